@@ -1,0 +1,518 @@
+"""The one IR: values, ops, blocks, functions, modules, and how a kind of op is declared.
+
+An op class declares its operands, attributes and bodies as fields; everything generic (printing, parsing, cloning,
+verifying, use lists) works from those declarations, and reading a field is typed:
+
+    class Reduce(Op):
+        name = "tile.reduce"
+        source = operand()
+        axes = ints_attribute()
+
+        def infer_types(self) -> tuple[Type, ...]: ...
+
+    Reduce(location, source=x, axes=(1,)).source.type
+
+Control flow is structured, so every body is a single block: `Block` is both block and region.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, Union, overload
+
+from typing_extensions import Self
+
+from tiledsl.ir.dtypes import DType
+from tiledsl.ir.symbolic import Dim
+from tiledsl.ir.types import BlockSize, Shape, Slice, TileType, Type, Whole
+from tiledsl.support.location import Location
+
+T = TypeVar("T")
+
+Effect = Literal["pure", "read", "write", "control", "terminator"]
+"""What an op does besides its results: `read` and `write` speak of global memory (a print is a write);
+`control` ops do what their bodies do."""
+
+
+class Value:
+    """The result of an op, an argument of a block, or a parameter. Equality is identity.
+
+    `name` is a hint for the printer; `users` counts the operand slots of each op that read this value.
+    """
+
+    __slots__ = ("name", "owner", "type", "users")
+
+    def __init__(self, type_: Type, name: str = "", owner: Op | Block | None = None) -> None:
+        self.type: Type = type_
+        self.name = name
+        self.owner = owner
+        self.users: dict[Op, int] = {}
+
+    @property
+    def op(self) -> Op | None:
+        """The op whose result this is, or None for a block argument."""
+        return self.owner if isinstance(self.owner, Op) else None
+
+    @property
+    def tile(self) -> TileType:
+        """The type, which must be that of a tile or a scalar."""
+        assert isinstance(self.type, TileType), f"%{self.name} is no tile but {self.type}"
+        return self.type
+
+    @property
+    def shape(self) -> Shape:
+        return self.tile.shape
+
+    @property
+    def dtype(self) -> DType:
+        return self.tile.dtype
+
+    def replace_with(self, other: Value) -> None:
+        """Makes every user read `other` instead."""
+        for user in list(self.users):
+            user.replace_operand(self, other)
+
+    def __repr__(self) -> str:
+        return f"%{self.name}: {self.type}"
+
+
+Index: TypeAlias = Union[Value, Slice, Whole]
+"""One subscript of a tensor: an axis block, a scalar or an int tile (all Values), a slice, or `:`."""
+FieldValue: TypeAlias = "Value | tuple[Value, ...] | tuple[Index, ...] | None"
+
+
+class OperandField:
+    """Exactly one operand."""
+
+    name: str
+
+    def __set_name__(self, owner: type[Op], name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, op: None, owner: type[Op]) -> Self: ...
+    @overload
+    def __get__(self, op: Op, owner: type[Op]) -> Value: ...
+    def __get__(self, op: Op | None, owner: type[Op]) -> Self | Value:
+        return self if op is None else op.fields[self.name]  # pyright: ignore[reportReturnType]
+
+
+class OptionalField:
+    """One operand, or None."""
+
+    name: str
+
+    def __set_name__(self, owner: type[Op], name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, op: None, owner: type[Op]) -> Self: ...
+    @overload
+    def __get__(self, op: Op, owner: type[Op]) -> Value | None: ...
+    def __get__(self, op: Op | None, owner: type[Op]) -> Self | Value | None:
+        return self if op is None else op.fields[self.name]  # pyright: ignore[reportReturnType]
+
+
+class VariadicField:
+    """Any number of operands."""
+
+    name: str
+
+    def __set_name__(self, owner: type[Op], name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, op: None, owner: type[Op]) -> Self: ...
+    @overload
+    def __get__(self, op: Op, owner: type[Op]) -> tuple[Value, ...]: ...
+    def __get__(self, op: Op | None, owner: type[Op]) -> Self | tuple[Value, ...]:
+        return self if op is None else op.fields[self.name]  # pyright: ignore[reportReturnType]
+
+
+class IndicesField:
+    """A list of subscripts, one per axis of a tensor."""
+
+    name: str
+
+    def __set_name__(self, owner: type[Op], name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, op: None, owner: type[Op]) -> Self: ...
+    @overload
+    def __get__(self, op: Op, owner: type[Op]) -> tuple[Index, ...]: ...
+    def __get__(self, op: Op | None, owner: type[Op]) -> Self | tuple[Index, ...]:
+        return self if op is None else op.fields[self.name]  # pyright: ignore[reportReturnType]
+
+
+AttributeKind = Literal["int", "number", "flag", "name", "text", "dtype", "dim", "shape", "ints", "blocks"]
+"""How an attribute is written: see `printer.format_attribute`."""
+
+
+class AttributeField(Generic[T]):
+    """A compile-time property. With a default it may be left out, of text too."""
+
+    def __init__(self, kind: AttributeKind, default: T | None, optional: bool, choices: Sequence[str] = ()) -> None:
+        self.kind: AttributeKind = kind
+        self.default = default
+        self.optional = optional
+        self.choices = tuple(choices)
+
+    name: str
+
+    def __set_name__(self, owner: type[Op], name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, op: None, owner: type[Op]) -> Self: ...
+    @overload
+    def __get__(self, op: Op, owner: type[Op]) -> T: ...
+    def __get__(self, op: Op | None, owner: type[Op]) -> Self | T:
+        return self if op is None else op.attributes[self.name]
+
+
+class BodyField:
+    """A nested block; None only if declared optional."""
+
+    def __init__(self, optional: bool = False) -> None:
+        self.optional = optional
+
+    name: str
+
+    def __set_name__(self, owner: type[Op], name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, op: None, owner: type[Op]) -> Self: ...
+    @overload
+    def __get__(self, op: Op, owner: type[Op]) -> Block: ...
+    def __get__(self, op: Op | None, owner: type[Op]) -> Self | Block:
+        return self if op is None else op.bodies[self.name]
+
+
+AnyOperandField: TypeAlias = Union[OperandField, OptionalField, VariadicField, IndicesField]
+Number: TypeAlias = Union[int, float, bool]
+REQUIRED: Any = None
+
+
+def operand() -> OperandField:
+    return OperandField()
+
+
+def optional_operand() -> OptionalField:
+    return OptionalField()
+
+
+def operands() -> VariadicField:
+    return VariadicField()
+
+
+def indices_field() -> IndicesField:
+    return IndicesField()
+
+
+def body_field() -> BodyField:
+    return BodyField()
+
+
+def optional_body_field() -> BodyField:
+    """A body that may be absent; ask `op.has_body(name)` before reading it."""
+    return BodyField(optional=True)
+
+
+def int_attribute(default: int | None = None) -> AttributeField[int]:
+    return AttributeField("int", default, default is not None)
+
+
+def number_attribute() -> AttributeField[Number]:
+    return AttributeField("number", None, False)
+
+
+def flag_attribute() -> AttributeField[bool]:
+    """A bool that is False, and not printed, unless set."""
+    return AttributeField("flag", False, True)
+
+
+def name_attribute(choices: Sequence[str] = (), default: str | None = None) -> AttributeField[str]:
+    """A bare word, one of `choices` if any are given."""
+    return AttributeField("name", default, default is not None, choices)
+
+
+def text_attribute(default: str | None = None) -> AttributeField[str]:
+    return AttributeField("text", default, default is not None)
+
+
+def dtype_attribute() -> AttributeField[DType]:
+    return AttributeField("dtype", None, False)
+
+
+def dim_attribute() -> AttributeField[Dim]:
+    return AttributeField("dim", None, False)
+
+
+def shape_attribute() -> AttributeField[Shape]:
+    return AttributeField("shape", None, False)
+
+
+def ints_attribute(default: tuple[int, ...] | None = None) -> AttributeField[tuple[int, ...]]:
+    return AttributeField("ints", default, default is not None)
+
+
+def blocks_attribute() -> AttributeField[tuple[BlockSize, ...]]:
+    return AttributeField("blocks", None, False)
+
+
+class InvalidIRError(Exception):
+    """What is wrong with an op, found while inferring its types; the verifier and the parser add the place."""
+
+
+class Op:
+    """An operation: fields read by name, results, a location. Equality is identity."""
+
+    name: ClassVar[str]
+    effect: ClassVar[Effect] = "pure"
+    operand_fields: ClassVar[dict[str, AnyOperandField]] = {}
+    attribute_fields: ClassVar[dict[str, AttributeField[Any]]] = {}
+    body_fields: ClassVar[dict[str, BodyField]] = {}
+
+    def __init_subclass__(cls) -> None:
+        declared = [(n, f) for base in reversed(cls.__mro__) for n, f in vars(base).items()]
+        operand_kinds = (OperandField, OptionalField, VariadicField, IndicesField)
+        cls.operand_fields = {n: f for n, f in declared if isinstance(f, operand_kinds)}
+        cls.attribute_fields = {n: f for n, f in declared if isinstance(f, AttributeField)}
+        cls.body_fields = {n: f for n, f in declared if isinstance(f, BodyField)}
+        if "name" in vars(cls):
+            assert cls.name not in OPS, f"op {cls.name} is declared twice"
+            OPS[cls.name] = cls
+
+    def __init__(
+        self,
+        location: Location,
+        *,
+        types: Sequence[Type] | None = None,
+        result_names: Sequence[str] = (),
+        **fields: Any,
+    ) -> None:
+        """Builds the op from its fields by name. The result types are inferred unless given. Raises InvalidIRError."""
+        self.location = location
+        self.parent: Block | None = None
+        self.fields: dict[str, FieldValue] = {}
+        self.attributes: dict[str, Any] = {}
+        self.bodies: dict[str, Block] = {}
+        for name, field in self.operand_fields.items():
+            self._set_field(name, field, fields.pop(name, None))
+        for name, attribute in self.attribute_fields.items():
+            value = fields.pop(name, None)
+            assert value is not None or attribute.optional, f"{self.name} needs {name}"
+            self.attributes[name] = attribute.default if value is None else value
+        for name, body_field in self.body_fields.items():
+            block: Block | None = fields.pop(name, None)
+            assert block is not None or body_field.optional, f"{self.name} needs {name}"
+            if block is not None:
+                self.bodies[name] = block
+                block.parent = self
+        assert not fields, f"{self.name} has no field {next(iter(fields))}"
+        types = self.infer_types() if types is None else types
+        names = list(result_names) + [""] * (len(types) - len(result_names))
+        self.results: tuple[Value, ...] = tuple(Value(t, n, self) for t, n in zip(types, names))
+
+    def _set_field(self, name: str, field: AnyOperandField, value: Any) -> None:
+        if isinstance(field, (VariadicField, IndicesField)):
+            value = tuple(value or ())
+        assert value is not None or isinstance(field, OptionalField), f"{self.name} needs {name}"
+        self.fields[name] = value
+        for used in _values_in(value):
+            used.users[self] = used.users.get(self, 0) + 1
+
+    def infer_types(self) -> tuple[Type, ...]:
+        """The result types (with levels unset) that the fields imply. Raises InvalidIRError if the fields do not fit."""
+        raise NotImplementedError(self.name)
+
+    @property
+    def result(self) -> Value:
+        """The only result."""
+        (value,) = self.results
+        return value
+
+    @property
+    def operands(self) -> tuple[Value, ...]:
+        """Every value read, in the order of the declared fields."""
+        return tuple(v for field in self.fields.values() for v in _values_in(field))
+
+    def has_body(self, name: str) -> bool:
+        return name in self.bodies
+
+    def replace_operand(self, old: Value, new: Value) -> None:
+        """Reads `new` wherever this op read `old`."""
+        if old is new or self not in old.users:
+            return
+        count = old.users.pop(self)
+        new.users[self] = new.users.get(self, 0) + count
+        for name, field in self.fields.items():
+            if field is old:
+                self.fields[name] = new
+            elif isinstance(field, tuple):
+                self.fields[name] = tuple(new if v is old else v for v in field)
+
+    def set_field(self, name: str, value: Any) -> None:
+        """Replaces one declared operand field, keeping use lists right."""
+        for used in _values_in(self.fields[name]):
+            used.users[self] -= 1
+            if used.users[self] == 0:
+                del used.users[self]
+        self._set_field(name, self.operand_fields[name], value)
+
+    def erase(self) -> None:
+        """Takes the op out of its block and out of all use lists. Its results must have no users."""
+        for value in self.results:
+            assert not value.users, f"%{value.name} of {self.name} is still used"
+        if self.parent is not None:
+            self.parent.ops.remove(self)
+            self.parent = None
+        for block in self.bodies.values():
+            for op in reversed(list(block.ops)):
+                op.erase()
+        for used in self.operands:
+            used.users.pop(self, None)
+
+    def walk(self) -> Iterator[Op]:
+        """This op, then every op nested in it, in order."""
+        yield self
+        for block in self.bodies.values():
+            yield from block.walk()
+
+    def clone(self, values: dict[Value, Value]) -> Op:
+        """A copy whose operands are mapped through `values`, which learns the copies of its results."""
+        fields: dict[str, Any] = {}
+        for name, field in self.fields.items():
+            if isinstance(field, tuple):
+                fields[name] = tuple(values.get(v, v) if isinstance(v, Value) else v for v in field)
+            else:
+                fields[name] = None if field is None else values.get(field, field)
+        fields.update(self.attributes)
+        for name, block in self.bodies.items():
+            fields[name] = block.clone(values)
+        types = [v.type for v in self.results]
+        copy = type(self)(self.location, types=types, result_names=[v.name for v in self.results], **fields)
+        values.update(zip(self.results, copy.results))
+        return copy
+
+    def __repr__(self) -> str:
+        return f"<{self.name} at {self.location}>"
+
+
+OPS: dict[str, type[Op]] = {}
+"""Every declared op class by its text name; filled as the vocabularies (`tile_ops`, `graph_ops`) are imported."""
+
+
+def _values_in(field: FieldValue) -> tuple[Value, ...]:
+    if isinstance(field, tuple):
+        return tuple(v for v in field if isinstance(v, Value))
+    return () if field is None else (field,)
+
+
+class Block:
+    """A straight run of ops with arguments: a function's or an op's body. `parent` is the op that it is a body of."""
+
+    def __init__(self, arguments: Sequence[tuple[Type, str]] = ()) -> None:
+        self.arguments: list[Value] = [Value(t, n, self) for t, n in arguments]
+        self.ops: list[Op] = []
+        self.parent: Op | None = None
+
+    def add_argument(self, type_: Type, name: str = "") -> Value:
+        value = Value(type_, name, self)
+        self.arguments.append(value)
+        return value
+
+    def append(self, op: Op) -> None:
+        op.parent = self
+        self.ops.append(op)
+
+    def insert_before(self, anchor: Op, op: Op) -> None:
+        """Puts `op` just before `anchor`, which is in this block."""
+        op.parent = self
+        self.ops.insert(self.ops.index(anchor), op)
+
+    @property
+    def terminator(self) -> Op | None:
+        """The closing yield or return, if there is one."""
+        return self.ops[-1] if self.ops and self.ops[-1].effect == "terminator" else None
+
+    def walk(self) -> Iterator[Op]:
+        """Every op in this block and below, in order. The block may be changed while walking."""
+        for op in list(self.ops):
+            yield from op.walk()
+
+    def clone(self, values: dict[Value, Value]) -> Block:
+        copy = Block([(a.type, a.name) for a in self.arguments])
+        values.update(zip(self.arguments, copy.arguments))
+        for op in self.ops:
+            copy.append(op.clone(values))
+        return copy
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A promise about sizes that the caller checks: `dim % divisor == 0`."""
+
+    dim: Dim
+    divisor: int
+
+    def __str__(self) -> str:
+        text = str(self.dim)
+        return f"{text if text.isidentifier() else f'({text})'} % {self.divisor} == 0"
+
+
+class Function:
+    """A function: parameters are the arguments of its body. Dims that share a symbol are equal, checked at the call."""
+
+    def __init__(self, name: str, body: Block, facts: Sequence[Fact], location: Location) -> None:
+        self.name = name
+        self.body = body
+        self.facts = tuple(facts)
+        self.location = location
+
+    @property
+    def parameters(self) -> list[Value]:
+        return self.body.arguments
+
+    def walk(self) -> Iterator[Op]:
+        return self.body.walk()
+
+    def clone(self) -> Function:
+        return Function(self.name, self.body.clone({}), self.facts, self.location)
+
+
+class Module:
+    """A list of functions; the first is the entry."""
+
+    def __init__(self, functions: Sequence[Function]) -> None:
+        self.functions = list(functions)
+
+    @property
+    def entry(self) -> Function:
+        return self.functions[0]
+
+    def function(self, name: str) -> Function:
+        """The function of that name (KeyError if there is none)."""
+        for function in self.functions:
+            if function.name == name:
+                return function
+        raise KeyError(name)
+
+    def walk(self) -> Iterator[Op]:
+        for function in self.functions:
+            yield from function.walk()
+
+    def clone(self) -> Module:
+        return Module([f.clone() for f in self.functions])
+
+
+def free_names(taken: Mapping[str, object] | set[str], wanted: str) -> str:
+    """`wanted`, or `wanted_1`, `wanted_2` ... whichever is the first that is not taken."""
+    name, count = wanted, 0
+    while name in taken:
+        count += 1
+        name = f"{wanted}_{count}"
+    return name

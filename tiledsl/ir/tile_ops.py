@@ -1,0 +1,628 @@
+"""The TILE vocabulary: what a tile program is made of.
+
+A program means the same whatever its block sizes: a block at the edge of its axis is short (its extent is what is
+left), so no op ever sees padding. Reading outside a tensor, by a shifted block or by a gathered index, gives `other`
+(0 unless told); writing outside is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tiledsl.ir.core import (
+    Index,
+    InvalidIRError,
+    Op,
+    Value,
+    blocks_attribute,
+    body_field,
+    dim_attribute,
+    dtype_attribute,
+    flag_attribute,
+    indices_field,
+    int_attribute,
+    ints_attribute,
+    name_attribute,
+    number_attribute,
+    operand,
+    operands,
+    optional_body_field,
+    optional_operand,
+    shape_attribute,
+    text_attribute,
+)
+from tiledsl.ir.dtypes import bool_, f32, i64, u32
+from tiledsl.ir.scalar_functions import ATOMICS, REDUCTIONS, SCALAR_FUNCTIONS, SCANS
+from tiledsl.ir.symbolic import Dim
+from tiledsl.ir.types import AxisType, Shape, Slice, TensorType, TileType, Type, Whole, format_shape, scalar
+
+
+def require(condition: bool, message: str) -> None:
+    """Raises InvalidIRError with the message unless the condition holds."""
+    if not condition:
+        raise InvalidIRError(message)
+
+
+def tile_type(value: Value) -> TileType:
+    """The tile type of an operand. Raises InvalidIRError for tensors and axes."""
+    if not isinstance(value.type, TileType):
+        raise InvalidIRError(f"%{value.name} must be a tile or a scalar, not {value.type}")
+    return value.type
+
+
+def tensor_type(value: Value) -> TensorType:
+    """The tensor type of an operand. Raises InvalidIRError for tiles and axes."""
+    if not isinstance(value.type, TensorType):
+        raise InvalidIRError(f"%{value.name} must be a tensor, not {value.type}")
+    return value.type
+
+
+def require_scalar_integer(value: Value) -> None:
+    type_ = tile_type(value)
+    require(not type_.shape and type_.dtype.is_integer, f"%{value.name} must be an integer scalar, not {type_}")
+
+
+def broadcast_shapes(a: Shape, b: Shape) -> Shape | None:
+    """The NumPy broadcast of two shapes, or None if they do not fit."""
+    rank = max(len(a), len(b))
+    left, right = (1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b
+    result: list[Dim] = []
+    for p, q in zip(left, right):
+        if p != q and p != 1 and q != 1:
+            return None
+        result.append(q if p == 1 else p)
+    return tuple(result)
+
+
+# Structure
+
+
+class Grid(Op):
+    """Parallel programs over the blocks of one or more axes from 0 to `stops`.
+
+    The body's arguments are the blocks: an `axis<m>` that declares the extent symbol `m`, or a plain i64 coordinate
+    for an axis whose block is 1. Programs may run in any order, at the same time.
+    """
+
+    name = "tile.grid"
+    effect = "control"
+    stops = operands()
+    blocks = blocks_attribute()
+    body = body_field()
+
+    def infer_types(self) -> tuple[Type, ...]:
+        require(len(self.stops) == len(self.blocks), "one block size per axis")
+        require(len(self.body.arguments) == len(self.stops), "one body argument per axis")
+        for stop, argument in zip(self.stops, self.body.arguments):
+            require_scalar_integer(stop)
+            require(
+                isinstance(argument.type, AxisType) or argument.type == scalar(i64), "grid arguments are axes or i64"
+            )
+        return ()
+
+
+class Range(Op):
+    """A sequential loop over the blocks of one axis from `start` to `stop`, carrying `initial` values.
+
+    The body's first argument is the block, as in `tile.grid`; the others are the carried values, whose next values it
+    yields.
+    """
+
+    name = "tile.range"
+    effect = "control"
+    start = operand()
+    stop = operand()
+    initial = operands()
+    blocks = blocks_attribute()
+    num_stages = int_attribute(default=0)
+    """Buffers for pipelining; 0 is not yet chosen."""
+    body = body_field()
+
+    def infer_types(self) -> tuple[Type, ...]:
+        require_scalar_integer(self.start)
+        require_scalar_integer(self.stop)
+        require(len(self.blocks) == 1, "a range has one block size")
+        require(len(self.body.arguments) == 1 + len(self.initial), "the body takes the block and the carried values")
+        return _carried_types(self.initial, self.body.arguments[1:])
+
+
+class For(Op):
+    """A sequential loop over integers from `start` up to (not including) `stop` by `step`, carrying values."""
+
+    name = "tile.for"
+    effect = "control"
+    start = operand()
+    stop = operand()
+    step = operand()
+    initial = operands()
+    body = body_field()
+
+    def infer_types(self) -> tuple[Type, ...]:
+        for bound in (self.start, self.stop, self.step):
+            require_scalar_integer(bound)
+        require(len(self.body.arguments) == 1 + len(self.initial), "the body takes the index and the carried values")
+        return _carried_types(self.initial, self.body.arguments[1:])
+
+
+class While(Op):
+    """Repeats `body` while `condition`, a block that takes the carried values and yields one bool, says so."""
+
+    name = "tile.while"
+    effect = "control"
+    initial = operands()
+    condition = body_field()
+    body = body_field()
+
+    def infer_types(self) -> tuple[Type, ...]:
+        for block in (self.condition, self.body):
+            require(len(block.arguments) == len(self.initial), "both blocks take the carried values")
+        return _carried_types(self.initial, self.body.arguments)
+
+
+class If(Op):
+    """Runs one of two blocks by a bool scalar; both yield the same types."""
+
+    name = "tile.if"
+    effect = "control"
+    condition = operand()
+    then = body_field()
+    otherwise = body_field()
+
+    def infer_types(self) -> tuple[Type, ...]:
+        require(tile_type(self.condition) == scalar(bool_), "the condition must be a bool scalar")
+        yes, no = self.then.terminator, self.otherwise.terminator
+        if yes is None or no is None:
+            raise InvalidIRError("both branches end in tile.yield")
+        require(len(yes.operands) == len(no.operands), "both branches yield as many values")
+        for a, b in zip(yes.operands, no.operands):
+            require(_same_but_level(a.type, b.type), f"branches yield {a.type} and {b.type}")
+        return tuple(v.type for v in yes.operands)
+
+
+def _carried_types(initial: Sequence[Value], arguments: Sequence[Value]) -> tuple[Type, ...]:
+    for before, inside in zip(initial, arguments):
+        require(
+            _same_but_level(before.type, inside.type),
+            f"%{inside.name} is carried as {inside.type} but starts as {before.type}",
+        )
+    return tuple(v.type for v in initial)
+
+
+def _same_but_level(a: Type, b: Type) -> bool:
+    if isinstance(a, TileType) and isinstance(b, TileType):
+        return a.dtype == b.dtype and a.shape == b.shape
+    return a == b
+
+
+class Yield(Op):
+    """Ends a nested block with its values."""
+
+    name = "tile.yield"
+    effect = "terminator"
+    values = operands()
+
+    def infer_types(self) -> tuple[Type, ...]:
+        return ()
+
+
+class Return(Op):
+    """Ends a function with the tensors that it gives back."""
+
+    name = "tile.return"
+    effect = "terminator"
+    values = operands()
+
+    def infer_types(self) -> tuple[Type, ...]:
+        return ()
+
+
+# Sizes, constants, coordinates
+
+
+class Constant(Op):
+    """A scalar known at compile time."""
+
+    name = "tile.constant"
+    value = number_attribute()
+    dtype = dtype_attribute()
+
+    def infer_types(self) -> tuple[Type, ...]:
+        return (scalar(self.dtype),)
+
+
+class Size(Op):
+    """A size expression as an i64 scalar."""
+
+    name = "tile.size"
+    value = dim_attribute()
+
+    def infer_types(self) -> tuple[Type, ...]:
+        return (scalar(i64),)
+
+
+class Arange(Op):
+    """0, 1, ... extent-1 as an i64 tile of rank 1."""
+
+    name = "tile.arange"
+    extent = dim_attribute()
+
+    def infer_types(self) -> tuple[Type, ...]:
+        return (TileType(i64, (self.extent,)),)
+
+
+class Coordinates(Op):
+    """The coordinates of a block: an i64 tile of shape (extent,)."""
+
+    name = "tile.index"
+    axis = operand()
+
+    def infer_types(self) -> tuple[Type, ...]:
+        return (TileType(i64, (_axis(self.axis).extent,)),)
+
+
+class Start(Op):
+    """The first coordinate of a block, as i64."""
+
+    name = "tile.start"
+    axis = operand()
+
+    def infer_types(self) -> tuple[Type, ...]:
+        _axis(self.axis)
+        return (scalar(i64),)
+
+
+class Extent(Op):
+    """How many coordinates a block has (fewer at the edge), as i64."""
+
+    name = "tile.extent"
+    axis = operand()
+
+    def infer_types(self) -> tuple[Type, ...]:
+        _axis(self.axis)
+        return (scalar(i64),)
+
+
+class Shift(Op):
+    """The block `axis` moved by `offset` coordinates; its extent stays."""
+
+    name = "tile.shift"
+    axis = operand()
+    offset = operand()
+
+    def infer_types(self) -> tuple[Type, ...]:
+        require_scalar_integer(self.offset)
+        return (_axis(self.axis),)
+
+
+def _axis(value: Value) -> AxisType:
+    if not isinstance(value.type, AxisType):
+        raise InvalidIRError(f"%{value.name} must be a block of an axis, not {value.type}")
+    return value.type
+
+
+# Memory
+
+
+class Empty(Op):
+    """A new tensor in global memory, filled with `fill` if it is given. Stands outside of grids only."""
+
+    name = "tile.empty"
+    effect = "write"
+    fill = optional_operand()
+    shape = shape_attribute()
+    dtype = dtype_attribute()
+
+    def infer_types(self) -> tuple[Type, ...]:
+        return (TensorType(self.dtype, self.shape, len(self.shape) - 1 if self.shape else None),)
+
+
+def indexed_shape(shape: Shape, subscripts: Sequence[Index]) -> Shape:
+    """The shape that a subscript selects from a tensor or tile of `shape`. Raises InvalidIRError if it does not fit.
+
+    Scalars drop their axis. Int tiles broadcast together and put their shape where the first of them stands.
+    """
+    require(len(subscripts) == len(shape), f"{len(subscripts)} subscripts for {len(shape)} axes")
+    result: list[Dim] = []
+    gathered: Shape | None = None
+    at = 0
+    for subscript, dim in zip(subscripts, shape):
+        if isinstance(subscript, Whole):
+            result.append(dim)
+        elif isinstance(subscript, Slice):
+            result.append(subscript.stop - subscript.start)
+        elif isinstance(subscript.type, AxisType):
+            result.append(subscript.type.extent)
+        else:
+            type_ = tile_type(subscript)
+            require(type_.dtype.is_integer, f"subscript %{subscript.name} must be of integers, not {type_.dtype}")
+            if type_.shape:
+                at = len(result) if gathered is None else at
+                gathered = broadcast_shapes(gathered or (), type_.shape)
+                if gathered is None:
+                    raise InvalidIRError("the int tiles of a subscript do not broadcast together")
+    return tuple(result) if gathered is None else (*result[:at], *gathered, *result[at:])
+
+
+class Load(Op):
+    """Reads a tile of a tensor. `in_bounds` lists the tensor's axes on which no access can fall outside."""
+
+    name = "tile.load"
+    effect = "read"
+    tensor = operand()
+    indices = indices_field()
+    other = optional_operand()
+    in_bounds = ints_attribute(default=())
+
+    def infer_types(self) -> tuple[Type, ...]:
+        type_ = tensor_type(self.tensor)
+        if self.other is not None:
+            require(tile_type(self.other) == scalar(type_.dtype), f"`other` must be a scalar of {type_.dtype}")
+        return (TileType(type_.dtype, indexed_shape(type_.shape, self.indices)),)
+
+
+class Store(Op):
+    """Writes a tile into a tensor."""
+
+    name = "tile.store"
+    effect = "write"
+    tensor = operand()
+    indices = indices_field()
+    value = operand()
+    in_bounds = ints_attribute(default=())
+
+    def infer_types(self) -> tuple[Type, ...]:
+        type_, value = tensor_type(self.tensor), tile_type(self.value)
+        require(type_.dtype == value.dtype, f"stores {value.dtype} into a tensor of {type_.dtype}")
+        selected = indexed_shape(type_.shape, self.indices)
+        require(
+            selected == value.shape, f"stores {format_shape(value.shape)} where {format_shape(selected)} is selected"
+        )
+        return ()
+
+
+class Atomic(Op):
+    """Combines a tile into a tensor, each element atomically; gives the values from before."""
+
+    name = "tile.atomic"
+    effect = "write"
+    tensor = operand()
+    indices = indices_field()
+    value = operand()
+    fn = name_attribute(ATOMICS)
+    in_bounds = ints_attribute(default=())
+
+    def infer_types(self) -> tuple[Type, ...]:
+        type_, value = tensor_type(self.tensor), tile_type(self.value)
+        require(type_.dtype == value.dtype, f"combines {value.dtype} into a tensor of {type_.dtype}")
+        selected = indexed_shape(type_.shape, self.indices)
+        require(
+            selected == value.shape, f"combines {format_shape(value.shape)} where {format_shape(selected)} is selected"
+        )
+        return (TileType(type_.dtype, selected),)
+
+
+# Elementwise and shape
+
+
+class Map(Op):
+    """Applies a scalar function elementwise. Operands have one shape, but scalars go with any."""
+
+    name = "tile.map"
+    fn = name_attribute(tuple(SCALAR_FUNCTIONS))
+    inputs = operands()
+
+    def infer_types(self) -> tuple[Type, ...]:
+        function = SCALAR_FUNCTIONS[self.fn]
+        types = [tile_type(v) for v in self.inputs]
+        require(len(types) == function.arity, f"{self.fn} takes {function.arity} operands, not {len(types)}")
+        alike = types[1:] if self.fn == "where" else types
+        require(self.fn != "where" or types[0].dtype == bool_, "the condition of where must be bool")
+        dtype = alike[0].dtype
+        require(all(t.dtype == dtype for t in alike), f"{self.fn} of {' and '.join(str(t.dtype) for t in alike)}")
+        require(function.accepts(dtype), f"{self.fn} does not take {dtype}")
+        shape = next((t.shape for t in types if t.shape), ())
+        for type_ in types:
+            require(not type_.shape or type_.shape == shape, f"{self.fn} of {type_} beside {format_shape(shape)}")
+        return (TileType(bool_ if function.gives_bool else dtype, shape),)
+
+
+class Cast(Op):
+    """Converts to another dtype: rounding to nearest even for floats, towards zero to integers."""
+
+    name = "tile.cast"
+    source = operand()
+    dtype = dtype_attribute()
+
+    def infer_types(self) -> tuple[Type, ...]:
+        return (TileType(self.dtype, tile_type(self.source).shape),)
+
+
+class Broadcast(Op):
+    """Repeats along axes of size 1 and along new leading axes, as NumPy's broadcast_to."""
+
+    name = "tile.broadcast"
+    source = operand()
+    shape = shape_attribute()
+
+    def infer_types(self) -> tuple[Type, ...]:
+        type_ = tile_type(self.source)
+        fits = len(type_.shape) <= len(self.shape) and broadcast_shapes(type_.shape, self.shape) == self.shape
+        require(fits, f"{format_shape(type_.shape)} does not broadcast to {format_shape(self.shape)}")
+        return (TileType(type_.dtype, self.shape),)
+
+
+class Reshape(Op):
+    """The same elements in row-major order under another shape of equal size (adding axes of 1 is the common case)."""
+
+    name = "tile.reshape"
+    source = operand()
+    shape = shape_attribute()
+
+    def infer_types(self) -> tuple[Type, ...]:
+        type_ = tile_type(self.source)
+        before: Dim = 1
+        after: Dim = 1
+        for dim in type_.shape:
+            before = before * dim
+        for dim in self.shape:
+            after = after * dim
+        require(before == after, f"{format_shape(type_.shape)} and {format_shape(self.shape)} differ in size")
+        return (TileType(type_.dtype, self.shape),)
+
+
+class Transpose(Op):
+    """Axis i of the result is axis permutation[i] of the source."""
+
+    name = "tile.transpose"
+    source = operand()
+    permutation = ints_attribute()
+
+    def infer_types(self) -> tuple[Type, ...]:
+        type_ = tile_type(self.source)
+        require(sorted(self.permutation) == list(range(len(type_.shape))), "not a permutation of the axes")
+        return (TileType(type_.dtype, tuple(type_.shape[i] for i in self.permutation)),)
+
+
+class Extract(Op):
+    """A part of a tile: a slice, all, or one scalar coordinate of each axis (a coordinate outside is undefined)."""
+
+    name = "tile.extract"
+    source = operand()
+    indices = indices_field()
+
+    def infer_types(self) -> tuple[Type, ...]:
+        type_ = tile_type(self.source)
+        for subscript in self.indices:
+            plain = not isinstance(subscript, Value) or subscript.type == scalar(i64)
+            require(plain, "a tile is subscripted by slices and i64 scalars")
+        return (TileType(type_.dtype, indexed_shape(type_.shape, self.indices)),)
+
+
+# Contractions, reductions, scans
+
+
+class Dot(Op):
+    """acc + a @ b over the last two axes; leading axes are batches. `dtype` is the accumulator's and the result's."""
+
+    name = "tile.dot"
+    a = operand()
+    b = operand()
+    acc = optional_operand()
+    dtype = dtype_attribute()
+    precision = name_attribute(("ieee", "tf32"), default="ieee")
+
+    def infer_types(self) -> tuple[Type, ...]:
+        a, b = tile_type(self.a), tile_type(self.b)
+        require(len(a.shape) >= 2 and len(a.shape) == len(b.shape), f"dot of {a} and {b}: ranks must agree, at least 2")
+        require(a.dtype == b.dtype, f"dot of {a.dtype} and {b.dtype}")
+        require(a.shape[:-2] == b.shape[:-2], f"batch axes {format_shape(a.shape[:-2])}, {format_shape(b.shape[:-2])}")
+        *_, rows, depth = a.shape
+        *_, b_depth, columns = b.shape
+        require(depth == b_depth, f"contracts {depth} with {b_depth}")
+        result = TileType(self.dtype, (*a.shape[:-2], rows, columns))
+        if self.acc is not None:
+            acc = tile_type(self.acc)
+            fits = acc.shape == result.shape and acc.dtype == result.dtype
+            require(fits, f"accumulator is {acc}, result is {result}")
+        return (result,)
+
+
+class Reduce(Op):
+    """Folds over axes, in any order. `custom` folds with `combiner`, an associative block of scalars
+
+    Several sources (custom only) are folded together. Narrow floats are folded in f32 and rounded once. An empty fold
+    gives the identity of `fn`.
+    """
+
+    name = "tile.reduce"
+    sources = operands()
+    axes = ints_attribute()
+    fn = name_attribute(REDUCTIONS)
+    keepdims = flag_attribute()
+    combiner = optional_body_field()
+
+    def infer_types(self) -> tuple[Type, ...]:
+        types = _folded(self)
+        rank = len(types[0].shape)
+        require(bool(self.axes) and all(0 <= axis < rank for axis in self.axes), f"axes {self.axes} of rank {rank}")
+        require(len(set(self.axes)) == len(self.axes), "an axis is reduced twice")
+        require(len(self.axes) == 1 or self.fn not in ("argmax", "argmin", "custom"), f"{self.fn} takes one axis")
+        kept: list[Dim] = []
+        for axis, dim in enumerate(types[0].shape):
+            if axis not in self.axes:
+                kept.append(dim)
+            elif self.keepdims:
+                kept.append(1)
+        gives_index = self.fn in ("argmax", "argmin")
+        return tuple(TileType(i64 if gives_index else t.dtype, tuple(kept)) for t in types)
+
+
+class Scan(Op):
+    """The running fold along an axis, inclusive; from the end if `reverse`."""
+
+    name = "tile.scan"
+    sources = operands()
+    axis = int_attribute()
+    fn = name_attribute(SCANS)
+    reverse = flag_attribute()
+    combiner = optional_body_field()
+
+    def infer_types(self) -> tuple[Type, ...]:
+        types = _folded(self)
+        require(0 <= self.axis < len(types[0].shape), f"axis {self.axis} of rank {len(types[0].shape)}")
+        return tuple(TileType(t.dtype, t.shape) for t in types)
+
+
+def _folded(op: Reduce | Scan) -> list[TileType]:
+    types = [tile_type(v) for v in op.sources]
+    require(bool(types), "nothing to fold")
+    require((op.fn == "custom") == op.has_body("combiner"), "a combiner goes with fn = custom, and only with it")
+    require(len(types) == 1 or op.fn == "custom", f"{op.fn} takes one source")
+    require(all(t.shape == types[0].shape for t in types), "sources differ in shape")
+    if op.has_body("combiner"):
+        expected = [scalar(t.dtype) for t in types] * 2
+        require([a.type for a in op.combiner.arguments] == expected, "the combiner takes two scalars for each source")
+    return types
+
+
+class Random(Op):
+    """Philox4x32-10 at counters `offsets` under key `seed`: uniform in [0, 1) f32, standard normal f32, or u32 bits."""
+
+    name = "tile.random"
+    seed = operand()
+    offsets = operand()
+    fn = name_attribute(("uniform", "normal", "bits"))
+
+    def infer_types(self) -> tuple[Type, ...]:
+        require_scalar_integer(self.seed)
+        offsets = tile_type(self.offsets)
+        require(offsets.dtype.is_integer, f"offsets must be integers, not {offsets.dtype}")
+        return (TileType(u32 if self.fn == "bits" else f32, offsets.shape),)
+
+
+# Effects for people
+
+
+class Print(Op):
+    """Prints the text, then each value."""
+
+    name = "tile.print"
+    effect = "write"
+    values = operands()
+    text = text_attribute(default="")
+
+    def infer_types(self) -> tuple[Type, ...]:
+        return ()
+
+
+class Assert(Op):
+    """Fails the launch with the text where any element of the bool condition is false."""
+
+    name = "tile.assert"
+    effect = "write"
+    condition = operand()
+    text = text_attribute(default="")
+
+    def infer_types(self) -> tuple[Type, ...]:
+        require(tile_type(self.condition).dtype == bool_, "the condition must be bool")
+        return ()

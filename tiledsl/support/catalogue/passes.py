@@ -1,0 +1,5 @@
+"""Messages of passes: contracts that cannot be kept."""
+
+from tiledsl.support.errors import ErrorSpec
+
+ENTRIES: dict[str, ErrorSpec] = {}
