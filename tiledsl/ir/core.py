@@ -326,7 +326,7 @@ class Op:
             used.users[self] = used.users.get(self, 0) + 1
 
     def infer_types(self) -> tuple[Type, ...]:
-        """The result types (with levels unset) that the fields imply. Raises InvalidIRError if the fields do not fit."""
+        """The result types (levels unset) that the fields imply. Raises InvalidIRError if the fields do not fit."""
         raise NotImplementedError(self.name)
 
     @property

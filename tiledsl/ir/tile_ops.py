@@ -513,13 +513,12 @@ class Dot(Op):
 
     def infer_types(self) -> tuple[Type, ...]:
         a, b = tile_type(self.a), tile_type(self.b)
-        require(len(a.shape) >= 2 and len(a.shape) == len(b.shape), f"dot of {a} and {b}: ranks must agree, at least 2")
+        rank = len(a.shape)
+        require(rank >= 2 and rank == len(b.shape), f"dot of {a} and {b}: ranks must agree, at least 2")
         require(a.dtype == b.dtype, f"dot of {a.dtype} and {b.dtype}")
         require(a.shape[:-2] == b.shape[:-2], f"batch axes {format_shape(a.shape[:-2])}, {format_shape(b.shape[:-2])}")
-        *_, rows, depth = a.shape
-        *_, b_depth, columns = b.shape
-        require(depth == b_depth, f"contracts {depth} with {b_depth}")
-        result = TileType(self.dtype, (*a.shape[:-2], rows, columns))
+        require(a.shape[-1] == b.shape[-2], f"contracts {a.shape[-1]} with {b.shape[-2]}")
+        result = TileType(self.dtype, (*a.shape[:-1], b.shape[-1]))
         if self.acc is not None:
             acc = tile_type(self.acc)
             fits = acc.shape == result.shape and acc.dtype == result.dtype
