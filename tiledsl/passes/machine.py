@@ -1,0 +1,148 @@
+"""What passes know of a CPU: a table of its vectors, registers, caches and cores, or that of the machine at hand.
+
+>>> named("avx2").vector_bytes
+32
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+from tiledsl.ir.dtypes import DType
+
+
+@dataclass(frozen=True)
+class CpuMachine:
+    """The figures of one CPU that code is made for. All sizes are in bytes."""
+
+    name: str
+    vector_bytes: int
+    vector_registers: int
+    l1_bytes: int
+    """Data cache, per core."""
+    l2_bytes: int
+    """Per core."""
+    l3_bytes: int
+    """Shared by the cores; 0 if there is none."""
+    cores: int
+    """How many threads can run at once."""
+    features: frozenset[str]
+    """Instruction sets, in LLVM's spelling (`avx512bf16`, `fullfp16`)."""
+
+    def lanes(self, dtype: DType) -> int:
+        """Elements of `dtype` in one vector register."""
+        return max(1, self.vector_bytes // dtype.bytes)
+
+
+_AVX2 = frozenset({"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "popcnt", "sse4.1", "sse4.2"})
+_AVX512 = _AVX2 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
+
+MACHINES: dict[str, CpuMachine] = {
+    machine.name: machine
+    for machine in (
+        CpuMachine("avx2", 32, 16, 32 << 10, 512 << 10, 16 << 20, 4, _AVX2),
+        CpuMachine("avx512", 64, 32, 32 << 10, 1 << 20, 32 << 20, 8, _AVX512),
+        CpuMachine("neon", 16, 32, 64 << 10, 1 << 20, 8 << 20, 4, frozenset({"neon"})),
+        # What every x86-64 has, and what any CPU that is not known is taken for.
+        CpuMachine("generic", 16, 16, 32 << 10, 256 << 10, 4 << 20, 2, frozenset()),
+    )
+}
+"""Machines by name: for reproducible output whatever the machine at hand, and where nothing can be found out."""
+
+
+def named(name: str) -> CpuMachine:
+    """The machine of that name; `cpu` is the one at hand. KeyError if there is none."""
+    return host() if name == "cpu" else MACHINES[name]
+
+
+@cache
+def host() -> CpuMachine:
+    """The machine at hand: from /proc and /sys on Linux, else the nearest table with the number of cores set right."""
+    return detect(Path("/"), platform.machine(), available_cores())
+
+
+def available_cores() -> int:
+    """How many CPUs this process may run on."""
+    if hasattr(os, "sched_getaffinity"):  # not on macOS, nor on Windows
+        return max(1, len(os.sched_getaffinity(0)))
+    return max(1, os.cpu_count() or 1)
+
+
+def detect(root: Path, architecture: str, cores: int) -> CpuMachine:
+    """The machine that the proc and sys file systems under `root` describe.
+
+    `architecture` is what `platform.machine()` says. What cannot be read is taken from the nearest table.
+    """
+    is_arm = architecture.lower() in ("arm64", "aarch64")
+    features = cpu_features(root / "proc" / "cpuinfo")
+    if is_arm:
+        base = MACHINES["neon"]
+    elif features >= _AVX512:
+        base = MACHINES["avx512"]
+    elif {"avx2", "fma"} <= features or (not features and architecture.lower() in ("x86_64", "amd64")):
+        base = MACHINES["avx2"]
+    else:
+        base = MACHINES["generic"]
+    sizes = cache_sizes(root / "sys" / "devices" / "system" / "cpu" / "cpu0" / "cache")
+    # A machine that lists its caches and has no third level has none; one that lists nothing has the table's.
+    l3 = sizes.get(3, 0) if sizes else base.l3_bytes
+    return replace(
+        base,
+        name="cpu",
+        l1_bytes=sizes.get(1, base.l1_bytes),
+        l2_bytes=sizes.get(2, base.l2_bytes),
+        l3_bytes=l3,
+        cores=cores,
+        features=features or base.features,
+    )
+
+
+# What Linux calls the instruction sets that compilers make something of, by what LLVM calls them.
+_LINUX_NAMES = {
+    "lzcnt": "abm", "neon": "asimd", "dotprod": "asimddp", "fullfp16": "asimdhp", "bmi": "bmi1", "sse4.1": "sse4_1",
+    "sse4.2": "sse4_2", "avx512bf16": "avx512_bf16", "avx512fp16": "avx512_fp16", "avx512vnni": "avx512_vnni",
+    "avx512vbmi2": "avx512_vbmi2", "avxvnni": "avx_vnni", "amx-bf16": "amx_bf16", "amx-int8": "amx_int8",
+    "amx-tile": "amx_tile",
+} | {
+    name: name
+    for name in (
+        "avx", "avx2", "avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vbmi", "avx512vl", "bf16", "bmi2", "f16c",
+        "fma", "gfni", "i8mm", "popcnt", "sse", "sse2", "ssse3", "sve", "sve2",
+    )
+}  # fmt: skip
+
+
+def cpu_features(cpuinfo: Path) -> frozenset[str]:
+    """The instruction sets of the first CPU that a /proc/cpuinfo lists, in LLVM's spelling; empty if it cannot be read."""
+    try:
+        text = cpuinfo.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return frozenset()
+    for line in text.splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() in ("flags", "Features"):  # x86 and ARM
+            flags = set(value.split())
+            return frozenset(name for name, linux_name in _LINUX_NAMES.items() if linux_name in flags)
+    return frozenset()
+
+
+_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+def cache_sizes(directory: Path) -> dict[int, int]:
+    """Bytes of the data or unified cache of each level that a sysfs cache directory lists; empty if there is none."""
+    return dict(filter(None, map(_cache_level_and_size, sorted(directory.glob("index*")))))
+
+
+def _cache_level_and_size(entry: Path) -> tuple[int, int] | None:
+    try:
+        level, kind, size = ((entry / name).read_text(encoding="ascii").strip() for name in ("level", "type", "size"))
+        size_bytes = int(size.rstrip("KMG")) * _UNITS.get(size[-1:], 1)
+        # A virtual machine may list a cache without saying how large it is.
+        return None if kind == "Instruction" or size_bytes == 0 else (int(level), size_bytes)
+    except (OSError, ValueError):
+        return None
