@@ -117,7 +117,7 @@ _LINUX_NAMES = {
 
 
 def cpu_features(cpuinfo: Path) -> frozenset[str]:
-    """The instruction sets of the first CPU that a /proc/cpuinfo lists, in LLVM's spelling; empty if it cannot be read."""
+    """The instruction sets of the first CPU in a /proc/cpuinfo, in LLVM's spelling; empty if it cannot be read."""
     try:
         text = cpuinfo.read_text(encoding="utf-8", errors="replace")
     except OSError:
