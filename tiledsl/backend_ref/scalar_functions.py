@@ -1,0 +1,187 @@
+"""What every elementwise function computes, in NumPy: the oracle that back ends are compared with.
+
+Narrow floats (f16, bf16, f8) are computed in f32 and rounded once. Functions that are not exact to the last bit in
+f32 are computed in f64 and rounded, so that they are as good as exact. Nothing traps and nothing warns.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tiledsl.ir.dtypes import DType, bool_, from_numpy, is_narrow_float, to_numpy
+from tiledsl.ir.scalar_functions import SCALAR_FUNCTIONS
+
+Array: TypeAlias = npt.NDArray[Any]
+NumpyFunction: TypeAlias = Callable[..., Any]
+
+
+def element_type(array: Array) -> DType:
+    """The IR dtype of an array, which must have one."""
+    dtype = from_numpy(array.dtype)
+    assert dtype is not None, f"no element type for {array.dtype}"
+    return dtype
+
+
+def apply(name: str, *operands: Array) -> Array:
+    """The function of row `name` of SCALAR_FUNCTIONS, elementwise under broadcasting.
+
+    The operands have one dtype, which is the result's too (comparisons give bool; the condition of `where` is bool).
+    """
+    dtype = element_type(operands[-1])
+    wide = [x.astype(np.float32) if is_narrow_float(element_type(x)) else x for x in operands]
+    with np.errstate(all="ignore"):
+        result = np.asarray(FUNCTIONS[name](*wide))
+    return cast(result, bool_ if SCALAR_FUNCTIONS[name].gives_bool else dtype)
+
+
+def cast(array: Array, dtype: DType) -> Array:
+    """`array` as `dtype`: to nearest even for floats, towards zero to integers, `!= 0` to bool; integers wrap.
+
+    Conversions to narrow floats go through f32. NaN and numbers out of the range of an integer give any integer.
+    """
+    source = element_type(array)
+    if source == dtype:
+        return array
+    with np.errstate(all="ignore"):
+        if is_narrow_float(source) or is_narrow_float(dtype):
+            array = array.astype(np.float32)
+        return np.asarray(array != 0) if dtype == bool_ else array.astype(to_numpy(dtype))
+
+
+def constant(value: float, dtype: DType) -> Array:
+    """A Python number as an array of rank 0; integers wrap."""
+    if dtype.is_integer:
+        bits = int(value) & 0xFFFF_FFFF_FFFF_FFFF
+        return np.asarray(bits, np.uint64).astype(to_numpy(dtype))
+    return cast(np.asarray(value, np.float64), dtype)
+
+
+def identity(fn: str, dtype: DType) -> Array:
+    """What a fold with `fn` (a row of REDUCTIONS) starts from, of rank 0. Folds that have no identity give 0."""
+    match fn:
+        case "mul":
+            return constant(1, dtype)
+        case "max" | "min":
+            return _lowest(dtype) if fn == "max" else _highest(dtype)
+        case "and":
+            return constant(True if dtype == bool_ else -1, dtype)
+        case _:
+            return constant(0, dtype)
+
+
+def _lowest(dtype: DType) -> Array:
+    if dtype.is_float:
+        return -_highest(dtype)
+    return constant(-(1 << dtype.bits - 1) if dtype.kind == "int" else 0, dtype)
+
+
+def _highest(dtype: DType) -> Array:
+    match dtype.kind:
+        case "float":
+            # f8e4m3 has no infinity; 448 is its largest number
+            return constant(448.0 if dtype.name == "f8e4m3" else math.inf, dtype)
+        case "int":
+            return constant((1 << dtype.bits - 1) - 1, dtype)
+        case "uint":
+            return constant((1 << dtype.bits) - 1, dtype)
+        case "bool":
+            return constant(True, dtype)
+
+
+def _in_f64(function: NumpyFunction) -> NumpyFunction:
+    """`function` of f64 copies of its operands; `apply` rounds the result to their dtype."""
+    return lambda *operands: function(*(x.astype(np.float64) for x in operands))
+
+
+def _pow(base: Array, exponent: Array) -> Array:
+    if base.dtype.kind == "f":
+        return np.power(base.astype(np.float64), exponent.astype(np.float64))
+    if base.dtype.kind == "u":
+        return np.power(base, exponent)
+    # NumPy refuses negative powers of integers. Here they are truncated: 1 for 1, +-1 for -1, else 0 (of 0 too).
+    inverse = np.where(base == 1, 1, np.where(base == -1, 1 - 2 * (exponent & 1), 0))
+    power = np.power(base, np.maximum(exponent, 0))
+    return np.where(exponent < 0, inverse, power).astype(base.dtype)
+
+
+def _fma(a: Array, b: Array, c: Array) -> Array:
+    if a.dtype == np.float32:
+        # the product is exact in f64
+        return a.astype(np.float64) * b.astype(np.float64) + c.astype(np.float64)
+    exact = np.frompyfunc(_fma_of_floats, 3, 1)
+    return np.asarray(exact(a, b, c), np.float64)
+
+
+def _fma_of_floats(a: float, b: float, c: float) -> float:
+    if not (math.isfinite(a) and math.isfinite(b) and math.isfinite(c)):
+        return a * b + c
+    product = Fraction(a) * Fraction(b)
+    total = product + Fraction(c)
+    if total == 0:
+        return 0.0 if product else a * b + c  # the sign of a zero, which fractions do not have
+    try:
+        return float(total)
+    except OverflowError:
+        return math.inf if total > 0 else -math.inf
+
+
+def _sigmoid(x: Array) -> Array:
+    small = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1 / (1 + small), small / (1 + small))
+
+
+def _erf(x: Array) -> Array:
+    return np.asarray(np.frompyfunc(math.erf, 1, 1)(x), np.float64)
+
+
+def _rsqrt(x: Array) -> Array:
+    return 1 / np.sqrt(x)
+
+
+FUNCTIONS: dict[str, NumpyFunction] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.divide,
+    "floordiv": np.floor_divide,
+    "mod": np.remainder,
+    "pow": _pow,
+    "neg": np.negative,
+    "abs": np.abs,
+    "minimum": np.minimum,
+    "maximum": np.maximum,
+    "fma": _fma,
+    "exp": _in_f64(np.exp),
+    "exp2": _in_f64(np.exp2),
+    "log": _in_f64(np.log),
+    "log2": _in_f64(np.log2),
+    "sqrt": np.sqrt,
+    "rsqrt": _in_f64(_rsqrt),
+    "tanh": _in_f64(np.tanh),
+    "sigmoid": _in_f64(_sigmoid),
+    "erf": _in_f64(_erf),
+    "sin": _in_f64(np.sin),
+    "cos": _in_f64(np.cos),
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "round": np.rint,
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "not": np.invert,
+    "shl": np.left_shift,
+    "shr": np.right_shift,
+    "where": np.where,
+}
