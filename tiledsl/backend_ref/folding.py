@@ -1,0 +1,127 @@
+"""Reductions, scans and dot products in the reference executor.
+
+Sums and products of floats are taken in f64 and rounded once, which is as close as any order of the accumulator's
+additions gets. So results differ from a back end's by its rounding only.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+
+from tiledsl.backend_ref.execution import Execution
+from tiledsl.backend_ref.scalar_functions import Array, cast, element_type, identity
+from tiledsl.ir.core import Block
+from tiledsl.ir.tile_ops import Cast, Constant, Dot, Map, Reduce, Scan, Size, Yield
+
+FOLDS: dict[str, np.ufunc] = {
+    "add": np.add,
+    "mul": np.multiply,
+    "max": np.maximum,
+    "min": np.minimum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+}
+_ELEMENTWISE = (Map, Cast, Constant, Size, Yield)
+"""The ops that do for arrays of any shape what they do for scalars."""
+
+
+def reduce(execution: Execution, op: Reduce) -> tuple[Array, ...]:
+    """`argmax`, `argmin` and `custom` of nothing give 0."""
+    sources = [execution.array(v) for v in op.sources]
+    match op.fn:
+        case "custom":
+            (axis,) = op.axes
+            folded = _fold_custom(execution, op.combiner, sources, axis)
+            return tuple(np.expand_dims(x, axis) for x in folded) if op.keepdims else folded
+        case "argmax" | "argmin":
+            (axis,) = op.axes
+            return (_extreme_position(sources[0], axis, op.fn == "argmax", op.keepdims),)
+        case _:
+            wide, dtype = _widen(sources[0]), op.result.dtype
+            start = identity(op.fn, dtype).astype(wide.dtype)
+            fold = FOLDS[op.fn]
+            result = fold.reduce(wide, axis=op.axes, dtype=wide.dtype, keepdims=op.keepdims, initial=start)
+            return (cast(np.asarray(result), dtype),)
+
+
+def scan(execution: Execution, op: Scan) -> tuple[Array, ...]:
+    sources = [execution.array(v) for v in op.sources]
+    if op.reverse:
+        sources = [np.flip(x, op.axis) for x in sources]
+    if op.fn == "custom":
+        results = _scan_custom(execution, op.combiner, sources, op.axis)
+    else:
+        wide = _widen(sources[0])
+        results = (cast(FOLDS[op.fn].accumulate(wide, axis=op.axis, dtype=wide.dtype), op.results[0].dtype),)
+    return tuple(np.flip(x, op.axis) for x in results) if op.reverse else results
+
+
+def dot(execution: Execution, op: Dot) -> tuple[Array, ...]:
+    """Floats: products and sums in f64 (exact for narrow operands), rounded once. `tf32` is granted full precision.
+
+    Integers: modulo 2**64, then wrapped to `dtype`.
+    """
+    a, b = execution.array(op.a), execution.array(op.b)
+    wide = np.float64 if op.a.dtype.is_float or op.dtype.is_float else np.int64
+    total = np.matmul(a.astype(wide), b.astype(wide))
+    if op.acc is not None:
+        total = total + execution.array(op.acc).astype(wide)
+    return (cast(np.asarray(total), op.dtype),)
+
+
+def _widen(source: Array) -> Array:
+    return source.astype(np.float64) if element_type(source).is_float else source
+
+
+def _extreme_position(source: Array, axis: int, largest: bool, keepdims: bool) -> Array:
+    """The first position of the extremum, as i64; the first NaN if there is one."""
+    if source.shape[axis] == 0:
+        kept = [1 if i == axis else n for i, n in enumerate(source.shape) if keepdims or i != axis]
+        return np.zeros(kept, np.int64)
+    search = np.argmax if largest else np.argmin
+    return np.asarray(search(_widen(source), axis=axis, keepdims=keepdims), np.int64)
+
+
+def _fold_custom(execution: Execution, combiner: Block, sources: Sequence[Array], axis: int) -> tuple[Array, ...]:
+    if sources[0].shape[axis] == 0:
+        return tuple(np.zeros(np.delete(x.shape, axis), x.dtype) for x in sources)
+    slices = _slices(sources, axis)
+    folded = slices[0]
+    for following in slices[1:]:
+        folded = _combine(execution, combiner, folded, following)
+    return folded
+
+
+def _scan_custom(execution: Execution, combiner: Block, sources: Sequence[Array], axis: int) -> tuple[Array, ...]:
+    if sources[0].shape[axis] == 0:
+        return tuple(sources)
+    slices = _slices(sources, axis)
+    running = [slices[0]]
+    for following in slices[1:]:
+        running.append(_combine(execution, combiner, running[-1], following))
+    return tuple(np.stack(column, axis) for column in zip(*running))
+
+
+def _slices(sources: Sequence[Array], axis: int) -> list[tuple[Array, ...]]:
+    """For each coordinate of the axis, the slice of every source."""
+    moved = [np.moveaxis(x, axis, 0) for x in sources]
+    return [tuple(np.asarray(x[i]) for x in moved) for i in range(moved[0].shape[0])]
+
+
+def _combine(
+    execution: Execution, combiner: Block, left: tuple[Array, ...], right: tuple[Array, ...]
+) -> tuple[Array, ...]:
+    """The combiner, which is written for scalars, on each element of slices of one shape."""
+    shape = left[0].shape
+    if all(isinstance(op, _ELEMENTWISE) for op in combiner.ops):
+        results = execution.run(combiner, (*left, *right), vectorised=True)
+        return tuple(np.broadcast_to(x, shape) for x in results)
+    combined = tuple(np.empty_like(x) for x in left)
+    for index in itertools.product(*map(range, shape)):
+        elements = [np.asarray(x[index]) for x in (*left, *right)]
+        for target, result in zip(combined, execution.run(combiner, elements)):
+            target[index] = result
+    return combined
