@@ -53,6 +53,8 @@ class ModuleWriter:
         self.functions: list[str] = []
         self.declarations: dict[str, str] = {}
         self.constants: dict[str, str] = {}
+        self.names: set[str] = set()
+        """Functions written on demand, so that each is written once."""
 
     def text(self, triple: str = "") -> str:
         """The whole module."""
@@ -71,7 +73,7 @@ class FunctionWriter:
         self._entry: list[str] = []
         self._lines: list[str] = []
         self._count = 0
-        self.label = "entry"
+        self.label = "start"
 
     def fresh(self) -> str:
         """A new local name, `%t12`."""
@@ -93,6 +95,15 @@ class FunctionWriter:
         name = self.fresh()
         self._entry.append(f"  {name} = alloca {type_}" + (f", align {align}" if align else ""))
         return name
+
+    @contextmanager
+    def in_entry(self) -> Generator[None]:
+        """Writes to the end of the entry block for a while; what is written there may use only what the entry defines."""
+        outer, self._lines = self._lines, self._entry
+        try:
+            yield
+        finally:
+            self._lines = outer
 
     def new_label(self, hint: str) -> str:
         """A label that nothing else has."""
@@ -152,5 +163,8 @@ class FunctionWriter:
 
     def finish(self) -> None:
         """Adds the function, which must have ended with `ret`, to the module."""
-        lines = [f"define {self._signature} {self._attributes} {{", "entry:", *self._entry, *self._lines, "}"]
+        head = f"define {self._signature} {self._attributes} {{"
+        leaves_entry = any(line.startswith("  br") or line.startswith("  ret") for line in self._entry[-1:])
+        entry = self._entry if leaves_entry else [*self._entry, "  br label %start"]
+        lines = [head, "entry:", *entry, "start:", *self._lines, "}"]
         self.module.functions.append("\n".join(lines))

@@ -1,0 +1,276 @@
+"""Emits the ops of a block in order, gathering neighbours over one domain into a common loop nest.
+
+Nothing is written when a store, a reduction or a kept tile comes along: it joins the *pending* nest, which is written when
+something arrives that needs its results or does not fit in with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from tiledsl.backend_cpu import operands as o
+from tiledsl.backend_cpu.context import Context, row_major
+from tiledsl.backend_cpu.dots import accumulates_in_place, allocate_left, allocate_right, call_dot, kernel_of
+from tiledsl.backend_cpu.evaluate import evaluate
+from tiledsl.backend_cpu.expressions import contiguity, expression_ops, is_lazy, leaves, op_cost, store_contiguity
+from tiledsl.backend_cpu.nests import Nest, emit_nest
+from tiledsl.backend_cpu.residence import kept_values
+from tiledsl.backend_cpu.sinks import AssertTile, AtomicTile, FindTile, FoldCustom, FoldTile, Keep, Sink, StoreTile
+from tiledsl.backend_cpu.storage import Buffer, PackedLeft, PackedRight, Point, Storage
+from tiledsl.ir import tile_ops as ops
+from tiledsl.ir.core import Block, Op, Value
+from tiledsl.ir.dtypes import DType, compute_dtype
+from tiledsl.ir.types import TileType
+
+SCALAR = Point(())
+WIDEST_ROW_UNIT = 8
+
+
+@dataclass
+class Pending:
+    """The nest that is being gathered."""
+
+    sinks: list[Sink] = field(default_factory=list[Sink])
+    homes: dict[Value, Storage] = field(default_factory=dict[Value, Storage])
+    """Where the values that the nest makes will be found once it is written."""
+
+
+class BlockEmitter:
+    """Writes blocks of one function; `control` ops are handed to whoever subclasses this."""
+
+    def __init__(self, context: Context, written: frozenset[Value], asserts: list[Op]) -> None:
+        self.context = context
+        self.written = written
+        self.asserts = asserts
+        self.pending = Pending()
+        self.packed: dict[tuple[Value, str, str], Storage] = {}
+
+    def block_ops(self, block: Block) -> None:
+        """Writes every op but the terminator, and what they leave pending."""
+        kept = kept_values(block, self.written)
+        for op in block.ops:
+            if op.effect == "terminator":
+                break
+            self.op(op, op.results[0] in kept if op.results else False)
+            if op.effect != "control":
+                self._pack_for_inner_dots(op, block)
+        self.flush()
+
+    def op(self, op: Op, keep: bool) -> None:
+        match op:
+            case ops.Empty():
+                pass  # made by the launch
+            case ops.Shift():
+                self.shift(op)
+            case ops.Store():
+                self.add(StoreTile(op))
+            case ops.Atomic():
+                self.atomic(op)
+            case ops.Assert():
+                self.asserts.append(op)
+                self.add(AssertTile(op, len(self.asserts) - 1))
+            case ops.Reduce():
+                self.reduce(op)
+            case ops.Dot():
+                self.dot(op)
+            case ops.Reshape() if not is_lazy(op):
+                self.reshape(op)
+            case ops.Grid() | ops.Range() | ops.For() | ops.While() | ops.If() | ops.Scan() | ops.Print():
+                self.flush()
+                self.control(op)
+            case _ if not op.result.shape:
+                self.scalar(op)
+            case _ if keep:
+                self.keep(op.result)
+            case _:
+                pass  # evaluated where it is read
+
+    def control(self, op: Op) -> None:
+        raise NotImplementedError
+
+    # The pending nest
+
+    def add(self, sink: Sink, homes: dict[Value, Storage] | None = None) -> None:
+        """Lets a sink join the pending nest, or start the next one."""
+        if not self._fits(sink):
+            self.flush()
+        self.pending.sinks.append(sink)
+        self.pending.homes.update(homes or {})
+
+    def _fits(self, sink: Sink) -> bool:
+        sinks = self.pending.sinks
+        if not sinks:
+            return True
+        first = sinks[0]
+        folded = {s.folded for s in sinks if s.folded} | ({sink.folded} if sink.folded else set())
+        if first.domain != sink.domain or first.vectorises != sink.vectorises or len(folded) > 1:
+            return False
+        if any(isinstance(s, FoldCustom) for s in (*sinks, sink)) and any(not s.folded for s in (*sinks, sink)):
+            return False
+        return not self._depends(sink) and not self._conflicts(sink)
+
+    def _depends(self, sink: Sink) -> bool:
+        """Whether the sink needs more of what the pending nest makes than the element at hand."""
+        finished = frozenset(v for s in self.pending.sinks for v in s.produces)
+        passing = frozenset(self.pending.homes) - finished
+        for value in sink.reads:
+            for leaf in leaves(self.context, value, finished | passing):
+                if leaf.value in finished or (leaf.value in passing and not leaf.aligned):
+                    return True
+        return False
+
+    def _conflicts(self, sink: Sink) -> bool:
+        """Whether the order of reads and writes of a tensor would change by joining."""
+        reads, writes = self._touched(sink)
+        for other in self.pending.sinks:
+            other_reads, other_writes = self._touched(other)
+            if writes & (other_reads | other_writes) or reads & other_writes:
+                return True
+        return False
+
+    def _touched(self, sink: Sink) -> tuple[set[Value], set[Value]]:
+        reads = {
+            op.tensor
+            for value in sink.reads
+            for op in expression_ops(self.context, value)
+            if isinstance(op, ops.Load) and op.tensor in self.written
+        }
+        writes = {sink.op.tensor} if isinstance(sink, (StoreTile, AtomicTile)) else set[Value]()
+        return reads, writes
+
+    def flush(self) -> None:
+        """Writes the pending nest."""
+        pending, self.pending = self.pending, Pending()
+        if not pending.sinks:
+            return
+        sinks = tuple(pending.sinks)
+        folded = next((s.folded for s in sinks if s.folded), ())
+        cost = sum(op_cost(op) for op in {op for s in sinks for v in s.reads for op in expression_ops(self.context, v)})
+        with self.context.scope():
+            emit_nest(self.context, Nest(sinks[0].domain, sinks, folded, self._lane_axis(sinks, folded), cost))
+        self.context.storage.update(pending.homes)
+
+    def _lane_axis(self, sinks: Sequence[Sink], folded: tuple[int, ...]) -> int | None:
+        if not all(s.vectorises for s in sinks):
+            return None
+        in_order = any(isinstance(s, FoldCustom) for s in sinks)
+        domain = sinks[0].domain
+        axes = [a for a, dim in enumerate(domain) if dim != 1 and not (in_order and a in folded)]
+        return max(axes, key=lambda a: (self._contiguous(sinks, a), a), default=None)
+
+    def _contiguous(self, sinks: Sequence[Sink], axis: int) -> int:
+        score = 0
+        for sink in sinks:
+            for value in sink.reads:
+                if value.shape == sink.domain:
+                    score += contiguity(self.context, value, axis)
+            if isinstance(sink, StoreTile):
+                score += store_contiguity(sink.op, axis)
+            elif isinstance(sink, Keep):
+                score += len(sink.targets) * (1 if axis == len(sink.domain) - 1 else -1)
+        return score
+
+    # Ops
+
+    def scalar(self, op: Op) -> None:
+        """Evaluates a scalar on the spot."""
+        if isinstance(op, ops.Load) and op.tensor in self.written:
+            self.flush()
+        elif self.pending.sinks and self._scalar_depends(op):
+            self.flush()
+        self.context.scalars[op.result] = evaluate(self.context, op.result, SCALAR).operand
+
+    def _scalar_depends(self, op: Op) -> bool:
+        made = frozenset(v for s in self.pending.sinks for v in s.produces) | frozenset(self.pending.homes)
+        operands = [v for v in op.operands if isinstance(v.type, TileType)]
+        return any(leaf.value in made for v in operands for leaf in leaves(self.context, v, made))
+
+    def shift(self, op: ops.Shift) -> None:
+        start, extent = self.context.axes[op.axis]
+        offset = self.context.scalars[op.offset]
+        self.context.axes[op.result] = (o.add(self.context.writer, start, offset), extent)
+
+    def keep(self, value: Value) -> Buffer:
+        """Stores a lazy tile in scratch."""
+        buffer = self.allocate(value)
+        self.add(Keep(value, [buffer]), {value: buffer})
+        return buffer
+
+    def allocate(self, value: Value, *, dense: bool = False) -> Buffer:
+        """Scratch for a tile; with room for whole micro-kernel rows, so that any tile of rank 2 can accumulate a dot."""
+        rows = WIDEST_ROW_UNIT if len(value.shape) >= 2 and not dense else 1
+        return self.context.allocate(value.shape, _stored_dtype(value), padded=not dense, row_unit=rows)
+
+    def atomic(self, op: ops.Atomic) -> None:
+        old = self.allocate(op.result) if op.result.users and op.result.shape else None
+        self.add(AtomicTile(op, old), {op.result: old} if old is not None else None)
+        self.flush()
+
+    def reduce(self, op: ops.Reduce) -> None:
+        targets = [self.allocate(v) if v.shape else None for v in op.results]
+        homes: dict[Value, Storage] = {v: t for v, t in zip(op.results, targets) if t is not None}
+        if op.fn == "custom":
+            self.add(FoldCustom(op, targets), homes)
+        elif op.fn in ("argmax", "argmin"):
+            self.add(FindTile(op, targets[0]), homes)
+        else:
+            self.add(FoldTile(op, targets[0]), homes)
+
+    def reshape(self, op: ops.Reshape) -> None:
+        """Moves elements: the source is stored densely, and read under the strides of the new shape."""
+        self.flush()
+        context, room = self.context, self.allocate(op.source, dense=True)
+        # dense for this block's extents, so that both shapes number the elements alike
+        before, after = (row_major(context.writer, [context.dim(d) for d in v.shape]) for v in (op.source, op.result))
+        self.add(Keep(op.source, [replace(room, strides=before)]))
+        self.flush()
+        context.storage[op.result] = replace(room, strides=after)
+
+    def dot(self, op: ops.Dot) -> None:
+        """Packs operands that are not packed yet, evaluates the accumulator into its place, multiplies."""
+        context, kernel = self.context, kernel_of(self.context, op)
+        left = self._packed(op.a, "left", op)
+        right = self._packed(op.b, "right", op)
+        assert isinstance(left, PackedLeft) and isinstance(right, PackedRight)
+        owner = accumulates_in_place(context, op)
+        fresh = "true" if op.acc is None else "false"
+        if owner is not None and owner is op.acc:
+            self.flush()
+            target = context.storage[owner]
+            slot = context.fresh.get(owner)
+            if slot is not None:
+                fresh = context.writer.emit(f"load i1, ptr {slot}")
+                context.writer.line(f"store i1 false, ptr {slot}")
+        else:
+            target = context.storage[owner] if owner is not None else self.allocate(op.result)
+            if op.acc is not None:
+                self.add(Keep(op.acc, [target]))
+            self.flush()
+        assert isinstance(target, Buffer) and target.dtype == kernel.dtype
+        call_dot(context, op, left, right, target, fresh)
+        context.storage[op.result] = target
+
+    def _packed(self, value: Value, side: str, op: ops.Dot) -> Storage:
+        kernel = kernel_of(self.context, op)
+        key = (value, side, kernel.dtype.name)
+        if key not in self.packed:
+            make = allocate_left if side == "left" else allocate_right
+            self.packed[key] = make(self.context, value, kernel)
+            self.add(Keep(value, [self.packed[key]]))
+        return self.packed[key]
+
+    def _pack_for_inner_dots(self, op: Op, block: Block) -> None:
+        """Packs a tile where it is made, if dots in loops further inside read it."""
+        for value in op.results:
+            if not isinstance(value.type, TileType) or not value.shape:
+                continue
+            for user in value.users:
+                if isinstance(user, ops.Dot) and user.parent is not block:
+                    for side, operand in (("left", user.a), ("right", user.b)):
+                        if operand is value:
+                            self._packed(value, side, user)
+
+
+def _stored_dtype(value: Value) -> DType:
+    return compute_dtype(value.dtype) if isinstance(value.op, ops.Dot) else value.dtype

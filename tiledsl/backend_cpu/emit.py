@@ -1,0 +1,218 @@
+"""Emits a whole program: one LLVM function per phase of the entry function.
+
+A phase is a grid, or the ops with effects that stand between grids. Each phase is a function
+
+    i64 @phase0(ptr frame, ptr scratch, ptr counter)
+
+that takes program numbers from the shared counter until there are none left, so that as many threads as there are may call
+it at once. With a null scratch it does nothing but say how many bytes of scratch one thread needs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tiledsl.backend_cpu import operands as o
+from tiledsl.backend_cpu.context import Context, Tensor
+from tiledsl.backend_cpu.control import FunctionEmitter
+from tiledsl.backend_cpu.frame import FrameLayout, axis_symbol, layout_of, tensors_of
+from tiledsl.backend_cpu.residence import written_tensors
+from tiledsl.backend_cpu.writer import FunctionWriter, ModuleWriter, VectorType
+from tiledsl.backend_cpu.access import write
+from tiledsl.backend_cpu.evaluate import evaluate
+from tiledsl.backend_cpu.storage import Place, Point
+from tiledsl.ir import tile_ops as ops
+from tiledsl.ir.core import Function, Op, Value
+from tiledsl.ir.dtypes import bool_, i64
+from tiledsl.ir.facts import facts_of
+from tiledsl.ir.symbolic import symbol_name
+from tiledsl.ir.types import AxisType, TensorType, TileType
+from tiledsl.passes.machine import CpuMachine
+
+
+@dataclass(frozen=True)
+class EmittedProgram:
+    """LLVM IR, with what a launch has to know of it."""
+
+    text: str
+    layout: FrameLayout
+    phases: tuple[str, ...]
+    """The functions to call, in order."""
+    asserts: tuple[Op, ...]
+    """The assertions by number, as the status word counts them."""
+
+
+def emit_program(function: Function, machine: CpuMachine) -> EmittedProgram:
+    """Emits a function in form `tile-tiled`."""
+    module = ModuleWriter()
+    layout = layout_of(function)
+    asserts: list[Op] = []
+    names: list[str] = []
+    for number, phase in enumerate(phases_of(function)):
+        names.append(f"phase{number}")
+        _Phase(function, layout, machine, module, asserts).emit(names[-1], phase)
+    return EmittedProgram(module.text(), layout, tuple(names), tuple(asserts))
+
+
+def phases_of(function: Function) -> list[list[Op]]:
+    """The effects of the function body in order: each grid on its own, other ops with effects in runs."""
+    phases: list[list[Op]] = []
+    run: list[Op] = []
+    for op in function.body.ops:
+        if isinstance(op, ops.Grid):
+            phases += [run] if run else []
+            phases.append([op])
+            run = []
+        elif (op.effect == "write" and not isinstance(op, ops.Empty)) or op.effect == "control" or _fills(op):
+            run.append(op)
+    return phases + ([run] if run else [])
+
+
+def _fills(op: Op) -> bool:
+    return isinstance(op, ops.Empty) and op.fill is not None
+
+
+class _Phase:
+    def __init__(
+        self, function: Function, layout: FrameLayout, machine: CpuMachine, module: ModuleWriter, asserts: list[Op]
+    ) -> None:
+        self.function = function
+        self.layout = layout
+        self.machine = machine
+        self.module = module
+        self.asserts = asserts
+
+    def emit(self, name: str, phase: list[Op]) -> None:
+        signature = f"i64 @{name}(ptr noalias %frame, ptr noalias %scratch, ptr noalias %counter)"
+        writer = FunctionWriter(self.module, signature)
+        context = Context(writer, self.layout, self.machine, facts_of(self.function))
+        context.scratch_base = "%scratch"
+        with writer.in_entry():
+            self._read_frame(context)
+        emitter = _PhaseEmitter(context, written_tensors(self.function.body), self.asserts)
+        with context.scope():
+            emitter.top(self.function, phase)
+        writer.line("ret i64 0")
+        with writer.in_entry():
+            nothing = writer.emit("icmp eq ptr %scratch, null")
+            writer.branch_if(nothing, "query", "start")
+            writer.start("query")
+            writer.line(f"ret i64 {context.scratch_bytes}")
+        writer.finish()
+
+    def _read_frame(self, context: Context) -> None:
+        writer, layout = context.writer, self.layout
+        parameters = [p for p in self.function.parameters if isinstance(p.type, TileType)]
+        for number, parameter in enumerate(parameters):
+            context.scalars[parameter] = _scalar(writer, layout.scalar(number), parameter)
+        for name in layout.symbols:
+            context.symbols[name] = _word(writer, layout.symbol(name))
+        for op in self.function.walk():
+            if isinstance(op, (ops.Grid, ops.Range)):
+                for block, argument in zip(op.blocks, op.body.arguments):
+                    if isinstance(argument.type, AxisType) and symbol_name(argument.type.extent) is not None:
+                        name = axis_symbol(argument)
+                        chosen = block.kind == "upto"
+                        context.block_limits[name] = _word(writer, layout.block(name)) if chosen else str(block.size)
+        for number, tensor in enumerate(tensors_of(self.function)):
+            type_ = tensor.type
+            assert isinstance(type_, TensorType)
+            base = writer.emit(f"load ptr, ptr {_slot(writer, layout.pointer(number))}")
+            strides = [
+                "1" if axis == type_.unit else _word(writer, layout.stride(number, axis))
+                for axis in range(len(type_.shape))
+            ]
+            shape = tuple(context.dim(dim) for dim in type_.shape)
+            context.tensors[tensor] = Tensor(base, tuple(strides), shape, type_)
+
+
+def _slot(writer: FunctionWriter, word: int) -> str:
+    return o.element_pointer(writer, "%frame", str(word), i64)
+
+
+def _word(writer: FunctionWriter, word: int) -> str:
+    return writer.emit(f"load i64, ptr {_slot(writer, word)}")
+
+
+def _scalar(writer: FunctionWriter, word: int, parameter: Value) -> str:
+    """A scalar parameter: the low bytes of its word."""
+    type_ = VectorType(parameter.dtype)
+    if parameter.dtype == bool_:
+        return writer.emit(f"trunc i64 {_word(writer, word)} to i1")
+    return writer.emit(f"load {type_}, ptr {_slot(writer, word)}")
+
+
+class _PhaseEmitter(FunctionEmitter):
+    def top(self, function: Function, phase: list[Op]) -> None:
+        """The function body: scalars and pure control flow in every phase, effects only in their own."""
+        alone = not any(isinstance(op, ops.Grid) for op in phase)
+        if alone:
+            self._only_first()
+        for op in function.body.ops:
+            if op in phase and isinstance(op, ops.Grid):
+                self.grid(op)
+                return
+            if op in phase and isinstance(op, ops.Empty):
+                self._fill(op)
+            elif op in phase or _pure(op):
+                self.op(op, keep=False)
+        self.flush()
+
+    def _only_first(self) -> None:
+        """Lets one thread through: a phase that is no grid is a single program."""
+        writer = self.context.writer
+        turn = writer.emit("atomicrmw add ptr %counter, i64 1 monotonic, align 8")
+        first, others = writer.new_label("first"), writer.new_label("others")
+        writer.branch_if(writer.emit(f"icmp eq i64 {turn}, 0"), first, others)
+        writer.start(others)
+        writer.line("ret i64 0")
+        writer.start(first)
+
+    def _fill(self, op: ops.Empty) -> None:
+        """Sets a new tensor, which is dense, to its fill value."""
+        context, writer = self.context, self.context.writer
+        assert op.fill is not None
+        self.flush()
+        tensor = context.tensors[op.result]
+        value = evaluate(context, op.fill, Point(())).operand
+        count = "1"
+        for size in tensor.shape:
+            count = o.multiply(writer, count, size)
+        with writer.loop("0", count) as index:
+            write(writer, tensor.base, Place(index, "1"), op.dtype, 1, value)
+
+    def grid(self, op: ops.Grid) -> None:
+        """Programs, one after the other, as the shared counter hands them out."""
+        context, writer = self.context, self.context.writer
+        self.flush()
+        stops = [self.index(stop) for stop in op.stops]
+        sizes = [
+            self.block_size(argument, block) if isinstance(argument.type, AxisType) else "1"
+            for argument, block in zip(op.body.arguments, op.blocks)
+        ]
+        counts = [o.ceil_divide(writer, stop, size) for stop, size in zip(stops, sizes)]
+        total = "1"
+        for count in counts:
+            total = o.multiply(writer, total, count)
+        head, inside, done = writer.new_label("next"), writer.new_label("program"), writer.new_label("finished")
+        writer.branch(head)
+        writer.start(head)
+        number = writer.emit("atomicrmw add ptr %counter, i64 1 monotonic, align 8")
+        writer.branch_if(writer.emit(f"icmp slt i64 {number}, {total}"), inside, done)
+        writer.start(inside)
+        with context.scope():
+            left = number
+            places: list[str] = []
+            for count in reversed(counts):
+                places.insert(0, o.remainder(writer, left, count))
+                left = o.divide(writer, left, count)
+            for argument, block, place, size, stop in zip(op.body.arguments, op.blocks, places, sizes, stops):
+                self.axis_block(argument, block, o.multiply(writer, place, size), stop)
+            self.block_ops(op.body)
+        writer.branch(head)
+        writer.start(done)
+
+
+def _pure(op: Op) -> bool:
+    """Whether repeating the op in every phase is harmless: it writes nothing."""
+    return not isinstance(op, (ops.Grid, ops.Return)) and all(inner.effect != "write" for inner in op.walk())

@@ -1,0 +1,100 @@
+"""How a reduction folds: its identity, how two partial results combine, how the lanes of one collapse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tiledsl.backend_cpu import operands as o
+from tiledsl.backend_cpu.context import Context
+from tiledsl.backend_cpu.convert import convert
+from tiledsl.backend_cpu.vector_math import emit_map
+from tiledsl.backend_cpu.writer import FunctionWriter, VectorType
+from tiledsl.ir import tile_ops as ops
+from tiledsl.ir.core import Block, Number, Value
+from tiledsl.ir.dtypes import DType, bool_, compute_dtype
+
+COMBINERS = {"add": "add", "mul": "mul", "max": "maximum", "min": "minimum", "and": "and", "or": "or"}
+"""The scalar function that combines two partial results of a named fold."""
+
+
+def identity(fn: str, dtype: DType) -> str:
+    """The literal that leaves every other value as it is."""
+    low: Number
+    high: Number
+    if dtype.is_float:
+        low, high = float("-inf"), float("inf")
+    elif dtype == bool_:
+        low, high = False, True
+    else:
+        low = -(1 << (dtype.bits - 1)) if dtype.kind == "int" else 0
+        high = (1 << (dtype.bits - (1 if dtype.kind == "int" else 0))) - 1
+    match fn:
+        case "mul":
+            value: Number = 1
+        case "max" | "argmax":
+            value = low
+        case "min" | "argmin":
+            value = high
+        case "and":
+            value = -1 if dtype.is_integer else True
+        case _:
+            value = 0
+    return o.literal(value, dtype)
+
+
+def accumulator_dtype(dtype: DType) -> DType:
+    """What a fold of `dtype` is carried in: f32 for narrow floats."""
+    return compute_dtype(dtype)
+
+
+def combine(writer: FunctionWriter, fn: str, type_: VectorType, left: str, right: str) -> str:
+    """Two partial results of a named fold as one."""
+    return emit_map(writer, COMBINERS[fn], type_, [left, right])
+
+
+def collapse(writer: FunctionWriter, fn: str, type_: VectorType, vector: str) -> str:
+    """The lanes of a partial result as one scalar, by halves."""
+    lanes = type_.lanes
+    while lanes > 1:
+        half = lanes // 2
+        wide, narrow = VectorType(type_.dtype, lanes), VectorType(type_.dtype, half)
+        parts = [
+            writer.emit(f"shufflevector {wide} {vector}, {wide} poison, {_lanes_mask(start, half)}")
+            for start in (0, half)
+        ]
+        if half == 1:
+            parts = [writer.emit(f"extractelement {wide} {vector}, i64 {start}") for start in (0, half)]
+        vector = combine(writer, fn, narrow, *parts)
+        lanes = half
+    return vector
+
+
+def _lanes_mask(start: int, count: int) -> str:
+    return f"<{count} x i32> <" + ", ".join(f"i32 {start + i}" for i in range(count)) + ">"
+
+
+def emit_combiner(context: Context, block: Block, arguments: Sequence[str], lanes: int) -> list[str]:
+    """A user's combiner over vectors: its scalar ops, each lane on its own. Gives the yielded operands."""
+    writer = context.writer
+    known: dict[Value, str] = dict(zip(block.arguments, arguments))
+
+    def operand(value: Value) -> str:
+        if value in known:
+            return known[value]
+        return writer.splat(VectorType(value.dtype, lanes), context.scalars[value])
+
+    for op in block.ops:
+        match op:
+            case ops.Map():
+                type_ = VectorType(op.inputs[-1].dtype, lanes)
+                known[op.result] = emit_map(writer, op.fn, type_, [operand(v) for v in op.inputs])
+            case ops.Cast():
+                type_ = VectorType(op.source.dtype, lanes)
+                known[op.result] = convert(writer, operand(op.source), type_, type_.of(op.dtype))
+            case ops.Constant():
+                known[op.result] = writer.splat(VectorType(op.dtype, lanes), o.literal(op.value, op.dtype))
+            case ops.Yield():
+                return [operand(v) for v in op.values]
+            case _:
+                raise AssertionError(f"{op.name} in a combiner")
+    raise AssertionError("a combiner ends in a yield")

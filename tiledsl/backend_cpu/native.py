@@ -1,0 +1,60 @@
+"""LLVM, through llvmlite: text to optimised machine code, and machine code into this process."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import llvmlite.binding as llvm
+
+
+@cache
+def target_machine() -> llvm.TargetMachine:
+    """LLVM's view of the host CPU, with every feature that it has."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    features = llvm.get_host_cpu_features().flatten()
+    target = llvm.Target.from_default_triple()
+    # 512-bit registers are used where the code has 512-bit vectors, whatever LLVM prefers for its own choices
+    return target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=2, jit=True)
+
+
+def host_description() -> str:
+    """The CPU and its features as LLVM names them: part of the key of everything that is cached."""
+    return f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
+
+
+def optimised(text: str) -> llvm.ModuleRef:
+    """Parses and optimises LLVM IR. Loops keep their shape: they are vectorised and unrolled already."""
+    machine = target_machine()
+    module = llvm.parse_assembly(text)
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options.loop_vectorization = False
+    options.slp_vectorization = False
+    options.loop_unrolling = False
+    options.loop_interleaving = False
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+    return module
+
+
+def object_code(text: str) -> bytes:
+    """Machine code for the host from LLVM IR."""
+    return target_machine().emit_object(optimised(text))
+
+
+def assembly(text: str) -> str:
+    """The same as assembler text."""
+    return target_machine().emit_assembly(optimised(text))
+
+
+class LinkedCode:
+    """Machine code in this process. Keeps it alive; functions are addresses."""
+
+    def __init__(self, code: bytes, names: tuple[str, ...]) -> None:
+        library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+        for name in names:
+            library = library.export_symbol(name)
+        # one compiler for each program: its library may not outlive it
+        self._compiler = llvm.create_lljit_compiler(target_machine(), suppress_errors=True)
+        self._tracker = library.link(self._compiler, "tiledsl")
+        self.addresses: dict[str, int] = {name: self._tracker[name] for name in names}

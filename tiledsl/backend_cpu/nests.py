@@ -1,0 +1,156 @@
+"""Loop nests: one pass over a domain of elements that serves all of its sinks.
+
+The last loop, or the one just outside the folded loops, runs over vectors along the lane axis:
+
+    lane axis folded (sum over the columns of a row)      lane axis kept (sum over the rows of a column)
+    for i in rows:                                        for j in columns, several vectors at a time:
+        begin                                                 begin
+        for j in columns, several vectors at a time:          for i in rows:
+            visit(i, j)                                           visit(i, j)
+        end(i)                                                end(j)
+
+In front of each innermost loop, whatever does not move with it is evaluated once (`hoist`). The rest of a row that fills no
+vector is visited under a mask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from tiledsl.backend_cpu import operands as o
+from tiledsl.backend_cpu.access import lane_numbers, splat_index
+from tiledsl.backend_cpu.context import Context
+from tiledsl.backend_cpu.evaluate import UNKNOWN, hoist
+from tiledsl.backend_cpu.sinks import Sink
+from tiledsl.backend_cpu.storage import Point
+from tiledsl.ir.types import Shape
+
+MANY_COPIES, FEW_COPIES = 4, 2
+CHEAP = 10
+"""Nests whose bodies cost no more than this (in vector operations) are unrolled further: enough independent
+accumulators to hide the latency of an addition. Heavier bodies hide it by themselves."""
+
+
+@dataclass(frozen=True)
+class Nest:
+    """A domain, its consumers, the axes that they fold, and the axis along which vectors run (None: no vectors)."""
+
+    domain: Shape
+    sinks: tuple[Sink, ...]
+    folded: tuple[int, ...]
+    lane: int | None
+    cost: int
+
+    @property
+    def kept(self) -> list[int]:
+        """The axes of the outer loops."""
+        return [a for a in range(len(self.domain)) if a not in self.folded and a != self.lane]
+
+
+def emit_nest(context: Context, nest: Nest) -> None:
+    """Writes the loops of a nest."""
+    emission = _Emission(context, nest)
+    emission.outer(nest.kept, ["0"] * len(nest.domain))
+
+
+class _Emission:
+    def __init__(self, context: Context, nest: Nest) -> None:
+        self.context = context
+        self.writer = context.writer
+        self.nest = nest
+        self.sizes = [context.dim(dim) for dim in nest.domain]
+        self.lanes = context.lanes
+        self.copies = self._copies()
+
+    def _copies(self) -> int:
+        nest = self.nest
+        if nest.lane is None:
+            return 1
+        copies = MANY_COPIES if nest.cost <= CHEAP else FEW_COPIES
+        size = nest.domain[nest.lane]
+        while isinstance(size, int) and copies > 1 and size < copies * self.lanes:
+            copies //= 2
+        return copies
+
+    def outer(self, axes: list[int], indices: list[str]) -> None:
+        """The loops over kept axes, then what is inside of them."""
+        nest = self.nest
+        if axes:
+            with self.writer.loop("0", self.sizes[axes[0]]) as index, self.context.scope():
+                self.outer(axes[1:], _with(indices, axes[0], index))
+        elif nest.lane is None:
+            self.begin(1, 1)
+            self.folds(list(nest.folded), [Point(tuple(indices))])
+            self.end([Point(tuple(indices))])
+        elif nest.lane in nest.folded:
+            self.begin(self.copies, self.lanes)
+            self.folds([a for a in nest.folded if a != nest.lane], [Point(tuple(indices))])
+            self.end([Point(tuple(indices))])
+        else:
+            self.lane_loops(Point(tuple(indices)), self.chunk)
+
+    def chunk(self, points: list[Point]) -> None:
+        """Neighbouring vectors along a kept lane axis: everything that is folded into them."""
+        self.begin(len(points), self.lanes)
+        self.folds(list(self.nest.folded), points)
+        self.end(points)
+
+    def folds(self, axes: list[int], points: list[Point]) -> None:
+        """The loops over the folded axes other than the lane axis, with all points moving together."""
+        nest = self.nest
+        if axes:
+            if len(axes) == 1:
+                self.hoist(points, axes[0])
+            with self.writer.loop("0", self.sizes[axes[0]]) as index, self.context.scope():
+                self.folds(axes[1:], [replace(p, indices=_with(p.indices, axes[0], index)) for p in points])
+        elif nest.lane is not None and nest.lane in nest.folded:
+            self.lane_loops(points[0], self.visit)
+        else:
+            self.visit(points)
+
+    def lane_loops(self, point: Point, inside: Callable[[list[Point]], None]) -> None:
+        """Whole groups of vectors along the lane axis, then single vectors, the last of them under a mask."""
+        writer, lane, lanes = self.writer, self.nest.lane, self.lanes
+        assert lane is not None
+        self.hoist([point], lane)
+        size, step = self.sizes[lane], lanes * self.copies
+        rest = str(int(size) // step * step) if o.is_literal(size) else writer.emit(f"and i64 {size}, {-step}")
+        if rest != "0":
+            with writer.loop("0", rest, str(step)) as index, self.context.scope():
+                starts = [o.add(writer, index, str(copy * lanes)) for copy in range(self.copies)]
+                inside([Point(_with(point.indices, lane, start), lane, lanes) for start in starts])
+        if rest == size or self.context.facts.divisible(self.nest.domain[lane], step):
+            return
+        with writer.loop(rest, size, str(lanes)) as index, self.context.scope():
+            mask = None
+            if not self.context.whole_vectors(self.nest.domain[lane]):
+                left = splat_index(writer, o.subtract(writer, size, index), lanes)
+                mask = writer.emit(f"icmp ult <{lanes} x i64> {lane_numbers(lanes)}, {left}")
+            inside([Point(_with(point.indices, lane, index), lane, lanes, mask)])
+
+    def hoist(self, points: list[Point], axis: int) -> None:
+        """Evaluates what does not move with the loop over `axis`."""
+        for point in points:
+            before = replace(point, indices=_with(point.indices, axis, UNKNOWN))
+            for sink in self.nest.sinks:
+                for value in sink.reads:
+                    if value.shape == self.nest.domain:
+                        hoist(self.context, value, before)
+
+    def begin(self, copies: int, lanes: int) -> None:
+        for sink in self.nest.sinks:
+            sink.begin(self.context, copies, lanes)
+
+    def visit(self, points: list[Point]) -> None:
+        for copy, point in enumerate(points):
+            for sink in self.nest.sinks:
+                sink.visit(self.context, point, copy)
+
+    def end(self, points: list[Point]) -> None:
+        for sink in self.nest.sinks:
+            sink.end(self.context, points)
+
+
+def _with(indices: Sequence[str], axis: int, index: str) -> tuple[str, ...]:
+    return (*indices[:axis], index, *indices[axis + 1 :])
