@@ -464,14 +464,35 @@ class Fact:
         return f"{text if text.isidentifier() else f'({text})'} % {self.divisor} == 0"
 
 
-class Function:
-    """A function: parameters are the arguments of its body. Dims that share a symbol are equal, checked at the call."""
+@dataclass(frozen=True)
+class SizeOrigin:
+    """Where the program says how long an axis of a parameter is; for the error at a call that disagrees."""
 
-    def __init__(self, name: str, body: Block, facts: Sequence[Fact], location: Location) -> None:
+    parameter: str
+    axis: int
+    size: Dim
+    location: Location
+
+
+class Function:
+    """A function: parameters are the arguments of its body. Dims that share a symbol are equal, checked at the call.
+
+    `size_origins` says for error messages where the sizes of parameters come from; it has no other meaning and no text.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        body: Block,
+        facts: Sequence[Fact],
+        location: Location,
+        size_origins: Sequence[SizeOrigin] = (),
+    ) -> None:
         self.name = name
         self.body = body
         self.facts = tuple(facts)
         self.location = location
+        self.size_origins = tuple(size_origins)
 
     @property
     def parameters(self) -> list[Value]:
@@ -481,7 +502,7 @@ class Function:
         return self.body.walk()
 
     def clone(self) -> Function:
-        return Function(self.name, self.body.clone({}), self.facts, self.location)
+        return Function(self.name, self.body.clone({}), self.facts, self.location, self.size_origins)
 
 
 class Module:
@@ -507,6 +528,45 @@ class Module:
 
     def clone(self) -> Module:
         return Module([f.clone() for f in self.functions])
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other module is the same but for value names. Hashing stays by identity: modules change."""
+        return isinstance(other, Module) and self.structure() == other.structure()
+
+    __hash__ = object.__hash__
+
+    def structure(self, *, locations: bool = True) -> tuple[object, ...]:
+        """The module as nested tuples of plain data, in which values are numbered in the order of definition."""
+        return tuple(
+            (f.name, f.facts, f.location if locations else None, _block_structure(f.body, {}, locations))
+            for f in self.functions
+        )
+
+
+def _block_structure(block: Block, numbers: dict[Value, int], locations: bool) -> tuple[object, ...]:
+    for argument in block.arguments:
+        numbers[argument] = len(numbers)
+    types = tuple(a.type for a in block.arguments)
+    return (types, *(_op_structure(op, numbers, locations) for op in block.ops))
+
+
+def _op_structure(op: Op, numbers: dict[Value, int], locations: bool) -> tuple[object, ...]:
+    operands: list[object] = []
+    for field in op.fields.values():
+        # a value from elsewhere, in IR that is not legal, has no number
+        items = field if isinstance(field, tuple) else (field,)
+        operands.append(tuple(numbers.get(v, -1) if isinstance(v, Value) else v for v in items))
+    # a number is told by its text: 1, 1.0 and True differ, so do 0.0 and -0.0, and NaN is itself
+    attributes = [
+        repr(op.attributes[name]) if field.kind == "number" else op.attributes[name]
+        for name, field in op.attribute_fields.items()
+    ]
+    bodies = [(name, _block_structure(body, numbers, locations)) for name, body in op.bodies.items()]
+    for result in op.results:
+        numbers[result] = len(numbers)
+    types = tuple(v.type for v in op.results)
+    location = op.location if locations else None
+    return (op.name, tuple(operands), tuple(attributes), tuple(bodies), types, location)
 
 
 def free_names(taken: Mapping[str, object] | set[str], wanted: str) -> str:

@@ -142,10 +142,12 @@ def constant_term(dim: Dim) -> int:
 
 
 def floordiv(left: Dim, right: Dim) -> Dim:
-    """`left // right` with Python's meaning.
+    """`left // right` with Python's meaning; 0 if `right` is 0.
 
     # (c*x + r) // c => x + r // c
     """
+    if right == 0:
+        return 0  # as the scalar function: a size of 0 can come in at a call
     if isinstance(left, int) and isinstance(right, int):
         return left // right
     if right == 1:
@@ -163,10 +165,12 @@ def floordiv(left: Dim, right: Dim) -> Dim:
 
 
 def mod(left: Dim, right: Dim) -> Dim:
-    """`left % right` with Python's meaning.
+    """`left % right` with Python's meaning; 0 if `right` is 0.
 
     # (c*x + r) % c => r % c
     """
+    if right == 0:
+        return 0
     if isinstance(left, int) and isinstance(right, int):
         return left % right
     if right == 1 or left == right or left == 0:
@@ -307,7 +311,7 @@ def _text(expr: Expr) -> str:
     for monomial, coefficient in expr.terms:
         magnitude = abs(coefficient)
         factors = [_factor_atom(atom) for atom in monomial]
-        if len(factors) == 1 and magnitude == 1 and len(expr.terms) == 1:
+        if len(factors) == 1 and coefficient == 1 and len(expr.terms) == 1:
             factors = [str(monomial[0])]  # no parentheses around the whole
         if magnitude != 1 or not monomial:
             factors.insert(0, str(magnitude))

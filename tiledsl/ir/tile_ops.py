@@ -34,7 +34,18 @@ from tiledsl.ir.core import (
 from tiledsl.ir.dtypes import bool_, f32, i64, u32
 from tiledsl.ir.scalar_functions import ATOMICS, REDUCTIONS, SCALAR_FUNCTIONS, SCANS
 from tiledsl.ir.symbolic import Dim
-from tiledsl.ir.types import AxisType, Shape, Slice, TensorType, TileType, Type, Whole, format_shape, scalar
+from tiledsl.ir.types import (
+    AxisType,
+    Shape,
+    Slice,
+    TensorType,
+    TileType,
+    Type,
+    Whole,
+    format_shape,
+    same_but_level,
+    scalar,
+)
 
 
 def require(condition: bool, message: str) -> None:
@@ -175,23 +186,17 @@ class If(Op):
             raise InvalidIRError("both branches end in tile.yield")
         require(len(yes.operands) == len(no.operands), "both branches yield as many values")
         for a, b in zip(yes.operands, no.operands):
-            require(_same_but_level(a.type, b.type), f"branches yield {a.type} and {b.type}")
+            require(same_but_level(a.type, b.type), f"branches yield {a.type} and {b.type}")
         return tuple(v.type for v in yes.operands)
 
 
 def _carried_types(initial: Sequence[Value], arguments: Sequence[Value]) -> tuple[Type, ...]:
     for before, inside in zip(initial, arguments):
         require(
-            _same_but_level(before.type, inside.type),
+            same_but_level(before.type, inside.type),
             f"%{inside.name} is carried as {inside.type} but starts as {before.type}",
         )
     return tuple(v.type for v in initial)
-
-
-def _same_but_level(a: Type, b: Type) -> bool:
-    if isinstance(a, TileType) and isinstance(b, TileType):
-        return a.dtype == b.dtype and a.shape == b.shape
-    return a == b
 
 
 class Yield(Op):

@@ -68,6 +68,13 @@ class AxisType:
 Type: TypeAlias = Union[TensorType, TileType, AxisType]
 
 
+def same_but_level(a: Type, b: Type) -> bool:
+    """Whether two types agree in all but the memory level, which inference knows nothing of."""
+    if isinstance(a, TileType) and isinstance(b, TileType):
+        return a.dtype == b.dtype and a.shape == b.shape
+    return a == b
+
+
 def scalar(dtype: DType) -> TileType:
     """The type of a scalar."""
     return TileType(dtype, ())
