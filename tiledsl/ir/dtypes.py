@@ -113,18 +113,12 @@ def promote(a: DType, b: DType) -> DType:
     """
     if a == b:
         return a
-    if a.is_float and b.is_float and is_narrow_float(a) and is_narrow_float(b):
-        wide = {a, b} - {f8e4m3, f8e5m2}
-        # f8 with f16 is f16, f8 with bf16 is bf16, f8 with the other f8 is f16, f16 with bf16 is f32
-        return f16 if not wide else wide.pop() if len(wide) == 1 else f32
-    if is_narrow_float(a) and a != f16 and not b.is_float:
-        return a
-    if is_narrow_float(b) and b != f16 and not a.is_float:
-        return b
-    if is_narrow_float(a) and a != f16:
-        return b
-    if is_narrow_float(b) and b != f16:
-        return a
+    if a.name in _EXTENSIONS or b.name in _EXTENSIONS:
+        extension, other = (a, b) if a.name in _EXTENSIONS else (b, a)
+        if other.is_float:
+            return other if other.bits >= 32 else f32
+        # as NumPy's f16: what has more digits than the float takes the next wider one
+        return extension if other.bits <= 8 else f32 if other.bits == 16 else f64
     result = from_numpy(np.promote_types(to_numpy(a), to_numpy(b)))
     assert result is not None
     return result

@@ -11,6 +11,7 @@ polynomials are equal objects to `==`, and no simplifier has to run in the ordin
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, Union
@@ -220,6 +221,27 @@ def symbols_of(dim: Dim) -> frozenset[str]:
     return frozenset(found)
 
 
+def dim_from_text(text: str) -> Dim:
+    """The inverse of `str` for sizes. ValueError for a text that is no size."""
+    return _dim_of_node(ast.parse(text, mode="eval").body)
+
+
+def _dim_of_node(node: ast.expr) -> Dim:
+    match node:
+        case ast.Constant(value=int(value)):
+            return value
+        case ast.Name(id=name):
+            return symbol(name)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_dim_of_node(operand)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _PYTHON_OPERATORS:
+            return _PYTHON_OPERATORS[type(op)](_dim_of_node(left), _dim_of_node(right))
+        case ast.Call(func=ast.Name(id="min" | "max" as name), args=[left, right]):
+            return OPERATIONS["min" if name == "min" else "max"](_dim_of_node(left), _dim_of_node(right))
+        case _:
+            raise ValueError(f"{ast.unparse(node)} is no size")
+
+
 def substitute(dim: Dim, values: Mapping[str, Dim]) -> Dim:
     """`dim` with the named symbols replaced; the others stay."""
     if isinstance(dim, int) or not values or symbols_of(dim).isdisjoint(values):
@@ -261,6 +283,15 @@ OPERATIONS: dict[Operation, Callable[[Dim, Dim], Dim]] = {
     "mod": mod,
     "min": minimum,
     "max": maximum,
+}
+
+
+_PYTHON_OPERATORS: dict[type[ast.operator], Callable[[Dim, Dim], Dim]] = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.FloorDiv: floordiv,
+    ast.Mod: mod,
 }
 
 
