@@ -62,6 +62,8 @@ class Context:
         """Carried accumulators that start as zeros: an i1 slot, true until the first dot overwrites the buffer."""
         self.owned: set[Value] = set()
         """Carried tiles: their buffers may be written once nobody reads the old value."""
+        self.counter = ""
+        """Pointer to the program counter of this phase."""
         self.scratch_base = ""
         self.scratch_bytes = "0"
         self._memos: list[dict[tuple[Value, Point], Element]] = [{}]

@@ -2,10 +2,11 @@
 
 A phase is a grid, or the ops with effects that stand between grids. Each phase is a function
 
-    i64 @phase0(ptr frame, ptr scratch, ptr counter)
+    i64 @phase0(ptr frame, ptr scratch, ptr state)
 
-that takes program numbers from the shared counter until there are none left, so that as many threads as there are may call
-it at once. With a null scratch it does nothing but say how many bytes of scratch one thread needs.
+that takes program numbers from a shared counter until there are none left, so that as many threads as there are may call
+it at once. With a null scratch it does nothing but say how many bytes of scratch one thread needs. The state is an array
+of zeroed words: first 1 + the number of an assertion that failed, then a program counter for each phase.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from tiledsl.ir.dtypes import bool_, i64
 from tiledsl.ir.facts import facts_of
 from tiledsl.ir.symbolic import symbol_name
 from tiledsl.ir.types import AxisType, TensorType, TileType
+from tiledsl.passes.analysis.work import GridWork, collect_work
 from tiledsl.passes.machine import CpuMachine
 
 
@@ -38,6 +40,8 @@ class EmittedProgram:
     layout: FrameLayout
     phases: tuple[str, ...]
     """The functions to call, in order."""
+    works: tuple[GridWork | None, ...]
+    """What the cost model knows of each phase; None for one that is no grid."""
     asserts: tuple[Op, ...]
     """The assertions by number, as the status word counts them."""
 
@@ -48,10 +52,13 @@ def emit_program(function: Function, machine: CpuMachine) -> EmittedProgram:
     layout = layout_of(function)
     asserts: list[Op] = []
     names: list[str] = []
+    works: list[GridWork | None] = []
     for number, phase in enumerate(phases_of(function)):
         names.append(f"phase{number}")
-        _Phase(function, layout, machine, module, asserts).emit(names[-1], phase)
-    return EmittedProgram(module.text(), layout, tuple(names), tuple(asserts))
+        _Phase(function, layout, machine, module, asserts).emit(number, phase)
+        grid = phase[0]
+        works.append(collect_work(grid) if isinstance(grid, ops.Grid) else None)
+    return EmittedProgram(module.text(), layout, tuple(names), tuple(works), tuple(asserts))
 
 
 def phases_of(function: Function) -> list[list[Op]]:
@@ -82,13 +89,14 @@ class _Phase:
         self.module = module
         self.asserts = asserts
 
-    def emit(self, name: str, phase: list[Op]) -> None:
-        signature = f"i64 @{name}(ptr noalias %frame, ptr noalias %scratch, ptr noalias %counter)"
+    def emit(self, number: int, phase: list[Op]) -> None:
+        signature = f"i64 @phase{number}(ptr noalias %frame, ptr noalias %scratch, ptr noalias %state)"
         writer = FunctionWriter(self.module, signature)
         context = Context(writer, self.layout, self.machine, facts_of(self.function))
         context.scratch_base = "%scratch"
         with writer.in_entry():
             self._read_frame(context)
+            context.counter = o.element_pointer(writer, "%state", str(1 + number), i64)
         emitter = _PhaseEmitter(context, written_tensors(self.function.body), self.asserts)
         with context.scope():
             emitter.top(self.function, phase)
@@ -161,7 +169,7 @@ class _PhaseEmitter(FunctionEmitter):
     def _only_first(self) -> None:
         """Lets one thread through: a phase that is no grid is a single program."""
         writer = self.context.writer
-        turn = writer.emit("atomicrmw add ptr %counter, i64 1 monotonic, align 8")
+        turn = writer.emit(f"atomicrmw add ptr {self.context.counter}, i64 1 monotonic, align 8")
         first, others = writer.new_label("first"), writer.new_label("others")
         writer.branch_if(writer.emit(f"icmp eq i64 {turn}, 0"), first, others)
         writer.start(others)
@@ -197,7 +205,7 @@ class _PhaseEmitter(FunctionEmitter):
         head, inside, done = writer.new_label("next"), writer.new_label("program"), writer.new_label("finished")
         writer.branch(head)
         writer.start(head)
-        number = writer.emit("atomicrmw add ptr %counter, i64 1 monotonic, align 8")
+        number = writer.emit(f"atomicrmw add ptr {self.context.counter}, i64 1 monotonic, align 8")
         writer.branch_if(writer.emit(f"icmp slt i64 {number}, {total}"), inside, done)
         writer.start(inside)
         with context.scope():

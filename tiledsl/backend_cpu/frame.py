@@ -1,7 +1,7 @@
 """The frame: the array of 64-bit words through which a launch hands everything to compiled code.
 
 Pointers and scalars come first, since they alone change between calls of one signature; the rest is fixed when the
-program is bound to sizes: strides (in elements), size symbols, block sizes, and a status word for failed assertions.
+program is bound to sizes: strides (in elements), size symbols, block sizes. Compiled code only reads it.
 """
 
 from __future__ import annotations
@@ -13,9 +13,6 @@ from tiledsl.ir.symbolic import symbols_of
 from tiledsl.ir.tile_ops import Empty, Grid, Range
 from tiledsl.ir.types import AxisType, TensorType, TileType
 from tiledsl.ir.symbolic import symbol_name
-
-Frame = str
-"""The operand that points to the frame in emitted code."""
 
 
 @dataclass(frozen=True)
@@ -47,13 +44,8 @@ class FrameLayout:
         return self.stride(len(self.ranks), 0) + len(self.symbols) + self.blocks.index(name)
 
     @property
-    def status(self) -> int:
-        """0, or 1 + the number of the assertion that failed first."""
-        return self.stride(len(self.ranks), 0) + len(self.symbols) + len(self.blocks)
-
-    @property
     def words(self) -> int:
-        return self.status + 1
+        return self.stride(len(self.ranks), 0) + len(self.symbols) + len(self.blocks)
 
 
 def tensors_of(function: Function) -> list[Value]:

@@ -411,7 +411,7 @@ class FoldCustom(Sink):
 
 
 class AssertTile(Sink):
-    """Notes the number of an assertion in the frame's status word where an element is false."""
+    """Notes the number of an assertion in the first word of the state where an element is false."""
 
     def __init__(self, op: ops.Assert, number: int) -> None:
         super().__init__(op.condition.shape, (), (op.condition,))
@@ -432,7 +432,6 @@ class AssertTile(Sink):
         wrong, done = writer.new_label("wrong"), writer.new_label("right")
         writer.branch_if(failed, wrong, done)
         writer.start(wrong)
-        status = o.element_pointer(writer, "%frame", str(context.layout.status), i64)
-        writer.emit(f"cmpxchg ptr {status}, i64 0, i64 {self.number + 1} monotonic monotonic")
+        writer.emit(f"cmpxchg ptr %state, i64 0, i64 {self.number + 1} monotonic monotonic")
         writer.branch(done)
         writer.start(done)

@@ -1,0 +1,194 @@
+"""A compiled program: machine code with what it takes to call it. It survives a trip through the disk cache."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tiledsl.backend_cpu.frame import FrameLayout
+from tiledsl.backend_cpu.stored_work import work_from_json, work_to_json
+from tiledsl.backend_cpu.threads import run_on_threads, scratch_address
+from tiledsl.passes.analysis.choose_blocks import launch_blocks
+from tiledsl.passes.analysis.work import GridWork, grid_programs, total_time
+from tiledsl.passes.machine import CpuMachine
+from tiledsl.support.errors import make_error
+from tiledsl.support.location import Location
+
+if TYPE_CHECKING:
+    from tiledsl.backend_cpu.native import LinkedCode
+
+WORTH_A_THREAD = 60_000.0
+"""Cycles of the cost model below which a second thread costs more than it helps."""
+_HEADER = struct.Struct("<8sQ")
+_MAGIC = b"tiledsl1"
+_SCALAR_CODES = {"f64": "d", "f32": "f4x", "f16": "e6x", "u64": "Q"}
+"""How a scalar fills its 8-byte word; integers and bool as a signed word."""
+_PHASE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p)
+
+
+@dataclass(frozen=True)
+class Assertion:
+    """A `tile.assert_` of the program, for the message when it fails."""
+
+    text: str
+    location: Location
+
+
+@dataclass(frozen=True)
+class CpuProgram:
+    """Compiled, not loaded. `works` has, phase by phase, what the launch plans with (None: one single program)."""
+
+    code: bytes
+    llvm_ir: str
+    layout: FrameLayout
+    phases: tuple[str, ...]
+    works: tuple[GridWork | None, ...]
+    assertions: tuple[Assertion, ...]
+    machine: CpuMachine
+
+    @property
+    def assembly(self) -> str:
+        """The machine code as assembler text (compiled anew from the LLVM IR)."""
+        from tiledsl.backend_cpu import native  # imports llvmlite, which costs start-up time
+
+        return native.assembly(self.llvm_ir)
+
+    def to_bytes(self) -> bytes:
+        """Everything in one piece, for the disk."""
+        described = {
+            "llvm_ir": self.llvm_ir,
+            "layout": [self.layout.ranks, self.layout.scalars, self.layout.symbols, self.layout.blocks],
+            "phases": self.phases,
+            "works": [None if work is None else work_to_json(work) for work in self.works],
+            "assertions": [[a.text, a.location.file, a.location.line, a.location.column] for a in self.assertions],
+            "machine": [*_machine_numbers(self.machine), sorted(self.machine.features)],
+        }
+        text = json.dumps(described).encode()
+        return _HEADER.pack(_MAGIC, len(text)) + text + self.code
+
+    @staticmethod
+    def from_bytes(data: bytes) -> CpuProgram:
+        """The inverse of `to_bytes`. ValueError if the data is something else."""
+        magic, length = _HEADER.unpack_from(data)
+        if magic != _MAGIC:
+            raise ValueError("not a compiled program")
+        described: dict[str, Any] = json.loads(data[_HEADER.size : _HEADER.size + length])
+        *numbers, features = described["machine"]
+        return CpuProgram(
+            data[_HEADER.size + length :],
+            described["llvm_ir"],
+            FrameLayout(*(tuple(part) for part in described["layout"])),
+            tuple(described["phases"]),
+            tuple(None if work is None else work_from_json(work) for work in described["works"]),
+            tuple(Assertion(text, Location(*place)) for text, *place in described["assertions"]),
+            CpuMachine(*numbers, frozenset(features)),
+        )
+
+    def load(self) -> LoadedProgram:
+        """Links the code into this process."""
+        from tiledsl.backend_cpu import native  # imports llvmlite, which costs start-up time
+
+        return LoadedProgram(self, native.LinkedCode(self.code, self.phases))
+
+
+def _machine_numbers(machine: CpuMachine) -> tuple[str | int, ...]:
+    return (
+        machine.name,
+        machine.vector_bytes,
+        machine.vector_registers,
+        machine.l1_bytes,
+        machine.l2_bytes,
+        machine.l3_bytes,
+        machine.cores,
+    )
+
+
+@dataclass(frozen=True)
+class BoundDescription:
+    """What was chosen for one set of sizes."""
+
+    blocks: Mapping[str, int]
+    programs: tuple[int, ...]
+    """Of each phase."""
+    threads: tuple[int, ...]
+    scratch_bytes: tuple[int, ...]
+    """Per thread, of each phase."""
+
+
+class LoadedProgram:
+    """A program in this process: `bind` it to sizes, then call it."""
+
+    def __init__(self, program: CpuProgram, code: LinkedCode) -> None:
+        self.program = program
+        self.functions = [_PHASE(code.addresses[name]) for name in program.phases]
+        self._code = code
+
+    def bind(self, symbols: Mapping[str, int], strides: Sequence[tuple[int, ...]], threads: int) -> BoundProgram:
+        """Chooses blocks for those sizes and fixes all of the frame but pointers and scalars.
+
+        `strides` are in elements, a tuple for each tensor: parameters in order, then new tensors in order.
+        """
+        program = self.program
+        blocks: dict[str, int] = {}
+        for work in program.works:
+            if work is not None:
+                blocks.update(launch_blocks(work, program.machine, symbols, threads))
+        words = [stride for tensor in strides for stride in tensor]
+        words += [symbols[name] for name in program.layout.symbols]
+        words += [blocks[name] for name in program.layout.blocks]
+        tail = struct.pack(f"<{len(words)}q", *words)
+        return BoundProgram(self, tail, blocks, symbols, threads)
+
+
+class BoundProgram:
+    """A program for one set of sizes and strides."""
+
+    def __init__(
+        self, loaded: LoadedProgram, tail: bytes, blocks: Mapping[str, int], symbols: Mapping[str, int], threads: int
+    ) -> None:
+        program = loaded.program
+        self._tail = tail
+        codes = "".join(_SCALAR_CODES.get(name, "q") for name in program.layout.scalars)
+        self._pack = struct.Struct("<" + "Q" * len(program.layout.ranks) + codes).pack
+        self._state_words = 1 + len(program.phases)
+        self._assertions = program.assertions
+        empty = self._frame([0] * len(program.layout.ranks), [0] * len(program.layout.scalars))
+        state = (ctypes.c_int64 * self._state_words)()
+        scratch = tuple(function(empty, None, state) for function in loaded.functions)
+        programs = tuple(1 if w is None else grid_programs(w, symbols, blocks) for w in program.works)
+        counts = tuple(
+            1 if work is None else _thread_count(work, program.machine, symbols, blocks, min(threads, number))
+            for work, number in zip(program.works, programs)
+        )
+        self.description = BoundDescription(blocks, programs, counts, scratch)
+        self._steps = tuple(zip(loaded.functions, scratch, counts))
+
+    def _frame(self, pointers: Sequence[int], scalars: Sequence[int | float]) -> bytes:
+        return self._pack(*pointers, *scalars) + self._tail
+
+    def __call__(self, pointers: Sequence[int], scalars: Sequence[int | float]) -> None:
+        """Runs the program: data pointers in the order of the strides, scalars in the order of the parameters.
+
+        Raises TileRuntimeError where a `tile.assert_` failed.
+        """
+        frame = self._pack(*pointers, *scalars) + self._tail
+        state = (ctypes.c_int64 * self._state_words)()
+        for function, scratch, threads in self._steps:
+            if threads == 1:
+                function(frame, scratch_address(scratch), state)
+            else:
+                run_on_threads(lambda f=function, s=scratch: f(frame, scratch_address(s), state), threads)
+        if state[0]:
+            failed = self._assertions[state[0] - 1]
+            raise make_error("assertion-failed", failed.location, text=failed.text or "tile.assert_")
+
+
+def _thread_count(
+    work: GridWork, machine: CpuMachine, symbols: Mapping[str, int], blocks: Mapping[str, int], most: int
+) -> int:
+    cycles = total_time(work, machine, symbols, blocks, 1)
+    return max(1, min(most, int(cycles / WORTH_A_THREAD)))

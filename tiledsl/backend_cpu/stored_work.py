@@ -1,0 +1,49 @@
+"""The cost model's view of a grid as JSON, to be kept beside the machine code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tiledsl.ir.symbolic import Dim, dim_from_text
+from tiledsl.passes.analysis.work import Axis, GridWork, Task
+
+
+def work_to_json(work: GridWork) -> dict[str, Any]:
+    """Plain lists and numbers; sizes that are no numbers as their texts."""
+    return {
+        "axes": [_axis_to_json(axis) for axis in work.axes],
+        "loops": [_axis_to_json(axis) for axis in work.loops],
+        "tasks": [[t.kind, [_write(d) for d in t.dims], t.weight, t.loops] for t in work.tasks],
+        "programs": _write(work.programs),
+        "tiles": [[_write(d) for d in shape] for shape in work.tiles],
+    }
+
+
+def work_from_json(stored: dict[str, Any]) -> GridWork:
+    """The inverse of `work_to_json`."""
+    return GridWork(
+        tuple(_axis_from_json(axis) for axis in stored["axes"]),
+        tuple(_axis_from_json(axis) for axis in stored["loops"]),
+        tuple(
+            Task(kind, tuple(map(_read, dims)), weight, tuple(loops)) for kind, dims, weight, loops in stored["tasks"]
+        ),
+        _read(stored["programs"]),
+        tuple(tuple(map(_read, shape)) for shape in stored["tiles"]),
+    )
+
+
+def _axis_to_json(axis: Axis) -> list[Any]:
+    return [axis.symbol, None if axis.length is None else _write(axis.length), axis.limit, axis.unit, axis.kind]
+
+
+def _axis_from_json(stored: list[Any]) -> Axis:
+    symbol, length, limit, unit, kind = stored
+    return Axis(symbol, None if length is None else _read(length), limit, unit, kind)
+
+
+def _write(dim: Dim) -> int | str:
+    return dim if isinstance(dim, int) else str(dim)
+
+
+def _read(stored: int | str) -> Dim:
+    return stored if isinstance(stored, int) else dim_from_text(stored)

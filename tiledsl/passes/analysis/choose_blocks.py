@@ -1,0 +1,56 @@
+"""Chooses block sizes by the cost model: limits while compiling, the sizes themselves when the sizes of the call are known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import product
+
+from tiledsl.passes.analysis.work import Axis, GridWork, axis_length, total_time
+from tiledsl.passes.machine import CpuMachine
+
+
+def choose_blocks(
+    work: GridWork,
+    machine: CpuMachine,
+    sizes: Mapping[str, int],
+    threads: int,
+    candidates: Mapping[str, Sequence[int]],
+) -> dict[str, int]:
+    """The cheapest of the candidate block sizes for every axis of the grid and of its loops.
+
+    All combinations are tried for the axes of the grid; loops inside follow, one at a time.
+    """
+    blocks = {axis.symbol: candidates[axis.symbol][0] for axis in (*work.axes, *work.loops)}
+    groups = [[axis.symbol for axis in work.axes], *([axis.symbol] for axis in work.loops)]
+    for group in groups:
+        best = float("inf")
+        for choice in product(*(candidates[name] for name in group)):
+            trial = {**blocks, **dict(zip(group, choice))}
+            time = total_time(work, machine, sizes, trial, threads)
+            if time < best:
+                best, blocks = time, trial
+    return blocks
+
+
+def launch_candidates(axis: Axis, sizes: Mapping[str, int], threads: int) -> list[int]:
+    """Block sizes for an axis of known length that leave its blocks equally long, the largest first."""
+    if axis.kind == "fixed":
+        return [axis.limit]
+    length = axis_length(axis, sizes)
+    fewest = -(-length // axis.limit)
+    counts = [fewest, fewest + 1, -(-fewest // threads) * threads, 2 * fewest, 2 * threads, 4 * threads, 8 * threads]
+    found: list[int] = []
+    for count in sorted({c for c in counts if c >= fewest}):
+        size = -(-length // count)
+        size = min(axis.limit, -(-size // axis.unit) * axis.unit)
+        if size not in found:
+            found.append(size)
+    return found
+
+
+def launch_blocks(work: GridWork, machine: CpuMachine, sizes: Mapping[str, int], threads: int) -> dict[str, int]:
+    """The block sizes for a call: within the limits that were compiled in."""
+    candidates = {axis.symbol: launch_candidates(axis, sizes, threads) for axis in work.axes}
+    for axis in work.loops:
+        candidates[axis.symbol] = launch_candidates(axis, sizes, 1)[:1]
+    return choose_blocks(work, machine, sizes, threads, candidates)

@@ -1,0 +1,208 @@
+"""How much work one program of a grid does, as a function of its block sizes: what the CPU's cost model adds up.
+
+`collect_work` reads a grid once and gives a `GridWork`: plain data (it is kept in the disk cache beside the code), from which
+`estimate` computes cycles for any sizes and blocks. The unit is a cycle of a core that finishes one vector multiply-add per
+cycle; only ratios matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from tiledsl.ir import tile_ops as ops
+from tiledsl.ir.core import Block, Op, Value
+from tiledsl.ir.scalar_functions import SCALAR_FUNCTIONS
+from tiledsl.ir.symbolic import Dim, evaluate, symbol_name
+from tiledsl.ir.types import AxisType, BlockSize, TensorType, TileType
+from tiledsl.passes.machine import CpuMachine
+
+PROGRAM_CYCLES = 300.0
+"""Handing out a program and entering it."""
+ITERATION_CYCLES = 60.0
+"""One turn of a loop over blocks."""
+MEMORY_BYTES_PER_CYCLE = 6.0
+"""What one core draws from memory beyond its own caches."""
+UNKNOWN_SIZE = 2048
+"""What a size that nobody knows is taken for."""
+MICRO_ROWS = 8
+"""Rows that a micro-kernel computes whether they are there or not."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis cut into blocks: its extent symbol, how long it is (None: known only while running), the block's bounds."""
+
+    symbol: str
+    length: Dim | None
+    limit: int
+    unit: int
+    kind: Literal["auto", "fixed", "upto"]
+
+
+@dataclass(frozen=True)
+class Task:
+    """Work over a tile: `weight` vector operations per element (or a dot), in the loops over `loops` (axis symbols).
+
+    dot: dims are (batch..., m, n, k). memory: weight is bytes per element. vector: weight is the cost of the function.
+    """
+
+    kind: Literal["dot", "memory", "vector"]
+    dims: tuple[Dim, ...]
+    weight: int
+    loops: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class GridWork:
+    """All that the cost model knows of a grid. `axes` are those of the grid, `loops` those of ranges inside."""
+
+    axes: tuple[Axis, ...]
+    loops: tuple[Axis, ...]
+    tasks: tuple[Task, ...]
+    programs: Dim
+    """Programs along the axes whose blocks are single coordinates."""
+    tiles: tuple[tuple[Dim, ...], ...]
+    """Shapes of the tiles that live in a program, each counted with 4 bytes per element."""
+
+
+def collect_work(grid: ops.Grid) -> GridWork:
+    """Reads the work of a grid's programs off its body."""
+    collector = _Collector()
+    axes: list[Axis] = []
+    programs: Dim = 1
+    for argument, block, stop in zip(grid.body.arguments, grid.blocks, grid.stops):
+        length = _size_of(stop)
+        if isinstance(argument.type, AxisType):
+            axes += _axis(argument, block, length)
+        else:
+            programs = programs * (UNKNOWN_SIZE if length is None else length)
+    collector.block(grid.body, ())
+    return GridWork(tuple(axes), tuple(collector.loops), tuple(collector.tasks), programs, tuple(collector.tiles))
+
+
+def _axis(argument: Value, block: BlockSize, length: Dim | None) -> list[Axis]:
+    name = symbol_name(argument.type.extent) if isinstance(argument.type, AxisType) else None
+    return [] if name is None else [Axis(name, length, block.size, block.unit, block.kind)]
+
+
+def _size_of(value: Value) -> Dim | None:
+    match value.op:
+        case ops.Size():
+            return value.op.value
+        case ops.Constant():
+            return int(value.op.value)
+        case _:
+            return None
+
+
+class _Collector:
+    def __init__(self) -> None:
+        self.tasks: list[Task] = []
+        self.loops: list[Axis] = []
+        self.tiles: list[tuple[Dim, ...]] = []
+
+    def block(self, block: Block, loops: tuple[str, ...]) -> None:
+        for op in block.ops:
+            self.op(op, loops)
+            inner = loops
+            if isinstance(op, ops.Range):
+                start, stop = _size_of(op.start), _size_of(op.stop)
+                length = None if start is None or stop is None else stop - start
+                found = _axis(op.body.arguments[0], op.blocks[0], length)
+                self.loops += found
+                inner = (*loops, *(axis.symbol for axis in found))
+            for nested in op.bodies.values():
+                self.block(nested, inner)
+
+    def op(self, op: Op, loops: tuple[str, ...]) -> None:
+        match op:
+            case ops.Dot():
+                *batch, rows, depth = op.a.shape
+                dims = (*batch, rows, op.b.shape[-1], depth)
+                self.tasks.append(Task("dot", dims, 1, loops))
+                self.tiles += [op.result.shape, op.a.shape, op.b.shape]
+            case ops.Load() if op.result.shape:
+                self.tasks.append(Task("memory", op.result.shape, op.result.dtype.bytes, loops))
+                self.tiles.append(op.result.shape)
+            case ops.Store() | ops.Atomic() if op.value.shape:
+                assert isinstance(op.tensor.type, TensorType)
+                self.tasks.append(Task("memory", op.value.shape, 2 * op.tensor.type.dtype.bytes, loops))
+            case ops.Map() if op.result.shape:
+                cost = SCALAR_FUNCTIONS[op.fn].cost
+                self.tasks.append(Task("vector", op.result.shape, cost, loops))
+                if cost >= 4:
+                    self.tiles.append(op.result.shape)
+            case ops.Reduce() | ops.Scan():
+                self.tasks.append(Task("vector", op.sources[0].shape, 2, loops))
+            case _:
+                pass
+
+
+def estimate(work: GridWork, machine: CpuMachine, sizes: Mapping[str, int], blocks: Mapping[str, int]) -> float:
+    """Cycles of one program with those block sizes. `sizes` has every size symbol."""
+    values = {**sizes, **blocks}
+    trips = {axis.symbol: -(-axis_length(axis, sizes) // blocks[axis.symbol]) for axis in work.loops}
+    slowdown = _cache_factor(work, machine, values)
+    total = PROGRAM_CYCLES + sum(ITERATION_CYCLES * count for count in trips.values())
+    for task in work.tasks:
+        dims = [evaluate(dim, values) for dim in task.dims]
+        turns = 1
+        for loop in task.loops:
+            turns *= trips.get(loop, 1)
+        total += turns * _cycles(task, dims, machine, slowdown)
+    return total
+
+
+def _cycles(task: Task, dims: list[int], machine: CpuMachine, slowdown: float) -> float:
+    lanes = machine.vector_bytes // 4
+    if task.kind == "dot":
+        *batch, rows, columns, depth = dims
+        copies = _product(batch)
+        multiply = -(-rows // MICRO_ROWS) * MICRO_ROWS * -(-columns // lanes) * depth
+        # packing reads and writes an element of each operand; accumulators are read and written once
+        move = (rows * depth + depth * columns) / 4 + 2 * rows * columns / lanes
+        return copies * (multiply * (1 + 0.1 * (slowdown - 1)) + move)
+    elements = _product(dims)
+    if task.kind == "memory":
+        return elements * task.weight / MEMORY_BYTES_PER_CYCLE
+    # rows that are no whole number of vectors still take the last one
+    rows = elements // dims[-1] if dims[-1] else 0
+    return rows * -(-dims[-1] // lanes) * task.weight * slowdown
+
+
+def _cache_factor(work: GridWork, machine: CpuMachine, values: Mapping[str, int]) -> float:
+    """How much slower elementwise work is when the program's tiles outgrow the first and the second cache."""
+    footprint = sum(4 * _product([evaluate(dim, values) for dim in shape]) for shape in work.tiles)
+    if footprint <= machine.l1_bytes:
+        return 1.0
+    return 1.3 if footprint <= machine.l2_bytes else 3.0
+
+
+def axis_length(axis: Axis, sizes: Mapping[str, int]) -> int:
+    """How long an axis is; a guess where only the running program knows."""
+    return UNKNOWN_SIZE if axis.length is None else max(1, evaluate(axis.length, sizes))
+
+
+def _product(values: Iterable[int]) -> int:
+    result = 1
+    for value in values:
+        result *= value
+    return result
+
+
+def grid_programs(work: GridWork, sizes: Mapping[str, int], blocks: Mapping[str, int]) -> int:
+    """How many programs the grid has."""
+    programs = max(0, evaluate(work.programs, sizes))
+    for axis in work.axes:
+        programs *= -(-axis_length(axis, sizes) // blocks[axis.symbol])
+    return programs
+
+
+def total_time(
+    work: GridWork, machine: CpuMachine, sizes: Mapping[str, int], blocks: Mapping[str, int], threads: int
+) -> float:
+    """Cycles until the last of `threads` threads is done with the whole grid."""
+    rounds = -(-grid_programs(work, sizes, blocks) // threads)
+    return rounds * estimate(work, machine, sizes, blocks)
