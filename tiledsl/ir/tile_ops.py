@@ -348,6 +348,10 @@ def indexed_shape(shape: Shape, subscripts: Sequence[Index]) -> Shape:
     return tuple(result) if gathered is None else (*result[:at], *gathered, *result[at:])
 
 
+def _require_axes(axes: Sequence[int], shape: Shape) -> None:
+    require(all(0 <= axis < len(shape) for axis in axes), f"in_bounds = {list(axes)} of rank {len(shape)}")
+
+
 class Load(Op):
     """Reads a tile of a tensor. `in_bounds` lists the tensor's axes on which no access can fall outside."""
 
@@ -360,6 +364,7 @@ class Load(Op):
 
     def infer_types(self) -> tuple[Type, ...]:
         type_ = tensor_type(self.tensor)
+        _require_axes(self.in_bounds, type_.shape)
         if self.other is not None:
             require(tile_type(self.other) == scalar(type_.dtype), f"`other` must be a scalar of {type_.dtype}")
         return (TileType(type_.dtype, indexed_shape(type_.shape, self.indices)),)
@@ -377,6 +382,7 @@ class Store(Op):
 
     def infer_types(self) -> tuple[Type, ...]:
         type_, value = tensor_type(self.tensor), tile_type(self.value)
+        _require_axes(self.in_bounds, type_.shape)
         require(type_.dtype == value.dtype, f"stores {value.dtype} into a tensor of {type_.dtype}")
         selected = indexed_shape(type_.shape, self.indices)
         require(
@@ -398,6 +404,7 @@ class Atomic(Op):
 
     def infer_types(self) -> tuple[Type, ...]:
         type_, value = tensor_type(self.tensor), tile_type(self.value)
+        _require_axes(self.in_bounds, type_.shape)
         require(type_.dtype == value.dtype, f"combines {value.dtype} into a tensor of {type_.dtype}")
         selected = indexed_shape(type_.shape, self.indices)
         require(

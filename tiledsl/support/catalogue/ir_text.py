@@ -1,6 +1,6 @@
 """Messages of IR text and the verifier."""
 
-from tiledsl.support.errors import ErrorSpec, TileShapeError, TileSyntaxError, TileTypeError
+from tiledsl.support.errors import ErrorSpec, TileSyntaxError, TileTypeError
 
 ENTRIES: dict[str, ErrorSpec] = {
     "text-unexpected": ErrorSpec(TileSyntaxError, "expected {expected}, found {found}", "docs/ir.md shows the grammar"),
@@ -56,5 +56,5 @@ ENTRIES: dict[str, ErrorSpec] = {
         TileTypeError, "the result types of `{op}` must be written", "add ` : TYPE` after the operands and attributes"
     ),
     "text-op-types": ErrorSpec(TileTypeError, "`{op}`: {problem}", "correct the operands, which are: {operands}"),
-    "ir-invalid": ErrorSpec(TileShapeError, "not legal in form `{form}`: `{op}`: {problem}", "{fix}"),
+    "ir-invalid": ErrorSpec(TileSyntaxError, "not legal in form `{form}`: `{op}`: {problem}", "{fix}"),
 }

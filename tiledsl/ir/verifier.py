@@ -1,0 +1,378 @@
+"""Checks that a module is well formed and in the form that a pass, a back end or an executor asks for.
+
+What holds in every form is written in `_FunctionVerifier`: scoping, use lists, types, bodies. What one form demands
+more is a row of `RULES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
+from enum import Enum
+from functools import lru_cache
+from typing import NoReturn, TypeAlias, cast
+
+from tiledsl.ir import tile_ops
+from tiledsl.ir.core import Block, Function, InvalidIRError, Module, Op, Value
+from tiledsl.ir.dtypes import bool_, i64
+from tiledsl.ir.printer import IDENTIFIER
+from tiledsl.ir.symbolic import Dim, symbol_name, symbols_of
+from tiledsl.ir.types import AxisType, BlockSize, Slice, TensorType, TileType, Type, same_but_level, scalar
+from tiledsl.support.errors import fail
+from tiledsl.support.location import Location
+
+
+class Form(Enum):
+    """What a pass may rely on, or has to give. The values are the names in text (`requires`, dumps, messages)."""
+
+    GRAPH = "graph"
+    TILE = "tile"
+    TILE_PLACED = "tile-placed"
+    TILE_TILED = "tile-tiled"
+
+
+class IllegalError(Exception):
+    """What is wrong, and what would be right; `verify` adds where."""
+
+    def __init__(self, problem: str, fix: str) -> None:
+        super().__init__(problem, fix)
+        self.problem = problem
+        self.fix = fix
+
+
+def demand(condition: bool, problem: str, fix: str) -> None:
+    """Raises IllegalError unless the condition holds."""
+    if not condition:
+        raise IllegalError(problem, fix)
+
+
+# The rules of the forms, each about one op
+
+Rule: TypeAlias = Callable[[Op], None]
+
+
+def is_graph_op(op: Op) -> None:
+    """Only ops of the GRAPH vocabulary."""
+    demand(op.name.startswith("graph."), "is no op of the GRAPH vocabulary", "see ir/graph_ops.py for what there is")
+
+
+def is_tile_op(op: Op) -> None:
+    """Only ops of the TILE vocabulary."""
+    demand(op.name.startswith("tile."), "is no op of the TILE vocabulary", "see ir/tile_ops.py for what there is")
+
+
+def tiles_have_levels(op: Op) -> None:
+    """Every tile, result or argument of a body, is in registers or in shared memory."""
+    for value in (*op.results, *(argument for body in op.bodies.values() for argument in body.arguments)):
+        if isinstance(value.type, TileType) and value.type.shape and value.type.level is None:
+            raise IllegalError(f"{_named(value)} has no level", "run the pass place-levels, or write `register`")
+
+
+def blocks_are_chosen(op: Op) -> None:
+    """No block size is `auto`."""
+    if isinstance(op, (tile_ops.Grid, tile_ops.Range)):
+        auto = BlockSize.auto() in op.blocks
+        demand(not auto, "a block size is still `auto`", "run the pass infer-tiling, or write a size")
+
+
+RULES: dict[Form, tuple[Rule, ...]] = {
+    Form.GRAPH: (is_graph_op,),
+    Form.TILE: (is_tile_op,),
+    Form.TILE_PLACED: (is_tile_op, tiles_have_levels),
+    Form.TILE_TILED: (is_tile_op, tiles_have_levels, blocks_are_chosen),
+}
+
+
+def verify(module: Module, form: Form = Form.TILE) -> None:
+    """Raises TileSyntaxError (`ir-invalid`), located at the op, unless `module` is well formed and in `form`.
+
+    In a module of form GRAPH the functions that are called may be of form TILE.
+    """
+    names: set[str] = set()
+    for function in module.functions:
+        if function.name in names or not IDENTIFIER.fullmatch(function.name):
+            problem = "the name is taken" if function.name in names else "the name is no identifier"
+            _fail(form, f"@{function.name}", function.location, problem, "give the function another name")
+        names.add(function.name)
+        called = form is Form.GRAPH and function is not module.entry and is_tile_function(function)
+        _FunctionVerifier(function, Form.TILE if called else form).verify()
+
+
+def is_tile_function(function: Function) -> bool:
+    """Whether a function of a graph's module is a tile program, which `graph.call` runs."""
+    return isinstance(function.body.terminator, tile_ops.Return)
+
+
+def _fail(form: Form, op: str, location: Location | None, problem: str, fix: str) -> NoReturn:
+    fail("ir-invalid", location, form=form.value, op=op, problem=problem, fix=fix)
+
+
+class _FunctionVerifier:
+    """Walks one function in order, keeping what is in scope.
+
+    `visible` holds the values that may be read here, `sizes` the symbols that may be spoken of, `reads` every operand
+    slot met so far, `around` the ops whose bodies we are in.
+    """
+
+    def __init__(self, function: Function, form: Form) -> None:
+        self.function = function
+        self.form = form
+        self.visible: set[Value] = set()
+        self.sizes: set[str] = set()
+        self.declared: set[str] = set()
+        self.reads: dict[Value, dict[Op, int]] = {}
+        self.seen: set[Op] = set()
+        self.around: list[tuple[Op, str]] = []
+
+    def verify(self) -> None:
+        function = self.function
+        try:
+            self.parameters()
+            last = function.body.terminator
+            ends = last is not None and last.name.endswith(".return")
+            demand(ends, "does not end in a return", "end the function with `tile.return([...])`")
+            demand(function.body.parent is None, "its body belongs to an op", "give the function a body of its own")
+        except IllegalError as error:
+            _fail(self.form, f"@{function.name}", function.location, error.problem, error.fix)
+        self.block(function.body)
+        for value in self.reads:
+            self.uses(value)
+
+    def parameters(self) -> None:
+        for parameter in self.function.parameters:
+            type_ = parameter.type
+            plain = isinstance(type_, TensorType) or (isinstance(type_, TileType) and not type_.shape)
+            fix = "tiles and axes live inside of functions only"
+            demand(plain, f"parameter {_named(parameter)} is neither a tensor nor a scalar", fix)
+            for name in sorted(_symbols_in_type(type_)):
+                legal = IDENTIFIER.fullmatch(name) is not None
+                demand(legal, f"the size `{name}` of {_named(parameter)} is no identifier", "give it another name")
+            self.sizes |= _symbols_in_type(type_)
+            self.dims_of_type(type_, _named(parameter))
+            self.define(parameter, self.function.body)
+        self.declared = set(self.sizes)
+        for fact in self.function.facts:
+            self.dims((fact.dim,), f"the fact `{fact}`")
+            holds = not isinstance(fact.dim, int) or fact.dim % fact.divisor == 0
+            demand(holds, f"the fact `{fact}` does not hold", "leave it out, or correct the size")
+
+    # Blocks and scopes
+
+    @contextmanager
+    def scope(self, op: Op, name: str) -> Generator[None]:
+        """What is defined inside is forgotten at the end."""
+        visible, sizes = set(self.visible), set(self.sizes)
+        self.around.append((op, name))
+        yield
+        self.around.pop()
+        self.visible, self.sizes = visible, sizes
+
+    def block(self, block: Block) -> None:
+        for op in block.ops:
+            self.op(op, block)
+
+    def define(self, value: Value, owner: Op | Block) -> None:
+        demand(value.owner is owner, f"{_named(value)} names another owner", "build a new value instead of moving it")
+        self.visible.add(value)
+        self.reads.setdefault(value, {})
+
+    def uses(self, value: Value) -> None:
+        """The use list of a value is what was met in the walk."""
+        if value.users == self.reads[value]:
+            return
+        extra = [op for op in value.users if op not in self.reads[value]]
+        op = value.op or (extra or list(self.reads[value]))[0]
+        problem = f"the use list of {_named(value)} is wrong"
+        fix = "change operands by `replace_operand` or `set_field`, and take ops out by `erase`"
+        _fail(self.form, op.name, op.location, problem, fix)
+
+    # One op
+
+    def op(self, op: Op, block: Block) -> None:
+        try:
+            self.check(op, block)
+        except IllegalError as error:
+            _fail(self.form, op.name, op.location, error.problem, error.fix)
+        except InvalidIRError as error:
+            _fail(self.form, op.name, op.location, str(error), "make the operands and attributes fit each other")
+
+    def check(self, op: Op, block: Block) -> None:
+        # without this test the message itself could not be made
+        located = isinstance(cast(object, op.location), Location) and bool(op.location.file) and op.location.line > 0
+        demand(located, "has no location", "hand on the location of the op that it is made from")
+        demand(op not in self.seen, "stands in two places", "clone the op")
+        self.seen.add(op)
+        demand(op.parent is block, "names another parent", "insert ops by `append` or `insert_before`")
+        for rule in RULES[self.form]:
+            rule(op)
+        self.operands(op)
+        self.attributes(op)
+        self.place(op, block)
+        for name, body in op.bodies.items():
+            demand(body.parent is op, f"the body `{name}` names another parent", "give every op a body of its own")
+            self.body(op, name, body)
+        self.results(op)
+
+    def operands(self, op: Op) -> None:
+        for value in op.operands:
+            if value not in self.visible:
+                raise IllegalError(
+                    f"reads {_named(value)}, which is not defined before it",
+                    "define the value above, in this block or in one around it",
+                )
+            users = self.reads[value]
+            users[op] = users.get(op, 0) + 1
+        for field in op.fields.values():
+            if isinstance(field, tuple):
+                for item in field:
+                    if isinstance(item, Slice):
+                        self.dims((item.start, item.stop), f"the slice `{item}`")
+
+    def attributes(self, op: Op) -> None:
+        for name, field in op.attribute_fields.items():
+            value = op.attributes[name]
+            match field.kind:
+                case "dim":
+                    self.dims((value,), f"`{name}`")
+                case "shape":
+                    self.dims(value, f"`{name}`")
+                case "blocks":
+                    positive = all(block.kind == "auto" or min(block.size, block.unit) > 0 for block in value)
+                    demand(positive, "a block size is less than 1", "write a size of at least 1, or `auto`")
+                case "name":
+                    known = not field.choices or value in field.choices
+                    demand(known, f"`{name}` is `{value}`", "write one of: " + ", ".join(field.choices))
+                case _:
+                    pass
+
+    def results(self, op: Op) -> None:
+        inferred = op.infer_types()
+        demand(len(op.results) == len(inferred), f"gives {len(inferred)} results", "build the op anew")
+        for value, type_ in zip(op.results, inferred):
+            fits = same_but_level(value.type, type_)
+            demand(fits, f"{_named(value)} is {value.type}, but the op gives {type_}", "build the op anew")
+            self.dims_of_type(value.type, _named(value))
+            self.define(value, op)
+
+    def dims(self, dims: Sequence[Dim], what: str) -> None:
+        """All symbols are in scope."""
+        for dim in dims:
+            if not symbols_of(dim) <= self.sizes:
+                name = min(symbols_of(dim) - self.sizes)
+                raise IllegalError(
+                    f"{what} speaks of the size `{name}`, which is not in scope",
+                    "sizes come from parameters and from the blocks of the grids and ranges around an op",
+                )
+
+    def dims_of_type(self, type_: Type, what: str) -> None:
+        if not _symbols_in_type(type_) <= self.sizes:
+            self.dims(_dims_in_type(type_), what)
+        for dim in _dims_in_type(type_):
+            demand(not isinstance(dim, int) or dim >= 0, f"{what} has the size {dim}", "sizes are not negative")
+
+    # Where ops may stand
+
+    def place(self, op: Op, block: Block) -> None:
+        inside = [kind for kind, _ in self.around]
+        if op.effect == "terminator":
+            demand(op is block.ops[-1], "ends its block, but ops follow", "put it last")
+            returns = op.name.endswith(".return")
+            demand(returns == (not inside), "stands where it cannot", "end functions by a return, bodies by a yield")
+        if isinstance(op, tile_ops.Grid):
+            demand(not inside, f"stands inside of a `{inside[-1].name if inside else ''}`", "grids are not nested")
+        if isinstance(op, tile_ops.Empty):
+            in_grid = any(isinstance(outer, tile_ops.Grid) for outer in inside)
+            demand(not in_grid, "makes a tensor inside of a grid", "make it before the grid, or broadcast a scalar")
+        for _, name in self.around:
+            if name == "combiner":
+                pure = op.effect in ("pure", "terminator") and all(_is_scalar(v) for v in op.results)
+                demand(pure, "stands in a combiner", "a combiner is made of pure ops on scalars")
+            if name == "condition":
+                demand(op.effect != "write", "writes in a condition", "write in the body of the loop")
+
+    # Bodies
+
+    def body(self, op: Op, name: str, body: Block) -> None:
+        with self.scope(op, name):
+            self.arguments(op, name, body)
+            self.block(body)
+            self.yields(op, name, body)
+
+    def arguments(self, op: Op, name: str, body: Block) -> None:
+        for argument in body.arguments:
+            self.define(argument, body)
+        blocks: Iterable[tuple[Value, BlockSize]] = ()
+        if isinstance(op, tile_ops.Grid):
+            blocks = zip(body.arguments, op.blocks)
+        elif isinstance(op, tile_ops.Range):
+            blocks = zip(body.arguments[:1], op.blocks)
+        elif isinstance(op, tile_ops.For):
+            counts = bool(body.arguments) and body.arguments[0].type == scalar(i64)
+            demand(counts, "the first argument of the body must be an i64 scalar", "it is the loop's index")
+        elif isinstance(op, tile_ops.While) and name == "condition":
+            for before, inside in zip(op.initial, body.arguments):
+                fits = same_but_level(before.type, inside.type)
+                demand(fits, f"{_named(inside)} starts as {before.type}", "the condition takes the carried values")
+        for argument, size in blocks:
+            self.declare(argument, size)
+        for argument in body.arguments:
+            self.dims_of_type(argument.type, _named(argument))
+
+    def declare(self, argument: Value, size: BlockSize) -> None:
+        """The extent of a block is a new symbol, or made of what is known."""
+        if not isinstance(argument.type, AxisType):
+            plain = argument.type == scalar(i64) and size == BlockSize.fixed(1)
+            demand(
+                plain, f"{_named(argument)} is no axis", "an axis whose block is 1 is an i64 scalar, others are axes"
+            )
+            return
+        name = symbol_name(argument.type.extent)
+        if name is None:
+            return
+        legal = IDENTIFIER.fullmatch(name) is not None
+        demand(legal, f"the extent `{name}` is no identifier", "give the symbol another name")
+        free = name not in self.declared
+        demand(free, f"the extent `{name}` is declared already", "every block of a function has a symbol of its own")
+        self.declared.add(name)
+        self.sizes.add(name)
+
+    def yields(self, op: Op, name: str, body: Block) -> None:
+        expected = yielded_types(op, name)
+        if expected is None:  # what the branches of an if yield, is what the if gives
+            return
+        last = body.terminator
+        demand(last is not None or not expected, f"the body `{name}` does not end in tile.yield", "add one")
+        given = [v.type for v in last.operands] if last is not None else []
+        fits = len(given) == len(expected) and all(map(same_but_level, given, expected))
+        wanted, got = ", ".join(map(str, expected)) or "nothing", ", ".join(map(str, given)) or "nothing"
+        demand(fits, f"the body `{name}` yields {got}, but {wanted} is expected", f"yield {wanted}")
+
+
+def yielded_types(op: Op, name: str) -> Sequence[Type] | None:
+    """What the body `name` of `op` has to yield, levels aside; None if the op takes its types from the yield."""
+    if isinstance(op, tile_ops.If):
+        return None
+    if isinstance(op, tile_ops.While) and name == "condition":
+        return (scalar(bool_),)
+    if isinstance(op, (tile_ops.Range, tile_ops.For, tile_ops.While)):
+        return [v.type for v in op.initial]
+    if isinstance(op, (tile_ops.Reduce, tile_ops.Scan)):
+        return [scalar(v.dtype) for v in op.sources]
+    return ()
+
+
+def _is_scalar(value: Value) -> bool:
+    return isinstance(value.type, TileType) and not value.type.shape
+
+
+def _named(value: Value) -> str:
+    return f"%{value.name}" if value.name else f"a value without a name ({value.type})"
+
+
+def _dims_in_type(type_: Type) -> tuple[Dim, ...]:
+    return (type_.extent,) if isinstance(type_, AxisType) else type_.shape
+
+
+@lru_cache(maxsize=4096)
+def _symbols_in_type(type_: Type) -> frozenset[str]:
+    return frozenset[str]().union(*map(symbols_of, _dims_in_type(type_)))
