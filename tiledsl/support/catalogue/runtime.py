@@ -1,5 +1,192 @@
 """Messages of the runtime: calls, arrays, devices, faults."""
 
-from tiledsl.support.errors import ErrorSpec
+from tiledsl.support.errors import (
+    ErrorSpec,
+    TileRuntimeError,
+    TileShapeError,
+    TileSyntaxError,
+    TileTypeError,
+    TileUnsupportedError,
+)
 
-ENTRIES: dict[str, ErrorSpec] = {}
+ENTRIES: dict[str, ErrorSpec] = {
+    # Calls
+    "call-missing": ErrorSpec(
+        TileTypeError, "`{kernel}` was called without `{parameter}`", "call it as `{kernel}{signature}`"
+    ),
+    "call-extra": ErrorSpec(
+        TileTypeError,
+        "`{kernel}` takes at most {most} positional arguments but was given {given}",
+        "call it as `{kernel}{signature}`",
+    ),
+    "call-unknown": ErrorSpec(
+        TileTypeError, "`{kernel}` has no parameter `{parameter}`", "call it as `{kernel}{signature}`{hint}"
+    ),
+    "call-duplicate": ErrorSpec(
+        TileTypeError,
+        "`{kernel}` was given `{parameter}` twice: by position and by name",
+        "call it as `{kernel}{signature}`",
+    ),
+    # Arguments
+    "argument-not-array": ErrorSpec(
+        TileTypeError,
+        "`{parameter}` is a {kind}, which is neither an array nor a number",
+        "pass an array: {advice}",
+    ),
+    "array-dtype": ErrorSpec(
+        TileTypeError,
+        "`{parameter}` has dtype {dtype}, which kernels do not have",
+        "convert it, for example `{parameter}.astype(np.float32)`; there are {known}",
+    ),
+    "array-byte-order": ErrorSpec(
+        TileTypeError,
+        "`{parameter}` has dtype {dtype}, in the byte order of another machine",
+        'convert it: `{parameter}.astype({parameter}.dtype.newbyteorder("="))`',
+    ),
+    "array-masked": ErrorSpec(
+        TileTypeError,
+        "`{parameter}` is a masked array; a kernel would not see its mask",
+        "pass `{parameter}.filled(value)`, and the mask as an array of its own if it is needed",
+    ),
+    "array-device": ErrorSpec(
+        TileRuntimeError,
+        "`{parameter}` is a {kind} on {device}, but this version runs on the CPU only",
+        "copy it to the CPU first, for example `{parameter}.cpu()` or `{parameter}.get()`",
+    ),
+    "array-foreign": ErrorSpec(
+        TileTypeError,
+        "`{parameter}`, a {kind}, does not share its data: {reason}",
+        "pass a NumPy array, for example `{parameter}.detach().numpy()`",
+    ),
+    "scalar-range": ErrorSpec(
+        TileTypeError,
+        "`{parameter}` is {value}, which does not fit {dtype}",
+        "pass a number between {low} and {high}",
+    ),
+    "constant-value": ErrorSpec(
+        TileTypeError,
+        "`{parameter}` is a compile-time constant, but a {kind} was passed",
+        "pass a number, a bool, a string, a dtype, None or a tuple of these; "
+        "or drop the annotation `tile.constexpr` to make it a run-time argument",
+    ),
+    "argument-specialised": ErrorSpec(
+        TileTypeError,
+        "`{parameter}` is {actual}, but this kernel was compiled for {expected}",
+        "pass what it was compiled for, or call `{kernel}` itself, which compiles what it needs",
+    ),
+    # Sizes
+    "size-mismatch": ErrorSpec(
+        TileShapeError,
+        "size `{size}` is {first} in `{first_parameter}` (axis {first_axis}) "
+        "but {second} in `{second_parameter}` (axis {second_axis})",
+        "pass arrays that agree: `{first_parameter}` has shape {first_shape}, "
+        "`{second_parameter}` has shape {second_shape}",
+    ),
+    "size-fixed": ErrorSpec(
+        TileShapeError,
+        "axis {axis} of `{parameter}` must be {expected}, not {actual}",
+        "pass an array of that size: `{parameter}` has shape {shape}",
+    ),
+    "size-expression": ErrorSpec(
+        TileShapeError,
+        "axis {axis} of `{parameter}` must be `{size}` = {expected}, not {actual} ({values})",
+        "pass an array of that size: `{parameter}` has shape {shape}",
+    ),
+    "size-divisible": ErrorSpec(
+        TileShapeError,
+        "`{size}` is {actual}, but this kernel was compiled for multiples of {divisor}",
+        "call `{kernel}` itself, which compiles what it needs, or compile it for such a size",
+    ),
+    "size-negative": ErrorSpec(
+        TileShapeError,
+        "axis {axis} of the output `{output}` is `{size}` = {actual}, a negative size ({values})",
+        "pass larger arrays, or keep the size of the output from getting below 0",
+    ),
+    # Outputs
+    "out-nothing": ErrorSpec(
+        TileTypeError,
+        "`{kernel}` makes no output that `out` could stand for",
+        "call it without `out`: it writes to its own arguments",
+    ),
+    "out-count": ErrorSpec(
+        TileTypeError, "`out` has {given} arrays, but `{kernel}` makes {expected}", "pass {advice} as `out`"
+    ),
+    "out-not-array": ErrorSpec(
+        TileTypeError,
+        "`{parameter}` is a {kind}, not an array to write to",
+        "pass a NumPy array of shape {shape} and dtype {dtype}",
+    ),
+    "out-dtype": ErrorSpec(
+        TileTypeError,
+        "`{parameter}` has dtype {actual}, but `{kernel}` writes {expected}",
+        "pass an array of dtype {expected}",
+    ),
+    "out-shape": ErrorSpec(
+        TileShapeError,
+        "`{parameter}` has shape {actual}, but `{kernel}` writes shape {expected}",
+        "pass an array of shape {expected}",
+    ),
+    "out-read-only": ErrorSpec(
+        TileTypeError,
+        "`{parameter}` is read-only, but `{kernel}` writes to it",
+        "pass an array that can be written, for example a copy",
+    ),
+    "out-shared": ErrorSpec(
+        TileTypeError,
+        "`{first}` and `{second}` share memory, and `{kernel}` writes to both",
+        "pass arrays of their own, for example `{second}.copy()`",
+    ),
+    "out-repeats": ErrorSpec(
+        TileTypeError,
+        "elements of `{parameter}` lie on top of each other (strides {strides}), and `{kernel}` writes to it",
+        "pass an array whose elements are distinct, for example a copy",
+    ),
+    # Compiling
+    "arch-unknown": ErrorSpec(
+        TileUnsupportedError, "there is no architecture `{arch}`", "pass one of {known}, or leave it out"
+    ),
+    "arch-unsupported": ErrorSpec(
+        TileUnsupportedError,
+        "this version does not generate code for the GPU architecture `{arch}` yet",
+        'compile for `arch="cpu"`, or for `arch="reference"` to run the kernel by NumPy',
+    ),
+    "spec-invalid": ErrorSpec(
+        TileTypeError,
+        "`{parameter}` is specified by a {kind}",
+        "give an array, `tile.spec(shape, dtype)`, a number type (`int`, `float`, `bool`) or a number",
+    ),
+    "spec-size": ErrorSpec(
+        TileTypeError,
+        "axis {axis} of the spec of `{parameter}` is {size!r}",
+        'give a size of at least 0, a name such as `"M"`, or None where it is not known',
+    ),
+    "level-unknown": ErrorSpec(
+        TileUnsupportedError, "a kernel compiled for `{arch}` has no IR of level `{level}`", "ask for one of {known}"
+    ),
+    "text-unavailable": ErrorSpec(
+        TileUnsupportedError,
+        "a kernel compiled for `{arch}` has no {what}: it is run by NumPy, op by op",
+        'compile for `arch="cpu"`, or read `.ir("tile")`',
+    ),
+    "feature-missing": ErrorSpec(TileUnsupportedError, "{feature} is not in this version", "{advice}"),
+    # Environment
+    "option-invalid": ErrorSpec(
+        TileRuntimeError, "the environment variable {name} is {value!r}", "set it to {wanted}, or unset it"
+    ),
+    # The command line
+    "command-target": ErrorSpec(
+        TileSyntaxError, "`{target}` does not say which kernel of which file", "write FILE.py:KERNEL"
+    ),
+    "command-file": ErrorSpec(
+        TileRuntimeError, "cannot load `{file}`: {reason}", "name a Python file that runs by itself"
+    ),
+    "command-kernel": ErrorSpec(TileTypeError, "`{file}` has no kernel `{kernel}`", "name one of its kernels: {known}"),
+    "command-spec": ErrorSpec(
+        TileSyntaxError,
+        "`{text}` is no specification of an argument",
+        "write a dtype and sizes, `f32[M,K]` or `bf16[1024,64]` ({known}), or `int`, `float` or `bool`",
+    ),
+    "command-constant": ErrorSpec(
+        TileSyntaxError, "`{text}` does not set a compile-time parameter", "write NAME=VALUE, for example `BM=128`"
+    ),
+}

@@ -1,0 +1,140 @@
+"""What a call must know of a compiled kernel: its parameters, the tensors that it makes, what it returns.
+
+Read off the entry function once, and kept beside the machine code in the artifact cache, so that a call that finds
+its kernel there needs neither the front end nor the IR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, Union
+
+from tiledsl.ir import symbolic, tile_ops
+from tiledsl.ir.core import Fact, Function, SizeOrigin, Value
+from tiledsl.ir.dtypes import DType
+from tiledsl.ir.symbolic import Dim
+from tiledsl.ir.types import Shape, TensorType, TileType, format_shape
+from tiledsl.support.location import Location
+
+
+@dataclass(frozen=True)
+class TensorParameter:
+    """A tensor that the caller passes. `written` says whether the kernel stores to it."""
+
+    name: str
+    dtype: DType
+    shape: Shape
+    unit: int | None
+    written: bool
+
+    def __str__(self) -> str:
+        return f"{self.dtype}{format_shape(self.shape)}"
+
+
+@dataclass(frozen=True)
+class ScalarParameter:
+    """A run-time number that the caller passes."""
+
+    name: str
+    dtype: DType
+
+    def __str__(self) -> str:
+        return str(self.dtype)
+
+
+@dataclass(frozen=True)
+class NewTensor:
+    """A tensor that the kernel makes by `tile.empty`; the runtime allocates it."""
+
+    name: str
+    dtype: DType
+    shape: Shape
+    location: Location
+
+
+Parameter: TypeAlias = Union[TensorParameter, ScalarParameter]
+
+
+@dataclass(frozen=True)
+class Result:
+    """One thing that the kernel returns: a tensor parameter, or a new tensor, by its number among these."""
+
+    kind: Literal["parameter", "new"]
+    index: int
+
+
+@dataclass(frozen=True)
+class Interface:
+    """The calling convention of a compiled kernel."""
+
+    name: str
+    location: Location
+    parameters: tuple[Parameter, ...]
+    new_tensors: tuple[NewTensor, ...]
+    results: tuple[Result, ...]
+    facts: tuple[Fact, ...]
+    origins: tuple[SizeOrigin, ...]
+
+    @property
+    def tensors(self) -> tuple[TensorParameter, ...]:
+        """The tensor parameters, in order."""
+        return tuple(p for p in self.parameters if isinstance(p, TensorParameter))
+
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        """The new tensors that are returned, each once: what `out` stands for."""
+        return tuple(dict.fromkeys(r.index for r in self.results if r.kind == "new"))
+
+    def origin(self, parameter: str, axis: int) -> SizeOrigin | None:
+        """Where the kernel says how long an axis is, if it does."""
+        return next((o for o in self.origins if o.parameter == parameter and o.axis == axis), None)
+
+
+def interface_of(function: Function) -> Interface:
+    """The calling convention of a function of the TILE vocabulary, in any form."""
+    written = _written(function)
+    parameters: list[Parameter] = []
+    for value in function.parameters:
+        match value.type:
+            case TensorType(dtype, shape, unit):
+                parameters.append(TensorParameter(value.name, dtype, shape, unit, value in written))
+            case TileType(dtype, ()):
+                parameters.append(ScalarParameter(value.name, dtype))
+            case other:
+                raise AssertionError(f"parameter %{value.name} is {other}")
+    tensors = [v for v in function.parameters if isinstance(v.type, TensorType)]
+    made = [op.result for op in function.body.ops if isinstance(op, tile_ops.Empty)]
+    returned = function.body.terminator
+    return Interface(
+        name=function.name,
+        location=function.location,
+        parameters=tuple(parameters),
+        new_tensors=tuple(_new_tensor(value) for value in made),
+        results=tuple(_result(v, tensors, made) for v in (returned.operands if returned else ())),
+        facts=function.facts,
+        origins=function.size_origins,
+    )
+
+
+def _written(function: Function) -> set[Value]:
+    return {op.tensor for op in function.walk() if isinstance(op, (tile_ops.Store, tile_ops.Atomic))}
+
+
+def _new_tensor(value: Value) -> NewTensor:
+    assert isinstance(value.type, TensorType)
+    assert value.op is not None
+    return NewTensor(value.name, value.type.dtype, value.type.shape, value.op.location)
+
+
+def _result(value: Value, tensors: Sequence[Value], made: Sequence[Value]) -> Result:
+    if value in tensors:
+        return Result("parameter", tensors.index(value))
+    assert value in made, f"%{value.name} is returned but is neither a parameter nor an output"
+    return Result("new", made.index(value))
+
+
+def symbols_of_interface(interface: Interface) -> frozenset[str]:
+    """Every size symbol that the shapes of the parameters speak of."""
+    dims: list[Dim] = [dim for tensor in interface.tensors for dim in tensor.shape]
+    return frozenset(name for dim in dims for name in symbolic.symbols_of(dim))

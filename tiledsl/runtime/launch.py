@@ -1,0 +1,191 @@
+"""One kernel bound to the dtypes, shapes and strides of a call: what is left to do is pointers, outputs, go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tiledsl.ir.dtypes import to_numpy
+from tiledsl.runtime.arrays import Array, element_strides, numpy_array, overlap, pointer
+from tiledsl.runtime.binding import ArrayShape, Sizes, new_shape
+from tiledsl.runtime.interface import Interface, Result, ScalarParameter, TensorParameter
+from tiledsl.runtime.program import BoundProgram, LoadedProgram
+from tiledsl.support.caller import caller_location
+from tiledsl.support.errors import fail
+
+Outputs: TypeAlias = "tuple[Array, ...]"
+
+
+@dataclass(frozen=True)
+class NewArray:
+    """Shape and dtype of a tensor to allocate."""
+
+    shape: ArrayShape
+    dtype: np.dtype[Any]
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """In elements, row by row."""
+        strides = [1] * len(self.shape)
+        for axis in range(len(self.shape) - 2, -1, -1):
+            strides[axis] = strides[axis + 1] * max(1, self.shape[axis + 1])
+        return tuple(strides)
+
+
+def new_arrays(interface: Interface, sizes: Sizes) -> tuple[NewArray, ...]:
+    """What to allocate at a call. Raises TileShapeError for a negative size."""
+    return tuple(NewArray(new_shape(tensor, sizes), to_numpy(tensor.dtype)) for tensor in interface.new_tensors)
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """Where a run-time number stands among the arguments, and which integers fit it (None for floats)."""
+
+    position: int
+    parameter: ScalarParameter
+    limits: tuple[int, int] | None
+
+
+class Launch:
+    """`arguments` are always in the order of the kernel's parameters, constants included."""
+
+    def __init__(
+        self,
+        interface: Interface,
+        positions: Sequence[int],
+        program: LoadedProgram,
+        sizes: Sizes,
+        arguments: Sequence[object],
+        outputs: Outputs | None,
+        threads: int,
+    ) -> None:
+        """`positions` are those of the interface's parameters among the arguments."""
+        self._interface = interface
+        by_kind = list(zip(positions, interface.parameters))
+        self._tensors = tuple(i for i, p in by_kind if isinstance(p, TensorParameter))
+        self._scalars = tuple(Scalar(i, p, _limits(p)) for i, p in by_kind if isinstance(p, ScalarParameter))
+        self._written = tuple(i for i, p in by_kind if isinstance(p, TensorParameter) and p.written)
+        self.new = new_arrays(interface, sizes)
+        self._allocated = tuple(
+            (number, new.shape, new.dtype)
+            for number, new in enumerate(self.new)
+            if outputs is None or number not in interface.outputs
+        )
+        arrays = [numpy_array(arguments[i]) for i in self._tensors]
+        strides = [element_strides(array) for array in arrays]
+        given = dict(zip(interface.outputs, outputs or ()))
+        strides += [
+            element_strides(given[number]) if number in given else new.strides for number, new in enumerate(self.new)
+        ]
+        item_sizes = [array.itemsize for array in arrays] + [array.itemsize for array in outputs or ()]
+        self._misaligned_bits = max(item_sizes, default=1) - 1
+        self.bound: BoundProgram = program.bind(sizes, strides, threads)
+
+    def addresses(self, arguments: Sequence[object], outputs: Outputs | None) -> list[int] | None:
+        """The addresses of the tensors that were passed, or None where one must not be used as it is:
+
+        misaligned, or written while it is read-only or shares memory with another.
+        """
+        addresses: list[int] = []
+        bits = 0
+        for position in self._tensors:
+            address = pointer(arguments[position])  # pyright: ignore[reportArgumentType]  # `Dispatcher` saw to it
+            addresses.append(address)
+            bits |= address
+        if self._written and not self._may_write(arguments):
+            return None
+        if outputs is not None:
+            for output in outputs:
+                address = pointer(output)
+                addresses.append(address)
+                bits |= address
+            if not self._may_write_outputs(arguments, outputs):
+                return None
+        if bits & self._misaligned_bits and not self._aligned(arguments, outputs):
+            return None
+        return addresses
+
+    def _aligned(self, arguments: Sequence[object], outputs: Outputs | None) -> bool:
+        arrays = [numpy_array(arguments[position]) for position in self._tensors]
+        return all(array.flags.aligned for array in (*arrays, *(outputs or ())))
+
+    def _may_write(self, arguments: Sequence[object]) -> bool:
+        for position in self._written:
+            array = numpy_array(arguments[position])
+            if not array.flags.writeable:
+                return False
+            if any(other != position and overlap(array, numpy_array(arguments[other])) for other in self._tensors):
+                return False
+        return True
+
+    def _may_write_outputs(self, arguments: Sequence[object], outputs: Outputs) -> bool:
+        for number, output in enumerate(outputs):
+            if not output.flags.writeable:
+                return False
+            if any(overlap(output, numpy_array(arguments[position])) for position in self._tensors):
+                return False
+            if any(overlap(output, other) for other in outputs[:number]):
+                return False
+        return True
+
+    def run(
+        self, addresses: list[int], arguments: Sequence[object], outputs: Outputs | None, given: Sequence[object]
+    ) -> object:
+        """Allocates, runs, and gives what the kernel returns. `addresses` are those of `addresses()`.
+
+        `given` are the arguments as the user passed them: a kernel that returns a parameter returns that object.
+        """
+        scalars = [self._number(scalar, arguments[scalar.position]) for scalar in self._scalars]
+        fresh: dict[int, Array] = {}
+        if outputs is None:
+            for number, shape, dtype in self._allocated:
+                array: Array = np.empty(shape, dtype)
+                fresh[number] = array
+                addresses.append(pointer(array))
+        else:
+            addresses = self._interleave(addresses, outputs, fresh)
+        self.bound(addresses, scalars)
+        results = [self._result(result, fresh, given) for result in self._interface.results]
+        return None if not results else results[0] if len(results) == 1 else tuple(results)
+
+    def _interleave(self, addresses: list[int], outputs: Outputs, fresh: dict[int, Array]) -> list[int]:
+        """The addresses of all tensors in the program's order, where some new ones were passed as `out`."""
+        fresh.update(zip(self._interface.outputs, outputs))
+        made = dict(zip(self._interface.outputs, addresses[len(self._tensors) :]))
+        for number, shape, dtype in self._allocated:
+            array: Array = np.empty(shape, dtype)
+            fresh[number] = array
+            made[number] = pointer(array)
+        return addresses[: len(self._tensors)] + [made[number] for number in range(len(self.new))]
+
+    def _result(self, result: Result, fresh: dict[int, Array], given: Sequence[object]) -> object:
+        return fresh[result.index] if result.kind == "new" else given[self._tensors[result.index]]
+
+    def _number(self, scalar: Scalar, value: Any) -> int | float:
+        if scalar.limits is None:
+            return float(value)
+        number = int(value)
+        low, high = scalar.limits
+        if not low <= number <= high:
+            parameter = scalar.parameter
+            fail(
+                "scalar-range", caller_location(),
+                parameter=parameter.name, value=number, dtype=parameter.dtype, low=low, high=high,
+            )  # fmt: skip
+        return number
+
+
+def _limits(parameter: ScalarParameter) -> tuple[int, int] | None:
+    dtype = parameter.dtype
+    match dtype.kind:
+        case "float":
+            return None
+        case "bool":
+            return 0, 1
+        case "uint":
+            return 0, 2**dtype.bits - 1
+        case "int":
+            return -(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1
