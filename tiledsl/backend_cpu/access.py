@@ -1,4 +1,4 @@
-"""Reads and writes of memory: single elements, contiguous vectors, strided lanes; all of them with or without a mask."""
+"""Reads and writes of memory: single elements, contiguous vectors, strided lanes, each with or without a mask."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Emits the ops of a block in order, gathering neighbours over one domain into a common loop nest.
 
-Nothing is written when a store, a reduction or a kept tile comes along: it joins the *pending* nest, which is written when
-something arrives that needs its results or does not fit in with it.
+Nothing is written when a store, a reduction or a kept tile comes along: it joins the *pending* nest, which is written
+when something arrives that needs its results or does not fit in with it.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class BlockEmitter:
         if not sinks:
             return True
         first = sinks[0]
-        folded = {s.folded for s in sinks if s.folded} | ({sink.folded} if sink.folded else set())
+        folded = {s.folded for s in (*sinks, sink) if s.folded}
         if first.domain != sink.domain or first.vectorises != sink.vectorises or len(folded) > 1:
             return False
         if any(isinstance(s, FoldCustom) for s in (*sinks, sink)) and any(not s.folded for s in (*sinks, sink)):
@@ -175,9 +175,8 @@ class BlockEmitter:
 
     def scalar(self, op: Op) -> None:
         """Evaluates a scalar on the spot."""
-        if isinstance(op, ops.Load) and op.tensor in self.written:
-            self.flush()
-        elif self.pending.sinks and self._scalar_depends(op):
+        reads_written = isinstance(op, ops.Load) and op.tensor in self.written
+        if reads_written or (self.pending.sinks and self._scalar_depends(op)):
             self.flush()
         self.context.scalars[op.result] = evaluate(self.context, op.result, SCALAR).operand
 
@@ -198,7 +197,7 @@ class BlockEmitter:
         return buffer
 
     def allocate(self, value: Value, *, dense: bool = False) -> Buffer:
-        """Scratch for a tile; with room for whole micro-kernel rows, so that any tile of rank 2 can accumulate a dot."""
+        """Scratch for a tile, with room for whole micro-kernel rows: any tile of rank 2 can accumulate a dot."""
         rows = WIDEST_ROW_UNIT if len(value.shape) >= 2 and not dense else 1
         return self.context.allocate(value.shape, _stored_dtype(value), padded=not dense, row_unit=rows)
 
@@ -232,7 +231,8 @@ class BlockEmitter:
         context, kernel = self.context, kernel_of(self.context, op)
         left = self._packed(op.a, "left", op)
         right = self._packed(op.b, "right", op)
-        assert isinstance(left, PackedLeft) and isinstance(right, PackedRight)
+        assert isinstance(left, PackedLeft)
+        assert isinstance(right, PackedRight)
         owner = accumulates_in_place(context, op)
         fresh = "true" if op.acc is None else "false"
         if owner is not None and owner is op.acc:
@@ -247,7 +247,8 @@ class BlockEmitter:
             if op.acc is not None:
                 self.add(Keep(op.acc, [target]))
             self.flush()
-        assert isinstance(target, Buffer) and target.dtype == kernel.dtype
+        assert isinstance(target, Buffer)
+        assert target.dtype == kernel.dtype
         call_dot(context, op, left, right, target, fresh)
         context.storage[op.result] = target
 

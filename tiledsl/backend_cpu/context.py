@@ -75,7 +75,7 @@ class Context:
         return self._polynomial(dim, self.symbols)
 
     def limit(self, dim: Dim) -> str:
-        """The largest value that a size can take in this launch, as an operand that is known at the function's entry."""
+        """The largest value that a size can take in this launch, as an operand known at the function's entry."""
         return self._polynomial(dim, {**self.symbols, **self.block_limits})
 
     def _polynomial(self, dim: Dim, symbols: dict[str, str]) -> str:

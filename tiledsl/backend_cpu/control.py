@@ -141,7 +141,7 @@ class FunctionEmitter(BlockEmitter):
     ) -> None:
         """The loop's results are what its slots and buffers hold now."""
         writer = self.context.writer
-        for start, argument, result, target in zip(initial, arguments, results, targets):
+        for start, argument, target in zip(initial, arguments, targets):
             slot = self.context.fresh.pop(argument, None)
             if slot is not None and not isinstance(target, str):
                 untouched, done = writer.new_label("untouched"), writer.new_label("touched")
@@ -175,7 +175,8 @@ class FunctionEmitter(BlockEmitter):
             return str(block.size)
         assert isinstance(argument.type, AxisType)
         name = symbol_name(argument.type.extent)
-        assert name is not None and block.kind == "upto"
+        assert name is not None
+        assert block.kind == "upto"
         return self.context.block_limits[name]
 
     def range(self, op: ops.Range) -> None:

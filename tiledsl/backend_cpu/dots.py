@@ -13,7 +13,9 @@ from tiledsl.ir.dtypes import compute_dtype
 from tiledsl.ir.symbolic import Dim
 
 CHUNK = 256
-"""Elements along k of a packed row where the depth has no small bound: 8 rows of A and 48 columns of B by 256 are 56 KiB."""
+"""Elements along k of a packed row where the depth has no small bound: 8 rows of A and 48 columns of B by 256 are 56
+KiB.
+"""
 LONGEST_CHUNK = 512
 
 

@@ -4,9 +4,9 @@ A phase is a grid, or the ops with effects that stand between grids. Each phase 
 
     i64 @phase0(ptr frame, ptr scratch, ptr state)
 
-that takes program numbers from a shared counter until there are none left, so that as many threads as there are may call
-it at once. With a null scratch it does nothing but say how many bytes of scratch one thread needs. The state is an array
-of zeroed words: first 1 + the number of an assertion that failed, then a program counter for each phase.
+that takes program numbers from a shared counter until there are none left, so that as many threads as there are may
+call it at once. With a null scratch it does nothing but say how many bytes of scratch one thread needs. The state is
+an array of zeroed words: first 1 + the number of an assertion that failed, then a program counter for each phase.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tiledsl.backend_cpu import operands as o
+from tiledsl.backend_cpu.access import write
 from tiledsl.backend_cpu.context import Context, Tensor
 from tiledsl.backend_cpu.control import FunctionEmitter
+from tiledsl.backend_cpu.evaluate import evaluate
 from tiledsl.backend_cpu.frame import FrameLayout, axis_symbol, layout_of, tensors_of
 from tiledsl.backend_cpu.residence import written_tensors
-from tiledsl.backend_cpu.writer import FunctionWriter, ModuleWriter, VectorType
-from tiledsl.backend_cpu.access import write
-from tiledsl.backend_cpu.evaluate import evaluate
 from tiledsl.backend_cpu.storage import Place, Point
+from tiledsl.backend_cpu.writer import FunctionWriter, ModuleWriter, VectorType
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Function, Op, Value
 from tiledsl.ir.dtypes import bool_, i64

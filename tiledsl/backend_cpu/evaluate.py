@@ -1,8 +1,8 @@
 """Evaluates a tile at a point: the expression of lazy ops behind it, down to buffers, tensors and constants.
 
-Each op has two rules. `operand_points` says at which point of each operand the op reads (pure index mapping); `emit` makes
-the element from the operands' elements. Keeping them apart lets a loop nest evaluate, before its inner loop begins, every
-part of an expression that does not move with that loop (`hoist`).
+Each op has two rules. `operand_points` says at which point of each operand the op reads (pure index mapping); `emit`
+makes the element from the operands' elements. Keeping them apart lets a loop nest evaluate, before its inner loop
+begins, every part of an expression that does not move with that loop (`hoist`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from tiledsl.backend_cpu.access import (
     both,
     gather_pointers,
     lane_numbers,
-    mask_type,
     memory_type,
     read,
     read_buffer,
@@ -32,7 +31,7 @@ from tiledsl.backend_cpu.writer import VectorType
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Index, Op, Value
 from tiledsl.ir.dtypes import bool_, i64
-from tiledsl.ir.types import AxisType, Slice, TensorType, Whole
+from tiledsl.ir.types import AxisType, Slice, Whole
 
 UNKNOWN = "<inner>"
 """Stands for the index of a loop that has not begun."""

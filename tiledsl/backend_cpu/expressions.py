@@ -1,4 +1,4 @@
-"""Questions about the lazy expression behind a tile: what it reads, what it costs, along which axis it is contiguous."""
+"""Questions about the lazy expression behind a tile: what it reads and costs, along which axis it is contiguous."""
 
 from __future__ import annotations
 

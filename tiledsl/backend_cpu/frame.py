@@ -9,10 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tiledsl.ir.core import Function, Value
-from tiledsl.ir.symbolic import symbols_of
+from tiledsl.ir.symbolic import symbol_name, symbols_of
 from tiledsl.ir.tile_ops import Empty, Grid, Range
 from tiledsl.ir.types import AxisType, TensorType, TileType
-from tiledsl.ir.symbolic import symbol_name
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
 """The matrix product of packed tiles: C[M, N] (+)= A[M, K] @ B[K, N], by a micro-kernel that lives in registers.
 
-The micro-kernel holds `rows` x `vectors` accumulators, reads `vectors` vectors of B and broadcasts `rows` elements of A at
-each step along k. With 32 registers it is 8 x 3 (24 accumulators, 3 vectors of B, broadcasts from memory), with 16 it is
-4 x 3. Per step it then needs 11 loads for 24 multiply-adds, so the multipliers, not the loads, are the limit.
-Narrower variants serve the last columns; rows are always whole, since buffers have room for them.
+The micro-kernel holds `rows` x `vectors` accumulators, reads `vectors` vectors of B and broadcasts `rows` elements of
+A at each step along k. With 32 registers it is 8 x 3 (24 accumulators, 3 vectors of B, broadcasts from memory), with
+16 it is 4 x 3. Per step it then needs 11 loads for 24 multiply-adds, so the multipliers, not the loads, are the
+limit. Narrower variants serve the last columns; rows are always whole, since buffers have room for them.
 """
 
 from __future__ import annotations

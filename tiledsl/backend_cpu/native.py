@@ -6,6 +6,9 @@ from functools import cache
 
 import llvmlite.binding as llvm
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# (llvmlite has no annotations; nothing that lacks a type leaves this file)
+
 
 @cache
 def target_machine() -> llvm.TargetMachine:

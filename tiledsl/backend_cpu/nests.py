@@ -9,8 +9,8 @@ The last loop, or the one just outside the folded loops, runs over vectors along
             visit(i, j)                                           visit(i, j)
         end(i)                                                end(j)
 
-In front of each innermost loop, whatever does not move with it is evaluated once (`hoist`). The rest of a row that fills no
-vector is visited under a mask.
+In front of each innermost loop, whatever does not move with it is evaluated once (`hoist`). The rest of a row that
+fills no vector is visited under a mask.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Nest:
 def emit_nest(context: Context, nest: Nest) -> None:
     """Writes the loops of a nest."""
     emission = _Emission(context, nest)
-    emission.outer(nest.kept, ["0"] * len(nest.domain))
+    emission.outer(nest.kept, ("0",) * len(nest.domain))
 
 
 class _Emission:
@@ -73,7 +73,7 @@ class _Emission:
             copies //= 2
         return copies
 
-    def outer(self, axes: list[int], indices: list[str]) -> None:
+    def outer(self, axes: list[int], indices: tuple[str, ...]) -> None:
         """The loops over kept axes, then what is inside of them."""
         nest = self.nest
         if axes:
@@ -81,14 +81,14 @@ class _Emission:
                 self.outer(axes[1:], _with(indices, axes[0], index))
         elif nest.lane is None:
             self.begin(1, 1)
-            self.folds(list(nest.folded), [Point(tuple(indices))])
-            self.end([Point(tuple(indices))])
+            self.folds(list(nest.folded), [Point(indices)])
+            self.end([Point(indices)])
         elif nest.lane in nest.folded:
             self.begin(self.copies, self.lanes)
-            self.folds([a for a in nest.folded if a != nest.lane], [Point(tuple(indices))])
-            self.end([Point(tuple(indices))])
+            self.folds([a for a in nest.folded if a != nest.lane], [Point(indices)])
+            self.end([Point(indices)])
         else:
-            self.lane_loops(Point(tuple(indices)), self.chunk)
+            self.lane_loops(Point(indices), self.chunk)
 
     def chunk(self, points: list[Point]) -> None:
         """Neighbouring vectors along a kept lane axis: everything that is folded into them."""

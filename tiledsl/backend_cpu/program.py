@@ -77,7 +77,6 @@ class CpuProgram:
         if magic != _MAGIC:
             raise ValueError("not a compiled program")
         described: dict[str, Any] = json.loads(data[_HEADER.size : _HEADER.size + length])
-        *numbers, features = described["machine"]
         return CpuProgram(
             data[_HEADER.size + length :],
             described["llvm_ir"],
@@ -85,7 +84,7 @@ class CpuProgram:
             tuple(described["phases"]),
             tuple(None if work is None else work_from_json(work) for work in described["works"]),
             tuple(Assertion(text, Location(*place)) for text, *place in described["assertions"]),
-            CpuMachine(*numbers, frozenset(features)),
+            _machine(described["machine"]),
         )
 
     def load(self) -> LoadedProgram:
@@ -93,6 +92,11 @@ class CpuProgram:
         from tiledsl.backend_cpu import native  # imports llvmlite, which costs start-up time
 
         return LoadedProgram(self, native.LinkedCode(self.code, self.phases))
+
+
+def _machine(stored: list[Any]) -> CpuMachine:
+    name, vector_bytes, vector_registers, l1_bytes, l2_bytes, l3_bytes, cores, features = stored
+    return CpuMachine(name, vector_bytes, vector_registers, l1_bytes, l2_bytes, l3_bytes, cores, frozenset(features))
 
 
 def _machine_numbers(machine: CpuMachine) -> tuple[str | int, ...]:
@@ -183,7 +187,7 @@ class BoundProgram:
             else:
                 run_on_threads(lambda f=function, s=scratch: f(frame, scratch_address(s), state), threads)
         if state[0]:
-            failed = self._assertions[state[0] - 1]
+            failed: Assertion = self._assertions[int(state[0]) - 1]
             raise make_error("assertion-failed", failed.location, text=failed.text or "tile.assert_")
 
 

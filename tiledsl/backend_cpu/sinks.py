@@ -1,8 +1,8 @@
 """What loop nests are made for: stores, folds, tiles to be kept. A sink reads expressions and consumes their elements.
 
-A nest calls a sink in three places: `begin` where the kept indices are fixed and the folded loops have not begun, `visit`
-for every element or vector, and `end` behind the folded loops. Vectors are visited in `copies` interleaved streams, which
-gives folds independent accumulators.
+A nest calls a sink in three places: `begin` where the kept indices are fixed and the folded loops have not begun,
+`visit` for every element or vector, and `end` behind the folded loops. Vectors are visited in `copies` interleaved
+streams, which gives folds independent accumulators.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ class Sink(ABC):
         """The values that exist only behind the nest."""
         return ()
 
-    def begin(self, context: Context, copies: int, lanes: int) -> None:
+    def begin(self, context: Context, copies: int, lanes: int) -> None:  # noqa: B027 (most have nothing to set up)
         """Sets accumulators up."""
 
     @abstractmethod
     def visit(self, context: Context, point: Point, copy: int) -> None:
         """Consumes the element or vector at `point`."""
 
-    def end(self, context: Context, kept: Sequence[Point]) -> None:
+    def end(self, context: Context, kept: Sequence[Point]) -> None:  # noqa: B027 (most have nothing to deliver)
         """Delivers accumulators: `kept` has one point per copy, or a single one into which the lanes collapse."""
 
 
@@ -152,9 +152,8 @@ class AtomicTile(Sink):
         type_, word = VectorType(dtype), f"i{dtype.bytes * 8}"
         again, done = writer.new_label("again"), writer.new_label("swapped")
         seen = writer.alloca(word)
-        writer.line(
-            f"store {word} {writer.emit(f'load atomic {word}, ptr {pointer} monotonic, align {dtype.bytes}')}, ptr {seen}"
-        )
+        first = writer.emit(f"load atomic {word}, ptr {pointer} monotonic, align {dtype.bytes}")
+        writer.line(f"store {word} {first}, ptr {seen}")
         writer.branch(again)
         writer.start(again)
         before = writer.emit(f"load {word}, ptr {seen}")

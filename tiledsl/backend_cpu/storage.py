@@ -7,9 +7,7 @@ a part of the thread's scratch memory, which stays in its caches.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Union
-
-from typing_extensions import TypeAlias
+from typing import TypeAlias, Union
 
 from tiledsl.backend_cpu import operands as o
 from tiledsl.backend_cpu.writer import FunctionWriter

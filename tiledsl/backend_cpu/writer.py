@@ -98,7 +98,9 @@ class FunctionWriter:
 
     @contextmanager
     def in_entry(self) -> Generator[None]:
-        """Writes to the end of the entry block for a while; what is written there may use only what the entry defines."""
+        """Writes to the end of the entry block for a while; what is written there may use only what the entry
+        defines.
+        """
         outer, self._lines = self._lines, self._entry
         try:
             yield
@@ -164,7 +166,7 @@ class FunctionWriter:
     def finish(self) -> None:
         """Adds the function, which must have ended with `ret`, to the module."""
         head = f"define {self._signature} {self._attributes} {{"
-        leaves_entry = any(line.startswith("  br") or line.startswith("  ret") for line in self._entry[-1:])
+        leaves_entry = any(line.startswith(("  br", "  ret")) for line in self._entry[-1:])
         entry = self._entry if leaves_entry else [*self._entry, "  br label %start"]
         lines = [head, "entry:", *entry, "start:", *self._lines, "}"]
         self.module.functions.append("\n".join(lines))

@@ -1,4 +1,6 @@
-"""Chooses block sizes by the cost model: limits while compiling, the sizes themselves when the sizes of the call are known."""
+"""Chooses block sizes by the cost model: limits while compiling, the sizes themselves when the sizes of the call are
+known.
+"""
 
 from __future__ import annotations
 

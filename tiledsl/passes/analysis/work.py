@@ -1,8 +1,8 @@
 """How much work one program of a grid does, as a function of its block sizes: what the CPU's cost model adds up.
 
-`collect_work` reads a grid once and gives a `GridWork`: plain data (it is kept in the disk cache beside the code), from which
-`estimate` computes cycles for any sizes and blocks. The unit is a cycle of a core that finishes one vector multiply-add per
-cycle; only ratios matter.
+`collect_work` reads a grid once and gives a `GridWork`: plain data (it is kept in the disk cache beside the code),
+from which `estimate` computes cycles for any sizes and blocks. The unit is a cycle of a core that finishes one vector
+multiply-add per cycle; only ratios matter.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Op, Value
 from tiledsl.ir.scalar_functions import SCALAR_FUNCTIONS
 from tiledsl.ir.symbolic import Dim, evaluate, symbol_name
-from tiledsl.ir.types import AxisType, BlockSize, TensorType, TileType
+from tiledsl.ir.types import AxisType, BlockSize, TensorType
 from tiledsl.passes.machine import CpuMachine
 
 PROGRAM_CYCLES = 300.0
@@ -32,7 +32,9 @@ MICRO_ROWS = 8
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis cut into blocks: its extent symbol, how long it is (None: known only while running), the block's bounds."""
+    """An axis cut into blocks: its extent symbol, how long it is (None: known only while running), the block's
+    bounds.
+    """
 
     symbol: str
     length: Dim | None
