@@ -35,7 +35,10 @@ class Selection:
 
     def write(self, target: Array, value: Array) -> None:
         """Replaces the selected elements; those outside are dropped."""
-        target[tuple(c[self.inside] for c in self.coordinates)] = value[self.inside]
+        if target.ndim == 0:
+            target[()] = value
+        else:
+            target[tuple(c[self.inside] for c in self.coordinates)] = value[self.inside]
 
 
 def select(execution: Execution, array: Array, subscripts: Sequence[Index]) -> Selection:
