@@ -7,14 +7,15 @@ when something arrives that needs its results or does not fit in with it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from tiledsl.backend_cpu import operands as o
-from tiledsl.backend_cpu.context import Context, row_major
+from tiledsl.backend_cpu.context import Context
 from tiledsl.backend_cpu.dots import accumulates_in_place, allocate_left, allocate_right, call_dot, kernel_of
 from tiledsl.backend_cpu.evaluate import evaluate
 from tiledsl.backend_cpu.expressions import contiguity, expression_ops, is_lazy, leaves, op_cost, store_contiguity
 from tiledsl.backend_cpu.nests import Nest, emit_nest
+from tiledsl.backend_cpu.prints import dense, emit_print
 from tiledsl.backend_cpu.residence import kept_values
 from tiledsl.backend_cpu.sinks import AssertTile, AtomicTile, FindTile, FoldCustom, FoldTile, Keep, Sink, StoreTile
 from tiledsl.backend_cpu.storage import Buffer, PackedLeft, PackedRight, Point, Storage
@@ -25,6 +26,14 @@ from tiledsl.ir.types import TileType
 
 SCALAR = Point(())
 WIDEST_ROW_UNIT = 8
+
+
+@dataclass
+class Effects:
+    """What a program tells its host: numbered as they are met, over all phases."""
+
+    assertions: list[ops.Assert] = field(default_factory=list[ops.Assert])
+    prints: list[ops.Print] = field(default_factory=list[ops.Print])
 
 
 @dataclass
@@ -39,10 +48,10 @@ class Pending:
 class BlockEmitter:
     """Writes blocks of one function; `control` ops are handed to whoever subclasses this."""
 
-    def __init__(self, context: Context, written: frozenset[Value], asserts: list[Op]) -> None:
+    def __init__(self, context: Context, written: frozenset[Value], effects: Effects) -> None:
         self.context = context
         self.written = written
-        self.asserts = asserts
+        self.effects = effects
         self.pending = Pending()
         self.packed: dict[tuple[Value, str, str], Storage] = {}
 
@@ -68,15 +77,17 @@ class BlockEmitter:
             case ops.Atomic():
                 self.atomic(op)
             case ops.Assert():
-                self.asserts.append(op)
-                self.add(AssertTile(op, len(self.asserts) - 1))
+                self.effects.assertions.append(op)
+                self.add(AssertTile(op, len(self.effects.assertions) - 1))
+            case ops.Print():
+                self.print(op)
             case ops.Reduce():
                 self.reduce(op)
             case ops.Dot():
                 self.dot(op)
             case ops.Reshape() if not is_lazy(op):
                 self.reshape(op)
-            case ops.Grid() | ops.Range() | ops.For() | ops.While() | ops.If() | ops.Scan() | ops.Print():
+            case ops.Grid() | ops.Range() | ops.For() | ops.While() | ops.If() | ops.Scan():
                 self.flush()
                 self.control(op)
             case _ if not op.result.shape:
@@ -221,10 +232,19 @@ class BlockEmitter:
         self.flush()
         context, room = self.context, self.allocate(op.source, dense=True)
         # dense for this block's extents, so that both shapes number the elements alike
-        before, after = (row_major(context.writer, [context.dim(d) for d in v.shape]) for v in (op.source, op.result))
-        self.add(Keep(op.source, [replace(room, strides=before)]))
+        self.add(Keep(op.source, [dense(context, room, op.source)]))
         self.flush()
-        context.storage[op.result] = replace(room, strides=after)
+        context.storage[op.result] = dense(context, room, op.result)
+
+    def print(self, op: ops.Print) -> None:
+        """Copies the tiles densely, then calls the host."""
+        self.flush()
+        tiles = {v: dense(self.context, self.allocate(v, dense=True), v) for v in op.values if v.shape}
+        for value, room in tiles.items():
+            self.add(Keep(value, [room]))
+        self.flush()
+        self.effects.prints.append(op)
+        emit_print(self.context, op, len(self.effects.prints) - 1, tiles)
 
     def dot(self, op: ops.Dot) -> None:
         """Packs operands that are not packed yet, evaluates the accumulator into its place, multiplies."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tiledsl.backend_cpu import native
 from tiledsl.backend_cpu.emit import emit_program
+from tiledsl.backend_cpu.prints import format_of
 from tiledsl.backend_cpu.program import Assertion, CpuProgram
-from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Module
 from tiledsl.passes.machine import CpuMachine
 
@@ -13,6 +13,7 @@ from tiledsl.passes.machine import CpuMachine
 def compile_module(module: Module, machine: CpuMachine) -> CpuProgram:
     """Compiles the entry of a module in form `tile-tiled` for the host; vectors are as wide as `machine` says."""
     emitted = emit_program(module.entry, machine)
-    assertions = tuple(Assertion(op.text, op.location) for op in emitted.asserts if isinstance(op, ops.Assert))
+    assertions = tuple(Assertion(op.text, op.location) for op in emitted.effects.assertions)
+    prints = tuple(format_of(op) for op in emitted.effects.prints)
     code = native.object_code(emitted.text)
-    return CpuProgram(code, emitted.text, emitted.layout, emitted.phases, emitted.works, assertions, machine)
+    return CpuProgram(code, emitted.text, emitted.layout, emitted.phases, emitted.works, assertions, prints, machine)

@@ -64,6 +64,10 @@ class Context:
         """Carried tiles: their buffers may be written once nobody reads the old value."""
         self.counter = ""
         """Pointer to the program counter of this phase."""
+        self.callback = ""
+        """Pointer to the host's callback for prints."""
+        self.program = "0"
+        """Number of the program within its grid."""
         self.scratch_base = ""
         self.scratch_bytes = "0"
         self._memos: list[dict[tuple[Value, Point], Element]] = [{}]

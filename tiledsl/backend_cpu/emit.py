@@ -6,7 +6,8 @@ A phase is a grid, or the ops with effects that stand between grids. Each phase 
 
 that takes program numbers from a shared counter until there are none left, so that as many threads as there are may
 call it at once. With a null scratch it does nothing but say how many bytes of scratch one thread needs. The state is
-an array of zeroed words: first 1 + the number of an assertion that failed, then a program counter for each phase.
+an array of zeroed words: first the status (see `sinks.PROGRAM_UNIT`), then a program counter for each phase, then the
+host's callback for prints.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from dataclasses import dataclass
 
 from tiledsl.backend_cpu import operands as o
 from tiledsl.backend_cpu.access import write
+from tiledsl.backend_cpu.blocks import Effects
 from tiledsl.backend_cpu.context import Context, Tensor
 from tiledsl.backend_cpu.control import FunctionEmitter
 from tiledsl.backend_cpu.evaluate import evaluate
 from tiledsl.backend_cpu.frame import FrameLayout, axis_symbol, layout_of, tensors_of
-from tiledsl.backend_cpu.residence import written_tensors
+from tiledsl.backend_cpu.residence import kept_values, written_tensors
 from tiledsl.backend_cpu.storage import Place, Point
 from tiledsl.backend_cpu.writer import FunctionWriter, ModuleWriter, VectorType
 from tiledsl.ir import tile_ops as ops
@@ -42,23 +44,24 @@ class EmittedProgram:
     """The functions to call, in order."""
     works: tuple[GridWork | None, ...]
     """What the cost model knows of each phase; None for one that is no grid."""
-    asserts: tuple[Op, ...]
-    """The assertions by number, as the status word counts them."""
+    effects: Effects
+    """The assertions and prints by number."""
 
 
 def emit_program(function: Function, machine: CpuMachine) -> EmittedProgram:
     """Emits a function in form `tile-tiled`."""
     module = ModuleWriter()
     layout = layout_of(function)
-    asserts: list[Op] = []
+    effects = Effects()
+    phases = phases_of(function)
     names: list[str] = []
     works: list[GridWork | None] = []
-    for number, phase in enumerate(phases_of(function)):
+    for number, phase in enumerate(phases):
         names.append(f"phase{number}")
-        _Phase(function, layout, machine, module, asserts).emit(number, phase)
+        _Phase(function, layout, machine, module, effects, len(phases)).emit(number, phase)
         grid = phase[0]
         works.append(collect_work(grid) if isinstance(grid, ops.Grid) else None)
-    return EmittedProgram(module.text(), layout, tuple(names), tuple(works), tuple(asserts))
+    return EmittedProgram(module.text(), layout, tuple(names), tuple(works), effects)
 
 
 def phases_of(function: Function) -> list[list[Op]]:
@@ -81,13 +84,20 @@ def _fills(op: Op) -> bool:
 
 class _Phase:
     def __init__(
-        self, function: Function, layout: FrameLayout, machine: CpuMachine, module: ModuleWriter, asserts: list[Op]
+        self,
+        function: Function,
+        layout: FrameLayout,
+        machine: CpuMachine,
+        module: ModuleWriter,
+        effects: Effects,
+        phases: int,
     ) -> None:
         self.function = function
         self.layout = layout
         self.machine = machine
         self.module = module
-        self.asserts = asserts
+        self.effects = effects
+        self.phases = phases
 
     def emit(self, number: int, phase: list[Op]) -> None:
         signature = f"i64 @phase{number}(ptr noalias %frame, ptr noalias %scratch, ptr noalias %state)"
@@ -96,8 +106,9 @@ class _Phase:
         context.scratch_base = "%scratch"
         with writer.in_entry():
             self._read_frame(context)
+            context.callback = o.element_pointer(writer, "%state", str(1 + self.phases), i64)
             context.counter = o.element_pointer(writer, "%state", str(1 + number), i64)
-        emitter = _PhaseEmitter(context, written_tensors(self.function.body), self.asserts)
+        emitter = _PhaseEmitter(context, written_tensors(self.function.body), self.effects)
         with context.scope():
             emitter.top(self.function, phase)
         writer.line("ret i64 0")
@@ -156,6 +167,7 @@ class _PhaseEmitter(FunctionEmitter):
         alone = not any(isinstance(op, ops.Grid) for op in phase)
         if alone:
             self._only_first()
+        kept = kept_values(function.body, self.written)
         for op in function.body.ops:
             if op in phase and isinstance(op, ops.Grid):
                 self.grid(op)
@@ -163,7 +175,7 @@ class _PhaseEmitter(FunctionEmitter):
             if op in phase and isinstance(op, ops.Empty):
                 self._fill(op)
             elif op in phase or _pure(op):
-                self.op(op, keep=False)
+                self.op(op, keep=bool(op.results) and op.results[0] in kept)
         self.flush()
 
     def _only_first(self) -> None:
@@ -208,6 +220,7 @@ class _PhaseEmitter(FunctionEmitter):
         number = writer.emit(f"atomicrmw add ptr {self.context.counter}, i64 1 monotonic, align 8")
         writer.branch_if(writer.emit(f"icmp slt i64 {number}, {total}"), inside, done)
         writer.start(inside)
+        context.program = number
         with context.scope():
             left = number
             places: list[str] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tiledsl.backend_cpu import operands as o
+from tiledsl.backend_cpu.access import mask_type
 from tiledsl.backend_cpu.context import Context
 from tiledsl.backend_cpu.convert import convert
 from tiledsl.backend_cpu.vector_math import emit_map
@@ -75,8 +76,11 @@ def _lanes_mask(start: int, count: int) -> str:
 
 def emit_combiner(context: Context, block: Block, arguments: Sequence[str], lanes: int) -> list[str]:
     """A user's combiner over vectors: its scalar ops, each lane on its own. Gives the yielded operands."""
+    return _run(context, block, dict(zip(block.arguments, arguments)), lanes)
+
+
+def _run(context: Context, block: Block, known: dict[Value, str], lanes: int) -> list[str]:
     writer = context.writer
-    known: dict[Value, str] = dict(zip(block.arguments, arguments))
 
     def operand(value: Value) -> str:
         if value in known:
@@ -93,6 +97,11 @@ def emit_combiner(context: Context, block: Block, arguments: Sequence[str], lane
                 known[op.result] = convert(writer, operand(op.source), type_, type_.of(op.dtype))
             case ops.Constant():
                 known[op.result] = writer.splat(VectorType(op.dtype, lanes), o.literal(op.value, op.dtype))
+            case ops.If():  # both branches, lane by lane: nothing in a combiner has an effect
+                yes, no = (_run(context, branch, known, lanes) for branch in (op.then, op.otherwise))
+                for result, a, b in zip(op.results, yes, no):
+                    type_, chosen = VectorType(result.dtype, lanes), operand(op.condition)
+                    known[result] = writer.emit(f"select {mask_type(lanes)} {chosen}, {type_} {a}, {type_} {b}")
             case ops.Yield():
                 return [operand(v) for v in op.values]
             case _:

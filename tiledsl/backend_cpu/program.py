@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tiledsl.backend_cpu.frame import FrameLayout
+from tiledsl.backend_cpu.prints import PrintFormat, printer
+from tiledsl.backend_cpu.sinks import PROGRAM_UNIT
 from tiledsl.backend_cpu.stored_work import work_from_json, work_to_json
 from tiledsl.backend_cpu.threads import run_on_threads, scratch_address
 from tiledsl.passes.analysis.choose_blocks import launch_blocks
 from tiledsl.passes.analysis.work import GridWork, grid_programs, total_time
 from tiledsl.passes.machine import CpuMachine
-from tiledsl.support.errors import make_error
+from tiledsl.support.errors import TileError, make_error
 from tiledsl.support.location import Location
 
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ class CpuProgram:
     phases: tuple[str, ...]
     works: tuple[GridWork | None, ...]
     assertions: tuple[Assertion, ...]
+    prints: tuple[PrintFormat, ...]
     machine: CpuMachine
 
     @property
@@ -65,6 +68,7 @@ class CpuProgram:
             "phases": self.phases,
             "works": [None if work is None else work_to_json(work) for work in self.works],
             "assertions": [[a.text, a.location.file, a.location.line, a.location.column] for a in self.assertions],
+            "prints": [[p.text, p.values] for p in self.prints],
             "machine": [*_machine_numbers(self.machine), sorted(self.machine.features)],
         }
         text = json.dumps(described).encode()
@@ -84,6 +88,7 @@ class CpuProgram:
             tuple(described["phases"]),
             tuple(None if work is None else work_from_json(work) for work in described["works"]),
             tuple(Assertion(text, Location(*place)) for text, *place in described["assertions"]),
+            tuple(PrintFormat(text, tuple((n, r) for n, r in values)) for text, values in described["prints"]),
             _machine(described["machine"]),
         )
 
@@ -130,6 +135,7 @@ class LoadedProgram:
         self.program = program
         self.functions = [_PHASE(code.addresses[name]) for name in program.phases]
         self._code = code
+        self.printer = printer(program.prints) if program.prints else None
 
     def bind(self, symbols: Mapping[str, int], strides: Sequence[tuple[int, ...]], threads: int) -> BoundProgram:
         """Chooses blocks for those sizes and fixes all of the frame but pointers and scalars.
@@ -158,8 +164,10 @@ class BoundProgram:
         self._tail = tail
         codes = "".join(_SCALAR_CODES.get(name, "q") for name in program.layout.scalars)
         self._pack = struct.Struct("<" + "Q" * len(program.layout.ranks) + codes).pack
-        self._state_words = 1 + len(program.phases)
+        self._state_words = 2 + len(program.phases)
         self._assertions = program.assertions
+        self._callback = ctypes.cast(loaded.printer, ctypes.c_void_p).value if loaded.printer is not None else None
+        self._loaded = loaded
         empty = self._frame([0] * len(program.layout.ranks), [0] * len(program.layout.scalars))
         state = (ctypes.c_int64 * self._state_words)()
         scratch = tuple(function(empty, None, state) for function in loaded.functions)
@@ -181,14 +189,21 @@ class BoundProgram:
         """
         frame = self._pack(*pointers, *scalars) + self._tail
         state = (ctypes.c_int64 * self._state_words)()
+        if self._callback:
+            state[self._state_words - 1] = self._callback
         for function, scratch, threads in self._steps:
             if threads == 1:
                 function(frame, scratch_address(scratch), state)
             else:
                 run_on_threads(lambda f=function, s=scratch: f(frame, scratch_address(s), state), threads)
         if state[0]:
-            failed: Assertion = self._assertions[int(state[0]) - 1]
-            raise make_error("assertion-failed", failed.location, text=failed.text or "tile.assert_")
+            raise self._failure(int(state[0]))
+
+    def _failure(self, status: int) -> TileError:
+        program, number = divmod(status, PROGRAM_UNIT)
+        failed = self._assertions[number - 1]
+        text = failed.text or "the condition is false"
+        return make_error("assertion-failed", failed.location, text=text, program=f"in program {program} of the grid")
 
 
 def _thread_count(

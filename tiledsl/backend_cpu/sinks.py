@@ -32,6 +32,9 @@ from tiledsl.ir.core import Value
 from tiledsl.ir.dtypes import i64
 from tiledsl.ir.types import AxisType, Shape
 
+PROGRAM_UNIT = 1 << 16
+"""The status of a launch is the program that failed times this, plus 1 and the number of the assertion."""
+
 
 class Sink(ABC):
     """One consumer of a nest over `domain`; `folded` are the axes that it reduces, `reads` what it evaluates."""
@@ -295,7 +298,7 @@ class FindTile(Sink):
         best_slot, where_slot = self.slots[copy]
         best = writer.emit(f"load {type_}, ptr {best_slot}")
         where = writer.emit(f"load {index_type}, ptr {where_slot}")
-        unseen = writer.emit(f"icmp slt {index_type} {where}, {'0' if lanes == 1 else 'zeroinitializer'}")
+        unseen = writer.emit(f"icmp slt {index_type} {where}, {_zero(lanes)}")
         takes = writer.emit(f"or {mask_type(lanes)} {unseen}, {self._beats(context, operand, best)}")
         if point.mask is not None:
             takes = writer.emit(f"and {mask_type(lanes)} {takes}, {point.mask}")
@@ -331,7 +334,10 @@ class FindTile(Sink):
             found = [self._first(context, found)]
         for point, (_, where) in zip(kept, found):
             lanes = 1 if point.lane is None else point.lanes
-            deliver(context, self.op, self.op.result, self.target, point, where, VectorType(i64, lanes))
+            found_one = context.writer.emit(f"icmp sge {VectorType(i64, lanes)} {where}, {_zero(lanes)}")
+            type_ = VectorType(i64, lanes)
+            index = writer.emit(f"select {mask_type(lanes)} {found_one}, {type_} {where}, {type_} {_zero(lanes)}")
+            deliver(context, self.op, self.op.result, self.target, point, index, type_)
 
     def _first(self, context: Context, found: list[tuple[str, str]]) -> tuple[str, str]:
         """The winner among all lanes of all copies; of equals, the one of least index."""
@@ -357,6 +363,10 @@ class FindTile(Sink):
             best = writer.emit(f"select i1 {takes}, {scalar} {other}, {scalar} {best}")
             where = writer.emit(f"select i1 {takes}, {index} {at}, {index} {where}")
         return best, where
+
+
+def _zero(lanes: int) -> str:
+    return "0" if lanes == 1 else "zeroinitializer"
 
 
 class FoldCustom(Sink):
@@ -431,6 +441,8 @@ class AssertTile(Sink):
         wrong, done = writer.new_label("wrong"), writer.new_label("right")
         writer.branch_if(failed, wrong, done)
         writer.start(wrong)
-        writer.emit(f"cmpxchg ptr %state, i64 0, i64 {self.number + 1} monotonic monotonic")
+        where = o.multiply(writer, context.program, str(PROGRAM_UNIT))
+        status = o.add(writer, where, str(self.number + 1))
+        writer.emit(f"cmpxchg ptr %state, i64 0, i64 {status} monotonic monotonic")
         writer.branch(done)
         writer.start(done)
