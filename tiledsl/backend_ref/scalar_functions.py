@@ -37,21 +37,50 @@ def apply(name: str, *operands: Array) -> Array:
     wide = [x.astype(np.float32) if is_narrow_float(element_type(x)) else x for x in operands]
     with np.errstate(all="ignore"):
         result = np.asarray(FUNCTIONS[name](*wide))
+        if is_narrow_float(dtype) and result.dtype == np.float64:
+            result = result.astype(np.float32)
     return cast(result, bool_ if SCALAR_FUNCTIONS[name].gives_bool else dtype)
 
 
 def cast(array: Array, dtype: DType) -> Array:
-    """`array` as `dtype`: to nearest even for floats, towards zero to integers, `!= 0` to bool; integers wrap.
+    """`array` as `dtype`: floats round to nearest even, once; integers wrap; anything but zero is true.
 
-    Conversions to narrow floats go through f32. NaN and numbers out of the range of an integer give any integer.
+    Floats are cut off towards zero to become integers; out of range they give the nearest integer, and NaN gives 0.
+    Integers become narrow floats through f32.
     """
     source = element_type(array)
     if source == dtype:
         return array
     with np.errstate(all="ignore"):
-        if is_narrow_float(source) or is_narrow_float(dtype):
+        if is_narrow_float(source):
             array = array.astype(np.float32)
-        return np.asarray(array != 0) if dtype == bool_ else array.astype(to_numpy(dtype))
+        if dtype == bool_:
+            return np.asarray(array != 0)
+        if is_narrow_float(dtype):
+            array = _round_to_odd(array) if source.name == "f64" else array.astype(np.float32)
+        return _saturate(array, dtype) if source.is_float and dtype.is_integer else array.astype(to_numpy(dtype))
+
+
+def _round_to_odd(array: Array) -> Array:
+    """f64 to f32 such that rounding once more, to a narrower type, is as good as rounding once.
+
+    What is not exact becomes the neighbour whose last bit is 1, so that it never looks like a tie.
+    """
+    nearest: npt.NDArray[np.float32] = np.asarray(array, np.float32)
+    inexact = (nearest != array) & ~np.isnan(array)
+    significand = nearest.astype(np.float64) / np.spacing(nearest)  # a whole number
+    even = np.isinf(nearest) | (significand % 2 == 0)
+    other = np.nextafter(nearest, np.where(nearest < array, np.inf, -np.inf).astype(np.float32))
+    return np.where(inexact & even, other, nearest)
+
+
+def _saturate(array: Array, dtype: DType) -> Array:
+    """Floats to integers; the limits are powers of 2, hence exact in any float type."""
+    low = -(2.0 ** (dtype.bits - 1)) if dtype.is_signed else 0.0
+    high = 2.0 ** (dtype.bits - 1 if dtype.is_signed else dtype.bits)
+    integers = array.astype(to_numpy(dtype))
+    limited = np.where(array < low, _lowest(dtype), np.where(array >= high, _highest(dtype), integers))
+    return np.where(np.isnan(array), constant(0, dtype), limited)
 
 
 def constant(value: float, dtype: DType) -> Array:
