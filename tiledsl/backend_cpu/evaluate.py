@@ -283,7 +283,7 @@ def _emit_random(context: Context, op: ops.Random, elements: list[Element], poin
     seed_operand = convert(writer, seed.operand, VectorType(op.seed.dtype), VectorType(i64))
     type_ = VectorType(op.offsets.dtype, offsets.lanes)
     wide = convert(writer, offsets.operand, type_, type_.of(i64))
-    return Element(emit_random(writer, op.fn, seed_operand, wide, type_.of(i64)), offsets.lanes)
+    return Element(emit_random(writer, op.fn, seed_operand, wide, offsets.lanes), offsets.lanes)
 
 
 def _emit_load(context: Context, op: ops.Load, elements: list[Element], point: Point) -> Element:

@@ -88,5 +88,5 @@ def _array(address: int, name: str, shape: tuple[int, ...]) -> npt.NDArray[Any] 
     dtype = to_numpy(BY_NAME[name])
     count = int(np.prod(shape, dtype=np.int64))
     data = ctypes.string_at(address, count * dtype.itemsize)
-    array = np.frombuffer(data, dtype).reshape(shape)
+    array: npt.NDArray[Any] = np.reshape(np.frombuffer(data, dtype), shape)
     return array if shape else array[()]

@@ -22,6 +22,8 @@ PROGRAM_CYCLES = 300.0
 """Handing out a program and entering it."""
 ITERATION_CYCLES = 60.0
 """One turn of a loop over blocks."""
+PACK_CYCLES = 0.5
+"""Packing one element of an operand."""
 MEMORY_BYTES_PER_CYCLE = 6.0
 """What one core draws from memory beyond its own caches."""
 UNKNOWN_SIZE = 2048
@@ -163,15 +165,24 @@ def _cycles(task: Task, dims: list[int], machine: CpuMachine, slowdown: float) -
         *batch, rows, columns, depth = dims
         copies = _product(batch)
         multiply = -(-rows // MICRO_ROWS) * MICRO_ROWS * -(-columns // lanes) * depth
-        # packing reads and writes an element of each operand; accumulators are read and written once
-        move = (rows * depth + depth * columns) / 4 + 2 * rows * columns / lanes
-        return copies * (multiply * (1 + 0.1 * (slowdown - 1)) + move)
+        pack = (rows * depth + depth * columns) * PACK_CYCLES
+        # accumulators are read and written once; the packed left operand once for every panel of the right one
+        accumulate = 8 * rows * columns / _bandwidth(4 * rows * columns, machine)
+        stream = 4 * rows * depth * -(-columns // (3 * lanes)) / _bandwidth(4 * rows * depth, machine)
+        return copies * (multiply + pack + accumulate + stream / 4)
     elements = _product(dims)
     if task.kind == "memory":
         return elements * task.weight / MEMORY_BYTES_PER_CYCLE
     # rows that are no whole number of vectors still take the last one
     rows = elements // dims[-1] if dims[-1] else 0
     return rows * -(-dims[-1] // lanes) * task.weight * slowdown
+
+
+def _bandwidth(footprint: int, machine: CpuMachine) -> float:
+    """Bytes per cycle from the cache that has room for a tile beside others."""
+    if 2 * footprint <= machine.l1_bytes:
+        return 64.0
+    return 32.0 if 2 * footprint <= machine.l2_bytes else 10.0
 
 
 def _cache_factor(work: GridWork, machine: CpuMachine, values: Mapping[str, int]) -> float:

@@ -1,0 +1,108 @@
+"""Gives every block that the program leaves open a limit, by the cost model of the machine.
+
+    tile.grid([%M, %N]) {blocks = [auto, auto]}   =>   tile.grid([%M, %N]) {blocks = [upto(512, 8), upto(1024, 16)]}
+
+On a CPU a block is a loop bound, so its exact size is left to the launch, which knows the sizes of the arrays and the
+threads: it takes any multiple of the unit up to the limit. One compilation then serves all sizes. Blocks that were
+given are kept as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tiledsl.ir import tile_ops as ops
+from tiledsl.ir.core import Module, Op
+from tiledsl.ir.symbolic import symbol_name, symbols_of
+from tiledsl.ir.types import AxisType, BlockSize
+from tiledsl.ir.verifier import Form
+from tiledsl.passes.analysis.choose_blocks import choose_blocks
+from tiledsl.passes.analysis.work import UNKNOWN_SIZE, Axis, GridWork, collect_work
+from tiledsl.passes.machine import CpuMachine, named
+from tiledsl.passes.manager import PassContext
+
+ROW_UNIT = 8
+ROWS = (8, 16, 32, 64, 128, 256, 512)
+DEPTHS = (32, 64, 128, 256)
+COLUMN_VECTORS = (1, 2, 4, 8, 16, 32, 64)
+ELEMENT_VECTORS = (16, 64, 256, 1024)
+OUTER = (1, 2, 4, 8, 16, 64)
+
+
+@dataclass(frozen=True)
+class InferTiling:
+    """Replaces `auto` blocks. `arch` names a machine table; `cpu` is the machine at hand."""
+
+    name: ClassVar[str] = "infer-tiling"
+    requires: ClassVar[Form] = Form.TILE_PLACED
+    gives: ClassVar[Form] = Form.TILE_TILED
+    arch: str = "cpu"
+
+    def run(self, module: Module, context: PassContext) -> Module:
+        machine = named(self.arch) if self.arch != "cpu" else context.machine
+        for op in module.walk():
+            if isinstance(op, ops.Grid):
+                self._grid(op, machine, context)
+        return module
+
+    def _grid(self, grid: ops.Grid, machine: CpuMachine, context: PassContext) -> None:
+        work = collect_work(grid)
+        if all(axis.kind != "auto" for axis in (*work.axes, *work.loops)):
+            return
+        roles = {axis.symbol: _role(axis, work, machine) for axis in (*work.axes, *work.loops)}
+        candidates = {name: role.candidates for name, role in roles.items()}
+        sizes = dict.fromkeys(_size_symbols(work), UNKNOWN_SIZE)
+        limits = choose_blocks(work, machine, sizes, 1, candidates)
+        for op in grid.walk():
+            if isinstance(op, (ops.Grid, ops.Range)):
+                self._replace(op, limits, roles, context)
+
+    def _replace(self, op: Op, limits: dict[str, int], roles: dict[str, _Role], context: PassContext) -> None:
+        assert isinstance(op, (ops.Grid, ops.Range))
+        blocks = list(op.blocks)
+        for position, (block, argument) in enumerate(zip(op.blocks, op.body.arguments)):
+            if block.kind == "auto":
+                assert isinstance(argument.type, AxisType)
+                name = symbol_name(argument.type.extent)
+                assert name is not None
+                role = roles[name]
+                blocks[position] = BlockSize.upto(max(limits[name], role.unit), role.unit)
+                text = f"{name}: blocks of up to {limits[name]} in multiples of {role.unit} ({role.reason})"
+                context.remark(self.name, op.location, text)
+        op.attributes["blocks"] = tuple(blocks)
+
+
+@dataclass(frozen=True)
+class _Role:
+    """What an axis is used for, and what follows for its block."""
+
+    reason: str
+    unit: int
+    candidates: Sequence[int]
+
+
+def _role(axis: Axis, work: GridWork, machine: CpuMachine) -> _Role:
+    lanes = machine.vector_bytes // 4
+    if axis.kind != "auto":
+        return _Role("given", axis.unit, (axis.limit,))
+    dots = [task.dims for task in work.tasks if task.kind == "dot"]
+    in_loop = axis in work.loops
+    if any(symbol_name(dims[-1]) == axis.symbol for dims in dots):
+        return _Role("the depth of a dot: packed rows of it stay in the first caches", 8, DEPTHS)
+    if any(symbol_name(dims[-2]) == axis.symbol for dims in dots):
+        vectors = COLUMN_VECTORS[:5] if in_loop else COLUMN_VECTORS
+        return _Role("the columns of a dot: whole vectors", lanes, [lanes * count for count in vectors])
+    if any(symbol_name(dims[-3]) == axis.symbol for dims in dots):
+        return _Role("the rows of a dot: whole register tiles, their panel in the second cache", ROW_UNIT, ROWS)
+    if any(task.dims and symbol_name(task.dims[-1]) == axis.symbol for task in work.tasks):
+        return _Role("a contiguous axis: whole vectors", lanes, [lanes * count for count in ELEMENT_VECTORS])
+    return _Role("an outer axis: as few as keep the tiles in the first caches", 1, OUTER)
+
+
+def _size_symbols(work: GridWork) -> set[str]:
+    dims = [d for task in work.tasks for d in task.dims] + [d for shape in work.tiles for d in shape]
+    dims += [axis.length for axis in (*work.axes, *work.loops) if axis.length is not None]
+    blocks = {axis.symbol for axis in (*work.axes, *work.loops)}
+    return {name for dim in [*dims, work.programs] for name in symbols_of(dim)} - blocks
