@@ -1,8 +1,8 @@
 """Conversion of register values between dtypes, and between registers and memory.
 
 Floats round to nearest even and once only, whatever the widths. What overflows becomes an infinity, and NaN in f8e4m3,
-which has no infinity. Floats are cut off towards zero to become integers; those out of range give the nearest integer
-and NaN gives 0. Integers wrap. Anything but zero is true, NaN too.
+which has no infinity. Floats are cut off towards zero to become integers; those out of range, and NaN, give some
+integer near the ends of the range. Integers wrap. Anything but zero is true, NaN too.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ def _between_wide(lanes: Lanes, value: str, target: Lanes) -> str:
     if source_dtype.is_float and target_dtype.is_float:
         return lanes.change("fpext" if target_dtype == f64 else "fptrunc", value, target)
     if source_dtype.is_float:
-        name = "fptosi" if target_dtype.is_signed else "fptoui"
-        intrinsic = f"llvm.{name}.sat.{target.type.suffix}.{lanes.type.suffix}"
-        return lanes.writer.call(intrinsic, str(target.type), [(str(lanes.type), value)])
+        return lanes.change(
+            "fptosi" if target_dtype.is_signed else "fptoui", _within(lanes, value, target_dtype), target
+        )
     if target_dtype.is_float:
         return lanes.change("sitofp" if signed else "uitofp", value, target)
     width = 1 if source_dtype == bool_ else source_dtype.bits
@@ -74,6 +74,20 @@ def _between_wide(lanes: Lanes, value: str, target: Lanes) -> str:
     if width > target_dtype.bits:
         return lanes.change("trunc", value, target)
     return lanes.change("sext" if signed else "zext", value, target)
+
+
+def _within(lanes: Lanes, value: str, target: DType) -> str:
+    """Floats clamped to the range of an integer type, where their conversion is defined. NaN becomes the low end.
+
+    A select each is one instruction; LLVM's own saturating conversion would go lane by lane.
+    """
+    digits = 53 if lanes.type.dtype == f64 else 24
+    magnitude = target.bits - 1 if target.is_signed else target.bits
+    low = lanes.constant(-(2.0**magnitude) if target.is_signed else 0.0)
+    # the largest float that is not above the largest integer
+    high = lanes.constant(2.0**magnitude - 2.0 ** max(0, magnitude - digits))
+    value = lanes.select(lanes.compare("ogt", value, low), value, low)
+    return lanes.select(lanes.compare("olt", value, high), value, high)
 
 
 # Narrow floats

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
@@ -98,7 +99,8 @@ def _extremum(larger: bool, lanes: Lanes, a: str, b: str) -> str:
     """The larger or smaller of two; NaN if either is. A fold is fastest with its accumulator as b."""
     if lanes.type.dtype.is_float:
         chosen = lanes.select(lanes.compare("ogt" if larger else "olt", a, b), a, b)
-        return lanes.select(lanes.compare("uno", a, a), a, chosen)
+        # a comparison with NaN chooses b, so only a NaN in a is left to see to; the two selects are two instructions
+        return lanes.select(lanes.compare("uno", a, a), lanes.constant(math.nan), chosen)
     if lanes.type.dtype == bool_:
         return lanes.either(a, b) if larger else lanes.both(a, b)
     sign = "s" if lanes.type.dtype.is_signed else "u"
