@@ -1,0 +1,107 @@
+"""One running function of a kernel: the kernel itself, or a helper while it is inlined."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import NoReturn, cast
+
+import numpy as np
+
+from tiledsl.frontend import language_math, language_program
+from tiledsl.frontend.kernel_source import KernelFunction, KernelSource
+from tiledsl.frontend.language_values import Auto, MemoryLevel
+from tiledsl.frontend.lowering import Lowering
+from tiledsl.frontend.values import FrontValue, Operand, Static, Tuple, Undefined
+from tiledsl.ir.dtypes import BY_NAME, DType
+from tiledsl.support.errors import Label, fail
+from tiledsl.support.location import Location
+
+CONSTANT_TYPES = (
+    bool, int, float, str, type(None), type(...), DType, MemoryLevel, Auto, np.dtype, FunctionType,
+    BuiltinFunctionType, ModuleType, KernelFunction, type,
+)  # fmt: skip
+"""What may be captured from outside of a kernel: it cannot change, or is code. Tuples of these too."""
+
+
+@dataclass
+class Frame:
+    """The variables of a running function and where it was called from.
+
+    `run_time_depth` counts the run-time loops and branches around the current statement: no `return` in there.
+    """
+
+    low: Lowering
+    source: KernelSource
+    caller: Location | None
+    scope: dict[str, FrontValue]
+    size_names: dict[str, Location] = field(default_factory=dict)
+    """Names that stand for the size of an axis since `M, K = a.shape`: naming again asserts equality."""
+    assigned: dict[str, Location] = field(default_factory=dict)
+    """Where each variable was last assigned."""
+    run_time_depth: int = 0
+
+    def location(self, node: ast.AST) -> Location:
+        return self.source.location(node, self.caller)
+
+    def fail(
+        self, node: ast.AST, code: str, *, labels: Sequence[Label] = (), notes: Sequence[str] = (), **names: object
+    ) -> NoReturn:
+        """Raises a catalogued error at a node."""
+        fail(code, self.location(node), labels=labels, notes=notes, **names)
+
+    def operand(self, node: ast.AST, value: FrontValue) -> Operand:
+        return Operand(value, self.source.segment(node), self.location(node))
+
+    def read_name(self, node: ast.Name) -> FrontValue:
+        """What a name stands for: a variable, or a constant from outside. Raises TileSyntaxError if nothing."""
+        value = self.scope.get(node.id)
+        if isinstance(value, Undefined):
+            label = Label(value.location, "assigned here")
+            self.fail(node, "name-undefined-here", labels=[label], notes=value.notes, name=node.id, reason=value.reason)
+        if value is not None:
+            return value
+        found, captured = self.source.lookup(node.id)
+        if not found:
+            self.fail(node, "name-unknown", name=node.id, hint=self._hint(node.id))
+        return self.constant(node, captured)
+
+    def _hint(self, name: str) -> str:
+        """A name that may have been meant."""
+        known = [n for n, value in self.scope.items() if not isinstance(value, Undefined)]
+        close = closest(name, [*known, *self.source.visible_names()])
+        if close is not None:
+            return f"did you mean `{close}`?"
+        word = name if name in language_words() else closest(name, language_words())
+        return "assign it first" if word is None else f"did you mean `tile.{word}`?"
+
+    def constant(self, node: ast.AST, value: object) -> FrontValue:
+        """A Python value from outside of the kernel. Raises TileTypeError for what could change unseen."""
+        if isinstance(value, np.generic):
+            return self.constant(node, cast(object, value.item()))  # pyright: ignore[reportUnknownMemberType]
+        if isinstance(value, tuple):
+            items = cast(tuple[object, ...], value)
+            return Tuple(tuple(self.constant(node, item) for item in items))
+        if isinstance(value, CONSTANT_TYPES):
+            return Static(cast(object, value))
+        self.fail(node, "captured-object", text=self.source.segment(node), kind=type(value).__name__)
+
+
+def closest(name: str, candidates: Iterable[str]) -> str | None:
+    """The candidate most like `name`, if one is like it at all."""
+    close = difflib.get_close_matches(name, list(candidates), n=1)
+    return close[0] if close else None
+
+
+def language_words() -> list[str]:
+    """Every name that users can write after `tile.`."""
+    words = [n for module in (language_math, language_program) for n in vars(module) if _is_stub(module, n)]
+    return [*words, *BY_NAME, "auto", "constexpr", "func", "register", "shared", "kernel", "spec"]
+
+
+def _is_stub(module: ModuleType, name: str) -> bool:
+    value = getattr(module, name)
+    return isinstance(value, FunctionType) and value.__module__ == module.__name__

@@ -1,0 +1,55 @@
+"""Which dtype an operation works in: NumPy's rules, with Python numbers and sizes giving way to tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tiledsl.ir.dtypes import DType, Kind, bool_, f16, f32, f64, i64, promote, promote_weak, u64
+
+WEAK_DTYPES: dict[Kind, DType] = {"float": f64, "int": i64, "uint": i64, "bool": bool_}
+"""The dtype in which a Python number is held at run time."""
+_RANK: dict[Kind, int] = {"bool": 0, "uint": 1, "int": 1, "float": 2}
+
+
+@dataclass(frozen=True)
+class Strength:
+    """The dtype of an operand, and whether it is weak: only its kind counts then."""
+
+    dtype: DType
+    weak: bool
+
+
+def weak_strength(number: float) -> Strength:
+    """The strength of a Python number. A bool is as good as a strong one, for nothing is below it."""
+    if isinstance(number, bool):
+        return Strength(bool_, weak=True)
+    return Strength(i64 if isinstance(number, int) else f64, weak=True)
+
+
+def promote_all(strengths: Sequence[Strength]) -> Strength:
+    """The common dtype of operands; weak if all of them are."""
+    kinds: list[Kind] = [s.dtype.kind for s in strengths if s.weak]
+    weak: Kind | None = max(kinds, key=lambda kind: _RANK[kind]) if kinds else None
+    strong: DType | None = None
+    for strength in strengths:
+        if not strength.weak:
+            strong = strength.dtype if strong is None else promote(strong, strength.dtype)
+    if strong is None:
+        assert weak is not None, "nothing to promote"
+        return Strength(WEAK_DTYPES[weak], weak=True)
+    return Strength(strong if weak is None else promote_weak(strong, weak), weak=False)
+
+
+def float_for(dtype: DType) -> DType:
+    """What NumPy's float functions (exp, sqrt ...) give for a dtype."""
+    if dtype.is_float:
+        return dtype
+    return f16 if dtype.bits <= 8 else f32 if dtype.bits == 16 else f64
+
+
+def sum_dtype(dtype: DType) -> DType:
+    """What NumPy's sum and prod give for a dtype: integers widen to 64 bits."""
+    if dtype.is_float:
+        return dtype
+    return u64 if dtype.kind == "uint" else i64
