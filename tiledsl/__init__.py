@@ -1,0 +1,36 @@
+"""tiledsl: a tile compiler in Python.
+
+    from tiledsl import tile
+
+    @tile.kernel
+    def gemm(a, b): ...
+
+`tile` is the language. The errors that kernels raise are here, all of them kinds of `TileError`.
+"""
+
+from tiledsl.support import catalogue as catalogue  # fills the table of messages
+from tiledsl.support.errors import (
+    TileError,
+    TileLayoutError,
+    TileResourceError,
+    TileRuntimeError,
+    TileShapeError,
+    TileSyntaxError,
+    TileTypeError,
+    TileUnsupportedError,
+)
+from tiledsl.support.options import configure_log
+
+# The rest stands on the table of messages.
+from tiledsl import tile  # isort: skip
+from tiledsl.api import CompiledKernel, Kernel  # isort: skip
+from tiledsl.api.graphs import fuse, trace  # isort: skip
+
+__version__ = "0.1.0"
+__all__ = [
+    "tile", "Kernel", "CompiledKernel", "trace", "fuse", "__version__",
+    "TileError", "TileSyntaxError", "TileTypeError", "TileShapeError", "TileLayoutError", "TileResourceError",
+    "TileUnsupportedError", "TileRuntimeError",
+]  # fmt: skip
+
+configure_log()

@@ -85,7 +85,7 @@ class Dispatcher:
         """What a launch is remembered by; None for arguments that must be looked at first."""
         signature: list[object] = []
         for value, constant in zip(args, self._constant):
-            kind: object = type(value)
+            kind: Any = value.__class__
             if kind is np.ndarray:
                 signature += (value.dtype, value.shape, value.strides)
             elif constant or kind is str or kind is DType or value is None:

@@ -26,6 +26,11 @@ class Parameters:
     def names(self) -> tuple[str, ...]:
         return tuple(self.signature.parameters)
 
+    def only(self, names: Sequence[str]) -> Parameters:
+        """These parameters alone, none of them compile-time constants."""
+        kept = [parameter for name, parameter in self.signature.parameters.items() if name in names]
+        return Parameters(self.kernel, inspect.Signature(kept), frozenset(), self.location)
+
     def arrange(self, args: Sequence[object], kwargs: Mapping[str, object]) -> tuple[object, ...]:
         """The arguments in the order of the parameters, defaults filled in. Raises TileTypeError if they do not fit."""
         remaining = dict(kwargs)

@@ -1,0 +1,130 @@
+"""A kernel compiled for one specialisation: call it, read it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, NoReturn
+
+from tiledsl.api.explain import explain
+from tiledsl.api.targets import worker_threads
+from tiledsl.runtime.artifact import Artifact
+from tiledsl.runtime.dispatch import Dispatcher, Variant
+from tiledsl.runtime.parameters import Parameters
+from tiledsl.runtime.program import Program
+from tiledsl.runtime.specialise import ArgumentKey, ConstantKey, ScalarKey, TensorKey
+from tiledsl.support.caller import caller_location
+from tiledsl.support.errors import fail
+
+if TYPE_CHECKING:
+    from tiledsl.backend_cpu.program import CpuProgram
+
+
+class CompiledKernel:
+    """What `kernel.compile(...)` gives. Its calls take no constants: those are compiled in."""
+
+    def __init__(
+        self, parameters: Parameters, keys: Sequence[ArgumentKey], artifact: Artifact, program: Program, cause: str
+    ) -> None:
+        """`parameters` and `keys` are those of the kernel, constants included. `cause` says why it was compiled."""
+        self.name = parameters.kernel
+        self.arch = artifact.arch
+        self.cause = cause
+        self.program = program
+        self._artifact = artifact
+        self._names = parameters.names
+        self._keys = tuple(keys)
+        kept = [(name, key) for name, key in zip(parameters.names, keys) if not isinstance(key, ConstantKey)]
+        self._run_time_keys = tuple(key for _, key in kept)
+        self._dispatcher = Dispatcher(parameters.only([name for name, _ in kept]), self._check, worker_threads)
+
+    def __call__(self, *args: object, out: object = None, **kwargs: object) -> object:
+        """Runs the kernel as `Kernel.__call__` does. Raises TileTypeError for what it was not compiled for."""
+        if out is not None and "out" in self._dispatcher.parameters.names:
+            kwargs["out"], out = out, None
+        return self._dispatcher.call(args, kwargs, out)
+
+    @cached_property
+    def variant(self) -> Variant:
+        """The loaded code."""
+        return Variant(self._artifact.interface, self.program.load())
+
+    @property
+    def specialisation(self) -> dict[str, str]:
+        """What each parameter was taken to be."""
+        return {name: str(key) for name, key in zip(self._names, self._keys)}
+
+    def ir(self, level: str = "tile", *, stage: str = "") -> str:
+        """The IR of a level as text: as the back end got it, or as another `stage` left it (`front`: the front end).
+
+        Raises TileUnsupportedError for a level or a stage that there is none of.
+        """
+        texts = self._artifact.stages
+        if level != "tile":
+            self._fail_level(level, ["tile"])
+        if not stage:
+            return list(texts.values())[-1]
+        if stage not in texts:
+            self._fail_level(f"{level}, stage {stage}", [f"{level}, stage {known}" for known in texts])
+        return texts[stage]
+
+    def _fail_level(self, level: str, known: Sequence[str]) -> NoReturn:
+        names = ", ".join(f"`{name}`" for name in known)
+        fail("level-unknown", caller_location(), arch=self.arch, level=level, known=names)
+
+    @property
+    def source(self) -> str:
+        """The code that the back end generated: LLVM IR for a CPU."""
+        return self._cpu_program("source").llvm_ir
+
+    @property
+    def assembly(self) -> str:
+        """The machine code as assembler text."""
+        return self._cpu_program("assembly").assembly
+
+    @property
+    def resources(self) -> dict[str, int]:
+        """Sizes in bytes: `code`, and `scratch` per thread (the most of the launches so far)."""
+        program = self._cpu_program("resources")
+        scratch = [
+            size
+            for launch in self._dispatcher.launches
+            for size in getattr(launch.bound.description, "scratch_bytes", ())
+        ]
+        return {"code": len(program.code), "scratch": max(scratch, default=0)}
+
+    def _cpu_program(self, what: str) -> CpuProgram:
+        from tiledsl.backend_cpu.program import CpuProgram  # costs start-up time
+
+        if not isinstance(self.program, CpuProgram):
+            fail("text-unavailable", caller_location(), arch=self.arch, what=what)
+        return self.program
+
+    def explain(self) -> str:
+        """What was compiled, why, and what the compiler chose, for reading in a terminal."""
+        launches = {str(launch.bound.description): launch.bound.description for launch in self._dispatcher.launches}
+        return explain(self.name, self.arch, self.specialisation, self.cause, self._artifact, list(launches.values()))
+
+    def _check(self, keys: tuple[ArgumentKey, ...]) -> Variant:
+        """The one variant, if it was compiled for arguments like these."""
+        for name, actual, expected in zip(self._dispatcher.parameters.names, keys, self._run_time_keys):
+            if not _accepts(expected, actual):
+                fail(
+                    "argument-specialised", caller_location(),
+                    parameter=name, actual=actual, expected=expected, kernel=self.name,
+                )  # fmt: skip
+        return self.variant
+
+    def __repr__(self) -> str:
+        arguments = ", ".join(f"{name}: {key}" for name, key in self.specialisation.items())
+        return f"<{self.name}({arguments}) for {self.arch}>"
+
+
+def _accepts(expected: ArgumentKey, actual: ArgumentKey) -> bool:
+    """Whether code compiled for `expected` can run on `actual`. Sizes are checked later, with better words."""
+    if isinstance(expected, TensorKey) and isinstance(actual, TensorKey):
+        same = expected.dtype == actual.dtype and len(expected.shape) == len(actual.shape)
+        return same and expected.unit in (None, actual.unit)
+    if isinstance(expected, ScalarKey) and isinstance(actual, ScalarKey):
+        return expected == actual
+    return False

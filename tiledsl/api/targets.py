@@ -1,0 +1,85 @@
+"""What kernels can be compiled for, and the road from a TILE module to a program of each target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from tiledsl.ir.core import Module
+from tiledsl.passes.machine import available_cores, host
+from tiledsl.runtime.program import Program
+from tiledsl.support.caller import caller_location
+from tiledsl.support.errors import fail
+from tiledsl.support.options import read_options
+
+
+@dataclass(frozen=True)
+class Made:
+    """A compiled program, the IR text of each stage on the way, and what the passes had to say."""
+
+    program: Program
+    stages: Mapping[str, str]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Target:
+    """One architecture. `identity` is what code depends on besides the kernel: the machine's figures and features."""
+
+    name: str
+    identity: str
+    compile: Callable[[Module], Made]
+    from_bytes: Callable[[bytes], Program]
+
+
+def target_of(arch: str) -> Target:
+    """The target called `arch`. Raises TileUnsupportedError if there is none."""
+    match arch:
+        case "cpu":
+            machine = host()
+            identity = f"{replace(machine, features=frozenset())} {sorted(machine.features)}"
+            return Target("cpu", identity, _compile_for_cpu, _cpu_program)
+        case "reference":
+            return Target("reference", "", _compile_for_reference, _reference_program)
+        case _:
+            known = "`cpu` and `reference`"
+            code = "arch-unsupported" if arch.startswith("sm_") else "arch-unknown"
+            fail(code, caller_location(), arch=arch, known=known)
+
+
+def worker_threads() -> int:
+    """How many threads a kernel may use."""
+    return read_options().threads or available_cores()
+
+
+def _compile_for_cpu(module: Module) -> Made:
+    # Here, not above, as in all that follows: start-up time, and a kernel that the disk cache has needs few of them.
+    from tiledsl.backend_cpu.compile import compile_module
+    from tiledsl.ir.printer import print_module
+    from tiledsl.passes.manager import PassContext, PassManager
+    from tiledsl.passes.pipelines import cpu_pipeline
+
+    context = PassContext(host())
+    tiled = PassManager(cpu_pipeline()).run(module, context)
+    program = compile_module(tiled, host())
+    notes = tuple(dict.fromkeys(map(str, context.remarks)))
+    return Made(program, {"front": print_module(module), "tiled": print_module(tiled)}, notes)
+
+
+def _compile_for_reference(module: Module) -> Made:
+    from tiledsl.backend_ref.program import ReferenceProgram
+    from tiledsl.ir.printer import print_module
+
+    return Made(ReferenceProgram(module), {"front": print_module(module)}, ())
+
+
+def _cpu_program(data: bytes) -> Program:
+    from tiledsl.backend_cpu.program import CpuProgram
+
+    return CpuProgram.from_bytes(data)
+
+
+def _reference_program(data: bytes) -> Program:
+    from tiledsl.backend_ref.program import ReferenceProgram
+
+    return ReferenceProgram.from_bytes(data)
