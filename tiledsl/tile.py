@@ -2,6 +2,7 @@
 
 # ruff: noqa: A004 - the language has NumPy's names for what Python calls abs, sum, round ...
 
+from tiledsl.api import kernel
 from tiledsl.frontend.kernel_source import func
 from tiledsl.frontend.language_math import (
     abs,
@@ -103,6 +104,7 @@ from tiledsl.ir.dtypes import bool_ as bool
 
 __all__ = [
     # what makes a program
+    "kernel",
     "func",
     "grid",
     "range",
