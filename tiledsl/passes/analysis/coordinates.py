@@ -1,17 +1,17 @@
 """Between which sizes integers lie: coordinates of blocks, subscripts, and what is computed from them.
 
-    for m in grid(M - 2): x[m + 1]        m + 1 lies in [1, M - 2]
-    for k in range(0, min(K, limit)): ... k lies in [0, K - 1]
-    x[(m.index * 2) % 8]                  lies in [0, 7]
+for m in grid(M - 2): x[m + 1]        m + 1 lies in [1, M - 2]
+for k in range(0, min(K, limit)): ... k lies in [0, K - 1]
+x[(m.index * 2) % 8]                  lies in [0, 7]
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from tiledsl.ir.core import Function, Value
+from tiledsl.ir.core import Block, Function, Value
 from tiledsl.ir.dtypes import DType, i64
 from tiledsl.ir.facts import Facts, facts_of
 from tiledsl.ir.symbolic import Dim, maximum, minimum
@@ -21,7 +21,6 @@ from tiledsl.ir.tile_ops import (
     Cast,
     Coordinates,
     Extent,
-    Extract,
     For,
     Map,
     Reshape,
@@ -104,7 +103,7 @@ class CoordinateAnalysis:
                 return _only(extent)
             case Shift() as op:
                 return _add(self.span(op.axis), self.span(op.offset))
-            case Broadcast() | Reshape() | Transpose() | Extract() as op:
+            case Broadcast() | Reshape() | Transpose() as op:
                 return self.span(op.source)
             case Cast() as op:
                 return self._cast_span(op)
@@ -115,11 +114,13 @@ class CoordinateAnalysis:
 
     def _argument_span(self, value: Value) -> Span:
         """A parameter, or the index of a loop; of what loops carry nothing is known."""
-        loop = value.owner.parent if not isinstance(value.owner, (For, type(None))) else None
+        loop = value.owner.parent if isinstance(value.owner, Block) else None
         if isinstance(loop, For) and value is loop.body.arguments[0]:
-            step = constant_of(loop.step)
+            step, start, stop = constant_of(loop.step), self.span(loop.start), self.span(loop.stop)
             if step is not None and step > 0:
-                return Span(self.span(loop.start).lows, tuple(high - 1 for high in self.span(loop.stop).highs))
+                return Span(start.lows, tuple(high - 1 for high in stop.highs))
+            if step is not None and step < 0:
+                return Span(tuple(low + 1 for low in stop.lows), start.highs)
         return _span_of_dtype(value)
 
     def _cast_span(self, op: Cast) -> Span:
@@ -193,5 +194,40 @@ class CoordinateAnalysis:
 
 def _add(left: Span, right: Span) -> Span:
     if not (left.is_bounded and right.is_bounded):
+        return _ANY  # it may wrap around
+    return Span(_pairs(_sum, left.lows, right.lows), _pairs(_sum, left.highs, right.highs))
+
+
+def _sum(a: Dim, b: Dim) -> Dim:
+    return a + b
+
+
+def _negated(span: Span) -> Span:
+    return Span(tuple(-high for high in span.highs), tuple(-low for low in span.lows))
+
+
+def _union(left: Sequence[Dim], right: Sequence[Dim]) -> tuple[Dim, ...]:
+    return tuple(dict.fromkeys((*left, *right)))[:_MOST]
+
+
+def _pairs(function: Callable[[Dim, Dim], Dim], left: Sequence[Dim], right: Sequence[Dim]) -> tuple[Dim, ...]:
+    return tuple(dict.fromkeys(function(a, b) for a, b in product(left, right)))[:_MOST]
+
+
+def _limits(dtype: DType) -> tuple[int, int]:
+    """The smallest and the largest value of an integer type or bool."""
+    match dtype.kind:
+        case "int":
+            return (-(1 << dtype.bits - 1), (1 << dtype.bits - 1) - 1)
+        case "uint":
+            return (0, (1 << dtype.bits) - 1)
+        case _:
+            return (0, 1)
+
+
+def _span_of_dtype(value: Value) -> Span:
+    """What the type alone tells: 64 bits as good as nothing, fewer something."""
+    dtype = value.type.dtype if isinstance(value.type, TileType) else None
+    if dtype is None or dtype.is_float or dtype.bits == 64:
         return _ANY
-    return Span(_pairs(lambda a, b: a + b, left.lows, right.lows), _pairs(lambda a, b: a + b, left.highs, right.highs))
+    return Span(*((limit,) for limit in _limits(dtype)))

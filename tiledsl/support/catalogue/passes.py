@@ -1,5 +1,32 @@
-"""Messages of passes: contracts that cannot be kept."""
+"""Messages of passes: contracts that cannot be kept, and pipelines that cannot be read or run."""
 
-from tiledsl.support.errors import ErrorSpec
+from tiledsl.support.errors import ErrorSpec, TileResourceError, TileShapeError, TileSyntaxError, TileTypeError
 
-ENTRIES: dict[str, ErrorSpec] = {}
+ENTRIES: dict[str, ErrorSpec] = {
+    "pass-unknown": ErrorSpec(TileSyntaxError, "there is no pass `{name}`", "{hint}"),
+    "pass-option-unknown": ErrorSpec(TileSyntaxError, "the pass `{name}` has no option `{option}`", "{hint}"),
+    "pass-option-value": ErrorSpec(
+        TileTypeError, "option `{option}` of the pass `{name}` must be {expected}, not `{value}`", "write `{example}`"
+    ),
+    "pass-option-twice": ErrorSpec(
+        TileSyntaxError, "option `{option}` of the pass `{name}` is given twice", "leave one of the two out"
+    ),
+    "pass-text": ErrorSpec(
+        TileSyntaxError,
+        "expected {expected}, found {found}",
+        "a pipeline reads `canonicalise,infer-tiling{{arch=cpu}}`",
+    ),
+    "pass-form": ErrorSpec(TileTypeError, "the pass `{name}` needs the form `{requires}`, but finds `{form}`", "{how}"),
+    "pass-size-unknown": ErrorSpec(TileShapeError, "@{function} has no size `{size}`", "{hint}"),
+    "pass-size-contradiction": ErrorSpec(
+        TileShapeError, "@{function} promises {fact}, but {size} is {value}", "give a multiple of {divisor}"
+    ),
+    "pass-size-mismatch": ErrorSpec(
+        TileShapeError, "with {sizes}, `{op}` no longer fits: {problem}", "give sizes that agree with each other"
+    ),
+    "pass-level-scalar": ErrorSpec(
+        TileResourceError,
+        "`%{value}` is a scalar, it cannot be at level `{level}`",
+        "leave the level out: scalars live in registers; load at least one whole axis to have a tile",
+    ),
+}
