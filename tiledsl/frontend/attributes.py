@@ -10,7 +10,7 @@ from tiledsl.frontend import language_math as language
 from tiledsl.frontend.access import selected_shape, tensor_type, view_shape
 from tiledsl.frontend.builtin_shapes import permuted
 from tiledsl.frontend.lowering import Lowering
-from tiledsl.frontend.operands import as_tile
+from tiledsl.frontend.operands import as_tile, element_count
 from tiledsl.frontend.values import (
     Access,
     AxisBlock,
@@ -27,9 +27,8 @@ from tiledsl.frontend.values import (
     dim_value,
 )
 from tiledsl.ir.dtypes import DType
-from tiledsl.ir.symbolic import Dim
 from tiledsl.ir.tile_ops import Coordinates, Start
-from tiledsl.ir.types import AxisType, Shape
+from tiledsl.ir.types import AxisType
 
 METHODS: dict[str, Callable[..., Any]] = {
     "to": language.cast, "reshape": language.reshape, "transpose": language.transpose, "sum": language.sum,
@@ -91,7 +90,7 @@ def _of_tensor(low: Lowering, operand: Operand, tensor: Tensor, name: str) -> Fr
         case "ndim":
             return Static(rank)
         case "size":
-            return dim_value(_product(view_shape(tensor)))
+            return dim_value(element_count(view_shape(tensor)))
         case _:
             permutation = tuple(tensor.permutation[i] for i in transposition(low, operand, name, rank))
             return Tensor(tensor.value, tensor.name, permutation, tensor.is_parameter)
@@ -112,7 +111,7 @@ def _of_tile(low: Lowering, operand: Operand, name: str) -> FrontValue:
         case "ndim":
             return Static(len(shape))
         case "size":
-            return dim_value(_product(shape))
+            return dim_value(element_count(shape))
         case _:
             return permuted(low, as_tile(low, operand), transposition(low, operand, name, len(shape)))
 
@@ -135,10 +134,3 @@ def _of_block(low: Lowering, block: AxisBlock, name: str) -> FrontValue:
         case _:
             assert isinstance(block.value.type, AxisType)
             return dim_value(block.value.type.extent)
-
-
-def _product(shape: Shape) -> Dim:
-    size: Dim = 1
-    for dim in shape:
-        size = size * dim
-    return size

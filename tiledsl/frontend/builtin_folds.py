@@ -10,14 +10,13 @@ from tiledsl.frontend.builtin_math import in_compute_dtype
 from tiledsl.frontend.builtin_table import Arguments, Handler, lowers
 from tiledsl.frontend.elementwise import apply, truth
 from tiledsl.frontend.lowering import Lowering
-from tiledsl.frontend.operands import as_tile, coerce, operand_like, reshape, shape_of
+from tiledsl.frontend.operands import as_tile, coerce, element_count, operand_like, reshape, shape_of
 from tiledsl.frontend.promotion import sum_dtype
 from tiledsl.frontend.values import FrontValue, Operand, Tile, Tuple
 from tiledsl.ir.core import Block, Value
 from tiledsl.ir.dtypes import bool_
-from tiledsl.ir.symbolic import Dim
 from tiledsl.ir.tile_ops import Reduce, Scan, Yield
-from tiledsl.ir.types import Shape, format_shape, scalar
+from tiledsl.ir.types import format_shape, scalar
 
 FOLDS: dict[Callable[..., Any], str] = {
     language.sum: "add", language.prod: "mul", language.max: "max", language.min: "min", language.any: "or",
@@ -66,7 +65,7 @@ def _extremum_index(fn: str) -> Handler:
         if arguments.given("axis"):
             axis = arguments.axis("axis", rank)
             return Tile(low.builder.emit(Reduce, sources=[source], axes=(axis,), fn=fn, keepdims=keepdims).result)
-        flat = reshape(low, source, (_product(source.shape),))
+        flat = reshape(low, source, (element_count(source.shape),))
         index = low.builder.emit(Reduce, sources=[flat], axes=(0,), fn=fn).result
         return Tile(reshape(low, index, (1,) * rank) if keepdims else index)
 
@@ -75,13 +74,6 @@ def _extremum_index(fn: str) -> Handler:
 
 lowers(language.argmax)(_extremum_index("argmax"))
 lowers(language.argmin)(_extremum_index("argmin"))
-
-
-def _product(shape: Shape) -> Dim:
-    size: Dim = 1
-    for dim in shape:
-        size = size * dim
-    return size
 
 
 @lowers(language.cumsum)

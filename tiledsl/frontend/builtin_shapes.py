@@ -9,7 +9,7 @@ from tiledsl.frontend import language_math, language_program
 from tiledsl.frontend.builtin_table import Arguments, Handler, dim_from, lowers, normal_axis, shape_from
 from tiledsl.frontend.elementwise import apply
 from tiledsl.frontend.lowering import Lowering
-from tiledsl.frontend.operands import as_tile, coerce, operand_like, reshape, shape_of, strength_of
+from tiledsl.frontend.operands import as_tile, coerce, element_count, operand_like, reshape, shape_of, strength_of
 from tiledsl.frontend.values import FrontValue, Operand, Static, Tensor, Tile, Tuple, static_integer
 from tiledsl.ir.core import Value
 from tiledsl.ir.dtypes import DType, f32, i64
@@ -92,7 +92,7 @@ def _bound(low: Lowering, operand: Operand) -> Dim:
 def reshape_to(low: Lowering, arguments: Arguments) -> FrontValue:
     source = as_tile(low, arguments.read("x"))
     shape = _fill_in(low, source.value.shape, arguments["shape"])
-    if _size(shape) != _size(source.value.shape):
+    if element_count(shape) != element_count(source.value.shape):
         before, after = format_shape(source.value.shape), format_shape(shape)
         low.fail("reshape-size", name=arguments["x"].text, before=before, after=after)
     return Tile(reshape(low, source.value, shape), source.weak)
@@ -108,19 +108,12 @@ def _fill_in(low: Lowering, before: Shape, wanted: Operand) -> Shape:
         low.fail_at(wanted, "reshape-holes")
     at = holes[0]
     rest = shape_from(low, operand_like(wanted, Tuple(items[:at] + items[at + 1 :])))
-    known = _size(rest)
-    total = _size(before)
+    known = element_count(rest)
+    total = element_count(before)
     missing = 0 if known == 0 else floordiv(total, known)
     if missing * known != total:
         low.fail("reshape-size", name=wanted.text, before=format_shape(before), after=format_shape(rest))
     return (*rest[:at], missing, *rest[at:])
-
-
-def _size(shape: Shape) -> Dim:
-    size: Dim = 1
-    for dim in shape:
-        size = size * dim
-    return size
 
 
 @lowers(language_math.transpose)

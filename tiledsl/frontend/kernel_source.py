@@ -10,6 +10,7 @@ from functools import cached_property
 from types import CodeType, FunctionType
 from typing import Any
 
+from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
 from tiledsl.support.location import Location
 
@@ -23,7 +24,7 @@ class KernelSource:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         if not isinstance(function, FunctionType):
-            fail("not-a-function", _caller_location(), what=type(function).__name__)
+            fail("not-a-function", caller_location(), what=type(function).__name__)
         self.function: FunctionType = function
         self.name: str = function.__name__
         self.file: str = function.__code__.co_filename
@@ -111,14 +112,6 @@ class KernelSource:
         return [*self.function.__code__.co_freevars, *self.function.__globals__]
 
 
-def _caller_location() -> Location | None:
-    """The line of the user's code that led here: the first frame outside of this package."""
-    frame = inspect.currentframe()
-    while frame is not None and frame.f_globals.get("__name__", "").startswith("tiledsl."):
-        frame = frame.f_back
-    return None if frame is None else Location(frame.f_code.co_filename, frame.f_lineno)
-
-
 class KernelFunction:
     """What `@tile.func` makes: a function that kernels call, inlined at each call."""
 
@@ -130,7 +123,7 @@ class KernelFunction:
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
         """Only kernels call it. Raises TileSyntaxError."""
-        fail("outside-kernel", _caller_location(), name=self.__name__, instead="a plain Python function")
+        fail("outside-kernel", caller_location(), name=self.__name__, instead="a plain Python function")
 
     def __repr__(self) -> str:
         return f"<tile.func {self.__name__}>"

@@ -6,14 +6,13 @@ these declarations document it.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, Union
 
 from tiledsl.ir.dtypes import DType
+from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
-from tiledsl.support.location import Location
 
 if TYPE_CHECKING:
     # For type checkers an annotation `BM: tile.constexpr = 64` says nothing about the type.
@@ -73,10 +72,7 @@ def spec(shape: Sequence[int | str | None], dtype: DType) -> TensorSpec:
 
 def kernel_only(name: str, instead: str) -> NoReturn:
     """Raises the error for a word of the language that plain Python called, located at that call."""
-    frame = inspect.currentframe()
-    caller = frame.f_back.f_back if frame is not None and frame.f_back is not None else None
-    location = None if caller is None else Location(caller.f_code.co_filename, caller.f_lineno)
-    fail("outside-kernel", location, name=name, instead=instead)
+    fail("outside-kernel", caller_location(), name=name, instead=instead)
 
 
 class Tile:

@@ -27,6 +27,7 @@ from tiledsl.ir.dtypes import DType, bool_, i64
 from tiledsl.ir.symbolic import Dim
 from tiledsl.ir.tile_ops import Reshape
 from tiledsl.ir.types import Shape, format_shape
+from tiledsl.support.errors import fail
 
 
 def read(low: Lowering, operand: Operand) -> Operand:
@@ -54,8 +55,6 @@ def strength_of(operand: Operand) -> Strength:
 
 def fail_no_value(operand: Operand) -> NoReturn:
     """Raises the error for an operand that is no tile, scalar or number, with what to write instead."""
-    from tiledsl.support.errors import fail
-
     fail("not-a-value", operand.location, text=operand.text, what=describe(operand.value), advice=_advice(operand))
 
 
@@ -154,6 +153,14 @@ def fail_shapes(low: Lowering, a: Operand, b: Operand, left: Dim, right: Dim) ->
     """Raises the error for two operands that do not broadcast together because of the sizes `left` and `right`."""
     first, second = (format_shape(low.sizes.resolve_shape(shape_of(o))) for o in (a, b))
     low.fail("shapes-differ", a=a.text, b=b.text, first=first, second=second, left=left, right=right)
+
+
+def element_count(shape: Shape) -> Dim:
+    """The number of elements in a shape."""
+    count: Dim = 1
+    for dim in shape:
+        count = count * dim
+    return count
 
 
 def broadcast(low: Lowering, value: Value, shape: Shape) -> Value:
