@@ -1,4 +1,7 @@
-"""Compiles what an emitter of `backend_cpu` writes and applies it to arrays: no loops or blocks of the compiler's own."""
+"""Compiles what an emitter of `backend_cpu` writes, and applies it to arrays."""
+
+# llvmlite says nothing of its types:
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
 from __future__ import annotations
 
@@ -21,11 +24,11 @@ Emit: TypeAlias = Callable[[FunctionWriter, list[str]], str]
 
 def elementwise(emit: Emit, inputs: Sequence[DType], result: DType, lanes: int) -> Callable[..., Array]:
     """A function of as many arrays of one length, which applies the emitter to `lanes` elements at a time."""
-    address, keep = _compile(_loop(emit, inputs, result, lanes))
+    address, engine = _compile(_loop(emit, inputs, result, lanes))
     function = ctypes.CFUNCTYPE(None, ctypes.c_int64, *[ctypes.c_void_p] * (len(inputs) + 1))(address)
 
     def apply(*arrays: Array) -> Array:
-        assert keep is not None
+        assert engine is not None  # keeps the code in memory
         size = len(arrays[0])
         padded = [_padded(array, dtype, lanes) for array, dtype in zip(arrays, inputs, strict=True)]
         out = np.zeros(len(padded[0]), to_numpy(result))
@@ -72,7 +75,7 @@ def _target_machine() -> llvm.TargetMachine:
 
 
 def _compile(text: str) -> tuple[int, llvm.ExecutionEngine]:
-    """The address of `apply`, and what must be kept alive while it is called."""
+    """The address of `apply`, and the engine, which must be kept while it is called. The engine owns its machine."""
     module = llvm.parse_assembly(text)
     module.verify()
     machine = _target_machine()

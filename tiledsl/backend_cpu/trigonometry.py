@@ -33,11 +33,14 @@ def _with_any_size(lanes: Lanes, name: str, x: str, quarter_turns: int) -> str:
     writer = lanes.writer
     huge, done = writer.new_label(f"{name}.huge"), writer.new_label(f"{name}.done")
     slot = writer.alloca(str(lanes.type))
-    writer.line(f"store {lanes.type} {_sine(lanes, x, quarter_turns)}, ptr {slot}")
+    fast = _sine(lanes, x, quarter_turns)
+    writer.line(f"store {lanes.type} {fast}, ptr {slot}")
     too_large = lanes.compare("ogt", lanes.intrinsic("fabs", x), lanes.constant(_LARGEST))
     writer.branch_if(_any(lanes, too_large), huge, done)
     writer.start(huge)
-    writer.line(f"store {lanes.type} {call_library(lanes, name, x)}, ptr {slot}")
+    # only in the lanes that need it: a result must not depend on its neighbours
+    exact = lanes.select(too_large, call_library(lanes, name, x), fast)
+    writer.line(f"store {lanes.type} {exact}, ptr {slot}")
     writer.branch(done)
     writer.start(done)
     return writer.emit(f"load {lanes.type}, ptr {slot}")
@@ -65,6 +68,7 @@ def _sine(lanes: Lanes, x: str, quarter_turns: int) -> str:
     quarter = word.add(double.integers.change("trunc", double.bits(shifted), word), word.constant(quarter_turns))
     z = lanes.mul(r, r)
     sine = lanes.fma(lanes.mul(z, r), lanes.polynomial(z, _SIN), r)
+    sine = lanes.intrinsic("copysign", sine, r)  # for -0
     cosine = lanes.fma(z, lanes.constant(-0.5), lanes.constant(1.0))
     cosine = lanes.fma(lanes.mul(z, z), lanes.polynomial(z, _COS), cosine)
     odd = word.compare("ne", word.binary("and", quarter, word.constant(1)), word.constant(0))
