@@ -103,16 +103,16 @@ func @layer_norm(%x: tensor<f16, [M, N], unit=1>, %weight: tensor<f32, [N]>, %bi
     %variance = tile.map([%moment, %mean2]) {fn = sub}
     %guarded = tile.map([%variance, %eps]) {fn = add}
     %scale = tile.map([%guarded]) {fn = rsqrt}
-    tile.range(%start, %N, []) {blocks = [auto]} body(%n: axis<n>) {
-      %part = tile.load(%x, [%i, %n])
-      %w = tile.load(%weight, [%n])
-      %b = tile.load(%bias, [%n])
+    tile.range(%start, %N, []) {blocks = [auto]} body(%k: axis<k>) {
+      %part = tile.load(%x, [%i, %k])
+      %w = tile.load(%weight, [%k])
+      %b = tile.load(%bias, [%k])
       %wide = tile.cast(%part) {dtype = f32}
       %centred = tile.map([%wide, %mean]) {fn = sub}
       %unit = tile.map([%centred, %scale]) {fn = mul}
       %result = tile.map([%unit, %w, %b]) {fn = fma}
       %narrow = tile.cast(%result) {dtype = f16}
-      tile.store(%y, [%i, %n], %narrow)
+      tile.store(%y, [%i, %k], %narrow)
       tile.yield([])
     }
   }

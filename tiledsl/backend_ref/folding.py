@@ -31,20 +31,22 @@ _ELEMENTWISE = (Map, Cast, Constant, Size, Yield)
 def reduce(execution: Execution, op: Reduce) -> tuple[Array, ...]:
     """`argmax`, `argmin` and `custom` of nothing give 0."""
     sources = [execution.array(v) for v in op.sources]
-    match op.fn:
-        case "custom":
-            (axis,) = op.axes
-            folded = _fold_custom(execution, op.combiner, sources, axis)
-            return tuple(np.expand_dims(x, axis) for x in folded) if op.keepdims else folded
-        case "argmax" | "argmin":
-            (axis,) = op.axes
-            return (_extreme_position(sources[0], axis, op.fn == "argmax", op.keepdims),)
-        case _:
-            wide, dtype = _widen(sources[0]), op.result.dtype
-            start = identity(op.fn, dtype).astype(wide.dtype)
-            fold = FOLDS[op.fn]
-            result = fold.reduce(wide, axis=op.axes, dtype=wide.dtype, keepdims=op.keepdims, initial=start)
-            return (cast(np.asarray(result), dtype),)
+    if op.fn == "custom":
+        (axis,) = op.axes
+        folded = _fold_custom(execution, op.combiner, sources, axis)
+        return tuple(np.expand_dims(x, axis) for x in folded) if op.keepdims else folded
+    return (fold(sources[0], op.fn, op.axes, op.keepdims),)
+
+
+def fold(source: Array, fn: str, axes: Sequence[int], keepdims: bool) -> Array:
+    """The fold by `fn`, a row of REDUCTIONS other than `custom`; the result has the dtype of the source, or is i64."""
+    if fn in ("argmax", "argmin"):
+        (axis,) = axes
+        return _extreme_position(source, axis, fn == "argmax", keepdims)
+    wide, dtype = _widen(source), element_type(source)
+    start = identity(fn, dtype).astype(wide.dtype)
+    result = FOLDS[fn].reduce(wide, axis=tuple(axes), dtype=wide.dtype, keepdims=keepdims, initial=start)
+    return cast(np.asarray(result), dtype)
 
 
 def scan(execution: Execution, op: Scan) -> tuple[Array, ...]:

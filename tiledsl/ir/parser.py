@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import assert_never
 
-from tiledsl.ir import tile_ops
+from tiledsl.ir import graph_ops, tile_ops
 from tiledsl.ir.core import (
     OPS,
     AnyOperandField,
@@ -37,7 +37,7 @@ from tiledsl.support.errors import fail
 if TYPE_CHECKING:
     from lark import Token
 
-VOCABULARIES = (tile_ops,)
+VOCABULARIES = (graph_ops, tile_ops)
 """Imported so that their ops are known here, whoever else has imported them."""
 
 

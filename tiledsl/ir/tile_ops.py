@@ -31,7 +31,7 @@ from tiledsl.ir.core import (
     shape_attribute,
     text_attribute,
 )
-from tiledsl.ir.dtypes import bool_, f32, i64, u32
+from tiledsl.ir.dtypes import DType, bool_, f32, i64, u32
 from tiledsl.ir.scalar_functions import ATOMICS, REDUCTIONS, SCALAR_FUNCTIONS, SCANS
 from tiledsl.ir.symbolic import Dim
 from tiledsl.ir.types import (
@@ -406,6 +406,7 @@ class Atomic(Op):
         type_, value = tensor_type(self.tensor), tile_type(self.value)
         _require_axes(self.in_bounds, type_.shape)
         require(type_.dtype == value.dtype, f"combines {value.dtype} into a tensor of {type_.dtype}")
+        require_combinable(self.fn, value.dtype)
         selected = indexed_shape(type_.shape, self.indices)
         require(
             selected == value.shape, f"combines {format_shape(value.shape)} where {format_shape(selected)} is selected"
@@ -416,6 +417,21 @@ class Atomic(Op):
 # Elementwise and shape
 
 
+def mapped(fn: str, types: Sequence[TileType | TensorType]) -> tuple[DType, Shape]:
+    """What the scalar function `fn` gives elementwise for operands of these types. Raises InvalidIRError."""
+    function = SCALAR_FUNCTIONS[fn]
+    require(len(types) == function.arity, f"{fn} takes {function.arity} operands, not {len(types)}")
+    alike = types[1:] if fn == "where" else types
+    require(fn != "where" or types[0].dtype == bool_, "the condition of where must be bool")
+    dtype = alike[0].dtype
+    require(all(t.dtype == dtype for t in alike), f"{fn} of {' and '.join(str(t.dtype) for t in alike)}")
+    require(function.accepts(dtype), f"{fn} does not take {dtype}")
+    shape = next((t.shape for t in types if t.shape), ())
+    for type_ in types:
+        require(not type_.shape or type_.shape == shape, f"{fn} of {type_} beside {format_shape(shape)}")
+    return bool_ if function.gives_bool else dtype, shape
+
+
 class Map(Op):
     """Applies a scalar function elementwise. Operands have one shape, but scalars go with any."""
 
@@ -424,18 +440,8 @@ class Map(Op):
     inputs = operands()
 
     def infer_types(self) -> tuple[Type, ...]:
-        function = SCALAR_FUNCTIONS[self.fn]
-        types = [tile_type(v) for v in self.inputs]
-        require(len(types) == function.arity, f"{self.fn} takes {function.arity} operands, not {len(types)}")
-        alike = types[1:] if self.fn == "where" else types
-        require(self.fn != "where" or types[0].dtype == bool_, "the condition of where must be bool")
-        dtype = alike[0].dtype
-        require(all(t.dtype == dtype for t in alike), f"{self.fn} of {' and '.join(str(t.dtype) for t in alike)}")
-        require(function.accepts(dtype), f"{self.fn} does not take {dtype}")
-        shape = next((t.shape for t in types if t.shape), ())
-        for type_ in types:
-            require(not type_.shape or type_.shape == shape, f"{self.fn} of {type_} beside {format_shape(shape)}")
-        return (TileType(bool_ if function.gives_bool else dtype, shape),)
+        dtype, shape = mapped(self.fn, [tile_type(v) for v in self.inputs])
+        return (TileType(dtype, shape),)
 
 
 class Cast(Op):
@@ -538,6 +544,22 @@ class Dot(Op):
         return (result,)
 
 
+def require_combinable(fn: str, dtype: DType) -> None:
+    """Raises InvalidIRError where a fold or an atomic by `fn` does not make sense for the dtype."""
+    require(fn not in ("add", "mul") or dtype != bool_, f"{fn} does not take bool")
+    require(fn not in ("and", "or", "xor") or not dtype.is_float, f"{fn} does not take {dtype}")
+
+
+def reduced_shape(shape: Shape, axes: Sequence[int], keepdims: bool) -> Shape:
+    """The shape that is left when `axes` are folded. Raises InvalidIRError for axes that are not there."""
+    rank = len(shape)
+    require(bool(axes) and all(0 <= axis < rank for axis in axes), f"axes {list(axes)} of rank {rank}")
+    require(len(set(axes)) == len(axes), "an axis is reduced twice")
+    if keepdims:
+        return tuple(1 if axis in axes else dim for axis, dim in enumerate(shape))
+    return tuple(dim for axis, dim in enumerate(shape) if axis not in axes)
+
+
 class Reduce(Op):
     """Folds over axes, in any order. `custom` folds with `combiner`, an associative block of scalars
 
@@ -554,18 +576,10 @@ class Reduce(Op):
 
     def infer_types(self) -> tuple[Type, ...]:
         types = _folded(self)
-        rank = len(types[0].shape)
-        require(bool(self.axes) and all(0 <= axis < rank for axis in self.axes), f"axes {self.axes} of rank {rank}")
-        require(len(set(self.axes)) == len(self.axes), "an axis is reduced twice")
         require(len(self.axes) == 1 or self.fn not in ("argmax", "argmin", "custom"), f"{self.fn} takes one axis")
-        kept: list[Dim] = []
-        for axis, dim in enumerate(types[0].shape):
-            if axis not in self.axes:
-                kept.append(dim)
-            elif self.keepdims:
-                kept.append(1)
+        kept = reduced_shape(types[0].shape, self.axes, self.keepdims)
         gives_index = self.fn in ("argmax", "argmin")
-        return tuple(TileType(i64 if gives_index else t.dtype, tuple(kept)) for t in types)
+        return tuple(TileType(i64 if gives_index else t.dtype, kept) for t in types)
 
 
 class Scan(Op):
@@ -590,6 +604,7 @@ def _folded(op: Reduce | Scan) -> list[TileType]:
     require((op.fn == "custom") == op.has_body("combiner"), "a combiner goes with fn = custom, and only with it")
     require(len(types) == 1 or op.fn == "custom", f"{op.fn} takes one source")
     require(all(t.shape == types[0].shape for t in types), "sources differ in shape")
+    require_combinable(op.fn, types[0].dtype)
     if op.has_body("combiner"):
         expected = [scalar(t.dtype) for t in types] * 2
         require([a.type for a in op.combiner.arguments] == expected, "the combiner takes two scalars for each source")

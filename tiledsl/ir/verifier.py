@@ -12,7 +12,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import NoReturn, TypeAlias, cast
 
-from tiledsl.ir import tile_ops
+from tiledsl.ir import graph_ops, tile_ops
 from tiledsl.ir.core import Block, Function, InvalidIRError, Module, Op, Value
 from tiledsl.ir.dtypes import bool_, i64
 from tiledsl.ir.printer import IDENTIFIER
@@ -54,6 +54,9 @@ Rule: TypeAlias = Callable[[Op], None]
 def is_graph_op(op: Op) -> None:
     """Only ops of the GRAPH vocabulary."""
     demand(op.name.startswith("graph."), "is no op of the GRAPH vocabulary", "see ir/graph_ops.py for what there is")
+    for value in op.results:
+        tensor = isinstance(value.type, TensorType)
+        demand(tensor, f"{_named(value)} is {value.type}, no tensor", "a scalar of a graph is a tensor of rank 0")
 
 
 def is_tile_op(op: Op) -> None:
@@ -95,7 +98,7 @@ def verify(module: Module, form: Form = Form.TILE) -> None:
             _fail(form, f"@{function.name}", function.location, problem, "give the function another name")
         names.add(function.name)
         called = form is Form.GRAPH and function is not module.entry and is_tile_function(function)
-        _FunctionVerifier(function, Form.TILE if called else form).verify()
+        _FunctionVerifier(module, function, Form.TILE if called else form).verify()
 
 
 def is_tile_function(function: Function) -> bool:
@@ -114,7 +117,8 @@ class _FunctionVerifier:
     slot met so far, `around` the ops whose bodies we are in.
     """
 
-    def __init__(self, function: Function, form: Form) -> None:
+    def __init__(self, module: Module, function: Function, form: Form) -> None:
+        self.module = module
         self.function = function
         self.form = form
         self.visible: set[Value] = set()
@@ -150,11 +154,19 @@ class _FunctionVerifier:
             self.sizes |= _symbols_in_type(type_)
             self.dims_of_type(type_, _named(parameter))
             self.define(parameter, self.function.body)
+        self.sizes_are_told()
         self.declared = set(self.sizes)
         for fact in self.function.facts:
             self.dims((fact.dim,), f"the fact `{fact}`")
             holds = not isinstance(fact.dim, int) or fact.dim % fact.divisor == 0
             demand(holds, f"the fact `{fact}` does not hold", "leave it out, or correct the size")
+
+    def sizes_are_told(self) -> None:
+        """Every size symbol can be read from the shape of an argument."""
+        dims = [dim for parameter in self.function.parameters for dim in _dims_in_type(parameter.type)]
+        told = {symbol_name(dim) for dim in dims}
+        for name in sorted(self.sizes):
+            demand(name in told, f"no parameter has an axis of size `{name}` alone", "give one of them such an axis")
 
     # Blocks and scopes
 
@@ -246,13 +258,22 @@ class _FunctionVerifier:
                     pass
 
     def results(self, op: Op) -> None:
-        inferred = op.infer_types()
+        inferred = self.call(op) if isinstance(op, graph_ops.Call) else op.infer_types()
         demand(len(op.results) == len(inferred), f"gives {len(inferred)} results", "build the op anew")
         for value, type_ in zip(op.results, inferred):
             fits = same_but_level(value.type, type_)
             demand(fits, f"{_named(value)} is {value.type}, but the op gives {type_}", "build the op anew")
             self.dims_of_type(value.type, _named(value))
             self.define(value, op)
+
+    def call(self, op: graph_ops.Call) -> tuple[Type, ...]:
+        """The result types of a call, from the function that it names."""
+        following = self.module.functions[self.module.functions.index(self.function) + 1 :]
+        callee = next((f for f in following if f.name == op.callee), None)
+        if callee is None:  # the order keeps functions from calling themselves, through others too
+            problem = f"calls @{op.callee}, which is no function after @{self.function.name}"
+            raise IllegalError(problem, "put the callee after its callers")
+        return graph_ops.call_types(callee, op.inputs)
 
     def dims(self, dims: Sequence[Dim], what: str) -> None:
         """All symbols are in scope."""
