@@ -33,6 +33,7 @@ from tiledsl.ir.read_values import KINDS, ValueReader, suggest
 from tiledsl.ir.syntax import ArgumentText, BodyText, FunctionText, OperandText, OpText, SliceText, parse_syntax
 from tiledsl.ir.types import WHOLE, Slice, Type, same_but_level
 from tiledsl.support.errors import fail
+from tiledsl.support.location import Location
 
 if TYPE_CHECKING:
     from lark import Token
@@ -54,7 +55,7 @@ def parse_module(text: str, file: str = "<text>") -> Module:
     else:
         _require_distinct(functions)
         return Module(functions)
-    fail("text-too-deep", None)
+    fail("text-too-deep", Location(file, 1))
 
 
 def _require_distinct(functions: Sequence[Function]) -> None:

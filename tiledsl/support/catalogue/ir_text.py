@@ -52,9 +52,6 @@ ENTRIES: dict[str, ErrorSpec] = {
     "text-result-type": ErrorSpec(
         TileTypeError, "`%{name}` is declared as `{declared}`, but `{op}` gives `{inferred}`", "write `{inferred}`"
     ),
-    "text-result-type-missing": ErrorSpec(
-        TileTypeError, "the result types of `{op}` must be written", "add ` : TYPE` after the operands and attributes"
-    ),
     "text-op-types": ErrorSpec(TileTypeError, "`{op}`: {problem}", "correct the operands, which are: {operands}"),
     "ir-invalid": ErrorSpec(TileSyntaxError, "not legal in form `{form}`: `{op}`: {problem}", "{fix}"),
 }
