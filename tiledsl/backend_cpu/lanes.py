@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tiledsl.backend_cpu.operands import literal
 from tiledsl.backend_cpu.writer import FunctionWriter, VectorType
@@ -11,6 +12,7 @@ from tiledsl.ir.core import Number
 from tiledsl.ir.dtypes import DType
 
 
+@lru_cache(maxsize=1024)
 def vector_literal(value: Number, type_: VectorType) -> str:
     """A constant with the same value in every lane."""
     text = literal(value, type_.dtype)
