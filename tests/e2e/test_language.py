@@ -9,19 +9,15 @@ import numpy as np
 import pytest
 
 from tests.support.compare import assert_close
-from tests.support.kernels import Array, run_kernel
+from tests.support.kernels import run_kernel
 from tiledsl import tile
 
 RNG = np.random.default_rng(0)
 BLOCKS = pytest.mark.parametrize("block", [1, 3, 16])
 
 
-def floats(*shape: int, dtype: Any = np.float32) -> Array:
+def floats(*shape: int, dtype: Any = np.float32) -> Any:
     return RNG.standard_normal(shape).astype(dtype)
-
-
-def integers(*shape: int, low: int = -50, high: int = 50, dtype: Any = np.int32) -> Array:
-    return RNG.integers(low, high, shape).astype(dtype)
 
 
 # Whole kernels

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -44,7 +44,7 @@ def lower_text(function: Callable[..., Any], **arguments: Argument | int) -> str
 def argument_for(value: object) -> Argument:
     """What a kernel is specialised on for an array or a number; other values are compile-time."""
     if isinstance(value, np.ndarray):
-        array: Array = value
+        array = cast(Array, value)
         dtype = from_numpy(array.dtype)
         assert dtype is not None
         return tensor(array.ndim, dtype)

@@ -16,7 +16,17 @@ from tiledsl.frontend.language_values import constexpr
 from tiledsl.frontend.lowering import Lowering
 from tiledsl.frontend.operands import operand_like, read, shape_of
 from tiledsl.frontend.statements import run
-from tiledsl.frontend.values import FrontValue, Method, Operand, Size, Static, Tile, Tuple, static_number
+from tiledsl.frontend.values import (
+    FrontValue,
+    Method,
+    Operand,
+    Size,
+    Static,
+    Tile,
+    Tuple,
+    static_integer,
+    static_number,
+)
 from tiledsl.ir.dtypes import DType, f64, i64
 from tiledsl.support.errors import Label
 
@@ -189,8 +199,39 @@ def _converted(kind: type) -> Callable[[Lowering, Sequence[Operand]], FrontValue
     return handler
 
 
+def _columns(operands: Sequence[Operand]) -> list[tuple[FrontValue, ...]] | None:
+    """The elements of operands that are all tuples."""
+    columns = [o.value.items for o in operands if isinstance(o.value, Tuple)]
+    return columns if len(columns) == len(operands) > 0 else None
+
+
+def _enumerate(low: Lowering, operands: Sequence[Operand]) -> FrontValue | None:
+    columns = _columns(operands)
+    return None if columns is None else Tuple(tuple(Tuple((Static(i), v)) for i, v in enumerate(columns[0])))
+
+
+def _zip(low: Lowering, operands: Sequence[Operand]) -> FrontValue | None:
+    columns = _columns(operands)
+    return None if columns is None else Tuple(tuple(Tuple(row) for row in zip(*columns)))
+
+
+def _reversed(low: Lowering, operands: Sequence[Operand]) -> FrontValue | None:
+    columns = _columns(operands)
+    return None if columns is None else Tuple(tuple(reversed(columns[0])))
+
+
+def _range(low: Lowering, operands: Sequence[Operand]) -> FrontValue | None:
+    """A range that is known, as a tuple."""
+    bounds = [static_integer(o.value) for o in operands]
+    known = [bound for bound in bounds if bound is not None]
+    if len(known) != len(bounds) or not 1 <= len(known) <= 3 or (len(known) == 3 and known[2] == 0):
+        return None
+    return Tuple(tuple(Static(i) for i in range(*known)))
+
+
 PYTHON_FUNCTIONS: dict[object, Callable[[Lowering, Sequence[Operand]], FrontValue | None]] = {
     len: _length, min: _extremum("min"), max: _extremum("max"), abs: _absolute, int: _converted(int),
-    float: _converted(float), bool: _converted(bool),
+    float: _converted(float), bool: _converted(bool), enumerate: _enumerate, zip: _zip, reversed: _reversed,
+    range: _range,
 }  # fmt: skip
-"""Python's own functions on run-time scalars; None where the arguments are not for them."""
+"""Python's own functions on run-time scalars and on tuples; None where the arguments are not for them."""

@@ -147,9 +147,31 @@ def _power_by_constant(low: Lowering, fn: str, operands: Sequence[Operand]) -> T
 
 def compare(low: Lowering, fn: str, left: Operand, right: Operand) -> FrontValue:
     """A comparison. `==` and `!=` compare any compile-time values."""
+    if fn in ("eq", "ne") and isinstance(left.value, Tuple) and isinstance(right.value, Tuple):
+        equal = _tuples_equal(low, left, left.value, right.value)
+        return equal if fn == "eq" else _negated(low, operand_like(left, equal))
     if fn in ("eq", "ne") and not _is_numeric(left) and not _is_numeric(right):
         return Static((left.value == right.value) == (fn == "eq"))
     return apply(low, fn, left, right)
+
+
+def _tuples_equal(low: Lowering, place: Operand, left: Tuple, right: Tuple) -> FrontValue:
+    """Whether two tuples are equal: known now, or a run-time `and` over sizes and scalars."""
+    if len(left.items) != len(right.items):
+        return Static(False)
+    result: FrontValue = Static(True)
+    for a, b in zip(left.items, right.items):
+        same = compare(low, "eq", operand_like(place, a), operand_like(place, b))
+        if same == Static(False):
+            return same
+        if same != Static(True):
+            both = (operand_like(place, result), operand_like(place, same))
+            result = same if result == Static(True) else apply(low, "and", *both)
+    return result
+
+
+def _negated(low: Lowering, value: Operand) -> FrontValue:
+    return Static(not value.value.value) if isinstance(value.value, Static) else apply(low, "not", value)
 
 
 def _is_numeric(operand: Operand) -> bool:

@@ -87,6 +87,8 @@ class Tile:
     """Sizes of the axes; usable wherever a shape is."""
     dtype: DType
     ndim: int
+    size: Any
+    """The number of elements."""
     T: Tile
     """All axes reversed."""
     mT: Tile  # noqa: N815 - NumPy's name
@@ -134,6 +136,14 @@ class Tile:
     def __bool__(self) -> bool:
         kernel_only("truth of a Tile", "a NumPy array")
 
+    def __index__(self) -> int:
+        kernel_only("range over a Tile", "a NumPy array")
+
+    def __float__(self) -> float:
+        kernel_only("float of a Tile", "a NumPy array")
+
+    __int__ = __index__
+
     __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __add__
     __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __matmul__ = __add__
     __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = __add__
@@ -155,6 +165,8 @@ class Tensor:
     """Sizes of the axes. `M, K = a.shape` names them; naming one again asserts that both are equal."""
     dtype: DType
     ndim: int
+    size: Any
+    """The number of elements."""
     T: Tensor
     """A view with all axes reversed."""
     mT: Tensor  # noqa: N815 - NumPy's name

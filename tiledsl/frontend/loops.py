@@ -38,8 +38,6 @@ def lower_for(frame: Frame, node: ast.For, run: Run) -> Returned | None:
             return None
         if word is builtins.range:
             return _integer_range(frame, node, node.iter, run)
-        if word in STATIC_ITERATORS:
-            return _unrolled(frame, node, _static_iterator(frame, node.iter, word), run)
     source = operand(frame, node.iter)
     if not isinstance(source.value, Tuple):
         frame.low.fail_at(source, "for-kind")
@@ -59,25 +57,6 @@ def _unrolled(frame: Frame, node: ast.For, items: Sequence[FrontValue], run: Run
         if returned is not None:
             return returned
     return None
-
-
-STATIC_ITERATORS: tuple[object, ...] = (enumerate, zip, reversed)
-"""Python's iterators that a loop over compile-time tuples may use."""
-
-
-def _static_iterator(frame: Frame, call: ast.Call, word: object) -> list[FrontValue]:
-    sources = [operand(frame, argument) for argument in call.args]
-    for source in sources:
-        if not isinstance(source.value, Tuple):
-            frame.low.fail_at(source, "for-kind")
-    columns = [s.value.items for s in sources if isinstance(s.value, Tuple)]
-    if call.keywords or not columns or (word is not zip and len(columns) != 1):
-        frame.fail(call, "static-iterator", text=frame.source.segment(call))
-    if word is reversed:
-        return list(reversed(columns[0]))
-    if word is enumerate:
-        return [Tuple((Static(i), item)) for i, item in enumerate(columns[0])]
-    return [Tuple(items) for items in zip(*columns)]
 
 
 def _integer_range(frame: Frame, node: ast.For, call: ast.Call, run: Run) -> Returned | None:

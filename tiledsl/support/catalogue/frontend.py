@@ -257,7 +257,6 @@ _LOOPS = {
     ),
     "num-stages": _type("`num_stages` is {what}, not a positive compile-time int", "use an int or tile.auto"),
     "for-kind": _type("`{text}` is {what}, which a `for` cannot run over", "use range, tile.range or a tuple"),
-    "static-iterator": _syntax("`{text}` takes compile-time tuples only", "loop over `range(n)`"),
     "range-arguments": _syntax("range takes one to three positional integers", "write `range(start, stop, step)`"),
     "range-step": _type("the step of a range is a compile-time int, not 0; `{text}` is {what}", "use a constant"),
     "unroll-limit": _unsupported(
