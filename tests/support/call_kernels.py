@@ -1,0 +1,98 @@
+"""Small kernels for tests of calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tiledsl import tile
+
+
+@tile.kernel
+def gemm(a: tile.Tensor, b: tile.Tensor) -> Any:
+    """C[M, N] = A[M, K] @ B[K, N]."""
+    M, K = a.shape
+    K, N = b.shape
+    c = tile.empty((M, N), a.dtype)
+    for m, n in tile.grid(M, N):
+        acc = tile.zeros((m, n), tile.f32)
+        for k in tile.range(K):
+            acc = tile.dot(a[m, k], b[k, n], acc)
+        c[m, n] = acc
+    return c
+
+
+@tile.kernel
+def add(x: tile.Tensor, y: tile.Tensor) -> Any:
+    """x + y, of one axis."""
+    (N,) = x.shape
+    (N,) = y.shape
+    z = tile.empty((N,), x.dtype)
+    for n in tile.grid(N):
+        z[n] = x[n] + y[n]
+    return z
+
+
+@tile.kernel
+def scale(x: tile.Tensor, factor: float, offset: int = 0) -> Any:
+    """x * factor + offset, of one axis."""
+    (N,) = x.shape
+    z = tile.empty((N,), x.dtype)
+    for n in tile.grid(N):
+        z[n] = x[n] * factor + offset
+    return z
+
+
+@tile.kernel
+def accumulate(total: tile.Tensor, x: tile.Tensor) -> Any:
+    """total += x, in place, over the last axis of x reversed: so that reading late differs from reading early."""
+    (N,) = total.shape
+    (N,) = x.shape
+    for n in tile.grid(N, block=1):
+        total[n] = total[n] + x[N - 1 - n]
+    return total
+
+
+@tile.kernel
+def both(x: tile.Tensor, y: tile.Tensor) -> None:
+    """Writes to two parameters and returns nothing."""
+    (N,) = x.shape
+    (N,) = y.shape
+    for n in tile.grid(N):
+        x[n] = x[n] + 1
+        y[n] = y[n] + 2
+
+
+@tile.kernel
+def sum_and_difference(x: tile.Tensor, y: tile.Tensor) -> Any:
+    """(x + y, x - y), of one axis."""
+    (N,) = x.shape
+    (N,) = y.shape
+    plus = tile.empty((N,), x.dtype)
+    minus = tile.empty((N,), x.dtype)
+    for n in tile.grid(N):
+        plus[n] = x[n] + y[n]
+        minus[n] = x[n] - y[n]
+    return plus, minus
+
+
+@tile.kernel
+def shorter(x: tile.Tensor) -> Any:
+    """x without its last 4 elements."""
+    (N,) = x.shape
+    z = tile.empty((N - 4,), x.dtype)
+    for n in tile.grid(N - 4):
+        z[n] = x[n]
+    return z
+
+
+@tile.kernel
+def power(x: tile.Tensor, exponent: tile.constexpr = 2) -> Any:
+    """x multiplied by itself, `exponent` times over."""
+    (N,) = x.shape
+    z = tile.empty((N,), x.dtype)
+    for n in tile.grid(N):
+        product = x[n]
+        for _ in range(exponent - 1):
+            product = product * x[n]
+        z[n] = product
+    return z

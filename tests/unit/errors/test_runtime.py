@@ -1,0 +1,174 @@
+"""One case for each message of `support/catalogue/runtime.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tiledsl
+from tests.support.bound_programs import compiled_text
+from tests.support.call_kernels import add, both, gemm, power, scale, shorter, sum_and_difference
+from tiledsl import tile
+from tiledsl.cli.compile import load_kernel, parse_constant, parse_spec, split_target
+from tiledsl.support.catalogue.runtime import ENTRIES
+from tiledsl.support.errors import TileError
+from tiledsl.support.options import read_options
+
+F32 = np.float32
+V = tile.spec(("N",), tile.f32)
+M = tile.spec((None, None), tile.f32)
+
+
+class OnDevice:
+    """An array that lives on a GPU."""
+
+    __cuda_array_interface__: dict[str, object] = {}
+
+
+class Unwilling:
+    """An array of another library that does not hand out its memory."""
+
+    def __dlpack__(self) -> object:
+        raise BufferError("it requires a gradient\nand more")
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+
+def vector(size: int = 10, dtype: Any = F32) -> Any:
+    return np.zeros(size, dtype)
+
+
+def call(kernel: Any, *arguments: Any, specs: Any = (V, V), **named: Any) -> object:
+    """Calls a kernel that was compiled for the reference executor."""
+    return kernel.compile(*specs, arch="reference")(*arguments, **named)
+
+
+def read_only() -> Any:
+    array = vector()
+    array.flags.writeable = False
+    return array
+
+
+def with_environment(name: str, value: str) -> object:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(name, value)
+        return read_options()
+
+
+def fixed_size() -> object:
+    return gemm.compile(tile.spec((8, 64), tile.f32), M, arch="reference")(
+        np.zeros((8, 65), F32), np.zeros((64, 8), F32)
+    )
+
+
+CASES: dict[str, tuple[Callable[[], object], str]] = {
+    "call-missing": (lambda: add(vector()), "`add` was called without `y`"),
+    "call-extra": (lambda: add(vector(), vector(), vector()), "takes at most 2 positional arguments but was given 3"),
+    "call-unknown": (lambda: scale(vector(), factr=2.0, factor=1.0), "did you mean `factor`?"),
+    "call-duplicate": (lambda: add(vector(), vector(), x=vector()), "was given `x` twice"),
+    "argument-not-array": (lambda: add([1, 2], vector()), "`x` is a list"),
+    "array-dtype": (lambda: add(vector(dtype=np.complex64), vector()), "`x` has dtype complex64"),
+    "array-byte-order": (lambda: add(vector(dtype=">f4"), vector()), "the byte order of another machine"),
+    "array-masked": (lambda: add(np.ma.masked_array([1.0]), vector()), "is a masked array"),
+    "array-device": (lambda: add(OnDevice(), vector()), "`x` is a OnDevice on a CUDA device"),
+    "array-foreign": (lambda: add(Unwilling(), vector()), "does not share its data: it requires a gradient"),
+    "scalar-range": (lambda: call(scale, vector(), 2.0, 2**63, specs=(V, float, int)), "which does not fit i64"),
+    "constant-value": (lambda: power(vector(), exponent=vector()), "`exponent` is a compile-time constant"),
+    "argument-specialised": (
+        lambda: call(add, vector(), vector(dtype=np.float64)),
+        "`y` is f64[?], but this kernel was compiled for f32[N]",
+    ),
+    "size-mismatch": (
+        lambda: call(add, vector(10), vector(11)),
+        "size `N` is 10 in `x` (axis 0) but 11 in `y` (axis 0)",
+    ),
+    "size-fixed": (fixed_size, "axis 1 of `a` must be 64, not 65"),
+    "size-expression": (lambda: expression_error(), "axis 0 of `y` must be `2 * N` = 20, not 21 (N = 10)"),
+    "size-divisible": (
+        lambda: call(add, vector(17), vector(17), specs=(vector(16), vector(16))),
+        "`N` is 17, but this kernel was compiled for multiples of 16",
+    ),
+    "size-negative": (lambda: call(shorter, vector(3), specs=(V,)), "axis 0 of the output `z` is `N - 4` = -1"),
+    "out-nothing": (lambda: call(both, vector(), vector(), out=vector()), "`both` makes no output"),
+    "out-count": (
+        lambda: call(sum_and_difference, vector(), vector(), out=vector()),
+        "`out` has 1 arrays, but `sum_and_difference` makes 2",
+    ),
+    "out-not-array": (lambda: call(add, vector(), vector(), out=3), "`out` is a int, not an array"),
+    "out-dtype": (
+        lambda: call(add, vector(), vector(), out=vector(dtype=np.float64)),
+        "`out` has dtype f64, but `add` writes f32",
+    ),
+    "out-shape": (
+        lambda: call(add, vector(), vector(), out=vector(11)),
+        "`out` has shape (11,), but `add` writes shape (10,)",
+    ),
+    "out-read-only": (lambda: call(add, vector(), vector(), out=read_only()), "`out` is read-only"),
+    "out-shared": (lambda: call(both, *(vector(),) * 2), "`x` and `y` share memory, and `both` writes to both"),
+    "out-repeats": (
+        lambda: call(add, vector(), vector(), out=overlapping()),
+        "lie on top of each other (strides (0,))",
+    ),
+    "arch-unknown": (lambda: add.compile(V, V, arch="vax"), "there is no architecture `vax`"),
+    "arch-unsupported": (lambda: add.compile(V, V, arch="sm_90"), "the GPU architecture `sm_90`"),
+    "spec-invalid": (lambda: add.compile(V, object()), "`y` is specified by a object"),
+    "spec-size": (lambda: add.compile(V, tile.spec((-1,), tile.f32)), "axis 0 of the spec of `y` is -1"),
+    "level-unknown": (lambda: add.compile(V, V, arch="reference").ir("gpu"), "has no IR of level `gpu`"),
+    "text-unavailable": (lambda: add.compile(V, V, arch="reference").source, "has no source"),
+    "feature-missing": (lambda: tiledsl.trace(len), "`trace` is not in this version"),
+    "option-invalid": (
+        lambda: with_environment("TILEDSL_NUM_THREADS", "many"),
+        "the environment variable TILEDSL_NUM_THREADS is 'many'",
+    ),
+    "command-target": (lambda: split_target("gemm.py"), "`gemm.py` does not say which kernel"),
+    "command-file": (lambda: load_kernel(Path("nowhere.py"), "k"), "cannot load `nowhere.py`"),
+    "command-kernel": (lambda: load_kernel(Path(__file__), "CASES"), "has no kernel `CASES`"),
+    "command-spec": (lambda: parse_spec("f31[M]"), "`f31[M]` is no specification"),
+    "command-constant": (lambda: parse_constant("BM"), "`BM` does not set a compile-time parameter"),
+}
+
+
+def overlapping() -> Any:
+    return np.lib.stride_tricks.as_strided(vector(), (10,), (0,))
+
+
+def expression_error() -> object:
+    """No kernel of the language can ask for such a size; IR text can."""
+    text = """
+    func @twice(%x: tensor<f32, [N]>, %y: tensor<f32, [2 * N]>) {
+      tile.return([])
+    }
+    """
+    return compiled_text(text)(vector(10), vector(21))
+
+
+@pytest.mark.parametrize("code", list(CASES))
+def test_message(code: str) -> None:
+    provoke, text = CASES[code]
+    with pytest.raises(TileError) as caught:
+        provoke()
+    error = caught.value
+    assert error.code == code
+    assert type(error) is ENTRIES[code].kind
+    assert text in error.message or text in error.fix
+    assert error.fix
+    assert error.fix in str(error)
+
+
+@pytest.mark.parametrize("code", [code for code in CASES if not code.startswith(("command-", "option-"))])
+def test_message_is_located_at_the_call(code: str) -> None:
+    provoke, _ = CASES[code]
+    with pytest.raises(TileError) as caught:
+        provoke()
+    location = caught.value.location
+    assert location is not None
+    assert Path(location.file).name in ("test_runtime.py", "bound_programs.py")
+
+
+def test_every_message_has_a_case() -> None:
+    assert set(CASES) == set(ENTRIES)

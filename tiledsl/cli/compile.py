@@ -1,0 +1,128 @@
+"""`tiledsl compile`: a kernel of a Python file, compiled for given arguments, as text of the level asked for."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from typing import Literal, TypeAlias, cast
+
+from typing_extensions import assert_never
+
+from tiledsl.api import CompiledKernel, Kernel
+from tiledsl.frontend.language_values import TensorSpec
+from tiledsl.ir.dtypes import BY_NAME
+from tiledsl.support.errors import TileError, fail
+
+Emit: TypeAlias = Literal["front", "tile", "llvm", "asm", "explain"]
+EMITS: tuple[Emit, ...] = ("front", "tile", "llvm", "asm", "explain")
+
+_SPEC = re.compile(r"\s*(\w+)\s*\[([^\]]*)\]\s*")
+_NUMBER_TYPES: dict[str, type] = {"int": int, "float": float, "bool": bool}
+
+
+def add_compile_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:  # pyright: ignore[reportPrivateUsage]  # argparse has no public name for it
+    parser = commands.add_parser("compile", help="compile a kernel and print what becomes of it")
+    parser.add_argument("target", metavar="FILE.py:KERNEL")
+    parser.add_argument(
+        "--spec", action="append", default=[], metavar="SPEC",
+        help="one argument, in order: f32[M,K] (sizes are numbers, names, or ? where unknown), int, float or bool",
+    )  # fmt: skip
+    parser.add_argument(
+        "--constexpr", action="append", default=[], metavar="NAME=VALUE", help="a compile-time argument"
+    )
+    parser.add_argument("--arch", default="cpu", help="cpu (the default) or reference")
+    parser.add_argument(
+        "--emit", choices=EMITS, default="tile",
+        help="IR as the front end gave it, IR as the back end got it, LLVM IR, assembly, or what was chosen and why",
+    )  # fmt: skip
+    parser.set_defaults(run=_compile)
+
+
+def _compile(options: argparse.Namespace) -> int:
+    file, name = split_target(options.target)
+    kernel = load_kernel(file, name)
+    specs = [parse_spec(text) for text in cast("list[str]", options.spec)]
+    constants = dict(parse_constant(text) for text in cast("list[str]", options.constexpr))
+    compiled = kernel.compile(*specs, arch=options.arch, **constants)
+    print(emitted(compiled, options.emit).rstrip("\n"))
+    return 0
+
+
+def emitted(compiled: CompiledKernel, emit: Emit) -> str:
+    """One of the texts of a compiled kernel."""
+    match emit:
+        case "front":
+            return compiled.ir("tile", stage="front")
+        case "tile":
+            return compiled.ir("tile")
+        case "llvm":
+            return compiled.source
+        case "asm":
+            return compiled.assembly
+        case "explain":
+            return compiled.explain()
+        case _:
+            assert_never(emit)
+
+
+def split_target(target: str) -> tuple[Path, str]:
+    """`FILE.py:KERNEL` as its two parts. Raises TileSyntaxError if it is not that."""
+    file, colon, kernel = target.rpartition(":")
+    if not colon or not file or not kernel.isidentifier():
+        fail("command-target", None, target=target)
+    return Path(file), kernel
+
+
+def load_kernel(file: Path, name: str) -> Kernel:
+    """A kernel of a Python file, which is run for it. Raises TileRuntimeError or TileTypeError if there is none."""
+    module_spec = importlib.util.spec_from_file_location(file.stem, file)
+    if module_spec is None or module_spec.loader is None:
+        fail("command-file", None, file=file, reason="it is no Python file")
+    module = importlib.util.module_from_spec(module_spec)
+    sys.path.insert(0, str(file.resolve().parent))  # as `python FILE.py` would have it
+    try:
+        module_spec.loader.exec_module(module)
+    except TileError:
+        raise
+    except Exception as error:
+        fail("command-file", None, file=file, reason=f"{type(error).__name__}: {error}")
+    finally:
+        sys.path.pop(0)
+    found: object = getattr(module, name, None)
+    if not isinstance(found, Kernel):
+        kernels = [known for known, value in vars(module).items() if isinstance(value, Kernel)]
+        known = ", ".join(f"`{kernel}`" for kernel in kernels) or "it has none"
+        fail("command-kernel", None, file=file, kernel=name, known=known)
+    return found
+
+
+def parse_spec(text: str) -> object:
+    """`f32[M,64,?]` as a tensor spec, `int` as a number type. Raises TileSyntaxError for anything else."""
+    if text in _NUMBER_TYPES:
+        return _NUMBER_TYPES[text]
+    found = _SPEC.fullmatch(text)
+    dtype = BY_NAME.get(found[1]) if found else None
+    words = [word.strip() for word in found[2].split(",")] if found and found[2].strip() else []
+    fits = all(word == "?" or word.isdecimal() or word.isidentifier() for word in words)
+    if dtype is None or not fits:
+        fail("command-spec", None, text=text, known=", ".join(BY_NAME))
+    sizes = [None if word == "?" else int(word) if word.isdecimal() else word for word in words]
+    return TensorSpec(tuple(sizes), dtype)
+
+
+def parse_constant(text: str) -> tuple[str, object]:
+    """`NAME=VALUE`: a Python literal, the name of a dtype, or else a string. Raises TileSyntaxError without the `=`."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip().isidentifier():
+        fail("command-constant", None, text=text)
+    value = value.strip()
+    if value in BY_NAME:
+        return name.strip(), BY_NAME[value]
+    try:
+        return name.strip(), ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return name.strip(), value

@@ -1,0 +1,37 @@
+"""The command `tiledsl`: compile kernels and read what becomes of them, run passes on IR text.
+
+tiledsl compile examples/gemm.py:gemm --spec "f32[M,K]" --spec "f32[K,N]" --emit tile
+tiledsl opt gemm.tir -p "place-levels,infer-tiling"
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from tiledsl import __version__
+from tiledsl.cli.compile import add_compile_command
+from tiledsl.cli.opt import add_opt_command
+from tiledsl.support.errors import TileError
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command and gives its exit code: 0, 1 for a TileError (printed), 2 for a command line that is wrong."""
+    parser = argparse.ArgumentParser(prog="tiledsl", description="A tile compiler in Python.")
+    parser.add_argument("--version", action="version", version=f"tiledsl {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    add_compile_command(commands)
+    add_opt_command(commands)
+    try:
+        options = parser.parse_args(argv)
+        return options.run(options)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0
+    except TileError as error:
+        print(str(error).lstrip("\n"), file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
