@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+import linecache
+import math
+import textwrap
 from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from tiledsl import tile
 from tiledsl.backend_ref.execute_tile import execute
 from tiledsl.frontend.arguments import Argument, ConstantArgument, ScalarArgument, TensorArgument
 from tiledsl.frontend.kernel_source import KernelSource
@@ -39,6 +45,20 @@ def lower(function: Callable[..., Any], **arguments: Argument | int) -> Module:
 def lower_text(function: Callable[..., Any], **arguments: Argument | int) -> str:
     """The text of `lower`."""
     return print_module(lower(function, **arguments))
+
+
+_counter = itertools.count()
+
+
+def kernel_from_text(text: str, **names: object) -> Callable[..., Any]:
+    """The last function of some Python source that can be read as if it stood in a file; `names` are its globals."""
+    file = f"<kernel {next(_counter)}>"
+    source = textwrap.dedent(text)
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    scope: dict[str, Any] = {"tile": tile, "math": math, "np": np, **names}
+    exec(compile(source, file, "exec"), scope)
+    functions = [value for value in scope.values() if isinstance(value, FunctionType)]
+    return functions[-1]
 
 
 def argument_for(value: object) -> Argument:

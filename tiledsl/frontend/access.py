@@ -23,7 +23,7 @@ from tiledsl.ir.core import Index, Value
 from tiledsl.ir.symbolic import Dim
 from tiledsl.ir.tile_ops import broadcast_shapes, indexed_shape
 from tiledsl.ir.types import WHOLE, Level, Shape, Slice, TensorType, TileType, format_shape
-from tiledsl.support.errors import fail
+from tiledsl.support.errors import Label, fail
 from tiledsl.support.location import Location
 
 
@@ -183,7 +183,9 @@ def settle_size(low: Lowering, tensor: Tensor, axis: int, stop: Dim, block: str)
     dim, stop = low.sizes.resolve(tensor_type(tensor).shape[axis]), low.sizes.resolve(stop)
     known = isinstance(dim, int) or isinstance(stop, int)
     if not (low.sizes.unify(dim, stop) or (known and low.sizes.equate(dim, stop))):
-        low.fail("block-other-axis", name=tensor.name, axis=axis, dim=dim, block=block, stop=stop)
+        origins = [o for o in low.sizes.origins if (o.parameter, o.axis) == (key.parameter, key.axis)]
+        labels = [Label(o.location, f"axis {axis} of `{tensor.name}` is taken to be {dim}") for o in origins[:1]]
+        low.fail("block-other-axis", labels=labels, name=tensor.name, axis=axis, dim=dim, block=block, stop=stop)
     low.sizes.record(key, stop, low.location)
 
 

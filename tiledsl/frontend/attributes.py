@@ -10,7 +10,7 @@ from tiledsl.frontend import language_math as language
 from tiledsl.frontend.access import selected_shape, tensor_type, view_shape
 from tiledsl.frontend.builtin_shapes import permuted
 from tiledsl.frontend.lowering import Lowering
-from tiledsl.frontend.operands import as_tile, element_count
+from tiledsl.frontend.operands import as_tile, element_count, operand_like
 from tiledsl.frontend.values import (
     Access,
     AxisBlock,
@@ -47,7 +47,7 @@ def attribute(low: Lowering, operand: Operand, name: str) -> FrontValue | object
         case Tensor() as tensor if name in _TILE_ATTRIBUTES:
             return _of_tensor(low, operand, tensor, name)
         case (Tile() | Access()) as value if name in METHODS:
-            return Method(value, name)
+            return Method(operand_like(operand, value), name)
         case Coordinate() as coordinate if name in _BLOCK_ATTRIBUTES:
             return Static(1) if name == "size" else coordinate
         case Tile() | Access() if name in _TILE_ATTRIBUTES:

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from tiledsl.frontend import language_program as language
 from tiledsl.frontend.builtin_table import Arguments, bind
 from tiledsl.frontend.carrying import Carried
-from tiledsl.frontend.expressions import coerce_integer, operand
+from tiledsl.frontend.expressions import call_arguments, coerce_integer
 from tiledsl.frontend.frame import Frame
 from tiledsl.frontend.jumps import FlatLoop, assigned_names, flatten_jumps, jumps_in
 from tiledsl.frontend.language_values import Auto
@@ -155,11 +155,7 @@ def start_carrying(frame: Frame, node: ast.For | ast.While, flat: FlatLoop, targ
 
 
 def _arguments(frame: Frame, name: str, signature: inspect.Signature, call: ast.Call) -> Arguments:
-    for argument in call.args:
-        if isinstance(argument, ast.Starred):
-            frame.fail(argument, "python-star", construct="*")
-    positional = [operand(frame, argument) for argument in call.args]
-    keywords = {keyword.arg: operand(frame, keyword.value) for keyword in call.keywords if keyword.arg is not None}
+    positional, keywords = call_arguments(frame, call)
     with frame.low.builder.at(frame.location(call)):
         return bind(frame.low, name, signature, positional, keywords)
 

@@ -104,7 +104,8 @@ class Arguments:
 def normal_axis(low: Lowering, operand: Operand, axis: int, rank: int) -> int:
     """`axis` counted from the front. Raises TileShapeError if a tile of that rank has no such axis."""
     if not -rank <= axis < rank:
-        low.fail_at(operand, "axis-range", axis=axis, rank=rank)
+        choices = f"use an axis from {-rank} to {rank - 1}" if rank else "leave it out: a scalar has no axes"
+        low.fail_at(operand, "axis-range", axis=axis, rank=rank, choices=choices)
     return axis % rank
 
 

@@ -40,7 +40,7 @@ def call(
     """The value of a call. Raises TileTypeError for what a kernel cannot call."""
     match function.value:
         case Method(receiver=receiver, name=name):
-            return _call_method(low, operand_like(function, receiver), name, positional, keywords)
+            return _call_method(low, receiver, name, positional, keywords)
         case Static(value=KernelFunction() as helper):
             return _inline(low, helper, positional, keywords)
         case Static(value=DType() as dtype):
@@ -58,7 +58,8 @@ def _call_method(
 ) -> FrontValue:
     if name in ("reshape", "transpose") and len(positional) != 1:
         # x.reshape(2, 3) is x.reshape((2, 3))
-        together = Operand(Tuple(tuple(o.value for o in positional)), f"{name}(...)", low.location)
+        text = ", ".join(o.text for o in positional)
+        together = Operand(Tuple(tuple(o.value for o in positional)), f"({text})", low.location)
         positional = [together] if positional else []
     return call_builtin(low, METHODS[name], [receiver, *positional], keywords)
 

@@ -21,7 +21,18 @@ from tiledsl.frontend.operands import (
     strength_of,
 )
 from tiledsl.frontend.promotion import WEAK_DTYPES, Strength, float_for, promote_all
-from tiledsl.frontend.values import FrontValue, Operand, Size, Static, Tile, Tuple, dim_value, size_of, static_integer
+from tiledsl.frontend.values import (
+    FrontValue,
+    Operand,
+    Size,
+    Static,
+    Tile,
+    Tuple,
+    describe,
+    dim_value,
+    size_of,
+    static_integer,
+)
 from tiledsl.ir import symbolic
 from tiledsl.ir.dtypes import DType, bool_, f64
 from tiledsl.ir.scalar_functions import SCALAR_FUNCTIONS
@@ -119,7 +130,7 @@ def working_dtype(low: Lowering, fn: str, strength: Strength, operands: Sequence
     elif dtype == bool_ and fn in ("add", "mul"):
         return {"add": "or", "mul": "and"}[fn], strength  # NumPy: the sum of two bools is their `or`
     if not SCALAR_FUNCTIONS[fn].accepts(dtype):
-        names = " and ".join(f"`{o.text}`" for o in operands)
+        names = ", ".join(f"`{o.text}` is {describe(o.value)}" for o in operands)
         low.fail("dtype-not-taken", operation=OPERATOR_NAMES.get(fn, f"tile.{fn}"), names=names, dtype=dtype)
     return fn, strength
 

@@ -157,13 +157,18 @@ def _subscript(frame: Frame, node: ast.Subscript) -> FrontValue:
 
 def _call(frame: Frame, node: ast.Call) -> FrontValue:
     function = operand(frame, node.func)
+    return frame.low.call(function, *call_arguments(frame, node))
+
+
+def call_arguments(frame: Frame, node: ast.Call) -> tuple[list[Operand], dict[str, Operand]]:
+    """The positional and the keyword operands of a call."""
     positional = [operand(frame, _no_star(frame, argument)) for argument in node.args]
     keywords: dict[str, Operand] = {}
     for keyword in node.keywords:
         if keyword.arg is None:
-            frame.fail(keyword.value, "python-star", construct="**")
+            frame.fail(keyword.value, "python-star")
         keywords[keyword.arg] = operand(frame, keyword.value)
-    return frame.low.call(function, positional, keywords)
+    return positional, keywords
 
 
 def binary(frame: Frame, op: ast.operator, left: Operand, right: Operand) -> FrontValue:
@@ -183,7 +188,11 @@ def _shift(frame: Frame, block: Operand, offset: Operand, fn: str) -> FrontValue
     """`m + 1`, `m - s`: a block moved by an integer scalar."""
     low = frame.low
     assert isinstance(block.value, AxisBlock)
+    if isinstance(offset.value, (AxisBlock, Tuple, Tensor)):
+        fail_no_value(block if isinstance(offset.value, AxisBlock) else offset)
     moved = read(low, offset)
+    if shape_of(moved):
+        fail_no_value(block)
     value = apply(low, "neg", moved) if fn == "sub" and isinstance(moved.value, (Tile, Static, Size)) else moved.value
     if not isinstance(value, (Tile, Static, Size)):
         fail_no_value(moved)

@@ -60,7 +60,7 @@ def subscript_tuple(low: Lowering, operand: Operand, source: Tuple, subscripts: 
         low.fail("tuple-subscript", text=operand.text)
     position = _position(low, entry)
     if not -len(source.items) <= position < len(source.items):
-        low.fail_at(entry, "tuple-range", name=operand.text, count=len(source.items))
+        low.fail_at(entry, "tuple-range", name=operand.text, count=len(source.items), last=len(source.items) - 1)
     return source.items[position]
 
 

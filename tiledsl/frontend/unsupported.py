@@ -8,10 +8,7 @@ from __future__ import annotations
 import ast
 
 UNSUPPORTED: dict[type[ast.AST], str] = {
-    ast.AsyncFor: "python-async",
     ast.AsyncFunctionDef: "python-async",
-    ast.AsyncWith: "python-async",
-    ast.Await: "python-async",
     ast.ClassDef: "python-class",
     ast.Delete: "python-del",
     ast.Dict: "python-dict",
@@ -33,6 +30,4 @@ UNSUPPORTED: dict[type[ast.AST], str] = {
     ast.Starred: "python-star",
     ast.Try: "python-try",
     ast.With: "python-with",
-    ast.Yield: "python-yield",
-    ast.YieldFrom: "python-yield",
 }

@@ -98,7 +98,7 @@ class Tuple:
 class Method:
     """A method of a tile, such as `x.sum`, before it is called."""
 
-    receiver: FrontValue
+    receiver: Operand
     name: str
 
 
@@ -172,8 +172,10 @@ def describe(value: FrontValue) -> str:
             return f"the function {function.__name__}"
         case Static(value=ModuleType() as module):
             return f"the module {module.__name__}"
-        case Static(value=bool() | int() | float() | str() | None as constant):
-            return repr(constant)
+        case Static(value=None):
+            return "None"
+        case Static(value=bool() | int() | float() | str() as constant):
+            return f"the {type(constant).__name__} {constant!r}"
         case Static(value=other):
             return f"a {type(other).__name__}"
         case Size(dim=dim):
@@ -189,7 +191,7 @@ def describe(value: FrontValue) -> str:
         case Tensor(value=v):
             return str(v.type)
         case Access(tensor=tensor):
-            return f"a part of {tensor.name}"
+            return f"a part of the tensor {tensor.name}"
         case Tuple(items=items):
             return f"a tuple of {len(items)}"
         case Method(name=name):

@@ -97,7 +97,7 @@ _NAMES = {
     "compile-time-error": _type("`{text}` fails at compile time: {error}", "correct the constants"),
     "not-a-value": _type("`{text}` is {what}, where a tile, scalar or number is needed", "{advice}"),
     "tuple-position": _type("a tuple is subscripted by compile-time ints; `{text}` is {what}", "use a constant"),
-    "tuple-range": _shape("`{name}` has {count} elements; there is no element {text}", "use -{count} to {count} - 1"),
+    "tuple-range": _shape("`{name}` has {count} elements; there is no element {text}", "use -{count} to {last}"),
     "tuple-subscript": _type("the tuple `{text}` takes one int or one slice without a step", "use one subscript"),
 }
 
@@ -118,7 +118,7 @@ _SIZES = {
         "block `{text}` subscripts two axes of `{name}`",
         "loop over both axes, or gather: `{name}[{text}.index[:, None], {text}.index]`",
     ),
-    "axis-range": _shape("there is no axis {axis} in a tile of rank {rank}", "use an axis from -{rank} to {rank} - 1"),
+    "axis-range": _shape("there is no axis {axis} in a tile of rank {rank}", "{choices}"),
     "axis-repeated": _shape("{name}: an axis is given twice in `{text}`", "give each axis once"),
     "axis-needed": _shape("{name} needs an axis for a tile of shape {shape}", "write `axis=0`"),
     "shape-entry": _type("`{text}` holds {what}, which is no size", "use ints, sizes and blocks of axes in shapes"),
@@ -132,13 +132,13 @@ _SIZES = {
     "not-a-permutation": _shape("`{text}` is no permutation of {rank} axes", "name each axis once"),
     "transpose-rank": _shape("`.mT` needs two axes; `{text}` has {rank}", "add an axis: `{text}[None, :]`"),
     "fold-shapes": _shape("{name}: tiles of shape {first} and {second} are folded together", "give tiles of one shape"),
-    "combiner-count": _type("{name}: `{text}` gives {count} values for {expected} tiles", "return one value for each"),
+    "combiner-count": _type("{name} folds {expected} values, but `{text}` returns {count}", "return one for each tile"),
     "combiner-rank": _shape("{name}: `{text}` gives {what}; it works on scalars", "return scalars"),
 }
 
 _DTYPES = {
     "dtype-4-bit": _unsupported("{dtype} is not supported yet", "use i8 or u8"),
-    "dtype-not-taken": _type("{operation} does not take {dtype} ({names})", "convert with `.to(dtype)`"),
+    "dtype-not-taken": _type("`{operation}` does not take {dtype}: {names}", "convert with `.to(dtype)`"),
     "constant-range": _type("`{text}` does not fit into {dtype}", "use a wider dtype, or a smaller constant"),
     "negative-power": _type(
         "`{text}` is of {dtype}, and integers have no power of {power}", "convert first: `{text}.to(tile.f32)`"
@@ -186,7 +186,7 @@ _DOT = {
         "start it with `tile.zeros(shape, tile.{result})`",
     ),
     "dot-result": _type("`{a}` of {operand} cannot accumulate in {dtype}", "accumulate in {choices}"),
-    "dot-precision": _type("`precision` is {text}", 'write "ieee" or "tf32"'),
+    "dot-precision": _type("`precision` cannot be {text}", 'write "ieee" or "tf32"'),
 }
 
 _MEMORY = {
@@ -248,10 +248,14 @@ _LOOPS = {
     "grid-sizes": _syntax("tile.grid needs a size for each axis", "write `tile.grid(M, N)`"),
     "loop-word": _syntax("{name} stands in the head of a `for` only", "write `for m in {name}(...):`"),
     "loop-target": _syntax("the target of this loop is not a name for each axis", "write `for m, n in ...`"),
-    "loop-target-count": _syntax("{count} loop variables for {expected} axes", "write {expected} names"),
+    "loop-target-count": _syntax(
+        "the number of loop variables is {count}, of axes {expected}", "write a name for each axis"
+    ),
     "loop-target-repeated": _syntax("a loop variable is used for two axes: {names}", "use different names"),
     "loop-else": _no_python("the `else` of a loop", "set a variable, and test it after the loop"),
-    "block-count": _type("{name}: {count} block sizes for {expected} axes (`{text}`)", "give one for each axis"),
+    "block-count": _type(
+        "{name}: the number of block sizes in `{text}` is {count}, of axes {expected}", "give one for each axis"
+    ),
     "block-size": _type(
         "a block size is {what}, not a positive compile-time int", "use an int, a tile.constexpr, or tile.auto"
     ),
@@ -266,7 +270,7 @@ _LOOPS = {
 }
 
 _PYTHON = {
-    "python-async": _no_python("async code", "use plain loops"),
+    "python-async": _no_python("`async`", "define a helper outside, with `@tile.func`"),
     "python-class": _no_python("a class", "define it outside; use tuples for several values"),
     "python-comprehension": _no_python("a comprehension", "write a `for` loop, or list the elements in a tuple"),
     "python-del": _no_python("`del`", "leave it out: values that nobody reads cost nothing"),
@@ -283,11 +287,10 @@ _PYTHON = {
     "python-nonlocal": _no_python("`nonlocal`", "return the value; kernels change no outer variables"),
     "python-raise": _no_python("`raise`", "use `tile.assert_` or `tile.static_assert`"),
     "python-set": _no_python("a set", "use a tuple"),
-    "python-star": _no_python("`{construct}` with a star", "write each element"),
+    "python-star": _no_python("unpacking with a star", "write each element"),
     "python-try": _no_python("`try`", "test the condition before; loads outside of a tensor read `other`"),
     "python-walrus": _no_python("`:=`", "assign on a line of its own"),
     "python-with": _no_python("`with`", "leave it out"),
-    "python-yield": _no_python("`yield`", "store into a tensor"),
     "python-chained-comparison": _no_python("a chained comparison", "write `{fix}`"),
     "python-other": _no_python("`{construct}`", "see the language reference for what can"),
 }
