@@ -13,6 +13,8 @@ from functools import cache
 from pathlib import Path
 
 from tiledsl.ir.dtypes import DType
+from tiledsl.ir.read_values import suggest
+from tiledsl.support.errors import fail
 
 
 @dataclass(frozen=True)
@@ -55,8 +57,12 @@ MACHINES: dict[str, CpuMachine] = {
 
 
 def named(name: str) -> CpuMachine:
-    """The machine of that name; `cpu` is the one at hand. KeyError if there is none."""
-    return host() if name == "cpu" else MACHINES[name]
+    """The machine of that name; `cpu` is the one at hand. Raises TileUnsupportedError if there is none."""
+    if name == "cpu":
+        return host()
+    if name not in MACHINES:
+        fail("machine-unknown", None, name=name, hint=suggest(name, MACHINES, "machines: cpu, " + ", ".join(MACHINES)))
+    return MACHINES[name]
 
 
 @cache

@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 from tiledsl.passes.manager import Pass
+from tiledsl.passes.tile.bounds import Bounds
+from tiledsl.passes.tile.canonicalise import Canonicalise
 from tiledsl.passes.tile.cse import EliminateCommonSubexpressions
 from tiledsl.passes.tile.dce import EliminateDeadCode
+from tiledsl.passes.tile.infer_shapes import InferShapes
+from tiledsl.passes.tile.infer_tiling import InferTiling
 from tiledsl.passes.tile.licm import HoistLoopInvariants
+from tiledsl.passes.tile.place_levels import PlaceLevels
 
-_KINDS: tuple[type[Pass], ...] = (EliminateCommonSubexpressions, EliminateDeadCode, HoistLoopInvariants)
+_KINDS: tuple[type[Pass], ...] = (
+    InferShapes,
+    Canonicalise,
+    EliminateCommonSubexpressions,
+    EliminateDeadCode,
+    HoistLoopInvariants,
+    PlaceLevels,
+    Bounds,
+    InferTiling,
+)
 
 PASSES: dict[str, type[Pass]] = {kind.name: kind for kind in _KINDS}

@@ -6,6 +6,7 @@ import pytest
 
 from tiledsl.ir.dtypes import bf16, f32, f64
 from tiledsl.passes.machine import MACHINES, CpuMachine, cache_sizes, cpu_features, detect, host, named
+from tiledsl.support.errors import TileUnsupportedError
 
 ZEN4 = (
     "processor\t: 0\n"
@@ -82,5 +83,5 @@ def test_lanes() -> None:
 
 
 def test_an_unknown_name() -> None:
-    with pytest.raises(KeyError):
+    with pytest.raises(TileUnsupportedError, match="z80"):
         named("z80")

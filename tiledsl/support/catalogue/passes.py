@@ -1,6 +1,13 @@
 """Messages of passes: contracts that cannot be kept, and pipelines that cannot be read or run."""
 
-from tiledsl.support.errors import ErrorSpec, TileResourceError, TileShapeError, TileSyntaxError, TileTypeError
+from tiledsl.support.errors import (
+    ErrorSpec,
+    TileResourceError,
+    TileShapeError,
+    TileSyntaxError,
+    TileTypeError,
+    TileUnsupportedError,
+)
 
 ENTRIES: dict[str, ErrorSpec] = {
     "pass-unknown": ErrorSpec(TileSyntaxError, "there is no pass `{name}`", "{hint}"),
@@ -23,6 +30,10 @@ ENTRIES: dict[str, ErrorSpec] = {
     ),
     "pass-size-mismatch": ErrorSpec(
         TileShapeError, "with {sizes}, `{op}` no longer fits: {problem}", "give sizes that agree with each other"
+    ),
+    "machine-unknown": ErrorSpec(TileUnsupportedError, "there is no machine table `{name}`", "{hint}"),
+    "opt-file": ErrorSpec(
+        TileSyntaxError, "cannot read `{file}`: {reason}", "name a text file with IR, or `-` for standard input"
     ),
     "pass-level-scalar": ErrorSpec(
         TileResourceError,
