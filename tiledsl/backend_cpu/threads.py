@@ -1,4 +1,9 @@
-"""A few threads that wait for work: compiled code is called on each of them at once, with the GIL released."""
+"""A few threads that wait for work: compiled code is called on each of them at once, with the GIL released.
+
+Where the system lets us (Linux), every worker is sent to a CPU of its own, away from the caller's. A woken thread is
+often put on the CPU of the thread that woke it, which is about to compute: the two would share it for milliseconds,
+longer than most kernels run, while another CPU stands idle.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +11,7 @@ import ctypes
 import os
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from queue import SimpleQueue
 
 Job = Callable[[], object]
@@ -15,7 +21,17 @@ _ALIGNMENT = 64
 class _Worker:
     def __init__(self) -> None:
         self.jobs: SimpleQueue[tuple[Job, SimpleQueue[BaseException | None]]] = SimpleQueue()
-        threading.Thread(target=self._serve, name="tiledsl", daemon=True).start()
+        self._thread = threading.Thread(target=self._serve, name="tiledsl", daemon=True)
+        self._thread.start()
+        self._cpu = -1
+
+    def send_to(self, cpu: int) -> None:
+        """Has the worker run on that CPU from now on."""
+        if cpu == self._cpu or self._thread.native_id is None:
+            return
+        self._cpu = cpu
+        with suppress(OSError):  # the CPU may have been taken from the process
+            os.sched_setaffinity(self._thread.native_id, {cpu})
 
     def _serve(self) -> None:
         while True:
@@ -52,10 +68,33 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_workers)
 
 
+def _find_current_cpu() -> Callable[[], int] | None:
+    """A function that tells the CPU of the calling thread, where there is one."""
+    if not hasattr(os, "sched_setaffinity"):
+        return None
+    return getattr(ctypes.CDLL(None), "sched_getcpu", None)
+
+
+_current_cpu = _find_current_cpu()
+
+
+def _spread(workers: list[_Worker]) -> None:
+    """Sends workers to CPUs of their own, if there are enough of them."""
+    if _current_cpu is None:
+        return
+    cpus = sorted(os.sched_getaffinity(0))
+    here = _current_cpu()
+    if here in cpus and len(cpus) > len(workers):
+        at = cpus.index(here)
+        for step, worker in enumerate(workers, 1):
+            worker.send_to(cpus[(at + step) % len(cpus)])
+
+
 def run_on_threads(job: Job, threads: int) -> None:
     """Calls `job` on the calling thread and on `threads - 1` others, and waits for all of them."""
     workers = [_pool.take() for _ in range(threads - 1)]
     done: SimpleQueue[BaseException | None] = SimpleQueue()
+    _spread(workers)
     for worker in workers:
         worker.jobs.put((job, done))
     failure: BaseException | None = None
