@@ -34,7 +34,7 @@ from tiledsl.frontend.values import (
     static_integer,
 )
 from tiledsl.ir import symbolic
-from tiledsl.ir.dtypes import DType, bool_, f64
+from tiledsl.ir.dtypes import DType, bool_, f64, i8
 from tiledsl.ir.scalar_functions import SCALAR_FUNCTIONS
 from tiledsl.ir.symbolic import Dim
 
@@ -129,6 +129,8 @@ def working_dtype(low: Lowering, fn: str, strength: Strength, operands: Sequence
         return fn, Strength(WEAK_DTYPES["int"], weak)  # Python: True + True is 2
     elif dtype == bool_ and fn in ("add", "mul"):
         return {"add": "or", "mul": "and"}[fn], strength  # NumPy: the sum of two bools is their `or`
+    elif dtype == bool_ and fn in ("floordiv", "mod", "pow", "shl", "shr"):
+        return fn, Strength(i8, weak=False)  # NumPy
     if not SCALAR_FUNCTIONS[fn].accepts(dtype):
         names = ", ".join(f"`{o.text}` is {describe(o.value)}" for o in operands)
         low.fail("dtype-not-taken", operation=OPERATOR_NAMES.get(fn, f"tile.{fn}"), names=names, dtype=dtype)

@@ -292,7 +292,7 @@ _PYTHON = {
     "python-walrus": _no_python("`:=`", "assign on a line of its own"),
     "python-with": _no_python("`with`", "leave it out"),
     "python-chained-comparison": _no_python("a chained comparison", "write `{fix}`"),
-    "python-other": _no_python("`{construct}`", "see the language reference for what can"),
+    "python-other": _no_python("`{construct}`", "use plain assignments, loops, branches and calls"),
 }
 
 ENTRIES: dict[str, ErrorSpec] = {
