@@ -103,7 +103,9 @@ class CompiledKernel:
     def explain(self) -> str:
         """What was compiled, why, and what the compiler chose, for reading in a terminal."""
         launches = {str(launch.bound.description): launch.bound.description for launch in self._dispatcher.launches}
-        return explain(self.name, self.arch, self.specialisation, self.cause, self._artifact, list(launches.values()))
+        return explain(
+            self.name, self.arch, self.specialisation, self.cause, self._artifact, self.program, list(launches.values())
+        )
 
     def _check(self, keys: tuple[ArgumentKey, ...]) -> Variant:
         """The one variant, if it was compiled for arguments like these."""

@@ -34,6 +34,8 @@ class Effects:
 
     assertions: list[ops.Assert] = field(default_factory=list[ops.Assert])
     prints: list[ops.Print] = field(default_factory=list[ops.Print])
+    residence: dict[Value, str] = field(default_factory=dict[Value, str])
+    """What became of the tiles that are loaded, computed at cost, or kept."""
 
 
 @dataclass
@@ -94,6 +96,8 @@ class BlockEmitter:
                 self.scalar(op)
             case _ if keep:
                 self.keep(op.result)
+            case ops.Load():
+                self.effects.residence[op.result] = "read from memory where it is needed"
             case _:
                 pass  # evaluated where it is read
 
@@ -205,6 +209,7 @@ class BlockEmitter:
         """Stores a lazy tile in scratch."""
         buffer = self.allocate(value)
         self.add(Keep(value, [buffer]), {value: buffer})
+        self.effects.residence[value] = "computed once, kept in scratch"
         return buffer
 
     def allocate(self, value: Value, *, dense: bool = False) -> Buffer:
@@ -220,6 +225,7 @@ class BlockEmitter:
     def reduce(self, op: ops.Reduce) -> None:
         targets = [self.allocate(v) if v.shape else None for v in op.results]
         homes: dict[Value, Storage] = {v: t for v, t in zip(op.results, targets) if t is not None}
+        self.effects.residence.update(dict.fromkeys(homes, "kept in scratch"))
         if op.fn == "custom":
             self.add(FoldCustom(op, targets), homes)
         elif op.fn in ("argmax", "argmin"):
@@ -270,6 +276,8 @@ class BlockEmitter:
         assert isinstance(target, Buffer)
         assert target.dtype == kernel.dtype
         call_dot(context, op, left, right, target, fresh)
+        kept = "in scratch" if owner is None else "in the scratch of the loop's accumulator"
+        self.effects.residence[op.result] = f"summed in registers, kept {kept}"
         context.storage[op.result] = target
 
     def _packed(self, value: Value, side: str, op: ops.Dot) -> Storage:
@@ -278,6 +286,7 @@ class BlockEmitter:
         if key not in self.packed:
             make = allocate_left if side == "left" else allocate_right
             self.packed[key] = make(self.context, value, kernel)
+            self.effects.residence[value] = f"packed in scratch as the {side} operand of a dot"
             self.add(Keep(value, [self.packed[key]]))
         return self.packed[key]
 

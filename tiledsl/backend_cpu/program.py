@@ -15,7 +15,7 @@ from tiledsl.backend_cpu.sinks import PROGRAM_UNIT
 from tiledsl.backend_cpu.stored_work import work_from_json, work_to_json
 from tiledsl.backend_cpu.threads import run_on_threads, scratch_address
 from tiledsl.passes.analysis.choose_blocks import launch_blocks
-from tiledsl.passes.analysis.work import GridWork, grid_programs, total_time
+from tiledsl.passes.analysis.work import GridWork, grid_programs, total_time, total_traffic
 from tiledsl.passes.machine import CpuMachine
 from tiledsl.support.errors import TileError, make_error
 from tiledsl.support.location import Location
@@ -41,6 +41,17 @@ class Assertion:
 
 
 @dataclass(frozen=True)
+class TileNote:
+    """What became of one tile, for `explain()`: the source line and text that made it, its type, level and place."""
+
+    line: int
+    source: str
+    type: str
+    level: str
+    where: str
+
+
+@dataclass(frozen=True)
 class CpuProgram:
     """Compiled, not loaded. `works` has, phase by phase, what the launch plans with (None: one single program)."""
 
@@ -51,6 +62,7 @@ class CpuProgram:
     works: tuple[GridWork | None, ...]
     assertions: tuple[Assertion, ...]
     prints: tuple[PrintFormat, ...]
+    tiles: tuple[TileNote, ...]
     machine: CpuMachine
 
     @property
@@ -69,6 +81,7 @@ class CpuProgram:
             "works": [None if work is None else work_to_json(work) for work in self.works],
             "assertions": [[a.text, a.location.file, a.location.line, a.location.column] for a in self.assertions],
             "prints": [[p.text, p.values] for p in self.prints],
+            "tiles": [[t.line, t.source, t.type, t.level, t.where] for t in self.tiles],
             "machine": [*_machine_numbers(self.machine), sorted(self.machine.features)],
         }
         text = json.dumps(described).encode()
@@ -89,6 +102,7 @@ class CpuProgram:
             tuple(None if work is None else work_from_json(work) for work in described["works"]),
             tuple(Assertion(text, Location(*place)) for text, *place in described["assertions"]),
             tuple(PrintFormat(text, tuple((n, r) for n, r in values)) for text, values in described["prints"]),
+            tuple(TileNote(*note) for note in described["tiles"]),
             _machine(described["machine"]),
         )
 
@@ -126,6 +140,11 @@ class BoundDescription:
     threads: tuple[int, ...]
     scratch_bytes: tuple[int, ...]
     """Per thread, of each phase."""
+    read_bytes: int
+    written_bytes: int
+    """What all programs together load from and store to tensors, caches left aside."""
+    operations: int
+    """Multiply-adds of dots, counted as two, and elementwise functions."""
 
 
 class LoadedProgram:
@@ -176,7 +195,9 @@ class BoundProgram:
             1 if work is None else _thread_count(work, program.machine, symbols, blocks, min(threads, number))
             for work, number in zip(program.works, programs)
         )
-        self.description = BoundDescription(blocks, programs, counts, scratch)
+        totals = [total_traffic(w, symbols, blocks) for w in program.works if w is not None]
+        read, written, operations = (sum(part) for part in zip(*totals)) if totals else (0, 0, 0)
+        self.description = BoundDescription(blocks, programs, counts, scratch, read, written, operations)
         self._steps = tuple(zip(loaded.functions, scratch, counts))
 
     def _frame(self, pointers: Sequence[int], scalars: Sequence[int | float]) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -37,6 +38,13 @@ class Location:
         while here is not None:
             yield here
             here = here.caller
+
+    @property
+    def source(self) -> str:
+        """The text of the span if it is within one line and can be read, else nothing."""
+        if self.end_line != self.line:
+            return ""
+        return linecache.getline(self.file, self.line)[self.column - 1 : self.end_column - 1]
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}"

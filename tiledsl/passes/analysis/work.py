@@ -49,10 +49,10 @@ class Axis:
 class Task:
     """Work over a tile: `weight` vector operations per element (or a dot), in the loops over `loops` (axis symbols).
 
-    dot: dims are (batch..., m, n, k). memory: weight is bytes per element. vector: weight is the cost of the function.
+    dot: dims are (batch..., m, n, k). load, store: weight is bytes per element. vector: weight is the function's cost.
     """
 
-    kind: Literal["dot", "memory", "vector"]
+    kind: Literal["dot", "load", "store", "vector"]
     dims: tuple[Dim, ...]
     weight: int
     loops: tuple[str, ...]
@@ -128,11 +128,11 @@ class _Collector:
                 self.tasks.append(Task("dot", dims, 1, loops))
                 self.tiles += [op.result.shape, op.a.shape, op.b.shape]
             case ops.Load() if op.result.shape:
-                self.tasks.append(Task("memory", op.result.shape, op.result.dtype.bytes, loops))
+                self.tasks.append(Task("load", op.result.shape, op.result.dtype.bytes, loops))
                 self.tiles.append(op.result.shape)
             case ops.Store() | ops.Atomic() if op.value.shape:
                 assert isinstance(op.tensor.type, TensorType)
-                self.tasks.append(Task("memory", op.value.shape, 2 * op.tensor.type.dtype.bytes, loops))
+                self.tasks.append(Task("store", op.value.shape, op.tensor.type.dtype.bytes, loops))
             case ops.Map() if op.result.shape:
                 cost = SCALAR_FUNCTIONS[op.fn].cost
                 self.tasks.append(Task("vector", op.result.shape, cost, loops))
@@ -147,16 +147,29 @@ class _Collector:
 def estimate(work: GridWork, machine: CpuMachine, sizes: Mapping[str, int], blocks: Mapping[str, int]) -> float:
     """Cycles of one program with those block sizes. `sizes` has every size symbol."""
     values = {**sizes, **blocks}
-    trips = {axis.symbol: -(-axis_length(axis, sizes) // blocks[axis.symbol]) for axis in work.loops}
+    trips = _trips(work, sizes, blocks)
     slowdown = _cache_factor(work, machine, values)
     total = PROGRAM_CYCLES + sum(ITERATION_CYCLES * count for count in trips.values())
     for task in work.tasks:
         dims = [evaluate(dim, values) for dim in task.dims]
-        turns = 1
-        for loop in task.loops:
-            turns *= trips.get(loop, 1)
-        total += turns * _cycles(task, dims, machine, slowdown)
+        total += _product(trips.get(loop, 1) for loop in task.loops) * _cycles(task, dims, machine, slowdown)
     return total
+
+
+def _trips(work: GridWork, sizes: Mapping[str, int], blocks: Mapping[str, int]) -> dict[str, int]:
+    return {axis.symbol: -(-axis_length(axis, sizes) // blocks[axis.symbol]) for axis in work.loops}
+
+
+def total_traffic(work: GridWork, sizes: Mapping[str, int], blocks: Mapping[str, int]) -> tuple[int, int, int]:
+    """Bytes loaded, bytes stored and operations of the whole grid; as if all blocks were whole."""
+    values = {**sizes, **blocks}
+    trips = _trips(work, sizes, blocks)
+    totals = {"load": 0, "store": 0, "dot": 0, "vector": 0}
+    for task in work.tasks:
+        amount = _product(evaluate(dim, values) for dim in task.dims) * _product(trips.get(a, 1) for a in task.loops)
+        totals[task.kind] += amount * (2 if task.kind == "dot" else 1 if task.kind == "vector" else task.weight)
+    programs = grid_programs(work, sizes, blocks)
+    return programs * totals["load"], programs * totals["store"], programs * (totals["dot"] + totals["vector"])
 
 
 def _cycles(task: Task, dims: list[int], machine: CpuMachine, slowdown: float) -> float:
@@ -171,8 +184,10 @@ def _cycles(task: Task, dims: list[int], machine: CpuMachine, slowdown: float) -
         stream = 4 * rows * depth * -(-columns // (3 * lanes)) / _bandwidth(4 * rows * depth, machine)
         return copies * (multiply + pack + accumulate + stream / 4)
     elements = _product(dims)
-    if task.kind == "memory":
+    if task.kind == "load":
         return elements * task.weight / MEMORY_BYTES_PER_CYCLE
+    if task.kind == "store":  # a line is fetched before it is written
+        return 2 * elements * task.weight / MEMORY_BYTES_PER_CYCLE
     # rows that are no whole number of vectors still take the last one
     rows = elements // dims[-1] if dims[-1] else 0
     return rows * -(-dims[-1] // lanes) * task.weight * slowdown

@@ -52,7 +52,7 @@ class PlaceLevels:
             usual = usual_level(value)
             if level != usual:
                 reason = "an operand of a dot" if usual == "shared" else "no operand of a dot"
-                text = f"%{value.name} stays {level} as asked; {reason} is usually in {usual}"
+                text = f"{_named(value)} stays {level} as asked; {reason} is usually in {usual}"
                 context.remark(self.name, location, text)
 
     def _place(self, op: Op, context: PassContext) -> None:
@@ -66,7 +66,7 @@ class PlaceLevels:
                 level = usual_level(value)
                 _set_level(value, level)
                 if level == "shared" and isinstance(op, Load):
-                    context.remark(self.name, op.location, f"%{value.name} is shared: an operand of a dot, from memory")
+                    context.remark(self.name, op.location, f"{_named(value)} is shared: an operand of a dot")
         for body in op.bodies.values():
             for argument in body.arguments:
                 _set_level(argument, "register")
@@ -93,6 +93,12 @@ def _goes_to_dot(value: Value) -> bool:
 def _set_level(value: Value, level: Level) -> None:
     if isinstance(value.type, TileType) and value.type.shape and value.type.level is None:
         value.type = TileType(value.type.dtype, value.type.shape, level)
+
+
+def _named(value: Value) -> str:
+    """The source text that made a value where there is any, else its name in the IR."""
+    text = value.op.location.source if value.op is not None else ""
+    return f"`{text}`" if text else f"%{value.name}"
 
 
 def _keep_level(before: Value, after: Value) -> None:
