@@ -43,6 +43,8 @@ class Kernel:
     Safe to call from several threads: each specialisation is compiled by one, and the others wait.
     """
 
+    __name__: str
+
     def __init__(self, function: Callable[..., Any]) -> None:
         """Raises TileSyntaxError for what is not a plain function. The source is not read yet."""
         self._source = KernelSource(function)
