@@ -33,8 +33,14 @@ from tiledsl.support.errors import fail
 def read(low: Lowering, operand: Operand) -> Operand:
     """`operand`, loaded if it is a subscripted tensor."""
     if isinstance(operand.value, Access):
-        return Operand(Tile(emit_load(low, operand.value)), operand.text, operand.location)
+        return Operand(Tile(_load(low, operand.value, operand)), operand.text, operand.location)
     return operand
+
+
+def _load(low: Lowering, access: Access, operand: Operand) -> Value:
+    """An implicit load, located where the subscript stands."""
+    with low.builder.at(operand.location):
+        return emit_load(low, access)
 
 
 def strength_of(operand: Operand) -> Strength:
@@ -85,7 +91,7 @@ def as_tile(low: Lowering, operand: Operand) -> Tile:
     if isinstance(operand.value, Tile):
         return operand.value
     if isinstance(operand.value, Access):
-        return Tile(emit_load(low, operand.value))
+        return Tile(_load(low, operand.value, operand))
     strength = strength_of(operand)
     return Tile(coerce(low, operand, strength.dtype), weak=strength.weak)
 
@@ -102,7 +108,7 @@ def coerce(low: Lowering, operand: Operand, dtype: DType) -> Value:
         case Tile(value=value):
             return low.builder.cast(value, dtype)
         case Access():
-            return low.builder.cast(emit_load(low, operand.value), dtype)
+            return low.builder.cast(_load(low, operand.value, operand), dtype)
         case _:
             fail_no_value(operand)
 
