@@ -1,0 +1,71 @@
+"""What every example does with its kernel: check it against NumPy, time both, print the error and the speed."""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+Compute = Callable[[], Array]
+
+REST = 0.15
+"""Seconds to wait before timing: a BLAS lets its threads spin for about 0.1 s after a product, on the CPUs that the
+other side needs."""
+SPELL = 0.03
+"""Seconds for which one side is timed before the other has its turn; at least three calls."""
+
+
+def size_argument(description: str | None, default: int) -> int:
+    """The value of `--size` on the command line."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--size", type=int, default=default, help="length of the long axes (default: %(default)s)")
+    size: int = parser.parse_args().size
+    return size
+
+
+def check_and_time(title: str, ours: Compute, numpys: Compute, *, tolerance: float) -> None:
+    """Prints the largest error and both times. Exits with status 1 if the error exceeds `tolerance`."""
+    error = relative_error(ours(), numpys())
+    print(f"{title}: max error {error:.1e} (at most {tolerance:.0e})")
+    if not error <= tolerance:
+        sys.exit(f"{title}: the results differ")
+    our_time, numpy_time = median_times(ours, numpys)
+    ratio = numpy_time / our_time
+    print(f"{title}: {1e3 * our_time:.3f} ms, NumPy {1e3 * numpy_time:.3f} ms: {ratio:.2f} x NumPy's speed")
+
+
+def relative_error(actual: Array, expected: Array) -> float:
+    """The largest difference over the largest magnitude of `expected`; infinite where the shapes differ."""
+    if actual.shape != expected.shape:
+        return float("inf")
+    if not expected.size:
+        return 0.0
+    wide = expected.astype(np.float64)
+    return float(np.abs(actual.astype(np.float64) - wide).max() / (np.abs(wide).max() or 1.0))
+
+
+def median_times(*computations: Callable[[], object], rounds: int = 3) -> list[float]:
+    """The median seconds of a call of each. They take turns, so that a busy machine slows all of them alike."""
+    seconds: list[list[float]] = [[] for _ in computations]
+    for _ in range(rounds):
+        for computation, taken in zip(computations, seconds):
+            time.sleep(REST)
+            computation()  # not timed: caches hold what the other side left
+            taken += _spell(computation)
+    return [statistics.median(taken) for taken in seconds]
+
+
+def _spell(computation: Callable[[], object]) -> list[float]:
+    taken: list[float] = []
+    while len(taken) < 3 or sum(taken) < SPELL:
+        start = time.perf_counter()
+        computation()
+        taken.append(time.perf_counter() - start)
+    return taken
