@@ -132,7 +132,7 @@ class Kernel:
         entry = disk = None
         if captured is not None and options.cache_directory is not None:
             disk = disk_cache(options.cache_directory, options.cache_bytes)
-            entry = digest([compiler_identity(), target.name, target.identity, *map(str, keys), *captured.texts])
+            entry = digest([compiler_identity(), target.name, target.identity(), *map(str, keys), *captured.texts])
         cause = self._cause(target, keys)
         compiled = self._from_disk(disk, entry, target, keys, cause) if disk and entry else None
         from_disk = compiled is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 
 from tiledsl.ir.core import Module
 from tiledsl.passes.machine import available_cores, host
@@ -24,10 +25,10 @@ class Made:
 
 @dataclass(frozen=True)
 class Target:
-    """One architecture. `identity` is what code depends on besides the kernel: the machine's figures and features."""
+    """One architecture. `identity` tells what code depends on besides the kernel: the machine and the back end."""
 
     name: str
-    identity: str
+    identity: Callable[[], str]
     compile: Callable[[Module], Made]
     from_bytes: Callable[[bytes], Program]
 
@@ -36,15 +37,21 @@ def target_of(arch: str) -> Target:
     """The target called `arch`. Raises TileUnsupportedError if there is none."""
     match arch:
         case "cpu":
-            machine = host()
-            identity = f"{replace(machine, features=frozenset())} {sorted(machine.features)}"
-            return Target("cpu", identity, _compile_for_cpu, _cpu_program)
+            return Target("cpu", _cpu_identity, _compile_for_cpu, _cpu_program)
         case "reference":
-            return Target("reference", "", _compile_for_reference, _reference_program)
+            return Target("reference", str, _compile_for_reference, _reference_program)
         case _:
             known = "`cpu` and `reference`"
             code = "arch-unsupported" if arch.startswith("sm_") else "arch-unknown"
             fail(code, caller_location(), arch=arch, known=known)
+
+
+@cache
+def _cpu_identity() -> str:
+    from tiledsl.backend_cpu.native import host_description  # see below
+
+    machine = host()
+    return f"{replace(machine, features=frozenset())} {sorted(machine.features)} {host_description()}"
 
 
 def worker_threads() -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+import llvmlite
 import llvmlite.binding as llvm
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -22,8 +23,9 @@ def target_machine() -> llvm.TargetMachine:
 
 
 def host_description() -> str:
-    """The CPU and its features as LLVM names them: part of the key of everything that is cached."""
-    return f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
+    """The CPU and its features as LLVM names them, and which LLVM: part of the key of everything that is cached."""
+    cpu = f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
+    return f"llvmlite {llvmlite.__version__} {cpu}"
 
 
 def optimised(text: str) -> llvm.ModuleRef:

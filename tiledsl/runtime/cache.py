@@ -17,6 +17,8 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
+from numpy import __version__ as numpy_version  # pyright: ignore[reportUnknownVariableType]  # not annotated there
+
 from tiledsl.support.options import LOG
 
 _MAGIC = b"tiledsl-artifact-1\n"
@@ -36,17 +38,14 @@ def digest(parts: Sequence[str]) -> str:
 
 @cache
 def compiler_identity() -> str:
-    """Changes with the compiler's own source, Python and the libraries that code is made with."""
-    from importlib import metadata  # costs start-up time
-
+    """Changes with the compiler's own source, Python and NumPy. What a back end depends on besides is its own part."""
     root = Path(__file__).resolve().parent.parent
     hasher = hashlib.blake2b(digest_size=20)
     for file in _source_files(str(root)):
         with open(file, "rb") as source:
             hasher.update(source.read())
-    versions = [f"{name} {metadata.version(name)}" for name in ("llvmlite", "numpy", "ml_dtypes")]
     python = f"{sys.implementation.name} {sys.version_info[0]}.{sys.version_info[1]}"
-    return digest([hasher.hexdigest(), *versions, python, platform.machine(), sys.platform])
+    return digest([hasher.hexdigest(), f"numpy {numpy_version}", python, platform.machine(), sys.platform])
 
 
 def _source_files(folder: str) -> list[str]:

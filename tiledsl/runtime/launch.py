@@ -68,26 +68,24 @@ class Launch:
         self._tensors = tuple(i for i, p in by_kind if isinstance(p, TensorParameter))
         self._scalars = tuple(Scalar(i, p, _limits(p)) for i, p in by_kind if isinstance(p, ScalarParameter))
         self._written = tuple(i for i, p in by_kind if isinstance(p, TensorParameter) and p.written)
-        self.new = new_arrays(interface, sizes)
-        self._allocated = tuple(
-            (number, new.shape, new.dtype)
-            for number, new in enumerate(self.new)
-            if outputs is None or number not in interface.outputs
-        )
+        slots = {number: slot for slot, number in enumerate(interface.outputs)} if outputs is not None else {}
+        made = new_arrays(interface, sizes)
+        self._made = tuple((slots.get(number, -1), new.shape, new.dtype) for number, new in enumerate(made))
+        """For each new tensor, which of the arrays of `out` it is; if none (-1), what to allocate."""
+        self._only_result = interface.results[0].index if _is_one_new(interface) else -1
         arrays = [numpy_array(arguments[i]) for i in self._tensors]
         strides = [element_strides(array) for array in arrays]
-        given = dict(zip(interface.outputs, outputs or ()))
         strides += [
-            element_strides(given[number]) if number in given else new.strides for number, new in enumerate(self.new)
+            new.strides if outputs is None or number not in slots else element_strides(outputs[slots[number]])
+            for number, new in enumerate(made)
         ]
-        item_sizes = [array.itemsize for array in arrays] + [array.itemsize for array in outputs or ()]
-        self._misaligned_bits = max(item_sizes, default=1) - 1
+        self._misaligned_bits = max((array.itemsize for array in arrays), default=1) - 1
         self.bound: BoundProgram = program.bind(sizes, strides, threads)
 
     def addresses(self, arguments: Sequence[object], outputs: Outputs | None) -> list[int] | None:
-        """The addresses of the tensors that were passed, or None where one must not be used as it is:
+        """The addresses of the tensor arguments, or None where a tensor must not be used as it is.
 
-        misaligned, or written while it is read-only or shares memory with another.
+        That is so for one that is misaligned, and for one that is written but read-only, or shares memory with another.
         """
         addresses: list[int] = []
         bits = 0
@@ -97,38 +95,35 @@ class Launch:
             bits |= address
         if self._written and not self._may_write(arguments):
             return None
-        if outputs is not None:
-            for output in outputs:
-                address = pointer(output)
-                addresses.append(address)
-                bits |= address
-            if not self._may_write_outputs(arguments, outputs):
-                return None
-        if bits & self._misaligned_bits and not self._aligned(arguments, outputs):
+        if outputs is not None and not self._may_write_outputs(arguments, outputs):
+            return None
+        if bits & self._misaligned_bits and not self._aligned(arguments):
             return None
         return addresses
 
-    def _aligned(self, arguments: Sequence[object], outputs: Outputs | None) -> bool:
-        arrays = [numpy_array(arguments[position]) for position in self._tensors]
-        return all(array.flags.aligned for array in (*arrays, *(outputs or ())))
+    def _aligned(self, arguments: Sequence[object]) -> bool:
+        return all(numpy_array(arguments[position]).flags.aligned for position in self._tensors)
 
     def _may_write(self, arguments: Sequence[object]) -> bool:
         for position in self._written:
             array = numpy_array(arguments[position])
             if not array.flags.writeable:
                 return False
-            if any(other != position and overlap(array, numpy_array(arguments[other])) for other in self._tensors):
-                return False
+            for other in self._tensors:
+                if other != position and overlap(array, numpy_array(arguments[other])):
+                    return False
         return True
 
     def _may_write_outputs(self, arguments: Sequence[object], outputs: Outputs) -> bool:
         for number, output in enumerate(outputs):
-            if not output.flags.writeable:
+            if not output.flags.behaved:  # aligned and writeable
                 return False
-            if any(overlap(output, numpy_array(arguments[position])) for position in self._tensors):
-                return False
-            if any(overlap(output, other) for other in outputs[:number]):
-                return False
+            for position in self._tensors:
+                if overlap(output, numpy_array(arguments[position])):
+                    return False
+            for other in outputs[:number]:
+                if overlap(output, other):
+                    return False
         return True
 
     def run(
@@ -139,30 +134,19 @@ class Launch:
         `given` are the arguments as the user passed them: a kernel that returns a parameter returns that object.
         """
         scalars = [self._number(scalar, arguments[scalar.position]) for scalar in self._scalars]
-        fresh: dict[int, Array] = {}
-        if outputs is None:
-            for number, shape, dtype in self._allocated:
-                array: Array = np.empty(shape, dtype)
-                fresh[number] = array
-                addresses.append(pointer(array))
-        else:
-            addresses = self._interleave(addresses, outputs, fresh)
+        made: list[Array] = []
+        for slot, shape, dtype in self._made:
+            array: Array = np.empty(shape, dtype) if outputs is None or slot < 0 else outputs[slot]
+            made.append(array)
+            addresses.append(pointer(array))
         self.bound(addresses, scalars)
-        results = [self._result(result, fresh, given) for result in self._interface.results]
+        if self._only_result >= 0:
+            return made[self._only_result]
+        results = [self._result(result, made, given) for result in self._interface.results]
         return None if not results else results[0] if len(results) == 1 else tuple(results)
 
-    def _interleave(self, addresses: list[int], outputs: Outputs, fresh: dict[int, Array]) -> list[int]:
-        """The addresses of all tensors in the program's order, where some new ones were passed as `out`."""
-        fresh.update(zip(self._interface.outputs, outputs))
-        made = dict(zip(self._interface.outputs, addresses[len(self._tensors) :]))
-        for number, shape, dtype in self._allocated:
-            array: Array = np.empty(shape, dtype)
-            fresh[number] = array
-            made[number] = pointer(array)
-        return addresses[: len(self._tensors)] + [made[number] for number in range(len(self.new))]
-
-    def _result(self, result: Result, fresh: dict[int, Array], given: Sequence[object]) -> object:
-        return fresh[result.index] if result.kind == "new" else given[self._tensors[result.index]]
+    def _result(self, result: Result, made: Sequence[Array], given: Sequence[object]) -> object:
+        return made[result.index] if result.kind == "new" else given[self._tensors[result.index]]
 
     def _number(self, scalar: Scalar, value: Any) -> int | float:
         if scalar.limits is None:
@@ -176,6 +160,10 @@ class Launch:
                 parameter=parameter.name, value=number, dtype=parameter.dtype, low=low, high=high,
             )  # fmt: skip
         return number
+
+
+def _is_one_new(interface: Interface) -> bool:
+    return len(interface.results) == 1 and interface.results[0].kind == "new"
 
 
 def _limits(parameter: ScalarParameter) -> tuple[int, int] | None:
