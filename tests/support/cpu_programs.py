@@ -37,8 +37,9 @@ def run_module_on_cpu(
     # through its stored form, so that every test checks that nothing is lost on the way to the disk
     program = CpuProgram.from_bytes(compile_module(module, machine or host()).to_bytes())
     function = module.entry
-    given: list[Array] = [a for a in arguments if isinstance(a, np.ndarray)]
-    scalars = [a for a in arguments if not isinstance(a, np.ndarray)]
+    kinds = [isinstance(p.type, TensorType) for p in function.parameters]
+    given: list[Array] = [a for a, is_tensor in zip(arguments, kinds) if is_tensor]
+    scalars = [a.item() if isinstance(a, np.ndarray) else a for a, is_tensor in zip(arguments, kinds) if not is_tensor]
     sizes = _sizes(function, arguments)
     tensors = tensors_of(function)
     arrays = [*given, *(_new(t.type, sizes) for t in tensors[len(given) :])]

@@ -9,11 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tiledsl.backend_cpu.frame import FrameLayout
 from tiledsl.backend_cpu.prints import PrintFormat, printer
 from tiledsl.backend_cpu.sinks import PROGRAM_UNIT
 from tiledsl.backend_cpu.stored_work import work_from_json, work_to_json
 from tiledsl.backend_cpu.threads import run_on_threads, scratch_address
+from tiledsl.ir.dtypes import BY_NAME, to_numpy
 from tiledsl.passes.analysis.choose_blocks import launch_blocks
 from tiledsl.passes.analysis.work import GridWork, grid_programs, total_time, total_traffic
 from tiledsl.passes.machine import CpuMachine
@@ -29,6 +32,8 @@ _HEADER = struct.Struct("<8sQ")
 _MAGIC = b"tiledsl1"
 _SCALAR_CODES = {"f64": "d", "f32": "f4x", "f16": "e6x", "u64": "Q"}
 """How a scalar fills its 8-byte word; integers and bool as a signed word."""
+NARROW = frozenset({"bf16", "f8e4m3", "f8e5m2"})
+"""Scalars that the struct module does not know: passed as their bits."""
 _PHASE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p)
 
 
@@ -183,6 +188,8 @@ class BoundProgram:
         self._tail = tail
         codes = "".join(_SCALAR_CODES.get(name, "q") for name in program.layout.scalars)
         self._pack = struct.Struct("<" + "Q" * len(program.layout.ranks) + codes).pack
+        names = program.layout.scalars
+        self._narrow = names if NARROW.intersection(names) else ()
         self._state_words = 2 + len(program.phases)
         self._assertions = program.assertions
         self._callback = ctypes.cast(loaded.printer, ctypes.c_void_p).value if loaded.printer is not None else None
@@ -208,6 +215,8 @@ class BoundProgram:
 
         Raises TileRuntimeError where a `tile.assert_` failed.
         """
+        if self._narrow:
+            scalars = [_bits(value, name) if name in NARROW else value for value, name in zip(scalars, self._narrow)]
         frame = self._pack(*pointers, *scalars) + self._tail
         state = (ctypes.c_int64 * self._state_words)()
         if self._callback:
@@ -225,6 +234,11 @@ class BoundProgram:
         failed = self._assertions[number - 1]
         text = failed.text or "the condition is false"
         return make_error("assertion-failed", failed.location, text=text, program=f"in program {program} of the grid")
+
+
+def _bits(value: int | float, name: str) -> int:
+    number = np.asarray(value, to_numpy(BY_NAME[name]))
+    return int.from_bytes(number.tobytes(), "little")
 
 
 def _thread_count(

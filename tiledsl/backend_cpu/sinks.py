@@ -21,7 +21,7 @@ from tiledsl.backend_cpu.access import (
     write_scattered,
 )
 from tiledsl.backend_cpu.context import Context
-from tiledsl.backend_cpu.convert import convert, to_memory
+from tiledsl.backend_cpu.convert import convert, memory_type, to_memory
 from tiledsl.backend_cpu.evaluate import Address, evaluate, evaluate_lanes, subscript_points
 from tiledsl.backend_cpu.folds import accumulator_dtype, collapse, combine, emit_combiner, identity
 from tiledsl.backend_cpu.storage import Place, Point, Storage
@@ -97,7 +97,8 @@ class StoreTile(Sink):
             write(writer, address.tensor.base, place, dtype, address.lanes, value, address.full_mask())
             return
         type_ = VectorType(dtype, address.lanes)
-        write_scattered(writer, address.pointers(), type_, to_memory(writer, value, type_), address.full_mask())
+        stored = to_memory(writer, value, type_)
+        write_scattered(writer, address.pointers(), memory_type(type_), stored, address.full_mask())
 
 
 def address_of(context: Context, op: ops.Store | ops.Atomic, point: Point) -> Address:

@@ -1,0 +1,29 @@
+"""The CPU back end computes what the reference executor computes, on random programs and for any block sizes."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.compare import assert_close
+from tests.support.cpu_programs import run_module_on_cpu
+from tests.support.random_modules import RandomProgram, tile_programs
+from tiledsl.ir.printer import print_module
+from tiledsl.passes.machine import host
+from tiledsl.passes.manager import PassContext, PassManager
+from tiledsl.passes.pipelines import cpu_pipeline
+
+
+@given(program=tile_programs(), block=st.sampled_from([1, 5, 16]), tiled=st.booleans())
+@settings(max_examples=40)
+def test_random_programs(program: RandomProgram, block: int, tiled: bool) -> None:
+    expected = program.execute()
+    module = program.module.clone()
+    if tiled:
+        module = PassManager(cpu_pipeline()).run(module, PassContext(host()))
+    actual = run_module_on_cpu(module, *program.arguments(), block=block)
+    try:
+        for got, want in zip(actual, expected):
+            assert_close(got, want, relative=1e-3)
+    except AssertionError as error:
+        raise AssertionError(f"{error}\n{print_module(module)}") from error
