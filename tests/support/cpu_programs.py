@@ -39,7 +39,7 @@ def run_module_on_cpu(
     function = module.entry
     kinds = [isinstance(p.type, TensorType) for p in function.parameters]
     given: list[Array] = [a for a, is_tensor in zip(arguments, kinds) if is_tensor]
-    scalars = [a.item() if isinstance(a, np.ndarray) else a for a, is_tensor in zip(arguments, kinds) if not is_tensor]
+    scalars = [_number(a) for a, is_tensor in zip(arguments, kinds) if not is_tensor]
     sizes = _sizes(function, arguments)
     tensors = tensors_of(function)
     arrays = [*given, *(_new(t.type, sizes) for t in tensors[len(given) :])]
@@ -49,6 +49,11 @@ def run_module_on_cpu(
     returned = function.body.terminator
     assert returned is not None
     return [arrays[tensors.index(value)] for value in returned.operands]
+
+
+def _number(argument: Any) -> int | float:
+    number: int | float = argument.item() if hasattr(argument, "item") else argument
+    return number
 
 
 def set_blocks(module: Module, block: int) -> None:
