@@ -14,7 +14,7 @@ from tiledsl.runtime.parameters import Parameters
 from tiledsl.runtime.program import Program
 from tiledsl.runtime.specialise import ArgumentKey, ConstantKey, ScalarKey, TensorKey
 from tiledsl.support.caller import caller_location
-from tiledsl.support.errors import fail
+from tiledsl.support.errors import TileError, fail
 
 if TYPE_CHECKING:
     from tiledsl.backend_cpu.program import CpuProgram
@@ -42,7 +42,10 @@ class CompiledKernel:
         """Runs the kernel as `Kernel.__call__` does. Raises TileTypeError for what it was not compiled for."""
         if out is not None and "out" in self._dispatcher.parameters.names:
             kwargs["out"], out = out, None
-        return self._dispatcher.call(args, kwargs, out)
+        try:
+            return self._dispatcher.call(args, kwargs, out)
+        except TileError as error:
+            raise error.with_traceback(None) from error.__cause__  # the user's lines, not the compiler's
 
     @cached_property
     def variant(self) -> Variant:

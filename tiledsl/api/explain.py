@@ -1,13 +1,18 @@
-"""What was compiled, why, and what was chosen, as plain text of at most 100 columns or so."""
+"""What was compiled, why, and what was chosen, as plain text."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 from tiledsl.ir.types import format_shape
 from tiledsl.runtime.artifact import Artifact
 from tiledsl.runtime.interface import Interface
 from tiledsl.runtime.program import Program
+
+WIDTH = 110
+"""Columns at which sentences are wrapped. Tables are as wide as they are."""
 
 
 def explain(
@@ -32,7 +37,7 @@ def explain(
         lines += _columns(tiles)
     if artifact.notes:
         lines += ["", "what the compiler chose, and why"]
-        lines += [f"  {note}" for note in artifact.notes]
+        lines += _notes(artifact)
     for number, launch in enumerate(launches):
         lines += ["", f"launch {number + 1}"]
         lines += _launch(launch)
@@ -46,6 +51,17 @@ def _tensors(interface: Interface) -> Iterable[tuple[str, str]]:
     for number, made in enumerate(interface.new_tensors):
         role = "output" if number in interface.outputs else "temporary"
         yield made.name, f"{made.dtype}{format_shape(made.shape)} in global memory, {role}"
+
+
+def _notes(artifact: Artifact) -> list[str]:
+    """One paragraph for each, behind its line; the file is named where it is not the kernel's own."""
+    lines: list[str] = []
+    for note in artifact.notes:
+        own = note.file == artifact.interface.location.file
+        place = f"line {note.line}" if own else f"{Path(note.file).name}:{note.line}"
+        text = f"  {place}  {note.text} [{note.pass_name}]"
+        lines += textwrap.wrap(text, WIDTH, subsequent_indent=" " * (len(place) + 4), break_long_words=False)
+    return lines
 
 
 def _launch(launch: object) -> list[str]:

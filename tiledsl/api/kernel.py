@@ -22,7 +22,7 @@ from tiledsl.runtime.interface import interface_of
 from tiledsl.runtime.parameters import Parameters
 from tiledsl.runtime.specialise import ArgumentKey, difference
 from tiledsl.support.caller import caller_location
-from tiledsl.support.errors import fail
+from tiledsl.support.errors import TileError, fail
 from tiledsl.support.options import LOG, read_options
 
 
@@ -73,7 +73,10 @@ class Kernel:
             self._forget_if_changed(captured)
         if out is not None and self._takes_out:
             kwargs["out"], out = out, None
-        return self._dispatcher.call(args, kwargs, out)
+        try:
+            return self._dispatcher.call(args, kwargs, out)
+        except TileError as error:
+            raise error.with_traceback(None) from error.__cause__  # the user's lines, not the compiler's
 
     def compile(self, *specs: object, arch: str | None = None, **named: object) -> CompiledKernel:
         """Compiles for arguments like `specs`: arrays, `tile.spec(shape, dtype)`, number types, numbers; and constants.
@@ -83,10 +86,10 @@ class Kernel:
         target = target_of(arch or "cpu")
         if self._captured is not None:
             self._forget_if_changed(self._captured)
-        values = self._parameters.arrange(specs, named)
-        names = self._parameters.names
-        keys = tuple(spec_key(name, value, name in self._parameters.constants) for name, value in zip(names, values))
-        return self._get(target, keys)
+        try:
+            return self._get(target, self._spec_keys(specs, named))
+        except TileError as error:
+            raise error.with_traceback(None) from error.__cause__  # the user's lines, not the compiler's
 
     def ir(self, *specs: object, level: str = "tile", stage: str = "", arch: str | None = None, **named: object) -> str:
         """The IR for arguments like `specs`; see `compile` and `CompiledKernel.ir`."""
@@ -107,6 +110,10 @@ class Kernel:
         return f"<tile.kernel {self._source.name}{self._source.signature}>"
 
     # Finding and making specialisations
+
+    def _spec_keys(self, specs: tuple[object, ...], named: Mapping[str, object]) -> tuple[ArgumentKey, ...]:
+        values = zip(self._parameters.names, self._parameters.arrange(specs, named))
+        return tuple(spec_key(name, value, name in self._parameters.constants) for name, value in values)
 
     def _choose(self, keys: tuple[ArgumentKey, ...]) -> Variant:
         return self._get(target_of("cpu"), keys).variant

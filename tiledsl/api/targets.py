@@ -8,6 +8,7 @@ from functools import cache
 
 from tiledsl.ir.core import Module
 from tiledsl.passes.machine import available_cores, host
+from tiledsl.runtime.artifact import Note
 from tiledsl.runtime.program import Program
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
@@ -20,7 +21,7 @@ class Made:
 
     program: Program
     stages: Mapping[str, str]
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,8 @@ def _compile_for_cpu(module: Module) -> Made:
     context = PassContext(host())
     tiled = PassManager(cpu_pipeline()).run(module, context)
     program = compile_module(tiled, host())
-    notes = tuple(dict.fromkeys(map(str, context.remarks)))
+    remarks = [Note(r.pass_name, r.location.file, r.location.line, r.text) for r in context.remarks]
+    notes = tuple(dict.fromkeys(remarks))
     return Made(program, {"front": print_module(module), "tiled": print_module(tiled)}, notes)
 
 

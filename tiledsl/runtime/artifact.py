@@ -15,13 +15,23 @@ _HEADER = struct.Struct("<Q")
 
 
 @dataclass(frozen=True)
+class Note:
+    """What a pass has to say about a line of the source."""
+
+    pass_name: str
+    file: str
+    line: int
+    text: str
+
+
+@dataclass(frozen=True)
 class Artifact:
     """`program` is what the back end's `to_bytes` gave; `stages` are IR texts by name, in the order of compilation."""
 
     arch: str
     interface: Interface
     stages: Mapping[str, str]
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
     program: bytes
 
     def to_bytes(self) -> bytes:
@@ -29,7 +39,7 @@ class Artifact:
             "arch": self.arch,
             "interface": interface_to_json(self.interface),
             "stages": dict(self.stages),
-            "notes": self.notes,
+            "notes": [[note.pass_name, note.file, note.line, note.text] for note in self.notes],
         }
         text = json.dumps(described).encode()
         return _HEADER.pack(len(text)) + text + self.program
@@ -44,6 +54,6 @@ class Artifact:
             described["arch"],
             interface_from_json(described["interface"]),
             described["stages"],
-            tuple(described["notes"]),
+            tuple(Note(*fields) for fields in described["notes"]),
             data[end:],
         )

@@ -1,0 +1,57 @@
+"""What the README says is so."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tiledsl.cli.main import main
+from tiledsl.support.errors import TileShapeError
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    """The fenced blocks of one language (none for output)."""
+    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    return [text for word, text in fenced if word == language]
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Its Python, as one file."""
+    file = tmp_path_factory.mktemp("readme") / "program.py"
+    file.write_text("\n".join(blocks("python")))
+    return file
+
+
+def test_python_and_what_it_prints(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = runpy.run_path(str(program))
+    printed = capsys.readouterr().out
+    explained, message = blocks("")
+    assert [line for line in explained.splitlines() if line not in printed] == []
+    with pytest.raises(TileShapeError) as caught:
+        names["gemm"](names["a"], names["b"][:299])
+    assert [line for line in message.splitlines() if line not in str(caught.value)] == []
+
+
+def test_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(ROOT)
+    lines = [line for block in blocks("bash") for line in block.splitlines() if line.startswith("tiledsl ")]
+    assert len(lines) == 2
+    for line in lines:
+        command, _, file = line.partition(" > ")
+        assert main([word.replace("gemm.tir", str(tmp_path / "gemm.tir")) for word in shlex.split(command)[1:]]) == 0
+        output = capsys.readouterr().out
+        assert "tile.dot" in output
+        if file:
+            (tmp_path / file).write_text(output)
+
+
+def test_links() -> None:
+    assert [path for path in re.findall(r"\]\(([^)#:]+)\)", README) if not (ROOT / path).exists()] == []
