@@ -137,7 +137,8 @@ def _gather(execution: Execution, op: graph_ops.Gather) -> tuple[Array, ...]:
         return (np.zeros(shape, source.dtype),)
     taken = np.take(source, np.where(inside, indices, 0), op.axis)
     after = source.ndim - op.axis - 1
-    return (np.where(inside.reshape(*indices.shape, *[1] * after), taken, np.zeros((), source.dtype)),)
+    inside = np.reshape(inside, (*indices.shape, *[1] * after))
+    return (np.where(inside, taken, np.zeros((), source.dtype)),)
 
 
 EXECUTORS: dict[type[Op], Executor] = {

@@ -243,6 +243,8 @@ class _FunctionVerifier:
     def attributes(self, op: Op) -> None:
         for name, field in op.attribute_fields.items():
             value = op.attributes[name]
+            if field.kind in ("shape", "ints", "blocks"):
+                demand(isinstance(value, tuple), f"`{name}` is no tuple", "a list would not equal what text gives")
             match field.kind:
                 case "dim":
                     self.dims((value,), f"`{name}`")
