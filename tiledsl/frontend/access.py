@@ -128,6 +128,8 @@ def _index(low: Lowering, tensor: Tensor, axis: int, entry: Subscript) -> Index:
         return slice_index(low, entry, dim, tensor.name)
     match entry.value:
         case AxisBlock(value=value, stop=stop, name=name) | Coordinate(value=value, stop=stop, name=name):
+            if stop is None and isinstance(entry.value, AxisBlock) and not entry.value.is_shifted:
+                stop = low.sizes_of_blocks.setdefault(value, tensor_type(tensor).shape[axis])
             if stop is not None:
                 settle_size(low, tensor, axis, stop, name)
             return value
@@ -175,14 +177,15 @@ def slice_index(low: Lowering, entry: SliceText, dim: Dim, name: str) -> Index:
 def settle_size(low: Lowering, tensor: Tensor, axis: int, stop: Dim, block: str) -> None:
     """A block that runs to `stop` subscripts an axis: unless the kernel has named the axis's size, the two are equal.
 
-    So a wrong array is an error at the call, and not a kernel that quietly reads zeros.
+    So a wrong array is an error at the call, and not a kernel that quietly reads zeros. The first axis that a block
+    with a run-time bound subscripts says what the bound belongs to.
     """
     key = TensorAxis(tensor.name if tensor.is_parameter else None, axis)
     if low.sizes.is_named(key):
         return
     dim, stop = low.sizes.resolve(tensor_type(tensor).shape[axis]), low.sizes.resolve(stop)
     known = isinstance(dim, int) or isinstance(stop, int)
-    if not (low.sizes.unify(dim, stop) or (known and low.sizes.equate(dim, stop))):
+    if not (low.sizes.unify(stop, dim) or (known and low.sizes.equate(stop, dim))):
         origins = [o for o in low.sizes.origins if (o.parameter, o.axis) == (key.parameter, key.axis)]
         labels = [Label(o.location, f"axis {axis} of `{tensor.name}` is taken to be {dim}") for o in origins[:1]]
         low.fail("block-other-axis", labels=labels, name=tensor.name, axis=axis, dim=dim, block=block, stop=stop)

@@ -7,6 +7,7 @@ import ast
 from tiledsl.frontend.builtin_memory import store
 from tiledsl.frontend.expressions import evaluate, frozen, operand, reject
 from tiledsl.frontend.frame import Frame
+from tiledsl.frontend.jumps import printable_name
 from tiledsl.frontend.values import (
     Access,
     AxisBlock,
@@ -75,7 +76,7 @@ def _name_size(frame: Frame, target: ast.Name, value: Size) -> None:
     assert value.axis is not None
     earlier = frame.scope.get(name) if name in frame.size_names else None
     known = None if earlier is None else size_of(earlier)
-    if known is not None and not sizes.equate(value.dim, known):
+    if known is not None and not sizes.equate(known, value.dim):
         label = Label(frame.size_names[name], "named here")
         first, second = sizes.resolve(known), sizes.resolve(value.dim)
         frame.fail(target, "size-conflict", labels=[label], name=name, first=first, second=second)
@@ -86,10 +87,8 @@ def _name_size(frame: Frame, target: ast.Name, value: Size) -> None:
 
 def _hint(name: str, value: FrontValue) -> None:
     """The printed IR calls a value as the kernel does."""
-    if not name.isidentifier():
-        name = name.strip("<>").split()[0]
     if isinstance(value, (Tile, Tensor, AxisBlock)) and not value.value.name and value.value.op is not None:
-        value.value.name = name
+        value.value.name = printable_name(name)
 
 
 def name_tensor(name: str, value: FrontValue) -> FrontValue:

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from tiledsl.frontend import language_program as language
 from tiledsl.frontend.builtin_table import Arguments, bind
 from tiledsl.frontend.carrying import Carried
-from tiledsl.frontend.expressions import call_arguments, coerce_integer
+from tiledsl.frontend.expressions import call_arguments, coerce_integer, loaded
 from tiledsl.frontend.frame import Frame
 from tiledsl.frontend.jumps import FlatLoop, assigned_names, flatten_jumps, jumps_in
 from tiledsl.frontend.language_values import Auto
@@ -155,7 +155,7 @@ def start_carrying(frame: Frame, node: ast.For | ast.While, flat: FlatLoop, targ
 
 
 def _arguments(frame: Frame, name: str, signature: inspect.Signature, call: ast.Call) -> Arguments:
-    positional, keywords = call_arguments(frame, call)
+    positional, keywords = call_arguments(frame, call, loaded)
     with frame.low.builder.at(frame.location(call)):
         return bind(frame.low, name, signature, positional, keywords)
 

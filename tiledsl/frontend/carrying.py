@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from tiledsl.frontend.frame import Frame
+from tiledsl.frontend.jumps import printable_name
 from tiledsl.frontend.merging import is_number, is_same, join, leaves, rebuild
 from tiledsl.frontend.operands import coerce, shape_of, strength_of
 from tiledsl.frontend.promotion import Strength
@@ -60,7 +61,7 @@ class Carried:
         for variable in self.variables:
             for leaf, strength in zip(leaves(variable.entry), variable.strengths):
                 shape = shape_of(self._operand(leaf, variable.name))
-                found.append((TileType(strength.dtype, shape), _printable(variable.name)))
+                found.append((TileType(strength.dtype, shape), printable_name(variable.name)))
         return found
 
     def initial(self) -> list[Value]:
@@ -109,6 +110,8 @@ class Carried:
         self, name: str, before: FrontValue, entered_at: Location | None, first: Shape = (), second: Shape = ()
     ) -> NoReturn:
         final = self.frame.scope[name]
+        if isinstance(final, Undefined):
+            fail("name-undefined-here", final.location, name=name, reason=final.reason)
         labels = [Label(entered_at, "its value before the loop")] if entered_at is not None else []
         code = "loop-carried-shape" if first != second else "loop-carried-type"
         where = self.frame.assigned.get(name, self.at)
@@ -151,7 +154,3 @@ class Carried:
         """After the loop: what only the body assigned has no value."""
         for name in (*self.local, *extra):
             self.frame.scope[name] = Undefined(reason, self.frame.assigned.get(name, self.at))
-
-
-def _printable(name: str) -> str:
-    return name if name.isidentifier() else name.strip("<>").split()[0]

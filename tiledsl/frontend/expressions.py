@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from types import ModuleType
 from typing import NoReturn
 
+from tiledsl.frontend import language_program as language
 from tiledsl.frontend.access import select
 from tiledsl.frontend.attributes import attribute
 from tiledsl.frontend.builtin_dot import product
+from tiledsl.frontend.builtin_memory import ATOMICS
 from tiledsl.frontend.elementwise import OPERATOR_NAMES, apply, compare, truth
 from tiledsl.frontend.frame import Frame, closest, language_words
 from tiledsl.frontend.merging import merge_branches
@@ -42,6 +45,10 @@ COMPARISONS: dict[type[ast.cmpop], str] = {
 }  # fmt: skip
 
 
+PLACE_WORDS = (language.load, language.store, *ATOMICS)
+"""Words whose first argument is a place in a tensor, and is not read."""
+
+
 def evaluate(frame: Frame, node: ast.expr) -> FrontValue:
     """The value of an expression. IR that it needs is emitted, located at the innermost expression."""
     builder = frame.low.builder
@@ -57,6 +64,11 @@ def operand(frame: Frame, node: ast.expr) -> Operand:
     return frame.operand(node, evaluate(frame, node))
 
 
+def loaded(frame: Frame, node: ast.expr) -> Operand:
+    """The same, with a subscripted tensor read right now: Python evaluates from left to right."""
+    return read(frame.low, operand(frame, node))
+
+
 def _evaluate(frame: Frame, node: ast.expr) -> FrontValue:
     match node:
         case ast.Constant():
@@ -70,7 +82,7 @@ def _evaluate(frame: Frame, node: ast.expr) -> FrontValue:
         case ast.Call():
             return _call(frame, node)
         case ast.BinOp():
-            left, right = operand(frame, node.left), operand(frame, node.right)
+            left, right = loaded(frame, node.left), loaded(frame, node.right)
             return binary(frame, node.op, left, right)
         case ast.UnaryOp():
             return _unary(frame, node)
@@ -157,17 +169,20 @@ def _subscript(frame: Frame, node: ast.Subscript) -> FrontValue:
 
 def _call(frame: Frame, node: ast.Call) -> FrontValue:
     function = operand(frame, node.func)
-    return frame.low.call(function, *call_arguments(frame, node))
+    takes_place = isinstance(function.value, Static) and function.value.value in PLACE_WORDS
+    return frame.low.call(function, *call_arguments(frame, node, operand if takes_place else loaded))
 
 
-def call_arguments(frame: Frame, node: ast.Call) -> tuple[list[Operand], dict[str, Operand]]:
+def call_arguments(
+    frame: Frame, node: ast.Call, evaluated: Callable[[Frame, ast.expr], Operand]
+) -> tuple[list[Operand], dict[str, Operand]]:
     """The positional and the keyword operands of a call."""
-    positional = [operand(frame, _no_star(frame, argument)) for argument in node.args]
+    positional = [evaluated(frame, _no_star(frame, argument)) for argument in node.args]
     keywords: dict[str, Operand] = {}
     for keyword in node.keywords:
         if keyword.arg is None:
             frame.fail(keyword.value, "python-star")
-        keywords[keyword.arg] = operand(frame, keyword.value)
+        keywords[keyword.arg] = evaluated(frame, keyword.value)
     return positional, keywords
 
 
@@ -198,7 +213,7 @@ def _shift(frame: Frame, block: Operand, offset: Operand, fn: str) -> FrontValue
         fail_no_value(moved)
     by = coerce_integer(frame, operand_like(moved, value))
     shifted = low.builder.emit(Shift, axis=block.value.value, offset=by).result
-    return AxisBlock(shifted, block.value.name, None)
+    return AxisBlock(shifted, block.value.name, None, is_shifted=True)
 
 
 def coerce_integer(frame: Frame, number: Operand) -> Value:
@@ -256,7 +271,7 @@ def _compare(frame: Frame, node: ast.Compare) -> FrontValue:
         parts = [frame.source.segment(n) for n in (node.left, *node.comparators)]
         fix = " & ".join(f"({a} {_sign(op)} {b})" for a, op, b in zip(parts, node.ops, parts[1:]))
         frame.fail(node, "python-chained-comparison", fix=fix)
-    left, right = operand(frame, node.left), operand(frame, node.comparators[0])
+    left, right = loaded(frame, node.left), loaded(frame, node.comparators[0])
     match node.ops[0]:
         case ast.Is() | ast.IsNot() as op:
             both = isinstance(left.value, Static) and isinstance(right.value, Static)

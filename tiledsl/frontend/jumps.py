@@ -36,7 +36,7 @@ def flatten_jumps(loop: ast.For | ast.While) -> FlatLoop:
     body = _rewrite(loop.body, names, breaks, continues)
     if continues:
         body = [_assign(names[ast.Continue], False, loop), *body]
-    if breaks:
+    if breaks and isinstance(loop, ast.For):  # a `while` asks in its condition
         body = [_guard([names[ast.Break]], body, loop)]
     return FlatLoop(body, names[ast.Break] if breaks else None)
 
@@ -75,6 +75,11 @@ def _rewrite(
     return done
 
 
+def printable_name(name: str) -> str:
+    """A variable's name for printed IR: `broken` for the flag `<broken 7>`."""
+    return name if name.isidentifier() else name.strip("<>").split()[0]
+
+
 def _assign(name: str, value: bool, at: ast.AST) -> ast.stmt:
     target = ast.copy_location(ast.Name(name, ast.Store()), at)
     return ast.copy_location(ast.Assign([target], ast.copy_location(ast.Constant(value), at)), at)
@@ -90,9 +95,7 @@ def _guard(flags: Sequence[str], body: list[ast.stmt], at: ast.AST) -> ast.stmt:
 
 def assigned_names(statements: Sequence[ast.stmt]) -> list[str]:
     """Every variable that the statements, or what is nested in them, may assign; in order, once each."""
-    names: dict[str, None] = {}
-    for statement in statements:
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                names[node.id] = None
-    return list(names)
+    nodes = [node for statement in statements for node in ast.walk(statement)]
+    stores = [node for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+    stores.sort(key=lambda node: (node.lineno, node.col_offset))
+    return list(dict.fromkeys(node.id for node in stores))

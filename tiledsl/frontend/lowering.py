@@ -26,8 +26,9 @@ class Lowering:
     """Shared by all parts of the front end while one kernel is lowered.
 
     `grid` is where the grid that encloses the current statement stands, if one does. `blocks` finds the block of an
-    axis by the symbol of its extent; `inlining` lists the functions whose bodies are being run. `call` closes the
-    circle from expressions, and builtins that take a function, back to the code that runs functions.
+    axis by the symbol of its extent; `sizes_of_blocks` has the size of the axis that a block with a run-time bound
+    first subscripted. `inlining` lists the functions whose bodies are being run. `call` closes the circle from
+    expressions, and builtins that take a function, back to the code that runs functions.
     """
 
     def __init__(self, body: Block, location: Location, call: Call) -> None:
@@ -37,6 +38,7 @@ class Lowering:
         self.grid: Location | None = None
         self.grid_seen: bool = False
         self.blocks: dict[str, Value] = {}
+        self.sizes_of_blocks: dict[Value, Dim] = {}
         self.inlining: list[KernelSource] = []
         self._call = call
 

@@ -89,14 +89,19 @@ def merge_branches(
     condition: Value,
     then: tuple[Block, Sequence[FrontValue]],
     otherwise: tuple[Block, Sequence[FrontValue]],
+    names: Sequence[str] = (),
 ) -> list[FrontValue | str]:
-    """Emits the `tile.if` of two finished bodies; gives each pair of their values merged, or why it cannot be."""
+    """Emits the `tile.if` of two finished bodies; gives each pair of their values merged, or why it cannot be.
+
+    `names` are what the values go by in the kernel, for those that read the IR.
+    """
     found: list[_Leaf] = []
     plans: list[_Plan | str] = []
-    for yes, no in zip(then[1], otherwise[1]):
+    for i, (yes, no) in enumerate(zip(then[1], otherwise[1])):
         before = len(found)
+        name = names[i] if i < len(names) else ""
         try:
-            plans.append(_plan(low, yes, no, found))
+            plans.append(_plan(low, name, yes, no, found))
         except _DifferError as error:
             del found[before:]
             plans.append(str(error))
@@ -104,19 +109,20 @@ def merge_branches(
         with low.builder.inside(block):
             results = [coerce(low, v, leaf.strength.dtype) for v, leaf in zip(values, found)]
             low.builder.emit(Yield, values=results)
-    op = low.builder.emit(If, condition=condition, then=then[0], otherwise=otherwise[0])
+    hints = [leaf.yes.text for leaf in found]
+    op = low.builder.emit(If, condition=condition, then=then[0], otherwise=otherwise[0], result_names=hints)
     tiles = iter([Tile(r, leaf.strength.weak) for r, leaf in zip(op.results, found)])
     return [plan if isinstance(plan, str) else _apply(plan, tiles) for plan in plans]
 
 
-def _plan(low: Lowering, yes: FrontValue, no: FrontValue, found: list[_Leaf]) -> _Plan:
+def _plan(low: Lowering, name: str, yes: FrontValue, no: FrontValue, found: list[_Leaf]) -> _Plan:
     if is_same(low, yes, no):
         return yes
     if isinstance(yes, Tuple) and isinstance(no, Tuple) and len(yes.items) == len(no.items):
-        return [_plan(low, a, b, found) for a, b in zip(yes.items, no.items)]
+        return [_plan(low, name, a, b, found) for a, b in zip(yes.items, no.items)]
     if not is_number(yes) or not is_number(no):
         raise _DifferError(f"it is {describe(yes)} in one and {describe(no)} in the other")
-    a, b = Operand(yes, "", low.location), Operand(no, "", low.location)
+    a, b = Operand(yes, name, low.location), Operand(no, name, low.location)
     strength = join(strength_of(a), strength_of(b))
     first, second = shape_of(a), shape_of(b)
     if strength is None:

@@ -74,12 +74,12 @@ class Sizes:
             self.origins.append(SizeOrigin(axis.parameter, axis.axis, dim, location))
 
     def equate(self, a: Dim, b: Dim) -> bool:
-        """Makes two sizes equal by replacing a symbol; False if neither is a symbol that can be replaced."""
+        """Makes two sizes equal by replacing a symbol, rather in `b`; False if neither is one that can be replaced."""
         a, b = self.resolve(a), self.resolve(b)
         if a == b:
             return True
         # b_0 beside K becomes K: a symbol without a name of the user's goes first.
-        for old, new in sorted(((a, b), (b, a)), key=lambda pair: not self._is_unnamed(pair[0])):
+        for old, new in sorted(((b, a), (a, b)), key=lambda pair: not self._is_unnamed(pair[0])):
             name = symbolic.symbol_name(old)
             if name is not None and name not in self._extents and self._can_stand_for_size(name, new):
                 self._replace(name, new)

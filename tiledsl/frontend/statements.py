@@ -12,7 +12,7 @@ from tiledsl.frontend.builtin_memory import store
 from tiledsl.frontend.elementwise import truth
 from tiledsl.frontend.expressions import binary, condition, evaluate, operand, reject, static_truth
 from tiledsl.frontend.frame import Frame
-from tiledsl.frontend.jumps import assigned_names
+from tiledsl.frontend.jumps import assigned_names, printable_name
 from tiledsl.frontend.loops import lower_for, lower_while
 from tiledsl.frontend.merging import merge_branches
 from tiledsl.frontend.operands import operand_like, read
@@ -107,7 +107,9 @@ def _branch(frame: Frame, node: ast.If) -> Returned | None:
     frame.scope = before
     names = [name for name in assigned_names([node]) if all(_has_value(scope, name) for scope in scopes)]
     values = [[scope[name] for name in names] for scope in scopes]
-    merged = merge_branches(low, choice.value, (blocks[0], values[0]), (blocks[1], values[1]))
+    merged = merge_branches(
+        low, choice.value, (blocks[0], values[0]), (blocks[1], values[1]), list(map(printable_name, names))
+    )
     for name, value in zip(names, merged):
         at = frame.assigned.get(name, low.location)
         frame.scope[name] = (

@@ -57,12 +57,12 @@ class Coordinate(Tile):
 
 @dataclass(frozen=True, eq=False)
 class AxisBlock:
-    """A block of an axis, as `m` of a grid. `stop` is the size that the blocks run to; None for a shifted block
-    or where the bound is a run-time scalar."""
+    """A block of an axis, as `m` of a grid. `stop` is the size that the blocks run to, if that is a size."""
 
     value: Value
     name: str
     stop: Dim | None
+    is_shifted: bool = False
 
 
 @dataclass(frozen=True, eq=False)
