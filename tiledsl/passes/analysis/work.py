@@ -26,6 +26,8 @@ PACK_CYCLES = 0.5
 """Packing one element of an operand."""
 MEMORY_BYTES_PER_CYCLE = 6.0
 """What one core draws from memory beyond its own caches."""
+STREAM_CYCLES = 400.0
+"""Until the prefetchers follow a new run of addresses."""
 UNKNOWN_SIZE = 2048
 """What a size that nobody knows is taken for."""
 MICRO_ROWS = 8
@@ -129,7 +131,8 @@ class _Collector:
                 self.tiles += [op.result.shape, op.a.shape, op.b.shape]
             case ops.Load() if op.result.shape:
                 self.tasks.append(Task("load", op.result.shape, op.result.dtype.bytes, loops))
-                self.tiles.append(op.result.shape)
+                if len(op.result.users) > 1:  # else it streams through, and nothing comes back to it
+                    self.tiles.append(op.result.shape)
             case ops.Store() | ops.Atomic() if op.value.shape:
                 assert isinstance(op.tensor.type, TensorType)
                 self.tasks.append(Task("store", op.value.shape, op.tensor.type.dtype.bytes, loops))
@@ -185,9 +188,9 @@ def _cycles(task: Task, dims: list[int], machine: CpuMachine, slowdown: float) -
         return copies * (multiply + pack + accumulate + stream / 4)
     elements = _product(dims)
     if task.kind == "load":
-        return elements * task.weight / MEMORY_BYTES_PER_CYCLE
+        return STREAM_CYCLES + elements * task.weight / MEMORY_BYTES_PER_CYCLE
     if task.kind == "store":  # a line is fetched before it is written
-        return 2 * elements * task.weight / MEMORY_BYTES_PER_CYCLE
+        return STREAM_CYCLES + 2 * elements * task.weight / MEMORY_BYTES_PER_CYCLE
     # rows that are no whole number of vectors still take the last one
     rows = elements // dims[-1] if dims[-1] else 0
     return rows * -(-dims[-1] // lanes) * task.weight * slowdown

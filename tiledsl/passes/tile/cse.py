@@ -32,9 +32,7 @@ class EliminateCommonSubexpressions:
 
     def run(self, module: Module, context: PassContext) -> Module:
         for function in module.functions:
-            count = _Scopes().block(function.body, {})
-            if count:
-                context.remark(self.name, function.location, f"{count} repeated ops removed")
+            _Scopes().block(function.body, {})
         return module
 
 
@@ -44,13 +42,12 @@ class _Scopes:
     def __init__(self) -> None:
         self.versions: dict[Value, int] = {}
 
-    def block(self, block: Block, known: dict[Hashable, Op]) -> int:
-        """Gives how many ops were removed; `known` has what is computed before the block, around it."""
+    def block(self, block: Block, known: dict[Hashable, Op]) -> None:
+        """`known` has what is computed before the block, around it."""
         known = dict(known)
-        removed = 0
         for op in list(block.ops):
             if op.bodies:
-                removed += self.bodies(op, known)
+                self.bodies(op, known)
             elif op.effect == "pure" or isinstance(op, Load):
                 key = self.key(op)
                 earlier = known.setdefault(key, op)
@@ -58,21 +55,17 @@ class _Scopes:
                     for old, new in zip(op.results, earlier.results):
                         old.replace_with(new)
                     op.erase()
-                    removed += 1
             elif isinstance(op, (Store, Atomic)):
                 self.write([op.tensor])
-        return removed
 
-    def bodies(self, op: Op, known: dict[Hashable, Op]) -> int:
+    def bodies(self, op: Op, known: dict[Hashable, Op]) -> None:
         # A body may run after itself, and one branch instead of the other: what is written in any, is written before.
         written = tensors_written([op])
-        removed = 0
         for body in op.bodies.values():
             self.write(written)
             # the combiner of a fold is a function of its own: it shall not read what is around it
-            removed += self.block(body, known if op.effect == "control" else {})
+            self.block(body, known if op.effect == "control" else {})
         self.write(written)
-        return removed
 
     def write(self, tensors: Iterable[Value]) -> None:
         for tensor in tensors:

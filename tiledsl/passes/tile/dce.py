@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tiledsl.ir.core import Block, Function, Module, Op, Value
-from tiledsl.ir.tile_ops import Empty, For, If, Range, While
+from tiledsl.ir.tile_ops import Empty, For, Grid, If, Range, While
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.manager import PassContext
 from tiledsl.passes.tile.carried_values import Loop, carried_arguments, keep_results, keep_yields, yielded
@@ -33,10 +33,7 @@ class EliminateDeadCode:
 
     def run(self, module: Module, context: PassContext) -> Module:
         for function in module.functions:
-            marks = _Marks(function)
-            count = marks.sweep(function.body)
-            if count:
-                context.remark(self.name, function.location, f"{count} ops removed that nothing came of")
+            _Marks(function).sweep(function.body)
         return module
 
 
@@ -104,24 +101,20 @@ class _Marks:
         self.pending += [loop.initial[position], yielded(loop.body)[position], loop.results[position]]
         self.pending += [carried_arguments(loop, body)[position] for body in loop.bodies.values()]
 
-    def sweep(self, block: Block) -> int:
-        """Takes out what is not needed; gives how many ops went."""
-        removed = 0
+    def sweep(self, block: Block) -> None:
+        """Takes out what is not needed."""
         for op in reversed(list(block.ops)):
             if op not in self.ops and not _yields(op):
-                removed += 1
                 op.erase()
-                continue
-            if op.effect != "control":
-                continue  # a combiner is needed as it is
-            keep = [v in self.values for v in op.results]
-            if isinstance(op, (Range, For, While, If)) and not all(keep):
+            elif isinstance(op, (Range, For, While, If)):
+                keep = [v in self.values for v in op.results]
                 keep_yields(op, keep)
-                removed += sum(self.sweep(body) for body in op.bodies.values())
-                keep_results(op, keep)
-            else:
-                removed += sum(self.sweep(body) for body in op.bodies.values())
-        return removed
+                for body in op.bodies.values():
+                    self.sweep(body)
+                if not all(keep):
+                    keep_results(op, keep)
+            elif isinstance(op, Grid):
+                self.sweep(op.body)  # what stands in a combiner is needed as it is
 
 
 def _yields(op: Op) -> bool:

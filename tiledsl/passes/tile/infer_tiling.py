@@ -27,7 +27,7 @@ ROW_UNIT = 8
 ROWS = (8, 16, 32, 64, 128, 256, 512)
 DEPTHS = (32, 64, 128, 256)
 COLUMN_VECTORS = (1, 2, 4, 8, 16, 32, 64)
-ELEMENT_VECTORS = (16, 64, 256, 1024)
+ELEMENT_VECTORS = (16, 64, 256, 1024, 4096)
 OUTER = (1, 2, 4, 8, 16, 64)
 
 
@@ -53,7 +53,9 @@ class InferTiling:
             return
         roles = {axis.symbol: _role(axis, work, machine) for axis in (*work.axes, *work.loops)}
         candidates = {name: role.candidates for name, role in roles.items()}
-        sizes = dict.fromkeys(_size_symbols(work), UNKNOWN_SIZE)
+        names = _size_symbols(work)
+        # whatever the ranks, arrays of a few million elements
+        sizes = dict.fromkeys(names, UNKNOWN_SIZE if len(names) > 1 else UNKNOWN_SIZE**2)
         limits = choose_blocks(work, machine, sizes, 1, candidates)
         for op in grid.walk():
             if isinstance(op, (ops.Grid, ops.Range)):

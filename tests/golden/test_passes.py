@@ -1,0 +1,85 @@
+"""Golden texts of passes: `tests/golden/PASS/CASE.tir`.
+
+A file names its pipeline, shows a module, and below the line `# expected` what becomes of it, with the remarks of the
+passes as comments. `pytest --update-golden` writes the lower half anew; read the difference before committing it.
+Both halves are executed too, and have to agree.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.support.random_modules import RandomProgram
+from tiledsl.backend_ref.execute_tile import execute
+from tiledsl.ir.parser import parse_module
+from tiledsl.ir.printer import print_module
+from tiledsl.ir.symbolic import symbols_of
+from tiledsl.ir.types import AxisType
+from tiledsl.passes.machine import MACHINES
+from tiledsl.passes.manager import PassContext, PassManager
+from tiledsl.passes.pipeline_text import parse_pipeline
+from tiledsl.passes.registry import PASSES
+
+ROOT = Path(__file__).parent
+FILES = [file for file in sorted(ROOT.glob("*/*.tir")) if file.read_text(encoding="utf-8").startswith("# pipeline:")]
+MARK = "\n# expected\n"
+SIZE = 16
+"""The size of symbols for which the file gives none."""
+
+
+def header(text: str, name: str) -> str:
+    """What stands after `# name:` at the top of a file, or nothing."""
+    lines = [line.partition(":")[2].strip() for line in text.splitlines() if line.startswith(f"# {name}:")]
+    return lines[0] if lines else ""
+
+
+def transformed(text: str) -> str:
+    """The module of `text` after its pipeline, and the remarks."""
+    context = PassContext(MACHINES["avx2"])
+    module = PassManager(parse_pipeline(header(text, "pipeline"))).run(parse_module(text), context)
+    remarks = [f"# {r.pass_name}, line {r.location.line}: {r.text}\n" for r in context.remarks]
+    return print_module(module) + "".join(remarks)
+
+
+def program(text: str) -> RandomProgram:
+    module = parse_module(text)
+    sizes = dict(pair.split("=") for pair in header(text, "sizes").split())
+    types = [p.type for p in module.entry.parameters]
+    names = {s for t in types if not isinstance(t, AxisType) for dim in t.shape for s in symbols_of(dim)}
+    return RandomProgram(module, {name: int(sizes.get(name, SIZE)) for name in names}, seed=1)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}/{file.stem}")
+def test_golden(file: Path, update_golden: bool) -> None:
+    before, _, expected = file.read_text(encoding="utf-8").partition(MARK)
+    actual = transformed(before)
+    if update_golden:
+        file.write_text(before.rstrip("\n") + "\n" + MARK + actual, encoding="utf-8")
+    else:
+        assert actual == expected
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}/{file.stem}")
+def test_both_halves_compute_the_same(file: Path) -> None:
+    text = file.read_text(encoding="utf-8")
+    before, _, after = text.partition(MARK)
+    source = program(before)
+    assert run(source.with_module(parse_module(after))) == run(source)
+
+
+def run(source: RandomProgram) -> tuple[list[bytes], list[str]]:
+    """The bytes of all arguments and results after a run, and the lines printed."""
+    printed: list[str] = []
+    arguments = source.arguments()
+    results = execute(source.module.entry, arguments, output=printed.append)
+    return [np.asarray(array).tobytes() for array in (*arguments, *results)], printed
+
+
+def test_every_pass_has_a_golden() -> None:
+    named = {
+        step.name for file in FILES for step in parse_pipeline(header(file.read_text(encoding="utf-8"), "pipeline"))
+    }
+    assert named == set(PASSES)
