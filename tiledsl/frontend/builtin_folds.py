@@ -16,7 +16,8 @@ from tiledsl.frontend.values import FrontValue, Operand, Tile, Tuple
 from tiledsl.ir.core import Block, Value
 from tiledsl.ir.dtypes import bool_
 from tiledsl.ir.tile_ops import Reduce, Scan, Yield
-from tiledsl.ir.types import format_shape, scalar
+from tiledsl.ir.types import TileType, format_shape, scalar
+from tiledsl.support.errors import fail
 
 FOLDS: dict[Callable[..., Any], str] = {
     language.sum: "add", language.prod: "mul", language.max: "max", language.min: "min", language.any: "or",
@@ -140,6 +141,9 @@ def _combiner(low: Lowering, arguments: Arguments, sources: Sequence[Value]) -> 
                 low.fail_at(operand, "combiner-rank", name=arguments.name)
             values.append(coerce(low, operand, source.dtype))
         low.builder.emit(Yield, values=values)
+    for op in block.walk():
+        if op.effect not in ("pure", "terminator") or any(isinstance(r.type, TileType) and r.shape for r in op.results):
+            fail("combiner-op", op.location, name=arguments.name, fn=fn.text)
     return block
 
 

@@ -135,6 +135,7 @@ lowers(language.randn)(_random("normal"))
 
 @lowers(language.print)
 def print_values(low: Lowering, arguments: Arguments) -> FrontValue:
+    low.require_in_grid("tile.print")
     texts = [_string(o) for o in arguments.rest]
     leading = next((i for i, text in enumerate(texts) if text is None), len(texts))
     for operand, text in zip(arguments.rest[leading:], texts[leading:]):
@@ -153,6 +154,7 @@ def _string(operand: Operand) -> str | None:
 
 @lowers(language.assert_)
 def assert_holds(low: Lowering, arguments: Arguments) -> FrontValue:
+    low.require_in_grid("tile.assert_")
     message = arguments.text("message") or f"`{arguments['condition'].text}` does not hold"
     condition = arguments.read("condition")
     low.builder.emit(Assert, condition=truth(low, condition).value, text=message)

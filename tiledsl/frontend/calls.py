@@ -10,7 +10,7 @@ from tiledsl.frontend.attributes import METHODS
 from tiledsl.frontend.builtin_table import BUILTINS, bind, call_builtin
 from tiledsl.frontend.elementwise import apply, cast, truth
 from tiledsl.frontend.expressions import frozen
-from tiledsl.frontend.frame import Frame, language_words
+from tiledsl.frontend.frame import Frame, word_hint
 from tiledsl.frontend.kernel_source import KernelFunction, KernelSource
 from tiledsl.frontend.language_values import constexpr
 from tiledsl.frontend.lowering import Lowering
@@ -130,11 +130,7 @@ def _call_python(
         except (TypeError, ValueError, ArithmeticError) as error:
             low.fail("compile-time-error", text=function.text, error=f"{type(error).__name__}: {error}")
         return Static(result)
-    name = getattr(target, "__name__", function.text)
-    word = f"{name}_" if name == "assert" else name
-    hint = f"write `tile.{word}`" if word in language_words() else "make it a helper with `@tile.func`"
-    if inspect.isclass(target):
-        hint = "use numbers, dtypes, tuples and tiles only"
+    hint = "use numbers, dtypes, tuples and tiles only" if inspect.isclass(target) else word_hint(target)
     low.fail_at(function, "plain-call", hint=hint)
 
 

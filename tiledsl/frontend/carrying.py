@@ -131,7 +131,7 @@ class Carried:
         """The body's block. It takes `leading` arguments (the index), which `body` gets, and the carried ones."""
         frame, low = self.frame, self.frame.low
         while True:
-            snapshot = dict(frame.scope)
+            snapshot, extents = dict(frame.scope), low.sizes.extents()
             with low.body([*leading, *self.arguments()]) as block:
                 self.bind(block.arguments[len(leading) :])
                 frame.run_time_depth += 1
@@ -144,6 +144,7 @@ class Carried:
             if not again:
                 return block
             low.discard(block)
+            low.sizes.forget_extents(extents)
 
     @property
     def names(self) -> list[str]:

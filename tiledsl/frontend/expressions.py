@@ -169,7 +169,8 @@ def _subscript(frame: Frame, node: ast.Subscript) -> FrontValue:
 
 def _call(frame: Frame, node: ast.Call) -> FrontValue:
     function = operand(frame, node.func)
-    takes_place = isinstance(function.value, Static) and function.value.value in PLACE_WORDS
+    word = function.value.value if isinstance(function.value, Static) else None
+    takes_place = any(word is place for place in PLACE_WORDS)
     return frame.low.call(function, *call_arguments(frame, node, operand if takes_place else loaded))
 
 

@@ -87,7 +87,15 @@ class Frame:
             return Tuple(tuple(self.constant(node, item) for item in items))
         if isinstance(value, CONSTANT_TYPES):
             return Static(cast(object, value))
+        if callable(value):
+            self.fail(node, "captured-callable", text=self.source.segment(node), hint=word_hint(value))
         self.fail(node, "captured-object", text=self.source.segment(node), kind=type(value).__name__)
+
+
+def word_hint(function: object) -> str:
+    """What to write instead of a function that kernels cannot call."""
+    name = getattr(function, "__name__", "")
+    return f"write `tile.{name}`" if name in language_words() else "make it a helper with `@tile.func`"
 
 
 def closest(name: str, candidates: Iterable[str]) -> str | None:

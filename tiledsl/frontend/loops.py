@@ -19,6 +19,7 @@ from tiledsl.ir.core import Value
 from tiledsl.ir.dtypes import bool_, i64
 from tiledsl.ir.tile_ops import For, While, Yield
 from tiledsl.ir.types import scalar
+from tiledsl.support.errors import fail
 
 UNROLL_LIMIT = 1024
 
@@ -141,6 +142,9 @@ def lower_while(frame: Frame, node: ast.While, run: Run) -> None:
             frame.fail(node.test, "while-forever")
         holds = low.builder.constant(False, bool_) if known is not None else condition(frame, value).value
         low.builder.emit(Yield, values=[holds])
+    for inner in head.walk():
+        if inner.effect == "write":
+            fail("condition-writes", inner.location)
     frame.scope = snapshot
     op = low.builder.emit(While, initial=carried.initial(), condition=head, body=body, result_names=carried.names)
     carried.bind(op.results)

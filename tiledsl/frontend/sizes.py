@@ -49,6 +49,15 @@ class Sizes:
         self._extents.add(name)
         return symbolic.symbol(name)
 
+    def extents(self) -> set[str]:
+        """The symbols of blocks that there are."""
+        return set(self._extents)
+
+    def forget_extents(self, kept: set[str]) -> None:
+        """Frees the names of all blocks but these: the loops that declared the others will be lowered again."""
+        self._taken -= self._extents - kept
+        self._extents = kept
+
     def _fresh(self, wanted: str) -> str:
         name = free_names(self._taken, wanted)
         self._taken.add(name)

@@ -117,6 +117,7 @@ NAMES: dict[str, Callable[[], object]] = {
     "module-attribute": body("tile.flor(x[m, n])"),
     "attribute-unknown": body("x.strides"),
     "captured-object": body("out[m, n] = table[0]", table=[1, 2]),
+    "captured-callable": body("out[m, n] = np.exp(x[m, n])"),
     "assign-attribute": body("x.y = 1"),
     "unpack-kind": body("a, b = x[m, n]"),
     "unpack-count": body("a, b, d = x.shape"),
@@ -152,6 +153,10 @@ SIZES: dict[str, Callable[[], object]] = {
     "combiner-count": kernel(
         "@tile.func\ndef first(a, i, b, j): return a\n\n"
         "def f(x):\n    for m in tile.grid(4):\n        tile.reduce((x[m, :], x[m, :]), 0, first)"
+    ),
+    "combiner-op": kernel(
+        "@tile.func\ndef pick(a, b):\n    if a > b:\n        b = a\n    return b\n\n"
+        "def f(x):\n    for m in tile.grid(4):\n        tile.reduce(x[m, :], 0, pick)"
     ),
     "combiner-rank": kernel(
         "@tile.func\ndef pair(a, b): return tile.full(2, a)\n\n"
@@ -230,6 +235,7 @@ LOOPS: dict[str, Callable[[], object]] = {
     "range-arguments": body("for k in range(): pass"),
     "range-step": body("for k in range(0, 4, s): pass"),
     "unroll-limit": body("for k in range(5000): pass"),
+    "condition-writes": body("while tile.atomic_add(x[0, 0], 1) < 3: pass"),
     "while-forever": body("while True: pass"),
 }
 PYTHON: dict[str, Callable[[], object]] = {

@@ -84,6 +84,7 @@ _NAMES = {
         "`{text}` is a {kind} from outside of the kernel, which could change unseen",
         "pass it as an argument, or use a number, string, dtype or tuple",
     ),
+    "captured-callable": _type("`{text}` is nothing that a kernel can call", "{hint}"),
     "assign-attribute": _syntax("`{text}` cannot be assigned: kernels change no objects", "assign to a variable"),
     "unpack-kind": _type("`{text}` is {what} and cannot be unpacked", "unpack a tuple, as `a.shape`"),
     "unpack-count": _shape(
@@ -123,8 +124,8 @@ _SIZES = {
     "axis-needed": _shape("{name} needs an axis for a tile of shape {shape}", "write `axis=0`"),
     "shape-entry": _type("`{text}` holds {what}, which is no size", "use ints, sizes and blocks of axes in shapes"),
     "shape-run-time": _type(
-        "`{text}` holds {what}; the shape of a tile must be known before the kernel runs",
-        "use a size, a constant, or a block of `tile.range`",
+        "`{text}` holds {what}; shapes are made of what is known before the kernel runs",
+        "use sizes, constants and blocks; loop over the rest with `tile.range`",
     ),
     "shape-negative": _shape("`{text}` has a negative size, {dim}", "sizes are 0 or more"),
     "reshape-size": _shape("`{name}` cannot be reshaped from {before} to {after}: sizes differ", "keep the size"),
@@ -133,6 +134,9 @@ _SIZES = {
     "transpose-rank": _shape("`.mT` needs two axes; `{text}` has {rank}", "add an axis: `{text}[None, :]`"),
     "fold-shapes": _shape("{name}: tiles of shape {first} and {second} are folded together", "give tiles of one shape"),
     "combiner-count": _type("{name} folds {expected} values, but `{text}` returns {count}", "return one for each tile"),
+    "combiner-op": _type(
+        "{name}: `{fn}` does more than compute with scalars", "compute only; choose by `tile.where` instead of `if`"
+    ),
     "combiner-rank": _shape("{name}: `{text}` gives {what}; it works on scalars", "return scalars"),
 }
 
@@ -266,6 +270,7 @@ _LOOPS = {
     "unroll-limit": _unsupported(
         "this loop would be unrolled {count} times (at most {limit})", "pass the bound as a run-time argument"
     ),
+    "condition-writes": _syntax("the condition of a `while` writes to memory", "write in the body of the loop"),
     "while-forever": _syntax("this `while` never ends", "use a condition that changes, or `break`"),
 }
 
