@@ -68,13 +68,6 @@ class Captured:
         self._seen: set[int] = set()
         self._add_function(function)
 
-    def changed(self) -> Watched | None:
-        """The first name that no longer stands for what it did, if any."""
-        for watched in self.watched:
-            if watched.current is not watched.value:
-                return watched
-        return None
-
     def _add_function(self, function: FunctionType) -> None:
         if id(function) in self._seen:
             return

@@ -59,10 +59,6 @@ class Dispatcher:
         self._constant = tuple(name in parameters.constants for name in parameters.names)
         self._launches: dict[tuple[object, ...], Launch] = {}
 
-    def forget(self) -> None:
-        """Drops all launches: a compile-time value outside of the kernel has changed."""
-        self._launches = {}
-
     @property
     def launches(self) -> list[Launch]:
         return list(self._launches.values())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import pickle
 import threading
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 
 from tests.support.call_kernels import add, gemm, power
 from tiledsl import tile
+from tiledsl.api import specialisations
 from tiledsl.api.kernel import Kernel
 from tiledsl.api.targets import Target, target_of
 from tiledsl.support.errors import TileError, TileTypeError, TileUnsupportedError
@@ -28,7 +30,7 @@ def by_reference(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def reference(arch: str) -> Target:
         return target_of("reference" if arch == "cpu" else arch)
 
-    monkeypatch.setattr(inspect.getmodule(Kernel), "target_of", reference)
+    monkeypatch.setattr(specialisations, "target_of", reference)
     monkeypatch.setenv("TILEDSL_CACHE_DIR", str(tmp_path))
 
 
@@ -164,6 +166,10 @@ def test_failed_compilation_can_be_tried_again() -> None:
         with pytest.raises(TileError):
             kernel(ramp(), ramp().reshape(2, 5))
     np.testing.assert_array_equal(kernel(ramp(), ramp()), ramp() * 2)
+
+
+def test_kernels_are_pickled_by_name() -> None:
+    assert pickle.loads(pickle.dumps(add)) is add
 
 
 def test_kernel_with_a_parameter_called_out() -> None:

@@ -1,0 +1,134 @@
+"""The specialisations of a kernel: found in memory, loaded from disk, or compiled."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from tiledsl.api.compiled import CompiledKernel
+from tiledsl.api.specs import front_end_argument
+from tiledsl.api.targets import Target, target_of, worker_threads
+from tiledsl.frontend.kernel_source import KernelSource
+from tiledsl.runtime.artifact import Artifact
+from tiledsl.runtime.cache import compiler_identity, digest, disk_cache
+from tiledsl.runtime.captured import Captured, Watched
+from tiledsl.runtime.dispatch import Dispatcher, Variant
+from tiledsl.runtime.interface import interface_of
+from tiledsl.runtime.parameters import Parameters
+from tiledsl.runtime.program import Program
+from tiledsl.runtime.specialise import ArgumentKey, difference
+from tiledsl.support.options import LOG, read_options
+
+Keys = tuple[ArgumentKey, ...]
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """One compilation of a kernel: for which arguments, why, how long it took and whether the disk had it."""
+
+    arch: str
+    specialisation: Mapping[str, str]
+    cause: str
+    seconds: float
+    from_disk: bool
+
+
+class Specialisations:
+    """All that is compiled of one kernel for as long as what it reads from outside of itself stays the same.
+
+    Each specialisation is compiled by one thread, and the others wait.
+    """
+
+    def __init__(self, source: KernelSource, parameters: Parameters, cause: str, history: list[Compilation]) -> None:
+        """`cause` says why the first one is compiled; every compilation is added to `history`."""
+        self._source = source
+        self._parameters = parameters
+        self._first_cause = cause
+        self._history = history
+        self._lock = threading.Lock()
+        self._in_progress: dict[tuple[str, Keys], threading.Lock] = {}
+        self.compiled: dict[tuple[str, Keys], CompiledKernel] = {}
+        self.watched: tuple[Watched, ...] = ()
+        """Filled at the first compilation: names outside of the kernel, to be compared at each call."""
+        self.dispatcher = Dispatcher(parameters, self._choose, worker_threads)
+
+    def changed(self) -> Watched | None:
+        """The first name outside of the kernel that no longer stands for what it did, if any."""
+        for watched in self.watched:
+            if watched.current is not watched.value:
+                return watched
+        return None
+
+    def get(self, target: Target, keys: Keys) -> CompiledKernel:
+        """The specialisation for these keys. Raises TileError if the kernel cannot be compiled for them."""
+        place = (target.name, keys)
+        found = self.compiled.get(place)
+        if found is not None:
+            return found
+        with self._lock:
+            lock = self._in_progress.setdefault(place, threading.Lock())
+        with lock:
+            found = self.compiled.get(place)
+            if found is None:
+                found = self._load_or_compile(target, keys)
+                self.compiled[place] = found
+        return found
+
+    def _choose(self, keys: Keys) -> Variant:
+        return self.get(target_of("cpu"), keys).variant
+
+    @cached_property
+    def _captured(self) -> Captured | None:
+        """What the kernel reads from outside. None where its source cannot be read, of which the front end tells."""
+        try:
+            captured = Captured(self._source.function)
+        except (OSError, TypeError):
+            return None
+        self.watched = tuple(captured.watched)
+        return captured
+
+    def _load_or_compile(self, target: Target, keys: Keys) -> CompiledKernel:
+        started = time.perf_counter()
+        options = read_options()
+        with self._lock:
+            captured = self._captured
+        cause = self._cause(target, keys)
+        disk, entry, artifact = None, "", None
+        if captured is not None and options.cache_directory is not None:
+            disk = disk_cache(options.cache_directory, options.cache_bytes)
+            entry = digest([compiler_identity(), target.name, target.identity(), *map(str, keys), *captured.texts])
+            content = disk.get(entry)
+            artifact = None if content is None else Artifact.from_bytes(content)
+        from_disk = artifact is not None
+        if artifact is None:
+            artifact, program = self._compile(target, keys)
+            if disk is not None:
+                disk.put(entry, artifact.to_bytes())
+        else:
+            program = target.from_bytes(artifact.program)
+        found = CompiledKernel(self._parameters, keys, artifact, program, cause)
+        seconds = time.perf_counter() - started
+        self._history.append(Compilation(target.name, found.specialisation, cause, seconds, from_disk))
+        how = "loaded from the disk cache" if from_disk else "compiled"
+        LOG.info("%s %s for %s in %.3f s: %s", self._source.name, how, target.name, seconds, cause)
+        return found
+
+    def _compile(self, target: Target, keys: Keys) -> tuple[Artifact, Program]:
+        from tiledsl.frontend.lower import lower_kernel  # a kernel that the disk cache has does not need it
+
+        arguments = {name: front_end_argument(key) for name, key in zip(self._parameters.names, keys)}
+        module = lower_kernel(self._source, arguments)
+        made = target.compile(module)
+        program = made.program
+        return Artifact(target.name, interface_of(module.entry), made.stages, made.notes, program.to_bytes()), program
+
+    def _cause(self, target: Target, keys: Keys) -> str:
+        """Why there is no specialisation for these keys yet: what differs from the nearest one that there is."""
+        earlier = [known for arch, known in list(self.compiled) if arch == target.name]
+        if not earlier:
+            return self._first_cause
+        names = self._parameters.names
+        return "; ".join(min((difference(names, known, keys) for known in earlier), key=len))
