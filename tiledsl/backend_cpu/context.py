@@ -64,6 +64,8 @@ class Context:
         """Carried tiles: their buffers may be written once nobody reads the old value."""
         self.counter = ""
         """Pointer to the program counter of this phase."""
+        self.grain = ""
+        """Pointer to the number of programs that a thread takes at a time."""
         self.callback = ""
         """Pointer to the host's callback for prints."""
         self.program = "0"

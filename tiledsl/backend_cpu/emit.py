@@ -4,10 +4,10 @@ A phase is a grid, or the ops with effects that stand between grids. Each phase 
 
     i64 @phase0(ptr frame, ptr scratch, ptr state)
 
-that takes program numbers from a shared counter until there are none left, so that as many threads as there are may
-call it at once. With a null scratch it does nothing but say how many bytes of scratch one thread needs. The state is
-an array of zeroed words: first the status (see `sinks.PROGRAM_UNIT`), then a program counter for each phase, then the
-host's callback for prints.
+that takes runs of program numbers from a shared counter until there are none left, so that as many threads as there
+are may call it at once. With a null scratch it does nothing but say how many bytes of scratch one thread needs. The
+state is an array of words: the status (0, see `sinks.PROGRAM_UNIT`), a program counter for each phase (0), the host's
+callback for prints, and for each phase how many programs make a run.
 """
 
 from __future__ import annotations
@@ -107,6 +107,7 @@ class _Phase:
         with writer.in_entry():
             self._read_frame(context)
             context.callback = o.element_pointer(writer, "%state", str(1 + self.phases), i64)
+            context.grain = o.element_pointer(writer, "%state", str(2 + self.phases + number), i64)
             context.counter = o.element_pointer(writer, "%state", str(1 + number), i64)
         emitter = _PhaseEmitter(context, written_tensors(self.function.body), self.effects)
         with context.scope():
@@ -214,14 +215,16 @@ class _PhaseEmitter(FunctionEmitter):
         total = "1"
         for count in counts:
             total = o.multiply(writer, total, count)
-        head, inside, done = writer.new_label("next"), writer.new_label("program"), writer.new_label("finished")
+        head, inside, done = writer.new_label("next"), writer.new_label("run"), writer.new_label("finished")
+        grain = writer.emit(f"load i64, ptr {context.grain}")
         writer.branch(head)
         writer.start(head)
-        number = writer.emit(f"atomicrmw add ptr {self.context.counter}, i64 1 monotonic, align 8")
-        writer.branch_if(writer.emit(f"icmp slt i64 {number}, {total}"), inside, done)
+        first = writer.emit(f"atomicrmw add ptr {context.counter}, i64 {grain} monotonic, align 8")
+        writer.branch_if(writer.emit(f"icmp slt i64 {first}, {total}"), inside, done)
         writer.start(inside)
-        context.program = number
-        with context.scope():
+        last = o.smaller(writer, o.add(writer, first, grain), total)
+        with writer.loop(first, last) as number, context.scope():
+            context.program = number
             left = number
             places: list[str] = []
             for count in reversed(counts):

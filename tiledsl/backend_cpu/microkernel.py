@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tiledsl.backend_cpu import operands as o
 from tiledsl.backend_cpu.writer import FunctionWriter, ModuleWriter, VectorType
-from tiledsl.ir.dtypes import DType
+from tiledsl.ir.dtypes import DType, f32
 from tiledsl.passes.machine import CpuMachine
 
 
@@ -36,8 +36,14 @@ class Microkernel:
 
 
 def microkernel_for(machine: CpuMachine, dtype: DType) -> Microkernel:
-    """The register tile that fills the machine's vector registers."""
-    return Microkernel(dtype, 8 if machine.vector_registers >= 32 else 4, 3, machine.lanes(dtype))
+    """The register tile that fills the machine's vector registers.
+
+    Its vectors have as many lanes as those that pack its operands, whatever the dtype, so that none of them straddles
+    two panels; 64-bit lanes take two registers, and half as many rows.
+    """
+    registers_per_vector = max(1, dtype.bytes // f32.bytes)
+    rows = (8 if machine.vector_registers >= 32 else 4) // registers_per_vector
+    return Microkernel(dtype, rows, 3, machine.lanes(f32))
 
 
 def dot_function(module: ModuleWriter, kernel: Microkernel, chunk: int) -> str:

@@ -32,6 +32,9 @@ _HEADER = struct.Struct("<8sQ")
 _MAGIC = b"tiledsl1"
 _SCALAR_CODES = {"f64": "d", "f32": "f4x", "f16": "e6x", "u64": "Q"}
 """How a scalar fills its 8-byte word; integers and bool as a signed word."""
+GRAINS = 8
+"""Into how many runs of programs the share of a thread is cut: neighbouring programs touch neighbouring memory, whose
+pages are better first touched by one thread; what is left when the first thread is done should be little."""
 NARROW = frozenset({"bf16", "f8e4m3", "f8e5m2"})
 """Scalars that the struct module does not know: passed as their bits."""
 _PHASE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p)
@@ -190,12 +193,13 @@ class BoundProgram:
         self._pack = struct.Struct("<" + "Q" * len(program.layout.ranks) + codes).pack
         names = program.layout.scalars
         self._narrow = names if NARROW.intersection(names) else ()
-        self._state_words = 2 + len(program.phases)
+        phases = len(program.phases)
+        self._state = ctypes.c_int64 * (2 + 2 * phases)
         self._assertions = program.assertions
         self._callback = ctypes.cast(loaded.printer, ctypes.c_void_p).value if loaded.printer is not None else None
         self._loaded = loaded
         empty = self._frame([0] * len(program.layout.ranks), [0] * len(program.layout.scalars))
-        state = (ctypes.c_int64 * self._state_words)()
+        state = self._state()
         scratch = tuple(function(empty, None, state) for function in loaded.functions)
         programs = tuple(1 if w is None else grid_programs(w, symbols, blocks) for w in program.works)
         counts = tuple(
@@ -205,6 +209,8 @@ class BoundProgram:
         totals = [total_traffic(w, symbols, blocks) for w in program.works if w is not None]
         read, written, operations = (sum(part) for part in zip(*totals)) if totals else (0, 0, 0)
         self.description = BoundDescription(blocks, programs, counts, scratch, read, written, operations)
+        grains = [max(1, number // (GRAINS * count)) for number, count in zip(programs, counts)]
+        self._initial = (*[0] * (1 + phases), self._callback or 0, *grains)
         self._steps = tuple(zip(loaded.functions, scratch, counts))
 
     def _frame(self, pointers: Sequence[int], scalars: Sequence[int | float]) -> bytes:
@@ -218,9 +224,7 @@ class BoundProgram:
         if self._narrow:
             scalars = [_bits(value, name) if name in NARROW else value for value, name in zip(scalars, self._narrow)]
         frame = self._pack(*pointers, *scalars) + self._tail
-        state = (ctypes.c_int64 * self._state_words)()
-        if self._callback:
-            state[self._state_words - 1] = self._callback
+        state = self._state(*self._initial)
         for function, scratch, threads in self._steps:
             if threads == 1:
                 function(frame, scratch_address(scratch), state)
