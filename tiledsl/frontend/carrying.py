@@ -138,7 +138,7 @@ class Carried:
                 body(block.arguments[: len(leading)])
                 frame.run_time_depth -= 1
                 again = self.widened()
-                if not again and self.variables:
+                if not again:
                     low.builder.emit(Yield, values=self.final())
             frame.scope = snapshot
             if not again:
