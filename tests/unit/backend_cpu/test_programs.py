@@ -60,6 +60,13 @@ def test_gemm_for_other_register_files(name: str) -> None:
     check(GEMM, numbers(13, 40), numbers(40, 70, seed=1), block=32, terms=40, machine=MACHINES[name])
 
 
+@pytest.mark.parametrize("name", ["avx2", "avx512", "generic"])
+@pytest.mark.parametrize("columns", [24, 40, 56])
+def test_gemm_f64_of_several_panels(columns: int, name: str) -> None:
+    a, b = numbers(13, 40, dtype="f64"), numbers(40, columns, dtype="f64", seed=1)
+    check(GEMM.replace("f32", "f64"), a, b, block=64, terms=40, machine=MACHINES[name])
+
+
 def test_gemm_on_threads() -> None:
     check(GEMM, numbers(200, 150), numbers(150, 130, seed=1), block=16, terms=150, threads=3)
 
