@@ -13,6 +13,7 @@ from tiledsl.runtime import specialise
 from tiledsl.runtime.arrays import (
     Array,
     as_array,
+    element_strides,
     fail_not_array,
     is_addressable,
     is_array,
@@ -113,7 +114,7 @@ class Dispatcher:
         sizes = bind_sizes(interface, [array.shape for array in tensors])
         made = new_arrays(interface, sizes)
         targets = None if out is None else check_outputs(interface, [made[i] for i in interface.outputs], out)
-        direct = targets if targets is not None and self._can_write(targets, tensors) else None
+        direct = targets if targets is not None and _can_write(interface, targets, tensors) else None
         signature = self._signature(arguments, direct)
         assert signature is not None
         launch = self._launches.get(signature)
@@ -193,11 +194,6 @@ class Dispatcher:
             arguments[position] = np.array(array, order="C")
         return originals
 
-    def _can_write(self, targets: Outputs, tensors: Sequence[Array]) -> bool:
-        return all(
-            is_addressable(target) and not any(overlap(target, tensor) for tensor in tensors) for target in targets
-        )
-
     def _copy_out(self, interface: Interface, result: object, targets: Outputs) -> object:
         """Moves results into the arrays of `out`, which could not be written while the kernel ran."""
         results = result if specialise.is_tuple(result) else (result,)
@@ -251,6 +247,17 @@ def check_outputs(interface: Interface, made: Sequence[NewArray], out: object) -
                 fail("out-shared", location, first=f"out[{earlier}]", second=name, kernel=kernel)
         arrays.append(array)
     return tuple(arrays)
+
+
+def _can_write(interface: Interface, targets: Outputs, tensors: Sequence[Array]) -> bool:
+    """Whether the kernel can write to the arrays of `out` themselves, rather than to arrays that are copied there."""
+    for number, target in zip(interface.outputs, targets):
+        unit = interface.new_tensors[number].unit
+        if not is_addressable(target) or (unit is not None and element_strides(target)[unit] != 1):
+            return False
+        if any(overlap(target, tensor) for tensor in tensors):
+            return False
+    return True
 
 
 def _check_writable(name: str, array: Array, kernel: str) -> None:

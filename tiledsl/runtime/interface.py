@@ -45,11 +45,15 @@ class ScalarParameter:
 
 @dataclass(frozen=True)
 class NewTensor:
-    """A tensor that the kernel makes by `tile.empty`; the runtime allocates it."""
+    """A tensor that the kernel makes by `tile.empty`; the runtime allocates it.
+
+    `unit` is the axis whose stride the code takes to be one element: an array of `out` must have it so.
+    """
 
     name: str
     dtype: DType
     shape: Shape
+    unit: int | None
     location: Location
 
 
@@ -124,7 +128,7 @@ def _written(function: Function) -> set[Value]:
 def _new_tensor(value: Value) -> NewTensor:
     assert isinstance(value.type, TensorType)
     assert value.op is not None
-    return NewTensor(value.name, value.type.dtype, value.type.shape, value.op.location)
+    return NewTensor(value.name, value.type.dtype, value.type.shape, value.type.unit, value.op.location)
 
 
 def _result(value: Value, tensors: Sequence[Value], made: Sequence[Value]) -> Result:

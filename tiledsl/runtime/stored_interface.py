@@ -20,7 +20,7 @@ def interface_to_json(interface: Interface) -> Json:
         interface.name,
         _location_to_json(interface.location),
         [_parameter_to_json(p) for p in interface.parameters],
-        [[t.name, t.dtype.name, _shape_to_json(t.shape), _location_to_json(t.location)] for t in interface.new_tensors],
+        [_new_tensor_to_json(tensor) for tensor in interface.new_tensors],
         [[r.kind, r.index] for r in interface.results],
         [[dim_to_json(f.dim), f.divisor] for f in interface.facts],
         [[o.parameter, o.axis, dim_to_json(o.size), _location_to_json(o.location)] for o in interface.origins],
@@ -35,8 +35,8 @@ def interface_from_json(stored: Json) -> Interface:
         _location_from_json(location),
         tuple(_parameter_from_json(p) for p in parameters),
         tuple(
-            NewTensor(name, BY_NAME[dtype], _shape_from_json(shape), _location_from_json(place))
-            for name, dtype, shape, place in new_tensors
+            NewTensor(name, BY_NAME[dtype], _shape_from_json(shape), unit, _location_from_json(place))
+            for name, dtype, shape, unit, place in new_tensors
         ),
         tuple(Result(kind, index) for kind, index in results),
         tuple(Fact(dim_from_json(dim), divisor) for dim, divisor in facts),
@@ -45,6 +45,11 @@ def interface_from_json(stored: Json) -> Interface:
             for parameter, axis, dim, place in origins
         ),
     )
+
+
+def _new_tensor_to_json(tensor: NewTensor) -> Json:
+    shape, place = _shape_to_json(tensor.shape), _location_to_json(tensor.location)
+    return [tensor.name, tensor.dtype.name, shape, tensor.unit, place]
 
 
 def _parameter_to_json(parameter: Parameter) -> Json:

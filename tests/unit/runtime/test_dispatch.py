@@ -113,7 +113,7 @@ def test_python_numbers(factor: float) -> None:
 def test_numpy_numbers_are_strong() -> None:
     result = compiled(scale, ANY, np.float64, int)
     # a float64 factor makes the product float64, which the store casts back
-    np.testing.assert_array_equal(result(ramp(), np.float64(0.1), 0), (ramp() * np.float64(0.1)).astype(F32))
+    np.testing.assert_array_equal(result(ramp(), np.float64(0.1), 0), (ramp(dtype=np.float64) * 0.1).astype(F32))
 
 
 def test_defaults_and_names() -> None:
@@ -136,6 +136,15 @@ def test_strided_out(any_add: Any) -> None:
     any_add(ramp(), ramp(), out=whole[::2])
     np.testing.assert_array_equal(whole[::2], ramp() * 2)
     np.testing.assert_array_equal(whole[1::2], np.full(10, -1))
+
+
+def test_out_whose_strides_the_code_does_not_expect() -> None:
+    """New tensors are taken to be contiguous along the last axis; the CPU back end makes use of it."""
+    whole = np.full(20, -1, F32)
+    for out in (whole[::2], whole[::-2]):
+        for _ in range(2):
+            add(ramp(), ramp(), out=out)
+            np.testing.assert_array_equal(out, ramp() * 2)
 
 
 @pytest.mark.parametrize("make", [record_field, misaligned])
