@@ -17,7 +17,6 @@ from tiledsl.frontend.operands import (
     common_shape,
     operand_like,
     read,
-    shape_of,
     strength_of,
 )
 from tiledsl.frontend.promotion import WEAK_DTYPES, Strength, float_for, promote_all
@@ -191,11 +190,6 @@ def _is_numeric(operand: Operand) -> bool:
     if isinstance(operand.value, Static):
         return isinstance(operand.value.value, (int, float))
     return not isinstance(operand.value, Tuple)
-
-
-def fits_scalar(operand: Operand) -> bool:
-    """Whether an operand that was read is a scalar."""
-    return shape_of(operand) == ()
 
 
 def truth(low: Lowering, operand: Operand) -> Tile:
