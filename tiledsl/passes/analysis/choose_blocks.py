@@ -38,7 +38,7 @@ def launch_candidates(axis: Axis, sizes: Mapping[str, int], threads: int) -> lis
     """Block sizes for an axis of known length that leave its blocks equally long, the largest first."""
     if axis.kind == "fixed":
         return [axis.limit]
-    length = axis_length(axis, sizes)
+    length = max(1, axis_length(axis, sizes))
     fewest = -(-length // axis.limit)
     counts = [fewest, fewest + 1, -(-fewest // threads) * threads, 2 * fewest, 2 * threads, 4 * threads, 8 * threads]
     found: list[int] = []

@@ -213,7 +213,7 @@ def _cache_factor(work: GridWork, machine: CpuMachine, values: Mapping[str, int]
 
 def axis_length(axis: Axis, sizes: Mapping[str, int]) -> int:
     """How long an axis is; a guess where only the running program knows."""
-    return UNKNOWN_SIZE if axis.length is None else max(1, evaluate(axis.length, sizes))
+    return UNKNOWN_SIZE if axis.length is None else max(0, evaluate(axis.length, sizes))
 
 
 def _product(values: Iterable[int]) -> int:
