@@ -18,7 +18,7 @@ Compute = Callable[[], Array]
 REST = 0.15
 """Seconds to wait before timing: a BLAS lets its threads spin for about 0.1 s after a product, on the CPUs that the
 other side needs."""
-SPELL = 0.03
+SPELL = 0.02
 """Seconds for which one side is timed before the other has its turn; at least three calls."""
 
 
@@ -64,7 +64,8 @@ def median_times(*computations: Callable[[], object], rounds: int = 3) -> list[f
 
 def _spell(computation: Callable[[], object]) -> list[float]:
     taken: list[float] = []
-    while len(taken) < 3 or sum(taken) < SPELL:
+    end = time.perf_counter() + SPELL
+    while len(taken) < 3 or time.perf_counter() < end:
         start = time.perf_counter()
         computation()
         taken.append(time.perf_counter() - start)

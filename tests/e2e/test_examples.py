@@ -1,0 +1,61 @@
+"""The examples as a user runs them, at small sizes; and that they notice a wrong result."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from beside_numpy import check_and_time, median_times, relative_error
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+EXAMPLES = ["attention", "gemm", "layer_norm", "softmax", "vector_add"]
+
+
+def test_no_example_is_forgotten() -> None:
+    scripts = {path.stem for path in (ROOT / "examples").glob("*.py")}
+    assert scripts == {*EXAMPLES, "beside_numpy"}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_example(name: str) -> None:
+    command = [sys.executable, f"examples/{name}.py", "--size", "97"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "max error" in done.stdout
+    assert "x NumPy's speed" in done.stdout
+
+
+def test_a_wrong_result_ends_the_program(capsys: pytest.CaptureFixture[str]) -> None:
+    right, wrong = np.ones(3, np.float32), np.array([1, 1, 1.1], np.float32)
+    with pytest.raises(SystemExit, match="sum: the results differ"):
+        check_and_time("sum", lambda: wrong, lambda: right, tolerance=1e-2)
+    assert "max error 1.0e-01" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        check_and_time("nan", lambda: right * np.nan, lambda: right, tolerance=1e-2)
+
+
+def test_relative_error() -> None:
+    assert relative_error(np.array([1.0, 4.5]), np.array([1.0, 5.0])) == pytest.approx(0.1)
+    assert relative_error(np.zeros(3), np.zeros(3)) == 0
+    assert relative_error(np.zeros((0, 3)), np.zeros((0, 3))) == 0
+    assert relative_error(np.zeros(3), np.zeros(4)) == float("inf")
+
+
+def test_computations_take_turns() -> None:
+    calls: list[str] = []
+
+    def work(name: str) -> None:
+        calls.append(name)
+        time.sleep(0.01)
+
+    times = median_times(partial(work, "a"), partial(work, "b"), rounds=2)
+    assert len(times) == 2
+    assert all(seconds >= 0.01 for seconds in times)
+    spells = [name for name, before in zip(calls, ["", *calls]) if name != before]
+    assert spells == ["a", "b", "a", "b"]
