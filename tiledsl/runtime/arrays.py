@@ -9,7 +9,7 @@ import numpy as np
 
 from tiledsl.ir import dtypes
 from tiledsl.support.caller import caller_location
-from tiledsl.support.errors import fail
+from tiledsl.support.errors import TileError, fail
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
@@ -75,11 +75,13 @@ def as_array(value: object, parameter: str) -> Array:
 
 
 def _from_dlpack(value: SharesByDlpack, parameter: str) -> Array:
-    device, _ = value.__dlpack_device__()
-    if device not in CPU_DEVICES:
-        _fail_device(value, parameter, _DEVICE_NAMES.get(device, f"device {device}"))
     try:
+        device, _ = value.__dlpack_device__()
+        if device not in CPU_DEVICES:
+            _fail_device(value, parameter, _DEVICE_NAMES.get(device, f"device {device}"))
         return np.from_dlpack(value)  # pyright: ignore[reportArgumentType]  # NumPy asks for newer keywords than it needs
+    except TileError:
+        raise
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         fail("array-foreign", caller_location(), parameter=parameter, kind=type(value).__name__, reason=reason)

@@ -68,7 +68,7 @@ class Dispatcher:
         """Runs the kernel. Raises TileError before anything is written if the arguments do not fit."""
         if kwargs or len(args) != len(self._constant):
             args = self.parameters.arrange(args, kwargs)
-        outputs = (out,) if type(out) is np.ndarray else None
+        outputs: Any = (out,) if type(out) is np.ndarray else out if type(out) is tuple else None
         if out is None or outputs is not None:
             signature = self._signature(args, outputs)
             launch = self._launches.get(signature) if signature is not None else None
@@ -94,6 +94,8 @@ class Dispatcher:
                 return None
         if outputs is not None:
             for output in outputs:
+                if output.__class__ is not np.ndarray:
+                    return None
                 signature += ("out", output.dtype, output.shape, output.strides)
         return tuple(signature)
 
@@ -114,6 +116,7 @@ class Dispatcher:
         sizes = bind_sizes(interface, [array.shape for array in tensors])
         made = new_arrays(interface, sizes)
         targets = None if out is None else check_outputs(interface, [made[i] for i in interface.outputs], out)
+        self._check_apart(interface, arguments, targets or ())
         direct = targets if targets is not None and _can_write(interface, targets, tensors) else None
         signature = self._signature(arguments, direct)
         assert signature is not None
@@ -130,9 +133,9 @@ class Dispatcher:
         for position, original in copies.items():
             if position in written:
                 np.copyto(original, numpy_array(arguments[position]))
-        if targets is None or direct is not None:
+        if targets is None:
             return result
-        return self._copy_out(interface, result, targets)
+        return _delivered(interface, result, targets, _as_tuple(out))
 
     def positions(self, interface: Interface) -> list[int]:
         """Where the interface's parameters stand among the arguments."""
@@ -194,17 +197,13 @@ class Dispatcher:
             arguments[position] = np.array(array, order="C")
         return originals
 
-    def _copy_out(self, interface: Interface, result: object, targets: Outputs) -> object:
-        """Moves results into the arrays of `out`, which could not be written while the kernel ran."""
-        results = result if specialise.is_tuple(result) else (result,)
-        place = dict(zip(interface.outputs, targets))
-        final: list[object] = []
-        for value, returned in zip(results, interface.results):
-            if returned.kind == "new":
-                np.copyto(place[returned.index], numpy_array(value))
-                value = place[returned.index]
-            final.append(value)
-        return final[0] if len(final) == 1 else tuple(final)
+    def _check_apart(self, interface: Interface, arguments: Sequence[object], targets: Outputs) -> None:
+        """Raises TileTypeError for an array of `out` that shares memory with a parameter that is written."""
+        for position, parameter in self._written(interface).items():
+            for target in targets:
+                if overlap(target, numpy_array(arguments[position])):
+                    first, kernel = parameter.name, interface.name
+                    fail("out-shared", caller_location(), first=first, second="out", kernel=kernel)
 
 
 def argument_key(name: str, value: object, constant: bool) -> ArgumentKey:
@@ -225,7 +224,7 @@ def check_outputs(interface: Interface, made: Sequence[NewArray], out: object) -
     kernel = interface.name
     if not made:
         fail("out-nothing", location, kernel=kernel)
-    given = cast("tuple[object, ...]", tuple(out)) if isinstance(out, (tuple, list)) else (out,)  # pyright: ignore[reportUnknownArgumentType]
+    given = _as_tuple(out)
     if len(given) != len(made):
         advice = "one array" if len(made) == 1 else f"a tuple of {len(made)} arrays"
         fail("out-count", location, given=len(given), expected=len(made), kernel=kernel, advice=advice)
@@ -247,6 +246,29 @@ def check_outputs(interface: Interface, made: Sequence[NewArray], out: object) -
                 fail("out-shared", location, first=f"out[{earlier}]", second=name, kernel=kernel)
         arrays.append(array)
     return tuple(arrays)
+
+
+def _as_tuple(out: object) -> tuple[object, ...]:
+    return tuple(cast("Sequence[object]", out)) if isinstance(out, (tuple, list)) else (out,)
+
+
+def _delivered(interface: Interface, result: object, targets: Outputs, given: Sequence[object]) -> object:
+    """The results in the arrays of `out`: what could not be written while the kernel ran is copied there now.
+
+    `given` are these arrays as the user passed them, which is what the call returns.
+    """
+    results = result if specialise.is_tuple(result) else (result,)
+    place = dict(zip(interface.outputs, zip(targets, given)))
+    final: list[object] = []
+    for value, returned in zip(results, interface.results):
+        if returned.kind == "new":
+            target, passed = place[returned.index]
+            if value is not target:
+                np.copyto(target, numpy_array(value))
+            final.append(passed)
+        else:
+            final.append(value)
+    return final[0] if len(final) == 1 else tuple(final)
 
 
 def _can_write(interface: Interface, targets: Outputs, tensors: Sequence[Array]) -> bool:

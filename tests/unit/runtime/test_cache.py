@@ -97,4 +97,5 @@ def test_digest_knows_where_a_text_ends() -> None:
 def test_identity_is_the_same_in_every_process() -> None:
     program = "from tiledsl.runtime.cache import compiler_identity; print(compiler_identity())"
     other = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    compiler_identity.cache_clear()
     assert other.stdout.strip() == compiler_identity()
