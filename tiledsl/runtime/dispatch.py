@@ -68,7 +68,7 @@ class Dispatcher:
         """Runs the kernel. Raises TileError before anything is written if the arguments do not fit."""
         if kwargs or len(args) != len(self._constant):
             args = self.parameters.arrange(args, kwargs)
-        outputs: Any = (out,) if type(out) is np.ndarray else out if type(out) is tuple else None
+        outputs: Any = (out,) if out.__class__ is np.ndarray else out if out.__class__ is tuple else None
         if out is None or outputs is not None:
             signature = self._signature(args, outputs)
             launch = self._launches.get(signature) if signature is not None else None
