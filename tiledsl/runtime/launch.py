@@ -12,6 +12,7 @@ from tiledsl.ir.dtypes import to_numpy
 from tiledsl.runtime.arrays import Array, element_strides, numpy_array, overlap, pointer
 from tiledsl.runtime.binding import ArrayShape, Sizes, new_shape
 from tiledsl.runtime.interface import Interface, Result, ScalarParameter, TensorParameter
+from tiledsl.runtime.output_memory import empty
 from tiledsl.runtime.program import BoundProgram, LoadedProgram
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
@@ -136,7 +137,7 @@ class Launch:
         scalars = [self._number(scalar, arguments[scalar.position]) for scalar in self._scalars]
         made: list[Array] = []
         for slot, shape, dtype in self._made:
-            array: Array = np.empty(shape, dtype) if outputs is None or slot < 0 else outputs[slot]
+            array: Array = empty(shape, dtype) if outputs is None or slot < 0 else outputs[slot]
             made.append(array)
             addresses.append(pointer(array))
         self.bound(addresses, scalars)
