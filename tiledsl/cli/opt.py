@@ -39,7 +39,7 @@ def add_opt_command(commands: argparse._SubParsersAction[argparse.ArgumentParser
 
 def _opt(options: argparse.Namespace) -> int:
     file: str = options.file
-    text = sys.stdin.read() if file == "-" else _read(file)
+    text = sys.stdin.read() if file == "-" else read_text(file)
     module = parse_module(text, "<stdin>" if file == "-" else file)
 
     def dump(name: str, module: Module) -> None:
@@ -60,7 +60,8 @@ def _opt(options: argparse.Namespace) -> int:
     return 0
 
 
-def _read(file: str) -> str:
+def read_text(file: str) -> str:
+    """What a file says. Raises TileSyntaxError if it cannot be read."""
     try:
         return Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

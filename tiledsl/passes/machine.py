@@ -15,6 +15,7 @@ from pathlib import Path
 from tiledsl.ir.dtypes import DType
 from tiledsl.ir.read_values import suggest
 from tiledsl.support.errors import fail
+from tiledsl.support.location import Location
 
 
 @dataclass(frozen=True)
@@ -56,12 +57,13 @@ MACHINES: dict[str, CpuMachine] = {
 """Machines by name: for reproducible output whatever the machine at hand, and where nothing can be found out."""
 
 
-def named(name: str) -> CpuMachine:
+def named(name: str, location: Location | None = None) -> CpuMachine:
     """The machine of that name; `cpu` is the one at hand. Raises TileUnsupportedError if there is none."""
     if name == "cpu":
         return host()
     if name not in MACHINES:
-        fail("machine-unknown", None, name=name, hint=suggest(name, MACHINES, "machines: cpu, " + ", ".join(MACHINES)))
+        hint = suggest(name, MACHINES, "machines: cpu, " + ", ".join(MACHINES))
+        fail("machine-unknown", location, name=name, hint=hint)
     return MACHINES[name]
 
 

@@ -155,5 +155,5 @@ def _read_size(name: str, option: str, text: str, here: Location) -> Dim:
         return int(text)
     if IDENTIFIER.fullmatch(text):
         return symbol(text)
-    expected = "a number or the name of another size"
+    expected = "a number or another size"
     fail("pass-option-value", here, name=name, option=option, expected=expected, value=text, example=f"{option}=128")

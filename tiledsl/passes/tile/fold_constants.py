@@ -65,14 +65,18 @@ def fold_cast(value: Number, source: DType, dtype: DType) -> Number | None:
     """A constant of dtype `source` as `dtype`; None where what that gives is not specified."""
     if source.bits < 8 or dtype.bits < 8:
         return None
-    array = _array(value, source)
-    if source.is_float and dtype.is_integer:
-        number = float(array)
-        smallest = -(2 ** (dtype.bits - 1)) if dtype.is_signed else 0
-        largest = 2 ** (dtype.bits - 1 if dtype.is_signed else dtype.bits) - 1
-        if not math.isfinite(number) or not smallest <= math.trunc(number) <= largest:
+    with np.errstate(all="ignore"):
+        array = _array(value, source)
+        if source.is_float and dtype.is_integer and not _fits(float(array), dtype):
             return None
-    return _number(_converted(array, source, dtype))
+        return _number(_converted(array, source, dtype))
+
+
+def _fits(number: float, dtype: DType) -> bool:
+    """Whether a float, cut off to an integer, is one that the integer type has."""
+    smallest = -(2 ** (dtype.bits - 1)) if dtype.is_signed else 0
+    largest = 2 ** (dtype.bits - 1 if dtype.is_signed else dtype.bits) - 1
+    return math.isfinite(number) and smallest <= math.trunc(number) <= largest
 
 
 def _array(value: Number, dtype: DType) -> _Array:

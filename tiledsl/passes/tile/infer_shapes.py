@@ -15,20 +15,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tiledsl.ir.core import Function, InvalidIRError, Module, Op
+from tiledsl.ir.core import Function, Module, Op, Value
 from tiledsl.ir.read_values import suggest
 from tiledsl.ir.substitute import substitute_symbols
 from tiledsl.ir.symbolic import Dim, substitute, symbol_name, symbols_of
-from tiledsl.ir.types import TensorType, TileType
+from tiledsl.ir.types import AxisType, TensorType, TileType, format_shape
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.manager import PassContext
 from tiledsl.support.errors import fail
+from tiledsl.support.location import Location
 
 
 @dataclass(frozen=True)
 class InferShapes:
     """`sizes` pairs names of symbols with what they are: a number, or another size. Raises TileShapeError for names
-    that no function has, and for sizes that contradict its facts or each other.
+    that no function has, and for sizes that contradict its facts or make others negative.
     """
 
     name: ClassVar[str] = "infer-shapes"
@@ -45,6 +46,8 @@ class InferShapes:
         for function in module.functions:
             _check_facts(function, known)
             substitute_symbols(function, known)
+            for parameter in function.parameters:
+                _check_sizes(parameter, function.location, known)
             for op in function.walk():
                 _infer(op, known)
         return module
@@ -84,14 +87,16 @@ def _check_facts(function: Function, known: Mapping[str, Dim]) -> None:
 
 
 def _infer(op: Op, known: Mapping[str, Dim]) -> None:
-    try:
-        types = op.infer_types()
-    except InvalidIRError as error:
-        problem = str(error)
-    else:
-        for result, type_ in zip(op.results, types):
-            level = result.type.level if isinstance(result.type, TileType) else None
-            result.type = TileType(type_.dtype, type_.shape, level) if isinstance(type_, TileType) else type_
-        return
-    sizes = ", ".join(f"{name} = {dim}" for name, dim in known.items())
-    fail("pass-size-mismatch", op.location, sizes=sizes, op=op.name, problem=problem)
+    for result, type_ in zip(op.results, op.infer_types()):
+        level = result.type.level if isinstance(result.type, TileType) else None
+        result.type = TileType(type_.dtype, type_.shape, level) if isinstance(type_, TileType) else type_
+        _check_sizes(result, op.location, known)
+
+
+def _check_sizes(value: Value, location: Location, known: Mapping[str, Dim]) -> None:
+    shape = () if isinstance(value.type, AxisType) else value.type.shape
+    negative = [dim for dim in shape if isinstance(dim, int) and dim < 0]
+    if negative:
+        sizes = ", ".join(f"{name} = {dim}" for name, dim in known.items())
+        name = f"%{value.name}" if value.name else "a value"
+        fail("pass-size-negative", location, sizes=sizes, value=name, shape=format_shape(shape))

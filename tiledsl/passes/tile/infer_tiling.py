@@ -41,7 +41,7 @@ class InferTiling:
     arch: str = "cpu"
 
     def run(self, module: Module, context: PassContext) -> Module:
-        machine = named(self.arch) if self.arch != "cpu" else context.machine
+        machine = named(self.arch, module.entry.location) if self.arch != "cpu" else context.machine
         for op in module.walk():
             if isinstance(op, ops.Grid):
                 self._grid(op, machine, context)

@@ -48,7 +48,7 @@ class PlaceLevels:
             if level is None:
                 continue
             if not value.shape:
-                fail("pass-level-scalar", location, value=value.name, level=level)
+                fail("pass-level-scalar", location, value=_named(value), level=level)
             usual = usual_level(value)
             if level != usual:
                 reason = "an operand of a dot" if usual == "shared" else "no operand of a dot"

@@ -28,8 +28,8 @@ ENTRIES: dict[str, ErrorSpec] = {
     "pass-size-contradiction": ErrorSpec(
         TileShapeError, "@{function} promises {fact}, but {size} is {value}", "give a multiple of {divisor}"
     ),
-    "pass-size-mismatch": ErrorSpec(
-        TileShapeError, "with {sizes}, `{op}` no longer fits: {problem}", "give sizes that agree with each other"
+    "pass-size-negative": ErrorSpec(
+        TileShapeError, "with {sizes}, {value} would have the shape {shape}", "give sizes that are large enough"
     ),
     "machine-unknown": ErrorSpec(TileUnsupportedError, "there is no machine table `{name}`", "{hint}"),
     "opt-file": ErrorSpec(
@@ -37,7 +37,7 @@ ENTRIES: dict[str, ErrorSpec] = {
     ),
     "pass-level-scalar": ErrorSpec(
         TileResourceError,
-        "`%{value}` is a scalar, it cannot be at level `{level}`",
+        "{value} is a scalar, it cannot be at level `{level}`",
         "leave the level out: scalars live in registers; load at least one whole axis to have a tile",
     ),
 }

@@ -1,0 +1,113 @@
+"""One case for each message of `support/catalogue/passes.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.support.pass_runs import run_passes
+from tiledsl.cli.opt import read_text
+from tiledsl.ir.core import Block, Function, Module
+from tiledsl.ir.dtypes import f32
+from tiledsl.ir.tile_ops import Load, Return
+from tiledsl.ir.types import TensorType, TileType
+from tiledsl.passes.manager import PassManager
+from tiledsl.passes.pipeline_text import parse_pipeline
+from tiledsl.passes.tile.place_levels import PlaceLevels
+from tiledsl.support.catalogue.passes import ENTRIES
+from tiledsl.support.errors import TileError
+from tiledsl.support.location import Location
+
+COPY = """
+func @copy(%a: tensor<f32, [M]>, %b: tensor<f32, [N]>) facts [M % 16 == 0] {
+  %M = tile.size() {value = M}
+  tile.grid([%M]) {blocks = [auto]} body(%m: axis<m>) {
+    %x = tile.load(%a, [%m])
+    tile.store(%b, [%m], %x)
+  }
+  tile.return([])
+}
+"""
+WINDOW = """
+func @window(%a: tensor<f32, [M]>) {
+  %x = tile.load(%a, [2:M])
+  tile.print([%x])
+  tile.return([])
+}
+"""
+
+
+def scalar_with_level() -> object:
+    body = Block([(TensorType(f32, ()), "a")])
+    types = [TileType(f32, (), "shared")]
+    body.append(Load(Location("kernel.py", 3), tensor=body.arguments[0], indices=(), types=types, result_names=["x"]))
+    body.append(Return(Location("kernel.py", 4)))
+    return PassManager([PlaceLevels()]).run(Module([Function("f", body, [], Location("kernel.py", 1))]))
+
+
+CASES: dict[str, Callable[[], object]] = {
+    "pass-unknown": lambda: parse_pipeline("cse,canonicalize"),
+    "pass-option-unknown": lambda: parse_pipeline("infer-tiling{arc=cpu}"),
+    "pass-option-value": lambda: parse_pipeline("infer-shapes{M=1.5}"),
+    "pass-option-twice": lambda: parse_pipeline("infer-shapes{M=16,M=32}"),
+    "pass-text": lambda: parse_pipeline("cse dce"),
+    "pass-form": lambda: run_passes("cse,infer-tiling", COPY),
+    "pass-size-unknown": lambda: run_passes("infer-shapes{K=16}", COPY),
+    "pass-size-contradiction": lambda: run_passes("infer-shapes{M=40}", COPY),
+    "pass-size-negative": lambda: run_passes("infer-shapes{M=1}", WINDOW),
+    "machine-unknown": lambda: run_passes("place-levels,infer-tiling{arch=avx3}", COPY),
+    "opt-file": lambda: read_text("no/such/file.tir"),
+    "pass-level-scalar": scalar_with_level,
+}
+MESSAGES: dict[str, str] = {
+    "pass-unknown": "there is no pass `canonicalize`",
+    "pass-option-unknown": "the pass `infer-tiling` has no option `arc`",
+    "pass-option-value": "option `M` of the pass `infer-shapes` must be a number or another size, not `1.5`",
+    "pass-option-twice": "option `M` of the pass `infer-shapes` is given twice",
+    "pass-text": "expected `,` or `{`, found `dce`",
+    "pass-form": "the pass `infer-tiling` needs the form `tile-placed`, but finds `tile`",
+    "pass-size-unknown": "@copy has no size `K`",
+    "pass-size-contradiction": "@copy promises M % 16 == 0, but M is 40",
+    "pass-size-negative": "with M = 1, %x would have the shape [-1]",
+    "machine-unknown": "there is no machine table `avx3`",
+    "opt-file": "cannot read `no/such/file.tir`: No such file or directory",
+    "pass-level-scalar": "%x is a scalar, it cannot be at level `shared`",
+}
+FIXES: dict[str, str] = {
+    "pass-unknown": "did you mean `canonicalise`?",
+    "pass-option-unknown": "did you mean `arch`?",
+    "pass-option-value": "write `M=128`",
+    "pass-form": "run `place-levels` before it",
+    "pass-size-unknown": "its sizes: M, N",
+    "pass-size-contradiction": "give a multiple of 16",
+    "machine-unknown": "did you mean `avx2`?",
+}
+WITHOUT_LOCATION = {"opt-file"}
+
+
+def test_every_message_has_a_case() -> None:
+    assert set(CASES) == set(ENTRIES) == set(MESSAGES)
+
+
+@pytest.mark.parametrize("code", CASES)
+def test_message(code: str) -> None:
+    with pytest.raises(TileError) as caught:
+        CASES[code]()
+    error = caught.value
+    assert error.code == code
+    assert type(error) is ENTRIES[code].kind
+    assert error.message == MESSAGES[code]
+    assert error.fix == FIXES.get(code, error.fix)
+    assert error.fix
+    assert (error.location is None) == (code in WITHOUT_LOCATION)
+
+
+def test_carets_stand_under_the_word() -> None:
+    with pytest.raises(TileError) as caught:
+        parse_pipeline("cse,canonicalize,dce")
+    assert str(caught.value).splitlines()[1:4] == [
+        "<pipeline>:1:5: TileSyntaxError: there is no pass `canonicalize`",
+        "    1 | cse,canonicalize,dce",
+        "      |     ^^^^^^^^^^^^",
+    ]
