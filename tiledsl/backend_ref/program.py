@@ -80,8 +80,8 @@ class View:
             # as plain bits: bf16 and the 8-bit floats have no type string
             "typestr": f"<u{dtype.itemsize}",
         })  # fmt: skip
-        array: Array = np.asarray(memory)
-        return array.view(dtype)
+        bits: Any = np.asarray(memory)
+        return bits.view(dtype)
 
 
 @dataclass(frozen=True)
