@@ -139,8 +139,9 @@ class Facts:
                 low, high = self._ranges.get(name, _SIZE)
                 n = self._multiples.get(name, 1)
                 first = -(-max(int(low), 1) // n) * n  # division by a size of 0 would prove nothing
-                # Steps that differ from symbol to symbol: all equal, all small, far apart.
-                sizes[name] = int(min(first + n * (example * (2 * position + 1) % (7 + example)), high))
+                # Steps that differ from symbol to symbol: all equal, all small, far apart; and some large sizes.
+                step = example * (2 * position + 1) % (7 + example) * (1 if example % 3 else 389)
+                sizes[name] = int(min(first + n * step, high))
             if all(evaluate(p.dim, sizes) % p.divisor == 0 for p in self.promises):
                 yield evaluate(dim, sizes)
 

@@ -123,6 +123,7 @@ def test_a_claim_that_an_example_refutes_does_not_reach_the_solver(monkeypatch: 
     monkeypatch.setitem(sys.modules, "sympy", None)  # importing it would fail
     assert not FACTS.equal((M + N) // E * E, M + N)
     assert not FACTS.less_equal(M, M // N + 1)
+    assert not FACTS.less_equal(M // 128, 0)
 
 
 def test_facts_of_a_function() -> None:
