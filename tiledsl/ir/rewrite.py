@@ -86,7 +86,7 @@ class Rewriter(Builder):
         assert len(values) == len(op.results), f"{op.name} has {len(op.results)} results, not {len(values)}"
         for old, new in zip(op.results, values):
             assert same_but_level(old.type, new.type), f"{new} in place of {old}"
-            if isinstance(old.type, TileType) and old.type.level and new.op in self.emitted:
+            if isinstance(old.type, TileType) and new.op in self.emitted:
                 _set_level(new, old.type.level)
             if old.name and not new.name:
                 new.name = old.name
@@ -159,7 +159,7 @@ class Rules:
         return changed
 
 
-def _set_level(value: Value, level: Level) -> None:
+def _set_level(value: Value, level: Level | None) -> None:
     if isinstance(value.type, TileType) and value.type.shape:
         value.type = TileType(value.type.dtype, value.type.shape, level)
 

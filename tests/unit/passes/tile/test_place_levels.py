@@ -35,3 +35,18 @@ def test_a_given_level_is_kept_and_noted() -> None:
 
 def test_a_second_run_changes_nothing() -> None:
     assert levels(run_passes("place-levels,place-levels", GEMM)) == levels(run_passes("place-levels", GEMM))
+
+
+def test_simplifying_beside_a_given_level_gives_no_level() -> None:
+    text = GEMM.replace(
+        "%at = tile.load(%a, [%m, %k])",
+        """
+        %a1 = tile.load(%a, [%m, %k]) : tile<f32, [m, k], register>
+        %a2 = tile.transpose(%a1) {permutation = [1, 0]}
+        %a3 = tile.reshape(%a2) {shape = [k, m, 1]}
+        %a4 = tile.reshape(%a3) {shape = [k, m]}
+        %at = tile.transpose(%a4) {permutation = [1, 0]}
+        """,
+    )
+    found = levels(run_passes("canonicalise,dce", text))
+    assert {name for name, level in found.items() if level is not None} == {"a1"}
