@@ -10,6 +10,7 @@ from tiledsl.api.explain import explain
 from tiledsl.api.targets import worker_threads
 from tiledsl.runtime.artifact import Artifact
 from tiledsl.runtime.dispatch import Dispatcher, Variant
+from tiledsl.runtime.launch import Launch
 from tiledsl.runtime.parameters import Parameters
 from tiledsl.runtime.program import Program
 from tiledsl.runtime.specialise import ArgumentKey, ConstantKey, ScalarKey, TensorKey
@@ -103,12 +104,15 @@ class CompiledKernel:
             fail("text-unavailable", caller_location(), arch=self.arch, what=what)
         return self.program
 
-    def explain(self) -> str:
-        """What was compiled, why, and what the compiler chose, for reading in a terminal."""
-        launches = {str(launch.bound.description): launch.bound.description for launch in self._dispatcher.launches}
-        return explain(
-            self.name, self.arch, self.specialisation, self.cause, self._artifact, self.program, list(launches.values())
-        )
+    def explain(self, launches: Sequence[Launch] = ()) -> str:
+        """What was compiled, why, and what the compiler chose, for reading in a terminal.
+
+        `launches`: those of others (the kernel's own calls) besides the ones made here; of this code only they count.
+        """
+        ours = [launch for launch in launches if launch.program is self.variant.program]
+        made = [launch.bound.description for launch in (*ours, *self._dispatcher.launches)]
+        different = list({str(description): description for description in made}.values())
+        return explain(self.name, self.arch, self.specialisation, self.cause, self._artifact, self.program, different)
 
     def _check(self, keys: tuple[ArgumentKey, ...]) -> Variant:
         """The one variant, if it was compiled for arguments like these."""

@@ -75,7 +75,8 @@ class Kernel:
         compiled = list(self._current.compiled.values())
         if not compiled:
             return f"{self.__name__}: not compiled yet"
-        return "\n\n".join(specialisation.explain() for specialisation in compiled)
+        launches = self._current.dispatcher.launches
+        return "\n\n".join(specialisation.explain(launches) for specialisation in compiled)
 
     def emulate(self, *args: object, arch: str | None = None, **kwargs: object) -> NoReturn:
         """Raises TileUnsupportedError: there is no GPU IR yet whose execution could be emulated."""

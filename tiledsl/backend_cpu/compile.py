@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tiledsl.backend_cpu import native
 from tiledsl.backend_cpu.emit import emit_program
-from tiledsl.backend_cpu.prints import format_of
+from tiledsl.backend_cpu.print_calls import format_of
 from tiledsl.backend_cpu.program import Assertion, CpuProgram, TileNote
 from tiledsl.ir.core import Module, Value
 from tiledsl.ir.types import format_shape

@@ -6,7 +6,7 @@ A phase is a grid, or the ops with effects that stand between grids. Each phase 
 
 that takes runs of program numbers from a shared counter until there are none left, so that as many threads as there
 are may call it at once. With a null scratch it does nothing but say how many bytes of scratch one thread needs. The
-state is an array of words: the status (0, see `sinks.PROGRAM_UNIT`), a program counter for each phase (0), the host's
+state is an array of words: the status (0, see `frame.PROGRAM_UNIT`), a program counter for each phase (0), the host's
 callback for prints, and for each phase how many programs make a run.
 """
 

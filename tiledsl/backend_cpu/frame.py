@@ -13,6 +13,9 @@ from tiledsl.ir.symbolic import symbol_name, symbols_of
 from tiledsl.ir.tile_ops import Empty, Grid, Range
 from tiledsl.ir.types import AxisType, TensorType, TileType
 
+PROGRAM_UNIT = 1 << 16
+"""The status of a launch is the program that failed times this, plus 1 and the number of the assertion."""
+
 
 @dataclass(frozen=True)
 class FrameLayout:

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tiledsl.backend_cpu.frame import FrameLayout
+from tiledsl.backend_cpu.frame import PROGRAM_UNIT, FrameLayout
 from tiledsl.backend_cpu.prints import PrintFormat, printer
-from tiledsl.backend_cpu.sinks import PROGRAM_UNIT
 from tiledsl.backend_cpu.stored_work import work_from_json, work_to_json
 from tiledsl.backend_cpu.threads import run_on_threads, scratch_address
 from tiledsl.ir.dtypes import BY_NAME, to_numpy

@@ -24,6 +24,7 @@ from tiledsl.backend_cpu.context import Context
 from tiledsl.backend_cpu.convert import convert, memory_type, to_memory
 from tiledsl.backend_cpu.evaluate import Address, evaluate, evaluate_lanes, subscript_points
 from tiledsl.backend_cpu.folds import accumulator_dtype, collapse, combine, emit_combiner, identity
+from tiledsl.backend_cpu.frame import PROGRAM_UNIT
 from tiledsl.backend_cpu.storage import Place, Point, Storage
 from tiledsl.backend_cpu.vector_math import emit_map
 from tiledsl.backend_cpu.writer import VectorType
@@ -31,9 +32,6 @@ from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Value
 from tiledsl.ir.dtypes import i64
 from tiledsl.ir.types import AxisType, Shape
-
-PROGRAM_UNIT = 1 << 16
-"""The status of a launch is the program that failed times this, plus 1 and the number of the assertion."""
 
 
 class Sink(ABC):

@@ -81,6 +81,7 @@ class Launch:
             for number, new in enumerate(made)
         ]
         self._misaligned_bits = max((array.itemsize for array in arrays), default=1) - 1
+        self.program = program
         self.bound: BoundProgram = program.bind(sizes, strides, threads)
 
     def addresses(self, arguments: Sequence[object], outputs: Outputs | None) -> list[int] | None:
