@@ -23,7 +23,7 @@ def test_random_programs(program: RandomProgram, block: int, tiled: bool) -> Non
         module = PassManager(cpu_pipeline()).run(module, PassContext(host()))
     actual = run_module_on_cpu(module, *program.arguments(), block=block)
     try:
-        for got, want in zip(actual, expected):
-            assert_close(got, want, relative=1e-3)
+        for got, want, tolerance in zip(actual, expected, program.tolerances):
+            assert_close(got, want, relative=0, absolute=tolerance)
     except AssertionError as error:
         raise AssertionError(f"{error}\n{print_module(module)}") from error

@@ -9,18 +9,36 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 from hypothesis import strategies as st
 
+from tests.support.known_values import JUMPS, Known, bound_of, error_of, limit, rounding
 from tiledsl.ir import tile_ops
 from tiledsl.ir.builder import Builder
 from tiledsl.ir.core import Block, Number, Value
-from tiledsl.ir.dtypes import DType, bf16, bool_, f8e4m3, f8e5m2, f16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64
+from tiledsl.ir.dtypes import (
+    DType,
+    bf16,
+    bool_,
+    compute_dtype,
+    f8e4m3,
+    f8e5m2,
+    f16,
+    f32,
+    f64,
+    i8,
+    i16,
+    i32,
+    i64,
+    u8,
+    u16,
+    u32,
+    u64,
+)
 from tiledsl.ir.scalar_functions import SCALAR_FUNCTIONS
 from tiledsl.ir.symbolic import Dim, evaluate, minimum, symbols_of
-from tiledsl.ir.types import AxisType, Shape, Slice, scalar
+from tiledsl.ir.types import Shape, Slice, scalar
 
 T = TypeVar("T")
 
@@ -28,42 +46,8 @@ FLOATS = (f32, f64, f16, bf16, f8e4m3, f8e5m2)
 INTEGERS = (i64, i32, i16, i8, u64, u32, u16, u8)
 DTYPES = (*FLOATS, *INTEGERS, bool_)
 
-ROUNDED_ALIKE = {"add", "sub", "mul", "div", "neg", "abs", "minimum", "maximum", "sqrt", "where"}
-"""Functions of floats that have one right result to the last bit."""
-JUMPS = {"floor", "ceil", "round", "floordiv", "mod", "eq", "ne", "lt", "le", "gt", "ge"}
-"""Functions that turn a small difference into a large one."""
 VOLUME = 4096
 """Tiles have no more elements than this."""
-
-
-@dataclass(frozen=True, eq=False)
-class Known:
-    """A value, and what is known of its elements: |x| <= bound; `exact` if every implementation gets the same bits."""
-
-    value: Value
-    bound: float
-    exact: bool
-
-    @property
-    def dtype(self) -> DType:
-        assert not isinstance(self.value.type, AxisType)
-        return self.value.type.dtype
-
-    @property
-    def shape(self) -> Shape:
-        assert not isinstance(self.value.type, AxisType)
-        return self.value.type.shape
-
-
-def limit(dtype: DType) -> float:
-    """The largest magnitude that a generated value may have."""
-    match dtype.kind:
-        case "float":
-            return 200 if dtype == f8e4m3 else 10_000
-        case "bool":
-            return 1
-        case "int" | "uint":
-            return float(2**dtype.bits)
 
 
 class Expressions:
@@ -124,11 +108,12 @@ class Expressions:
 
     # Leaves
 
-    def learn(self, value: Value, bound: float, exact: bool) -> Known:
-        dtype = Known(value, bound, exact).dtype
-        assert bound <= limit(dtype) or not dtype.is_float, value
-        known = Known(value, min(bound, limit(dtype)), exact or not dtype.is_float)
-        self.pool.append(known)
+    def learn(self, value: Value, bound: float, error: float = 0.0) -> Known:
+        dtype = Known(value, bound).dtype
+        assert (bound <= limit(dtype) and error < math.inf) if dtype.is_float else error == 0, value
+        known = Known(value, min(bound, limit(dtype)), error)
+        if known.is_useful():
+            self.pool.append(known)
         return known
 
     def constant(self, dtype: DType) -> Known:
@@ -139,7 +124,7 @@ class Expressions:
                 number = self.draw(st.integers(0 if dtype.kind == "uint" else -9, 9))
             case "bool":
                 number = self.draw(st.booleans())
-        return self.learn(self.literal(number, dtype), abs(number), True)
+        return self.learn(self.literal(number, dtype), abs(number))
 
     def scalar(self, dtype: DType) -> Known:
         """A scalar that is there already, or a new constant."""
@@ -168,18 +153,19 @@ class Expressions:
             shape = next((k.shape for k in operands if k.shape), None)
             condition = self.pick_known(lambda k: k.dtype == bool_ and (shape is None or k.shape in ((), shape)))
             operands.insert(0, condition or self.constant(bool_))
+        error = 0.0
         if first.dtype.is_float:
             operands = self.tame(fn, operands)
             bound = bound_of(fn, [k.bound for k in operands])
             if bound > limit(first.dtype):
                 return
+            error = error_of(fn, operands, bound, first.dtype)
         else:
             bound = limit(first.dtype)
             if fn in ("add", "sub", "mul", "minimum", "maximum", "abs", "where") and first.dtype.is_signed:
                 bound = bound_of(fn, [k.bound for k in operands])
         result = self.apply(fn, *(k.value for k in operands))
-        exact = all(k.exact for k in operands) and (fn in ROUNDED_ALIKE or fn in JUMPS)
-        self.learn(result, 1 if function.gives_bool else bound, exact)
+        self.learn(result, 1 if function.gives_bool else bound, error)
 
     def tame(self, fn: str, operands: list[Known]) -> list[Known]:
         """Operands in the domain of `fn`: |x| + 1 where x must be positive, or not 0."""
@@ -189,9 +175,10 @@ class Expressions:
             if known.bound + 1 <= limit(known.dtype):
                 one = self.literal(1.0, known.dtype)
                 raised = self.apply("add", self.apply("abs", known.value), one)
-                operands[i] = self.learn(raised, known.bound + 1, known.exact)
+                error = 0.0 if known.exact else known.error + rounding(known.dtype, known.bound + 1)
+                operands[i] = self.learn(raised, known.bound + 1, error)
             else:
-                operands[i] = self.learn(self.literal(1.5, known.dtype), 1.5, True)
+                operands[i] = self.learn(self.literal(1.5, known.dtype), 1.5)
         return operands
 
     def cast(self) -> None:
@@ -207,7 +194,9 @@ class Expressions:
         source = self.pick_known(fits)
         if source is not None:
             bound = source.bound if dtype.is_float or source.dtype.is_float else limit(dtype)
-            self.learn(self.convert(source.value, dtype), min(bound, limit(dtype)), source.exact)
+            bound = min(bound, limit(dtype))
+            error = 0.0 if source.exact else source.error + rounding(dtype, bound)
+            self.learn(self.convert(source.value, dtype), bound, error)
 
     def reshape(self) -> None:
         source = self.pick_known(lambda k: len(k.shape) < 4)
@@ -223,14 +212,14 @@ class Expressions:
         else:
             shape.insert(self.draw(st.integers(0, len(shape))), 1)
         result = self.builder.emit(tile_ops.Reshape, source=source.value, shape=tuple(shape)).result
-        self.learn(result, source.bound, source.exact)
+        self.learn(result, source.bound, source.error)
 
     def transpose(self) -> None:
         source = self.pick_known(lambda k: len(k.shape) > 1)
         if source is not None:
             permutation = self.draw(st.permutations(range(len(source.shape))))
             op = self.builder.emit(tile_ops.Transpose, source=source.value, permutation=tuple(permutation))
-            self.learn(op.result, source.bound, source.exact)
+            self.learn(op.result, source.bound, source.error)
 
     def broadcast(self) -> None:
         source = self.pick_known(lambda k: not k.shape or 1 in k.shape or len(k.shape) < 3)
@@ -239,7 +228,7 @@ class Expressions:
             return
         shape = tile_ops.broadcast_shapes(source.shape, target.shape)
         if shape is not None and self.is_fine(shape):
-            self.learn(self.builder.broadcast(source.value, shape), source.bound, source.exact)
+            self.learn(self.builder.broadcast(source.value, shape), source.bound, source.error)
 
     def extract(self) -> None:
         source = self.pick_known(lambda k: bool(k.shape))
@@ -254,7 +243,7 @@ class Expressions:
             else:
                 indices.append(self.slice(dim))
         result = self.builder.emit(tile_ops.Extract, source=source.value, indices=indices).result
-        self.learn(result, source.bound, source.exact)
+        self.learn(result, source.bound, source.error)
 
     def slice(self, dim: Dim) -> Slice:
         """A part of an axis that is inside of it whatever its size."""
@@ -272,24 +261,26 @@ class Expressions:
         axes = tuple(sorted(self.draw(st.sets(st.sampled_from(self.whole_axes(source)), min_size=1))))
         if fn in ("argmax", "argmin"):
             axes = axes[:1]
-        bound = self.fold_bound(source, fn, self.volume(source.shape[i] for i in axes))
+        count = self.volume(source.shape[i] for i in axes)
+        bound = self.fold_bound(source, fn, count)
         if bound is not None:
             result = self.builder.emit(
                 tile_ops.Reduce, sources=[source.value], axes=axes, fn=fn, keepdims=self.chance()
             ).result
-            self.learn(result, bound, source.exact and fn not in ("add", "mul"))
+            self.learn(result, bound, fold_error(source, fn, count, bound))
 
     def scan(self) -> None:
         source = self.pick_known(lambda k: bool(self.whole_axes(k)))
         if source is None:
             return
         fn, axis = self.pick(("add", "mul", "max", "min")), self.pick(self.whole_axes(source))
-        bound = self.fold_bound(source, fn, self.count(source.shape[axis]))
+        count = self.count(source.shape[axis])
+        bound = self.fold_bound(source, fn, count)
         if bound is not None:
             result = self.builder.emit(
                 tile_ops.Scan, sources=[source.value], axis=axis, fn=fn, reverse=self.chance()
             ).result
-            self.learn(result, bound, source.exact and fn not in ("add", "mul"))
+            self.learn(result, bound, fold_error(source, fn, count, bound))
 
     def fold_bound(self, source: Known, fn: str, count: int) -> float | None:
         """How large a fold of `count` elements gets, or None if it should not be done."""
@@ -313,7 +304,8 @@ class Expressions:
             return
         second = self.pick([k for k in self.pool if k.shape == first.shape])
         axis = self.pick(self.whole_axes(first))
-        bound = self.fold_bound(first, "add", self.count(first.shape[axis]))
+        count = self.count(first.shape[axis])
+        bound = self.fold_bound(first, "add", count)
         if bound is None:
             return
         sources = (first.value, second.value)
@@ -330,8 +322,8 @@ class Expressions:
             total, top = self.builder.emit(
                 tile_ops.Scan, sources=sources, axis=axis, fn="custom", reverse=self.chance(), combiner=combiner
             ).results
-        self.learn(total, bound, False)
-        self.learn(top, second.bound, second.exact)
+        self.learn(total, bound, fold_error(first, "add", count, bound) + rounding(first.dtype, bound, count))
+        self.learn(top, second.bound, second.error)
 
     def dot(self) -> None:
         a = self.pick_known(lambda k: len(k.shape) > 1 and k.dtype != bool_ and not self.is_block(k.shape[-1]))
@@ -345,7 +337,8 @@ class Expressions:
         if b is None or not self.is_fine((*a.shape[:-1], b.shape[-2])):
             return
         dtype = f64 if a.dtype == f64 else f32 if a.dtype.is_float else self.pick((i32, i64))
-        bound = a.bound * b.bound * self.count(a.shape[-1])
+        count = self.count(a.shape[-1])
+        bound, error = dot_bounds(a, b, count, dtype)
         if dtype.is_float and bound > limit(dtype) / 2:
             return
         last = len(a.shape) - 1
@@ -361,7 +354,8 @@ class Expressions:
             dtype=dtype,
             precision=self.pick(("ieee", "tf32")) if a.dtype == f32 else "ieee",
         ).result
-        self.learn(result, min(bound, limit(dtype) / 2) + (0 if acc is None else acc.bound), False)
+        total = min(bound, limit(dtype) / 2) + (0 if acc is None else acc.bound)
+        self.learn(result, total, error + (0 if acc is None else acc.error + rounding(dtype, total)))
 
     def random(self) -> None:
         offsets = self.pick_known(lambda k: k.dtype.is_integer)
@@ -369,13 +363,14 @@ class Expressions:
             fn = self.pick(("uniform", "normal", "bits"))
             seed = self.scalar(self.pick((i64, u32))).value
             result = self.builder.emit(tile_ops.Random, seed=seed, offsets=offsets.value, fn=fn).result
-            self.learn(result, 10 if result.dtype.is_float else limit(result.dtype), fn == "bits")
+            bound = 10.0 if result.dtype.is_float else limit(result.dtype)
+            self.learn(result, bound, rounding(result.dtype, bound, 64))
 
     def arange(self) -> None:
         source = self.pick_known(lambda k: any(not self.is_block(dim) for dim in k.shape))
         if source is not None:
             extent = self.pick([dim for dim in source.shape if not self.is_block(dim)])
-            self.learn(self.builder.emit(tile_ops.Arange, extent=extent).result, self.count(extent), True)
+            self.learn(self.builder.emit(tile_ops.Arange, extent=extent).result, self.count(extent))
 
     def clip(self, known: Known, bound: int) -> Known:
         """`known` limited to [-bound, bound] (from 0 if unsigned; bool as it is)."""
@@ -384,30 +379,22 @@ class Expressions:
         low = self.literal(0 if known.dtype.kind == "uint" else -bound, known.dtype)
         high = self.literal(bound, known.dtype)
         result = self.apply("minimum", self.apply("maximum", known.value, low), high)
-        return self.learn(result, bound, known.exact)
+        return self.learn(result, bound, known.error)
 
 
-def bound_of(fn: str, bounds: Sequence[float]) -> float:
-    """How large `fn` of floats within these bounds gets; infinity where that would be too much."""
-    first = bounds[0]
-    match fn:
-        case "add" | "sub":
-            return sum(bounds)
-        case "mul":
-            return math.prod(bounds)
-        case "fma":
-            return first * bounds[1] + bounds[2]
-        case "exp" | "exp2":
-            return math.exp(first) if first <= 8 else math.inf
-        case "pow":
-            return first ** bounds[1] if first <= 100 and bounds[1] <= 3 else math.inf
-        case "tanh" | "sigmoid" | "erf" | "sin" | "cos" | "rsqrt":
-            return 1.0 if first <= 1000 else math.inf
-        case "minimum" | "maximum":
-            return max(bounds)
-        case "where":
-            return max(bounds[1:])
-        case "mod":
-            return bounds[1]
-        case _:
-            return first + 1
+def fold_error(source: Known, fn: str, count: int, bound: float) -> float:
+    """How far implementations may differ in a fold of `count` elements; `bound` is that of the result.
+
+    Sums of narrow floats are taken in f32 and rounded once.
+    """
+    if fn not in ("add", "mul") or not source.dtype.is_float:
+        return source.error if fn in ("max", "min") else 0.0
+    passed_on = count * source.error * (bound if fn == "mul" else 1)
+    return passed_on + rounding(compute_dtype(source.dtype), bound, count + 1) + rounding(source.dtype, bound)
+
+
+def dot_bounds(a: Known, b: Known, count: int, dtype: DType) -> tuple[float, float]:
+    """The bound and the error of sums of `count` products, accumulated in `dtype`."""
+    bound = a.bound * b.bound * count
+    passed_on = count * ((a.bound + a.error) * b.error + b.bound * a.error)
+    return bound, passed_on + rounding(dtype, bound, count + 4)

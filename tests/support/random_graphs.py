@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from hypothesis import strategies as st
 
-from tests.support.random_expressions import DTYPES, VOLUME, Expressions, Known, limit
+from tests.support.known_values import Known, limit
+from tests.support.random_expressions import DTYPES, VOLUME, Expressions, dot_bounds, fold_error
 from tests.support.random_modules import LOADED, LOCATIONS, random_array
 from tiledsl.backend_ref.execute_graph import execute_graph
 from tiledsl.backend_ref.scalar_functions import Array
@@ -88,7 +89,7 @@ class _GraphWriter(Expressions):
         for _ in range(self.draw(st.integers(0, 2))):
             shapes.append(tuple(self.draw(st.lists(st.sampled_from((m, n, 1, 3, m + 1)), max_size=3))))
         for shape, name in zip(shapes, "abc"):
-            self.learn(self.body.add_argument(TensorType(self.pick(DTYPES), shape), name), LOADED, True)
+            self.learn(self.body.add_argument(TensorType(self.pick(DTYPES), shape), name), LOADED)
         steps = (self.map, self.map, self.cast, self.reduce, self.contract, self.transpose, self.reshape)
         steps += (self.broadcast, self.cut, self.pad, self.concat, self.window, self.gather, self.iota, self.call)
         for _ in range(self.draw(st.integers(1, max_steps))):
@@ -110,10 +111,11 @@ class _GraphWriter(Expressions):
         fn = self.pick(("add", "mul", "max", "min", "and", "or", "argmax", "argmin"))
         axes = tuple(sorted(self.draw(st.sets(st.sampled_from(self.whole_axes(source)), min_size=1))))
         axes = axes[:1] if fn in ("argmax", "argmin") else axes
-        bound = self.fold_bound(source, fn, self.volume(source.shape[i] for i in axes))
+        count = self.volume(source.shape[i] for i in axes)
+        bound = self.fold_bound(source, fn, count)
         if bound is not None:
             op = self.builder.emit(graph_ops.Reduce, source=source.value, axes=axes, fn=fn, keepdims=self.chance())
-            self.learn(op.result, bound, source.exact and fn not in ("add", "mul"))
+            self.learn(op.result, bound, fold_error(source, fn, count, bound))
 
     def contract(self) -> None:
         a = self.pick_known(lambda k: k.dtype != bool_)
@@ -132,19 +134,19 @@ class _GraphWriter(Expressions):
         summed = [name for name in names_a if name in names_b and self.chance()]
         result = self.draw(st.permutations([name for name in sizes if name not in summed]))
         dtype = f64 if a.dtype == f64 else f32 if a.dtype.is_float else i64
-        bound = a.bound * b.bound * max(1, math.prod(self.count(sizes[name]) for name in summed))
+        bound, error = dot_bounds(a, b, max(1, math.prod(self.count(sizes[name]) for name in summed)), dtype)
         fits = self.volume(sizes[name] for name in result) <= VOLUME and len(result) <= 4
         if fits and (bound <= limit(dtype) or not dtype.is_float):
             axes = f"{' '.join(names_a)}, {' '.join(names_b)} -> {' '.join(result)}"
             op = self.builder.emit(graph_ops.Contract, a=a.value, b=b.value, axes=axes, dtype=dtype)
-            self.learn(op.result, bound, False)
+            self.learn(op.result, bound, error)
 
     def transpose(self) -> None:
         source = self.pick_ranked(1)
         if source is not None:
             permutation = tuple(self.draw(st.permutations(range(len(source.shape)))))
             op = self.builder.emit(graph_ops.Transpose, source=source.value, permutation=permutation)
-            self.learn(op.result, source.bound, source.exact)
+            self.learn(op.result, source.bound, source.error)
 
     def reshape(self) -> None:
         source = self.pick_ranked(0)
@@ -156,7 +158,7 @@ class _GraphWriter(Expressions):
         else:
             shape.insert(self.draw(st.integers(0, len(shape))), 1)
         op = self.builder.emit(graph_ops.Reshape, source=source.value, shape=tuple(shape))
-        self.learn(op.result, source.bound, source.exact)
+        self.learn(op.result, source.bound, source.error)
 
     def broadcast(self) -> None:
         source, target = self.pick_ranked(0), self.pick_ranked(1)
@@ -165,7 +167,7 @@ class _GraphWriter(Expressions):
         shape = graph_ops.broadcast_shapes(source.shape, target.shape)
         if shape is not None and self.is_fine(shape):
             op = self.builder.emit(graph_ops.Broadcast, source=source.value, shape=shape)
-            self.learn(op.result, source.bound, source.exact)
+            self.learn(op.result, source.bound, source.error)
 
     def cut(self) -> None:
         source = self.pick_ranked(1)
@@ -178,7 +180,7 @@ class _GraphWriter(Expressions):
                 stops=tuple(part.stop for part in parts),
                 steps=tuple(self.pick((1, 1, 2, 3)) for _ in parts),
             )
-            self.learn(op.result, source.bound, source.exact)
+            self.learn(op.result, source.bound, source.error)
 
     def pad(self) -> None:
         source = self.pick_ranked(1)
@@ -188,7 +190,7 @@ class _GraphWriter(Expressions):
         low, high = (tuple(self.pick((0, 1, symbol("M"))) for _ in source.shape) for _ in range(2))
         if self.volume(a + b + dim for a, b, dim in zip(low, high, source.shape)) <= VOLUME:
             op = self.builder.emit(graph_ops.Pad, source=source.value, low=low, high=high, value=value)
-            self.learn(op.result, max(source.bound, LOADED), source.exact)
+            self.learn(op.result, max(source.bound, LOADED), source.error)
 
     def concat(self) -> None:
         source = self.pick_ranked(1)
@@ -198,7 +200,7 @@ class _GraphWriter(Expressions):
         fits = [k for k in self.pool if k.dtype == source.dtype and k.shape == source.shape]
         sources = [source, self.pick(fits)]
         op = self.builder.emit(graph_ops.Concat, sources=[k.value for k in sources], axis=axis)
-        self.learn(op.result, max(k.bound for k in sources), all(k.exact for k in sources))
+        self.learn(op.result, max(k.bound for k in sources), max(k.error for k in sources))
 
     def window(self) -> None:
         source = self.pick_known(lambda k: bool(self.whole_axes(k)) and len(k.shape) < 4)
@@ -211,7 +213,7 @@ class _GraphWriter(Expressions):
         if self.volume(source.shape) * size <= VOLUME:
             fields = {"axes": (axis,), "sizes": (size,), "strides": (stride,), "dilations": (dilation,)}
             result = self.builder.emit(graph_ops.Window, source=source.value, result_names=["w"], **fields).result
-            self.learn(result, source.bound, source.exact)
+            self.learn(result, source.bound, source.error)
 
     def gather(self) -> None:
         source = self.pick_ranked(1)
@@ -222,17 +224,17 @@ class _GraphWriter(Expressions):
         others = [dim for i, dim in enumerate(source.shape) if i != axis]
         if self.is_fine((*others, *indices.shape)):
             op = self.builder.emit(graph_ops.Gather, source=source.value, indices=indices.value, axis=axis)
-            self.learn(op.result, source.bound, source.exact)
+            self.learn(op.result, source.bound, source.error)
 
     def iota(self) -> None:
         like = self.pick_ranked(1)
         if like is None or self.chance():
             size = self.builder.emit(graph_ops.Size, value=symbol("M") * 2 + 1).result
-            self.learn(size, 2 * self.sizes["M"] + 1, True)
+            self.learn(size, 2 * self.sizes["M"] + 1)
         else:
             axis = self.draw(st.integers(0, len(like.shape) - 1))
             result = self.builder.emit(graph_ops.Iota, shape=like.shape, axis=axis).result
-            self.learn(result, self.count(like.shape[axis]), True)
+            self.learn(result, self.count(like.shape[axis]))
 
     def call(self) -> None:
         source = self.pick_known(lambda k: k.dtype == f32 and len(k.shape) == 2 and k.bound * 2 <= limit(f32))
@@ -240,5 +242,5 @@ class _GraphWriter(Expressions):
             types = graph_ops.call_types(parse_module(DOUBLE).entry, [source.value])
             op = graph_ops.Call(self.builder.location, types=types, inputs=[source.value], callee="double")
             self.body.append(op)
-            self.learn(op.result, source.bound * 2, source.exact)
+            self.learn(op.result, source.bound * 2, source.error * 2)
             self.calls = True

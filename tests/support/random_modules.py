@@ -6,7 +6,8 @@
         ...
 
 The result does not depend on block sizes or on the order of programs (see `random_expressions`), so any two ways to
-run a program may be compared. Tensors that are not written everywhere are filled first.
+run a program may be compared, within its tolerances (see `known_values`). Tensors that are not written everywhere are
+filled first.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from hypothesis import strategies as st
 
-from tests.support.random_expressions import DTYPES, INTEGERS, Expressions, Known, limit
+from tests.support.known_values import Known, limit, rounding
+from tests.support.random_expressions import DTYPES, INTEGERS, Expressions, dot_bounds, fold_error
 from tiledsl.backend_ref.arguments import Argument
 from tiledsl.backend_ref.execute_tile import execute
 from tiledsl.backend_ref.execution import BlockChooser
@@ -51,6 +53,8 @@ class RandomProgram:
     module: Module
     sizes: dict[str, int]
     seed: int
+    tolerances: tuple[float, ...]
+    """How far each result of two right implementations may differ, absolutely; 0 for the same bits."""
 
     def arguments(self) -> list[Argument]:
         """New arrays and numbers on every call, always with the same contents."""
@@ -86,7 +90,9 @@ def tile_programs(draw: st.DrawFn, max_steps: int = 8) -> RandomProgram:
     """A program with one or two grids; `max_steps` limits the ops of each body before loops and stores."""
     sizes = {name: draw(st.sampled_from((5, 1, 8, 3, 0, 12, 16))) for name in ("M", "N", "K")}
     writer = _Writer(draw, sizes, max_steps)
-    return RandomProgram(Module([writer.function()]), sizes, draw(st.integers(0, 2**16)))
+    module = Module([writer.function()])
+    tolerances = tuple(writer.contents[value][1] for value in writer.returned)
+    return RandomProgram(module, sizes, draw(st.integers(0, 2**16)), tolerances)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,14 +114,17 @@ class _Writer(Expressions):
         self.readable: list[Value] = []
         self.written: list[Value] = []
         """Tensors that the grid at hand stores to: it may not read them."""
+        self.returned: list[Value] = []
+        self.contents: dict[Value, tuple[float, float]] = {}
+        """The bound and the error of the elements of each tensor."""
         self.axes: list[_Axis] = []
         self.covers = True
         """Whether every program passes here exactly once, so that plain stores fill a tensor."""
 
-    def learn(self, value: Value, bound: float, exact: bool) -> Known:
+    def learn(self, value: Value, bound: float, error: float = 0.0) -> Known:
         value.name = self.pick(("", "x", "t", "acc"))
         self.builder.location = self.pick(LOCATIONS)
-        return super().learn(value, bound, exact)
+        return super().learn(value, bound, error)
 
     @contextmanager
     def body(self, *arguments: tuple[Type, str], covers: bool) -> Generator[Block]:
@@ -135,19 +144,18 @@ class _Writer(Expressions):
     def function(self) -> Function:
         self.parameters()
         for dim in self.symbols:
-            self.learn(self.builder.size(dim), self.count(dim), True)
+            self.learn(self.builder.size(dim), self.count(dim))
         for _ in range(self.draw(st.integers(0, 4))):
             self.pick((self.map, self.cast, self.random))()
         if self.chance():
             printed = [k.value for k in self.pool if not k.dtype.is_float][:2]
             self.builder.emit(tile_ops.Print, values=printed, text=self.pick(("", 'sizes "M"\n', "\u03b1")))
-        returned: list[Value] = []
         for _ in range(self.draw(st.integers(1, 2))):
             self.grid()
-            returned += self.written
+            self.returned += self.written
             self.readable += self.written
             self.written = []
-        self.builder.emit(tile_ops.Return, values=returned)
+        self.builder.emit(tile_ops.Return, values=self.returned)
         divisible = [name for name, size in self.sizes.items() if size % 4 == 0 and symbol(name) in self.symbols]
         facts = [Fact(symbol(name), 4) for name in divisible if self.chance()]
         return Function("kernel", self.top, facts, self.pick(LOCATIONS))
@@ -160,10 +168,12 @@ class _Writer(Expressions):
             shapes.append(tuple(self.draw(st.lists(dims, max_size=3))))
         for shape, name in zip(shapes, "abcd"):
             unit = len(shape) - 1 if shape and self.chance() else None
-            self.readable.append(self.top.add_argument(TensorType(self.pick(DTYPES), shape, unit), name))
+            tensor = self.top.add_argument(TensorType(self.pick(DTYPES), shape, unit), name)
+            self.readable.append(tensor)
+            self.contents[tensor] = (LOADED, 0.0)
         for dtype, name in ((f32, "s"), (i64, "i"), (bool_, "flag")):
             if self.chance():
-                self.learn(self.top.add_argument(scalar(dtype), name), LOADED, True)
+                self.learn(self.top.add_argument(scalar(dtype), name), LOADED)
 
     def grid(self) -> None:
         count = self.draw(st.integers(1, 3))
@@ -194,7 +204,7 @@ class _Writer(Expressions):
     def enter(self, argument: Value, stop: Dim) -> None:
         self.axes.append(_Axis(argument, stop))
         if not isinstance(argument.type, AxisType):
-            self.learn(argument, self.count(stop), True)
+            self.learn(argument, self.count(stop))
 
     def statements(self, depth: int) -> None:
         """What a body does: loads, then ops, loops and branches in any order."""
@@ -226,7 +236,7 @@ class _Writer(Expressions):
             start = self.builder.emit(tile_ops.Start, axis=axis.value).result
             within = self.builder.emit(tile_ops.Arange, extent=axis.value.type.extent).result
             result = self.builder.map("add", within, start)
-        self.learn(result, self.count(axis.stop) + 9, True)
+        self.learn(result, self.count(axis.stop) + 9)
 
     def shifted(self, axis: Value) -> Value:
         if not self.chance(3):
@@ -250,9 +260,7 @@ class _Writer(Expressions):
             other = self.scalar(dtype) if self.chance(3) else None
             fields = None if other is None or other.bound > LOADED else other.value
             op = self.builder.emit(tile_ops.Load, tensor=tensor, indices=indices, other=fields, in_bounds=tuple(proved))
-            # a tensor that an earlier grid has written may hold anything within the limits
-            is_argument = tensor.owner is self.top
-            self.learn(op.result, LOADED if is_argument else limit(dtype), is_argument)
+            self.learn(op.result, *self.contents[tensor])
 
     def subscript(self, dim: Dim, gathered: list[Shape]) -> tuple[Index, bool]:
         """A subscript for an axis of `dim` elements, and whether it is within bounds for certain.
@@ -283,7 +291,7 @@ class _Writer(Expressions):
         shape = (*missing, *known.shape)
         if not self.is_fine(shape):
             return None
-        return self.learn(self.builder.broadcast(known.value, shape), known.bound, known.exact)
+        return self.learn(self.builder.broadcast(known.value, shape), known.bound, known.error)
 
     def store(self, *_: int) -> None:
         """Stores a value into a tensor of its own, at coordinates that no other program writes."""
@@ -320,6 +328,7 @@ class _Writer(Expressions):
                 shape.insert(at, axis.stop)
         proved = range(len(shape)) if plain and self.chance() else ()
         tensor = self.new_tensor(known.dtype, tuple(shape), filled=not plain or self.chance())
+        self.contents[tensor] = (max(known.bound, LOADED), known.error)
         self.builder.emit(tile_ops.Store, tensor=tensor, indices=indices, value=known.value, in_bounds=tuple(proved))
 
     def mirrored(self, axis: _Axis) -> Value:
@@ -348,6 +357,7 @@ class _Writer(Expressions):
         index = self.builder.broadcast(where.value, value.shape)
         fn = self.pick(("add", "max", "min", "and", "or", "xor"))
         tensor = self.new_tensor(value.dtype, (self.pick((4, *self.symbols)),), filled=True)
+        self.contents[tensor] = (limit(value.dtype), 0.0)
         self.builder.emit(tile_ops.Atomic, tensor=tensor, indices=[index], value=value.value, fn=fn)
 
     def assertion(self, depth: int) -> None:
@@ -374,7 +384,7 @@ class _Writer(Expressions):
             self.statements(depth)
             yields: list[Value] = []
             for known, argument in zip(initial, carried):
-                updated = self.fold_block(Known(argument, known.bound, known.exact), block, stop)
+                updated = self.fold_block(Known(argument, known.bound, known.error), block, stop)
                 yields.append(updated.value)
                 results.append(updated)
             plus = self.builder.constant(1, i64)
@@ -384,8 +394,8 @@ class _Writer(Expressions):
         values = [*(k.value for k in initial), start]
         op = self.builder.emit(tile_ops.Range, start=start, stop=end, initial=values, blocks=(size,), body=body)
         for result, known in zip(op.results, results):
-            self.learn(result, known.bound, known.exact)
-        self.learn(op.results[-1], self.count(stop) + 1, True)
+            self.learn(result, known.bound, known.error)
+        self.learn(op.results[-1], self.count(stop) + 1)
 
     def fold_block(self, carried: Known, block: Value, stop: Dim) -> Known:
         """The carried value with something of this block folded into it: the larger, or the sum."""
@@ -402,8 +412,12 @@ class _Writer(Expressions):
         fields = {"sources": [known.value], "axes": (len(carried.shape),)}
         folded = self.builder.emit(tile_ops.Reduce, fn="add" if adds else "max", result_names=["part"], **fields).result
         result = self.builder.map("add" if adds else "maximum", carried.value, folded)
-        bound = total if adds else max(carried.bound, known.bound)
-        return Known(result, bound, carried.exact and known.exact and not adds)
+        if not adds:
+            return Known(result, max(carried.bound, known.bound), max(carried.error, known.error))
+        # each block is rounded, and each addition
+        count = self.count(stop)
+        error = count * fold_error(known, "add", count, total) + rounding(known.dtype, total, count)
+        return Known(result, total, carried.error + error)
 
     def gemm(self, depth: int) -> None:
         """A dot product streamed over a shared axis of two tensors."""
@@ -430,7 +444,8 @@ class _Writer(Expressions):
         zero = self.builder.broadcast(self.builder.constant(0, dtype), product.shape)
         start, end = self.builder.constant(0, i64), self.builder.size(stop)
         op = self.builder.emit(tile_ops.Range, start=start, stop=end, initial=[zero], blocks=(size,), body=body)
-        self.learn(op.result, LOADED * LOADED * max(1, self.count(stop)), False)
+        loaded = Known(at, LOADED), Known(bt, LOADED)
+        self.learn(op.result, *dot_bounds(*loaded, self.count(stop), dtype))
 
     def contracts(self, a: Value, b: Value) -> bool:
         if not isinstance(a.type, TensorType) or not isinstance(b.type, TensorType):
@@ -445,14 +460,14 @@ class _Writer(Expressions):
         initial = self.clipped()
         types = [(k.value.type, "carried") for k in initial]
         with self.body((scalar(i64), "i"), *types, covers=False) as body:
-            self.learn(body.arguments[0], 4, True)
-            carried = [self.learn(a, LOADED, False) for a in body.arguments[1:]]
+            self.learn(body.arguments[0], 4)
+            carried = [self.learn(a, LOADED) for a in body.arguments[1:]]
             self.statements(depth)
             self.emit_yield(*(self.same_type(k).value for k in carried))
         values = [k.value for k in initial]
         op = self.builder.emit(tile_ops.For, start=start, stop=stop, step=step, initial=values, body=body)
         for result in op.results:
-            self.learn(result, LOADED, False)
+            self.learn(result, LOADED)
 
     def while_(self, depth: int) -> None:
         initial = self.clipped()
@@ -461,24 +476,25 @@ class _Writer(Expressions):
             limit_ = self.builder.constant(self.pick((2, 0)), i64)
             self.emit_yield(self.builder.map("lt", condition.arguments[0], limit_))
         with self.body(*types, covers=False) as body:
-            count = self.learn(body.arguments[0], 4, True).value
-            carried = [self.learn(a, LOADED, False) for a in body.arguments[1:]]
+            count = self.learn(body.arguments[0], 4).value
+            carried = [self.learn(a, LOADED) for a in body.arguments[1:]]
             self.statements(depth)
             following = self.builder.map("add", count, self.builder.constant(1, i64))
             self.emit_yield(following, *(self.same_type(k).value for k in carried))
         values = [self.builder.constant(0, i64), *(k.value for k in initial)]
         op = self.builder.emit(tile_ops.While, initial=values, condition=condition, body=body)
         for result in op.results[1:]:
-            self.learn(result, LOADED, False)
+            self.learn(result, LOADED)
 
     def clipped(self) -> list[Known]:
-        """What a loop whose body does anything may carry."""
-        chosen = [self.pick(self.pool)] if self.pool and self.chance() else []
+        """What a loop whose body does anything may carry: errors would grow without bound."""
+        exact = [k for k in self.pool if k.exact]
+        chosen = [self.pick(exact)] if exact and self.chance() else []
         return [self.clip(k, LOADED) for k in chosen]
 
     def same_type(self, known: Known) -> Known:
         """Any value of that type, within the bounds of carried values."""
-        found = self.pick([k for k in self.pool if k.value.type == known.value.type])
+        found = self.pick([k for k in self.pool if k.value.type == known.value.type and k.exact])
         return self.clip(found, LOADED)
 
     def branch(self, depth: int) -> None:
@@ -494,8 +510,7 @@ class _Writer(Expressions):
                 self.emit_yield(given[-1].value)
             blocks.append(body)
         op = self.builder.emit(tile_ops.If, condition=condition.value, then=blocks[0], otherwise=blocks[1])
-        exact = all(k.exact for k in (condition, *given))
-        self.learn(op.result, max(k.bound for k in given), exact)
+        self.learn(op.result, max(k.bound for k in given), max(k.error for k in given))
 
 
 def is_tile(value: Value) -> bool:
