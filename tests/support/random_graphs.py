@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from tests.support.known_values import Known, limit
 from tests.support.random_expressions import DTYPES, VOLUME, Expressions, dot_bounds, fold_error
-from tests.support.random_modules import LOADED, LOCATIONS, random_array
+from tests.support.random_memory import LOADED, LOCATIONS
+from tests.support.random_modules import random_array
 from tiledsl.backend_ref.execute_graph import execute_graph
 from tiledsl.backend_ref.scalar_functions import Array
 from tiledsl.ir import graph_ops
