@@ -12,8 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support.random_modules import RandomProgram
+from tests.support.random_modules import random_array
+from tiledsl.backend_ref.arguments import Argument
 from tiledsl.backend_ref.execute_tile import execute
+from tiledsl.ir.core import Module
 from tiledsl.ir.parser import parse_module
 from tiledsl.ir.printer import print_module
 from tiledsl.ir.symbolic import symbols_of
@@ -44,12 +46,22 @@ def transformed(text: str) -> str:
     return print_module(module) + "".join(remarks)
 
 
-def program(text: str) -> RandomProgram:
-    module = parse_module(text)
-    sizes = dict(pair.split("=") for pair in header(text, "sizes").split())
-    types = [p.type for p in module.entry.parameters]
-    names = {s for t in types if not isinstance(t, AxisType) for dim in t.shape for s in symbols_of(dim)}
-    return RandomProgram(module, {name: int(sizes.get(name, SIZE)) for name in names}, seed=1)
+def arguments(module: Module, sizes: dict[str, int]) -> list[Argument]:
+    """Arrays and numbers for the entry's parameters, always the same."""
+    generator = np.random.default_rng(1)
+    made: list[Argument] = []
+    for parameter in module.entry.parameters:
+        assert not isinstance(parameter.type, AxisType)
+        known = {name: sizes.get(name, SIZE) for dim in parameter.type.shape for name in symbols_of(dim)}
+        made.append(random_array(parameter.type.dtype, parameter.type.shape, known, generator))
+    return made
+
+
+def run(module: Module, given: list[Argument]) -> tuple[list[bytes], list[str]]:
+    """The bytes of all arguments and results after a run, and the lines printed."""
+    printed: list[str] = []
+    results = execute(module.entry, given, output=printed.append)
+    return [np.asarray(array).tobytes() for array in (*given, *results)], printed
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}/{file.stem}")
@@ -66,16 +78,9 @@ def test_golden(file: Path, update_golden: bool) -> None:
 def test_both_halves_compute_the_same(file: Path) -> None:
     text = file.read_text(encoding="utf-8")
     before, _, after = text.partition(MARK)
-    source = program(before)
-    assert run(source.with_module(parse_module(after))) == run(source)
-
-
-def run(source: RandomProgram) -> tuple[list[bytes], list[str]]:
-    """The bytes of all arguments and results after a run, and the lines printed."""
-    printed: list[str] = []
-    arguments = source.arguments()
-    results = execute(source.module.entry, arguments, output=printed.append)
-    return [np.asarray(array).tobytes() for array in (*arguments, *results)], printed
+    sizes = {name: int(size) for name, size in (pair.split("=") for pair in header(text, "sizes").split())}
+    source, result = parse_module(before), parse_module(after)
+    assert run(result, arguments(source, sizes)) == run(source, arguments(source, sizes))
 
 
 def test_every_pass_has_a_golden() -> None:
