@@ -14,10 +14,11 @@ from tiledsl.backend_cpu.context import Context
 from tiledsl.backend_cpu.dots import accumulates_in_place, allocate_left, allocate_right, call_dot, kernel_of
 from tiledsl.backend_cpu.evaluate import evaluate
 from tiledsl.backend_cpu.expressions import contiguity, expression_ops, is_lazy, leaves, op_cost, store_contiguity
+from tiledsl.backend_cpu.fold_sinks import FindTile, FoldCustom, FoldTile
 from tiledsl.backend_cpu.nests import Nest, emit_nest
 from tiledsl.backend_cpu.print_calls import dense, emit_print
 from tiledsl.backend_cpu.residence import kept_values
-from tiledsl.backend_cpu.sinks import AssertTile, AtomicTile, FindTile, FoldCustom, FoldTile, Keep, Sink, StoreTile
+from tiledsl.backend_cpu.sinks import AssertTile, AtomicTile, Keep, Sink, StoreTile
 from tiledsl.backend_cpu.storage import Buffer, PackedLeft, PackedRight, Point, Storage
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Op, Value

@@ -1,0 +1,249 @@
+"""Sinks that fold: reductions by a name, searches for an extremum, reductions by a user's combiner."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tiledsl.backend_cpu import operands as o
+from tiledsl.backend_cpu.access import lane_numbers, mask_type, splat_index, write_buffer
+from tiledsl.backend_cpu.context import Context
+from tiledsl.backend_cpu.convert import convert
+from tiledsl.backend_cpu.evaluate import evaluate_lanes
+from tiledsl.backend_cpu.folds import accumulator_dtype, collapse, combine, emit_combiner, identity
+from tiledsl.backend_cpu.sinks import Sink
+from tiledsl.backend_cpu.storage import Point, Storage
+from tiledsl.backend_cpu.vector_math import emit_map
+from tiledsl.backend_cpu.writer import VectorType
+from tiledsl.ir import tile_ops as ops
+from tiledsl.ir.core import Value
+from tiledsl.ir.dtypes import i64
+
+
+class _FoldOne(Sink):
+    """A reduction of one source, carried in `dtype`."""
+
+    def __init__(self, op: ops.Reduce, target: Storage | None) -> None:
+        """`target` is where the result goes; None for a scalar, which becomes an operand."""
+        (source,) = op.sources
+        super().__init__(source.shape, op.axes, (source,))
+        self.op = op
+        self.source = source
+        self.target = target
+        self.dtype = accumulator_dtype(source.dtype)
+        self.type = VectorType(self.dtype)
+
+    @property
+    def produces(self) -> tuple[Value, ...]:
+        return self.op.results
+
+
+class FoldTile(_FoldOne):
+    """A reduction by a named function."""
+
+    slots: list[str]
+    """An accumulator for each copy."""
+
+    def begin(self, context: Context, copies: int, lanes: int) -> None:
+        writer = context.writer
+        self.type = VectorType(self.dtype, lanes)
+        self.slots = [writer.alloca(str(self.type)) for _ in range(copies)]
+        start = writer.splat(self.type, identity(self.op.fn, self.dtype))
+        for slot in self.slots:
+            writer.line(f"store {self.type} {start}, ptr {slot}")
+
+    def visit(self, context: Context, point: Point, copy: int) -> None:
+        writer, fn, type_ = context.writer, self.op.fn, self.type
+        operand = evaluate_lanes(context, self.source, point)
+        operand = convert(writer, operand, type_.of(self.source.dtype), type_)
+        if point.mask is not None and point.lane in self.folded:
+            rest = writer.splat(type_, identity(fn, self.dtype))
+            operand = writer.emit(f"select {mask_type(type_.lanes)} {point.mask}, {type_} {operand}, {type_} {rest}")
+        slot = self.slots[copy]
+        before = writer.emit(f"load {type_}, ptr {slot}")
+        writer.line(f"store {type_} {combine(writer, fn, type_, before, operand)}, ptr {slot}")
+
+    def end(self, context: Context, kept: Sequence[Point]) -> None:
+        writer, fn, type_ = context.writer, self.op.fn, self.type
+        partial = [writer.emit(f"load {type_}, ptr {slot}") for slot in self.slots]
+        if kept[0].lane is None:
+            while len(partial) > 1:
+                partial = [combine(writer, fn, type_, *pair) for pair in zip(partial[::2], partial[1::2])]
+            partial = [collapse(writer, fn, type_, partial[0])]
+        for point, operand in zip(kept, partial):
+            lanes = 1 if point.lane is None else point.lanes
+            deliver(context, self.op, self.op.result, self.target, point, operand, VectorType(self.dtype, lanes))
+
+
+def deliver(
+    context: Context,
+    op: ops.Reduce,
+    result: Value,
+    target: Storage | None,
+    point: Point,
+    operand: str,
+    type_: VectorType,
+) -> None:
+    """Puts a finished element of a reduction where its readers look: in scratch, or in an operand if it is a scalar."""
+    if target is None:
+        context.scalars[result] = convert(context.writer, operand, type_, type_.of(result.dtype))
+        return
+    kept: list[str] = []
+    lane: int | None = None
+    for axis, index in enumerate(point.indices):
+        if axis in op.axes and not op.keepdims:
+            continue
+        if axis == point.lane:
+            lane = len(kept)
+        kept.append("0" if axis in op.axes else index)
+    stored = convert(context.writer, operand, type_, type_.of(target.dtype))
+    write_buffer(context, target, point.at(tuple(kept), lane), stored)
+
+
+class FindTile(_FoldOne):
+    """argmax or argmin: the first index of the extremum; a NaN counts as one."""
+
+    slots: list[tuple[str, str]]
+    """The best value and its index, for each copy."""
+
+    def begin(self, context: Context, copies: int, lanes: int) -> None:
+        writer = context.writer
+        self.type = VectorType(self.dtype, lanes)
+        index = self.type.of(i64)
+        self.slots = [(writer.alloca(str(self.type)), writer.alloca(str(index))) for _ in range(copies)]
+        # index -1 says that nothing was seen: the first element, whatever it is, takes its place
+        for best, where in self.slots:
+            writer.line(f"store {self.type} {writer.splat(self.type, identity(self.op.fn, self.dtype))}, ptr {best}")
+            writer.line(f"store {index} {writer.splat(index, '-1')}, ptr {where}")
+
+    def visit(self, context: Context, point: Point, copy: int) -> None:
+        writer, type_ = context.writer, self.type
+        index_type, lanes = type_.of(i64), type_.lanes
+        operand = convert(writer, evaluate_lanes(context, self.source, point), type_.of(self.source.dtype), type_)
+        (axis,) = self.op.axes
+        index = point.indices[axis]
+        if lanes > 1:
+            index = splat_index(writer, index, lanes)
+            if point.lane == axis:
+                index = writer.emit(f"add <{lanes} x i64> {index}, {lane_numbers(lanes)}")
+        best_slot, where_slot = self.slots[copy]
+        best = writer.emit(f"load {type_}, ptr {best_slot}")
+        where = writer.emit(f"load {index_type}, ptr {where_slot}")
+        unseen = writer.emit(f"icmp slt {index_type} {where}, {_zero(lanes)}")
+        takes = writer.emit(f"or {mask_type(lanes)} {unseen}, {self._beats(context, operand, best)}")
+        if point.mask is not None:
+            takes = writer.emit(f"and {mask_type(lanes)} {takes}, {point.mask}")
+        self._store(context, copy, takes, (operand, index), (best, where))
+
+    def _store(self, context: Context, copy: int, takes: str, new: tuple[str, str], old: tuple[str, str]) -> None:
+        writer = context.writer
+        for slot, type_, yes, no in zip(self.slots[copy], (self.type, self.type.of(i64)), new, old):
+            chosen = writer.emit(f"select {mask_type(type_.lanes)} {takes}, {type_} {yes}, {type_} {no}")
+            writer.line(f"store {type_} {chosen}, ptr {slot}")
+
+    def _beats(self, context: Context, left: str, right: str, type_: VectorType | None = None) -> str:
+        """left > right (for argmax), or left is NaN and right is not."""
+        writer = context.writer
+        type_ = self.type if type_ is None else type_
+        relation = "gt" if self.op.fn == "argmax" else "lt"
+        beats = emit_map(writer, relation, type_, [left, right])
+        if not self.dtype.is_float:
+            return beats
+        nan = writer.emit(f"fcmp uno {type_} {left}, {left}")
+        number = writer.emit(f"fcmp ord {type_} {right}, {right}")
+        return writer.emit(
+            f"or {mask_type(type_.lanes)} {beats}, {writer.emit(f'and {mask_type(type_.lanes)} {nan}, {number}')}"
+        )
+
+    def end(self, context: Context, kept: Sequence[Point]) -> None:
+        writer, type_ = context.writer, self.type
+        found = [
+            (writer.emit(f"load {type_}, ptr {best}"), writer.emit(f"load {type_.of(i64)}, ptr {where}"))
+            for best, where in self.slots
+        ]
+        if kept[0].lane is None:
+            found = [self._first(context, found)]
+        for point, (_, where) in zip(kept, found):
+            lanes = 1 if point.lane is None else point.lanes
+            found_one = context.writer.emit(f"icmp sge {VectorType(i64, lanes)} {where}, {_zero(lanes)}")
+            type_ = VectorType(i64, lanes)
+            index = writer.emit(f"select {mask_type(lanes)} {found_one}, {type_} {where}, {type_} {_zero(lanes)}")
+            deliver(context, self.op, self.op.result, self.target, point, index, type_)
+
+    def _first(self, context: Context, found: list[tuple[str, str]]) -> tuple[str, str]:
+        """The winner among all lanes of all copies; of equals, the one of least index."""
+        writer, lanes = context.writer, self.type.lanes
+        scalar, index = VectorType(self.dtype), VectorType(i64)
+        candidates = found if lanes == 1 else [
+            (
+                writer.emit(f"extractelement {self.type} {best}, i64 {lane}"),
+                writer.emit(f"extractelement {self.type.of(i64)} {where}, i64 {lane}"),
+            )
+            for best, where in found
+            for lane in range(lanes)
+        ]  # fmt: skip
+        best, where = candidates[0]
+        for other, at in candidates[1:]:
+            better = self._beats(context, other, best, scalar)
+            worse = self._beats(context, best, other, scalar)
+            earlier = writer.emit(f"icmp ult i64 {at}, {where}")  # -1, nothing seen, is the last of all
+            equal = writer.emit(f"xor i1 {writer.emit(f'or i1 {better}, {worse}')}, true")
+            takes = writer.emit(f"or i1 {better}, {writer.emit(f'and i1 {equal}, {earlier}')}")
+            takes = writer.emit(f"and i1 {takes}, {writer.emit(f'icmp sge i64 {at}, 0')}")
+            takes = writer.emit(f"or i1 {takes}, {writer.emit(f'icmp slt i64 {where}, 0')}")
+            best = writer.emit(f"select i1 {takes}, {scalar} {other}, {scalar} {best}")
+            where = writer.emit(f"select i1 {takes}, {index} {at}, {index} {where}")
+        return best, where
+
+
+def _zero(lanes: int) -> str:
+    return "0" if lanes == 1 else "zeroinitializer"
+
+
+class FoldCustom(Sink):
+    """A reduction by a user's combiner, along one axis, in order; lanes run across another axis."""
+
+    def __init__(self, op: ops.Reduce, targets: Sequence[Storage | None]) -> None:
+        super().__init__(op.sources[0].shape, op.axes, op.sources)
+        self.op = op
+        self.targets = tuple(targets)
+        self.slots: list[list[str]] = []
+        self.flags: list[str] = []
+        self.lanes = 1
+
+    @property
+    def produces(self) -> tuple[Value, ...]:
+        return self.op.results
+
+    def begin(self, context: Context, copies: int, lanes: int) -> None:
+        writer = context.writer
+        self.lanes = lanes
+        self.flags = [writer.alloca("i1") for _ in range(copies)]
+        self.slots = []
+        for flag in self.flags:
+            writer.line(f"store i1 true, ptr {flag}")
+            slots: list[str] = []
+            for source in self.op.sources:
+                type_ = VectorType(source.dtype, lanes)
+                slots.append(writer.alloca(str(type_)))
+                writer.line(f"store {type_} {writer.splat(type_, o.literal(0, source.dtype))}, ptr {slots[-1]}")
+            self.slots.append(slots)
+
+    def visit(self, context: Context, point: Point, copy: int) -> None:
+        writer = context.writer
+        types = [VectorType(v.dtype, self.lanes) for v in self.op.sources]
+        new = [evaluate_lanes(context, v, point) for v in self.op.sources]
+        old = [writer.emit(f"load {t}, ptr {slot}") for t, slot in zip(types, self.slots[copy])]
+        combined = emit_combiner(context, self.op.combiner, [*old, *new], self.lanes)
+        first = writer.emit(f"load i1, ptr {self.flags[copy]}")
+        for type_, slot, fresh, both in zip(types, self.slots[copy], new, combined):
+            writer.line(
+                f"store {type_} {writer.emit(f'select i1 {first}, {type_} {fresh}, {type_} {both}')}, ptr {slot}"
+            )
+        writer.line(f"store i1 false, ptr {self.flags[copy]}")
+
+    def end(self, context: Context, kept: Sequence[Point]) -> None:
+        for point, slots in zip(kept, self.slots):
+            for source, result, slot, target in zip(self.op.sources, self.op.results, slots, self.targets):
+                type_ = VectorType(source.dtype, self.lanes)
+                operand = context.writer.emit(f"load {type_}, ptr {slot}")
+                deliver(context, self.op, result, target, point, operand, type_)
