@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from tiledsl.backend_cpu import operands as o
 from tiledsl.backend_cpu.context import Context
+from tiledsl.backend_cpu.convert import from_memory, memory_type, to_memory
 from tiledsl.backend_cpu.storage import Place, Point, Storage
 from tiledsl.backend_cpu.writer import FunctionWriter, VectorType
-from tiledsl.ir.dtypes import DType, bool_, u8
-
-
-def memory_type(dtype: DType, lanes: int) -> VectorType:
-    """The type that stands in memory: a bool is a byte there."""
-    return VectorType(u8 if dtype == bool_ else dtype, lanes)
+from tiledsl.ir.dtypes import DType
 
 
 def lane_numbers(lanes: int) -> str:
@@ -60,12 +56,15 @@ def read(
     other: str | None = None,
 ) -> str:
     """The element or vector at `place`, in register form. Where the mask is false, `other` (a scalar) or zero."""
+    lanes_type = memory_type(VectorType(dtype, lanes))
     if lanes == 1:
         loaded = _read_element(writer, base, place, dtype, mask, other)
-        lanes_type = memory_type(dtype, 1)
     else:
-        lanes_type = memory_type(dtype, lanes)
-        passed = "zeroinitializer" if other is None else writer.splat(lanes_type, _as_memory(writer, other, dtype))
+        passed = (
+            "zeroinitializer"
+            if other is None
+            else writer.splat(lanes_type, to_memory(writer, other, VectorType(dtype)))
+        )
         if place.lane_stride != "1":
             loaded = _gather(writer, base, place, lanes_type, mask, passed)
         else:
@@ -78,22 +77,20 @@ def read(
                     str(lanes_type),
                     [("ptr", pointer), ("i32", str(dtype.bytes)), (mask_type(lanes), mask), (str(lanes_type), passed)],
                 )
-    if dtype == bool_:
-        return writer.emit(f"icmp ne {lanes_type} {loaded}, {'0' if lanes == 1 else 'zeroinitializer'}")
-    return loaded
+    return from_memory(writer, loaded, VectorType(dtype, lanes))
 
 
 def _read_element(
     writer: FunctionWriter, base: str, place: Place, dtype: DType, condition: str | None, other: str | None
 ) -> str:
-    type_ = memory_type(dtype, 1)
+    type_ = memory_type(VectorType(dtype))
     if condition is None:
         pointer = o.element_pointer(writer, base, place.offset, dtype)
         return writer.emit(f"load {type_}, ptr {pointer}, align {dtype.bytes}")
     default = o.literal(0, dtype) if other is None else other
     slot = writer.alloca(str(type_))
     inside, done = writer.new_label("inside"), writer.new_label("done")
-    writer.line(f"store {type_} {_as_memory(writer, default, dtype)}, ptr {slot}")
+    writer.line(f"store {type_} {to_memory(writer, default, VectorType(dtype))}, ptr {slot}")
     writer.branch_if(condition, inside, done)
     writer.start(inside)
     pointer = o.element_pointer(writer, base, place.offset, dtype)
@@ -135,18 +132,12 @@ def all_lanes(lanes: int) -> str:
     return "<" + ", ".join(["i1 true"] * lanes) + ">"
 
 
-def _as_memory(writer: FunctionWriter, value: str, dtype: DType, lanes: int = 1) -> str:
-    if dtype != bool_:
-        return value
-    return writer.emit(f"zext {mask_type(lanes)} {value} to {memory_type(dtype, lanes)}")
-
-
 def write(
     writer: FunctionWriter, base: str, place: Place, dtype: DType, lanes: int, value: str, mask: str | None = None
 ) -> None:
     """Stores an element or a vector given in register form; nothing where the mask is false."""
-    type_ = memory_type(dtype, lanes)
-    value = _as_memory(writer, value, dtype, lanes)
+    type_ = memory_type(VectorType(dtype, lanes))
+    value = to_memory(writer, value, VectorType(dtype, lanes))
     if lanes == 1:
         _write_element(writer, base, place, dtype, value, mask)
         return
@@ -189,7 +180,7 @@ def _write_element(
         writer.branch_if(condition, inside, done)
         writer.start(inside)
     pointer = o.element_pointer(writer, base, place.offset, dtype)
-    writer.line(f"store {memory_type(dtype, 1)} {value}, ptr {pointer}, align {dtype.bytes}")
+    writer.line(f"store {memory_type(VectorType(dtype))} {value}, ptr {pointer}, align {dtype.bytes}")
     if condition is not None:
         writer.branch(done)
         writer.start(done)

@@ -15,7 +15,6 @@ from tiledsl.backend_cpu.access import (
     both,
     gather_pointers,
     lane_numbers,
-    memory_type,
     read,
     read_buffer,
     read_gathered,
@@ -23,14 +22,14 @@ from tiledsl.backend_cpu.access import (
     splat_mask,
 )
 from tiledsl.backend_cpu.context import Context, Element, Tensor
-from tiledsl.backend_cpu.convert import convert
+from tiledsl.backend_cpu.convert import convert, from_memory, memory_type, to_memory
 from tiledsl.backend_cpu.philox import emit_random
 from tiledsl.backend_cpu.storage import Place, Point, dot_product
 from tiledsl.backend_cpu.vector_math import emit_map
 from tiledsl.backend_cpu.writer import VectorType
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Index, Op, Value
-from tiledsl.ir.dtypes import bool_, i64
+from tiledsl.ir.dtypes import i64
 from tiledsl.ir.types import AxisType, Slice, Whole
 
 UNKNOWN = "<inner>"
@@ -399,12 +398,13 @@ class Address:
             place = Place(self.offset, self.lane_stride)
             loaded = read(writer, self.tensor.base, place, dtype, self.lanes, self.full_mask(), other)
             return Element(loaded, self.lanes)
-        type_ = memory_type(dtype, self.lanes)
-        passed = "zeroinitializer" if other is None else writer.splat(type_, other)
-        loaded = read_gathered(writer, self.pointers(), type_, self.full_mask(), passed)
-        if dtype == bool_:
-            loaded = writer.emit(f"icmp ne {type_} {loaded}, zeroinitializer")
-        return Element(loaded, self.lanes)
+        type_ = VectorType(dtype, self.lanes)
+        stored = memory_type(type_)
+        passed = "zeroinitializer"
+        if other is not None:
+            passed = writer.splat(stored, to_memory(writer, other, VectorType(dtype)))
+        loaded = read_gathered(writer, self.pointers(), stored, self.full_mask(), passed)
+        return Element(from_memory(writer, loaded, type_), self.lanes)
 
     def pointers(self) -> str:
         """The vector of addresses."""

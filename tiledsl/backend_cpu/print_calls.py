@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tiledsl.backend_cpu import operands as o
-from tiledsl.backend_cpu.access import memory_type
 from tiledsl.backend_cpu.context import Context
-from tiledsl.backend_cpu.convert import to_memory
+from tiledsl.backend_cpu.convert import memory_type, to_memory
 from tiledsl.backend_cpu.prints import PrintFormat
 from tiledsl.backend_cpu.storage import Buffer
 from tiledsl.backend_cpu.writer import VectorType
@@ -31,9 +30,9 @@ def emit_print(context: Context, op: ops.Print, number: int, tiles: dict[Value, 
             words += [context.dim(dim) for dim in value.shape]
             continue
         type_ = VectorType(value.dtype)
-        slot = writer.alloca(str(memory_type(value.dtype, 1)))
+        slot = writer.alloca(str(memory_type(type_)))
         stored = to_memory(writer, context.scalars[value], type_)
-        writer.line(f"store {memory_type(value.dtype, 1)} {stored}, ptr {slot}")
+        writer.line(f"store {memory_type(type_)} {stored}, ptr {slot}")
         words.append(writer.emit(f"ptrtoint ptr {slot} to i64"))
     record = writer.alloca(f"[{max(1, len(words))} x i64]")
     for position, word in enumerate(words):
