@@ -15,6 +15,7 @@ from tiledsl.ir.parser import parse_module
 from tiledsl.ir.printer import format_number, format_span, print_module, print_op
 from tiledsl.ir.symbolic import symbol
 from tiledsl.ir.types import TensorType, scalar
+from tiledsl.ir.verifier import Form, verify
 from tiledsl.support.location import BUILTIN, Location
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -27,10 +28,14 @@ def function_of(*names: str) -> Function:
     return Function("f", body, [], BUILTIN)
 
 
-def test_the_example_of_the_document_is_what_is_printed() -> None:
+def test_the_examples_of_the_document_are_what_is_printed() -> None:
     document = (ROOT / "docs" / "ir.md").read_text(encoding="utf-8")
-    example = document.split("```\n")[1]
-    assert print_module(parse_module(example)) == example
+    examples = document.split("```\n")[1::2]
+    assert len(examples) == 2
+    for example, form in zip(examples, (Form.TILE_TILED, Form.GRAPH)):
+        module = parse_module(example)
+        verify(module, form)
+        assert print_module(module) == example
 
 
 def test_an_empty_module_is_the_empty_text() -> None:
