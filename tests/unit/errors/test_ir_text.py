@@ -205,6 +205,7 @@ def test_an_error_at_the_end_points_behind_the_last_word() -> None:
         ("%y = tile.cast(%s) {dtype = f16} : f16, f16", "`tile.cast` gives 1 result, but 2 types are written"),
         ("%y = tile.cast(%s) {dtype = f16} : blob<3>", "there is no type `blob`"),
         ("%y = tile.cast(%s) {dtype = f16} : f15", "there is no type `f15`"),
+        (f"%y = tile.size() {{value = {'9' * 5000}}}", "expected `,`, `}` or an operator, found `999"),
         ("%y = graph.call([%x]) {callee = g}", "`graph.call`: the result types of a call must be written"),
     ],
 )
