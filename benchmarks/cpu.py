@@ -10,7 +10,7 @@ import argparse
 from collections.abc import Callable
 
 from benchmarks import start_up, throughput
-from benchmarks.figures import Figure, describe_run, save
+from benchmarks.figures import MOST_LOAD, Figure, describe_run, other_load, save
 
 CASES: dict[str, Callable[[], Figure]] = {
     **{name: lambda make=make: throughput.compare(make()) for name, make in throughput.CASES.items()},
@@ -28,6 +28,9 @@ def main() -> None:
         parser.error(f"no case {', '.join(unknown)}; there are {', '.join(CASES)}")
     if arguments.save and arguments.cases:
         parser.error("--save keeps whole runs: name no cases")
+    load = other_load()
+    if load > MOST_LOAD:
+        print(f"The machine is busy (load {load:.1f}): threads wait for each other, and ratios are not to be trusted.")
     figures: list[Figure] = []
     print(line("", "measured", "bar", ""))
     for name in chosen:
@@ -35,7 +38,7 @@ def main() -> None:
         figures.append(figure)
         print(line(figure.what, figure.value_text, figure.bar_text, "met" if figure.met else "NOT MET", figure.detail))
     if arguments.save:
-        print(f"saved as {save(describe_run(figures))}")
+        print(f"saved as {save(describe_run(figures, load))}")
 
 
 def line(what: str, value: str, bar: str, verdict: str, detail: str = "") -> str:

@@ -19,6 +19,8 @@ import numpy as np
 from benchmarks import ROOT, THREADS
 
 RESULTS = ROOT / "benchmarks" / "results"
+MOST_LOAD = 0.5
+"""Load from other programs above which ratios to NumPy mean little: a spinning thread waits for one that cannot run."""
 
 
 @dataclass(frozen=True)
@@ -66,11 +68,21 @@ class Run:
     versions: dict[str, str]
     commit: str
     date: str
+    load: float
+    """Of other programs, in the minute before."""
     figures: tuple[Figure, ...]
 
 
-def describe_run(figures: Sequence[Figure]) -> Run:
-    """The figures with the machine at hand, the versions that matter and the commit of the working tree."""
+def other_load() -> float:
+    """The load average of the last minute; 0 where the system has none."""
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0  # not on Windows
+
+
+def describe_run(figures: Sequence[Figure], load: float) -> Run:
+    """The figures with the machine at hand, the versions that matter and the commit of the working tree.
+
+    `load` is `other_load()` from before they were measured.
+    """
     return Run(
         device=cpu_name(),
         cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
@@ -79,6 +91,7 @@ def describe_run(figures: Sequence[Figure]) -> Run:
         versions={"numpy": version("numpy"), "blas": blas_name(), "llvmlite": version("llvmlite")},
         commit=commit(),
         date=date.today().isoformat(),
+        load=round(load, 2),
         figures=tuple(figures),
     )
 

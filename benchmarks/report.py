@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import ROOT
-from benchmarks.figures import RESULTS, Run, load
+from benchmarks.figures import MOST_LOAD, RESULTS, Run, load
 
 PAGE = ROOT / "docs" / "performance.md"
 HEAD = """\
@@ -17,6 +17,7 @@ Each ratio is to NumPy in the same run, with as many threads, as the median of c
 those of the examples, and their results are checked before they are timed. Ratios hold within a run; times belong to
 their machine. How the speed came about is in [performance-notes.md](performance-notes.md).
 """
+BUSY = "The machine was busy with other programs (load {load}): to be repeated."
 
 
 def saved_runs(directory: Path = RESULTS) -> list[Run]:
@@ -35,6 +36,11 @@ def section(run: Run) -> str:
     lines = [
         f"## {run.device}, {run.cores} cores",
         f"{run.threads} threads; {software}; commit {run.commit or 'unknown'}, {run.date}.",
+        *(
+            [f"The machine was busy with other programs (load {run.load}): to be repeated."]
+            if run.load > MOST_LOAD
+            else []
+        ),
         "",
         "| what | measured | bar | | details |",
         "| --- | --- | --- | --- | --- |",
