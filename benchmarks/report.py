@@ -36,11 +36,7 @@ def section(run: Run) -> str:
     lines = [
         f"## {run.device}, {run.cores} cores",
         f"{run.threads} threads; {software}; commit {run.commit or 'unknown'}, {run.date}.",
-        *(
-            [f"The machine was busy with other programs (load {run.load}): to be repeated."]
-            if run.load > MOST_LOAD
-            else []
-        ),
+        *([BUSY.format(load=run.load)] if run.load > MOST_LOAD else []),
         "",
         "| what | measured | bar | | details |",
         "| --- | --- | --- | --- | --- |",
