@@ -48,6 +48,7 @@ class InferTiling:
         return module
 
     def _grid(self, grid: ops.Grid, machine: CpuMachine, context: PassContext) -> None:
+        self._note_given(grid, context)
         work = collect_work(grid)
         if all(axis.kind != "auto" for axis in (*work.axes, *work.loops)):
             return
@@ -60,6 +61,13 @@ class InferTiling:
         for op in grid.walk():
             if isinstance(op, (ops.Grid, ops.Range)):
                 self._replace(op, limits, roles, context)
+
+    def _note_given(self, grid: ops.Grid, context: PassContext) -> None:
+        for op in grid.walk():
+            if isinstance(op, (ops.Grid, ops.Range)):
+                for block, argument in zip(op.blocks, op.body.arguments):
+                    if block.kind == "fixed":
+                        context.remark(self.name, op.location, f"{argument.name}: blocks of {block.size}, as given")
 
     def _replace(self, op: Op, limits: dict[str, int], roles: dict[str, _Role], context: PassContext) -> None:
         assert isinstance(op, (ops.Grid, ops.Range))
