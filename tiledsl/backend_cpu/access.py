@@ -35,6 +35,12 @@ def splat_mask(writer: FunctionWriter, condition: str, lanes: int) -> str:
     return writer.emit(f"shufflevector <{lanes} x i1> {one}, <{lanes} x i1> poison, <{lanes} x i32> zeroinitializer")
 
 
+def lanes_left(writer: FunctionWriter, index: str, size: str, lanes: int) -> str:
+    """The mask of the lanes from `index` on that lie before `size`."""
+    left = splat_index(writer, o.subtract(writer, size, index), lanes)
+    return writer.emit(f"icmp ult <{lanes} x i64> {lane_numbers(lanes)}, {left}")
+
+
 def both(writer: FunctionWriter, left: str | None, right: str | None, lanes: int) -> str | None:
     """The conjunction of two masks, either of which may be None for all."""
     if left is None or right is None:

@@ -21,7 +21,7 @@ from tiledsl.backend_cpu.context import Context, Tensor
 from tiledsl.backend_cpu.control import FunctionEmitter
 from tiledsl.backend_cpu.evaluate import evaluate
 from tiledsl.backend_cpu.frame import FrameLayout, axis_symbol, layout_of, tensors_of
-from tiledsl.backend_cpu.residence import kept_values, written_tensors
+from tiledsl.backend_cpu.residence import kept_values
 from tiledsl.backend_cpu.storage import Place, Point
 from tiledsl.backend_cpu.writer import FunctionWriter, ModuleWriter, VectorType
 from tiledsl.ir import tile_ops as ops
@@ -30,6 +30,7 @@ from tiledsl.ir.dtypes import bool_, i64
 from tiledsl.ir.facts import facts_of
 from tiledsl.ir.symbolic import symbol_name
 from tiledsl.ir.types import AxisType, TensorType, TileType
+from tiledsl.passes.analysis.effects import has_effect, tensors_written
 from tiledsl.passes.analysis.work import GridWork, collect_work
 from tiledsl.passes.machine import CpuMachine
 
@@ -109,7 +110,7 @@ class _Phase:
             context.callback = o.element_pointer(writer, "%state", str(1 + self.phases), i64)
             context.grain = o.element_pointer(writer, "%state", str(2 + self.phases + number), i64)
             context.counter = o.element_pointer(writer, "%state", str(1 + number), i64)
-        emitter = _PhaseEmitter(context, written_tensors(self.function.body), self.effects)
+        emitter = _PhaseEmitter(context, tensors_written(self.function.body.ops), self.effects)
         with context.scope():
             emitter.top(self.function, phase)
         writer.line("ret i64 0")
@@ -239,4 +240,4 @@ class _PhaseEmitter(FunctionEmitter):
 
 def _pure(op: Op) -> bool:
     """Whether repeating the op in every phase is harmless: it writes nothing."""
-    return not isinstance(op, (ops.Grid, ops.Return)) and all(inner.effect != "write" for inner in op.walk())
+    return not isinstance(op, (ops.Grid, ops.Return)) and not has_effect(op)

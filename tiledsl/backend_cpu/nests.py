@@ -15,11 +15,11 @@ fills no vector is visited under a mask.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from tiledsl.backend_cpu import operands as o
-from tiledsl.backend_cpu.access import lane_numbers, splat_index
+from tiledsl.backend_cpu.access import lanes_left
 from tiledsl.backend_cpu.context import Context
 from tiledsl.backend_cpu.evaluate import UNKNOWN, hoist
 from tiledsl.backend_cpu.sinks import Sink
@@ -51,7 +51,7 @@ class Nest:
 def emit_nest(context: Context, nest: Nest) -> None:
     """Writes the loops of a nest."""
     emission = _Emission(context, nest)
-    emission.outer(nest.kept, ("0",) * len(nest.domain))
+    emission.outer(nest.kept, Point(("0",) * len(nest.domain)))
 
 
 class _Emission:
@@ -73,22 +73,22 @@ class _Emission:
             copies //= 2
         return copies
 
-    def outer(self, axes: list[int], indices: tuple[str, ...]) -> None:
+    def outer(self, axes: list[int], point: Point) -> None:
         """The loops over kept axes, then what is inside of them."""
         nest = self.nest
         if axes:
             with self.writer.loop("0", self.sizes[axes[0]]) as index, self.context.scope():
-                self.outer(axes[1:], _with(indices, axes[0], index))
+                self.outer(axes[1:], point.moved(axes[0], index))
         elif nest.lane is None:
             self.begin(1, 1)
-            self.folds(list(nest.folded), [Point(indices)])
-            self.end([Point(indices)])
+            self.folds(list(nest.folded), [point])
+            self.end([point])
         elif nest.lane in nest.folded:
             self.begin(self.copies, self.lanes)
-            self.folds([a for a in nest.folded if a != nest.lane], [Point(indices)])
-            self.end([Point(indices)])
+            self.folds([a for a in nest.folded if a != nest.lane], [point])
+            self.end([point])
         else:
-            self.lane_loops(Point(indices), self.chunk)
+            self.lane_loops(point, self.chunk)
 
     def chunk(self, points: list[Point]) -> None:
         """Neighbouring vectors along a kept lane axis: everything that is folded into them."""
@@ -103,7 +103,7 @@ class _Emission:
             if len(axes) == 1:
                 self.hoist(points, axes[0])
             with self.writer.loop("0", self.sizes[axes[0]]) as index, self.context.scope():
-                self.folds(axes[1:], [replace(p, indices=_with(p.indices, axes[0], index)) for p in points])
+                self.folds(axes[1:], [p.moved(axes[0], index) for p in points])
         elif nest.lane is not None and nest.lane in nest.folded:
             self.lane_loops(points[0], self.visit)
         else:
@@ -119,20 +119,19 @@ class _Emission:
         if rest != "0":
             with writer.loop("0", rest, str(step)) as index, self.context.scope():
                 starts = [o.add(writer, index, str(copy * lanes)) for copy in range(self.copies)]
-                inside([Point(_with(point.indices, lane, start), lane, lanes) for start in starts])
+                inside([Point(point.moved(lane, start).indices, lane, lanes) for start in starts])
         if rest == size or self.context.facts.divisible(self.nest.domain[lane], step):
             return
         with writer.loop(rest, size, str(lanes)) as index, self.context.scope():
             mask = None
             if not self.context.whole_vectors(self.nest.domain[lane]):
-                left = splat_index(writer, o.subtract(writer, size, index), lanes)
-                mask = writer.emit(f"icmp ult <{lanes} x i64> {lane_numbers(lanes)}, {left}")
-            inside([Point(_with(point.indices, lane, index), lane, lanes, mask)])
+                mask = lanes_left(writer, index, size, lanes)
+            inside([Point(point.moved(lane, index).indices, lane, lanes, mask)])
 
     def hoist(self, points: list[Point], axis: int) -> None:
         """Evaluates what does not move with the loop over `axis`."""
         for point in points:
-            before = replace(point, indices=_with(point.indices, axis, UNKNOWN))
+            before = point.moved(axis, UNKNOWN)
             for sink in self.nest.sinks:
                 for value in sink.reads:
                     if value.shape == self.nest.domain:
@@ -150,7 +149,3 @@ class _Emission:
     def end(self, points: list[Point]) -> None:
         for sink in self.nest.sinks:
             sink.end(self.context, points)
-
-
-def _with(indices: Sequence[str], axis: int, index: str) -> tuple[str, ...]:
-    return (*indices[:axis], index, *indices[axis + 1 :])

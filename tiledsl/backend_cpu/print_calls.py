@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tiledsl.backend_cpu import operands as o
-from tiledsl.backend_cpu.context import Context
+from tiledsl.backend_cpu.context import Context, row_major
 from tiledsl.backend_cpu.convert import memory_type, to_memory
 from tiledsl.backend_cpu.prints import PrintFormat
 from tiledsl.backend_cpu.storage import Buffer
@@ -43,7 +43,5 @@ def emit_print(context: Context, op: ops.Print, number: int, tiles: dict[Value, 
 
 def dense(context: Context, buffer: Buffer, value: Value) -> Buffer:
     """The same room with rows packed for the block's own extents."""
-    strides = ["1"]
-    for dim in reversed(value.shape[1:]):
-        strides.insert(0, o.multiply(context.writer, strides[0], context.dim(dim)))
-    return replace(buffer, strides=tuple(strides), padded=False)
+    strides = row_major(context.writer, [context.dim(dim) for dim in value.shape])
+    return replace(buffer, strides=strides, padded=False)

@@ -16,11 +16,6 @@ EXPENSIVE = 4
 """An expression that costs at least this (in vector operations) is not evaluated in two loops."""
 
 
-def written_tensors(block: Block) -> frozenset[Value]:
-    """Every tensor that is stored to or combined into, in the block or below."""
-    return frozenset(op.tensor for op in block.walk() if isinstance(op, (ops.Store, ops.Atomic)))
-
-
 def kept_values(block: Block, written: frozenset[Value]) -> frozenset[Value]:
     """The tiles made by lazy ops of this block (not of nested ones) that are to be kept in scratch."""
     kept: set[Value] = set()

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from tiledsl.backend_cpu import operands as o
-from tiledsl.backend_cpu.access import lane_numbers, splat_index, write_buffer
+from tiledsl.backend_cpu.access import lanes_left, write_buffer
 from tiledsl.backend_cpu.context import Context
 from tiledsl.backend_cpu.convert import convert
 from tiledsl.backend_cpu.evaluate import evaluate_lanes
@@ -31,21 +30,16 @@ def _loops(
     writer, shape = context.writer, op.sources[0].shape
     if axes:
         with writer.loop("0", context.dim(shape[axes[0]])) as index, context.scope():
-            _loops(context, op, buffers, axes[1:], lane, _moved(point, axes[0], index))
+            _loops(context, op, buffers, axes[1:], lane, point.moved(axes[0], index))
         return
     if lane is None:
         _run(context, op, buffers, point)
         return
     size = context.dim(shape[lane])
     with writer.loop("0", size, str(context.lanes)) as index, context.scope():
-        left = splat_index(writer, o.subtract(writer, size, index), context.lanes)
-        mask = writer.emit(f"icmp ult <{context.lanes} x i64> {lane_numbers(context.lanes)}, {left}")
-        vector = Point(_moved(point, lane, index).indices, lane, context.lanes, mask)
+        mask = lanes_left(writer, index, size, context.lanes)
+        vector = Point(point.moved(lane, index).indices, lane, context.lanes, mask)
         _run(context, op, buffers, vector)
-
-
-def _moved(point: Point, axis: int, index: str) -> Point:
-    return replace(point, indices=(*point.indices[:axis], index, *point.indices[axis + 1 :]))
 
 
 def _run(context: Context, op: ops.Scan, buffers: Sequence[Buffer], point: Point) -> None:
@@ -59,7 +53,7 @@ def _run(context: Context, op: ops.Scan, buffers: Sequence[Buffer], point: Point
     size = context.dim(op.sources[0].shape[op.axis])
     with writer.loop("0", size) as step, context.scope():
         index = o.subtract(writer, o.subtract(writer, size, "1"), step) if op.reverse else step
-        here = _moved(point, op.axis, index)
+        here = point.moved(op.axis, index)
         new = [
             convert(writer, evaluate_lanes(context, v, here), VectorType(v.dtype, lanes), t)
             for v, t in zip(op.sources, types)

@@ -6,7 +6,7 @@ a part of the thread's scratch memory, which stays in its caches.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias, Union
 
 from tiledsl.backend_cpu import operands as o
@@ -26,6 +26,10 @@ class Point:
     lane: int | None = None
     lanes: int = 1
     mask: str | None = None
+
+    def moved(self, axis: int, index: str) -> Point:
+        """The point with another index on one axis."""
+        return replace(self, indices=(*self.indices[:axis], index, *self.indices[axis + 1 :]))
 
     def at(self, indices: tuple[str, ...], lane: int | None) -> Point:
         """The point of another tile that this one maps to; without a lane axis it is a single element."""

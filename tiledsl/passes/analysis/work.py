@@ -16,6 +16,7 @@ from tiledsl.ir.core import Block, Op, Value
 from tiledsl.ir.scalar_functions import SCALAR_FUNCTIONS
 from tiledsl.ir.symbolic import Dim, evaluate, symbol_name
 from tiledsl.ir.types import AxisType, BlockSize, TensorType
+from tiledsl.passes.analysis.sizes import size_of
 from tiledsl.passes.machine import CpuMachine
 
 PROGRAM_CYCLES = 300.0
@@ -79,7 +80,7 @@ def collect_work(grid: ops.Grid) -> GridWork:
     axes: list[Axis] = []
     programs: Dim = 1
     for argument, block, stop in zip(grid.body.arguments, grid.blocks, grid.stops):
-        length = _size_of(stop)
+        length = size_of(stop)
         if isinstance(argument.type, AxisType):
             axes += _axis(argument, block, length)
         else:
@@ -93,16 +94,6 @@ def _axis(argument: Value, block: BlockSize, length: Dim | None) -> list[Axis]:
     return [] if name is None else [Axis(name, length, block.size, block.unit, block.kind)]
 
 
-def _size_of(value: Value) -> Dim | None:
-    match value.op:
-        case ops.Size():
-            return value.op.value
-        case ops.Constant():
-            return int(value.op.value)
-        case _:
-            return None
-
-
 class _Collector:
     def __init__(self) -> None:
         self.tasks: list[Task] = []
@@ -114,7 +105,7 @@ class _Collector:
             self.op(op, loops)
             inner = loops
             if isinstance(op, ops.Range):
-                start, stop = _size_of(op.start), _size_of(op.stop)
+                start, stop = size_of(op.start), size_of(op.stop)
                 length = None if start is None or stop is None else stop - start
                 found = _axis(op.body.arguments[0], op.blocks[0], length)
                 self.loops += found
