@@ -1,0 +1,64 @@
+"""What the emitter gives and the launch takes: CUDA C with the calling convention of each of its kernels.
+
+Every kernel parameter is eight bytes wide, so that a launch packs them as words: pointers, sizes and strides as they
+are, integer scalars as 64-bit integers, floats of every width as doubles.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tiledsl.ir.symbolic import Dim
+from tiledsl.support.location import Location
+
+ParameterKind = Literal["tensor", "size", "stride", "scalar", "failure"]
+
+
+@dataclass(frozen=True)
+class KernelParameter:
+    """One word of a kernel's parameters.
+
+    tensor: the address of tensor number `index` (the tensor parameters in order, then the new tensors in order).
+    size: the value of `symbol`. stride: of tensor `index` along `axis`, in elements. scalar: number `index` of the
+    scalar parameters, of dtype `symbol`. failure: the address of the failure record (see `failures.py`).
+    """
+
+    kind: ParameterKind
+    index: int = 0
+    axis: int = 0
+    symbol: str = ""
+
+
+@dataclass(frozen=True)
+class KernelCode:
+    """One CUDA function. Those of a program are launched in order, on one stream."""
+
+    name: str
+    programs: Dim | None
+    """How many programs there are, over size symbols; a program is a cluster of `cluster` blocks. None: only the device
+    knows, and the kernel goes through its programs itself, however many blocks are launched."""
+    threads: int
+    """Per block."""
+    cluster: int
+    """Blocks per cluster; 1 for none."""
+    shared_bytes: int
+    """Dynamic shared memory per block."""
+    parameters: tuple[KernelParameter, ...]
+
+
+@dataclass(frozen=True)
+class Assertion:
+    """A `tile.assert_` of the program, for the message when it fails. Numbered from 1 in the order of the program."""
+
+    text: str
+    location: Location
+
+
+@dataclass(frozen=True)
+class CudaSource:
+    """A program as CUDA C."""
+
+    text: str
+    kernels: tuple[KernelCode, ...]
+    assertions: tuple[Assertion, ...]
