@@ -12,6 +12,7 @@ from tiledsl.ir.core import Block, Function, Module
 from tiledsl.ir.dtypes import f32
 from tiledsl.ir.tile_ops import Load, Return
 from tiledsl.ir.types import TensorType, TileType
+from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.passes.manager import PassManager
 from tiledsl.passes.pipeline_text import parse_pipeline
 from tiledsl.passes.tile.place_levels import PlaceLevels
@@ -57,6 +58,8 @@ CASES: dict[str, Callable[[], object]] = {
     "pass-size-contradiction": lambda: run_passes("infer-shapes{M=40}", COPY),
     "pass-size-negative": lambda: run_passes("infer-shapes{M=1}", WINDOW),
     "machine-unknown": lambda: run_passes("place-levels,infer-tiling{arch=avx3}", COPY),
+    "gpu-unknown": lambda: gpu_machine("sm_87", Location("kernel.py", 2)),
+    "gpu-too-old": lambda: gpu_machine("sm_75", Location("kernel.py", 2)),
     "opt-file": lambda: read_text("no/such/file.tir"),
     "pass-level-scalar": scalar_with_level,
 }
@@ -71,6 +74,8 @@ MESSAGES: dict[str, str] = {
     "pass-size-contradiction": "@copy promises M % 16 == 0, but M is 40",
     "pass-size-negative": "with M = 1, %x would have the shape [-1]",
     "machine-unknown": "there is no machine table `avx3`",
+    "gpu-unknown": "there is no GPU architecture `sm_87` here",
+    "gpu-too-old": "the GPU architecture `sm_75` is older than `sm_80`, the first that code is made for",
     "opt-file": "cannot read `no/such/file.tir`: No such file or directory",
     "pass-level-scalar": "%x is a scalar, it cannot be at level `shared`",
 }
@@ -82,6 +87,8 @@ FIXES: dict[str, str] = {
     "pass-size-unknown": "its sizes: M, N",
     "pass-size-contradiction": "give a multiple of 16",
     "machine-unknown": "did you mean `avx2`?",
+    "gpu-unknown": "compile for `sm_86`, whose code runs there too",
+    "gpu-too-old": 'compile for `arch="cpu"`, or run on a newer GPU',
 }
 WITHOUT_LOCATION = {"opt-file"}
 

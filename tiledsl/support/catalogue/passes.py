@@ -32,6 +32,12 @@ ENTRIES: dict[str, ErrorSpec] = {
         TileShapeError, "with {sizes}, {value} would have the shape {shape}", "give sizes that are large enough"
     ),
     "machine-unknown": ErrorSpec(TileUnsupportedError, "there is no machine table `{name}`", "{hint}"),
+    "gpu-unknown": ErrorSpec(TileUnsupportedError, "there is no GPU architecture `{name}` here", "{hint}"),
+    "gpu-too-old": ErrorSpec(
+        TileUnsupportedError,
+        "the GPU architecture `{name}` is older than `{oldest}`, the first that code is made for",
+        'compile for `arch="cpu"`, or run on a newer GPU',
+    ),
     "opt-file": ErrorSpec(
         TileSyntaxError, "cannot read `{file}`: {reason}", "name a text file with IR, or `-` for standard input"
     ),

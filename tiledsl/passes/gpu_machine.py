@@ -1,0 +1,159 @@
+"""What passes know of a GPU: a table of its memories, registers and instructions, by architecture.
+
+>>> gpu_machine("sm_90").shared_bytes_per_block >> 10
+227
+
+An architecture is compared by its `capability`, an integer: sm_100 is newer than sm_90, which text would not say.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tiledsl.support.errors import fail
+from tiledsl.support.location import Location
+
+
+@dataclass(frozen=True)
+class GpuMachine:
+    """The figures of one GPU that code is made for. Sizes are in bytes.
+
+    What belongs to the architecture (limits, instructions) is the same for all its GPUs. Multiprocessors, L2 and
+    bandwidth are those of its best-known GPU, until a device at hand says otherwise.
+    """
+
+    name: str
+    """`sm_90`, with no letter behind it: the full set of instructions of that architecture is always meant."""
+    capability: int
+    """90 for sm_90."""
+    multiprocessors: int
+    shared_bytes_per_block: int
+    """The most that a block can ask for."""
+    shared_bytes_per_multiprocessor: int
+    """Every resident block takes 1 KiB of it beyond what it asks for."""
+    max_threads_per_multiprocessor: int
+    max_blocks_per_multiprocessor: int
+    l2_bytes: int
+    memory_bytes_per_second: float
+    """As the maker states it; a copy reaches about nine tenths."""
+    registers: int = 65536
+    """32-bit registers per multiprocessor, and the most that one block can have."""
+    max_registers_per_thread: int = 255
+    max_threads_per_block: int = 1024
+
+    @property
+    def max_cluster(self) -> int:
+        """Blocks that can form a cluster on every GPU of the architecture; 1 where there are no clusters."""
+        return 8 if self.has_clusters else 1
+
+    @property
+    def has_async_copy(self) -> bool:
+        """Copies from global to shared memory that pass no register (`cp.async`)."""
+        return self.capability >= 80
+
+    @property
+    def has_clusters(self) -> bool:
+        """Clusters of blocks that reach each other's shared memory."""
+        return self.capability >= 90
+
+    @property
+    def has_bulk_copy(self) -> bool:
+        """Copies of whole boxes by the tensor memory accelerator, and barriers that count their bytes."""
+        return self.capability >= 90
+
+    @property
+    def has_stmatrix(self) -> bool:
+        """Stores of matrix fragments to shared memory (`stmatrix`)."""
+        return self.capability >= 90
+
+    @property
+    def has_fp8_mma(self) -> bool:
+        """Products of 8-bit floats by `mma.sync`, and their conversions in hardware."""
+        return self.capability >= 89
+
+    @property
+    def has_wgmma(self) -> bool:
+        """Products by a whole warpgroup, of operands in shared memory. The one architecture with them is sm_90."""
+        return self.capability // 10 == 9
+
+    @property
+    def has_bf16_atomics(self) -> bool:
+        """Atomic addition of bf16, and of pairs of f32, in one instruction."""
+        return self.capability >= 90
+
+    @property
+    def max_access_bytes(self) -> int:
+        """The widest load or store of one thread from global memory."""
+        return 32 if self.capability >= 100 else 16
+
+
+def _machine(
+    capability: int, multiprocessors: int, shared: int, threads: int, blocks: int, l2: float, bandwidth: float
+) -> GpuMachine:
+    """A row of the table; `shared` in KiB, `l2` in MiB, `bandwidth` in GB/s."""
+    return GpuMachine(
+        name=f"sm_{capability}",
+        capability=capability,
+        multiprocessors=multiprocessors,
+        shared_bytes_per_block=shared << 10,
+        shared_bytes_per_multiprocessor=shared + 1 << 10,  # the 1 KiB that a block takes for itself
+        max_threads_per_multiprocessor=threads,
+        max_blocks_per_multiprocessor=blocks,
+        l2_bytes=int(l2 * (1 << 20)),
+        memory_bytes_per_second=bandwidth * 1e9,
+    )
+
+
+GPU_MACHINES: dict[str, GpuMachine] = {
+    machine.name: machine
+    for machine in (
+        _machine(80, 108, 163, 2048, 32, 40, 2039),  # A100, 80 GB
+        _machine(86, 84, 99, 1536, 16, 6, 768),  # A6000
+        _machine(89, 142, 99, 1536, 24, 96, 864),  # L40S
+        _machine(90, 132, 227, 2048, 32, 50, 4800),  # H200
+        _machine(100, 148, 227, 2048, 32, 126, 8000),  # B200
+        _machine(103, 148, 227, 2048, 32, 126, 8000),  # B300
+        _machine(120, 170, 99, 1536, 24, 96, 1792),  # RTX 5090
+        _machine(121, 48, 99, 1536, 24, 24, 273),  # GB10
+    )
+}
+"""The architectures that code can be made for, oldest first, by name."""
+
+_NAME = re.compile(r"(sm_(\d+))[af]?")
+
+
+def gpu_machine(name: str, location: Location | None = None) -> GpuMachine:
+    """The machine of an architecture: `sm_90`, or `sm_90a`, which means the same.
+
+    Raises TileUnsupportedError for one that is too old, and for a name that is none.
+    """
+    match = _NAME.fullmatch(name)
+    if match is not None and match[1] in GPU_MACHINES:
+        return GPU_MACHINES[match[1]]
+    return machine_of_capability(int(match[2]), location, exact=True) if match else _unknown(name, location)
+
+
+def machine_of_capability(capability: int, location: Location | None = None, *, exact: bool = False) -> GpuMachine:
+    """The table whose code runs on a device of that capability: its own, or the next older of its generation.
+
+    Code made for sm_86 runs on a device of capability 87, none made for sm_8x runs on 90. `exact` allows only the table
+    of its own. Raises TileUnsupportedError where there is none.
+    """
+    oldest = next(iter(GPU_MACHINES.values()))
+    if capability < oldest.capability:
+        fail("gpu-too-old", location, name=f"sm_{capability}", oldest=oldest.name)
+    fitting = [
+        machine
+        for machine in GPU_MACHINES.values()
+        if machine.capability // 10 == capability // 10 and machine.capability <= capability
+    ]
+    if not fitting or (exact and fitting[-1].capability != capability):
+        _unknown(f"sm_{capability}", location, fitting[-1] if fitting else None)
+    return fitting[-1]
+
+
+def _unknown(name: str, location: Location | None, instead: GpuMachine | None = None) -> GpuMachine:
+    known = ", ".join(f"`{known}`" for known in GPU_MACHINES)
+    hint = f"compile for `{instead.name}`, whose code runs there too" if instead else f"choose one of {known}"
+    fail("gpu-unknown", location, name=name, hint=hint)
