@@ -24,6 +24,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, Union, o
 from typing_extensions import Self
 
 from tiledsl.ir.dtypes import DType
+from tiledsl.ir.layouts import Layout, RegisterLayout
 from tiledsl.ir.symbolic import Dim
 from tiledsl.ir.types import BlockSize, Shape, Slice, TileType, Type, Whole
 from tiledsl.support.location import Location
@@ -67,6 +68,13 @@ class Value:
     @property
     def dtype(self) -> DType:
         return self.tile.dtype
+
+    @property
+    def layout(self) -> RegisterLayout:
+        """The layout of a tile in registers, which it must have (in GPU form every one has)."""
+        layout = self.tile.layout
+        assert isinstance(layout, RegisterLayout), f"%{self.name} has no register layout but is {self.type}"
+        return layout
 
     def replace_with(self, other: Value) -> None:
         """Makes every user read `other` instead."""
@@ -146,7 +154,7 @@ class IndicesField:
         return self if op is None else op.fields[self.name]  # pyright: ignore[reportReturnType]
 
 
-AttributeKind = Literal["int", "number", "flag", "name", "text", "dtype", "dim", "shape", "ints", "blocks"]
+AttributeKind = Literal["int", "number", "flag", "name", "text", "dtype", "dim", "shape", "ints", "blocks", "layout"]
 """How an attribute is written: see `printer.format_attribute`."""
 
 
@@ -261,6 +269,16 @@ def ints_attribute(default: tuple[int, ...] | None = None) -> AttributeField[tup
 
 def blocks_attribute() -> AttributeField[tuple[BlockSize, ...]]:
     return AttributeField("blocks", None, False)
+
+
+def layout_attribute() -> AttributeField[Layout]:
+    """A register or shared layout; its text says which."""
+    return AttributeField("layout", None, False)
+
+
+def optional_layout_attribute() -> AttributeField[Layout | None]:
+    """A layout, or None: of a scalar."""
+    return AttributeField("layout", None, True)
 
 
 class InvalidIRError(Exception):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, Union
 
 from tiledsl.ir.dtypes import DType
+from tiledsl.ir.layouts import RegisterLayout, SharedLayout
 from tiledsl.ir.symbolic import Dim
 
 Level = Literal["register", "shared"]
@@ -37,18 +38,24 @@ class TensorType:
 class TileType:
     """A tile at a memory level (None until levels are placed). Rank 0 is a scalar and needs no level.
 
-    Text: `tile<f32, [m, n], register>`; a scalar is just `f32`.
+    In GPU form a tile has room for its largest block: its shape is known, and `layout` says which thread holds what, or
+    how a buffer lies in shared memory.
+
+    Text: `tile<f32, [m, n], register>`, `tile<f32, [16, 8], register, local(2, 1) * spatial(8, 4) * local(1, 2)>`; a
+    scalar is just `f32`.
     """
 
     dtype: DType
     shape: Shape
     level: Level | None = None
+    layout: RegisterLayout | SharedLayout | None = None
 
     def __str__(self) -> str:
         if not self.shape:
             return str(self.dtype)
         level = "" if self.level is None else f", {self.level}"
-        return f"tile<{self.dtype}, {format_shape(self.shape)}{level}>"
+        layout = "" if self.layout is None else f", {self.layout}"
+        return f"tile<{self.dtype}, {format_shape(self.shape)}{level}{layout}>"
 
 
 @dataclass(frozen=True)
@@ -69,7 +76,7 @@ Type: TypeAlias = Union[TensorType, TileType, AxisType]
 
 
 def same_but_level(a: Type, b: Type) -> bool:
-    """Whether two types agree in all but the memory level, which inference knows nothing of."""
+    """Whether two types agree in all but the memory level and the layout, which inference knows nothing of."""
     if isinstance(a, TileType) and isinstance(b, TileType):
         return a.dtype == b.dtype and a.shape == b.shape
     return a == b

@@ -1,0 +1,454 @@
+"""The GPU vocabulary: what of a program is about threads, layouts, shared memory and instructions.
+
+In GPU form the rest is said by ops of the TILE vocabulary, on tiles whose shapes are known and which have layouts:
+scalars, `tile.map`, `tile.cast`, `tile.broadcast`, `tile.reshape` (of axes of size 1), `tile.transpose`, `tile.for`,
+`tile.while`, `tile.if`, `tile.random`, `tile.print`, `tile.assert`. A tile has room for the largest block; elements at
+and beyond the true extent are padding, of no defined value: accesses of memory take extents, and `gpu.pad` gives
+padding a value where it would otherwise be seen.
+
+A program is run by the threads of one block, or of a cluster of blocks whose threads are numbered through. Scalars are
+the same in all of its threads. Global memory is addressed by subscripts in elements; nothing here knows of bytes but
+the layouts.
+"""
+
+from __future__ import annotations
+
+from tiledsl.ir.core import (
+    Op,
+    body_field,
+    dtype_attribute,
+    flag_attribute,
+    int_attribute,
+    ints_attribute,
+    layout_attribute,
+    name_attribute,
+    operand,
+    operands,
+    optional_body_field,
+    optional_layout_attribute,
+    optional_operand,
+)
+from tiledsl.ir.dtypes import i64
+from tiledsl.ir.layouts import RegisterLayout, SharedLayout
+from tiledsl.ir.scalar_functions import ATOMICS, REDUCTIONS, SCANS
+from tiledsl.ir.tile_ops import (
+    reduced_shape,
+    require,
+    require_combinable,
+    require_scalar_integer,
+    tensor_type,
+    tile_type,
+)
+from tiledsl.ir.types import TensorType, TileType, Type, format_shape, scalar
+
+# Programs
+
+
+class Launch(Op):
+    """Parallel programs over the blocks of axes from 0 to `stops`. The body takes the first coordinate of each block.
+
+    `threads` per block of threads, `cluster` blocks per program. Programs are numbered with the last axis fastest; with
+    `raster` above 1, that many rows of blocks (along the first of the last two axes) are walked together.
+    """
+
+    name = "gpu.launch"
+    effect = "control"
+    stops = operands()
+    blocks = ints_attribute()
+    threads = int_attribute()
+    cluster = int_attribute(default=1)
+    raster = int_attribute(default=1)
+    shared_bytes = int_attribute(default=0)
+    """Of each block; filled in when shared memory is allocated."""
+    body = body_field()
+
+    def infer_types(self) -> tuple[Type, ...]:
+        require(
+            len(self.stops) == len(self.blocks) == len(self.body.arguments), "one stop, block and argument per axis"
+        )
+        for stop, start in zip(self.stops, self.body.arguments):
+            require_scalar_integer(stop)
+            require_scalar_integer(start)
+        return ()
+
+
+# Global memory
+
+
+def _check_access(op: Load | Store | Atomic | Copy, shape: tuple[int, ...], rank: int) -> None:
+    """Subscripts and extents of an access of a tensor by a tile of `shape` fit."""
+    tensor: TensorType = tensor_type(op.tensor)
+    require(len(op.indices) == len(op.axes) == len(tensor.shape), "one subscript and one tile axis per tensor axis")
+    require(len(op.extents) == len(op.masked), "one extent per masked axis")
+    require(all(0 <= axis < rank for axis in op.masked), "a masked axis is none of the tile's")
+    for index, axis in zip(op.indices, op.axes):
+        type_ = tile_type(index)
+        require(type_.dtype.is_integer, f"subscript %{index.name} must be of integers, not {type_.dtype}")
+        require(-1 <= axis < rank, f"tile axis {axis} of rank {rank}")
+        require(
+            not type_.shape or (axis == -1 and type_.shape == shape), "a subscript is a scalar or has the tile's shape"
+        )
+    for extent in op.extents:
+        require_scalar_integer(extent)
+
+
+class Load(Op):
+    """Reads a tile of a tensor into registers.
+
+    `indices`: for each axis of the tensor a scalar, or a tile of coordinates of the result's shape and layout (gather).
+    `axes`: the tile axis that runs along each tensor axis (the scalar is then where it starts), or -1.
+    An element is read if its tile coordinate is below the extent on every axis in `masked` (`extents` has one scalar
+    for each), and if its tensor coordinate is inside of the tensor on every axis in `checked`; else it is `other`, 0 if
+    there is none. `vector`: how many elements along the last slot digit are read at once (aligned to their size, and
+    all read or none).
+    """
+
+    name = "gpu.load"
+    effect = "read"
+    tensor = operand()
+    indices = operands()
+    extents = operands()
+    other = optional_operand()
+    axes = ints_attribute()
+    masked = ints_attribute(default=())
+    checked = ints_attribute(default=())
+    vector = int_attribute(default=1)
+    shape = ints_attribute()
+    layout = layout_attribute()
+
+    def infer_types(self) -> tuple[Type, ...]:
+        _check_access(self, self.shape, len(self.shape))
+        return (_register(tensor_type(self.tensor), self.shape, self.layout),)
+
+
+def _register(tensor: TensorType, shape: tuple[int, ...], layout: object) -> TileType:
+    require(isinstance(layout, RegisterLayout) and layout.shape == shape, f"the layout is not one of {list(shape)}")
+    assert isinstance(layout, RegisterLayout)
+    return TileType(tensor.dtype, shape, "register", layout)
+
+
+class Store(Op):
+    """Writes a tile into a tensor: subscripts, extents and `vector` as for `gpu.load`. Of replicas one writes."""
+
+    name = "gpu.store"
+    effect = "write"
+    tensor = operand()
+    indices = operands()
+    value = operand()
+    extents = operands()
+    axes = ints_attribute()
+    masked = ints_attribute(default=())
+    checked = ints_attribute(default=())
+    vector = int_attribute(default=1)
+
+    def infer_types(self) -> tuple[Type, ...]:
+        shape = _static_shape(tile_type(self.value))
+        require(tile_type(self.value).dtype == tensor_type(self.tensor).dtype, "the dtypes differ")
+        _check_access(self, shape, len(shape))
+        return ()
+
+
+class Atomic(Op):
+    """Combines a tile into a tensor, each element atomically, by one of its replicas; gives the values from before
+    (undefined for elements that are not written)."""
+
+    name = "gpu.atomic"
+    effect = "write"
+    tensor = operand()
+    indices = operands()
+    value = operand()
+    extents = operands()
+    fn = name_attribute(ATOMICS)
+    axes = ints_attribute()
+    masked = ints_attribute(default=())
+    checked = ints_attribute(default=())
+
+    def infer_types(self) -> tuple[Type, ...]:
+        type_ = tile_type(self.value)
+        require(type_.dtype == tensor_type(self.tensor).dtype, "the dtypes differ")
+        require_combinable(self.fn, type_.dtype)
+        _check_access(self, _static_shape(type_), len(type_.shape))
+        return (type_,)
+
+
+def _static_shape(type_: TileType) -> tuple[int, ...]:
+    sizes = tuple(dim for dim in type_.shape if isinstance(dim, int))
+    require(len(sizes) == len(type_.shape), f"{format_shape(type_.shape)} is not known")
+    return sizes
+
+
+# Shared memory
+
+
+class Buffer(Op):
+    """A buffer in shared memory. `offset` is its place in bytes (-1: not allocated yet)."""
+
+    name = "gpu.buffer"
+    effect = "write"  # two of them are two
+    shape = ints_attribute()
+    dtype = dtype_attribute()
+    layout = layout_attribute()
+    offset = int_attribute(default=-1)
+
+    def infer_types(self) -> tuple[Type, ...]:
+        require(isinstance(self.layout, SharedLayout), "a buffer has a shared layout")
+        assert isinstance(self.layout, SharedLayout)
+        require(sorted(self.layout.order) == list(range(len(self.shape))), "the layout is not one of this rank")
+        return (TileType(self.dtype, self.shape, "shared", self.layout),)
+
+
+class View(Op):
+    """The same memory under another shape of as many elements; both unpadded and unswizzled."""
+
+    name = "gpu.view"
+    buffer = operand()
+    shape = ints_attribute()
+    layout = layout_attribute()
+
+    def infer_types(self) -> tuple[Type, ...]:
+        type_ = _buffer_type(self.buffer)
+        require(_product(_static_shape(type_)) == _product(self.shape), "the views differ in size")
+        assert isinstance(self.layout, SharedLayout)
+        return (TileType(type_.dtype, self.shape, "shared", self.layout),)
+
+
+def _product(sizes: tuple[int, ...]) -> int:
+    total = 1
+    for size in sizes:
+        total *= size
+    return total
+
+
+def _buffer_type(value: object) -> TileType:
+    type_ = tile_type(value)  # pyright: ignore[reportArgumentType]
+    require(type_.level == "shared" and isinstance(type_.layout, SharedLayout), "must be a buffer in shared memory")
+    return type_
+
+
+class Copy(Op):
+    """Begins to copy a tile of a tensor into a buffer, zeros where an element is not read (see `gpu.load`).
+
+    `offsets`: where the tile starts in the buffer, one scalar per buffer axis; `places`: the buffer axis along which
+    each tile axis runs. `layout` says which thread copies what, `vector` elements (4, 8 or 16 bytes) at a time. The
+    copy is done when a `gpu.wait` says so, for the threads that made it; for others after a barrier.
+    """
+
+    name = "gpu.copy"
+    effect = "write"
+    tensor = operand()
+    indices = operands()
+    extents = operands()
+    buffer = operand()
+    offsets = operands()
+    axes = ints_attribute()
+    masked = ints_attribute(default=())
+    checked = ints_attribute(default=())
+    places = ints_attribute()
+    vector = int_attribute()
+    shape = ints_attribute()
+    layout = layout_attribute()
+
+    def infer_types(self) -> tuple[Type, ...]:
+        _check_access(self, self.shape, len(self.shape))
+        _check_places(self, self.buffer, len(self.shape))
+        return ()
+
+
+def _check_places(op: Copy | Read | Write, buffer: object, rank: int) -> None:
+    shape = _buffer_type(buffer).shape
+    require(len(op.offsets) == len(shape), "one offset per axis of the buffer")
+    require(len(op.places) == rank, "one buffer axis per axis of the tile")
+    require(len(set(op.places)) == rank, "two axes of the tile run along one of the buffer")
+    require(all(0 <= place < len(shape) for place in op.places), "an axis that the buffer does not have")
+    for offset in op.offsets:
+        require_scalar_integer(offset)
+
+
+class Commit(Op):
+    """Makes one group of this thread's copies since the last `gpu.commit` (it may be empty)."""
+
+    name = "gpu.commit"
+    effect = "write"
+
+    def infer_types(self) -> tuple[Type, ...]:
+        return ()
+
+
+class Wait(Op):
+    """Waits until at most the last `groups` groups of this thread's copies are not done."""
+
+    name = "gpu.wait"
+    effect = "write"
+    groups = int_attribute()
+
+    def infer_types(self) -> tuple[Type, ...]:
+        return ()
+
+
+class Barrier(Op):
+    """All threads of the block (or of the cluster) arrive before any goes on; what they wrote before is seen after."""
+
+    name = "gpu.barrier"
+    effect = "write"
+    scope = name_attribute(("block", "cluster"), default="block")
+
+    def infer_types(self) -> tuple[Type, ...]:
+        return ()
+
+
+METHODS = ("plain", "matrix", "matrix-transposed")
+
+
+class Read(Op):
+    """Reads a tile of a buffer into registers; `offsets` and `places` as for `gpu.copy`.
+
+    With no axes it gives a scalar. `method`: by plain loads of `vector` elements along the last slot digit, or by
+    ldmatrix (8 x 8 matrices of 16 bits; transposed: the tile's pairs run across the buffer's rows). Elements that the
+    buffer does not have are undefined.
+    """
+
+    name = "gpu.read"
+    effect = "read"
+    buffer = operand()
+    offsets = operands()
+    places = ints_attribute()
+    method = name_attribute(METHODS, default="plain")
+    vector = int_attribute(default=1)
+    shape = ints_attribute()
+    layout = optional_layout_attribute()
+
+    def infer_types(self) -> tuple[Type, ...]:
+        _check_places(self, self.buffer, len(self.shape))
+        dtype = _buffer_type(self.buffer).dtype
+        if not self.shape:
+            return (scalar(dtype),)
+        require(isinstance(self.layout, RegisterLayout) and self.layout.shape == self.shape, "the layout does not fit")
+        return (TileType(dtype, self.shape, "register", self.layout),)
+
+
+class Write(Op):
+    """Writes a tile into a buffer; see `gpu.read`. Elements for which the buffer has no room are dropped."""
+
+    name = "gpu.write"
+    effect = "write"
+    buffer = operand()
+    value = operand()
+    offsets = operands()
+    places = ints_attribute()
+    method = name_attribute(METHODS, default="plain")
+    vector = int_attribute(default=1)
+
+    def infer_types(self) -> tuple[Type, ...]:
+        _check_places(self, self.buffer, len(tile_type(self.value).shape))
+        require(tile_type(self.value).dtype == _buffer_type(self.buffer).dtype, "the dtypes differ")
+        return ()
+
+
+# Registers
+
+
+class Arange(Op):
+    """0, 1, ... as an i64 tile of rank 1 in that layout."""
+
+    name = "gpu.arange"
+    layout = layout_attribute()
+
+    def infer_types(self) -> tuple[Type, ...]:
+        require(isinstance(self.layout, RegisterLayout) and self.layout.rank == 1, "a register layout of rank 1")
+        assert isinstance(self.layout, RegisterLayout)
+        return (TileType(i64, self.layout.shape, "register", self.layout),)
+
+
+class Pad(Op):
+    """The tile with `fill` in place of every element at or beyond the extent of one of `axes`."""
+
+    name = "gpu.pad"
+    source = operand()
+    extents = operands()
+    fill = operand()
+    axes = ints_attribute()
+
+    def infer_types(self) -> tuple[Type, ...]:
+        type_ = tile_type(self.source)
+        require(len(self.axes) == len(self.extents), "one extent per axis")
+        require(tile_type(self.fill) == scalar(type_.dtype), f"`fill` must be a scalar of {type_.dtype}")
+        return (type_,)
+
+
+class Convert(Op):
+    """The same tile in another layout, by moving registers within each thread, or within each warp by shuffles.
+
+    Where elements cross warps, they go through a buffer instead: `gpu.write`, `gpu.barrier`, `gpu.read`.
+    """
+
+    name = "gpu.convert"
+    source = operand()
+    layout = layout_attribute()
+
+    def infer_types(self) -> tuple[Type, ...]:
+        type_ = tile_type(self.source)
+        require(isinstance(self.layout, RegisterLayout) and self.layout.shape == type_.shape, "the shapes differ")
+        assert isinstance(self.layout, RegisterLayout)
+        return (TileType(type_.dtype, type_.shape, "register", self.layout),)
+
+
+class Reduce(Op):
+    """Folds over axes, as `tile.reduce`; the layout of the results is that of the sources, reduced.
+
+    Slots are folded first, then lanes by shuffles, then warps through `buffer` (an array of bytes, large enough for
+    `scratch_bytes`), then the blocks of a cluster.
+    """
+
+    name = "gpu.reduce"
+    effect = "write"  # it holds barriers
+    sources = operands()
+    buffer = optional_operand()
+    axes = ints_attribute()
+    fn = name_attribute(REDUCTIONS)
+    keepdims = flag_attribute()
+    combiner = optional_body_field()
+
+    def infer_types(self) -> tuple[Type, ...]:
+        source = self.sources[0]
+        kept = reduced_shape(source.shape, self.axes, self.keepdims)
+        layout = source.layout.reduced(self.axes, self.keepdims)
+        index = self.fn in ("argmax", "argmin")
+        if not kept:
+            return tuple(scalar(i64 if index else v.dtype) for v in self.sources)
+        return tuple(TileType(i64 if index else v.dtype, kept, "register", layout) for v in self.sources)
+
+
+class Scan(Op):
+    """The running fold along an axis, as `tile.scan`; results have the layout of the sources."""
+
+    name = "gpu.scan"
+    effect = "write"  # it holds barriers
+    sources = operands()
+    buffer = optional_operand()
+    axis = int_attribute()
+    fn = name_attribute(SCANS)
+    reverse = flag_attribute()
+    combiner = optional_body_field()
+
+    def infer_types(self) -> tuple[Type, ...]:
+        return tuple(v.type for v in self.sources)
+
+
+class Mma(Op):
+    """acc + a @ b by matrix instructions; `a`, `b` and `acc` are in the layouts that `instruction` asks for.
+
+    `a` is [M, K], `b` is [K, N], `acc` [M, N]. See `ir/matrix_instructions.py`; `fma` multiplies and adds elements.
+    """
+
+    name = "gpu.mma"
+    a = operand()
+    b = operand()
+    acc = operand()
+    instruction = name_attribute()
+
+    def infer_types(self) -> tuple[Type, ...]:
+        a, b, acc = tile_type(self.a), tile_type(self.b), tile_type(self.acc)
+        require(len(a.shape) == len(b.shape) == len(acc.shape) == 2, "operands are matrices")
+        fits = a.shape[1] == b.shape[0] and acc.shape == (a.shape[0], b.shape[1])
+        require(fits, f"{format_shape(a.shape)} times {format_shape(b.shape)} onto {format_shape(acc.shape)}")
+        return (acc,)

@@ -1,0 +1,436 @@
+"""Register layouts: where each element of a tile lives, as (thread, slot).
+
+A layout is a product of factors, outermost first: `spatial(8, 4)` spreads 8 x 4 elements over threads, `local(1, 2)`
+over the slots (registers) of one thread, `replicate(4)` says that groups of threads hold copies. The accumulator of an
+m16n8 matrix instruction:
+
+>>> accumulator = local(2, 1) * spatial(8, 4) * local(1, 2)
+>>> accumulator.shape, accumulator.threads, accumulator.slots
+((16, 8), 32, 4)
+>>> accumulator.coordinates(thread=5, slot=3)
+(9, 3)
+
+Inside, a layout is two lists of digits. The thread number and the slot number are written in mixed radix; each digit
+counts along one axis with a stride (or along none: a replica). The coordinate along an axis is the sum of its digits
+times their strides: it is the sum of a part that depends on the thread alone and one that depends on the slot alone,
+which is what generated code relies on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tiledsl.ir.dtypes import DType
+
+Integers: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
+
+
+@dataclass(frozen=True)
+class Digit:
+    """One digit of a thread or slot number: it takes `size` values, each a step of `stride` along `axis`.
+
+    `axis` is None for a replica: the digit does not matter.
+    """
+
+    size: int
+    axis: int | None
+    stride: int
+
+
+def _merged(digits: Iterable[Digit]) -> tuple[Digit, ...]:
+    """Without digits of one value, and with neighbours that count on as one: the one form of each mapping."""
+    found: list[Digit] = []
+    for digit in digits:
+        if digit.size == 1:
+            continue
+        last = found[-1] if found else None
+        if last is not None and last.axis == digit.axis and (
+            digit.axis is None or last.stride == digit.stride * digit.size
+        ):  # fmt: skip
+            found[-1] = Digit(last.size * digit.size, digit.axis, digit.stride)
+        else:
+            found.append(Digit(digit.size, digit.axis, 0 if digit.axis is None else digit.stride))
+    return tuple(found)
+
+
+def _count(digits: Iterable[Digit]) -> int:
+    total = 1
+    for digit in digits:
+        total *= digit.size
+    return total
+
+
+class RegisterLayout:
+    """An immutable layout; equal to another one if both place every element of the same shape alike."""
+
+    __slots__ = ("__dict__", "_hash", "shape", "slot_digits", "thread_digits")
+
+    def __init__(self, shape: Sequence[int], thread_digits: Iterable[Digit], slot_digits: Iterable[Digit]) -> None:
+        """Digits are given outermost (most significant) first."""
+        self.shape = tuple(shape)
+        self.thread_digits = _merged(thread_digits)
+        self.slot_digits = _merged(slot_digits)
+        self._hash = hash((self.shape, self.thread_digits, self.slot_digits))
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, RegisterLayout)
+            and self._hash == other._hash
+            and self.shape == other.shape
+            and self.thread_digits == other.thread_digits
+            and self.slot_digits == other.slot_digits
+        )
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @cached_property
+    def threads(self) -> int:
+        """How many threads hold the tile together, replicas included."""
+        return _count(self.thread_digits)
+
+    @cached_property
+    def slots(self) -> int:
+        """How many elements each thread holds."""
+        return _count(self.slot_digits)
+
+    @cached_property
+    def replicas(self) -> int:
+        """How many threads hold each element."""
+        return _count(d for d in self.thread_digits if d.axis is None)
+
+    def __mul__(self, inner: RegisterLayout) -> RegisterLayout:
+        """The product: every element of this layout is a whole tile of `inner`."""
+        assert self.rank == inner.rank, f"{self} * {inner}: ranks differ"
+
+        def outer(digit: Digit) -> Digit:
+            return Digit(digit.size, digit.axis, 0 if digit.axis is None else digit.stride * inner.shape[digit.axis])
+
+        shape = tuple(a * b for a, b in zip(self.shape, inner.shape))
+        threads = (*map(outer, self.thread_digits), *inner.thread_digits)
+        slots = (*map(outer, self.slot_digits), *inner.slot_digits)
+        return RegisterLayout(shape, threads, slots)
+
+    # Where things are
+
+    def thread_coordinates(self, thread: Any) -> tuple[Any, ...]:
+        """The part of each coordinate that depends on the thread. `thread` is an int or an array of them."""
+        return _coordinates(self.thread_digits, self.rank, thread)
+
+    def slot_coordinates(self, slot: Any) -> tuple[Any, ...]:
+        """The part of each coordinate that depends on the slot. `slot` is an int or an array of them."""
+        return _coordinates(self.slot_digits, self.rank, slot)
+
+    def coordinates(self, thread: Any, slot: Any) -> tuple[Any, ...]:
+        """The coordinates of the element that a thread holds in a slot."""
+        return tuple(a + b for a, b in zip(self.thread_coordinates(thread), self.slot_coordinates(slot)))
+
+    @cached_property
+    def table(self) -> tuple[Integers, ...]:
+        """The coordinates of all elements: for each axis an array [threads, slots]."""
+        threads = np.arange(self.threads, dtype=np.int64)[:, None]
+        slots = np.arange(self.slots, dtype=np.int64)[None, :]
+        zero = np.zeros((self.threads, self.slots), np.int64)
+        return tuple(zero + axis for axis in self.coordinates(threads, slots))
+
+    def place(self, coordinates: Sequence[Any]) -> tuple[Any, Any]:
+        """The inverse: the first thread and the slot that hold the element at these coordinates (ints or arrays)."""
+        return _number(self.thread_digits, coordinates), _number(self.slot_digits, coordinates)
+
+    def is_first(self, thread: Any) -> Any:
+        """Whether a thread is the first of those that hold copies of its elements."""
+        first: Any = np.asarray(thread) >= 0
+        for digit, value in zip(self.thread_digits, _digits(self.thread_digits, thread)):
+            if digit.axis is None:
+                first = first & (np.asarray(value) == 0)
+        return first
+
+    def vector(self, axis: int) -> int:
+        """How many neighbours along `axis` stand in consecutive slots, from slot 0 on."""
+        last = self.slot_digits[-1] if self.slot_digits else None
+        return last.size if last is not None and last.axis == axis and last.stride == 1 else 1
+
+    # Layouts made of this one
+
+    def reduced(self, axes: Sequence[int], keepdims: bool = False) -> RegisterLayout:
+        """The layout of what is left when `axes` are folded: their threads become replicas, their slots go."""
+
+        def kept(digit: Digit) -> Digit:
+            if digit.axis is None or digit.axis in axes:
+                return Digit(digit.size, None, 0)
+            return Digit(digit.size, numbers[digit.axis], digit.stride)
+
+        left = [axis for axis in range(self.rank) if keepdims or axis not in axes]
+        numbers = {axis: number for number, axis in enumerate(left)}
+        shape = [1 if axis in axes else self.shape[axis] for axis in left]
+        slots = [kept(d) for d in self.slot_digits if d.axis not in axes]
+        return RegisterLayout(shape, map(kept, self.thread_digits), slots)
+
+    def expanded(self, axis: int) -> RegisterLayout:
+        """With a new axis of size 1 before `axis`."""
+
+        def moved(digit: Digit) -> Digit:
+            up = digit.axis is not None and digit.axis >= axis
+            return Digit(digit.size, digit.axis + 1, digit.stride) if up and digit.axis is not None else digit
+
+        shape = (*self.shape[:axis], 1, *self.shape[axis:])
+        return RegisterLayout(shape, map(moved, self.thread_digits), map(moved, self.slot_digits))
+
+    def permuted(self, permutation: Sequence[int]) -> RegisterLayout:
+        """The layout of the transposed tile: axis i of it is axis permutation[i] of this one."""
+        numbers = {axis: number for number, axis in enumerate(permutation)}
+
+        def moved(digit: Digit) -> Digit:
+            return digit if digit.axis is None else Digit(digit.size, numbers[digit.axis], digit.stride)
+
+        shape = tuple(self.shape[axis] for axis in permutation)
+        return RegisterLayout(shape, map(moved, self.thread_digits), map(moved, self.slot_digits))
+
+    def slot_of(self, part: RegisterLayout, axes: Sequence[int]) -> tuple[tuple[int, int, int], ...]:
+        """Which slot of `part`, a layout over this one's axes `axes` alone, goes with a slot of this layout.
+
+        Gives (divisor, size, factor) triples: the slot is the sum of `slot // divisor % size * factor`. `part` must
+        place its elements as this layout does (as `reduced` gives it).
+        """
+        numbers = {axis: number for number, axis in enumerate(axes)}
+        found: list[tuple[int, int, int]] = []
+        divisor = 1
+        for digit in reversed(self.slot_digits):
+            if digit.axis in numbers:
+                factor = _slot_stride(part.slot_digits, numbers[digit.axis], digit.stride, digit.size)
+                for size, one in factor:
+                    found.append((divisor, size, one))
+                    divisor *= size
+            else:
+                divisor *= digit.size
+        return tuple(reversed(found))
+
+    def __str__(self) -> str:
+        return format_layout(self)
+
+    def __repr__(self) -> str:
+        return f"<{self} of {list(self.shape)}>"
+
+    def show(self, most: int = 32) -> str:
+        """A picture: for each element of the tile (rank 1 or 2), the threads that hold it and the slot."""
+        from tiledsl.ir.layout_pictures import picture  # only errors and people ask for it
+
+        return picture(self, most)
+
+
+def _digits(digits: Sequence[Digit], number: Any) -> list[Any]:
+    """The value of each digit of a number."""
+    values: list[Any] = []
+    for digit in reversed(digits):
+        values.append(number % digit.size)
+        number = number // digit.size
+    return values[::-1]
+
+
+def _coordinates(digits: Sequence[Digit], rank: int, number: Any) -> tuple[Any, ...]:
+    result: list[Any] = [0 * number] * rank
+    for digit, value in zip(digits, _digits(digits, number)):
+        if digit.axis is not None:
+            result[digit.axis] = result[digit.axis] + value * digit.stride
+    return tuple(result)
+
+
+def _number(digits: Sequence[Digit], coordinates: Sequence[Any]) -> Any:
+    total: Any = 0
+    for digit in digits:
+        value = 0 if digit.axis is None else coordinates[digit.axis] // digit.stride % digit.size
+        total = total * digit.size + value
+    return total
+
+
+def _slot_stride(digits: Sequence[Digit], axis: int, stride: int, size: int) -> list[tuple[int, int]]:
+    """How the slots of `digits` count while a digit of (`stride`, `size`) along `axis` does: (size, factor) pairs,
+    innermost first. A digit of one layout may be cut in two in another."""
+    found: list[tuple[int, int]] = []
+    factor = 1
+    for digit in reversed(digits):
+        if digit.axis == axis:
+            low, high = max(stride, digit.stride), min(stride * size, digit.stride * digit.size)
+            if low < high:
+                found.append((high // low, factor * (low // digit.stride)))
+        factor *= digit.size
+    product = 1
+    for part, _ in found:
+        product *= part
+    assert product == size, "the layouts do not place their elements alike"
+    return found
+
+
+# Factors
+
+
+def spatial(*extents: int) -> RegisterLayout:
+    """`extents` elements, each with a thread of its own; the last axis counts fastest."""
+    return RegisterLayout(extents, _row_major(extents), ())
+
+
+def local(*extents: int) -> RegisterLayout:
+    """`extents` elements, all in one thread; the last axis counts fastest."""
+    return RegisterLayout(extents, (), _row_major(extents))
+
+
+def replicate(count: int, rank: int) -> RegisterLayout:
+    """One element of which `count` threads hold a copy each."""
+    return RegisterLayout((1,) * rank, (Digit(count, None, 0),), ())
+
+
+def _row_major(extents: Sequence[int]) -> list[Digit]:
+    return [Digit(size, axis, 1) for axis, size in enumerate(extents)]
+
+
+# As text
+
+
+def format_layout(layout: RegisterLayout) -> str:
+    """The product of factors that a layout is, outermost first: `local(2, 1) * spatial(8, 4) * local(1, 2)`."""
+    factors: list[str] = []
+    threads, slots = list(layout.thread_digits), list(layout.slot_digits)
+    room = list(layout.shape)
+    while threads or slots:
+        found = _next_factor("local", slots, room, layout.rank) or _next_factor("spatial", threads, room, layout.rank)
+        assert found is not None, "the digits of an axis are not in order"
+        factors.append(found)
+    return " * ".join(factors) or f"local({', '.join(['1'] * layout.rank)})"
+
+
+def _next_factor(kind: str, digits: list[Digit], room: list[int], rank: int) -> str | None:
+    """Takes from `digits` the outermost ones that can be a factor by themselves: `room` is what each axis has left."""
+    extents = [1] * rank
+    last = -1
+    taken = 0
+    for digit in digits:
+        if digit.axis is None:
+            if not taken:
+                del digits[0]
+                return f"replicate({digit.size})"
+            break
+        if digit.axis <= last or digit.stride * digit.size != room[digit.axis]:
+            break
+        extents[digit.axis] = digit.size
+        room[digit.axis] = digit.stride
+        last = digit.axis
+        taken += 1
+    if not taken:
+        return None
+    del digits[:taken]
+    return f"{kind}({', '.join(map(str, extents))})"
+
+
+# Shared memory
+
+
+@dataclass(frozen=True)
+class Swizzle:
+    """XORs `bits` bits of a byte address, from bit `base` on, with those `shift` above.
+
+    The 128-byte swizzle of TMA is (3, 4, 3).
+    """
+
+    bits: int
+    base: int
+    shift: int
+
+    def apply(self, address: Any) -> Any:
+        """The address that an unswizzled one becomes (ints or arrays)."""
+        mask = ((1 << self.bits) - 1) << self.base
+        return address ^ ((address >> self.shift) & mask)
+
+    def __str__(self) -> str:
+        return f"({self.bits}, {self.base}, {self.shift})"
+
+
+@dataclass(frozen=True)
+class SharedLayout:
+    """How a buffer of `shape` lies in shared memory. `order`: its axes, the one that counts fastest last.
+
+    `padding`: elements left free after each run of the fastest axis. The swizzle acts on byte offsets from the buffer's
+    start, which is aligned to `alignment` bytes.
+
+    Text: `rows(0, 1)`, `rows(0, 1, padding=8)`, `rows(1, 0, swizzle=(3, 4, 3))`.
+    """
+
+    order: tuple[int, ...]
+    padding: int = 0
+    swizzle: Swizzle | None = None
+
+    @property
+    def alignment(self) -> int:
+        """What the buffer's address must be a multiple of, in bytes, for the swizzle to act on offsets."""
+        if self.swizzle is None:
+            return 16
+        return max(16, 1 << (self.swizzle.base + self.swizzle.bits + self.swizzle.shift))
+
+    def strides(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """In elements, per axis, before the swizzle."""
+        strides = [0] * len(shape)
+        step = 1
+        for position, axis in enumerate(reversed(self.order)):
+            strides[axis] = step
+            step *= shape[axis]
+            if position == 0:
+                step += self.padding
+        return tuple(strides)
+
+    def offset(self, shape: Sequence[int], dtype: DType, coordinates: Sequence[Any]) -> Any:
+        """The byte offset of an element (ints or arrays)."""
+        strides = self.strides(shape)
+        linear: Any = sum(c * s for c, s in zip(coordinates, strides)) * dtype.bytes
+        return linear if self.swizzle is None else self.swizzle.apply(linear)
+
+    def bytes(self, shape: Sequence[int], dtype: DType) -> int:
+        """How much memory a buffer takes."""
+        if not shape:
+            return dtype.bytes
+        outer = self.order[0]
+        total = self.strides(shape)[outer] * shape[outer]
+        if len(shape) == 1:
+            total += self.padding
+        return total * dtype.bytes
+
+    def __str__(self) -> str:
+        words = [str(axis) for axis in self.order]
+        if self.padding:
+            words.append(f"padding={self.padding}")
+        if self.swizzle is not None:
+            words.append(f"swizzle={self.swizzle}")
+        return f"rows({', '.join(words)})"
+
+
+BANKS = 32
+BANK_BYTES = 4
+
+
+def wavefronts(addresses: Integers, width: int) -> int:
+    """How many turns shared memory takes for one access of a warp: `width` bytes at each lane's byte address.
+
+    Lanes that read the same word share it. Accesses of 8 and 16 bytes go in groups of 16 and 8 lanes.
+    """
+    lanes = max(1, min(len(addresses), 32 * BANK_BYTES // max(width, BANK_BYTES)))
+    total = 0
+    for first in range(0, len(addresses), lanes):
+        group = addresses[first : first + lanes]
+        words = np.unique(np.concatenate([group // BANK_BYTES + i for i in range(max(1, width // BANK_BYTES))]))
+        total += int(np.bincount(words % BANKS).max(initial=1))
+    return total
+
+
+def ideal_wavefronts(lanes: int, width: int) -> int:
+    """The least that `wavefronts` can be where no two lanes share a word."""
+    return max(1, -(-lanes * width // (BANKS * BANK_BYTES)))
+
+
+Layout: TypeAlias = "RegisterLayout | SharedLayout"
