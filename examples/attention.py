@@ -2,10 +2,11 @@
 
 import math
 from functools import partial
+from typing import Any
 
 import numpy as np
 
-from beside_numpy import Array, check_and_time, size_argument
+from beside_numpy import Array, command_line, compare, normal
 from tiledsl import tile
 
 LOWEST = -1e30  # below every score, but finite: a difference of two of it is 0, of two infinities NaN
@@ -51,16 +52,22 @@ def numpy_attention(q: Array, k: Array, v: Array, causal: bool = False) -> Array
     return p / p.sum(axis=2, keepdims=True) @ v
 
 
+def torch_attention(torch: Any, q: Any, k: Any, v: Any, causal: bool) -> Any:
+    return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+
 def main() -> None:
-    size = size_argument(__doc__, default=1024)
-    random = np.random.default_rng(0)
-    q, k, v = (random.standard_normal((8, size, 64), np.float32) for _ in range(3))
+    size, device = command_line(__doc__, default=1024)
+    qkv = [normal(8, size, 64, seed=seed) for seed in range(3)]
     for causal in (False, True):
-        check_and_time(
+        compare(
             f"{'causal ' if causal else ''}attention of 8x{size}x64",
-            partial(attention, q, k, v, causal),
-            partial(numpy_attention, q, k, v, causal),
+            partial(attention, causal=causal),
+            partial(numpy_attention, causal=causal),
+            partial(torch_attention, causal=causal),
+            qkv,
             tolerance=1e-5,
+            device=device,
         )
 
 

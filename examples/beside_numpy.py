@@ -6,7 +6,8 @@ import argparse
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 Compute = Callable[[], Array]
 
+
 REST = 0.15
 """Seconds to wait before timing: a BLAS lets its threads spin for about 0.1 s after a product, on the CPUs that the
 other side needs."""
@@ -22,23 +24,58 @@ SPELL = 0.02
 """Seconds for which one side is timed before the other has its turn; at least three calls."""
 
 
-def size_argument(description: str | None, default: int) -> int:
-    """The value of `--size` on the command line."""
+def command_line(description: str | None, default: int) -> tuple[int, str]:
+    """The values of `--size` and `--device` on the command line."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--size", type=int, default=default, help="length of the long axes (default: %(default)s)")
-    size: int = parser.parse_args().size
-    return size
+    parser.add_argument(
+        "--device", choices=["cpu", "cuda"], default="cpu", help="cuda: on the GPU, beside PyTorch (default: cpu)"
+    )
+    arguments = parser.parse_args()
+    return arguments.size, arguments.device
+
+
+def normal(*shape: int, seed: int = 0) -> Array:
+    """Random float32 numbers."""
+    return np.random.default_rng(seed).standard_normal(shape, np.float32)
+
+
+def compare(
+    title: str,
+    ours: Callable[..., Any],
+    numpys: Callable[..., Array],
+    torchs: Callable[..., Any],
+    arrays: Sequence[Array],
+    *,
+    tolerance: float,
+    device: str,
+) -> None:
+    """Checks `ours(*arrays)` against `numpys(*arrays)` and times both; exits with status 1 if the results differ.
+
+    On the device `cuda` both `ours` and `torchs(torch, *arrays)` get CUDA tensors, and these two are timed.
+    """
+    if device == "cuda":
+        import beside_torch  # only here: it needs PyTorch
+
+        beside_torch.compare(title, ours, partial(numpys, *arrays), torchs, arrays, tolerance=tolerance)
+    else:
+        check_and_time(title, partial(ours, *arrays), partial(numpys, *arrays), tolerance=tolerance)
 
 
 def check_and_time(title: str, ours: Compute, numpys: Compute, *, tolerance: float) -> None:
     """Prints the largest error and both times. Exits with status 1 if the error exceeds `tolerance`."""
-    error = relative_error(ours(), numpys())
-    print(f"{title}: max error {error:.1e} (at most {tolerance:.0e})")
-    if not error <= tolerance:
-        sys.exit(f"{title}: the results differ")
+    check(title, ours(), numpys(), tolerance)
     our_time, numpy_time = median_times(ours, numpys)
     ratio = numpy_time / our_time
     print(f"{title}: {1e3 * our_time:.3f} ms, NumPy {1e3 * numpy_time:.3f} ms: {ratio:.2f} x NumPy's speed")
+
+
+def check(title: str, actual: Array, expected: Array, tolerance: float) -> None:
+    """Prints the largest error. Exits with status 1 if it exceeds `tolerance`."""
+    error = relative_error(actual, expected)
+    print(f"{title}: max error {error:.1e} (at most {tolerance:.0e})")
+    if not error <= tolerance:
+        sys.exit(f"{title}: the results differ")
 
 
 def relative_error(actual: Array, expected: Array) -> float:

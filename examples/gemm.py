@@ -1,8 +1,10 @@
 """A matrix product. The compiler chooses blocks, packs the operands and unrolls the innermost loops."""
 
+from typing import Any
+
 import numpy as np
 
-from beside_numpy import check_and_time, size_argument
+from beside_numpy import command_line, compare, normal
 from tiledsl import tile
 
 
@@ -20,12 +22,21 @@ def gemm(a: tile.Tensor, b: tile.Tensor) -> tile.Tensor:
     return c
 
 
+def torch_gemm(torch: Any, a: Any, b: Any) -> Any:
+    return torch.matmul(a, b)
+
+
 def main() -> None:
-    size = size_argument(__doc__, default=1024)
-    random = np.random.default_rng(0)
-    a = random.standard_normal((size, size), np.float32)
-    b = random.standard_normal((size, size), np.float32)
-    check_and_time(f"GEMM of {size}x{size}x{size}", lambda: gemm(a, b), lambda: a @ b, tolerance=1e-5)
+    size, device = command_line(__doc__, default=1024)
+    compare(
+        f"GEMM of {size}x{size}x{size}",
+        gemm,
+        np.matmul,
+        torch_gemm,
+        [normal(size, size), normal(size, size, seed=1)],
+        tolerance=1e-5,
+        device=device,
+    )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
 """Layer normalisation of the rows of a matrix, with a scale and a shift for each column."""
 
+from typing import Any
+
 import numpy as np
 
-from beside_numpy import Array, check_and_time, size_argument
+from beside_numpy import Array, command_line, compare, normal
 from tiledsl import tile
 
 
@@ -27,17 +29,20 @@ def numpy_layer_norm(x: Array, weight: Array, bias: Array, eps: float = 1e-5) ->
     return centred / np.sqrt((centred * centred).mean(axis=1, keepdims=True) + eps) * weight + bias
 
 
+def torch_layer_norm(torch: Any, x: Any, weight: Any, bias: Any) -> Any:
+    return torch.nn.functional.layer_norm(x, weight.shape, weight, bias)
+
+
 def main() -> None:
-    size = size_argument(__doc__, default=4096)
-    random = np.random.default_rng(0)
-    x = random.standard_normal((size, size), np.float32)
-    weight = random.standard_normal(size, np.float32)
-    bias = random.standard_normal(size, np.float32)
-    check_and_time(
+    size, device = command_line(__doc__, default=4096)
+    compare(
         f"layer norm of {size}x{size}",
-        lambda: layer_norm(x, weight, bias),
-        lambda: numpy_layer_norm(x, weight, bias),
+        layer_norm,
+        numpy_layer_norm,
+        torch_layer_norm,
+        [normal(size, size), normal(size, seed=1), normal(size, seed=2)],
         tolerance=1e-5,
+        device=device,
     )
 
 

@@ -1,8 +1,10 @@
 """Softmax along the rows of a matrix, read once and written once."""
 
+from typing import Any
+
 import numpy as np
 
-from beside_numpy import Array, check_and_time, size_argument
+from beside_numpy import Array, command_line, compare, normal
 from tiledsl import tile
 
 
@@ -24,10 +26,21 @@ def numpy_softmax(x: Array) -> Array:
     return e / e.sum(axis=1, keepdims=True)
 
 
+def torch_softmax(torch: Any, x: Any) -> Any:
+    return torch.softmax(x, 1)
+
+
 def main() -> None:
-    size = size_argument(__doc__, default=4096)
-    x = np.random.default_rng(0).standard_normal((size, size), np.float32)
-    check_and_time(f"softmax of {size}x{size}", lambda: softmax(x), lambda: numpy_softmax(x), tolerance=1e-5)
+    size, device = command_line(__doc__, default=4096)
+    compare(
+        f"softmax of {size}x{size}",
+        softmax,
+        numpy_softmax,
+        torch_softmax,
+        [normal(size, size)],
+        tolerance=1e-5,
+        device=device,
+    )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
 """The sum of two vectors: the smallest kernel there is."""
 
+from typing import Any
+
 import numpy as np
 
-from beside_numpy import check_and_time, size_argument
+from beside_numpy import Array, command_line, compare, normal
 from tiledsl import tile
 
 
@@ -17,18 +19,23 @@ def vector_add(x: tile.Tensor, y: tile.Tensor) -> tile.Tensor:
     return z
 
 
+def ours(x: Any, y: Any, z: Any, _: Any) -> Any:
+    return vector_add(x, y, out=z)  # into an array that exists
+
+
+def numpys(x: Array, y: Array, _: Array, z: Array) -> Array:
+    return np.add(x, y, out=z)
+
+
+def torchs(torch: Any, x: Any, y: Any, _: Any, z: Any) -> Any:
+    return torch.add(x, y, out=z)
+
+
 def main() -> None:
-    size = size_argument(__doc__, default=10_000_000)
-    random = np.random.default_rng(0)
-    x = random.standard_normal(size, np.float32)
-    y = random.standard_normal(size, np.float32)
-    z, numpys_z = np.empty_like(x), np.empty_like(x)
-    check_and_time(
-        f"vector add of {size}",
-        lambda: vector_add(x, y, out=z),  # into an array that exists
-        lambda: np.add(x, y, out=numpys_z),
-        tolerance=0,
-    )
+    size, device = command_line(__doc__, default=10_000_000)
+    x, y = normal(size), normal(size, seed=1)
+    arrays = [x, y, np.empty_like(x), np.empty_like(x)]
+    compare(f"vector add of {size}", ours, numpys, torchs, arrays, tolerance=0, device=device)
 
 
 if __name__ == "__main__":

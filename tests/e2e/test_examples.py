@@ -7,19 +7,25 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from beside_numpy import check_and_time, median_times, relative_error
+from beside_numpy import check_and_time, compare, median_times, relative_error
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-EXAMPLES = ["attention", "gemm", "layer_norm", "softmax", "vector_add"]
+EXAMPLES = [
+    "attention", "gemm", "layer_norm", "rms_norm", "softmax", "sums", "swiglu", "transpose", "vector_add",
+]  # fmt: skip
+
+NO_GPU: Any = SimpleNamespace(cuda=SimpleNamespace(is_available=lambda: False))
 
 
 def test_no_example_is_forgotten() -> None:
     scripts = {path.stem for path in (ROOT / "examples").glob("*.py")}
-    assert scripts == {*EXAMPLES, "beside_numpy"}
+    assert scripts == {*EXAMPLES, "beside_numpy", "beside_torch"}
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -29,6 +35,13 @@ def test_example(name: str) -> None:
     assert done.returncode == 0, done.stderr
     assert "max error" in done.stdout
     assert "x NumPy's speed" in done.stdout
+
+
+def test_a_gpu_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for seen, message in [(None, "PyTorch, which is not installed"), (NO_GPU, "PyTorch sees no GPU")]:
+        monkeypatch.setitem(sys.modules, "torch", seen)
+        with pytest.raises(SystemExit, match=message):
+            compare("copy", np.copy, np.copy, np.copy, [np.ones(3, np.float32)], tolerance=0, device="cuda")
 
 
 def test_a_wrong_result_ends_the_program(capsys: pytest.CaptureFixture[str]) -> None:
