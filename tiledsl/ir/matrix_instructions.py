@@ -1,0 +1,176 @@
+"""The matrix instructions of `gpu.mma`: dtypes, shapes, and which lane holds what.
+
+A fragment is what one warp gives to one instruction, as a register layout of 32 threads. The slots of a fragment stand
+in the order of the instruction's registers (neighbours packed into one register, the first lowest), so generated code
+passes words as they lie:
+
+>>> print(INSTRUCTIONS["m16n8k16_f16_f32"].a_fragment)
+local(1, 2) * local(2, 1) * spatial(8, 4) * local(1, 2)
+
+`tiled_layouts` repeats fragments over the tiles of a `gpu.mma` and over warps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from math import gcd
+
+from tiledsl.ir.dtypes import DType, bf16, f8e4m3, f8e5m2, f16, f32, f64, i8, i32, u8
+from tiledsl.ir.layouts import RegisterLayout, local, replicate, spatial
+
+WARP = 32
+"""Threads of a warp."""
+
+
+@dataclass(frozen=True)
+class MatrixInstruction:
+    """accumulator[m, n] += a[m, k] @ b[k, n], by one warp at once.
+
+    The dtypes are those of the tiles in registers, None where any will do (`fma`).
+    """
+
+    name: str
+    m: int
+    n: int
+    k: int
+    a: DType | None
+    b: DType | None
+    accumulator: DType | None
+    capability: int
+    """The least that has it: 80 for sm_80."""
+    ptx: str
+    """The mnemonic; empty for `fma`, which is plain arithmetic."""
+    a_fragment: RegisterLayout
+    b_fragment: RegisterLayout
+    accumulator_fragment: RegisterLayout
+
+    @property
+    def is_fma(self) -> bool:
+        """Whether each thread multiplies and adds elements by itself."""
+        return not self.ptx
+
+    def takes(self, a: DType, b: DType, accumulator: DType) -> bool:
+        """Whether operands of these dtypes fit, as they are."""
+        return self.is_fma or (self.a, self.b, self.accumulator) == (a, b, accumulator)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _table() -> dict[str, MatrixInstruction]:
+    rows = [
+        _mma(16, 8, 16, "f16", f16, f32),
+        _mma(16, 8, 16, "f16", f16, f16),
+        _mma(16, 8, 16, "bf16", bf16, f32),
+        _mma(16, 8, 8, "tf32", f32, f32),
+        _mma(16, 8, 32, "s8", i8, i32),
+        _mma(16, 8, 32, "u8", u8, i32),
+        _mma(16, 8, 32, "e4m3", f8e4m3, f32, capability=89),
+        _mma(16, 8, 32, "e5m2", f8e5m2, f32, capability=89),
+        _mma(8, 8, 4, "f64", f64, f64),
+        _fma(),
+    ]
+    return {row.name: row for row in rows}
+
+
+def _mma(
+    m: int, n: int, k: int, operand: str, dtype: DType, accumulator: DType, capability: int = 80
+) -> MatrixInstruction:
+    """An instruction of the mma.sync family; `operand` is the PTX name of the type of `a` and `b`."""
+    into = {f32: "f32", f16: "f16", i32: "s32", f64: "f64"}[accumulator]
+    # A group of four lanes holds a row of A, a column of B: each lane one word (or one f64) of it, then, if k is that
+    # long, another one half of k further on. Rows from 8 on stand between the two.
+    word = max(1, 32 // dtype.bits)
+    halves = k // (4 * word)
+    rows = m // 8
+    return MatrixInstruction(
+        name=f"m{m}n{n}k{k}_{'tf32' if operand == 'tf32' else dtype}_{accumulator}",
+        m=m,
+        n=n,
+        k=k,
+        a=dtype,
+        b=dtype,
+        accumulator=accumulator,
+        capability=capability,
+        ptx=f"mma.sync.aligned.m{m}n{n}k{k}.row.col.{into}.{operand}.{operand}.{into}",
+        a_fragment=local(1, halves) * local(rows, 1) * spatial(8, 4) * local(1, word),
+        b_fragment=local(halves, 1) * spatial(1, 8) * spatial(4, 1) * local(word, 1),
+        accumulator_fragment=local(rows, 1) * spatial(8, 4) * local(1, 2),
+    )
+
+
+def _fma() -> MatrixInstruction:
+    one = local(1, 1)
+    return MatrixInstruction("fma", 1, 1, 1, None, None, None, 0, "", one, one, one)
+
+
+INSTRUCTIONS: dict[str, MatrixInstruction] = _table()
+"""By name: shape, operand, accumulator, as in `m16n8k16_bf16_f32`; and `fma`."""
+FMA = INSTRUCTIONS["fma"]
+
+
+def fits(instruction: MatrixInstruction, warps: tuple[int, int], shape: tuple[int, int, int]) -> bool:
+    """Whether tiles of M x N x K split evenly over the warps and into whole instructions. `fma` fits always."""
+    if instruction.is_fma:
+        return True
+    (wm, wn), (m, n, k) = warps, shape
+    return m % (instruction.m * wm) == 0 and n % (instruction.n * wn) == 0 and k % instruction.k == 0
+
+
+def tiled_layouts(
+    instruction: MatrixInstruction, warps: tuple[int, int], shape: tuple[int, int, int], threads: int = 0
+) -> tuple[RegisterLayout, RegisterLayout, RegisterLayout]:
+    """The layouts of `a` [M, K], `b` [K, N] and the accumulator [M, N] of a `gpu.mma`. The shape must fit.
+
+    Warp `row * warps[1] + column` works on one contiguous part of the rows and of the columns: instructions one after
+    the other, the last axis fastest. If there are more `threads` than those of the warps, the others do the same again
+    (0: there are not). For `fma` the warps only say how many threads there are.
+    """
+    wm, wn = warps
+    m, n, k = shape
+    threads = threads or wm * wn * WARP
+    if instruction.is_fma:
+        return fma_layouts(threads, shape)
+    assert fits(instruction, warps, shape), f"{instruction} on {shape} does not fit {warps} warps"
+    copies = replicate(threads // (wm * wn * WARP), 2)
+    rows, columns, steps = m // (instruction.m * wm), n // (instruction.n * wn), k // instruction.k
+    a = copies * spatial(wm, 1) * replicate(wn, 2) * local(rows, steps) * instruction.a_fragment
+    b = copies * replicate(wm, 2) * spatial(1, wn) * local(steps, columns) * instruction.b_fragment
+    accumulator = copies * spatial(wm, wn) * local(rows, columns) * instruction.accumulator_fragment
+    return a, b, accumulator
+
+
+VECTOR = 4
+"""Neighbouring rows, and columns, that a thread of an `fma` product works on: what one access can read."""
+
+
+def fma_layouts(threads: int, shape: tuple[int, int, int]) -> tuple[RegisterLayout, RegisterLayout, RegisterLayout]:
+    """Layouts for products without matrix instructions: each thread has rows of `a`, columns of `b`, and all of K.
+
+    A thread's part of the accumulator is spread in pieces of up to 4 x 4, so that the threads of a warp together read
+    runs of shared memory. Where the tile is too small or too odd for all threads, some do the same again.
+    """
+    m, n, k = shape
+    tm, tn = _fma_threads(threads, m, n)
+    vm, vn = gcd(VECTOR, m // tm), gcd(VECTOR, n // tn)
+    copies = replicate(threads // (tm * tn), 2)
+    rows, columns = m // (tm * vm), n // (tn * vn)
+    a = copies * local(rows, 1) * spatial(tm, 1) * replicate(tn, 2) * local(vm, k)
+    b = copies * local(k, columns) * replicate(tm, 2) * spatial(1, tn) * local(1, vn)
+    accumulator = copies * local(rows, columns) * spatial(tm, tn) * local(vm, vn)
+    return a, b, accumulator
+
+
+def _fma_threads(threads: int, m: int, n: int) -> tuple[int, int]:
+    """How many threads along rows and columns: as many as can be, then with the least to read for each product."""
+    splits = [
+        (tm, tn)
+        for tm, tn in product(_divisors(gcd(threads, m)), _divisors(gcd(threads, n)))
+        if threads % (tm * tn) == 0
+    ]
+    return max(splits, key=lambda split: (split[0] * split[1], -(m // split[0] + n // split[1]), split[1]))
+
+
+def _divisors(number: int) -> list[int]:
+    return [divisor for divisor in range(1, number + 1) if number % divisor == 0]
