@@ -14,6 +14,16 @@ from gemm import gemm
 from layer_norm import layer_norm, numpy_layer_norm
 from softmax import numpy_softmax, softmax
 from tests.support.compare import assert_close
+from tests.support.kernels_field import (
+    axpy,
+    extremes,
+    gather_along,
+    gather_rows,
+    product,
+    running_sums,
+    scatter_rows,
+    tally,
+)
 from tiledsl import Kernel, tile
 from tiledsl.ir.dtypes import from_numpy
 from vector_add import vector_add
@@ -94,26 +104,6 @@ def test_attention_of_queries_that_see_no_key(arch: str) -> None:
 # Reductions and scans
 
 
-@tile.kernel
-def extremes(x: tile.Tensor) -> Any:
-    """The index of the largest in each row and in each column, of the smallest in each row, of the largest of all."""
-    M, N = x.shape
-    in_rows, in_columns, smallest, of_all = (
-        tile.empty(M, tile.i64),
-        tile.empty(N, tile.i64),
-        tile.empty(M, tile.i64),
-        tile.empty((), tile.i64),
-    )
-    for m in tile.grid(M):
-        in_rows[m] = tile.argmax(x[m, :], axis=1)
-        smallest[m] = tile.argmin(x[m, :], axis=1)
-    for n in tile.grid(N):
-        in_columns[n] = tile.argmax(x[:, n], axis=0)
-    for _ in tile.grid(1, block=1):
-        of_all[()] = tile.argmax(x[:, :])
-    return in_rows, in_columns, smallest, of_all
-
-
 @BOTH
 @pytest.mark.parametrize("dtype", [np.float32, np.int32, np.float16])
 @pytest.mark.parametrize("nan", [False, True])
@@ -124,14 +114,6 @@ def test_argmax_with_ties(dtype: npt.DTypeLike, nan: bool, arch: str) -> None:
     expected = x.argmax(axis=1), x.argmax(axis=0), x.argmin(axis=1), x.argmax()
     for actual, indices in zip(run(extremes, x, arch=arch), expected):
         assert_close(actual, indices)
-
-
-@tile.kernel
-def running_sums(x: tile.Tensor, axis: tile.constexpr, reverse: tile.constexpr, result: tile.constexpr) -> tile.Tensor:
-    out = tile.empty(x.shape, result)
-    for _ in tile.grid(1, block=1):
-        out[...] = tile.cumsum(x[...], axis=axis, reverse=reverse)
-    return out
 
 
 @BOTH
@@ -148,15 +130,6 @@ def test_cumsum(axis: int, reverse: bool, dtype: npt.DTypeLike, arch: str) -> No
 # Access by index
 
 
-@tile.kernel
-def gather_rows(x: tile.Tensor, index: tile.Tensor) -> tile.Tensor:
-    M, N = index.shape[0], x.shape[1]
-    out = tile.empty((M, N), x.dtype)
-    for m, n in tile.grid(M, N):
-        out[m, n] = x[index[m], n]
-    return out
-
-
 @BOTH
 @pytest.mark.parametrize("dtype", [np.float32, np.int8, ml_dtypes.bfloat16])
 @pytest.mark.parametrize("index_dtype", [np.int32, np.int64, np.uint8])
@@ -165,29 +138,10 @@ def test_gather_128x64_to_256x64(dtype: npt.DTypeLike, index_dtype: npt.DTypeLik
     assert_close(run(gather_rows, x, index, arch=arch), x[index])
 
 
-@tile.kernel
-def gather_along(x: tile.Tensor, index: tile.Tensor) -> tile.Tensor:
-    """out[i, j] = x[index[i, j], j], as numpy.take_along_axis."""
-    M, N = index.shape
-    out = tile.empty((M, N), x.dtype)
-    for m, n in tile.grid(M, N):
-        out[m, n] = x[index[m, n], n.index[None, :]]
-    return out
-
-
 @BOTH
 def test_gather_along_an_axis_128x64_to_256x64(arch: str) -> None:
     x, index = normal(128, 64), integers(0, 128, 256, 64)
     assert_close(run(gather_along, x, index, arch=arch), np.take_along_axis(x, index, axis=0))
-
-
-@tile.kernel
-def scatter_rows(x: tile.Tensor, index: tile.Tensor, out: tile.Tensor) -> tile.Tensor:
-    M, N = x.shape
-    M = index.shape[0]
-    for m, n in tile.grid(M, N):
-        out[index[m], n] = x[m, n]
-    return out
 
 
 @BOTH
@@ -200,16 +154,6 @@ def test_scatter(arch: str) -> None:
     expected[index[kept]] = x[kept]
     run(scatter_rows, x, index, out, arch=arch)
     assert_close(out, expected)
-
-
-@tile.kernel
-def tally(bins: tile.Tensor, weights: tile.Tensor, sums: tile.Tensor, largest: tile.Tensor) -> Any:
-    N = bins.shape[0]
-    N = weights.shape[0]
-    for n in tile.grid(N, block=64):
-        tile.atomic_add(sums[bins[n]], weights[n])
-        tile.atomic_max(largest[bins[n]], weights[n])
-    return sums, largest
 
 
 @BOTH
@@ -226,20 +170,6 @@ def test_atomics(dtype: npt.DTypeLike, arch: str) -> None:
 
 
 # Products of other dtypes
-
-
-@tile.kernel
-def product(a: tile.Tensor, b: tile.Tensor, result: tile.constexpr) -> tile.Tensor:
-    """C = A @ B, accumulated in the dtype of the result."""
-    M, K = a.shape
-    K, N = b.shape
-    c = tile.empty((M, N), result)
-    for m, n in tile.grid(M, N):
-        acc = tile.zeros((m, n), result)
-        for k in tile.range(K):
-            acc = tile.dot(a[m, k], b[k, n], acc, dtype=result)
-        c[m, n] = acc
-    return c
 
 
 @BOTH
@@ -279,17 +209,6 @@ def test_zero_sizes(arch: str) -> None:
     assert_close(
         run(attention, normal(2, 3, 8), normal(2, 0, 8), normal(2, 0, 8), arch=arch), np.zeros((2, 3, 8), "f4")
     )
-
-
-@tile.kernel
-def axpy(a: tile.Tensor, x: tile.Tensor, total: tile.Tensor) -> Any:
-    """a * x for a tensor `a` without axes; adds the sum of it to `total`, which has none either."""
-    N = x.shape[0]
-    y = tile.empty(N, x.dtype)
-    for n in tile.grid(N):
-        y[n] = a[()] * x[n]
-        tile.atomic_add(total[()], tile.sum(a[()] * x[n]))
-    return y, total
 
 
 @BOTH
