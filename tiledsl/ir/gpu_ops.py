@@ -100,7 +100,7 @@ class Load(Op):
     An element is read if its tile coordinate is below the extent on every axis in `masked` (`extents` has one scalar
     for each), and if its tensor coordinate is inside of the tensor on every axis in `checked`; else it is `other`, 0 if
     there is none. `vector`: how many elements along the last slot digit are read at once (aligned to their size, and
-    all read or none).
+    all read or none). Of rank 0 it is a scalar, and has no layout.
     """
 
     name = "gpu.load"
@@ -114,7 +114,7 @@ class Load(Op):
     checked = ints_attribute(default=())
     vector = int_attribute(default=1)
     shape = ints_attribute()
-    layout = layout_attribute()
+    layout = optional_layout_attribute()
 
     def infer_types(self) -> tuple[Type, ...]:
         _check_access(self, self.shape, len(self.shape))
@@ -122,6 +122,8 @@ class Load(Op):
 
 
 def _register(tensor: TensorType, shape: tuple[int, ...], layout: object) -> TileType:
+    if not shape:
+        return scalar(tensor.dtype)
     require(isinstance(layout, RegisterLayout) and layout.shape == shape, f"the layout is not one of {list(shape)}")
     assert isinstance(layout, RegisterLayout)
     return TileType(tensor.dtype, shape, "register", layout)
@@ -149,8 +151,11 @@ class Store(Op):
 
 
 class Atomic(Op):
-    """Combines a tile into a tensor, each element atomically, by one of its replicas; gives the values from before
-    (undefined for elements that are not written)."""
+    """Combines a tile into a tensor, each element atomically, by the first of its replicas.
+
+    Gives the values from before, in those first replicas; undefined for elements that are not written. The value has
+    an axis (a scalar is combined as a tile of one element).
+    """
 
     name = "gpu.atomic"
     effect = "write"
@@ -327,7 +332,10 @@ class Read(Op):
 
 
 class Write(Op):
-    """Writes a tile into a buffer; see `gpu.read`. Elements for which the buffer has no room are dropped."""
+    """Writes a tile into a buffer; see `gpu.read`. Elements for which the buffer has no room are dropped.
+
+    Of replicas the first one writes (see `RegisterLayout.is_first`).
+    """
 
     name = "gpu.write"
     effect = "write"
@@ -432,6 +440,27 @@ class Scan(Op):
 
     def infer_types(self) -> tuple[Type, ...]:
         return tuple(v.type for v in self.sources)
+
+
+class Slice(Op):
+    """The part of a tile that begins at `starts` and has the shape of `layout`, taken out of each thread's slots.
+
+    Every thread holds all that it is to hold afterwards.
+    """
+
+    name = "gpu.slice"
+    source = operand()
+    starts = ints_attribute()
+    layout = layout_attribute()
+
+    def infer_types(self) -> tuple[Type, ...]:
+        type_ = tile_type(self.source)
+        require(isinstance(self.layout, RegisterLayout), "a register layout")
+        assert isinstance(self.layout, RegisterLayout)
+        ends = [start + size for start, size in zip(self.starts, self.layout.shape)]
+        inside = len(ends) == len(type_.shape) and all(e <= s for e, s in zip(ends, _static_shape(type_)))
+        require(inside, f"the slice is no part of {format_shape(type_.shape)}")
+        return (TileType(type_.dtype, self.layout.shape, "register", self.layout),)
 
 
 class Mma(Op):
