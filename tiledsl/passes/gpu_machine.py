@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import NoReturn
 
 from tiledsl.support.errors import fail
 from tiledsl.support.location import Location
@@ -120,6 +121,8 @@ GPU_MACHINES: dict[str, GpuMachine] = {
 }
 """The architectures that code can be made for, oldest first, by name."""
 
+OLDEST = next(iter(GPU_MACHINES.values()))
+
 _NAME = re.compile(r"(sm_(\d+))[af]?")
 
 
@@ -131,29 +134,29 @@ def gpu_machine(name: str, location: Location | None = None) -> GpuMachine:
     match = _NAME.fullmatch(name)
     if match is not None and match[1] in GPU_MACHINES:
         return GPU_MACHINES[match[1]]
-    return machine_of_capability(int(match[2]), location, exact=True) if match else _unknown(name, location)
+    if match is not None and int(match[2]) < OLDEST.capability:
+        fail("gpu-too-old", location, name=match[1], oldest=OLDEST.name)
+    _unknown(name, location, _of_generation(int(match[2])) if match else None)
 
 
-def machine_of_capability(capability: int, location: Location | None = None, *, exact: bool = False) -> GpuMachine:
-    """The table whose code runs on a device of that capability: its own, or the next older of its generation.
+def machine_of_capability(capability: int, location: Location | None = None) -> GpuMachine:
+    """The table whose code runs on a device of that capability.
 
-    Code made for sm_86 runs on a device of capability 87, none made for sm_8x runs on 90. `exact` allows only the table
-    of its own. Raises TileUnsupportedError where there is none.
+    Up to 89 that may be the next older of its generation: code made for sm_86 runs on a device of capability 87. From
+    90 on code is made with the instructions of one architecture, and runs there only.
+    Raises TileUnsupportedError where there is none.
     """
-    oldest = next(iter(GPU_MACHINES.values()))
-    if capability < oldest.capability:
-        fail("gpu-too-old", location, name=f"sm_{capability}", oldest=oldest.name)
-    fitting = [
-        machine
-        for machine in GPU_MACHINES.values()
-        if machine.capability // 10 == capability // 10 and machine.capability <= capability
-    ]
-    if not fitting or (exact and fitting[-1].capability != capability):
-        _unknown(f"sm_{capability}", location, fitting[-1] if fitting else None)
-    return fitting[-1]
+    name = f"sm_{capability}"
+    return GPU_MACHINES.get(name) or _of_generation(capability) or gpu_machine(name, location)
 
 
-def _unknown(name: str, location: Location | None, instead: GpuMachine | None = None) -> GpuMachine:
+def _of_generation(capability: int) -> GpuMachine | None:
+    """The newest machine whose plain code runs on a device of that capability."""
+    older = [m for m in GPU_MACHINES.values() if m.capability // 10 == capability // 10 and m.capability <= capability]
+    return older[-1] if older and capability < 90 else None
+
+
+def _unknown(name: str, location: Location | None, instead: GpuMachine | None) -> NoReturn:
     known = ", ".join(f"`{known}`" for known in GPU_MACHINES)
     hint = f"compile for `{instead.name}`, whose code runs there too" if instead else f"choose one of {known}"
     fail("gpu-unknown", location, name=name, hint=hint)
