@@ -6,6 +6,7 @@
 | `TILEDSL_CACHE_SIZE_MB` | how large that may grow before the least recently used go; default 256 |
 | `TILEDSL_DISABLE_CACHE` | 1: compiled kernels are neither read from nor written to disk |
 | `TILEDSL_NUM_THREADS` | threads of a kernel on a CPU; default: the CPUs this process may use |
+| `TILEDSL_SYNC` | 1: waits for each kernel on a CUDA device, so that a fault names the kernel it happened in |
 | `TILEDSL_LOG` | `debug`, `info`, `warning` or `error`: writes the log of that level to standard error |
 """
 
@@ -34,6 +35,8 @@ class Options:
     cache_bytes: int
     threads: int | None
     """None: as many as the process may use."""
+    synchronous: bool = False
+    """Whether each launch on a CUDA device is waited for."""
 
 
 def read_options() -> Options:
@@ -43,6 +46,7 @@ def read_options() -> Options:
         cache_directory=None if disabled else _cache_directory(),
         cache_bytes=(_count("TILEDSL_CACHE_SIZE_MB") or _DEFAULT_CACHE_MB) << 20,
         threads=_count("TILEDSL_NUM_THREADS"),
+        synchronous=_flag("TILEDSL_SYNC"),
     )
 
 

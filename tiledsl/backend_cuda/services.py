@@ -1,0 +1,80 @@
+"""What the runtime asks of this back end: devices, memory, streams; and waiting for all of them."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from typing import Any
+
+from tiledsl.backend_cuda import failures
+from tiledsl.backend_cuda.devices import Device, current, device_of
+from tiledsl.backend_cuda.driver import bindings, call, process, status_name, status_text
+from tiledsl.backend_cuda.failure_records import raise_failures
+from tiledsl.backend_cuda.streams import run_after, stream_handle, wait_for_device, wait_for_stream
+from tiledsl.support.caller import caller_location
+from tiledsl.support.errors import fail
+
+
+class AllocatedMemory:
+    """Memory on a device; dropped, it is free for what comes on its stream afterwards."""
+
+    def __init__(self, size: int, device: Device, stream: int) -> None:
+        self.address = 0
+        self._device = device
+        self._stream = stream
+        if size == 0:
+            return
+        with current(device):
+            status, pointer = bindings().cuMemAllocAsync(size, stream_handle(stream))
+        if int(status) == failures.OUT_OF_MEMORY:
+            fail("cuda-memory", caller_location(), device=device.number, wanted=f"an output of {size} bytes")
+        if int(status) != 0:
+            name, text = status_name(status), status_text(status)
+            raise failures.status_error(int(status), name, text, "cuMemAllocAsync", process().history)
+        self.address = int(pointer)
+
+    def __del__(self) -> None:
+        if self.address == 0 or sys.is_finalizing() or process().forked:
+            return
+        with contextlib.suppress(Exception), current(self._device):  # the device may have failed in the meantime
+            call("cuMemFreeAsync", self.address, stream_handle(self._stream))
+
+
+class CudaServices:
+    """`DeviceServices` of the runtime."""
+
+    def arch(self, device: int) -> str:
+        return device_of(device).arch
+
+    def allocate(self, size: int, device: int, stream: int) -> AllocatedMemory:
+        return AllocatedMemory(size, device_of(device), stream)
+
+    def device_of_address(self, address: int) -> int:
+        attribute: Any = bindings().CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+        return int(call("cuPointerGetAttribute", attribute, address))
+
+    def copy_to_host(self, host: int, address: int, size: int, device: int, stream: int) -> None:
+        owner = device_of(device)
+        with current(owner):
+            if size:
+                call("cuMemcpyDtoHAsync", host, address, size, stream_handle(stream))
+            wait_for_stream(owner, stream)
+
+    def run_after(self, device: int, stream: int, earlier: int) -> None:
+        run_after(device_of(device), stream, earlier)
+
+
+def synchronize(device: int | None, stream: int | None) -> None:
+    """Waits for a stream, a device, or all devices in use, then raises what failed there (TileRuntimeError)."""
+    if process().forked:
+        bindings()
+    used = list(process().devices.values())
+    wanted = used if device is None and stream is None else [device_of(device or 0)]
+    for one in wanted:
+        if stream is None:
+            wait_for_device(one)
+        else:
+            wait_for_stream(one, stream)
+    if stream is None and len(wanted) == len(used):
+        process().history.forget()
+    raise_failures()
