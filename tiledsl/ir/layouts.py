@@ -214,8 +214,13 @@ class RegisterLayout:
                 divisor *= digit.size
         return tuple(reversed(found))
 
-    def __str__(self) -> str:
+    @cached_property
+    def text(self) -> str:
+        """What `layout_text.parse_layout` reads back."""
         return format_layout(self)
+
+    def __str__(self) -> str:
+        return self.text
 
     def __repr__(self) -> str:
         return f"<{self} of {list(self.shape)}>"
@@ -296,7 +301,10 @@ def _row_major(extents: Sequence[int]) -> list[Digit]:
 
 
 def format_layout(layout: RegisterLayout) -> str:
-    """The product of factors that a layout is, outermost first: `local(2, 1) * spatial(8, 4) * local(1, 2)`."""
+    """The product of factors that a layout is, outermost first: `local(2, 1) * spatial(8, 4) * local(1, 2)`.
+
+    Some factor always tells the rank: where there are only replicas, the last one is `local(1, 1)`.
+    """
     factors: list[str] = []
     threads, slots = list(layout.thread_digits), list(layout.slot_digits)
     room = list(layout.shape)
@@ -304,7 +312,9 @@ def format_layout(layout: RegisterLayout) -> str:
         found = _next_factor("local", slots, room, layout.rank) or _next_factor("spatial", threads, room, layout.rank)
         assert found is not None, "the digits of an axis are not in order"
         factors.append(found)
-    return " * ".join(factors) or f"local({', '.join(['1'] * layout.rank)})"
+    if all(factor.startswith("replicate") for factor in factors):
+        factors.append(f"local({', '.join(['1'] * layout.rank)})")
+    return " * ".join(factors)
 
 
 def _next_factor(kind: str, digits: list[Digit], room: list[int], rank: int) -> str | None:

@@ -137,7 +137,7 @@ def format_attributes(op: Op) -> str:
 def format_attribute(field: AttributeField[Any], value: Any) -> str:
     """One attribute's value as text, by the kind that it is declared with."""
     match field.kind:
-        case "int" | "name" | "dtype" | "dim":
+        case "int" | "name" | "dtype" | "dim" | "layout":
             return str(value)
         case "number":
             return format_number(value)

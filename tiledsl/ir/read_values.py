@@ -12,6 +12,8 @@ from typing_extensions import assert_never
 
 from tiledsl.ir.core import AttributeField, AttributeKind, Fact, Number
 from tiledsl.ir.dtypes import BY_NAME, DType
+from tiledsl.ir.layout_text import LayoutTextError, parse_layout
+from tiledsl.ir.layouts import Layout
 from tiledsl.ir.symbolic import Dim, floordiv, maximum, minimum, mod, symbol
 from tiledsl.ir.syntax import (
     AttributeText,
@@ -45,6 +47,7 @@ KINDS: dict[AttributeKind, str] = {
     "shape": "a list of sizes such as `[M, 16]`",
     "ints": "a list of integers such as `[0, 1]`",
     "blocks": "a list of block sizes such as `[auto, 128, upto(256, 8)]`",
+    "layout": "a layout such as `local(2, 1) * spatial(8, 4)` or `rows(0, 1)`",
 }
 """What each kind of attribute is, in words."""
 
@@ -142,7 +145,8 @@ class ValueReader:
             return TileType(self.dtype(text.word), ())
         shape = self.shape(text.shape)
         if text.word == "tile":
-            return TileType(self.dtype(text.dtype), shape, self.level(text))
+            layout = None if text.layout is None else self.layout(text.layout, len(shape))
+            return TileType(self.dtype(text.dtype), shape, self.level(text), layout)
         if text.word == "tensor":
             return TensorType(self.dtype(text.dtype), shape, self.unit(text, len(shape)))
         self.fail_type(text)
@@ -166,8 +170,18 @@ class ValueReader:
             return None
         if text.suffix == "unit" and text.number is not None and int(text.number) < rank:
             return int(text.number)
+        if text.layout is not None:
+            fail("text-unit", self.at(text.suffix, text.layout), rank=rank, text=f"{text.suffix}, {text.layout}")
         written = text.suffix if text.number is None else f"{text.suffix}={text.number}"
         fail("text-unit", self.at(text.suffix, text.number), rank=rank, text=written)
+
+    def layout(self, text: Token, rank: int | None = None) -> Layout:
+        """The layout of a tile of that rank. Raises TileTypeError for what is none."""
+        try:
+            return parse_layout(str(text), rank)
+        except LayoutTextError as error:
+            problem, fix = error.problem, error.fix
+        fail("text-layout", self.at(text), problem=problem, fix=fix)
 
     # Attributes
 
@@ -197,10 +211,10 @@ class ValueReader:
             case "flag":
                 return _word(text, {"true": True, "false": False})
             case "name":
-                name = _token(text, "NAME")
+                name = _name(text)
                 if field.choices and name not in field.choices:
                     raise _WrongKindError
-                return str(name)
+                return name
             case "text":
                 return self.text(_token(text, "STRING"))
             case "dtype":
@@ -213,6 +227,8 @@ class ValueReader:
                 return _each(text, _integer)
             case "blocks":
                 return _each(text, _block_size)
+            case "layout":
+                return self.layout(_token(text, "LAYOUT"))
             case _:
                 assert_never(field.kind)
 
@@ -260,6 +276,13 @@ def _token(text: AttributeValue, kind: str) -> Token:
     if isinstance(text, (list, Negative, Binary, Call)) or text.type != kind:
         raise _WrongKindError
     return text
+
+
+def _name(text: AttributeValue) -> str:
+    """`matrix`, or `matrix-transposed`, which the grammar takes for a difference."""
+    if isinstance(text, Binary) and text.operator == "-":
+        return f"{_name(text.left)}-{_name(text.right)}"
+    return str(_token(text, "NAME"))
 
 
 def _word(text: AttributeValue, meanings: dict[str, T]) -> T:

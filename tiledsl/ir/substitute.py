@@ -31,7 +31,7 @@ def substitute_in_type(type_: Type, values: Mapping[str, Dim]) -> Type:
         case TensorType():
             return TensorType(type_.dtype, substitute_in_shape(type_.shape, values), type_.unit)
         case TileType():
-            return TileType(type_.dtype, substitute_in_shape(type_.shape, values), type_.level)
+            return TileType(type_.dtype, substitute_in_shape(type_.shape, values), type_.level, type_.layout)
         case AxisType():
             return AxisType(substitute(type_.extent, values))
 

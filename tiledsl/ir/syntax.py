@@ -59,7 +59,10 @@ OperandText: TypeAlias = "Union[Token, list[Union[Token, SliceText]]]"
 
 @dataclass(slots=True)
 class TypeText:
-    """`f32` (shape and extent None), `tile<f32, [m], register>`, `tensor<f32, [M], unit=0>` or `axis<m>`."""
+    """`f32` (shape and extent None), `tile<f32, [m], register>`, `tensor<f32, [M], unit=0>` or `axis<m>`.
+
+    `layout`: the word behind a tile's level.
+    """
 
     word: Token
     last: Token
@@ -68,6 +71,7 @@ class TypeText:
     suffix: Token | None = None
     number: Token | None = None
     extent: Expression | None = None
+    layout: Token | None = None
 
 
 @dataclass(slots=True)
@@ -192,6 +196,10 @@ class _TreeBuilder:
         word, dtype, shape, *suffix, last = parts
         return TypeText(word, last, dtype, shape, *suffix)
 
+    def laid_out_type(self, parts: list[Any]) -> TypeText:
+        word, dtype, shape, level, layout, last = parts
+        return TypeText(word, last, dtype, shape, level, layout=layout)
+
     def axis_type(self, parts: list[Any]) -> TypeText:
         word, extent, last = parts
         return TypeText(word, last, extent=extent)
@@ -292,6 +300,7 @@ _WORDS = {
     "INT": "a number",
     "FLOAT": "a number",
     "STRING": 'a text in "quotes"',
+    "LAYOUT": "a layout such as `local(2, 1) * spatial(8, 4)`",
     "FUNCTION": "a function name such as @f",
     "$END": "the end of the text",
 }

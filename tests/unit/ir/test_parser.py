@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.every_gpu_op import GPU
 from tests.support.every_op import GRAPH, TILE
 from tiledsl.ir import tile_ops
 from tiledsl.ir.core import Op
@@ -124,10 +125,10 @@ def test_a_name_is_known_only_where_it_is_in_scope() -> None:
         ops_of(f"%c = tile.constant() {{value = true, dtype = bool}}\n{text}\ntile.print([%y])")
 
 
-WORDS = (TILE + GRAPH).split()
+WORDS = (TILE + GRAPH + GPU).split()
 
 
-@given(st.randoms(use_true_random=False), st.sampled_from((TILE, GRAPH)))
+@given(st.randoms(use_true_random=False), st.sampled_from((TILE, GRAPH, GPU)))
 def test_broken_text_gives_clear_errors_only(source: random.Random, text: str) -> None:
     characters = list(text)
     for _ in range(source.randint(1, 3)):

@@ -46,6 +46,7 @@ ENTRIES: dict[str, ErrorSpec] = {
     "text-unit": ErrorSpec(
         TileTypeError, "a tensor of rank {rank} has no `{text}`", "write `unit=AXIS` with an axis from 0 to rank - 1"
     ),
+    "text-layout": ErrorSpec(TileTypeError, "this is no layout: {problem}", "{fix}"),
     "text-result-count": ErrorSpec(
         TileTypeError, "`{op}` gives {results}, but {count} {what} written", "write as many as the op gives"
     ),
