@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,13 @@ def test_the_full_set_of_instructions_is_meant() -> None:
 
 def test_two_runs_give_the_same() -> None:
     assert compile_cubin(COPY, "sm_90", "copy") == compile_cubin(COPY, "sm_90", "copy")
+
+
+def test_threads_compile_side_by_side() -> None:
+    sources = [COPY.replace("copy", f"copy{number}") for number in range(8)]
+    with ThreadPoolExecutor(4) as pool:
+        cubins = list(pool.map(lambda source: compile_cubin(source, "sm_90", "case"), sources))
+    assert [cubin.kernels[0].name for cubin in cubins] == [f"copy{number}" for number in range(8)]
 
 
 @pytest.mark.parametrize(("contract", "instructions"), [(True, (1, 0, 0)), (False, (0, 1, 1))])
