@@ -37,7 +37,8 @@ def test_two_runs_give_the_same() -> None:
 def test_threads_compile_side_by_side() -> None:
     sources = [COPY.replace("copy", f"copy{number}") for number in range(8)]
     with ThreadPoolExecutor(4) as pool:
-        cubins = list(pool.map(lambda source: compile_cubin(source, "sm_90", "case"), sources))
+        running = [pool.submit(compile_cubin, source, "sm_90", "case") for source in sources]
+    cubins = [future.result() for future in running]
     assert [cubin.kernels[0].name for cubin in cubins] == [f"copy{number}" for number in range(8)]
 
 
