@@ -115,11 +115,12 @@ def _print(execution: Execution, op: tile_ops.Print) -> tuple[RuntimeValue, ...]
 def _assert(execution: Execution, op: tile_ops.Assert) -> tuple[RuntimeValue, ...]:
     condition = execution.array(op.condition)
     if not condition.all():
-        _fail_assertion(execution, op, condition)
+        fail_assertion(execution, op, condition)
     return ()
 
 
-def _fail_assertion(execution: Execution, op: tile_ops.Assert, condition: Array) -> NoReturn:
+def fail_assertion(execution: Execution, op: tile_ops.Assert, condition: Array) -> NoReturn:
+    """Raises the TileRuntimeError of a `tile.assert` whose condition is not true everywhere."""
     program = "in program " + ", ".join(execution.program) if execution.program else "outside of any grid"
     notes: list[str] = []
     if condition.ndim:

@@ -25,8 +25,8 @@ class AxisBlock(NamedTuple):
 
 RuntimeValue: TypeAlias = Union[Array, AxisBlock]
 """A tensor, a tile or a scalar (rank 0) as an array, or a block of an axis. Tiles are never changed in place."""
-Executor: TypeAlias = Callable[["Execution", Any], tuple[RuntimeValue, ...]]
-"""Runs one op and gives its results."""
+Executor: TypeAlias = Callable[[Any, Any], tuple[RuntimeValue, ...]]
+"""Runs one op, given the execution (of its own kind, for GPU ops) and the op, and gives its results."""
 BlockChooser: TypeAlias = Callable[[Op, int, BlockSize], int]
 """The block size of one axis (by its position) of a grid or range, for a size that is `auto` or `upto`."""
 

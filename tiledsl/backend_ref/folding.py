@@ -13,6 +13,7 @@ import numpy as np
 
 from tiledsl.backend_ref.execution import Execution
 from tiledsl.backend_ref.scalar_functions import Array, cast, element_type, identity
+from tiledsl.ir import gpu_ops
 from tiledsl.ir.core import Block
 from tiledsl.ir.tile_ops import Cast, Constant, Dot, Map, Reduce, Scan, Size, Yield
 
@@ -30,7 +31,11 @@ _ELEMENTWISE = (Map, Cast, Constant, Size, Yield)
 
 def reduce(execution: Execution, op: Reduce) -> tuple[Array, ...]:
     """`argmax`, `argmin` and `custom` of nothing give 0."""
-    sources = [execution.array(v) for v in op.sources]
+    return fold_tiles(execution, op, [execution.array(v) for v in op.sources])
+
+
+def fold_tiles(execution: Execution, op: Reduce | gpu_ops.Reduce, sources: Sequence[Array]) -> tuple[Array, ...]:
+    """What a reduction gives for these sources."""
     if op.fn == "custom":
         (axis,) = op.axes
         folded = _fold_custom(execution, op.combiner, sources, axis)
@@ -50,7 +55,11 @@ def fold(source: Array, fn: str, axes: Sequence[int], keepdims: bool) -> Array:
 
 
 def scan(execution: Execution, op: Scan) -> tuple[Array, ...]:
-    sources = [execution.array(v) for v in op.sources]
+    return scan_tiles(execution, op, [execution.array(v) for v in op.sources])
+
+
+def scan_tiles(execution: Execution, op: Scan | gpu_ops.Scan, sources: Sequence[Array]) -> tuple[Array, ...]:
+    """What a scan gives for these sources."""
     if op.reverse:
         sources = [np.flip(x, op.axis) for x in sources]
     if op.fn == "custom":

@@ -1,0 +1,163 @@
+"""The shared memory of one program, byte by byte, with who wrote and who read what: it finds missing barriers.
+
+A byte that a thread wrote may be read by that thread alone until the next barrier; a byte that a thread read may not be
+written by another one until then. An asynchronous copy keeps its bytes from everybody, its own thread too, until it is
+waited for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tiledsl.backend_ref.scalar_functions import Array
+from tiledsl.ir.core import Op
+from tiledsl.ir.layouts import Integers
+
+Marks = npt.NDArray[np.int32]
+"""For each byte who used it and by which op: 0 is nobody, else the op's number, a flag, the thread's number + 1."""
+_THREAD = 0x7FFF
+_FLYING = 0x8000
+_OP = 16
+MANY = _THREAD
+"""In place of a thread number + 1: several threads."""
+
+
+class RaceError(Exception):
+    """What goes wrong between two accesses of a byte; whoever runs the op adds where."""
+
+
+@dataclass
+class PendingCopy:
+    """Bytes on their way."""
+
+    places: Integers
+    data: npt.NDArray[np.uint8]
+
+
+@dataclass
+class SharedMemory:
+    """`blocks` blocks of threads with `size` bytes each, one after the other. Nothing is written yet: all bits set."""
+
+    blocks: int
+    size: int
+    open_group: list[PendingCopy] = field(default_factory=list[PendingCopy])
+    """Copies since the last commit."""
+    groups: list[list[PendingCopy]] = field(default_factory=list[list[PendingCopy]])
+    """Committed and not waited for, oldest first."""
+    ops: list[Op] = field(default_factory=list[Op])
+    """Those that the marks speak of."""
+
+    def __post_init__(self) -> None:
+        total = self.blocks * self.size
+        self.data = np.full(total, 0xFF, np.uint8)
+        self.writers: Marks = np.zeros(total, np.int32)
+        self.readers: Marks = np.zeros(total, np.int32)
+        self._numbers: dict[Op, int] = {}
+        self._used = False
+
+    def read(self, op: Op, addresses: Integers, threads: Integers, dtype: np.dtype[Any]) -> Array:
+        """The elements at these byte addresses, each read by one thread; all three arrays are of one length."""
+        places, marks = self._places(op, addresses, threads, dtype.itemsize)
+        self._check_visible(places, marks)
+        before = self.readers[places]
+        same = (before == 0) | ((before ^ marks) & _THREAD == 0)
+        now = np.where(same, marks, marks | MANY)
+        self.readers[places] = now
+        shared = self.readers[places] != now  # another thread of this very access was here too
+        self.readers[places[shared]] |= MANY
+        found: Any = self.data[places]
+        return found[:, 0] != 0 if dtype == np.bool_ else found.view(dtype)[:, 0]
+
+    def write(self, op: Op, addresses: Integers, threads: Integers, elements: Array) -> None:
+        """Writes elements, each by one thread."""
+        places, marks = self._places(op, addresses, threads, elements.itemsize)
+        self._claim(places, marks)
+        self.data[places] = _bytes_of(elements)
+
+    def begin_copy(self, op: Op, addresses: Integers, threads: Integers, elements: Array) -> None:
+        """Lets elements fly to their places, where there is nothing of use until they are waited for."""
+        places, marks = self._places(op, addresses, threads, elements.itemsize)
+        self._claim(places, marks | np.int32(_FLYING))
+        self.data[places] = 0xFF
+        self.open_group.append(PendingCopy(np.reshape(places, -1), np.reshape(_bytes_of(elements), -1)))
+
+    def commit(self) -> None:
+        """Makes a group of the copies since the last commit."""
+        self.groups.append(self.open_group)
+        self.open_group = []
+
+    def wait(self, groups: int) -> None:
+        """Completes all but the last `groups` groups, oldest first."""
+        while len(self.groups) > groups:
+            for copy in self.groups.pop(0):
+                self.data[copy.places] = copy.data
+                self.writers[copy.places] &= ~np.int32(_FLYING)
+
+    def barrier(self) -> None:
+        """What was written becomes visible, what was read may be written again; copies fly on."""
+        if self._used:
+            self.writers[self.writers & _FLYING == 0] = 0
+            self.readers[:] = 0
+            self._used = False
+            for copies in (*self.groups, self.open_group):
+                self._used |= bool(copies)
+
+    def forget(self, op: Op, start: int, size: int) -> None:
+        """Leaves nothing of use in a run of bytes, to which no copy may be on its way."""
+        places = np.arange(start, start + size)[:, None]
+        flying = self.writers[places] & _FLYING != 0
+        if flying.any():
+            _, marks = self._places(op, places[:, 0], 0 * places[:, 0], 1)
+            self._fail("writes", "wrote", places, marks, self.writers[places], flying)
+        self.data[start : start + size] = 0xFF
+
+    def _places(self, op: Op, addresses: Integers, threads: Integers, width: int) -> tuple[Integers, Marks]:
+        """The bytes of each element, [elements, bytes], and the mark of the access, [elements, 1]."""
+        self._used = True
+        if op not in self._numbers:
+            self._numbers[op] = len(self.ops)
+            self.ops.append(op)
+        places = addresses[:, None] + np.arange(width)
+        marks = (self._numbers[op] << _OP) + threads + 1
+        return places, np.broadcast_to(marks.astype(np.int32)[:, None], places.shape)
+
+    def _check_visible(self, places: Integers, marks: Marks) -> None:
+        writers = self.writers[places]
+        hidden = (writers != 0) & ((writers ^ marks) & (_THREAD | _FLYING) != 0)
+        if hidden.any():
+            self._fail("reads", "wrote", places, marks, writers, hidden)
+
+    def _claim(self, places: Integers, marks: Marks) -> None:
+        """Checks that these bytes may be written, and marks them."""
+        for verb, before in (("wrote", self.writers[places]), ("read", self.readers[places])):
+            taken = (before != 0) & ((before ^ marks) & _THREAD != 0)
+            taken |= before & _FLYING != 0
+            if taken.any():
+                self._fail("writes", verb, places, marks, before, taken)
+        self.writers[places] = marks
+        torn = self.writers[places] != marks
+        if torn.any():
+            self._fail("writes", "writes", places, marks, self.writers[places], torn)
+
+    def _fail(self, does: str, did: str, places: Integers, marks: Marks, before: Marks, wrong: Array) -> None:
+        at = tuple(int(i) for i in np.argwhere(wrong)[0])
+        mark, byte = int(before[at]), int(places[at])
+        op = self.ops[mark >> _OP]
+        other = "several threads" if mark & _THREAD == MANY else f"thread {(mark & _THREAD) - 1}"
+        where = f"byte {byte % self.size}" + (f" of block {byte // self.size}" if self.blocks > 1 else "")
+        by = f"{op.name} at {op.location}"
+        if mark & _FLYING:
+            reason = f"which {by} still copies to by {other}: a gpu.wait is missing"
+        else:
+            reason = f"which {other} {did} in {by} with no barrier in between"
+        raise RaceError(f"thread {(int(marks[at]) & _THREAD) - 1} {does} {where} of shared memory, {reason}")
+
+
+def _bytes_of(elements: Array) -> npt.NDArray[np.uint8]:
+    """[elements, bytes]"""
+    flat: Any = np.ascontiguousarray(elements)
+    return np.reshape(flat.view(np.uint8), (len(flat), elements.itemsize))
