@@ -17,7 +17,7 @@ func @gpu(%x: tensor<bf16, [M, 16], unit=1>, %y: tensor<bf16, [16, N]>, %r: tens
     %bs = gpu.buffer() {shape = [16, 8], dtype = bf16, layout = rows(0, 1, padding=8), offset = 1024} : tile<bf16, [16, 8], shared, rows(0, 1, padding=8)>
     gpu.copy(%x, [%m, %zero], [%rows], %stages, [%zero, %zero, %zero]) {axes = [0, 1], masked = [0], checked = [0], places = [1, 2], vector = 8, shape = [16, 16], layout = spatial(16, 2) * local(1, 8)}
     gpu.commit()
-    %row = gpu.load(%r, [%m], [%rows], %zero) {axes = [0], masked = [0], checked = [0], vector = 2, shape = [16], layout = spatial(8) * local(2) * replicate(4)} : tile<i64, [16], register, spatial(8) * local(2) * replicate(4)>
+    %row = gpu.load(%r, [%m], [%rows], %zero) {axes = [0], masked = [0], checked = [0], vector = 2, shape = [16], layout = spatial(8) * replicate(4) * local(2)} : tile<i64, [16], register, spatial(8) * replicate(4) * local(2)>
     %bl = gpu.load(%y, [%zero, %n], [%columns], %fill) {axes = [0, 1], masked = [1], checked = [1], vector = 4, shape = [16, 8], layout = spatial(16, 2) * local(1, 4)} : tile<bf16, [16, 8], register, spatial(16, 2) * local(1, 4)>
     gpu.write(%bs, %bl, [%zero, %zero]) {places = [0, 1], vector = 4}
     gpu.wait() {groups = 1}
@@ -33,7 +33,7 @@ func @gpu(%x: tensor<bf16, [M, 16], unit=1>, %y: tensor<bf16, [16, N]>, %r: tens
     gpu.store(%z, [%m, %n], %acc, [%rows, %columns]) {axes = [0, 1], masked = [0, 1], checked = [0], vector = 2}
   }
   gpu.launch([%M]) {blocks = [64], threads = 64, cluster = 2} body(%first: i64) {
-    %count = gpu.arange() {layout = replicate(4) * spatial(16) * local(4) * replicate(2)} : tile<i64, [64], register, replicate(4) * spatial(16) * local(4) * replicate(2)>
+    %count = gpu.arange() {layout = replicate(4) * spatial(16) * replicate(2) * local(4)} : tile<i64, [64], register, replicate(4) * spatial(16) * replicate(2) * local(4)>
     %scratch = gpu.buffer() {shape = [64], dtype = u8, layout = rows(0)} : tile<u8, [64], shared, rows(0)>
     %words = gpu.view(%scratch) {shape = [16, 2, 2], layout = rows(0, 1, 2)} : tile<u8, [16, 2, 2], shared, rows(0, 1, 2)>
     %one = gpu.read(%words, [%zero, %zero, %zero]) {places = [], shape = []} : u8

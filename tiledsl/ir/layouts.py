@@ -195,6 +195,28 @@ class RegisterLayout:
         shape = tuple(self.shape[axis] for axis in permutation)
         return RegisterLayout(shape, map(moved, self.thread_digits), map(moved, self.slot_digits))
 
+    def divided(self, inner: RegisterLayout) -> RegisterLayout | None:
+        """The layout whose product with `inner` this one is, or None if it does not end in `inner`."""
+        if self.rank != inner.rank or any(a % b for a, b in zip(self.shape, inner.shape)):
+            return None
+        threads = _stripped(self.thread_digits, inner)
+        slots = _stripped(self.slot_digits, inner, of_slots=True)
+        if threads is None or slots is None:
+            return None
+        return RegisterLayout([a // b for a, b in zip(self.shape, inner.shape)], threads, slots)
+
+    def crosses(self, axes: Sequence[int], group: int) -> bool:
+        """Whether folding `axes` brings together elements of threads in different groups: `group` = 32 is a warp."""
+        if self.threads <= group:
+            return False
+        unit = 1
+        for digit in reversed(self.thread_digits):
+            # the threads that differ in this digit alone stand within blocks of unit * size
+            if digit.axis in axes and group % (unit * digit.size) != 0:
+                return True
+            unit *= digit.size
+        return False
+
     def slot_of(self, part: RegisterLayout, axes: Sequence[int]) -> tuple[tuple[int, int, int], ...]:
         """Which slot of `part`, a layout over this one's axes `axes` alone, goes with a slot of this layout.
 
@@ -230,6 +252,26 @@ class RegisterLayout:
         from tiledsl.ir.layout_pictures import picture  # only errors and people ask for it
 
         return picture(self, most)
+
+
+def _stripped(digits: Sequence[Digit], inner: RegisterLayout, of_slots: bool = False) -> list[Digit] | None:
+    """What is left in front of the digits of `inner`, counted in whole tiles of it; None if they are not at the end."""
+    left = list(digits)
+    for digit in reversed(inner.slot_digits if of_slots else inner.thread_digits):
+        last = left.pop() if left else None
+        if last is None or (last.axis, last.stride) != (digit.axis, digit.stride) or last.size % digit.size:
+            return None
+        if last.size > digit.size:
+            left.append(Digit(last.size // digit.size, last.axis, last.stride * digit.size))
+    found: list[Digit] = []
+    for digit in left:
+        if digit.axis is None:
+            found.append(digit)
+            continue
+        if digit.stride % inner.shape[digit.axis]:
+            return None
+        found.append(Digit(digit.size, digit.axis, digit.stride // inner.shape[digit.axis]))
+    return found
 
 
 def _digits(digits: Sequence[Digit], number: Any) -> list[Any]:
@@ -309,6 +351,9 @@ def format_layout(layout: RegisterLayout) -> str:
     threads, slots = list(layout.thread_digits), list(layout.slot_digits)
     room = list(layout.shape)
     while threads or slots:
+        if threads and threads[0].axis is None:
+            factors.append(f"replicate({threads.pop(0).size})")
+            continue
         found = _next_factor("local", slots, room, layout.rank) or _next_factor("spatial", threads, room, layout.rank)
         assert found is not None, "the digits of an axis are not in order"
         factors.append(found)
@@ -323,12 +368,7 @@ def _next_factor(kind: str, digits: list[Digit], room: list[int], rank: int) -> 
     last = -1
     taken = 0
     for digit in digits:
-        if digit.axis is None:
-            if not taken:
-                del digits[0]
-                return f"replicate({digit.size})"
-            break
-        if digit.axis <= last or digit.stride * digit.size != room[digit.axis]:
+        if digit.axis is None or digit.axis <= last or digit.stride * digit.size != room[digit.axis]:
             break
         extents[digit.axis] = digit.size
         room[digit.axis] = digit.stride

@@ -12,9 +12,12 @@ from enum import Enum
 from functools import lru_cache
 from typing import NoReturn, TypeAlias, cast
 
-from tiledsl.ir import graph_ops, tile_ops
+from tiledsl.ir import gpu_ops, graph_ops, tile_ops
 from tiledsl.ir.core import Block, Function, InvalidIRError, Module, Op, Value
 from tiledsl.ir.dtypes import bool_, i64
+from tiledsl.ir.gpu_rules import is_gpu_op, stands_where_it_may, threads_can_run, tiles_are_laid_out
+from tiledsl.ir.layout_rules import layouts_agree
+from tiledsl.ir.legality import IllegalError, demand, named
 from tiledsl.ir.printer import IDENTIFIER
 from tiledsl.ir.symbolic import Dim, symbol_name, symbols_of
 from tiledsl.ir.types import AxisType, BlockSize, Slice, TensorType, TileType, Type, same_but_level, scalar
@@ -29,21 +32,7 @@ class Form(Enum):
     TILE = "tile"
     TILE_PLACED = "tile-placed"
     TILE_TILED = "tile-tiled"
-
-
-class IllegalError(Exception):
-    """What is wrong, and what would be right; `verify` adds where."""
-
-    def __init__(self, problem: str, fix: str) -> None:
-        super().__init__(problem, fix)
-        self.problem = problem
-        self.fix = fix
-
-
-def demand(condition: bool, problem: str, fix: str) -> None:
-    """Raises IllegalError unless the condition holds."""
-    if not condition:
-        raise IllegalError(problem, fix)
+    GPU = "gpu"
 
 
 # The rules of the forms, each about one op
@@ -56,7 +45,7 @@ def is_graph_op(op: Op) -> None:
     demand(op.name.startswith("graph."), "is no op of the GRAPH vocabulary", "see ir/graph_ops.py for what there is")
     for value in op.results:
         tensor = isinstance(value.type, TensorType)
-        demand(tensor, f"{_named(value)} is {value.type}, no tensor", "a scalar of a graph is a tensor of rank 0")
+        demand(tensor, f"{named(value)} is {value.type}, no tensor", "a scalar of a graph is a tensor of rank 0")
 
 
 def is_tile_op(op: Op) -> None:
@@ -68,7 +57,7 @@ def tiles_have_levels(op: Op) -> None:
     """Every tile, result or argument of a body, is in registers or in shared memory."""
     for value in (*op.results, *(argument for body in op.bodies.values() for argument in body.arguments)):
         if isinstance(value.type, TileType) and value.type.shape and value.type.level is None:
-            raise IllegalError(f"{_named(value)} has no level", "run the pass place-levels, or write `register`")
+            raise IllegalError(f"{named(value)} has no level", "run the pass place-levels, or write `register`")
 
 
 def blocks_are_chosen(op: Op) -> None:
@@ -83,7 +72,10 @@ RULES: dict[Form, tuple[Rule, ...]] = {
     Form.TILE: (is_tile_op,),
     Form.TILE_PLACED: (is_tile_op, tiles_have_levels),
     Form.TILE_TILED: (is_tile_op, tiles_have_levels, blocks_are_chosen),
+    Form.GPU: (is_gpu_op, stands_where_it_may, tiles_are_laid_out),
 }
+TYPED_RULES: dict[Form, tuple[Rule, ...]] = {Form.GPU: (layouts_agree, threads_can_run)}
+"""Rules for ops whose operands and results are known to be well typed."""
 
 
 def verify(module: Module, form: Form = Form.TILE) -> None:
@@ -147,12 +139,12 @@ class _FunctionVerifier:
             type_ = parameter.type
             plain = isinstance(type_, TensorType) or (isinstance(type_, TileType) and not type_.shape)
             fix = "tiles and axes live inside of functions only"
-            demand(plain, f"parameter {_named(parameter)} is neither a tensor nor a scalar", fix)
+            demand(plain, f"parameter {named(parameter)} is neither a tensor nor a scalar", fix)
             for name in sorted(_symbols_in_type(type_)):
                 legal = IDENTIFIER.fullmatch(name) is not None
-                demand(legal, f"the size `{name}` of {_named(parameter)} is no identifier", "give it another name")
+                demand(legal, f"the size `{name}` of {named(parameter)} is no identifier", "give it another name")
             self.sizes |= _symbols_in_type(type_)
-            self.dims_of_type(type_, _named(parameter))
+            self.dims_of_type(type_, named(parameter))
             self.define(parameter, self.function.body)
         self.sizes_are_told()
         self.declared = set(self.sizes)
@@ -184,7 +176,7 @@ class _FunctionVerifier:
             self.op(op, block)
 
     def define(self, value: Value, owner: Op | Block) -> None:
-        demand(value.owner is owner, f"{_named(value)} names another owner", "build a new value instead of moving it")
+        demand(value.owner is owner, f"{named(value)} names another owner", "build a new value instead of moving it")
         self.visible.add(value)
         self.reads.setdefault(value, {})
 
@@ -194,7 +186,7 @@ class _FunctionVerifier:
             return
         extra = [op for op in value.users if op not in self.reads[value]]
         op = value.op or (extra or list(self.reads[value]))[0]
-        problem = f"the use list of {_named(value)} is wrong"
+        problem = f"the use list of {named(value)} is wrong"
         fix = "change operands by `replace_operand` or `set_field`, and take ops out by `erase`"
         _fail(self.form, op.name, op.location, problem, fix)
 
@@ -224,12 +216,14 @@ class _FunctionVerifier:
             demand(body.parent is op, f"the body `{name}` names another parent", "give every op a body of its own")
             self.body(op, name, body)
         self.results(op)
+        for rule in TYPED_RULES.get(self.form, ()):
+            rule(op)
 
     def operands(self, op: Op) -> None:
         for value in op.operands:
             if value not in self.visible:
                 raise IllegalError(
-                    f"reads {_named(value)}, which is not defined before it",
+                    f"reads {named(value)}, which is not defined before it",
                     "define the value above, in this block or in one around it",
                 )
             users = self.reads[value]
@@ -264,8 +258,8 @@ class _FunctionVerifier:
         demand(len(op.results) == len(inferred), f"gives {len(inferred)} results", "build the op anew")
         for value, type_ in zip(op.results, inferred):
             fits = same_but_level(value.type, type_)
-            demand(fits, f"{_named(value)} is {value.type}, but the op gives {type_}", "build the op anew")
-            self.dims_of_type(value.type, _named(value))
+            demand(fits, f"{named(value)} is {value.type}, but the op gives {type_}", "build the op anew")
+            self.dims_of_type(value.type, named(value))
             self.define(value, op)
 
     def call(self, op: graph_ops.Call) -> tuple[Type, ...]:
@@ -311,7 +305,9 @@ class _FunctionVerifier:
                 pure = op.effect in ("pure", "terminator") and all(_is_scalar(v) for v in op.results)
                 demand(pure, "stands in a combiner", "a combiner is made of pure ops on scalars")
             if name == "condition":
-                demand(op.effect != "write", "writes in a condition", "write in the body of the loop")
+                inside_only = op.name.startswith("gpu.") and not isinstance(op, (gpu_ops.Store, gpu_ops.Atomic))
+                writes = op.effect == "write" and not inside_only  # registers and shared memory are the threads' own
+                demand(not writes, "writes in a condition", "write in the body of the loop")
 
     # Bodies
 
@@ -335,19 +331,17 @@ class _FunctionVerifier:
         elif isinstance(op, tile_ops.While) and name == "condition":
             for before, inside in zip(op.initial, body.arguments):
                 fits = same_but_level(before.type, inside.type)
-                demand(fits, f"{_named(inside)} starts as {before.type}", "the condition takes the carried values")
+                demand(fits, f"{named(inside)} starts as {before.type}", "the condition takes the carried values")
         for argument, size in blocks:
             self.declare(argument, size)
         for argument in body.arguments:
-            self.dims_of_type(argument.type, _named(argument))
+            self.dims_of_type(argument.type, named(argument))
 
     def declare(self, argument: Value, size: BlockSize) -> None:
         """The extent of a block is a new symbol, or made of what is known."""
         if not isinstance(argument.type, AxisType):
             plain = argument.type == scalar(i64) and size == BlockSize.fixed(1)
-            demand(
-                plain, f"{_named(argument)} is no axis", "an axis whose block is 1 is an i64 scalar, others are axes"
-            )
+            demand(plain, f"{named(argument)} is no axis", "an axis whose block is 1 is an i64 scalar, others are axes")
             return
         name = symbol_name(argument.type.extent)
         if name is None:
@@ -379,17 +373,13 @@ def yielded_types(op: Op, name: str) -> Sequence[Type] | None:
         return (scalar(bool_),)
     if isinstance(op, (tile_ops.Range, tile_ops.For, tile_ops.While)):
         return [v.type for v in op.initial]
-    if isinstance(op, (tile_ops.Reduce, tile_ops.Scan)):
+    if isinstance(op, (tile_ops.Reduce, tile_ops.Scan, gpu_ops.Reduce, gpu_ops.Scan)):
         return [scalar(v.dtype) for v in op.sources]
     return ()
 
 
 def _is_scalar(value: Value) -> bool:
     return isinstance(value.type, TileType) and not value.type.shape
-
-
-def _named(value: Value) -> str:
-    return f"%{value.name}" if value.name else f"a value without a name ({value.type})"
 
 
 def _dims_in_type(type_: Type) -> tuple[Dim, ...]:

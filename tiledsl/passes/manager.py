@@ -24,11 +24,20 @@ from tiledsl.support.location import Location
 
 TILE_FORMS = (Form.TILE, Form.TILE_PLACED, Form.TILE_TILED)
 """Each of these holds wherever a later one does."""
+FORMS = (*TILE_FORMS, Form.GPU)
+"""In the order of lowering. A GPU module is no TILE module any more."""
 
 
 def stronger(a: Form, b: Form) -> Form:
-    """The one of two TILE forms that promises more."""
-    return max(a, b, key=TILE_FORMS.index)
+    """The one of two forms that is further down."""
+    return max(a, b, key=FORMS.index)
+
+
+def holds(required: Form, form: Form) -> bool:
+    """Whether a module in `form` is in `required` too."""
+    if Form.GPU in (required, form):
+        return required is form
+    return stronger(form, required) is form
 
 
 @dataclass(frozen=True)
@@ -85,9 +94,9 @@ class PassManager:
         for contracts that a pass cannot keep.
         """
         context = context or PassContext()
-        if self.verify:
-            verify(module)
         form = form_of(module)
+        if self.verify:
+            verify(module, Form.GPU if form is Form.GPU else Form.TILE)
         self._check_order(module, form)
         module = module.clone()
         self._dump("input", module)
@@ -101,9 +110,9 @@ class PassManager:
 
     def _check_order(self, module: Module, form: Form) -> None:
         for step in self.passes:
-            if stronger(form, step.requires) is not form:
+            if not holds(step.requires, form):
                 location = module.entry.location if module.functions else None
-                fix = _HOW_TO_REACH[step.requires]
+                fix = _HOW_TO_REACH[step.requires] if form is not Form.GPU else "run it before the module is lowered"
                 fail("pass-form", location, name=step.name, form=form.value, requires=step.requires.value, how=fix)
             form = stronger(form, step.gives)
 
@@ -116,6 +125,7 @@ _HOW_TO_REACH = {
     Form.TILE: "start from a module of TILE ops",
     Form.TILE_PLACED: "run `place-levels` before it",
     Form.TILE_TILED: "run `place-levels,infer-tiling` before it",
+    Form.GPU: "lower the module for a GPU before it",
     Form.GRAPH: "start from a module of GRAPH ops",
 }
 
@@ -129,9 +139,11 @@ def _verify_after(step: Pass, module: Module, form: Form) -> None:
 
 
 def form_of(module: Module) -> Form:
-    """The strongest TILE form that a module's levels and blocks allow. It is not verified."""
+    """The form that a module's ops, levels and blocks speak of, the strongest one. It is not verified."""
     tiles_are_placed = blocks_are_chosen = True
     for op in module.walk():
+        if op.name.startswith("gpu."):
+            return Form.GPU
         arguments = [argument for body in op.bodies.values() for argument in body.arguments]
         for value in (*op.results, *arguments):
             if isinstance(value.type, TileType) and value.type.shape and value.type.level is None:

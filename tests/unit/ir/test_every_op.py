@@ -41,3 +41,4 @@ def test_the_text_of_the_examples_is_what_is_printed() -> None:
 def test_the_examples_are_legal() -> None:
     verify(parse_module(TILE), Form.TILE)
     verify(parse_module(GRAPH), Form.GRAPH)
+    verify(parse_module(GPU), Form.GPU)

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import pytest
 
+from tests.support.every_gpu_op import GPU
 from tests.support.tile_programs import GEMM, SOFTMAX
 from tiledsl.ir.core import Module
 from tiledsl.ir.parser import parse_module
@@ -96,3 +97,43 @@ def test_without_verification_nothing_is_checked() -> None:
 def test_the_order_of_forms() -> None:
     assert stronger(Form.TILE, Form.TILE_TILED) is Form.TILE_TILED
     assert stronger(Form.TILE_TILED, Form.TILE_PLACED) is Form.TILE_TILED
+
+
+@dataclass(frozen=True)
+class Lower:
+    """Stands for the lowering: gives one GPU module, whatever it is given."""
+
+    name: ClassVar[str] = "lower"
+    requires: ClassVar[Form] = Form.TILE_TILED
+    gives: ClassVar[Form] = Form.GPU
+
+    def run(self, module: Module, context: PassContext) -> Module:
+        return parse_module(GPU)
+
+
+@dataclass(frozen=True)
+class KeepGpu:
+    """A pass on GPU IR that does nothing."""
+
+    name: ClassVar[str] = "keep-gpu"
+    requires: ClassVar[Form] = Form.GPU
+    gives: ClassVar[Form] = Form.GPU
+
+    def run(self, module: Module, context: PassContext) -> Module:
+        return module
+
+
+def test_gpu_form_comes_after_all_tile_forms() -> None:
+    passes = [PlaceLevels(), InferTiling(arch="avx2"), Lower(), KeepGpu()]
+    lowered = PassManager(passes).run(parse_module(GEMM))
+    assert form_of(lowered) is Form.GPU
+    assert PassManager([KeepGpu()]).run(lowered) == lowered
+
+
+def test_a_gpu_module_is_no_tile_module() -> None:
+    with pytest.raises(TileError) as caught:
+        PassManager([Canonicalise()]).run(parse_module(GPU))
+    assert caught.value.message == "the pass `canonicalise` needs the form `tile`, but finds `gpu`"
+    with pytest.raises(TileError) as caught:
+        PassManager([PlaceLevels(), KeepGpu()]).run(parse_module(GEMM))
+    assert caught.value.message == "the pass `keep-gpu` needs the form `gpu`, but finds `tile-placed`"
