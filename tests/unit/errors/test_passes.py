@@ -6,12 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.support.gpu_texts import launch_text, run_pass
 from tests.support.pass_runs import run_passes
 from tiledsl.cli.opt import read_text
 from tiledsl.ir.core import Block, Function, Module
 from tiledsl.ir.dtypes import f32
 from tiledsl.ir.tile_ops import Load, Return
 from tiledsl.ir.types import TensorType, TileType
+from tiledsl.passes.gpu.allocate_shared import AllocateShared
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.passes.manager import PassManager
 from tiledsl.passes.pipeline_text import parse_pipeline
@@ -47,6 +49,16 @@ def scalar_with_level() -> object:
     return PassManager([PlaceLevels()]).run(Module([Function("f", body, [], Location("kernel.py", 1))]))
 
 
+STAGED = """
+%n = tile.constant() {value = 0, dtype = i64}
+%p = gpu.buffer() {shape = [4, 4096], dtype = f32, layout = rows(0, 1)}
+%q = gpu.buffer() {shape = [1024], dtype = f32, layout = rows(0)}
+gpu.copy(%b, [%m], [], %p, [%n, %n]) {axes = [0], places = [1], vector = 4, shape = [4096],
+  layout = spatial(64) * local(64)}
+gpu.write(%q, %x, [%n]) {places = [0]}
+"""
+
+
 CASES: dict[str, Callable[[], object]] = {
     "pass-unknown": lambda: parse_pipeline("cse,canonicalize"),
     "pass-option-unknown": lambda: parse_pipeline("infer-tiling{arc=cpu}"),
@@ -62,6 +74,7 @@ CASES: dict[str, Callable[[], object]] = {
     "gpu-too-old": lambda: gpu_machine("sm_75", Location("kernel.py", 2)),
     "opt-file": lambda: read_text("no/such/file.tir"),
     "pass-level-scalar": scalar_with_level,
+    "shared-too-much": lambda: run_pass(AllocateShared(limit=60000, arch="sm_80"), launch_text(STAGED)),
 }
 MESSAGES: dict[str, str] = {
     "pass-unknown": "there is no pass `canonicalize`",
@@ -78,6 +91,7 @@ MESSAGES: dict[str, str] = {
     "gpu-too-old": "the GPU architecture `sm_75` is older than `sm_80`, the first that code is made for",
     "opt-file": "cannot read `no/such/file.tir`: No such file or directory",
     "pass-level-scalar": "%x is a scalar, it cannot be at level `shared`",
+    "shared-too-much": "this takes 68 KiB of shared memory, a block has 58.59 KiB on sm_80",
 }
 FIXES: dict[str, str] = {
     "pass-unknown": "did you mean `canonicalise`?",
@@ -89,6 +103,7 @@ FIXES: dict[str, str] = {
     "machine-unknown": "did you mean `avx2`?",
     "gpu-unknown": "compile for `sm_86`, whose code runs there too",
     "gpu-too-old": 'compile for `arch="cpu"`, or run on a newer GPU',
+    "shared-too-much": "`num_stages=3` fits",
 }
 WITHOUT_LOCATION = {"opt-file"}
 

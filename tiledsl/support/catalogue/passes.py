@@ -38,6 +38,9 @@ ENTRIES: dict[str, ErrorSpec] = {
         "the GPU architecture `{name}` is older than `{oldest}`, the first that code is made for",
         'compile for `arch="cpu"`, or run on a newer GPU',
     ),
+    "shared-too-much": ErrorSpec(
+        TileResourceError, "this takes {needed} of shared memory, a block has {limit} on {arch}", "{hint}"
+    ),
     "opt-file": ErrorSpec(
         TileSyntaxError, "cannot read `{file}`: {reason}", "name a text file with IR, or `-` for standard input"
     ),
