@@ -10,11 +10,11 @@ from tiledsl import tile
 
 @tile.kernel
 def softmax(x: tile.Tensor) -> tile.Tensor:
-    """y[M, N] = exp(x - max(x)) / sum(exp(x - max(x))), max and sum along each row."""
+    """y[M, N] = exp(x - max(x)) / sum(exp(x - max(x))), max and sum along each row, in float32 whatever the dtypes."""
     M, N = x.shape
     y = tile.empty((M, N), x.dtype)
     for m in tile.grid(M):
-        row = x[m, :]  # `:` is the whole axis: nothing of the row is read again
+        row = x[m, :].to(tile.f32)  # `:` is the whole axis: nothing of the row is read again
         e = tile.exp(row - tile.max(row, axis=1, keepdims=True))
         y[m, :] = e / tile.sum(e, axis=1, keepdims=True)
     return y

@@ -1,0 +1,53 @@
+"""The kernels that are measured: those of the examples, and two that only measurements need."""
+
+from __future__ import annotations
+
+from gemm import gemm
+from layer_norm import layer_norm
+from rms_norm import rms_norm
+from softmax import softmax
+from sums import column_sums, row_sums, sum_of_all
+from swiglu import swiglu
+from tiledsl import tile
+from transpose import transpose
+from vector_add import vector_add
+
+
+@tile.kernel
+def product(
+    a: tile.Tensor, b: tile.Tensor, result: tile.constexpr, wide: tile.constexpr, precision: tile.constexpr = "ieee"
+) -> tile.Tensor:
+    """C[M, N] = A[M, K] @ B[K, N], accumulated in `wide`, kept in `result`."""
+    M, K = a.shape
+    K, N = b.shape
+    c = tile.empty((M, N), result)
+    for m, n in tile.grid(M, N):
+        acc = tile.zeros((m, n), wide)
+        for k in tile.range(K):
+            acc = tile.dot(a[m, k], b[k, n], acc, dtype=wide, precision=precision)
+        c[m, n] = acc
+    return c
+
+
+@tile.kernel
+def add_seven(
+    a: tile.Tensor, b: tile.Tensor, c: tile.Tensor, d: tile.Tensor, e: tile.Tensor, f: tile.Tensor, g: tile.Tensor
+) -> tile.Tensor:
+    """The sum of seven vectors: a call with eight tensors."""
+    N = a.shape[0]
+    N = b.shape[0]
+    N = c.shape[0]
+    N = d.shape[0]
+    N = e.shape[0]
+    N = f.shape[0]
+    N = g.shape[0]
+    out = tile.empty(N, a.dtype)
+    for n in tile.grid(N):
+        out[n] = a[n] + b[n] + c[n] + d[n] + e[n] + f[n] + g[n]
+    return out
+
+
+__all__ = [
+    "add_seven", "column_sums", "gemm", "layer_norm", "product", "rms_norm", "row_sums", "softmax", "sum_of_all",
+    "swiglu", "transpose", "vector_add",
+]  # fmt: skip
