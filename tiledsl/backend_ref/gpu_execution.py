@@ -52,8 +52,10 @@ class GpuExecution(Execution):
             if type_.level == "shared":
                 return result.shape == () and result.dtype == np.int64
             layout = value.layout
-            shape = (layout.threads, layout.slots)
-            return result.shape == shape and layout.threads == self.threads and element_type(result) == type_.dtype
+            if layout.threads != self.threads and value.op is not None:
+                text = f"{layout} is of {layout.threads} threads, the program has {self.threads}"
+                raise GpuExecutionError(value.op, text)
+            return result.shape == (layout.threads, layout.slots) and element_type(result) == type_.dtype
         return isinstance(type_, TensorType | TileType) and super()._fits(value, result)
 
 
