@@ -1,7 +1,7 @@
 """A plan: every exact choice that GPU code is made for. One specialisation of a kernel has as many variants as plans.
 
-A CPU's block is a loop bound that the launch may choose; on a GPU it is the shape of registers and shared memory, and so
-part of the code. Plans are chosen from the sizes and alignments of a call (`choose_plan`), and are data: hashable,
+A CPU's block is a loop bound that the launch may choose; on a GPU it is the shape of registers and shared memory, and
+so part of the code. Plans are chosen from the sizes and alignments of a call (`choose_plans`), and are data: hashable,
 printable, kept beside the code.
 """
 
@@ -30,8 +30,8 @@ class Plan:
 
     `blocks`: the size of each block, by the symbol of its extent. `capacities`: for each whole axis of a tile (its size
     as text), how many elements it has room for; the true size is at most that. `sizes`: what is taken for a constant.
-    `divisors`: sizes that are multiples of a number. `alignment`: for each tensor, parameters first, the bytes that every
-    row of it starts at a multiple of (at most 16).
+    `divisors`: sizes that are multiples of a number. `alignment`: for each tensor, parameters first, the bytes that
+    every row of it starts at a multiple of (at most 16).
     """
 
     grids: tuple[GridPlan, ...]

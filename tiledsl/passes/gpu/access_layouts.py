@@ -1,0 +1,65 @@
+"""Register layouts that suit an access of global memory: 16 bytes per thread, neighbouring threads side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tiledsl.ir.layouts import Digit, RegisterLayout
+
+LINE_BYTES = 128
+
+
+def power_of_two_in(size: int) -> int:
+    """The largest power of two that divides a positive number."""
+    return size & -size
+
+
+def access_layout(
+    shape: Sequence[int], order: Sequence[int], threads: int, vector: int, element_bytes: int
+) -> RegisterLayout:
+    """A layout for a tile whose axis `order[-1]` is the one that counts fastest in memory.
+
+    Each thread takes `vector` neighbours along that axis at a time. Rows are shared out among groups of threads, so
+    that folding a row involves few of them, but no group is smaller than a line of memory. What is left of the threads
+    holds replicas.
+
+    >>> print(access_layout([4, 1024], [0, 1], 128, 8, 2))
+    local(1, 4) * spatial(4, 32) * local(1, 8)
+    """
+    digits_of_slots: list[Digit] = []
+    digits_of_threads: list[Digit] = []
+    if not shape:
+        return RegisterLayout((), [Digit(threads, None, 0)], [])
+    fast = order[-1]
+    vector = min(vector, power_of_two_in(shape[fast]))
+    room = shape[fast] // vector
+    rows = 1
+    for axis in order[:-1]:
+        rows *= power_of_two_in(shape[axis])
+    line = max(1, LINE_BYTES // (vector * element_bytes))
+    along = min(power_of_two_in(room), power_of_two_in(threads), max(threads // min(rows, threads), line))
+    along = 1 << (along.bit_length() - 1)
+    left = threads // along
+    # outermost first: slots of the slow axes, slots of the fast axis, then threads, then the vector
+    spread: list[Digit] = []
+    for axis in reversed(order[:-1]):
+        part = min(power_of_two_in(shape[axis]), power_of_two_in(left))
+        spread.insert(0, Digit(part, axis, 1))
+        if shape[axis] > part:
+            digits_of_slots.insert(0, Digit(shape[axis] // part, axis, part))
+        left //= part
+    digits_of_threads = [Digit(left, None, 0), *spread, Digit(along, fast, vector)]
+    digits_of_slots += [Digit(room // along, fast, vector * along), Digit(vector, fast, 1)]
+    return RegisterLayout(shape, digits_of_threads, digits_of_slots)
+
+
+def contiguous_bytes(layout: RegisterLayout, axis: int, element_bytes: int) -> int:
+    """How many bytes side by side in memory the threads of a warp access at once, `axis` counting fastest there."""
+    run = layout.vector(axis)
+    lanes = 1
+    for digit in reversed(layout.thread_digits):
+        if digit.axis != axis or digit.stride != run or lanes * digit.size > 32:
+            break
+        run *= digit.size
+        lanes *= digit.size
+    return run * element_bytes

@@ -1,0 +1,72 @@
+"""How much room GPU tiles have: for each size of a TILE program the number of elements that registers are made for.
+
+A tile's extent is known only when the program runs (`m` of a block, `N` of a whole axis); registers and shared memory
+are made for the most that it can be, its capacity. What lies between is padding.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from tiledsl.ir.core import Function
+from tiledsl.ir.symbolic import Dim, evaluate, symbols_of
+from tiledsl.ir.tile_ops import Dot
+from tiledsl.passes.analysis.sizes import blocks_in
+from tiledsl.passes.gpu.plan import Plan
+
+
+def rounded(size: int) -> int:
+    """Room for `size` elements that threads can share: a multiple of a power of two of about a quarter of it.
+
+    >>> rounded(5), rounded(80), rounded(100), rounded(1000)
+    (5, 80, 112, 1024)
+    """
+    if size <= 2:
+        return max(1, size)
+    granule = min(32, max(1, (1 << (size.bit_length() - 1)) // 4))
+    return -(-size // granule) * granule
+
+
+class Capacities:
+    """The capacity of every size in a function to which a plan has been applied."""
+
+    def __init__(self, function: Function, plan: Plan) -> None:
+        self._whole = dict(plan.capacities)
+        self._blocks: dict[str, int] = {
+            block.extent: block.block.size for block in blocks_in(function).values() if block.extent is not None
+        }
+        self._multiples: dict[str, int] = {}
+        for op in function.walk():
+            if isinstance(op, Dot):
+                self._round_for(op)
+
+    def _round_for(self, dot: Dot) -> None:
+        """Axes of matrix products have room for whole matrix instructions."""
+        rows, depth, columns = dot.a.shape[-2], dot.a.shape[-1], dot.b.shape[-1]
+        for dim, multiple in ((rows, 16), (columns, 16), (depth, 16 if dot.a.dtype.bits >= 16 else 32)):
+            if dim != 1:
+                text = str(dim)
+                self._multiples[text] = math.lcm(multiple, self._multiples.get(text, 1))
+
+    def of(self, dim: Dim) -> int:
+        """The capacity of a size. Of an expression, what it comes to for the capacities of its symbols."""
+        multiple = self._multiples.get(str(dim), 1)
+        return -(-self._plain(dim) // multiple) * multiple
+
+    def _plain(self, dim: Dim) -> int:
+        if isinstance(dim, int):
+            return rounded(dim)
+        text = str(dim)
+        if text in self._whole:
+            return self._whole[text]
+        if text in self._blocks:
+            return rounded(self._blocks[text])
+        return rounded(max(1, evaluate(dim, self._symbols(symbols_of(dim)))))
+
+    def _symbols(self, names: frozenset[str]) -> Mapping[str, int]:
+        return {name: self._whole.get(name, self._blocks.get(name, 1)) for name in names}
+
+    def shape(self, dims: tuple[Dim, ...]) -> tuple[int, ...]:
+        """The capacities of a shape."""
+        return tuple(self.of(dim) for dim in dims)

@@ -1,0 +1,279 @@
+"""Chooses plans for a function from the sizes of a call: the best first, then what to fall back to.
+
+What a grid does decides: matrix products want large tiles and stages of shared memory; rows that are folded want to be
+held in registers, by as few threads as their length allows; all else streams, a few vectors of 16 bytes per thread.
+Rules and figures are in docs/performance-notes.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tiledsl.ir import tile_ops as ops
+from tiledsl.ir.core import Function, Op
+from tiledsl.ir.symbolic import Dim, evaluate, symbol_name, symbols_of
+from tiledsl.ir.types import AxisType, Shape, TileType
+from tiledsl.passes.analysis.sizes import BlockDefinition, blocks_of
+from tiledsl.passes.analysis.work import UNKNOWN_SIZE
+from tiledsl.passes.gpu.capacities import rounded
+from tiledsl.passes.gpu.infer_layouts import access_order, reshapes_units, tensor_of
+from tiledsl.passes.gpu.matrix_plans import matrix_plans
+from tiledsl.passes.gpu.plan import GridPlan, Plan
+from tiledsl.passes.gpu_machine import GpuMachine
+
+VECTORS = 4
+"""16-byte accesses that a streaming thread makes at a time, of each tensor."""
+ROW_VECTORS = 8
+"""16-byte pieces of a row that a thread holds."""
+STREAM_THREADS = 128
+SMALLEST_ROW = 32
+"""Threads that a row of any length has: a warp."""
+LARGEST_ROW = 512
+"""Threads that a row has before a cluster of blocks shares it."""
+LINE_BYTES = 128
+
+
+@dataclass(frozen=True)
+class GridShape:
+    """What matters of one grid: its blocks, and the tiles and accesses inside of it."""
+
+    op: ops.Grid
+    blocks: tuple[BlockDefinition, ...]
+    """Of the grid, then of the loops inside."""
+    shapes: tuple[Shape, ...]
+    accesses: tuple[ops.Load | ops.Store, ...]
+    dots: tuple[ops.Dot, ...]
+
+    @property
+    def open(self) -> dict[str, BlockDefinition]:
+        """The blocks that nobody has chosen, by symbol."""
+        return {b.extent: b for b in self.blocks if b.extent is not None and b.block.kind != "fixed"}
+
+    @property
+    def block_symbols(self) -> frozenset[str]:
+        return frozenset(b.extent for b in self.blocks if b.extent is not None)
+
+
+def grids_of(function: Function) -> Iterator[GridShape]:
+    """The grids of a function, in order."""
+    for op in function.body.ops:
+        if isinstance(op, ops.Grid):
+            nested = list(op.body.walk())
+            loops = [block for o in nested if isinstance(o, ops.Range) for block in blocks_of(o)]
+            yield GridShape(
+                op,
+                (*blocks_of(op), *loops),
+                tuple(dict.fromkeys(_tile_shapes(nested))),
+                tuple(o for o in nested if isinstance(o, (ops.Load, ops.Store)) and _accessed(o)),
+                tuple(o for o in nested if isinstance(o, ops.Dot)),
+            )
+
+
+def _tile_shapes(nested: Iterable[Op]) -> Iterator[Shape]:
+    for op in nested:
+        for value in op.results:
+            if isinstance(value.type, TileType) and value.shape:
+                yield value.shape
+
+
+def _accessed(op: ops.Load | ops.Store) -> Shape:
+    return op.value.shape if isinstance(op, ops.Store) else op.result.shape
+
+
+def choose_plans(
+    function: Function, machine: GpuMachine, sizes: Mapping[str, int], alignment: Sequence[int]
+) -> list[Plan]:
+    """Plans for these sizes (unknown ones may be left out), the best first. There is at least one."""
+    grids = list(grids_of(function))
+    known = _Sizes(function, sizes)
+    options = [_grid_options(grid, machine, known) for grid in grids]
+    most = max((len(o) for o in options), default=1)
+    plans = [
+        _joined([choices[min(rank, len(choices) - 1)] for choices in options], function, known, tuple(alignment))
+        for rank in range(most)
+    ]
+    return list(dict.fromkeys(plans))
+
+
+class _Sizes:
+    """The sizes of a call; a guess for those that are not known."""
+
+    def __init__(self, function: Function, sizes: Mapping[str, int]) -> None:
+        shapes = [p.type.shape for p in function.parameters if not isinstance(p.type, AxisType)]
+        names = frozenset[str]().union(*(symbols_of(dim) for shape in shapes for dim in shape))
+        self.known = dict(sizes)
+        self.values = {**dict.fromkeys(names, UNKNOWN_SIZE), **sizes}
+
+    def of(self, dim: Dim | None, blocks: Mapping[str, int] | None = None) -> int:
+        """A size, or a guess."""
+        if dim is None:
+            return UNKNOWN_SIZE
+        values = {**self.values, **(blocks or {})}
+        missing = {name: UNKNOWN_SIZE for name in symbols_of(dim) if name not in values}
+        return max(1, evaluate(dim, {**values, **missing}))
+
+    def is_known(self, dim: Dim) -> bool:
+        return symbols_of(dim) <= self.known.keys()
+
+
+def _joined(choices: Sequence[Plan], function: Function, sizes: _Sizes, alignment: tuple[int, ...]) -> Plan:
+    """The plans of the grids as one, with what is known of its sizes."""
+    blocks = dict(pair for plan in choices for pair in plan.blocks)
+    capacities: dict[str, int] = {}
+    for plan in choices:
+        for name, room in plan.capacities:
+            capacities[name] = max(room, capacities.get(name, 0))
+    exact = {name: size for plan in choices for name, size in plan.sizes}
+    exact.update({name: room for name, room in capacities.items() if sizes.known.get(name) == room})
+    divisors: dict[str, int] = {}
+    for grid in grids_of(function):
+        for block in grid.blocks:
+            size = block.block.size if block.block.kind == "fixed" else blocks.get(block.extent or "", 0)
+            name = symbol_name(block.total) if block.total is not None else None
+            if name is not None and name not in exact and size > 1 and sizes.known.get(name, 1) % size == 0:
+                divisors[name] = math.lcm(size, divisors.get(name, 1))
+    capacities = {name: room for name, room in capacities.items() if name not in exact}
+    return Plan(
+        grids=tuple(plan.grids[0] for plan in choices),
+        blocks=tuple(blocks.items()),
+        capacities=tuple(capacities.items()),
+        sizes=tuple(exact.items()),
+        divisors=tuple(d for d in divisors.items() if sizes.known[d[0]] % d[1] == 0 and sizes.known[d[0]] > 0),
+        alignment=alignment,
+    )
+
+
+def _grid_options(grid: GridShape, machine: GpuMachine, sizes: _Sizes) -> list[Plan]:
+    """Plans for one grid alone."""
+    if grid.dots:
+        found = matrix_plans(grid.dots, grid.blocks, machine, sizes.of)
+        return [_with_whole_axes(grid, plan, sizes, 8, 32) for plan in found]
+    row = max((_fixed_elements(grid, shape, sizes) for shape in grid.shapes), default=1)
+    vector = max(1, 16 // min((tensor_of(op).dtype.bytes for op in grid.accesses), default=4))
+    if row >= SMALLEST_ROW * vector // 4 and any(_whole(grid, shape) for shape in grid.shapes):
+        return _row_plans(grid, machine, sizes, row, vector)
+    return _stream_plans(grid, machine, sizes, row, vector)
+
+
+def _whole(grid: GridShape, shape: Shape) -> bool:
+    return any(not (symbols_of(dim) & grid.block_symbols) and dim != 1 for dim in shape)
+
+
+def _fixed_elements(grid: GridShape, shape: Shape, sizes: _Sizes) -> int:
+    """The elements of a tile for blocks of 1."""
+    ones = dict.fromkeys(grid.open, 1)
+    ones.update({b.extent: b.block.size for b in grid.blocks if b.extent is not None and b.block.kind == "fixed"})
+    return math.prod(sizes.of(dim, ones) for dim in shape)
+
+
+def _row_plans(grid: GridShape, machine: GpuMachine, sizes: _Sizes, row: int, vector: int) -> list[Plan]:
+    """Rows held in registers: as few threads as hold one, several rows per block where these are few."""
+    plans: list[Plan] = []
+    for held in (ROW_VECTORS, ROW_VECTORS // 2, ROW_VECTORS // 4):
+        needed = _power_of_two(-(-row // (vector * held)))
+        along = max(SMALLEST_ROW, needed)
+        cluster = 1
+        if along > LARGEST_ROW and machine.has_clusters:
+            cluster = min(machine.max_cluster, along // 256)
+        threads = min(machine.max_threads_per_block, max(along // cluster, 64 if along >= 64 else STREAM_THREADS))
+        rows = max(1, threads * cluster // along)
+        blocks = _spread(grid, sizes, rows)
+        plan = Plan((GridPlan(threads, cluster),), blocks=tuple(blocks.items()))
+        plans.append(_with_whole_axes(grid, plan, sizes, vector, min(along, threads * cluster)))
+    return list(dict.fromkeys(plans))
+
+
+def _spread(grid: GridShape, sizes: _Sizes, elements: int) -> dict[str, int]:
+    """Block sizes for the open axes that make up `elements`, the last axes first; loops before the grid's."""
+    blocks: dict[str, int] = {}
+    for name, block in reversed(grid.open.items()):
+        size = min(elements, _power_of_two(sizes.of(block.total)))
+        blocks[name] = size
+        elements = max(1, elements // size)
+    return dict(reversed(blocks.items()))
+
+
+def _stream_plans(grid: GridShape, machine: GpuMachine, sizes: _Sizes, row: int, vector: int) -> list[Plan]:
+    """Blocks of a few vectors per thread. Axes that count fastest in memory first; two of them share evenly."""
+    threads = STREAM_THREADS
+    elements = max(1, threads * vector * VECTORS // row)
+    fast = list(dict.fromkeys(_fast_symbols(grid)))
+    loops = [name for name, block in grid.open.items() if isinstance(block.op, ops.Range)]
+    blocks: dict[str, int] = dict.fromkeys(grid.open, 1)
+    lengths = {name: _power_of_two(sizes.of(block.total)) for name, block in grid.open.items()}
+    bytes_ = 16 // vector
+    if len(fast) >= 2:
+        side = 1 << (elements.bit_length() // 2)
+        for name in fast[:2]:
+            blocks[name] = min(side, lengths[name])
+    elif fast:
+        # enough programs for all multiprocessors, but no less than a line of memory
+        (name,) = fast
+        outer = math.prod(sizes.of(b.total) for n, b in grid.open.items() if n != name and n not in loops)
+        size = min(elements, lengths[name])
+        shared_out = lengths[name] * outer if name not in loops else 1 << 30
+        while size * bytes_ > LINE_BYTES and loops and shared_out // size < 2 * machine.multiprocessors:
+            size //= 2
+        blocks[name] = size
+    left = max(1, elements // math.prod(blocks.values()))
+    for name in [*loops, *reversed([n for n in grid.open if n not in loops])]:
+        if blocks[name] == 1:
+            blocks[name] = min(left, lengths[name])
+            left = max(1, left // blocks[name])
+    programs = math.prod(-(-sizes.of(b.total) // blocks[n]) for n, b in grid.open.items() if n not in loops)
+    if loops and programs < 2 * machine.multiprocessors:
+        threads *= 4
+        blocks[loops[-1]] = min(4 * blocks[loops[-1]], lengths[loops[-1]])
+    plan = Plan((GridPlan(threads),), blocks=tuple(blocks.items()))
+    first = _with_whole_axes(grid, plan, sizes, vector, threads)
+    slower = replace(first, grids=(GridPlan(2 * threads),))
+    return [first, slower]
+
+
+def _fast_symbols(grid: GridShape) -> Iterator[str]:
+    """The open blocks that run along an axis of unit stride of some tensor."""
+    for op in grid.accesses:
+        shape = _accessed(op)
+        unit = tensor_of(op).unit
+        if shape and unit is not None:
+            name = symbol_name(shape[access_order(op)[-1]])
+            if name is not None and name in grid.open:
+                yield name
+
+
+def _with_whole_axes(grid: GridShape, plan: Plan, sizes: _Sizes, vector: int, threads: int) -> Plan:
+    """The plan with room for every axis that a tile has whole."""
+    fast: set[str] = set()
+    for op in grid.accesses:
+        shape = _accessed(op)
+        if shape:
+            fast.add(str(shape[access_order(op)[-1]]))
+    capacities: dict[str, int] = {}
+    exact: dict[str, int] = {}
+    for dim in (dim for shape in grid.shapes for dim in shape):
+        if isinstance(dim, int) or symbols_of(dim) & grid.block_symbols:
+            continue
+        size, text = sizes.of(dim), str(dim)
+        granule = vector
+        if text in fast:
+            granule = vector * min(threads, _power_of_two(-(-size // vector)))
+        capacities[text] = -(-max(size, 1) // granule) * granule if text in fast else rounded(size)
+    for name in _reshaped_symbols(grid):
+        if name in sizes.known:
+            exact[name] = sizes.known[name]
+    return replace(plan, capacities=tuple(capacities.items()), sizes=tuple(exact.items()))
+
+
+def _reshaped_symbols(grid: GridShape) -> Iterator[str]:
+    """Sizes of whole axes that a reshape merges or splits: how elements move depends on them."""
+    for op in grid.op.body.walk():
+        if isinstance(op, ops.Reshape) and not reshapes_units(op):
+            for dim in (*op.source.shape, *op.result.shape):
+                yield from symbols_of(dim) - grid.block_symbols
+
+
+def _power_of_two(size: int) -> int:
+    """The least power of two that is no less."""
+    return 1 << max(0, size - 1).bit_length()

@@ -1,0 +1,319 @@
+"""TILE to GPU: threads, layouts, shared memory and instructions for each grid.
+
+    tile.grid([%M]) {blocks = [4]} body(%m: axis<m>) {            gpu.launch([%M]) {blocks = [4], threads = 128}
+      %row = tile.load(%x, [%m, :])                                   body(%m_start: i64) {
+          : tile<f32, [m, N], register>                       =>    %row = gpu.load(%x, [%m_start, %zero], ...)
+      ...                                                               : tile<f32, [4, 1024], register, ...>
+
+Before: form `tile-tiled`, with every block a number (`apply-plan`). After: form `gpu`, buffers without offsets and
+without barriers (`allocate-shared`, `insert-barriers`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tiledsl.ir import gpu_ops as gpu
+from tiledsl.ir import tile_ops as ops
+from tiledsl.ir.builder import Builder
+from tiledsl.ir.core import Block, Function, Module, Op, Value
+from tiledsl.ir.types import AxisType, TensorType
+from tiledsl.ir.verifier import Form
+from tiledsl.passes.gpu.capacities import Capacities
+from tiledsl.passes.gpu.infer_layouts import LayoutInference, reshapes_units
+from tiledsl.passes.gpu.lower_control import lower_for, lower_grid, lower_if, lower_range, lower_while
+from tiledsl.passes.gpu.lower_dot import batched, lower_dot, plan_dot
+from tiledsl.passes.gpu.lower_folds import lower_reduce, lower_scan
+from tiledsl.passes.gpu.lower_memory import (
+    lower_atomic,
+    lower_extract,
+    lower_load,
+    lower_reshape,
+    lower_store,
+)
+from tiledsl.passes.gpu.lowering import Lowering
+from tiledsl.passes.gpu.pipeline_loads import goes_through_shared, stage_load
+from tiledsl.passes.gpu.plan import GridPlan, Plan
+from tiledsl.passes.gpu.unit_axes import reshaped_layout
+from tiledsl.passes.gpu_machine import gpu_machine
+from tiledsl.passes.manager import PassContext
+
+OUTSIDE = GridPlan(threads=128)
+"""How ops outside of grids are run: by one program."""
+
+
+@dataclass(frozen=True)
+class LowerToGpu:
+    """`plan` must have been applied; `arch` names the machine."""
+
+    name: ClassVar[str] = "lower-to-gpu"
+    requires: ClassVar[Form] = Form.TILE_PLACED
+    gives: ClassVar[Form] = Form.GPU
+    plan: Plan
+    arch: str = "sm_90"
+
+    def run(self, module: Module, context: PassContext) -> Module:
+        lowered = _FunctionLowering(module.entry, self.plan, self.arch, context).run()
+        return Module([lowered])
+
+
+def phases_of(function: Function) -> list[list[Op]]:
+    """The effects of a function in order: each grid on its own, other ops with effects in runs."""
+    phases: list[list[Op]] = []
+    run: list[Op] = []
+    for op in function.body.ops:
+        if isinstance(op, ops.Grid):
+            phases += [run] if run else []
+            phases.append([op])
+            run = []
+        elif op.effect in ("write", "control") and not isinstance(op, ops.Empty):
+            run.append(op)
+    return phases + ([run] if run else [])
+
+
+class _FunctionLowering:
+    def __init__(self, function: Function, plan: Plan, arch: str, context: PassContext) -> None:
+        self.function = function
+        self.plan = plan
+        self.machine = gpu_machine(arch)
+        self.context = context
+        self.capacities = Capacities(function, plan)
+        self.values: dict[Value, Value] = {}
+
+    def run(self) -> Function:
+        old = self.function
+        body = Block([(p.type, p.name) for p in old.parameters])
+        new = Function(old.name, body, old.facts, old.location, old.size_origins)
+        self.values.update(zip(old.parameters, new.parameters))
+        builder = Builder(new.body, old.location)
+        grids = iter(self.plan.grids)
+        phases = {phase[0]: phase for phase in phases_of(old)}
+        for op in old.body.ops:
+            if op in phases:
+                with builder.at(op.location):
+                    self._phase(phases[op], builder, grids)
+            elif isinstance(op, ops.Empty):
+                fill = None if op.fill is None else self._outer_scalar(op.fill, builder)
+                types = [v.type for v in op.results]
+                copy = ops.Empty(
+                    op.location, types=types, result_names=[op.result.name], fill=fill, shape=op.shape, dtype=op.dtype
+                )
+                new.body.append(copy)
+                self.values[op.result] = copy.result
+            elif isinstance(op, ops.Return):
+                new.body.append(op.clone(self.values))
+        return new
+
+    def _outer_scalar(self, value: Value, builder: Builder) -> Value:
+        """A scalar of the function itself, which is made of pure ops."""
+        if value not in self.values:
+            assert value.op is not None
+            for operand in value.op.operands:
+                self._outer_scalar(operand, builder)
+            builder.block.append(value.op.clone(self.values))
+        return self.values[value]
+
+    def _phase(self, phase: list[Op], builder: Builder, grids: Any) -> None:
+        grid: GridPlan = next(grids) if isinstance(phase[0], ops.Grid) else OUTSIDE
+        outer = [op for op in self.function.body.ops if op.effect in ("pure", "read")]
+
+        def dot_layout(op: ops.Dot) -> Any:
+            plan = plan_dot(op, self.capacities, grid, self.machine)
+            return batched(plan.accumulator, len(op.result.shape))
+
+        threads = grid.threads * grid.cluster
+        inference = LayoutInference([*outer, *phase], self.capacities, threads, 16, dot_layout)
+        state = Lowering(self.function, self.machine, self.plan, grid, inference, builder, self.context)
+        for value, lowered in self.values.items():
+            if isinstance(value.type, TensorType):
+                state.tensors[value] = lowered
+            else:
+                state.define_scalar(value, lowered)
+        state.outer_op = lambda op: lower_op(state, op)
+        state.lower_block = lambda block: _lower_block(state, block)
+        if isinstance(phase[0], ops.Grid):
+            lower_grid(state, phase[0])
+            return
+        body = Block()
+        with state.scope(body):
+            for op in phase:
+                lower_op(state, op)
+            state.emit(ops.Yield)
+        state.emit(gpu.Launch, stops=[], blocks=(), threads=grid.threads, body=body)
+
+
+def _lower_block(state: Lowering, block: Block) -> None:
+    for op in block.ops:
+        if not isinstance(op, ops.Yield):
+            lower_op(state, op)
+
+
+def lower_op(state: Lowering, op: Op) -> None:
+    """Lowers one op at the current point. What is cheap to make waits until it is asked for."""
+    with state.builder.at(op.location):
+        LOWERINGS[type(op)](state, op)
+
+
+def _scalar_op(state: Lowering, op: Op) -> None:
+    """An op on scalars, as it is."""
+    values = {v: state.scalar(v) for v in op.operands}
+    copy = op.clone(dict(values))
+    state.builder.block.append(copy)
+    state.define_scalar(op.results[0], copy.results[0])
+
+
+def _size(state: Lowering, op: ops.Size) -> None:
+    value = state.size(op.value)
+    value.name = value.name or op.result.name
+    state.define_scalar(op.result, value)
+
+
+def _elementwise(state: Lowering, op: Any) -> None:
+    """A map, cast or the like: here, in the layout of the result, or later if it has none."""
+    result = op.result
+    if not result.shape:
+        _scalar_op(state, op)
+        return
+    layout = state.inference.of(result)
+    if layout is None:
+        return
+    types = [state.type_in(result, layout)]
+    match op:
+        case ops.Map():
+            inputs = [state.tile(v, layout) if v.shape else state.scalar(v) for v in op.inputs]
+            new = state.emit(ops.Map, types=types, name=result.name, fn=op.fn, inputs=inputs).result
+        case ops.Cast():
+            source = state.tile(op.source, layout)
+            new = state.emit(ops.Cast, types=types, name=result.name, source=source, dtype=op.dtype).result
+        case ops.Random():
+            seed, offsets = state.scalar(op.seed), state.tile(op.offsets, layout)
+            new = state.emit(ops.Random, types=types, name=result.name, seed=seed, offsets=offsets, fn=op.fn).result
+        case _:
+            raise AssertionError(op)
+    state.define(result, new)
+
+
+def _load(state: Lowering, op: ops.Load) -> None:
+    if op.result in state.staged:
+        return
+    if goes_through_shared(op):
+        stage_load(state, op)
+    else:
+        lower_load(state, op)
+
+
+def _transpose(state: Lowering, op: ops.Transpose) -> None:
+    layout = state.inference.of(op.result)
+    if op.result in state.staged or layout is None:
+        return
+    back = [op.permutation.index(axis) for axis in range(len(op.permutation))]
+    source = state.tile(op.source, layout.permuted(back))
+    types = [state.type_in(op.result, layout)]
+    new = state.emit(ops.Transpose, types=types, name=op.result.name, source=source, permutation=op.permutation)
+    state.define(op.result, new.result)
+
+
+def _reshape(state: Lowering, op: ops.Reshape) -> None:
+    if not op.result.shape:
+        source = state.any(op.source)
+        state.define_scalar(op.result, _element(state, source))
+        return
+    if not op.source.shape:
+        layout = state.layout(op.result)
+        types = [state.type_in(op.result, layout)]
+        source = state.scalar(op.source)
+        state.define(op.result, state.emit(ops.Broadcast, types=types, source=source, shape=layout.shape).result)
+        return
+    layout = state.inference.of(op.result)
+    if not reshapes_units(op):
+        lower_reshape(state, op)
+        return
+    if layout is None:
+        return
+    before = reshaped_layout(layout, op.result.shape, op.source.shape)
+    assert before is not None
+    source = state.tile(op.source, before)
+    types = [state.type_in(op.result, layout)]
+    new = state.emit(ops.Reshape, types=types, name=op.result.name, source=source, shape=layout.shape)
+    state.define(op.result, new.result)
+
+
+def _element(state: Lowering, tile: Value) -> Value:
+    """The only element of a tile, as a scalar."""
+    axes = tuple(range(len(tile.shape)))
+    if tile.layout.threads == tile.layout.replicas:
+        return state.emit(gpu.Reduce, name=tile.name, sources=[tile], axes=axes, fn="max").result
+    raise AssertionError("one element, but not every thread has it")
+
+
+def _broadcast(state: Lowering, op: ops.Broadcast) -> None:
+    """Made where it is needed."""
+
+
+def _coordinates(state: Lowering, op: Op) -> None:
+    """Made where they are needed."""
+
+
+def _start(state: Lowering, op: ops.Start) -> None:
+    state.define_scalar(op.result, state.block(op.axis).start)
+
+
+def _extent(state: Lowering, op: ops.Extent) -> None:
+    place = state.block(op.axis)
+    if place.extent is not None:
+        state.define_scalar(op.result, place.extent)
+        return
+    assert isinstance(op.axis.type, AxisType)
+    state.define_scalar(op.result, state.size(op.axis.type.extent))
+
+
+def _shift(state: Lowering, op: ops.Shift) -> None:
+    """Where it is, is computed where it is needed."""
+
+
+def _print(state: Lowering, op: ops.Print) -> None:
+    values = [state.any(v) for v in op.values]
+    state.emit(ops.Print, values=values, text=op.text)
+
+
+def _assert(state: Lowering, op: ops.Assert) -> None:
+    condition = state.any(op.condition)
+    ragged = state.ragged(op.condition.shape) if op.condition.shape else []
+    if ragged:
+        axes, extents = tuple(axis for axis, _ in ragged), [extent for _, extent in ragged]
+        fill = state.constant(True, op.condition.dtype)
+        condition = state.emit(gpu.Pad, source=condition, extents=extents, fill=fill, axes=axes).result
+    state.emit(ops.Assert, condition=condition, text=op.text)
+
+
+LOWERINGS: dict[type[Op], Callable[[Lowering, Any], None]] = {
+    ops.Constant: _scalar_op,
+    ops.Size: _size,
+    ops.Arange: _coordinates,
+    ops.Coordinates: _coordinates,
+    ops.Start: _start,
+    ops.Extent: _extent,
+    ops.Shift: _shift,
+    ops.Load: _load,
+    ops.Store: lower_store,
+    ops.Atomic: lower_atomic,
+    ops.Map: _elementwise,
+    ops.Cast: _elementwise,
+    ops.Random: _elementwise,
+    ops.Broadcast: _broadcast,
+    ops.Transpose: _transpose,
+    ops.Reshape: _reshape,
+    ops.Extract: lower_extract,
+    ops.Dot: lower_dot,
+    ops.Reduce: lower_reduce,
+    ops.Scan: lower_scan,
+    ops.Range: lower_range,
+    ops.For: lower_for,
+    ops.While: lower_while,
+    ops.If: lower_if,
+    ops.Print: _print,
+    ops.Assert: _assert,
+}
+"""What becomes of each op of the TILE vocabulary. Grids, new tensors and the return are the function's own."""

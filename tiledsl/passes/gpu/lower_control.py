@@ -1,0 +1,189 @@
+"""Lowers grids, loops and branches. A loop over blocks becomes a loop over numbers that carries tiles in one layout."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from tiledsl.ir import gpu_ops as gpu
+from tiledsl.ir import tile_ops as ops
+from tiledsl.ir.core import Block, Op, Value
+from tiledsl.ir.dtypes import i64
+from tiledsl.ir.layouts import RegisterLayout
+from tiledsl.ir.types import AxisType, BlockSize, TileType, scalar
+from tiledsl.passes.gpu.lowering import BlockPlace, Lowering
+from tiledsl.passes.gpu.pipeline_loads import Pipeline, pipeline_of
+from tiledsl.passes.tile.carried_values import carried_arguments
+
+
+def lower_grid(state: Lowering, op: ops.Grid) -> None:
+    """A grid as a launch."""
+    body = Block([(scalar(i64), f"{argument.name}_start") for argument in op.body.arguments])
+    sizes = [_block_size(block) for block in op.blocks]
+    stops = [state.scalar(stop) for stop in op.stops]
+    with state.scope(body):
+        for argument, start, stop, size in zip(op.body.arguments, body.arguments, stops, sizes):
+            _place_block(state, argument, start, stop, size, state.multiple(_source(op, argument)))
+        state.lower_block(op.body)
+        state.emit(ops.Yield)
+    grid = state.grid
+    state.emit(
+        gpu.Launch, stops=stops, blocks=tuple(sizes), threads=grid.threads, cluster=grid.cluster, raster=grid.raster,
+        body=body,
+    )  # fmt: skip
+
+
+def _source(op: ops.Grid, argument: Value) -> Value:
+    return op.stops[op.body.arguments.index(argument)]
+
+
+def _block_size(block: BlockSize) -> int:
+    assert block.kind == "fixed", f"a block is {block} yet"
+    return block.size
+
+
+def _place_block(
+    state: Lowering, argument: Value, start: Value, stop: Value, size: int, stop_multiple: int, start_multiple: int = 16
+) -> None:
+    """Says where the block that an argument stands for begins and ends."""
+    if not isinstance(argument.type, AxisType):
+        state.define_scalar(argument, start)
+        return
+    multiple = math.gcd(size & -size, start_multiple, 16)
+    extent = argument.type.extent
+    if isinstance(extent, int):
+        length = None if extent == state.capacities.of(extent) else state.constant(extent)
+        state.define_block(argument, BlockPlace(start, length, multiple, math.gcd(extent, 16)))
+        return
+    left = state.arithmetic("sub", stop, start)
+    length = state.builder.map("minimum", left, state.constant(size))
+    length.name = f"{argument.name}_size"
+    state.define_block(argument, BlockPlace(start, length, multiple, math.gcd(multiple, stop_multiple)))
+
+
+def lower_range(state: Lowering, op: ops.Range) -> None:
+    """A loop over blocks. Loads for matrix products may run ahead of it (`pipeline_loads`)."""
+    size = _block_size(op.blocks[0])
+    start, stop = state.scalar(op.start), state.scalar(op.stop)
+    length = state.arithmetic("sub", stop, start)
+    count = state.arithmetic("floordiv", state.arithmetic("add", length, size - 1), size)
+    argument = op.body.arguments[0]
+    multiples = state.multiple(op.stop), state.multiple(op.start)
+    pipeline = pipeline_of(state, op)
+    if pipeline is not None:
+        pipeline.begin(start, stop, count, size, multiples)
+
+    def enter(number: Value) -> None:
+        at = state.arithmetic("add", start, state.arithmetic("mul", number, size))
+        at.name = at.name or f"{argument.name}_start"
+        _place_block(state, argument, at, stop, size, *multiples)
+        if pipeline is not None:
+            pipeline.advance(number)
+
+    _lower_loop(state, op, (state.constant(0), count, state.constant(1)), enter, pipeline)
+    if pipeline is not None:
+        pipeline.end()
+
+
+def lower_for(state: Lowering, op: ops.For) -> None:
+    """A loop over numbers."""
+    bounds = (state.scalar(op.start), state.scalar(op.stop), state.scalar(op.step))
+
+    def enter(number: Value) -> None:
+        state.define_scalar(op.body.arguments[0], number)
+
+    _lower_loop(state, op, bounds, enter, None)
+
+
+def _lower_loop(
+    state: Lowering,
+    op: ops.Range | ops.For,
+    bounds: tuple[Value, Value, Value],
+    enter: object,
+    pipeline: Pipeline | None,
+) -> None:
+    assert callable(enter)
+    layouts = carried_layouts(state, op)
+    initial = [_carried(state, value, layout) for value, layout in zip(op.initial, layouts)]
+    extra = [] if pipeline is None else pipeline.carried()
+    inside = carried_arguments(op, op.body)
+    index_name = op.body.arguments[0].name
+    body = Block([(scalar(i64), f"{index_name}_number" if isinstance(op, ops.Range) else index_name)])
+    for value, argument in zip(initial, inside):
+        body.add_argument(value.type, argument.name)
+    for value in extra:
+        body.add_argument(value.type, value.name)
+    with state.scope(body):
+        for argument, lowered in zip(inside, body.arguments[1:]):
+            state.define(argument, lowered)
+        if pipeline is not None:
+            pipeline.enter(body.arguments[1 + len(initial) :])
+        enter(body.arguments[0])
+        state.lower_block(op.body)
+        following = _yielded(state, op.body, layouts)
+        if pipeline is not None:
+            following += pipeline.following()
+        state.emit(ops.Yield, values=following)
+    start, stop, step = bounds
+    types = [value.tile for value in (*initial, *extra)]
+    loop = state.emit(
+        ops.For, types=types, name=[v.name for v in op.results], start=start, stop=stop, step=step,
+        initial=[*initial, *extra], body=body,
+    )  # fmt: skip
+    for result, lowered in zip(op.results, loop.results):
+        state.define(result, lowered)
+
+
+def carried_layouts(state: Lowering, op: Op) -> list[RegisterLayout | None]:
+    """The layout of each result of a loop or branch; None for scalars."""
+    return [state.layout(result) if result.shape else None for result in op.results]
+
+
+def _carried(state: Lowering, value: Value, layout: RegisterLayout | None) -> Value:
+    return state.scalar(value) if layout is None else state.tile(value, layout)
+
+
+def _yielded(state: Lowering, block: Block, layouts: Sequence[RegisterLayout | None]) -> list[Value]:
+    last = block.terminator
+    values = last.values if isinstance(last, ops.Yield) else ()
+    return [_carried(state, value, layout) for value, layout in zip(values, layouts)]
+
+
+def lower_while(state: Lowering, op: ops.While) -> None:
+    """A loop while a condition holds."""
+    layouts = carried_layouts(state, op)
+    initial = [_carried(state, value, layout) for value, layout in zip(op.initial, layouts)]
+    blocks: dict[str, Block] = {}
+    for name, old in op.bodies.items():
+        block = Block([(value.type, argument.name) for value, argument in zip(initial, old.arguments)])
+        with state.scope(block):
+            for argument, lowered in zip(old.arguments, block.arguments):
+                state.define(argument, lowered)
+            state.lower_block(old)
+            wanted = layouts if name == "body" else [None]
+            state.emit(ops.Yield, values=_yielded(state, old, wanted))
+        blocks[name] = block
+    types = [value.tile for value in initial]
+    loop = state.emit(ops.While, types=types, name=[v.name for v in op.results], initial=initial, **blocks)
+    for result, lowered in zip(op.results, loop.results):
+        state.define(result, lowered)
+
+
+def lower_if(state: Lowering, op: ops.If) -> None:
+    """A branch; both sides give their tiles in the same layouts."""
+    layouts = carried_layouts(state, op)
+    condition = state.scalar(op.condition)
+    blocks: dict[str, Block] = {}
+    for name, old in op.bodies.items():
+        block = Block()
+        with state.scope(block):
+            state.lower_block(old)
+            state.emit(ops.Yield, values=_yielded(state, old, layouts))
+        blocks[name] = block
+    types = [
+        TileType(result.dtype, layout.shape, "register", layout) if layout is not None else scalar(result.dtype)
+        for result, layout in zip(op.results, layouts)
+    ]
+    branch = state.emit(ops.If, types=types, name=[v.name for v in op.results], condition=condition, **blocks)
+    for result, lowered in zip(op.results, branch.results):
+        state.define(result, lowered)

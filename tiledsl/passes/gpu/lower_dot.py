@@ -1,0 +1,204 @@
+"""Lowers matrix products: operands from shared memory or registers, in the layouts that the instruction asks for.
+
+    %c = tile.dot(%a, %b, %acc)
+=>  %a0 = gpu.read(%a_buffer, [%zero, %zero]) {method = matrix, ...}      one step of K at a time
+    %b0 = gpu.read(%b_buffer, [%zero, %zero]) {method = matrix-transposed, ...}
+    %c0 = gpu.mma(%a0, %b0, %acc) {instruction = m16n8k16_bf16_f32}
+    ...
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tiledsl.ir import gpu_ops as gpu
+from tiledsl.ir import tile_ops as ops
+from tiledsl.ir.core import Value
+from tiledsl.ir.dtypes import DType
+from tiledsl.ir.layout_conversions import convert_plan
+from tiledsl.ir.layouts import RegisterLayout
+from tiledsl.ir.matrix_instructions import FMA, INSTRUCTIONS, MatrixInstruction, fits, tiled_layouts
+from tiledsl.ir.shared_layouts import Access, choose_shared_layout
+from tiledsl.ir.types import TileType
+from tiledsl.passes.gpu.capacities import Capacities
+from tiledsl.passes.gpu.lowering import Lowering, Staged, shared_layout
+from tiledsl.passes.gpu.plan import GridPlan
+from tiledsl.passes.gpu.select_mma import choose_instruction, choose_warps
+from tiledsl.passes.gpu_machine import GpuMachine
+
+FMA_STEP = 8
+"""How much of K a product without matrix instructions reads at a time."""
+
+
+@dataclass(frozen=True)
+class DotPlan:
+    """How one product is computed. `cast`: what its operands are cast to on the way, if not None."""
+
+    instruction: MatrixInstruction
+    cast: DType | None
+    warps: tuple[int, int]
+    shape: tuple[int, int, int]
+    """M, N and K, with room for whole instructions."""
+    threads: int
+    reason: str
+
+    @property
+    def step(self) -> int:
+        """How much of K is multiplied at a time."""
+        return math.gcd(self.shape[2], FMA_STEP) if self.instruction.is_fma else self.instruction.k
+
+    def layouts(self, depth: int) -> tuple[RegisterLayout, RegisterLayout, RegisterLayout]:
+        """Of `a`, `b` and the accumulator, for that much of K."""
+        m, n, _ = self.shape
+        return tiled_layouts(self.instruction, self.warps, (m, n, depth), self.threads)
+
+    @property
+    def accumulator(self) -> RegisterLayout:
+        return self.layouts(self.step)[2]
+
+
+def plan_dot(op: ops.Dot, capacities: Capacities, grid: GridPlan, machine: GpuMachine) -> DotPlan:
+    """The instruction and the split over warps for a product. What no instruction fits is multiplied one by one."""
+    m, k = capacities.of(op.a.shape[-2]), capacities.of(op.a.shape[-1])
+    n = capacities.of(op.b.shape[-1])
+    choice = choose_instruction(op.a.dtype, op.b.dtype, op.dtype, op.precision, machine.capability)
+    instruction, cast, reason = INSTRUCTIONS[choice.instruction], choice.cast, choice.reason
+    threads = grid.threads * grid.cluster
+    if not fits(instruction, (1, 1), (m, n, k)):
+        reason = f"{m} x {n} x {k} has no room for {instruction}: one by one"
+        instruction, cast = FMA, None
+    warps = grid.warps
+    if warps[0] * warps[1] * 32 != threads or not fits(instruction, warps, (m, n, k)):
+        warps = choose_warps(instruction, m, n, threads // 32)
+    return DotPlan(instruction, cast, warps, (m, n, k), threads, reason)
+
+
+def batched(layout: RegisterLayout, rank: int) -> RegisterLayout:
+    """A layout of matrices under leading axes of size 1."""
+    for _ in range(rank - layout.rank):
+        layout = layout.expanded(0)
+    return layout
+
+
+def lower_dot(state: Lowering, op: ops.Dot) -> None:
+    """A product of matrices; several along leading axes of more than 1 go one after the other, through buffers."""
+    plan = plan_dot(op, state.capacities, state.grid, state.machine)
+    state.remark(op, plan.reason)
+    rank = len(op.result.shape)
+    accumulator = _accumulator(state, op, plan, rank)
+    if math.prod(state.capacities.shape(op.result.shape[:-2])) > 1:
+        raise NotImplementedError
+    value = _multiply(state, op, plan, accumulator)
+    if rank > 2:
+        layout = batched(plan.accumulator, rank)
+        type_ = TileType(op.dtype, layout.shape, "register", layout)
+        value = state.emit(ops.Reshape, types=[type_], name=op.result.name, source=value, shape=layout.shape).result
+    state.define(op.result, value)
+
+
+def _accumulator(state: Lowering, op: ops.Dot, plan: DotPlan, rank: int) -> Value:
+    layout = plan.accumulator
+    type_ = TileType(op.dtype, layout.shape, "register", layout)
+    if op.acc is None:
+        zero = state.constant(0.0 if op.dtype.is_float else 0, op.dtype)
+        return state.emit(ops.Broadcast, types=[type_], source=zero, shape=layout.shape).result
+    value = state.tile(op.acc, batched(layout, rank))
+    if rank == 2:
+        return value
+    return state.emit(ops.Reshape, types=[type_], source=value, shape=layout.shape).result
+
+
+def _multiply(state: Lowering, op: ops.Dot, plan: DotPlan, accumulator: Value) -> Value:
+    depth, step = plan.shape[2], plan.step
+    full_a, full_b, _ = plan.layouts(depth)
+    a = operand(state, op, op.a, full_a, plan, is_left=True)
+    b = operand(state, op, op.b, full_b, plan, is_left=False)
+    layout_a, layout_b, _ = plan.layouts(step)
+    value = accumulator
+    following = (a.step(state, layout_a, 0), b.step(state, layout_b, 0))
+    for start in range(0, depth, step):
+        left, right = following
+        if start + step < depth:  # the next operands are on their way while these are multiplied
+            following = (a.step(state, layout_a, start + step), b.step(state, layout_b, start + step))
+        value = state.emit(
+            gpu.Mma, name=op.result.name, a=left, b=right, acc=value, instruction=plan.instruction.name
+        ).result
+    return value
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An operand, to be had in steps along K: out of a buffer, or of registers."""
+
+    axis: int
+    """The one of K."""
+    dtype: DType
+    name: str
+    staged: Staged | None
+    method: str
+    registers: Value | None
+
+    def step(self, state: Lowering, layout: RegisterLayout, start: int) -> Value:
+        """The part of it from `start` on, in that layout."""
+        starts = (0, start) if self.axis == 1 else (start, 0)
+        if self.registers is not None:
+            if self.registers.layout == layout:
+                return self.registers
+            return state.emit(gpu.Slice, name=self.name, source=self.registers, starts=starts, layout=layout).result
+        assert self.staged is not None
+        value = state.read_staged(self.staged, layout, self.name, starts, self.method)
+        if value.dtype == self.dtype:
+            return value
+        type_ = TileType(self.dtype, layout.shape, "register", layout)
+        return state.emit(ops.Cast, types=[type_], source=value, dtype=self.dtype).result
+
+
+def operand(
+    state: Lowering, op: ops.Dot, value: Value, layout: RegisterLayout, plan: DotPlan, *, is_left: bool
+) -> Operand:
+    """How to get at an operand that the instruction wants in `layout`, all of K."""
+    axis = 1 if is_left else 0
+    dtype = plan.cast or value.dtype
+    rank = len(value.shape)
+    if value in state.staged:
+        staged = state.staged[value]
+        staged = Staged(staged.buffer, staged.places[rank - 2 :], staged.stage)
+        depth_is_fast = staged.places[axis] == shared_layout(staged.buffer).order[-1]
+        return Operand(axis, dtype, value.name, staged, read_method(value.dtype, plan, depth_is_fast), None)
+    source = state.any(value)
+    source = _zero_padding(state, op, value, source, rank - 2 + axis)
+    if rank > 2:
+        flat = source.layout.reduced(list(range(rank - 2)))
+        type_ = TileType(source.dtype, flat.shape, "register", flat)
+        source = state.emit(ops.Reshape, types=[type_], source=source, shape=flat.shape).result
+    if dtype == value.dtype and convert_plan(source.layout, layout).kind != "shared":
+        return Operand(axis, dtype, value.name, None, "plain", state.convert(source, layout))
+    # rows of K for the left operand, of N for the right one: ldmatrix can read either
+    method = read_method(value.dtype, plan, is_left)
+    step = plan.layouts(plan.step)[0 if is_left else 1]
+    accesses = [Access(source.layout, (0, 1)), Access(step, (0, 1), method)]
+    shared = choose_shared_layout(source.layout.shape, value.dtype, accesses, order=(0, 1))
+    buffer = state.buffer(source.layout.shape, value.dtype, shared, value.name)
+    state.write(buffer, source)
+    return Operand(axis, dtype, value.name, Staged(buffer, (0, 1)), method, None)
+
+
+def _zero_padding(state: Lowering, op: ops.Dot, value: Value, source: Value, axis: int) -> Value:
+    """Zeros beyond the end of K, so that they add nothing."""
+    ragged = state.ragged(value.shape, [axis])
+    if not ragged:
+        return source
+    fill = state.constant(0.0 if source.dtype.is_float else 0, source.dtype)
+    extents = [extent for _, extent in ragged]
+    return state.emit(gpu.Pad, source=source, extents=extents, fill=fill, axes=(axis,)).result
+
+
+def read_method(dtype: DType, plan: DotPlan, depth_is_fast: bool) -> str:
+    """By ldmatrix where it gives what the instruction wants: 16-bit elements, in the rows that the buffer has.
+
+    `depth_is_fast`: whether K is the axis of the buffer that counts fastest.
+    """
+    if plan.instruction.is_fma or dtype.bits != 16 or plan.cast is not None:
+        return "plain"
+    return "matrix" if depth_is_fast else "matrix-transposed"

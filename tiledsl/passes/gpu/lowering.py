@@ -1,0 +1,458 @@
+"""What the lowering of a grid keeps: where to emit, and what each value of the TILE program has become.
+
+A tile may be there in several layouts: `tile(value, layout)` gives it in the one asked for. A value that is cheap to
+make (a constant, coordinates, a broadcast, what is computed from these) is made there and then; any other is converted
+from the layout that it is in.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from tiledsl.ir import gpu_ops as gpu
+from tiledsl.ir import tile_ops as ops
+from tiledsl.ir.builder import Builder
+from tiledsl.ir.core import Block, Function, Op, Value
+from tiledsl.ir.dtypes import DType, i64
+from tiledsl.ir.facts import Facts, facts_of
+from tiledsl.ir.layout_conversions import convert_plan
+from tiledsl.ir.layouts import Digit, RegisterLayout, SharedLayout
+from tiledsl.ir.shared_layouts import Access, choose_shared_layout, vector_elements
+from tiledsl.ir.symbolic import Dim, Expr, Opaque, Symbol, symbols_of
+from tiledsl.ir.types import AxisType, Shape, TensorType, TileType, scalar
+from tiledsl.passes.analysis.effects import tensors_written
+from tiledsl.passes.gpu.capacities import Capacities
+from tiledsl.passes.gpu.infer_layouts import LayoutInference
+from tiledsl.passes.gpu.plan import GridPlan, Plan
+from tiledsl.passes.gpu.unit_axes import broadcast_source_layout, reshaped_layout
+from tiledsl.passes.gpu_machine import GpuMachine
+from tiledsl.passes.manager import PassContext
+
+OpT = TypeVar("OpT", bound=Op)
+
+
+@dataclass(frozen=True)
+class BlockPlace:
+    """What a block has become: its first coordinate, and how many coordinates it has (None: as many as there is room).
+
+    `multiple`, `extent_multiple`: powers of two, at most 16, that the two are known to be multiples of.
+    """
+
+    start: Value
+    extent: Value | None
+    multiple: int
+    extent_multiple: int
+
+
+@dataclass(frozen=True)
+class Staged:
+    """A tile that stands in a buffer: tile axis i runs along buffer axis places[i]. `stage` is where it is on the
+    buffer's first axis, if that is one of stages."""
+
+    buffer: Value
+    places: tuple[int, ...]
+    stage: Value | None = None
+
+
+class Lowering:
+    """The state of lowering one grid, or one run of ops outside of grids."""
+
+    def __init__(
+        self,
+        function: Function,
+        machine: GpuMachine,
+        plan: Plan,
+        grid: GridPlan,
+        inference: LayoutInference,
+        builder: Builder,
+        context: PassContext,
+    ) -> None:
+        self.function = function
+        self.machine = machine
+        self.plan = plan
+        self.grid = grid
+        self.inference = inference
+        self.builder = builder
+        self.context = context
+        self.capacities: Capacities = inference.capacities
+        self.facts: Facts = facts_of(function)
+        self.written = tensors_written(function.body.ops)
+        self.tensors: dict[Value, Value] = {}
+        self.staged: dict[Value, Staged] = {}
+        self._scalars: dict[Value, Value] = {}
+        self._tiles: dict[Value, dict[RegisterLayout, Value]] = {}
+        self._blocks: dict[Value, BlockPlace] = {}
+        self._extents: dict[str, BlockPlace] = {}
+        self._scopes: list[list[Callable[[], object]]] = [[]]
+
+    @property
+    def threads(self) -> int:
+        """Threads of a program, those of all blocks of its cluster."""
+        return self.grid.threads * self.grid.cluster
+
+    @property
+    def replicated(self) -> RegisterLayout:
+        """The layout of a tile of one element of rank 1."""
+        return RegisterLayout((1,), (Digit(self.threads, None, 0),), ())
+
+    # Emission
+
+    def emit(
+        self, kind: type[OpT], *, types: Sequence[TileType] | None = None, name: str | Sequence[str] = "", **fields: Any
+    ) -> OpT:
+        """Builds an op at the current point. `types` where the op implies no layouts."""
+        names = (name,) if isinstance(name, str) else tuple(name)
+        return self.builder.emit(kind, types=types, result_names=names, **fields)
+
+    def constant(self, value: int | float | bool, dtype: DType = i64) -> Value:
+        """A scalar constant."""
+        return self.builder.constant(value, dtype)
+
+    def arithmetic(self, fn: str, left: Value, right: Value | int) -> Value:
+        """An i64 scalar computed from two."""
+        if isinstance(right, int):
+            if (right == 0 and fn in ("add", "sub")) or (right == 1 and fn in ("mul", "floordiv")):
+                return left
+            right = self.constant(right)
+        return self.builder.map(fn, left, right)
+
+    @contextmanager
+    def scope(self, block: Block) -> Generator[None]:
+        """Emits into `block`; what is defined meanwhile is forgotten afterwards."""
+        self._scopes.append([])
+        with self.builder.inside(block):
+            yield
+        for forget in reversed(self._scopes.pop()):
+            forget()
+
+    # Scalars, sizes, blocks
+
+    def define_scalar(self, value: Value, lowered: Value) -> None:
+        """Says what a scalar has become."""
+        self._scalars[value] = lowered
+        self._scopes[-1].append(lambda: self._scalars.pop(value, None))
+
+    def scalar(self, value: Value) -> Value:
+        """What a scalar has become. Pure ones from outside of grids are made here again."""
+        if value not in self._scalars:
+            assert value.op is not None, f"%{value.name} is not lowered yet"
+            self.outer_op(value.op)
+        return self._scalars[value]
+
+    outer_op: Callable[[Op], None]
+    """Lowers an op from outside of the grid at the current point; set by the pass."""
+    lower_block: Callable[[Block], None]
+    """Lowers all ops of a block but its yield at the current point; set by the pass."""
+
+    def define_block(self, axis: Value, place: BlockPlace) -> None:
+        """Says where a block is."""
+        self._blocks[axis] = place
+        assert isinstance(axis.type, AxisType)
+        name = str(axis.type.extent)
+        if place.extent is not None and not isinstance(axis.type.extent, int):
+            self._extents[name] = place
+
+    @contextmanager
+    def other_block(self, axis: Value, place: BlockPlace) -> Generator[None]:
+        """Takes a block to be elsewhere for a while."""
+        assert isinstance(axis.type, AxisType)
+        name = str(axis.type.extent)
+        before, extent = self._blocks.get(axis), self._extents.get(name)
+        self._blocks[axis] = place
+        if place.extent is not None and not isinstance(axis.type.extent, int):
+            self._extents[name] = place
+        yield
+        self._blocks.pop(axis)
+        self._extents.pop(name, None)
+        if before is not None:
+            self._blocks[axis] = before
+        if extent is not None:
+            self._extents[name] = extent
+
+    def block(self, axis: Value) -> BlockPlace:
+        """Where a block is; that of a shift is its axis', moved."""
+        if axis not in self._blocks:
+            assert isinstance(axis.op, ops.Shift)
+            inner, offset = self.block(axis.op.axis), axis.op.offset
+            start = self.arithmetic("add", inner.start, self.scalar(offset))
+            multiple = math.gcd(inner.multiple, self.multiple(offset))
+            return BlockPlace(start, inner.extent, multiple, inner.extent_multiple)
+        return self._blocks[axis]
+
+    def size(self, dim: Dim) -> Value:
+        """A size as an i64 scalar; the extents of blocks may stand in it."""
+        if isinstance(dim, int):
+            return self.constant(dim)
+        if not symbols_of(dim) & self._extents.keys():
+            return self.builder.size(dim)
+        total: Value | None = None
+        for monomial, coefficient in dim.terms:
+            product: Value | None = None
+            for atom in monomial:
+                factor = self._atom(atom)
+                product = factor if product is None else self.arithmetic("mul", product, factor)
+            term = (
+                self.constant(coefficient)
+                if product is None
+                else self.arithmetic("mul", product, coefficient)
+            )  # fmt: skip
+            total = term if total is None else self.arithmetic("add", total, term)
+        assert total is not None
+        return total
+
+    def _atom(self, atom: Symbol | Opaque) -> Value:
+        if isinstance(atom, Symbol):
+            place = self._extents.get(atom.name)
+            if place is not None and place.extent is not None:
+                return place.extent
+            return self.builder.size(Expr((((atom,), 1),)))
+        names = {"floordiv": "floordiv", "mod": "mod", "min": "minimum", "max": "maximum"}
+        return self.arithmetic(names[atom.operation], self.size(atom.left), self.size(atom.right))
+
+    def extent(self, dim: Dim) -> Value | None:
+        """How many elements there are along an axis of that size; None where there is no room for more."""
+        if isinstance(dim, int) and dim == self.capacities.of(dim):
+            return None
+        return self.size(dim)
+
+    def ragged(self, shape: Shape, axes: Sequence[int] | None = None) -> list[tuple[int, Value]]:
+        """The axes (all, or some of these) that may have padding, with their extents."""
+        found: list[tuple[int, Value]] = []
+        for axis in range(len(shape)) if axes is None else axes:
+            extent = self.extent(shape[axis])
+            if extent is not None:
+                found.append((axis, extent))
+        return found
+
+    def extent_multiple(self, dim: Dim) -> int:
+        """A power of two (at most 16) that the extent of an axis is known to be a multiple of."""
+        if isinstance(dim, int):
+            return power(dim)
+        place = self._extents.get(str(dim))
+        if place is not None:
+            return place.extent_multiple
+        return self.size_multiple(dim)
+
+    def size_multiple(self, dim: Dim) -> int:
+        """A power of two (at most 16) that a size is known to be a multiple of."""
+        return next(n for n in (16, 8, 4, 2, 1) if self.facts.divisible(dim, n))
+
+    def multiple(self, value: Value) -> int:
+        """A power of two (at most 16) that an i64 scalar of the TILE program is known to be a multiple of."""
+        match value.op:
+            case ops.Constant() as op:
+                return power(int(op.value))
+            case ops.Size() as op:
+                return self.size_multiple(op.value)
+            case ops.Start() as op:
+                return self.block(op.axis).multiple
+            case ops.Map() as op if op.fn in ("add", "sub", "minimum", "maximum"):
+                return math.gcd(self.multiple(op.inputs[0]), self.multiple(op.inputs[1]))
+            case ops.Map() as op if op.fn == "mul":
+                return min(16, self.multiple(op.inputs[0]) * self.multiple(op.inputs[1]))
+            case _:
+                return 1
+
+    # Tiles
+
+    def define(self, value: Value, lowered: Value) -> None:
+        """Says what a tile (or a scalar) has become, in the layout that `lowered` has."""
+        if not value.shape:
+            self.define_scalar(value, lowered)
+            return
+        forms = self._tiles.setdefault(value, {})
+        layout = lowered.layout
+        if layout not in forms:
+            forms[layout] = lowered
+            self._scopes[-1].append(lambda: forms.pop(layout, None))
+
+    def layout(self, value: Value) -> RegisterLayout:
+        """The layout that suits a tile: that of inference, or a plain one."""
+        return self.inference.of(value) or self.inference.default(value.shape)
+
+    def any(self, value: Value) -> Value:
+        """A tile in the layout that suits it, or a scalar."""
+        return self.tile(value, self.layout(value)) if value.shape else self.scalar(value)
+
+    def tile(self, value: Value, layout: RegisterLayout) -> Value:
+        """A tile in the layout asked for: as it is, made anew, or converted."""
+        forms = self._tiles.get(value)
+        if not forms and value in self.staged:
+            found = self.read_staged(self.staged[value], layout, value.name)
+        elif forms:
+            found = forms.get(layout)
+            if found is None:
+                found = self._remade(value, layout)
+            if found is None:
+                found = self.convert(next(iter(forms.values())), layout)
+        else:
+            found = self._remade(value, layout)
+            if found is None:
+                assert value.op is not None, f"%{value.name} is not lowered yet"
+                self.outer_op(value.op)
+                return self.tile(value, layout)
+        self.define(value, found)
+        return found
+
+    def type_in(self, value: Value, layout: RegisterLayout) -> TileType:
+        """The type of a tile of the TILE program in registers."""
+        return TileType(value.dtype, layout.shape, "register", layout)
+
+    def _remade(self, value: Value, layout: RegisterLayout) -> Value | None:
+        """A value that is cheap to make, in that layout; None for others."""
+        op = value.op
+        if op is None or (self.inference.of(value) is not None and not isinstance(op, ops.Broadcast)):
+            return None
+        types = [self.type_in(value, layout)]
+        with self.builder.at(op.location):
+            match op:
+                case ops.Broadcast():
+                    source = self.scalar(op.source) if not op.source.shape else self._broadcast_source(op, layout)
+                    return self.emit(
+                        ops.Broadcast, types=types, name=value.name, source=source, shape=layout.shape
+                    ).result
+                case ops.Arange():
+                    return self.emit(gpu.Arange, name=value.name, layout=layout).result
+                case ops.Coordinates():
+                    counted = self.emit(gpu.Arange, layout=layout).result
+                    start = self.block(op.axis).start
+                    return self.emit(ops.Map, types=types, name=value.name, fn="add", inputs=(counted, start)).result
+                case ops.Map():
+                    inputs = [self.tile(v, layout) if v.shape else self.scalar(v) for v in op.inputs]
+                    return self.emit(ops.Map, types=types, name=value.name, fn=op.fn, inputs=inputs).result
+                case ops.Cast():
+                    source = self.tile(op.source, layout)
+                    return self.emit(ops.Cast, types=types, name=value.name, source=source, dtype=op.dtype).result
+                case ops.Transpose():
+                    back = [op.permutation.index(axis) for axis in range(len(op.permutation))]
+                    source = self.tile(op.source, layout.permuted(back))
+                    return self.emit(
+                        ops.Transpose, types=types, name=value.name, source=source, permutation=op.permutation
+                    ).result
+                case ops.Reshape():
+                    before = reshaped_layout(layout, value.shape, op.source.shape)
+                    if before is None:
+                        return None
+                    source = self.tile(op.source, before)
+                    return self.emit(
+                        ops.Reshape, types=types, name=value.name, source=source, shape=layout.shape
+                    ).result
+                case _:
+                    return None
+
+    def _broadcast_source(self, op: ops.Broadcast, layout: RegisterLayout) -> Value:
+        return self.tile(op.source, broadcast_source_layout(layout, op.source.shape))
+
+    # Between layouts
+
+    def convert(self, source: Value, layout: RegisterLayout) -> Value:
+        """A tile in registers in another layout, in the cheapest way."""
+        if source.layout == layout:
+            return source
+        if convert_plan(source.layout, layout).kind != "shared":
+            return self.emit(gpu.Convert, name=source.name, source=source, layout=layout).result
+        buffer = self.shared_copy(source, [(layout, list(range(layout.rank)))])
+        return self.read(buffer, layout, name=source.name)
+
+    def shared_copy(self, source: Value, readers: Sequence[tuple[RegisterLayout, Sequence[int]]]) -> Value:
+        """A buffer that holds a tile, laid out for the way it is written and for its readers (layout, buffer axes)."""
+        shape = source.layout.shape
+        places = tuple(range(len(shape)))
+        accesses = [Access(source.layout, places), *(Access(layout, tuple(axes)) for layout, axes in readers)]
+        shared = choose_shared_layout(shape, source.dtype, accesses)
+        buffer = self.buffer(shape, source.dtype, shared, source.name)
+        self.write(buffer, source)
+        return buffer
+
+    def buffer(self, shape: Sequence[int], dtype: DType, layout: SharedLayout, name: str) -> Value:
+        """A new buffer in shared memory."""
+        return self.emit(gpu.Buffer, name=name, shape=tuple(shape), dtype=dtype, layout=layout).result
+
+    def write(self, buffer: Value, value: Value, places: Sequence[int] | None = None) -> None:
+        """Writes a tile at the start of a buffer; tile axis i runs along buffer axis places[i]."""
+        places = tuple(range(len(value.shape))) if places is None else tuple(places)
+        shared, shape = shared_layout(buffer), static_shape(buffer)
+        vector = vector_elements(value.layout, shared, shape, value.dtype, places)
+        zeros = [self.constant(0)] * len(shape)
+        self.emit(gpu.Write, buffer=buffer, value=value, offsets=zeros, places=places, vector=vector)
+
+    def read(
+        self,
+        buffer: Value,
+        layout: RegisterLayout,
+        *,
+        offsets: Sequence[Value] | None = None,
+        places: Sequence[int] | None = None,
+        method: str = "plain",
+        name: str = "",
+    ) -> Value:
+        """Reads a tile of a buffer; it starts at `offsets` (0), and its axis i runs along buffer axis places[i]."""
+        shared, shape = shared_layout(buffer), static_shape(buffer)
+        places = tuple(range(len(shape))) if places is None else tuple(places)
+        vector = 1
+        if method == "plain":
+            vector = vector_elements(layout, shared, shape, buffer.dtype, places)
+            if offsets is not None:
+                vector = _aligned_vector(vector, offsets[shared.order[-1]])
+        starts = [self.constant(0)] * len(shape) if offsets is None else list(offsets)
+        return self.emit(
+            gpu.Read, name=name, buffer=buffer, offsets=starts, places=places,
+            method=method, vector=vector, shape=layout.shape, layout=layout,
+        ).result  # fmt: skip
+
+    def read_staged(
+        self,
+        staged: Staged,
+        layout: RegisterLayout,
+        name: str,
+        starts: Sequence[int] | None = None,
+        method: str = "plain",
+    ) -> Value:
+        """A tile, or the part of it from `starts` on, out of its buffer."""
+        offsets = [self.constant(0) for _ in static_shape(staged.buffer)]
+        for axis, start in zip(staged.places, starts or ()):
+            if start:
+                offsets[axis] = self.constant(start)
+        if staged.stage is not None:
+            offsets[0] = staged.stage
+        return self.read(staged.buffer, layout, offsets=offsets, places=staged.places, method=method, name=name)
+
+    def tensor_number(self, tensor: Value) -> int:
+        """The number of a tensor among the parameters, then the new ones: where its alignment stands in the plan."""
+        parameters = [v for v in self.function.parameters if isinstance(v.type, TensorType)]
+        made = [op.result for op in self.function.body.ops if isinstance(op, ops.Empty)]
+        return [*parameters, *made].index(tensor)
+
+    def remark(self, location_of: Op, text: str) -> None:
+        """Notes something for `explain()`."""
+        self.context.remark("lower-to-gpu", location_of.location, text)
+
+
+def _aligned_vector(vector: int, offset: Value) -> int:
+    """The vector with which a tile can be read that starts at `offset` along the axis that counts fastest."""
+    known = offset.op.value if isinstance(offset.op, ops.Constant) else None
+    return math.gcd(vector, int(known)) if known is not None else 1
+
+
+def static_shape(value: Value) -> tuple[int, ...]:
+    """The shape of a tile or buffer in GPU form."""
+    return tuple(dim for dim in value.shape if isinstance(dim, int))
+
+
+def shared_layout(buffer: Value) -> SharedLayout:
+    """The layout of a buffer."""
+    layout = buffer.tile.layout
+    assert isinstance(layout, SharedLayout)
+    return layout
+
+
+def power(number: int) -> int:
+    """The largest power of two up to 16 that divides a number."""
+    return 16 if number == 0 else min(16, number & -number)
+
+
+SCALAR_I64 = scalar(i64)

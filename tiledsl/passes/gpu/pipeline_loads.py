@@ -1,0 +1,291 @@
+"""Loads for matrix products: into shared memory, and in a loop so many blocks ahead as there are stages.
+
+    for k in tile.range(K, block=64, num_stages=3):         copy block 0 into stage 0; commit
+        acc = tile.dot(a[m, k], b[k, n], acc)               copy block 1 into stage 1; commit
+                                                       =>   for i in ...: wait until one group is left; barrier
+                                                                copy block i + 2 into stage (i + 2) % 3; commit
+                                                                multiply what is in stage i % 3
+
+The copies are asynchronous where addresses allow 4 bytes at a time or more; where they do not, or where there is one
+stage, a tile passes through registers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tiledsl.ir import gpu_ops as gpu
+from tiledsl.ir import tile_ops as ops
+from tiledsl.ir.core import Block, Op, Value
+from tiledsl.ir.layouts import RegisterLayout, SharedLayout
+from tiledsl.ir.shared_layouts import Access, choose_shared_layout
+from tiledsl.ir.types import AxisType, TensorType, TileType
+from tiledsl.passes.gpu.infer_layouts import access_order, tile_axes
+from tiledsl.passes.gpu.lower_dot import plan_dot, read_method
+from tiledsl.passes.gpu.lower_memory import Subscripts, access_vector, load_as, tile_subscripts
+from tiledsl.passes.gpu.lowering import BlockPlace, Lowering, Staged
+
+ASYNC_BYTES = (4, 8, 16)
+"""What `cp.async` copies at a time."""
+
+
+@dataclass(frozen=True)
+class Use:
+    """A product that reads a load, and along which of the load's axes its own two axes run."""
+
+    dot: ops.Dot
+    is_left: bool
+    places: tuple[int, ...]
+
+
+def dots_of(value: Value, places: tuple[int, ...]) -> Iterator[Use]:
+    """The products that read a tile as it is or transposed; nothing if anything else does as well."""
+    for user in value.users:
+        match user:
+            case ops.Dot():
+                if value is user.a:
+                    yield Use(user, True, places)
+                if value is user.b:
+                    yield Use(user, False, places)
+            case ops.Transpose():
+                yield from dots_of(user.result, tuple(places[axis] for axis in user.permutation))
+            case _:
+                pass
+
+
+def goes_through_shared(op: Op) -> bool:
+    """Whether a load is placed in shared memory, and some product reads it there."""
+    if not isinstance(op, ops.Load) or op.result.tile.level != "shared" or len(op.result.shape) < 2:
+        return False
+    return next(dots_of(op.result, tuple(range(len(op.result.shape)))), None) is not None
+
+
+def stage_load(state: Lowering, op: ops.Load) -> None:
+    """A load into a buffer of its own, here and now."""
+    buffer, copy_layout = _buffer(state, op, 0)
+    subscripts = tile_subscripts(state, op, op.result.shape, copy_layout)
+    vector = access_vector(state, op, copy_layout, subscripts)
+    if is_asynchronous(state, op, vector):
+        _copy(state, op, buffer, None, copy_layout, subscripts, vector)
+        state.emit(gpu.Commit)
+        state.emit(gpu.Wait, groups=0)
+    else:
+        state.write(buffer, load_as(state, op, copy_layout))
+    rank = len(op.result.shape)
+    _define_staged(state, op.result, Staged(buffer, tuple(range(rank))))
+
+
+def _define_staged(state: Lowering, value: Value, staged: Staged) -> None:
+    state.staged[value] = staged
+    for user in value.users:
+        if isinstance(user, ops.Transpose):
+            places = tuple(staged.places[axis] for axis in user.permutation)
+            _define_staged(state, user.result, Staged(staged.buffer, places, staged.stage))
+
+
+def is_asynchronous(state: Lowering, op: ops.Load, vector: int) -> bool:
+    """Whether a load can be an asynchronous copy: aligned, filled with zeros, and of no tensor written meanwhile."""
+    bytes_ = vector * op.result.dtype.bytes
+    plain = op.other is None and op.tensor not in state.written
+    return plain and bytes_ in ASYNC_BYTES and state.machine.has_async_copy
+
+
+def _buffer(state: Lowering, op: ops.Load, stages: int) -> tuple[Value, RegisterLayout]:
+    """A buffer for a load (for `stages` of it, if not 0), and the layout in which threads fill it."""
+    shape = state.capacities.shape(op.result.shape)
+    order = access_order(op)
+    vector = max(1, 16 // op.result.dtype.bytes)
+    layout = state.inference.copy_layout(op.result.shape, order, vector, op.result.dtype.bytes)
+    accesses = [Access(layout, tuple(range(len(shape))))]
+    use = next(dots_of(op.result, tuple(range(len(shape)))), None)
+    if use is not None:
+        plan = plan_dot(use.dot, state.capacities, state.grid, state.machine)
+        fragment = plan.layouts(plan.step)[0 if use.is_left else 1]
+        places = use.places[-2:]
+        method = read_method(op.result.dtype, plan, places[1 if use.is_left else 0] == order[-1])
+        accesses.append(Access(fragment, places, method))
+    shared = choose_shared_layout(shape, op.result.dtype, accesses, order=tuple(order))
+    if stages:
+        shape = (stages, *shape)
+        shared = SharedLayout((0, *(axis + 1 for axis in shared.order)), shared.padding, shared.swizzle)
+    return state.buffer(shape, op.result.dtype, shared, op.result.name or op.tensor.name), layout
+
+
+def _copy(
+    state: Lowering,
+    op: ops.Load,
+    buffer: Value,
+    stage: Value | None,
+    layout: RegisterLayout,
+    subscripts: Subscripts,
+    vector: int,
+) -> None:
+    rank = layout.rank
+    first = 0 if stage is None else 1
+    offsets = [state.constant(0)] * rank
+    if stage is not None:
+        offsets = [stage, *offsets]
+    state.emit(
+        gpu.Copy, tensor=state.tensors[op.tensor], indices=subscripts.indices, extents=subscripts.extents,
+        buffer=buffer, offsets=offsets, axes=subscripts.axes, masked=subscripts.masked, checked=subscripts.checked,
+        places=tuple(range(first, first + rank)), vector=vector, shape=layout.shape, layout=layout,
+    )  # fmt: skip
+
+
+# In loops
+
+
+@dataclass
+class _Stream:
+    """One load of the loop, its buffer and how it is copied."""
+
+    op: ops.Load
+    buffer: Value
+    layout: RegisterLayout
+
+
+def pipeline_of(state: Lowering, op: ops.Range) -> Pipeline | None:
+    """The loads of a loop that can run ahead of it, if there are any and there is more than one stage."""
+    stages = op.num_stages or state.grid.stages
+    if stages < 2:
+        return None
+    inside = set(op.body.walk())
+    staged = [load for load in op.body.ops if isinstance(load, ops.Load) and goes_through_shared(load)]
+    loads = [load for load in staged if _ahead(state, op, load, inside)]
+    return Pipeline(state, op, loads, stages) if loads else None
+
+
+def _ahead(state: Lowering, loop: ops.Range, op: ops.Load, inside: set[Op]) -> bool:
+    """Whether the subscripts of a load are known a few blocks before: they depend on the loop by its block alone."""
+    block = loop.body.arguments[0]
+    for index in op.indices:
+        if isinstance(index, Value) and index is not block:
+            if isinstance(index.type, TileType) and index.shape:
+                return False
+            if index.op is not None and index.op in inside:
+                return False
+            if index.op is None and isinstance(index.owner, Block) and index.owner is loop.body:
+                return False
+    axes = tile_axes(op)
+    assert isinstance(op.tensor.type, TensorType)
+    unit = op.tensor.type.unit
+    return unit is not None and axes[unit] >= 0 and is_asynchronous(state, op, _possible_vector(state, loop, op))
+
+
+def _possible_vector(state: Lowering, loop: ops.Range, op: ops.Load) -> int:
+    """The vector of a load as it will be inside of the loop."""
+    assert isinstance(op.tensor.type, TensorType)
+    unit = op.tensor.type.unit
+    assert unit is not None
+    if unit not in op.in_bounds:
+        return 1
+    bytes_ = op.result.dtype.bytes
+    number = state.tensor_number(op.tensor)
+    limit = (state.plan.alignment[number] if number < len(state.plan.alignment) else 16) // bytes_
+    block, size = loop.body.arguments[0], loop.blocks[0].size
+    index = op.indices[unit]
+    if index is block:
+        known = math.gcd(size, state.multiple(loop.start), 16)
+        extent = block.type.extent if isinstance(block.type, AxisType) else 1
+        ragged = 16 if isinstance(extent, int) else math.gcd(known, state.multiple(loop.stop))
+        return max(1, min(16 // bytes_, limit, known & -known, ragged & -ragged))
+    return max(1, min(16 // bytes_, limit))
+
+
+class Pipeline:
+    """The loads of one loop, so many blocks ahead of it as there are stages less one."""
+
+    def __init__(self, state: Lowering, op: ops.Range, loads: Sequence[ops.Load], stages: int) -> None:
+        self.state = state
+        self.op = op
+        self.stages = stages
+        self._loads = loads
+        self._streams: list[_Stream] = []
+        self._reading: Value | None = None
+        self._writing: Value | None = None
+
+    def begin(self, start: Value, stop: Value, count: Value, size: int, multiples: tuple[int, int]) -> None:
+        """Before the loop: buffers, and the copies of the first blocks."""
+        state = self.state
+        self._bounds = (start, stop, count, size, multiples)
+        for op in self._loads:
+            buffer, layout = _buffer(state, op, self.stages)
+            self._streams.append(_Stream(op, buffer, layout))
+            state.remark(op, f"copied {self.stages - 1} blocks ahead, in {self.stages} stages")
+        for stage in range(self.stages - 1):
+            self._copy_if_there(state.constant(stage), state.constant(stage))
+        self._initial = [state.constant(0), state.constant(self.stages - 1)]
+        self._initial[0].name, self._initial[1].name = "reading", "writing"
+
+    def carried(self) -> list[Value]:
+        """What the loop carries besides: the stages that are read and written next."""
+        return self._initial
+
+    def enter(self, arguments: Sequence[Value]) -> None:
+        """Inside of the loop: the carried values there."""
+        self._reading, self._writing = arguments
+
+    def advance(self, number: Value) -> None:
+        """At the start of a turn: waits for its block, and begins to copy the one `stages - 1` further on."""
+        state = self.state
+        assert self._reading is not None
+        assert self._writing is not None
+        state.emit(gpu.Wait, groups=self.stages - 2)
+        ahead = state.arithmetic("add", number, self.stages - 1)
+        self._copy_if_there(ahead, self._writing)
+        for stream in self._streams:
+            rank = len(stream.op.result.shape)
+            _define_staged(
+                state, stream.op.result, Staged(stream.buffer, tuple(range(1, 1 + rank)), self._reading)
+            )  # fmt: skip
+
+    def following(self) -> list[Value]:
+        """At the end of a turn: the stages of the next one."""
+        assert self._reading is not None
+        assert self._writing is not None
+        return [self._next(self._reading), self._next(self._writing)]
+
+    def _next(self, stage: Value) -> Value:
+        state = self.state
+        after = state.arithmetic("add", stage, 1)
+        wraps = state.builder.map("eq", after, state.constant(self.stages))
+        return state.builder.map("where", wraps, state.constant(0), after)
+
+    def end(self) -> None:
+        """After the loop: no copy is left under way."""
+        self.state.emit(gpu.Wait, groups=0)
+
+    def _copy_if_there(self, number: Value, stage: Value) -> None:
+        """Copies block `number` of every load, if there is such a block; one group either way."""
+        state = self.state
+        start, stop, count, size, (stop_multiple, start_multiple) = self._bounds
+        there = state.builder.map("lt", number, count)
+        then, otherwise = Block(), Block()
+        with state.scope(then):
+            at = state.arithmetic("add", start, state.arithmetic("mul", number, size))
+            argument = self.op.body.arguments[0]
+            with state.other_block(argument, self._place(argument, at, stop, size, stop_multiple, start_multiple)):
+                for stream in self._streams:
+                    subscripts = tile_subscripts(state, stream.op, stream.op.result.shape, stream.layout)
+                    vector = access_vector(state, stream.op, stream.layout, subscripts)
+                    _copy(state, stream.op, stream.buffer, stage, stream.layout, subscripts, vector)
+            state.emit(ops.Yield)
+        with state.scope(otherwise):
+            state.emit(ops.Yield)
+        state.emit(ops.If, types=[], condition=there, then=then, otherwise=otherwise)
+        state.emit(gpu.Commit)
+
+    def _place(
+        self, argument: Value, start: Value, stop: Value, size: int, stop_multiple: int, start_multiple: int
+    ) -> BlockPlace:
+        state = self.state
+        multiple = math.gcd(size & -size, start_multiple, 16)
+        extent = argument.type.extent if isinstance(argument.type, AxisType) else 1
+        if isinstance(extent, int):
+            length = None if extent == state.capacities.of(extent) else state.constant(extent)
+            return BlockPlace(start, length, multiple, math.gcd(extent, 16))
+        left = state.arithmetic("sub", stop, start)
+        length = state.builder.map("minimum", left, state.constant(size))
+        return BlockPlace(start, length, multiple, math.gcd(multiple, stop_multiple))
