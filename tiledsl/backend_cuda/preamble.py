@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 _BUILTINS = """
     min max printf fabs fabsf floor floorf ceil ceilf rint rintf fma fmaf fmod fmodf copysign copysignf sqrt sqrtf
-    rsqrt rsqrtf exp expf exp2 exp2f log logf log2 log2f tanh tanhf erf erff pow powf sin cos
+    rsqrt rsqrtf exp expf exp2 log logf log2 log2f tanh tanhf erf erff pow powf sin cos
     threadIdx blockIdx blockDim gridDim warpSize
 """
 BUILTINS: frozenset[str] = frozenset(_BUILTINS.split())
@@ -89,12 +89,16 @@ class Preamble:
                 self.use(name)
         return text
 
-    def text(self) -> str:
-        """The definitions, each after those that it calls, whatever the order in which they were asked for."""
+    def functions(self) -> tuple[DeviceFunction, ...]:
+        """What was used, each after those that it calls, whatever the order in which they were asked for."""
         ordered: dict[str, DeviceFunction] = {}
         for name in sorted(self._used):
             self._place(self._used[name], ordered)
-        return "\n".join(map(str, ordered.values()))
+        return tuple(ordered.values())
+
+    def text(self) -> str:
+        """The definitions of `functions()`."""
+        return "\n".join(map(str, self.functions()))
 
     def _newest(self, name: str) -> DeviceFunction:
         texts = _REGISTRY[name]
@@ -131,7 +135,7 @@ UNSIGNED = (
 
 
 def define_family(stem: str, variants: Iterable[Variant], purpose: str, text: str) -> None:
-    """Defines `stem`_i32, `stem`_i64, ... from a text, in which TYPE, UNSIGNED, SUFFIX, ENDING and BITS are replaced."""
+    """Defines `stem`_i32, ... from one text, in which TYPE, UNSIGNED, SUFFIX, ENDING and BITS are replaced."""
     for variant in variants:
         words = {
             "TYPE": variant.type, "UNSIGNED": variant.unsigned, "SUFFIX": variant.suffix, "ENDING": variant.ending,

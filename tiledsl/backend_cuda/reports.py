@@ -2,8 +2,8 @@
 
 A print of scalars is one line, as on a CPU: the text, then each value, with blanks between them. A tile is printed
 element by element, a line each, since its elements are in many threads: `text [3, 5] 0.25`. Lines of different threads
-come in any order, but a line is never torn. Floats show as many digits as are certain for their dtype, so that
-0.1 is `0.1` in each; bools are `True` and `False`.
+come in any order, but a line is never torn. Floats show 15 significant digits (f64), 7 (f32), 4 (f16) or 3 (bf16, f8);
+bools are `True` and `False`.
 
 A failed assertion is noted in the failure record and the program goes on, so that the device stays usable. The record
 has 16 bytes of two 64-bit words, both 0 at the launch: the number of the assertion that failed first, counted from 1,

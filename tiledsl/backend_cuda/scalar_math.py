@@ -84,11 +84,12 @@ _KEEPS_FLOATS = frozenset({"neg", "abs", "minimum", "maximum", "floor", "ceil", 
 _KEEPS_INTEGERS = frozenset({"minimum", "maximum", "mod", "and", "or", "xor", "shr", "where"})
 
 
-def scalar_function(fn: str, dtype: DType, operands: Sequence[str], preamble: Preamble) -> str:
+def scalar_function(fn: str, dtype: DType, operands: Sequence[str], preamble: Preamble, *, rounded: bool = True) -> str:
     """A C expression for row `fn` of SCALAR_FUNCTIONS, of operands of the register type of `dtype`.
 
     The result has that type too, and holds a value of `dtype`; comparisons give a `bool`. The first operand of `where`
-    is a `bool`. An operand may be evaluated more than once only if it is written more than once, which no row does.
+    is a `bool`. Without `rounded` a narrow float is left as it was computed, for `pack` to round. An operand may be
+    evaluated more than once only if it is written more than once, which no row does.
     """
     template = _template(ROWS[fn], dtype).replace("SUFFIX", str(register_dtype(dtype)))
     if template.startswith("("):
@@ -98,7 +99,7 @@ def scalar_function(fn: str, dtype: DType, operands: Sequence[str], preamble: Pr
     if SCALAR_FUNCTIONS[fn].gives_bool or dtype == bool_ or register_dtype(dtype) == dtype:
         return result
     if is_narrow_float(dtype):
-        return result if fn in _KEEPS_FLOATS else f"{preamble.use(f'round_{dtype}')}({result})"
+        return result if fn in _KEEPS_FLOATS or not rounded else f"{preamble.use(f'round_{dtype}')}({result})"
     return result if fn in _KEEPS_INTEGERS else wrapped(result, dtype)
 
 

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from tests.support.jit import Array, elementwise
+from tests.support.scalar_operands import DTYPES, assert_same, bits, every_value, reinterpreted, samples
 from tiledsl.backend_cpu.convert import convert, from_memory, memory_type, to_memory
 from tiledsl.backend_cpu.writer import FunctionWriter, ModuleWriter, VectorType
 from tiledsl.backend_ref.scalar_functions import cast
 from tiledsl.ir.dtypes import (
-    ALL,
-    BY_NAME,
     DType,
     bf16,
     bool_,
@@ -20,19 +19,15 @@ from tiledsl.ir.dtypes import (
     f16,
     f32,
     f64,
-    i4,
     i32,
     i64,
     is_narrow_float,
     to_numpy,
-    u4,
     u8,
 )
 
-DTYPES = [dtype for dtype in ALL if dtype not in (i4, u4)]
 NARROW = (f16, bf16, f8e4m3, f8e5m2)
 INTEGERS = [dtype for dtype in DTYPES if dtype.is_integer]
-RANDOM = np.random.default_rng(1)
 
 
 def converted(array: Array, source: DType, target: DType, lanes: int = 8) -> Array:
@@ -40,43 +35,6 @@ def converted(array: Array, source: DType, target: DType, lanes: int = 8) -> Arr
         return convert(writer, values[0], VectorType(source, lanes), VectorType(target, lanes))
 
     return elementwise(emit, [source], target, lanes)(array)
-
-
-def reinterpreted(array: Array, dtype: DType) -> Array:
-    """The same bytes as another type."""
-    return np.frombuffer(array.tobytes(), to_numpy(dtype))
-
-
-def bits(array: Array) -> Array:
-    return reinterpreted(array, BY_NAME[f"u{array.itemsize * 8}"])
-
-
-def assert_same(got: Array, want: Array) -> None:
-    """Equal bits, but for NaN, of which any will do."""
-    assert got.dtype == want.dtype
-    different = bits(got) != bits(want)
-    if got.dtype.kind not in "iub":
-        different &= ~(np.isnan(cast(got, f64)) & np.isnan(cast(want, f64)))
-    assert not different.any(), f"{got[different][:5]} instead of {want[different][:5]}"
-
-
-def every_value(dtype: DType) -> Array:
-    """All values of a type of at most 16 bits."""
-    if dtype == bool_:
-        return np.array([False, True])
-    return reinterpreted(cast(np.arange(1 << dtype.bits), BY_NAME[f"u{dtype.bits}"]), dtype)
-
-
-def samples(dtype: DType) -> Array:
-    """Values of any dtype: all of them where there are few, else numbers of all sizes (floats: below 120)."""
-    if dtype.bits <= 16:
-        return every_value(dtype)
-    if dtype.is_float:
-        small = RANDOM.uniform(0, 120, 1000)
-        return np.concatenate([np.array([0.0, -0.0, 1.0, 0.5]), small]).astype(to_numpy(dtype))
-    some = reinterpreted(RANDOM.integers(0, 256, 1000 * dtype.bytes, dtype=np.uint8), dtype)
-    edges = np.array([0, 1, 2**24 + 1, 2 ** (dtype.bits - 1) - 1], np.uint64).astype(to_numpy(dtype))
-    return np.concatenate([edges, ~edges, some])
 
 
 def small_only(array: Array) -> Array:

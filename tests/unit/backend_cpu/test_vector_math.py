@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import itertools
 import math
-import zlib
 
 import numpy as np
 import pytest
 
 from tests.support.jit import Array, elementwise
+from tests.support.scalar_operands import DTYPES, RANGES, in_range, operands_of, ulps_apart
 from tiledsl.backend_cpu.vector_math import EMITTERS, emit_map
 from tiledsl.backend_cpu.writer import FunctionWriter, VectorType
 from tiledsl.backend_ref.scalar_functions import FUNCTIONS, apply, cast
-from tiledsl.ir.dtypes import ALL, DType, bool_, f8e4m3, f16, f32, f64, i4, i32, i64, to_numpy, u4
+from tiledsl.ir.dtypes import DType, bool_, f8e4m3, f16, f32, f64, i32, i64
 from tiledsl.ir.scalar_functions import SCALAR_FUNCTIONS
-
-DTYPES = [dtype for dtype in ALL if dtype not in (i4, u4)]
 
 ULPS = {
     "exp": 2.0, "exp2": 2.0, "log": 1.5, "log2": 1.5, "sin": 2.0, "cos": 2.0, "rsqrt": 1.5, "pow": 1.0,
@@ -36,48 +34,6 @@ def applied(name: str, dtype: DType, operands: list[Array], lanes: int) -> Array
         return emit_map(writer, name, VectorType(dtype, lanes), values)
 
     return elementwise(emit, inputs, bool_ if function.gives_bool else dtype, lanes)(*operands)
-
-
-MANTISSA_AND_LEAST_EXPONENT = {
-    "f64": (52, -1022), "f32": (23, -126), "f16": (10, -14), "bf16": (7, -126), "f8e4m3": (3, -6), "f8e5m2": (2, -14),
-}  # fmt: skip
-
-
-def ulps_apart(got: Array, want: Array, dtype: DType) -> Array:
-    """|got - want| in units of the last place of `want` as `dtype`; inf where only one is NaN or infinite."""
-    mantissa, least = MANTISSA_AND_LEAST_EXPONENT[dtype.name]
-    rounded, got = cast(cast(want, dtype), f64), cast(got, f64)
-    with np.errstate(all="ignore"):
-        unit = 2.0 ** (np.maximum(np.frexp(rounded)[1] - 1, least) - mantissa)
-        distance = np.abs(got - want) / unit
-        both_finite = np.isfinite(got - rounded)
-    same = (got == rounded) | (np.isnan(got) & np.isnan(rounded))
-    return np.where(same, np.minimum(np.nan_to_num(distance), 0.5), np.where(both_finite, distance, np.inf))
-
-
-def operands_of(name: str, dtype: DType) -> list[Array]:
-    """All combinations of the awkward values of a dtype, then random ones."""
-    random = np.random.default_rng(zlib.crc32(f"{name} {dtype}".encode()))
-    arity = SCALAR_FUNCTIONS[name].arity
-    if dtype.is_float:
-        special = cast(np.array([0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0, 1e-3, 100.0, np.inf, -np.inf, np.nan]), dtype)
-        some = cast(random.normal(0, 4, (arity, 150)), dtype)
-    elif dtype == bool_:
-        special, some = np.array([False, True]), random.integers(0, 2, (arity, 20)) == 1
-    else:
-        highest = (1 << dtype.bits - dtype.is_signed) - 1
-        awkward = [0, 1, 2, 3, 7, dtype.bits - 1, dtype.bits, highest - 1, highest]
-        if dtype.is_signed:
-            awkward += [-1, -2, -3, -7, -highest, -highest - 1]
-        special = np.array(awkward, np.int64 if dtype.is_signed else np.uint64).astype(to_numpy(dtype))
-        some = cast(random.integers(-20, 20, (arity, 150)), dtype)
-    if arity == 3:
-        special = special[:7]
-    combined: list[Array] = [axis.ravel() for axis in np.meshgrid(*[special] * arity)]
-    result: list[Array] = [np.concatenate([first, second]) for first, second in zip(combined, some)]
-    if name == "where":
-        result[0] = cast(result[0], bool_)
-    return result
 
 
 @pytest.mark.parametrize("name", SCALAR_FUNCTIONS)
@@ -111,19 +67,9 @@ def test_any_number_of_lanes(name: str, dtype: DType, lanes: int) -> None:
     np.testing.assert_array_equal(applied(name, dtype, operands, lanes), applied(name, dtype, operands, 4))
 
 
-RANGES: dict[str, tuple[float, float]] = {
-    "exp": (-105, 90), "exp2": (-152, 130), "log": (0.3, 3), "log2": (0.3, 3), "tanh": (-10, 10), "sigmoid": (-87, 90),
-    "erf": (-4.5, 4.5), "sin": (-100, 100), "cos": (-100, 100), "rsqrt": (0.1, 10),
-}  # fmt: skip
-"""Where each function of one operand is neither flat nor infinite, in f32."""
-
-
 @pytest.mark.parametrize("name", RANGES)
 def test_f32_is_accurate_to_its_last_bits(name: str) -> None:
-    random = np.random.default_rng(5)
-    patterns = np.frombuffer(random.bytes(4 * 30_000), np.float32)
-    inside = random.uniform(*RANGES[name], 60_000)
-    x = np.concatenate([inside.astype(np.float32), (inside * 1e-4).astype(np.float32), patterns])
+    x = in_range(name)
     with np.errstate(all="ignore"):
         want = np.asarray(FUNCTIONS[name](x), np.float64)
     if name == "sigmoid":
