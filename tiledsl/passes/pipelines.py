@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 from tiledsl.ir.symbolic import Dim
+from tiledsl.passes.gpu.allocate_shared import AllocateShared
+from tiledsl.passes.gpu.apply_plan import ApplyPlan
+from tiledsl.passes.gpu.insert_barriers import InsertBarriers
+from tiledsl.passes.gpu.lower import LowerToGpu
+from tiledsl.passes.gpu.plan import Plan
+from tiledsl.passes.gpu.tidy import Tidy
 from tiledsl.passes.manager import Pass
 from tiledsl.passes.tile.bounds import Bounds
 from tiledsl.passes.tile.canonicalise import Canonicalise
@@ -32,4 +38,32 @@ def cpu_pipeline(*, arch: str = "cpu", sizes: tuple[tuple[str, Dim], ...] = ()) 
         Canonicalise(),
         EliminateCommonSubexpressions(),
         EliminateDeadCode(),
+    ]
+
+
+def gpu_front_pipeline() -> list[Pass]:
+    """What is done once for a specialisation, before plans are chosen: form `tile-placed`, blocks open."""
+    return [
+        InferShapes(),
+        Canonicalise(),
+        EliminateCommonSubexpressions(),
+        HoistLoopInvariants(),
+        EliminateDeadCode(),
+        PlaceLevels(),
+    ]
+
+
+def gpu_pipeline(plan: Plan, arch: str) -> list[Pass]:
+    """From what `gpu_front_pipeline` gives to what the CUDA back end takes, for one plan."""
+    return [
+        ApplyPlan(plan),
+        Bounds(),
+        # sizes and extents that are known now
+        Canonicalise(),
+        EliminateCommonSubexpressions(),
+        EliminateDeadCode(),
+        LowerToGpu(plan, arch),
+        Tidy(),
+        AllocateShared(arch=arch),
+        InsertBarriers(),
     ]

@@ -1,0 +1,75 @@
+"""Variants as JSON, for the disk; their machine code stands beside it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from tiledsl.backend_cuda.compile import Variant
+from tiledsl.backend_cuda.cubin import Cubin, KernelResources
+from tiledsl.backend_cuda.kernel_code import Assertion, CudaSource, KernelCode, KernelParameter
+from tiledsl.ir.symbolic import dim_from_text
+from tiledsl.passes.gpu.plan import GridPlan, Plan
+from tiledsl.support.location import Location
+
+
+def variant_to_json(variant: Variant) -> dict[str, Any]:
+    """All of a variant but its code and the remarks of passes."""
+    source = variant.source
+    return {
+        "plan": plan_to_json(variant.plan),
+        "text": source.text,
+        "kernels": [_kernel_to_json(kernel) for kernel in source.kernels],
+        "assertions": [[a.text, a.location.file, a.location.line, a.location.column] for a in source.assertions],
+        "arch": variant.cubin.arch,
+        "log": variant.cubin.log,
+        "resources": [asdict(kernel) for kernel in variant.cubin.kernels],
+        "gpu_ir": variant.gpu_ir,
+        "notes": variant.notes,
+    }
+
+
+def variant_from_json(described: dict[str, Any], code: bytes) -> Variant:
+    """The inverse of `variant_to_json`, with the machine code."""
+    kernels = tuple(_kernel_from_json(kernel) for kernel in described["kernels"])
+    assertions = tuple(Assertion(text, Location(*place)) for text, *place in described["assertions"])
+    resources = tuple(KernelResources(**fields) for fields in described["resources"])
+    cubin = Cubin(code, described["arch"], described["log"], resources)
+    source = CudaSource(described["text"], kernels, assertions)
+    notes = tuple(described["notes"])
+    return Variant(plan_from_json(described["plan"]), source, cubin, described["gpu_ir"], notes, ())
+
+
+def plan_to_json(plan: Plan) -> dict[str, Any]:
+    return asdict(plan)
+
+
+def plan_from_json(described: dict[str, Any]) -> Plan:
+    """The inverse of `plan_to_json`: lists become tuples again."""
+    grids = tuple(_grid_from_json(**grid) for grid in described["grids"])
+    pairs = {
+        name: tuple((key, value) for key, value in described[name])
+        for name in ("blocks", "capacities", "sizes", "divisors")
+    }
+    return Plan(grids, alignment=tuple(described["alignment"]), **pairs)
+
+
+def _grid_from_json(*, warps: list[int], **others: int) -> GridPlan:
+    rows, columns = warps
+    return GridPlan(warps=(rows, columns), **others)
+
+
+def _kernel_to_json(kernel: KernelCode) -> dict[str, Any]:
+    return {**asdict(kernel), "programs": None if kernel.programs is None else str(kernel.programs)}
+
+
+def _kernel_from_json(described: dict[str, Any]) -> KernelCode:
+    programs = described["programs"]
+    return KernelCode(
+        name=described["name"],
+        programs=None if programs is None else dim_from_text(programs),
+        threads=described["threads"],
+        cluster=described["cluster"],
+        shared_bytes=described["shared_bytes"],
+        parameters=tuple(KernelParameter(**parameter) for parameter in described["parameters"]),
+    )
