@@ -39,16 +39,11 @@ def scan(execution: GpuExecution, op: Scan) -> tuple[Array, ...]:
 
 
 def _use_scratch(execution: GpuExecution, op: Op, buffer: Value | None) -> None:
-    """Barriers stand before and after the use of the buffer, in which nothing of use is left."""
     if buffer is None:
         return
-    shape = static(buffer.shape)
-    start, size = execution.integer(buffer), shared_layout(buffer).bytes(shape, buffer.dtype)
-    shared = execution.shared
-    shared.barrier()
+    size = shared_layout(buffer).bytes(static(buffer.shape), buffer.dtype)
     try:
-        for block in range(shared.blocks):
-            shared.forget(op, block * shared.size + start, size)
+        execution.shared.exchange(op, execution.integer(buffer), size)
     except RaceError as error:
         raise GpuExecutionError(op, str(error)) from None
 

@@ -106,14 +106,19 @@ class SharedMemory:
             for copies in (*self.groups, self.open_group):
                 self._used |= bool(copies)
 
-    def forget(self, op: Op, start: int, size: int) -> None:
-        """Leaves nothing of use in a run of bytes, to which no copy may be on its way."""
-        places = np.arange(start, start + size)[:, None]
-        flying = self.writers[places] & _FLYING != 0
-        if flying.any():
-            _, marks = self._places(op, places[:, 0], 0 * places[:, 0], 1)
-            self._fail("writes", "wrote", places, marks, self.writers[places], flying)
-        self.data[start : start + size] = 0xFF
+    def exchange(self, op: Op, start: int, size: int) -> None:
+        """All threads write to a run of bytes, meet at a barrier, and read what others wrote."""
+        for block in range(self.blocks):
+            places = np.arange(start, start + size) + block * self.size
+            places, marks = self._places(op, places, np.zeros_like(places), 1)
+            marks = marks | MANY
+            self._claim(places, marks)
+            self.data[places] = 0xFF
+        self.barrier()
+        for block in range(self.blocks):
+            first = start + block * self.size
+            self.readers[first : first + size] = (self._numbers[op] << _OP) | MANY
+        self._used = True
 
     def _places(self, op: Op, addresses: Integers, threads: Integers, width: int) -> tuple[Integers, Marks]:
         """The bytes of each element, [elements, bytes], and the mark of the access, [elements, 1]."""
@@ -129,19 +134,19 @@ class SharedMemory:
         writers = self.writers[places]
         hidden = (writers != 0) & ((writers ^ marks) & (_THREAD | _FLYING) != 0)
         if hidden.any():
-            self._fail("reads", "wrote", places, marks, writers, hidden)
+            self._fail("read", "wrote", places, marks, writers, hidden)
 
     def _claim(self, places: Integers, marks: Marks) -> None:
         """Checks that these bytes may be written, and marks them."""
         for verb, before in (("wrote", self.writers[places]), ("read", self.readers[places])):
             taken = (before != 0) & ((before ^ marks) & _THREAD != 0)
-            taken |= before & _FLYING != 0
+            taken |= ((before & _FLYING) != 0) | (before & _THREAD == MANY)
             if taken.any():
-                self._fail("writes", verb, places, marks, before, taken)
+                self._fail("write", verb, places, marks, before, taken)
         self.writers[places] = marks
         torn = self.writers[places] != marks
         if torn.any():
-            self._fail("writes", "writes", places, marks, self.writers[places], torn)
+            self._fail("write", "writes", places, marks, self.writers[places], torn)
 
     def _fail(self, does: str, did: str, places: Integers, marks: Marks, before: Marks, wrong: Array) -> None:
         at = tuple(int(i) for i in np.argwhere(wrong)[0])
@@ -154,7 +159,12 @@ class SharedMemory:
             reason = f"which {by} still copies to by {other}: a gpu.wait is missing"
         else:
             reason = f"which {other} {did} in {by} with no barrier in between"
-        raise RaceError(f"thread {(int(marks[at]) & _THREAD) - 1} {does} {where} of shared memory, {reason}")
+        raise RaceError(f"{_threads(int(marks[at]), does)} {where} of shared memory, {reason}")
+
+
+def _threads(mark: int, does: str) -> str:
+    thread = mark & _THREAD
+    return f"several threads {does}" if thread == MANY else f"thread {thread - 1} {does}s"
 
 
 def _bytes_of(elements: Array) -> npt.NDArray[np.uint8]:
