@@ -44,9 +44,14 @@ def register_dtype(dtype: DType) -> DType:
 
 def enclosed(expression: str) -> str:
     """The expression as an operand of any operator: in parentheses, if it is more than a name, a number or a call."""
-    if re.fullmatch(r"[\w.]+(e-\d+f?)?", expression) or _is_one_call(expression):
+    if re.fullmatch(r"[\w.]+(e-\d+f?|\[[^\[\]]+\])?", expression) or _is_one_call(expression):
         return expression
     return f"({expression})"
+
+
+def bare(expression: str) -> str:
+    """The expression without the parentheses around it, for where it stands alone."""
+    return expression[1:-1] if expression.startswith("(") and _is_one_call(expression) else expression
 
 
 def _is_one_call(expression: str) -> bool:

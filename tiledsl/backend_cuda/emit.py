@@ -1,0 +1,71 @@
+"""Emits a program in GPU form as CUDA C: one function for each `gpu.launch`, and for each effect between launches.
+
+A function is named after the program; of several, the second is `softmax_1`. Its parameters are those that it needs.
+Scalars of the function's level are computed in each kernel that uses them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tiledsl.backend_cuda.emit_programs import emit_launch, emit_single
+from tiledsl.backend_cuda.emit_table import emit_block, emit_op
+from tiledsl.backend_cuda.kernel_code import CudaSource, KernelCode
+from tiledsl.backend_cuda.kernel_frame import KernelFrame, ProgramFrame, tensors_written_by
+from tiledsl.backend_cuda.names import Names
+from tiledsl.backend_cuda.preamble import defined_names
+from tiledsl.ir.core import Module, Op
+from tiledsl.ir.gpu_ops import Launch
+from tiledsl.ir.tile_ops import Empty
+
+
+def emit_program(module: Module, capability: int) -> CudaSource:
+    """CUDA C for the entry function of a module in GPU form, for an architecture of that capability (90 for sm_90)."""
+    function = module.entry
+    program = ProgramFrame(function, capability)
+    names = Names(defined_names())
+    kernels: list[KernelCode] = []
+    texts: list[str] = []
+    for phase in phases_of(function.body.ops):
+        name = names.fresh(function.name)
+        code, text = _emit_kernel(program, name, phase)
+        kernels.append(code)
+        texts.append(text)
+    return CudaSource("\n".join([program.preamble.text(), *texts]), tuple(kernels), tuple(program.assertions))
+
+
+def phases_of(ops: Sequence[Op]) -> list[list[Op]]:
+    """What becomes a kernel each: launches, fills of new tensors, and runs of other effects between them."""
+    phases: list[list[Op]] = []
+    run: list[Op] = []
+    for op in ops:
+        if isinstance(op, (Launch, Empty)):
+            if run:
+                phases.append(run)
+                run = []
+            if isinstance(op, Launch) or op.fill is not None:
+                phases.append([op])
+        elif op.effect == "write" or (op.effect == "control" and any(o.effect == "write" for o in op.walk())):
+            run.append(op)
+    return [*phases, run] if run else phases
+
+
+def _emit_kernel(program: ProgramFrame, name: str, phase: list[Op]) -> tuple[KernelCode, str]:
+    first = phase[0]
+    launch = first if isinstance(first, Launch) else None
+    threads, cluster = (launch.threads, launch.cluster) if launch else (256, 1) if isinstance(first, Empty) else (1, 1)
+    written = frozenset[object]().union(*map(tensors_written_by, phase))
+    if isinstance(first, Empty):
+        written = written | {first.result}
+    frame = KernelFrame(program, threads, cluster, frozenset(v for v in program.tensors if v in written), emit_op)
+    programs = emit_launch(frame, launch, emit_block) if launch else emit_single(frame, phase, emit_op)
+    declared = frame.declared_parameters()
+    clusters = f"__cluster_dims__({cluster}, 1, 1) " if cluster > 1 else ""
+    head = f'extern "C" __global__ void {clusters}__launch_bounds__({threads}) {name}('
+    joined = ", ".join(text for _, text in declared)
+    if len(head) + len(joined) > 118:
+        joined = "\n    " + ",\n    ".join(text for _, text in declared)
+    lines = [f"{head}{joined}) {{", *frame.entry.lines, *frame.writer.lines, "}", ""]
+    shared = launch.shared_bytes if launch else 0
+    code = KernelCode(name, programs, threads, cluster, shared, tuple(parameter for parameter, _ in declared))
+    return code, "\n".join(lines)

@@ -1,0 +1,37 @@
+"""The emitter of each op of the GPU form."""
+
+from __future__ import annotations
+
+from tiledsl.backend_cuda import emit_access, emit_control, emit_fold, emit_shared
+from tiledsl.backend_cuda.emit_block import BlockEmitter, Emitter
+from tiledsl.backend_cuda.kernel_frame import KernelFrame
+from tiledsl.ir import gpu_ops as gpu
+from tiledsl.ir import tile_ops as tile
+from tiledsl.ir.core import Block, Op
+
+
+def emit_op(frame: KernelFrame, op: Op) -> None:
+    """One op, whatever it is."""
+    _BLOCKS.op(frame, op)
+
+
+def emit_block(frame: KernelFrame, block: Block) -> None:
+    """The ops of a block; the values of its yield are then in the frame."""
+    _BLOCKS.block(frame, block)
+
+
+EMITTERS: dict[type[Op], Emitter] = {
+    gpu.Load: emit_access.emit_load,
+    gpu.Store: emit_access.emit_store,
+    gpu.Atomic: emit_access.emit_atomic,
+    gpu.Buffer: emit_shared.emit_buffer,
+    gpu.View: emit_shared.emit_view,
+    gpu.Barrier: emit_shared.emit_barrier,
+    gpu.Reduce: lambda frame, op: emit_fold.emit_reduce(frame, op, emit_block),
+    tile.For: lambda frame, op: emit_control.emit_for(frame, op, emit_block),
+    tile.While: lambda frame, op: emit_control.emit_while(frame, op, emit_block, emit_block),
+    tile.If: lambda frame, op: emit_control.emit_if(frame, op, emit_block),
+}
+"""Elementwise ops are in `emit_elementwise.ELEMENTWISE`."""
+
+_BLOCKS = BlockEmitter(EMITTERS)

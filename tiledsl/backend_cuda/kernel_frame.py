@@ -1,0 +1,377 @@
+"""The state of emission of one CUDA function: its parameters, names, values, and text so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from tiledsl.backend_cuda.casts import cast
+from tiledsl.backend_cuda.index_text import dim_text, operand_text, thread_text
+from tiledsl.backend_cuda.kernel_code import Assertion, KernelParameter
+from tiledsl.backend_cuda.names import Names
+from tiledsl.backend_cuda.preamble import Preamble, defined_names
+from tiledsl.backend_cuda.scalars import bare, c_type, constant, memory_type
+from tiledsl.backend_cuda.source_map import comment_of
+from tiledsl.backend_cuda.storage import Registers, Scalar, SharedMemory, Storage
+from tiledsl.backend_cuda.writer import Writer
+from tiledsl.ir.core import Function, Op, Value
+from tiledsl.ir.dtypes import DType, bool_, f64, i64, u64
+from tiledsl.ir.gpu_ops import Atomic, Store
+from tiledsl.ir.layouts import Digit, RegisterLayout
+from tiledsl.ir.symbolic import Dim
+from tiledsl.ir.tile_ops import Constant, Empty, Size
+from tiledsl.ir.types import TensorType, TileType
+from tiledsl.passes.analysis.sizes import constant_of
+from tiledsl.support.location import BUILTIN, Location
+
+T = TypeVar("T")
+
+
+class ProgramFrame:
+    """What the kernels of one program share."""
+
+    def __init__(self, function: Function, capability: int) -> None:
+        self.function = function
+        self.capability = capability
+        self.preamble = Preamble(capability)
+        self.assertions: list[Assertion] = []
+        parameters = function.parameters
+        new = [op.result for op in function.body.ops if isinstance(op, Empty)]
+        tensors = [p for p in parameters if isinstance(p.type, TensorType)]
+        self.tensors = {tensor: number for number, tensor in enumerate([*tensors, *new])}
+        scalars = [p for p in parameters if isinstance(p.type, TileType)]
+        self.scalars = {scalar: number for number, scalar in enumerate(scalars)}
+
+
+class KernelFrame:
+    """One CUDA function. `writer` is where text goes; `entry` is the text before everything else."""
+
+    def __init__(
+        self,
+        program: ProgramFrame,
+        threads: int,
+        cluster: int,
+        written: frozenset[Value],
+        emit: Callable[[KernelFrame, Op], None],
+    ) -> None:
+        self.program = program
+        self.preamble = program.preamble
+        self.capability = program.capability
+        self.threads = threads
+        self.cluster = cluster
+        self.written = written
+        """The tensors that the kernel writes to."""
+        self.names = Names(defined_names())
+        self.entry = Writer(1)
+        self.writer = self.entry
+        self.values: dict[Value, Storage] = {}
+        self.parameters: dict[KernelParameter, str] = {}
+        self.loops = 0
+        """How many loops stand around the code that is being written."""
+        self.program_number = "0"
+        """The number of the program that this thread works on."""
+        self.used_buffers: set[Value] = set()
+        """Scratch buffers that are in use already."""
+        self.cluster_begun = False
+        """Whether all blocks of the cluster are known to run."""
+        self.uses_shared = False
+        """Whether anything goes through shared memory."""
+        self._emit = emit
+        self._scopes: list[dict[object, str]] = [{}]
+        self._loop_variables: list[str] = []
+        self._line: tuple[str, int] | None = None
+
+    # Text
+
+    def line(self, text: str) -> None:
+        self.writer.line(text)
+
+    def comment(self, location: Location) -> None:
+        """The user's line, if it is another than that of the text before."""
+        here = (location.file, location.line)
+        if location.file == BUILTIN.file or here == self._line:
+            return
+        self._line = here
+        source = " ".join(location.source.split())
+        mark = comment_of(location)
+        self.line(f"// {source}  {mark}" if source and not source.endswith("\\") else mark)
+
+    def use(self, function: str) -> str:
+        """The name of a device function that the program then has."""
+        return self.preamble.use(function)
+
+    @contextmanager
+    def scope(self) -> Generator[None]:
+        """What is computed once inside is not known outside."""
+        self._scopes.append({})
+        yield
+        self._scopes.pop()
+
+    @contextmanager
+    def block(self, head: str, tail: str = "}") -> Generator[None]:
+        """Braces, and a scope."""
+        with self.writer.block(head, tail), self.scope():
+            yield
+
+    @contextmanager
+    def unrolled(self, wanted: str, count: int) -> Generator[str]:
+        """A loop over 0 .. count-1 that is written out by the compiler; gives the name of its variable, or `0` if it
+        is run once. The loops of a kernel may share a name, one within another not."""
+        if count == 1:
+            with self.block(""):
+                yield "0"
+            return
+        name = wanted
+        while name in self._loop_variables or self.names.is_taken(name):
+            name += wanted
+        self._loop_variables.append(name)
+        with self.writer.unrolled(name, count), self.scope():
+            yield name
+        self._loop_variables.pop()
+
+    @contextmanager
+    def in_entry(self) -> Generator[None]:
+        """Writes at the start of the function for a while: what is known outside of all loops."""
+        writer, scopes, line = self.writer, self._scopes, self._line
+        self.writer, self._scopes = self.entry, self._scopes[:1]
+        yield
+        self.writer, self._scopes, self._line = writer, scopes, line
+
+    def once(self, key: object, make: Callable[[], str]) -> str:
+        """The variable that `make` defines, or the one that it defined before where that can be seen."""
+        for scope in reversed(self._scopes):
+            if key in scope:
+                return scope[key]
+        made = make()
+        self._scopes[-1][key] = made
+        return made
+
+    def define(self, type_: str, wanted: str, expression: str) -> str:
+        """A new constant; its name."""
+        name = self.names.fresh(wanted)
+        declared = f"{type_} const" if type_.endswith("*") else f"const {type_}"
+        self.line(f"{declared} {name} = {bare(expression)};")
+        return name
+
+    # Parameters
+
+    def parameter(self, parameter: KernelParameter, wanted: str) -> str:
+        """The name of a parameter of the function, which then has it."""
+        if parameter not in self.parameters:
+            self.parameters[parameter] = self.names.fresh(wanted)
+        return self.parameters[parameter]
+
+    def size(self, symbol: str) -> str:
+        return self.parameter(KernelParameter("size", symbol=symbol), symbol)
+
+    def dim(self, dim: Dim) -> str:
+        """A size as a C expression."""
+        return dim_text(dim, self.size, self.use)
+
+    def tensor(self, value: Value) -> str:
+        """The pointer to a tensor's first element."""
+        return self.parameter(KernelParameter("tensor", self.program.tensors[value]), value.name)
+
+    def stride(self, value: Value, axis: int) -> str:
+        """The stride of a tensor along an axis, in elements."""
+        type_ = value.type
+        assert isinstance(type_, TensorType)
+        if type_.unit == axis:
+            return "1"
+        number = self.program.tensors[value]
+        return self.parameter(KernelParameter("stride", number, axis), f"{value.name}_stride{axis}")
+
+    def declared_parameters(self) -> list[tuple[KernelParameter, str]]:
+        """Each parameter with its C declaration: tensors, sizes, strides, scalars, the failure record."""
+        order = ("tensor", "size", "stride", "scalar", "failure")
+        tensors = {number: value for value, number in self.program.tensors.items()}
+
+        def position(parameter: KernelParameter) -> tuple[int, int, int, str]:
+            return (order.index(parameter.kind), parameter.index, parameter.axis, parameter.symbol)
+
+        found: list[tuple[KernelParameter, str]] = []
+        for parameter in sorted(self.parameters, key=position):
+            name = self.parameters[parameter]
+            match parameter.kind:
+                case "tensor":
+                    tensor = tensors[parameter.index]
+                    assert isinstance(tensor.type, TensorType)
+                    read_only = "" if tensor in self.written else "const "
+                    text = f"{read_only}{memory_type(tensor.type.dtype)}* __restrict__ {name}"
+                case "scalar":
+                    text = f"{_parameter_type(parameter.symbol)} {name}"
+                case "failure":
+                    text = f"unsigned long long* {name}"
+                case _:
+                    text = f"long long {name}"
+            found.append((parameter, text))
+        return found
+
+    # Values
+
+    def storage(self, value: Value) -> Storage:
+        """Where a value stands. One of the function's level is computed at the start of the kernel."""
+        found = self.values.get(value)
+        if found is None:
+            found = self._at_entry(value)
+            self.values[value] = found
+        return found
+
+    def _at_entry(self, value: Value) -> Storage:
+        op = value.op
+        match op:
+            case Constant():
+                return Scalar(constant(op.value, op.dtype), op.dtype)
+            case Size():
+                text = self.dim(op.value)
+                return Scalar(text if isinstance(op.value, int) else operand_text(text), i64)
+            case None:
+                return self._scalar_parameter(value)
+            case _:
+                with self.in_entry():
+                    self._emit(self, op)
+                return self.values[value]
+
+    def _scalar_parameter(self, value: Value) -> Scalar:
+        dtype = value.dtype
+        parameter = KernelParameter("scalar", self.program.scalars[value], symbol=dtype.name)
+        name = self.parameter(parameter, value.name)
+        wide = f64 if dtype.is_float else u64 if dtype == u64 else i64
+        if dtype == wide:
+            return Scalar(name, dtype)
+        with self.in_entry():
+            text = f"{name} != 0" if dtype == bool_ else cast(name, wide, dtype, self.preamble)
+            return Scalar(self.define(self.c_type(dtype), f"{value.name}_{dtype}", text), dtype)
+
+    def scalar(self, value: Value) -> str:
+        """A scalar as a C expression."""
+        found = self.storage(value)
+        assert isinstance(found, Scalar), f"%{value.name} is no scalar"
+        return found.text
+
+    def shared(self, value: Value) -> SharedMemory:
+        found = self.storage(value)
+        assert isinstance(found, SharedMemory), f"%{value.name} is no buffer"
+        return found
+
+    @staticmethod
+    def c_type(dtype: DType) -> str:
+        """The C type of a register value."""
+        return c_type(dtype)
+
+    def new_registers(self, wanted: str, dtype: DType, slots: int) -> Registers:
+        """Declares an array of registers."""
+        registers = Registers(self.names.fresh(wanted), dtype, slots)
+        self.line(f"{registers.declaration};")
+        return registers
+
+    # Threads
+
+    @property
+    def thread(self) -> str:
+        """The number of this thread in the program."""
+
+        def make() -> str:
+            with self.in_entry():
+                if self.cluster == 1:
+                    return self.define("unsigned", "thread", "threadIdx.x")
+                rank = self.rank
+                return self.define("unsigned", "thread", f"{rank} * {self.threads}u + threadIdx.x")
+
+        return self._entry_once("thread", make)
+
+    @property
+    def local_thread(self) -> str:
+        """The number of this thread in its block."""
+        return self.thread if self.cluster == 1 else "threadIdx.x"
+
+    @property
+    def rank(self) -> str:
+        """The number of this block in its cluster."""
+        return self._entry_once(
+            "rank", lambda: self._define_in_entry("unsigned", "rank", f"{self.use('cluster_rank')}()")
+        )
+
+    @property
+    def shared_memory(self) -> str:
+        """The shared memory of the block, as an array of bytes."""
+
+        def make() -> str:
+            self.uses_shared = True
+            with self.in_entry():
+                self.line("extern __shared__ __align__(1024) unsigned char shared_memory[];")
+            return "shared_memory"
+
+        return self._entry_once("shared memory", make)
+
+    def _define_in_entry(self, type_: str, wanted: str, text: str) -> str:
+        with self.in_entry():
+            return self.define(type_, wanted, text)
+
+    def _entry_once(self, key: object, make: Callable[[], str]) -> str:
+        scope = self._scopes[0]
+        if key not in scope:
+            scope[key] = make()
+        return scope[key]
+
+    def thread_coordinate(self, layout: RegisterLayout, axis: int) -> str:
+        """The thread's part of the coordinate along an axis of a layout: a variable, or `0`."""
+        digits = _with_all_threads(layout, self.threads * self.cluster)
+        text = thread_text(digits, axis, self.thread) if any(d.axis == axis for d in digits) else "0"
+        if text in ("0", self.thread):
+            return text if text == "0" else f"(int){text}"
+        return self._entry_once(
+            ("coordinate", text), lambda: self._define_in_entry("int", coordinate_name(layout.rank, axis), text)
+        )
+
+    def is_first(self, layout: RegisterLayout) -> str:
+        """Whether this thread is the first of those that hold its elements; empty if every thread is."""
+        tests: list[str] = []
+        divisor = 1
+        digits = _with_all_threads(layout, self.threads * self.cluster)
+        for position, digit in enumerate(reversed(digits)):
+            if digit.axis is None:
+                text = self.thread if divisor == 1 else f"{self.thread} / {divisor}"
+                tests.append(f"{text} % {digit.size} == 0" if position < len(digits) - 1 else f"{text} == 0")
+            divisor *= digit.size
+        if not tests:
+            return ""
+        text = " && ".join(tests)
+        return self._entry_once(("first", text), lambda: self._define_in_entry("bool", "is_first", text))
+
+    def extent(self, value: Value, capacity: int) -> str:
+        """An extent as an int of at most `capacity`; empty if it is that much, so that nothing needs a mask."""
+        known = constant_of(value)
+        if known is not None:
+            return "" if known >= capacity else str(max(known, 0))
+        text = self.scalar(value)
+        return self.once(
+            ("extent", text, capacity),
+            lambda: self.define("int", f"{value.name}_extent", f"{self.use('limited')}({text}, {capacity})"),
+        )
+
+
+def coordinate_name(rank: int, axis: int) -> str:
+    """What the coordinate along an axis of a tile is called."""
+    if rank <= 2:
+        return ("element",)[axis] if rank == 1 else ("row", "column")[axis]
+    return ("row", "column")[axis - rank + 2] if axis >= rank - 2 else f"batch{axis}"
+
+
+def _with_all_threads(layout: RegisterLayout, threads: int) -> tuple[Digit, ...]:
+    """The digits of the thread number, with one more where there are more threads than the layout speaks of."""
+    assert threads % layout.threads == 0, f"{layout} is not one of {threads} threads"
+    copies = threads // layout.threads
+    return (Digit(copies, None, 0), *layout.thread_digits) if copies > 1 else layout.thread_digits
+
+
+def _parameter_type(dtype: str) -> str:
+    if dtype.startswith(("f", "bf")):
+        return "double"
+    return "unsigned long long" if dtype == "u64" else "long long"
+
+
+def tensors_written_by(op: Op) -> frozenset[Value]:
+    """The tensors that an op, or those in it, write to."""
+    return frozenset(nested.tensor for nested in op.walk() if isinstance(nested, (Store, Atomic)))

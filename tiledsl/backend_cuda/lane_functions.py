@@ -1,0 +1,87 @@
+"""Device functions by which threads work together: barriers of blocks and clusters, memory of other blocks."""
+
+from __future__ import annotations
+
+from tiledsl.backend_cuda.preamble import define
+
+define(
+    "cluster_rank",
+    "the number of this block in its cluster",
+    """unsigned cluster_rank() {
+    unsigned rank;
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
+}""",
+)
+define(
+    "cluster_arrive",
+    "says that this thread is here, and what it wrote is done",
+    """void cluster_arrive() {
+    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}""",
+)
+define(
+    "cluster_wait",
+    "waits until all threads of the cluster have arrived",
+    """void cluster_wait() {
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}""",
+)
+define(
+    "cluster_barrier",
+    "all threads of the cluster arrive before any goes on",
+    "void cluster_barrier() {\n    cluster_arrive();\n    cluster_wait();\n}",
+)
+define(
+    "shared_address",
+    "the address of something in shared memory, within shared memory",
+    """unsigned shared_address(const void* pointer) {
+    return (unsigned)__cvta_generic_to_shared(pointer);
+}""",
+)
+
+for _type, _name, _letter, _bits in (
+    ("float", "f32", "f", 32), ("int", "i32", "r", 32), ("unsigned", "u32", "r", 32), ("double", "f64", "d", 64),
+    ("long long", "i64", "l", 64), ("unsigned long long", "u64", "l", 64),
+):  # fmt: skip
+    define(
+        f"store_to_peer_{_name}",
+        "writes to the same place in the shared memory of another block of the cluster",
+        f"""void store_to_peer_{_name}({_type}* place, unsigned peer, {_type} value) {{
+    unsigned address;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared_address(place)), "r"(peer));
+    asm volatile("st.shared::cluster.b{_bits} [%0], %1;" :: "r"(address), "{_letter}"(value) : "memory");
+}}""",
+        since=90,
+    )
+define(
+    "store_to_peer_bool",
+    "writes to the same place in the shared memory of another block of the cluster",
+    """void store_to_peer_bool(bool* place, unsigned peer, bool value) {
+    unsigned address;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared_address(place)), "r"(peer));
+    asm volatile("st.shared::cluster.u8 [%0], %1;" :: "r"(address), "r"((unsigned)value) : "memory");
+}""",
+    since=90,
+)
+
+for _name, _type in (
+    ("f32", "float"), ("f64", "double"), ("i32", "int"), ("u32", "unsigned"), ("i64", "long long"),
+    ("u64", "unsigned long long"), ("bool", "bool"),
+):  # fmt: skip
+    for _stem, _sign in (("larger", ">"), ("smaller", "<")):
+        _nan = " || (other != other && value == value)" if _name in ("f32", "f64") else ""
+        _both = " || (other != other && value != value)" if _name in ("f32", "f64") else ""
+        _not = "value == value && " if _name in ("f32", "f64") else ""
+        define(
+            f"take_{_stem}_{_name}",
+            f"keeps the {_stem} of two values and where it stands: NaN before all, and the first of equals",
+            f"""void take_{_stem}_{_name}({_type}& value, int& index, {_type} other, int other_index) {{
+    const bool better = ({_not}other {_sign} value){_nan};
+    const bool same = other == value{_both};
+    if (better || (same && other_index < index)) {{
+        value = other;
+        index = other_index;
+    }}
+}}""",
+        )
