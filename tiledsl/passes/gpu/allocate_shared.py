@@ -9,8 +9,11 @@ says how many bytes of shared memory its blocks take. The memory starts at an ad
 
 A buffer is needed from its first use to its last one; through all of a loop around a use that it is defined outside of;
 and, where `gpu.copy` fills it, until a `gpu.wait` for all copies has certainly been passed, else to the end. Whoever
-lets a copy run past its last use gets that memory again only after such a wait. Threads that still read what others
-begin to overwrite are the matter of `insert-barriers`, which comes after this pass.
+lets a copy run past its last use gets that memory again only after such a wait.
+
+Threads that still read what others begin to overwrite are the matter of `insert-barriers`, which comes after this pass.
+As memory that is used twice costs a barrier, small buffers share none while there is room. Memory through which the
+blocks of a cluster fold is never shared: others may write there at any time.
 """
 
 from __future__ import annotations
@@ -24,11 +27,13 @@ from tiledsl.ir.gpu_ops import Buffer, Copy, Launch, View, Wait
 from tiledsl.ir.layouts import SharedLayout
 from tiledsl.ir.tile_ops import For, Range, While
 from tiledsl.ir.verifier import Form
-from tiledsl.passes.gpu.memory_effects import buffer_bytes, buffer_of, ops_around
+from tiledsl.passes.gpu.memory_effects import buffer_bytes, buffer_of, ops_around, scratch_of
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.passes.manager import PassContext
 from tiledsl.support.errors import Label, fail
 
+_SMALL = 1024
+"""Bytes that are not worth a barrier."""
 _SHOWN = 6
 """How many buffers an error lists."""
 
@@ -52,7 +57,9 @@ class AllocateShared:
             if not isinstance(op, Launch):
                 continue
             needs = needs_of(op)
-            places = place(needs)
+            places = place(_apart(needs))
+            if total_bytes(needs, places) > limit:
+                places = place(needs)
             total = total_bytes(needs, places)
             if total > limit:
                 _fail_too_much(op, needs, total, limit, self.arch)
@@ -80,6 +87,12 @@ class Need:
     def meets(self, other: Need) -> bool:
         """Whether both are needed at some time."""
         return self.first <= other.last and other.first <= self.last
+
+
+def _apart(needs: Sequence[Need]) -> list[Need]:
+    """With small buffers needed all the time."""
+    end = max((need.last for need in needs), default=0)
+    return [replace(need, first=0, last=end) if need.bytes <= _SMALL else need for need in needs]
 
 
 def needs_of(launch: Launch) -> list[Need]:
@@ -113,6 +126,7 @@ class _Order:
     """The ops of a launch by number: `start` of each, and `stop`, the last number inside of it."""
 
     def __init__(self, launch: Launch) -> None:
+        self.launch = launch
         self.start: dict[Op, int] = {}
         self.stop: dict[Op, int] = {}
         self.waits: list[Wait] = []
@@ -148,6 +162,8 @@ class _Order:
         """From when to when one use keeps its buffer."""
         kept = _blocks_around(buffer)
         since, until = self.start[use], self.stop[use]
+        if self.launch.cluster > 1 and scratch_of(use) is not None:
+            return 0, self.end
         if isinstance(use, Copy):
             around = _blocks_around(use)
             waits = [wait for wait in self.waits if self.start[wait] > since and wait.parent in around]

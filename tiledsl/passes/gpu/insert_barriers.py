@@ -29,7 +29,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from tiledsl.ir.core import Block, Module, Op
-from tiledsl.ir.gpu_ops import Barrier, Launch, Wait
+from tiledsl.ir.fold_plans import plan_fold
+from tiledsl.ir.gpu_ops import Barrier, Launch, Reduce, Wait
 from tiledsl.ir.tile_ops import For, If, Range, While
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.gpu.memory_effects import Access, accesses, buffer_of, is_of_buffer, ops_around, overlap, scratch_of
@@ -72,30 +73,20 @@ def _insert(launch: Launch) -> None:
     flow = _Flow(launch)
     while True:
         try:
-            end = flow.follow(barriers)
+            flow.follow(barriers)
             break
         except ClashError as clash:
             barriers[clash.before] = clash.scope
     for op in sorted(barriers, key=lambda op: -_depth(op)):
         fewer = {other: scope for other, scope in barriers.items() if other is not op}
         try:
-            end = flow.follow(fewer)
+            flow.follow(fewer)
             barriers = fewer
         except ClashError:
             continue
     for op, scope in barriers.items():
         assert op.parent is not None
         op.parent.insert_before(op, Barrier(op.location, scope=scope))
-    if any(access.remote and is_of_buffer(access) for access in end.read):
-        # a block that has ended has no shared memory any more for others to read
-        _append(launch.body, Barrier(launch.location, scope="cluster"))
-
-
-def _append(block: Block, op: Op) -> None:
-    if block.terminator is not None:
-        block.insert_before(block.terminator, op)
-    else:
-        block.append(op)
 
 
 def _depth(op: Op) -> int:
@@ -170,10 +161,10 @@ class _Flow:
             op: tuple(a for a in group if is_of_buffer(a) or a.place in written) for op, group in touched.items()
         }
 
-    def follow(self, barriers: dict[Op, str]) -> State:
-        """The state at the end. Raises ClashError."""
+    def follow(self, barriers: dict[Op, str]) -> None:
+        """Raises ClashError where these do not suffice."""
         self.barriers = barriers
-        return self.run(self.launch.body, State())
+        self.run(self.launch.body, State())
 
     def run(self, block: Block, state: State) -> State:
         for op in block.ops:
@@ -207,13 +198,20 @@ class _Flow:
     def access(self, op: Op, state: State) -> State:
         scratch = scratch_of(op)
         if scratch is not None:
+            # blocks of a cluster write to each other's scratch memory, and each reads its own after a barrier
             place = buffer_of(scratch)
             self.check(op, state.clashes(Access("write", place, op)))
-            return state.after_barrier("block").after(Access("read", place, op, remote=self.cluster))
+            return state.after_barrier("block").after(Access("read", place, op, remote=self.crosses_blocks(op)))
         for access in self.touched.get(op, ()):
             self.check(op, state.clashes(access))
             state = state.after(access)
         return state
+
+    def crosses_blocks(self, op: Op) -> bool:
+        """Whether a fold goes through the memory of other blocks of the cluster."""
+        if not self.cluster or not isinstance(op, Reduce):
+            return self.cluster
+        return bool(plan_fold(op.sources[0].layout, op.axes, self.launch.threads).blocks)
 
     def check(self, op: Op, clashes: Iterable[Access]) -> None:
         """Raises ClashError if there are any, with the outermost place that lies after all of them."""

@@ -17,17 +17,21 @@ def launch_of(module: Module) -> Launch:
     return launch
 
 
-def offsets(body: str) -> dict[str, int]:
+def offsets(body: str, *, cluster: int = 1, limit: int = 0) -> dict[str, int]:
     """The offset of each buffer that `body` defines, in a program in which nothing else is in shared memory."""
-    text = launch_text(body)
+    text = launch_text(body, cluster=cluster)
     for unused in ("%s", "%t", "%bytes"):
         text = "\n".join(line for line in text.splitlines() if not line.strip().startswith(f"{unused} = gpu.buffer"))
-    module = run_pass(AllocateShared(), text)
+    module = run_pass(AllocateShared(limit), text)
     return {op.result.name: op.offset for op in module.walk() if isinstance(op, Buffer)}
 
 
 def buffer(name: str, size: int, layout: str = "rows(0)", shape: str = "") -> str:
     return f"%{name} = gpu.buffer() {{shape = [{shape or size}], dtype = f32, layout = {layout}}}\n"
+
+
+SIZE = 2048
+"""Bytes of the buffers here: so many that sharing memory is worth a barrier."""
 
 
 def use(name: str) -> str:
@@ -46,7 +50,7 @@ def copy(name: str) -> str:
 
 
 WAIT = "gpu.wait() {groups = 0}\n"
-P, Q = buffer("p", 64), buffer("q", 64)
+P, Q = buffer("p", 512), buffer("q", 512)
 
 
 def test_buffers_used_one_after_the_other_share() -> None:
@@ -54,43 +58,56 @@ def test_buffers_used_one_after_the_other_share() -> None:
 
 
 def test_buffers_used_together_do_not() -> None:
-    assert offsets(P + Q + use("p") + use("q") + use("p")) == {"p": 0, "q": 256}
+    assert offsets(P + Q + use("p") + use("q") + use("p")) == {"p": 0, "q": SIZE}
 
 
 def test_a_loop_keeps_what_is_defined_outside() -> None:
-    assert offsets(P + Q + loop(use("p") + use("q"))) == {"p": 0, "q": 256}
+    assert offsets(P + Q + loop(use("p") + use("q"))) == {"p": 0, "q": SIZE}
     assert offsets(loop(P + Q + use("p") + use("q"))) == {"p": 0, "q": 0}
-    assert offsets(P + loop(Q + use("p") + use("q"))) == {"p": 0, "q": 256}
+    assert offsets(P + loop(Q + use("p") + use("q"))) == {"p": 0, "q": SIZE}
     assert offsets(P + Q + loop(use("p")) + use("q")) == {"p": 0, "q": 0}
 
 
 def test_a_view_uses_its_buffer() -> None:
-    view = "%v = gpu.view(%p) {shape = [64], layout = rows(0)}\n"
-    assert offsets(P + Q + use("p") + view + use("q") + use("v")) == {"p": 0, "q": 256}
+    view = "%v = gpu.view(%p) {shape = [512], layout = rows(0)}\n"
+    assert offsets(P + Q + use("p") + view + use("q") + use("v")) == {"p": 0, "q": SIZE}
     assert offsets(P + Q + use("p") + view + use("q")) == {"p": 0, "q": 0}
 
 
 def test_copies_keep_a_buffer_until_they_are_waited_for() -> None:
-    assert offsets(P + Q + copy("p") + use("q")) == {"p": 0, "q": 256}
+    assert offsets(P + Q + copy("p") + use("q")) == {"p": 0, "q": SIZE}
     assert offsets(P + Q + copy("p") + WAIT + use("q")) == {"p": 0, "q": 0}
-    assert offsets(P + Q + copy("p") + "gpu.wait() {groups = 1}\n" + use("q")) == {"p": 0, "q": 256}
+    assert offsets(P + Q + copy("p") + "gpu.wait() {groups = 1}\n" + use("q")) == {"p": 0, "q": SIZE}
 
 
 def test_a_wait_before_the_copy_in_a_loop_is_of_no_use() -> None:
-    assert offsets(P + Q + loop(WAIT + copy("p")) + use("q")) == {"p": 0, "q": 256}
+    assert offsets(P + Q + loop(WAIT + copy("p")) + use("q")) == {"p": 0, "q": SIZE}
     assert offsets(P + Q + loop(copy("p") + WAIT) + use("q")) == {"p": 0, "q": 0}
     assert offsets(P + Q + loop(WAIT + copy("p")) + WAIT + use("q")) == {"p": 0, "q": 0}
 
 
 def test_a_wait_that_may_not_happen_is_of_no_use() -> None:
     branch = f"tile.if(%c) then() {{\n{WAIT}\ntile.yield([])\n}} otherwise() {{\ntile.yield([])\n}}\n"
-    assert offsets(P + Q + copy("p") + branch + use("q")) == {"p": 0, "q": 256}
+    assert offsets(P + Q + copy("p") + branch + use("q")) == {"p": 0, "q": SIZE}
 
 
 def test_a_copy_that_outlives_its_iteration() -> None:
     """The buffer is one of the loop's body, but it is filled while the next iteration begins."""
-    assert offsets(loop(P + Q + use("q") + copy("p")) + WAIT) == {"p": 0, "q": 256}
+    assert offsets(loop(P + Q + use("q") + copy("p")) + WAIT) == {"p": 0, "q": SIZE}
     assert offsets(loop(P + Q + use("q") + copy("p") + WAIT)) == {"p": 0, "q": 0}
+
+
+def test_small_buffers_share_only_for_want_of_room() -> None:
+    small = buffer("p", 64) + buffer("q", 64) + use("p") + use("q")
+    assert offsets(small) == {"p": 0, "q": 256}
+    assert offsets(small, limit=300) == {"p": 0, "q": 0}
+
+
+def test_memory_of_folds_across_a_cluster_is_not_shared() -> None:
+    fold = "%w = gpu.reduce([%x], %f) {axes = [0], fn = add}\n"
+    body = "%f = gpu.buffer() {shape = [2048], dtype = u8, layout = rows(0)}\n" + P + use("p") + fold
+    assert offsets(body) == {"f": 0, "p": 0}
+    assert offsets(body, cluster=2) == {"f": 0, "p": SIZE}
 
 
 def test_alignment() -> None:
@@ -103,7 +120,7 @@ def test_alignment() -> None:
 
 def test_the_launch_says_how_much() -> None:
     module = run_pass(AllocateShared(), launch_text(P + Q + use("p") + use("s") + use("p")))
-    assert launch_of(module).shared_bytes == 512
+    assert launch_of(module).shared_bytes == SIZE + 256
 
 
 @given(
