@@ -7,27 +7,43 @@ from pathlib import Path
 
 from benchmarks import ROOT
 from benchmarks.figures import MOST_LOAD, RESULTS, Run, load
+from benchmarks.gpu.results import Results
 
 PAGE = ROOT / "docs" / "performance.md"
 HEAD = """\
 # Performance
 
-Made by `python -m benchmarks.report` from what `python -m benchmarks.cpu --save` keeps in `benchmarks/results`.
-Each ratio is to NumPy in the same run, with as many threads, as the median of calls that take turns; the kernels are
-those of the examples, and their results are checked before they are timed. Ratios hold within a run; times belong to
-their machine. How the speed came about is in [performance-notes.md](performance-notes.md).
+Made by `python -m benchmarks.report` from what `python -m benchmarks.cpu --save` and
+`python -m benchmarks.gpu all --save` keep in `benchmarks/results`.
+
+On a CPU each ratio is to NumPy in the same run, with as many threads, as the median of calls that take turns; the
+kernels are those of the examples, and their results are checked before they are timed. Ratios hold within a run; times
+belong to their machine. How the speed came about is in [performance-notes.md](performance-notes.md).
+"""
+GPU_HEAD = """\
+# On a GPU
+
+The kernels are those of the examples, on PyTorch's tensors; outputs are computed into poisoned memory and checked
+against float64 before they are timed. Times are of the device, by CUDA events, medians of calls that take turns, the L2
+cache flushed before each. `of copy` is the rate over that of a copy of 4 GiB in the same turns; `clean` is the same
+where the flush leaves nothing in the cache that must be written back. `x` is the time of the peer to its left over ours.
 """
 BUSY = "The machine was busy with other programs (load {load}): to be repeated."
 
 
 def saved_runs(directory: Path = RESULTS) -> list[Run]:
-    """The runs that are kept, by name of their file."""
-    return [load(path) for path in sorted(directory.glob("*.json"))]
+    """The runs on CPUs that are kept, by name of their file."""
+    return [load(path) for path in sorted(directory.glob("cpu-*.json"))]
 
 
-def page(runs: Sequence[Run]) -> str:
+def saved_results(directory: Path = RESULTS) -> list[Results]:
+    """The runs on GPUs that are kept, by name of their file."""
+    return [Results.load(path) for path in sorted(directory.glob("gpu-*.json"))]
+
+
+def page(runs: Sequence[Run], results: Sequence[Results] = ()) -> str:
     """The whole page."""
-    return "\n".join([HEAD, *map(section, runs)])
+    return "\n".join([HEAD, *map(section, runs), *([GPU_HEAD] if results else []), *map(gpu_section, results)])
 
 
 def section(run: Run) -> str:
@@ -47,8 +63,28 @@ def section(run: Run) -> str:
     return "\n".join([*lines, ""])
 
 
+def gpu_section(results: Results) -> str:
+    """One measurement on a GPU: what it is from, and its table."""
+    facts = ", ".join(f"{name} {value}" for name, value in results.run.items() if name != "device")
+    device = f", {results.run['device']}" if "device" in results.run else ""
+    lines = [
+        f"## {results.title}{device}",
+        f"{facts}.",
+        "",
+        f"| {' | '.join(results.columns)} |",
+        "| --- " * len(results.columns) + "|",
+        *(f"| {' | '.join(map(_emphasised, row))} |" for row in results.table),
+        *(f"\n{note}." for note in results.notes),
+    ]
+    return "\n".join([*lines, ""])
+
+
+def _emphasised(cell: str) -> str:
+    return f"**{cell.lower()}**" if cell in ("NOT MET", "FAILED") else cell
+
+
 def main() -> None:
-    PAGE.write_text(page(saved_runs()), encoding="utf-8")
+    PAGE.write_text(page(saved_runs(), saved_results()), encoding="utf-8")
     print(f"wrote {PAGE}")
 
 

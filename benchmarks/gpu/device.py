@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import platform
+import subprocess
 from datetime import date
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -61,9 +62,10 @@ def installed(package: str) -> str:
 
 
 def driver_version() -> str:
-    """The version of the driver's CUDA, as 13.0."""
-    driver: Any = optional("cuda.bindings.driver")
-    if driver is None:
+    """The driver's version as nvidia-smi tells it."""
+    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader", "--id=0"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
         return "unknown"
-    _, number = driver.cuDriverGetVersion()
-    return f"CUDA {number // 1000}.{number % 1000 // 10}"
+    return done.stdout.strip()

@@ -65,6 +65,7 @@ def measure(torch: Any, only: str = "", clock: Clock | None = None) -> Results:
     for product in PRODUCTS:
         if only in product.name:
             one(torch, product, clock, peers, results)
+    peers.summarise()
     return results
 
 

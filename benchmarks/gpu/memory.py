@@ -33,6 +33,7 @@ def measure(torch: Any, only: str = "", clock: Clock | None = None, *, device: s
     for case in cases(torch):
         if only in case.name:
             one(torch, case, copy, clock, peers, results, device)
+    peers.summarise()
     for name in (EAGER, COMPILED, TRITON):
         if not any(name in row["peers"] for row in results.numbers):
             results.note(f"{name} was not measured")

@@ -23,7 +23,8 @@ class Peers:
     torch: Any
     say: Callable[[str], None]
     compile_seconds: float = 0.0
-    skipped: dict[str, str] = field(default_factory=dict[str, str])
+    skipped: dict[tuple[str, str], list[str]] = field(default_factory=dict[tuple[str, str], list[str]])
+    """The cases that a peer (first) was left out of for a reason (second)."""
 
     def prepare(
         self, what: str, calls: dict[str, Callable[[], Call]], expected: Any, tolerance: float | None = None
@@ -44,8 +45,16 @@ class Peers:
         return ready
 
     def skip(self, name: str, what: str, reason: str) -> None:
-        self.skipped[f"{name}: {what}"] = reason
-        self.say(f"{name} left out of {what}: {reason}")
+        cases = self.skipped.setdefault((name, reason), [])
+        if not cases:  # what follows for the same reason is counted, and told at the end
+            self.say(f"{name} left out of {what}: {reason}")
+        cases.append(what)
+
+    def summarise(self) -> None:
+        """Says what else was left out for reasons that were told before."""
+        for (name, reason), cases in self.skipped.items():
+            if len(cases) > 1:
+                self.say(f"{name} left out of {', '.join(cases[1:])} too: {reason}")
 
     def compiled(self, function: Callable[..., Any], tensors: list[Any], *, needed: bool) -> Callable[[], Call]:
         """Makes the call of what torch.compile makes of a function."""

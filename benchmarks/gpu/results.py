@@ -64,7 +64,7 @@ def table_line(columns: Sequence[str], cells: Sequence[str]) -> str:
 
 
 def microseconds(seconds: float) -> str:
-    """A time of at least four digits, in us."""
+    """A time in us, with three digits or more."""
     us = 1e6 * seconds
     return f"{us:.2f}" if us < 100 else f"{us:.1f}" if us < 1000 else f"{us:.0f}"
 

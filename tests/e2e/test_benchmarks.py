@@ -53,7 +53,7 @@ def test_page(run: Run) -> None:
 
 
 def test_the_page_is_that_of_the_results() -> None:
-    assert report.PAGE.read_text(encoding="utf-8") == report.page(report.saved_runs()), (
+    assert report.PAGE.read_text(encoding="utf-8") == report.page(report.saved_runs(), report.saved_results()), (
         "run python -m benchmarks.report"
     )
 

@@ -74,8 +74,8 @@ def matmul_cases() -> list[Case]:
         ("tf32", np.float32, None, ("HMMA",)),
         ("f64", np.float64, tile.f64, ("DMMA",)),
         ("i8", np.int8, tile.i32, ("IMMA",)),
-        ("f8e4m3", ml_dtypes.float8_e4m3fn, tile.f32, ()),
-        ("f8e5m2", ml_dtypes.float8_e5m2, tile.f32, ()),
+        ("f8e4m3", ml_dtypes.float8_e4m3fn, tile.f32, ("HMMA",)),
+        ("f8e5m2", ml_dtypes.float8_e5m2, tile.f32, ("HMMA",)),
     ]
     cases: list[Case] = []
     for name, dtype, result, instructions in kinds:
