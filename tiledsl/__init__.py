@@ -25,10 +25,11 @@ from tiledsl.support.options import configure_log
 from tiledsl import tile  # isort: skip
 from tiledsl.api import CompiledKernel, Kernel  # isort: skip
 from tiledsl.api.graphs import fuse, trace  # isort: skip
+from tiledsl.api.synchronise import synchronize  # isort: skip
 
 __version__ = "0.1.0"
 __all__ = [
-    "tile", "Kernel", "CompiledKernel", "trace", "fuse", "__version__",
+    "tile", "Kernel", "CompiledKernel", "trace", "fuse", "synchronize", "__version__",
     "TileError", "TileSyntaxError", "TileTypeError", "TileShapeError", "TileLayoutError", "TileResourceError",
     "TileUnsupportedError", "TileRuntimeError",
 ]  # fmt: skip

@@ -23,7 +23,7 @@ def compiled_text(text: str) -> Callable[..., object]:
     parameters = Parameters(interface.name, signature, frozenset(), BUILTIN)
     variant = Variant(interface, ReferenceProgram(module).load())
 
-    def choose(keys: Sequence[ArgumentKey]) -> Variant:
+    def choose(keys: Sequence[ArgumentKey], device: int | None) -> Variant:
         del keys
         return variant
 

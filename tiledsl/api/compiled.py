@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from tiledsl.api.explain import explain
-from tiledsl.api.targets import worker_threads
+from tiledsl.api.targets import cuda_services, worker_threads
 from tiledsl.runtime.artifact import Artifact
+from tiledsl.runtime.cuda_launch import CudaLaunch
 from tiledsl.runtime.dispatch import Dispatcher, Variant
 from tiledsl.runtime.launch import Launch
 from tiledsl.runtime.parameters import Parameters
-from tiledsl.runtime.program import Program
+from tiledsl.runtime.prepared import PreparedCall
+from tiledsl.runtime.program import HasVariants, Program
 from tiledsl.runtime.specialise import ArgumentKey, ConstantKey, ScalarKey, TensorKey
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import TileError, fail
@@ -37,7 +39,9 @@ class CompiledKernel:
         self._keys = tuple(keys)
         kept = [(name, key) for name, key in zip(parameters.names, keys) if not isinstance(key, ConstantKey)]
         self._run_time_keys = tuple(key for _, key in kept)
-        self._dispatcher = Dispatcher(parameters.only([name for name, _ in kept]), self._check, worker_threads)
+        self._dispatcher = Dispatcher(
+            parameters.only([name for name, _ in kept]), self._check, worker_threads, cuda_services
+        )
 
     def __call__(self, *args: object, out: object = None, **kwargs: object) -> object:
         """Runs the kernel as `Kernel.__call__` does. Raises TileTypeError for what it was not compiled for."""
@@ -45,6 +49,16 @@ class CompiledKernel:
             kwargs["out"], out = out, None
         try:
             return self._dispatcher.call(args, kwargs, out)
+        except TileError as error:
+            raise error.with_traceback(None) from error.__cause__  # the user's lines, not the compiler's
+
+    def bind(self, *args: object, out: object = None, stream: int | None = None, **kwargs: object) -> PreparedCall:
+        """Prepares a call as `Kernel.bind` does."""
+        if out is not None and "out" in self._dispatcher.parameters.names:
+            kwargs["out"], out = out, None
+        try:
+            prepare = self._dispatcher.prepare
+            return PreparedCall(lambda a, k, o: prepare(a, k, o, stream), args, kwargs, out)
         except TileError as error:
             raise error.with_traceback(None) from error.__cause__  # the user's lines, not the compiler's
 
@@ -61,11 +75,14 @@ class CompiledKernel:
     def ir(self, level: str = "tile", *, stage: str = "") -> str:
         """The IR of a level as text: as the back end got it, or as another `stage` left it (`front`: the front end).
 
+        `tile`, and `gpu` where the kernel was compiled for one: the code for the sizes that it was specified with.
         Raises TileUnsupportedError for a level or a stage that there is none of.
         """
         texts = self._artifact.stages
+        if level == "gpu" and not stage and isinstance(self.program, HasVariants):
+            return self.program.default_variant().ir
         if level != "tile":
-            self._fail_level(level, ["tile"])
+            self._fail_level(level, ["tile", "gpu"] if isinstance(self.program, HasVariants) else ["tile"])
         if not stage:
             return list(texts.values())[-1]
         if stage not in texts:
@@ -78,7 +95,9 @@ class CompiledKernel:
 
     @property
     def source(self) -> str:
-        """The code that the back end generated: LLVM IR for a CPU."""
+        """The code that the back end generated: LLVM IR for a CPU, CUDA C for a GPU."""
+        if isinstance(self.program, HasVariants):
+            return self.program.default_variant().source
         return self._cpu_program("source").llvm_ir
 
     @property
@@ -87,12 +106,25 @@ class CompiledKernel:
         return self._cpu_program("assembly").assembly
 
     @property
-    def resources(self) -> dict[str, int]:
-        """Sizes in bytes: `code`, and `scratch` per thread (the most of the launches so far)."""
+    def cubin(self) -> bytes:
+        """The machine code for a GPU, as the driver takes it."""
+        if isinstance(self.program, HasVariants):
+            return self.program.default_variant().cubin
+        fail("text-unavailable", caller_location(), arch=self.arch, what="cubin")
+
+    @property
+    def resources(self) -> dict[str, Any]:
+        """For a CPU sizes in bytes: `code`, and `scratch` per thread (the most of the launches so far).
+
+        For a GPU, by CUDA function: registers, spilled bytes, bytes of shared memory.
+        """
+        if isinstance(self.program, HasVariants):
+            return dict(self.program.default_variant().resources)
         program = self._cpu_program("resources")
         scratch = [
             size
             for launch in self._dispatcher.launches
+            if isinstance(launch, Launch)
             for size in getattr(launch.bound.description, "scratch_bytes", ())
         ]
         return {"code": len(program.code), "scratch": max(scratch, default=0)}
@@ -104,18 +136,19 @@ class CompiledKernel:
             fail("text-unavailable", caller_location(), arch=self.arch, what=what)
         return self.program
 
-    def explain(self, launches: Sequence[Launch] = ()) -> str:
+    def explain(self, launches: Sequence[Launch | CudaLaunch] = ()) -> str:
         """What was compiled, why, and what the compiler chose, for reading in a terminal.
 
         `launches`: those of others (the kernel's own calls) besides the ones made here; of this code only they count.
         """
         ours = [launch for launch in launches if launch.program is self.variant.program]
-        made = [launch.bound.description for launch in (*ours, *self._dispatcher.launches)]
+        made = [bound.description for launch in (*ours, *self._dispatcher.launches) for bound in launch.variants]
         different = list({str(description): description for description in made}.values())
         return explain(self.name, self.arch, self.specialisation, self.cause, self._artifact, self.program, different)
 
-    def _check(self, keys: tuple[ArgumentKey, ...]) -> Variant:
-        """The one variant, if it was compiled for arguments like these."""
+    def _check(self, keys: tuple[ArgumentKey, ...], device: int | None) -> Variant:
+        """The one variant, if it was compiled for arguments like these, and for where they are."""
+        self._check_place(device)
         for name, actual, expected in zip(self._dispatcher.parameters.names, keys, self._run_time_keys):
             if not _accepts(expected, actual):
                 fail(
@@ -124,9 +157,27 @@ class CompiledKernel:
                 )  # fmt: skip
         return self.variant
 
+    def _check_place(self, device: int | None) -> None:
+        fitting = "cpu" if device is None else cuda_services().arch(device)
+        on_device = isinstance(self.program, HasVariants)
+        if on_device != (device is not None) or (on_device and not _runs_on(self.arch, fitting)):
+            place = "in CPU memory" if device is None else f"on CUDA device {device}, whose architecture is `{fitting}`"
+            fail(
+                "argument-place", caller_location(),
+                kernel=self.name, arch=self.arch, place=place, fitting=fitting,
+            )  # fmt: skip
+
     def __repr__(self) -> str:
         arguments = ", ".join(f"{name}: {key}" for name, key in self.specialisation.items())
         return f"<{self.name}({arguments}) for {self.arch}>"
+
+
+def _runs_on(arch: str, device: str) -> bool:
+    """Whether a device runs machine code for `arch`: of its major version and not newer; `sm_90a` on `sm_90` alone."""
+    wanted, there = (name.removeprefix("sm_") for name in (arch, device))
+    if not wanted.isdigit():
+        return wanted.rstrip("af") == there
+    return wanted[:-1] == there[:-1] and int(wanted) <= int(there)
 
 
 def _accepts(expected: ArgumentKey, actual: ArgumentKey) -> bool:

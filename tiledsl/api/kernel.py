@@ -10,11 +10,12 @@ from typing import Any, NoReturn
 
 from tiledsl.api.compiled import CompiledKernel
 from tiledsl.api.specialisations import Compilation, Keys, Specialisations
-from tiledsl.api.specs import constant_names, spec_key
+from tiledsl.api.specs import arch_of_specs, constant_names, spec_key
 from tiledsl.api.targets import target_of
 from tiledsl.frontend.kernel_source import KernelSource
 from tiledsl.runtime.captured import Watched
 from tiledsl.runtime.parameters import Parameters
+from tiledsl.runtime.prepared import PreparedCall
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import TileError, fail
 
@@ -40,7 +41,10 @@ class Kernel:
         self._current = Specialisations(source, self._parameters, "first use", self.recompiles)
 
     def __call__(self, *args: object, out: object = None, **kwargs: object) -> Any:
-        """Runs the kernel on NumPy arrays (or others in CPU memory) and gives what it returns.
+        """Runs the kernel on arrays in CPU memory or on one CUDA device, and gives what it returns.
+
+        On a device, on the caller's current stream, and without waiting for it. Outputs are made by the library of the
+        first array (PyTorch, CuPy); for others they are `DeviceArray`s.
 
         `out`: an array, or a tuple of them, to take the place of the tensors that the kernel makes and returns.
         Nothing is written when arguments do not fit. Raises TileError.
@@ -55,13 +59,27 @@ class Kernel:
         except TileError as error:
             raise error.with_traceback(None) from error.__cause__  # the user's lines, not the compiler's
 
+    def bind(self, *args: object, out: object = None, stream: int | None = None, **kwargs: object) -> PreparedCall:
+        """Prepares a call: everything is checked, compiled and allocated now, and calling the result just launches.
+
+        `stream`: the address of a CUDA stream's handle; default: the caller's current one, now. Raises TileError.
+        """
+        if out is not None and self._takes_out:
+            kwargs["out"], out = out, None
+        try:
+            prepare = self._up_to_date().dispatcher.prepare
+            return PreparedCall(lambda a, k, o: prepare(a, k, o, stream), args, kwargs, out)
+        except TileError as error:
+            raise error.with_traceback(None) from error.__cause__  # the user's lines, not the compiler's
+
     def compile(self, *specs: object, arch: str | None = None, **named: object) -> CompiledKernel:
         """Compiles for arguments like `specs`: arrays, `tile.spec(shape, dtype)`, number types, numbers; and constants.
 
-        `arch` is `cpu` (the default) or `reference`, which runs the kernel by NumPy. Raises TileError.
+        `arch` is `cpu`, `reference` (which runs the kernel by NumPy) or a GPU's (`sm_90`; no GPU is needed). Default:
+        that of the device where the arrays among `specs` are, or `cpu`. Raises TileError.
         """
         try:
-            target = target_of(arch or "cpu")
+            target = target_of(arch or arch_of_specs((*specs, *named.values())))
             return self._up_to_date().get(target, self._spec_keys(specs, named))
         except TileError as error:
             raise error.with_traceback(None) from error.__cause__  # the user's lines, not the compiler's

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import threading
 import time
 from collections.abc import Mapping
@@ -10,10 +11,10 @@ from functools import cached_property
 
 from tiledsl.api.compiled import CompiledKernel
 from tiledsl.api.specs import front_end_argument
-from tiledsl.api.targets import Target, target_of, worker_threads
+from tiledsl.api.targets import Target, cuda_services, target_of, worker_threads
 from tiledsl.frontend.kernel_source import KernelSource
 from tiledsl.runtime.artifact import Artifact
-from tiledsl.runtime.cache import compiler_identity, digest, disk_cache
+from tiledsl.runtime.cache import DiskCache, compiler_identity, digest, disk_cache
 from tiledsl.runtime.captured import Captured, Watched
 from tiledsl.runtime.dispatch import Dispatcher, Variant
 from tiledsl.runtime.interface import interface_of
@@ -53,7 +54,7 @@ class Specialisations:
         self.compiled: dict[tuple[str, Keys], CompiledKernel] = {}
         self.watched: tuple[Watched, ...] = ()
         """Filled at the first compilation: names outside of the kernel, to be compared at each call."""
-        self.dispatcher = Dispatcher(parameters, self._choose, worker_threads)
+        self.dispatcher = Dispatcher(parameters, self._choose, worker_threads, cuda_services)
 
     def changed(self) -> Watched | None:
         """The first name outside of the kernel that no longer stands for what it did, if any."""
@@ -77,8 +78,9 @@ class Specialisations:
                 self.compiled[place] = found
         return found
 
-    def _choose(self, keys: Keys) -> Variant:
-        return self.get(target_of("cpu"), keys).variant
+    def _choose(self, keys: Keys, device: int | None) -> Variant:
+        arch = "cpu" if device is None else cuda_services().arch(device)
+        return self.get(target_of(arch), keys).variant
 
     @cached_property
     def _captured(self) -> Captured | None:
@@ -96,19 +98,18 @@ class Specialisations:
         with self._lock:
             captured = self._captured
         cause = self._cause(target, keys)
-        disk, entry, artifact = None, "", None
+        disk, entry, stored = None, "", None
         if captured is not None and options.cache_directory is not None:
             disk = disk_cache(options.cache_directory, options.cache_bytes)
             entry = digest([compiler_identity(), target.name, target.identity(), *map(str, keys), *captured.texts])
-            content = disk.get(entry)
-            artifact = None if content is None else Artifact.from_bytes(content)
-        from_disk = artifact is not None
-        if artifact is None:
+            stored = _stored(disk, entry, target)
+        from_disk = stored is not None
+        if stored is not None:
+            artifact, program = stored
+        else:
             artifact, program = self._compile(target, keys)
             if disk is not None:
                 disk.put(entry, artifact.to_bytes())
-        else:
-            program = target.from_bytes(artifact.program)
         found = CompiledKernel(self._parameters, keys, artifact, program, cause)
         seconds = time.perf_counter() - started
         self._history.append(Compilation(target.name, found.specialisation, cause, seconds, from_disk))
@@ -132,3 +133,17 @@ class Specialisations:
             return self._first_cause
         names = self._parameters.names
         return "; ".join(min((difference(names, known, keys) for known in earlier), key=len))
+
+
+def _stored(disk: DiskCache, entry: str, target: Target) -> tuple[Artifact, Program] | None:
+    """What the disk has under that name. An entry that cannot be read is dropped."""
+    content = disk.get(entry)
+    if content is None:
+        return None
+    try:
+        artifact = Artifact.from_bytes(content)
+        return artifact, target.from_bytes(artifact.program)
+    except (ValueError, KeyError, TypeError, IndexError, struct.error) as error:
+        LOG.warning("cache entry %s cannot be read (%s); it is made anew", entry, error)
+        disk.drop(entry)
+        return None

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn, TypeGuard
 
 import numpy as np
 from typing_extensions import assert_never
 
+from tiledsl.api.targets import cuda_services
 from tiledsl.frontend.arguments import Argument, ConstantArgument, ScalarArgument, TensorArgument
 from tiledsl.frontend.language_values import TensorSpec, constexpr
 from tiledsl.ir import dtypes
 from tiledsl.ir.dtypes import DType
 from tiledsl.runtime.arrays import as_array, is_array
+from tiledsl.runtime.cuda_arrays import ArrayReader, is_on_cuda
 from tiledsl.runtime.dispatch import argument_key
-from tiledsl.runtime.specialise import DIVISOR, ArgumentKey, ConstantKey, ScalarKey, TensorKey, is_numpy_number
+from tiledsl.runtime.specialise import (
+    DIVISOR,
+    ArgumentKey,
+    ConstantKey,
+    ScalarKey,
+    TensorKey,
+    is_numpy_number,
+    tensor_key,
+)
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
 
@@ -44,11 +54,21 @@ def spec_key(name: str, spec: object, constant: bool) -> ArgumentKey:
         return ScalarKey("int" if spec is int else "float" if spec is float else "bool")
     if _is_number_type(spec):
         return argument_key(name, spec(0), constant=False)
+    if is_on_cuda(spec):
+        return tensor_key(ArrayReader(cuda_services).read(spec, name))
     if is_array(spec):
         return argument_key(name, as_array(spec, name), constant=False)
     if spec is None or is_numpy_number(spec) or isinstance(spec, (int, float, str, DType)):
         return argument_key(name, spec, constant=False)
     _fail_spec(name, spec)
+
+
+def arch_of_specs(specs: Iterable[object]) -> str:
+    """What to compile for: the architecture of the device that the arrays among `specs` are on, else `cpu`."""
+    for spec in specs:
+        if is_on_cuda(spec):
+            return cuda_services().arch(ArrayReader(cuda_services).read(spec, "spec").device)
+    return "cpu"
 
 
 def _is_number_type(spec: object) -> TypeGuard[Callable[[int], object]]:

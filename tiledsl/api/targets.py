@@ -9,6 +9,7 @@ from functools import cache
 from tiledsl.ir.core import Module
 from tiledsl.passes.machine import available_cores, host
 from tiledsl.runtime.artifact import Note
+from tiledsl.runtime.device_services import DeviceServices
 from tiledsl.runtime.program import Program
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
@@ -53,6 +54,13 @@ def _cpu_identity() -> str:
 
     machine = host()
     return f"{replace(machine, features=frozenset())} {sorted(machine.features)} {host_description()}"
+
+
+def cuda_services() -> DeviceServices:
+    """CUDA devices, for the runtime. The driver is started at the first call of a method."""
+    from tiledsl.backend_cuda.services import CudaServices
+
+    return CudaServices()
 
 
 def worker_threads() -> int:

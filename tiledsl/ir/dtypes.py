@@ -94,6 +94,11 @@ def from_numpy(dtype: np.dtype[Any]) -> DType | None:
     return _FROM_NUMPY.get(str(dtype.name))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
 
 
+def from_array_name(name: str) -> DType | None:
+    """The element type that array libraries call `name` (`float32`, `bfloat16`), or None if there is none."""
+    return _FROM_NUMPY.get(name)
+
+
 def is_narrow_float(dtype: DType) -> bool:
     """True for float types whose arithmetic is done in f32: f16, bf16 and the 8-bit floats."""
     return dtype.is_float and dtype.bits < 32

@@ -24,6 +24,23 @@ _DEVICE_NAMES = {
 }
 
 
+class ArrayLayout(Protocol):
+    """What is asked of an array wherever it lies: NumPy's, or the view of one on a device. Strides are in bytes."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def strides(self) -> tuple[int, ...]: ...
+    @property
+    def ndim(self) -> int: ...
+    @property
+    def itemsize(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+
+
 @runtime_checkable
 class SharesByDlpack(Protocol):
     """An array of another library that offers its memory (torch, jax, cupy ...)."""
@@ -112,7 +129,7 @@ def is_addressable(array: Array) -> bool:
     return array.flags.aligned and all(stride % size == 0 for stride in array.strides)
 
 
-def element_strides(array: Array) -> tuple[int, ...]:
+def element_strides(array: ArrayLayout) -> tuple[int, ...]:
     """Strides in elements; those of axes with at most one element are what they would be in a contiguous array.
 
     So that two arrays that differ only in strides which nothing can tell apart look the same.
@@ -149,6 +166,6 @@ def overlap(a: Array, b: Array) -> bool:
         return True
 
 
-def repeats_elements(array: Array) -> bool:
+def repeats_elements(array: ArrayLayout) -> bool:
     """Whether some elements plainly are one place in memory, as after a broadcast."""
     return any(stride == 0 and size > 1 for stride, size in zip(array.strides, array.shape)) and array.size > 0

@@ -8,26 +8,29 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from tiledsl.ir.dtypes import DType, from_numpy
+from tiledsl.ir.dtypes import DType
 from tiledsl.runtime import specialise
 from tiledsl.runtime.arrays import (
     Array,
     as_array,
-    element_strides,
     fail_not_array,
     is_addressable,
     is_array,
     is_numpy,
     numpy_array,
     overlap,
-    repeats_elements,
 )
 from tiledsl.runtime.binding import bind_sizes
+from tiledsl.runtime.cuda_dispatch import CudaDispatcher
+from tiledsl.runtime.cuda_launch import CudaLaunch
+from tiledsl.runtime.device_services import Services
 from tiledsl.runtime.interface import Interface, TensorParameter
-from tiledsl.runtime.launch import Launch, NewArray, Outputs, new_arrays
+from tiledsl.runtime.launch import Launch, Outputs, new_arrays
+from tiledsl.runtime.outputs import as_tuple, can_write, check_apart, check_outputs, shared_with_others
 from tiledsl.runtime.parameters import Parameters
-from tiledsl.runtime.program import LoadedProgram
+from tiledsl.runtime.program import AnyLoadedProgram, DeviceProgram, LoadedProgram
 from tiledsl.runtime.specialise import ArgumentKey
+from tiledsl.runtime.torch_calls import MISSED
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
 
@@ -42,32 +45,81 @@ class Variant:
     """One specialisation of a kernel, loaded."""
 
     interface: Interface
-    program: LoadedProgram
+    program: AnyLoadedProgram
 
 
-Choose: TypeAlias = Callable[[tuple[ArgumentKey, ...]], Variant]
-"""Finds or compiles the specialisation for the keys of a call."""
+Choose: TypeAlias = "Callable[[tuple[ArgumentKey, ...], int | None], Variant]"
+"""Finds or compiles the specialisation for the keys of a call, for the CPU (None) or for a CUDA device."""
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A call that has been looked at. `copies` has the originals of arguments that a copy stands for, by position;
+    `targets` the arrays of `out`, which are `direct` too where the kernel can write to them itself."""
+
+    launch: Launch
+    addresses: list[int]
+    arguments: list[object]
+    copies: dict[int, Array]
+    targets: Outputs | None
+    direct: Outputs | None
+
+
+class _Cpu:
+    """Arrays in CPU memory, as NumPy's."""
+
+    def read(self, value: object, parameter: str) -> Array:
+        return as_array(value, parameter)
+
+    def overlap(self, a: Array, b: Array) -> bool:
+        return overlap(a, b)
+
+    def addressable(self, array: Array) -> bool:
+        return is_addressable(array)
+
+    def check_writeable(self, array: Array, parameter: str, kernel: str) -> None:
+        if not array.flags.writeable:
+            fail("out-read-only", caller_location(), parameter=parameter, kernel=kernel)
+
+
+CPU = _Cpu()
 
 
 class Dispatcher:
     """Calls one kernel. Safe to use from several threads at once."""
 
-    def __init__(self, parameters: Parameters, choose: Choose, threads: Callable[[], int]) -> None:
-        """`threads` is asked, for each new launch, how many threads to run it on."""
+    def __init__(
+        self, parameters: Parameters, choose: Choose, threads: Callable[[], int], services: Services | None = None
+    ) -> None:
+        """`threads` is asked, for each new launch, how many threads to run it on; `services` for CUDA devices."""
         self.parameters = parameters
         self._choose = choose
         self._threads = threads
         self._constant = tuple(name in parameters.constants for name in parameters.names)
         self._launches: dict[tuple[object, ...], Launch] = {}
+        self._cuda = None
+        if services is not None:
+            self._cuda = CudaDispatcher(parameters, self._choose_for_device, argument_key, services)
+        self._quick: Callable[[tuple[object, ...], object], object] | None = None
+        """The short way for tensors of PyTorch on CUDA devices, once such were passed."""
 
     @property
-    def launches(self) -> list[Launch]:
-        return list(self._launches.values())
+    def launches(self) -> list[Launch | CudaLaunch]:
+        """What was prepared for the calls so far."""
+        return [*self._launches.values(), *(self._cuda.launches if self._cuda is not None else ())]
+
+    def _choose_for_device(self, keys: tuple[ArgumentKey, ...], device: int) -> tuple[Interface, DeviceProgram]:
+        variant = self._choose(keys, device)
+        return variant.interface, cast(DeviceProgram, variant.program)
 
     def call(self, args: tuple[object, ...], kwargs: Mapping[str, object], out: object) -> object:
         """Runs the kernel. Raises TileError before anything is written if the arguments do not fit."""
         if kwargs or len(args) != len(self._constant):
             args = self.parameters.arrange(args, kwargs)
+        if self._quick is not None:
+            result = self._quick(args, out)
+            if result is not MISSED:
+                return result
         outputs: Any = (out,) if out.__class__ is np.ndarray else out if out.__class__ is tuple else None
         if out is None or outputs is not None:
             signature = self._signature(args, outputs)
@@ -76,7 +128,28 @@ class Dispatcher:
                 addresses = launch.addresses(args, outputs)
                 if addresses is not None:
                     return launch.run(addresses, args, outputs, args)
+        if self._cuda is not None and self._cuda.wants(args, out):
+            result = self._cuda.call(args, out)
+            if self._cuda.torch_calls is not None:
+                self._quick = self._cuda.torch_calls.call
+            return result
         return self._call_carefully(args, out)
+
+    def prepare(
+        self, args: tuple[object, ...], kwargs: Mapping[str, object], out: object, stream: int | None
+    ) -> tuple[Callable[[], object], object, object]:
+        """A call that is ready to go: what runs it, what it gives, and what must be kept alive for it.
+
+        Raises TileError if the arguments do not fit, also where they overlap so that they would have to be copied.
+        """
+        if kwargs or len(args) != len(self._constant):
+            args = self.parameters.arrange(args, kwargs)
+        if self._cuda is not None and self._cuda.wants(args, out):
+            return self._cuda.prepare(args, out, stream)
+        call = self._looked_at(args, out)
+        if call.copies or (call.targets is not None and call.direct is None):
+            fail("bind-overlap", caller_location(), kernel=call.launch.interface.name)
+        return call.launch.prepare(call.addresses, call.arguments, call.direct, args)
 
     def _signature(self, args: Sequence[Any], outputs: Outputs | None) -> tuple[object, ...] | None:
         """What a launch is remembered by; None for arguments that must be looked at first."""
@@ -102,12 +175,24 @@ class Dispatcher:
     # The careful way
 
     def _call_carefully(self, given: tuple[object, ...], out: object) -> object:
+        call = self._looked_at(given, out)
+        result = call.launch.run(call.addresses, call.arguments, call.direct, given)
+        interface = call.launch.interface
+        written = self._written(interface)
+        for position, original in call.copies.items():
+            if position in written:
+                np.copyto(original, numpy_array(call.arguments[position]))
+        if call.targets is None:
+            return result
+        return _delivered(interface, result, call.targets, as_tuple(out))
+
+    def _looked_at(self, given: tuple[object, ...], out: object) -> _Call:
         arguments, copies = self._accept(given)
         keys = self._keys(arguments)
-        interface = self._choose(keys).interface
+        interface = self._choose(keys, None).interface
         copies |= self._separate(interface, arguments)
         # a copy has other strides, and so perhaps another key
-        variant = self._choose(self._keys(arguments)) if copies else self._choose(keys)
+        variant = self._choose(self._keys(arguments) if copies else keys, None)
         interface = variant.interface
         positions = self.positions(interface)
         tensors = [
@@ -115,27 +200,22 @@ class Dispatcher:
         ]
         sizes = bind_sizes(interface, [array.shape for array in tensors])
         made = new_arrays(interface, sizes)
-        targets = None if out is None else check_outputs(interface, [made[i] for i in interface.outputs], out)
-        self._check_apart(interface, arguments, targets or ())
-        direct = targets if targets is not None and _can_write(interface, targets, tensors) else None
+        targets = None if out is None else check_outputs(CPU, interface, [made[i] for i in interface.outputs], out)
+        written = [(p.name, numpy_array(arguments[i])) for i, p in self._written(interface).items()]
+        check_apart(CPU, interface, written, targets or ())
+        direct = targets if targets is not None and can_write(CPU, interface, targets, tensors) else None
         signature = self._signature(arguments, direct)
         assert signature is not None
         launch = self._launches.get(signature)
         if launch is None:
-            launch = Launch(interface, positions, variant.program, sizes, arguments, direct, self._threads())
+            program = cast(LoadedProgram, variant.program)
+            launch = Launch(interface, positions, program, sizes, arguments, direct, self._threads())
             if len(self._launches) >= MOST_LAUNCHES:
                 self._launches = {}
             self._launches[signature] = launch
         addresses = launch.addresses(arguments, direct)
         assert addresses is not None, "an argument is still misaligned, or overlaps one that is written"
-        result = launch.run(addresses, arguments, direct, given)
-        written = self._written(interface)
-        for position, original in copies.items():
-            if position in written:
-                np.copyto(original, numpy_array(arguments[position]))
-        if targets is None:
-            return result
-        return _delivered(interface, result, targets, _as_tuple(out))
+        return _Call(launch, addresses, arguments, copies, targets, direct)
 
     def positions(self, interface: Interface) -> list[int]:
         """Where the interface's parameters stand among the arguments."""
@@ -176,34 +256,12 @@ class Dispatcher:
 
         Raises TileTypeError for tensors that cannot be written, and for two written ones that share memory.
         """
-        written = self._written(interface)
-        originals: dict[int, Array] = {}
         arrays = {i: value for i, value in enumerate(arguments) if is_numpy(value)}
-        names = self.parameters.names
-        for position in written:
-            array: Array = arrays[position]
-            _check_writable(names[position], array, interface.name)
-            for other, other_array in arrays.items():
-                if other == position or not overlap(array, other_array):
-                    continue
-                if other in written:
-                    first, second = sorted((position, other))
-                    fail(
-                        "out-shared", caller_location(),
-                        first=names[first], second=names[second], kernel=interface.name,
-                    )  # fmt: skip
-                originals[position] = array
-        for position, array in originals.items():
-            arguments[position] = np.array(array, order="C")
-        return originals
-
-    def _check_apart(self, interface: Interface, arguments: Sequence[object], targets: Outputs) -> None:
-        """Raises TileTypeError for an array of `out` that shares memory with a parameter that is written."""
-        for position, parameter in self._written(interface).items():
-            for target in targets:
-                if overlap(target, numpy_array(arguments[position])):
-                    first, kernel = parameter.name, interface.name
-                    fail("out-shared", caller_location(), first=first, second="out", kernel=kernel)
+        written = list(self._written(interface))
+        sharing = shared_with_others(CPU, interface.name, self.parameters.names, arrays, written)
+        for position in sharing:
+            arguments[position] = np.array(arrays[position], order="C")
+        return {position: arrays[position] for position in sharing}
 
 
 def argument_key(name: str, value: object, constant: bool) -> ArgumentKey:
@@ -216,40 +274,6 @@ def argument_key(name: str, value: object, constant: bool) -> ArgumentKey:
     if key is not None:
         return key
     fail_not_array(value, name)
-
-
-def check_outputs(interface: Interface, made: Sequence[NewArray], out: object) -> Outputs:
-    """`out` as a tuple of arrays, each fit for its output. Raises TileTypeError or TileShapeError if one is not."""
-    location = caller_location()
-    kernel = interface.name
-    if not made:
-        fail("out-nothing", location, kernel=kernel)
-    given = _as_tuple(out)
-    if len(given) != len(made):
-        advice = "one array" if len(made) == 1 else f"a tuple of {len(made)} arrays"
-        fail("out-count", location, given=len(given), expected=len(made), kernel=kernel, advice=advice)
-    arrays: list[Array] = []
-    for number, (value, new) in enumerate(zip(given, made)):
-        name = "out" if len(made) == 1 else f"out[{number}]"
-        if not is_array(value):
-            shape, dtype, kind = new.shape, new.dtype, type(value).__name__
-            fail("out-not-array", location, parameter=name, kind=kind, shape=shape, dtype=dtype)
-        array = as_array(value, name)
-        if array.dtype != new.dtype:
-            expected, actual = from_numpy(new.dtype), from_numpy(array.dtype)
-            fail("out-dtype", location, parameter=name, actual=actual, expected=expected, kernel=kernel)
-        if array.shape != new.shape:
-            fail("out-shape", location, parameter=name, actual=array.shape, expected=new.shape, kernel=kernel)
-        _check_writable(name, array, kernel)
-        for earlier, other in enumerate(arrays):
-            if overlap(array, other):
-                fail("out-shared", location, first=f"out[{earlier}]", second=name, kernel=kernel)
-        arrays.append(array)
-    return tuple(arrays)
-
-
-def _as_tuple(out: object) -> tuple[object, ...]:
-    return tuple(cast("Sequence[object]", out)) if isinstance(out, (tuple, list)) else (out,)
 
 
 def _delivered(interface: Interface, result: object, targets: Outputs, given: Sequence[object]) -> object:
@@ -269,21 +293,3 @@ def _delivered(interface: Interface, result: object, targets: Outputs, given: Se
         else:
             final.append(value)
     return final[0] if len(final) == 1 else tuple(final)
-
-
-def _can_write(interface: Interface, targets: Outputs, tensors: Sequence[Array]) -> bool:
-    """Whether the kernel can write to the arrays of `out` themselves, rather than to arrays that are copied there."""
-    for number, target in zip(interface.outputs, targets):
-        unit = interface.new_tensors[number].unit
-        if not is_addressable(target) or (unit is not None and element_strides(target)[unit] != 1):
-            return False
-        if any(overlap(target, tensor) for tensor in tensors):
-            return False
-    return True
-
-
-def _check_writable(name: str, array: Array, kernel: str) -> None:
-    if not array.flags.writeable:
-        fail("out-read-only", caller_location(), parameter=name, kernel=kernel)
-    if repeats_elements(array):
-        fail("out-repeats", caller_location(), parameter=name, strides=array.strides, kernel=kernel)

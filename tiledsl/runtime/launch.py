@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -64,16 +64,16 @@ class Launch:
         threads: int,
     ) -> None:
         """`positions` are those of the interface's parameters among the arguments."""
-        self._interface = interface
+        self.interface = interface
         by_kind = list(zip(positions, interface.parameters))
         self._tensors = tuple(i for i, p in by_kind if isinstance(p, TensorParameter))
-        self._scalars = tuple(Scalar(i, p, _limits(p)) for i, p in by_kind if isinstance(p, ScalarParameter))
+        self._scalars = scalars_of(positions, interface)
         self._written = tuple(i for i, p in by_kind if isinstance(p, TensorParameter) and p.written)
         slots = {number: slot for slot, number in enumerate(interface.outputs)} if outputs is not None else {}
         made = new_arrays(interface, sizes)
         self._made = tuple((slots.get(number, -1), new.shape, new.dtype) for number, new in enumerate(made))
         """For each new tensor, which of the arrays of `out` it is; if none (-1), what to allocate."""
-        self._only_result = interface.results[0].index if _is_one_new(interface) else -1
+        self._only_result = only_result(interface)
         arrays = [numpy_array(arguments[i]) for i in self._tensors]
         strides = [element_strides(array) for array in arrays]
         strides += [
@@ -83,6 +83,11 @@ class Launch:
         self._misaligned_bits = max((array.itemsize for array in arrays), default=1) - 1
         self.program = program
         self.bound: BoundProgram = program.bind(sizes, strides, threads)
+
+    @property
+    def variants(self) -> list[BoundProgram]:
+        """What the calls run on."""
+        return [self.bound]
 
     def addresses(self, arguments: Sequence[object], outputs: Outputs | None) -> list[int] | None:
         """The addresses of the tensor arguments, or None where a tensor must not be used as it is.
@@ -135,37 +140,65 @@ class Launch:
 
         `given` are the arguments as the user passed them: a kernel that returns a parameter returns that object.
         """
-        scalars = [self._number(scalar, arguments[scalar.position]) for scalar in self._scalars]
+        made = self._allocated(addresses, outputs)
+        self.bound(addresses, self._numbers(arguments))
+        return self._returned(made, given)
+
+    def prepare(
+        self, addresses: list[int], arguments: Sequence[object], outputs: Outputs | None, given: Sequence[object]
+    ) -> tuple[Callable[[], None], object, object]:
+        """As `run`, without running: what runs, what it gives, and what must be kept alive for it."""
+        made = self._allocated(addresses, outputs)
+        numbers = self._numbers(arguments)
+        return lambda: self.bound(addresses, numbers), self._returned(made, given), (arguments, made)
+
+    def _numbers(self, arguments: Sequence[object]) -> list[int | float]:
+        return [number_of(scalar, arguments[scalar.position]) for scalar in self._scalars]
+
+    def _allocated(self, addresses: list[int], outputs: Outputs | None) -> list[Array]:
+        """The arrays of the new tensors, those of `out` among them; their addresses are added to `addresses`."""
         made: list[Array] = []
         for slot, shape, dtype in self._made:
             array: Array = empty(shape, dtype) if outputs is None or slot < 0 else outputs[slot]
             made.append(array)
             addresses.append(pointer(array))
-        self.bound(addresses, scalars)
+        return made
+
+    def _returned(self, made: Sequence[Array], given: Sequence[object]) -> object:
         if self._only_result >= 0:
             return made[self._only_result]
-        results = [self._result(result, made, given) for result in self._interface.results]
+        results = [self._result(result, made, given) for result in self.interface.results]
         return None if not results else results[0] if len(results) == 1 else tuple(results)
 
     def _result(self, result: Result, made: Sequence[Array], given: Sequence[object]) -> object:
         return made[result.index] if result.kind == "new" else given[self._tensors[result.index]]
 
-    def _number(self, scalar: Scalar, value: Any) -> int | float:
-        if scalar.limits is None:
-            return float(value)
-        number = int(value)
-        low, high = scalar.limits
-        if not low <= number <= high:
-            parameter = scalar.parameter
-            fail(
-                "scalar-range", caller_location(),
-                parameter=parameter.name, value=number, dtype=parameter.dtype, low=low, high=high,
-            )  # fmt: skip
-        return number
+
+def scalars_of(positions: Sequence[int], interface: Interface) -> tuple[Scalar, ...]:
+    """The run-time numbers among the arguments of a call; `positions` are those of the interface's parameters."""
+    pairs = zip(positions, interface.parameters)
+    return tuple(Scalar(i, p, _limits(p)) for i, p in pairs if isinstance(p, ScalarParameter))
 
 
-def _is_one_new(interface: Interface) -> bool:
-    return len(interface.results) == 1 and interface.results[0].kind == "new"
+def number_of(scalar: Scalar, value: Any) -> int | float:
+    """The number that code gets for an argument. Raises TileTypeError for an integer that does not fit the dtype."""
+    if scalar.limits is None:
+        return float(value)
+    number = int(value)
+    low, high = scalar.limits
+    if not low <= number <= high:
+        parameter = scalar.parameter
+        fail(
+            "scalar-range", caller_location(),
+            parameter=parameter.name, value=number, dtype=parameter.dtype, low=low, high=high,
+        )  # fmt: skip
+    return number
+
+
+def only_result(interface: Interface) -> int:
+    """The number of the new tensor that is all that the kernel returns; -1 if it returns something else."""
+    one = len(interface.results) == 1 and interface.results[0].kind == "new"
+    return interface.results[0].index if one else -1
 
 
 def _limits(parameter: ScalarParameter) -> tuple[int, int] | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeAlias, Union, runtime_checkable
 
 
 class BoundProgram(Protocol):
@@ -27,8 +27,76 @@ class LoadedProgram(Protocol):
         ...
 
 
+class BoundDeviceProgram(Protocol):
+    """A program on a CUDA device, ready to run for certain sizes, strides and alignments. Threads may share it."""
+
+    @property
+    def description(self) -> object:
+        """What was chosen for these sizes; its `str` is shown by `explain()`."""
+        ...
+
+    def __call__(self, pointers: Sequence[int], scalars: Sequence[int | float], stream: int, /) -> None:
+        """Launches on a stream and waits for nothing. `pointers` are in the order of the strides that it was bound to.
+
+        TileRuntimeError: a launch that failed, or what an earlier one left (a fault, a failed assertion).
+        """
+        ...
+
+    def prepare(self, pointers: Sequence[int], scalars: Sequence[int | float], stream: int, /) -> Callable[[], None]:
+        """A launch with these very arguments, to be repeated."""
+        ...
+
+
+class DeviceProgram(Protocol):
+    """Code for CUDA devices, loaded on each device at its first use there."""
+
+    def bind_cuda(
+        self, symbols: Mapping[str, int], strides: Sequence[tuple[int, ...]], alignment: tuple[int, ...], device: int, /
+    ) -> BoundDeviceProgram:
+        """Prepares for a call. `strides` are in elements: of the tensor parameters, then of the new tensors.
+
+        `alignment[i]`, one of 1, 2, 4, 8, 16: what the address of tensor `i`, in bytes, and all of its strides but unit
+        ones are multiples of.
+        """
+        ...
+
+
+AnyLoadedProgram: TypeAlias = Union[LoadedProgram, DeviceProgram]
+
+
 class Program(Protocol):
     """Compiled code, not loaded yet."""
 
     def to_bytes(self) -> bytes: ...
-    def load(self) -> LoadedProgram: ...
+    def load(self) -> AnyLoadedProgram: ...
+
+
+class GpuVariant(Protocol):
+    """GPU code for one plan, as people read it."""
+
+    @property
+    def source(self) -> str:
+        """CUDA C."""
+        ...
+
+    @property
+    def cubin(self) -> bytes: ...
+
+    @property
+    def ir(self) -> str:
+        """The GPU IR as text."""
+        ...
+
+    @property
+    def resources(self) -> Mapping[str, object]:
+        """By CUDA function: registers, spilled bytes, bytes of shared memory."""
+        ...
+
+
+@runtime_checkable
+class HasVariants(Protocol):
+    """A program that has code for more than one plan."""
+
+    def default_variant(self) -> GpuVariant:
+        """The code for the sizes that the kernel was specified with, or for large ones."""
+        ...

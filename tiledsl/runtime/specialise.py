@@ -14,7 +14,7 @@ from typing_extensions import assert_never
 
 from tiledsl.ir import dtypes
 from tiledsl.ir.dtypes import DType
-from tiledsl.runtime.arrays import Array, element_strides
+from tiledsl.runtime.arrays import ArrayLayout, element_strides
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
 
@@ -65,7 +65,7 @@ class ConstantKey:
 ArgumentKey: TypeAlias = Union[TensorKey, ScalarKey, ConstantKey]
 
 
-def tensor_key(array: Array) -> TensorKey:
+def tensor_key(array: ArrayLayout) -> TensorKey:
     """The key of an array. Axes with at most one element have whatever stride suits."""
     dtype = dtypes.from_numpy(array.dtype)
     assert dtype is not None, "as_array let an unknown dtype through"

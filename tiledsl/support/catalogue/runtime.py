@@ -50,7 +50,7 @@ ENTRIES: dict[str, ErrorSpec] = {
     ),
     "array-device": ErrorSpec(
         TileRuntimeError,
-        "`{parameter}` is a {kind} on {device}, but this version runs on the CPU only",
+        "`{parameter}` is a {kind} on {device}, and kernels run on CPUs and CUDA devices",
         "copy it to the CPU first, for example `{parameter}.cpu()` or `{parameter}.get()`",
     ),
     "array-foreign": ErrorSpec(
@@ -140,6 +140,11 @@ ENTRIES: dict[str, ErrorSpec] = {
         TileTypeError,
         "elements of `{parameter}` lie on top of each other (strides {strides}), and `{kernel}` writes to it",
         "pass an array whose elements are distinct, for example a copy",
+    ),
+    "bind-overlap": ErrorSpec(
+        TileTypeError,
+        "arrays of this call overlap, or do not suit `{kernel}` as they are, so that each call would have to copy them",
+        "bind arrays of their own, row by row; or call `{kernel}` itself, which copies what it must",
     ),
     # Compiling
     "arch-unknown": ErrorSpec(

@@ -1,0 +1,276 @@
+"""A CUDA driver that is not there: it keeps "device" memory in the host's, and notes what is launched.
+
+It stands in for the module `cuda.bindings.driver`. A launch is recorded with the words of its parameters, read through
+the addresses that the driver would read; `effects` may have a function that plays the kernel.
+"""
+
+# ruff: noqa: N802  # the names are the driver's
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import IntEnum
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from tiledsl.backend_cuda import driver
+
+
+class Status(IntEnum):
+    CUDA_SUCCESS = 0
+    CUDA_ERROR_INVALID_VALUE = 1
+    CUDA_ERROR_OUT_OF_MEMORY = 2
+    CUDA_ERROR_NOT_INITIALIZED = 3
+    CUDA_ERROR_NO_DEVICE = 100
+    CUDA_ERROR_INVALID_CONTEXT = 201
+    CUDA_ERROR_NO_BINARY_FOR_GPU = 209
+    CUDA_ERROR_INVALID_HANDLE = 400
+    CUDA_ERROR_ILLEGAL_ADDRESS = 700
+    CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES = 701
+    CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900
+
+
+class Handle(int):
+    """What the driver calls a handle. Each kind has a class of its own."""
+
+
+class Context(Handle): ...
+
+
+class Module(Handle): ...
+
+
+class Function(Handle): ...
+
+
+class Stream(Handle): ...
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch: `words` are the parameters, as signed 64-bit numbers."""
+
+    function: str
+    words: tuple[int, ...]
+    blocks: int
+    threads: int
+    shared_bytes: int
+    cluster: int
+    stream: int
+    context: int
+
+
+class Structure(SimpleNamespace):
+    """A structure of the driver, whose fields may be set."""
+
+
+def _attribute() -> Structure:
+    return Structure(id=None, value=Structure(clusterDim=Structure(x=1, y=1, z=1)))
+
+
+class _Names:
+    """An enumeration whose members are their own names."""
+
+    def __getattr__(self, name: str) -> str:
+        return name
+
+
+class _Contexts(threading.local):
+    """What each thread works with."""
+
+    def __init__(self) -> None:
+        self.stack: list[Context] = []
+
+
+@dataclass
+class FakeDriver:
+    """The module. `counts` has how many parameters each CUDA function takes; `failing` what calls are to give."""
+
+    devices: int = 1
+    capability: tuple[int, int] = (9, 0)
+    counts: dict[str, int] = field(default_factory=dict[str, int])
+    failing: dict[str, Status] = field(default_factory=dict[str, Status])
+    effects: dict[str, Callable[[Launch], None]] = field(default_factory=dict[str, Callable[[Launch], None]])
+    launches: list[Launch] = field(default_factory=list[Launch])
+    calls: list[str] = field(default_factory=list[str])
+    function_attributes: dict[str, dict[str, int]] = field(default_factory=dict[str, "dict[str, int]"])
+    capturing: bool = False
+    memory: dict[int, tuple[Any, int]] = field(default_factory=dict[int, "tuple[Any, int]"])
+    """By address: what holds the bytes, and the device."""
+
+    CUresult = Status
+    CUstream = Stream
+    CUlaunchConfig = staticmethod(Structure)
+    CUlaunchAttribute = staticmethod(_attribute)
+    CUlaunchAttributeID = _Names()
+    CUdevice_attribute = _Names()
+    CUfunction_attribute = _Names()
+    CUpointer_attribute = _Names()
+    CUevent_flags = _Names()
+
+    def __post_init__(self) -> None:
+        self._current = _Contexts()
+        self._functions: dict[int, str] = {}
+
+    def own(self, array: Any, device: int = 0) -> None:
+        """Declares the memory of a NumPy array to be a device's."""
+        self.memory[array.ctypes.data] = (array, device)
+
+    def _status(self, name: str) -> Status:
+        self.calls.append(name)
+        return self.failing.get(name, Status.CUDA_SUCCESS)
+
+    def __getattr__(self, name: str) -> Any:
+        """Calls that do nothing here but to be noted."""
+        if not name.startswith("cu"):
+            raise AttributeError(name)
+
+        def call(*arguments: object) -> tuple[Status]:
+            del arguments
+            return (self._status(name),)
+
+        return call
+
+    def cuGetErrorString(self, status: int) -> tuple[Status, bytes]:
+        return Status.CUDA_SUCCESS, f"text of {int(status)}".encode()
+
+    def cuDriverGetVersion(self) -> tuple[Status, int]:
+        return self._status("cuDriverGetVersion"), 12080
+
+    # Devices and contexts
+
+    def cuDeviceGetCount(self) -> tuple[Status, int]:
+        return self._status("cuDeviceGetCount"), self.devices
+
+    def cuDeviceGet(self, number: int) -> tuple[Status, int]:
+        return self._status("cuDeviceGet"), number
+
+    def cuDeviceGetName(self, length: int, device: int) -> tuple[Status, bytes]:
+        return self._status("cuDeviceGetName"), b"Fake\0\0"
+
+    def cuDeviceGetAttribute(self, attribute: str, device: int) -> tuple[Status, int]:
+        values = {
+            "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR": self.capability[0],
+            "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR": self.capability[1],
+            "CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT": 132,
+            "CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": 232448,
+        }
+        return self._status("cuDeviceGetAttribute"), values[attribute]
+
+    def cuDevicePrimaryCtxRetain(self, device: int) -> tuple[Status, Context]:
+        return self._status("cuDevicePrimaryCtxRetain"), Context(0x1000 + device)
+
+    def cuCtxGetCurrent(self) -> tuple[Status, Context]:
+        stack = self.contexts
+        return Status.CUDA_SUCCESS, stack[-1] if stack else Context(0)
+
+    @property
+    def contexts(self) -> list[Context]:
+        """The contexts of the calling thread, the current one last."""
+        return self._current.stack
+
+    def cuCtxSetCurrent(self, context: Context) -> tuple[Status]:
+        self.contexts[-1:] = [context]
+        return (self._status("cuCtxSetCurrent"),)
+
+    def cuCtxPushCurrent(self, context: Context) -> tuple[Status]:
+        self.contexts.append(context)
+        return (self._status("cuCtxPushCurrent"),)
+
+    def cuCtxPopCurrent(self) -> tuple[Status, Context]:
+        return self._status("cuCtxPopCurrent"), self.contexts.pop()
+
+    # Code
+
+    def cuModuleLoadData(self, image: bytes) -> tuple[Status, Module]:
+        return self._status("cuModuleLoadData"), Module(0x77)
+
+    def cuModuleGetFunction(self, module: Module, name: bytes) -> tuple[Status, Function]:
+        function = Function(0x100 + len(self._functions))
+        self._functions[int(function)] = name.decode()
+        return self._status("cuModuleGetFunction"), function
+
+    def cuFuncSetAttribute(self, function: Function, attribute: str, value: int) -> tuple[Status]:
+        self.function_attributes.setdefault(self._functions[int(function)], {})[attribute] = value
+        return (self._status("cuFuncSetAttribute"),)
+
+    def cuOccupancyMaxActiveBlocksPerMultiprocessor(
+        self, function: Function, threads: int, shared_bytes: int
+    ) -> tuple[Status, int]:
+        return self._status("cuOccupancyMaxActiveBlocksPerMultiprocessor"), 2
+
+    def cuLaunchKernelEx(self, config: Any, function: Function, words: int, extra: int) -> tuple[Status]:
+        status = self._status("cuLaunchKernelEx")
+        stack = self.contexts
+        if status == 0 and not stack:
+            status = Status.CUDA_ERROR_INVALID_CONTEXT
+        if status == 0:
+            name = self._functions[int(function)]
+            count = self.counts.get(name, 0)
+            places = (ctypes.c_void_p * count).from_address(words)
+            values = tuple(ctypes.c_int64.from_address(place or 0).value for place in places)
+            cluster = config.attrs[0].value.clusterDim.x if config.numAttrs else 1
+            launch = Launch(
+                name, values, config.gridDimX, config.blockDimX, config.sharedMemBytes, cluster,
+                int(config.hStream), int(stack[-1]),
+            )  # fmt: skip
+            self.launches.append(launch)
+            if name in self.effects:
+                self.effects[name](launch)
+        return (status,)
+
+    # Streams and memory
+
+    def cuStreamIsCapturing(self, stream: Stream) -> tuple[Status, int]:
+        return self._status("cuStreamIsCapturing"), int(self.capturing)
+
+    def cuEventCreate(self, flags: str) -> tuple[Status, Handle]:
+        return self._status("cuEventCreate"), Handle(0x55)
+
+    def cuMemAllocAsync(self, size: int, stream: Stream) -> tuple[Status, int]:
+        status = self._status("cuMemAllocAsync")
+        if status != 0:
+            return status, 0
+        storage = np.zeros(size + 512, np.uint8)
+        address = -(-storage.ctypes.data // 512) * 512
+        self.memory[address] = (storage, int(self.contexts[-1]) - 0x1000)
+        return status, address
+
+    def cuMemFreeAsync(self, address: int, stream: Stream) -> tuple[Status]:
+        del self.memory[address]
+        return (self._status("cuMemFreeAsync"),)
+
+    def cuMemcpyDtoHAsync(self, host: int, address: int, size: int, stream: Stream) -> tuple[Status]:
+        ctypes.memmove(host, address, size)
+        return (self._status("cuMemcpyDtoHAsync"),)
+
+    def cuMemHostAlloc(self, size: int, flags: int) -> tuple[Status, int]:
+        storage: Any = np.full(size, 255, np.uint8)
+        self.memory[storage.ctypes.data] = (storage, 0)
+        return self._status("cuMemHostAlloc"), storage.ctypes.data
+
+    def cuMemHostGetDevicePointer(self, host: int, flags: int) -> tuple[Status, int]:
+        return self._status("cuMemHostGetDevicePointer"), host
+
+    def cuPointerGetAttribute(self, attribute: str, address: int) -> tuple[Status, int]:
+        for start, (storage, device) in self.memory.items():
+            if start <= address < start + max(1, storage.nbytes):
+                return self._status("cuPointerGetAttribute"), device
+        return Status.CUDA_ERROR_INVALID_VALUE, 0
+
+
+@contextmanager
+def fake_driver(**fields: Any) -> Generator[FakeDriver]:
+    """Within, this process has that driver, already started."""
+    fake = FakeDriver(**fields)
+    before = driver.replace_process(driver.Process(bindings=fake))
+    try:
+        yield fake
+    finally:
+        driver.replace_process(before)

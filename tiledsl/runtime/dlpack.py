@@ -1,0 +1,69 @@
+"""DLPack capsules, read and made without a library that knows them.
+
+The layout is that of `dlpack.h`: a DLTensor, and behind it what its owner needs to free it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from typing import Any
+
+CUDA_DEVICES = (2, 13)
+"""DLPack's numbers for memory of a CUDA device, and for managed memory."""
+_KINDS = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 6: "bool"}
+_NARROW = {10: "float8_e4m3fn", 12: "float8_e5m2"}
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device_kind", ctypes.c_int32),
+        ("device", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("kind", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+@dataclass(frozen=True)
+class SharedTensor:
+    """What a capsule says. `strides` are in elements; `dtype` is NumPy's name, None where it has none."""
+
+    address: int
+    device: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: str | None
+    described: str
+
+
+def read_capsule(capsule: object) -> SharedTensor:
+    """Reads a capsule and leaves it as it is: the memory is its owner's for as long as the capsule lives.
+
+    ValueError for what is no capsule of a tensor.
+    """
+    pointer_of: Any = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    tensor = _Tensor.from_address(pointer_of(capsule, b"dltensor"))
+    shape = tuple(tensor.shape[axis] for axis in range(tensor.ndim))
+    if tensor.strides:
+        strides = tuple(tensor.strides[axis] for axis in range(tensor.ndim))
+    else:
+        strides = _row_major(shape)
+    described = f"{_KINDS.get(tensor.kind, f'kind {tensor.kind}, bits ')}{tensor.bits}"
+    name = _NARROW.get(tensor.kind) or {"bfloat16": "bfloat16", "bool8": "bool"}.get(described, described)
+    dtype = name if tensor.lanes == 1 and (tensor.kind in _KINDS or tensor.kind in _NARROW) else None
+    address = (tensor.data or 0) + tensor.byte_offset
+    return SharedTensor(address, tensor.device, shape, strides, dtype, described)
+
+
+def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
+    strides = [1] * len(shape)
+    for axis in range(len(shape) - 2, -1, -1):
+        strides[axis] = strides[axis + 1] * max(1, shape[axis + 1])
+    return tuple(strides)
