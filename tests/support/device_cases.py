@@ -26,8 +26,8 @@ F64_ULPS = dict.fromkeys(F32_ULPS, 2.5) | {"sigmoid": 4.0}
 """Those of f64; the reference's own functions are up to one unit off."""
 SHORT_ULPS = 1.0
 """Those of f16 and bf16, rounded."""
-LEAST_F32 = 2.0**-126
-"""Results below may be 0 instead."""
+LEAST_NORMAL = {"f64": 2.0**-1022}
+"""Results below may be 0 instead; 2**-126 for all other floats, which are computed in f32."""
 
 
 def scalar_cases(dtype: DType) -> list[Case]:
@@ -110,14 +110,15 @@ def every_case() -> list[Case]:
 def errors(fn: str, dtype: DType, got: Array, want: Array) -> Array:
     """How far results are from those wanted (as f64 for floats), in units of the last place; else 0 or inf.
 
-    Results below the least normal f32 are taken for right where they are 0: functions that have a bound flush them.
+    Of functions that have a bound, results below LEAST_NORMAL are right wherever they are below it.
     """
     if not dtype.is_float or SCALAR_FUNCTIONS[fn].gives_bool:
         return np.where(got != want, np.inf, 0.0)
     apart = ulps_apart(got, want, dtype)
-    if fn in F32_ULPS and dtype.bits != 64:
-        small = np.abs(reference_cast(want, f64)) < LEAST_F32
-        return np.where(small & (np.abs(reference_cast(got, f64)) < LEAST_F32), 0.0, apart)
+    if fn in F32_ULPS:
+        least = LEAST_NORMAL.get(dtype.name, 2.0**-126)
+        small = np.abs(reference_cast(want, f64)) < least
+        return np.where(small & (np.abs(reference_cast(got, f64)) < least), 0.0, apart)
     return apart
 
 
