@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from tiledsl.ir import gpu_ops, tile_ops
 from tiledsl.ir.core import Op, Value
+from tiledsl.ir.layout_conversions import convert_plan, slice_slots
 from tiledsl.ir.layouts import RegisterLayout
 from tiledsl.ir.legality import IllegalError, demand, named
 from tiledsl.ir.matrix_instructions import INSTRUCTIONS
@@ -117,9 +118,21 @@ def _check_gpu(op: Op) -> None:
     match op:
         case gpu_ops.Load() | gpu_ops.Store() | gpu_ops.Atomic() | gpu_ops.Copy():
             _check_subscripts(op)
-        case gpu_ops.Write() | gpu_ops.Pad() | gpu_ops.Convert() | gpu_ops.Slice():
-            value = op.value if isinstance(op, gpu_ops.Write) else op.source
-            _require_registers(value)
+        case gpu_ops.Write():
+            _require_registers(op.value)
+        case gpu_ops.Pad():
+            _require_registers(op.source)
+            inside = all(0 <= axis < len(op.source.shape) for axis in op.axes)
+            demand(inside, f"pads the axes {list(op.axes)} of rank {len(op.source.shape)}", "name axes of the tile")
+        case gpu_ops.Convert():
+            _require_registers(op.source)
+            inside = convert_plan(op.source.layout, op.result.layout).kind != "shared"
+            problem = f"{op.source.layout} and {op.result.layout} differ by more than shuffles within warps"
+            demand(inside, problem, "write it to a buffer and read that: `gpu.write`, `gpu.barrier`, `gpu.read`")
+        case gpu_ops.Slice():
+            _require_registers(op.source)
+            held = slice_slots(op.source.layout, op.starts, op.result.layout) is not None
+            demand(held, f"threads do not hold the part in {op.result.layout}", f"the whole is in {op.source.layout}")
         case gpu_ops.Reduce() | gpu_ops.Scan():
             for source in op.sources:
                 _require_registers(source)

@@ -419,10 +419,14 @@ class SharedLayout:
 
     @property
     def alignment(self) -> int:
-        """What the buffer's address must be a multiple of, in bytes, for the swizzle to act on offsets."""
+        """What the buffer's address must be a multiple of, in bytes: whole lines of all banks for a swizzle.
+
+        Swizzles of TMA act on addresses; those ask for as much as they look at.
+        """
         if self.swizzle is None:
             return 16
-        return max(16, 1 << (self.swizzle.base + self.swizzle.bits + self.swizzle.shift))
+        of_tma = self.swizzle.base == 4 and self.swizzle.shift == 3
+        return 1 << (7 + self.swizzle.bits) if of_tma else BANKS * BANK_BYTES
 
     def strides(self, shape: Sequence[int]) -> tuple[int, ...]:
         """In elements, per axis, before the swizzle."""
@@ -442,14 +446,22 @@ class SharedLayout:
         return linear if self.swizzle is None else self.swizzle.apply(linear)
 
     def bytes(self, shape: Sequence[int], dtype: DType) -> int:
-        """How much memory a buffer takes."""
+        """How much memory a buffer takes, up to the end of the last block that a swizzle works on."""
         if not shape:
             return dtype.bytes
         outer = self.order[0]
         total = self.strides(shape)[outer] * shape[outer]
         if len(shape) == 1:
             total += self.padding
-        return total * dtype.bytes
+        # a swizzle moves pieces within whole blocks
+        block = 1 if self.swizzle is None else 1 << (self.swizzle.base + self.swizzle.bits)
+        return -(-total * dtype.bytes // block) * block
+
+    def show(self, shape: Sequence[int], dtype: DType, banks: bool = False, most: int = 32) -> str:
+        """A picture: for each element of a buffer its byte offset, or its bank."""
+        from tiledsl.ir.layout_pictures import shared_picture  # as in RegisterLayout.show
+
+        return shared_picture(self, shape, dtype, banks, most)
 
     def __str__(self) -> str:
         words = [str(axis) for axis in self.order]
