@@ -26,7 +26,7 @@ GPU_HEAD = """\
 The kernels are those of the examples, on PyTorch's tensors; outputs are computed into poisoned memory and checked
 against float64 before they are timed. Times are of the device, by CUDA events, medians of calls that take turns, the L2
 cache flushed before each. `of copy` is the rate over that of a copy of 4 GiB in the same turns; `clean` is the same
-where the flush leaves nothing in the cache that must be written back. `x` is the time of the peer to its left over ours.
+where the flush leaves nothing in the cache that must be written back. `x`: the time of the peer to its left over ours.
 """
 BUSY = "The machine was busy with other programs (load {load}): to be repeated."
 

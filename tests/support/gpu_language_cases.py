@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, TypeAlias
 
 import ml_dtypes
@@ -33,6 +34,7 @@ def case(name: str, function: Callable[..., Any], make: Make, **more: Any) -> Ca
     return Case(name, kernel(function), make, **more)
 
 
+@cache
 def of_function(fn: Callable[[Any], Any]) -> Kernel:
     """A kernel that applies a function of the language to a vector."""
 
@@ -55,6 +57,7 @@ def softmax_by_name(x: tile.Tensor) -> tile.Tensor:
     return out
 
 
+@cache
 def of_reduction(fn: Callable[..., Any], axis: int | None, keep: bool) -> Kernel:
     """A kernel that reduces a whole matrix."""
 

@@ -1,0 +1,95 @@
+"""GPU cases compiled for real architectures with no GPU: the machine code is what was meant, the GPU IR is right.
+
+The cases of `tests/support/gpu_*_cases.py` are those that `pytest -m gpu` runs on a device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.gpu_cases import Case, assert_same, expected, outcome
+from tests.support.gpu_example_cases import EXAMPLE_CASES
+from tests.support.gpu_language_cases import LANGUAGE_CASES
+from tests.support.gpu_shape_cases import SHAPE_CASES
+from tests.support.sass import Disassembly, disassemble
+from tiledsl import CompiledKernel, TileUnsupportedError
+from tiledsl.backend_ref.execute_gpu import execute_gpu
+from tiledsl.ir.parser import parse_module
+
+ARCHITECTURES = ["sm_80", "sm_90", "sm_100"]
+ALL_CASES = [*EXAMPLE_CASES, *LANGUAGE_CASES, *SHAPE_CASES]
+MOST_ELEMENTS = 5000
+"""Of the arguments of a case that runs in the executor of GPU IR, which goes thread by thread."""
+
+IN_VECTORS = ["vector_add of 4096 float32", "swiglu of 64x128 bfloat16", "softmax of 64x128 float32",
+              "layer_norm of 64x128 bfloat16", "transpose of 64x128 bfloat16"]  # fmt: skip
+
+
+def one_of_each_kernel(cases: Iterable[Case]) -> list[Case]:
+    """The first case of each kernel."""
+    found: dict[object, Case] = {}
+    for case in cases:
+        found.setdefault(case.kernel, case)
+    return list(found.values())
+
+
+ESSENTIAL = [case for case in ALL_CASES if case.essential]
+KINDS = one_of_each_kernel(LANGUAGE_CASES)
+ON_SM_90 = [*ESSENTIAL, *LANGUAGE_CASES]
+
+
+def compiled_for(case: Case, arch: str) -> CompiledKernel:
+    try:
+        return case.kernel.compile(*case.arguments(), arch=arch, **case.constants)
+    except TileUnsupportedError as error:
+        if error.code == "arch-unsupported":
+            pytest.skip("no code for GPUs yet")
+        raise
+
+
+def machine_code(compiled: CompiledKernel) -> dict[str, Disassembly]:
+    cubin: Any = getattr(compiled, "cubin")  # noqa: B009
+    return disassemble(cubin)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_100"])
+@pytest.mark.parametrize("case", [*ESSENTIAL, *KINDS], ids=str)
+def test_compiles(case: Case, arch: str) -> None:
+    code = machine_code(compiled_for(case, arch))
+    assert [name for name, kernel in code.items() if kernel.local] == []
+
+
+@pytest.mark.parametrize("case", ON_SM_90, ids=str)
+def test_machine_code_for_sm_90(case: Case) -> None:
+    code = machine_code(compiled_for(case, "sm_90"))
+    assert [name for name, kernel in code.items() if kernel.local] == []
+    for instruction in case.instructions:
+        assert any(kernel.counts[instruction] for kernel in code.values()), f"no {instruction}"
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("name", IN_VECTORS)
+def test_aligned_arrays_move_in_vectors(name: str, arch: str) -> None:
+    case = next(case for case in EXAMPLE_CASES if case.name == name)
+    for kernel in machine_code(compiled_for(case, arch)).values():
+        assert kernel.global_loads <= {16, 32}
+        assert kernel.global_stores <= {16, 32}
+
+
+def small(cases: Iterable[Case]) -> list[Case]:
+    """Those with few elements."""
+    return [case for case in cases if sum(np.size(argument) for argument in case.arguments()) <= MOST_ELEMENTS]
+
+
+@pytest.mark.parametrize("case", one_of_each_kernel(small(ALL_CASES)), ids=str)
+def test_gpu_ir_means_the_same(case: Case) -> None:
+    module = parse_module(compiled_for(case, "sm_90").ir("gpu"))
+    arguments = [argument for argument in case.arguments() if not isinstance(argument, str)]
+    returned = execute_gpu(module.entry, arguments, output=lambda text: None)
+    assert_same(
+        case, outcome(returned, arguments, lambda value: isinstance(value, np.ndarray), np.asarray), expected(case)
+    )
