@@ -6,6 +6,7 @@ The "device" memory is the host's, so a program finds its tensors at the address
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,6 +23,8 @@ from tiledsl.api import specialisations, targets
 from tiledsl.api.targets import Made, Target
 from tiledsl.backend_ref.program import ReferenceProgram
 from tiledsl.ir.core import Module
+
+kernel_module = importlib.import_module("tiledsl.api.kernel")  # `tiledsl.api.kernel` is the function
 
 
 @dataclass(frozen=True)
@@ -272,5 +275,6 @@ def fake_cuda(**fields: Any) -> Generator[FakeCuda]:
     with fake_driver(**fields) as driver, pytest.MonkeyPatch.context() as patch:
         torch = FakeTorch()
         patch.setitem(sys.modules, "torch", torch)
-        patch.setattr(specialisations, "target_of", target_of)
+        for module in (specialisations, kernel_module):
+            patch.setattr(module, "target_of", target_of)
         yield FakeCuda(driver, torch, programs)

@@ -11,7 +11,7 @@ import pytest
 
 import tiledsl
 from tests.support.bound_programs import compiled_text
-from tests.support.call_kernels import add, both, gemm, power, scale, shorter, sum_and_difference
+from tests.support.call_kernels import accumulate, add, both, gemm, power, scale, shorter, sum_and_difference
 from tiledsl import tile
 from tiledsl.cli.compile import load_kernel, parse_constant, parse_spec, split_target
 from tiledsl.support.catalogue.runtime import ENTRIES
@@ -24,9 +24,12 @@ M = tile.spec((None, None), tile.f32)
 
 
 class OnDevice:
-    """An array that lives on a GPU."""
+    """An array that lives on another kind of GPU."""
 
-    __cuda_array_interface__: dict[str, object] = {}
+    def __dlpack__(self) -> object: ...
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 8, 0
 
 
 class Unwilling:
@@ -75,7 +78,7 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "array-dtype": (lambda: add(vector(dtype=np.complex64), vector()), "`x` has dtype complex64"),
     "array-byte-order": (lambda: add(vector(dtype=">f4"), vector()), "the byte order of another machine"),
     "array-masked": (lambda: add(np.ma.masked_array([1.0]), vector()), "is a masked array"),
-    "array-device": (lambda: add(OnDevice(), vector()), "`x` is a OnDevice on a CUDA device"),
+    "array-device": (lambda: add(OnDevice(), vector()), "`x` is a OnDevice on a Metal device"),
     "array-foreign": (lambda: add(Unwilling(), vector()), "does not share its data: it requires a gradient"),
     "scalar-range": (lambda: call(scale, vector(), 2.0, 2**63, specs=(V, float, int)), "which does not fit i64"),
     "constant-value": (lambda: power(vector(), exponent=vector()), "`exponent` is a compile-time constant"),
@@ -113,6 +116,10 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "out-repeats": (
         lambda: call(add, vector(), vector(), out=overlapping()),
         "lie on top of each other (strides (0,))",
+    ),
+    "bind-overlap": (
+        lambda: accumulate.compile(V, V, arch="reference").bind(*(vector(),) * 2),
+        "arrays of this call overlap, or do not suit `accumulate` as they are",
     ),
     "arch-unknown": (lambda: add.compile(V, V, arch="vax"), "there is no architecture `vax`"),
     "arch-unsupported": (lambda: add.compile(V, V, arch="sm_90"), "the GPU architecture `sm_90`"),

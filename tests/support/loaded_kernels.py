@@ -1,0 +1,34 @@
+"""GPU code to launch on a fake driver: its calling convention, and no code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tiledsl.backend_cuda.kernel_code import Assertion, CudaSource, KernelCode, KernelParameter
+from tiledsl.backend_cuda.loaded import LoadedKernels
+from tiledsl.ir.symbolic import symbol
+from tiledsl.support.location import Location
+
+DEFINITION = Location(__file__, 1)
+N: Any = symbol("N")
+PARAMETERS = (
+    KernelParameter("tensor", 0),
+    KernelParameter("size", symbol="N"),
+    KernelParameter("tensor", 1),
+    KernelParameter("stride", 1, 0),
+    KernelParameter("scalar", 1, symbol="bf16"),
+    KernelParameter("scalar", 0, symbol="i32"),
+)
+FAILURE = KernelParameter("failure")
+
+
+def code(name: str = "k", **fields: Any) -> KernelCode:
+    """One CUDA function that runs a program for each of N."""
+    plain: dict[str, Any] = {"programs": N, "threads": 128, "cluster": 1, "shared_bytes": 0, "parameters": PARAMETERS}
+    return KernelCode(name=name, **(plain | fields))
+
+
+def loaded(*kernels: KernelCode, device: int = 0, name: str = "k", location: Location = DEFINITION) -> LoadedKernels:
+    """The functions loaded, with one assertion."""
+    source = CudaSource("", kernels or (code(),), (Assertion("all is well", location),))
+    return LoadedKernels(b"cubin", source, device, name=name, arch="sm_90", location=location)
