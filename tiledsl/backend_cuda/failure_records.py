@@ -36,7 +36,7 @@ class FailureRecord:
     def taken(self) -> TileError | None:
         """The failure that is noted, if any. The record is clear again."""
         number, program = int(self.words[0]), int(self.words[1])
-        if number == 0:
+        if number <= 0:  # -1: it is being written at this moment
             return None
         self.words[0] = 0
         known = 1 <= number <= len(self._assertions)

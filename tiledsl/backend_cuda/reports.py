@@ -7,7 +7,7 @@ bools are `True` and `False`.
 
 A failed assertion is noted in the failure record and the program goes on, so that the device stays usable. The record
 has 16 bytes of two 64-bit words, both 0 at the launch: the number of the assertion that failed first, counted from 1,
-and the program that it failed in.
+and the program that it failed in. While the two are being written the number is -1.
 """
 
 from __future__ import annotations
@@ -26,9 +26,12 @@ define(
     "tiledsl_fail",
     "notes which assertion failed first, and in which program",
     """void tiledsl_fail(void *record, unsigned long long number, long long program) {
-    unsigned long long *words = (unsigned long long *)record;
-    if (*(volatile unsigned long long *)words == 0 && atomicCAS(words, 0ull, number) == 0)
+    volatile unsigned long long *words = (volatile unsigned long long *)record;
+    if (words[0] == 0 && atomicCAS((unsigned long long *)record, 0ull, ~0ull) == 0) {
         words[1] = (unsigned long long)program;
+        __threadfence_system();
+        words[0] = number;
+    }
 }""",
 )
 

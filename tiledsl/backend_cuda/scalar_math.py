@@ -3,15 +3,15 @@
 A row has a text for each kind of dtype, in which {0}, {1} and {2} are the operands and SUFFIX the type that is computed
 in (f32 or f64; i32, i64, u32 or u64). Narrow types are computed in 32 bits and then rounded or cut to their width.
 
-Largest errors in units of the last place (those of +, -, *, fma, sqrt and all functions of integers are rounding only):
+Largest errors in units of the last place (all else is exact or rounded once):
 
 | function | f32 | f16, bf16 |
 | --- | --- | --- |
-| exp, exp2, rsqrt, erf, tanh, sin, cos | 2 | 1 (tanh of bf16: 1) |
+| exp, exp2, rsqrt, erf, tanh, sin, cos | 2 | 1 |
 | log, log2 | 1 | 1 |
 | sigmoid | 4 | 1 |
 | pow | 4 | 1 |
-| div | exact | 1 |
+| div, sqrt | 0.5 | 1 |
 """
 
 from __future__ import annotations

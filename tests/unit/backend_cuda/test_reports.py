@@ -67,6 +67,7 @@ def test_the_first_failure_is_kept(tmp_path: Path) -> None:
     ]
     text = (
         "#include <stdbool.h>\n"
+        "#define __threadfence_system() __sync_synchronize()\n"
         "#define atomicCAS(place, expected, wanted) __sync_val_compare_and_swap(place, expected, wanted)\n"
         + preamble.text().replace("__device__ __forceinline__", "static inline")
         + f"void run(void *record, int x) {{ {' '.join(statements)} }}\n"
