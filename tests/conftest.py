@@ -21,6 +21,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the expected texts of golden tests")
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Says aloud how many tests had no GPU to run on. Here, where workers of pytest-xdist report to."""
+    skipped = [
+        report for report in terminalreporter.stats.get("skipped", []) if "no CUDA device" in str(report.longrepr)
+    ]
+    if skipped:
+        terminalreporter.section("GPU", yellow=True)
+        reason = skipped[0].longrepr[2].removeprefix("Skipped: ")
+        terminalreporter.line(f"{len(skipped)} GPU tests did not run: {reason}", yellow=True)
+
+
 @pytest.fixture
 def update_golden(request: pytest.FixtureRequest) -> bool:
     """Whether golden files are to be rewritten rather than compared."""
