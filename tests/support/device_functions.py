@@ -75,7 +75,10 @@ def host_program(cases: Sequence[Case], preamble: Preamble) -> str:
         f"    for (long long i = 0; i < size; ++i) {{\n{body(case, preamble)}\n    }}\n}}\n"
         for case in cases
     ]
-    texts = [f"static inline {INSTRUCTIONS.get(function.name, function.text)}\n" for function in preamble.functions()]
+    texts = [
+        f"static inline {INSTRUCTIONS[function.name] if 'asm' in function.text else function.text}\n"
+        for function in preamble.functions()
+    ]
     return "\n".join([_HOST, *texts, *functions])
 
 
@@ -134,6 +137,13 @@ INSTRUCTIONS = {
     b = high != high ? 0x7fffu : (b + 0x7fffu + (b >> 16 & 1u)) >> 16;
     return a | b << 16;
 }""",
+    "saturated_pair_f8e4m3": """unsigned saturated_pair_f8e4m3(float low, float high) {
+    return saturated_f8(low, 3, -6, 0x7eu, 0x7fu) | saturated_f8(high, 3, -6, 0x7eu, 0x7fu) << 8;
+}""",
+    "saturated_pair_f8e5m2": """unsigned saturated_pair_f8e5m2(float low, float high) {
+    return saturated_f8(low, 2, -14, 0x7bu, 0x7fu) | saturated_f8(high, 2, -14, 0x7bu, 0x7fu) << 8;
+}""",
+    "pair_f8e4m3": "unsigned pair_f8e4m3(unsigned word) { return f16_of_e4m3(word) | f16_of_e4m3(word >> 8) << 16; }",
     "exp2_approx": "float exp2_approx(float x) { return exp2f(x); }",
     "tanh_approx": "float tanh_approx(float x) { return tanhf(x); }",
     "reciprocal_approx": "float reciprocal_approx(float x) { return 1.0f / x; }",
@@ -144,6 +154,11 @@ INSTRUCTIONS = {
     unsigned short *place = (unsigned short *)address, before = *place;
     *place = (unsigned short)bits_f16(low_f16(before) + value);
     return low_f16(before);
+}""",
+    "atomic_add_bf16": """float atomic_add_bf16(void *address, float value) {
+    unsigned short *place = (unsigned short *)address, before = *place;
+    *place = (unsigned short)bits_bf16(low_bf16(before) + value);
+    return low_bf16(before);
 }""",
     "max_f32": "float max_f32(float a, float b) { return a > b || a != a ? a : b; }",
 }
@@ -181,6 +196,26 @@ static inline int __float2int_rz(float x) { return x != x ? 0 : __double2int_rz(
 static inline float __double2float_rz(double x) {
     float y = (float)x;
     return fabs((double)y) > fabs(x) ? nextafterf(y, 0.0f) : y;
+}
+
+static inline unsigned saturated_f8(float x, int mantissa, int least, unsigned largest, unsigned nan) {
+    if (x != x) return nan;
+    unsigned sign = signbit(x) ? 0x80u : 0u;
+    if (x == 0.0f || isinf(x)) return sign | (x == 0.0f ? 0u : largest);
+    int exponent;
+    frexpf(fabsf(x), &exponent);
+    exponent = max(exponent - 1, least);
+    float units = rintf(ldexpf(fabsf(x), mantissa - exponent));
+    return sign | min((unsigned)((exponent - least) << mantissa) + (unsigned)units, largest);
+}
+static inline unsigned f16_of_e4m3(unsigned byte) {
+    unsigned exponent = byte >> 3 & 15u, sign = (byte & 0x80u) << 8;
+    if ((byte & 0x7fu) == 0x7fu) return sign | 0x7e00u;
+    float size = exponent ? ldexpf((float)(byte & 7u) + 8.0f, (int)exponent - 10) : ldexpf((float)(byte & 7u), -9);
+    _Float16 half = (_Float16)size;
+    unsigned short bits;
+    memcpy(&bits, &half, 2);
+    return sign | bits;
 }
 
 static inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)((unsigned long long)a * b >> 32); }

@@ -133,16 +133,23 @@ _define_portable_bits("f8e4m3", mantissa=3, bias=7, too_large=0x7F, nan=0x7F)
 _define_portable_bits("f8e5m2", mantissa=2, bias=15, too_large=0x7C, nan=0x7E)
 
 # The instruction turns what is too large into the largest number, which our values do not.
+for _name, _format in (("f8e4m3", "e4m3"), ("f8e5m2", "e5m2")):
+    define(
+        f"saturated_pair_{_name}",
+        f"two values rounded to {_name}, in the low half of a word; the largest number for what is larger",
+        f"""unsigned saturated_pair_{_name}(float low, float high) {{
+    unsigned short bits;
+    asm("cvt.rn.satfinite.{_format}x2.f32 %0, %1, %2;" : "=h"(bits) : "f"(high), "f"(low));
+    return bits;
+}}""",
+        since=89,
+    )
 define(
     "pair_bits_f8e4m3",
     "two values rounded to f8e4m3, in the low half of a word",
     """unsigned pair_bits_f8e4m3(float low, float high) {
     const float nan = __uint_as_float(0x7fc00000u);
-    low = fabsf(low) <= 464.0f ? low : nan;
-    high = fabsf(high) <= 464.0f ? high : nan;
-    unsigned short bits;
-    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(bits) : "f"(high), "f"(low));
-    return bits;
+    return saturated_pair_f8e4m3(fabsf(low) <= 464.0f ? low : nan, fabsf(high) <= 464.0f ? high : nan);
 }""",
     since=89,
 )
@@ -158,10 +165,8 @@ define(
     "bits_f8e5m2",
     "the bits of x rounded to f8e5m2",
     """unsigned bits_f8e5m2(float x) {
-    unsigned short bits;
-    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(bits) : "f"(0.0f), "f"(x));
     unsigned infinity = (__float_as_uint(x) >> 24 & 0x80u) | 0x7cu;
-    return fabsf(x) >= 61440.0f ? infinity : bits;
+    return fabsf(x) >= 61440.0f ? infinity : saturated_pair_f8e5m2(x, 0.0f);
 }""",
     since=89,
 )

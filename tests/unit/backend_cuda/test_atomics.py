@@ -15,10 +15,10 @@ from tiledsl.ir.dtypes import DType, bf16, f16, f32, f64, i32, i64, u8
 from tiledsl.ir.scalar_functions import ATOMICS
 
 
-@pytest.fixture(scope="module")
-def host(tmp_path_factory: pytest.TempPathFactory) -> HostLibrary:
+@pytest.fixture(scope="module", params=[80, 90])
+def host(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> HostLibrary:
     cases = [case for dtype in DTYPES for case in atomic_cases(dtype)]
-    return compile_for_host(cases, Preamble(), tmp_path_factory.mktemp("host"))
+    return compile_for_host(cases, Preamble(request.param), tmp_path_factory.mktemp("host"))
 
 
 @pytest.mark.skipif(host_compiler() is None, reason="no C compiler: generated C was not run")

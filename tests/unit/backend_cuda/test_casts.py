@@ -19,11 +19,12 @@ PACKED = [dtype for dtype in DTYPES if dtype.bits < 32]
 NARROW_FLOATS = (f16, bf16, f8e4m3, f8e5m2)
 
 
-@pytest.fixture(scope="module")
-def host(tmp_path_factory: pytest.TempPathFactory) -> HostLibrary:
+@pytest.fixture(scope="module", params=[80, 90])
+def host(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> HostLibrary:
+    """For an architecture without instructions for 8-bit floats, and for one that has some."""
     cases = [case for dtype in DTYPES for case in cast_cases(dtype)]
     cases += [case for dtype in PACKED for case in packed_cases(dtype)]
-    return compile_for_host(cases, Preamble(), tmp_path_factory.mktemp("host"))
+    return compile_for_host(cases, Preamble(request.param), tmp_path_factory.mktemp("host"))
 
 
 def converted(host: HostLibrary, array: Array, source: DType, target: DType) -> Array:
