@@ -11,7 +11,7 @@ from tiledsl.passes.manager import Pass, PassContext
 def launch_text(body: str, *, cluster: int = 1, threads: int = 64) -> str:
     """A program with the tensors %a and %b of f32, in which `body` stands in a launch of 64 threads.
 
-    There are the numbers %0, %1, %32 and %M, the condition %c, the tiles %x of 64 and %h of 32 elements, and the
+    There are the numbers %0, %1, %32, %64 and %M, the condition %c, the tiles %x of 64 and %h of 32 elements, and the
     buffers %s of 64 elements, %t of 3 times 64, and %bytes.
     """
     return f"""
@@ -21,6 +21,7 @@ func @f(%a: tensor<f32, [M], unit=0>, %b: tensor<f32, [M], unit=0>) {{
     %0 = tile.constant() {{value = 0, dtype = i64}}
     %1 = tile.constant() {{value = 1, dtype = i64}}
     %32 = tile.constant() {{value = 32, dtype = i64}}
+    %64 = tile.constant() {{value = 64, dtype = i64}}
     %half = tile.constant() {{value = 0.5, dtype = f32}}
     %c = tile.map([%m, %32]) {{fn = lt}}
     %s = gpu.buffer() {{shape = [64], dtype = f32, layout = rows(0)}}

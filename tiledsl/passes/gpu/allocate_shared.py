@@ -27,7 +27,8 @@ from tiledsl.ir.gpu_ops import Buffer, Copy, Launch, View, Wait
 from tiledsl.ir.layouts import SharedLayout
 from tiledsl.ir.tile_ops import For, Range, While
 from tiledsl.ir.verifier import Form
-from tiledsl.passes.gpu.memory_effects import buffer_bytes, buffer_of, ops_around, scratch_of
+from tiledsl.passes.gpu.linear_indices import ops_around
+from tiledsl.passes.gpu.memory_effects import buffer_bytes, buffer_of, scratch_of
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.passes.manager import PassContext
 from tiledsl.support.errors import Label, fail
@@ -56,6 +57,7 @@ class AllocateShared:
         for op in module.walk():
             if not isinstance(op, Launch):
                 continue
+            _drop_unused(op)
             needs = needs_of(op)
             places = place(_apart(needs))
             if total_bytes(needs, places) > limit:
@@ -87,6 +89,12 @@ class Need:
     def meets(self, other: Need) -> bool:
         """Whether both are needed at some time."""
         return self.first <= other.last and other.first <= self.last
+
+
+def _drop_unused(launch: Launch) -> None:
+    for op in reversed(list(launch.walk())):
+        if isinstance(op, (Buffer, View)) and not op.result.users:
+            op.erase()
 
 
 def _apart(needs: Sequence[Need]) -> list[Need]:
@@ -156,7 +164,7 @@ class _Order:
             since, until = self._during(buffer, use)
             first, last = min(first, since), max(last, until)
         alignment = buffer.layout.alignment
-        return Need(buffer, buffer_bytes(buffer) if uses else 0, alignment, first, last, stages_of(buffer, uses))
+        return Need(buffer, buffer_bytes(buffer), alignment, first, last, stages_of(buffer, uses))
 
     def _during(self, buffer: Buffer, use: Op) -> tuple[int, int]:
         """From when to when one use keeps its buffer."""

@@ -33,7 +33,8 @@ from tiledsl.ir.fold_plans import plan_fold
 from tiledsl.ir.gpu_ops import Barrier, Launch, Reduce, Wait
 from tiledsl.ir.tile_ops import For, If, Range, While
 from tiledsl.ir.verifier import Form
-from tiledsl.passes.gpu.memory_effects import Access, accesses, buffer_of, is_of_buffer, ops_around, overlap, scratch_of
+from tiledsl.passes.gpu.linear_indices import ops_around
+from tiledsl.passes.gpu.memory_effects import Access, accesses, buffer_of, is_of_buffer, overlap, scratch_of
 from tiledsl.passes.manager import PassContext
 
 
@@ -113,11 +114,11 @@ class State:
 
     def after_wait(self, wait: Wait) -> State:
         """Copies count as written. Only a wait for all of them leaves none under way."""
-        done = frozenset(replace(access, kind="write", at=wait) for access in self.under_way)
+        done = frozenset(Access("write", access.place, wait) for access in self.under_way)
         return State(self.written | done, self.read, frozenset() if wait.groups == 0 else self.under_way)
 
     def after_iteration(self, loop: Op) -> State:
-        """As the next iteration sees it."""
+        """As the next iteration of the loop sees it, and what comes after the loop."""
         groups = (self.written, self.read, self.under_way)
         return State(*(frozenset(access.after_iteration(loop) for access in group) for group in groups))
 

@@ -2,66 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from tiledsl.ir import gpu_ops
-from tiledsl.ir.core import Block, Op, Value
+from tiledsl.ir.core import Op, Value
 from tiledsl.ir.layouts import RegisterLayout, SharedLayout
-from tiledsl.ir.tile_ops import Constant
-from tiledsl.ir.types import TileType
+from tiledsl.ir.types import Shape, TileType
+from tiledsl.passes.gpu.linear_indices import LinearIndex, linear_index, ops_around
 
 Kind = Literal["read", "write", "atomic", "copy"]
-Box = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Span:
+    """From where on, and how far, an access goes along one axis of a buffer or tensor."""
+
+    start: LinearIndex
+    size: int
+
+
+@dataclass(frozen=True)
+class Threads:
+    """Which thread touches what: equal for accesses that touch each element from the same threads.
+
+    Elements start at `starts` on each axis of `memory`; `axes` says what runs along what.
+    """
+
+    memory: Value
+    starts: tuple[LinearIndex, ...]
+    axes: tuple[int, ...]
+    layout: RegisterLayout
 
 
 @dataclass(frozen=True)
 class Access:
     """What one op does with one buffer or tensor.
 
-    `place`: the result of the `gpu.buffer`, or the tensor; None is any buffer. `box`: from where to where on each axis
-    of the buffer, None if it may be all of it. `mine`: two accesses in which this is equal, and not None, touch each
-    element from the same thread. `remote`: threads of other blocks of the cluster are concerned.
+    `place`: the result of the `gpu.buffer`, or the tensor; None is any buffer. `spans`: for each axis, None where that
+    is not known; None alone is all of it. `threads`: None where any may touch anything. `remote`: threads of other
+    blocks of the cluster are concerned. `crossed`: the loops that have begun another iteration since, innermost first.
     """
 
     kind: Kind
     place: Value | None
     at: Op
-    box: Box | None = None
-    mine: tuple[Hashable, ...] | None = None
+    spans: tuple[Span | None, ...] | None = None
+    threads: Threads | None = None
     remote: bool = False
+    crossed: tuple[Op, ...] = ()
 
     def after_iteration(self, loop: Op) -> Access:
-        """The access as it is seen from the next iteration: what the loop computes may be different there."""
-        if self.mine is None or not any(isinstance(v, Value) and is_inside(v, loop) for v in _leaves(self.mine)):
+        """The access as the next iteration sees it: what the loop computes is different there."""
+        assert self.at.parent is not None
+        if loop not in ops_around(self.at.parent):
             return self
-        return replace(self, mine=None)
-
-
-def _leaves(items: tuple[Hashable, ...]) -> Iterator[Hashable]:
-    for item in items:
-        if isinstance(item, tuple):
-            yield from _leaves(item)  # pyright: ignore[reportUnknownArgumentType]
-        else:
-            yield item
-
-
-def is_inside(value: Value, around: Op) -> bool:
-    """Whether a value is defined in one of the bodies of an op."""
-    owner = value.owner
-    block = owner.parent if isinstance(owner, Op) else owner
-    return block is not None and around in ops_around(block)
-
-
-def ops_around(block: Block) -> list[Op]:
-    """The ops that a block is in, from the innermost outwards."""
-    found: list[Op] = []
-    here: Block | None = block
-    while here is not None and here.parent is not None:
-        found.append(here.parent)
-        here = here.parent.parent
-    return found
+        crossed = self.crossed if loop in self.crossed else (*self.crossed, loop)
+        moves = self.threads is not None and any(start.step(loop) != 0 for start in self.threads.starts)
+        return replace(self, threads=None if moves else self.threads, crossed=crossed)
 
 
 def buffer_of(value: Value) -> Value | None:
@@ -80,17 +79,18 @@ def accesses(op: Op, *, cluster: bool = False) -> tuple[Access, ...]:
     """What an op does with memory, in order. A fold's scratch buffer is not among it: see `scratch_of`."""
     match op:
         case gpu_ops.Load():
-            return (_of_tensor("read", op, op.layout, cluster),)
+            return (_of_tensor("read", op, op.shape, op.layout, cluster),)
         case gpu_ops.Store():
-            return (_of_tensor("write", op, op.value.tile.layout, cluster),)
+            return (_of_tensor("write", op, op.value.shape, op.value.tile.layout, cluster),)
         case gpu_ops.Atomic():
-            return (Access("atomic", op.tensor, op, remote=cluster),)
+            return (_of_tensor("atomic", op, op.value.shape, None, cluster),)
         case gpu_ops.Copy():
-            return (Access("read", op.tensor, op, remote=cluster), _of_buffer("copy", op, None))
+            return (_of_tensor("read", op, op.shape, None, cluster), _of_buffer("copy", op, op.shape, None))
         case gpu_ops.Read():
-            return (_of_buffer("read", op, op.layout if op.method == "plain" else None),)
+            return (_of_buffer("read", op, op.shape, op.layout if op.method == "plain" else None),)
         case gpu_ops.Write():
-            return (_of_buffer("write", op, op.value.tile.layout if op.method == "plain" else None),)
+            layout = op.value.tile.layout if op.method == "plain" else None
+            return (_of_buffer("write", op, op.value.shape, layout),)
         case _:
             return ()
 
@@ -100,54 +100,80 @@ def scratch_of(op: Op) -> Value | None:
     return op.buffer if isinstance(op, (gpu_ops.Reduce, gpu_ops.Scan)) else None
 
 
-def _of_tensor(kind: Kind, op: gpu_ops.Load | gpu_ops.Store, layout: object, cluster: bool) -> Access:
-    mine = None
-    if isinstance(layout, RegisterLayout) and layout.replicas == 1:
-        covered = all(size == 1 or axis in op.axes for axis, size in enumerate(layout.shape))
-        if covered and all(not index.shape for index in op.indices):
-            mine = (op.indices, op.axes, layout)
-    return Access(kind, op.tensor, op, mine=mine, remote=cluster)
+def _of_tensor(
+    kind: Kind,
+    op: gpu_ops.Load | gpu_ops.Store | gpu_ops.Atomic | gpu_ops.Copy,
+    shape: Shape,
+    layout: object,
+    cluster: bool,
+) -> Access:
+    plain = all(not index.shape for index in op.indices)
+    spans = tuple(
+        None if index.shape else _span(index, 1 if axis < 0 else shape[axis])
+        for index, axis in zip(op.indices, op.axes)
+    )
+    # along an axis that is none of the tensor's, several threads would touch the same element
+    covered = all(size == 1 or axis in op.axes for axis, size in enumerate(shape))
+    threads = None
+    if plain and covered and isinstance(layout, RegisterLayout):
+        threads = Threads(op.tensor, tuple(map(linear_index, op.indices)), op.axes, layout)
+    return Access(kind, op.tensor, op, spans, threads, cluster)
 
 
-def _of_buffer(kind: Kind, op: gpu_ops.Copy | gpu_ops.Read | gpu_ops.Write, layout: object) -> Access:
+def _of_buffer(kind: Kind, op: gpu_ops.Copy | gpu_ops.Read | gpu_ops.Write, shape: Shape, layout: object) -> Access:
     place = buffer_of(op.buffer)
-    mine = None
-    if isinstance(layout, RegisterLayout) and layout.replicas == 1:
-        mine = (op.buffer, op.offsets, op.places, layout)
-    box = None
+    threads = None
+    if isinstance(layout, RegisterLayout):
+        threads = Threads(op.buffer, tuple(map(linear_index, op.offsets)), op.places, layout)
+    spans = None
     if place is not None and place is op.buffer:
-        shape = op.value.tile.shape if isinstance(op, gpu_ops.Write) else op.shape
-        box = _box(place, op.offsets, dict(zip(op.places, shape)))
-    return Access(kind, place, op, box, mine)
+        sizes = dict(zip(op.places, shape))
+        spans = tuple(_span(offset, sizes.get(axis, 1)) for axis, offset in enumerate(op.offsets))
+    return Access(kind, place, op, spans, threads)
 
 
-def _box(buffer: Value, offsets: Sequence[Value], sizes: dict[int, object]) -> Box:
-    """What part of a buffer is touched, as far as offsets are constants; `sizes` by axis of the buffer."""
-    box: list[tuple[int, int]] = []
-    for axis, (offset, whole) in enumerate(zip(offsets, buffer.tile.shape)):
-        assert isinstance(whole, int)
-        size = sizes.get(axis, 1)
-        if isinstance(offset.op, Constant) and isinstance(size, int):
-            start = int(offset.op.value)
-            box.append((start, start + size))
-        else:
-            box.append((0, whole))
-    return tuple(box)
+def _span(start: Value, size: object) -> Span | None:
+    return Span(linear_index(start), size) if isinstance(size, int) else None
 
 
-def overlap(first: Access, second: Access) -> bool:
-    """Whether two accesses may touch the same bytes from different threads."""
-    if first.mine is not None and first.mine == second.mine:
+def overlap(later: Access, earlier: Access) -> bool:
+    """Whether two accesses may touch the same bytes from different threads. `later` is one of this iteration."""
+    # of replicas all read, but only the first writes
+    alone = later.threads is not None and (
+        later.threads.layout.replicas == 1 or "read" not in (later.kind, earlier.kind)
+    )
+    if alone and later.threads == earlier.threads:
         return False
-    if first.kind == second.kind == "atomic":
+    if later.kind == earlier.kind == "atomic":
         return False
-    if first.place is second.place:
-        if first.box is None or second.box is None:
+    if later.place is earlier.place:
+        if later.spans is None or earlier.spans is None:
             return True
-        return all(a < d and c < b for (a, b), (c, d) in zip(first.box, second.box))
-    if first.place is None or second.place is None:
-        return is_of_buffer(first) and is_of_buffer(second)
-    return _share_bytes(first.place, second.place)
+        return not any(_apart(a, b, earlier.crossed) for a, b in zip(later.spans, earlier.spans))
+    if later.place is None or earlier.place is None:
+        return is_of_buffer(later) and is_of_buffer(earlier)
+    return _share_bytes(later.place, earlier.place)
+
+
+def _apart(later: Span | None, earlier: Span | None, crossed: Sequence[Op]) -> bool:
+    """Whether two spans have nothing in common, the earlier one as it was some iterations of `crossed` ago.
+
+    The outermost of these loops is at least one iteration further. How the others stand is not known, so the spans must
+    not depend on them.
+    """
+    if later is None or earlier is None or later.start.terms != earlier.start.terms:
+        return False
+    distance = later.start.constant - earlier.start.constant
+    if crossed:
+        step = later.start.step(crossed[-1])
+        if step is None or any(later.start.step(loop) != 0 for loop in crossed[:-1]):
+            return False
+        # each further iteration leads further away, if already the first one leads off to that side
+        if step > 0:
+            return distance + step >= earlier.size
+        if step < 0:
+            return -(distance + step) >= later.size
+    return distance >= earlier.size or -distance >= later.size
 
 
 def _share_bytes(first: Value, second: Value) -> bool:

@@ -58,6 +58,11 @@ def test_replicas_read_what_the_first_wrote() -> None:
     """)
 
 
+def test_of_replicas_the_first_always_writes() -> None:
+    expect("gpu.write(%s, %h, [%0]) {places = [0]}\ngpu.write(%s, %h, [%0]) {places = [0]}")
+    expect("gpu.store(%b, [%m], %h, []) {axes = [0]}\ngpu.store(%b, [%m], %h, []) {axes = [0]}")
+
+
 def test_one_that_is_there_is_enough() -> None:
     expect(f"{WRITE}\ngpu.barrier()\n{READ}")
 
@@ -136,18 +141,44 @@ def test_a_loop_that_reads_and_writes_the_next() -> None:
     """)
 
 
+STORE = "gpu.store(%b, [{0}], %x, []) {{axes = [0]}}"
+
+
+def in_loop(body: str, step: str = "%1", name: str = "%i") -> str:
+    return f"tile.for(%0, %M, {step}, []) body({name}: i64) {{\n{body}\ntile.yield([])\n}}"
+
+
 def test_what_a_thread_alone_touches_may_be_another_s_in_the_next_iteration() -> None:
-    access = "%y = gpu.load(%b, [%i], []) {axes = [0], shape = [64], layout = spatial(64)}"
-    store = "gpu.store(%b, [%i], %y, []) {axes = [0]}"
-    expect(f"{access.replace('%i', '%m')}\n{store.replace('%i', '%m')}")
-    expect(f"""
-      tile.for(%0, %M, %1, []) body(%i: i64) {{
-        |
-        {access}
-        {store}
-        tile.yield([])
-      }}
-    """)
+    load = "%y = gpu.load(%b, [{0}], []) {{axes = [0], shape = [64], layout = spatial(64)}}"
+    expect(f"{load.format('%m')}\n{STORE.format('%m')}")
+    expect(in_loop(f"|\n{load.format('%i')}\n{STORE.format('%i')}"))
+    expect(in_loop(f"{load.format('%i')}\n{STORE.format('%i')}", "%64"))
+
+
+def test_blocks_of_a_tensor_one_after_the_other() -> None:
+    expect(in_loop(STORE.format("%i"), "%64"))
+    expect(in_loop("|\n" + STORE.format("%i"), "%32"))
+    expect(in_loop("|\n" + STORE.format("%i"), "%M"))
+    number = "%j = tile.map([%i, {0}]) {{fn = mul}}\n%k = tile.map([%m, %j]) {{fn = {1}}}\n"
+    for fn in ("add", "sub"):
+        expect(in_loop(number.format("%64", fn) + STORE.format("%k")))
+        expect(in_loop(number.format("%32", fn) + "|\n" + STORE.format("%k")))
+        expect(in_loop(number.format("%m", fn) + "|\n" + STORE.format("%k")))
+
+
+def test_two_stores_apart() -> None:
+    far, near = ("%k = tile.map([%m, %64]) {fn = add}\n", "%k = tile.map([%m, %32]) {fn = sub}\n")
+    expect(far + STORE.format("%m") + "\n" + STORE.format("%k"))
+    expect(far + STORE.format("%k") + "\n" + STORE.format("%m"))
+    expect(near + STORE.format("%m") + "\n|\n" + STORE.format("%k"))
+
+
+def test_blocks_in_loops_in_loops() -> None:
+    """The inner loop begins anew for each turn of the outer one."""
+    expect(in_loop(in_loop("|\n" + STORE.format("%j"), "%64", "%j"), "%64"))
+    both = "%k = tile.map([%i, %j]) {fn = add}\n"
+    expect(in_loop(in_loop(both + "|\n" + STORE.format("%k"), "%64", "%j"), "%64"))
+    expect(in_loop(in_loop(STORE.format("%i"), "%64", "%j"), "%64"))
 
 
 def test_a_branch_that_writes() -> None:
