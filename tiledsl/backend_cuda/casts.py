@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tiledsl.backend_cuda import narrow_floats  # pyright: ignore[reportUnusedImport]  # defines device functions
+from tiledsl.backend_cuda import narrow_floats
 from tiledsl.backend_cuda.preamble import FLOATS, SIGNED, UNSIGNED, Preamble, Variant, define
 from tiledsl.backend_cuda.scalars import c_type, constant, enclosed, is_subset, register_dtype, wrapped
 from tiledsl.ir.dtypes import DType, bool_, f64, is_narrow_float
 
-assert narrow_floats
+DEFINED_BY = (narrow_floats,)
+"""The modules whose device functions are called."""
 
 
 def _define_cut_off(source: Variant, target: Variant, function: str) -> None:
