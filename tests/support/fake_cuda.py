@@ -60,6 +60,10 @@ class Bound:
             assert address % bytes_ == 0, "the program was promised another alignment"
         self.run(pointers, scalars)
 
+    @property
+    def launcher(self) -> Callable[[Sequence[int], Sequence[int | float], int], None]:
+        return self
+
     def prepare(self, pointers: Sequence[int], scalars: Sequence[int | float], stream: int) -> Callable[[], None]:
         return lambda: self(pointers, scalars, stream)
 

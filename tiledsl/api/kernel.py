@@ -16,6 +16,7 @@ from tiledsl.frontend.kernel_source import KernelSource
 from tiledsl.runtime.captured import Watched
 from tiledsl.runtime.parameters import Parameters
 from tiledsl.runtime.prepared import PreparedCall
+from tiledsl.runtime.torch_calls import MISSED
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import TileError, fail
 
@@ -54,8 +55,13 @@ class Kernel:
             current = self._up_to_date()
         if out is not None and self._takes_out:
             kwargs["out"], out = out, None
+        dispatcher = current.dispatcher
         try:
-            return current.dispatcher.call(args, kwargs, out)
+            if dispatcher.quick is not None and not kwargs:  # as `call` does, one step earlier
+                result = dispatcher.quick(args, out)
+                if result is not MISSED:
+                    return result
+            return dispatcher.call(args, kwargs, out)
         except TileError as error:
             raise error.with_traceback(None) from error.__cause__  # the user's lines, not the compiler's
 

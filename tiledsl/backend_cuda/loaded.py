@@ -140,12 +140,16 @@ class BoundKernels:
         ]
         self._frames: list[_Frame] = []
         """Those that no call uses. `pop` and `append` are atomic."""
+        self._take = self._frames.pop
+        self._give_back = self._frames.append
         self._launch = bindings().cuLaunchKernelEx
         self._remember = process().history.add
         self._synchronous = read_options().synchronous
         self._watched = self._synchronous or loaded.record is not None
         self._checks_context = device_count() > 1
         """With one device, a thread has its context or none, which the launch itself finds out."""
+        quick = len(self.steps) == 1 and not self.needs_care
+        self.launcher = self._launch_one if quick else self.__call__
 
     def _blocks(self, kernel: KernelCode, function: Any) -> int:
         if kernel.programs is None:
@@ -164,7 +168,7 @@ class BoundKernels:
         if self._watched:
             self._before()
         try:
-            frame = self._frames.pop()
+            frame = self._take()
         except IndexError:
             frame = _Frame(self, len(pointers), len(scalars))
         if frame.stream != stream:
@@ -179,10 +183,24 @@ class BoundKernels:
                 if launch(config, function, words, 0)[0]:
                     self.launch_again(frame, config)
                     break
-        self._frames.append(frame)
+        self._give_back(frame)
         self._remember(self)
         if self._watched:
             self._after(stream)
+
+    def _launch_one(self, pointers: Sequence[int], scalars: Sequence[int | float], stream: int) -> None:
+        """As a call, for what most programs are: one kernel that cannot fail, on the only device."""
+        try:
+            frame = self._take()
+        except IndexError:
+            frame = _Frame(self, len(pointers), len(scalars))
+        if frame.stream != stream:
+            frame.use(stream)
+        frame.pack(frame.buffer, 0, *pointers, *scalars)
+        if self._launch(frame.config, frame.function, frame.words, 0)[0]:
+            self.launch_again(frame, frame.config)
+        self._give_back(frame)
+        self._remember(self)
 
     def constant(self, parameter: KernelParameter) -> int:
         """The word of a parameter that is the same at every call."""
@@ -309,6 +327,7 @@ class _Frame:
         self._configs = [_configuration(kernel, blocks) for kernel, _, blocks in steps]
         functions = [function for _, function, _ in steps]
         self.launches = list(zip(self._configs, functions, map(ctypes.addressof, self._arrays)))
+        self.config, self.function, self.words = self.launches[0] if self.launches else (None, None, 0)
         self.stream = -1
 
     def use(self, stream: int) -> None:

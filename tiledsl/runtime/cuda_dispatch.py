@@ -9,14 +9,14 @@ from typing import Any, NoReturn
 from tiledsl.runtime.arrays import is_array
 from tiledsl.runtime.binding import bind_sizes
 from tiledsl.runtime.cuda_arrays import ArrayReader, DeviceView, is_on_cuda, views_overlap
-from tiledsl.runtime.cuda_launch import Addresses, CudaLaunch
+from tiledsl.runtime.cuda_launch import Addresses, CudaLaunch, Go
 from tiledsl.runtime.device_services import Services
 from tiledsl.runtime.frameworks import Framework, Torch
 from tiledsl.runtime.interface import Interface, TensorParameter
 from tiledsl.runtime.launch import new_arrays
 from tiledsl.runtime.outputs import as_tuple, can_write, check_apart, check_outputs, shared_with_others
 from tiledsl.runtime.parameters import Parameters
-from tiledsl.runtime.program import BoundDeviceProgram, DeviceProgram
+from tiledsl.runtime.program import DeviceProgram
 from tiledsl.runtime.specialise import ArgumentKey, tensor_key
 from tiledsl.runtime.torch_calls import TorchCalls
 from tiledsl.support.caller import caller_location
@@ -61,7 +61,7 @@ class _Call:
     """
 
     launch: CudaLaunch
-    bound: BoundDeviceProgram
+    go: Go
     addresses: Addresses
     stream: int
     given: tuple[Any, ...]
@@ -107,7 +107,7 @@ class CudaDispatcher:
         for other in call.other_streams:
             self._services().run_after(device, call.stream, other)
         if call.targets is None and not call.copied:
-            result = launch.run(call.bound, call.addresses, given, call.outputs, call.stream)
+            result = launch.run(call.go, call.addresses, given, call.outputs, call.stream)
             if not call.other_streams:
                 self._learn(call)
         else:
@@ -124,12 +124,12 @@ class CudaDispatcher:
         if call.targets is not None or call.copied:
             kernel = call.launch.interface.name
             fail("bind-overlap", caller_location(), kernel=kernel)
-        return call.launch.prepare(call.bound, call.addresses, given, call.outputs, call.stream)
+        return call.launch.prepare(call.addresses, given, call.outputs, call.stream)
 
     def _run_with_copies(self, call: _Call) -> object:
         launch = call.launch
         pointers, made = launch.filled(call.addresses, call.outputs, call.stream)
-        call.bound(pointers, launch.numbers(call.given), call.stream)
+        call.go(pointers, launch.numbers(call.given), call.stream)
         for original, copy in call.copied:
             original.framework.assign(original, copy)
         delivered = list(made)
@@ -164,9 +164,9 @@ class CudaDispatcher:
         launch = self._launches.get(signature)
         if launch is not None and (outputs is None or len(outputs) == len(as_tuple(out))):
             addresses = self._addresses(launch, views, outputs)
-            bound = launch.accept(addresses)
-            if bound is not None:
-                return _Call(launch, bound, addresses, main, given, out, True, None, (), others)
+            go = launch.accept(addresses)
+            if go is not None:
+                return _Call(launch, go, addresses, main, given, out, True, None, (), others)
         return self._planned(given, out, views, outputs, framework, main, others)
 
     def _planned(
@@ -216,10 +216,10 @@ class CudaDispatcher:
                 self._launches = {}
             self._launches[signature] = launch
         addresses = self._addresses(launch, views, targets if direct else None)
-        bound = launch.accept(addresses, known_apart=True)
-        assert bound is not None, "the reader let a misaligned array through"
+        go = launch.accept(addresses, known_apart=True)
+        assert go is not None, "the reader let a misaligned array through"
         indirect = None if direct else targets
-        return _Call(launch, bound, addresses, stream, given, out, direct, indirect, tuple(copied), others)
+        return _Call(launch, go, addresses, stream, given, out, direct, indirect, tuple(copied), others)
 
     def _read_outputs(self, out: object) -> tuple[DeviceView, ...] | None:
         """The arrays of `out`, as far as they are on a device."""

@@ -8,7 +8,7 @@ allocators give the same ones again and again.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from tiledsl.runtime.arrays import element_strides
 from tiledsl.runtime.binding import Sizes
@@ -23,7 +23,9 @@ MOST_ADDRESSES = 256
 WIDEST = 16
 """Bytes of the widest access to memory: alignment beyond it does not matter."""
 
-Addresses = tuple[int, ...]
+Addresses: TypeAlias = "tuple[int, ...]"
+Go: TypeAlias = Callable[[Sequence[int], Sequence["int | float"], int], None]
+"""Launches: the addresses of all tensors and new tensors, the run-time numbers, the stream."""
 
 
 class CudaLaunch:
@@ -72,7 +74,7 @@ class CudaLaunch:
         written += range(len(views), len(given))
         self._apart = [(w, o) for w in written for o in range(len(given)) if o not in written or o < w]
         self._variants: dict[tuple[int, ...], BoundDeviceProgram] = {}
-        self.accepted: dict[Addresses, BoundDeviceProgram] = {}
+        self.accepted: dict[Addresses, Go] = {}
         """What runs on arrays at these addresses."""
 
     @property
@@ -80,7 +82,7 @@ class CudaLaunch:
         """What the calls so far ran on: one for each way that arrays were aligned."""
         return list(self._variants.values())
 
-    def accept(self, addresses: Addresses, known_apart: bool = False) -> BoundDeviceProgram | None:
+    def accept(self, addresses: Addresses, known_apart: bool = False) -> Go | None:
         """What runs on arrays at these addresses; None where they must be looked at more closely.
 
         That is so for a misaligned one, and where one that is written may share memory with another (which
@@ -93,18 +95,19 @@ class CudaLaunch:
             return None
         if not known_apart and any(self._meet(addresses, *pair) for pair in self._apart):
             return None
-        bound = self._variant(addresses)
+        go = self.variant(addresses).launcher
         if len(self.accepted) >= MOST_ADDRESSES:
             self.accepted.clear()
-        self.accepted[addresses] = bound
-        return bound
+        self.accepted[addresses] = go
+        return go
 
     def _meet(self, addresses: Addresses, one: int, other: int) -> bool:
         (low, high), (other_low, other_high) = self._spans[one], self._spans[other]
         a, b = addresses[one], addresses[other]
         return a + low < b + other_high and b + other_low < a + high
 
-    def _variant(self, addresses: Addresses) -> BoundDeviceProgram:
+    def variant(self, addresses: Addresses) -> BoundDeviceProgram:
+        """The code for arrays that are aligned as these addresses are."""
         starts = list(addresses[: self._count])
         # what is allocated for the call is aligned as well as can be
         starts += [addresses[self._count + self._slots[n]] if n in self._slots else 0 for n in range(len(self._new))]
@@ -117,7 +120,7 @@ class CudaLaunch:
 
     def run(
         self,
-        bound: BoundDeviceProgram,
+        go: Go,
         addresses: Addresses,
         arguments: Sequence[Any],
         outputs: Sequence[Any] | None,
@@ -128,7 +131,7 @@ class CudaLaunch:
         `arguments` and `outputs` are the caller's own; a kernel that returns one of them returns that object.
         """
         pointers, made = self.filled(addresses, outputs, stream)
-        bound(pointers, self.numbers(arguments), stream)
+        go(pointers, self.numbers(arguments) if self.scalars else (), stream)
         return self.result(made, arguments)
 
     def numbers(self, arguments: Sequence[Any]) -> list[int | float]:
@@ -137,7 +140,6 @@ class CudaLaunch:
 
     def prepare(
         self,
-        bound: BoundDeviceProgram,
         addresses: Addresses,
         arguments: Sequence[Any],
         outputs: Sequence[Any] | None,
@@ -145,7 +147,7 @@ class CudaLaunch:
     ) -> tuple[Callable[[], None], object, object]:
         """As `run`, without running: what launches, what a launch gives, and what must be kept alive for it."""
         pointers, made = self.filled(addresses, outputs, stream)
-        launch = bound.prepare(pointers, self.numbers(arguments), stream)
+        launch = self.variant(addresses).prepare(pointers, self.numbers(arguments), stream)
         return launch, self.result(made, arguments), (arguments, made)
 
     def filled(

@@ -100,7 +100,7 @@ class Dispatcher:
         self._cuda = None
         if services is not None:
             self._cuda = CudaDispatcher(parameters, self._choose_for_device, argument_key, services)
-        self._quick: Callable[[tuple[object, ...], object], object] | None = None
+        self.quick: Callable[[tuple[object, ...], object], object] | None = None
         """The short way for tensors of PyTorch on CUDA devices, once such were passed."""
 
     @property
@@ -116,8 +116,8 @@ class Dispatcher:
         """Runs the kernel. Raises TileError before anything is written if the arguments do not fit."""
         if kwargs or len(args) != len(self._constant):
             args = self.parameters.arrange(args, kwargs)
-        if self._quick is not None:
-            result = self._quick(args, out)
+        if self.quick is not None:
+            result = self.quick(args, out)
             if result is not MISSED:
                 return result
         outputs: Any = (out,) if out.__class__ is np.ndarray else out if out.__class__ is tuple else None
@@ -131,7 +131,7 @@ class Dispatcher:
         if self._cuda is not None and self._cuda.wants(args, out):
             result = self._cuda.call(args, out)
             if self._cuda.torch_calls is not None:
-                self._quick = self._cuda.torch_calls.call
+                self.quick = self._cuda.torch_calls.call
             return result
         return self._call_carefully(args, out)
 

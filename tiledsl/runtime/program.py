@@ -42,6 +42,11 @@ class BoundDeviceProgram(Protocol):
         """
         ...
 
+    @property
+    def launcher(self) -> Callable[[Sequence[int], Sequence[int | float], int], None]:
+        """A function that does what a call does: Python calls a function faster than an object."""
+        ...
+
     def prepare(self, pointers: Sequence[int], scalars: Sequence[int | float], stream: int, /) -> Callable[[], None]:
         """A launch with these very arguments, to be repeated."""
         ...

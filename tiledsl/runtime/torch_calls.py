@@ -29,10 +29,11 @@ MOST_KEYS = 2048
 
 
 class _Known:
-    """A launch with the check for it."""
+    """A launch with the check for it, on `count` tensors: those of the arguments, then those of `out`."""
 
     def __init__(self, launch: CudaLaunch, tensors: Sequence[Any]) -> None:
         self.launch = launch
+        self.count = len(tensors)
         self._rebuilt = 0
         self.check: Callable[..., bool] = _never
         self.renew(tensors)
@@ -56,7 +57,7 @@ class _Form:
         self.recent: tuple[_Known, ...] = ()
         self._by_key: dict[tuple[object, ...], _Known] = {}
 
-    def find(self, tensors: Sequence[Any], grad_enabled: Callable[[], bool]) -> CudaLaunch | None:
+    def find(self, tensors: Sequence[Any], grad_enabled: Callable[[], bool]) -> _Known | None:
         """The launch for tensors that no recent check knew."""
         key = _key(tensors)
         known = self._by_key.get(key)
@@ -66,7 +67,7 @@ class _Form:
             return None
         known.renew(tensors)
         self._put_first(known)
-        return known.launch
+        return known
 
     def learn(self, launch: CudaLaunch, tensors: Sequence[Any]) -> None:
         known = _Known(launch, tensors)
@@ -91,12 +92,33 @@ class TorchCalls:
         self._stream = torch.raw_stream
         self._grad_enabled: Callable[[], bool] = module.is_grad_enabled
         self._constant = tuple(constant)
+        self._arity = len(self._constant)
         self._by_value = any(constant)
         """Whether forms are told apart by the values of arguments, besides their classes."""
         self._forms: dict[tuple[object, ...], _Form] = {}
+        self._last: _Known | None = None
+        """The latest of the launches whose arguments are tensors one and all."""
 
     def call(self, args: tuple[Any, ...], out: Any) -> object:
         """Launches, if an earlier call was like this one; gives `MISSED` if not, or if it takes a closer look."""
+        if len(args) != self._arity:  # some are missing, or too many
+            return MISSED
+        last = self._last
+        if last is not None:  # the check sees to the classes too, so that there is no need to look for the form
+            tensors = args if out is None else (*args, out)
+            if len(tensors) == last.count and last.check(*tensors):
+                launch = last.launch
+                addresses = tuple(map(self._data_ptr, tensors))
+                go = launch.accepted.get(addresses) or launch.accept(addresses)
+                if go is None:
+                    return MISSED
+                if launch.plain and out is not None:
+                    go(addresses, (), self._stream(launch.device))
+                    return out
+                return launch.run(go, addresses, args, None if out is None else (out,), self._stream(launch.device))
+        return self._call_by_form(args, out)
+
+    def _call_by_form(self, args: tuple[Any, ...], out: Any) -> object:
         if self._by_value:
             form = self._forms.get(self._valued_key(args, out))
         else:
@@ -112,20 +134,19 @@ class TorchCalls:
                 return MISSED
         for known in form.recent:
             if known.check(*tensors):
-                launch = known.launch
                 break
         else:
-            launch = form.find(tensors, self._grad_enabled)
-            if launch is None:
+            known = form.find(tensors, self._grad_enabled)
+            if known is None:
                 return MISSED
+        if form.pick is None and out.__class__ is not tuple:
+            self._last = known
+        launch = known.launch
         addresses = tuple(map(self._data_ptr, tensors))
-        bound = launch.accepted.get(addresses) or launch.accept(addresses)
-        if bound is None:
+        go = launch.accepted.get(addresses) or launch.accept(addresses)
+        if go is None:
             return MISSED
-        if launch.plain and outputs is not None:
-            bound(addresses, (), self._stream(launch.device))
-            return outputs[0]
-        return launch.run(bound, addresses, args, outputs, self._stream(launch.device))
+        return launch.run(go, addresses, args, outputs, self._stream(launch.device))
 
     def learn(self, args: tuple[Any, ...], out: Any, launch: CudaLaunch) -> None:
         """Remembers a call that went the careful way, with `out` as it was passed."""
