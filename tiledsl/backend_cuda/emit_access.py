@@ -136,21 +136,22 @@ def emit_load(frame: KernelFrame, op: gpu.Load) -> None:
     frame.values[op.result] = target
     fill = "0" if op.other is None else frame.scalar(op.other)
     with frame.unrolled("v", layout.slots // step) as number:
-        slot = _first_slot(number, step)
+        slot = first_slot(number, step)
         inside = access.inside(number, slot)
-        for offset in _pieces(step, dtype):
+        for offset in pieces_of_access(step, dtype):
             here = slot if offset == 0 else f"{slot} + {offset}" if not slot.isdigit() else str(int(slot) + offset)
             address = access.address(number, slot) + (f" + {offset}" if offset else "")
             _read(frame, verb, target, here, min(step, _BYTES // dtype.bytes), address, inside, fill)
 
 
-def _first_slot(number: str, step: int) -> str:
+def first_slot(number: str, step: int) -> str:
+    """The slot of the first element of an access of `step` elements."""
     if number.isdigit():
         return str(int(number) * step)
     return number if step == 1 else f"{step} * {number}"
 
 
-def _pieces(step: int, dtype: DType) -> range:
+def pieces_of_access(step: int, dtype: DType) -> range:
     """Where the parts of an access begin, each at most as wide as an access can be."""
     return range(0, step, max(1, _BYTES // dtype.bytes))
 
@@ -171,8 +172,7 @@ def _read(
         return
     words = count // per
     name = f"{verb}_{vector_name(target.element_type, words)}"
-    at = slot if per == 1 else _divided(slot, per)
-    to = f"&{target.name}[{at}]" if at != "0" else target.name
+    to = target.pointer(slot)
     if not inside:
         frame.line(f"{frame.use(name)}({to}, {address});")
         return
@@ -185,17 +185,6 @@ def _packed_fill(frame: KernelFrame, fill: str, dtype: DType) -> str:
     return frame.once(
         ("fill", fill, dtype), lambda: frame.define("unsigned", "fill", pack([fill] * per, dtype, frame.preamble))
     )
-
-
-def _divided(slot: str, per: int) -> str:
-    """slot / per, for a slot that is a multiple of it."""
-    if slot.isdigit():
-        return str(int(slot) // per)
-    head, *rest = slot.split(" + ")
-    factor, _, variable = head.partition(" * ")
-    quotient = int(factor) // per
-    text = variable if quotient == 1 else f"{quotient} * {variable}"
-    return " + ".join([text, *(str(int(r) // per) for r in rest)])
 
 
 def _read_elements(
@@ -215,7 +204,7 @@ def _read_elements(
         frame.line(text)
         for i in range(count):
             element = from_bits(f"{name}[{i // 4}] >> {i % 4 * 8}", dtype, frame.preamble)
-            frame.line(f"{target.name}[{_plus(slot, i)}] = {element};")
+            frame.line(f"{target.name}[{plus(slot, i)}] = {element};")
         return
     for i in range(count):
         function = f"{verb}_bits{dtype.bits}"
@@ -225,9 +214,9 @@ def _read_elements(
         if inside:
             text = f"{frame.use(function + '_if')}({at}, {inside}, {filling})"
         if dtype == bool_:
-            frame.line(f"{target.name}[{_plus(slot, i)}] = {text} != 0;")
+            frame.line(f"{target.name}[{plus(slot, i)}] = {text} != 0;")
         else:
-            set_bits(frame, target, _plus(slot, i), text)
+            set_bits(frame, target, plus(slot, i), text)
 
 
 def set_bits(frame: KernelFrame, target: Registers, slot: str, text: str) -> None:
@@ -252,7 +241,8 @@ def _filled_bytes(fill: str) -> str:
     return "0" if fill == "0" else f"({fill} ? 0x01010101u : 0u)"
 
 
-def _plus(slot: str, offset: int) -> str:
+def plus(slot: str, offset: int) -> str:
+    """A slot, or a pointer, and a number."""
     if offset == 0:
         return slot
     return str(int(slot) + offset) if slot.isdigit() else f"{slot} + {offset}"
@@ -294,15 +284,16 @@ def emit_store(frame: KernelFrame, op: gpu.Store) -> None:
     first = frame.is_first(layout)
     value = as_registers(frame, op.value)
     with frame.unrolled("v", layout.slots // op.vector) as number:
-        slot = _first_slot(number, op.vector)
-        inside = _and(first, access.inside(number, slot))
-        for offset in _pieces(op.vector, dtype):
-            here = _plus(slot, offset)
+        slot = first_slot(number, op.vector)
+        inside = joined(first, access.inside(number, slot))
+        for offset in pieces_of_access(op.vector, dtype):
+            here = plus(slot, offset)
             address = access.address(number, slot) + (f" + {offset}" if offset else "")
             _write(frame, value, here, min(op.vector, _BYTES // dtype.bytes), address, inside)
 
 
-def _and(*tests: str) -> str:
+def joined(*tests: str) -> str:
+    """All of some conditions; empty ones hold."""
     return " && ".join(test for test in tests if test)
 
 
@@ -310,17 +301,16 @@ def _write(frame: KernelFrame, value: Registers, slot: str, count: int, address:
     dtype, per = value.dtype, value.per_word
     if dtype == bool_ or count * dtype.bits < 32:
         for i in range(count):
-            word = bits(element_text(value, Slot(_plus(slot, i)), frame.preamble), dtype, frame.preamble)
+            word = bits(element_text(value, Slot(plus(slot, i)), frame.preamble), dtype, frame.preamble)
             if per > 1:
-                word = _raw_bits(value, _plus(slot, i))
+                word = raw_bits(value, plus(slot, i))
             _call_write(frame, f"store_bits{dtype.bits}", _plus_address(address, i), word, inside)
         return
-    at = slot if per == 1 else _divided(slot, per)
-    source = f"&{value.name}[{at}]" if at != "0" else value.name
+    source = value.pointer(slot)
     _call_write(frame, f"store_{vector_name(value.element_type, count // per)}", address, source, inside)
 
 
-def _raw_bits(value: Registers, slot: str) -> str:
+def raw_bits(value: Registers, slot: str) -> str:
     """One packed element in the low bits of a word whose other bits do not matter."""
     per, width = value.per_word, value.dtype.bits
     if slot.isdigit():
@@ -345,7 +335,7 @@ def _store_scalar(frame: KernelFrame, op: gpu.Store) -> None:
     """One thread of the program writes it."""
     dtype = op.value.dtype
     access = Access(frame, op, None, 1)
-    inside = _and(f"{frame.thread} == 0", access.inside("0", "0"))
+    inside = joined(f"{frame.thread} == 0", access.inside("0", "0"))
     value = frame.scalar(op.value)
     pointer = access.address("0", "0")
     with frame.block(f"if ({inside})"):
@@ -361,7 +351,7 @@ def emit_atomic(frame: KernelFrame, op: gpu.Atomic) -> None:
     source = frame.storage(op.value)
     before = frame.new_registers(op.result.name or "before", dtype, layout.slots) if op.result.users else None
     with frame.unrolled("s", layout.slots) as slot:
-        inside = _and(first, access.inside(slot, slot))
+        inside = joined(first, access.inside(slot, slot))
         value = element_text(source, Slot(slot), frame.preamble)
         call = atomic(op.fn, dtype, access.address(slot, slot), value, frame.preamble)
         if before is None:

@@ -28,7 +28,8 @@ from tiledsl.backend_cuda.scalars import bare, enclosed
 from tiledsl.backend_cuda.storage import Registers, Scalar, Slot, Storage, View, element_text
 from tiledsl.ir.core import Op, Value
 from tiledsl.ir.dtypes import f32, f64, is_narrow_float
-from tiledsl.ir.gpu_ops import Arange, Pad
+from tiledsl.ir.gpu_ops import Arange, Convert, Pad, Slice
+from tiledsl.ir.layout_conversions import convert_plan, slice_slots
 from tiledsl.ir.layouts import RegisterLayout
 from tiledsl.ir.tile_ops import Broadcast, Cast, Map, Random, Reshape, Transpose
 
@@ -57,8 +58,8 @@ class Groups:
         if is_renaming(op):
             self._rename(op)
             return
-        if isinstance(op, Broadcast):
-            self._broadcast(op)
+        if isinstance(op, (Broadcast, Slice, Convert)):
+            self._view(op)
             return
         slots = op.result.layout.slots
         for operand in op.operands:
@@ -82,12 +83,12 @@ class Groups:
         else:
             self.frame.values[op.result] = self.frame.storage(source)
 
-    def _broadcast(self, op: Broadcast) -> None:
+    def _view(self, op: Broadcast | Slice | Convert) -> None:
         source = self.resolved(op.source)
         if not op.source.shape:
             self.frame.values[op.result] = self.frame.storage(source)
             return
-        table = broadcast_table(op.source.layout, op.result.layout)
+        table = view_table(op)
         if source in self._group_of:
             self._write(self._group_of[source])
         stored = self.frame.storage(source)
@@ -155,6 +156,18 @@ def broadcast_table(source: RegisterLayout, result: RegisterLayout) -> tuple[int
     for want, got in zip(own, found):
         assert np.array_equal(want, np.broadcast_to(got, want.shape)), f"{source} does not broadcast to {result}"
     return tuple(int(slot) for slot in table)
+
+
+def view_table(op: Broadcast | Slice | Convert) -> tuple[int, ...]:
+    """For each slot of the result, the slot of the source that holds its element, in the same thread."""
+    source, result = op.source.layout, op.result.layout
+    if isinstance(op, Broadcast):
+        return broadcast_table(source, result)
+    if isinstance(op, Slice):
+        found = slice_slots(source, op.starts, result)
+        assert found is not None, f"a slice of {source} as {result} is spread over threads"
+        return found
+    return convert_plan(source, result).slots
 
 
 @dataclass
@@ -328,12 +341,14 @@ ELEMENTWISE: dict[type[Op], Callable[[KernelFrame, Any, Sequence[str], Slot, boo
 }
 """What each elementwise op computes of one element."""
 
-SHAPE_OPS: tuple[type[Op], ...] = (Broadcast, Reshape, Transpose)
+SHAPE_OPS: tuple[type[Op], ...] = (Broadcast, Reshape, Transpose, Slice)
 """Ops that only say anew where elements are."""
 
 
 def is_elementwise(op: Op) -> bool:
     """Whether an op gives each element by itself, so that it can join a group."""
+    if isinstance(op, Convert):
+        return convert_plan(op.source.layout, op.result.layout).kind == "registers"
     return type(op) in ELEMENTWISE or isinstance(op, SHAPE_OPS)
 
 

@@ -173,8 +173,6 @@ def _fold_through_memory(
     frame: KernelFrame, op: Reduce, plan: FoldPlan, combiner: Combiner, partials: Partials
 ) -> None:
     assert op.buffer is not None, "a fold across warps needs a buffer"
-    again = frame.loops > 0 or op.buffer in frame.used_buffers
-    frame.used_buffers.add(op.buffer)
     buffer = frame.shared(op.buffer)
     offset = 0
     if plan.warps:
@@ -182,10 +180,6 @@ def _fold_through_memory(
         for name, dtype in zip(partials.names, partials.dtypes):
             places.append(scratch_pointer(frame, buffer.text(offset), f"{name}_of_warps", dtype))
             offset += plan.block_bytes(partial_bytes(dtype))
-        if again and not plan.blocks:
-            frame.line("__syncthreads();")
-        elif again:
-            frame.line(f"{frame.use('cluster_barrier')}();")
         _fold_warps(frame, plan, combiner, partials, places)
     if plan.blocks:
         places = []
@@ -193,8 +187,6 @@ def _fold_through_memory(
             places.append(scratch_pointer(frame, buffer.text(offset), f"{name}_of_blocks", dtype))
             offset += plan.cluster_bytes(partial_bytes(dtype))
         _begin_cluster(frame)
-        if again and not plan.warps:
-            frame.line(f"{frame.use('cluster_barrier')}();")
         _fold_blocks(frame, plan, combiner, partials, places)
 
 

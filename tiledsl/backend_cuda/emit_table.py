@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from tiledsl.backend_cuda import emit_access, emit_control, emit_fold, emit_shared
+from tiledsl.backend_cuda import (
+    emit_access,
+    emit_control,
+    emit_convert,
+    emit_effects,
+    emit_fold,
+    emit_mma,
+    emit_scan,
+    emit_shared,
+)
 from tiledsl.backend_cuda.emit_block import BlockEmitter, Emitter
 from tiledsl.backend_cuda.kernel_frame import KernelFrame
 from tiledsl.ir import gpu_ops as gpu
@@ -26,8 +35,18 @@ EMITTERS: dict[type[Op], Emitter] = {
     gpu.Atomic: emit_access.emit_atomic,
     gpu.Buffer: emit_shared.emit_buffer,
     gpu.View: emit_shared.emit_view,
+    gpu.Copy: emit_shared.emit_copy,
+    gpu.Commit: emit_shared.emit_commit,
+    gpu.Wait: emit_shared.emit_wait,
     gpu.Barrier: emit_shared.emit_barrier,
+    gpu.Read: emit_shared.emit_read,
+    gpu.Write: emit_shared.emit_write,
+    gpu.Mma: emit_mma.emit_mma,
+    tile.Print: emit_effects.emit_print,
+    tile.Assert: emit_effects.emit_assert,
     gpu.Reduce: lambda frame, op: emit_fold.emit_reduce(frame, op, emit_block),
+    gpu.Scan: lambda frame, op: emit_scan.emit_scan(frame, op, emit_block),
+    gpu.Convert: emit_convert.emit_convert,
     tile.For: lambda frame, op: emit_control.emit_for(frame, op, emit_block),
     tile.While: lambda frame, op: emit_control.emit_while(frame, op, emit_block, emit_block),
     tile.If: lambda frame, op: emit_control.emit_if(frame, op, emit_block),

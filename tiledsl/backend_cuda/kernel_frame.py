@@ -17,6 +17,7 @@ from tiledsl.backend_cuda.storage import Registers, Scalar, SharedMemory, Storag
 from tiledsl.backend_cuda.writer import Writer
 from tiledsl.ir.core import Function, Op, Value
 from tiledsl.ir.dtypes import DType, bool_, f64, i64, u64
+from tiledsl.ir.fold_plans import pieces_of
 from tiledsl.ir.gpu_ops import Atomic, Store
 from tiledsl.ir.layouts import Digit, RegisterLayout
 from tiledsl.ir.symbolic import Dim
@@ -71,8 +72,6 @@ class KernelFrame:
         """How many loops stand around the code that is being written."""
         self.program_number = "0"
         """The number of the program that this thread works on."""
-        self.used_buffers: set[Value] = set()
-        """Scratch buffers that are in use already."""
         self.cluster_begun = False
         """Whether all blocks of the cluster are known to run."""
         self.uses_shared = False
@@ -305,6 +304,15 @@ class KernelFrame:
 
         return self._entry_once("shared memory", make)
 
+    @property
+    def shared_base(self) -> str:
+        """The address of the shared memory, within shared memory."""
+        memory = self.shared_memory
+        return self._entry_once(
+            "shared base",
+            lambda: self._define_in_entry("unsigned", "shared_base", f"{self.use('shared_address')}({memory})"),
+        )
+
     def _define_in_entry(self, type_: str, wanted: str, text: str) -> str:
         with self.in_entry():
             return self.define(type_, wanted, text)
@@ -315,26 +323,35 @@ class KernelFrame:
             scope[key] = make()
         return scope[key]
 
+    def once_in_entry(self, type_: str, wanted: str, text: str) -> str:
+        """A constant of the whole kernel: the variable of it, which is defined at its start."""
+        return self._entry_once((type_, text), lambda: self._define_in_entry(type_, wanted, text))
+
+    def coordinate_of(self, layout: RegisterLayout, axis: int, thread: str) -> str:
+        """The part of the coordinate along an axis of a layout that is due to the thread of that number."""
+        digits = _with_all_threads(layout, self.threads * self.cluster)
+        return thread_text(digits, axis, thread) if any(d.axis == axis for d in digits) else "0"
+
     def thread_coordinate(self, layout: RegisterLayout, axis: int) -> str:
         """The thread's part of the coordinate along an axis of a layout: a variable, or `0`."""
-        digits = _with_all_threads(layout, self.threads * self.cluster)
-        text = thread_text(digits, axis, self.thread) if any(d.axis == axis for d in digits) else "0"
+        text = self.coordinate_of(layout, axis, self.thread)
         if text in ("0", self.thread):
             return text if text == "0" else f"(int){text}"
         return self._entry_once(
             ("coordinate", text), lambda: self._define_in_entry("int", coordinate_name(layout.rank, axis), text)
         )
 
-    def is_first(self, layout: RegisterLayout) -> str:
-        """Whether this thread is the first of those that hold its elements; empty if every thread is."""
+    def is_first(self, layout: RegisterLayout, *, of_block: bool = False) -> str:
+        """Whether this thread is the first of those, in the program or in its block, that hold its elements.
+
+        Empty if every thread is."""
         tests: list[str] = []
-        divisor = 1
-        digits = _with_all_threads(layout, self.threads * self.cluster)
-        for position, digit in enumerate(reversed(digits)):
-            if digit.axis is None:
-                text = self.thread if divisor == 1 else f"{self.thread} / {divisor}"
-                tests.append(f"{text} % {digit.size} == 0" if position < len(digits) - 1 else f"{text} == 0")
-            divisor *= digit.size
+        total = self.threads * self.cluster
+        for piece in pieces_of(_with_all_threads(layout, total), self.threads):
+            if piece.axis is None and not (of_block and piece.step >= self.threads):
+                text = self.thread if piece.step == 1 else f"{self.thread} / {piece.step}"
+                whole = piece.step * piece.size == total
+                tests.append(f"{text} == 0" if whole else f"{text} % {piece.size} == 0")
         if not tests:
             return ""
         text = " && ".join(tests)

@@ -85,3 +85,9 @@ for _name, _type in (
     }}
 }}""",
         )
+define(
+    "swizzled",
+    "an offset with the bits of the mask XORed with those `shift` above",
+    "unsigned swizzled(unsigned offset, unsigned shift, unsigned mask) {\n"
+    "    return offset ^ ((offset >> shift) & mask);\n}",
+)

@@ -51,9 +51,26 @@ class Registers:
     def element_type(self) -> str:
         return "unsigned" if self.per_word > 1 else c_type(self.dtype)
 
+    def pointer(self, slot: str) -> str:
+        """The address of the register of a slot that is the first of its register: `0`, `4 * v`, `4 * v + 8`."""
+        at = slot if self.per_word == 1 else divided(slot, self.per_word)
+        return self.name if at == "0" else f"&{self.name}[{at}]"
+
     @property
     def declaration(self) -> str:
         return f"{self.element_type} {self.name}[{self.words}]"
+
+
+def divided(slot: str, per: int) -> str:
+    """slot / per, for a sum of products that are multiples of it."""
+    if slot.isdigit():
+        return str(int(slot) // per)
+    found: list[str] = []
+    for term in slot.split(" + "):
+        factor, _, variable = term.partition(" * ")
+        quotient = int(factor) // per
+        found.append(str(quotient) if not variable else variable if quotient == 1 else f"{quotient} * {variable}")
+    return " + ".join(found)
 
 
 @dataclass(frozen=True)
