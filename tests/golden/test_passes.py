@@ -2,7 +2,8 @@
 
 A file names its pipeline, shows a module, and below the line `# expected` what becomes of it, with the remarks of the
 passes as comments. `pytest --update-golden` writes the lower half anew; read the difference before committing it.
-Both halves are executed too, and have to agree.
+Both halves are executed too, and have to agree; one that begins with `# races: before` has no barriers yet, which the
+executor has to notice.
 """
 
 from __future__ import annotations
@@ -14,14 +15,18 @@ import pytest
 
 from tests.support.random_modules import random_array
 from tiledsl.backend_ref.arguments import Argument
+from tiledsl.backend_ref.execute_gpu import execute_gpu
 from tiledsl.backend_ref.execute_tile import execute
+from tiledsl.backend_ref.gpu_execution import GpuExecutionError
 from tiledsl.ir.core import Module
+from tiledsl.ir.gpu_ops import Barrier, Launch
 from tiledsl.ir.parser import parse_module
 from tiledsl.ir.printer import print_module
 from tiledsl.ir.symbolic import symbols_of
 from tiledsl.ir.types import AxisType
+from tiledsl.ir.verifier import Form
 from tiledsl.passes.machine import MACHINES
-from tiledsl.passes.manager import PassContext, PassManager
+from tiledsl.passes.manager import PassContext, PassManager, form_of
 from tiledsl.passes.pipeline_text import parse_pipeline
 from tiledsl.passes.registry import PASSES
 
@@ -60,7 +65,8 @@ def arguments(module: Module, sizes: dict[str, int]) -> list[Argument]:
 def run(module: Module, given: list[Argument]) -> tuple[list[bytes], list[str]]:
     """The bytes of all arguments and results after a run, and the lines printed."""
     printed: list[str] = []
-    results = execute(module.entry, given, output=printed.append)
+    executor = execute_gpu if form_of(module) is Form.GPU else execute
+    results = executor(module.entry, given, output=printed.append)
     return [np.asarray(array).tobytes() for array in (*given, *results)], printed
 
 
@@ -80,7 +86,19 @@ def test_both_halves_compute_the_same(file: Path) -> None:
     before, _, after = text.partition(MARK)
     sizes = {name: int(size) for name, size in (pair.split("=") for pair in header(text, "sizes").split())}
     source, result = parse_module(before), parse_module(after)
+    if header(text, "races") == "before":
+        with pytest.raises(GpuExecutionError, match="no barrier in between"):
+            run(source, arguments(source, sizes))
+        source = with_barriers(source)
     assert run(result, arguments(source, sizes)) == run(source, arguments(source, sizes))
+
+
+def with_barriers(module: Module) -> Module:
+    """The module with a barrier before every op about memory."""
+    for op in list(module.walk()):
+        if op.name.startswith("gpu.") and op.parent is not None and not isinstance(op, Launch):
+            op.parent.insert_before(op, Barrier(op.location))
+    return module
 
 
 def test_every_pass_has_a_golden() -> None:

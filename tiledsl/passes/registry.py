@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tiledsl.passes.gpu.allocate_shared import AllocateShared
+from tiledsl.passes.gpu.insert_barriers import InsertBarriers
 from tiledsl.passes.manager import Pass
 from tiledsl.passes.tile.bounds import Bounds
 from tiledsl.passes.tile.canonicalise import Canonicalise
@@ -21,6 +23,8 @@ _KINDS: tuple[type[Pass], ...] = (
     PlaceLevels,
     Bounds,
     InferTiling,
+    AllocateShared,
+    InsertBarriers,
 )
 
 PASSES: dict[str, type[Pass]] = {kind.name: kind for kind in _KINDS}
