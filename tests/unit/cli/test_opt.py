@@ -87,5 +87,5 @@ def test_text_that_is_not_ir(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_a_form_that_does_not_exist(gemm: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["opt", gemm, "--verify-form", "gpu"]) == 2
+    assert main(["opt", gemm, "--verify-form", "ptx"]) == 2
     assert "invalid choice" in capsys.readouterr().err
