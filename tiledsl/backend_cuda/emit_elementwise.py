@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import gcd
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from tiledsl.backend_cuda.scalar_math import scalar_function
 from tiledsl.backend_cuda.scalars import bare, enclosed
 from tiledsl.backend_cuda.storage import Registers, Scalar, Slot, Storage, View, element_text
 from tiledsl.ir.core import Op, Value
-from tiledsl.ir.dtypes import f32, f64, is_narrow_float
+from tiledsl.ir.dtypes import DType, bf16, f16, f32, f64, is_narrow_float
 from tiledsl.ir.gpu_ops import Arange, Convert, Pad, Slice
 from tiledsl.ir.layout_conversions import convert_plan, slice_slots
 from tiledsl.ir.layouts import RegisterLayout
@@ -201,8 +202,7 @@ class _GroupWriter:
             self.kept[value] = frame.new_registers(_name(value), registers.dtype, registers.slots)
         per = max((r.per_word for r in self.kept.values()), default=1)
         if self.group.slots == 1:
-            with frame.block(""):
-                self._write_words(1, Slot("0", per, "0", "0")) if per > 1 else self._write_ops(Slot("0"))
+            self._write_words(1, Slot("0", per, "0", "0")) if per > 1 else self._write_ops(Slot("0"))
         elif per == 1:
             with frame.unrolled("s", self.group.slots) as index:
                 self._write_ops(Slot(index))
@@ -256,7 +256,8 @@ class _GroupWriter:
     def _write_op(self, op: Op, slot: Slot) -> None:
         frame, result = self.frame, op.result
         only_packed = result in self.kept and result not in self.read_inside
-        rounded = not (only_packed and is_narrow_float(result.dtype))  # packing rounds
+        # packing rounds, and so does a cast that all users are
+        rounded = not (only_packed and is_narrow_float(result.dtype)) and precision_wanted(result) == result.dtype
         operands = [self._operand(v, slot) for v in op.operands]
         text = ELEMENTWISE[type(op)](frame, op, operands, slot, rounded)
         if result in self.parts:
@@ -293,7 +294,34 @@ def scalar_text(frame: KernelFrame, op: Op, operands: Sequence[str]) -> str:
 
 
 def _map(frame: KernelFrame, op: Any, operands: Sequence[str], slot: Slot, rounded: bool) -> str:
-    return scalar_function(op.fn, op.inputs[-1].dtype, list(operands), frame.preamble, rounded=rounded)
+    dtype = op.inputs[-1].dtype
+    if dtype == f32 and not rounded:
+        dtype = precision_wanted(op.result)
+    return scalar_function(op.fn, dtype, list(operands), frame.preamble, rounded=rounded)
+
+
+_KEEPS_RELATIVE_ERROR = ("mul", "div", "neg", "abs", "where", "maximum", "minimum")
+
+
+def precision_wanted(value: Value) -> DType:
+    """How precisely an f32 must be computed: as a narrower float, where all that is made of it is rounded to one.
+
+    >>> # y = (a / b).to(bf16): a quotient that is off by a unit of f32 in the last place does as well
+    """
+    if value.dtype != f32 or not value.shape:
+        return value.dtype
+    wanted: DType | None = None
+    for user in used_by(value):
+        if isinstance(user, Cast):
+            here = user.dtype if user.dtype in (f16, bf16) else f32
+        elif isinstance(user, Map) and user.fn in _KEEPS_RELATIVE_ERROR and user.result.dtype == f32:
+            here = precision_wanted(user.result)
+        else:
+            here = f32
+        if here == f32 or (wanted is not None and wanted != here):
+            return f32
+        wanted = here
+    return wanted or f32
 
 
 def _cast(frame: KernelFrame, op: Any, operands: Sequence[str], slot: Slot, rounded: bool) -> str:
@@ -316,14 +344,26 @@ def _pad(frame: KernelFrame, op: Any, operands: Sequence[str], slot: Slot, round
     for axis, extent in zip(op.axes, op.extents):
         limit = frame.extent(extent, layout.shape[axis])
         if limit:
-            tests.append(f"{coordinate_text(frame, layout, axis, slot)} < {limit}")
+            # neighbours that are inside or outside together share one test
+            run = _common_run(layout, axis, frame.program.multiples.of(extent))
+            tests.append(f"{coordinate_text(frame, layout, axis, slot, run)} < {limit}")
     fill = operands[-1]
     return f"{' && '.join(tests)} ? {operands[0]} : {fill}" if tests else operands[0]
 
 
-def coordinate_text(frame: KernelFrame, layout: RegisterLayout, axis: int, slot: Slot) -> str:
-    """The coordinate along an axis of the element in a slot, as an int."""
-    table = slot_table(layout, axis)
+def _common_run(layout: RegisterLayout, axis: int, multiple: int) -> int:
+    """How many neighbours in a thread are on one side of any multiple of `multiple`: a power of two."""
+    run = layout.vector(axis)
+    for digit in layout.thread_digits:
+        if digit.axis == axis:
+            run = gcd(run, digit.stride)
+    run = gcd(run, multiple)
+    return run & -run
+
+
+def coordinate_text(frame: KernelFrame, layout: RegisterLayout, axis: int, slot: Slot, run: int = 1) -> str:
+    """The coordinate along an axis of the element in a slot, as an int; of the first of its `run` neighbours."""
+    table = [place - place % run for place in slot_table(layout, axis)]
     return sum_text(frame.thread_coordinate(layout, axis), table_text(table, slot.index))
 
 

@@ -25,18 +25,22 @@ def emit_launch(frame: KernelFrame, op: Launch, body: Callable[[KernelFrame, Blo
     """The programs of a launch; how many there are, if that is told by sizes."""
     frame.writer = Writer(1)
     frame.comment(op.location)
-    counts = [_block_count(frame, stop, block) for stop, block in zip(op.stops, op.blocks)]
     sizes = [size_of(stop) for stop in op.stops]
     number = "blockIdx.x" if op.cluster == 1 else f"blockIdx.x / {op.cluster}"
     if all(size is not None for size in sizes):
-        program = number if len(counts) == 1 else frame.define("unsigned", "program", number)
-        _bind_coordinates(frame, op, operand_text(program) if op.cluster > 1 else program, counts)
-        frame.program_number = operand_text(program)
+        # the first axis has what the others leave
+        counts = ["", *(_block_count(frame, stop, block) for stop, block in zip(op.stops[1:], op.blocks[1:]))]
+        if op.raster > 1 and len(op.stops) == 2:
+            counts[0] = _block_count(frame, op.stops[0], op.blocks[0])
+        program = number if len(counts) == 1 and op.cluster == 1 else frame.define("unsigned", "program", number)
+        _bind_coordinates(frame, op, program, counts[: len(op.stops)])
+        frame.program_number = program
         body(frame, op.body)
         total: Dim = 1
         for size, block in zip(sizes, op.blocks):
             total = total * ceildiv(size if size is not None else 0, block)
         return total
+    counts = [_block_count(frame, stop, block) for stop, block in zip(op.stops, op.blocks)]
     total_text = frame.define("unsigned", "programs", " * ".join(counts))
     step = "gridDim.x" if op.cluster == 1 else f"gridDim.x / {op.cluster}"
     program = frame.names.fresh("program")

@@ -9,6 +9,7 @@ from typing import TypeVar
 from tiledsl.backend_cuda.casts import cast
 from tiledsl.backend_cuda.index_text import dim_text, operand_text, thread_text
 from tiledsl.backend_cuda.kernel_code import Assertion, KernelParameter
+from tiledsl.backend_cuda.multiples import Multiples
 from tiledsl.backend_cuda.names import Names
 from tiledsl.backend_cuda.preamble import Preamble, defined_names
 from tiledsl.backend_cuda.scalars import bare, c_type, constant, memory_type
@@ -37,6 +38,7 @@ class ProgramFrame:
         self.capability = capability
         self.preamble = Preamble(capability)
         self.assertions: list[Assertion] = []
+        self.multiples = Multiples(function)
         parameters = function.parameters
         new = [op.result for op in function.body.ops if isinstance(op, Empty)]
         tensors = [p for p in parameters if isinstance(p.type, TensorType)]
@@ -118,7 +120,7 @@ class KernelFrame:
         """A loop over 0 .. count-1 that is written out by the compiler; gives the name of its variable, or `0` if it
         is run once. The loops of a kernel may share a name, one within another not."""
         if count == 1:
-            with self.block(""):
+            with self.scope():
                 yield "0"
             return
         name = wanted
