@@ -155,6 +155,9 @@ def _check_launch(op: gpu_ops.Launch) -> None:
 
 def _check_buffer(op: gpu_ops.Buffer) -> None:
     assert isinstance(op.layout, SharedLayout)
+    swizzle = op.layout.swizzle
+    whole = swizzle is None or 1 << swizzle.base >= op.dtype.bytes
+    demand(whole, f"cuts elements of {op.dtype.bytes} bytes by its swizzle", "give the swizzle a higher base")
     if op.offset < 0:
         return
     alignment, size = op.layout.alignment, op.layout.bytes(op.shape, op.dtype)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 from typing import Literal
 
 import numpy as np
@@ -18,6 +19,7 @@ from tiledsl.ir.dtypes import DType
 from tiledsl.ir.layouts import BANK_BYTES, BANKS, Integers, RegisterLayout, SharedLayout, Swizzle
 
 Method = Literal["plain", "copy", "matrix", "matrix-transposed"]
+MATRICES = ("matrix", "matrix-transposed")
 WARP = 32
 WARPS = 4
 """How many warps are counted: the others repeat them."""
@@ -150,6 +152,10 @@ def is_conflict_free(access: Access, shared: SharedLayout, shape: Sequence[int],
     return found is not None and found.turns == found.ideal
 
 
+def _vector_of(access: Access, shared: SharedLayout, shape: tuple[int, ...], dtype: DType) -> int:
+    return min(access.wanted_vector(dtype), vector_elements(access.layout, shared, shape, dtype, access.places))
+
+
 @lru_cache(maxsize=4096)
 def access_turns(
     access: Access, shared: SharedLayout, shape: tuple[int, ...], dtype: DType, groups: int = 0
@@ -157,13 +163,14 @@ def access_turns(
     """Counts an access, or only about `groups` groups of slots of it; None if it cannot be made in this layout."""
     threads = _numbers(min(access.layout.threads, WARPS * WARP))
     slots = access.layout.slots
-    if access.method in ("matrix", "matrix-transposed"):
+    if access.method in MATRICES:
         if not fits_matrix(access, shared, shape, dtype):
             return None
         rows = _matrix_rows(access, shared, shape, dtype, threads, groups)
-        turns = _turns_of_phases(rows, ROW_BYTES)
-        return Turns(turns, len(rows), -(-len(rows) // 4))
-    vector = min(access.wanted_vector(dtype), vector_elements(access.layout, shared, shape, dtype, access.places))
+        matrices = slots * len(threads) * dtype.bytes // (8 * ROW_BYTES)
+        turns = _turns_of_phases(rows, ROW_BYTES) * matrices / len(rows)
+        return Turns(round(turns), matrices, -(-matrices // 4))
+    vector = _vector_of(access, shared, shape, dtype)
     width = vector * dtype.bytes
     if access.method == "copy" and width < COPY_BYTES:
         return None
@@ -232,14 +239,11 @@ def _chosen(
     best: SharedLayout | None = None
     least = 0
     for candidate in _candidates(shape, dtype, accesses, order):
-        cost = _cost(candidate, shape, dtype, accesses)
-        if cost is None:
+        if best is not None and _least_cost(candidate, shape, dtype, accesses) >= least:
             continue
-        total, ideal = cost
-        if best is None or total < least:
-            best, least = candidate, total
-        if ideal:
-            break
+        cost = _cost(candidate, shape, dtype, accesses)
+        if cost is not None and (best is None or cost < least):
+            best, least = candidate, cost
     if best is not None:
         return best
     possible = tuple(access for access in accesses if access.method == "plain")
@@ -248,21 +252,31 @@ def _chosen(
     return SharedLayout(order or tuple(range(len(shape))))
 
 
-def _cost(
-    layout: SharedLayout, shape: tuple[int, ...], dtype: DType, accesses: Sequence[Access]
-) -> tuple[int, bool] | None:
-    """The cost of one of each access, and whether it could not be less; None if one of them cannot be made."""
-    total, ideal = 0, True
+def _cost(layout: SharedLayout, shape: tuple[int, ...], dtype: DType, accesses: Sequence[Access]) -> int | None:
+    """The cost of one of each access; None if one of them cannot be made."""
+    total = 0
     for access in accesses:
         turns = access_turns(access, layout, shape, dtype, GROUPS)
         if turns is None:
             return None
-        widest = access.method in ("matrix", "matrix-transposed") or access.wanted_vector(dtype) <= vector_elements(
-            access.layout, layout, shape, dtype, access.places
-        )
         total += TURN_COST * turns.turns + turns.instructions
-        ideal = ideal and widest and turns.turns == turns.ideal
-    return total, ideal
+    return total
+
+
+def _least_cost(layout: SharedLayout, shape: tuple[int, ...], dtype: DType, accesses: Sequence[Access]) -> int:
+    """What the accesses cost if there are no conflicts: at least this, and found without counting any."""
+    total = 0
+    for access in accesses:
+        vector = _vector_of(access, layout, shape, dtype)
+        threads = min(access.layout.threads, WARPS * WARP)
+        if access.method in MATRICES:
+            phases = access.layout.slots * threads * dtype.bytes // (8 * ROW_BYTES)
+            total += TURN_COST * phases + -(-phases // 4)
+        else:
+            instructions = access.layout.slots // vector * -(-threads // WARP)
+            width = max(vector * dtype.bytes, BANK_BYTES)
+            total += (TURN_COST * width // BANK_BYTES + 1) * instructions
+    return total
 
 
 def _candidates(
@@ -294,7 +308,6 @@ def _swizzles(row: int, element: int) -> Iterator[Swizzle]:
     line = max(row, BANKS * BANK_BYTES)
     top = (line & -line).bit_length() - 1  # the first bit that rows count in, or some bit of a row of odd length
     top = max(top, LINE_BITS)
-    for base, groups in ((4, 0), (5, 0), (4, 3), (4, 2), (3, 0), (2, 0)):
+    for base, groups in ((4, 0), (5, 0), *list(product((4, 3, 2), range(4)))[1:]):
         if 1 << base >= element:
             yield Swizzle(LINE_BITS - base, base, top - base + groups)
-    yield from (Swizzle(bits, 4, top - 4) for bits in (2, 1))

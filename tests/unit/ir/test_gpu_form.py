@@ -207,6 +207,10 @@ def test_what_is_legal(inside: str) -> None:
             "`gpu.buffer`: ends at byte 1040 of the 1024 that the launch has",
         ),
         (
+            "%c = gpu.buffer() {shape = [64], dtype = f64, layout = rows(0, swizzle=(1, 2, 3))}",
+            "`gpu.buffer`: cuts elements of 8 bytes by its swizzle",
+        ),
+        (
             "%c = gpu.buffer() {shape = [64], dtype = f32, layout = rows(0, padding=8)} "
             "%v = gpu.view(%c) {shape = [8, 8], layout = rows(0, 1)}",
             "`gpu.view`: views a buffer that is padded or swizzled",
