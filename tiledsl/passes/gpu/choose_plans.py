@@ -135,6 +135,10 @@ def _joined(choices: Sequence[Plan], function: Function, sizes: _Sizes, alignmen
             if name is not None and name not in exact and size > 1 and sizes.known.get(name, 1) % size == 0:
                 divisors[name] = math.lcm(size, divisors.get(name, 1))
     capacities = {name: room for name, room in capacities.items() if name not in exact}
+    for name in capacities:  # of a whole axis: how wide its accesses can be
+        size = sizes.known.get(name, 0)
+        if size > 0 and size % 16 != 0 and size % 2 == 0:
+            divisors[name] = math.lcm(size & -size, divisors.get(name, 1))
     return Plan(
         grids=tuple(plan.grids[0] for plan in choices),
         blocks=tuple(blocks.items()),
@@ -171,11 +175,11 @@ def _fixed_elements(grid: GridShape, shape: Shape, sizes: _Sizes) -> int:
 def _row_plans(grid: GridShape, machine: GpuMachine, sizes: _Sizes, row: int, vector: int) -> list[Plan]:
     """Rows held in registers: as few threads as hold one, several rows per block where these are few."""
     plans: list[Plan] = []
-    for held in (ROW_VECTORS, ROW_VECTORS // 2, ROW_VECTORS // 4):
+    for held, may_cluster in ((ROW_VECTORS, True), (ROW_VECTORS // 2, True), (ROW_VECTORS, False)):
         needed = _power_of_two(-(-row // (vector * held)))
         along = max(SMALLEST_ROW, needed)
         cluster = 1
-        if along > LARGEST_ROW and machine.has_clusters:
+        if along > LARGEST_ROW and machine.has_clusters and may_cluster:
             cluster = min(machine.max_cluster, along // 256)
         threads = min(machine.max_threads_per_block, max(along // cluster, 64 if along >= 64 else STREAM_THREADS))
         rows = max(1, threads * cluster // along)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tiledsl.ir import gpu_ops as gpu
 from tiledsl.ir import tile_ops as ops
@@ -11,6 +11,7 @@ from tiledsl.ir.core import Block, Op, Value
 from tiledsl.ir.dtypes import i64
 from tiledsl.ir.layouts import RegisterLayout
 from tiledsl.ir.types import AxisType, BlockSize, TileType, scalar
+from tiledsl.passes.gpu.lower_dot import hold_operands
 from tiledsl.passes.gpu.lowering import BlockPlace, Lowering
 from tiledsl.passes.gpu.pipeline_loads import Pipeline, pipeline_of
 from tiledsl.passes.tile.carried_values import carried_arguments
@@ -99,10 +100,10 @@ def _lower_loop(
     state: Lowering,
     op: ops.Range | ops.For,
     bounds: tuple[Value, Value, Value],
-    enter: object,
+    enter: Callable[[Value], None],
     pipeline: Pipeline | None,
 ) -> None:
-    assert callable(enter)
+    hold_operands(state, op)
     layouts = carried_layouts(state, op)
     initial = [_carried(state, value, layout) for value, layout in zip(op.initial, layouts)]
     extra = [] if pipeline is None else pipeline.carried()

@@ -14,18 +14,19 @@ from dataclasses import dataclass
 
 from tiledsl.ir import gpu_ops as gpu
 from tiledsl.ir import tile_ops as ops
-from tiledsl.ir.core import Value
+from tiledsl.ir.core import Op, Value
 from tiledsl.ir.dtypes import DType
 from tiledsl.ir.layout_conversions import convert_plan
 from tiledsl.ir.layouts import RegisterLayout
 from tiledsl.ir.matrix_instructions import FMA, INSTRUCTIONS, MatrixInstruction, fits, tiled_layouts
-from tiledsl.ir.shared_layouts import Access, choose_shared_layout
+from tiledsl.ir.shared_layouts import Access, Method, choose_shared_layout
 from tiledsl.ir.types import TileType
 from tiledsl.passes.gpu.capacities import Capacities
-from tiledsl.passes.gpu.lowering import Lowering, Staged, shared_layout
+from tiledsl.passes.gpu.lowering import Lowering, Staged, plain_access, shared_layout
 from tiledsl.passes.gpu.plan import GridPlan
 from tiledsl.passes.gpu.select_mma import choose_instruction, choose_warps
 from tiledsl.passes.gpu_machine import GpuMachine
+from tiledsl.support.errors import fail
 
 FMA_STEP = 8
 """How much of K a product without matrix instructions reads at a time."""
@@ -82,14 +83,14 @@ def batched(layout: RegisterLayout, rank: int) -> RegisterLayout:
 
 
 def lower_dot(state: Lowering, op: ops.Dot) -> None:
-    """A product of matrices; several along leading axes of more than 1 go one after the other, through buffers."""
+    """A product of matrices. Raises TileResourceError for several at once: leading axes of more than 1."""
     plan = plan_dot(op, state.capacities, state.grid, state.machine)
     state.remark(op, plan.reason)
     rank = len(op.result.shape)
-    accumulator = _accumulator(state, op, plan, rank)
-    if math.prod(state.capacities.shape(op.result.shape[:-2])) > 1:
-        raise NotImplementedError
-    value = _multiply(state, op, plan, accumulator)
+    batches = math.prod(state.capacities.shape(op.result.shape[:-2]))
+    if batches > 1:
+        fail("plan-batches", op.location, batches=batches)
+    value = _multiply(state, op, plan, _accumulator(state, op, plan, rank))
     if rank > 2:
         layout = batched(plan.accumulator, rank)
         type_ = TileType(op.dtype, layout.shape, "register", layout)
@@ -136,7 +137,7 @@ class Operand:
     dtype: DType
     name: str
     staged: Staged | None
-    method: str
+    method: Method
     registers: Value | None
 
     def step(self, state: Lowering, layout: RegisterLayout, start: int) -> Value:
@@ -166,35 +167,61 @@ def operand(
         staged = Staged(staged.buffer, staged.places[rank - 2 :], staged.stage)
         depth_is_fast = staged.places[axis] == shared_layout(staged.buffer).order[-1]
         return Operand(axis, dtype, value.name, staged, read_method(value.dtype, plan, depth_is_fast), None)
-    source = state.any(value)
-    source = _zero_padding(state, op, value, source, rank - 2 + axis)
-    if rank > 2:
-        flat = source.layout.reduced(list(range(rank - 2)))
-        type_ = TileType(source.dtype, flat.shape, "register", flat)
-        source = state.emit(ops.Reshape, types=[type_], source=source, shape=flat.shape).result
+    ready = state.operands.get((value, layout))
+    if ready is not None:
+        return Operand(axis, dtype, value.name, None, "plain", ready)
+    source = _matrix(state, value, axis)
     if dtype == value.dtype and convert_plan(source.layout, layout).kind != "shared":
         return Operand(axis, dtype, value.name, None, "plain", state.convert(source, layout))
     # rows of K for the left operand, of N for the right one: ldmatrix can read either
     method = read_method(value.dtype, plan, is_left)
     step = plan.layouts(plan.step)[0 if is_left else 1]
-    accesses = [Access(source.layout, (0, 1)), Access(step, (0, 1), method)]
-    shared = choose_shared_layout(source.layout.shape, value.dtype, accesses, order=(0, 1))
+    accesses = (plain_access(source.layout, (0, 1), value.dtype), operand_access(step, (0, 1), value.dtype, method))
+    shared = choose_shared_layout(source.layout.shape, value.dtype, accesses)
     buffer = state.buffer(source.layout.shape, value.dtype, shared, value.name)
     state.write(buffer, source)
     return Operand(axis, dtype, value.name, Staged(buffer, (0, 1)), method, None)
 
 
-def _zero_padding(state: Lowering, op: ops.Dot, value: Value, source: Value, axis: int) -> Value:
-    """Zeros beyond the end of K, so that they add nothing."""
-    ragged = state.ragged(value.shape, [axis])
-    if not ragged:
+def _matrix(state: Lowering, value: Value, axis: int) -> Value:
+    """An operand in registers as a matrix, with zeros beyond the end of K (`axis`), so that they add nothing."""
+    source = state.any(value)
+    rank = len(value.shape)
+    ragged = state.ragged(value.shape, [rank - 2 + axis])
+    if ragged:
+        fill = state.constant(0.0 if source.dtype.is_float else 0, source.dtype)
+        extents = [extent for _, extent in ragged]
+        source = state.emit(gpu.Pad, source=source, extents=extents, fill=fill, axes=(rank - 2 + axis,)).result
+    if rank == 2:
         return source
-    fill = state.constant(0.0 if source.dtype.is_float else 0, source.dtype)
-    extents = [extent for _, extent in ragged]
-    return state.emit(gpu.Pad, source=source, extents=extents, fill=fill, axes=(axis,)).result
+    flat = source.layout.reduced(list(range(rank - 2)))
+    type_ = TileType(source.dtype, flat.shape, "register", flat)
+    return state.emit(ops.Reshape, types=[type_], source=source, shape=flat.shape).result
 
 
-def read_method(dtype: DType, plan: DotPlan, depth_is_fast: bool) -> str:
+MOST_HELD_WORDS = 64
+"""Registers that an operand may take all through a loop."""
+
+
+def hold_operands(state: Lowering, loop: Op) -> None:
+    """Before a loop: operands of its products that it does not change go into registers, as the products want them."""
+    inside = {op for body in loop.bodies.values() for op in body.walk()}
+    arguments = {a for op in (loop, *inside) for body in op.bodies.values() for a in body.arguments}
+    for op in inside:
+        if isinstance(op, ops.Dot):
+            plan = plan_dot(op, state.capacities, state.grid, state.machine)
+            layouts = plan.layouts(plan.shape[2])
+            for value, layout, axis in ((op.a, layouts[0], 1), (op.b, layouts[1], 0)):
+                outside = value.op not in inside and value not in arguments
+                small = layout.slots * value.dtype.bytes // 4 <= MOST_HELD_WORDS
+                known = value in state.staged or (value, layout) in state.operands
+                if outside and small and not known and plan.cast is None and value.tile.level != "shared":
+                    with state.builder.at(op.location):
+                        ready = state.convert(_matrix(state, value, axis), layout)
+                        state.hold_operand(value, layout, ready)
+
+
+def read_method(dtype: DType, plan: DotPlan, depth_is_fast: bool) -> Method:
     """By ldmatrix where it gives what the instruction wants: 16-bit elements, in the rows that the buffer has.
 
     `depth_is_fast`: whether K is the axis of the buffer that counts fastest.
@@ -202,3 +229,8 @@ def read_method(dtype: DType, plan: DotPlan, depth_is_fast: bool) -> str:
     if plan.instruction.is_fma or dtype.bits != 16 or plan.cast is not None:
         return "plain"
     return "matrix" if depth_is_fast else "matrix-transposed"
+
+
+def operand_access(layout: RegisterLayout, places: tuple[int, ...], dtype: DType, method: Method) -> Access:
+    """How a product reads a step of an operand."""
+    return plain_access(layout, places, dtype) if method == "plain" else Access(layout, places, method=method)

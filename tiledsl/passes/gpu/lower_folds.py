@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from tiledsl.ir import gpu_ops as gpu
 from tiledsl.ir import tile_ops as ops
@@ -30,7 +31,7 @@ def lower_reduce(state: Lowering, op: ops.Reduce) -> None:
     if op.fn in ("argmax", "argmin"):
         dtypes = [*dtypes, sources[0].dtype]
     scratch = _scratch(state, layout, op.axes, dtypes)
-    fields = {} if combiner is None else {"combiner": combiner}
+    fields: dict[str, Any] = {} if combiner is None else {"combiner": combiner}
     folded = state.emit(
         gpu.Reduce, name=[v.name for v in op.results], sources=sources, buffer=scratch, axes=op.axes, fn=op.fn,
         keepdims=op.keepdims, **fields,
@@ -46,7 +47,7 @@ def lower_scan(state: Lowering, op: ops.Scan) -> None:
     axes = (op.axis,) if op.reverse else ()
     sources, combiner = _without_padding(state, op, layout, axes)
     scratch = _scratch(state, layout, (op.axis,), [v.dtype for v in sources])
-    fields = {} if combiner is None else {"combiner": combiner}
+    fields: dict[str, Any] = {} if combiner is None else {"combiner": combiner}
     scanned = state.emit(
         gpu.Scan, name=[v.name for v in op.results], sources=sources, buffer=scratch, axis=op.axis, fn=op.fn,
         reverse=op.reverse, **fields,

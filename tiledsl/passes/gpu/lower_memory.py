@@ -277,6 +277,7 @@ def start_multiple(state: Lowering, index: Index) -> int:
 def lower_extract(state: Lowering, op: ops.Extract) -> None:
     """A part of a tile: what other threads hold is read from shared memory."""
     source = state.any(op.source)
+    state.stay_in_block(source.layout, "a part of a tile")
     shared = SharedLayout(tuple(range(len(op.source.shape))))
     buffer = state.buffer(static_shape(source), source.dtype, shared, source.name)
     state.write(buffer, source)
@@ -299,6 +300,7 @@ def lower_reshape(state: Lowering, op: ops.Reshape) -> None:
     Rows of the buffer are as long as the true extents are, so these must be known on all axes but the first.
     """
     source = state.any(op.source)
+    state.stay_in_block(source.layout, "a reshape")
     shared = SharedLayout(tuple(range(len(op.source.shape))))
     before = _true_shape(state, op.source.shape)
     after = _true_shape(state, op.result.shape)

@@ -31,6 +31,7 @@ from tiledsl.passes.gpu.plan import GridPlan, Plan
 from tiledsl.passes.gpu.unit_axes import broadcast_source_layout, reshaped_layout
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.passes.manager import PassContext
+from tiledsl.support.errors import fail
 
 OpT = TypeVar("OpT", bound=Op)
 
@@ -83,6 +84,8 @@ class Lowering:
         self.written = tensors_written(function.body.ops)
         self.tensors: dict[Value, Value] = {}
         self.staged: dict[Value, Staged] = {}
+        self.operands: dict[tuple[Value, RegisterLayout], Value] = {}
+        """Operands of products that are ready in registers, without padding along K."""
         self._scalars: dict[Value, Value] = {}
         self._tiles: dict[Value, dict[RegisterLayout, Value]] = {}
         self._blocks: dict[Value, BlockPlace] = {}
@@ -298,6 +301,11 @@ class Lowering:
         self.define(value, found)
         return found
 
+    def hold_operand(self, value: Value, layout: RegisterLayout, lowered: Value) -> None:
+        """Says that an operand of products is ready, from here to the end of this scope."""
+        self.operands[value, layout] = lowered
+        self._scopes[-1].append(lambda: self.operands.pop((value, layout), None))
+
     def type_in(self, value: Value, layout: RegisterLayout) -> TileType:
         """The type of a tile of the TILE program in registers."""
         return TileType(value.dtype, layout.shape, "register", layout)
@@ -361,12 +369,23 @@ class Lowering:
     def shared_copy(self, source: Value, readers: Sequence[tuple[RegisterLayout, Sequence[int]]]) -> Value:
         """A buffer that holds a tile, laid out for the way it is written and for its readers (layout, buffer axes)."""
         shape = source.layout.shape
+        self.stay_in_block(source.layout, "what moves between its threads")
         places = tuple(range(len(shape)))
-        accesses = [Access(source.layout, places), *(Access(layout, tuple(axes)) for layout, axes in readers)]
+        accesses = tuple(
+            plain_access(layout, tuple(axes), source.dtype) for layout, axes in ((source.layout, places), *readers)
+        )
         shared = choose_shared_layout(shape, source.dtype, accesses)
         buffer = self.buffer(shape, source.dtype, shared, source.name)
         self.write(buffer, source)
         return buffer
+
+    def stay_in_block(self, layout: RegisterLayout, what: str) -> None:
+        """Raises TileResourceError where a tile is shared out over the blocks of a cluster: `what` cannot be."""
+        outermost = layout.thread_digits[0] if layout.thread_digits else None
+        copies = outermost.size if outermost is not None and outermost.axis is None else 1
+        if copies % self.grid.cluster != 0:
+            elements = math.prod(layout.shape)
+            fail("plan-cluster", self.builder.location, elements=elements, what=what)
 
     def buffer(self, shape: Sequence[int], dtype: DType, layout: SharedLayout, name: str) -> Value:
         """A new buffer in shared memory."""
@@ -376,7 +395,7 @@ class Lowering:
         """Writes a tile at the start of a buffer; tile axis i runs along buffer axis places[i]."""
         places = tuple(range(len(value.shape))) if places is None else tuple(places)
         shared, shape = shared_layout(buffer), static_shape(buffer)
-        vector = vector_elements(value.layout, shared, shape, value.dtype, places)
+        vector = whole_vector(value.layout, shared, shape, value.dtype, places)
         zeros = [self.constant(0)] * len(shape)
         self.emit(gpu.Write, buffer=buffer, value=value, offsets=zeros, places=places, vector=vector)
 
@@ -395,7 +414,7 @@ class Lowering:
         places = tuple(range(len(shape))) if places is None else tuple(places)
         vector = 1
         if method == "plain":
-            vector = vector_elements(layout, shared, shape, buffer.dtype, places)
+            vector = whole_vector(layout, shared, shape, buffer.dtype, places)
             if offsets is not None:
                 vector = _aligned_vector(vector, offsets[shared.order[-1]])
         starts = [self.constant(0)] * len(shape) if offsets is None else list(offsets)
@@ -430,6 +449,20 @@ class Lowering:
     def remark(self, location_of: Op, text: str) -> None:
         """Notes something for `explain()`."""
         self.context.remark("lower-to-gpu", location_of.location, text)
+
+
+def whole_vector(
+    layout: RegisterLayout, shared: SharedLayout, shape: Sequence[int], dtype: DType, places: Sequence[int]
+) -> int:
+    """The widest vector of an access that is all inside of the buffer or all outside."""
+    return math.gcd(vector_elements(layout, shared, shape, dtype, places), shape[shared.order[-1]])
+
+
+def plain_access(layout: RegisterLayout, places: tuple[int, ...], dtype: DType) -> Access:
+    """An access by loads or stores as wide as the layout's slots allow."""
+    last = layout.slot_digits[-1] if layout.slot_digits else None
+    run = last.size & -last.size if last is not None and last.stride == 1 else 1
+    return Access(layout, places, vector=min(run, max(1, 16 // dtype.bytes)))
 
 
 def _aligned_vector(vector: int, offset: Value) -> int:

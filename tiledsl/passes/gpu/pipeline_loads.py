@@ -20,12 +20,12 @@ from tiledsl.ir import gpu_ops as gpu
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Op, Value
 from tiledsl.ir.layouts import RegisterLayout, SharedLayout
-from tiledsl.ir.shared_layouts import Access, choose_shared_layout
+from tiledsl.ir.shared_layouts import Access, choose_shared_layout, vector_elements
 from tiledsl.ir.types import AxisType, TensorType, TileType
 from tiledsl.passes.gpu.infer_layouts import access_order, tile_axes
-from tiledsl.passes.gpu.lower_dot import plan_dot, read_method
-from tiledsl.passes.gpu.lower_memory import Subscripts, access_vector, load_as, tile_subscripts
-from tiledsl.passes.gpu.lowering import BlockPlace, Lowering, Staged
+from tiledsl.passes.gpu.lower_dot import operand_access, plan_dot, read_method
+from tiledsl.passes.gpu.lower_memory import Subscripts, access_vector, load_as, start_multiple, tile_subscripts
+from tiledsl.passes.gpu.lowering import BlockPlace, Lowering, Staged, shared_layout, static_shape
 
 ASYNC_BYTES = (4, 8, 16)
 """What `cp.async` copies at a time."""
@@ -98,15 +98,15 @@ def _buffer(state: Lowering, op: ops.Load, stages: int) -> tuple[Value, Register
     order = access_order(op)
     vector = max(1, 16 // op.result.dtype.bytes)
     layout = state.inference.copy_layout(op.result.shape, order, vector, op.result.dtype.bytes)
-    accesses = [Access(layout, tuple(range(len(shape))))]
+    accesses = [Access(layout, tuple(range(len(shape))), vector=vector, method="copy")]
     use = next(dots_of(op.result, tuple(range(len(shape)))), None)
     if use is not None:
         plan = plan_dot(use.dot, state.capacities, state.grid, state.machine)
         fragment = plan.layouts(plan.step)[0 if use.is_left else 1]
         places = use.places[-2:]
         method = read_method(op.result.dtype, plan, places[1 if use.is_left else 0] == order[-1])
-        accesses.append(Access(fragment, places, method))
-    shared = choose_shared_layout(shape, op.result.dtype, accesses, order=tuple(order))
+        accesses.append(operand_access(fragment, places, op.result.dtype, method))
+    shared = choose_shared_layout(shape, op.result.dtype, tuple(accesses))
     if stages:
         shape = (stages, *shape)
         shared = SharedLayout((0, *(axis + 1 for axis in shared.order)), shared.padding, shared.swizzle)
@@ -124,13 +124,15 @@ def _copy(
 ) -> None:
     rank = layout.rank
     first = 0 if stage is None else 1
+    places = tuple(range(first, first + rank))
+    vector = min(vector, vector_elements(layout, shared_layout(buffer), static_shape(buffer), buffer.dtype, places))
     offsets = [state.constant(0)] * rank
     if stage is not None:
         offsets = [stage, *offsets]
     state.emit(
         gpu.Copy, tensor=state.tensors[op.tensor], indices=subscripts.indices, extents=subscripts.extents,
         buffer=buffer, offsets=offsets, axes=subscripts.axes, masked=subscripts.masked, checked=subscripts.checked,
-        places=tuple(range(first, first + rank)), vector=vector, shape=layout.shape, layout=layout,
+        places=places, vector=vector, shape=layout.shape, layout=layout,
     )  # fmt: skip
 
 
@@ -191,7 +193,9 @@ def _possible_vector(state: Lowering, loop: ops.Range, op: ops.Load) -> int:
         extent = block.type.extent if isinstance(block.type, AxisType) else 1
         ragged = 16 if isinstance(extent, int) else math.gcd(known, state.multiple(loop.stop))
         return max(1, min(16 // bytes_, limit, known & -known, ragged & -ragged))
-    return max(1, min(16 // bytes_, limit))
+    size = op.result.shape[tile_axes(op)[unit]]
+    known = 16 if size == state.capacities.of(size) else state.size_multiple(size)
+    return max(1, min(16 // bytes_, limit, known, start_multiple(state, index)))
 
 
 class Pipeline:

@@ -41,6 +41,16 @@ ENTRIES: dict[str, ErrorSpec] = {
     "shared-too-much": ErrorSpec(
         TileResourceError, "this takes {needed} of shared memory, a block has {limit} on {arch}", "{hint}"
     ),
+    "plan-cluster": ErrorSpec(
+        TileResourceError,
+        "a row of {elements} elements is too long for one block of threads, and {what} cannot be shared out over several",
+        "go through the long axis in blocks, with `for n in tile.range(N):`",
+    ),
+    "plan-batches": ErrorSpec(
+        TileResourceError,
+        "`tile.dot` of {batches} matrices at once is not made for a GPU",
+        "give the leading axes blocks of 1: `tile.grid(B, M, N, block=(1, tile.auto, tile.auto))`",
+    ),
     "opt-file": ErrorSpec(
         TileSyntaxError, "cannot read `{file}`: {reason}", "name a text file with IR, or `-` for standard input"
     ),
