@@ -110,8 +110,10 @@ class Groups:
             self._settle(value)
 
     def _settle(self, value: Value) -> None:
-        if value in self._alias and value not in self.frame.values:
-            self.frame.values[value] = self.frame.storage(self.resolved(value))
+        # what was used within its group only is nowhere now
+        source = self.resolved(value)
+        if value in self._alias and source in self.frame.values:
+            self.frame.values[value] = self.frame.values[source]
 
     def flush(self) -> None:
         """Writes all that waits."""

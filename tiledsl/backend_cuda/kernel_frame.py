@@ -230,6 +230,7 @@ class KernelFrame:
             case None:
                 return self._scalar_parameter(value)
             case _:
+                assert not value.shape, f"%{value.name} is not written"
                 with self.in_entry():
                     self._emit(self, op)
                 return self.values[value]
