@@ -65,6 +65,7 @@ def _launch(execution: GpuExecution, op: gpu_ops.Launch) -> tuple[Array, ...]:
     programs = list(itertools.product(*(range(0, stop, block) for stop, block in zip(stops, op.blocks))))
     if execution.order is not None:
         execution.order.shuffle(programs)
+    execution.transfers.clear()
     execution.buffers, size = gpu_shared.place_buffers(op)
     execution.threads_per_block, execution.threads = op.threads, op.threads * op.cluster
     kinds = [to_numpy(argument.dtype) for argument in op.body.arguments]

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tiledsl.backend_ref.execution import AxisBlock, Execution, RuntimeValue
-from tiledsl.backend_ref.scalar_functions import Array, element_type
-from tiledsl.backend_ref.shared_memory import SharedMemory
+from tiledsl.backend_ref.scalar_functions import Array
+from tiledsl.backend_ref.shared_memory import Places, SharedMemory
 from tiledsl.ir.core import Op, Value
 from tiledsl.ir.dtypes import DType, to_numpy
 from tiledsl.ir.types import Shape, TensorType, TileType
@@ -29,6 +29,18 @@ class GpuExecutionError(Exception):
         self.text = text
 
 
+@dataclass(frozen=True)
+class Transfer:
+    """The elements of a buffer that an access of shared memory is about, once it is known to be a legal one."""
+
+    inside: Array
+    """Which registers the buffer has an element for: [threads, slots]."""
+    moved: Array
+    """Those that are moved: of copies in several threads of a block, one writes."""
+    places: Places
+    """Where those lie that are moved."""
+
+
 @dataclass
 class GpuExecution(Execution):
     """What is known while a GPU function runs; what concerns threads holds for the program that is being run."""
@@ -39,6 +51,10 @@ class GpuExecution(Execution):
     shared: SharedMemory = field(default_factory=lambda: SharedMemory(1, 0))
     buffers: dict[Op, int] = field(default_factory=dict[Op, int])
     """Where each `gpu.buffer` of the program starts."""
+    transfers: dict[tuple[Op, tuple[int, ...]], Transfer] = field(
+        default_factory=dict[tuple[Op, tuple[int, ...]], Transfer]
+    )
+    """What is known of accesses of shared memory, by op, buffer and offsets: loops come back to the same places."""
     addresses: dict[Value, int] = field(default_factory=dict[Value, int])
     """The address of each tensor modulo 16, if it is not 0."""
     first_only: set[Value] = field(default_factory=set[Value])
@@ -55,7 +71,7 @@ class GpuExecution(Execution):
             if layout.threads != self.threads and value.op is not None:
                 text = f"{layout} is of {layout.threads} threads, the program has {self.threads}"
                 raise GpuExecutionError(value.op, text)
-            return result.shape == (layout.threads, layout.slots) and element_type(result) == type_.dtype
+            return result.shape == (layout.threads, layout.slots) and result.dtype == to_numpy(type_.dtype)
         return isinstance(type_, TensorType | TileType) and super()._fits(value, result)
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import TypeAlias, Union
 
 import numpy as np
 
-from tiledsl.backend_ref.gpu_execution import GpuExecution, GpuExecutionError, poison, static
+from tiledsl.backend_ref.gpu_execution import GpuExecution, GpuExecutionError, Transfer, poison, static
 from tiledsl.backend_ref.gpu_memory import check_vectors, read_tensor
 from tiledsl.backend_ref.gpu_registers import check_replicas, is_writer
 from tiledsl.backend_ref.scalar_functions import Array
-from tiledsl.backend_ref.shared_memory import RaceError, SharedMemory
+from tiledsl.backend_ref.shared_memory import Places, RaceError, SharedMemory
 from tiledsl.ir.core import Op, Value
 from tiledsl.ir.dtypes import to_numpy
 from tiledsl.ir.gpu_ops import Barrier, Buffer, Commit, Copy, Launch, Read, View, Wait, Write
@@ -62,23 +62,25 @@ def view(execution: GpuExecution, op: View) -> tuple[Array, ...]:
     return (execution.array(op.buffer),)
 
 
+MOST_TRANSFERS = 64
+"""That are remembered."""
 AnyTransfer: TypeAlias = Union[Read, Write, Copy]
 
 
-@dataclass(frozen=True)
-class Places:
-    """The elements of a buffer that a transfer is about; arrays are [threads, slots]."""
-
-    addresses: Integers
-    """In the shared memory of the program, in bytes; anything where the buffer has no such element."""
-    inside: Array
-    threads: Integers
-
-
-def resolve_places(execution: GpuExecution, op: AnyTransfer, layout: RegisterLayout) -> Places:
-    """Where each thread accesses the buffer."""
-    shape = static(op.buffer.shape)
+def transfer_of(execution: GpuExecution, op: AnyTransfer, layout: RegisterLayout) -> Transfer:
+    """Where each thread accesses the buffer. Checks that the instructions can do it."""
     starts = [execution.integer(offset) for offset in op.offsets]
+    key = (op, (execution.integer(op.buffer), *starts))
+    found = execution.transfers.get(key)
+    if found is None:
+        if len(execution.transfers) >= MOST_TRANSFERS:
+            execution.transfers.clear()
+        found = execution.transfers[key] = _resolve(execution, op, layout, starts)
+    return found
+
+
+def _resolve(execution: GpuExecution, op: AnyTransfer, layout: RegisterLayout, starts: Sequence[int]) -> Transfer:
+    shape = static(op.buffer.shape)
     threads = np.arange(layout.threads, dtype=np.int64)[:, None]
     inside = np.ones((layout.threads, layout.slots), np.bool_)
     coordinates: list[Integers] = []
@@ -94,7 +96,15 @@ def resolve_places(execution: GpuExecution, op: AnyTransfer, layout: RegisterLay
     offsets = shared_layout(op.buffer).offset(shape, op.buffer.dtype, coordinates)
     block = threads // execution.threads_per_block
     addresses = np.asarray(offsets + execution.integer(op.buffer) + block * execution.shared.size)
-    return Places(addresses, inside, np.broadcast_to(threads, inside.shape))
+    if isinstance(op, Copy) or op.method == "plain":
+        check_vectors(op, addresses, inside, op.buffer.dtype.bytes, op.vector, f"%{op.buffer.name}")
+    else:
+        _check_matrices(op, addresses, inside)
+    moved = inside
+    if not isinstance(op, Read):
+        moved = inside & is_writer(layout, execution.threads_per_block)[:, None]
+    by = np.broadcast_to(threads, moved.shape)[moved]
+    return Transfer(inside, moved, Places.of(addresses[moved], by, op.buffer.dtype.bytes))
 
 
 def all_threads(execution: GpuExecution) -> RegisterLayout:
@@ -103,14 +113,11 @@ def all_threads(execution: GpuExecution) -> RegisterLayout:
 
 
 def read(execution: GpuExecution, op: Read) -> tuple[Array, ...]:
-    layout = op.result.layout if op.shape else all_threads(execution)
-    places = resolve_places(execution, op, layout)
-    _check_method(execution, op, places, layout)
+    transfer = transfer_of(execution, op, op.result.layout if op.shape else all_threads(execution))
     dtype = op.result.dtype
-    registers = poison(dtype, places.inside.shape)
-    addresses, threads = places.addresses[places.inside], places.threads[places.inside]
+    registers = poison(dtype, transfer.inside.shape)
     try:
-        registers[places.inside] = execution.shared.read(op, addresses, threads, to_numpy(dtype))
+        registers[transfer.moved] = execution.shared.read(op, transfer.places, to_numpy(dtype))
     except RaceError as error:
         raise GpuExecutionError(op, str(error)) from None
     return (registers if op.shape else registers[0, 0],)
@@ -119,13 +126,11 @@ def read(execution: GpuExecution, op: Read) -> tuple[Array, ...]:
 def write(execution: GpuExecution, op: Write) -> tuple[Array, ...]:
     layout = op.value.layout if op.value.shape else all_threads(execution)
     registers = np.broadcast_to(execution.array(op.value), (layout.threads, layout.slots))
-    places = resolve_places(execution, op, layout)
-    _check_method(execution, op, places, layout)
+    transfer = transfer_of(execution, op, layout)
     if op.value not in execution.first_only:
-        check_replicas(op, layout, registers, places.inside)
-    where = places.inside & is_writer(layout, execution.threads_per_block)[:, None]
+        check_replicas(op, layout, registers, transfer.inside)
     try:
-        execution.shared.write(op, places.addresses[where], places.threads[where], registers[where])
+        execution.shared.write(op, transfer.places, registers[transfer.moved])
     except RaceError as error:
         raise GpuExecutionError(op, str(error)) from None
     return ()
@@ -134,17 +139,15 @@ def write(execution: GpuExecution, op: Write) -> tuple[Array, ...]:
 def copy(execution: GpuExecution, op: Copy) -> tuple[Array, ...]:
     layout = op.layout
     assert isinstance(layout, RegisterLayout)
-    width = op.buffer.dtype.bytes
-    if width * op.vector not in (4, 8, 16):
-        raise GpuExecutionError(op, f"copies {width * op.vector} bytes at a time, not 4, 8 or 16")
+    size = op.buffer.dtype.bytes * op.vector
+    if size not in (4, 8, 16):
+        raise GpuExecutionError(op, f"copies {size} bytes at a time, not 4, 8 or 16")
     if layout.threads != execution.threads:
         raise GpuExecutionError(op, f"{layout} is of {layout.threads} threads, there are {execution.threads}")
     registers = read_tensor(execution, op, layout, None, op.vector)
-    places = resolve_places(execution, op, layout)
-    check_vectors(op, places.addresses, places.inside, width, op.vector, f"%{op.buffer.name}")
-    where = places.inside & is_writer(layout, execution.threads_per_block)[:, None]
+    transfer = transfer_of(execution, op, layout)
     try:
-        execution.shared.begin_copy(op, places.addresses[where], places.threads[where], registers[where])
+        execution.shared.begin_copy(op, transfer.places, registers[transfer.moved])
     except RaceError as error:
         raise GpuExecutionError(op, str(error)) from None
     return ()
@@ -170,21 +173,18 @@ def barrier(execution: GpuExecution, op: Barrier) -> tuple[Array, ...]:
 # Instructions that move 8 x 8 matrices
 
 
-def _check_method(execution: GpuExecution, op: Read | Write, places: Places, layout: RegisterLayout) -> None:
+def _check_matrices(op: Read | Write, addresses: Integers, inside: Array) -> None:
     width = op.buffer.dtype.bytes
-    if op.method == "plain":
-        if op.vector > 1:
-            check_vectors(op, places.addresses, places.inside, width, op.vector, f"%{op.buffer.name}")
-        return
     transposed = op.method == "matrix-transposed"
     per_register = 4 // width
     if width > 4 or (transposed and width != 2):
         raise GpuExecutionError(op, f"{op.buffer.dtype} does not go by {op.method}")
-    if layout.threads % 32 or layout.slots % per_register:
-        raise GpuExecutionError(op, f"{layout} is no multiple of a matrix in each warp")
+    threads, slots = addresses.shape
+    if threads % 32 or slots % per_register:
+        raise GpuExecutionError(op, f"{slots} slots of {threads} threads are no whole matrices for each warp")
     # [warps, lanes, matrices, elements of a register]
-    shape = (layout.threads // 32, 32, layout.slots // per_register, per_register)
-    addresses, inside = np.reshape(places.addresses, shape), np.reshape(places.inside, shape)
+    shape = (threads // 32, 32, slots // per_register, per_register)
+    addresses, inside = np.reshape(addresses, shape), np.reshape(inside, shape)
     wanted, first = (_transposed_rows if transposed else _rows)(addresses, width)
     _fail_matrix(op, inside & (addresses != wanted), "is not where the instruction puts it")
     _fail_matrix(op, inside & (first % 16 != 0), "is in a row that is not aligned to 16 bytes")

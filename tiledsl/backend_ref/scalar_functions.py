@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,9 +24,14 @@ NumpyFunction: TypeAlias = Callable[..., Any]
 
 def element_type(array: Array) -> DType:
     """The IR dtype of an array, which must have one."""
-    dtype = from_numpy(array.dtype)
-    assert dtype is not None, f"no element type for {array.dtype}"
-    return dtype
+    return _element_type(array.dtype)
+
+
+@cache
+def _element_type(dtype: np.dtype[Any]) -> DType:
+    found = from_numpy(dtype)
+    assert found is not None, f"no element type for {dtype}"
+    return found
 
 
 def apply(name: str, *operands: Array) -> Array:

@@ -30,6 +30,22 @@ class RaceError(Exception):
     """What goes wrong between two accesses of a byte; whoever runs the op adds where."""
 
 
+@dataclass(frozen=True)
+class Places:
+    """Which bytes an access is about, and by which thread each."""
+
+    bytes: Integers
+    """The bytes of each element: [elements, bytes]."""
+    threads: Marks
+    """For each byte, the number of the thread + 1."""
+
+    @staticmethod
+    def of(addresses: Integers, threads: Integers, width: int) -> Places:
+        """Elements of `width` bytes at these addresses, each accessed by one thread."""
+        places = addresses[:, None] + np.arange(width)
+        return Places(places, np.broadcast_to(threads.astype(np.int32)[:, None] + np.int32(1), places.shape))
+
+
 @dataclass
 class PendingCopy:
     """Bytes on their way."""
@@ -59,31 +75,29 @@ class SharedMemory:
         self._numbers: dict[Op, int] = {}
         self._used = False
 
-    def read(self, op: Op, addresses: Integers, threads: Integers, dtype: np.dtype[Any]) -> Array:
-        """The elements at these byte addresses, each read by one thread; all three arrays are of one length."""
-        places, marks = self._places(op, addresses, threads, dtype.itemsize)
-        self._check_visible(places, marks)
-        before = self.readers[places]
+    def read(self, op: Op, places: Places, dtype: np.dtype[Any]) -> Array:
+        """The elements at these places."""
+        marks = self._marks(op, places)
+        self._check_visible(places.bytes, marks)
+        before = self.readers[places.bytes]
         same = (before == 0) | ((before ^ marks) & _THREAD == 0)
         now = np.where(same, marks, marks | MANY)
-        self.readers[places] = now
-        shared = self.readers[places] != now  # another thread of this very access was here too
-        self.readers[places[shared]] |= MANY
-        found: Any = self.data[places]
+        self.readers[places.bytes] = now
+        shared = self.readers[places.bytes] != now  # another thread of this very access was here too
+        self.readers[places.bytes[shared]] |= MANY
+        found: Any = self.data[places.bytes]
         return found[:, 0] != 0 if dtype == np.bool_ else found.view(dtype)[:, 0]
 
-    def write(self, op: Op, addresses: Integers, threads: Integers, elements: Array) -> None:
-        """Writes elements, each by one thread."""
-        places, marks = self._places(op, addresses, threads, elements.itemsize)
-        self._claim(places, marks)
-        self.data[places] = _bytes_of(elements)
+    def write(self, op: Op, places: Places, elements: Array) -> None:
+        """Writes elements."""
+        self._claim(places.bytes, self._marks(op, places))
+        self.data[places.bytes] = _bytes_of(elements)
 
-    def begin_copy(self, op: Op, addresses: Integers, threads: Integers, elements: Array) -> None:
+    def begin_copy(self, op: Op, places: Places, elements: Array) -> None:
         """Lets elements fly to their places, where there is nothing of use until they are waited for."""
-        places, marks = self._places(op, addresses, threads, elements.itemsize)
-        self._claim(places, marks | np.int32(_FLYING))
-        self.data[places] = 0xFF
-        self.open_group.append(PendingCopy(np.reshape(places, -1), np.reshape(_bytes_of(elements), -1)))
+        self._claim(places.bytes, self._marks(op, places) | np.int32(_FLYING))
+        self.data[places.bytes] = 0xFF
+        self.open_group.append(PendingCopy(np.reshape(places.bytes, -1), np.reshape(_bytes_of(elements), -1)))
 
     def commit(self) -> None:
         """Makes a group of the copies since the last commit."""
@@ -109,26 +123,23 @@ class SharedMemory:
     def exchange(self, op: Op, start: int, size: int) -> None:
         """All threads write to a run of bytes, meet at a barrier, and read what others wrote."""
         for block in range(self.blocks):
-            places = np.arange(start, start + size) + block * self.size
-            places, marks = self._places(op, places, np.zeros_like(places), 1)
-            marks = marks | MANY
-            self._claim(places, marks)
-            self.data[places] = 0xFF
+            run = np.arange(start, start + size) + block * self.size
+            places = Places.of(run, np.zeros_like(run), 1)
+            self._claim(places.bytes, self._marks(op, places) | np.int32(MANY))
+            self.data[run] = 0xFF
         self.barrier()
         for block in range(self.blocks):
             first = start + block * self.size
             self.readers[first : first + size] = (self._numbers[op] << _OP) | MANY
         self._used = True
 
-    def _places(self, op: Op, addresses: Integers, threads: Integers, width: int) -> tuple[Integers, Marks]:
-        """The bytes of each element, [elements, bytes], and the mark of the access, [elements, 1]."""
+    def _marks(self, op: Op, places: Places) -> Marks:
+        """What the access leaves at each byte."""
         self._used = True
         if op not in self._numbers:
             self._numbers[op] = len(self.ops)
             self.ops.append(op)
-        places = addresses[:, None] + np.arange(width)
-        marks = (self._numbers[op] << _OP) + threads + 1
-        return places, np.broadcast_to(marks.astype(np.int32)[:, None], places.shape)
+        return places.threads + np.int32(self._numbers[op] << _OP)
 
     def _check_visible(self, places: Integers, marks: Marks) -> None:
         writers = self.writers[places]
