@@ -31,9 +31,10 @@ MOST_KEYS = 2048
 class _Known:
     """A launch with the check for it, on `count` tensors: those of the arguments, then those of `out`."""
 
-    def __init__(self, launch: CudaLaunch, tensors: Sequence[Any]) -> None:
+    def __init__(self, launch: CudaLaunch, tensors: Sequence[Any], torch: Any) -> None:
         self.launch = launch
         self.count = len(tensors)
+        self._torch = torch
         self._rebuilt = 0
         self.check: Callable[..., bool] = _never
         self.renew(tensors)
@@ -42,35 +43,36 @@ class _Known:
         """Makes the check for tensors like these, in the state that PyTorch is in now (inference mode ...)."""
         if self._rebuilt < MOST_REBUILT:
             self._rebuilt += 1
-            self.check = likeness(tensors) or self.check
+            self.check = likeness(self._torch, tensors) or self.check
 
 
 class _Form:
     """Calls whose arguments are of the same classes, and whose compile-time constants are the same."""
 
-    def __init__(self, positions: tuple[int, ...], count: int, arguments: int) -> None:
+    def __init__(self, positions: tuple[int, ...], count: int, arguments: int, torch: Any) -> None:
         """`positions` of tensors among `arguments` arguments; `count` of them together with the arrays of `out`."""
         self.count = count
+        self._torch = torch
         self.pick: Callable[[Any], tuple[Any, ...]] | None = None
         if positions != tuple(range(arguments)):
             self.pick = itemgetter(*positions) if len(positions) > 1 else lambda args: tuple(args[i] for i in positions)
         self.recent: tuple[_Known, ...] = ()
         self._by_key: dict[tuple[object, ...], _Known] = {}
 
-    def find(self, tensors: Sequence[Any], grad_enabled: Callable[[], bool]) -> _Known | None:
+    def find(self, tensors: Sequence[Any]) -> _Known | None:
         """The launch for tensors that no recent check knew."""
         key = _key(tensors)
         known = self._by_key.get(key)
         if known is None or any(tensor.is_neg() for tensor in tensors):
             return None
-        if any(tensor.requires_grad for tensor in tensors) and grad_enabled():
+        if any(tensor.requires_grad for tensor in tensors) and self._torch.is_grad_enabled():
             return None
         known.renew(tensors)
         self._put_first(known)
         return known
 
     def learn(self, launch: CudaLaunch, tensors: Sequence[Any]) -> None:
-        known = _Known(launch, tensors)
+        known = _Known(launch, tensors, self._torch)
         if len(self._by_key) >= MOST_KEYS:
             self._by_key.clear()
         self._by_key[_key(tensors)] = known
@@ -90,7 +92,7 @@ class TorchCalls:
         self._classes = (module.Tensor, module.nn.Parameter)
         self._data_ptr: Callable[[Any], int] = module.Tensor.data_ptr
         self._stream = torch.raw_stream
-        self._grad_enabled: Callable[[], bool] = module.is_grad_enabled
+        self._torch = module
         self._constant = tuple(constant)
         self._arity = len(self._constant)
         self._by_value = any(constant)
@@ -136,7 +138,7 @@ class TorchCalls:
             if known.check(*tensors):
                 break
         else:
-            known = form.find(tensors, self._grad_enabled)
+            known = form.find(tensors)
             if known is None:
                 return MISSED
         if form.pick is None and out.__class__ is not tuple:
@@ -161,7 +163,7 @@ class TorchCalls:
         if form is None:
             if len(self._forms) >= MOST_KEYS:
                 self._forms.clear()
-            form = self._forms[key] = _Form(launch.tensors, len(tensors), len(args))
+            form = self._forms[key] = _Form(launch.tensors, len(tensors), len(args), self._torch)
         form.learn(launch, tensors)
 
     def _valued_key(self, args: Sequence[Any], out: Any) -> tuple[object, ...]:
@@ -182,10 +184,17 @@ def _key(tensors: Sequence[Any]) -> tuple[object, ...]:
     return tuple([(t.dtype, t.shape, t.stride(), t.get_device()) for t in tensors])
 
 
-def likeness(tensors: Sequence[Any]) -> Callable[..., bool] | None:
-    """A check of whether tensors are in all that matters like these; None where PyTorch has none that works."""
-    made = _guards()
-    return None if made is None else _guard(made, tensors)
+def likeness(torch: Any, tensors: Sequence[Any]) -> Callable[..., bool] | None:
+    """A check of whether tensors are in all that matters like these; None where PyTorch has none that works.
+
+    Where one of these requires a gradient, others pass only while gradients are not recorded.
+    """
+    guards = guards_of(torch)
+    check = None if guards is None else _guard(guards, tensors)
+    if check is None or not any(tensor.requires_grad for tensor in tensors):
+        return check
+    recorded: Callable[[], bool] = torch.is_grad_enabled
+    return lambda *others: not recorded() and check(*others)
 
 
 def _guard(guards: Any, tensors: Sequence[Any]) -> Callable[..., bool] | None:
@@ -202,11 +211,8 @@ def _guard(guards: Any, tensors: Sequence[Any]) -> Callable[..., bool] | None:
 
 
 @cache
-def _guards() -> Any:
+def guards_of(torch: Any) -> Any:
     """PyTorch's class of such checks, if it has one and that sees what it must: it is no public part of PyTorch."""
-    import sys
-
-    torch: Any = sys.modules["torch"]
     guards = getattr(getattr(getattr(torch._C, "_dynamo", None), "guards", None), "TensorGuards", None)
     if guards is None:
         return None
