@@ -93,6 +93,9 @@ class HostProgram:
     def default_variant(self) -> HostVariant:
         return HostVariant()
 
+    def with_sizes(self, sizes: Mapping[str, int]) -> HostProgram:
+        return self
+
     def bind_cuda(
         self, symbols: Mapping[str, int], strides: Sequence[tuple[int, ...]], alignment: tuple[int, ...], device: int
     ) -> Bound:
