@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from tiledsl.api.explain import explain
 from tiledsl.api.targets import cuda_services, worker_threads
+from tiledsl.ir.symbolic import symbol_name
 from tiledsl.runtime.artifact import Artifact
 from tiledsl.runtime.cuda_launch import CudaLaunch
 from tiledsl.runtime.dispatch import Dispatcher, Variant
@@ -35,6 +36,7 @@ class CompiledKernel:
         self.cause = cause
         self.program = program
         self._artifact = artifact
+        self._parameters = parameters
         self._names = parameters.names
         self._keys = tuple(keys)
         kept = [(name, key) for name, key in zip(parameters.names, keys) if not isinstance(key, ConstantKey)]
@@ -61,6 +63,25 @@ class CompiledKernel:
             return PreparedCall(lambda a, k, o: prepare(a, k, o, stream), args, kwargs, out)
         except TileError as error:
             raise error.with_traceback(None) from error.__cause__  # the user's lines, not the compiler's
+
+    def with_sizes_of(self, specs: Sequence[object]) -> CompiledKernel:
+        """This kernel; for a GPU with code for the shapes of `specs` (in the order of the parameters), as far as known.
+
+        Raises TileError where that code cannot be made.
+        """
+        if not isinstance(self.program, HasVariants):
+            return self
+        shapes: dict[str, Any] = {name: getattr(spec, "shape", None) for name, spec in zip(self._names, specs)}
+        sizes: dict[str, int] = {}
+        for parameter in self._artifact.interface.tensors:
+            for dim, size in zip(parameter.shape, shapes.get(parameter.name) or ()):
+                name = symbol_name(dim)
+                if name is not None and type(size) is int:
+                    sizes.setdefault(name, size)
+        program = self.program.with_sizes(sizes)
+        assert isinstance(program, HasVariants)
+        program.default_variant()
+        return CompiledKernel(self._parameters, self._keys, self._artifact, program, self.cause)
 
     @cached_property
     def variant(self) -> Variant:

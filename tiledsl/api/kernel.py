@@ -86,7 +86,8 @@ class Kernel:
         """
         try:
             target = target_of(arch or arch_of_specs((*specs, *named.values())))
-            return self._up_to_date().get(target, self._spec_keys(specs, named))
+            compiled = self._up_to_date().get(target, self._spec_keys(specs, named))
+            return compiled.with_sizes_of(self._parameters.arrange(specs, named))
         except TileError as error:
             raise error.with_traceback(None) from error.__cause__  # the user's lines, not the compiler's
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from tiledsl.ir.core import Module
+from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.passes.machine import available_cores, host
 from tiledsl.runtime.artifact import Note
 from tiledsl.runtime.device_services import DeviceServices
@@ -43,9 +44,12 @@ def target_of(arch: str) -> Target:
         case "reference":
             return Target("reference", str, _compile_for_reference, _reference_program)
         case _:
-            known = "`cpu` and `reference`"
-            code = "arch-unsupported" if arch.startswith("sm_") else "arch-unknown"
-            fail(code, caller_location(), arch=arch, known=known)
+            if arch.startswith("sm_"):
+                machine = gpu_machine(arch, caller_location())
+                name = machine.name
+                return Target(name, lambda: name, lambda module: _compile_for_cuda(module, name), _cuda_program)
+            known = "`cpu`, `reference` and GPU architectures like `sm_90`"
+            fail("arch-unknown", caller_location(), arch=arch, known=known)
 
 
 @cache
@@ -88,6 +92,25 @@ def _compile_for_reference(module: Module) -> Made:
     from tiledsl.ir.printer import print_module
 
     return Made(ReferenceProgram(module), {"front": print_module(module)}, ())
+
+
+def _compile_for_cuda(module: Module, arch: str) -> Made:
+    from tiledsl.backend_cuda.program import CudaProgram
+    from tiledsl.ir.printer import print_module
+    from tiledsl.passes.manager import PassContext, PassManager
+    from tiledsl.passes.pipelines import gpu_front_pipeline
+
+    context = PassContext()
+    placed = PassManager(gpu_front_pipeline()).run(module, context)
+    remarks = [Note(r.pass_name, r.location.file, r.location.line, r.text) for r in context.remarks]
+    stages = {"front": print_module(module), "placed": print_module(placed)}
+    return Made(CudaProgram(placed, arch), stages, tuple(dict.fromkeys(remarks)))
+
+
+def _cuda_program(data: bytes) -> Program:
+    from tiledsl.backend_cuda.program import CudaProgram
+
+    return CudaProgram.from_bytes(data)
 
 
 def _cpu_program(data: bytes) -> Program:

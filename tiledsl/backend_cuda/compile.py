@@ -29,11 +29,38 @@ class Variant:
     """Code for one plan. `notes` say what became of better plans, and what passes had to say."""
 
     plan: Plan
-    source: CudaSource
-    cubin: Cubin
-    gpu_ir: str
+    program: CudaSource
+    machine_code: Cubin
+    ir: str
+    """The GPU IR as text."""
     notes: tuple[str, ...]
     remarks: tuple[Remark, ...]
+
+    @property
+    def source(self) -> str:
+        """CUDA C."""
+        return self.program.text
+
+    @property
+    def cubin(self) -> bytes:
+        return self.machine_code.code
+
+    @property
+    def resources(self) -> dict[str, dict[str, int]]:
+        """By CUDA function: `registers` per thread, `spills` in bytes per thread, `shared` in bytes and `threads` per
+        block, `cluster` blocks.
+        """
+        measured = {kernel.name: kernel for kernel in self.machine_code.kernels}
+        return {
+            kernel.name: {
+                "registers": measured[kernel.name].registers,
+                "spills": measured[kernel.name].spill_store_bytes + measured[kernel.name].spill_load_bytes,
+                "shared": kernel.shared_bytes,
+                "threads": kernel.threads,
+                "cluster": kernel.cluster,
+            }
+            for kernel in self.program.kernels
+        }
 
 
 def compile_variant(module: Module, arch: str, plans: Sequence[Plan]) -> Variant:
@@ -52,7 +79,7 @@ def compile_variant(module: Module, arch: str, plans: Sequence[Plan]) -> Variant
             failure = failure or error
             notes.append(f"plan ({plan}) was left: {str(error).strip().splitlines()[0]}")
             continue
-        refused = refusals(variant.cubin, PRINTF_STACK_BYTES if "printf" in variant.source.text else 0)
+        refused = refusals(variant.machine_code, PRINTF_STACK_BYTES if "printf" in variant.source else 0)
         seconds = time.perf_counter() - started
         LOG.info("%s compiled for %s in %.3f s with plan (%s)", module.entry.name, arch, seconds, plan)
         if not refused:

@@ -25,55 +25,35 @@ from tiledsl.passes.gpu.choose_plans import choose_plans
 from tiledsl.passes.gpu.plan import Plan
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.runtime.cache import DiskCache, compiler_identity, digest, disk_cache
-from tiledsl.support.options import read_options
+from tiledsl.support.options import LOG, read_options
 
-_HEADER = struct.Struct("<8sQ")
-_MAGIC = b"tiledslC"
+_MAGIC = b"tiledsl for CUDA\n"
+_LENGTH = struct.Struct("<Q")
 
 
 class CudaProgram:
-    """Compiled for one architecture. `module` is in form `tile-placed`; its sizes may be symbols."""
+    """Compiled for one architecture. `module` is in form `tile-placed`; its sizes may be symbols.
 
-    def __init__(self, module: Module, arch: str, default: Variant) -> None:
-        """`default` is the variant for the sizes that the specialisation knows, made when it was compiled."""
+    `sizes`: those that people who ask for the default variant have in mind.
+    """
+
+    def __init__(self, module: Module, arch: str, sizes: Mapping[str, int] | None = None) -> None:
         self.module = module
         self.arch = arch
-        self.default = default
+        self.sizes = dict(sizes or {})
+        self.variants: dict[Plan, Variant] = {}
+        """Every variant so far, by the plan that was asked for."""
+        self._lock = threading.Lock()
 
-    @staticmethod
-    def compile(module: Module, arch: str) -> CudaProgram:
-        """Compiles for the sizes that the module knows, and a guess for the others."""
-        plans = choose_plans(module.entry, gpu_machine(arch), {}, ())
-        return CudaProgram(module, arch, compile_variant(module, arch, plans))
+    def default_variant(self) -> Variant:
+        """The code for `sizes`, and a guess for those that are not among them."""
+        return self.variant(choose_plans(self.module.entry, gpu_machine(self.arch), self.sizes, ()))
 
-    @property
-    def source(self) -> str:
-        """The CUDA C of the default variant."""
-        return self.default.source.text
-
-    @property
-    def cubin(self) -> bytes:
-        """The machine code of the default variant."""
-        return self.default.cubin.code
-
-    @property
-    def gpu_ir(self) -> str:
-        """The GPU IR of the default variant."""
-        return self.default.gpu_ir
-
-    @property
-    def resources(self) -> dict[str, int]:
-        """Of the default variant, the most of any of its kernels: `registers` per thread, `spills` and `shared` in
-        bytes (per thread, per block), `threads` per block, `code` in bytes.
-        """
-        kernels, codes = self.default.cubin.kernels, self.default.source.kernels
-        return {
-            "registers": max((k.registers for k in kernels), default=0),
-            "spills": max((k.spill_store_bytes + k.spill_load_bytes for k in kernels), default=0),
-            "shared": max((k.shared_bytes for k in codes), default=0),
-            "threads": max((k.threads for k in codes), default=0),
-            "code": len(self.default.cubin.code),
-        }
+    def with_sizes(self, sizes: Mapping[str, int]) -> CudaProgram:
+        """The same program, with other sizes in mind."""
+        other = CudaProgram(self.module, self.arch, sizes)
+        other.variants = self.variants
+        return other
 
     @cached_property
     def text(self) -> str:
@@ -81,25 +61,53 @@ class CudaProgram:
         return print_module(self.module, locations=True)
 
     def to_bytes(self) -> bytes:
-        """Everything in one piece, for the disk."""
-        described = {"module": self.text, "arch": self.arch, "default": variant_to_json(self.default)}
-        text = json.dumps(described).encode()
-        return _HEADER.pack(_MAGIC, len(text)) + text + self.default.cubin.code
+        """Everything in one piece, for the disk; variants stand there by themselves."""
+        return _MAGIC + json.dumps({"module": self.text, "arch": self.arch}).encode()
 
     @staticmethod
     def from_bytes(data: bytes) -> CudaProgram:
         """The inverse of `to_bytes`. ValueError if the data is something else."""
-        magic, length = _HEADER.unpack_from(data)
-        if magic != _MAGIC:
+        if not data.startswith(_MAGIC):
             raise ValueError("not a compiled program")
-        end = _HEADER.size + length
-        described: dict[str, Any] = json.loads(data[_HEADER.size : end])
-        default = variant_from_json(described["default"], data[end:])
-        return CudaProgram(parse_module(described["module"]), described["arch"], default)
+        described: dict[str, Any] = json.loads(data[len(_MAGIC) :])
+        return CudaProgram(parse_module(described["module"]), described["arch"])
 
     def load(self) -> LoadedCudaProgram:
         """For calls in this process. Code goes to a device when it is first asked for there."""
         return LoadedCudaProgram(self)
+
+    def variant(self, plans: Sequence[Plan]) -> Variant:
+        """The variant for the best of the plans: known, from the disk, or compiled now."""
+        found = self.variants.get(plans[0])
+        if found is None:
+            with self._lock:
+                found = self.variants.get(plans[0])
+                if found is None:
+                    found = self._find(plans)
+                    self.variants[plans[0]] = found
+        return found
+
+    def _find(self, plans: Sequence[Plan]) -> Variant:
+        disk = _disk()
+        entry = digest([compiler_identity(), str(nvrtc_version()), self.arch, self.text, repr(plans[0])])
+        stored = None if disk is None else disk.get(entry)
+        if disk is not None and stored is not None:
+            try:
+                return _from_disk(stored)
+            except (ValueError, KeyError, TypeError, struct.error):
+                LOG.warning("a stored variant of %s cannot be read; it is made anew", self.module.entry.name)
+                disk.drop(entry)
+        variant = compile_variant(self.module, self.arch, plans)
+        if disk is not None:
+            text = json.dumps(variant_to_json(variant)).encode()
+            disk.put(entry, _LENGTH.pack(len(text)) + text + variant.cubin)
+        return variant
+
+
+def _from_disk(stored: bytes) -> Variant:
+    (length,) = _LENGTH.unpack_from(stored)
+    end = _LENGTH.size + length
+    return variant_from_json(json.loads(stored[_LENGTH.size : end]), stored[end:])
 
 
 @dataclass(frozen=True)
@@ -110,7 +118,7 @@ class BoundDescription:
     notes: tuple[str, ...]
 
     def __str__(self) -> str:
-        return "\n".join([f"plan: {self.plan}", *self.notes])
+        return "\n  ".join([f"plan: {self.plan}", *self.notes])
 
 
 class LoadedCudaProgram:
@@ -118,50 +126,25 @@ class LoadedCudaProgram:
 
     def __init__(self, program: CudaProgram) -> None:
         self.program = program
-        self._variants: dict[Plan, Variant] = {program.default.plan: program.default}
         self._loaded: dict[tuple[Plan, int], LoadedKernels] = {}
         self._lock = threading.Lock()
-
-    @property
-    def variants(self) -> list[Variant]:
-        """Every variant that calls have asked for so far."""
-        return list(self._variants.values())
 
     def bind_cuda(
         self, symbols: Mapping[str, int], strides: Sequence[tuple[int, ...]], alignment: tuple[int, ...], device: int
     ) -> BoundKernels:
         """Chooses a plan for those sizes and alignments, compiles it if nobody has, and loads it on the device."""
         program = self.program
-        plans = choose_plans(program.module.entry, gpu_machine(program.arch), symbols, alignment)
+        function = program.module.entry
+        variant = program.variant(choose_plans(function, gpu_machine(program.arch), symbols, alignment))
         with self._lock:
-            variant = self._variants.get(plans[0])
-            if variant is None:
-                variant = self._find(plans)
-                self._variants[plans[0]] = variant
             loaded = self._loaded.get((variant.plan, device))
             if loaded is None:
-                function = program.module.entry
                 loaded = LoadedKernels(
-                    variant.cubin.code, variant.source, device,
+                    variant.cubin, variant.program, device,
                     name=function.name, arch=program.arch, location=function.location,
                 )  # fmt: skip
                 self._loaded[variant.plan, device] = loaded
         return loaded.bind(symbols, strides, BoundDescription(variant.plan, variant.notes))
-
-    def _find(self, plans: Sequence[Plan]) -> Variant:
-        """The variant for the best of the plans, from the disk or made now."""
-        program = self.program
-        disk = _disk()
-        entry = digest([compiler_identity(), str(nvrtc_version()), program.arch, program.text, repr(plans[0])])
-        content = None if disk is None else disk.get(entry)
-        if content is not None:
-            (length,) = struct.unpack_from("<Q", content)
-            return variant_from_json(json.loads(content[8 : 8 + length]), content[8 + length :])
-        variant = compile_variant(program.module, program.arch, plans)
-        if disk is not None:
-            text = json.dumps(variant_to_json(variant)).encode()
-            disk.put(entry, struct.pack("<Q", len(text)) + text + variant.cubin.code)
-        return variant
 
 
 def _disk() -> DiskCache | None:

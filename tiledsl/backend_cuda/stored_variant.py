@@ -15,16 +15,16 @@ from tiledsl.support.location import Location
 
 def variant_to_json(variant: Variant) -> dict[str, Any]:
     """All of a variant but its code and the remarks of passes."""
-    source = variant.source
+    source = variant.program
     return {
         "plan": plan_to_json(variant.plan),
         "text": source.text,
         "kernels": [_kernel_to_json(kernel) for kernel in source.kernels],
         "assertions": [[a.text, a.location.file, a.location.line, a.location.column] for a in source.assertions],
-        "arch": variant.cubin.arch,
-        "log": variant.cubin.log,
-        "resources": [asdict(kernel) for kernel in variant.cubin.kernels],
-        "gpu_ir": variant.gpu_ir,
+        "arch": variant.machine_code.arch,
+        "log": variant.machine_code.log,
+        "resources": [asdict(kernel) for kernel in variant.machine_code.kernels],
+        "ir": variant.ir,
         "notes": variant.notes,
     }
 
@@ -37,7 +37,7 @@ def variant_from_json(described: dict[str, Any], code: bytes) -> Variant:
     cubin = Cubin(code, described["arch"], described["log"], resources)
     source = CudaSource(described["text"], kernels, assertions)
     notes = tuple(described["notes"])
-    return Variant(plan_from_json(described["plan"]), source, cubin, described["gpu_ir"], notes, ())
+    return Variant(plan_from_json(described["plan"]), source, cubin, described["ir"], notes, ())
 
 
 def plan_to_json(plan: Plan) -> dict[str, Any]:

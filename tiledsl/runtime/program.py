@@ -99,9 +99,13 @@ class GpuVariant(Protocol):
 
 
 @runtime_checkable
-class HasVariants(Protocol):
+class HasVariants(Program, Protocol):
     """A program that has code for more than one plan."""
 
     def default_variant(self) -> GpuVariant:
         """The code for the sizes that the kernel was specified with, or for large ones."""
+        ...
+
+    def with_sizes(self, sizes: Mapping[str, int], /) -> Program:
+        """The same program with other sizes in mind for its default variant."""
         ...

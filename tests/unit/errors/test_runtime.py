@@ -122,7 +122,6 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
         "arrays of this call overlap, or do not suit `accumulate` as they are",
     ),
     "arch-unknown": (lambda: add.compile(V, V, arch="vax"), "there is no architecture `vax`"),
-    "arch-unsupported": (lambda: add.compile(V, V, arch="sm_90"), "the GPU architecture `sm_90`"),
     "spec-invalid": (lambda: add.compile(V, object()), "`y` is specified by a object"),
     "spec-size": (lambda: add.compile(V, tile.spec((-1,), tile.f32)), "axis 0 of the spec of `y` is -1"),
     "level-unknown": (lambda: add.compile(V, V, arch="reference").ir("gpu"), "has no IR of level `gpu`"),

@@ -150,11 +150,6 @@ ENTRIES: dict[str, ErrorSpec] = {
     "arch-unknown": ErrorSpec(
         TileUnsupportedError, "there is no architecture `{arch}`", "pass one of {known}, or leave it out"
     ),
-    "arch-unsupported": ErrorSpec(
-        TileUnsupportedError,
-        "this version does not generate code for the GPU architecture `{arch}` yet",
-        'compile for `arch="cpu"`, or for `arch="reference"` to run the kernel by NumPy',
-    ),
     "spec-invalid": ErrorSpec(
         TileTypeError,
         "`{parameter}` is specified by a {kind}",
