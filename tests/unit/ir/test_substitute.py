@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.support.every_gpu_op import GPU
 from tiledsl.ir.parser import parse_module
 from tiledsl.ir.printer import print_module
 from tiledsl.ir.substitute import substitute_symbols
@@ -78,3 +79,10 @@ def test_operands_of_slices_keep_their_use_lists() -> None:
     before = dict(block.users)
     substitute_symbols(module.entry, {"M": 8})
     assert block.users == before
+
+
+def test_the_layout_of_a_tile_stays() -> None:
+    module = parse_module(GPU)
+    substitute_symbols(module.entry, {"N": 8})
+    assert "tensor<bf16, [16, 8]>" in print_module(module)
+    verify(module, Form.GPU)
