@@ -12,7 +12,8 @@ from tiledsl.ir.core import Op, Value
 from tiledsl.ir.dtypes import DType
 from tiledsl.ir.layouts import RegisterLayout, SharedLayout
 from tiledsl.ir.legality import IllegalError, demand, named
-from tiledsl.ir.types import AxisType, TensorType, TileType, format_shape
+from tiledsl.ir.shared_layouts import Access, access_turns, vector_elements
+from tiledsl.ir.types import AxisType, Shape, TensorType, TileType, format_shape
 
 TILE_OPS: tuple[type[Op], ...] = (
     tile_ops.Constant, tile_ops.Size, tile_ops.Empty, tile_ops.Return, tile_ops.Yield,
@@ -128,11 +129,11 @@ def threads_can_run(op: Op) -> None:
         case gpu_ops.Copy():
             _check_copy(op)
         case gpu_ops.Read():
-            if op.shape and op.method == "plain":
-                _check_vector(op.vector, op.result.layout, op.result.dtype)
+            if op.shape:
+                _check_shared(op, op.result.layout)
         case gpu_ops.Write():
-            if op.value.shape and op.method == "plain":
-                _check_vector(op.vector, op.value.layout, op.value.dtype)
+            if op.value.shape:
+                _check_shared(op, op.value.layout)
         case gpu_ops.Atomic():
             demand(bool(op.value.shape), "combines a scalar", "broadcast it to a tile of one element")
         case gpu_ops.Wait():
@@ -181,7 +182,27 @@ def _check_copy(op: gpu_ops.Copy) -> None:
     demand(layout.threads == threads, f"copies by {layout.threads} threads of {threads}", "its layout places them all")
     width = op.vector * dtype.bytes
     demand(width in (4, 8, 16), f"copies {width} bytes at a time", "asynchronous copies are of 4, 8 or 16 bytes")
-    _check_vector(op.vector, layout, dtype)
+    _check_shared(op, layout)
+
+
+def _check_shared(op: gpu_ops.Copy | gpu_ops.Read | gpu_ops.Write, layout: RegisterLayout) -> None:
+    """The buffer's layout allows for the access: vectors are side by side, and aligned; rows of matrices too."""
+    buffer = op.buffer.tile
+    shared, shape = buffer.layout, _static(buffer.shape)
+    assert isinstance(shared, SharedLayout)
+    if not isinstance(op, gpu_ops.Copy) and op.method != "plain":
+        access = Access(layout, op.places, "matrix" if op.method == "matrix" else "matrix-transposed")
+        problem = f"lanes do not hold rows of 16 bytes of {buffer} in {layout}"
+        demand(access_turns(access, shared, shape, buffer.dtype) is not None, problem, "take the method `plain`")
+        return
+    _check_vector(op.vector, layout, buffer.dtype)
+    most = vector_elements(layout, shared, shape, buffer.dtype, op.places)
+    problem = f"takes {op.vector} elements at once, of which {most} are side by side and aligned in {buffer}"
+    demand(op.vector <= most, problem, f"take {most} at once, or another layout of the buffer")
+
+
+def _static(shape: Shape) -> tuple[int, ...]:
+    return tuple(dim for dim in shape if isinstance(dim, int))
 
 
 def _check_vector(vector: int, layout: RegisterLayout, dtype: DType) -> None:

@@ -197,6 +197,18 @@ def test_what_is_legal(inside: str) -> None:
         ("gpu.store(%x, [%m], %b, []) {axes = [0]}", "`gpu.store`: %b is in shared memory"),
         ("gpu.write(%b, %b, [%i]) {places = [0]}", "`gpu.write`: %b is in shared memory"),
         ("gpu.write(%b, %t, [%i]) {places = [0], vector = 2}", "`gpu.write`: takes 2 elements at once"),
+        (
+            "%c = gpu.buffer() {shape = [32, 4], dtype = f32, layout = rows(0, 1, padding=1)} "
+            "%v = gpu.read(%c, [%i, %i]) {places = [0, 1], vector = 4, shape = [32, 4], "
+            "layout = replicate(2) * spatial(32, 1) * local(1, 4)}",
+            "`gpu.read`: takes 4 elements at once, of which 1 are side by side and aligned in tile<f32, [32, 4], sha",
+        ),
+        (
+            "%c = gpu.buffer() {shape = [8, 32], dtype = f32, layout = rows(0, 1)} "
+            "%v = gpu.read(%c, [%i, %i]) {places = [0, 1], method = matrix, shape = [8, 32], "
+            "layout = replicate(2) * spatial(8, 4) * local(1, 8)}",
+            "`gpu.read`: lanes do not hold rows of 16 bytes of tile<f32, [8, 32], shared, rows(0, 1)> in",
+        ),
         ("%v = gpu.atomic(%x, [%i], %s, []) {axes = [-1], fn = add}", "`gpu.atomic`: combines a scalar"),
         (
             "%c = gpu.buffer() {shape = [64], dtype = f32, layout = rows(0), offset = 8}",
