@@ -77,8 +77,17 @@ class LoadedKernels:
                 raise self._resources(kernel, status)
         if kernel.cluster > PORTABLE_CLUSTER:
             call("cuFuncSetAttribute", function, attributes.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1)
-        call("cuFuncLoad", function)  # now, not at the first launch: that may be while a graph is captured
+        self._load_function(function)
         return function
+
+    def _load_function(self, function: Any) -> None:
+        """Loads it now, not at the first launch: that may be while a graph is captured, when nothing may be loaded."""
+        try:
+            (status,) = bindings().cuFuncLoad(function)
+        except RuntimeError:  # a driver from before 12.4 has no such call
+            return
+        if int(status) != 0:
+            raise self.error(status, "cuFuncLoad")
 
     def resident_blocks(self, kernel: KernelCode, function: Any) -> int:
         """How many blocks of a kernel the whole device runs at once, a multiple of its cluster."""
