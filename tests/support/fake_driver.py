@@ -81,6 +81,9 @@ class _Names:
         return name
 
 
+_POINTER_ATTRIBUTE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint64)
+
+
 class _Contexts(threading.local):
     """What each thread works with."""
 
@@ -258,11 +261,19 @@ class FakeDriver:
     def cuMemHostGetDevicePointer(self, host: int, flags: int) -> tuple[Status, int]:
         return self._status("cuMemHostGetDevicePointer"), host
 
-    def cuPointerGetAttribute(self, attribute: str, address: int) -> tuple[Status, int]:
+    def cuGetProcAddress(self, name: bytes, version: int, flags: int) -> tuple[Status, int, int]:
+        """The only one that is asked for is cuPointerGetAttribute."""
+        assert name == b"cuPointerGetAttribute"
+        self._callback = _POINTER_ATTRIBUTE(self._device_of)
+        return Status.CUDA_SUCCESS, ctypes.cast(self._callback, ctypes.c_void_p).value or 0, 0
+
+    def _device_of(self, answer: int, attribute: int, address: int) -> int:
+        assert attribute == 9
         for start, (storage, device) in self.memory.items():
             if start <= address < start + max(1, storage.nbytes):
-                return self._status("cuPointerGetAttribute"), device
-        return Status.CUDA_ERROR_INVALID_VALUE, 0
+                ctypes.c_int.from_address(answer).value = device
+                return 0
+        return 1
 
 
 @contextmanager

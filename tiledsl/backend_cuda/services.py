@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import sys
-from typing import Any
 
 from tiledsl.backend_cuda import failures
-from tiledsl.backend_cuda.devices import Device, current, device_of
+from tiledsl.backend_cuda.devices import Device, current, device_count, device_of
 from tiledsl.backend_cuda.driver import bindings, call, process, status_name, status_text
 from tiledsl.backend_cuda.failure_records import raise_failures
 from tiledsl.backend_cuda.streams import run_after, stream_handle, wait_for_device, wait_for_stream
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
+
+_SINCE_CUDA_4 = 4000
+_DEVICE_ORDINAL = 9
+_POINTER_ATTRIBUTE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint64)
+"""cuPointerGetAttribute: where the answer goes, which attribute, the address; gives a status."""
 
 
 class AllocatedMemory:
@@ -50,8 +55,13 @@ class CudaServices:
         return AllocatedMemory(size, device_of(device), stream)
 
     def device_of_address(self, address: int) -> int:
-        attribute: Any = bindings().CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
-        return int(call("cuPointerGetAttribute", attribute, address))
+        if device_count() == 1:
+            return 0
+        # not by cuda.bindings: up to version 13.3 it gives 0 for every device
+        function, _ = call("cuGetProcAddress", b"cuPointerGetAttribute", _SINCE_CUDA_4, 0)
+        device = ctypes.c_int(0)
+        status = _POINTER_ATTRIBUTE(int(function))(ctypes.byref(device), _DEVICE_ORDINAL, address)
+        return device.value if status == 0 else 0
 
     def copy_to_host(self, host: int, address: int, size: int, device: int, stream: int) -> None:
         owner = device_of(device)
