@@ -285,6 +285,8 @@ def test_jax() -> None:
     z: Any = add(x, x)
     assert isinstance(z, DeviceArray)
     assert_close(z.numpy(), np.asarray(x) * 2)
+    back = jax.dlpack.from_dlpack(z)
+    assert bool((back == x * 2).all())
     low = x.astype(jax.numpy.bfloat16)
     assert_close(add(low, low).numpy().astype(np.float32), np.asarray(low).astype(np.float32) * 2)
     assert failure(lambda: accumulate(x, x)).code == "array-immutable"
@@ -325,6 +327,7 @@ def test_protocols(torch: Any, offer: Any) -> None:
         low = x.to(torch.bfloat16)
         bits: Any = add(OnlyDlpack(low), OnlyDlpack(low))
         assert_close(bits.numpy().astype(np.float32), (low + low).float().cpu().numpy())
+        assert torch.equal(torch.from_dlpack(bits), low + low)
 
 
 # Faults

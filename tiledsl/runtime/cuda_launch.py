@@ -54,6 +54,12 @@ class CudaLaunch:
         self._new = new_arrays(interface, sizes)
         self._slots = {number: slot for slot, number in enumerate(interface.outputs)} if outputs is not None else {}
         self._count = len(views)
+        self._address = framework.address
+        self._making = [
+            (self._slots.get(number, -1), framework.maker(new.shape, new.dtype, device))
+            for number, new in enumerate(self._new)
+        ]
+        """For each new tensor, which of the arrays of `out` it is (-1: none of them), and what makes one."""
         self._complete = list(self._slots) == list(range(len(self._new)))
         """Whether the addresses are those that the program takes, and nothing has to be allocated."""
         self._only_result = only_result(interface)
@@ -158,11 +164,10 @@ class CudaLaunch:
             return addresses, outputs or ()
         pointers = list(addresses[: self._count])
         made: list[object] = []
-        for number, new in enumerate(self._new):
-            slot = self._slots.get(number, -1)
+        for slot, make in self._making:
             if outputs is None or slot < 0:
-                array = self.framework.empty(new.shape, new.dtype, self.device, stream)
-                pointers.append(self.framework.address(array))
+                array = make(stream)
+                pointers.append(self._address(array))
             else:
                 array = outputs[slot]
                 pointers.append(addresses[self._count + slot])

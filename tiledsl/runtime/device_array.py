@@ -8,12 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tiledsl.runtime.device_services import DeviceServices
+from tiledsl.runtime.dlpack import CUDA_DEVICES, make_capsule
 
 _NO_TYPE_STRING = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
 
 
 class DeviceArray:
-    """A row-major array on a device: `.numpy()` copies it to the CPU; CuPy, PyTorch and Numba take it as it is.
+    """A row-major array on a device: `.numpy()` copies it to the CPU; CuPy, PyTorch, jax and Numba take it as it is.
 
     `address` is where it begins, `device` the number of the device, `stream` the one that it is made on.
     """
@@ -61,6 +62,20 @@ class DeviceArray:
             "strides": None,
             "stream": self.stream or 1,  # the interface calls the default stream 1
         }
+
+    def __dlpack__(self, *, stream: int | None = None, **wishes: object) -> object:
+        """A DLPack capsule; what comes on `stream` (1 or None: the default one) waits for what made the array.
+
+        `wishes` are what newer versions of the protocol may ask for, which the receiver must be able to do without.
+        """
+        del wishes
+        if stream != -1:  # the receiver does not want to wait
+            self._services.run_after(self.device, 0 if stream in (None, 1) else stream or 0, self.stream)
+        dtype: Any = self.dtype
+        return make_capsule(self, self.address, self.device, self.shape, str(dtype.name), 8 * dtype.itemsize)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return CUDA_DEVICES[0], self.device
 
     def numpy(self) -> npt.NDArray[Any]:
         """A copy in CPU memory, once all that was launched on the stream has ended. Raises TileRuntimeError."""

@@ -62,6 +62,59 @@ def read_capsule(capsule: object) -> SharedTensor:
     return SharedTensor(address, tensor.device, shape, strides, dtype, described)
 
 
+_KIND_OF = {
+    "int": 0, "uint": 1, "float": 2, "bfloat": 4, "bool": 6, "float8_e4m3fn": 10, "float8_e5m2": 12,
+}  # fmt: skip
+_DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+class _Managed(ctypes.Structure):
+    _fields_ = [("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", _DELETER)]
+
+
+_shared: dict[int, tuple[object, ...]] = {}
+"""What lives until its deleter is called, by the address of the structure."""
+
+
+@_DELETER
+def _drop(address: int) -> None:
+    _shared.pop(address, None)
+
+
+def make_capsule(owner: object, address: int, device: int, shape: tuple[int, ...], dtype: str, bits: int) -> object:
+    """A capsule of a row-major array on a CUDA device, which keeps `owner` alive until its receiver is done with it.
+
+    `dtype` is NumPy's name.
+    """
+    kind = _KIND_OF.get(dtype) if dtype.startswith("float8") else _KIND_OF[dtype.rstrip("0123456789")]
+    lengths = (ctypes.c_int64 * max(1, len(shape)))(*shape)
+    steps = (ctypes.c_int64 * max(1, len(shape)))(*_row_major(shape))
+    places = [ctypes.cast(array, ctypes.POINTER(ctypes.c_int64)) for array in (lengths, steps)]
+    tensor = _Tensor(address, CUDA_DEVICES[0], device, len(shape), kind, bits, 1, *places, 0)
+    managed = _Managed(tensor, None, _drop)
+    place = ctypes.addressof(managed)
+    _shared[place] = (managed, lengths, steps, owner)
+    new: Any = ctypes.pythonapi.PyCapsule_New
+    new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    return new(place, _NAME, ctypes.cast(_discard, ctypes.c_void_p))
+
+
+_NAME = b"dltensor"
+
+
+@ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
+def _discard(capsule: int) -> None:
+    """The destructor of a capsule: whoever took the array has renamed it, and calls the deleter later."""
+    valid: Any = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(
+        ("PyCapsule_IsValid", ctypes.pythonapi)
+    )
+    pointer: Any = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
+        ("PyCapsule_GetPointer", ctypes.pythonapi)
+    )
+    if valid(capsule, _NAME):
+        _drop(pointer(capsule, _NAME))
+
+
 def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
     strides = [1] * len(shape)
     for axis in range(len(shape) - 2, -1, -1):

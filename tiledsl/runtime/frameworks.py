@@ -6,6 +6,7 @@ None of them is imported: a library whose array was passed has been imported by 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
@@ -34,12 +35,12 @@ class Framework(Protocol):
         """The caller's current stream on that device."""
         ...
 
-    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: int, stream: int) -> object:
-        """A new row-major array."""
+    def maker(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: int) -> Callable[[int], object]:
+        """A function that makes row-major arrays, for use on the stream that it is given."""
         ...
 
     def address(self, array: Any) -> int:
-        """Where an array that `empty` made begins."""
+        """Where an array that a `maker` made begins."""
         ...
 
     def copied(self, view: DeviceView) -> object | None:
@@ -71,27 +72,16 @@ class Torch:
     def __init__(self, torch: Any) -> None:
         self.torch = torch
         self.raw_stream = torch._C._cuda_getCurrentRawStream  # 0.07 us, where `torch.cuda.current_stream()` takes 3
-        self._devices: dict[int, Any] = {}
-        self._dtypes: dict[Any, Any] = {}
 
     def stream(self, device: int) -> int:
         return self.raw_stream(device)
 
-    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: int, stream: int) -> object:
-        return self.torch.empty(shape, dtype=self.dtype(dtype), device=self.device(device))
-
-    def dtype(self, dtype: np.dtype[Any]) -> Any:
-        """PyTorch's name for a dtype: the same as NumPy's or that of ml_dtypes."""
-        known = self._dtypes.get(dtype)
-        if known is None:
-            known = self._dtypes[dtype] = getattr(self.torch, numpy_name(dtype))
-        return known
-
-    def device(self, device: int) -> Any:
-        known = self._devices.get(device)
-        if known is None:
-            known = self._devices[device] = self.torch.device("cuda", device)
-        return known
+    def maker(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: int) -> Callable[[int], object]:
+        """The stream is PyTorch's current one, to which its allocator looks itself."""
+        empty: Callable[..., object] = self.torch.empty
+        # a dtype has the name that NumPy or ml_dtypes has for it
+        named = {"dtype": getattr(self.torch, numpy_name(dtype)), "device": self.torch.device("cuda", device)}
+        return lambda stream: empty(shape, **named)
 
     def address(self, array: Any) -> int:
         return array.data_ptr()
@@ -119,9 +109,12 @@ class Cupy:
         with self.cupy.cuda.Device(device):
             return int(self.cupy.cuda.get_current_stream().ptr)
 
-    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: int, stream: int) -> object:
-        with self.cupy.cuda.Device(device):
-            return self.cupy.empty(shape, dtype)
+    def maker(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: int) -> Callable[[int], object]:
+        def make(stream: int) -> object:
+            with self.cupy.cuda.Device(device):
+                return self.cupy.empty(shape, dtype)
+
+        return make
 
     def address(self, array: Any) -> int:
         return int(array.data.ptr)
@@ -147,8 +140,8 @@ class Others:
     def stream(self, device: int) -> int:
         return DEFAULT_STREAM
 
-    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: int, stream: int) -> object:
-        return DeviceArray(shape, dtype, device, stream, self.services())
+    def maker(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: int) -> Callable[[int], object]:
+        return lambda stream: DeviceArray(shape, dtype, device, stream, self.services())
 
     def address(self, array: Any) -> int:
         return array.address

@@ -20,7 +20,7 @@ from tiledsl.runtime.frameworks import Torch
 
 MISSED: Any = object()
 """What a call gives that must go the careful way."""
-MOST_CHECKED = 4
+MOST_CHECKED = 8
 """Launches whose likeness is tried before tensors are asked one by one."""
 MOST_REBUILT = 8
 """Checks that are made for one launch: some calls (a tensor passed twice) pass none."""
@@ -67,7 +67,8 @@ class _Form:
             return None
         if any(tensor.requires_grad for tensor in tensors) and self._torch.is_grad_enabled():
             return None
-        known.renew(tensors)
+        if not known.check(*tensors):
+            known.renew(tensors)
         self._put_first(known)
         return known
 

@@ -17,6 +17,7 @@ from tiledsl import tile
 from tiledsl.api import specialisations
 from tiledsl.api.kernel import Kernel
 from tiledsl.api.targets import Target, target_of
+from tiledsl.runtime.cache import DiskCache
 from tiledsl.support.errors import TileError, TileTypeError, TileUnsupportedError
 
 F32 = np.float32
@@ -125,6 +126,16 @@ def test_damaged_entry_is_made_anew(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again(ramp(), ramp()), ramp() * 2)
     assert [compilation.from_disk for compilation in again.recompiles] == [False]
     assert [compilation.from_disk for compilation in compiled_once_more(add)] == [True]
+
+
+def test_an_entry_that_is_whole_but_nonsense_is_made_anew(tmp_path: Path) -> None:
+    fresh(add)(ramp(), ramp())
+    (entry,) = [file for file in tmp_path.rglob("*") if file.is_file()]
+    for content in (b"", b"x" * 100, (4).to_bytes(8, "little") + b"null"):
+        DiskCache(tmp_path, 1 << 20).put(entry.parent.name + entry.name, content)
+        again = fresh(add)
+        np.testing.assert_array_equal(again(ramp(), ramp()), ramp() * 2)
+        assert [compilation.from_disk for compilation in again.recompiles] == [False]
 
 
 def compiled_once_more(kernel: Kernel) -> Any:

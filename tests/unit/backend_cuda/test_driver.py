@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import multiprocessing
 import sys
@@ -15,6 +16,8 @@ import tiledsl
 from tests.support.fake_driver import FakeDriver, Status, fake_driver
 from tiledsl.backend_cuda import devices, driver, services, streams
 from tiledsl.runtime.device_array import DeviceArray
+from tiledsl.runtime.dlpack import read_capsule
+from tiledsl.runtime.frameworks import numpy_dtype
 from tiledsl.support.errors import TileError
 
 
@@ -165,3 +168,46 @@ def test_synchronize(fake: FakeDriver) -> None:
     tiledsl.synchronize(stream=5)
     assert fake.calls.count("cuStreamSynchronize") == 1
     assert failure(lambda: tiledsl.synchronize(device=7)).code == "cuda-device-number"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "uint8", "bool", "bfloat16", "float8_e4m3fn", "float8_e5m2"])
+def test_device_arrays_by_dlpack(fake: FakeDriver, dtype: str) -> None:
+    known = numpy_dtype(dtype)
+    assert known is not None
+    array: Any = DeviceArray((2, 3), known, 1, 9, services.CudaServices())
+    capsule = array.__dlpack__(stream=5, max_version=(1, 0))
+    assert fake.calls[-3:] == ["cuEventRecord", "cuStreamWaitEvent", "cuEventDestroy"]
+    read = read_capsule(capsule)
+    assert (read.dtype, read.shape, read.strides, read.device) == (dtype, (2, 3), (3, 1), 1)
+    assert read.address == array.address
+    assert array.__dlpack_device__() == (2, 1)
+    del array
+    gc.collect()
+    assert fake.memory != {}
+    del capsule  # nobody took it
+    gc.collect()
+    assert fake.memory == {}
+
+
+def test_whoever_takes_a_capsule_frees_it(fake: FakeDriver) -> None:
+    """NumPy takes one that says that it is the CPU's."""
+
+    class OnCpu:
+        def __dlpack__(self, **wishes: object) -> object:
+            array = DeviceArray((3,), np.dtype(np.int32), 0, 0, services.CudaServices())
+            capsule = array.__dlpack__(stream=-1)
+            pointer_of: Any = ctypes.pythonapi.PyCapsule_GetPointer
+            pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+            ctypes.c_int32.from_address(pointer_of(capsule, b"dltensor") + 8).value = 1
+            return capsule
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (1, 0)
+
+    taken: Any = np.from_dlpack(OnCpu())  # pyright: ignore[reportArgumentType]
+    gc.collect()
+    assert len(fake.memory) == 1
+    np.testing.assert_array_equal(taken, [0, 0, 0])
+    del taken
+    gc.collect()
+    assert fake.memory == {}
