@@ -14,7 +14,7 @@ from tiledsl.backend_cuda.kernel_frame import KernelFrame
 from tiledsl.backend_cuda.scalars import c_type
 from tiledsl.backend_cuda.storage import Registers, Scalar, Slot, Storage, element_text
 from tiledsl.ir.core import Block, Value
-from tiledsl.ir.dtypes import DType, i32, i64
+from tiledsl.ir.dtypes import DType, bool_, i32, i64
 from tiledsl.ir.fold_plans import WARP, FoldPlan, Piece, partial_bytes, plan_fold
 from tiledsl.ir.gpu_ops import Reduce
 from tiledsl.ir.layouts import Digit, RegisterLayout
@@ -156,6 +156,9 @@ def fold_distances(frame: KernelFrame, step: int, size: int, combiner: Combiner,
 
     def line(distance: str) -> None:
         others = [f"__shfl_xor_sync({FULL}, {target}, {distance})" for target in targets]
+        if combiner.dtype == bool_:
+            # `&&` may leave its right side out, but every lane must come to the shuffle
+            others = [frame.define("bool", "other", other) for other in others]
         frame.line(combiner.into(targets, others))
 
     if size == 2:
@@ -230,7 +233,9 @@ def _fold_warps(
             frame.line(f"{place}[{index(r, position)}] = {target};")
     frame.line("__syncthreads();")
     count = plan.positions
-    by_lanes = 4 < count <= WARP and count & (count - 1) == 0 and frame.threads % WARP == 0
+    # lanes side by side may fetch a partial each only where they hold the same element
+    alike = all(piece.step >= count for piece in plan.kept)
+    by_lanes = alike and 4 < count <= WARP and count & (count - 1) == 0 and frame.threads % WARP == 0
     with frame.unrolled("r", plan.results) as r:
         if by_lanes:
             at = f"{frame.local_thread} % {count}"
