@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from tiledsl.backend_cuda.casts import cast, pack
-from tiledsl.backend_cuda.index_text import sum_text, table_text
+from tiledsl.backend_cuda.index_text import operand_text, sum_text, table_text
 from tiledsl.backend_cuda.kernel_frame import KernelFrame
 from tiledsl.backend_cuda.random_bits import random
 from tiledsl.backend_cuda.scalar_math import scalar_function
@@ -366,7 +366,7 @@ def _common_run(layout: RegisterLayout, axis: int, multiple: int) -> int:
 def coordinate_text(frame: KernelFrame, layout: RegisterLayout, axis: int, slot: Slot, run: int = 1) -> str:
     """The coordinate along an axis of the element in a slot, as an int; of the first of its `run` neighbours."""
     table = [place - place % run for place in slot_table(layout, axis)]
-    return sum_text(frame.thread_coordinate(layout, axis), table_text(table, slot.index))
+    return sum_text(frame.thread_coordinate(layout, axis), table_text(table, operand_text(slot.index)))
 
 
 def slot_table(layout: RegisterLayout, axis: int, step: int = 1) -> tuple[int, ...]:
