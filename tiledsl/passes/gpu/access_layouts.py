@@ -15,13 +15,13 @@ def power_of_two_in(size: int) -> int:
 
 
 def access_layout(
-    shape: Sequence[int], order: Sequence[int], threads: int, vector: int, element_bytes: int
+    shape: Sequence[int], order: Sequence[int], threads: int, vector: int, element_bytes: int, row_threads: int = 0
 ) -> RegisterLayout:
     """A layout for a tile whose axis `order[-1]` is the one that counts fastest in memory.
 
     Each thread takes `vector` neighbours along that axis at a time. Rows are shared out among groups of threads, so
-    that folding a row involves few of them, but no group is smaller than a line of memory. What is left of the threads
-    holds replicas.
+    that folding a row involves few of them, but no group is smaller than a line of memory (`row_threads`, if not 0,
+    says how large they are instead). What is left of the threads holds replicas.
 
     >>> print(access_layout([4, 1024], [0, 1], 128, 8, 2))
     local(1, 4) * spatial(4, 32) * local(1, 8)
@@ -37,7 +37,8 @@ def access_layout(
     for axis in order[:-1]:
         rows *= power_of_two_in(shape[axis])
     line = max(1, LINE_BYTES // (vector * element_bytes))
-    along = min(power_of_two_in(room), power_of_two_in(threads), max(threads // min(rows, threads), line))
+    wanted = row_threads or max(threads // min(rows, threads), line)
+    along = min(power_of_two_in(room), power_of_two_in(threads), wanted)
     along = 1 << (along.bit_length() - 1)
     left = threads // along
     # outermost first: slots of the slow axes, slots of the fast axis, then threads, then the vector

@@ -135,9 +135,8 @@ def _joined(choices: Sequence[Plan], function: Function, sizes: _Sizes, alignmen
             if name is not None and name not in exact and size > 1 and sizes.known.get(name, 1) % size == 0:
                 divisors[name] = math.lcm(size, divisors.get(name, 1))
     capacities = {name: room for name, room in capacities.items() if name not in exact}
-    for name in capacities:  # of a whole axis: how wide its accesses can be
-        size = sizes.known.get(name, 0)
-        if size > 0 and size % 16 != 0 and size % 2 == 0:
+    for name, size in sizes.known.items():  # how wide accesses can be; multiples of 16 are known already
+        if size > 0 and size % 16 != 0 and size % 2 == 0 and name not in exact:
             divisors[name] = math.lcm(size & -size, divisors.get(name, 1))
     return Plan(
         grids=tuple(plan.grids[0] for plan in choices),

@@ -45,8 +45,13 @@ class LayoutInference:
         threads: int,
         vector_bytes: int,
         dot_layout: Callable[[ops.Dot], RegisterLayout],
+        row_threads: int = 0,
     ) -> None:
-        """`threads` in a program. `dot_layout` tells the layout of a product's accumulator."""
+        """`threads` in a program, `row_threads` of them for a row (0: as many as suit it).
+
+        `dot_layout` tells the layout of a product's accumulator.
+        """
+        self.row_threads = row_threads
         self.capacities = capacities
         self.threads = threads
         self._dot_layout = dot_layout
@@ -74,7 +79,7 @@ class LayoutInference:
     def access(self, shape: Shape, order: list[int], element_bytes: int) -> RegisterLayout:
         """The layout for an access in which the axis `order[-1]` counts fastest in memory."""
         sizes = self.capacities.shape(shape)
-        return access_layout(sizes, order, self.threads, self._vector, element_bytes)
+        return access_layout(sizes, order, self.threads, self._vector, element_bytes, self.row_threads)
 
     def copy_layout(self, shape: Shape, order: list[int], vector: int, element_bytes: int) -> RegisterLayout:
         """The layout in which threads copy a tile to shared memory, `vector` elements at a time."""

@@ -20,6 +20,8 @@ class GridPlan:
     """How warps share a matrix product: along its rows and along its columns."""
     stages: int = 1
     """Buffers of each pipelined operand."""
+    row_threads: int = 0
+    """How many threads share a row of a tile that is accessed in memory; 0: as its shape suggests."""
     raster: int = 1
     """How many neighbouring rows of blocks are walked together, for the sake of the L2 cache."""
 
@@ -45,6 +47,8 @@ class Plan:
         words = [f"{name}={size}" for name, size in (*self.blocks, *self.capacities)]
         for grid in self.grids:
             words.append(f"{grid.threads} threads" + (f" x {grid.cluster}" if grid.cluster > 1 else ""))
+            if grid.row_threads:
+                words.append(f"{grid.row_threads} per row")
             if grid.stages > 1:
                 words.append(f"{grid.stages} stages")
         words += [f"{name}:={size}" for name, size in self.sizes]
