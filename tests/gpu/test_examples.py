@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,8 @@ from tests.support.run_on_gpu import check
 from vector_add import vector_add
 
 ROOT = Path(__file__).resolve().parents[2]
+FOUND_IN = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+"""Where a process of its own looks for tiledsl, which need not be installed."""
 SCRIPTS = ["attention", "gemm", "layer_norm", "rms_norm", "softmax", "sums", "swiglu", "transpose", "vector_add"]
 
 
@@ -45,6 +48,8 @@ def test_script(name: str) -> None:
     if isinstance(found, str):
         pytest.skip(found)
     command = [sys.executable, f"examples/{name}.py", "--size", "256", "--device", "cuda"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": FOUND_IN}
+    )
     assert done.returncode == 0, done.stderr
     assert "x PyTorch's speed" in done.stdout

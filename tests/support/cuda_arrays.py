@@ -44,6 +44,8 @@ def _torch() -> Framework:
         return torch.from_numpy(flat).cuda().reshape(array.shape)
 
     def take(tensor: Any) -> Array:
+        if isinstance(tensor, np.ndarray):  # a kernel that takes no arrays runs on the CPU
+            return tensor
         name = str(tensor.dtype).removeprefix("torch.")
         if name in TORCH_NAMES:
             raw = tensor.contiguous().view(torch.uint8 if tensor.element_size() == 1 else torch.int16)
@@ -60,7 +62,7 @@ def _cupy() -> Framework:
     return Framework(
         "cupy",
         cupy.asarray,
-        cupy.asnumpy,
+        cupy.asnumpy,  # takes NumPy's arrays too
         lambda value: isinstance(value, cupy.ndarray),
         lambda: cupy.cuda.get_current_stream().synchronize(),
     )
