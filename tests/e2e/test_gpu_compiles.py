@@ -25,6 +25,9 @@ ALL_CASES = [*EXAMPLE_CASES, *LANGUAGE_CASES, *SHAPE_CASES]
 MOST_ELEMENTS = 5000
 """Of the arguments of a case that runs in the executor of GPU IR, which goes thread by thread."""
 
+WITH_LOCAL_MEMORY = {("RMS norm of rows of 131072 bf16", "sm_80")}
+"""A row that is larger than the registers of a block, where there are no clusters: it is spilled."""
+
 IN_VECTORS = ["vector_add of 4096 float32", "swiglu of 64x128 bfloat16", "softmax of 64x128 float32",
               "layer_norm of 64x128 bfloat16", "transpose of 64x128 bfloat16"]  # fmt: skip
 
@@ -55,7 +58,8 @@ def machine_code(compiled: CompiledKernel) -> dict[str, Disassembly]:
 @pytest.mark.parametrize("case", [*ESSENTIAL, *KINDS], ids=str)
 def test_compiles(case: Case, arch: str) -> None:
     code = machine_code(compiled_for(case, arch))
-    assert [name for name, kernel in code.items() if kernel.local] == []
+    if (case.name, arch) not in WITH_LOCAL_MEMORY:
+        assert [name for name, kernel in code.items() if kernel.local] == []
 
 
 @pytest.mark.parametrize("case", ON_SM_90, ids=str)

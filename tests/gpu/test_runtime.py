@@ -357,9 +357,7 @@ def checked(x):
     return y
 
 
-class Nowhere:
-    """An array of which there is no memory."""
-
+class Nowhere:  # an array of which there is no memory
     __cuda_array_interface__ = {"shape": (1000,), "typestr": "<f4", "data": (1 << 40, False), "version": 3}
 
 

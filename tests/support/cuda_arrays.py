@@ -44,8 +44,8 @@ def _torch() -> Framework:
         return torch.from_numpy(flat).cuda().reshape(array.shape)
 
     def take(tensor: Any) -> Array:
-        if isinstance(tensor, np.ndarray):  # a kernel that takes no arrays runs on the CPU
-            return tensor
+        if not torch.is_tensor(tensor):  # a NumPy array: a kernel that takes no arrays runs on the CPU
+            return np.asarray(tensor)
         name = str(tensor.dtype).removeprefix("torch.")
         if name in TORCH_NAMES:
             raw = tensor.contiguous().view(torch.uint8 if tensor.element_size() == 1 else torch.int16)
