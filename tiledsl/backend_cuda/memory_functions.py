@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from tiledsl.backend_cuda.preamble import define
 
-READS: dict[str, str] = {"load": "ld.global", "read": "ld.global.nc", "stream": "ld.global.nc.L1::no_allocate"}
+READS: dict[str, str] = {"load": "ld.global", "read": "ld.global.nc", "stream": "ld.global.nc"}
 """The instruction by what is read: written by this kernel too (`load`), only read (`read`), only read and only once."""
 WRITE = "st.global"
 
