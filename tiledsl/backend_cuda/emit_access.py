@@ -132,7 +132,7 @@ def emit_load(frame: KernelFrame, op: gpu.Load) -> None:
     verb = _verb(frame, op.tensor, layout)
     step = op.vector
     access = Access(frame, op, layout, step)
-    target = frame.new_registers(op.result.name or "loaded", dtype, layout.slots)
+    target = frame.new_registers(op.result.name or f"{op.tensor.name}_tile", dtype, layout.slots)
     frame.values[op.result] = target
     fill = "0" if op.other is None else frame.scalar(op.other)
     with frame.unrolled("v", layout.slots // step) as number:
@@ -256,7 +256,7 @@ def _load_scalar(frame: KernelFrame, op: gpu.Load) -> Scalar:
     pointer = access.address("0", "0")
     verb = "load" if op.tensor in frame.written else "read"
     fill = constant(0, dtype) if op.other is None else frame.scalar(op.other)
-    name = op.result.name or "loaded"
+    name = op.result.name or f"{op.tensor.name}_element"
     if dtype.bits >= 32:
         type_ = c_type(dtype)
         target = frame.names.fresh(name)

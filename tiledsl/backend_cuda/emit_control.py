@@ -33,12 +33,12 @@ def emit_for(frame: KernelFrame, op: For, body: BodyEmitter) -> None:
         test = f"{name} < {stop}" if known > 0 else f"{name} > {stop}"
     frame.line(f"#pragma unroll{'' if _is_short(op) else ' 1'}")
     frame.values[index] = Scalar(name, index.dtype)
-    frame.loops += 1
+    frame.nesting += 1
     with frame.block(f"for ({type_} {name} = {start}; {test}; {name} += {step})"):
         _bind(frame, carried, variables)
         body(frame, op.body)
         _assign(frame, variables, _yielded(op.body))
-    frame.loops -= 1
+    frame.nesting -= 1
     _bind(frame, op.results, variables)
 
 
@@ -51,7 +51,7 @@ def emit_while(frame: KernelFrame, op: While, condition: BodyEmitter, body: Body
     """`while (true)`, left where the condition, which may take several lines, is false."""
     variables = [_variable(frame, value, argument) for value, argument in zip(op.initial, op.body.arguments)]
     frame.line("#pragma unroll 1")
-    frame.loops += 1
+    frame.nesting += 1
     with frame.block("while (true)"):
         _bind(frame, op.condition.arguments, variables)
         condition(frame, op.condition)
@@ -60,7 +60,7 @@ def emit_while(frame: KernelFrame, op: While, condition: BodyEmitter, body: Body
         _bind(frame, op.body.arguments, variables)
         body(frame, op.body)
         _assign(frame, variables, _yielded(op.body))
-    frame.loops -= 1
+    frame.nesting -= 1
     _bind(frame, op.results, variables)
 
 
@@ -74,6 +74,7 @@ def emit_if(frame: KernelFrame, op: If, body: BodyEmitter) -> None:
             name = frame.names.fresh(wanted)
             frame.line(f"{c_type(result.dtype)} {name};")
             variables.append(Scalar(name, result.dtype))
+    frame.nesting += 1
     with frame.block(f"if ({frame.scalar(op.condition)})"):
         body(frame, op.then)
         _assign(frame, variables, _yielded(op.then))
@@ -81,6 +82,7 @@ def emit_if(frame: KernelFrame, op: If, body: BodyEmitter) -> None:
         with frame.block("else"):
             body(frame, op.otherwise)
             _assign(frame, variables, _yielded(op.otherwise))
+    frame.nesting -= 1
     _bind(frame, op.results, variables)
 
 

@@ -255,12 +255,12 @@ def _begin_cluster(frame: KernelFrame) -> None:
     if frame.cluster_begun:
         return
     frame.cluster_begun = True
+    # arriving early hides the wait, if every thread comes here, and to no other such barrier before
+    early = not frame.nesting and not frame.cluster_barriers
+    frame.cluster_barriers = True
     with frame.in_entry():
-        if frame.loops:
-            frame.line(f"{frame.use('cluster_barrier')}();")
-        else:
-            frame.line(f"{frame.use('cluster_arrive')}();")
-    if not frame.loops:
+        frame.line(f"{frame.use('cluster_arrive' if early else 'cluster_barrier')}();")
+    if early:
         frame.line(f"{frame.use('cluster_wait')}();  // all blocks of the cluster have begun")
 
 

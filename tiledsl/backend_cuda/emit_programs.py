@@ -45,14 +45,14 @@ def emit_launch(frame: KernelFrame, op: Launch, body: Callable[[KernelFrame, Blo
     step = "gridDim.x" if op.cluster == 1 else f"gridDim.x / {op.cluster}"
     program = frame.names.fresh("program")
     frame.line("#pragma unroll 1")
-    frame.loops += 1
+    frame.nesting += 1
     with frame.block(f"for (unsigned {program} = {number}; {program} < {total_text}; {program} += {step})"):
         _bind_coordinates(frame, op, program, counts)
         frame.program_number = program
         body(frame, op.body)
         if frame.uses_shared:
             frame.line("__syncthreads();" if op.cluster == 1 else f"{frame.use('cluster_barrier')}();")
-    frame.loops -= 1
+    frame.nesting -= 1
     return None
 
 

@@ -41,6 +41,7 @@ def emit_view(frame: KernelFrame, op: gpu.View) -> None:
 
 def emit_barrier(frame: KernelFrame, op: gpu.Barrier) -> None:
     if op.scope == "cluster":
+        frame.cluster_barriers = True
         frame.line(f"{frame.use('cluster_barrier')}();")
     else:
         frame.line("__syncthreads();")
@@ -119,7 +120,11 @@ def emit_read(frame: KernelFrame, op: gpu.Read) -> None:
     elif op.method == "plain":
         _read_plain(frame, op)
     else:
-        _move_matrices(frame, op, op.result, frame.new_registers(op.result.name or "read", op.result.dtype, _slots(op)))
+        _move_matrices(frame, op, op.result, frame.new_registers(_name(op), op.result.dtype, _slots(op)))
+
+
+def _name(op: gpu.Read) -> str:
+    return op.result.name or (f"{op.buffer.name}_tile" if op.buffer.name else "tile")
 
 
 def _slots(op: gpu.Read) -> int:
@@ -131,7 +136,7 @@ def _read_scalar(frame: KernelFrame, op: gpu.Read) -> Scalar:
     dtype = op.result.dtype
     addresses = SharedAddresses(frame, buffer, op.offsets, (), (), ())
     pointer = f"{buffer.memory} + {addresses.text(frame, '0')}"
-    name = op.result.name or "read"
+    name = _name(op)
     if dtype.bits >= 32:
         type_ = c_type(dtype)
         return Scalar(frame.define(type_, name, f"*reinterpret_cast<const {type_}*>({pointer})"), dtype)
@@ -144,7 +149,7 @@ def _read_plain(frame: KernelFrame, op: gpu.Read) -> None:
     buffer = frame.shared(op.buffer)
     addresses = _addresses(frame, op, layout, op.vector)
     room = _Room(frame, op, layout, op.vector)
-    target = frame.new_registers(op.result.name or "read", dtype, layout.slots)
+    target = frame.new_registers(_name(op), dtype, layout.slots)
     frame.values[op.result] = target
     for number in numbers(frame, layout.slots // op.vector, [*addresses.tables(), *room.tables()]):
         pointer = f"{buffer.memory} + {addresses.text(frame, number)}"

@@ -70,12 +70,14 @@ class KernelFrame:
         self.writer = self.entry
         self.values: dict[Value, Storage] = {}
         self.parameters: dict[KernelParameter, str] = {}
-        self.loops = 0
-        """How many loops stand around the code that is being written."""
+        self.nesting = 0
+        """How many loops and branches stand around the code that is being written."""
         self.program_number = "0"
         """The number of the program that this thread works on."""
         self.cluster_begun = False
         """Whether all blocks of the cluster are known to run."""
+        self.cluster_barriers = False
+        """Whether there has been a barrier of the cluster."""
         self.uses_shared = False
         """Whether anything goes through shared memory."""
         self._emit = emit

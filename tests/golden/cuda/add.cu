@@ -1,0 +1,72 @@
+// An extent as an int of at most `most`
+__device__ __forceinline__ int limited(long long extent, int most) {
+    return extent < 0 ? 0 : extent > most ? most : (int)extent;
+}
+
+// 16 bytes to global memory, where they are inside
+__device__ __forceinline__ void store_float4_if(void* to, const float* from, bool inside) {
+    asm volatile("{ .reg .pred p; setp.ne.s32 p, %5, 0; @p st.global.v4.b32 [%0], {%1, %2, %3, %4}; }"
+                 :: "l"(to), "f"(from[0]), "f"(from[1]), "f"(from[2]), "f"(from[3]), "r"((int)inside) : "memory");
+}
+
+// 16 bytes of global memory, or `fill` where they are not inside
+__device__ __forceinline__ void stream_float4_if(float* to, const void* from, bool inside, float fill) {
+    asm volatile("{ .reg .pred p; setp.ne.s32 p, %5, 0; mov.b32 %0, %6; mov.b32 %1, %6; mov.b32 %2, %6; mov.b32 %3, %6; @p ld.global.nc.L1::no_allocate.v4.b32 {%0, %1, %2, %3}, [%4]; }"
+                 : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3]) : "l"(from), "r"((int)inside), "f"(fill));
+}
+
+// a - b, wrapping
+__device__ __forceinline__ long long sub_i64(long long a, long long b) {
+    return (long long)((unsigned long long)a - (unsigned long long)b);
+}
+
+extern "C" __global__ void __launch_bounds__(64) add(
+    const float* __restrict__ x,
+    const float* __restrict__ y,
+    float* __restrict__ z,
+    long long M,
+    long long N,
+    long long x_stride0,
+    long long y_stride0,
+    long long z_stride0) {
+    const unsigned thread = threadIdx.x;
+    const int row = thread / 16;
+    const int column = thread % 16 * 4;
+    // gpu.launch([%M, %N]) {blocks = [32, 64], threads = 64}  // <text>:5
+    const unsigned N_blocks = (N + 63) / 64;
+    const unsigned program = blockIdx.x;
+    const long long m = (long long)(program / N_blocks) * 32;
+    const long long n = (long long)(program % N_blocks) * 64;
+    // %rows = tile.map([%M, %m]) {fn = sub}  // <text>:6
+    const long long rows = sub_i64(M, m);
+    // %columns = tile.map([%N, %n]) {fn = sub}  // <text>:7
+    const long long columns = sub_i64(N, n);
+    // <text>:8
+    const float* const x_at = x + ((m + row) * x_stride0 + n + column);
+    const int rows_extent = limited(rows, 32);
+    const int columns_extent = limited(columns, 64);
+    float a[32];
+    #pragma unroll
+    for (int v = 0; v < 8; ++v) {
+        stream_float4_if(&a[4 * v], x_at + ((v * 4) * x_stride0), row + v * 4 < rows_extent && column < columns_extent, 0);
+    }
+    // <text>:10
+    const float* const y_at = y + ((m + row) * y_stride0 + n + column);
+    float b[32];
+    #pragma unroll
+    for (int v = 0; v < 8; ++v) {
+        stream_float4_if(&b[4 * v], y_at + ((v * 4) * y_stride0), row + v * 4 < rows_extent && column < columns_extent, 0);
+    }
+    // %c = tile.map([%a, %b]) {fn = add} : tile<f32, [32, 64], register, local(8, 1) * spatial(4, 16) * local(1, 4)>  // <text>:12
+    float c[32];
+    #pragma unroll
+    for (int s = 0; s < 32; ++s) {
+        c[s] = a[s] + b[s];
+    }
+    // gpu.store(%z, [%m, %n], %c, [%rows, %columns]) {axes = [0, 1], masked = [0, 1], vector = 4}  // <text>:13
+    float* const z_at = z + ((m + row) * z_stride0 + n + column);
+    #pragma unroll
+    for (int v = 0; v < 8; ++v) {
+        store_float4_if(z_at + ((v * 4) * z_stride0), &c[4 * v], row + v * 4 < rows_extent && column < columns_extent);
+    }
+}

@@ -1,0 +1,149 @@
+// a / b; 2 units off at most, for numbers of any size
+__device__ __forceinline__ float div_approx(float a, float b) {
+    float y;
+    asm("div.full.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+    return y;
+}
+
+// An extent as an int of at most `most`
+__device__ __forceinline__ int limited(long long extent, int most) {
+    return extent < 0 ? 0 : extent > most ? most : (int)extent;
+}
+
+// the bf16 in the low half of a word
+__device__ __forceinline__ float low_bf16(unsigned word) {
+    return __uint_as_float(word << 16);
+}
+
+// the larger of two; NaN if either is
+__device__ __forceinline__ float max_f32(float a, float b) {
+    float y;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+    return y;
+}
+
+// two values rounded to bf16, in one word
+__device__ __forceinline__ unsigned pack_bf16(float low, float high) {
+    unsigned word;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+    return word;
+}
+
+// 16 bytes to global memory, where they are inside
+__device__ __forceinline__ void store_uint4_if(void* to, const unsigned* from, bool inside) {
+    asm volatile("{ .reg .pred p; setp.ne.s32 p, %5, 0; @p st.global.v4.b32 [%0], {%1, %2, %3, %4}; }"
+                 :: "l"(to), "r"(from[0]), "r"(from[1]), "r"(from[2]), "r"(from[3]), "r"((int)inside) : "memory");
+}
+
+// 16 bytes of global memory, or `fill` where they are not inside
+__device__ __forceinline__ void stream_uint4_if(unsigned* to, const void* from, bool inside, unsigned fill) {
+    asm volatile("{ .reg .pred p; setp.ne.s32 p, %5, 0; mov.b32 %0, %6; mov.b32 %1, %6; mov.b32 %2, %6; mov.b32 %3, %6; @p ld.global.nc.L1::no_allocate.v4.b32 {%0, %1, %2, %3}, [%4]; }"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "l"(from), "r"((int)inside), "r"(fill));
+}
+
+extern "C" __global__ void __launch_bounds__(256) softmax(
+    const unsigned short* __restrict__ x,
+    unsigned short* __restrict__ y,
+    long long N,
+    long long x_stride0,
+    long long y_stride0) {
+    extern __shared__ __align__(1024) unsigned char shared_memory[];
+    const unsigned thread = threadIdx.x;
+    const int column = thread * 8;
+    // gpu.launch([%M]) {blocks = [1], threads = 256, shared_bytes = 64}  // <text>:5
+    const long long m = (long long)(blockIdx.x);
+    // %row = gpu.load(%x, [%m, %zero], [%N]) {axes = [0, 1], masked = [1], vector = 8, shape = [1, 4096], layout = local(1, 2) * spatial(1, 256) * local(1, 8)}  // <text>:11
+    const unsigned short* const x_at = x + (m * x_stride0 + column);
+    const int N_extent = limited(N, 4096);
+    unsigned row[8];
+    #pragma unroll
+    for (int v = 0; v < 2; ++v) {
+        stream_uint4_if(&row[4 * v], x_at + (v * 2048), column + v * 2048 < N_extent, 0);
+    }
+    // %wide = tile.cast(%row) {dtype = f32} : tile<f32, [1, 4096], register, local(1, 2) * spatial(1, 256) * local(1, 8)>  // <text>:12
+    float wide[16];
+    float padded[16];
+    #pragma unroll
+    for (int s = 0; s < 16; ++s) {
+        wide[s] = low_bf16(row[s / 2] >> 16 * (s % 2));
+        // %padded = gpu.pad(%wide, [%N], %lowest) {axes = [1]}  // <text>:13
+        padded[s] = column + s / 8 * 2048 < N_extent ? wide[s] : __uint_as_float(0xff800000u /* -inf */);
+    }
+    // %top = gpu.reduce([%padded], %s1) {axes = [1], fn = max, keepdims = true}  // <text>:14
+    float top[1];
+    float part[4] = {padded[0], padded[1], padded[2], padded[3]};
+    #pragma unroll
+    for (int j = 4; j < 16; ++j) {
+        part[j % 4] = max_f32(part[j % 4], padded[j]);
+    }
+    top[0] = max_f32(max_f32(part[0], part[1]), max_f32(part[2], part[3]));
+    #pragma unroll
+    for (int d = 16; d >= 1; d /= 2) {
+        top[0] = max_f32(top[0], __shfl_xor_sync(0xffffffffu, top[0], d));
+    }
+    float* const top_of_warps = reinterpret_cast<float*>(shared_memory);
+    const int position = thread / 32 % 8;
+    if (thread % 32 == 0) {
+        top_of_warps[position] = top[0];
+    }
+    __syncthreads();
+    top[0] = top_of_warps[thread % 8];
+    #pragma unroll
+    for (int d = 4; d >= 1; d /= 2) {
+        top[0] = max_f32(top[0], __shfl_xor_sync(0xffffffffu, top[0], d));
+    }
+    // %d = tile.map([%wide, %tops]) {fn = sub} : tile<f32, [1, 4096], register, local(1, 2) * spatial(1, 256) * local(1, 8)>  // <text>:16
+    float e[16];
+    float e0[16];
+    #pragma unroll
+    for (int s = 0; s < 16; ++s) {
+        const float d = wide[s] - top[0];
+        // %e = tile.map([%d]) {fn = exp} : tile<f32, [1, 4096], register, local(1, 2) * spatial(1, 256) * local(1, 8)>  // <text>:17
+        e[s] = expf(d);
+        // %e0 = gpu.pad(%e, [%N], %nil) {axes = [1]}  // <text>:18
+        e0[s] = column + s / 8 * 2048 < N_extent ? e[s] : 0.0f;
+    }
+    // %total = gpu.reduce([%e0], %s2) {axes = [1], fn = add, keepdims = true}  // <text>:19
+    float total[1];
+    float part_1[4] = {e0[0], e0[1], e0[2], e0[3]};
+    #pragma unroll
+    for (int j = 4; j < 16; ++j) {
+        part_1[j % 4] = (part_1[j % 4] + e0[j]);
+    }
+    total[0] = ((part_1[0] + part_1[1]) + (part_1[2] + part_1[3]));
+    #pragma unroll
+    for (int d = 16; d >= 1; d /= 2) {
+        total[0] = (total[0] + __shfl_xor_sync(0xffffffffu, total[0], d));
+    }
+    float* const total_of_warps = reinterpret_cast<float*>(shared_memory + 32);
+    const int position_1 = thread / 32 % 8;
+    if (thread % 32 == 0) {
+        total_of_warps[position_1] = total[0];
+    }
+    __syncthreads();
+    total[0] = total_of_warps[thread % 8];
+    #pragma unroll
+    for (int d = 4; d >= 1; d /= 2) {
+        total[0] = (total[0] + __shfl_xor_sync(0xffffffffu, total[0], d));
+    }
+    // %q = tile.map([%e, %totals]) {fn = div} : tile<f32, [1, 4096], register, local(1, 2) * spatial(1, 256) * local(1, 8)>  // <text>:21
+    unsigned n[8];
+    #pragma unroll
+    for (int w = 0; w < 8; ++w) {
+        float n_part[2];
+        #pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            const int s = 2 * w + i;
+            const float q = div_approx(e[s], total[0]);
+            // %n = tile.cast(%q) {dtype = bf16} : tile<bf16, [1, 4096], register, local(1, 2) * spatial(1, 256) * local(1, 8)>  // <text>:22
+            n_part[i] = q;
+        }
+        n[w] = pack_bf16(n_part[0], n_part[1]);
+    }
+    // gpu.store(%y, [%m, %zero], %n, [%N]) {axes = [0, 1], masked = [1], vector = 8}  // <text>:23
+    unsigned short* const y_at = y + (m * y_stride0 + column);
+    #pragma unroll
+    for (int v = 0; v < 2; ++v) {
+        store_uint4_if(y_at + (v * 2048), &n[4 * v], column + v * 2048 < N_extent);
+    }
+}
