@@ -40,8 +40,8 @@ QUICK = {str(case) for case in CASES[::4]}
 
 def _placed(argument: Any) -> Any:
     """As the memory of a GPU is aligned, unless it is a part of something."""
-    whole = isinstance(argument, np.ndarray) and argument.flags.c_contiguous
-    return aligned(argument) if whole else argument
+    array: Any = argument
+    return aligned(array) if isinstance(argument, np.ndarray) and array.flags.c_contiguous else array
 
 
 @pytest.mark.skipif(host_compiler() is None, reason="there is no C++ compiler")
