@@ -63,6 +63,7 @@ _BODIES: dict[str, str] = {
     "commit_copies": "commit_();",
     "wait_for_copies": "wait_(0);",
     "cluster_rank": "return fiber_->block;",
+    "cluster_begin": "cluster_arrive_();",
     "cluster_arrive": "cluster_arrive_();",
     "cluster_wait": "cluster_wait_();",
     "round_to_tf32": "return (__float_as_uint(x) + 0x1000u) & 0xffffe000u;",

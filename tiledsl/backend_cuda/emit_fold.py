@@ -259,7 +259,7 @@ def _begin_cluster(frame: KernelFrame) -> None:
     early = not frame.nesting and not frame.cluster_barriers
     frame.cluster_barriers = True
     with frame.in_entry():
-        frame.line(f"{frame.use('cluster_arrive' if early else 'cluster_barrier')}();")
+        frame.line(f"{frame.use('cluster_begin' if early else 'cluster_barrier')}();")
     if early:
         frame.line(f"{frame.use('cluster_wait')}();  // all blocks of the cluster have begun")
 

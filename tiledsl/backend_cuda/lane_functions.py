@@ -21,6 +21,13 @@ define(
 }""",
 )
 define(
+    "cluster_begin",
+    "says that this thread is here, and nothing of what it wrote",
+    """void cluster_begin() {
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}""",
+)
+define(
     "cluster_wait",
     "waits until all threads of the cluster have arrived",
     """void cluster_wait() {

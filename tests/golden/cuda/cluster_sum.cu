@@ -14,6 +14,11 @@ __device__ __forceinline__ void cluster_barrier() {
     cluster_wait();
 }
 
+// says that this thread is here, and nothing of what it wrote
+__device__ __forceinline__ void cluster_begin() {
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
+
 // the number of this block in its cluster
 __device__ __forceinline__ unsigned cluster_rank() {
     unsigned rank;
@@ -46,7 +51,7 @@ __device__ __forceinline__ void store_to_peer_f32(float* place, unsigned peer, f
 
 // 16 bytes of global memory, or `fill` where they are not inside
 __device__ __forceinline__ void stream_float4_if(float* to, const void* from, bool inside, float fill) {
-    asm volatile("{ .reg .pred p; setp.ne.s32 p, %5, 0; mov.b32 %0, %6; mov.b32 %1, %6; mov.b32 %2, %6; mov.b32 %3, %6; @p ld.global.nc.L1::no_allocate.v4.b32 {%0, %1, %2, %3}, [%4]; }"
+    asm volatile("{ .reg .pred p; setp.ne.s32 p, %5, 0; mov.b32 %0, %6; mov.b32 %1, %6; mov.b32 %2, %6; mov.b32 %3, %6; @p ld.global.nc.v4.b32 {%0, %1, %2, %3}, [%4]; }"
                  : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3]) : "l"(from), "r"((int)inside), "f"(fill));
 }
 
@@ -59,7 +64,7 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(64) clust
     const unsigned rank = cluster_rank();
     const unsigned thread = rank * 64u + threadIdx.x;
     const int column = thread * 4;
-    cluster_arrive();
+    cluster_begin();
     const bool is_first = thread % 32 == 0 && thread / 32 % 2 == 0 && thread / 64 == 0;
     // gpu.launch([%M]) {blocks = [1], threads = 64, cluster = 4, shared_bytes = 32}  // <text>:5
     const unsigned program = blockIdx.x / 4;

@@ -11,7 +11,7 @@ __device__ __forceinline__ void store_longlong_if(void* to, const long long* fro
 
 // 16 bytes of global memory
 __device__ __forceinline__ void stream_float4(float* to, const void* from) {
-    asm volatile("ld.global.nc.L1::no_allocate.v4.b32 {%0, %1, %2, %3}, [%4];" : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3]) : "l"(from));
+    asm volatile("ld.global.nc.v4.b32 {%0, %1, %2, %3}, [%4];" : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3]) : "l"(from));
 }
 
 // keeps the larger of two values and where it stands: NaN before all, and the first of equals

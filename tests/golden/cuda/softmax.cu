@@ -37,7 +37,7 @@ __device__ __forceinline__ void store_uint4_if(void* to, const unsigned* from, b
 
 // 16 bytes of global memory, or `fill` where they are not inside
 __device__ __forceinline__ void stream_uint4_if(unsigned* to, const void* from, bool inside, unsigned fill) {
-    asm volatile("{ .reg .pred p; setp.ne.s32 p, %5, 0; mov.b32 %0, %6; mov.b32 %1, %6; mov.b32 %2, %6; mov.b32 %3, %6; @p ld.global.nc.L1::no_allocate.v4.b32 {%0, %1, %2, %3}, [%4]; }"
+    asm volatile("{ .reg .pred p; setp.ne.s32 p, %5, 0; mov.b32 %0, %6; mov.b32 %1, %6; mov.b32 %2, %6; mov.b32 %3, %6; @p ld.global.nc.v4.b32 {%0, %1, %2, %3}, [%4]; }"
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "l"(from), "r"((int)inside), "r"(fill));
 }
 
