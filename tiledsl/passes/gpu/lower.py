@@ -131,7 +131,7 @@ class _FunctionLowering:
                 state.tensors[value] = lowered
             else:
                 state.define_scalar(value, lowered)
-        state.outer_op = lambda op: lower_op(state, op)
+        state.lower_op = lambda op: lower_op(state, op)
         state.lower_block = lambda block: _lower_block(state, block)
         if isinstance(phase[0], ops.Grid):
             lower_grid(state, phase[0])
@@ -196,7 +196,7 @@ def _elementwise(state: Lowering, op: Any) -> None:
 
 
 def _load(state: Lowering, op: ops.Load) -> None:
-    if op.result in state.staged:
+    if op.result in state.staged or op.result in state.kept:
         return
     if goes_through_shared(op):
         stage_load(state, op)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 
 from tiledsl.ir import gpu_ops as gpu
@@ -10,21 +9,27 @@ from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Op, Value
 from tiledsl.ir.dtypes import i64
 from tiledsl.ir.layouts import RegisterLayout
-from tiledsl.ir.types import AxisType, BlockSize, TileType, scalar
+from tiledsl.ir.types import TileType, scalar
 from tiledsl.passes.gpu.lower_dot import hold_operands
-from tiledsl.passes.gpu.lowering import BlockPlace, Lowering
+from tiledsl.passes.gpu.lowering import Lowering
+from tiledsl.passes.gpu.persistent_grids import lower_persistent_grid
 from tiledsl.passes.gpu.pipeline_loads import Pipeline, pipeline_of
+from tiledsl.passes.gpu.place_blocks import block_place, block_size, define_place
 from tiledsl.passes.tile.carried_values import carried_arguments
 
 
 def lower_grid(state: Lowering, op: ops.Grid) -> None:
     """A grid as a launch."""
+    if state.grid.programs:
+        lower_persistent_grid(state, op)
+        return
     body = Block([(scalar(i64), f"{argument.name}_start") for argument in op.body.arguments])
-    sizes = [_block_size(block) for block in op.blocks]
+    sizes = [block_size(block) for block in op.blocks]
     stops = [state.scalar(stop) for stop in op.stops]
     with state.scope(body):
         for argument, start, stop, size in zip(op.body.arguments, body.arguments, stops, sizes):
-            _place_block(state, argument, start, stop, size, state.multiple(_source(op, argument)))
+            place = block_place(state, argument, start, stop, size, state.multiple(_source(op, argument)))
+            define_place(state, argument, place)
         state.lower_block(op.body)
         state.emit(ops.Yield)
     grid = state.grid
@@ -38,33 +43,9 @@ def _source(op: ops.Grid, argument: Value) -> Value:
     return op.stops[op.body.arguments.index(argument)]
 
 
-def _block_size(block: BlockSize) -> int:
-    assert block.kind == "fixed", f"a block is {block} yet"
-    return block.size
-
-
-def _place_block(
-    state: Lowering, argument: Value, start: Value, stop: Value, size: int, stop_multiple: int, start_multiple: int = 16
-) -> None:
-    """Says where the block that an argument stands for begins and ends."""
-    if not isinstance(argument.type, AxisType):
-        state.define_scalar(argument, start)
-        return
-    multiple = math.gcd(size & -size, start_multiple, 16)
-    extent = argument.type.extent
-    if isinstance(extent, int):
-        length = None if extent == state.capacities.of(extent) else state.constant(extent)
-        state.define_block(argument, BlockPlace(start, length, multiple, math.gcd(extent, 16)))
-        return
-    left = state.arithmetic("sub", stop, start)
-    length = state.builder.map("minimum", left, state.constant(size))
-    length.name = f"{argument.name}_size"
-    state.define_block(argument, BlockPlace(start, length, multiple, math.gcd(multiple, stop_multiple)))
-
-
 def lower_range(state: Lowering, op: ops.Range) -> None:
     """A loop over blocks. Loads for matrix products may run ahead of it (`pipeline_loads`)."""
-    size = _block_size(op.blocks[0])
+    size = block_size(op.blocks[0])
     start, stop = state.scalar(op.start), state.scalar(op.stop)
     length = state.arithmetic("sub", stop, start)
     count = state.arithmetic("floordiv", state.arithmetic("add", length, size - 1), size)
@@ -77,7 +58,7 @@ def lower_range(state: Lowering, op: ops.Range) -> None:
     def enter(number: Value) -> None:
         at = state.arithmetic("add", start, state.arithmetic("mul", number, size))
         at.name = at.name or f"{argument.name}_start"
-        _place_block(state, argument, at, stop, size, *multiples)
+        define_place(state, argument, block_place(state, argument, at, stop, size, *multiples))
         if pipeline is not None:
             pipeline.advance(number)
 

@@ -84,6 +84,8 @@ class Lowering:
         self.written = tensors_written(function.body.ops)
         self.tensors: dict[Value, Value] = {}
         self.staged: dict[Value, Staged] = {}
+        self.kept: set[Value] = set()
+        """Results of loads that were made before their place in the program."""
         self.operands: dict[tuple[Value, RegisterLayout], Value] = {}
         """Operands of products that are ready in registers, without padding along K."""
         self._scalars: dict[Value, Value] = {}
@@ -123,6 +125,12 @@ class Lowering:
             right = self.constant(right)
         return self.builder.map(fn, left, right)
 
+    def next_stage(self, stage: Value, stages: int) -> Value:
+        """The stage after one, the first after the last."""
+        after = self.arithmetic("add", stage, 1)
+        wraps = self.builder.map("eq", after, self.constant(stages))
+        return self.builder.map("where", wraps, self.constant(0), after)
+
     @contextmanager
     def scope(self, block: Block) -> Generator[None]:
         """Emits into `block`; what is defined meanwhile is forgotten afterwards."""
@@ -131,6 +139,15 @@ class Lowering:
             yield
         for forget in reversed(self._scopes.pop()):
             forget()
+
+    @contextmanager
+    def trial(self) -> Generator[None]:
+        """Emits what is thrown away afterwards: to find out what lowering something would come to."""
+        block = Block()
+        with self.scope(block):
+            yield
+        for op in reversed(list(block.ops)):
+            op.erase()
 
     # Scalars, sizes, blocks
 
@@ -143,11 +160,11 @@ class Lowering:
         """What a scalar has become. Pure ones from outside of grids are made here again."""
         if value not in self._scalars:
             assert value.op is not None, f"%{value.name} is not lowered yet"
-            self.outer_op(value.op)
+            self.lower_op(value.op)
         return self._scalars[value]
 
-    outer_op: Callable[[Op], None]
-    """Lowers an op from outside of the grid at the current point; set by the pass."""
+    lower_op: Callable[[Op], None]
+    """Lowers an op at the current point; set by the pass."""
     lower_block: Callable[[Block], None]
     """Lowers all ops of a block but its yield at the current point; set by the pass."""
 
@@ -160,8 +177,16 @@ class Lowering:
             self._extents[name] = place
 
     @contextmanager
-    def other_block(self, axis: Value, place: BlockPlace) -> Generator[None]:
-        """Takes a block to be elsewhere for a while."""
+    def elsewhere(self, axis: Value, place: BlockPlace | Value) -> Generator[None]:
+        """Takes a block (or the coordinate that stands for one) to be elsewhere for a while."""
+        if isinstance(place, Value):
+            coordinate = self._scalars.get(axis)
+            self._scalars[axis] = place
+            yield
+            self._scalars.pop(axis)
+            if coordinate is not None:
+                self._scalars[axis] = coordinate
+            return
         assert isinstance(axis.type, AxisType)
         name = str(axis.type.extent)
         before, extent = self._blocks.get(axis), self._extents.get(name)
@@ -296,7 +321,7 @@ class Lowering:
             found = self._remade(value, layout)
             if found is None:
                 assert value.op is not None, f"%{value.name} is not lowered yet"
-                self.outer_op(value.op)
+                self.lower_op(value.op)
                 return self.tile(value, layout)
         self.define(value, found)
         return found

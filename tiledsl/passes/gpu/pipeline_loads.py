@@ -12,7 +12,6 @@ stage, a tile passes through registers.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -21,11 +20,12 @@ from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Op, Value
 from tiledsl.ir.layouts import RegisterLayout, SharedLayout
 from tiledsl.ir.shared_layouts import Access, choose_shared_layout, vector_elements
-from tiledsl.ir.types import AxisType, TensorType, TileType
-from tiledsl.passes.gpu.infer_layouts import access_order, tile_axes
+from tiledsl.ir.types import TileType
+from tiledsl.passes.gpu.infer_layouts import access_order
 from tiledsl.passes.gpu.lower_dot import operand_access, plan_dot, read_method
-from tiledsl.passes.gpu.lower_memory import Subscripts, access_vector, load_as, start_multiple, tile_subscripts
-from tiledsl.passes.gpu.lowering import BlockPlace, Lowering, Staged, shared_layout, static_shape
+from tiledsl.passes.gpu.lower_memory import Subscripts, access_vector, load_as, tile_subscripts
+from tiledsl.passes.gpu.lowering import Lowering, Staged, shared_layout, static_shape
+from tiledsl.passes.gpu.place_blocks import block_place, block_size
 
 ASYNC_BYTES = (4, 8, 16)
 """What `cp.async` copies at a time."""
@@ -68,21 +68,22 @@ def stage_load(state: Lowering, op: ops.Load) -> None:
     subscripts = tile_subscripts(state, op, op.result.shape, copy_layout)
     vector = access_vector(state, op, copy_layout, subscripts)
     if is_asynchronous(state, op, vector):
-        _copy(state, op, buffer, None, copy_layout, subscripts, vector)
+        copy_tile(state, op, buffer, None, copy_layout, subscripts, vector)
         state.emit(gpu.Commit)
         state.emit(gpu.Wait, groups=0)
     else:
         state.write(buffer, load_as(state, op, copy_layout))
     rank = len(op.result.shape)
-    _define_staged(state, op.result, Staged(buffer, tuple(range(rank))))
+    define_staged(state, op.result, Staged(buffer, tuple(range(rank))))
 
 
-def _define_staged(state: Lowering, value: Value, staged: Staged) -> None:
+def define_staged(state: Lowering, value: Value, staged: Staged) -> None:
+    """Says that a tile stands in a buffer, and with it what is transposed of it."""
     state.staged[value] = staged
     for user in value.users:
         if isinstance(user, ops.Transpose):
             places = tuple(staged.places[axis] for axis in user.permutation)
-            _define_staged(state, user.result, Staged(staged.buffer, places, staged.stage))
+            define_staged(state, user.result, Staged(staged.buffer, places, staged.stage))
 
 
 def is_asynchronous(state: Lowering, op: ops.Load, vector: int) -> bool:
@@ -96,9 +97,8 @@ def _buffer(state: Lowering, op: ops.Load, stages: int) -> tuple[Value, Register
     """A buffer for a load (for `stages` of it, if not 0), and the layout in which threads fill it."""
     shape = state.capacities.shape(op.result.shape)
     order = access_order(op)
-    vector = max(1, 16 // op.result.dtype.bytes)
-    layout = state.inference.copy_layout(op.result.shape, order, vector, op.result.dtype.bytes)
-    accesses = [Access(layout, tuple(range(len(shape))), vector=vector, method="copy")]
+    layout = staging_layout(state, op)
+    accesses = [Access(layout, tuple(range(len(shape))), vector=max(1, 16 // op.result.dtype.bytes), method="copy")]
     use = next(dots_of(op.result, tuple(range(len(shape)))), None)
     if use is not None:
         plan = plan_dot(use.dot, state.capacities, state.grid, state.machine)
@@ -113,7 +113,7 @@ def _buffer(state: Lowering, op: ops.Load, stages: int) -> tuple[Value, Register
     return state.buffer(shape, op.result.dtype, shared, op.result.name or op.tensor.name), layout
 
 
-def _copy(
+def copy_tile(
     state: Lowering,
     op: ops.Load,
     buffer: Value,
@@ -122,6 +122,7 @@ def _copy(
     subscripts: Subscripts,
     vector: int,
 ) -> None:
+    """Begins to copy the tile of a load into a buffer, or into one stage of it."""
     rank = layout.rank
     first = 0 if stage is None else 1
     places = tuple(range(first, first + rank))
@@ -170,32 +171,20 @@ def _ahead(state: Lowering, loop: ops.Range, op: ops.Load, inside: set[Op]) -> b
                 return False
             if index.op is None and isinstance(index.owner, Block) and index.owner is loop.body:
                 return False
-    axes = tile_axes(op)
-    assert isinstance(op.tensor.type, TensorType)
-    unit = op.tensor.type.unit
-    return unit is not None and axes[unit] >= 0 and is_asynchronous(state, op, _possible_vector(state, loop, op))
+    with state.trial():
+        start, stop = state.scalar(loop.start), state.scalar(loop.stop)
+        multiples = state.multiple(loop.stop), state.multiple(loop.start)
+        place = block_place(state, block, start, stop, block_size(loop.blocks[0]), *multiples)
+        with state.elsewhere(block, place):
+            layout = staging_layout(state, op)
+            subscripts = tile_subscripts(state, op, op.result.shape, layout)
+            return is_asynchronous(state, op, access_vector(state, op, layout, subscripts))
 
 
-def _possible_vector(state: Lowering, loop: ops.Range, op: ops.Load) -> int:
-    """The vector of a load as it will be inside of the loop."""
-    assert isinstance(op.tensor.type, TensorType)
-    unit = op.tensor.type.unit
-    assert unit is not None
-    if unit not in op.in_bounds:
-        return 1
-    bytes_ = op.result.dtype.bytes
-    number = state.tensor_number(op.tensor)
-    limit = (state.plan.alignment[number] if number < len(state.plan.alignment) else 16) // bytes_
-    block, size = loop.body.arguments[0], loop.blocks[0].size
-    index = op.indices[unit]
-    if index is block:
-        known = math.gcd(size, state.multiple(loop.start), 16)
-        extent = block.type.extent if isinstance(block.type, AxisType) else 1
-        ragged = 16 if isinstance(extent, int) else math.gcd(known, state.multiple(loop.stop))
-        return max(1, min(16 // bytes_, limit, known & -known, ragged & -ragged))
-    size = op.result.shape[tile_axes(op)[unit]]
-    known = 16 if size == state.capacities.of(size) else state.size_multiple(size)
-    return max(1, min(16 // bytes_, limit, known, start_multiple(state, index)))
+def staging_layout(state: Lowering, op: ops.Load) -> RegisterLayout:
+    """The layout in which threads fill a buffer with a load: 16 bytes at a time."""
+    vector = max(1, 16 // op.result.dtype.bytes)
+    return state.inference.copy_layout(op.result.shape, access_order(op), vector, op.result.dtype.bytes)
 
 
 class Pipeline:
@@ -241,7 +230,7 @@ class Pipeline:
         self._copy_if_there(ahead, self._writing)
         for stream in self._streams:
             rank = len(stream.op.result.shape)
-            _define_staged(
+            define_staged(
                 state, stream.op.result, Staged(stream.buffer, tuple(range(1, 1 + rank)), self._reading)
             )  # fmt: skip
 
@@ -249,13 +238,7 @@ class Pipeline:
         """At the end of a turn: the stages of the next one."""
         assert self._reading is not None
         assert self._writing is not None
-        return [self._next(self._reading), self._next(self._writing)]
-
-    def _next(self, stage: Value) -> Value:
-        state = self.state
-        after = state.arithmetic("add", stage, 1)
-        wraps = state.builder.map("eq", after, state.constant(self.stages))
-        return state.builder.map("where", wraps, state.constant(0), after)
+        return [self.state.next_stage(stage, self.stages) for stage in (self._reading, self._writing)]
 
     def end(self) -> None:
         """After the loop: no copy is left under way."""
@@ -270,26 +253,13 @@ class Pipeline:
         with state.scope(then):
             at = state.arithmetic("add", start, state.arithmetic("mul", number, size))
             argument = self.op.body.arguments[0]
-            with state.other_block(argument, self._place(argument, at, stop, size, stop_multiple, start_multiple)):
+            with state.elsewhere(argument, block_place(state, argument, at, stop, size, stop_multiple, start_multiple)):
                 for stream in self._streams:
                     subscripts = tile_subscripts(state, stream.op, stream.op.result.shape, stream.layout)
                     vector = access_vector(state, stream.op, stream.layout, subscripts)
-                    _copy(state, stream.op, stream.buffer, stage, stream.layout, subscripts, vector)
+                    copy_tile(state, stream.op, stream.buffer, stage, stream.layout, subscripts, vector)
             state.emit(ops.Yield)
         with state.scope(otherwise):
             state.emit(ops.Yield)
         state.emit(ops.If, types=[], condition=there, then=then, otherwise=otherwise)
         state.emit(gpu.Commit)
-
-    def _place(
-        self, argument: Value, start: Value, stop: Value, size: int, stop_multiple: int, start_multiple: int
-    ) -> BlockPlace:
-        state = self.state
-        multiple = math.gcd(size & -size, start_multiple, 16)
-        extent = argument.type.extent if isinstance(argument.type, AxisType) else 1
-        if isinstance(extent, int):
-            length = None if extent == state.capacities.of(extent) else state.constant(extent)
-            return BlockPlace(start, length, multiple, math.gcd(extent, 16))
-        left = state.arithmetic("sub", stop, start)
-        length = state.builder.map("minimum", left, state.constant(size))
-        return BlockPlace(start, length, multiple, math.gcd(multiple, stop_multiple))

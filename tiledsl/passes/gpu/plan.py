@@ -7,7 +7,9 @@ printable, kept beside the code.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,8 @@ class GridPlan:
     """Buffers of each pipelined operand."""
     row_threads: int = 0
     """How many threads share a row of a tile that is accessed in memory; 0: as its shape suggests."""
+    programs: int = 0
+    """How many programs go through all blocks, one block after the other; 0: one program for each block."""
     raster: int = 1
     """How many neighbouring rows of blocks are walked together, for the sake of the L2 cache."""
 
@@ -44,15 +48,76 @@ class Plan:
     alignment: tuple[int, ...] = ()
 
     def __str__(self) -> str:
-        words = [f"{name}={size}" for name, size in (*self.blocks, *self.capacities)]
+        """The whole plan; `parse_plan` reads it: `m=4, N<=4096, 128 threads, 16 per row, M%2=0, aligned to 16/8`."""
+        words = [f"{name}={size}" for name, size in self.blocks]
+        words += [f"{name}<={size}" for name, size in self.capacities]
         for grid in self.grids:
-            words.append(f"{grid.threads} threads" + (f" x {grid.cluster}" if grid.cluster > 1 else ""))
-            if grid.row_threads:
-                words.append(f"{grid.row_threads} per row")
-            if grid.stages > 1:
-                words.append(f"{grid.stages} stages")
+            words += _grid_words(grid)
         words += [f"{name}:={size}" for name, size in self.sizes]
         words += [f"{name}%{divisor}=0" for name, divisor in self.divisors]
-        if any(bytes_ != 16 for bytes_ in self.alignment):
+        if self.alignment:
             words.append("aligned to " + "/".join(map(str, self.alignment)))
         return ", ".join(words)
+
+
+def _grid_words(grid: GridPlan) -> list[str]:
+    words = [f"{grid.threads} threads" + (f" x {grid.cluster}" if grid.cluster != 1 else "")]
+    if grid.warps != (1, 1):
+        words.append("{}x{} warps".format(*grid.warps))
+    if grid.stages != 1:
+        words.append(f"{grid.stages} stages")
+    if grid.row_threads:
+        words.append(f"{grid.row_threads} per row")
+    if grid.raster != 1:
+        words.append(f"{grid.raster} rows at a time")
+    return words
+
+
+_COMMA = re.compile(r",\s*(?![^()]*\))")
+"""Between words; those inside of a size (`min(M, N)`) do not count."""
+_THREADS = re.compile(r"(\d+) threads(?: x (\d+))?")
+_OF_GRID = {
+    "warps": re.compile(r"(\d+)x(\d+) warps"),
+    "stages": re.compile(r"(\d+) stages"),
+    "row_threads": re.compile(r"(\d+) per row"),
+    "raster": re.compile(r"(\d+) rows at a time"),
+}
+_ALIGNMENT = re.compile(r"aligned to (\d+(?:/\d+)*)")
+_OF_SIZES = {
+    "sizes": re.compile(r"(.+):=(\d+)"),
+    "divisors": re.compile(r"(.+)%(\d+)=0"),
+    "capacities": re.compile(r"(.+)<=(\d+)"),
+    "blocks": re.compile(r"([^\s%:<=]+)=(\d+)"),
+}
+
+
+def parse_plan(text: str) -> Plan:
+    """The plan of which `text` is the text form. Raises ValueError, with the word that is none of a plan's.
+
+    What is said of a grid stands behind its threads: `128 threads, 3 stages, 64 threads`.
+    """
+    grids: list[GridPlan] = []
+    named: dict[str, list[tuple[str, int]]] = {name: [] for name in _OF_SIZES}
+    alignment: tuple[int, ...] = ()
+    for word in filter(None, (part.strip() for part in _COMMA.split(text))):
+        found = _matching(_OF_GRID, word)
+        if match := _THREADS.fullmatch(word):
+            grids.append(GridPlan(int(match[1]), int(match[2] or 1)))
+        elif found is not None and grids:
+            name, numbers = found[0], tuple(map(int, found[1].groups()))
+            grids[-1] = replace(grids[-1], **{name: numbers if name == "warps" else numbers[0]})
+        elif match := _ALIGNMENT.fullmatch(word):
+            alignment = tuple(map(int, match[1].split("/")))
+        elif (pair := _matching(_OF_SIZES, word)) is not None:
+            named[pair[0]].append((pair[1][1], int(pair[1][2])))
+        else:
+            raise ValueError(f"`{word}` is nothing that a plan says")
+    return Plan(tuple(grids), **{name: tuple(pairs) for name, pairs in named.items()}, alignment=alignment)
+
+
+def _matching(patterns: Mapping[str, re.Pattern[str]], word: str) -> tuple[str, re.Match[str]] | None:
+    """The first pattern that is the whole word."""
+    for name, pattern in patterns.items():
+        if match := pattern.fullmatch(word):
+            return name, match
+    return None

@@ -1,0 +1,91 @@
+"""Plans in words: what one says, and what makes two of them two.
+
+>>> plan_words(plan, ["x", "y"])
+[("blocks", "m = 4"), ("sizes", "M: any; N: at most 2048, a multiple of 16"), ("grid", "128 threads"), ...]
+>>> plan_differences(earlier, plan, ["x", "y"])
+["N is a multiple of 16, not at most 2048", "`x` is aligned to 2 bytes, not 16"]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tiledsl.passes.gpu.plan import GridPlan, Plan
+
+
+def plan_words(plan: Plan, tensors: Sequence[str]) -> list[tuple[str, str]]:
+    """Each thing that a plan decides, by what it is about. `tensors`: names in the order of `plan.alignment`."""
+    words: list[tuple[str, str]] = []
+    sizes = [f"{name} is {_size(plan, name)}" for name in _sizes(plan)]
+    if sizes:
+        words.append(("sizes", "; ".join(sizes)))
+    if plan.alignment:
+        words.append(("arrays", _alignment(plan, tensors)))
+    if plan.blocks:
+        words.append(("blocks", ", ".join(f"{name} = {size}" for name, size in plan.blocks)))
+    several = len(plan.grids) > 1
+    words += [(f"grid {n + 1}" if several else "grid", grid_words(grid)) for n, grid in enumerate(plan.grids)]
+    return words
+
+
+def grid_words(grid: GridPlan) -> str:
+    """The choices for one grid, those that are not the usual ones."""
+    words = [f"{grid.threads} threads per block"]
+    if grid.cluster > 1:
+        words.append(f"clusters of {grid.cluster} blocks")
+    if grid.warps != (1, 1):
+        words.append(f"{grid.warps[0]} x {grid.warps[1]} warps over a matrix product")
+    if grid.stages > 1:
+        words.append(f"up to {grid.stages} stages")
+    if grid.row_threads:
+        words.append(f"{grid.row_threads} threads share a row")
+    if grid.programs:
+        words.append(f"{grid.programs} programs go through all blocks")
+    if grid.raster > 1:
+        words.append(f"{grid.raster} rows of blocks walked together")
+    return ", ".join(words)
+
+
+def plan_differences(earlier: Plan, plan: Plan, tensors: Sequence[str]) -> list[str]:
+    """What `plan` says otherwise than `earlier`: first what follows from the call (sizes, alignment), then choices."""
+    found = [
+        f"{name} is {_size(plan, name)}, not {_size(earlier, name)}"
+        for name in dict.fromkeys((*_sizes(plan), *_sizes(earlier)))
+        if _size(plan, name) != _size(earlier, name)
+    ]
+    for name, now, before in zip(tensors, plan.alignment, earlier.alignment):
+        if now != before:
+            found.append(f"`{name}` is aligned to {_bytes(now)}, not {before}")
+    before_blocks = dict(earlier.blocks)
+    for name, size in plan.blocks:
+        if size != before_blocks.get(name):
+            found.append(f"blocks of {size} along {name}, not {before_blocks.get(name)}")
+    for grid, other in zip(plan.grids, earlier.grids):
+        if grid != other:
+            found.append(f"{grid_words(grid)}, not {grid_words(other)}")
+    return found
+
+
+def _sizes(plan: Plan) -> Iterable[str]:
+    """The sizes that a plan knows something of."""
+    return dict.fromkeys(name for name, _ in (*plan.sizes, *plan.capacities, *plan.divisors))
+
+
+def _size(plan: Plan, name: str) -> str:
+    exact, room, divisor = (dict(pairs).get(name) for pairs in (plan.sizes, plan.capacities, plan.divisors))
+    if exact is not None:
+        return f"exactly {exact}"
+    words = [f"at most {room}"] if room is not None else []
+    words += [f"a multiple of {divisor}"] if divisor is not None else []
+    return " and ".join(words) or "any"
+
+
+def _alignment(plan: Plan, tensors: Sequence[str]) -> str:
+    known = list(zip(tensors, plan.alignment))
+    if len(set(plan.alignment)) == 1:
+        return f"rows start at multiples of {_bytes(plan.alignment[0])}"
+    return "rows start at multiples of " + ", ".join(f"{_bytes(size)} (`{name}`)" for name, size in known)
+
+
+def _bytes(count: int) -> str:
+    return f"{count} byte{'s' * (count != 1)}"
