@@ -12,7 +12,7 @@ from tiledsl.backend_cuda.emit_programs import emit_launch, emit_single
 from tiledsl.backend_cuda.emit_table import emit_block, emit_op
 from tiledsl.backend_cuda.kernel_code import CudaSource, KernelCode
 from tiledsl.backend_cuda.kernel_frame import KernelFrame, ProgramFrame, tensors_written_by
-from tiledsl.backend_cuda.names import Names
+from tiledsl.backend_cuda.names import kernel_names
 from tiledsl.backend_cuda.preamble import defined_names
 from tiledsl.ir.core import Module, Op
 from tiledsl.ir.gpu_ops import Launch
@@ -23,7 +23,7 @@ def emit_program(module: Module, capability: int) -> CudaSource:
     """CUDA C for the entry function of a module in GPU form, for an architecture of that capability (90 for sm_90)."""
     function = module.entry
     program = ProgramFrame(function, capability)
-    names = Names(defined_names())
+    names = kernel_names(defined_names())
     kernels: list[KernelCode] = []
     texts: list[str] = []
     for phase in phases_of(function.body.ops):

@@ -15,6 +15,21 @@ _WORDS = """
     threadIdx blockIdx blockDim gridDim warpSize clock min max abs printf malloc free main
 """
 
+_GLOBALS = """
+    abs acos acosh asin asinh assert atan atan2 atanh cbrt ceil clock64 cospi cyl_bessel_i0 cyl_bessel_i1 dim3 div erfc
+    erfcinv erfcx erfinv exp10 expm1 fdim fdividef fmax fmin frexp fdivide hypot ilogb j0 j1 jn labs ldexp lgamma llabs
+    llmax llmin llrint llround log1p logb lrint lround modf nan nearbyint nextafter norm norm3d norm4d normcdf
+    normcdfinv rcbrt remainder remquo rhypot rnorm rnorm3d rnorm4d round saturate scalbln scalbn sincos sincospi sinh
+    sinpi size_t tan tgamma trunc ullmax ullmin umax umin y0 y1 yn cosh memcpy memset
+"""
+"""Functions and types that CUDA C has from the start: a variable may hide them, a kernel may not be called so."""
+
+
+def kernel_names(taken: Iterable[str] = ()) -> Names:
+    """What gives each kernel of a program a name."""
+    floats = [f"{word}f" for word in _GLOBALS.split()]
+    return Names((*_GLOBALS.split(), *floats, *taken))
+
 
 class Names:
     """Gives each thing of one function a name of its own."""

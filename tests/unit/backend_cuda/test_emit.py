@@ -152,3 +152,10 @@ def test_a_kernel_goes_through_programs_that_only_the_device_can_count() -> None
     assert kernel.programs is None
     assert "gridDim.x" in source.text
     compile_cubin(source.text, "sm_90", "f")
+
+
+@pytest.mark.parametrize("name", ["round", "y0", "log1p", "hypot", "float", "max_f32"])
+def test_a_program_may_have_any_name(name: str) -> None:
+    source = emit(SCALARS.replace("@f(", f"@{name}("))
+    assert [kernel.name for kernel in source.kernels] == [f"{name}_1"]
+    assert [kernel.name for kernel in compile_cubin(source.text, "sm_90", name).kernels] == [f"{name}_1"]
