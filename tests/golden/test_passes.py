@@ -2,17 +2,20 @@
 
 A file names its pipeline, shows a module, and below the line `# expected` what becomes of it, with the remarks of the
 passes as comments. `pytest --update-golden` writes the lower half anew; read the difference before committing it.
-Both halves are executed too, and have to agree; one that begins with `# races: before` has no barriers yet, which the
-executor has to notice.
+Both halves are executed too, and have to agree: to the bit, or as near as `# close: TOLERANCE` says. One that begins
+with `# races: before` has no barriers yet, which the executor has to notice.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
+from tests.support.compare import assert_close
 from tests.support.random_modules import random_array
 from tiledsl.backend_ref.arguments import Argument
 from tiledsl.backend_ref.execute_gpu import execute_gpu
@@ -29,6 +32,8 @@ from tiledsl.passes.machine import MACHINES
 from tiledsl.passes.manager import PassContext, PassManager, form_of
 from tiledsl.passes.pipeline_text import parse_pipeline
 from tiledsl.passes.registry import PASSES
+
+Array: TypeAlias = npt.NDArray[Any]
 
 ROOT = Path(__file__).parent
 FILES = [file for file in sorted(ROOT.glob("*/*.tir")) if file.read_text(encoding="utf-8").startswith("# pipeline:")]
@@ -62,12 +67,12 @@ def arguments(module: Module, sizes: dict[str, int]) -> list[Argument]:
     return made
 
 
-def run(module: Module, given: list[Argument]) -> tuple[list[bytes], list[str]]:
-    """The bytes of all arguments and results after a run, and the lines printed."""
+def run(module: Module, given: list[Argument]) -> tuple[list[Array], list[str]]:
+    """All arguments and results after a run, and the lines printed."""
     printed: list[str] = []
     executor = execute_gpu if form_of(module) is Form.GPU else execute
     results = executor(module.entry, given, output=printed.append)
-    return [np.asarray(array).tobytes() for array in (*given, *results)], printed
+    return [np.asarray(array) for array in (*given, *results)], printed
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}/{file.stem}")
@@ -90,7 +95,16 @@ def test_both_halves_compute_the_same(file: Path) -> None:
         with pytest.raises(GpuExecutionError, match="no barrier in between"):
             run(source, arguments(source, sizes))
         source = with_barriers(source)
-    assert run(result, arguments(source, sizes)) == run(source, arguments(source, sizes))
+    tolerance = header(text, "close")
+    arrays, printed = run(result, arguments(source, sizes))
+    wanted, to_print = run(source, arguments(source, sizes))
+    assert printed == to_print
+    assert len(arrays) == len(wanted)
+    for got, want in zip(arrays, wanted):
+        if tolerance:
+            assert_close(got, want, relative=float(tolerance))
+        else:
+            assert got.tobytes() == want.tobytes()
 
 
 def with_barriers(module: Module) -> Module:

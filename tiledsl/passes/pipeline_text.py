@@ -1,6 +1,7 @@
 """Pipelines as text: `canonicalise,infer-tiling{arch=cpu},infer-shapes{M=1024,K=N}`.
 
 The options in braces are the fields of the pass. A pass with a field `sizes` takes any other name as that of a size.
+A value with commas is quoted: `apply-plan{plan="m=4, 128 threads"}`.
 """
 
 from __future__ import annotations
@@ -8,12 +9,13 @@ from __future__ import annotations
 import linecache
 import re
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from typing import Any, Literal, NoReturn, cast, get_args, get_origin, get_type_hints
 
 from tiledsl.ir.printer import IDENTIFIER
 from tiledsl.ir.read_values import suggest
 from tiledsl.ir.symbolic import Dim, symbol
+from tiledsl.passes.gpu.plan import Plan, parse_plan
 from tiledsl.passes.manager import Pass
 from tiledsl.passes.registry import PASSES
 from tiledsl.support.errors import fail
@@ -22,7 +24,8 @@ from tiledsl.support.location import Location
 FILE = "<pipeline>"
 """What errors call the text."""
 
-_TOKEN = re.compile(r"\s*(?:(?P<mark>[,{}=])|(?P<word>[^\s,{}=]+))")
+_TOKEN = re.compile(r'\s*(?:(?P<mark>[,{}=])|(?P<quoted>"[^"]*")|(?P<word>[^\s,{}="]+|"))')
+_EXAMPLES = {"plan": '"m=4, 128 threads"'}
 
 
 def parse_pipeline(text: str) -> list[Pass]:
@@ -70,6 +73,8 @@ class _PipelineReader:
             self.position += 1
         if sizes:
             options["sizes"] = tuple(sizes.items())
+        for missing in required_options(kind) - set(options):
+            fail("pass-option-missing", here, name=name, option=missing, example=_EXAMPLES.get(missing, "..."))
         return kind(**options)
 
     def option(self, kind: type[Pass], options: dict[str, Any], sizes: dict[str, Dim]) -> None:
@@ -77,7 +82,7 @@ class _PipelineReader:
         option = self.word("the name of an option, or `}`")
         self.mark("=", "`=`")
         value_here = self.here()
-        value = self.word("the value of the option")
+        value = self.word("the value of the option").strip('"')
         if option in options or option in sizes:
             fail("pass-option-twice", here, name=kind.name, option=option)
         types = option_types(kind)
@@ -121,6 +126,11 @@ def option_types(kind: type[Pass]) -> Mapping[str, Any]:
     return {f.name: hints[f.name] for f in fields(cast(Any, kind)) if f.name != "sizes"}
 
 
+def required_options(kind: type[Pass]) -> set[str]:
+    """The options that have no default."""
+    return {f.name for f in fields(cast(Any, kind)) if f.default is MISSING and f.default_factory is MISSING}
+
+
 def _read_value(name: str, option: str, type_: Any, text: str, here: Location) -> object:
     expected, example = "text", "text"
     if type_ is bool:
@@ -136,6 +146,11 @@ def _read_value(name: str, option: str, type_: Any, text: str, here: Location) -
         if text in choices:
             return text
         expected, example = "one of " + ", ".join(choices), choices[0]
+    elif type_ is Plan:
+        try:
+            return parse_plan(text)
+        except ValueError as error:
+            expected, example = f"a plan ({error})", _EXAMPLES["plan"]
     else:
         assert type_ is str, f"an option of type {type_} cannot be read from text"
         return text

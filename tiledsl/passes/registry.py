@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from tiledsl.passes.gpu.allocate_shared import AllocateShared
+from tiledsl.passes.gpu.apply_plan import ApplyPlan
 from tiledsl.passes.gpu.insert_barriers import InsertBarriers
+from tiledsl.passes.gpu.lower import LowerToGpu
+from tiledsl.passes.gpu.tidy import Tidy
 from tiledsl.passes.manager import Pass
 from tiledsl.passes.tile.bounds import Bounds
 from tiledsl.passes.tile.canonicalise import Canonicalise
@@ -23,6 +26,9 @@ _KINDS: tuple[type[Pass], ...] = (
     PlaceLevels,
     Bounds,
     InferTiling,
+    ApplyPlan,
+    LowerToGpu,
+    Tidy,
     AllocateShared,
     InsertBarriers,
 )

@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.gpu_texts import launch_text, run_pass
 from tests.support.pass_runs import run_passes
+from tiledsl import tile
 from tiledsl.cli.opt import read_text
 from tiledsl.ir.core import Block, Function, Module
 from tiledsl.ir.dtypes import f32
@@ -59,17 +60,42 @@ gpu.write(%q, %x, [%n]) {places = [0]}
 """
 
 
+@tile.kernel
+def long_rows(x: tile.Tensor) -> tile.Tensor:
+    """Elements of a whole row change places."""
+    M, N = x.shape
+    out = tile.empty((M, N), x.dtype)
+    for m in tile.grid(M, block=1):
+        row = x[m, :]
+        out[m, :] = tile.cumsum(row, axis=-1)
+    return out
+
+
+@tile.kernel
+def several_products(a: tile.Tensor, b: tile.Tensor) -> tile.Tensor:
+    """A block of batches for each program."""
+    B, M, _ = a.shape
+    B, _, N = b.shape
+    out = tile.empty((B, M, N), a.dtype)
+    for batch in tile.grid(B, block=4):
+        out[batch, :, :] = tile.dot(a[batch, :, :], b[batch, :, :])
+    return out
+
+
 CASES: dict[str, Callable[[], object]] = {
     "pass-unknown": lambda: parse_pipeline("cse,canonicalize"),
     "pass-option-unknown": lambda: parse_pipeline("infer-tiling{arc=cpu}"),
     "pass-option-value": lambda: parse_pipeline("infer-shapes{M=1.5}"),
     "pass-option-twice": lambda: parse_pipeline("infer-shapes{M=16,M=32}"),
+    "pass-option-missing": lambda: parse_pipeline("cse,apply-plan"),
     "pass-text": lambda: parse_pipeline("cse dce"),
     "pass-form": lambda: run_passes("cse,infer-tiling", COPY),
     "pass-size-unknown": lambda: run_passes("infer-shapes{K=16}", COPY),
     "pass-size-contradiction": lambda: run_passes("infer-shapes{M=40}", COPY),
     "pass-size-negative": lambda: run_passes("infer-shapes{M=1}", WINDOW),
     "machine-unknown": lambda: run_passes("place-levels,infer-tiling{arch=avx3}", COPY),
+    "plan-cluster": lambda: long_rows.compile(tile.spec(("M", 1 << 20), tile.f32), arch="sm_90").cubin,
+    "plan-batches": lambda: several_products.compile(*[tile.spec((8, 32, 32), tile.f16)] * 2, arch="sm_90").cubin,
     "gpu-unknown": lambda: gpu_machine("sm_87", Location("kernel.py", 2)),
     "gpu-too-old": lambda: gpu_machine("sm_75", Location("kernel.py", 2)),
     "opt-file": lambda: read_text("no/such/file.tir"),
@@ -81,12 +107,18 @@ MESSAGES: dict[str, str] = {
     "pass-option-unknown": "the pass `infer-tiling` has no option `arc`",
     "pass-option-value": "option `M` of the pass `infer-shapes` must be a number or another size, not `1.5`",
     "pass-option-twice": "option `M` of the pass `infer-shapes` is given twice",
+    "pass-option-missing": "the pass `apply-plan` needs the option `plan`",
     "pass-text": "expected `,` or `{`, found `dce`",
     "pass-form": "the pass `infer-tiling` needs the form `tile-placed`, but finds `tile`",
     "pass-size-unknown": "@copy has no size `K`",
     "pass-size-contradiction": "@copy promises M % 16 == 0, but M is 40",
     "pass-size-negative": "with M = 1, %x would have the shape [-1]",
     "machine-unknown": "there is no machine table `avx3`",
+    "plan-cluster": (
+        "a row of 1048576 elements is too long for one block of threads, and what moves between its threads cannot be"
+        " shared out over several"
+    ),
+    "plan-batches": "`tile.dot` of 4 matrices at once is not made for a GPU",
     "gpu-unknown": "there is no GPU architecture `sm_87` here",
     "gpu-too-old": "the GPU architecture `sm_75` is older than `sm_80`, the first that code is made for",
     "opt-file": "cannot read `no/such/file.tir`: No such file or directory",
@@ -97,6 +129,7 @@ FIXES: dict[str, str] = {
     "pass-unknown": "did you mean `canonicalise`?",
     "pass-option-unknown": "did you mean `arch`?",
     "pass-option-value": "write `M=128`",
+    "pass-option-missing": 'write `apply-plan{plan="m=4, 128 threads"}`',
     "pass-form": "run `place-levels` before it",
     "pass-size-unknown": "its sizes: M, N",
     "pass-size-contradiction": "give a multiple of 16",

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import pytest
 
 from tiledsl.ir.core import Module
 from tiledsl.ir.symbolic import symbol
 from tiledsl.ir.verifier import Form
+from tiledsl.passes.gpu.plan import GridPlan, Plan
 from tiledsl.passes.manager import PassContext
-from tiledsl.passes.pipeline_text import option_types, parse_pipeline
+from tiledsl.passes.pipeline_text import option_types, parse_pipeline, required_options
 from tiledsl.passes.registry import PASSES
 from tiledsl.passes.tile.cse import EliminateCommonSubexpressions
 from tiledsl.passes.tile.infer_shapes import InferShapes
@@ -58,6 +59,8 @@ def test_steps_and_options() -> None:
 
 def test_every_type_of_option() -> None:
     assert parse_pipeline("configured{count=-3,deep=true,mode=fast,label=a-b}") == [Configured(-3, True, "fast", "a-b")]
+    assert parse_pipeline('configured{label="a, {b}=c",count=2}') == [Configured(2, label="a, {b}=c")]
+    assert parse_pipeline('configured{label=""}') == [Configured()]
 
 
 @pytest.mark.parametrize(
@@ -84,8 +87,23 @@ def test_errors_point_at_the_word(text: str, column: int, message: str) -> None:
     assert caught.value.location.column == column
 
 
-def test_every_registered_pass_is_made_without_options() -> None:
+REQUIRED: dict[str, tuple[str, Any]] = {"plan": ("64 threads", Plan((GridPlan(64),)))}
+
+
+def test_every_registered_pass_is_made_with_no_options_but_required_ones() -> None:
     for name, kind in PASSES.items():
-        assert parse_pipeline(name) == [kind()]
+        needed = sorted(required_options(kind))
+        text = ",".join(f'{option}="{REQUIRED[option][0]}"' for option in needed)
+        made: Any = kind
+        assert parse_pipeline(f"{name}{{{text}}}") == [made(**{option: REQUIRED[option][1] for option in needed})]
         assert kind.__doc__
-        assert set(option_types(kind).values()) <= {bool, int, str, Literal["slow", "fast"]}
+        assert set(option_types(kind).values()) <= {bool, int, str, Plan, Literal["slow", "fast"]}
+
+
+def test_what_a_plan_must_be() -> None:
+    with pytest.raises(TileError) as caught:
+        parse_pipeline('apply-plan{plan="64 treads"}')
+    assert caught.value.message == (
+        "option `plan` of the pass `apply-plan` must be a plan (`64 treads` is nothing that a plan says),"
+        " not `64 treads`"
+    )

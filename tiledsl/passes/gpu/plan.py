@@ -68,18 +68,19 @@ def _grid_words(grid: GridPlan) -> list[str]:
         words.append(f"{grid.stages} stages")
     if grid.row_threads:
         words.append(f"{grid.row_threads} per row")
+    if grid.programs:
+        words.append(f"{grid.programs} programs")
     if grid.raster != 1:
         words.append(f"{grid.raster} rows at a time")
     return words
 
 
-_COMMA = re.compile(r",\s*(?![^()]*\))")
-"""Between words; those inside of a size (`min(M, N)`) do not count."""
 _THREADS = re.compile(r"(\d+) threads(?: x (\d+))?")
 _OF_GRID = {
     "warps": re.compile(r"(\d+)x(\d+) warps"),
     "stages": re.compile(r"(\d+) stages"),
     "row_threads": re.compile(r"(\d+) per row"),
+    "programs": re.compile(r"(\d+) programs"),
     "raster": re.compile(r"(\d+) rows at a time"),
 }
 _ALIGNMENT = re.compile(r"aligned to (\d+(?:/\d+)*)")
@@ -99,7 +100,7 @@ def parse_plan(text: str) -> Plan:
     grids: list[GridPlan] = []
     named: dict[str, list[tuple[str, int]]] = {name: [] for name in _OF_SIZES}
     alignment: tuple[int, ...] = ()
-    for word in filter(None, (part.strip() for part in _COMMA.split(text))):
+    for word in _words(text):
         found = _matching(_OF_GRID, word)
         if match := _THREADS.fullmatch(word):
             grids.append(GridPlan(int(match[1]), int(match[2] or 1)))
@@ -113,6 +114,18 @@ def parse_plan(text: str) -> Plan:
         else:
             raise ValueError(f"`{word}` is nothing that a plan says")
     return Plan(tuple(grids), **{name: tuple(pairs) for name, pairs in named.items()}, alignment=alignment)
+
+
+def _words(text: str) -> list[str]:
+    """What stands between commas; those inside of a size (`min(M, N)`) do not count."""
+    words, depth = [""], 0
+    for character in text:
+        depth += (character == "(") - (character == ")")
+        if character == "," and depth == 0:
+            words.append("")
+        else:
+            words[-1] += character
+    return [word.strip() for word in words if word.strip()]
 
 
 def _matching(patterns: Mapping[str, re.Pattern[str]], word: str) -> tuple[str, re.Match[str]] | None:

@@ -18,6 +18,9 @@ ENTRIES: dict[str, ErrorSpec] = {
     "pass-option-twice": ErrorSpec(
         TileSyntaxError, "option `{option}` of the pass `{name}` is given twice", "leave one of the two out"
     ),
+    "pass-option-missing": ErrorSpec(
+        TileTypeError, "the pass `{name}` needs the option `{option}`", "write `{name}{{{option}={example}}}`"
+    ),
     "pass-text": ErrorSpec(
         TileSyntaxError,
         "expected {expected}, found {found}",
@@ -43,7 +46,8 @@ ENTRIES: dict[str, ErrorSpec] = {
     ),
     "plan-cluster": ErrorSpec(
         TileResourceError,
-        "a row of {elements} elements is too long for one block of threads, and {what} cannot be shared out over several",
+        "a row of {elements} elements is too long for one block of threads, and {what} cannot be shared out over"
+        " several",
         "go through the long axis in blocks, with `for n in tile.range(N):`",
     ),
     "plan-batches": ErrorSpec(

@@ -1,0 +1,72 @@
+"""Plans as text."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tiledsl.passes.gpu.lower import LowerToGpu
+from tiledsl.passes.gpu.plan import GridPlan, Plan, parse_plan
+from tiledsl.passes.pipeline_text import parse_pipeline
+
+NUMBERS = st.integers(1, 2**20)
+SYMBOLS = st.sampled_from(["m", "N", "k_1", "row"])
+SIZES = st.one_of(SYMBOLS, st.sampled_from(["2*N + 1", "min(M, N)", "max(1, min(M, N))", "(N + 3) // 4", "N % 4"]))
+# every field is drawn: a new one that the text leaves out is found
+GRIDS = st.builds(
+    GridPlan, threads=NUMBERS, cluster=NUMBERS, warps=st.tuples(NUMBERS, NUMBERS), stages=NUMBERS, row_threads=NUMBERS,
+    programs=NUMBERS, raster=NUMBERS,
+)  # fmt: skip
+
+
+def pairs(names: st.SearchStrategy[str]) -> st.SearchStrategy[tuple[tuple[str, int], ...]]:
+    return st.lists(st.tuples(names, NUMBERS), max_size=3).map(tuple)
+
+
+PLANS = st.builds(
+    Plan, grids=st.lists(GRIDS, max_size=3).map(tuple), blocks=pairs(SYMBOLS), capacities=pairs(SIZES),
+    sizes=pairs(SYMBOLS), divisors=pairs(SYMBOLS),
+    alignment=st.lists(st.sampled_from([1, 2, 16]), max_size=3).map(tuple),
+)  # fmt: skip
+
+
+@given(PLANS)
+def test_text_is_read_back(plan: Plan) -> None:
+    assert parse_plan(str(plan)) == plan
+
+
+def test_every_field_is_drawn() -> None:
+    of_grids = {"threads", "cluster", "warps", "stages", "row_threads", "programs", "raster"}
+    assert set(GridPlan.__dataclass_fields__) == of_grids
+    assert set(Plan.__dataclass_fields__) == {"grids", "blocks", "capacities", "sizes", "divisors", "alignment"}
+
+
+def test_text() -> None:
+    plan = Plan(
+        (GridPlan(128, warps=(2, 2), stages=3), GridPlan(512, cluster=8, row_threads=16, raster=4)),
+        blocks=(("m", 64),), capacities=(("2*N", 4096),), sizes=(("K", 80),), divisors=(("M", 4),), alignment=(16, 2),
+    )  # fmt: skip
+    assert str(plan) == (
+        "m=64, 2*N<=4096, 128 threads, 2x2 warps, 3 stages, 512 threads x 8, 16 per row, 4 rows at a time,"
+        " K:=80, M%4=0, aligned to 16/2"
+    )
+    assert parse_plan(str(Plan(()))) == Plan(())
+
+
+def test_the_usual_choices_need_no_words() -> None:
+    assert parse_plan("64 threads") == Plan((GridPlan(64),))
+    assert parse_plan("  m=4 ,64 threads,") == Plan((GridPlan(64),), blocks=(("m", 4),))
+
+
+@pytest.mark.parametrize(
+    "text", ["m", "m=", "m=-4", "threads", "64 threads x", "3 stages", "aligned to", "m==4", "m 4"]
+)
+def test_what_is_no_plan(text: str) -> None:
+    with pytest.raises(ValueError, match="is nothing that a plan says"):
+        parse_plan(text)
+
+
+def test_in_pipelines() -> None:
+    plan = Plan((GridPlan(64, stages=2),), blocks=(("m", 4),))
+    assert parse_pipeline(f'lower-to-gpu{{plan="{plan}",arch=sm_80}}') == [LowerToGpu(plan, "sm_80")]
