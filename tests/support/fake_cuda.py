@@ -23,6 +23,7 @@ from tiledsl.api import specialisations, targets
 from tiledsl.api.targets import Made, Target
 from tiledsl.backend_ref.program import ReferenceProgram
 from tiledsl.ir.core import Module
+from tiledsl.runtime.variant_report import ProgramReport
 
 kernel_module = importlib.import_module("tiledsl.api.kernel")  # `tiledsl.api.kernel` is the function
 
@@ -95,6 +96,11 @@ class HostProgram:
 
     def with_sizes(self, sizes: Mapping[str, int]) -> HostProgram:
         return self
+
+    def watch(self, listener: object) -> None: ...
+
+    def report(self) -> ProgramReport:
+        return ProgramReport({}, 0, 0, (), 1e12, (), has_default=False)
 
     def bind_cuda(
         self, symbols: Mapping[str, int], strides: Sequence[tuple[int, ...]], alignment: tuple[int, ...], device: int

@@ -119,19 +119,24 @@ class CompiledKernel:
         """The code that the back end generated: LLVM IR for a CPU, CUDA C for a GPU."""
         if isinstance(self.program, HasVariants):
             return self.program.default_variant().source
-        return self._cpu_program("source").llvm_ir
+        return self._cpu_program("source", "`cpu` or a GPU").llvm_ir
 
     @property
     def assembly(self) -> str:
-        """The machine code as assembler text."""
-        return self._cpu_program("assembly").assembly
+        """The machine code as assembler text; for a GPU by nvdisasm, which is a package of its own.
+
+        Raises TileRuntimeError where that is not installed.
+        """
+        if isinstance(self.program, HasVariants):
+            return self.program.default_variant().assembly
+        return self._cpu_program("assembly", "`cpu` or a GPU").assembly
 
     @property
     def cubin(self) -> bytes:
         """The machine code for a GPU, as the driver takes it."""
         if isinstance(self.program, HasVariants):
             return self.program.default_variant().cubin
-        fail("text-unavailable", caller_location(), arch=self.arch, what="cubin")
+        self._fail_unavailable("cubin", "a GPU, for example `sm_90`")
 
     @property
     def resources(self) -> dict[str, Any]:
@@ -141,7 +146,7 @@ class CompiledKernel:
         """
         if isinstance(self.program, HasVariants):
             return dict(self.program.default_variant().resources)
-        program = self._cpu_program("resources")
+        program = self._cpu_program("resources", "`cpu` or a GPU")
         scratch = [
             size
             for launch in self._dispatcher.launches
@@ -150,12 +155,16 @@ class CompiledKernel:
         ]
         return {"code": len(program.code), "scratch": max(scratch, default=0)}
 
-    def _cpu_program(self, what: str) -> CpuProgram:
+    def _cpu_program(self, what: str, archs: str) -> CpuProgram:
         from tiledsl.backend_cpu.program import CpuProgram  # costs start-up time
 
         if not isinstance(self.program, CpuProgram):
-            fail("text-unavailable", caller_location(), arch=self.arch, what=what)
+            self._fail_unavailable(what, archs)
         return self.program
+
+    def _fail_unavailable(self, what: str, archs: str) -> NoReturn:
+        known = "`.ir()` and `.explain()`" if self.arch == "reference" else "`.source`, `.assembly` and `.resources`"
+        fail("text-unavailable", caller_location(), arch=self.arch, what=what, archs=archs, known=known)
 
     def explain(self, launches: Sequence[Launch | CudaLaunch] = ()) -> str:
         """What was compiled, why, and what the compiler chose, for reading in a terminal.

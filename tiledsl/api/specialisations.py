@@ -19,8 +19,9 @@ from tiledsl.runtime.captured import Captured, Watched
 from tiledsl.runtime.dispatch import Dispatcher, Variant
 from tiledsl.runtime.interface import interface_of
 from tiledsl.runtime.parameters import Parameters
-from tiledsl.runtime.program import Program
+from tiledsl.runtime.program import HasVariants, Program
 from tiledsl.runtime.specialise import ArgumentKey, difference
+from tiledsl.runtime.variant_report import VariantMade
 from tiledsl.support.options import LOG, read_options
 
 Keys = tuple[ArgumentKey, ...]
@@ -28,13 +29,18 @@ Keys = tuple[ArgumentKey, ...]
 
 @dataclass(frozen=True)
 class Compilation:
-    """One compilation of a kernel: for which arguments, why, how long it took and whether the disk had it."""
+    """One compilation of a kernel: for which arguments, why, how long it took and whether the disk had it.
+
+    For GPUs a specialisation is compiled as far as the choice of a plan, then once for each `plan` that calls need:
+    block sizes, sizes that are taken for constants, alignment of arrays. `plan` is empty for the first part.
+    """
 
     arch: str
     specialisation: Mapping[str, str]
     cause: str
     seconds: float
     from_disk: bool
+    plan: str = ""
 
 
 class Specialisations:
@@ -112,10 +118,25 @@ class Specialisations:
                 disk.put(entry, artifact.to_bytes())
         found = CompiledKernel(self._parameters, keys, artifact, program, cause)
         seconds = time.perf_counter() - started
-        self._history.append(Compilation(target.name, found.specialisation, cause, seconds, from_disk))
-        how = "loaded from the disk cache" if from_disk else "compiled"
-        LOG.info("%s %s for %s in %.3f s: %s", self._source.name, how, target.name, seconds, cause)
+        self._note(Compilation(target.name, found.specialisation, cause, seconds, from_disk))
+        if isinstance(program, HasVariants):
+            self._watch(found, program)
         return found
+
+    def _watch(self, compiled: CompiledKernel, program: HasVariants) -> None:
+        """Has variants noted as compilations when they are made."""
+        arch, specialisation = compiled.arch, compiled.specialisation
+
+        def note(made: VariantMade) -> None:
+            self._note(Compilation(arch, specialisation, made.cause, made.seconds, made.from_disk, made.plan))
+
+        program.watch(note)
+
+    def _note(self, made: Compilation) -> None:
+        self._history.append(made)
+        how = "loaded from the disk cache" if made.from_disk else "compiled"
+        plan = f" with plan ({made.plan})" if made.plan else ""
+        LOG.info("%s %s for %s in %.3f s%s: %s", self._source.name, how, made.arch, made.seconds, plan, made.cause)
 
     def _compile(self, target: Target, keys: Keys) -> tuple[Artifact, Program]:
         from tiledsl.frontend.lower import lower_kernel  # a kernel that the disk cache has does not need it

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tiledsl.backend_cuda.cubin import Cubin
+from tiledsl.backend_cuda.describe_tiles import tile_reports
+from tiledsl.backend_cuda.disassemble import disassembly
 from tiledsl.backend_cuda.emit import emit_program
 from tiledsl.backend_cuda.gate import refusals
 from tiledsl.backend_cuda.kernel_code import CudaSource
@@ -17,6 +19,7 @@ from tiledsl.passes.gpu.plan import Plan
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.passes.manager import PassContext, PassManager, Remark
 from tiledsl.passes.pipelines import gpu_pipeline
+from tiledsl.runtime.variant_report import TileReport
 from tiledsl.support.errors import TileResourceError
 from tiledsl.support.options import LOG
 
@@ -35,6 +38,7 @@ class Variant:
     """The GPU IR as text."""
     notes: tuple[str, ...]
     remarks: tuple[Remark, ...]
+    tiles: tuple[TileReport, ...] = ()
 
     @property
     def source(self) -> str:
@@ -44,6 +48,11 @@ class Variant:
     @property
     def cubin(self) -> bytes:
         return self.machine_code.code
+
+    @property
+    def assembly(self) -> str:
+        """The machine code as text (SASS). Raises TileRuntimeError where nvdisasm is not installed."""
+        return disassembly(self.cubin)
 
     @property
     def resources(self) -> dict[str, dict[str, int]]:
@@ -81,7 +90,7 @@ def compile_variant(module: Module, arch: str, plans: Sequence[Plan]) -> Variant
             continue
         refused = refusals(variant.machine_code, PRINTF_STACK_BYTES if "printf" in variant.source else 0)
         seconds = time.perf_counter() - started
-        LOG.info("%s compiled for %s in %.3f s with plan (%s)", module.entry.name, arch, seconds, plan)
+        LOG.debug("%s compiled for %s in %.3f s with plan (%s)", module.entry.name, arch, seconds, plan)
         if not refused:
             return variant
         first = first or variant
@@ -98,4 +107,5 @@ def _compile(module: Module, arch: str, plan: Plan, notes: Sequence[str]) -> Var
     function = lowered.entry
     source = emit_program(lowered, gpu_machine(arch).capability)
     cubin = compile_cubin(source.text, arch, function.name, [function.location])
-    return Variant(plan, source, cubin, print_module(lowered), tuple(notes), tuple(context.remarks))
+    remarks = tuple(dict.fromkeys(context.remarks))
+    return Variant(plan, source, cubin, print_module(lowered), tuple(notes), remarks, tile_reports(lowered))

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import struct
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,18 +18,35 @@ from typing import Any
 from tiledsl.backend_cuda.compile import Variant, compile_variant
 from tiledsl.backend_cuda.loaded import BoundKernels, LoadedKernels
 from tiledsl.backend_cuda.nvrtc import nvrtc_version
+from tiledsl.backend_cuda.report_variant import report_variant
 from tiledsl.backend_cuda.stored_variant import variant_from_json, variant_to_json
 from tiledsl.ir.core import Module
 from tiledsl.ir.parser import parse_module
 from tiledsl.ir.printer import print_module
+from tiledsl.ir.tile_ops import Empty
+from tiledsl.ir.types import TensorType
+from tiledsl.passes.analysis.least_traffic import least_traffic
 from tiledsl.passes.gpu.choose_plans import choose_plans
+from tiledsl.passes.gpu.describe_plan import plan_differences
 from tiledsl.passes.gpu.plan import Plan
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.runtime.cache import DiskCache, compiler_identity, digest, disk_cache
+from tiledsl.runtime.variant_report import ProgramReport, VariantMade
 from tiledsl.support.options import LOG, read_options
 
 _MAGIC = b"tiledsl for CUDA\n"
 _LENGTH = struct.Struct("<Q")
+BEST_ALIGNMENT = 16
+"""Bytes of the widest access: more makes no difference."""
+
+
+class _Known:
+    """The variants of a program, and who wants to be told of new ones."""
+
+    def __init__(self) -> None:
+        self.variants: dict[Plan, Variant] = {}
+        self.listeners: list[Callable[[VariantMade], None]] = []
+        self.lock = threading.Lock()
 
 
 class CudaProgram:
@@ -41,19 +59,53 @@ class CudaProgram:
         self.module = module
         self.arch = arch
         self.sizes = dict(sizes or {})
-        self.variants: dict[Plan, Variant] = {}
+        self._known = _Known()
+
+    @property
+    def variants(self) -> Mapping[Plan, Variant]:
         """Every variant so far, by the plan that was asked for."""
-        self._lock = threading.Lock()
+        return self._known.variants
 
     def default_variant(self) -> Variant:
-        """The code for `sizes`, and a guess for those that are not among them."""
-        return self.variant(choose_plans(self.module.entry, gpu_machine(self.arch), self.sizes, ()))
+        """The code for `sizes`, and a guess for those that are not among them; for arrays aligned as well as can be."""
+        return self.variant(self._default_plans)
 
     def with_sizes(self, sizes: Mapping[str, int]) -> CudaProgram:
         """The same program, with other sizes in mind."""
         other = CudaProgram(self.module, self.arch, sizes)
-        other.variants = self.variants
+        other._known = self._known
         return other
+
+    def watch(self, listener: Callable[[VariantMade], None]) -> None:
+        """Has every further variant told to `listener`."""
+        self._known.listeners.append(listener)
+
+    def report(self) -> ProgramReport:
+        """What there is to know of the program and its variants."""
+        machine, traffic = gpu_machine(self.arch), least_traffic(self.module.entry)
+        first = self._default_plans[0]
+        variants = sorted(self.variants.items(), key=lambda pair: pair[0] != first)  # the others stay in order
+        return ProgramReport(
+            sizes=self.sizes,
+            read_bytes=traffic.read,
+            written_bytes=traffic.written,
+            partly=traffic.partly,
+            bytes_per_second=machine.memory_bytes_per_second,
+            variants=tuple(report_variant(variant, machine, self._tensors) for _, variant in variants),
+            has_default=first in self.variants,
+        )
+
+    @cached_property
+    def _tensors(self) -> list[str]:
+        """The names of the tensors, parameters first."""
+        function = self.module.entry
+        made = [op.result for op in function.body.ops if isinstance(op, Empty)]
+        return [value.name for value in (*function.parameters, *made) if isinstance(value.type, TensorType)]
+
+    @cached_property
+    def _default_plans(self) -> list[Plan]:
+        alignment = [BEST_ALIGNMENT] * len(self._tensors)
+        return choose_plans(self.module.entry, gpu_machine(self.arch), self.sizes, alignment)
 
     @cached_property
     def text(self) -> str:
@@ -78,22 +130,40 @@ class CudaProgram:
 
     def variant(self, plans: Sequence[Plan]) -> Variant:
         """The variant for the best of the plans: known, from the disk, or compiled now."""
-        found = self.variants.get(plans[0])
+        known = self._known
+        found = known.variants.get(plans[0])
         if found is None:
-            with self._lock:
-                found = self.variants.get(plans[0])
+            with known.lock:
+                found = known.variants.get(plans[0])
                 if found is None:
                     found = self._find(plans)
-                    self.variants[plans[0]] = found
         return found
 
     def _find(self, plans: Sequence[Plan]) -> Variant:
+        started = time.perf_counter()
+        cause = self._cause(plans[0])
+        variant, from_disk = self._load_or_compile(plans)
+        self._known.variants[plans[0]] = variant
+        made = VariantMade(str(variant.plan), cause, time.perf_counter() - started, from_disk)
+        for listener in self._known.listeners:
+            listener(made)
+        return variant
+
+    def _cause(self, plan: Plan) -> str:
+        """Why there is no code for a plan yet: what is different in the nearest one that there is."""
+        if not self.variants:
+            return "first sizes"
+        differences = [plan_differences(known, plan, self._tensors) for known in self.variants]
+        return "; ".join(min(differences, key=len))
+
+    def _load_or_compile(self, plans: Sequence[Plan]) -> tuple[Variant, bool]:
+        """The variant, and whether the disk had it."""
         disk = _disk()
         entry = digest([compiler_identity(), str(nvrtc_version()), self.arch, self.text, repr(plans[0])])
         stored = None if disk is None else disk.get(entry)
         if disk is not None and stored is not None:
             try:
-                return _from_disk(stored)
+                return _from_disk(stored), True
             except (ValueError, KeyError, TypeError, struct.error):
                 LOG.warning("a stored variant of %s cannot be read; it is made anew", self.module.entry.name)
                 disk.drop(entry)
@@ -101,7 +171,7 @@ class CudaProgram:
         if disk is not None:
             text = json.dumps(variant_to_json(variant)).encode()
             disk.put(entry, _LENGTH.pack(len(text)) + text + variant.cubin)
-        return variant
+        return variant, False
 
 
 def _from_disk(stored: bytes) -> Variant:
@@ -112,13 +182,14 @@ def _from_disk(stored: bytes) -> Variant:
 
 @dataclass(frozen=True)
 class BoundDescription:
-    """What was chosen for the sizes of a call."""
+    """The sizes of a call, and the plan of the code for them."""
 
-    plan: Plan
-    notes: tuple[str, ...]
+    sizes: Mapping[str, int]
+    plan: str
 
     def __str__(self) -> str:
-        return "\n  ".join([f"plan: {self.plan}", *self.notes])
+        sizes = ", ".join(f"{name} = {size}" for name, size in self.sizes.items())
+        return f"{sizes}: {self.plan}" if sizes else self.plan
 
 
 class LoadedCudaProgram:
@@ -144,7 +215,7 @@ class LoadedCudaProgram:
                     name=function.name, arch=program.arch, location=function.location,
                 )  # fmt: skip
                 self._loaded[variant.plan, device] = loaded
-        return loaded.bind(symbols, strides, BoundDescription(variant.plan, variant.notes))
+        return loaded.bind(symbols, strides, BoundDescription(symbols, str(variant.plan)))
 
 
 def _disk() -> DiskCache | None:

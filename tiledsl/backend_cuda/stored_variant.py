@@ -10,11 +10,13 @@ from tiledsl.backend_cuda.cubin import Cubin, KernelResources
 from tiledsl.backend_cuda.kernel_code import Assertion, CudaSource, KernelCode, KernelParameter
 from tiledsl.ir.symbolic import dim_from_text
 from tiledsl.passes.gpu.plan import GridPlan, Plan
+from tiledsl.passes.manager import Remark
+from tiledsl.runtime.variant_report import TileReport
 from tiledsl.support.location import Location
 
 
 def variant_to_json(variant: Variant) -> dict[str, Any]:
-    """All of a variant but its code and the remarks of passes."""
+    """All of a variant but its code. Of the places of remarks the lines."""
     source = variant.program
     return {
         "plan": plan_to_json(variant.plan),
@@ -26,6 +28,8 @@ def variant_to_json(variant: Variant) -> dict[str, Any]:
         "resources": [asdict(kernel) for kernel in variant.machine_code.kernels],
         "ir": variant.ir,
         "notes": variant.notes,
+        "remarks": [[r.pass_name, r.location.file, r.location.line, r.text] for r in variant.remarks],
+        "tiles": [asdict(tile) for tile in variant.tiles],
     }
 
 
@@ -37,7 +41,9 @@ def variant_from_json(described: dict[str, Any], code: bytes) -> Variant:
     cubin = Cubin(code, described["arch"], described["log"], resources)
     source = CudaSource(described["text"], kernels, assertions)
     notes = tuple(described["notes"])
-    return Variant(plan_from_json(described["plan"]), source, cubin, described["ir"], notes, ())
+    remarks = tuple(Remark(name, Location(file, line), text) for name, file, line, text in described["remarks"])
+    tiles = tuple(TileReport(**tile) for tile in described["tiles"])
+    return Variant(plan_from_json(described["plan"]), source, cubin, described["ir"], notes, remarks, tiles)
 
 
 def plan_to_json(plan: Plan) -> dict[str, Any]:

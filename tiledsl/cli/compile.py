@@ -7,6 +7,7 @@ import ast
 import importlib.util
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, TypeAlias, cast
 
@@ -17,8 +18,11 @@ from tiledsl.frontend.language_values import TensorSpec
 from tiledsl.ir.dtypes import BY_NAME
 from tiledsl.support.errors import TileError, fail
 
-Emit: TypeAlias = Literal["front", "tile", "llvm", "asm", "explain"]
-EMITS: tuple[Emit, ...] = ("front", "tile", "llvm", "asm", "explain")
+Emit: TypeAlias = Literal["front", "tile", "llvm", "asm", "gpu", "cuda", "sass", "resources", "explain"]
+EMITS: tuple[Emit, ...] = ("front", "tile", "llvm", "asm", "gpu", "cuda", "sass", "resources", "explain")
+_OF_CPU: tuple[Emit, ...] = ("front", "tile", "llvm", "asm", "resources", "explain")
+_OF_GPU: tuple[Emit, ...] = ("front", "tile", "gpu", "cuda", "sass", "resources", "explain")
+_OF_REFERENCE: tuple[Emit, ...] = ("front", "tile", "explain")
 
 _SPEC = re.compile(r"\s*(\w+)\s*\[([^\]]*)\]\s*")
 _NUMBER_TYPES: dict[str, type] = {"int": int, "float": float, "bool": bool}
@@ -34,10 +38,14 @@ def add_compile_command(commands: argparse._SubParsersAction[argparse.ArgumentPa
     parser.add_argument(
         "--constexpr", action="append", default=[], metavar="NAME=VALUE", help="a compile-time argument"
     )
-    parser.add_argument("--arch", default="cpu", help="cpu (the default) or reference")
     parser.add_argument(
-        "--emit", choices=EMITS, default="tile",
-        help="IR as the front end gave it, IR as the back end got it, LLVM IR, assembly, or what was chosen and why",
+        "--arch", default="cpu", help="cpu (the default), reference, or a GPU's: sm_90 (no GPU is needed)"
+    )
+    parser.add_argument(
+        "--emit", choices=EMITS, default="tile", metavar="WHAT",
+        help="front: IR as the front end gave it; tile: IR as the back end got it; llvm, asm: what a CPU gets; "
+        "gpu: GPU IR; cuda: CUDA C; sass: a GPU's machine code, by nvdisasm; "
+        "resources: registers and memory; explain: what was chosen, and why",
     )  # fmt: skip
     parser.set_defaults(run=_compile)
 
@@ -53,20 +61,44 @@ def _compile(options: argparse.Namespace) -> int:
 
 
 def emitted(compiled: CompiledKernel, emit: Emit) -> str:
-    """One of the texts of a compiled kernel."""
+    """One of the texts of a compiled kernel. Raises TileUnsupportedError for one that there is none of."""
+    known = emits_of(compiled.arch)
+    if emit not in known:
+        fail("command-emit", None, arch=compiled.arch, emit=emit, known=", ".join(f"`{one}`" for one in known))
     match emit:
         case "front":
             return compiled.ir("tile", stage="front")
         case "tile":
             return compiled.ir("tile")
-        case "llvm":
+        case "llvm" | "cuda":
             return compiled.source
-        case "asm":
+        case "asm" | "sass":
             return compiled.assembly
+        case "gpu":
+            return compiled.ir("gpu")
+        case "resources":
+            return resource_lines(compiled.resources)
         case "explain":
             return compiled.explain()
         case _:
             assert_never(emit)
+
+
+def emits_of(arch: str) -> tuple[Emit, ...]:
+    """The texts that there are for an architecture."""
+    return _OF_CPU if arch == "cpu" else _OF_REFERENCE if arch == "reference" else _OF_GPU
+
+
+def resource_lines(resources: Mapping[str, object]) -> str:
+    """`softmax: registers = 48, spills = 0 ...`, a line for each CUDA function; or `code = 4096` for a CPU."""
+    lines: list[str] = []
+    for name, value in resources.items():
+        if isinstance(value, Mapping):
+            counted = cast("Mapping[str, int]", value)
+            lines.append(f"{name}: " + ", ".join(f"{what} = {count}" for what, count in counted.items()))
+        else:
+            lines.append(f"{name} = {value}")
+    return "\n".join(lines)
 
 
 def split_target(target: str) -> tuple[Path, str]:

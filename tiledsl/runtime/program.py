@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias, Union, runtime_checkable
 
+from tiledsl.runtime.variant_report import ProgramReport, VariantMade
+
 
 class BoundProgram(Protocol):
     """A program ready to run for certain sizes and strides."""
@@ -88,6 +90,11 @@ class GpuVariant(Protocol):
     def cubin(self) -> bytes: ...
 
     @property
+    def assembly(self) -> str:
+        """The machine code as text. TileRuntimeError where there is nothing to make it with."""
+        ...
+
+    @property
     def ir(self) -> str:
         """The GPU IR as text."""
         ...
@@ -109,3 +116,22 @@ class HasVariants(Program, Protocol):
     def with_sizes(self, sizes: Mapping[str, int], /) -> Program:
         """The same program with other sizes in mind for its default variant."""
         ...
+
+    def watch(self, listener: Callable[[VariantMade], None], /) -> None:
+        """Has every further variant told to `listener`."""
+        ...
+
+    def report(self) -> ProgramReport:
+        """What people may want to know of the program and of its variants so far."""
+        ...
+
+
+@runtime_checkable
+class DeviceLaunchDescription(Protocol):
+    """What a launch on a device says of itself: the sizes of its arrays, and the plan of the code that it runs."""
+
+    @property
+    def sizes(self) -> Mapping[str, int]: ...
+
+    @property
+    def plan(self) -> str: ...

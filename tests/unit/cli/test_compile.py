@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support import call_kernels
+from tests.support.sass import disassembler
 from tiledsl import __version__, tile
 from tiledsl.cli.compile import parse_constant, parse_spec
 from tiledsl.cli.main import main
@@ -24,11 +25,49 @@ def test_ir_of_the_front_end(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(
     ("emit", "text"),
-    [("tile", "tile.grid"), ("llvm", "define"), ("asm", "phase0:"), ("explain", "compiled for cpu")],
+    [
+        ("tile", "tile.grid"),
+        ("llvm", "define"),
+        ("asm", "phase0:"),
+        ("resources", "code = "),
+        ("explain", "compiled for cpu"),
+    ],
 )
 def test_what_the_cpu_gets(emit: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compile", f"{FILE}:add", *VECTOR, *VECTOR, "--emit", emit]) == 0
     assert text in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("emit", "text"),
+    [
+        ("front", "tile.grid"),
+        ("tile", "register"),
+        ("gpu", "gpu.launch"),
+        ("cuda", 'extern "C" __global__'),
+        ("resources", "add: registers = "),
+        ("explain", "compiled for sm_90"),
+    ],
+)
+def test_what_a_gpu_gets(emit: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compile", f"{FILE}:add", *VECTOR, *VECTOR, "--arch", "sm_90", "--emit", emit]) == 0
+    assert text in capsys.readouterr().out
+
+
+def test_machine_code_of_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
+    disassembler()  # skips where there is none
+    assert main(["compile", f"{FILE}:add", *VECTOR, *VECTOR, "--arch", "sm_90", "--emit", "sass"]) == 0
+    assert "FADD" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arch", "emit"), [("cpu", "cuda"), ("cpu", "sass"), ("reference", "llvm"), ("sm_90", "llvm"), ("sm_90", "asm")]
+)
+def test_what_an_architecture_does_not_have(arch: str, emit: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compile", f"{FILE}:add", *VECTOR, *VECTOR, "--arch", arch, "--emit", emit]) == 1
+    error = capsys.readouterr().err
+    assert f"a kernel compiled for `{arch}` has no `{emit}`" in error
+    assert "fix: choose `--emit` from `front`, `tile`" in error
 
 
 def test_constants_and_numbers(capsys: pytest.CaptureFixture[str]) -> None:
@@ -46,7 +85,7 @@ def test_constants_and_numbers(capsys: pytest.CaptureFixture[str]) -> None:
         [f"{FILE}"],
         ["nowhere.py:add"],
         [f"{FILE}:add", "--spec", "f32"],
-        [f"{FILE}:add", *VECTOR, *VECTOR, "--arch", "sm_90"],
+        [f"{FILE}:add", *VECTOR, *VECTOR, "--arch", "sm_61"],
         [f"{FILE}:power", *VECTOR, "--constexpr", "exponent"],
     ],
 )

@@ -13,7 +13,8 @@ import tiledsl
 from tests.support.bound_programs import compiled_text
 from tests.support.call_kernels import accumulate, add, both, gemm, power, scale, shorter, sum_and_difference
 from tiledsl import tile
-from tiledsl.cli.compile import load_kernel, parse_constant, parse_spec, split_target
+from tiledsl.backend_cuda.disassemble import disassembly
+from tiledsl.cli.compile import emitted, load_kernel, parse_constant, parse_spec, split_target
 from tiledsl.support.catalogue.runtime import ENTRIES
 from tiledsl.support.errors import TileError
 from tiledsl.support.options import read_options
@@ -126,6 +127,7 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "spec-size": (lambda: add.compile(V, tile.spec((-1,), tile.f32)), "axis 0 of the spec of `y` is -1"),
     "level-unknown": (lambda: add.compile(V, V, arch="reference").ir("gpu"), "has no IR of level `gpu`"),
     "text-unavailable": (lambda: add.compile(V, V, arch="reference").source, "has no source"),
+    "disassembler-missing": (lambda: disassembly(b"no machine code"), "by nvdisasm, and"),
     "feature-missing": (lambda: tiledsl.trace(len), "`trace` is not in this version"),
     "option-invalid": (
         lambda: with_environment("TILEDSL_NUM_THREADS", "many"),
@@ -135,6 +137,7 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "command-file": (lambda: load_kernel(Path("nowhere.py"), "k"), "cannot load `nowhere.py`"),
     "command-kernel": (lambda: load_kernel(Path(__file__), "CASES"), "has no kernel `CASES`"),
     "command-spec": (lambda: parse_spec("f31[M]"), "`f31[M]` is no specification"),
+    "command-emit": (lambda: emitted(add.compile(V, V, arch="reference"), "cuda"), "`reference` has no `cuda`"),
     "command-constant": (lambda: parse_constant("BM"), "`BM` does not set a compile-time parameter"),
 }
 

@@ -165,8 +165,13 @@ ENTRIES: dict[str, ErrorSpec] = {
     ),
     "text-unavailable": ErrorSpec(
         TileUnsupportedError,
-        "a kernel compiled for `{arch}` has no {what}: it is run by NumPy, op by op",
-        'compile for `arch="cpu"`, or read `.ir("tile")`',
+        "a kernel compiled for `{arch}` has no {what}",
+        "compile for {archs}, or read one of {known}",
+    ),
+    "disassembler-missing": ErrorSpec(
+        TileRuntimeError,
+        "machine code for GPUs is shown by nvdisasm, and {reason}",
+        "run `pip install --upgrade nvidia-cuda-nvdisasm`",
     ),
     "feature-missing": ErrorSpec(TileUnsupportedError, "{feature} is not in this version", "{advice}"),
     # Environment
@@ -185,6 +190,11 @@ ENTRIES: dict[str, ErrorSpec] = {
         TileSyntaxError,
         "`{text}` is no specification of an argument",
         "write a dtype and sizes, `f32[M,K]` or `bf16[1024,64]` ({known}), or `int`, `float` or `bool`",
+    ),
+    "command-emit": ErrorSpec(
+        TileUnsupportedError,
+        "a kernel compiled for `{arch}` has no `{emit}`",
+        "choose `--emit` from {known}",
     ),
     "command-constant": ErrorSpec(
         TileSyntaxError, "`{text}` does not set a compile-time parameter", "write NAME=VALUE, for example `BM=128`"
