@@ -12,6 +12,7 @@ filled first.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -29,7 +30,7 @@ from tiledsl.backend_ref.scalar_functions import Array
 from tiledsl.ir import tile_ops
 from tiledsl.ir.core import Block, Fact, Function, Index, Module, Value
 from tiledsl.ir.dtypes import DType, bool_, f32, f64, i64, to_numpy
-from tiledsl.ir.symbolic import Dim, evaluate, symbol
+from tiledsl.ir.symbolic import Dim, evaluate, symbol, symbols_of
 from tiledsl.ir.types import WHOLE, AxisType, BlockSize, Shape, TensorType, TileType, Type, scalar
 
 
@@ -58,6 +59,15 @@ class RandomProgram:
         """The results by the reference executor."""
         return execute(self.module.entry, self.arguments(), blocks=blocks, output=output)
 
+    def largest(self) -> int:
+        """How many elements the largest tensor or tile has, about: an extent of a block counts for 7."""
+        found = 0
+        for op in self.module.walk():
+            for type_ in (v.type for v in op.results if not isinstance(v.type, AxisType)):
+                sizes = {name: self.sizes.get(name, 7) for dim in type_.shape for name in symbols_of(dim)}
+                found = max(found, math.prod(max(1, evaluate(dim, sizes)) for dim in type_.shape))
+        return found
+
     def with_module(self, module: Module) -> RandomProgram:
         """The same arguments for another module."""
         return replace(self, module=module)
@@ -77,9 +87,14 @@ def random_array(dtype: DType, shape: Shape, sizes: dict[str, int], generator: n
 
 
 @st.composite
-def tile_programs(draw: st.DrawFn, max_steps: int = 8) -> RandomProgram:
-    """A program with one or two grids; `max_steps` limits the ops of each body before loops and stores."""
-    sizes = {name: draw(st.sampled_from((5, 1, 8, 3, 0, 12, 16))) for name in ("M", "N", "K")}
+def tile_programs(
+    draw: st.DrawFn, max_steps: int = 8, extents: Sequence[int] = (5, 1, 8, 3, 0, 12, 16)
+) -> RandomProgram:
+    """A program with one or two grids; `max_steps` limits the ops of each body before loops and stores.
+
+    `extents`: what sizes may be.
+    """
+    sizes = {name: draw(st.sampled_from(extents)) for name in ("M", "N", "K")}
     writer = _Writer(draw, sizes, max_steps)
     module = Module([writer.function()])
     tolerances = tuple(writer.contents[value][1] for value in writer.returned)
