@@ -72,7 +72,13 @@ def stage_load(state: Lowering, op: ops.Load) -> None:
         state.emit(gpu.Commit)
         state.emit(gpu.Wait, groups=0)
     else:
-        state.write(buffer, load_as(state, op, copy_layout))
+        loaded = load_as(state, op, copy_layout)
+        ragged = state.ragged(op.result.shape) if op.other is not None else []
+        if ragged:  # a dot adds up padding: it must be 0, whatever stands for what is outside of the tensor
+            axes, extents = tuple(axis for axis, _ in ragged), [extent for _, extent in ragged]
+            zero = state.constant(0, loaded.dtype)
+            loaded = state.emit(gpu.Pad, name=loaded.name, source=loaded, extents=extents, fill=zero, axes=axes).result
+        state.write(buffer, loaded)
     rank = len(op.result.shape)
     define_staged(state, op.result, Staged(buffer, tuple(range(rank))))
 
