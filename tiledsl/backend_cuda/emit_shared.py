@@ -147,8 +147,9 @@ def _read_scalar(frame: KernelFrame, op: gpu.Read) -> Scalar:
 def _read_plain(frame: KernelFrame, op: gpu.Read) -> None:
     layout, dtype = op.result.layout, op.result.dtype
     buffer = frame.shared(op.buffer)
-    addresses = _addresses(frame, op, layout, op.vector)
-    room = _Room(frame, op, layout, op.vector)
+    part = gpu.layout_in_buffer(layout, op.places, op.buffer.tile, frame.cluster)
+    addresses = _addresses(frame, op, part, op.vector)
+    room = _Room(frame, op, part, op.vector)
     target = frame.new_registers(_name(op), dtype, layout.slots)
     frame.values[op.result] = target
     for number in numbers(frame, layout.slots // op.vector, [*addresses.tables(), *room.tables()]):
@@ -313,8 +314,9 @@ def emit_copy(frame: KernelFrame, op: gpu.Copy) -> None:
     layout, dtype = op.layout, op.buffer.dtype
     assert isinstance(layout, RegisterLayout)
     source = Access(frame, op, layout, op.vector)
-    addresses = _addresses(frame, op, layout, op.vector)
-    room = _Room(frame, op, layout, op.vector)
+    part = gpu.layout_in_buffer(layout, op.places, op.buffer.tile, frame.cluster)
+    addresses = _addresses(frame, op, part, op.vector)
+    room = _Room(frame, op, part, op.vector)
     first = frame.is_first(layout, of_block=True)
     width = op.vector * dtype.bytes
     tables = [*addresses.tables(), *room.tables()]

@@ -14,7 +14,7 @@ from tiledsl.backend_ref.scalar_functions import Array
 from tiledsl.backend_ref.shared_memory import Places, RaceError, SharedMemory
 from tiledsl.ir.core import Op, Value
 from tiledsl.ir.dtypes import to_numpy
-from tiledsl.ir.gpu_ops import Barrier, Buffer, Commit, Copy, Launch, Read, View, Wait, Write
+from tiledsl.ir.gpu_ops import Barrier, Buffer, Commit, Copy, Launch, Read, View, Wait, Write, layout_in_buffer
 from tiledsl.ir.layouts import Integers, RegisterLayout, SharedLayout, replicate
 
 ALIGNMENT = 1024
@@ -84,9 +84,11 @@ def _resolve(execution: GpuExecution, op: AnyTransfer, layout: RegisterLayout, s
     threads = np.arange(layout.threads, dtype=np.int64)[:, None]
     inside = np.ones((layout.threads, layout.slots), np.bool_)
     coordinates: list[Integers] = []
+    cluster = execution.threads // execution.threads_per_block
+    part = layout_in_buffer(layout, op.places, op.buffer.tile, cluster)
     for axis, (start, size) in enumerate(zip(starts, shape)):
         if axis in op.places:
-            place = layout.table[op.places.index(axis)] + start
+            place = part.table[op.places.index(axis)] + start
             inside &= (place >= 0) & (place < size)
         elif 0 <= start < size:
             place = np.full(inside.shape, start, np.int64)

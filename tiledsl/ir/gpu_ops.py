@@ -259,6 +259,16 @@ class Copy(Op):
         return ()
 
 
+def layout_in_buffer(layout: RegisterLayout, places: tuple[int, ...], buffer: TileType, cluster: int) -> RegisterLayout:
+    """The layout by whose coordinates a tile in `layout` is found in a buffer.
+
+    Buffers belong to blocks. Where one is `cluster` times shorter than the tile along an axis, each block has its own
+    run of that axis there.
+    """
+    shorter = any(size == buffer.shape[place] * cluster for size, place in zip(layout.shape, places))
+    return layout.part_of_block(cluster) if cluster > 1 and shorter else layout
+
+
 def _check_places(op: Copy | Read | Write, buffer: object, rank: int) -> None:
     shape = _buffer_type(buffer).shape
     require(len(op.offsets) == len(shape), "one offset per axis of the buffer")

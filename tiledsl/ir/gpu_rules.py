@@ -196,7 +196,10 @@ def _check_shared(op: gpu_ops.Copy | gpu_ops.Read | gpu_ops.Write, layout: Regis
         demand(access_turns(access, shared, shape, buffer.dtype) is not None, problem, "take the method `plain`")
         return
     _check_vector(op.vector, layout, buffer.dtype)
-    most = vector_elements(layout, shared, shape, buffer.dtype, op.places)
+    launch = launch_around(op)
+    assert launch is not None
+    part = gpu_ops.layout_in_buffer(layout, op.places, buffer, launch.cluster)
+    most = vector_elements(part, shared, shape, buffer.dtype, op.places)
     problem = f"takes {op.vector} elements at once, of which {most} are side by side and aligned in {buffer}"
     demand(op.vector <= most, problem, f"take {most} at once, or another layout of the buffer")
 

@@ -217,6 +217,25 @@ class RegisterLayout:
             unit *= digit.size
         return False
 
+    def part_of_block(self, blocks: int) -> RegisterLayout:
+        """The tile that one of `blocks` blocks of threads holds, each of which has a run of one axis to itself.
+
+        All blocks have a part alike, so they are replicas.
+
+        >>> print((spatial(1, 2) * local(1, 4) * spatial(1, 64)).part_of_block(2))
+        replicate(2) * local(1, 4) * spatial(1, 64)
+        """
+        first = self.thread_digits[0]
+        axis = first.axis
+        assert first.size % blocks == 0, f"{self} is not shared out over {blocks} blocks"
+        if axis is None:  # every block has all of it
+            return self
+        assert first.stride * first.size == self.shape[axis], f"{self} gives no block a run of its own"
+        shape = list(self.shape)
+        shape[axis] //= blocks
+        rest = Digit(first.size // blocks, axis, first.stride)
+        return RegisterLayout(shape, [Digit(blocks, None, 0), rest, *self.thread_digits[1:]], self.slot_digits)
+
     def slot_of(self, part: RegisterLayout, axes: Sequence[int]) -> tuple[tuple[int, int, int], ...]:
         """Which slot of `part`, a layout over this one's axes `axes` alone, goes with a slot of this layout.
 

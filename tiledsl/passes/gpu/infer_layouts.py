@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Op, Value
-from tiledsl.ir.layouts import RegisterLayout
+from tiledsl.ir.layouts import RegisterLayout, spatial
 from tiledsl.ir.types import Shape, TensorType, TileType
 from tiledsl.passes.gpu.access_layouts import access_layout
 from tiledsl.passes.gpu.capacities import Capacities
@@ -46,12 +46,14 @@ class LayoutInference:
         vector_bytes: int,
         dot_layout: Callable[[ops.Dot], RegisterLayout],
         row_threads: int = 0,
+        cluster: int = 1,
     ) -> None:
-        """`threads` in a program, `row_threads` of them for a row (0: as many as suit it).
+        """`threads` in a program of `cluster` blocks, `row_threads` of them for a row (0: as many as suit it).
 
         `dot_layout` tells the layout of a product's accumulator.
         """
         self.row_threads = row_threads
+        self.cluster = cluster
         self.capacities = capacities
         self.threads = threads
         self._dot_layout = dot_layout
@@ -79,7 +81,13 @@ class LayoutInference:
     def access(self, shape: Shape, order: list[int], element_bytes: int) -> RegisterLayout:
         """The layout for an access in which the axis `order[-1]` counts fastest in memory."""
         sizes = self.capacities.shape(shape)
-        return access_layout(sizes, order, self.threads, self._vector, element_bytes, self.row_threads)
+        fast = order[-1] if order else 0
+        if self.cluster == 1 or not sizes or sizes[fast] % self.cluster or self.row_threads:
+            return access_layout(sizes, order, self.threads, self._vector, element_bytes, self.row_threads)
+        # each block of a cluster has a run of its own
+        part = tuple(size // self.cluster if axis == fast else size for axis, size in enumerate(sizes))
+        blocks = spatial(*(self.cluster if axis == fast else 1 for axis in range(len(sizes))))
+        return blocks * access_layout(part, order, self.threads // self.cluster, self._vector, element_bytes)
 
     def copy_layout(self, shape: Shape, order: list[int], vector: int, element_bytes: int) -> RegisterLayout:
         """The layout in which threads copy a tile to shared memory, `vector` elements at a time."""

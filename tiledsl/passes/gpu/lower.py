@@ -124,7 +124,9 @@ class _FunctionLowering:
             return batched(plan.accumulator, len(op.result.shape))
 
         threads = grid.threads * grid.cluster
-        inference = LayoutInference([*outer, *phase], self.capacities, threads, 16, dot_layout, grid.row_threads)
+        inference = LayoutInference(
+            [*outer, *phase], self.capacities, threads, 16, dot_layout, grid.row_threads, grid.cluster
+        )
         state = Lowering(self.function, self.machine, self.plan, grid, inference, builder, self.context)
         for value, lowered in self.values.items():
             if isinstance(value.type, TensorType):

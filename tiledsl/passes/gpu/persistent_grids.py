@@ -183,9 +183,11 @@ class _PersistentGrid:
     def _stream(self, op: ops.Load) -> _Stream:
         state = self.state
         layout = state.layout(op.result)
-        access = Access(layout, tuple(range(layout.rank)), method="copy")
-        shared = choose_shared_layout(layout.shape, op.result.dtype, (access,))
-        shape = (self.stages, *layout.shape)
+        cluster = state.grid.cluster
+        part = layout if cluster == 1 else layout.part_of_block(cluster)
+        access = Access(part, tuple(range(part.rank)), method="copy")
+        shared = choose_shared_layout(part.shape, op.result.dtype, (access,))
+        shape = (self.stages, *part.shape)
         staged = SharedLayout((0, *(axis + 1 for axis in shared.order)), shared.padding, shared.swizzle)
         return _Stream(op, state.buffer(shape, op.result.dtype, staged, op.result.name or op.tensor.name), layout)
 
