@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from tiledsl.api.explain import explain
 from tiledsl.api.targets import cuda_services, worker_threads
 from tiledsl.ir.symbolic import symbol_name
 from tiledsl.runtime.artifact import Artifact
-from tiledsl.runtime.cuda_launch import CudaLaunch
 from tiledsl.runtime.dispatch import Dispatcher, Variant
 from tiledsl.runtime.launch import Launch
 from tiledsl.runtime.parameters import Parameters
@@ -22,6 +20,7 @@ from tiledsl.support.errors import TileError, fail
 
 if TYPE_CHECKING:
     from tiledsl.backend_cpu.program import CpuProgram
+    from tiledsl.runtime.cuda_launch import CudaLaunch
 
 
 class CompiledKernel:
@@ -171,6 +170,8 @@ class CompiledKernel:
 
         `launches`: those of others (the kernel's own calls) besides the ones made here; of this code only they count.
         """
+        from tiledsl.api.explain import explain  # costs start-up time
+
         ours = [launch for launch in launches if launch.program is self.variant.program]
         made = [bound.description for launch in (*ours, *self._dispatcher.launches) for bound in launch.variants]
         different = list({str(description): description for description in made}.values())

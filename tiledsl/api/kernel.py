@@ -14,9 +14,9 @@ from tiledsl.api.specs import arch_of_specs, constant_names, spec_key
 from tiledsl.api.targets import target_of
 from tiledsl.frontend.kernel_source import KernelSource
 from tiledsl.runtime.captured import Watched
+from tiledsl.runtime.missed import MISSED
 from tiledsl.runtime.parameters import Parameters
 from tiledsl.runtime.prepared import PreparedCall
-from tiledsl.runtime.torch_calls import MISSED
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import TileError, fail
 

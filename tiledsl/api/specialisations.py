@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from tiledsl.api.compiled import CompiledKernel
 from tiledsl.api.specs import front_end_argument
@@ -21,8 +22,10 @@ from tiledsl.runtime.interface import interface_of
 from tiledsl.runtime.parameters import Parameters
 from tiledsl.runtime.program import HasVariants, Program
 from tiledsl.runtime.specialise import ArgumentKey, difference
-from tiledsl.runtime.variant_report import VariantMade
 from tiledsl.support.options import LOG, read_options
+
+if TYPE_CHECKING:
+    from tiledsl.runtime.variant_report import VariantMade
 
 Keys = tuple[ArgumentKey, ...]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
-from typing import Any, NoReturn, TypeGuard
+from typing import TYPE_CHECKING, Any, NoReturn, TypeGuard
 
 import numpy as np
 from typing_extensions import assert_never
@@ -14,8 +14,7 @@ from tiledsl.frontend.arguments import Argument, ConstantArgument, ScalarArgumen
 from tiledsl.frontend.language_values import TensorSpec, constexpr
 from tiledsl.ir import dtypes
 from tiledsl.ir.dtypes import DType
-from tiledsl.runtime.arrays import as_array, is_array
-from tiledsl.runtime.cuda_arrays import ArrayReader, is_on_cuda
+from tiledsl.runtime.arrays import as_array, is_array, is_foreign_array
 from tiledsl.runtime.dispatch import argument_key
 from tiledsl.runtime.specialise import (
     DIVISOR,
@@ -28,6 +27,9 @@ from tiledsl.runtime.specialise import (
 )
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
+
+if TYPE_CHECKING:
+    from tiledsl.runtime.cuda_arrays import DeviceView
 
 
 def constant_names(signature: inspect.Signature) -> frozenset[str]:
@@ -54,8 +56,9 @@ def spec_key(name: str, spec: object, constant: bool) -> ArgumentKey:
         return ScalarKey("int" if spec is int else "float" if spec is float else "bool")
     if _is_number_type(spec):
         return argument_key(name, spec(0), constant=False)
-    if is_on_cuda(spec):
-        return tensor_key(ArrayReader(cuda_services).read(spec, name))
+    view = _view_on_device(spec, name)
+    if view is not None:
+        return tensor_key(view)
     if is_array(spec):
         return argument_key(name, as_array(spec, name), constant=False)
     if spec is None or is_numpy_number(spec) or isinstance(spec, (int, float, str, DType)):
@@ -66,9 +69,19 @@ def spec_key(name: str, spec: object, constant: bool) -> ArgumentKey:
 def arch_of_specs(specs: Iterable[object]) -> str:
     """What to compile for: the architecture of the device that the arrays among `specs` are on, else `cpu`."""
     for spec in specs:
-        if is_on_cuda(spec):
-            return cuda_services().arch(ArrayReader(cuda_services).read(spec, "spec").device)
+        view = _view_on_device(spec, "spec")
+        if view is not None:
+            return cuda_services().arch(view.device)
     return "cpu"
+
+
+def _view_on_device(spec: object, name: str) -> DeviceView | None:
+    """An array on a CUDA device as the runtime sees it; None for everything else."""
+    if not is_foreign_array(spec):
+        return None
+    from tiledsl.runtime.cuda_arrays import ArrayReader, is_on_cuda  # costs start-up time
+
+    return ArrayReader(cuda_services).read(spec, name) if is_on_cuda(spec) else None
 
 
 def _is_number_type(spec: object) -> TypeGuard[Callable[[int], object]]:

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import TYPE_CHECKING
 
 from tiledsl.ir.core import Module
-from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.passes.machine import available_cores, host
 from tiledsl.runtime.artifact import Note
-from tiledsl.runtime.device_services import DeviceServices
 from tiledsl.runtime.program import Program
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
 from tiledsl.support.options import read_options
+
+if TYPE_CHECKING:
+    from tiledsl.runtime.device_services import DeviceServices
 
 
 @dataclass(frozen=True)
@@ -45,8 +47,9 @@ def target_of(arch: str) -> Target:
             return Target("reference", str, _compile_for_reference, _reference_program)
         case _:
             if arch.startswith("sm_"):
-                machine = gpu_machine(arch, caller_location())
-                name = machine.name
+                from tiledsl.passes.gpu_machine import gpu_machine  # costs start-up time
+
+                name = gpu_machine(arch, caller_location()).name
                 return Target(name, lambda: name, lambda module: _compile_for_cuda(module, name), _cuda_program)
             known = "`cpu`, `reference` and GPU architectures like `sm_90`"
             fail("arch-unknown", caller_location(), arch=arch, known=known)

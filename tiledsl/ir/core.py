@@ -19,15 +19,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, Union, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, Union, cast, overload
 
 from typing_extensions import Self
 
 from tiledsl.ir.dtypes import DType
-from tiledsl.ir.layouts import Layout, RegisterLayout
 from tiledsl.ir.symbolic import Dim
 from tiledsl.ir.types import BlockSize, Shape, Slice, TileType, Type, Whole
 from tiledsl.support.location import Location
+
+if TYPE_CHECKING:
+    from tiledsl.ir.layouts import Layout, RegisterLayout
 
 T = TypeVar("T")
 
@@ -72,9 +74,10 @@ class Value:
     @property
     def layout(self) -> RegisterLayout:
         """The layout of a tile in registers, which it must have (in GPU form every one has)."""
-        layout = self.tile.layout
-        assert isinstance(layout, RegisterLayout), f"%{self.name} has no register layout but is {self.type}"
-        return layout
+        type_ = self.tile
+        fits = type_.level == "register" and type_.layout is not None
+        assert fits, f"%{self.name} has no register layout but is {self.type}"
+        return cast("RegisterLayout", type_.layout)
 
     def replace_with(self, other: Value) -> None:
         """Makes every user read `other` instead."""

@@ -29,11 +29,12 @@ from tiledsl.ir.core import (
     VariadicField,
 )
 from tiledsl.ir.printer import IDENTIFIER
-from tiledsl.ir.read_values import KINDS, ValueReader, suggest
+from tiledsl.ir.read_values import KINDS, ValueReader
 from tiledsl.ir.syntax import ArgumentText, BodyText, FunctionText, OperandText, OpText, SliceText, parse_syntax
 from tiledsl.ir.types import WHOLE, Slice, Type, same_but_level
 from tiledsl.support.errors import fail
 from tiledsl.support.location import Location
+from tiledsl.support.suggest import suggest
 
 if TYPE_CHECKING:
     from lark import Token

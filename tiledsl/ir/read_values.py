@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Sequence
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 from typing_extensions import assert_never
 
 from tiledsl.ir.core import AttributeField, AttributeKind, Fact, Number
 from tiledsl.ir.dtypes import BY_NAME, DType
-from tiledsl.ir.layout_text import LayoutTextError, parse_layout
-from tiledsl.ir.layouts import Layout
 from tiledsl.ir.symbolic import Dim, floordiv, maximum, minimum, mod, symbol
 from tiledsl.ir.syntax import (
     AttributeText,
@@ -30,9 +27,12 @@ from tiledsl.ir.syntax import (
 from tiledsl.ir.types import AxisType, BlockSize, Level, Shape, TensorType, TileType, Type
 from tiledsl.support.errors import fail
 from tiledsl.support.location import Location
+from tiledsl.support.suggest import suggest
 
 if TYPE_CHECKING:
     from lark import Token
+
+    from tiledsl.ir.layouts import Layout
 
 T = TypeVar("T")
 
@@ -54,12 +54,6 @@ KINDS: dict[AttributeKind, str] = {
 
 class _WrongKindError(Exception):
     """The value is not of the kind that the attribute is declared with."""
-
-
-def suggest(name: str, known: Iterable[str], otherwise: str) -> str:
-    """`` did you mean `x`? ``, where one of the known names is close; else the other advice."""
-    close = get_close_matches(name, list(known), n=1)
-    return f"did you mean `{close[0]}`?" if close else otherwise
 
 
 class ValueReader:
@@ -177,6 +171,8 @@ class ValueReader:
 
     def layout(self, text: Token, rank: int | None = None) -> Layout:
         """The layout of a tile of that rank. Raises TileTypeError for what is none."""
+        from tiledsl.ir.layout_text import LayoutTextError, parse_layout  # costs start-up time
+
         try:
             return parse_layout(str(text), rank)
         except LayoutTextError as error:

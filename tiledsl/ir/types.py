@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, Union
+from typing import TYPE_CHECKING, Literal, TypeAlias, Union
 
 from tiledsl.ir.dtypes import DType
-from tiledsl.ir.layouts import RegisterLayout, SharedLayout
 from tiledsl.ir.symbolic import Dim
+
+if TYPE_CHECKING:
+    from tiledsl.ir.layouts import RegisterLayout, SharedLayout
 
 Level = Literal["register", "shared"]
 Shape: TypeAlias = tuple[Dim, ...]

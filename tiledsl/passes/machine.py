@@ -13,9 +13,9 @@ from functools import cache
 from pathlib import Path
 
 from tiledsl.ir.dtypes import DType
-from tiledsl.ir.read_values import suggest
 from tiledsl.support.errors import fail
 from tiledsl.support.location import Location
+from tiledsl.support.suggest import suggest
 
 
 @dataclass(frozen=True)

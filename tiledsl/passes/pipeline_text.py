@@ -13,13 +13,13 @@ from dataclasses import MISSING, fields
 from typing import Any, Literal, NoReturn, cast, get_args, get_origin, get_type_hints
 
 from tiledsl.ir.printer import IDENTIFIER
-from tiledsl.ir.read_values import suggest
 from tiledsl.ir.symbolic import Dim, symbol
 from tiledsl.passes.gpu.plan import Plan, parse_plan
 from tiledsl.passes.manager import Pass
 from tiledsl.passes.registry import PASSES
 from tiledsl.support.errors import fail
 from tiledsl.support.location import Location
+from tiledsl.support.suggest import suggest
 
 FILE = "<pipeline>"
 """What errors call the text."""

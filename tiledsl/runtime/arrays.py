@@ -68,6 +68,11 @@ def is_array(value: object) -> bool:
     return isinstance(value, np.ndarray) or any(hasattr(value, name) for name in offers)
 
 
+def is_foreign_array(value: object) -> bool:
+    """Whether `value` is an array of another library than NumPy, and so perhaps not in CPU memory."""
+    return not isinstance(value, (np.ndarray, int, float, str, tuple)) and value is not None and is_array(value)
+
+
 def as_array(value: object, parameter: str) -> Array:
     """`value` as a plain NumPy array over the same memory, of a dtype that kernels have.
 

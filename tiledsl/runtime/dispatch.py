@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
@@ -16,23 +16,26 @@ from tiledsl.runtime.arrays import (
     fail_not_array,
     is_addressable,
     is_array,
+    is_foreign_array,
     is_numpy,
     numpy_array,
     overlap,
 )
 from tiledsl.runtime.binding import bind_sizes
-from tiledsl.runtime.cuda_dispatch import CudaDispatcher
-from tiledsl.runtime.cuda_launch import CudaLaunch
-from tiledsl.runtime.device_services import Services
 from tiledsl.runtime.interface import Interface, TensorParameter
 from tiledsl.runtime.launch import Launch, Outputs, new_arrays
+from tiledsl.runtime.missed import MISSED
 from tiledsl.runtime.outputs import as_tuple, can_write, check_apart, check_outputs, shared_with_others
 from tiledsl.runtime.parameters import Parameters
 from tiledsl.runtime.program import AnyLoadedProgram, DeviceProgram, LoadedProgram
 from tiledsl.runtime.specialise import ArgumentKey
-from tiledsl.runtime.torch_calls import MISSED
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
+
+if TYPE_CHECKING:
+    from tiledsl.runtime.cuda_dispatch import CudaDispatcher
+    from tiledsl.runtime.cuda_launch import CudaLaunch
+    from tiledsl.runtime.device_services import Services
 
 MOST_LAUNCHES = 2048
 """Launches that are remembered; past it all are forgotten (a program with ever new shapes must not grow)."""
@@ -97,9 +100,9 @@ class Dispatcher:
         self._threads = threads
         self._constant = tuple(name in parameters.constants for name in parameters.names)
         self._launches: dict[tuple[object, ...], Launch] = {}
-        self._cuda = None
-        if services is not None:
-            self._cuda = CudaDispatcher(parameters, self._choose_for_device, argument_key, services)
+        self._services = services
+        self._cuda: CudaDispatcher | None = None
+        """Made when the first array of another library than NumPy is passed."""
         self.quick: Callable[[tuple[object, ...], object], object] | None = None
         """The short way for tensors of PyTorch on CUDA devices, once such were passed."""
 
@@ -107,6 +110,17 @@ class Dispatcher:
     def launches(self) -> list[Launch | CudaLaunch]:
         """What was prepared for the calls so far."""
         return [*self._launches.values(), *(self._cuda.launches if self._cuda is not None else ())]
+
+    def _for_devices(self, args: tuple[object, ...], out: object) -> CudaDispatcher | None:
+        """What makes a call that has an array on a device; None for all others."""
+        if self._cuda is None:
+            if self._services is None or not any(map(is_foreign_array, (*args, *as_tuple(out)))):
+                return None
+            from tiledsl.runtime.cuda_dispatch import CudaDispatcher  # costs start-up time
+
+            made = CudaDispatcher(self.parameters, self._choose_for_device, argument_key, self._services)
+            self._cuda = self._cuda or made
+        return self._cuda if self._cuda.wants(args, out) else None
 
     def _choose_for_device(self, keys: tuple[ArgumentKey, ...], device: int) -> tuple[Interface, DeviceProgram]:
         variant = self._choose(keys, device)
@@ -128,10 +142,11 @@ class Dispatcher:
                 addresses = launch.addresses(args, outputs)
                 if addresses is not None:
                     return launch.run(addresses, args, outputs, args)
-        if self._cuda is not None and self._cuda.wants(args, out):
-            result = self._cuda.call(args, out)
-            if self._cuda.torch_calls is not None:
-                self.quick = self._cuda.torch_calls.call
+        cuda = self._for_devices(args, out)
+        if cuda is not None:
+            result = cuda.call(args, out)
+            if cuda.torch_calls is not None:
+                self.quick = cuda.torch_calls.call
             return result
         return self._call_carefully(args, out)
 
@@ -144,8 +159,9 @@ class Dispatcher:
         """
         if kwargs or len(args) != len(self._constant):
             args = self.parameters.arrange(args, kwargs)
-        if self._cuda is not None and self._cuda.wants(args, out):
-            return self._cuda.prepare(args, out, stream)
+        cuda = self._for_devices(args, out)
+        if cuda is not None:
+            return cuda.prepare(args, out, stream)
         call = self._looked_at(args, out)
         if call.copies or (call.targets is not None and call.direct is None):
             fail("bind-overlap", caller_location(), kernel=call.launch.interface.name)

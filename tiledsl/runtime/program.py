@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, TypeAlias, Union, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeAlias, Union, runtime_checkable
 
-from tiledsl.runtime.variant_report import ProgramReport, VariantMade
+if TYPE_CHECKING:
+    from tiledsl.runtime.variant_report import ProgramReport, VariantMade
 
 
 class BoundProgram(Protocol):

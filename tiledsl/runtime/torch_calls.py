@@ -17,9 +17,8 @@ from typing import Any
 from tiledsl.ir.dtypes import DType
 from tiledsl.runtime.cuda_launch import CudaLaunch
 from tiledsl.runtime.frameworks import Torch
+from tiledsl.runtime.missed import MISSED
 
-MISSED: Any = object()
-"""What a call gives that must go the careful way."""
 MOST_CHECKED = 8
 """Launches whose likeness is tried before tensors are asked one by one."""
 MOST_REBUILT = 8

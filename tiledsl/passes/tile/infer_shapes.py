@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tiledsl.ir.core import Function, Module, Op, Value
-from tiledsl.ir.read_values import suggest
 from tiledsl.ir.substitute import substitute_symbols
 from tiledsl.ir.symbolic import Dim, substitute, symbol_name, symbols_of
 from tiledsl.ir.types import AxisType, TensorType, TileType, format_shape
@@ -24,6 +23,7 @@ from tiledsl.ir.verifier import Form
 from tiledsl.passes.manager import PassContext
 from tiledsl.support.errors import fail
 from tiledsl.support.location import Location
+from tiledsl.support.suggest import suggest
 
 
 @dataclass(frozen=True)
