@@ -148,7 +148,6 @@ INSTRUCTIONS = {
     "tanh_approx": "float tanh_approx(float x) { return tanhf(x); }",
     "reciprocal_approx": "float reciprocal_approx(float x) { return 1.0f / x; }",
     "sqrt_approx": "float sqrt_approx(float x) { return sqrtf(x); }",
-    "div_approx": "float div_approx(float a, float b) { return a / b; }",
     "min_f32": "float min_f32(float a, float b) { return a < b || a != a ? a : b; }",
     "atomic_add_f16": """float atomic_add_f16(void *address, float value) {
     unsigned short *place = (unsigned short *)address, before = *place;

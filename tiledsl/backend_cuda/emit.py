@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tiledsl.backend_cuda.coarse_values import coarse_values
 from tiledsl.backend_cuda.emit_programs import emit_launch, emit_single
 from tiledsl.backend_cuda.emit_table import emit_block, emit_op
 from tiledsl.backend_cuda.kernel_code import CudaSource, KernelCode
@@ -58,6 +59,8 @@ def _emit_kernel(program: ProgramFrame, name: str, phase: list[Op]) -> tuple[Ker
     if isinstance(first, Empty):
         written = written | {first.result}
     frame = KernelFrame(program, threads, cluster, frozenset(v for v in program.tensors if v in written), emit_op)
+    if launch:
+        frame.coarse = coarse_values(launch.body)
     programs = emit_launch(frame, launch, emit_block) if launch else emit_single(frame, phase, emit_op)
     declared = frame.declared_parameters()
     clusters = f"__cluster_dims__({cluster}, 1, 1) " if cluster > 1 else ""

@@ -28,7 +28,7 @@ from tiledsl.backend_cuda.scalar_math import scalar_function
 from tiledsl.backend_cuda.scalars import bare, enclosed
 from tiledsl.backend_cuda.storage import Registers, Scalar, Slot, Storage, View, element_text
 from tiledsl.ir.core import Op, Value
-from tiledsl.ir.dtypes import DType, bf16, f16, f32, f64, is_narrow_float
+from tiledsl.ir.dtypes import f32, f64, is_narrow_float
 from tiledsl.ir.gpu_ops import Arange, Convert, Pad, Slice
 from tiledsl.ir.layout_conversions import convert_plan, slice_slots
 from tiledsl.ir.layouts import RegisterLayout
@@ -258,8 +258,7 @@ class _GroupWriter:
     def _write_op(self, op: Op, slot: Slot) -> None:
         frame, result = self.frame, op.result
         only_packed = result in self.kept and result not in self.read_inside
-        # packing rounds, and so does a cast that all users are
-        rounded = not (only_packed and is_narrow_float(result.dtype)) and precision_wanted(result) == result.dtype
+        rounded = not (only_packed and is_narrow_float(result.dtype))  # packing rounds
         operands = [self._operand(v, slot) for v in op.operands]
         text = ELEMENTWISE[type(op)](frame, op, operands, slot, rounded)
         if result in self.parts:
@@ -296,34 +295,8 @@ def scalar_text(frame: KernelFrame, op: Op, operands: Sequence[str]) -> str:
 
 
 def _map(frame: KernelFrame, op: Any, operands: Sequence[str], slot: Slot, rounded: bool) -> str:
-    dtype = op.inputs[-1].dtype
-    if dtype == f32 and not rounded:
-        dtype = precision_wanted(op.result)
-    return scalar_function(op.fn, dtype, list(operands), frame.preamble, rounded=rounded)
-
-
-_KEEPS_RELATIVE_ERROR = ("mul", "div", "neg", "abs", "where", "maximum", "minimum")
-
-
-def precision_wanted(value: Value) -> DType:
-    """How precisely an f32 must be computed: as a narrower float, where all that is made of it is rounded to one.
-
-    >>> # y = (a / b).to(bf16): a quotient that is off by a unit of f32 in the last place does as well
-    """
-    if value.dtype != f32 or not value.shape:
-        return value.dtype
-    wanted: DType | None = None
-    for user in used_by(value):
-        if isinstance(user, Cast):
-            here = user.dtype if user.dtype in (f16, bf16) else f32
-        elif isinstance(user, Map) and user.fn in _KEEPS_RELATIVE_ERROR and user.result.dtype == f32:
-            here = precision_wanted(user.result)
-        else:
-            here = f32
-        if here == f32 or (wanted is not None and wanted != here):
-            return f32
-        wanted = here
-    return wanted or f32
+    coarse = frame.coarse.get(op.result)
+    return scalar_function(op.fn, op.inputs[-1].dtype, list(operands), frame.preamble, rounded=rounded, coarse=coarse)
 
 
 def _cast(frame: KernelFrame, op: Any, operands: Sequence[str], slot: Slot, rounded: bool) -> str:

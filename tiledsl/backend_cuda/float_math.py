@@ -31,9 +31,9 @@ define(
     "div_approx",
     "a / b; 2 units off at most, for numbers of any size",
     """float div_approx(float a, float b) {
-    float y;
-    asm("div.full.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
-    return y;
+    // the reciprocal of what is too small would be infinite, that of what is too large 0; one of many a is found once
+    float size = fabsf(b), scale = size < 1.1754944e-38f ? 4294967296.0f : size > 8.507059e37f ? 0.0625f : 1.0f;
+    return a * scale * reciprocal_approx(b * scale);
 }""",
 )
 define(

@@ -70,6 +70,8 @@ class KernelFrame:
         self.writer = self.entry
         self.values: dict[Value, Storage] = {}
         self.parameters: dict[KernelParameter, str] = {}
+        self.coarse: dict[Value, DType] = {}
+        """The f32 values that need not be accurate (see `coarse_values`)."""
         self.nesting = 0
         """How many loops and branches stand around the code that is being written."""
         self.program_number = "0"

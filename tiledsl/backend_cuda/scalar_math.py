@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from tiledsl.backend_cuda import float_math, integer_math, narrow_floats
 from tiledsl.backend_cuda.preamble import Preamble
 from tiledsl.backend_cuda.scalars import enclosed, register_dtype, wrapped
-from tiledsl.ir.dtypes import DType, bool_, is_narrow_float
+from tiledsl.ir.dtypes import DType, bool_, f32, is_narrow_float
 from tiledsl.ir.scalar_functions import SCALAR_FUNCTIONS
 
 DEFINED_BY = (float_math, integer_math, narrow_floats)
@@ -41,7 +41,9 @@ ROWS: dict[str, dict[str, str]] = {
     "add": _operator("+", "add"),
     "sub": _operator("-", "sub"),
     "mul": _operator("*", "mul"),
-    "div": _row(float="({0} / {1})", f16="__fdividef({0}, {1})", bf16="div_approx({0}, {1})"),
+    "div": _row(
+        float="({0} / {1})", f16="__fdividef({0}, {1})", bf16="div_approx({0}, {1})", coarse="div_approx({0}, {1})"
+    ),
     "floordiv": _row("floordiv_SUFFIX({0}, {1})"),
     "mod": _row("mod_SUFFIX({0}, {1})"),
     "pow": _row("pow_SUFFIX({0}, {1})", float="powf({0}, {1})", f64="pow({0}, {1})"),
@@ -50,14 +52,14 @@ ROWS: dict[str, dict[str, str]] = {
     "minimum": _row(float="min_SUFFIX({0}, {1})", int="min({0}, {1})", uint="min({0}, {1})", bool="({0} && {1})"),
     "maximum": _row(float="max_SUFFIX({0}, {1})", int="max({0}, {1})", uint="max({0}, {1})", bool="({0} || {1})"),
     "fma": _row(float="fmaf({0}, {1}, {2})", f64="fma({0}, {1}, {2})"),
-    "exp": _row(float="expf({0})", f64="exp({0})", short="exp_approx({0})"),
+    "exp": _row(float="expf({0})", f64="exp({0})", short="exp_approx({0})", coarse="exp_approx({0})"),
     "exp2": _row(float="exp2_approx({0})", f64="exp2({0})"),
     "log": _row(float="logf({0})", f64="log({0})", short="__logf({0})"),
     "log2": _row(float="log2f({0})", f64="log2({0})", short="__log2f({0})"),
-    "sqrt": _row(float="sqrtf({0})", f64="sqrt({0})", short="sqrt_approx({0})"),
+    "sqrt": _row(float="sqrtf({0})", f64="sqrt({0})", short="sqrt_approx({0})", coarse="sqrt_approx({0})"),
     "rsqrt": _row(float="rsqrtf({0})", f64="rsqrt({0})"),
-    "tanh": _row(float="tanhf({0})", f64="tanh({0})", bf16="tanh_approx({0})"),
-    "sigmoid": _row(float="sigmoid_SUFFIX({0})", short="sigmoid_approx({0})"),
+    "tanh": _row(float="tanhf({0})", f64="tanh({0})", bf16="tanh_approx({0})", coarse_bf16="tanh_approx({0})"),
+    "sigmoid": _row(float="sigmoid_SUFFIX({0})", short="sigmoid_approx({0})", coarse="sigmoid_approx({0})"),
     "erf": _row(float="erff({0})", f64="erf({0})"),
     "sin": _row(float="sin_f32({0})", f64="sin({0})"),
     "cos": _row(float="cos_f32({0})", f64="cos({0})"),
@@ -84,14 +86,23 @@ _KEEPS_FLOATS = frozenset({"neg", "abs", "minimum", "maximum", "floor", "ceil", 
 _KEEPS_INTEGERS = frozenset({"minimum", "maximum", "mod", "and", "or", "xor", "shr", "where"})
 
 
-def scalar_function(fn: str, dtype: DType, operands: Sequence[str], preamble: Preamble, *, rounded: bool = True) -> str:
+def scalar_function(
+    fn: str,
+    dtype: DType,
+    operands: Sequence[str],
+    preamble: Preamble,
+    *,
+    rounded: bool = True,
+    coarse: DType | None = None,
+) -> str:
     """A C expression for row `fn` of SCALAR_FUNCTIONS, of operands of the register type of `dtype`.
 
     The result has that type too, and holds a value of `dtype`; comparisons give a `bool`. The first operand of `where`
-    is a `bool`. Without `rounded` a narrow float is left as it was computed, for `pack` to round. An operand may be
+    is a `bool`. Without `rounded` a narrow float is left as it was computed, for `pack` to round. `coarse`: f16 or bf16
+    where an f32 result need only be good enough to be rounded to that (see `coarse_values`). An operand may be
     evaluated more than once only if it is written more than once, which no row does.
     """
-    template = _template(ROWS[fn], dtype).replace("SUFFIX", str(register_dtype(dtype)))
+    template = _template(ROWS[fn], dtype, coarse).replace("SUFFIX", str(register_dtype(dtype)))
     if template.startswith("("):
         operands = [enclosed(operand) for operand in operands]
     preamble.use_called(template)
@@ -103,9 +114,10 @@ def scalar_function(fn: str, dtype: DType, operands: Sequence[str], preamble: Pr
     return result if fn in _KEEPS_INTEGERS else wrapped(result, dtype)
 
 
-def _template(row: dict[str, str], dtype: DType) -> str:
+def _template(row: dict[str, str], dtype: DType, coarse: DType | None) -> str:
     """The text of a row for a dtype: that of the smallest kind that it belongs to."""
-    kinds = [str(dtype)]
+    kinds = [f"coarse_{coarse}", "coarse"] if coarse is not None and dtype == f32 else []
+    kinds.append(str(dtype))
     if dtype.is_float and dtype.bits == 16:
         kinds.append("short")
     if dtype.kind == "int" and dtype.bits >= 32:

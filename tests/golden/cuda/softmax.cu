@@ -1,8 +1,27 @@
+// 1 / x; 1 unit off at most
+__device__ __forceinline__ float reciprocal_approx(float x) {
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
 // a / b; 2 units off at most, for numbers of any size
 __device__ __forceinline__ float div_approx(float a, float b) {
+    // the reciprocal of what is too small would be infinite, that of what is too large 0; one of many a is found once
+    float size = fabsf(b), scale = size < 1.1754944e-38f ? 4294967296.0f : size > 8.507059e37f ? 0.0625f : 1.0f;
+    return a * scale * reciprocal_approx(b * scale);
+}
+
+// 2 to the x; 2 units off at most
+__device__ __forceinline__ float exp2_approx(float x) {
     float y;
-    asm("div.full.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
+}
+
+// e to the x, for results of 16 bits
+__device__ __forceinline__ float exp_approx(float x) {
+    return exp2_approx(x * 1.442695f);
 }
 
 // An extent as an int of at most `most`
@@ -99,7 +118,7 @@ extern "C" __global__ void __launch_bounds__(256) softmax(
     for (int s = 0; s < 16; ++s) {
         const float d = wide[s] - top[0];
         // %e = tile.map([%d]) {fn = exp} : tile<f32, [1, 4096], register, local(1, 2) * spatial(1, 256) * local(1, 8)>  // <text>:17
-        e[s] = expf(d);
+        e[s] = exp_approx(d);
         // %e0 = gpu.pad(%e, [%N], %nil) {axes = [1]}  // <text>:18
         e0[s] = column + s / 8 * 2048 < N_extent ? e[s] : 0.0f;
     }
