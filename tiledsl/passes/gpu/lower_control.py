@@ -15,6 +15,7 @@ from tiledsl.passes.gpu.lowering import Lowering
 from tiledsl.passes.gpu.persistent_grids import lower_persistent_grid
 from tiledsl.passes.gpu.pipeline_loads import Pipeline, pipeline_of
 from tiledsl.passes.gpu.place_blocks import block_place, block_size, define_place
+from tiledsl.passes.gpu.product_loops import brings_all, lower_product_loop, product_of
 from tiledsl.passes.tile.carried_values import carried_arguments
 
 
@@ -52,6 +53,10 @@ def lower_range(state: Lowering, op: ops.Range) -> None:
     argument = op.body.arguments[0]
     multiples = state.multiple(op.stop), state.multiple(op.start)
     pipeline = pipeline_of(state, op)
+    dot = product_of(op)
+    if pipeline is not None and dot is not None and brings_all(pipeline, op):
+        lower_product_loop(state, op, dot, pipeline, (start, stop, size, multiples))
+        return
     if pipeline is not None:
         pipeline.begin(start, stop, count, size, multiples)
 

@@ -197,24 +197,27 @@ class Pipeline:
     """The loads of one loop, so many blocks ahead of it as there are stages less one."""
 
     def __init__(self, state: Lowering, op: ops.Range, loads: Sequence[ops.Load], stages: int) -> None:
+        self.loads = tuple(loads)
         self.state = state
         self.op = op
         self.stages = stages
-        self._loads = loads
-        self._streams: list[_Stream] = []
+        self.streams: list[_Stream] = []
         self._reading: Value | None = None
         self._writing: Value | None = None
 
-    def begin(self, start: Value, stop: Value, count: Value, size: int, multiples: tuple[int, int]) -> None:
-        """Before the loop: buffers, and the copies of the first blocks."""
+    def begin(
+        self, start: Value, stop: Value, count: Value, size: int, multiples: tuple[int, int], ahead: int = 0
+    ) -> None:
+        """Before the loop: buffers, and the copies of the first `ahead` blocks (0: one less than there are stages)."""
+        ahead = ahead or self.stages - 1
         state = self.state
         self._bounds = (start, stop, count, size, multiples)
-        for op in self._loads:
+        for op in self.loads:
             buffer, layout = _buffer(state, op, self.stages)
-            self._streams.append(_Stream(op, buffer, layout))
-            state.remark(op, f"copied {self.stages - 1} blocks ahead, in {self.stages} stages")
-        for stage in range(self.stages - 1):
-            self._copy_if_there(state.constant(stage), state.constant(stage))
+            self.streams.append(_Stream(op, buffer, layout))
+            state.remark(op, f"copied {ahead} blocks ahead, in {self.stages} stages")
+        for stage in range(ahead):
+            self.copy_if_there(state.constant(stage), state.constant(stage))
         self._initial = [state.constant(0), state.constant(self.stages - 1)]
         self._initial[0].name, self._initial[1].name = "reading", "writing"
 
@@ -233,8 +236,8 @@ class Pipeline:
         assert self._writing is not None
         state.emit(gpu.Wait, groups=self.stages - 2)
         ahead = state.arithmetic("add", number, self.stages - 1)
-        self._copy_if_there(ahead, self._writing)
-        for stream in self._streams:
+        self.copy_if_there(ahead, self._writing)
+        for stream in self.streams:
             rank = len(stream.op.result.shape)
             define_staged(
                 state, stream.op.result, Staged(stream.buffer, tuple(range(1, 1 + rank)), self._reading)
@@ -250,7 +253,7 @@ class Pipeline:
         """After the loop: no copy is left under way."""
         self.state.emit(gpu.Wait, groups=0)
 
-    def _copy_if_there(self, number: Value, stage: Value) -> None:
+    def copy_if_there(self, number: Value, stage: Value) -> None:
         """Copies block `number` of every load, if there is such a block; one group either way."""
         state = self.state
         start, stop, count, size, (stop_multiple, start_multiple) = self._bounds
@@ -260,7 +263,7 @@ class Pipeline:
             at = state.arithmetic("add", start, state.arithmetic("mul", number, size))
             argument = self.op.body.arguments[0]
             with state.elsewhere(argument, block_place(state, argument, at, stop, size, stop_multiple, start_multiple)):
-                for stream in self._streams:
+                for stream in self.streams:
                     subscripts = tile_subscripts(state, stream.op, stream.op.result.shape, stream.layout)
                     vector = access_vector(state, stream.op, stream.layout, subscripts)
                     copy_tile(state, stream.op, stream.buffer, stage, stream.layout, subscripts, vector)

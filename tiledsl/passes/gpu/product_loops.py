@@ -1,0 +1,141 @@
+"""Loops that do nothing but multiply: operands move ahead of the products in registers too.
+
+    for k in tile.range(K): acc = tile.dot(a[m, k], b[k, n], acc)
+
+With S stages, blocks 0 to S-1 are on their way before the loop. Each turn multiplies one block in steps of the
+instruction's K. While a step is multiplied, the operands of the next one are read from shared memory; before the last
+step of a turn, all threads meet, the stage that everybody has read is filled with the block S further on, and the first
+operands of the next turn are read. So the products never wait for a barrier or for shared memory.
+
+    copy blocks 0 .. S-1 into stages 0 .. S-1; wait for block 0; barrier
+    a0, b0 = first step of stage 0
+    for i in ...: (acc, a0, b0, stage)
+        a1, b1 = second step of the stage;    acc += a0 @ b0
+        ...
+        wait for block i + 1; barrier; copy block i + S into the stage
+        a0, b0 = first step of the next stage;    acc += a(last) @ b(last)
+"""
+
+from __future__ import annotations
+
+from tiledsl.ir import gpu_ops as gpu
+from tiledsl.ir import tile_ops as ops
+from tiledsl.ir.core import Block, Op, Value
+from tiledsl.ir.dtypes import i64
+from tiledsl.ir.types import TileType, scalar
+from tiledsl.passes.gpu.lower_dot import DotPlan, Operand, batched, operand, plan_dot
+from tiledsl.passes.gpu.lowering import Lowering, Staged
+from tiledsl.passes.gpu.pipeline_loads import Pipeline, define_staged
+from tiledsl.passes.tile.carried_values import yielded
+
+
+def product_of(op: ops.Range) -> ops.Dot | None:
+    """The product that a loop consists of, besides the loads of its operands; None if it does anything else."""
+    dots = [inner for inner in op.body.ops if isinstance(inner, ops.Dot)]
+    if len(dots) != 1 or len(op.initial) != 1:
+        return None
+    (dot,) = dots
+    kinds = (ops.Dot, ops.Load, ops.Transpose, ops.Yield)
+    plain = all(isinstance(inner, kinds) or (inner.effect == "pure" and _is_scalar(inner)) for inner in op.body.ops)
+    carried = op.body.arguments[1]
+    only = dot.acc is carried and yielded(op.body) == (dot.result,) and len(carried.users) == 1
+    return dot if plain and only and len(dot.result.users) == 1 else None
+
+
+def _is_scalar(op: Op) -> bool:
+    return all(isinstance(value.type, TileType) and not value.shape for value in op.results)
+
+
+def brings_all(pipeline: Pipeline, op: ops.Range) -> bool:
+    """Whether the pipeline brings every load of the loop."""
+    return all(inner in pipeline.loads for inner in op.body.ops if isinstance(inner, ops.Load))
+
+
+def lower_product_loop(
+    state: Lowering, op: ops.Range, dot: ops.Dot, pipeline: Pipeline, bounds: tuple[Value, Value, int, tuple[int, int]]
+) -> None:
+    """`bounds`: where the loop starts and stops, its block size, what start and stop are multiples of."""
+    start, stop, size, multiples = bounds
+    plan = plan_dot(dot, state.capacities, state.grid, state.machine)
+    state.remark(dot, plan.reason)
+    count = state.arithmetic("floordiv", state.arithmetic("add", state.arithmetic("sub", stop, start), size - 1), size)
+    pipeline.begin(start, stop, count, size, multiples, ahead=pipeline.stages)
+    state.emit(gpu.Wait, groups=pipeline.stages - 1)
+    _ProductLoop(state, op, dot, plan, pipeline).lower(count)
+    pipeline.end()
+
+
+class _ProductLoop:
+    def __init__(self, state: Lowering, op: ops.Range, dot: ops.Dot, plan: DotPlan, pipeline: Pipeline) -> None:
+        self.state = state
+        self.op = op
+        self.dot = dot
+        self.plan = plan
+        self.pipeline = pipeline
+        self.layouts = plan.layouts(plan.step)[:2]
+
+    def lower(self, count: Value) -> None:
+        state, op = self.state, self.op
+        layout = batched(self.plan.accumulator, len(self.dot.result.shape))
+        first = state.constant(0)
+        initial = [state.tile(op.initial[0], layout), *self._read(first, 0), first]
+        body = Block([(scalar(i64), f"{op.body.arguments[0].name}_number")])
+        for value in initial:
+            body.add_argument(value.type, value.name)
+        body.arguments[-1].name = "stage"
+        with state.scope(body):
+            number, carried, left, right, stage = body.arguments
+            state.emit(ops.Yield, values=self._turn(number, carried, left, right, stage))
+        loop = state.emit(
+            ops.For, types=[v.tile for v in initial], name=op.results[0].name, start=state.constant(0), stop=count,
+            step=state.constant(1), initial=initial, body=body,
+        )  # fmt: skip
+        state.define(op.results[0], loop.results[0])
+
+    def _turn(self, number: Value, carried: Value, left: Value, right: Value, stage: Value) -> list[Value]:
+        state, plan, pipeline = self.state, self.plan, self.pipeline
+        value = self._matrix(carried)
+        a, b = self._operands(stage)
+        for start in range(plan.step, plan.shape[2], plan.step):
+            following = self._step(a, b, start)
+            value = self._multiply(left, right, value)
+            left, right = following
+        state.emit(gpu.Wait, groups=pipeline.stages - 2)
+        pipeline.copy_if_there(state.arithmetic("add", number, pipeline.stages), stage)
+        after = state.next_stage(stage, pipeline.stages)
+        following = self._step(*self._operands(after), 0)
+        value = self._multiply(left, right, value)
+        rank = len(self.dot.result.shape)
+        if rank > 2:
+            layout = batched(value.layout, rank)
+            type_ = TileType(value.dtype, layout.shape, "register", layout)
+            value = state.emit(ops.Reshape, types=[type_], source=value, shape=layout.shape).result
+        return [value, *following, after]
+
+    def _matrix(self, carried: Value) -> Value:
+        layout = self.plan.accumulator
+        if carried.layout == layout:
+            return carried
+        type_ = TileType(carried.dtype, layout.shape, "register", layout)
+        return self.state.emit(ops.Reshape, types=[type_], source=carried, shape=layout.shape).result
+
+    def _operands(self, stage: Value) -> tuple[Operand, Operand]:
+        """Both operands as they stand in a stage."""
+        state, dot = self.state, self.dot
+        for stream in self.pipeline.streams:
+            rank = len(stream.op.result.shape)
+            define_staged(state, stream.op.result, Staged(stream.buffer, tuple(range(1, 1 + rank)), stage))
+        full_a, full_b, _ = self.plan.layouts(self.plan.shape[2])
+        a = operand(state, dot, dot.a, full_a, self.plan, is_left=True)
+        return a, operand(state, dot, dot.b, full_b, self.plan, is_left=False)
+
+    def _read(self, stage: Value, start: int) -> tuple[Value, Value]:
+        return self._step(*self._operands(stage), start)
+
+    def _step(self, a: Operand, b: Operand, start: int) -> tuple[Value, Value]:
+        return a.step(self.state, self.layouts[0], start), b.step(self.state, self.layouts[1], start)
+
+    def _multiply(self, left: Value, right: Value, value: Value) -> Value:
+        return self.state.emit(
+            gpu.Mma, name=self.dot.result.name, a=left, b=right, acc=value, instruction=self.plan.instruction.name
+        ).result
