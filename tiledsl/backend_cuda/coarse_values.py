@@ -17,8 +17,8 @@ rounding must pass relative errors on, and not enlarge them:
   comparisons, integers, prints, stores as f32, running folds and products over an axis, and matrix products.
 
 What a loop carries may be coarse if the loop adds to it (or takes the larger), but a factor that multiplies it in every
-round is not: its errors would pile up. Errors are added up along the way, and where more than an eighth or a quarter of
-a unit in the last place would come together before a rounding, what leads there is computed accurately.
+round is not: its errors would pile up. Errors are added up along the way, and where more than a quarter of a unit
+in the last place would come together before a rounding, what leads there is computed accurately.
 
 So results differ from accurately computed ones by at most one unit of the 16-bit type in the last place, and by none
 but where the exact result lies almost half way between two numbers. Zeros, infinities, NaN, large and subnormal
@@ -45,8 +45,8 @@ COARSE_FUNCTIONS = {"exp": 1, "div": 1, "sqrt": 1, "sigmoid": 1}
 COARSE_FOR_BF16 = {**COARSE_FUNCTIONS, "tanh": 64}
 """Those where all roundings are to bf16 or to 8 bits."""
 
-_LIMITS = {f16: 8, bf16: 64}
-"""How many units may come together before a rounding: an eighth of a unit in the last place, for bf16 a quarter."""
+_LIMITS = {f16: 16, bf16: 128}
+"""How many units may come together before a rounding: a quarter of a unit in the last place."""
 
 _MOVES = (Broadcast, Reshape, Transpose, Slice, Convert)
 _PASSES_LARGEST = ("neg", "abs", "minimum", "maximum", "where", "sqrt", "rsqrt")

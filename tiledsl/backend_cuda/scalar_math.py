@@ -12,6 +12,8 @@ Largest errors in units of the last place (all else is exact or rounded once):
 | sigmoid | 4 | 1 |
 | pow | 4 | 1 |
 | div, sqrt | 0.5 | 1 |
+
+An f32 of which nothing is made but narrower floats is computed as precisely as those are (see `coarse_values.py`).
 """
 
 from __future__ import annotations
