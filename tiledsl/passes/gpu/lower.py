@@ -148,7 +148,7 @@ class _FunctionLowering:
 
 def _lower_block(state: Lowering, block: Block) -> None:
     for op in block.ops:
-        if not isinstance(op, ops.Yield):
+        if not isinstance(op, ops.Yield) and op not in state.skipped:
             lower_op(state, op)
 
 

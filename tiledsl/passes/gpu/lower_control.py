@@ -10,13 +10,15 @@ from tiledsl.ir.core import Block, Op, Value
 from tiledsl.ir.dtypes import i64
 from tiledsl.ir.layouts import RegisterLayout
 from tiledsl.ir.types import TileType, scalar
+from tiledsl.passes.gpu import delay_folds
+from tiledsl.passes.gpu.delay_folds import delayed_folds
 from tiledsl.passes.gpu.lower_dot import hold_operands
 from tiledsl.passes.gpu.lowering import Lowering
 from tiledsl.passes.gpu.persistent_grids import lower_persistent_grid
 from tiledsl.passes.gpu.pipeline_loads import Pipeline, pipeline_of
 from tiledsl.passes.gpu.place_blocks import block_place, block_size, define_place
 from tiledsl.passes.gpu.product_loops import brings_all, lower_product_loop, product_of
-from tiledsl.passes.tile.carried_values import carried_arguments
+from tiledsl.passes.tile.carried_values import carried_arguments, yielded
 
 
 def lower_grid(state: Lowering, op: ops.Grid) -> None:
@@ -91,7 +93,12 @@ def _lower_loop(
 ) -> None:
     hold_operands(state, op)
     layouts = carried_layouts(state, op)
-    initial = [_carried(state, value, layout) for value, layout in zip(op.initial, layouts)]
+    delayed = delayed_folds(state, op)
+    state.skipped.update(skipped for fold in delayed.values() for skipped in (fold.fold, fold.combine))
+    initial = [
+        delay_folds.begin(state, delayed[number]) if number in delayed else _carried(state, value, layout)
+        for number, (value, layout) in enumerate(zip(op.initial, layouts))
+    ]
     extra = [] if pipeline is None else pipeline.carried()
     inside = carried_arguments(op, op.body)
     index_name = op.body.arguments[0].name
@@ -100,14 +107,21 @@ def _lower_loop(
         body.add_argument(value.type, argument.name)
     for value in extra:
         body.add_argument(value.type, value.name)
+    arguments = body.arguments[1 : 1 + len(initial)]
     with state.scope(body):
-        for argument, lowered in zip(inside, body.arguments[1:]):
-            state.define(argument, lowered)
+        for number, (argument, lowered) in enumerate(zip(inside, arguments)):
+            if number not in delayed:
+                state.define(argument, lowered)
         if pipeline is not None:
             pipeline.enter(body.arguments[1 + len(initial) :])
         enter(body.arguments[0])
         state.lower_block(op.body)
-        following = _yielded(state, op.body, layouts)
+        following = [
+            delay_folds.follow(state, delayed[number], lowered)
+            if number in delayed
+            else _carried(state, value, layouts[number])
+            for number, (lowered, value) in enumerate(zip(arguments, yielded(op.body)))
+        ]
         if pipeline is not None:
             following += pipeline.following()
         state.emit(ops.Yield, values=following)
@@ -117,7 +131,9 @@ def _lower_loop(
         ops.For, types=types, name=[v.name for v in op.results], start=start, stop=stop, step=step,
         initial=[*initial, *extra], body=body,
     )  # fmt: skip
-    for result, lowered in zip(op.results, loop.results):
+    for number, (result, lowered) in enumerate(zip(op.results, loop.results)):
+        if number in delayed:
+            lowered = delay_folds.end(state, delayed[number], lowered, op.initial[number], [result.name])
         state.define(result, lowered)
 
 

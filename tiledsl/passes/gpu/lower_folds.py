@@ -30,7 +30,7 @@ def lower_reduce(state: Lowering, op: ops.Reduce) -> None:
     dtypes = [i64 if op.fn in ("argmax", "argmin") else v.dtype for v in sources]
     if op.fn in ("argmax", "argmin"):
         dtypes = [*dtypes, sources[0].dtype]
-    scratch = _scratch(state, layout, op.axes, dtypes)
+    scratch = fold_scratch(state, layout, op.axes, dtypes)
     fields: dict[str, Any] = {} if combiner is None else {"combiner": combiner}
     folded = state.emit(
         gpu.Reduce, name=[v.name for v in op.results], sources=sources, buffer=scratch, axes=op.axes, fn=op.fn,
@@ -46,7 +46,7 @@ def lower_scan(state: Lowering, op: ops.Scan) -> None:
     # padding stands after everything else: it matters only to a scan from the end
     axes = (op.axis,) if op.reverse else ()
     sources, combiner = _without_padding(state, op, layout, axes)
-    scratch = _scratch(state, layout, (op.axis,), [v.dtype for v in sources])
+    scratch = fold_scratch(state, layout, (op.axis,), [v.dtype for v in sources])
     fields: dict[str, Any] = {} if combiner is None else {"combiner": combiner}
     scanned = state.emit(
         gpu.Scan, name=[v.name for v in op.results], sources=sources, buffer=scratch, axis=op.axis, fn=op.fn,
@@ -71,7 +71,7 @@ def scan_layout(state: Lowering, shape: Sequence[int], axis: int) -> RegisterLay
     return RegisterLayout(shape, [Digit(left, None, 0), *threads], slots)
 
 
-def _scratch(state: Lowering, layout: RegisterLayout, axes: Sequence[int], dtypes: Sequence[DType]) -> Value | None:
+def fold_scratch(state: Lowering, layout: RegisterLayout, axes: Sequence[int], dtypes: Sequence[DType]) -> Value | None:
     size = fold_scratch_bytes(layout, tuple(axes), tuple(dtypes), state.grid.threads)
     return state.buffer((size,), u8, SharedLayout((0,)), "scratch") if size else None
 

@@ -84,6 +84,8 @@ class Lowering:
         self.written = tensors_written(function.body.ops)
         self.tensors: dict[Value, Value] = {}
         self.staged: dict[Value, Staged] = {}
+        self.skipped: set[Op] = set()
+        """Ops that something else does the work of."""
         self.kept: set[Value] = set()
         """Results of loads that were made before their place in the program."""
         self.operands: dict[tuple[Value, RegisterLayout], Value] = {}
