@@ -133,9 +133,11 @@ class _ProductLoop:
         return self._step(*self._operands(stage), start)
 
     def _step(self, a: Operand, b: Operand, start: int) -> tuple[Value, Value]:
-        return a.step(self.state, self.layouts[0], start), b.step(self.state, self.layouts[1], start)
+        with self.state.builder.at(self.dot.location):
+            return a.step(self.state, self.layouts[0], start), b.step(self.state, self.layouts[1], start)
 
     def _multiply(self, left: Value, right: Value, value: Value) -> Value:
-        return self.state.emit(
-            gpu.Mma, name=self.dot.result.name, a=left, b=right, acc=value, instruction=self.plan.instruction.name
-        ).result
+        with self.state.builder.at(self.dot.location):
+            return self.state.emit(
+                gpu.Mma, name=self.dot.result.name, a=left, b=right, acc=value, instruction=self.plan.instruction.name
+            ).result
