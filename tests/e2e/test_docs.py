@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from tests.support.pages import blocks, missing_lines, python_of
 from tiledsl import tile
+from tiledsl.backend_cuda import scalar_math
+from tiledsl.backend_cuda.emit import emit_program
+from tiledsl.backend_cuda.program import CudaProgram
+from tiledsl.cli.main import main
 from tiledsl.ir.parser import parse_module
 from tiledsl.ir.verifier import Form, verify
+from tiledsl.passes.gpu.plan import parse_plan
+from tiledsl.passes.manager import PassManager
+from tiledsl.passes.pipelines import gpu_pipeline
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
 LANGUAGE = DOCS / "language.md"
-
-
-def python_of(page: str) -> str:
-    """The blocks of Python, at the lines where they stand; the other lines are empty."""
-    lines: list[str] = []
-    inside = False
-    for line in page.splitlines():
-        starts, ends = line == "```python", inside and line == "```"
-        inside = (inside or starts) and not ends
-        lines.append(line if inside and not starts else "")
-    return "\n".join(lines)
+GPU = DOCS / "gpu.md"
 
 
 def test_python_of() -> None:
@@ -49,3 +51,56 @@ def test_the_ir_page_shows_valid_ir() -> None:
     assert len(programs) == 1 + len(forms)
     for program in programs:
         verify(parse_module(program), next((form for word, form in forms.items() if word in program), Form.TILE))
+
+
+def test_the_gpu_page_runs_from_top_to_bottom(capsys: pytest.CaptureFixture[str]) -> None:
+    source = python_of(GPU.read_text(encoding="utf-8"))
+    names: dict[str, Any] = {"__name__": "gpu"}
+    exec(compile(source, str(GPU), "exec"), names)  # under the path of the page: kernels find their lines in it
+    assert "registers" in capsys.readouterr().out
+
+
+def test_what_needs_a_gpu_is_python() -> None:
+    on_device = blocks(GPU.read_text(encoding="utf-8"), "python gpu")
+    assert len(on_device) > 2
+    for block in on_device:
+        compile(block, str(GPU), "exec")
+
+
+def test_the_gpu_page_shows_what_the_commands_print(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    page = GPU.read_text(encoding="utf-8")
+    commands = [line for block in blocks(page, "bash") for line in block.splitlines()]
+    for command in commands:
+        words = [str(tmp_path / word) if word.endswith(".tir") else word for word in shlex.split(command)[1:]]
+        words, file = (words[:-2], words[-1]) if words[-2] == ">" else (words, None)
+        assert main(words) == 0
+        if file is not None:
+            Path(file).write_text(capsys.readouterr().out)
+            assert missing_lines(blocks(page, "")[0], Path(file).read_text()) == []
+    printed = capsys.readouterr().out
+    assert [missing_lines(block, printed) for block in blocks(page, "")[1:]] == [[], []]
+
+
+def test_the_gpu_page_shows_cuda_c_of_its_plan() -> None:
+    page = GPU.read_text(encoding="utf-8")
+    names: dict[str, Any] = {}
+    exec("from examples.softmax import softmax", names)
+    program = names["softmax"].compile(tile.spec(("M", 4096), tile.bf16), arch="sm_90").program
+    assert isinstance(program, CudaProgram)
+    lowered = PassManager(gpu_pipeline(parse_plan("m=1, 64 threads"), "sm_90")).run(program.module)
+    assert [missing_lines(block, emit_program(lowered, 90).text) for block in blocks(page, "c")] == [[]]
+
+
+def test_the_gpu_page_tells_the_accuracy_that_the_functions_have() -> None:
+    table = [line for line in (scalar_math.__doc__ or "").splitlines() if line.startswith("|")]
+    assert len(table) > 5
+    assert "\n".join(table) in GPU.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.name)
+def test_links(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8"))
+    assert [path for path in links if not (DOCS / path).exists()] == []

@@ -30,7 +30,7 @@ def _of_op(op: Op) -> Iterator[TileReport]:
         type_ = value.type
         if not isinstance(type_, TileType) or not type_.shape or type_.layout is None:
             continue
-        source = " ".join(op.location.source.split()) or f"%{value.name}"
+        source = " ".join(op.location.source.split()) or (f"%{value.name}" if value.name else op.name)
         text = f"{type_.dtype}{format_shape(type_.shape)}"
         match type_.layout:
             case RegisterLayout() as layout:
