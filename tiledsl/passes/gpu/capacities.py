@@ -19,12 +19,15 @@ from tiledsl.passes.gpu.plan import Plan
 def rounded(size: int) -> int:
     """Room for `size` elements that threads can share: a multiple of a power of two of about a quarter of it.
 
-    >>> rounded(5), rounded(80), rounded(100), rounded(1000)
-    (5, 80, 112, 1024)
+    From 256 on it is an eighth, so that many threads can share a long row, and no more than a ninth is padding.
+
+    >>> rounded(5), rounded(80), rounded(100), rounded(1000), rounded(3000)
+    (5, 80, 112, 1024, 3072)
     """
     if size <= 2:
         return max(1, size)
-    granule = min(32, max(1, (1 << (size.bit_length() - 1)) // 4))
+    power = 1 << (size.bit_length() - 1)
+    granule = max(1, min(power // 4, max(32, power // 8)))
     return -(-size // granule) * granule
 
 
