@@ -185,8 +185,34 @@ static void cluster_arrive_() {
 static void cluster_wait_() {
     while (cluster_.generation == fiber_->arrived) give_way();
 }
-template <class T> static void store_to_peer_(T* place, unsigned peer, T value) {
+// A barrier that counts bytes: a phase ends when `expect_bytes` was called in it and all bytes are there
+struct Barrier {
+    int bytes = 0;
+    unsigned short lacking = 1, parity = 0;
+    void end_phase() {
+        ++progress_;
+        if (lacking || bytes) return;
+        lacking = 1, parity ^= 1;
+    }
+};
+static_assert(sizeof(Barrier) == 8, "as large as on a GPU");
+static Barrier* barrier_(unsigned address) { return (Barrier*)pointer_(address, 8); }
+static void expect_bytes_(unsigned address, unsigned bytes) {
+    Barrier* barrier = barrier_(address);
+    if (barrier->lacking != 1) failed("a barrier of bytes that was not made, or is told twice what to expect");
+    barrier->lacking = 0, barrier->bytes += (int)bytes;
+    barrier->end_phase();
+}
+static void wait_for_bytes_(unsigned address, unsigned parity) {
+    while (barrier_(address)->parity == parity) give_way();
+}
+template <class T> static void send_to_peer_(T* place, unsigned address, unsigned peer, T value) {
+    if (address_(place) % sizeof value || sizeof value < 4) failed("a value that cannot be sent");
     std::memcpy(blocks_[peer].shared + address_(place), &value, sizeof value);
+    Barrier* barrier = (Barrier*)(blocks_[peer].shared + address);
+    if (barrier->lacking > 1) failed("a barrier of bytes that was not made");
+    barrier->bytes -= (int)sizeof value;
+    barrier->end_phase();
 }
 
 // Atomics and bits

@@ -36,7 +36,7 @@ _FUNCTION = re.compile(r"__device__ __forceinline__ (.*?\n\})", re.DOTALL)
 _KERNEL = re.compile(r'extern "C" __global__ void[^{]*?(\w+)\(([^(){}]*)\) \{')
 _MATRICES = re.compile(r"(read|write)_matrices_(\d)(_transposed)?")
 _READ = re.compile(r"(?:load|read|stream)_(?!shared)(\w+?)(_if)?")
-_WRITE = re.compile(r"store_(?!to_peer)(\w+?)(_if)?")
+_WRITE = re.compile(r"store_(\w+?)(_if)?")
 
 _BODIES: dict[str, str] = {
     "bits_f16": "return half_bits_(x);",
@@ -66,6 +66,9 @@ _BODIES: dict[str, str] = {
     "cluster_begin": "cluster_arrive_();",
     "cluster_arrive": "cluster_arrive_();",
     "cluster_wait": "cluster_wait_();",
+    "begin_arrivals": "for (int i = 0; i < 2; ++i) *barrier_(shared_address(barriers) + 8 * i) = Barrier();",
+    "expect_bytes": "expect_bytes_(barrier, bytes);",
+    "wait_for_bytes": "wait_for_bytes_(barrier, parity);",
     "round_to_tf32": "return (__float_as_uint(x) + 0x1000u) & 0xffffe000u;",
 }
 """What the functions that hold inline PTX mean, by name; others are made by `_body`."""
@@ -116,8 +119,8 @@ def _body(name: str, head: str) -> str:
     if found := re.fullmatch(_MATRICES, name):
         order = "to, row" if found[1] == "read" else "row, from"
         return f"{found[1]}_matrices_({order}, {found[2]}, {'true' if found[3] else 'false'});"
-    if name.startswith("store_to_peer_"):
-        return "store_to_peer_(place, peer, value);"
+    if name.startswith("send_to_peer_"):
+        return "send_to_peer_(place, barrier, peer, value);"
     if name.startswith("mma_"):
         return _product(name.removeprefix("mma_"))
     if found := re.fullmatch(_READ, name):

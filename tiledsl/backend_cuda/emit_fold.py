@@ -9,6 +9,7 @@ from tiledsl.backend_cuda import lane_functions
 from tiledsl.backend_cuda.casts import cast, pack
 from tiledsl.backend_cuda.combine import Combiner, combiner_of, folded_dtypes
 from tiledsl.backend_cuda.emit_elementwise import coordinate_text
+from tiledsl.backend_cuda.exchange_partials import Exchange, begin_exchange
 from tiledsl.backend_cuda.index_text import sum_text, table_text
 from tiledsl.backend_cuda.kernel_frame import KernelFrame
 from tiledsl.backend_cuda.scalars import c_type
@@ -176,21 +177,30 @@ def _fold_through_memory(
     frame: KernelFrame, op: Reduce, plan: FoldPlan, combiner: Combiner, partials: Partials
 ) -> None:
     assert op.buffer is not None, "a fold across warps needs a buffer"
-    buffer = frame.shared(op.buffer)
-    offset = 0
+    memory = frame.shared(op.buffer)
+    sizes = [partial_bytes(dtype) for dtype in partials.dtypes]
+    exchange = begin_exchange(frame, op.buffer) if plan.blocks else None
+    offset, turn = plan.barrier_bytes, ""
+    if exchange is not None:
+        arriving = sum(plan.arriving_bytes(size) for size in sizes)
+        frame.line(f"if (threadIdx.x == 0) {frame.use('expect_bytes')}({exchange.barrier}, {arriving}u);")
+        each_turn = (plan.scratch_bytes(sizes) - offset) // plan.turns
+        turn = "" if exchange.turn == "0" else f" + {exchange.turn} * {each_turn}"
     if plan.warps:
         places: list[str] = []
-        for name, dtype in zip(partials.names, partials.dtypes):
-            places.append(scratch_pointer(frame, buffer.text(offset), f"{name}_of_warps", dtype))
-            offset += plan.block_bytes(partial_bytes(dtype))
+        for name, dtype, size in zip(partials.names, partials.dtypes, sizes):
+            places.append(scratch_pointer(frame, memory.text(offset) + turn, f"{name}_of_warps", dtype))
+            offset += plan.block_bytes(size)
         _fold_warps(frame, plan, combiner, partials, places)
-    if plan.blocks:
+    elif exchange is not None and exchange.run:
+        frame.line("__syncthreads();  // all have read what they were told in the run before")
+    if exchange is not None:
         places = []
-        for name, dtype in zip(partials.names, partials.dtypes):
-            places.append(scratch_pointer(frame, buffer.text(offset), f"{name}_of_blocks", dtype))
-            offset += plan.cluster_bytes(partial_bytes(dtype))
-        _begin_cluster(frame)
-        _fold_blocks(frame, plan, combiner, partials, places)
+        for name, dtype, size in zip(partials.names, partials.dtypes, sizes):
+            sent = i32 if dtype == bool_ else dtype
+            places.append(scratch_pointer(frame, memory.text(offset) + turn, f"{name}_of_blocks", sent))
+            offset += plan.cluster_bytes(size)
+        _fold_blocks(frame, plan, combiner, partials, places, exchange)
 
 
 def scratch_pointer(frame: KernelFrame, text: str, wanted: str, dtype: DType) -> str:
@@ -250,22 +260,13 @@ def _fold_warps(
             frame.line(combiner.into(partials.at(r), [f"{place}[{index(r, 'p')}]" for place in places]))
 
 
-def _begin_cluster(frame: KernelFrame) -> None:
-    """All blocks of a cluster must have begun before one writes to another's memory."""
-    if frame.cluster_begun:
-        return
-    frame.cluster_begun = True
-    # arriving early hides the wait, if every thread comes here, and to no other such barrier before
-    early = not frame.nesting and not frame.cluster_barriers
-    frame.cluster_barriers = True
-    with frame.in_entry():
-        frame.line(f"{frame.use('cluster_begin' if early else 'cluster_barrier')}();")
-    if early:
-        frame.line(f"{frame.use('cluster_wait')}();  // all blocks of the cluster have begun")
-
-
 def _fold_blocks(
-    frame: KernelFrame, plan: FoldPlan, combiner: Combiner, partials: Partials, places: Sequence[str]
+    frame: KernelFrame,
+    plan: FoldPlan,
+    combiner: Combiner,
+    partials: Partials,
+    places: Sequence[str],
+    exchange: Exchange,
 ) -> None:
     """Every block tells all others what it has; then each folds what it was told, in the same order."""
     owner = frame.define("int", "owner", pieces_text(plan.kept, frame.local_thread)) if plan.kept else "0"
@@ -281,17 +282,29 @@ def _fold_blocks(
         place = owner if r == "0" else f"({sum_text(f'{r} * {plan.owners}', owner)})"
         return sum_text("0" if place == "0" else f"{place} * {plan.peers}", at)
 
-    writers = are_zero((*plan.lanes, *plan.warps, *plan.copies), frame.local_thread)
-    with (
-        frame.block(f"if ({writers})" if writers else ""),
-        frame.unrolled("r", plan.results) as r,
-        frame.unrolled("p", plan.peers) as p,
-    ):
+    def send(r: str, p: str) -> None:
         peer = sum_text(others, table_text(offsets, p))
         for place, target, dtype in zip(places, partials.at(r), partials.dtypes):
-            store = frame.use(f"store_to_peer_{dtype}")
-            frame.line(f"{store}(&{place}[{index(r, own)}], {peer}, {target});")
-    frame.line(f"{frame.use('cluster_barrier')}();")
+            function = frame.use(f"send_to_peer_{i32 if dtype == bool_ else dtype}")
+            frame.line(f"{function}(&{place}[{index(r, own)}], {exchange.barrier}, {peer}, {target});")
+
+    if exchange.begins:
+        frame.line(f"{frame.use('cluster_wait')}();  // all blocks have made their barriers")
+    if not plan.kept and plan.peers <= frame.threads:
+        # all threads have the same: each sends it to one block
+        with frame.block(f"if (threadIdx.x < {plan.peers})"), frame.unrolled("r", plan.results) as r:
+            send(r, "threadIdx.x")
+    else:
+        writers = are_zero((*plan.lanes, *plan.warps, *plan.copies), frame.local_thread)
+        with (
+            frame.block(f"if ({writers})" if writers else ""),
+            frame.unrolled("r", plan.results) as r,
+            frame.unrolled("p", plan.peers) as p,
+        ):
+            send(r, p)
+    frame.line(f"{frame.use('wait_for_bytes')}({exchange.barrier}, {exchange.parity});")
+    if exchange.run:
+        frame.line(f"++{exchange.run};")
     with frame.unrolled("r", plan.results) as r:
         for place, target in zip(places, partials.at(r)):
             frame.line(f"{target} = {place}[{index(r, '0')}];")

@@ -51,7 +51,7 @@ def emit_launch(frame: KernelFrame, op: Launch, body: Callable[[KernelFrame, Blo
         frame.program_number = program
         body(frame, op.body)
         if frame.uses_shared:
-            frame.line("__syncthreads();" if op.cluster == 1 else f"{frame.use('cluster_barrier')}();")
+            frame.line("__syncthreads();")
     frame.nesting -= 1
     return None
 

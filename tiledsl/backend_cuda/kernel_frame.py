@@ -76,8 +76,10 @@ class KernelFrame:
         """How many loops and branches stand around the code that is being written."""
         self.program_number = "0"
         """The number of the program that this thread works on."""
-        self.cluster_begun = False
-        """Whether all blocks of the cluster are known to run."""
+        self.exchanged: set[Value] = set()
+        """The buffers through which the blocks of the cluster exchange partial results."""
+        self.barriers_end = 0
+        """The line of `entry` after those that make the barriers of these buffers."""
         self.cluster_barriers = False
         """Whether there has been a barrier of the cluster."""
         self.uses_shared = False

@@ -47,30 +47,54 @@ define(
 }""",
 )
 
+define(
+    "begin_arrivals",
+    "makes two barriers, each of which waits for one `expect_bytes` and as many bytes as that says",
+    """void begin_arrivals(void* barriers) {
+    const unsigned address = shared_address(barriers);
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(address) : "memory");
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(address + 8u) : "memory");
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}""",
+    since=90,
+)
+define(
+    "expect_bytes",
+    "tells a barrier how many bytes other blocks will write",
+    """void expect_bytes(unsigned barrier, unsigned bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(barrier), "r"(bytes) : "memory");
+}""",
+    since=90,
+)
+define(
+    "wait_for_bytes",
+    "waits until all bytes that a barrier expects are there; `parity` is that of how often it was waited for before",
+    """void wait_for_bytes(unsigned barrier, unsigned parity) {
+    unsigned complete;
+    do {
+        asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+                     : "=r"(complete) : "r"(barrier), "r"(parity) : "memory");
+    } while (!complete);
+}""",
+    since=90,
+)
+
 for _type, _name, _letter, _bits in (
     ("float", "f32", "f", 32), ("int", "i32", "r", 32), ("unsigned", "u32", "r", 32), ("double", "f64", "d", 64),
     ("long long", "i64", "l", 64), ("unsigned long long", "u64", "l", 64),
 ):  # fmt: skip
     define(
-        f"store_to_peer_{_name}",
-        "writes to the same place in the shared memory of another block of the cluster",
-        f"""void store_to_peer_{_name}({_type}* place, unsigned peer, {_type} value) {{
-    unsigned address;
+        f"send_to_peer_{_name}",
+        "writes to the same place in another block of the cluster, whose barrier counts the bytes when they are there",
+        f"""void send_to_peer_{_name}({_type}* place, unsigned barrier, unsigned peer, {_type} value) {{
+    unsigned address, counter;
     asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared_address(place)), "r"(peer));
-    asm volatile("st.shared::cluster.b{_bits} [%0], %1;" :: "r"(address), "{_letter}"(value) : "memory");
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(counter) : "r"(barrier), "r"(peer));
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b{_bits} [%0], %1, [%2];"
+                 :: "r"(address), "{_letter}"(value), "r"(counter) : "memory");
 }}""",
         since=90,
     )
-define(
-    "store_to_peer_bool",
-    "writes to the same place in the shared memory of another block of the cluster",
-    """void store_to_peer_bool(bool* place, unsigned peer, bool value) {
-    unsigned address;
-    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared_address(place)), "r"(peer));
-    asm volatile("st.shared::cluster.u8 [%0], %1;" :: "r"(address), "r"((unsigned)value) : "memory");
-}""",
-    since=90,
-)
 
 for _name, _type in (
     ("f32", "float"), ("f64", "double"), ("i32", "int"), ("u32", "unsigned"), ("i64", "long long"),

@@ -14,6 +14,10 @@ from tiledsl.ir.dtypes import DType, bool_, i32
 from tiledsl.ir.layouts import Digit, RegisterLayout
 
 WARP = 32
+BARRIER = 8
+"""Bytes of a barrier in shared memory."""
+LEAST_SENT = 4
+"""The least bytes that a block sends to another as one value."""
 _ALIGNMENT = 16
 
 
@@ -60,13 +64,33 @@ class FoldPlan:
         """How many blocks have a part in each result."""
         return _count(self.blocks)
 
+    @property
+    def turns(self) -> int:
+        """How many times over there is scratch. Folds across a cluster take turns with two, so that nobody waits until
+        all have read what the fold before left: see `backend_cuda/exchange_partials.py`."""
+        return 2 if self.blocks else 1
+
+    @property
+    def barrier_bytes(self) -> int:
+        """The first bytes of the scratch: barriers that count what comes from other blocks, one for each turn."""
+        return BARRIER * self.turns if self.blocks else 0
+
     def block_bytes(self, size: int) -> int:
-        """The block's scratch for partial results of `size` bytes each."""
+        """The block's scratch in each turn, for partial results of `size` bytes each."""
         return _aligned(self.results * self.owners * self.positions * size) if self.warps else 0
 
     def cluster_bytes(self, size: int) -> int:
-        """The cluster's scratch in each block, for partial results of `size` bytes each."""
-        return _aligned(self.results * self.owners * self.peers * size) if self.blocks else 0
+        """The cluster's scratch in each turn and block, for partial results of `size` bytes each."""
+        return _aligned(self.arriving_bytes(size)) if self.blocks else 0
+
+    def arriving_bytes(self, size: int) -> int:
+        """How much all blocks, this one too, write into a block's scratch in each turn."""
+        return self.results * self.owners * self.peers * max(size, LEAST_SENT)
+
+    def scratch_bytes(self, sizes: Sequence[int]) -> int:
+        """All scratch of a block, for partial results of these sizes."""
+        each_turn = sum(self.block_bytes(size) + self.cluster_bytes(size) for size in sizes)
+        return self.barrier_bytes + self.turns * each_turn
 
 
 def _count(pieces: Sequence[Piece]) -> int:
@@ -146,8 +170,7 @@ def fold_scratch_bytes(
 
     `argmax` and `argmin` fold an index beside each value. A function that is not told may be one of them.
     """
-    plan = plan_fold(layout, axes, threads_per_block)
-    return sum(plan.block_bytes(size) + plan.cluster_bytes(size) for size in partial_sizes(dtypes, fn))
+    return plan_fold(layout, axes, threads_per_block).scratch_bytes(partial_sizes(dtypes, fn))
 
 
 def partial_sizes(dtypes: Sequence[DType], fn: str) -> list[int]:

@@ -1,17 +1,14 @@
-// says that this thread is here, and what it wrote is done
-__device__ __forceinline__ void cluster_arrive() {
-    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+// the address of something in shared memory, within shared memory
+__device__ __forceinline__ unsigned shared_address(const void* pointer) {
+    return (unsigned)__cvta_generic_to_shared(pointer);
 }
 
-// waits until all threads of the cluster have arrived
-__device__ __forceinline__ void cluster_wait() {
-    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
-
-// all threads of the cluster arrive before any goes on
-__device__ __forceinline__ void cluster_barrier() {
-    cluster_arrive();
-    cluster_wait();
+// makes two barriers, each of which waits for one `expect_bytes` and as many bytes as that says
+__device__ __forceinline__ void begin_arrivals(void* barriers) {
+    const unsigned address = shared_address(barriers);
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(address) : "memory");
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(address + 8u) : "memory");
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
 // says that this thread is here, and nothing of what it wrote
@@ -26,14 +23,28 @@ __device__ __forceinline__ unsigned cluster_rank() {
     return rank;
 }
 
+// waits until all threads of the cluster have arrived
+__device__ __forceinline__ void cluster_wait() {
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+// tells a barrier how many bytes other blocks will write
+__device__ __forceinline__ void expect_bytes(unsigned barrier, unsigned bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(barrier), "r"(bytes) : "memory");
+}
+
 // An extent as an int of at most `most`
 __device__ __forceinline__ int limited(long long extent, int most) {
     return extent < 0 ? 0 : extent > most ? most : (int)extent;
 }
 
-// the address of something in shared memory, within shared memory
-__device__ __forceinline__ unsigned shared_address(const void* pointer) {
-    return (unsigned)__cvta_generic_to_shared(pointer);
+// writes to the same place in another block of the cluster, whose barrier counts the bytes when they are there
+__device__ __forceinline__ void send_to_peer_f32(float* place, unsigned barrier, unsigned peer, float value) {
+    unsigned address, counter;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared_address(place)), "r"(peer));
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(counter) : "r"(barrier), "r"(peer));
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];"
+                 :: "r"(address), "f"(value), "r"(counter) : "memory");
 }
 
 // 4 bytes to global memory, where they are inside
@@ -42,17 +53,19 @@ __device__ __forceinline__ void store_float_if(void* to, const float* from, bool
                  :: "l"(to), "f"(from[0]), "r"((int)inside) : "memory");
 }
 
-// writes to the same place in the shared memory of another block of the cluster
-__device__ __forceinline__ void store_to_peer_f32(float* place, unsigned peer, float value) {
-    unsigned address;
-    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared_address(place)), "r"(peer));
-    asm volatile("st.shared::cluster.b32 [%0], %1;" :: "r"(address), "f"(value) : "memory");
-}
-
 // 16 bytes of global memory, or `fill` where they are not inside
 __device__ __forceinline__ void stream_float4_if(float* to, const void* from, bool inside, float fill) {
     asm volatile("{ .reg .pred p; setp.ne.s32 p, %5, 0; mov.b32 %0, %6; mov.b32 %1, %6; mov.b32 %2, %6; mov.b32 %3, %6; @p ld.global.nc.v4.b32 {%0, %1, %2, %3}, [%4]; }"
                  : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3]) : "l"(from), "r"((int)inside), "f"(fill));
+}
+
+// waits until all bytes that a barrier expects are there; `parity` is that of how often it was waited for before
+__device__ __forceinline__ void wait_for_bytes(unsigned barrier, unsigned parity) {
+    unsigned complete;
+    do {
+        asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+                     : "=r"(complete) : "r"(barrier), "r"(parity) : "memory");
+    } while (!complete);
 }
 
 extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(64) cluster_sum(
@@ -64,9 +77,13 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(64) clust
     const unsigned rank = cluster_rank();
     const unsigned thread = rank * 64u + threadIdx.x;
     const int column = thread * 4;
+    if (threadIdx.x == 0) {
+        begin_arrivals(shared_memory);
+    }
     cluster_begin();
+    const unsigned shared_base = shared_address(shared_memory);
     const bool is_first = thread % 32 == 0 && thread / 32 % 2 == 0 && thread / 64 == 0;
-    // gpu.launch([%M]) {blocks = [1], threads = 64, cluster = 4, shared_bytes = 32}  // <text>:5
+    // gpu.launch([%M]) {blocks = [1], threads = 64, cluster = 4, shared_bytes = 80}  // <text>:5
     const unsigned program = blockIdx.x / 4;
     const long long m = (long long)program;
     // %row = gpu.load(%x, [%m, %zero], [%N]) {axes = [0, 1], masked = [1], vector = 4, shape = [1, 1024], layout = spatial(1, 256) * local(1, 4)}  // <text>:8
@@ -85,7 +102,9 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(64) clust
     for (int d = 16; d >= 1; d /= 2) {
         total[0] = (total[0] + __shfl_xor_sync(0xffffffffu, total[0], d));
     }
-    float* const total_of_warps = reinterpret_cast<float*>(shared_memory);
+    const unsigned arrivals = shared_base;
+    if (threadIdx.x == 0) expect_bytes(arrivals, 16u);
+    float* const total_of_warps = reinterpret_cast<float*>(shared_memory + 16);
     const int position = threadIdx.x / 32 % 2;
     if (threadIdx.x % 32 == 0) {
         total_of_warps[position] = total[0];
@@ -96,17 +115,14 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(64) clust
     for (int p = 1; p < 2; ++p) {
         total[0] = (total[0] + total_of_warps[p]);
     }
-    float* const total_of_blocks = reinterpret_cast<float*>(shared_memory + 16);
-    cluster_wait();  // all blocks of the cluster have begun
+    float* const total_of_blocks = reinterpret_cast<float*>(shared_memory + 32);
     const int own_part = rank % 4;
     const unsigned first_peer = rank - (rank / 1 % 4 * 1);
-    if (threadIdx.x % 32 == 0 && threadIdx.x / 32 % 2 == 0) {
-        #pragma unroll
-        for (int p = 0; p < 4; ++p) {
-            store_to_peer_f32(&total_of_blocks[own_part], first_peer + p, total[0]);
-        }
+    cluster_wait();  // all blocks have made their barriers
+    if (threadIdx.x < 4) {
+        send_to_peer_f32(&total_of_blocks[own_part], arrivals, first_peer + threadIdx.x, total[0]);
     }
-    cluster_barrier();
+    wait_for_bytes(arrivals, 0u);
     total[0] = total_of_blocks[0];
     #pragma unroll
     for (int p = 1; p < 4; ++p) {

@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from tiledsl.ir.core import Block, Module, Op
-from tiledsl.ir.fold_plans import plan_fold
+from tiledsl.ir.fold_plans import FoldPlan, plan_fold
 from tiledsl.ir.gpu_ops import Barrier, Launch, Reduce, Wait
 from tiledsl.ir.tile_ops import For, If, Range, While
 from tiledsl.ir.verifier import Form
@@ -199,20 +199,24 @@ class _Flow:
     def access(self, op: Op, state: State) -> State:
         scratch = scratch_of(op)
         if scratch is not None:
-            # blocks of a cluster write to each other's scratch memory, and each reads its own after a barrier
+            plan = self.fold_across_blocks(op)
+            if plan is not None:
+                # its memory is its own, and in the next run it uses another half of it
+                return state.after_barrier("block") if plan.warps else state
             place = buffer_of(scratch)
             self.check(op, state.clashes(Access("write", place, op)))
-            return state.after_barrier("block").after(Access("read", place, op, remote=self.crosses_blocks(op)))
+            return state.after_barrier("block").after(Access("read", place, op))
         for access in self.touched.get(op, ()):
             self.check(op, state.clashes(access))
             state = state.after(access)
         return state
 
-    def crosses_blocks(self, op: Op) -> bool:
-        """Whether a fold goes through the memory of other blocks of the cluster."""
+    def fold_across_blocks(self, op: Op) -> FoldPlan | None:
+        """The plan of a fold that goes through the memory of other blocks of the cluster."""
         if not self.cluster or not isinstance(op, Reduce):
-            return self.cluster
-        return bool(plan_fold(op.sources[0].layout, op.axes, self.launch.threads).blocks)
+            return None
+        plan = plan_fold(op.sources[0].layout, op.axes, self.launch.threads)
+        return plan if plan.blocks else None
 
     def check(self, op: Op, clashes: Iterable[Access]) -> None:
         """Raises ClashError if there are any, with the outermost place that lies after all of them."""

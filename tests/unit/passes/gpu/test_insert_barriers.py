@@ -324,10 +324,10 @@ def test_a_fold_without_a_scratch_buffer_has_no_barrier() -> None:
     expect(f"{WRITE}\n{REDUCE.format(1).replace(', %bytes', '')}\n|\n{READ}")
 
 
-def test_blocks_of_a_cluster_write_to_each_other_s_scratch_memory() -> None:
+def test_folds_across_a_cluster_take_turns_with_their_scratch_memory() -> None:
     across = "%w{0} = gpu.reduce([%two], %bytes) {{axes = [0], fn = add}}"
     load = "%two = gpu.load(%a, [%m], []) {axes = [0], shape = [128], layout = spatial(128)}"
-    expect(f"{load}\n{across.format(1)}\n||\n{across.format(2)}", cluster=2)
+    expect(f"{load}\n{across.format(1)}\n{across.format(2)}", cluster=2)
 
 
 def test_a_fold_within_each_block_of_a_cluster() -> None:
