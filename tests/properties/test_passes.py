@@ -14,6 +14,7 @@ from tiledsl.ir.types import BlockSize, TensorType
 from tiledsl.ir.verifier import Form, verify
 from tiledsl.passes.machine import MACHINES
 from tiledsl.passes.manager import Pass, PassContext, PassManager
+from tiledsl.passes.pipeline_text import required_options
 from tiledsl.passes.pipelines import cpu_pipeline
 from tiledsl.passes.registry import PASSES
 from tiledsl.passes.tile.canonicalise import Canonicalise
@@ -42,7 +43,10 @@ def with_chosen_blocks(module: Module) -> Module:
     return copy
 
 
-STEPS: dict[str, list[Pass]] = {name: [kind()] for name, kind in PASSES.items() if kind.requires is not Form.GPU}
+# Those of GPU form, and those that a plan must be made for, are tested in test_gpu_lowering.py.
+STEPS: dict[str, list[Pass]] = {
+    name: [kind()] for name, kind in PASSES.items() if kind.requires is not Form.GPU and not required_options(kind)
+}
 STEPS["infer-tiling"] = [PlaceLevels(), InferTiling(arch="avx2")]
 
 
