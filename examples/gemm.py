@@ -1,4 +1,4 @@
-"""A matrix product. The compiler chooses blocks, packs the operands and unrolls the innermost loops."""
+"""A matrix product. The compiler chooses blocks, and how operands are brought to the multiplying instructions."""
 
 from typing import Any
 

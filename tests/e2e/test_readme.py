@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.pages import blocks
 from tiledsl.cli.main import main
 from tiledsl.support.errors import TileShapeError
 
@@ -16,24 +17,18 @@ ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
 
 
-def blocks(language: str) -> list[str]:
-    """The fenced blocks of one language (none for output)."""
-    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
-    return [text for word, text in fenced if word == language]
-
-
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Its Python, as one file."""
     file = tmp_path_factory.mktemp("readme") / "program.py"
-    file.write_text("\n".join(blocks("python")))
+    file.write_text("\n".join(blocks(README, "python")))
     return file
 
 
 def test_python_and_what_it_prints(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names = runpy.run_path(str(program))
     printed = capsys.readouterr().out
-    explained, message = blocks("")
+    explained, message = blocks(README, "")
     assert [line for line in explained.splitlines() if line not in printed] == []
     with pytest.raises(TileShapeError) as caught:
         names["gemm"](names["a"], names["b"][:299])
@@ -42,15 +37,21 @@ def test_python_and_what_it_prints(program: Path, capsys: pytest.CaptureFixture[
 
 def test_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(ROOT)
-    lines = [line for block in blocks("bash") for line in block.splitlines() if line.startswith("tiledsl ")]
-    assert len(lines) == 2
+    lines = [line for block in blocks(README, "bash") for line in block.splitlines() if line.startswith("tiledsl ")]
+    assert len(lines) == 3
     for line in lines:
         command, _, file = line.partition(" > ")
         assert main([word.replace("gemm.tir", str(tmp_path / "gemm.tir")) for word in shlex.split(command)[1:]]) == 0
         output = capsys.readouterr().out
-        assert "tile.dot" in output
+        assert "tile.dot" in output or "mma_m16n8k16_f16_f32" in output
         if file:
             (tmp_path / file).write_text(output)
+
+
+def test_what_needs_a_gpu_is_python() -> None:
+    (block,) = blocks(README, "python gpu")  # run by tests/gpu/test_docs.py
+    assert "gemm(left, right)" in block
+    compile(block, "README.md", "exec")
 
 
 def test_links() -> None:

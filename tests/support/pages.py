@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 
 
-def python_of(page: str) -> str:
-    """The blocks of Python, at the lines where they stand; the other lines are empty."""
+def python_of(page: str, *kinds: str) -> str:
+    """The blocks of these kinds (`python`), at the lines where they stand; the other lines are empty."""
+    fences = {f"```{kind}" for kind in kinds or ("python",)}
     lines: list[str] = []
     inside = False
     for line in page.splitlines():
-        starts, ends = line == "```python", inside and line == "```"
+        starts, ends = line in fences, inside and line == "```"
         inside = (inside or starts) and not ends
         lines.append(line if inside and not starts else "")
     return "\n".join(lines)
