@@ -23,16 +23,34 @@ from tiledsl.passes.gpu.matrix_plans import matrix_plans
 from tiledsl.passes.gpu.plan import GridPlan, Plan
 from tiledsl.passes.gpu_machine import GpuMachine
 
-VECTORS = 4
-"""16-byte accesses that a streaming thread makes at a time, of each tensor."""
+
+@dataclass(frozen=True)
+class Figures:
+    """How a program that streams is shaped: its threads, and how many accesses of 16 bytes each of them makes at a
+    time, of each tensor. In a loop, `run_bytes` side by side are read in each turn.
+    """
+
+    threads: int
+    vectors: int
+    run_bytes: int = 128
+
+
+STREAM = Figures(256, 1)
+"""Elementwise, with one axis that counts fastest in all tensors."""
+TURN = Figures(512, 2)
+"""Tensors that count fastest along different axes: tiles turn in shared memory."""
+FOLD = Figures(256, 8)
+"""Tiles that are folded, and little is written."""
+LOOP = Figures(512, 8)
+"""Loops over blocks."""
 ROW_VECTORS = 8
 """16-byte pieces of a row that a thread holds."""
-STREAM_THREADS = 128
 SMALLEST_ROW = 32
 """Threads that a row of any length has: a warp."""
-LARGEST_ROW = 512
+LARGEST_ROW = 256
 """Threads that a row has before a cluster of blocks shares it."""
-LINE_BYTES = 128
+ROW_BLOCK = 128
+"""The least threads of a block that holds rows."""
 
 
 @dataclass(frozen=True)
@@ -172,20 +190,29 @@ def _fixed_elements(grid: GridShape, shape: Shape, sizes: _Sizes) -> int:
 
 
 def _row_plans(grid: GridShape, machine: GpuMachine, sizes: _Sizes, row: int, vector: int) -> list[Plan]:
-    """Rows held in registers: as few threads as hold one, several rows per block where these are few."""
+    """Rows held in registers. Short ones by a warp each, longer ones by a block, the longest by a cluster of blocks."""
     plans: list[Plan] = []
     for held, may_cluster in ((ROW_VECTORS, True), (ROW_VECTORS // 2, True), (ROW_VECTORS, False)):
-        needed = _power_of_two(-(-row // (vector * held)))
-        along = max(SMALLEST_ROW, needed)
+        pieces = -(-row // vector)
+        along = _row_threads(pieces, held)
         cluster = 1
         if along > LARGEST_ROW and machine.has_clusters and may_cluster:
-            cluster = min(machine.max_cluster, along // 256)
-        threads = min(machine.max_threads_per_block, max(along // cluster, 64 if along >= 64 else STREAM_THREADS))
+            cluster = min(machine.max_cluster, along // LARGEST_ROW)
+        threads = min(machine.max_threads_per_block, max(along // cluster, ROW_BLOCK))
         rows = max(1, threads * cluster // along)
         blocks = _spread(grid, sizes, rows)
         plan = Plan((GridPlan(threads, cluster),), blocks=tuple(blocks.items()))
         plans.append(_with_whole_axes(grid, plan, sizes, vector, min(along, threads * cluster)))
     return list(dict.fromkeys(plans))
+
+
+def _row_threads(pieces: int, held: int) -> int:
+    """How many threads share a row of so many pieces of 16 bytes, of which one holds at most `held`."""
+    if pieces <= 4 * SMALLEST_ROW:
+        return SMALLEST_ROW
+    if pieces <= 8 * SMALLEST_ROW:
+        return 2 * SMALLEST_ROW
+    return max(LARGEST_ROW, _power_of_two(-(-pieces // held)))
 
 
 def _spread(grid: GridShape, sizes: _Sizes, elements: int) -> dict[str, int]:
@@ -199,40 +226,37 @@ def _spread(grid: GridShape, sizes: _Sizes, elements: int) -> dict[str, int]:
 
 
 def _stream_plans(grid: GridShape, machine: GpuMachine, sizes: _Sizes, row: int, vector: int) -> list[Plan]:
-    """Blocks of a few vectors per thread. Axes that count fastest in memory first; two of them share evenly."""
-    threads = STREAM_THREADS
-    elements = max(1, threads * vector * VECTORS // row)
+    """Blocks of a few vectors per thread, along the axes that count fastest in memory first."""
     fast = list(dict.fromkeys(_fast_symbols(grid)))
     loops = [name for name, block in grid.open.items() if isinstance(block.op, ops.Range)]
-    blocks: dict[str, int] = dict.fromkeys(grid.open, 1)
+    figures = STREAM
+    if loops:
+        figures = LOOP
+    elif any(isinstance(op, ops.Reduce) for op in grid.op.body.walk()):
+        figures = FOLD
+    elif len(fast) >= 2:
+        figures = TURN
+    elements = max(1, figures.threads * vector * figures.vectors // row)
     lengths = {name: _power_of_two(sizes.of(block.total)) for name, block in grid.open.items()}
-    bytes_ = 16 // vector
-    if len(fast) >= 2:
+    blocks: dict[str, int] = dict.fromkeys(grid.open, 1)
+    if len(fast) >= 2:  # rows of one tensor are columns of another: both as long as can be
         side = 1 << (elements.bit_length() // 2)
-        for name in fast[:2]:
-            blocks[name] = min(side, lengths[name])
+        blocks.update({name: min(side, lengths[name]) for name in fast[:2]})
     elif fast:
-        # enough programs for all multiprocessors, but no less than a line of memory
         (name,) = fast
-        outer = math.prod(sizes.of(b.total) for n, b in grid.open.items() if n != name and n not in loops)
-        size = min(elements, lengths[name])
-        shared_out = lengths[name] * outer if name not in loops else 1 << 30
-        while size * bytes_ > LINE_BYTES and loops and shared_out // size < 2 * machine.multiprocessors:
-            size //= 2
-        blocks[name] = size
+        blocks[name] = min(elements, lengths[name])
+        if loops and name not in loops:  # a line of memory is enough: the loop goes on from there
+            blocks[name] = min(blocks[name], max(vector, figures.run_bytes * vector // 16))
     left = max(1, elements // math.prod(blocks.values()))
-    for name in [*loops, *reversed([n for n in grid.open if n not in loops])]:
+    for name in [*reversed(loops), *reversed([n for n in grid.open if n not in loops])]:
         if blocks[name] == 1:
             blocks[name] = min(left, lengths[name])
             left = max(1, left // blocks[name])
-    programs = math.prod(-(-sizes.of(b.total) // blocks[n]) for n, b in grid.open.items() if n not in loops)
-    if loops and programs < 2 * machine.multiprocessors:
-        threads *= 4
-        blocks[loops[-1]] = min(4 * blocks[loops[-1]], lengths[loops[-1]])
+    held = max(1, math.prod(blocks.values()) * row)
+    threads = min(figures.threads, max(32, _power_of_two(-(-held // vector))))
     plan = Plan((GridPlan(threads),), blocks=tuple(blocks.items()))
     first = _with_whole_axes(grid, plan, sizes, vector, threads)
-    slower = replace(first, grids=(GridPlan(2 * threads),))
-    return [first, slower]
+    return [first, replace(first, grids=(GridPlan(min(1024, 2 * threads)),))]
 
 
 def _fast_symbols(grid: GridShape) -> Iterator[str]:

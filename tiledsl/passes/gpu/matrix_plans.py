@@ -24,17 +24,22 @@ SizeOf = Callable[["Dim | None"], int]
 
 @dataclass(frozen=True)
 class TileChoice:
-    """A tile of the result, and how good it is: elements multiplied per unit of time, as a share of the best."""
+    """A tile of the result, and how good it is: elements multiplied per unit of time, as a share of the best.
+
+    `depth_bytes`: how much of K is multiplied between two barriers, for an operand that counts fastest along it.
+    """
 
     rows: int
     columns: int
     warps: tuple[int, int]
     rate: float
+    depth_bytes: int = 128
 
 
 MATRIX_TILES = (
-    TileChoice(128, 256, (2, 4), 1.0),
-    TileChoice(128, 128, (2, 2), 0.9),
+    TileChoice(128, 256, (2, 4), 1.0, depth_bytes=64),
+    TileChoice(256, 128, (4, 2), 1.0, depth_bytes=64),
+    TileChoice(128, 128, (2, 2), 0.94),
     TileChoice(64, 128, (2, 2), 0.75),
     TileChoice(128, 64, (2, 2), 0.75),
     TileChoice(64, 64, (2, 2), 0.55),
@@ -50,8 +55,6 @@ PLAIN_TILES = (
     TileChoice(16, 16, (2, 1), 0.2),
 )
 """For products without matrix instructions."""
-DEPTH_BYTES = 128
-"""How much of K is multiplied between two barriers, for an operand that counts fastest along it."""
 MOST_STAGES = 4
 BLOCKS_RESIDENT_BYTES = 110 << 10
 """Shared memory with which two blocks fit a multiprocessor of 227 KiB."""
@@ -111,9 +114,9 @@ def _product_plans(dot: ops.Dot, open_: dict[str, BlockDefinition], machine: Gpu
         size_of(b.total) for name, b in open_.items() if name not in (row, column, depth) and not _is_loop(b)
     )
     bytes_ = dot.a.dtype.bytes
-    deep = max(16, DEPTH_BYTES // bytes_) if not plain else 16 if bytes_ <= 4 else 8
     found: list[tuple[float, Plan]] = []
     for choice in PLAIN_TILES if plain else MATRIX_TILES:
+        deep = 16 if plain else max(16, choice.depth_bytes // bytes_)
         stage_bytes = (choice.rows + choice.columns) * deep * bytes_
         stages = max(1, min(MOST_STAGES, (machine.shared_bytes_per_block - 2048) // stage_bytes))
         accumulators = choice.rows * choice.columns * dot.dtype.bytes // 4 // (32 * math.prod(choice.warps))
