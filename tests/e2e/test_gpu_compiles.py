@@ -26,18 +26,13 @@ MOST_ELEMENTS = 5000
 """Of the arguments of a case that runs in the executor of GPU IR, which goes thread by thread."""
 
 TRIGONOMETRY = "large angles of f64 are reduced by a table in local memory"
-TOO_FEW_THREADS = "a whole tile of narrow elements is held by too few threads, with an index beside each element"
 WITH_LOCAL_MEMORY = {
     "sin of float64": TRIGONOMETRY,
     "sin of int32": TRIGONOMETRY,
     "cos of float64": TRIGONOMETRY,
     "cos of int32": TRIGONOMETRY,
     "RMS norm of rows of 131072 bf16": "without clusters (sm_80) a row is larger than the registers of a block",
-    "argmax of uint8 over None": TOO_FEW_THREADS,
-    "argmax of bool over None": TOO_FEW_THREADS,
-    "argmin of uint8 over None": TOO_FEW_THREADS,
-    "argmin of bool over None": TOO_FEW_THREADS,
-    "extremes of float16": TOO_FEW_THREADS,
+    "extremes of float16": "rows of odd length are shared by few threads, which hold an index beside each element",
     "running sums of 64x130": "sums of columns, rows and all of a tile live at once",
 }
 """Cases that may use local memory, and why."""
