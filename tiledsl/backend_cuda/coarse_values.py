@@ -48,6 +48,8 @@ COARSE_FOR_BF16 = {**COARSE_FUNCTIONS, "tanh": 64}
 _LIMITS = {f16: 16, bf16: 128}
 """How many units may come together before a rounding: a quarter of a unit in the last place."""
 
+_ROUNDS = 8
+
 _MOVES = (Broadcast, Reshape, Transpose, Slice, Convert)
 _PASSES_LARGEST = ("neg", "abs", "minimum", "maximum", "where", "sqrt", "rsqrt")
 _PASSES = ("mul", "div", "add", *_PASSES_LARGEST)
@@ -120,13 +122,23 @@ class _Tolerance:
         return op.fn in _PASSES_LARGEST
 
     def _errors(self) -> dict[Value, int]:
-        """The errors of values, in units. What loops carry takes a second round, and no more, to be known."""
-        errors: dict[Value, int] = {}
+        """The errors of values, in units. Each loop within another takes one round more until they are known.
 
+        Those that grow with every round, as of a buffer that a loop multiplies, are beyond all limits.
+        """
+        errors: dict[Value, int] = {}
+        for _ in range(_ROUNDS):
+            before = dict(errors)
+            self._add_errors(errors)
+            if errors == before:
+                return errors
+        return dict.fromkeys(self.tolerated, max(_LIMITS.values()) + 1)
+
+    def _add_errors(self, errors: dict[Value, int]) -> None:
         def largest(values: Sequence[Value]) -> int:
             return max((errors.get(v, 0) for v in values), default=0)
 
-        for op in (*self.ops, *self.ops):
+        for op in self.ops:
             if isinstance(op, For):
                 for initial, argument, yielded, result in _carries(op):
                     errors[argument] = errors[result] = largest((initial, yielded))
@@ -144,7 +156,6 @@ class _Tolerance:
                     together = isinstance(op, Map) and op.fn in ("mul", "div")
                     inherited = sum(errors.get(v, 0) for v in sources) if together else largest(sources)
                     errors[result] = inherited + self._own_error(op)
-        return errors
 
     def _own_error(self, op: Op) -> int:
         return self.functions.get(op.fn, 0) if isinstance(op, Map) and op.result in self.coarse else 0

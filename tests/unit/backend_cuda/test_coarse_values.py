@@ -180,6 +180,23 @@ def test_loops_may_add_what_is_coarse_but_not_multiply_by_it() -> None:
     assert "v" not in coarse(LOOP.replace("NEXT", squared))
 
 
+def test_a_buffer_may_carry_a_value_around_a_loop() -> None:
+    body = f"""
+    %buffer = gpu.buffer() {{shape = [128], dtype = f32, layout = rows(0), offset = 0}}
+    gpu.write(%buffer, %b, [%zero]) {{places = [0]}}
+    tile.for(%zero, %one, %one, []) body(%i: i64) {{
+      %before = gpu.read(%buffer, [%zero]) {{places = [0], shape = [128], layout = {ROW}}} : {TILE}
+      %v = tile.map([%row]) {{fn = exp}}
+      %after = tile.map([%before, %v]) {{fn = FN}}
+      gpu.write(%buffer, %after, [%zero]) {{places = [0]}}
+      tile.yield([])
+    }}
+    %result = gpu.read(%buffer, [%zero]) {{places = [0], shape = [128], layout = {ROW}}} : {TILE}
+    """
+    assert "v" in coarse(body.replace("FN", "maximum"))
+    assert "v" not in coarse(body.replace("FN", "mul"))
+
+
 def test_errors_are_added_up() -> None:
     def power(squarings: int, dtype: str) -> bool:
         steps = ["v0 = exp row", *(f"v{i + 1} = mul v{i} v{i}" for i in range(squarings))]
