@@ -94,6 +94,7 @@ CASES: dict[str, Callable[[], object]] = {
     "pass-size-contradiction": lambda: run_passes("infer-shapes{M=40}", COPY),
     "pass-size-negative": lambda: run_passes("infer-shapes{M=1}", WINDOW),
     "machine-unknown": lambda: run_passes("place-levels,infer-tiling{arch=avx3}", COPY),
+    "plan-incomplete": lambda: run_passes('place-levels,lower-to-gpu{plan="64 threads"}', COPY),
     "plan-cluster": lambda: long_rows.compile(tile.spec(("M", 1 << 20), tile.f32), arch="sm_90").cubin,
     "plan-batches": lambda: several_products.compile(*[tile.spec((8, 32, 32), tile.f16)] * 2, arch="sm_90").cubin,
     "gpu-unknown": lambda: gpu_machine("sm_87", Location("kernel.py", 2)),
@@ -114,6 +115,7 @@ MESSAGES: dict[str, str] = {
     "pass-size-contradiction": "@copy promises M % 16 == 0, but M is 40",
     "pass-size-negative": "with M = 1, %x would have the shape [-1]",
     "machine-unknown": "there is no machine table `avx3`",
+    "plan-incomplete": "the plan says nothing of the size of block `m`",
     "plan-cluster": (
         "a row of 1048576 elements is too long for one block of threads, and what moves between its threads cannot be"
         " shared out over several"
@@ -134,6 +136,7 @@ FIXES: dict[str, str] = {
     "pass-size-unknown": "its sizes: M, N",
     "pass-size-contradiction": "give a multiple of 16",
     "machine-unknown": "did you mean `avx2`?",
+    "plan-incomplete": "put `m=16` into the plan, and run `apply-plan` with it",
     "gpu-unknown": "compile for `sm_86`, whose code runs there too",
     "gpu-too-old": 'compile for `arch="cpu"`, or run on a newer GPU',
     "shared-too-much": "`num_stages=3` fits",
@@ -156,6 +159,12 @@ def test_message(code: str) -> None:
     assert error.fix == FIXES.get(code, error.fix)
     assert error.fix
     assert (error.location is None) == (code in WITHOUT_LOCATION)
+
+
+def test_a_plan_without_a_grid() -> None:
+    with pytest.raises(TileError) as caught:
+        run_passes('place-levels,apply-plan{plan="m=16"},lower-to-gpu{plan="m=16"}', COPY)
+    assert caught.value.message == "the plan says nothing of the threads of this grid"
 
 
 def test_carets_stand_under_the_word() -> None:

@@ -19,6 +19,20 @@ from tiledsl.ir.types import AxisType, BlockSize
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.gpu.plan import Plan
 from tiledsl.passes.manager import PassContext
+from tiledsl.support.errors import fail
+
+
+def check_applied(function: Function, plan: Plan) -> None:
+    """Raises TileTypeError unless the plan says something of each grid, and all blocks of the function are numbers."""
+    grids = [op for op in function.body.ops if isinstance(op, Grid)]
+    if len(grids) > len(plan.grids):
+        fail("plan-incomplete", grids[len(plan.grids)].location, what="the threads of this grid", example="128 threads")
+    for op in function.walk():
+        if isinstance(op, (Grid, Range)):
+            for block, argument in zip(op.blocks, op.body.arguments):
+                if block.kind != "fixed":
+                    what = f"the size of block `{argument.name}`"
+                    fail("plan-incomplete", op.location, what=what, example=f"{argument.name}=16")
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from tiledsl.ir.builder import Builder
 from tiledsl.ir.core import Block, Function, Module, Op, Value
 from tiledsl.ir.types import AxisType, TensorType
 from tiledsl.ir.verifier import Form
+from tiledsl.passes.gpu.apply_plan import check_applied
 from tiledsl.passes.gpu.capacities import Capacities
 from tiledsl.passes.gpu.infer_layouts import LayoutInference, reshapes_units
 from tiledsl.passes.gpu.lower_control import lower_for, lower_grid, lower_if, lower_range, lower_while
@@ -55,6 +56,7 @@ class LowerToGpu:
     arch: str = "sm_90"
 
     def run(self, module: Module, context: PassContext) -> Module:
+        check_applied(module.entry, self.plan)
         lowered = _FunctionLowering(module.entry, self.plan, self.arch, context).run()
         return Module([lowered])
 

@@ -44,6 +44,9 @@ ENTRIES: dict[str, ErrorSpec] = {
     "shared-too-much": ErrorSpec(
         TileResourceError, "this takes {needed} of shared memory, a block has {limit} on {arch}", "{hint}"
     ),
+    "plan-incomplete": ErrorSpec(
+        TileTypeError, "the plan says nothing of {what}", "put `{example}` into the plan, and run `apply-plan` with it"
+    ),
     "plan-cluster": ErrorSpec(
         TileResourceError,
         "a row of {elements} elements is too long for one block of threads, and {what} cannot be shared out over"
