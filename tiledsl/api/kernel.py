@@ -104,7 +104,7 @@ class Kernel:
         return "\n\n".join(specialisation.explain(launches) for specialisation in compiled)
 
     def emulate(self, *args: object, arch: str | None = None, **kwargs: object) -> NoReturn:
-        """Raises TileUnsupportedError: there is no GPU IR yet whose execution could be emulated."""
+        """Raises TileUnsupportedError: the executor of GPU IR serves the tests so far, and takes no kernels."""
         advice = 'run `kernel.compile(..., arch="reference")`, the meaning of the kernel by NumPy'
         fail("feature-missing", caller_location(), feature="`emulate`", advice=advice)
 

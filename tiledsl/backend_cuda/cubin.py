@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
-from base64 import b64decode, b64encode
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -43,21 +41,6 @@ class Cubin:
     def kernel(self, name: str) -> KernelResources:
         """What the kernel of that name takes."""
         return next(kernel for kernel in self.kernels if kernel.name == name)
-
-    def to_json(self) -> dict[str, Any]:
-        """Everything, as what `json` can write."""
-        return {
-            "code": b64encode(self.code).decode("ascii"),
-            "arch": self.arch,
-            "log": self.log,
-            "kernels": [asdict(kernel) for kernel in self.kernels],
-        }
-
-    @staticmethod
-    def from_json(data: dict[str, Any]) -> Cubin:
-        """The inverse of `to_json`."""
-        kernels = tuple(KernelResources(**kernel) for kernel in data["kernels"])
-        return Cubin(b64decode(data["code"]), data["arch"], data["log"], kernels)
 
 
 def cubin_of(code: bytes, arch: str, log: str) -> Cubin:

@@ -11,6 +11,7 @@ from tiledsl.backend_cuda.devices import Device, current, device_count, device_o
 from tiledsl.backend_cuda.driver import bindings, call, process, status_name, status_text
 from tiledsl.backend_cuda.failure_records import raise_failures
 from tiledsl.backend_cuda.streams import run_after, stream_handle, wait_for_device, wait_for_stream
+from tiledsl.passes.gpu_machine import machine_of_capability
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
 
@@ -49,7 +50,8 @@ class CudaServices:
     """`DeviceServices` of the runtime."""
 
     def arch(self, device: int) -> str:
-        return device_of(device).arch
+        capability = int(device_of(device).arch.removeprefix("sm_"))
+        return machine_of_capability(capability, caller_location()).name
 
     def allocate(self, size: int, device: int, stream: int) -> AllocatedMemory:
         return AllocatedMemory(size, device_of(device), stream)

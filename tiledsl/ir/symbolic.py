@@ -134,14 +134,6 @@ def symbol_name(dim: Dim) -> str | None:
     return None
 
 
-def constant_term(dim: Dim) -> int:
-    """The part of `dim` that has no symbol in it."""
-    if isinstance(dim, int):
-        return dim
-    monomial, coefficient = dim.terms[-1]
-    return 0 if monomial else coefficient
-
-
 def floordiv(left: Dim, right: Dim) -> Dim:
     """`left // right` with Python's meaning; 0 if `right` is 0.
 

@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, Union
 
-from tiledsl.ir import symbolic, tile_ops
+from tiledsl.ir import tile_ops
 from tiledsl.ir.core import Fact, Function, SizeOrigin, Value
 from tiledsl.ir.dtypes import DType
-from tiledsl.ir.symbolic import Dim
 from tiledsl.ir.types import Shape, TensorType, TileType, format_shape
 from tiledsl.support.location import Location
 
@@ -136,9 +135,3 @@ def _result(value: Value, tensors: Sequence[Value], made: Sequence[Value]) -> Re
         return Result("parameter", tensors.index(value))
     assert value in made, f"%{value.name} is returned but is neither a parameter nor an output"
     return Result("new", made.index(value))
-
-
-def symbols_of_interface(interface: Interface) -> frozenset[str]:
-    """Every size symbol that the shapes of the parameters speak of."""
-    dims: list[Dim] = [dim for tensor in interface.tensors for dim in tensor.shape]
-    return frozenset(name for dim in dims for name in symbolic.symbols_of(dim))

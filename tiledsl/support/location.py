@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -27,10 +27,6 @@ class Location:
             object.__setattr__(self, "end_line", self.line)
         if self.end_column == 0:
             object.__setattr__(self, "end_column", self.column + 1)
-
-    def called_from(self, caller: Location | None) -> Location:
-        """This location as seen through one more inlined call."""
-        return replace(self, caller=caller)
 
     def chain(self) -> Iterator[Location]:
         """This location, then its call sites from the innermost outwards."""

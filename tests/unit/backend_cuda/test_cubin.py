@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from tests.support.cuda_sources import COPY, LOCAL_ARRAY, PRODUCTS, SERIALISED, SPILL, STAGED
 from tests.support.sass import disassemble, matrix_product, width
-from tiledsl.backend_cuda.cubin import Cubin, KernelResources, kernels_of, section_sizes
+from tiledsl.backend_cuda.cubin import KernelResources, kernels_of, section_sizes
 from tiledsl.backend_cuda.gate import refusals
 from tiledsl.backend_cuda.nvrtc import compile_cubin
 
@@ -63,11 +61,6 @@ def test_the_code_itself_agrees(arch: str) -> None:
 
 def test_what_is_no_elf_has_no_sections() -> None:
     assert section_sizes(b"") == section_sizes(b"not machine code") == {}
-
-
-def test_json_round_trip() -> None:
-    cubin = compile_cubin(SPILL, "sm_90", "spill")
-    assert Cubin.from_json(json.loads(json.dumps(cubin.to_json()))) == cubin
 
 
 # The gate

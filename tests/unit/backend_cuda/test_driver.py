@@ -18,7 +18,7 @@ from tiledsl.backend_cuda import devices, driver, services, streams
 from tiledsl.runtime.device_array import DeviceArray
 from tiledsl.runtime.dlpack import read_capsule
 from tiledsl.runtime.frameworks import numpy_dtype
-from tiledsl.support.errors import TileError
+from tiledsl.support.errors import TileError, TileUnsupportedError
 
 
 @pytest.fixture
@@ -46,6 +46,17 @@ def test_devices(fake: FakeDriver) -> None:
 def test_architectures(capability: tuple[int, int]) -> None:
     with fake_driver(capability=capability):
         assert devices.device_of(0).arch == f"sm_{capability[0]}{capability[1]}"
+
+
+@pytest.mark.parametrize(("capability", "arch"), [((9, 0), "sm_90"), ((8, 7), "sm_86"), ((12, 1), "sm_121")])
+def test_a_device_runs_code_for_the_nearest_older_architecture(capability: tuple[int, int], arch: str) -> None:
+    with fake_driver(capability=capability):
+        assert services.CudaServices().arch(0) == arch
+
+
+def test_a_device_that_is_too_old() -> None:
+    with fake_driver(capability=(7, 5)), pytest.raises(TileUnsupportedError, match="`sm_75` is older than `sm_80`"):
+        services.CudaServices().arch(0)
 
 
 def test_the_driver_is_started_once() -> None:

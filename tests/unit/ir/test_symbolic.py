@@ -7,7 +7,6 @@ import pytest
 from tiledsl.ir.symbolic import (
     Dim,
     ceildiv,
-    constant_term,
     evaluate,
     maximum,
     minimum,
@@ -75,10 +74,6 @@ def test_names() -> None:
     assert symbol_name(M * M) is None
     assert symbol_name(3) is None
     assert symbols_of(minimum(M // N, 4) + K) == {"M", "N", "K"}
-
-
-def test_the_constant_term() -> None:
-    assert [constant_term(dim) for dim in (5, M, 2 * M - 3, M * N + 4)] == [5, 0, -3, 4]
 
 
 def test_a_missing_symbol_is_named() -> None:
