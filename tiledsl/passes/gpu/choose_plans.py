@@ -27,12 +27,13 @@ from tiledsl.passes.gpu_machine import GpuMachine
 @dataclass(frozen=True)
 class Figures:
     """How a program that streams is shaped: its threads, and how many accesses of 16 bytes each of them makes at a
-    time, of each tensor. In a loop, `run_bytes` side by side are read in each turn.
+    time, of each tensor. In a loop, `run_bytes` side by side are read in each turn, by a cluster of so many blocks.
     """
 
     threads: int
     vectors: int
     run_bytes: int = 128
+    cluster: int = 1
 
 
 STREAM = Figures(256, 1)
@@ -236,7 +237,8 @@ def _stream_plans(grid: GridShape, machine: GpuMachine, sizes: _Sizes, row: int,
         figures = FOLD
     elif len(fast) >= 2:
         figures = TURN
-    elements = max(1, figures.threads * vector * figures.vectors // row)
+    cluster = min(figures.cluster, machine.max_cluster)
+    elements = max(1, cluster * figures.threads * vector * figures.vectors // row)
     lengths = {name: _power_of_two(sizes.of(block.total)) for name, block in grid.open.items()}
     blocks: dict[str, int] = dict.fromkeys(grid.open, 1)
     if len(fast) >= 2:  # rows of one tensor are columns of another: both as long as can be
@@ -253,8 +255,8 @@ def _stream_plans(grid: GridShape, machine: GpuMachine, sizes: _Sizes, row: int,
             blocks[name] = min(left, lengths[name])
             left = max(1, left // blocks[name])
     held = max(1, math.prod(blocks.values()) * row)
-    threads = min(figures.threads, max(32, _power_of_two(-(-held // vector))))
-    plan = Plan((GridPlan(threads),), blocks=tuple(blocks.items()))
+    threads = min(figures.threads, max(32, _power_of_two(-(-held // (cluster * vector)))))
+    plan = Plan((GridPlan(threads, cluster),), blocks=tuple(blocks.items()))
     first = _with_whole_axes(grid, plan, sizes, vector, threads)
     return [first, replace(first, grids=(GridPlan(min(1024, 2 * threads)),))]
 

@@ -23,6 +23,8 @@ from tiledsl.passes.gpu.capacities import Capacities
 from tiledsl.passes.gpu.unit_axes import broadcast_source_layout, reshaped_layout
 from tiledsl.passes.tile.carried_values import carried_arguments, yielded
 
+ROWS_OF_BLOCK = 8
+"""Rows that each block of a cluster gets at least, if rows are what the blocks share out."""
 COMPUTED, ACCESSED, MULTIPLIED = 1, 2, 3
 """How strong a wish for a layout is: of a value that is only computed, of an access, of a matrix product."""
 
@@ -81,13 +83,26 @@ class LayoutInference:
     def access(self, shape: Shape, order: list[int], element_bytes: int) -> RegisterLayout:
         """The layout for an access in which the axis `order[-1]` counts fastest in memory."""
         sizes = self.capacities.shape(shape)
-        fast = order[-1] if order else 0
-        if self.cluster == 1 or not sizes or sizes[fast] % self.cluster or self.row_threads:
+        shared_out = self._axis_of_blocks(sizes, order)
+        if shared_out is None:
             return access_layout(sizes, order, self.threads, self._vector, element_bytes, self.row_threads)
         # each block of a cluster has a run of its own
-        part = tuple(size // self.cluster if axis == fast else size for axis, size in enumerate(sizes))
-        blocks = spatial(*(self.cluster if axis == fast else 1 for axis in range(len(sizes))))
-        return blocks * access_layout(part, order, self.threads // self.cluster, self._vector, element_bytes)
+        part = tuple(size // self.cluster if axis == shared_out else size for axis, size in enumerate(sizes))
+        blocks = spatial(*(self.cluster if axis == shared_out else 1 for axis in range(len(sizes))))
+        threads, row_threads = self.threads // self.cluster, self.row_threads
+        if shared_out == order[-1]:
+            row_threads //= self.cluster
+        return blocks * access_layout(part, order, threads, self._vector, element_bytes, row_threads)
+
+    def _axis_of_blocks(self, sizes: tuple[int, ...], order: list[int]) -> int | None:
+        """The axis that the blocks of a cluster share out: one with many rows, else the one that counts fastest."""
+        if self.cluster == 1 or not sizes:
+            return None
+        for axis in order:
+            enough = ROWS_OF_BLOCK * self.cluster if axis != order[-1] else self.cluster
+            if sizes[axis] % self.cluster == 0 and sizes[axis] >= enough:
+                return axis
+        return None
 
     def copy_layout(self, shape: Shape, order: list[int], vector: int, element_bytes: int) -> RegisterLayout:
         """The layout in which threads copy a tile to shared memory, `vector` elements at a time."""
