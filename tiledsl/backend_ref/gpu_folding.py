@@ -15,6 +15,7 @@ from tiledsl.backend_ref.gpu_shared import shared_layout
 from tiledsl.backend_ref.scalar_functions import Array, cast
 from tiledsl.backend_ref.shared_memory import RaceError
 from tiledsl.ir.core import Op, Value
+from tiledsl.ir.fold_plans import plan_fold
 from tiledsl.ir.gpu_ops import Mma, Reduce, Scan
 from tiledsl.ir.layouts import Integers, RegisterLayout
 from tiledsl.ir.matrix_instructions import INSTRUCTIONS, MatrixInstruction, fits, tiled_layouts
@@ -42,8 +43,13 @@ def _use_scratch(execution: GpuExecution, op: Op, buffer: Value | None) -> None:
     if buffer is None:
         return
     size = shared_layout(buffer).bytes(static(buffer.shape), buffer.dtype)
+    start = execution.integer(buffer)
+    plan = plan_fold(op.sources[0].layout, op.axes, execution.threads_per_block) if isinstance(op, Reduce) else None
     try:
-        execution.shared.exchange(op, execution.integer(buffer), size)
+        if plan is not None and plan.blocks:
+            execution.shared.exchange_in_turns(op, start, size, meets=bool(plan.warps))
+        else:
+            execution.shared.exchange(op, start, size)
     except RaceError as error:
         raise GpuExecutionError(op, str(error)) from None
 

@@ -133,6 +133,20 @@ class SharedMemory:
             self.readers[first : first + size] = (self._numbers[op] << _OP) | MANY
         self._used = True
 
+    def exchange_in_turns(self, op: Op, start: int, size: int, *, meets: bool) -> None:
+        """As `exchange`, in halves that take turns: what was read is not written again before all threads have met.
+
+        `meets`: whether they do so in the block too, or wait for nothing but the values.
+        """
+        for block in range(self.blocks):
+            run = np.arange(start, start + size) + block * self.size
+            places = Places.of(run, np.zeros_like(run), 1)
+            self._claim(places.bytes, self._marks(op, places) | np.int32(MANY))
+            self.data[run] = 0xFF
+            self.writers[run] = 0
+        if meets:
+            self.barrier()
+
     def _marks(self, op: Op, places: Places) -> Marks:
         """What the access leaves at each byte."""
         self._used = True
