@@ -31,13 +31,12 @@ from tiledsl.passes.gpu.describe_plan import plan_differences
 from tiledsl.passes.gpu.plan import Plan
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.runtime.cache import DiskCache, compiler_identity, digest, disk_cache
+from tiledsl.runtime.cuda_launch import WIDEST
 from tiledsl.runtime.variant_report import ProgramReport, VariantMade
 from tiledsl.support.options import LOG, read_options
 
 _MAGIC = b"tiledsl for CUDA\n"
 _LENGTH = struct.Struct("<Q")
-BEST_ALIGNMENT = 16
-"""Bytes of the widest access: more makes no difference."""
 
 
 class _Known:
@@ -104,7 +103,7 @@ class CudaProgram:
 
     @cached_property
     def _default_plans(self) -> list[Plan]:
-        alignment = [BEST_ALIGNMENT] * len(self._tensors)
+        alignment = [WIDEST] * len(self._tensors)
         return choose_plans(self.module.entry, gpu_machine(self.arch), self.sizes, alignment)
 
     @cached_property

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from tiledsl.backend_cuda.compile import Variant
 from tiledsl.backend_cuda.kernel_code import KernelCode
+from tiledsl.ir.layouts import WARP
 from tiledsl.passes.gpu.describe_plan import plan_words
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.runtime.artifact import Note
 from tiledsl.runtime.variant_report import FunctionReport, VariantReport
 
-WARP = 32
 REGISTERS_AT_ONCE = 256
 """Registers are given to a warp in pieces of this many."""
 BLOCK_OVERHEAD_BYTES = 1024

@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tiledsl.ir.dtypes import DType, bool_, i32
-from tiledsl.ir.layouts import Digit, RegisterLayout
+from tiledsl.ir.layouts import WARP, Digit, RegisterLayout
 
-WARP = 32
 BARRIER = 8
 """Bytes of a barrier in shared memory."""
 LEAST_SENT = 4

@@ -14,9 +14,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tiledsl.ir.layouts import Digit, Integers, RegisterLayout
+from tiledsl.ir.layouts import WARP, Digit, Integers, RegisterLayout
 
-WARP = 32
 LANE_BITS = 5
 
 

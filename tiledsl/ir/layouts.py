@@ -491,6 +491,8 @@ class SharedLayout:
         return f"rows({', '.join(words)})"
 
 
+WARP = 32
+"""Threads of a warp, which exchange values by shuffles."""
 BANKS = 32
 BANK_BYTES = 4
 

@@ -16,11 +16,10 @@ from typing import Literal
 import numpy as np
 
 from tiledsl.ir.dtypes import DType
-from tiledsl.ir.layouts import BANK_BYTES, BANKS, Integers, RegisterLayout, SharedLayout, Swizzle
+from tiledsl.ir.layouts import BANK_BYTES, BANKS, WARP, Integers, RegisterLayout, SharedLayout, Swizzle
 
 Method = Literal["plain", "copy", "matrix", "matrix-transposed"]
 MATRICES = ("matrix", "matrix-transposed")
-WARP = 32
 WARPS = 4
 """How many warps are counted: the others repeat them."""
 GROUPS = 8

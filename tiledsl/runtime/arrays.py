@@ -148,6 +148,14 @@ def element_strides(array: ArrayLayout) -> tuple[int, ...]:
     return tuple(strides)
 
 
+def row_major(shape: tuple[int, ...], item: int = 1) -> tuple[int, ...]:
+    """Strides of an array whose rows lie one after the other: in elements, or in bytes for items of so many."""
+    strides = [item] * len(shape)
+    for axis in range(len(shape) - 2, -1, -1):
+        strides[axis] = strides[axis + 1] * max(1, shape[axis + 1])
+    return tuple(strides)
+
+
 _address_of = ctypes.addressof
 _from_buffer = ctypes.c_char.from_buffer
 

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from tiledsl.runtime.arrays import Array
+from tiledsl.runtime.arrays import Array, row_major
 from tiledsl.runtime.device_array import DeviceArray
 from tiledsl.runtime.device_services import Services
 from tiledsl.runtime.dlpack import CUDA_DEVICES, read_capsule
@@ -186,14 +186,6 @@ def is_on_cuda(value: object) -> bool:
         return True
     device_of = getattr(value, "__dlpack_device__", None)
     return device_of is not None and device_of()[0] in CUDA_DEVICES
-
-
-def row_major(shape: tuple[int, ...], item: int) -> tuple[int, ...]:
-    """Strides in bytes of an array whose rows lie one after the other."""
-    strides = [item] * len(shape)
-    for axis in range(len(shape) - 2, -1, -1):
-        strides[axis] = strides[axis + 1] * max(1, shape[axis + 1])
-    return tuple(strides)
 
 
 def _known_dtype(name: str, dtype: object, parameter: str) -> np.dtype[Any]:

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from tiledsl.runtime.arrays import element_strides
+from tiledsl.runtime.arrays import element_strides, row_major
 from tiledsl.runtime.binding import Sizes
-from tiledsl.runtime.cuda_arrays import DeviceView, row_major, span
+from tiledsl.runtime.cuda_arrays import DeviceView, span
 from tiledsl.runtime.frameworks import Framework
 from tiledsl.runtime.interface import Interface, TensorParameter
 from tiledsl.runtime.launch import new_arrays, number_of, only_result, scalars_of

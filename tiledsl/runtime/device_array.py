@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tiledsl.runtime.arrays import row_major
 from tiledsl.runtime.device_services import DeviceServices
 from tiledsl.runtime.dlpack import CUDA_DEVICES, make_capsule
 
@@ -44,10 +45,7 @@ class DeviceArray:
     @property
     def strides(self) -> tuple[int, ...]:
         """In bytes."""
-        strides = [self.dtype.itemsize] * self.ndim
-        for axis in range(self.ndim - 2, -1, -1):
-            strides[axis] = strides[axis + 1] * max(1, self.shape[axis + 1])
-        return tuple(strides)
+        return row_major(self.shape, self.dtype.itemsize)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, object]:

@@ -9,6 +9,8 @@ import ctypes
 from dataclasses import dataclass
 from typing import Any
 
+from tiledsl.runtime.arrays import row_major
+
 CUDA_DEVICES = (2, 13)
 """DLPack's numbers for memory of a CUDA device, and for managed memory."""
 _KINDS = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 6: "bool"}
@@ -54,7 +56,7 @@ def read_capsule(capsule: object) -> SharedTensor:
     if tensor.strides:
         strides = tuple(tensor.strides[axis] for axis in range(tensor.ndim))
     else:
-        strides = _row_major(shape)
+        strides = row_major(shape)
     described = f"{_KINDS.get(tensor.kind, f'kind {tensor.kind}, bits ')}{tensor.bits}"
     name = _NARROW.get(tensor.kind) or {"bfloat16": "bfloat16", "bool8": "bool"}.get(described, described)
     dtype = name if tensor.lanes == 1 and (tensor.kind in _KINDS or tensor.kind in _NARROW) else None
@@ -88,7 +90,7 @@ def make_capsule(owner: object, address: int, device: int, shape: tuple[int, ...
     """
     kind = _KIND_OF.get(dtype) if dtype.startswith("float8") else _KIND_OF[dtype.rstrip("0123456789")]
     lengths = (ctypes.c_int64 * max(1, len(shape)))(*shape)
-    steps = (ctypes.c_int64 * max(1, len(shape)))(*_row_major(shape))
+    steps = (ctypes.c_int64 * max(1, len(shape)))(*row_major(shape))
     places = [ctypes.cast(array, ctypes.POINTER(ctypes.c_int64)) for array in (lengths, steps)]
     tensor = _Tensor(address, CUDA_DEVICES[0], device, len(shape), kind, bits, 1, *places, 0)
     managed = _Managed(tensor, None, _drop)
@@ -113,10 +115,3 @@ def _discard(capsule: int) -> None:
     )
     if valid(capsule, _NAME):
         _drop(pointer(capsule, _NAME))
-
-
-def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
-    strides = [1] * len(shape)
-    for axis in range(len(shape) - 2, -1, -1):
-        strides[axis] = strides[axis + 1] * max(1, shape[axis + 1])
-    return tuple(strides)

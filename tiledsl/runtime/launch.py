@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tiledsl.ir.dtypes import to_numpy
-from tiledsl.runtime.arrays import Array, element_strides, numpy_array, overlap, pointer
+from tiledsl.runtime.arrays import Array, element_strides, numpy_array, overlap, pointer, row_major
 from tiledsl.runtime.binding import ArrayShape, Sizes, new_shape
 from tiledsl.runtime.interface import Interface, Result, ScalarParameter, TensorParameter
 from tiledsl.runtime.output_memory import empty
@@ -30,10 +30,7 @@ class NewArray:
     @property
     def strides(self) -> tuple[int, ...]:
         """In elements, row by row."""
-        strides = [1] * len(self.shape)
-        for axis in range(len(self.shape) - 2, -1, -1):
-            strides[axis] = strides[axis + 1] * max(1, self.shape[axis + 1])
-        return tuple(strides)
+        return row_major(self.shape)
 
 
 def new_arrays(interface: Interface, sizes: Sizes) -> tuple[NewArray, ...]:
