@@ -9,9 +9,12 @@ from tiledsl.backend_cuda.kernel_frame import KernelFrame
 from tiledsl.backend_cuda.scalars import c_type
 from tiledsl.backend_cuda.storage import Registers, Scalar, SharedMemory, Storage, View
 from tiledsl.ir.core import Block, Value
+from tiledsl.ir.gpu_ops import Load
 from tiledsl.ir.tile_ops import For, If, While
 from tiledsl.passes.analysis.sizes import constant_of
 
+STREAMED = 4
+"""Rounds that a loop over memory makes at a time."""
 BodyEmitter = Callable[[KernelFrame, Block], None]
 
 _UNROLLED = 8
@@ -31,7 +34,7 @@ def emit_for(frame: KernelFrame, op: For, body: BodyEmitter) -> None:
         test = f"{step} > 0 ? {name} < {stop} : {name} > {stop}"
     else:
         test = f"{name} < {stop}" if known > 0 else f"{name} > {stop}"
-    frame.line(f"#pragma unroll{'' if _is_short(op) else ' 1'}")
+    frame.line(f"#pragma unroll{'' if _is_short(op) else f' {_together(op)}'}")
     frame.values[index] = Scalar(name, index.dtype)
     frame.nesting += 1
     with frame.block(f"for ({type_} {name} = {start}; {test}; {name} += {step})"):
@@ -40,6 +43,14 @@ def emit_for(frame: KernelFrame, op: For, body: BodyEmitter) -> None:
         _assign(frame, variables, _yielded(op.body))
     frame.nesting -= 1
     _bind(frame, op.results, variables)
+
+
+def _together(op: For) -> int:
+    """How many rounds of a long loop are written out: more than one where all they do is to read memory and compute, so
+    that the reads of all of them are under way at once."""
+    reads = any(isinstance(inner, Load) for inner in op.body.ops)
+    plain = all(inner.effect in ("pure", "read", "terminator") and not inner.bodies for inner in op.body.ops)
+    return STREAMED if reads and plain else 1
 
 
 def _is_short(op: For) -> bool:
