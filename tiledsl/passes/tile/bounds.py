@@ -47,6 +47,8 @@ class Bounds:
             extent = known_extent(block, facts)
             if extent is not None and block.extent is not None:
                 known[block.extent] = extent
+                if extent == 1:  # divides whatever there is
+                    continue
                 why = "divides" if block.block.size == extent else "is all of"
                 text = f"every block of %{block.argument.name} has {extent} coordinates, which {why} {block.total}"
                 context.remark(self.name, block.op.location, text)
