@@ -1,6 +1,7 @@
 """The command `tiledsl`: compile kernels and read what becomes of them, run passes on IR text.
 
 tiledsl compile examples/gemm.py:gemm --spec "f32[M,K]" --spec "f32[K,N]" --emit tile
+tiledsl compile examples/gemm.py:gemm --spec "f16[512,512]" --spec "f16[512,512]" --arch sm_90 --emit cuda
 tiledsl opt gemm.tir -p "place-levels,infer-tiling"
 """
 
