@@ -49,6 +49,11 @@ class GpuMachine:
         return 8 if self.has_clusters else 1
 
     @property
+    def largest_cluster(self) -> int:
+        """Blocks that can form a cluster on the large GPUs of the architecture, if the launch asks for it."""
+        return 16 if self.capability in (90, 100, 103) else self.max_cluster
+
+    @property
     def has_async_copy(self) -> bool:
         """Copies from global to shared memory that pass no register (`cp.async`)."""
         return self.capability >= 80

@@ -40,9 +40,9 @@ STREAM = Figures(256, 1)
 """Elementwise, with one axis that counts fastest in all tensors."""
 TURN = Figures(512, 2)
 """Tensors that count fastest along different axes: tiles turn in shared memory."""
-FOLD = Figures(256, 8)
+FOLD = Figures(256, 8, run_bytes=512)
 """Tiles that are folded, and little is written."""
-LOOP = Figures(512, 8)
+LOOP = Figures(256, 4, run_bytes=64)
 """Loops over blocks."""
 ROW_VECTORS = 8
 """16-byte pieces of a row that a thread holds."""
@@ -50,6 +50,11 @@ SMALLEST_ROW = 32
 """Threads that a row of any length has: a warp."""
 LARGEST_ROW = 256
 """Threads that a row has before a cluster of blocks shares it."""
+WEIGHTED_VECTORS = 4
+"""Pieces of a row that a thread of a cluster holds beside those of weights."""
+WEIGHTED_STAGES = 5
+WEIGHTED_BLOCKS = 3.4
+"""Blocks for each multiprocessor, of programs that go through many long rows."""
 ROW_BLOCK = 128
 """The least threads of a block that holds rows."""
 
@@ -192,7 +197,7 @@ def _fixed_elements(grid: GridShape, shape: Shape, sizes: _Sizes) -> int:
 
 def _row_plans(grid: GridShape, machine: GpuMachine, sizes: _Sizes, row: int, vector: int) -> list[Plan]:
     """Rows held in registers. Short ones by a warp each, longer ones by a block, the longest by a cluster of blocks."""
-    plans: list[Plan] = []
+    plans = _long_row_plans(grid, machine, sizes, row, vector)
     for held, may_cluster in ((ROW_VECTORS, True), (ROW_VECTORS // 2, True), (ROW_VECTORS, False)):
         pieces = -(-row // vector)
         along = _row_threads(pieces, held)
@@ -205,6 +210,26 @@ def _row_plans(grid: GridShape, machine: GpuMachine, sizes: _Sizes, row: int, ve
         plan = Plan((GridPlan(threads, cluster),), blocks=tuple(blocks.items()))
         plans.append(_with_whole_axes(grid, plan, sizes, vector, min(along, threads * cluster)))
     return list(dict.fromkeys(plans))
+
+
+def _long_row_plans(grid: GridShape, machine: GpuMachine, sizes: _Sizes, row: int, vector: int) -> list[Plan]:
+    """Rows that only a cluster can hold, which meet weights: the same for all rows, so programs that hold these go
+    through many rows, the next ones on their way."""
+    pieces = -(-row // vector)
+    cluster = min(machine.largest_cluster, _power_of_two(-(-pieces // (LARGEST_ROW * WEIGHTED_VECTORS))))
+    invariant = [op for op in grid.accesses if isinstance(op, ops.Load) and not _moves(op, grid)]
+    room = pieces <= cluster * LARGEST_ROW * ROW_VECTORS
+    if pieces <= LARGEST_ROW * ROW_VECTORS or not invariant or not machine.has_clusters or not room:
+        return []
+    programs = max(1, round(WEIGHTED_BLOCKS * machine.multiprocessors / cluster))
+    grid_plan = GridPlan(LARGEST_ROW, cluster, stages=WEIGHTED_STAGES, programs=programs)
+    plan = Plan((grid_plan,), blocks=tuple(_spread(grid, sizes, 1).items()))
+    return [_with_whole_axes(grid, plan, sizes, vector, LARGEST_ROW * cluster)]
+
+
+def _moves(op: ops.Load, grid: GridShape) -> bool:
+    """Whether what is loaded depends on the block."""
+    return any(index in grid.op.body.arguments for index in op.indices)
 
 
 def _row_threads(pieces: int, held: int) -> int:
@@ -247,7 +272,8 @@ def _stream_plans(grid: GridShape, machine: GpuMachine, sizes: _Sizes, row: int,
     elif fast:
         (name,) = fast
         blocks[name] = min(elements, lengths[name])
-        if loops and name not in loops:  # a line of memory is enough: the loop goes on from there
+        if name not in loops and (loops or _folds_others(grid, name)):
+            # a few lines of memory are enough: what is long is what is folded
             blocks[name] = min(blocks[name], max(vector, figures.run_bytes * vector // 16))
     left = max(1, elements // math.prod(blocks.values()))
     for name in [*reversed(loops), *reversed([n for n in grid.open if n not in loops])]:
@@ -259,6 +285,12 @@ def _stream_plans(grid: GridShape, machine: GpuMachine, sizes: _Sizes, row: int,
     plan = Plan((GridPlan(threads, cluster),), blocks=tuple(blocks.items()))
     first = _with_whole_axes(grid, plan, sizes, vector, threads)
     return [first, replace(first, grids=(GridPlan(min(1024, 2 * threads)),))]
+
+
+def _folds_others(grid: GridShape, name: str) -> bool:
+    """Whether tiles are folded over other axes than the block of that symbol."""
+    folds = [op for op in grid.op.body.walk() if isinstance(op, ops.Reduce)]
+    return bool(folds) and all(name not in {symbol_name(op.sources[0].shape[axis]) for axis in op.axes} for op in folds)
 
 
 def _fast_symbols(grid: GridShape) -> Iterator[str]:
