@@ -4,72 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from tiledsl.backend_cuda.cubin import Cubin
 from tiledsl.backend_cuda.describe_tiles import tile_reports
-from tiledsl.backend_cuda.disassemble import disassembly
 from tiledsl.backend_cuda.emit import emit_program
 from tiledsl.backend_cuda.gate import refusals
-from tiledsl.backend_cuda.kernel_code import CudaSource
 from tiledsl.backend_cuda.nvrtc import compile_cubin
+from tiledsl.backend_cuda.variant import Variant
 from tiledsl.ir.core import Module
 from tiledsl.ir.printer import print_module
 from tiledsl.passes.gpu.plan import Plan
 from tiledsl.passes.gpu_machine import gpu_machine
-from tiledsl.passes.manager import PassContext, PassManager, Remark
+from tiledsl.passes.manager import PassContext, PassManager
 from tiledsl.passes.pipelines import gpu_pipeline
-from tiledsl.runtime.variant_report import TileReport
 from tiledsl.support.errors import TileResourceError
 from tiledsl.support.options import LOG
 
 PRINTF_STACK_BYTES = 64
 """What a call of printf takes of local memory, without any spill."""
-
-
-@dataclass(frozen=True)
-class Variant:
-    """Code for one plan. `notes` say what became of better plans, and what passes had to say."""
-
-    plan: Plan
-    program: CudaSource
-    machine_code: Cubin
-    ir: str
-    """The GPU IR as text."""
-    notes: tuple[str, ...]
-    remarks: tuple[Remark, ...]
-    tiles: tuple[TileReport, ...] = ()
-
-    @property
-    def source(self) -> str:
-        """CUDA C."""
-        return self.program.text
-
-    @property
-    def cubin(self) -> bytes:
-        return self.machine_code.code
-
-    @property
-    def assembly(self) -> str:
-        """The machine code as text (SASS). Raises TileRuntimeError where nvdisasm is not installed."""
-        return disassembly(self.cubin)
-
-    @property
-    def resources(self) -> dict[str, dict[str, int]]:
-        """By CUDA function: `registers` per thread, `spills` in bytes per thread, `shared` in bytes and `threads` per
-        block, `cluster` blocks.
-        """
-        measured = {kernel.name: kernel for kernel in self.machine_code.kernels}
-        return {
-            kernel.name: {
-                "registers": measured[kernel.name].registers,
-                "spills": measured[kernel.name].spill_store_bytes + measured[kernel.name].spill_load_bytes,
-                "shared": kernel.shared_bytes,
-                "threads": kernel.threads,
-                "cluster": kernel.cluster,
-            }
-            for kernel in self.program.kernels
-        }
 
 
 def compile_variant(module: Module, arch: str, plans: Sequence[Plan]) -> Variant:

@@ -7,7 +7,10 @@ is what every GPU compiler does and twice as fast.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -127,8 +130,25 @@ def load_nvrtc() -> Any:
 
 
 @cache
+def nvrtc_identity() -> str:
+    """Which NVRTC there is, for the keys of cached code: what pip installed, else the version that the library tells.
+
+    To load the library takes longer than everything else that code from the disk needs. Raises TileRuntimeError without
+    NVRTC.
+    """
+    installed: set[str] = set()
+    for folder in sys.path:
+        with contextlib.suppress(OSError), os.scandir(folder or ".") as entries:
+            installed.update(e.name for e in entries if e.name.startswith(_WHEEL) and e.name.endswith(".dist-info"))
+    return " ".join(sorted(installed)) or nvrtc_version()
+
+
+_WHEEL = "nvidia_cuda_nvrtc"
+
+
+@cache
 def nvrtc_version() -> str:
-    """`13.0`, say: part of the key of cached code. Raises TileRuntimeError without NVRTC."""
+    """`13.0`, say. Raises TileRuntimeError without NVRTC."""
     _, major, minor = load_nvrtc().nvrtcVersion()
     return f"{major}.{minor}"
 

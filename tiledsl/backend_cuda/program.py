@@ -15,17 +15,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from tiledsl.backend_cuda.compile import Variant, compile_variant
 from tiledsl.backend_cuda.loaded import BoundKernels, LoadedKernels
-from tiledsl.backend_cuda.nvrtc import nvrtc_version
-from tiledsl.backend_cuda.report_variant import report_variant
+from tiledsl.backend_cuda.nvrtc import nvrtc_identity
 from tiledsl.backend_cuda.stored_variant import variant_from_json, variant_to_json
+from tiledsl.backend_cuda.variant import Variant
 from tiledsl.ir.core import Module
 from tiledsl.ir.parser import parse_module
 from tiledsl.ir.printer import print_module
 from tiledsl.ir.tile_ops import Empty
 from tiledsl.ir.types import TensorType
-from tiledsl.passes.analysis.least_traffic import least_traffic
 from tiledsl.passes.gpu.choose_plans import choose_plans
 from tiledsl.passes.gpu.describe_plan import plan_differences
 from tiledsl.passes.gpu.plan import Plan
@@ -81,6 +79,9 @@ class CudaProgram:
 
     def report(self) -> ProgramReport:
         """What there is to know of the program and its variants."""
+        from tiledsl.backend_cuda.report_variant import report_variant  # costs start-up time
+        from tiledsl.passes.analysis.least_traffic import least_traffic
+
         machine, traffic = gpu_machine(self.arch), least_traffic(self.module.entry)
         first = self._default_plans[0]
         variants = sorted(self.variants.items(), key=lambda pair: pair[0] != first)  # the others stay in order
@@ -158,7 +159,7 @@ class CudaProgram:
     def _load_or_compile(self, plans: Sequence[Plan]) -> tuple[Variant, bool]:
         """The variant, and whether the disk had it."""
         disk = _disk()
-        entry = digest([compiler_identity(), str(nvrtc_version()), self.arch, self.text, repr(plans[0])])
+        entry = digest([compiler_identity(), nvrtc_identity(), self.arch, self.text, repr(plans[0])])
         stored = None if disk is None else disk.get(entry)
         if disk is not None and stored is not None:
             try:
@@ -166,6 +167,8 @@ class CudaProgram:
             except (ValueError, KeyError, TypeError, struct.error):
                 LOG.warning("a stored variant of %s cannot be read; it is made anew", self.module.entry.name)
                 disk.drop(entry)
+        from tiledsl.backend_cuda.compile import compile_variant  # costs start-up time, and the disk may have it
+
         variant = compile_variant(self.module, self.arch, plans)
         if disk is not None:
             text = json.dumps(variant_to_json(variant)).encode()

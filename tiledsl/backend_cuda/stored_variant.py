@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from tiledsl.backend_cuda.compile import Variant
 from tiledsl.backend_cuda.cubin import Cubin, KernelResources
 from tiledsl.backend_cuda.kernel_code import Assertion, CudaSource, KernelCode, KernelParameter
+from tiledsl.backend_cuda.variant import Variant
 from tiledsl.ir.symbolic import dim_from_text
 from tiledsl.passes.gpu.plan import GridPlan, Plan
 from tiledsl.passes.manager import Remark
