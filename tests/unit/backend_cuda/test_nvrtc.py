@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from tests.support.cuda_sources import COPY, SCALE_ADD, SERIALISED
 from tests.support.sass import disassemble
-from tiledsl.backend_cuda.nvrtc import CompilerMessage, compile_cubin, messages_of
+from tiledsl.backend_cuda.nvrtc import CompilerMessage, compile_cubin, messages_of, nvrtc_identity, nvrtc_version
 from tiledsl.backend_cuda.source_map import comment_of, line_of_ptx, user_location
 from tiledsl.support.errors import TileError
 from tiledsl.support.location import Location
@@ -209,3 +210,17 @@ def test_other_comments_are_none() -> None:
 
 def test_ptx_without_line_information() -> None:
     assert line_of_ptx("mov.u32 %r1, 0;", 1) is None
+
+
+def test_identity(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The wheel's version; without a wheel, what the library says."""
+    nvrtc_identity.cache_clear()
+    assert nvrtc_identity().startswith("nvidia_cuda_nvrtc-")
+    version = nvrtc_version()
+    monkeypatch.setattr(sys, "path", [str(tmp_path), str(tmp_path / "nowhere")])
+    nvrtc_identity.cache_clear()
+    assert nvrtc_identity() == version
+    (tmp_path / "nvidia_cuda_nvrtc-13.9.9.dist-info").mkdir()
+    nvrtc_identity.cache_clear()
+    assert nvrtc_identity() == "nvidia_cuda_nvrtc-13.9.9.dist-info"
+    nvrtc_identity.cache_clear()
