@@ -39,6 +39,7 @@ ARGUMENTS: dict[str, Draw] = {
     "softmax": lambda g: [normal(g, 3, 4000, dtype=ml_dtypes.bfloat16)],
     "cluster_sum": lambda g: [normal(g, 3, 1024)],
     "running": lambda g: [normal(g, 512)],
+    "total": lambda g: [normal(g, 5, 112)],
 }
 
 

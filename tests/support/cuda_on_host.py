@@ -69,6 +69,8 @@ _BODIES: dict[str, str] = {
     "begin_arrivals": "for (int i = 0; i < 2; ++i) *barrier_(shared_address(barriers) + 8 * i) = Barrier();",
     "expect_bytes": "expect_bytes_(barrier, bytes);",
     "wait_for_bytes": "wait_for_bytes_(barrier, parity);",
+    "wait_for_earlier": "",
+    "let_next_begin": "",
     "round_to_tf32": "return (__float_as_uint(x) + 0x1000u) & 0xffffe000u;",
 }
 """What the functions that hold inline PTX mean, by name; others are made by `_body`."""

@@ -64,6 +64,7 @@ class Launch:
     cluster: int
     stream: int
     context: int
+    overlaps: bool = False
 
 
 class Structure(SimpleNamespace):
@@ -71,7 +72,8 @@ class Structure(SimpleNamespace):
 
 
 def _attribute() -> Structure:
-    return Structure(id=None, value=Structure(clusterDim=Structure(x=1, y=1, z=1)))
+    value = Structure(clusterDim=Structure(x=1, y=1, z=1), programmaticStreamSerializationAllowed=0)
+    return Structure(id=None, value=value)
 
 
 class _Names:
@@ -104,6 +106,7 @@ class FakeDriver:
     calls: list[str] = field(default_factory=list[str])
     function_attributes: dict[str, dict[str, int]] = field(default_factory=dict[str, "dict[str, int]"])
     capturing: bool = False
+    version: int = 12080
     memory: dict[int, tuple[Any, int]] = field(default_factory=dict[int, "tuple[Any, int]"])
     """By address: what holds the bytes, and the device."""
 
@@ -144,7 +147,7 @@ class FakeDriver:
         return Status.CUDA_SUCCESS, f"text of {int(status)}".encode()
 
     def cuDriverGetVersion(self) -> tuple[Status, int]:
-        return self._status("cuDriverGetVersion"), 12080
+        return self._status("cuDriverGetVersion"), self.version
 
     # Devices and contexts
 
@@ -218,10 +221,14 @@ class FakeDriver:
             count = self.counts.get(name, 0)
             places = (ctypes.c_void_p * count).from_address(words)
             values = tuple(ctypes.c_int64.from_address(place or 0).value for place in places)
-            cluster = config.attrs[0].value.clusterDim.x if config.numAttrs else 1
+            attributes = {a.id: a.value for a in config.attrs} if config.numAttrs else {}
+            assert len(attributes) == config.numAttrs
+            size = attributes.get("CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION")
+            overlap = attributes.get("CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION")
             launch = Launch(
-                name, values, config.gridDimX, config.blockDimX, config.sharedMemBytes, cluster,
-                int(config.hStream), int(stack[-1]),
+                name, values, config.gridDimX, config.blockDimX, config.sharedMemBytes,
+                size.clusterDim.x if size else 1, int(config.hStream), int(stack[-1]),
+                bool(overlap and overlap.programmaticStreamSerializationAllowed),
             )  # fmt: skip
             self.launches.append(launch)
             if name in self.effects:

@@ -12,8 +12,9 @@ from tiledsl.backend_cuda.coarse_values import coarse_values
 from tiledsl.backend_cuda.emit_programs import emit_launch, emit_single
 from tiledsl.backend_cuda.emit_table import emit_block, emit_op
 from tiledsl.backend_cuda.kernel_code import CudaSource, KernelCode
-from tiledsl.backend_cuda.kernel_frame import KernelFrame, ProgramFrame, tensors_written_by
+from tiledsl.backend_cuda.kernel_frame import KernelFrame, ProgramFrame
 from tiledsl.backend_cuda.names import kernel_names
+from tiledsl.backend_cuda.overlap_kernels import Overlap, overlaps_of, tensors_written_by
 from tiledsl.backend_cuda.preamble import defined_names
 from tiledsl.ir.core import Module, Op
 from tiledsl.ir.gpu_ops import Launch
@@ -27,9 +28,10 @@ def emit_program(module: Module, capability: int) -> CudaSource:
     names = kernel_names(defined_names())
     kernels: list[KernelCode] = []
     texts: list[str] = []
-    for phase in phases_of(function.body.ops):
+    phases = phases_of(function.body.ops)
+    for phase, overlap in zip(phases, overlaps_of(function.body.ops, phases, capability)):
         name = names.fresh(function.name)
-        code, text = _emit_kernel(program, name, phase)
+        code, text = _emit_kernel(program, name, phase, overlap)
         kernels.append(code)
         texts.append(text)
     return CudaSource("\n".join([program.preamble.text(), *texts]), tuple(kernels), tuple(program.assertions))
@@ -51,17 +53,17 @@ def phases_of(ops: Sequence[Op]) -> list[list[Op]]:
     return [*phases, run] if run else phases
 
 
-def _emit_kernel(program: ProgramFrame, name: str, phase: list[Op]) -> tuple[KernelCode, str]:
+def _emit_kernel(program: ProgramFrame, name: str, phase: list[Op], overlap: Overlap) -> tuple[KernelCode, str]:
     first = phase[0]
     launch = first if isinstance(first, Launch) else None
     threads, cluster = (launch.threads, launch.cluster) if launch else (256, 1) if isinstance(first, Empty) else (1, 1)
-    written = frozenset[object]().union(*map(tensors_written_by, phase))
-    if isinstance(first, Empty):
-        written = written | {first.result}
-    frame = KernelFrame(program, threads, cluster, frozenset(v for v in program.tensors if v in written), emit_op)
+    frame = KernelFrame(program, threads, cluster, tensors_written_by(phase), emit_op, overlap)
+    if overlap.releases:
+        frame.line(f"{frame.use('let_next_begin')}();")
     if launch:
         frame.coarse = coarse_values(launch.body)
     programs = emit_launch(frame, launch, emit_block) if launch else emit_single(frame, phase, emit_op)
+    frame.wait_at_end()
     declared = frame.declared_parameters()
     clusters = f"__cluster_dims__({cluster}, 1, 1) " if cluster > 1 else ""
     head = f'extern "C" __global__ void {clusters}__launch_bounds__({threads}) {name}('
@@ -70,5 +72,6 @@ def _emit_kernel(program: ProgramFrame, name: str, phase: list[Op]) -> tuple[Ker
         joined = "\n    " + ",\n    ".join(text for _, text in declared)
     lines = [f"{head}{joined}) {{", *frame.entry.lines, *frame.writer.lines, "}", ""]
     shared = launch.shared_bytes if launch else 0
-    code = KernelCode(name, programs, threads, cluster, shared, tuple(parameter for parameter, _ in declared))
+    parameters = tuple(parameter for parameter, _ in declared)
+    code = KernelCode(name, programs, threads, cluster, shared, parameters, overlaps=overlap.begins_early)
     return code, "\n".join(lines)

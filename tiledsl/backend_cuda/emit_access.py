@@ -157,7 +157,7 @@ def pieces_of_access(step: int, dtype: DType) -> range:
 
 
 def _verb(frame: KernelFrame, tensor: Value, layout: RegisterLayout) -> str:
-    if tensor in frame.written:
+    if tensor in frame.coherent:
         return "load"
     return "read" if layout.replicas > 1 or layout.threads < frame.threads * frame.cluster else "stream"
 
@@ -254,7 +254,7 @@ def _load_scalar(frame: KernelFrame, op: gpu.Load) -> Scalar:
     dtype = op.result.dtype
     inside = access.inside("0", "0")
     pointer = access.address("0", "0")
-    verb = "load" if op.tensor in frame.written else "read"
+    verb = "load" if op.tensor in frame.coherent else "read"
     fill = constant(0, dtype) if op.other is None else frame.scalar(op.other)
     name = op.result.name or f"{op.tensor.name}_element"
     if dtype.bits >= 32:

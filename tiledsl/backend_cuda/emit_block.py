@@ -46,6 +46,7 @@ class BlockEmitter:
         if op.effect in ("write", "control"):
             groups.flush()
         groups.need(op.operands)
+        frame.wait_before(op)
         if not isinstance(op, (Buffer, View)):  # nothing is written for them
             frame.comment(op.location)
         self.table[type(op)](frame, op)

@@ -19,6 +19,8 @@ from tiledsl.ir.types import TensorType
 from tiledsl.passes.analysis.sizes import size_of
 
 _FILL_BYTES = 16
+_FILL_PIECES = 4
+"""How many pieces a thread of a fill writes."""
 
 
 def emit_launch(frame: KernelFrame, op: Launch, body: Callable[[KernelFrame, Block], None]) -> Dim | None:
@@ -44,6 +46,7 @@ def emit_launch(frame: KernelFrame, op: Launch, body: Callable[[KernelFrame, Blo
     total_text = frame.define("unsigned", "programs", " * ".join(counts))
     step = "gridDim.x" if op.cluster == 1 else f"gridDim.x / {op.cluster}"
     program = frame.names.fresh("program")
+    frame.wait_before(op)
     frame.line("#pragma unroll 1")
     frame.nesting += 1
     with frame.block(f"for (unsigned {program} = {number}; {program} < {total_text}; {program} += {step})"):
@@ -114,8 +117,9 @@ def emit_single(frame: KernelFrame, phase: Sequence[Op], emit: Callable[[KernelF
     return 1
 
 
-def _emit_fill(frame: KernelFrame, op: Empty) -> None:
-    """Each thread writes pieces of 16 bytes, a grid of threads apart; one of them the elements that are left over."""
+def _emit_fill(frame: KernelFrame, op: Empty) -> Dim:
+    """Each thread writes some pieces of 16 bytes, a grid of threads apart; the first few of them the elements that are
+    left over."""
     type_ = op.result.type
     assert isinstance(type_, TensorType)
     assert op.fill is not None
@@ -139,6 +143,7 @@ def _emit_fill(frame: KernelFrame, op: Empty) -> None:
         frame.line(f"reinterpret_cast<Piece*>({pointer})[at] = piece;")
     with frame.block(f"if ({first} < {count} % {per})"):
         frame.line(f"{pointer}[{count} - 1 - {first}] = {value};")
+    return ceildiv(total, frame.threads * per * _FILL_PIECES)
 
 
 def _stored(frame: KernelFrame, value: str, dtype: DType) -> str:

@@ -45,6 +45,9 @@ class KernelCode:
     shared_bytes: int
     """Dynamic shared memory per block."""
     parameters: tuple[KernelParameter, ...]
+    overlaps: bool = False
+    """Whether it may begin before the kernel before it in the program is done: the code then waits for that where it
+    must (see `overlap_kernels.py`). A launch need not make use of it."""
 
 
 @dataclass(frozen=True)

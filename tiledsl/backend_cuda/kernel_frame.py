@@ -11,6 +11,7 @@ from tiledsl.backend_cuda.index_text import dim_text, operand_text, thread_text
 from tiledsl.backend_cuda.kernel_code import Assertion, KernelParameter
 from tiledsl.backend_cuda.multiples import Multiples
 from tiledsl.backend_cuda.names import Names
+from tiledsl.backend_cuda.overlap_kernels import Overlap, tensors_used_by
 from tiledsl.backend_cuda.preamble import Preamble, defined_names
 from tiledsl.backend_cuda.scalars import bare, c_type, constant, memory_type
 from tiledsl.backend_cuda.source_map import comment_of
@@ -19,7 +20,6 @@ from tiledsl.backend_cuda.writer import Writer
 from tiledsl.ir.core import Function, Op, Value
 from tiledsl.ir.dtypes import DType, bool_, f64, i64, u64
 from tiledsl.ir.fold_plans import pieces_of
-from tiledsl.ir.gpu_ops import Atomic, Store
 from tiledsl.ir.layouts import Digit, RegisterLayout
 from tiledsl.ir.symbolic import Dim
 from tiledsl.ir.tile_ops import Constant, Empty, Size
@@ -57,6 +57,7 @@ class KernelFrame:
         cluster: int,
         written: frozenset[Value],
         emit: Callable[[KernelFrame, Op], None],
+        overlap: Overlap,
     ) -> None:
         self.program = program
         self.preamble = program.preamble
@@ -65,6 +66,9 @@ class KernelFrame:
         self.cluster = cluster
         self.written = written
         """The tensors that the kernel writes to."""
+        self.overlap = overlap
+        self.coherent = written | overlap.contended
+        """The tensors that something may write to while the kernel runs, which a read-only cache would miss."""
         self.names = Names(defined_names())
         self.entry = Writer(1)
         self.writer = self.entry
@@ -84,6 +88,8 @@ class KernelFrame:
         """Whether there has been a barrier of the cluster."""
         self.uses_shared = False
         """Whether anything goes through shared memory."""
+        self._waits: list[Writer] = []
+        """The texts in which the kernels before this one are waited for."""
         self._emit = emit
         self._scopes: list[dict[object, str]] = [{}]
         self._loop_variables: list[str] = []
@@ -107,6 +113,30 @@ class KernelFrame:
     def use(self, function: str) -> str:
         """The name of a device function that the program then has."""
         return self.preamble.use(function)
+
+    # Earlier kernels
+
+    def wait_before(self, op: Op) -> None:
+        """Where the op, or one in it, is the first to touch what an earlier kernel may still work on: waits for it.
+
+        Asked for each op, the outer before the inner, so that all threads wait, once, outside of loops and branches.
+        """
+        if self.overlap.contended and not self._has_waited and tensors_used_by([op]) & self.overlap.contended:
+            self._wait_for_earlier()
+
+    def wait_at_end(self) -> None:
+        """A kernel that begins early waits at the latest here: its end is to mean that all earlier ones have ended."""
+        if self.overlap.begins_early and not self._has_waited:
+            self._wait_for_earlier()
+
+    @property
+    def _has_waited(self) -> bool:
+        # the entry runs first, though text is added to it late: a wait further down is none for it
+        return self.entry in self._waits or self.writer in self._waits
+
+    def _wait_for_earlier(self) -> None:
+        self.line(f"{self.use('wait_for_earlier')}();")
+        self._waits.append(self.writer)
 
     @contextmanager
     def scope(self) -> Generator[None]:
@@ -396,8 +426,3 @@ def _parameter_type(dtype: str) -> str:
     if dtype.startswith(("f", "bf")):
         return "double"
     return "unsigned long long" if dtype == "u64" else "long long"
-
-
-def tensors_written_by(op: Op) -> frozenset[Value]:
-    """The tensors that an op, or those in it, write to."""
-    return frozenset(nested.tensor for nested in op.walk() if isinstance(nested, (Store, Atomic)))

@@ -29,6 +29,9 @@ DEFAULT_SHARED_BYTES = 48 << 10
 PORTABLE_CLUSTER = 8
 """Blocks of a cluster that every device with clusters can run."""
 MOST_BLOCKS = 2**31 - 1
+OVERLAPPING_DRIVER = 12030
+"""The version of the driver from which on kernels that overlap can be captured in a graph. For an older one no kernels
+do: whether a graph is being captured is not worth asking at each launch."""
 
 
 class LoadedKernels:
@@ -46,6 +49,8 @@ class LoadedKernels:
         with current(self.device):
             self._module = self._load(cubin, arch)
             self.functions = tuple(self._function(kernel) for kernel in source.kernels)
+        overlapping = any(kernel.overlaps for kernel in source.kernels)
+        self.may_overlap = overlapping and int(call("cuDriverGetVersion")) >= OVERLAPPING_DRIVER
         fallible = any(p.kind == "failure" for kernel in source.kernels for p in kernel.parameters)
         self.record = FailureRecord(self.device, source.assertions) if fallible else None
 
@@ -333,7 +338,11 @@ class _Frame:
                     return places[parameter]
 
         self._arrays = [(ctypes.c_void_p * len(k.parameters))(*map(place, k.parameters)) for k, _, _ in steps]
-        self._configs = [_configuration(kernel, blocks) for kernel, _, blocks in steps]
+        # the first one that is launched comes after all that is on the stream, which may be another's
+        self._configs = [
+            _configuration(kernel, blocks, overlaps=number > 0 and kernel.overlaps and bound.loaded.may_overlap)
+            for number, (kernel, _, blocks) in enumerate(steps)
+        ]
         functions = [function for _, function, _ in steps]
         self.launches = list(zip(self._configs, functions, map(ctypes.addressof, self._arrays)))
         self.config, self.function, self.words = self.launches[0] if self.launches else (None, None, 0)
@@ -347,18 +356,25 @@ class _Frame:
         self.stream = stream
 
 
-def _configuration(kernel: KernelCode, blocks: int) -> Any:
+def _configuration(kernel: KernelCode, blocks: int, *, overlaps: bool) -> Any:
     module = bindings()
     config = module.CUlaunchConfig()
     config.gridDimX, config.gridDimY, config.gridDimZ = blocks, 1, 1
     config.blockDimX, config.blockDimY, config.blockDimZ = kernel.threads, 1, 1
     config.sharedMemBytes = kernel.shared_bytes
-    config.numAttrs = 0
+    attributes: list[Any] = []
     if kernel.cluster > 1:
         attribute = module.CUlaunchAttribute()
         attribute.id = module.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
         attribute.value.clusterDim.x = kernel.cluster
         attribute.value.clusterDim.y = attribute.value.clusterDim.z = 1
-        config.attrs = [attribute]
-        config.numAttrs = 1
+        attributes.append(attribute)
+    if overlaps:
+        attribute = module.CUlaunchAttribute()
+        attribute.id = module.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+        attribute.value.programmaticStreamSerializationAllowed = 1
+        attributes.append(attribute)
+    config.numAttrs = len(attributes)
+    if attributes:
+        config.attrs = attributes
     return config

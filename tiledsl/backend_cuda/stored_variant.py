@@ -78,4 +78,5 @@ def _kernel_from_json(described: dict[str, Any]) -> KernelCode:
         cluster=described["cluster"],
         shared_bytes=described["shared_bytes"],
         parameters=tuple(KernelParameter(**parameter) for parameter in described["parameters"]),
+        overlaps=described["overlaps"],
     )

@@ -6,6 +6,7 @@ import ctypes
 import gc
 import struct
 import threading
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -106,6 +107,32 @@ def test_clusters_and_shared_memory(driver: FakeDriver) -> None:
     driver.function_attributes.clear()
     loaded(code(cluster=8, shared_bytes=48 << 10))
     assert driver.function_attributes == {}
+
+
+@pytest.mark.parametrize("way", ["call", "prepared"])
+def test_kernels_overlap_with_those_before_in_the_program(driver: FakeDriver, way: str) -> None:
+    kernels = [code(name, parameters=(), overlaps=name != "first") for name in ("first", "second", "third")]
+    kernels[1] = replace(kernels[1], cluster=4)
+    kernels[0] = replace(kernels[0], programs=N - 1)
+    bound = [loaded(*kernels).bind({"N": n}, [], "") for n in (2, 1)]
+    for each in bound:
+        act = each.prepare((), (), 0) if way == "prepared" else lambda each=each: each((), (), 0)
+        act()
+    assert [(launch.function, launch.overlaps, launch.cluster) for launch in driver.launches] == [
+        ("first", False, 1),
+        ("second", True, 4),
+        ("third", True, 1),
+        # without programs the first is not launched: the second comes after what others have put on the stream
+        ("second", False, 4),
+        ("third", True, 1),
+    ]
+
+
+def test_kernels_do_not_overlap_where_a_graph_could_not_have_them(driver: FakeDriver) -> None:
+    driver.version = 12020
+    kernels = [code(name, parameters=(), overlaps=name != "first") for name in ("first", "second")]
+    loaded(*kernels).bind({"N": 1}, [], "")((), (), 0)
+    assert [launch.overlaps for launch in driver.launches] == [False, False]
 
 
 def test_more_shared_memory_than_there_is(driver: FakeDriver) -> None:
