@@ -252,6 +252,8 @@ class Copy(Op):
     vector = int_attribute()
     shape = ints_attribute()
     layout = layout_attribute()
+    apart = flag_attribute()
+    """Nobody reads what is overwritten after the barrier before the copy: it fills a stage that all have done with."""
 
     def infer_types(self) -> tuple[Type, ...]:
         _check_access(self, self.shape, len(self.shape))

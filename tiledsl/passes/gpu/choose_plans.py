@@ -197,17 +197,23 @@ def _fixed_elements(grid: GridShape, shape: Shape, sizes: _Sizes) -> int:
 
 def _row_plans(grid: GridShape, machine: GpuMachine, sizes: _Sizes, row: int, vector: int) -> list[Plan]:
     """Rows held in registers. Short ones by a warp each, longer ones by a block, the longest by a cluster of blocks."""
-    plans = _long_row_plans(grid, machine, sizes, row, vector)
+    invariant = [op for op in grid.accesses if isinstance(op, ops.Load) and not _moves(op, grid)]
+    plans = _long_row_plans(grid, machine, sizes, row, vector) if invariant else []
     for held, may_cluster in ((ROW_VECTORS, True), (ROW_VECTORS // 2, True), (ROW_VECTORS, False)):
         pieces = -(-row // vector)
         along = _row_threads(pieces, held)
+        if invariant and along == SMALLEST_ROW:
+            along *= 2  # a thread has fewer weights to read
         cluster = 1
         if along > LARGEST_ROW and machine.has_clusters and may_cluster:
             cluster = min(machine.max_cluster, along // LARGEST_ROW)
         threads = min(machine.max_threads_per_block, max(along // cluster, ROW_BLOCK))
         rows = max(1, threads * cluster // along)
+        row_threads = 0
+        if invariant and pieces <= 4 * SMALLEST_ROW:
+            rows, row_threads = 2 * rows, along  # two rows per thread, one set of weights
         blocks = _spread(grid, sizes, rows)
-        plan = Plan((GridPlan(threads, cluster),), blocks=tuple(blocks.items()))
+        plan = Plan((GridPlan(threads, cluster, row_threads=row_threads),), blocks=tuple(blocks.items()))
         plans.append(_with_whole_axes(grid, plan, sizes, vector, min(along, threads * cluster)))
     return list(dict.fromkeys(plans))
 
@@ -217,9 +223,8 @@ def _long_row_plans(grid: GridShape, machine: GpuMachine, sizes: _Sizes, row: in
     through many rows, the next ones on their way."""
     pieces = -(-row // vector)
     cluster = min(machine.largest_cluster, _power_of_two(-(-pieces // (LARGEST_ROW * WEIGHTED_VECTORS))))
-    invariant = [op for op in grid.accesses if isinstance(op, ops.Load) and not _moves(op, grid)]
     room = pieces <= cluster * LARGEST_ROW * ROW_VECTORS
-    if pieces <= LARGEST_ROW * ROW_VECTORS or not invariant or not machine.has_clusters or not room:
+    if pieces <= LARGEST_ROW * ROW_VECTORS or not machine.has_clusters or not room:
         return []
     programs = max(1, round(WEIGHTED_BLOCKS * machine.multiprocessors / cluster))
     grid_plan = GridPlan(LARGEST_ROW, cluster, stages=WEIGHTED_STAGES, programs=programs)

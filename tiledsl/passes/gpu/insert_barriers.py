@@ -30,7 +30,7 @@ from typing import ClassVar
 
 from tiledsl.ir.core import Block, Module, Op
 from tiledsl.ir.fold_plans import FoldPlan, plan_fold
-from tiledsl.ir.gpu_ops import Barrier, Launch, Reduce, Wait
+from tiledsl.ir.gpu_ops import Barrier, Copy, Launch, Reduce, Wait
 from tiledsl.ir.tile_ops import For, If, Range, While
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.gpu.linear_indices import ops_around
@@ -135,7 +135,8 @@ class State:
 
     def clashes(self, access: Access) -> list[Access]:
         """What must lie behind a barrier before the access may happen."""
-        groups = [self.written] if access.kind == "read" else [self.written, self.read]
+        apart = isinstance(access.at, Copy) and access.at.apart and is_of_buffer(access)
+        groups = [self.written] if access.kind == "read" or apart else [self.written, self.read]
         return [other for group in groups for other in group if overlap(access, other)]
 
 

@@ -127,6 +127,7 @@ def copy_tile(
     layout: RegisterLayout,
     subscripts: Subscripts,
     vector: int,
+    apart: bool = False,
 ) -> None:
     """Begins to copy the tile of a load into a buffer, or into one stage of it."""
     rank = layout.rank
@@ -139,7 +140,7 @@ def copy_tile(
     state.emit(
         gpu.Copy, tensor=state.tensors[op.tensor], indices=subscripts.indices, extents=subscripts.extents,
         buffer=buffer, offsets=offsets, axes=subscripts.axes, masked=subscripts.masked, checked=subscripts.checked,
-        places=places, vector=vector, shape=layout.shape, layout=layout,
+        places=places, vector=vector, apart=apart, shape=layout.shape, layout=layout,
     )  # fmt: skip
 
 
@@ -147,7 +148,7 @@ def copy_tile(
 
 
 @dataclass
-class _Stream:
+class Stream:
     """One load of the loop, its buffer and how it is copied."""
 
     op: ops.Load
@@ -201,23 +202,22 @@ class Pipeline:
         self.state = state
         self.op = op
         self.stages = stages
-        self.streams: list[_Stream] = []
+        self.streams: list[Stream] = []
         self._reading: Value | None = None
         self._writing: Value | None = None
 
-    def begin(
-        self, start: Value, stop: Value, count: Value, size: int, multiples: tuple[int, int], ahead: int = 0
-    ) -> None:
-        """Before the loop: buffers, and the copies of the first `ahead` blocks (0: one less than there are stages)."""
-        ahead = ahead or self.stages - 1
+    def begin(self, start: Value, stop: Value, count: Value, size: int, multiples: tuple[int, int]) -> None:
+        """Before the loop: buffers, and the copies of the first blocks, one less than there are stages."""
+        ahead = self.stages - 1
         state = self.state
         self._bounds = (start, stop, count, size, multiples)
         for op in self.loads:
             buffer, layout = _buffer(state, op, self.stages)
-            self.streams.append(_Stream(op, buffer, layout))
+            self.streams.append(Stream(op, buffer, layout))
             state.remark(op, f"copied {ahead} blocks ahead, in {self.stages} stages")
         for stage in range(ahead):
             self.copy_if_there(state.constant(stage), state.constant(stage))
+            state.emit(gpu.Commit)
         self._initial = [state.constant(0), state.constant(self.stages - 1)]
         self._initial[0].name, self._initial[1].name = "reading", "writing"
 
@@ -237,6 +237,7 @@ class Pipeline:
         state.emit(gpu.Wait, groups=self.stages - 2)
         ahead = state.arithmetic("add", number, self.stages - 1)
         self.copy_if_there(ahead, self._writing)
+        state.emit(gpu.Commit)
         for stream in self.streams:
             rank = len(stream.op.result.shape)
             define_staged(
@@ -253,8 +254,10 @@ class Pipeline:
         """After the loop: no copy is left under way."""
         self.state.emit(gpu.Wait, groups=0)
 
-    def copy_if_there(self, number: Value, stage: Value) -> None:
-        """Copies block `number` of every load, if there is such a block; one group either way."""
+    def copy_if_there(
+        self, number: Value, stage: Value, streams: Sequence[Stream] | None = None, *, apart: bool = False
+    ) -> None:
+        """Copies block `number` of every load (or of some), if there is such a block. `apart`: see `gpu.copy`."""
         state = self.state
         start, stop, count, size, (stop_multiple, start_multiple) = self._bounds
         there = state.builder.map("lt", number, count)
@@ -263,12 +266,11 @@ class Pipeline:
             at = state.arithmetic("add", start, state.arithmetic("mul", number, size))
             argument = self.op.body.arguments[0]
             with state.elsewhere(argument, block_place(state, argument, at, stop, size, stop_multiple, start_multiple)):
-                for stream in self.streams:
+                for stream in self.streams if streams is None else streams:
                     subscripts = tile_subscripts(state, stream.op, stream.op.result.shape, stream.layout)
                     vector = access_vector(state, stream.op, stream.layout, subscripts)
-                    copy_tile(state, stream.op, stream.buffer, stage, stream.layout, subscripts, vector)
+                    copy_tile(state, stream.op, stream.buffer, stage, stream.layout, subscripts, vector, apart)
             state.emit(ops.Yield)
         with state.scope(otherwise):
             state.emit(ops.Yield)
         state.emit(ops.If, types=[], condition=there, then=then, otherwise=otherwise)
-        state.emit(gpu.Commit)

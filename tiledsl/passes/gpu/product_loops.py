@@ -2,21 +2,25 @@
 
     for k in tile.range(K): acc = tile.dot(a[m, k], b[k, n], acc)
 
-With S stages, blocks 0 to S-1 are on their way before the loop. Each turn multiplies one block in steps of the
-instruction's K. While a step is multiplied, the operands of the next one are read from shared memory; before the last
-step of a turn, all threads meet, the stage that everybody has read is filled with the block S further on, and the first
-operands of the next turn are read. So the products never wait for a barrier or for shared memory.
+With S stages, blocks 0 to S-2 are on their way before the loop. Each turn multiplies one block in steps of the
+instruction's K. While a step is multiplied, the operands of the next one are read from shared memory, and part of the
+block S-1 further on is asked for, into the stage that all threads have done with; before the last step of a turn, all
+threads meet, and the first operands of the next turn are read. So the products never wait for a barrier or for shared
+memory.
 
-    copy blocks 0 .. S-1 into stages 0 .. S-1; wait for block 0; barrier
+    copy blocks 0 .. S-2 into stages 0 .. S-2; wait for block 0; barrier
     a0, b0 = first step of stage 0
-    for i in ...: (acc, a0, b0, stage)
-        a1, b1 = second step of the stage;    acc += a0 @ b0
+    for i in ...: (acc, a0, b0, reading, writing)
+        a1, b1 = second step of the stage; copy a of block i + S-1 into the stage of block i-1;    acc += a0 @ b0
+        a2, b2 = third step;               copy b of block i + S-1;                                acc += a1 @ b1
         ...
-        wait for block i + 1; barrier; copy block i + S into the stage
+        wait for block i + 1; barrier
         a0, b0 = first step of the next stage;    acc += a(last) @ b(last)
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from tiledsl.ir import gpu_ops as gpu
 from tiledsl.ir import tile_ops as ops
@@ -25,7 +29,7 @@ from tiledsl.ir.dtypes import i64
 from tiledsl.ir.types import TileType, scalar
 from tiledsl.passes.gpu.lower_dot import DotPlan, Operand, batched, operand, plan_dot
 from tiledsl.passes.gpu.lowering import Lowering, Staged
-from tiledsl.passes.gpu.pipeline_loads import Pipeline, define_staged
+from tiledsl.passes.gpu.pipeline_loads import Pipeline, Stream, define_staged
 from tiledsl.passes.tile.carried_values import yielded
 
 
@@ -59,10 +63,19 @@ def lower_product_loop(
     plan = plan_dot(dot, state.capacities, state.grid, state.machine)
     state.remark(dot, plan.reason)
     count = state.arithmetic("floordiv", state.arithmetic("add", state.arithmetic("sub", stop, start), size - 1), size)
-    pipeline.begin(start, stop, count, size, multiples, ahead=pipeline.stages)
-    state.emit(gpu.Wait, groups=pipeline.stages - 1)
+    pipeline.begin(start, stop, count, size, multiples)
+    state.emit(gpu.Wait, groups=pipeline.stages - 2)
     _ProductLoop(state, op, dot, plan, pipeline).lower(count)
     pipeline.end()
+
+
+def _shares(streams: Sequence[Stream], steps: int) -> list[list[Stream]]:
+    """Which copies go with which of the first steps of a turn: spread out as far as there are steps."""
+    shares: list[list[Stream]] = [[] for _ in range(steps)]
+    for number, stream in enumerate(streams):
+        if steps:
+            shares[min(number, steps - 1)].append(stream)
+    return shares
 
 
 class _ProductLoop:
@@ -78,31 +91,40 @@ class _ProductLoop:
         state, op = self.state, self.op
         layout = batched(self.plan.accumulator, len(self.dot.result.shape))
         first = state.constant(0)
-        initial = [state.tile(op.initial[0], layout), *self._read(first, 0), first]
+        last = state.constant(self.pipeline.stages - 1)
+        initial = [state.tile(op.initial[0], layout), *self._read(first, 0), first, last]
         body = Block([(scalar(i64), f"{op.body.arguments[0].name}_number")])
         for value in initial:
             body.add_argument(value.type, value.name)
-        body.arguments[-1].name = "stage"
+        body.arguments[-2].name, body.arguments[-1].name = "reading", "writing"
         with state.scope(body):
-            number, carried, left, right, stage = body.arguments
-            state.emit(ops.Yield, values=self._turn(number, carried, left, right, stage))
+            state.emit(ops.Yield, values=self._turn(*body.arguments))
         loop = state.emit(
             ops.For, types=[v.tile for v in initial], name=op.results[0].name, start=state.constant(0), stop=count,
             step=state.constant(1), initial=initial, body=body,
         )  # fmt: skip
         state.define(op.results[0], loop.results[0])
 
-    def _turn(self, number: Value, carried: Value, left: Value, right: Value, stage: Value) -> list[Value]:
+    def _turn(
+        self, number: Value, carried: Value, left: Value, right: Value, reading: Value, writing: Value
+    ) -> list[Value]:
         state, plan, pipeline = self.state, self.plan, self.pipeline
         value = self._matrix(carried)
-        a, b = self._operands(stage)
-        for start in range(plan.step, plan.shape[2], plan.step):
+        a, b = self._operands(reading)
+        ahead = state.arithmetic("add", number, pipeline.stages - 1)
+        starts = range(plan.step, plan.shape[2], plan.step)
+        shares = _shares(pipeline.streams, len(starts))
+        for start, share in zip(starts, shares):
             following = self._step(a, b, start)
+            if share:
+                pipeline.copy_if_there(ahead, writing, share, apart=True)
             value = self._multiply(left, right, value)
             left, right = following
+        if not starts:
+            pipeline.copy_if_there(ahead, writing, apart=True)
+        state.emit(gpu.Commit)
         state.emit(gpu.Wait, groups=pipeline.stages - 2)
-        pipeline.copy_if_there(state.arithmetic("add", number, pipeline.stages), stage)
-        after = state.next_stage(stage, pipeline.stages)
+        after = state.next_stage(reading, pipeline.stages)
         following = self._step(*self._operands(after), 0)
         value = self._multiply(left, right, value)
         rank = len(self.dot.result.shape)
@@ -110,7 +132,7 @@ class _ProductLoop:
             layout = batched(value.layout, rank)
             type_ = TileType(value.dtype, layout.shape, "register", layout)
             value = state.emit(ops.Reshape, types=[type_], source=value, shape=layout.shape).result
-        return [value, *following, after]
+        return [value, *following, after, state.next_stage(writing, pipeline.stages)]
 
     def _matrix(self, carried: Value) -> Value:
         layout = self.plan.accumulator
