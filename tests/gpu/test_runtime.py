@@ -20,7 +20,7 @@ import pytest
 
 import tiledsl
 from softmax import softmax
-from tests.support.call_kernels import accumulate, add, scale, sum_and_difference
+from tests.support.call_kernels import accumulate, add, column_totals, relay, scale, sum_and_difference
 from tests.support.compare import assert_close
 from tests.support.cuda_arrays import framework
 from tiledsl.runtime.device_array import DeviceArray
@@ -198,6 +198,41 @@ def test_a_graph_is_captured_after_the_first_call(torch: Any, prepared: bool) ->
         torch.cuda.synchronize()
         assert_close(out.cpu().numpy(), torch.softmax(x, 1).cpu().numpy())
         assert_close(fresh.cpu().numpy(), torch.softmax(y, 1).cpu().numpy())
+
+
+@pytest.mark.parametrize("captured", [False, True])
+def test_kernels_of_a_program_come_after_each_other(torch: Any, captured: bool) -> None:
+    """Though they overlap: each program's kernels need what the kernel before has written, also in the last block."""
+    rounds = 50
+    rows = torch.empty(rounds, 4, 1 << 20, device="cuda")
+    lines = torch.empty(rounds, 100_000, device="cuda")
+
+    def every() -> list[tuple[Any, Any]]:
+        return [(column_totals(x), relay(line)) for x, line in zip(rows, lines)]
+
+    def renew() -> None:
+        rows.random_(-8, 8)  # whole numbers: sums are exact
+        lines.random_(-8, 8)
+
+    renew()
+    column_totals(rows[0])
+    relay(lines[0])
+    graph = torch.cuda.CUDAGraph()
+    results: list[tuple[Any, Any]] = []
+    if captured:
+        with torch.cuda.graph(graph):
+            results = every()
+    for _ in range(4):
+        renew()
+        before = lines.clone()
+        if captured:
+            graph.replay()
+        else:
+            results = every()
+        assert torch.equal(torch.stack([totals for totals, _ in results]), rows.sum(1))
+        assert torch.equal(torch.stack([twice for _, (twice, _) in results]), before * 4)
+        assert torch.equal(torch.stack([reversed_ for _, (_, reversed_) in results]), before.flip(1) * 4)
+        assert torch.equal(lines, before + 1)
 
 
 def test_threads(torch: Any) -> None:

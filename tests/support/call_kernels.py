@@ -76,6 +76,32 @@ def sum_and_difference(x: tile.Tensor, y: tile.Tensor) -> Any:
 
 
 @tile.kernel
+def column_totals(x: tile.Tensor) -> Any:
+    """totals[N] of the columns of x[M, N], by atomics upon zeros: two kernels on a GPU."""
+    M, N = x.shape
+    totals = tile.zeros(N, tile.f32)
+    for m, n in tile.grid(M, N):
+        tile.atomic_add(totals[n], tile.sum(x[m, n], axis=0))
+    return totals
+
+
+@tile.kernel
+def relay(x: tile.Tensor) -> Any:
+    """4 x, the same in reversed order, and x + 1 in place of x: three grids that need each other's results."""
+    (N,) = x.shape
+    twice = tile.empty((N,), x.dtype)
+    reversed_ = tile.empty((N,), x.dtype)
+    for n in tile.grid(N):
+        twice[n] = x[n] * 2
+    for n in tile.grid(N, block=1):
+        reversed_[n] = twice[N - 1 - n] + x[N - 1 - n] * 2
+    for n in tile.grid(N):
+        twice[n] = twice[n] * 2
+        x[n] = x[n] + 1
+    return twice, reversed_
+
+
+@tile.kernel
 def shorter(x: tile.Tensor) -> Any:
     """x without its last 4 elements."""
     (N,) = x.shape
