@@ -25,8 +25,10 @@ GPU_HEAD = """\
 
 The kernels are those of the examples, on PyTorch's tensors; outputs are computed into poisoned memory and checked
 against float64 before they are timed. Times are of the device, by CUDA events, medians of calls that take turns, the L2
-cache flushed before each. `of copy` is the rate over that of a copy of 4 GiB in the same turns; `clean` is the same
-where the flush leaves nothing in the cache that must be written back. `x`: the time of the peer to its left over ours.
+cache flushed before each. `of copy` is the rate over that of a copy of 4 GiB in the same turns. The flush ends with
+reading, so that nothing in the cache must be written back; `written` is the share where it ends with writing, and each
+call pays for that too. A bar of `1.3 x tc` asks for 1.3 times the speed of torch.compile with all data in the L2 cache;
+the notes below the table give those times. `x`: the time of the peer to its left over ours.
 """
 BUSY = "The machine was busy with other programs (load {load}): to be repeated."
 

@@ -20,7 +20,7 @@ from benchmarks.gpu.kernels import add_seven, vector_add
 from benchmarks.gpu.memory_cases import MemoryCase, cases
 from benchmarks.gpu.peers import Peers
 from benchmarks.gpu.results import Results, microseconds
-from benchmarks.gpu.timing import FEWEST_CALLS, MOST_CALLS, Spread, in_turns, spread
+from benchmarks.gpu.timing import FEWEST_CALLS, MOST_CALLS, Spread, State, in_turns, spread
 
 TORCH: Any = SimpleNamespace(nn=SimpleNamespace(functional=None))
 
@@ -31,10 +31,10 @@ class FakeClock:
     def __init__(self) -> None:
         self.order: list[str] = []
 
-    def time(self, call: Callable[[], Any], calls: int, *, clean: bool = False) -> list[float]:
+    def time(self, call: Callable[[], Any], calls: int, *, state: State = "clean") -> list[float]:
         name, seconds = call()
         self.order.append(name)
-        return [seconds / 2 if clean else seconds] * calls
+        return [seconds / 2 if state == "written" else seconds] * calls
 
 
 def even(seconds: float) -> Spread:
@@ -49,7 +49,7 @@ def test_contenders_take_turns_as_often_as_their_length_allows() -> None:
     assert times["long"].median == 1.0
     assert times["short"].calls >= MOST_CALLS
     assert times["long"].calls == -(-FEWEST_CALLS // 3) * 3
-    assert in_turns(clock, {"short": lambda: ("short", 1e-5)}, clean=True)["short"].median == 5e-6
+    assert in_turns(clock, {"short": lambda: ("short", 1e-5)}, state="written")["short"].median == 5e-6
 
 
 def test_spread() -> None:
@@ -76,9 +76,10 @@ def a_case(**more: Any) -> MemoryCase:
 
 def test_a_row_has_the_share_of_the_copy_rate() -> None:
     times = {"copy": even(1e-3), "tiledsl": even(1e-5), "eager": even(2e-5)}
-    cells, numbers = memory.row(a_case(), times, {"copy": even(1e-3), "tiledsl": even(5e-6)}, 1e-3, copied=1_000_000)
+    written = {"copy": even(1e-3), "tiledsl": even(5e-6)}
+    cells, numbers = memory.row(a_case(), times, written, {}, 1e-3, copied=1_000_000)
     assert numbers["share"] == pytest.approx(0.6)  # 6000 bytes in 10 us, beside 1 GB/s
-    assert numbers["share_clean"] == pytest.approx(1.2)
+    assert numbers["share_written"] == pytest.approx(1.2)
     assert numbers["met"]
     assert numbers["peers"]["eager"]["ratio"] == pytest.approx(2)
     assert cells == ["add", "10.00", "1", "0.600", "1.200", "0.50", "met", "20.00", "2.00", "-", "", "-", ""]
@@ -87,15 +88,15 @@ def test_a_row_has_the_share_of_the_copy_rate() -> None:
 
 def test_a_bar_may_be_a_ratio_to_torch_compile() -> None:
     times = {"copy": even(1e-3), "tiledsl": even(1e-5), "torch.compile": even(4e-6)}
-    cells, numbers = memory.row(a_case(beside_compile=True), times, times, 0.0, copied=1_000_000)
+    cells, numbers = memory.row(a_case(beside_compile=True), times, times, times, 0.0, copied=1_000_000)
     assert not numbers["met"]
     assert cells[5:7] == ["0.5 x tc", "NOT MET"]
     del times["torch.compile"]
-    assert not memory.row(a_case(beside_compile=True), times, times, 0.0, copied=1_000_000)[1]["met"]
+    assert not memory.row(a_case(beside_compile=True), times, times, times, 0.0, copied=1_000_000)[1]["met"]
 
 
 def test_a_kernel_that_failed_has_a_row_too() -> None:
-    cells, numbers = memory.row(a_case(), {"copy": even(1e-3)}, {"copy": even(1e-3)}, float("nan"), copied=1)
+    cells, numbers = memory.row(a_case(), {"copy": even(1e-3)}, {"copy": even(1e-3)}, {}, float("nan"), copied=1)
     assert cells[1] == "FAILED"
     assert len(cells) == len(memory.COLUMNS)
     assert numbers["met"] is False

@@ -37,8 +37,8 @@ class TileChoice:
 
 
 MATRIX_TILES = (
-    TileChoice(128, 256, (2, 4), 1.0, depth_bytes=64),
-    TileChoice(256, 128, (4, 2), 1.0, depth_bytes=64),
+    TileChoice(128, 256, (2, 4), 1.0),
+    TileChoice(256, 128, (4, 2), 0.99),
     TileChoice(128, 128, (2, 2), 0.94),
     TileChoice(64, 128, (2, 2), 0.75),
     TileChoice(128, 64, (2, 2), 0.75),
