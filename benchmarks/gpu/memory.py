@@ -87,11 +87,7 @@ def one(torch: Any, case: MemoryCase, copy: Any, clock: Clock, peers: Peers, res
     written = in_turns(clock, contenders, state="written")
     held: dict[str, Spread] = {}
     if case.beside_compile:
-        small = {
-            COPY: small_copy(torch, case, tensors),
-            **{k: v for k, v in {**contenders, **ready}.items() if k != COPY},
-        }
-        held = in_turns(clock, small, state="held")
+        held = in_turns(clock, {**contenders, **ready, COPY: small_copy(torch, tensors)}, state="held")
         results.note(held_text(case, held))
     results.add(*row(case, times, written, held, error, copy.bytes))
 

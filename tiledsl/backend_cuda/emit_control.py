@@ -15,6 +15,8 @@ from tiledsl.passes.analysis.sizes import constant_of
 
 STREAMED = 4
 """Rounds that a loop over memory makes at a time."""
+STREAMED_WORDS = 64
+"""Registers that the reads of all these rounds may fill."""
 BodyEmitter = Callable[[KernelFrame, Block], None]
 
 _UNROLLED = 8
@@ -48,9 +50,10 @@ def emit_for(frame: KernelFrame, op: For, body: BodyEmitter) -> None:
 def _together(op: For) -> int:
     """How many rounds of a long loop are written out: more than one where all they do is to read memory and compute, so
     that the reads of all of them are under way at once."""
-    reads = any(isinstance(inner, Load) for inner in op.body.ops)
+    reads = [inner for inner in op.body.ops if isinstance(inner, Load) and inner.shape]
     plain = all(inner.effect in ("pure", "read", "terminator") and not inner.bodies for inner in op.body.ops)
-    return STREAMED if reads and plain else 1
+    words = sum(-(-inner.result.layout.slots * inner.result.dtype.bytes // 4) for inner in reads)
+    return max(1, min(STREAMED, STREAMED_WORDS // words)) if words and plain else 1
 
 
 def _is_short(op: For) -> bool:
