@@ -393,7 +393,7 @@ def checked(x):
 
 
 class Nowhere:  # an array of which there is no memory
-    __cuda_array_interface__ = {"shape": (1000,), "typestr": "<f4", "data": (1 << 40, False), "version": 3}
+    __cuda_array_interface__ = {"shape": (1000,), "typestr": "<f4", "data": (256, False), "version": 3}
 
 
 x = torch.arange(1000.0, device="cuda")
