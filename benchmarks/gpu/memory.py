@@ -71,7 +71,7 @@ def one(torch: Any, case: MemoryCase, copy: Any, clock: Clock, peers: Peers, res
     out = torch.empty(case.result, dtype=torch.float32 if case.wide else torch.bfloat16, device=device)
     try:
         ours = prepared(case.kernel, [*tensors, *case.numbers], out)
-        error, problem = check(torch, ours, out, expected)
+        error, problem = check(torch, ours, out, expected, case.tolerance)
     except Exception as failure:  # the others are still worth knowing
         error, problem, ours = float("nan"), f"{type(failure).__name__}: {first_line(str(failure))}", None
     ready = peers.prepare(case.name, peer_calls(case, tensors, peers), expected)
