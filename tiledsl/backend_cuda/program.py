@@ -13,14 +13,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tiledsl.backend_cuda.loaded import BoundKernels, LoadedKernels
 from tiledsl.backend_cuda.nvrtc import nvrtc_identity
 from tiledsl.backend_cuda.stored_variant import variant_from_json, variant_to_json
 from tiledsl.backend_cuda.variant import Variant
 from tiledsl.ir.core import Module
-from tiledsl.ir.parser import parse_module
 from tiledsl.ir.printer import print_module
 from tiledsl.ir.tile_ops import Empty
 from tiledsl.ir.types import TensorType
@@ -29,9 +27,12 @@ from tiledsl.passes.gpu.describe_plan import plan_differences
 from tiledsl.passes.gpu.plan import Plan
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.runtime.cache import DiskCache, compiler_identity, digest, disk_cache
-from tiledsl.runtime.cuda_launch import WIDEST
+from tiledsl.runtime.program import WIDEST
 from tiledsl.runtime.variant_report import ProgramReport, VariantMade
 from tiledsl.support.options import LOG, read_options
+
+if TYPE_CHECKING:
+    from tiledsl.backend_cuda.loaded import BoundKernels, LoadedKernels
 
 _MAGIC = b"tiledsl for CUDA\n"
 _LENGTH = struct.Struct("<Q")
@@ -119,6 +120,8 @@ class CudaProgram:
     @staticmethod
     def from_bytes(data: bytes) -> CudaProgram:
         """The inverse of `to_bytes`. ValueError if the data is something else."""
+        from tiledsl.ir.parser import parse_module  # 0.02 s, which a compilation need not pay
+
         if not data.startswith(_MAGIC):
             raise ValueError("not a compiled program")
         described: dict[str, Any] = json.loads(data[len(_MAGIC) :])
@@ -206,6 +209,8 @@ class LoadedCudaProgram:
         self, symbols: Mapping[str, int], strides: Sequence[tuple[int, ...]], alignment: tuple[int, ...], device: int
     ) -> BoundKernels:
         """Chooses a plan for those sizes and alignments, compiles it if nobody has, and loads it on the device."""
+        from tiledsl.backend_cuda.loaded import LoadedKernels  # the driver: not for those who only compile
+
         program = self.program
         function = program.module.entry
         variant = program.variant(choose_plans(function, gpu_machine(program.arch), symbols, alignment))

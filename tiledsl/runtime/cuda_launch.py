@@ -16,12 +16,10 @@ from tiledsl.runtime.cuda_arrays import DeviceView, span
 from tiledsl.runtime.frameworks import Framework
 from tiledsl.runtime.interface import Interface, TensorParameter
 from tiledsl.runtime.launch import new_arrays, number_of, only_result, scalars_of
-from tiledsl.runtime.program import BoundDeviceProgram, DeviceProgram
+from tiledsl.runtime.program import WIDEST, BoundDeviceProgram, DeviceProgram
 
 MOST_ADDRESSES = 256
 """Sets of addresses that are remembered for each launch; past it all are forgotten."""
-WIDEST = 16
-"""Bytes of the widest access to memory: alignment beyond it does not matter."""
 
 Addresses: TypeAlias = "tuple[int, ...]"
 Go: TypeAlias = Callable[[Sequence[int], Sequence["int | float"], int], None]

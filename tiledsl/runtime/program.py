@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, Union, runtime_checkable
 if TYPE_CHECKING:
     from tiledsl.runtime.variant_report import ProgramReport, VariantMade
 
+WIDEST = 16
+"""Bytes of the widest access to a device's memory: alignment beyond it does not matter."""
+
 
 class BoundProgram(Protocol):
     """A program ready to run for certain sizes and strides."""
