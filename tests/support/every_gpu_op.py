@@ -15,7 +15,7 @@ func @gpu(%x: tensor<bf16, [M, 16], unit=1>, %y: tensor<bf16, [16, N]>, %r: tens
     %columns = tile.map([%N, %n]) {fn = sub} : i64
     %stages = gpu.buffer() {shape = [2, 16, 16], dtype = bf16, layout = rows(0, 1, 2, swizzle=(1, 4, 3)), offset = 0} : tile<bf16, [2, 16, 16], shared, rows(0, 1, 2, swizzle=(1, 4, 3))>
     %bs = gpu.buffer() {shape = [16, 8], dtype = bf16, layout = rows(0, 1, padding=8), offset = 1024} : tile<bf16, [16, 8], shared, rows(0, 1, padding=8)>
-    gpu.copy(%x, [%m, %zero], [%rows], %stages, [%zero, %zero, %zero]) {axes = [0, 1], masked = [0], checked = [0], places = [1, 2], vector = 8, shape = [16, 16], layout = spatial(16, 2) * local(1, 8)}
+    gpu.copy(%x, [%m, %zero], [%rows], %stages, [%zero, %zero, %zero]) {axes = [0, 1], masked = [0], checked = [0], places = [1, 2], vector = 8, shape = [16, 16], layout = spatial(16, 2) * local(1, 8), apart = true}
     gpu.commit()
     %row = gpu.load(%r, [%m], [%rows], %zero) {axes = [0], masked = [0], checked = [0], vector = 2, shape = [16], layout = spatial(8) * replicate(4) * local(2)} : tile<i64, [16], register, spatial(8) * replicate(4) * local(2)>
     %bl = gpu.load(%y, [%zero, %n], [%columns], %fill) {axes = [0, 1], masked = [1], checked = [1], vector = 4, shape = [16, 8], layout = spatial(16, 2) * local(1, 4)} : tile<bf16, [16, 8], register, spatial(16, 2) * local(1, 4)>

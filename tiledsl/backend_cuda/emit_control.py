@@ -10,13 +10,16 @@ from tiledsl.backend_cuda.scalars import c_type
 from tiledsl.backend_cuda.storage import Registers, Scalar, SharedMemory, Storage, View
 from tiledsl.ir.core import Block, Value
 from tiledsl.ir.gpu_ops import Load
-from tiledsl.ir.tile_ops import For, If, While
+from tiledsl.ir.scalar_functions import SCALAR_FUNCTIONS
+from tiledsl.ir.tile_ops import For, If, Map, While
 from tiledsl.passes.analysis.sizes import constant_of
 
 STREAMED = 4
 """Rounds that a loop over memory makes at a time."""
 STREAMED_WORDS = 64
 """Registers that the reads of all these rounds may fill."""
+STREAMED_COST = 8
+"""What may be computed in such a round, for each element: with more of it, memory is not what the loop waits for."""
 BodyEmitter = Callable[[KernelFrame, Block], None]
 
 _UNROLLED = 8
@@ -53,7 +56,9 @@ def _together(op: For) -> int:
     reads = [inner for inner in op.body.ops if isinstance(inner, Load) and inner.shape]
     plain = all(inner.effect in ("pure", "read", "terminator") and not inner.bodies for inner in op.body.ops)
     words = sum(-(-inner.result.layout.slots * inner.result.dtype.bytes // 4) for inner in reads)
-    return max(1, min(STREAMED, STREAMED_WORDS // words)) if words and plain else 1
+    maps = [inner for inner in op.body.ops if isinstance(inner, Map) and inner.result.shape]
+    cheap = sum(SCALAR_FUNCTIONS[inner.fn].cost for inner in maps) <= STREAMED_COST
+    return max(1, min(STREAMED, STREAMED_WORDS // words)) if words and plain and cheap else 1
 
 
 def _is_short(op: For) -> bool:
