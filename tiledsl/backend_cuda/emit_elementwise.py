@@ -33,6 +33,7 @@ from tiledsl.ir.gpu_ops import Arange, Convert, Pad, Slice
 from tiledsl.ir.layout_conversions import convert_plan, slice_slots
 from tiledsl.ir.layouts import RegisterLayout
 from tiledsl.ir.tile_ops import Broadcast, Cast, Map, Random, Reshape, Transpose
+from tiledsl.support.powers_of_two import power_of_two_in
 
 
 @dataclass
@@ -332,8 +333,7 @@ def _common_run(layout: RegisterLayout, axis: int, multiple: int) -> int:
     for digit in layout.thread_digits:
         if digit.axis == axis:
             run = gcd(run, digit.stride)
-    run = gcd(run, multiple)
-    return run & -run
+    return power_of_two_in(gcd(run, multiple))
 
 
 def coordinate_text(frame: KernelFrame, layout: RegisterLayout, axis: int, slot: Slot, run: int = 1) -> str:

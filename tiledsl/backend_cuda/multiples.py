@@ -25,7 +25,7 @@ class Multiples:
         if value not in self._known:
             self._known[value] = 1  # a value that depends on itself, through a loop
             found = self._find(value)
-            self._known[value] = min(MOST, found & -found if found else MOST)
+            self._known[value] = gcd(found, MOST)
         return self._known[value]
 
     def _find(self, value: Value) -> int:

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tiledsl.ir.layouts import Digit, RegisterLayout
+from tiledsl.support.powers_of_two import power_of_two_in, power_of_two_up_to
 
 LINE_BYTES = 128
-
-
-def power_of_two_in(size: int) -> int:
-    """The largest power of two that divides a positive number."""
-    return size & -size
+"""What memory is read and written in."""
 
 
 def access_layout(
@@ -38,8 +35,7 @@ def access_layout(
         rows *= power_of_two_in(shape[axis])
     line = max(1, LINE_BYTES // (vector * element_bytes))
     wanted = row_threads or max(threads // min(rows, threads), line)
-    along = min(power_of_two_in(room), power_of_two_in(threads), wanted)
-    along = 1 << (along.bit_length() - 1)
+    along = power_of_two_up_to(min(power_of_two_in(room), power_of_two_in(threads), wanted))
     left = threads // along
     # outermost first: slots of the slow axes, slots of the fast axis, then threads, then the vector
     spread: list[Digit] = []

@@ -14,6 +14,7 @@ from tiledsl.ir.symbolic import Dim, evaluate, symbols_of
 from tiledsl.ir.tile_ops import Dot
 from tiledsl.passes.analysis.sizes import blocks_in
 from tiledsl.passes.gpu.plan import Plan
+from tiledsl.support.powers_of_two import power_of_two_up_to
 
 
 def rounded(size: int) -> int:
@@ -26,7 +27,7 @@ def rounded(size: int) -> int:
     """
     if size <= 2:
         return max(1, size)
-    power = 1 << (size.bit_length() - 1)
+    power = power_of_two_up_to(size)
     granule = max(1, min(power // 4, max(32, power // 8)))
     return -(-size // granule) * granule
 

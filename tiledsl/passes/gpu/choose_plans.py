@@ -22,6 +22,7 @@ from tiledsl.passes.gpu.infer_layouts import access_order, reshapes_units, tenso
 from tiledsl.passes.gpu.matrix_plans import matrix_plans
 from tiledsl.passes.gpu.plan import GridPlan, Plan
 from tiledsl.passes.gpu_machine import GpuMachine
+from tiledsl.support.powers_of_two import power_of_two_from, power_of_two_in
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ LARGEST_ROW = 256
 WEIGHTED_VECTORS = 4
 """Pieces of a row that a thread of a cluster holds beside those of weights."""
 WEIGHTED_STAGES = 5
+"""Buffers of each row on its way, of programs that hold weights."""
 WEIGHTED_BLOCKS = 3.4
 """Blocks for each multiprocessor, of programs that go through many long rows."""
 ROW_BLOCK = 128
@@ -138,9 +140,6 @@ class _Sizes:
         missing = {name: UNKNOWN_SIZE for name in symbols_of(dim) if name not in values}
         return max(1, evaluate(dim, {**values, **missing}))
 
-    def is_known(self, dim: Dim) -> bool:
-        return symbols_of(dim) <= self.known.keys()
-
 
 def _joined(choices: Sequence[Plan], function: Function, sizes: _Sizes, alignment: tuple[int, ...]) -> Plan:
     """The plans of the grids as one, with what is known of its sizes."""
@@ -161,7 +160,7 @@ def _joined(choices: Sequence[Plan], function: Function, sizes: _Sizes, alignmen
     capacities = {name: room for name, room in capacities.items() if name not in exact}
     for name, size in sizes.known.items():  # how wide accesses can be; multiples of 16 are known already
         if size > 0 and size % 16 != 0 and size % 2 == 0 and name not in exact:
-            divisors[name] = math.lcm(size & -size, divisors.get(name, 1))
+            divisors[name] = math.lcm(power_of_two_in(size), divisors.get(name, 1))
     return Plan(
         grids=tuple(plan.grids[0] for plan in choices),
         blocks=tuple(blocks.items()),
@@ -222,7 +221,7 @@ def _long_row_plans(grid: GridShape, machine: GpuMachine, sizes: _Sizes, row: in
     """Rows that only a cluster can hold, which meet weights: the same for all rows, so programs that hold these go
     through many rows, the next ones on their way."""
     pieces = -(-row // vector)
-    cluster = min(machine.largest_cluster, _power_of_two(-(-pieces // (LARGEST_ROW * WEIGHTED_VECTORS))))
+    cluster = min(machine.largest_cluster, power_of_two_from(-(-pieces // (LARGEST_ROW * WEIGHTED_VECTORS))))
     room = pieces <= cluster * LARGEST_ROW * ROW_VECTORS
     if pieces <= LARGEST_ROW * ROW_VECTORS or not machine.has_clusters or not room:
         return []
@@ -243,14 +242,14 @@ def _row_threads(pieces: int, held: int) -> int:
         return SMALLEST_ROW
     if pieces <= 8 * SMALLEST_ROW:
         return 2 * SMALLEST_ROW
-    return max(LARGEST_ROW, _power_of_two(-(-pieces // held)))
+    return max(LARGEST_ROW, power_of_two_from(-(-pieces // held)))
 
 
 def _spread(grid: GridShape, sizes: _Sizes, elements: int) -> dict[str, int]:
     """Block sizes for the open axes that make up `elements`, the last axes first; loops before the grid's."""
     blocks: dict[str, int] = {}
     for name, block in reversed(grid.open.items()):
-        size = min(elements, _power_of_two(sizes.of(block.total)))
+        size = min(elements, power_of_two_from(sizes.of(block.total)))
         blocks[name] = size
         elements = max(1, elements // size)
     return dict(reversed(blocks.items()))
@@ -269,7 +268,7 @@ def _stream_plans(grid: GridShape, machine: GpuMachine, sizes: _Sizes, row: int,
         figures = TURN
     cluster = min(figures.cluster, machine.max_cluster)
     elements = max(1, cluster * figures.threads * vector * figures.vectors // row)
-    lengths = {name: _power_of_two(sizes.of(block.total)) for name, block in grid.open.items()}
+    lengths = {name: power_of_two_from(sizes.of(block.total)) for name, block in grid.open.items()}
     blocks: dict[str, int] = dict.fromkeys(grid.open, 1)
     if len(fast) >= 2:  # rows of one tensor are columns of another: both as long as can be
         side = 1 << (elements.bit_length() // 2)
@@ -286,7 +285,7 @@ def _stream_plans(grid: GridShape, machine: GpuMachine, sizes: _Sizes, row: int,
             blocks[name] = min(left, lengths[name])
             left = max(1, left // blocks[name])
     held = max(1, math.prod(blocks.values()) * row)
-    threads = min(figures.threads, max(32, _power_of_two(-(-held // (cluster * vector)))))
+    threads = min(figures.threads, max(32, power_of_two_from(-(-held // (cluster * vector)))))
     plan = Plan((GridPlan(threads, cluster),), blocks=tuple(blocks.items()))
     first = _with_whole_axes(grid, plan, sizes, vector, threads)
     return [first, replace(first, grids=(GridPlan(min(1024, 2 * threads)),))]
@@ -324,7 +323,7 @@ def _with_whole_axes(grid: GridShape, plan: Plan, sizes: _Sizes, vector: int, th
         size, text = sizes.of(dim), str(dim)
         granule = vector
         if text in fast:
-            granule = vector * min(threads, _power_of_two(-(-size // vector)))
+            granule = vector * min(threads, power_of_two_from(-(-size // vector)))
         capacities[text] = -(-max(size, 1) // granule) * granule if text in fast else rounded(size)
     for name in _reshaped_symbols(grid):
         if name in sizes.known:
@@ -338,8 +337,3 @@ def _reshaped_symbols(grid: GridShape) -> Iterator[str]:
         if isinstance(op, ops.Reshape) and not reshapes_units(op):
             for dim in (*op.source.shape, *op.result.shape):
                 yield from symbols_of(dim) - grid.block_symbols
-
-
-def _power_of_two(size: int) -> int:
-    """The least power of two that is no less."""
-    return 1 << max(0, size - 1).bit_length()

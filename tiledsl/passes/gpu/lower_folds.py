@@ -17,8 +17,8 @@ from tiledsl.ir.dtypes import DType, bool_, i64, u8
 from tiledsl.ir.fold_plans import fold_scratch_bytes
 from tiledsl.ir.layouts import Digit, RegisterLayout, SharedLayout
 from tiledsl.ir.types import TileType, scalar
-from tiledsl.passes.gpu.access_layouts import power_of_two_in
 from tiledsl.passes.gpu.lowering import Lowering
+from tiledsl.support.powers_of_two import power_of_two_in
 
 Fold = ops.Reduce | ops.Scan
 

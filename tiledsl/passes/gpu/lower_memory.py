@@ -17,7 +17,8 @@ from tiledsl.ir.layouts import RegisterLayout, SharedLayout
 from tiledsl.ir.types import AxisType, Shape, Slice, TensorType, TileType, Whole
 from tiledsl.passes.gpu.access_layouts import contiguous_bytes
 from tiledsl.passes.gpu.infer_layouts import access_order, tile_axes
-from tiledsl.passes.gpu.lowering import Lowering, power, static_shape
+from tiledsl.passes.gpu.lowering import MOST_MULTIPLE, Lowering, static_shape
+from tiledsl.support.powers_of_two import power_of_two_in
 
 SECTOR_BYTES = 32
 """What global memory moves at least: accesses in smaller pieces waste what is around them."""
@@ -253,18 +254,19 @@ def access_vector(
     number = state.tensor_number(op.tensor)
     limit = (state.plan.alignment[number] if number < len(state.plan.alignment) else 16) // bytes_
     start = start_multiple(state, op.indices[unit])
-    extent = state.extent_multiple(shape[axis]) if axis in subscripts.masked else 16
+    extent = state.extent_multiple(shape[axis]) if axis in subscripts.masked else MOST_MULTIPLE
     run = layout.vector(axis)
-    return max(1, min(run & -run, 16 // bytes_, limit, start, extent))
+    return max(1, min(power_of_two_in(run), 16 // bytes_, limit, start, extent))
 
 
 def start_multiple(state: Lowering, index: Index) -> int:
     """A power of two that the first coordinate of a subscript is a multiple of."""
     match index:
         case Whole():
-            return 16
+            return MOST_MULTIPLE
         case Slice():
-            return power(index.start) if isinstance(index.start, int) else state.size_multiple(index.start)
+            start = index.start
+            return math.gcd(start, MOST_MULTIPLE) if isinstance(start, int) else state.size_multiple(start)
         case Value(type=AxisType()):
             return state.block(index).multiple
         case Value():

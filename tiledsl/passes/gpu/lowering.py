@@ -23,7 +23,7 @@ from tiledsl.ir.layout_conversions import convert_plan
 from tiledsl.ir.layouts import Digit, RegisterLayout, SharedLayout
 from tiledsl.ir.shared_layouts import Access, choose_shared_layout, vector_elements
 from tiledsl.ir.symbolic import Dim, Expr, Opaque, Symbol, symbols_of
-from tiledsl.ir.types import AxisType, Shape, TensorType, TileType, scalar
+from tiledsl.ir.types import AxisType, Shape, TensorType, TileType
 from tiledsl.passes.analysis.effects import tensors_written
 from tiledsl.passes.gpu.capacities import Capacities
 from tiledsl.passes.gpu.infer_layouts import LayoutInference
@@ -32,15 +32,18 @@ from tiledsl.passes.gpu.unit_axes import broadcast_source_layout, reshaped_layou
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.passes.manager import PassContext
 from tiledsl.support.errors import fail
+from tiledsl.support.powers_of_two import power_of_two_in
 
 OpT = TypeVar("OpT", bound=Op)
+MOST_MULTIPLE = 16
+"""Nothing needs to be known to be a multiple of more: no access is of more than 16 bytes."""
 
 
 @dataclass(frozen=True)
 class BlockPlace:
     """What a block has become: its first coordinate, and how many coordinates it has (None: as many as there is room).
 
-    `multiple`, `extent_multiple`: powers of two, at most 16, that the two are known to be multiples of.
+    `multiple`, `extent_multiple`: powers of two, at most `MOST_MULTIPLE`, that the two are known to be multiples of.
     """
 
     start: Value
@@ -259,23 +262,23 @@ class Lowering:
         return found
 
     def extent_multiple(self, dim: Dim) -> int:
-        """A power of two (at most 16) that the extent of an axis is known to be a multiple of."""
+        """A power of two (at most `MOST_MULTIPLE`) that the extent of an axis is known to be a multiple of."""
         if isinstance(dim, int):
-            return power(dim)
+            return math.gcd(dim, MOST_MULTIPLE)
         place = self._extents.get(str(dim))
         if place is not None:
             return place.extent_multiple
         return self.size_multiple(dim)
 
     def size_multiple(self, dim: Dim) -> int:
-        """A power of two (at most 16) that a size is known to be a multiple of."""
+        """A power of two (at most `MOST_MULTIPLE`) that a size is known to be a multiple of."""
         return next(n for n in (16, 8, 4, 2, 1) if self.facts.divisible(dim, n))
 
     def multiple(self, value: Value) -> int:
-        """A power of two (at most 16) that an i64 scalar of the TILE program is known to be a multiple of."""
+        """A power of two (at most `MOST_MULTIPLE`) that an i64 scalar of the TILE program is a multiple of."""
         match value.op:
             case ops.Constant() as op:
-                return power(int(op.value))
+                return math.gcd(int(op.value), MOST_MULTIPLE)
             case ops.Size() as op:
                 return self.size_multiple(op.value)
             case ops.Start() as op:
@@ -283,7 +286,7 @@ class Lowering:
             case ops.Map() as op if op.fn in ("add", "sub", "minimum", "maximum"):
                 return math.gcd(self.multiple(op.inputs[0]), self.multiple(op.inputs[1]))
             case ops.Map() as op if op.fn == "mul":
-                return min(16, self.multiple(op.inputs[0]) * self.multiple(op.inputs[1]))
+                return min(MOST_MULTIPLE, self.multiple(op.inputs[0]) * self.multiple(op.inputs[1]))
             case _:
                 return 1
 
@@ -488,7 +491,7 @@ def whole_vector(
 def plain_access(layout: RegisterLayout, places: tuple[int, ...], dtype: DType) -> Access:
     """An access by loads or stores as wide as the layout's slots allow."""
     last = layout.slot_digits[-1] if layout.slot_digits else None
-    run = last.size & -last.size if last is not None and last.stride == 1 else 1
+    run = power_of_two_in(last.size) if last is not None and last.stride == 1 else 1
     return Access(layout, places, vector=min(run, max(1, 16 // dtype.bytes)))
 
 
@@ -508,11 +511,3 @@ def shared_layout(buffer: Value) -> SharedLayout:
     layout = buffer.tile.layout
     assert isinstance(layout, SharedLayout)
     return layout
-
-
-def power(number: int) -> int:
-    """The largest power of two up to 16 that divides a number."""
-    return 16 if number == 0 else min(16, number & -number)
-
-
-SCALAR_I64 = scalar(i64)

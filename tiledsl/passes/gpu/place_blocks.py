@@ -6,7 +6,7 @@ import math
 
 from tiledsl.ir.core import Value
 from tiledsl.ir.types import AxisType, BlockSize
-from tiledsl.passes.gpu.lowering import BlockPlace, Lowering
+from tiledsl.passes.gpu.lowering import MOST_MULTIPLE, BlockPlace, Lowering
 
 
 def block_size(block: BlockSize) -> int:
@@ -16,7 +16,13 @@ def block_size(block: BlockSize) -> int:
 
 
 def block_place(
-    state: Lowering, argument: Value, start: Value, stop: Value, size: int, stop_multiple: int, start_multiple: int = 16
+    state: Lowering,
+    argument: Value,
+    start: Value,
+    stop: Value,
+    size: int,
+    stop_multiple: int,
+    start_multiple: int = MOST_MULTIPLE,
 ) -> BlockPlace | Value:
     """Where the block is that an argument stands for; or `start`, if that is a plain coordinate.
 
@@ -24,11 +30,11 @@ def block_place(
     """
     if not isinstance(argument.type, AxisType):
         return start
-    multiple = math.gcd(size & -size, start_multiple, 16)
+    multiple = math.gcd(size, start_multiple, MOST_MULTIPLE)
     extent = argument.type.extent
     if isinstance(extent, int):
         length = None if extent == state.capacities.of(extent) else state.constant(extent)
-        return BlockPlace(start, length, multiple, math.gcd(extent, 16))
+        return BlockPlace(start, length, multiple, math.gcd(extent, MOST_MULTIPLE))
     left = state.arithmetic("sub", stop, start)
     length = state.builder.map("minimum", left, state.constant(size))
     length.name = f"{argument.name}_size"
