@@ -40,7 +40,6 @@ class GpuMachine:
     """As the maker states it; a copy reaches about nine tenths."""
     registers: int = 65536
     """32-bit registers per multiprocessor, and the most that one block can have."""
-    max_registers_per_thread: int = 255
     max_threads_per_block: int = 1024
 
     @property
@@ -62,36 +61,6 @@ class GpuMachine:
     def has_clusters(self) -> bool:
         """Clusters of blocks that reach each other's shared memory."""
         return self.capability >= 90
-
-    @property
-    def has_bulk_copy(self) -> bool:
-        """Copies of whole boxes by the tensor memory accelerator, and barriers that count their bytes."""
-        return self.capability >= 90
-
-    @property
-    def has_stmatrix(self) -> bool:
-        """Stores of matrix fragments to shared memory (`stmatrix`)."""
-        return self.capability >= 90
-
-    @property
-    def has_fp8_mma(self) -> bool:
-        """Products of 8-bit floats by `mma.sync`, and their conversions in hardware."""
-        return self.capability >= 89
-
-    @property
-    def has_wgmma(self) -> bool:
-        """Products by a whole warpgroup, of operands in shared memory. The one architecture with them is sm_90."""
-        return self.capability // 10 == 9
-
-    @property
-    def has_bf16_atomics(self) -> bool:
-        """Atomic addition of bf16, and of pairs of f32, in one instruction."""
-        return self.capability >= 90
-
-    @property
-    def max_access_bytes(self) -> int:
-        """The widest load or store of one thread from global memory."""
-        return 32 if self.capability >= 100 else 16
 
 
 def _machine(
