@@ -57,12 +57,19 @@ def same_layouts(values: Sequence[Value]) -> None:
     """All tiles among the values have one layout; scalars go with any."""
     tiles = [v for v in values if v.shape]
     for value in tiles[1:]:
-        first = tiles[0]
-        demand(value.tile.layout == first.tile.layout, _differ(first, value), CONVERT)
+        if value.tile.layout != tiles[0].tile.layout:
+            raise _differ(tiles[0], value, CONVERT)
 
 
-def _differ(a: Value, b: Value) -> str:
-    return f"{named(a)} is laid out as {a.tile.layout}, but {named(b)} as {b.tile.layout}"
+DRAWN = 4
+"""Rows and columns of a layout that a message draws."""
+
+
+def _differ(a: Value, b: Value, fix: str) -> IllegalError:
+    problem = f"{named(a)} is laid out as {a.tile.layout}, but {named(b)} as {b.tile.layout}"
+    layouts = [(value, value.tile.layout) for value in (a, b)]
+    drawn = [f"{named(v)}, {layout.show(DRAWN)}" for v, layout in layouts if isinstance(layout, RegisterLayout)]
+    return IllegalError(problem, fix, drawn)
 
 
 def carried_alike(*groups: Sequence[Value]) -> None:
@@ -92,8 +99,7 @@ def _check_broadcast(op: tile_ops.Broadcast) -> None:
     repeated = [new + i for i, dim in enumerate(source.shape) if dim == 1 and result.shape[new + i] != 1]
     expected = result.layout.reduced(repeated, keepdims=True).reduced(range(new))
     if source.layout != expected:
-        problem = f"{named(source)} is laid out as {source.layout}, but the result as {result.layout}"
-        raise IllegalError(problem, f"convert the source to {expected} first")
+        raise _differ(source, result, f"convert the source to {expected} first")
 
 
 def _check_reshape(op: tile_ops.Reshape) -> None:
@@ -102,9 +108,8 @@ def _check_reshape(op: tile_ops.Reshape) -> None:
     demand(
         kept[0] == kept[1], "reshapes more than axes of size 1", "write it to a buffer and read a `gpu.view` of that"
     )
-    if source.shape and result.shape:
-        same = _without_ones(source.layout) == _without_ones(result.layout)
-        demand(same, _differ(source, result), "reshaping leaves every element where it is")
+    if source.shape and result.shape and _without_ones(source.layout) != _without_ones(result.layout):
+        raise _differ(source, result, "reshaping leaves every element where it is")
 
 
 def _without_ones(layout: RegisterLayout) -> RegisterLayout:

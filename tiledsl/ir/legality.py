@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tiledsl.ir.core import Value
 
 
 class IllegalError(Exception):
-    """What is wrong, and what would be right; `verify` adds where."""
+    """What is wrong, and what would be right; `verify` adds where. `pictures`: the layouts that do not fit, drawn."""
 
-    def __init__(self, problem: str, fix: str) -> None:
+    def __init__(self, problem: str, fix: str, pictures: Sequence[str] = ()) -> None:
         super().__init__(problem, fix)
         self.problem = problem
         self.fix = fix
+        self.pictures = tuple(pictures)
 
 
 def demand(condition: bool, problem: str, fix: str) -> None:

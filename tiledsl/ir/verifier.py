@@ -79,8 +79,9 @@ TYPED_RULES: dict[Form, tuple[Rule, ...]] = {Form.GPU: (layouts_agree, threads_c
 
 
 def verify(module: Module, form: Form = Form.TILE) -> None:
-    """Raises TileSyntaxError (`ir-invalid`), located at the op, unless `module` is well formed and in `form`.
+    """Raises TileSyntaxError (`ir-invalid`) or TileLayoutError (`ir-layouts`), located at the op.
 
+    It does so unless `module` is well formed and in `form`.
     In a module of form GRAPH the functions that are called may be of form TILE.
     """
     names: set[str] = set()
@@ -98,8 +99,12 @@ def is_tile_function(function: Function) -> bool:
     return isinstance(function.body.terminator, tile_ops.Return)
 
 
-def _fail(form: Form, op: str, location: Location | None, problem: str, fix: str) -> NoReturn:
-    fail("ir-invalid", location, form=form.value, op=op, problem=problem, fix=fix)
+def _fail(
+    form: Form, op: str, location: Location | None, problem: str, fix: str, pictures: Sequence[str] = ()
+) -> NoReturn:
+    notes = [picture.replace("\n", "\n    ") for picture in pictures]
+    code = "ir-layouts" if pictures else "ir-invalid"
+    fail(code, location, notes=notes, form=form.value, op=op, problem=problem, fix=fix)
 
 
 class _FunctionVerifier:
@@ -196,7 +201,7 @@ class _FunctionVerifier:
         try:
             self.check(op, block)
         except IllegalError as error:
-            _fail(self.form, op.name, op.location, error.problem, error.fix)
+            _fail(self.form, op.name, op.location, error.problem, error.fix, error.pictures)
         except InvalidIRError as error:
             _fail(self.form, op.name, op.location, str(error), "make the operands and attributes fit each other")
 

@@ -34,6 +34,18 @@ def nested_grids() -> None:
     verify(parse_module(text, "case.tir"), Form.TILE)
 
 
+def two_layouts() -> None:
+    text = """func @f(%s: f32) {
+  gpu.launch([]) {blocks = [], threads = 32, shared_bytes = 0} body() {
+    %a = tile.broadcast(%s) {shape = [64]} : tile<f32, [64], register, spatial(32) * local(2)>
+    %b = tile.broadcast(%s) {shape = [64]} : tile<f32, [64], register, local(2) * spatial(32)>
+    %c = tile.map([%a, %b]) {fn = add} : tile<f32, [64], register, local(2) * spatial(32)>
+  }
+  tile.return([])
+}"""
+    verify(parse_module(text, "case.tir"), Form.GPU)
+
+
 CASES: dict[str, Callable[[], object]] = {
     "text-unexpected": body("  %y = tile.cast(%s {dtype = f16}"),
     "text-too-deep": body(f"  %y = tile.size() {{value = {'-' * 3000}M}}"),
@@ -61,6 +73,7 @@ CASES: dict[str, Callable[[], object]] = {
     "text-result-type": body("  %y = tile.cast(%s) {dtype = f16} : f32"),
     "text-op-types": body("  %y = tile.map([%s, %i]) {fn = add}"),
     "ir-invalid": nested_grids,
+    "ir-layouts": two_layouts,
 }
 
 MESSAGES = {
@@ -92,6 +105,10 @@ MESSAGES = {
     "text-result-type": "`%y` is declared as `f32`, but `tile.cast` gives `f16`",
     "text-op-types": "`tile.map`: add of f32 and i64",
     "ir-invalid": "not legal in form `tile`: `tile.grid`: stands inside of a `tile.grid`",
+    "ir-layouts": (
+        "not legal in form `gpu`: `tile.map`: %a is laid out as spatial(32) * local(2), but %b as "
+        "local(2) * spatial(32)"
+    ),
 }
 
 CARETS = {
@@ -121,6 +138,7 @@ CARETS = {
     "text-result-type": "f32",
     "text-op-types": "%y = tile.map([%s, %i]) {fn = add}",
     "ir-invalid": "tile.grid([%n]) {blocks = [auto]}",
+    "ir-layouts": "%c = tile.map([%a, %b]) {fn = add} : tile<f32, [64], register, local(2) * spatial(32)>",
 }
 """What is underlined."""
 
@@ -137,6 +155,7 @@ FIXES = {
     "text-result-type": "write `f16`",
     "text-op-types": "correct the operands, which are: %s: f32, %i: i64",
     "ir-invalid": "grids are not nested",
+    "ir-layouts": "convert one of them by `gpu.convert`, or through a buffer",
 }
 
 
@@ -229,3 +248,11 @@ def test_other_mistakes(line: str, message: str) -> None:
     assert caught.value.message.startswith(message)
     assert caught.value.location is not None
     assert caught.value.location.line == 2
+
+
+def test_layouts_that_do_not_fit_are_drawn() -> None:
+    with pytest.raises(TileError) as caught:
+        two_layouts()
+    assert "%a, thread:slot of [64] in spatial(32) * local(2)" in str(caught.value)
+    assert "0:0  0:1  1:0  1:1  ..." in str(caught.value)
+    assert "0:0  1:0  2:0  3:0  ..." in str(caught.value)

@@ -36,7 +36,7 @@ def reason(module: Module) -> str:
     with pytest.raises(TileError) as caught:
         verify(module, Form.GPU)
     error = caught.value
-    assert error.code == "ir-invalid"
+    assert error.code in ("ir-invalid", "ir-layouts")
     assert error.fix
     prefix = "not legal in form `gpu`: "
     assert error.message.startswith(prefix)
@@ -121,7 +121,7 @@ def test_what_is_legal(inside: str) -> None:
         (f"%v = tile.cast(%b) {{dtype = f32}} : {ROW}", "`tile.cast`: %b is in shared memory"),
         (
             "%v = tile.broadcast(%t) {shape = [2, 64]} : tile<f32, [2, 64], register, spatial(2, 32) * local(1, 2)>",
-            "`tile.broadcast`: %t is laid out as spatial(64), but the result as spatial(2, 32) * local(1, 2)",
+            "`tile.broadcast`: %t is laid out as spatial(64), but %v as spatial(2, 32) * local(1, 2)",
         ),
         (
             "%v = tile.reshape(%t) {shape = [8, 8]} : tile<f32, [8, 8], register, spatial(8, 8)>",

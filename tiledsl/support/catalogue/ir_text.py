@@ -1,6 +1,6 @@
 """Messages of IR text and the verifier."""
 
-from tiledsl.support.errors import ErrorSpec, TileSyntaxError, TileTypeError
+from tiledsl.support.errors import ErrorSpec, TileLayoutError, TileSyntaxError, TileTypeError
 
 ENTRIES: dict[str, ErrorSpec] = {
     "text-unexpected": ErrorSpec(TileSyntaxError, "expected {expected}, found {found}", "docs/ir.md shows the grammar"),
@@ -55,4 +55,5 @@ ENTRIES: dict[str, ErrorSpec] = {
     ),
     "text-op-types": ErrorSpec(TileTypeError, "`{op}`: {problem}", "correct the operands, which are: {operands}"),
     "ir-invalid": ErrorSpec(TileSyntaxError, "not legal in form `{form}`: `{op}`: {problem}", "{fix}"),
+    "ir-layouts": ErrorSpec(TileLayoutError, "not legal in form `{form}`: `{op}`: {problem}", "{fix}"),
 }
