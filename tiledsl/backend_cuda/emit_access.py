@@ -129,7 +129,7 @@ def emit_load(frame: KernelFrame, op: gpu.Load) -> None:
         frame.values[op.result] = _load_scalar(frame, op)
         return
     layout = op.result.layout
-    verb = _verb(frame, op.tensor, layout)
+    verb = _verb(frame, op.tensor)
     step = op.vector
     access = Access(frame, op, layout, step)
     target = frame.new_registers(op.result.name or f"{op.tensor.name}_tile", dtype, layout.slots)
@@ -156,10 +156,9 @@ def pieces_of_access(step: int, dtype: DType) -> range:
     return range(0, step, max(1, _BYTES // dtype.bytes))
 
 
-def _verb(frame: KernelFrame, tensor: Value, layout: RegisterLayout) -> str:
-    if tensor in frame.coherent:
-        return "load"
-    return "read" if layout.replicas > 1 or layout.threads < frame.threads * frame.cluster else "stream"
+def _verb(frame: KernelFrame, tensor: Value) -> str:
+    """How functions are named that read a tensor (`memory_functions.READS`)."""
+    return "load" if tensor in frame.coherent else "read"
 
 
 def _read(
@@ -254,7 +253,7 @@ def _load_scalar(frame: KernelFrame, op: gpu.Load) -> Scalar:
     dtype = op.result.dtype
     inside = access.inside("0", "0")
     pointer = access.address("0", "0")
-    verb = "load" if op.tensor in frame.coherent else "read"
+    verb = _verb(frame, op.tensor)
     fill = constant(0, dtype) if op.other is None else frame.scalar(op.other)
     name = op.result.name or f"{op.tensor.name}_element"
     if dtype.bits >= 32:

@@ -1,16 +1,16 @@
 """Device functions that read and write global memory: up to 16 bytes at once, under a condition or not.
 
 `load_uint4(to, from)` reads four words into registers; `load_uint4_if(to, from, inside, fill)` gives `fill` where it is
-not `inside`. `stream_...` is the same for what is read only once, and is not written by this kernel. The accesses are
-asm, so that they are issued where they stand: all reads of a tile are under way before the first is waited for.
+not `inside`. `read_...` is the same for what nobody writes while the kernel runs. The accesses are asm, so that they
+are issued where they stand: all reads of a tile are under way before the first is waited for.
 """
 
 from __future__ import annotations
 
 from tiledsl.backend_cuda.preamble import define
 
-READS: dict[str, str] = {"load": "ld.global", "read": "ld.global.nc", "stream": "ld.global.nc"}
-"""The instruction by what is read: written by this kernel too (`load`), only read (`read`), only read and only once."""
+READS: dict[str, str] = {"load": "ld.global", "read": "ld.global.nc"}
+"""The instruction by what is read: what may be written meanwhile (`load`), or is only read (`read`)."""
 WRITE = "st.global"
 
 REGISTER_TYPES: dict[str, tuple[str, str, int]] = {

@@ -3,16 +3,16 @@ __device__ __forceinline__ int limited(long long extent, int most) {
     return extent < 0 ? 0 : extent > most ? most : (int)extent;
 }
 
+// 16 bytes of global memory, or `fill` where they are not inside
+__device__ __forceinline__ void read_float4_if(float* to, const void* from, bool inside, float fill) {
+    asm volatile("{ .reg .pred p; setp.ne.s32 p, %5, 0; mov.b32 %0, %6; mov.b32 %1, %6; mov.b32 %2, %6; mov.b32 %3, %6; @p ld.global.nc.v4.b32 {%0, %1, %2, %3}, [%4]; }"
+                 : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3]) : "l"(from), "r"((int)inside), "f"(fill));
+}
+
 // 16 bytes to global memory, where they are inside
 __device__ __forceinline__ void store_float4_if(void* to, const float* from, bool inside) {
     asm volatile("{ .reg .pred p; setp.ne.s32 p, %5, 0; @p st.global.v4.b32 [%0], {%1, %2, %3, %4}; }"
                  :: "l"(to), "f"(from[0]), "f"(from[1]), "f"(from[2]), "f"(from[3]), "r"((int)inside) : "memory");
-}
-
-// 16 bytes of global memory, or `fill` where they are not inside
-__device__ __forceinline__ void stream_float4_if(float* to, const void* from, bool inside, float fill) {
-    asm volatile("{ .reg .pred p; setp.ne.s32 p, %5, 0; mov.b32 %0, %6; mov.b32 %1, %6; mov.b32 %2, %6; mov.b32 %3, %6; @p ld.global.nc.v4.b32 {%0, %1, %2, %3}, [%4]; }"
-                 : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3]) : "l"(from), "r"((int)inside), "f"(fill));
 }
 
 // a - b, wrapping
@@ -48,14 +48,14 @@ extern "C" __global__ void __launch_bounds__(64) add(
     float a[32];
     #pragma unroll
     for (int v = 0; v < 8; ++v) {
-        stream_float4_if(&a[4 * v], x_at + ((v * 4) * x_stride0), row + v * 4 < rows_extent && column < columns_extent, 0);
+        read_float4_if(&a[4 * v], x_at + ((v * 4) * x_stride0), row + v * 4 < rows_extent && column < columns_extent, 0);
     }
     // <text>:10
     const float* const y_at = y + ((m + row) * y_stride0 + n + column);
     float b[32];
     #pragma unroll
     for (int v = 0; v < 8; ++v) {
-        stream_float4_if(&b[4 * v], y_at + ((v * 4) * y_stride0), row + v * 4 < rows_extent && column < columns_extent, 0);
+        read_float4_if(&b[4 * v], y_at + ((v * 4) * y_stride0), row + v * 4 < rows_extent && column < columns_extent, 0);
     }
     // %c = tile.map([%a, %b]) {fn = add} : tile<f32, [32, 64], register, local(8, 1) * spatial(4, 16) * local(1, 4)>  // <text>:12
     float c[32];

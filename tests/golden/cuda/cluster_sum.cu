@@ -38,6 +38,12 @@ __device__ __forceinline__ int limited(long long extent, int most) {
     return extent < 0 ? 0 : extent > most ? most : (int)extent;
 }
 
+// 16 bytes of global memory, or `fill` where they are not inside
+__device__ __forceinline__ void read_float4_if(float* to, const void* from, bool inside, float fill) {
+    asm volatile("{ .reg .pred p; setp.ne.s32 p, %5, 0; mov.b32 %0, %6; mov.b32 %1, %6; mov.b32 %2, %6; mov.b32 %3, %6; @p ld.global.nc.v4.b32 {%0, %1, %2, %3}, [%4]; }"
+                 : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3]) : "l"(from), "r"((int)inside), "f"(fill));
+}
+
 // writes to the same place in another block of the cluster, whose barrier counts the bytes when they are there
 __device__ __forceinline__ void send_to_peer_f32(float* place, unsigned barrier, unsigned peer, float value) {
     unsigned address, counter;
@@ -51,12 +57,6 @@ __device__ __forceinline__ void send_to_peer_f32(float* place, unsigned barrier,
 __device__ __forceinline__ void store_float_if(void* to, const float* from, bool inside) {
     asm volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0; @p st.global.b32 [%0], %1; }"
                  :: "l"(to), "f"(from[0]), "r"((int)inside) : "memory");
-}
-
-// 16 bytes of global memory, or `fill` where they are not inside
-__device__ __forceinline__ void stream_float4_if(float* to, const void* from, bool inside, float fill) {
-    asm volatile("{ .reg .pred p; setp.ne.s32 p, %5, 0; mov.b32 %0, %6; mov.b32 %1, %6; mov.b32 %2, %6; mov.b32 %3, %6; @p ld.global.nc.v4.b32 {%0, %1, %2, %3}, [%4]; }"
-                 : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3]) : "l"(from), "r"((int)inside), "f"(fill));
 }
 
 // waits until all bytes that a barrier expects are there; `parity` is that of how often it was waited for before
@@ -90,7 +90,7 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(64) clust
     const float* const x_at = x + (m * x_stride0 + column);
     const int N_extent = limited(N, 1024);
     float row[4];
-    stream_float4_if(row, x_at, column < N_extent, 0);
+    read_float4_if(row, x_at, column < N_extent, 0);
     // %total = gpu.reduce([%row], %partials) {axes = [1], fn = add}  // <text>:9
     float total[1];
     total[0] = row[0];

@@ -1,3 +1,8 @@
+// 16 bytes of global memory
+__device__ __forceinline__ void read_float4(float* to, const void* from) {
+    asm volatile("ld.global.nc.v4.b32 {%0, %1, %2, %3}, [%4];" : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3]) : "l"(from));
+}
+
 // 16 bytes to global memory
 __device__ __forceinline__ void store_float4(void* to, const float* from) {
     asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" :: "l"(to), "f"(from[0]), "f"(from[1]), "f"(from[2]), "f"(from[3]) : "memory");
@@ -7,11 +12,6 @@ __device__ __forceinline__ void store_float4(void* to, const float* from) {
 __device__ __forceinline__ void store_longlong_if(void* to, const long long* from, bool inside) {
     asm volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0; @p st.global.b64 [%0], %1; }"
                  :: "l"(to), "l"(from[0]), "r"((int)inside) : "memory");
-}
-
-// 16 bytes of global memory
-__device__ __forceinline__ void stream_float4(float* to, const void* from) {
-    asm volatile("ld.global.nc.v4.b32 {%0, %1, %2, %3}, [%4];" : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3]) : "l"(from));
 }
 
 // keeps the larger of two values and where it stands: NaN before all, and the first of equals
@@ -37,7 +37,7 @@ extern "C" __global__ void __launch_bounds__(128) running(
     // %values = gpu.load(%x, [%zero], []) {axes = [0], vector = 4, shape = [512], layout = spatial(128) * local(4)}  // <text>:9
     const float* const x_at = x + element;
     float values[4];
-    stream_float4(values, x_at);
+    read_float4(values, x_at);
     // %sums = gpu.scan([%values], %totals) {axis = 0, fn = add}  // <text>:10
     float sums[4];
     #pragma unroll

@@ -48,16 +48,16 @@ __device__ __forceinline__ unsigned pack_bf16(float low, float high) {
     return word;
 }
 
+// 16 bytes of global memory, or `fill` where they are not inside
+__device__ __forceinline__ void read_uint4_if(unsigned* to, const void* from, bool inside, unsigned fill) {
+    asm volatile("{ .reg .pred p; setp.ne.s32 p, %5, 0; mov.b32 %0, %6; mov.b32 %1, %6; mov.b32 %2, %6; mov.b32 %3, %6; @p ld.global.nc.v4.b32 {%0, %1, %2, %3}, [%4]; }"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "l"(from), "r"((int)inside), "r"(fill));
+}
+
 // 16 bytes to global memory, where they are inside
 __device__ __forceinline__ void store_uint4_if(void* to, const unsigned* from, bool inside) {
     asm volatile("{ .reg .pred p; setp.ne.s32 p, %5, 0; @p st.global.v4.b32 [%0], {%1, %2, %3, %4}; }"
                  :: "l"(to), "r"(from[0]), "r"(from[1]), "r"(from[2]), "r"(from[3]), "r"((int)inside) : "memory");
-}
-
-// 16 bytes of global memory, or `fill` where they are not inside
-__device__ __forceinline__ void stream_uint4_if(unsigned* to, const void* from, bool inside, unsigned fill) {
-    asm volatile("{ .reg .pred p; setp.ne.s32 p, %5, 0; mov.b32 %0, %6; mov.b32 %1, %6; mov.b32 %2, %6; mov.b32 %3, %6; @p ld.global.nc.v4.b32 {%0, %1, %2, %3}, [%4]; }"
-                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "l"(from), "r"((int)inside), "r"(fill));
 }
 
 extern "C" __global__ void __launch_bounds__(256) softmax(
@@ -77,7 +77,7 @@ extern "C" __global__ void __launch_bounds__(256) softmax(
     unsigned row[8];
     #pragma unroll
     for (int v = 0; v < 2; ++v) {
-        stream_uint4_if(&row[4 * v], x_at + (v * 2048), column + v * 2048 < N_extent, 0);
+        read_uint4_if(&row[4 * v], x_at + (v * 2048), column + v * 2048 < N_extent, 0);
     }
     // %wide = tile.cast(%row) {dtype = f32} : tile<f32, [1, 4096], register, local(1, 2) * spatial(1, 256) * local(1, 8)>  // <text>:12
     float wide[16];

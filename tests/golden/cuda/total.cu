@@ -9,7 +9,7 @@ __device__ __forceinline__ int limited(long long extent, int most) {
 }
 
 // 16 bytes of global memory, or `fill` where they are not inside
-__device__ __forceinline__ void stream_float4_if(float* to, const void* from, bool inside, float fill) {
+__device__ __forceinline__ void read_float4_if(float* to, const void* from, bool inside, float fill) {
     asm volatile("{ .reg .pred p; setp.ne.s32 p, %5, 0; mov.b32 %0, %6; mov.b32 %1, %6; mov.b32 %2, %6; mov.b32 %3, %6; @p ld.global.nc.v4.b32 {%0, %1, %2, %3}, [%4]; }"
                  : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3]) : "l"(from), "r"((int)inside), "f"(fill));
 }
@@ -57,7 +57,7 @@ extern "C" __global__ void __launch_bounds__(64) total_1(
     const float* const x_at = x + (m * x_stride0 + column);
     const int N_extent = limited(N, 256);
     float row[4];
-    stream_float4_if(row, x_at, column < N_extent, 0);
+    read_float4_if(row, x_at, column < N_extent, 0);
     // %sum = gpu.reduce([%row], %partials) {axes = [0, 1], fn = add}  // <text>:10
     float sum[1];
     sum[0] = row[0];

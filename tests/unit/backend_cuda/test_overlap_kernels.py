@@ -78,7 +78,7 @@ def test_inputs_are_loaded_before_the_wait() -> None:
     assert fill[0] == RELEASE
     assert WAIT not in fill
     assert lines.count(WAIT) == 1
-    assert place(lines, "stream_float(of_x") < lines.index(WAIT) < place(lines, "load_float(of_w")
+    assert place(lines, "read_float(of_x") < lines.index(WAIT) < place(lines, "load_float(of_w")
     assert RELEASE not in lines
     code = disassemble(compile_cubin(source.text, "sm_90", "f"))
     assert "PREEXIT" in code["f"].counts
@@ -97,7 +97,7 @@ def test_a_sum_is_ready_when_it_waits() -> None:
 def test_what_was_read_is_not_written_too_early(touched: str) -> None:
     """The second grid overwrites what the first one reads or writes."""
     _, lines = bodies(program(copy("x", "y"), grid(load("z"), store(touched, "of_z"))))
-    assert place(lines, "stream_float(of_z") < lines.index(WAIT) < place(lines, "store_float")
+    assert place(lines, "read_float(of_z") < lines.index(WAIT) < place(lines, "store_float")
 
 
 def test_all_earlier_kernels_count() -> None:
@@ -166,7 +166,7 @@ def test_what_people_see_stays_in_order(effect: str) -> None:
     fill, seen, lines = bodies(source)
     assert RELEASE not in [*fill, *seen]
     assert WAIT not in seen
-    assert place(lines, "stream_float(of_w") < lines.index(WAIT)  # the fill was done before the second began
+    assert place(lines, "read_float(of_w") < lines.index(WAIT)  # the fill was done before the second began
 
 
 def test_older_devices_have_nothing_of_it() -> None:
