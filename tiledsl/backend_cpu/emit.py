@@ -31,6 +31,7 @@ from tiledsl.ir.facts import facts_of
 from tiledsl.ir.symbolic import symbol_name
 from tiledsl.ir.types import AxisType, TensorType, TileType
 from tiledsl.passes.analysis.effects import has_effect, tensors_written
+from tiledsl.passes.analysis.phases import phases_of
 from tiledsl.passes.analysis.work import GridWork, collect_work
 from tiledsl.passes.machine import CpuMachine
 
@@ -54,7 +55,7 @@ def emit_program(function: Function, machine: CpuMachine) -> EmittedProgram:
     module = ModuleWriter()
     layout = layout_of(function)
     effects = Effects()
-    phases = phases_of(function)
+    phases = phases_of(function, with_fills=True)
     names: list[str] = []
     works: list[GridWork | None] = []
     for number, phase in enumerate(phases):
@@ -63,24 +64,6 @@ def emit_program(function: Function, machine: CpuMachine) -> EmittedProgram:
         grid = phase[0]
         works.append(collect_work(grid) if isinstance(grid, ops.Grid) else None)
     return EmittedProgram(module.text(), layout, tuple(names), tuple(works), effects)
-
-
-def phases_of(function: Function) -> list[list[Op]]:
-    """The effects of the function body in order: each grid on its own, other ops with effects in runs."""
-    phases: list[list[Op]] = []
-    run: list[Op] = []
-    for op in function.body.ops:
-        if isinstance(op, ops.Grid):
-            phases += [run] if run else []
-            phases.append([op])
-            run = []
-        elif (op.effect == "write" and not isinstance(op, ops.Empty)) or op.effect == "control" or _fills(op):
-            run.append(op)
-    return phases + ([run] if run else [])
-
-
-def _fills(op: Op) -> bool:
-    return isinstance(op, ops.Empty) and op.fill is not None
 
 
 class _Phase:

@@ -11,7 +11,7 @@ without barriers (`allocate-shared`, `insert-barriers`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -19,8 +19,10 @@ from tiledsl.ir import gpu_ops as gpu
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.builder import Builder
 from tiledsl.ir.core import Block, Function, Module, Op, Value
+from tiledsl.ir.layouts import RegisterLayout
 from tiledsl.ir.types import AxisType, TensorType
 from tiledsl.ir.verifier import Form
+from tiledsl.passes.analysis.phases import phases_of
 from tiledsl.passes.gpu.apply_plan import check_applied
 from tiledsl.passes.gpu.capacities import Capacities
 from tiledsl.passes.gpu.infer_layouts import LayoutInference, reshapes_units
@@ -61,20 +63,6 @@ class LowerToGpu:
         return Module([lowered])
 
 
-def phases_of(function: Function) -> list[list[Op]]:
-    """The effects of a function in order: each grid on its own, other ops with effects in runs."""
-    phases: list[list[Op]] = []
-    run: list[Op] = []
-    for op in function.body.ops:
-        if isinstance(op, ops.Grid):
-            phases += [run] if run else []
-            phases.append([op])
-            run = []
-        elif op.effect in ("write", "control") and not isinstance(op, ops.Empty):
-            run.append(op)
-    return phases + ([run] if run else [])
-
-
 class _FunctionLowering:
     def __init__(self, function: Function, plan: Plan, arch: str, context: PassContext) -> None:
         self.function = function
@@ -91,7 +79,7 @@ class _FunctionLowering:
         self.values.update(zip(old.parameters, new.parameters))
         builder = Builder(new.body, old.location)
         grids = iter(self.plan.grids)
-        phases = {phase[0]: phase for phase in phases_of(old)}
+        phases = {phase[0]: phase for phase in phases_of(old, with_fills=False)}
         for op in old.body.ops:
             if op in phases:
                 with builder.at(op.location):
@@ -117,11 +105,11 @@ class _FunctionLowering:
             builder.block.append(value.op.clone(self.values))
         return self.values[value]
 
-    def _phase(self, phase: list[Op], builder: Builder, grids: Any) -> None:
-        grid: GridPlan = next(grids) if isinstance(phase[0], ops.Grid) else OUTSIDE
+    def _phase(self, phase: list[Op], builder: Builder, grids: Iterator[GridPlan]) -> None:
+        grid = next(grids) if isinstance(phase[0], ops.Grid) else OUTSIDE
         outer = [op for op in self.function.body.ops if op.effect in ("pure", "read")]
 
-        def dot_layout(op: ops.Dot) -> Any:
+        def dot_layout(op: ops.Dot) -> RegisterLayout:
             plan = plan_dot(op, self.capacities, grid, self.machine)
             return batched(plan.accumulator, len(op.result.shape))
 
@@ -174,7 +162,7 @@ def _size(state: Lowering, op: ops.Size) -> None:
     state.define_scalar(op.result, value)
 
 
-def _elementwise(state: Lowering, op: Any) -> None:
+def _elementwise(state: Lowering, op: ops.Map | ops.Cast | ops.Random) -> None:
     """A map, cast or the like: here, in the layout of the result, or later if it has none."""
     result = op.result
     if not result.shape:
@@ -194,8 +182,6 @@ def _elementwise(state: Lowering, op: Any) -> None:
         case ops.Random():
             seed, offsets = state.scalar(op.seed), state.tile(op.offsets, layout)
             new = state.emit(ops.Random, types=types, name=result.name, seed=seed, offsets=offsets, fn=op.fn).result
-        case _:
-            raise AssertionError(op)
     state.define(result, new)
 
 
@@ -252,12 +238,8 @@ def _element(state: Lowering, tile: Value) -> Value:
     raise AssertionError("one element, but not every thread has it")
 
 
-def _broadcast(state: Lowering, op: ops.Broadcast) -> None:
-    """Made where it is needed."""
-
-
-def _coordinates(state: Lowering, op: Op) -> None:
-    """Made where they are needed."""
+def _made_where_needed(state: Lowering, op: Op) -> None:
+    """Nothing here: `Lowering.tile` makes such values in the layout that is asked for, `Lowering.block` such blocks."""
 
 
 def _start(state: Lowering, op: ops.Start) -> None:
@@ -271,10 +253,6 @@ def _extent(state: Lowering, op: ops.Extent) -> None:
         return
     assert isinstance(op.axis.type, AxisType)
     state.define_scalar(op.result, state.size(op.axis.type.extent))
-
-
-def _shift(state: Lowering, op: ops.Shift) -> None:
-    """Where it is, is computed where it is needed."""
 
 
 def _print(state: Lowering, op: ops.Print) -> None:
@@ -295,18 +273,18 @@ def _assert(state: Lowering, op: ops.Assert) -> None:
 LOWERINGS: dict[type[Op], Callable[[Lowering, Any], None]] = {
     ops.Constant: _scalar_op,
     ops.Size: _size,
-    ops.Arange: _coordinates,
-    ops.Coordinates: _coordinates,
+    ops.Arange: _made_where_needed,
+    ops.Coordinates: _made_where_needed,
     ops.Start: _start,
     ops.Extent: _extent,
-    ops.Shift: _shift,
+    ops.Shift: _made_where_needed,
     ops.Load: _load,
     ops.Store: lower_store,
     ops.Atomic: lower_atomic,
     ops.Map: _elementwise,
     ops.Cast: _elementwise,
     ops.Random: _elementwise,
-    ops.Broadcast: _broadcast,
+    ops.Broadcast: _made_where_needed,
     ops.Transpose: _transpose,
     ops.Reshape: _reshape,
     ops.Extract: lower_extract,

@@ -50,8 +50,7 @@ def lower_range(state: Lowering, op: ops.Range) -> None:
     """A loop over blocks. Loads for matrix products may run ahead of it (`pipeline_loads`)."""
     size = block_size(op.blocks[0])
     start, stop = state.scalar(op.start), state.scalar(op.stop)
-    length = state.arithmetic("sub", stop, start)
-    count = state.arithmetic("floordiv", state.arithmetic("add", length, size - 1), size)
+    count = state.quotient_up(state.arithmetic("sub", stop, start), size)
     argument = op.body.arguments[0]
     multiples = state.multiple(op.stop), state.multiple(op.start)
     pipeline = pipeline_of(state, op)

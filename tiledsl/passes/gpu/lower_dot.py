@@ -22,9 +22,10 @@ from tiledsl.ir.matrix_instructions import FMA, INSTRUCTIONS, MatrixInstruction,
 from tiledsl.ir.shared_layouts import Access, Method, choose_shared_layout
 from tiledsl.ir.types import TileType
 from tiledsl.passes.gpu.capacities import Capacities
-from tiledsl.passes.gpu.lowering import Lowering, Staged, plain_access, shared_layout
+from tiledsl.passes.gpu.lowering import Lowering, Staged
 from tiledsl.passes.gpu.plan import GridPlan
 from tiledsl.passes.gpu.select_mma import choose_instruction, choose_warps
+from tiledsl.passes.gpu.shared_accesses import plain_access, shared_layout
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.support.errors import fail
 

@@ -17,7 +17,8 @@ from tiledsl.ir.layouts import RegisterLayout, SharedLayout
 from tiledsl.ir.types import AxisType, Shape, Slice, TensorType, TileType, Whole
 from tiledsl.passes.gpu.access_layouts import contiguous_bytes
 from tiledsl.passes.gpu.infer_layouts import access_order, tile_axes
-from tiledsl.passes.gpu.lowering import MOST_MULTIPLE, Lowering, static_shape
+from tiledsl.passes.gpu.lowering import MOST_MULTIPLE, Lowering
+from tiledsl.passes.gpu.shared_accesses import static_shape
 from tiledsl.support.powers_of_two import power_of_two_in
 
 SECTOR_BYTES = 32

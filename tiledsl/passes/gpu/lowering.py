@@ -21,18 +21,24 @@ from tiledsl.ir.dtypes import DType, i64
 from tiledsl.ir.facts import Facts, facts_of
 from tiledsl.ir.layout_conversions import convert_plan
 from tiledsl.ir.layouts import Digit, RegisterLayout, SharedLayout
-from tiledsl.ir.shared_layouts import Access, choose_shared_layout, vector_elements
+from tiledsl.ir.shared_layouts import choose_shared_layout
 from tiledsl.ir.symbolic import Dim, Expr, Opaque, Symbol, symbols_of
 from tiledsl.ir.types import AxisType, Shape, TensorType, TileType
 from tiledsl.passes.analysis.effects import tensors_written
 from tiledsl.passes.gpu.capacities import Capacities
 from tiledsl.passes.gpu.infer_layouts import LayoutInference
 from tiledsl.passes.gpu.plan import GridPlan, Plan
+from tiledsl.passes.gpu.shared_accesses import (
+    aligned_vector,
+    plain_access,
+    shared_layout,
+    static_shape,
+    whole_vector,
+)
 from tiledsl.passes.gpu.unit_axes import broadcast_source_layout, reshaped_layout
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.passes.manager import PassContext
 from tiledsl.support.errors import fail
-from tiledsl.support.powers_of_two import power_of_two_in
 
 OpT = TypeVar("OpT", bound=Op)
 MOST_MULTIPLE = 16
@@ -136,6 +142,10 @@ class Lowering:
         wraps = self.builder.map("eq", after, self.constant(stages))
         return self.builder.map("where", wraps, self.constant(0), after)
 
+    def quotient_up(self, dividend: Value, divisor: int) -> Value:
+        """An i64 scalar divided by a number, rounded up."""
+        return self.arithmetic("floordiv", self.arithmetic("add", dividend, divisor - 1), divisor)
+
     @contextmanager
     def scope(self, block: Block) -> Generator[None]:
         """Emits into `block`; what is defined meanwhile is forgotten afterwards."""
@@ -144,6 +154,17 @@ class Lowering:
             yield
         for forget in reversed(self._scopes.pop()):
             forget()
+
+    @contextmanager
+    def when(self, condition: Value) -> Generator[None]:
+        """Emits what is done only if a scalar is true, and gives no results."""
+        then, otherwise = Block(), Block()
+        with self.scope(then):
+            yield
+            self.emit(ops.Yield)
+        with self.scope(otherwise):
+            self.emit(ops.Yield)
+        self.emit(ops.If, types=[], condition=condition, then=then, otherwise=otherwise)
 
     @contextmanager
     def trial(self) -> Generator[None]:
@@ -446,7 +467,7 @@ class Lowering:
         if method == "plain":
             vector = whole_vector(layout, shared, shape, buffer.dtype, places)
             if offsets is not None:
-                vector = _aligned_vector(vector, offsets[shared.order[-1]])
+                vector = aligned_vector(vector, offsets[shared.order[-1]])
         starts = [self.constant(0)] * len(shape) if offsets is None else list(offsets)
         return self.emit(
             gpu.Read, name=name, buffer=buffer, offsets=starts, places=places,
@@ -479,35 +500,3 @@ class Lowering:
     def remark(self, location_of: Op, text: str) -> None:
         """Notes something for `explain()`."""
         self.context.remark("lower-to-gpu", location_of.location, text)
-
-
-def whole_vector(
-    layout: RegisterLayout, shared: SharedLayout, shape: Sequence[int], dtype: DType, places: Sequence[int]
-) -> int:
-    """The widest vector of an access that is all inside of the buffer or all outside."""
-    return math.gcd(vector_elements(layout, shared, shape, dtype, places), shape[shared.order[-1]])
-
-
-def plain_access(layout: RegisterLayout, places: tuple[int, ...], dtype: DType) -> Access:
-    """An access by loads or stores as wide as the layout's slots allow."""
-    last = layout.slot_digits[-1] if layout.slot_digits else None
-    run = power_of_two_in(last.size) if last is not None and last.stride == 1 else 1
-    return Access(layout, places, vector=min(run, max(1, 16 // dtype.bytes)))
-
-
-def _aligned_vector(vector: int, offset: Value) -> int:
-    """The vector with which a tile can be read that starts at `offset` along the axis that counts fastest."""
-    known = offset.op.value if isinstance(offset.op, ops.Constant) else None
-    return math.gcd(vector, int(known)) if known is not None else 1
-
-
-def static_shape(value: Value) -> tuple[int, ...]:
-    """The shape of a tile or buffer in GPU form."""
-    return tuple(dim for dim in value.shape if isinstance(dim, int))
-
-
-def shared_layout(buffer: Value) -> SharedLayout:
-    """The layout of a buffer."""
-    layout = buffer.tile.layout
-    assert isinstance(layout, SharedLayout)
-    return layout

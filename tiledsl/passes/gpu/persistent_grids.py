@@ -13,33 +13,23 @@ loads of a block are asked for while earlier ones are computed. Loads that no bl
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, contextmanager
 
 from tiledsl.ir import gpu_ops as gpu
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Op, Value
 from tiledsl.ir.dtypes import i64
-from tiledsl.ir.layouts import RegisterLayout, SharedLayout
 from tiledsl.ir.shared_layouts import Access, choose_shared_layout
 from tiledsl.ir.types import TileType, scalar
 from tiledsl.passes.gpu.lower_memory import access_vector, tile_subscripts
-from tiledsl.passes.gpu.lowering import BlockPlace, Lowering, Staged
-from tiledsl.passes.gpu.pipeline_loads import copy_tile, define_staged, is_asynchronous
+from tiledsl.passes.gpu.lowering import BlockPlace, Lowering
+from tiledsl.passes.gpu.pipeline_loads import Stream, is_asynchronous
 from tiledsl.passes.gpu.place_blocks import block_place, block_size, define_place
+from tiledsl.passes.gpu.shared_accesses import staged_layout
 
 MOST_INVARIANT_WORDS = 64
 """Registers that loads made once may take all along."""
-
-
-@dataclass
-class _Stream:
-    """A load of the grid, the buffer of its stages, and how it is copied."""
-
-    op: ops.Load
-    buffer: Value
-    layout: RegisterLayout
 
 
 def lower_persistent_grid(state: Lowering, op: ops.Grid) -> None:
@@ -53,7 +43,7 @@ class _PersistentGrid:
         self.op = op
         self.stages = max(2, state.grid.stages)
         self.sizes = [block_size(block) for block in op.blocks]
-        self.streams: list[_Stream] = []
+        self.streams: list[Stream] = []
 
     def lower(self) -> None:
         state, op = self.state, self.op
@@ -71,17 +61,11 @@ class _PersistentGrid:
     def _body(self, program: Value) -> None:
         state = self.state
         self.program = program
-        self.counts = [
-            state.arithmetic("floordiv", state.arithmetic("add", stop, size - 1), size)
-            for stop, size in zip(self.stops, self.sizes)
-        ]
+        self.counts = [state.quotient_up(stop, size) for stop, size in zip(self.stops, self.sizes)]
         total = self.counts[0]
         for count in self.counts[1:]:
             total = state.arithmetic("mul", total, count)
-        left = state.arithmetic("sub", total, program)
-        self.turns = state.arithmetic(
-            "floordiv", state.arithmetic("add", left, state.grid.programs - 1), state.grid.programs
-        )
+        self.turns = state.quotient_up(state.arithmetic("sub", total, program), state.grid.programs)
         self._lower_invariant_loads()
         for load in self._loads_ahead():
             self.streams.append(self._stream(load))
@@ -102,8 +86,7 @@ class _PersistentGrid:
             for axis, place in self._places(turn):
                 define_place(state, axis, place)
             for stream in self.streams:
-                rank = stream.layout.rank
-                define_staged(state, stream.op.result, Staged(stream.buffer, tuple(range(1, 1 + rank)), read))
+                stream.define(state, read)
             state.lower_block(self.op.body)
             state.emit(ops.Yield, values=[state.next_stage(read, self.stages), state.next_stage(written, self.stages)])
         types = [TileType(i64, ())] * 2
@@ -168,9 +151,7 @@ class _PersistentGrid:
 
     def _is_asynchronous(self, load: ops.Load) -> bool:
         state = self.state
-        with state.trial(), ExitStack() as places:
-            for axis, place in self._places(state.constant(0)):
-                places.enter_context(state.elsewhere(axis, place))
+        with state.trial(), self._at(state.constant(0)):
             layout = state.layout(load.result)
             subscripts = tile_subscripts(state, load, load.result.shape, layout)
             return is_asynchronous(state, load, access_vector(state, load, layout, subscripts))
@@ -180,7 +161,7 @@ class _PersistentGrid:
             return True
         return index.op not in inside and not (isinstance(index.type, TileType) and index.shape)
 
-    def _stream(self, op: ops.Load) -> _Stream:
+    def _stream(self, op: ops.Load) -> Stream:
         state = self.state
         layout = state.layout(op.result)
         cluster = state.grid.cluster
@@ -188,28 +169,21 @@ class _PersistentGrid:
         access = Access(part, tuple(range(part.rank)), method="copy")
         shared = choose_shared_layout(part.shape, op.result.dtype, (access,))
         shape = (self.stages, *part.shape)
-        staged = SharedLayout((0, *(axis + 1 for axis in shared.order)), shared.padding, shared.swizzle)
-        return _Stream(op, state.buffer(shape, op.result.dtype, staged, op.result.name or op.tensor.name), layout)
+        name = op.result.name or op.tensor.name
+        return Stream(op, state.buffer(shape, op.result.dtype, staged_layout(shared), name), layout)
 
     def _copy_if_there(self, turn: Value, stage: Value) -> None:
         """Copies the block of that turn of every stream, if there is such a turn; one group either way."""
         state = self.state
-        there = state.builder.map("lt", turn, self.turns)
-        then, otherwise = Block(), Block()
-        with state.scope(then):
-            with ExitStack() as places:
-                for axis, place in self._places(turn):
-                    places.enter_context(state.elsewhere(axis, place))
-                self._copy(stage)
-            state.emit(ops.Yield)
-        with state.scope(otherwise):
-            state.emit(ops.Yield)
-        state.emit(ops.If, types=[], condition=there, then=then, otherwise=otherwise)
+        with state.when(state.builder.map("lt", turn, self.turns)), self._at(turn):
+            for stream in self.streams:
+                stream.copy(state, stage)
         state.emit(gpu.Commit)
 
-    def _copy(self, stage: Value) -> None:
-        state = self.state
-        for stream in self.streams:
-            subscripts = tile_subscripts(state, stream.op, stream.op.result.shape, stream.layout)
-            vector = access_vector(state, stream.op, stream.layout, subscripts)
-            copy_tile(state, stream.op, stream.buffer, stage, stream.layout, subscripts, vector)
+    @contextmanager
+    def _at(self, turn: Value) -> Generator[None]:
+        """Takes all blocks to be where they are in that turn for a while."""
+        with ExitStack() as places:
+            for axis, place in self._places(turn):
+                places.enter_context(self.state.elsewhere(axis, place))
+            yield

@@ -18,14 +18,15 @@ from dataclasses import dataclass
 from tiledsl.ir import gpu_ops as gpu
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Op, Value
-from tiledsl.ir.layouts import RegisterLayout, SharedLayout
+from tiledsl.ir.layouts import RegisterLayout
 from tiledsl.ir.shared_layouts import Access, choose_shared_layout, vector_elements
 from tiledsl.ir.types import TileType
 from tiledsl.passes.gpu.infer_layouts import access_order
 from tiledsl.passes.gpu.lower_dot import operand_access, plan_dot, read_method
 from tiledsl.passes.gpu.lower_memory import Subscripts, access_vector, load_as, tile_subscripts
-from tiledsl.passes.gpu.lowering import Lowering, Staged, shared_layout, static_shape
+from tiledsl.passes.gpu.lowering import Lowering, Staged
 from tiledsl.passes.gpu.place_blocks import block_place, block_size
+from tiledsl.passes.gpu.shared_accesses import shared_layout, staged_layout, static_shape
 
 ASYNC_BYTES = (4, 8, 16)
 """What `cp.async` copies at a time."""
@@ -115,7 +116,7 @@ def _buffer(state: Lowering, op: ops.Load, stages: int) -> tuple[Value, Register
     shared = choose_shared_layout(shape, op.result.dtype, tuple(accesses))
     if stages:
         shape = (stages, *shape)
-        shared = SharedLayout((0, *(axis + 1 for axis in shared.order)), shared.padding, shared.swizzle)
+        shared = staged_layout(shared)
     return state.buffer(shape, op.result.dtype, shared, op.result.name or op.tensor.name), layout
 
 
@@ -144,16 +145,30 @@ def copy_tile(
     )  # fmt: skip
 
 
-# In loops
+# Ahead of the program
 
 
 @dataclass
 class Stream:
-    """One load of the loop, its buffer and how it is copied."""
+    """A load that runs ahead, the buffer of its stages, and how it is copied."""
 
     op: ops.Load
     buffer: Value
     layout: RegisterLayout
+
+    def copy(self, state: Lowering, stage: Value, *, apart: bool = False) -> None:
+        """Begins to copy the tile of the load, for the blocks as they are placed now, into a stage. `apart`: see
+        `gpu.copy`."""
+        subscripts = tile_subscripts(state, self.op, self.op.result.shape, self.layout)
+        vector = access_vector(state, self.op, self.layout, subscripts)
+        copy_tile(state, self.op, self.buffer, stage, self.layout, subscripts, vector, apart)
+
+    def define(self, state: Lowering, stage: Value) -> None:
+        """Says that the tile of the load stands in a stage."""
+        define_staged(state, self.op.result, Staged(self.buffer, tuple(range(1, 1 + self.layout.rank)), stage))
+
+
+# In loops
 
 
 def pipeline_of(state: Lowering, op: ops.Range) -> Pipeline | None:
@@ -239,10 +254,7 @@ class Pipeline:
         self.copy_if_there(ahead, self._writing)
         state.emit(gpu.Commit)
         for stream in self.streams:
-            rank = len(stream.op.result.shape)
-            define_staged(
-                state, stream.op.result, Staged(stream.buffer, tuple(range(1, 1 + rank)), self._reading)
-            )  # fmt: skip
+            stream.define(state, self._reading)
 
     def following(self) -> list[Value]:
         """At the end of a turn: the stages of the next one."""
@@ -260,17 +272,9 @@ class Pipeline:
         """Copies block `number` of every load (or of some), if there is such a block. `apart`: see `gpu.copy`."""
         state = self.state
         start, stop, count, size, (stop_multiple, start_multiple) = self._bounds
-        there = state.builder.map("lt", number, count)
-        then, otherwise = Block(), Block()
-        with state.scope(then):
+        with state.when(state.builder.map("lt", number, count)):
             at = state.arithmetic("add", start, state.arithmetic("mul", number, size))
             argument = self.op.body.arguments[0]
             with state.elsewhere(argument, block_place(state, argument, at, stop, size, stop_multiple, start_multiple)):
                 for stream in self.streams if streams is None else streams:
-                    subscripts = tile_subscripts(state, stream.op, stream.op.result.shape, stream.layout)
-                    vector = access_vector(state, stream.op, stream.layout, subscripts)
-                    copy_tile(state, stream.op, stream.buffer, stage, stream.layout, subscripts, vector, apart)
-            state.emit(ops.Yield)
-        with state.scope(otherwise):
-            state.emit(ops.Yield)
-        state.emit(ops.If, types=[], condition=there, then=then, otherwise=otherwise)
+                    stream.copy(state, stage, apart=apart)

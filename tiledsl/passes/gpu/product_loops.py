@@ -28,8 +28,8 @@ from tiledsl.ir.core import Block, Op, Value
 from tiledsl.ir.dtypes import i64
 from tiledsl.ir.types import TileType, scalar
 from tiledsl.passes.gpu.lower_dot import DotPlan, Operand, batched, operand, plan_dot
-from tiledsl.passes.gpu.lowering import Lowering, Staged
-from tiledsl.passes.gpu.pipeline_loads import Pipeline, Stream, define_staged
+from tiledsl.passes.gpu.lowering import Lowering
+from tiledsl.passes.gpu.pipeline_loads import Pipeline, Stream
 from tiledsl.passes.tile.carried_values import yielded
 
 
@@ -62,7 +62,7 @@ def lower_product_loop(
     start, stop, size, multiples = bounds
     plan = plan_dot(dot, state.capacities, state.grid, state.machine)
     state.remark(dot, plan.reason)
-    count = state.arithmetic("floordiv", state.arithmetic("add", state.arithmetic("sub", stop, start), size - 1), size)
+    count = state.quotient_up(state.arithmetic("sub", stop, start), size)
     pipeline.begin(start, stop, count, size, multiples)
     state.emit(gpu.Wait, groups=pipeline.stages - 2)
     _ProductLoop(state, op, dot, plan, pipeline).lower(count)
@@ -145,8 +145,7 @@ class _ProductLoop:
         """Both operands as they stand in a stage."""
         state, dot = self.state, self.dot
         for stream in self.pipeline.streams:
-            rank = len(stream.op.result.shape)
-            define_staged(state, stream.op.result, Staged(stream.buffer, tuple(range(1, 1 + rank)), stage))
+            stream.define(state, stage)
         full_a, full_b, _ = self.plan.layouts(self.plan.shape[2])
         a = operand(state, dot, dot.a, full_a, self.plan, is_left=True)
         return a, operand(state, dot, dot.b, full_b, self.plan, is_left=False)
