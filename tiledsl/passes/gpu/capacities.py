@@ -16,6 +16,12 @@ from tiledsl.passes.analysis.sizes import blocks_in
 from tiledsl.passes.gpu.plan import Plan
 from tiledsl.support.powers_of_two import power_of_two_up_to
 
+ROOM_SIDE = 16
+"""Rows and columns of matrix products come in multiples of it: those of instructions divide it."""
+ROOM_DEPTH = 16
+"""What is multiplied and added up comes in multiples of it, and of `ROOM_DEPTH_OF_BYTES` for operands of 8 bits."""
+ROOM_DEPTH_OF_BYTES = 32
+
 
 def rounded(size: int) -> int:
     """Room for `size` elements that threads can share: a multiple of a power of two of about a quarter of it.
@@ -46,9 +52,10 @@ class Capacities:
                 self._round_for(op)
 
     def _round_for(self, dot: Dot) -> None:
-        """Axes of matrix products have room for whole matrix instructions."""
+        """Axes of matrix products have room for whole matrix instructions, whichever is taken."""
         rows, depth, columns = dot.a.shape[-2], dot.a.shape[-1], dot.b.shape[-1]
-        for dim, multiple in ((rows, 16), (columns, 16), (depth, 16 if dot.a.dtype.bits >= 16 else 32)):
+        deep = ROOM_DEPTH if dot.a.dtype.bits >= 16 else ROOM_DEPTH_OF_BYTES
+        for dim, multiple in ((rows, ROOM_SIDE), (columns, ROOM_SIDE), (depth, deep)):
             if dim != 1:
                 text = str(dim)
                 self._multiples[text] = math.lcm(multiple, self._multiples.get(text, 1))

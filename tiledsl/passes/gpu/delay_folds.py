@@ -76,11 +76,8 @@ def begin(state: Lowering, delayed: DelayedFold) -> Value:
 def follow(state: Lowering, delayed: DelayedFold, carried: Value) -> Value:
     """What is carried on: with the tile of this turn, its padding left out."""
     source = state.tile(delayed.source, delayed.layout)
-    ragged = state.ragged(delayed.source.shape, delayed.fold.axes)
-    if ragged:
-        fill = state.constant(neutral(delayed.fold.fn, source.dtype), source.dtype)
-        axes, extents = tuple(axis for axis, _ in ragged), [extent for _, extent in ragged]
-        source = state.emit(gpu.Pad, source=source, extents=extents, fill=fill, axes=axes).result
+    fill = neutral(delayed.fold.fn, source.dtype)
+    source = state.padded(source, delayed.source.shape, fill, delayed.fold.axes)
     return state.emit(ops.Map, types=[carried.tile], fn=delayed.combine.fn, inputs=(carried, source)).result
 
 

@@ -262,12 +262,7 @@ def _print(state: Lowering, op: ops.Print) -> None:
 
 def _assert(state: Lowering, op: ops.Assert) -> None:
     condition = state.any(op.condition)
-    ragged = state.ragged(op.condition.shape) if op.condition.shape else []
-    if ragged:
-        axes, extents = tuple(axis for axis, _ in ragged), [extent for _, extent in ragged]
-        fill = state.constant(True, op.condition.dtype)
-        condition = state.emit(gpu.Pad, source=condition, extents=extents, fill=fill, axes=axes).result
-    state.emit(ops.Assert, condition=condition, text=op.text)
+    state.emit(ops.Assert, condition=state.padded(condition, op.condition.shape, True), text=op.text)
 
 
 LOWERINGS: dict[type[Op], Callable[[Lowering, Any], None]] = {

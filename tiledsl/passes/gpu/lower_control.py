@@ -16,7 +16,7 @@ from tiledsl.passes.gpu.lower_dot import hold_operands
 from tiledsl.passes.gpu.lowering import Lowering
 from tiledsl.passes.gpu.persistent_grids import lower_persistent_grid
 from tiledsl.passes.gpu.pipeline_loads import Pipeline, pipeline_of
-from tiledsl.passes.gpu.place_blocks import block_place, block_size, define_place
+from tiledsl.passes.gpu.place_blocks import block_place, block_size, define_place, turns_of
 from tiledsl.passes.gpu.product_loops import brings_all, lower_product_loop, product_of
 from tiledsl.passes.tile.carried_values import carried_arguments, yielded
 
@@ -48,27 +48,23 @@ def _source(op: ops.Grid, argument: Value) -> Value:
 
 def lower_range(state: Lowering, op: ops.Range) -> None:
     """A loop over blocks. Loads for matrix products may run ahead of it (`pipeline_loads`)."""
-    size = block_size(op.blocks[0])
-    start, stop = state.scalar(op.start), state.scalar(op.stop)
-    count = state.quotient_up(state.arithmetic("sub", stop, start), size)
-    argument = op.body.arguments[0]
-    multiples = state.multiple(op.stop), state.multiple(op.start)
-    pipeline = pipeline_of(state, op)
+    turns = turns_of(state, op)
+    pipeline = pipeline_of(state, op, turns)
     dot = product_of(op)
     if pipeline is not None and dot is not None and brings_all(pipeline, op):
-        lower_product_loop(state, op, dot, pipeline, (start, stop, size, multiples))
+        lower_product_loop(state, op, dot, pipeline)
         return
     if pipeline is not None:
-        pipeline.begin(start, stop, count, size, multiples)
+        pipeline.begin()
 
     def enter(number: Value) -> None:
-        at = state.arithmetic("add", start, state.arithmetic("mul", number, size))
-        at.name = at.name or f"{argument.name}_start"
-        define_place(state, argument, block_place(state, argument, at, stop, size, *multiples))
+        start = turns.start_of(state, number)
+        start.name = start.name or f"{turns.argument.name}_start"
+        define_place(state, turns.argument, turns.place(state, start))
         if pipeline is not None:
             pipeline.advance(number)
 
-    _lower_loop(state, op, (state.constant(0), count, state.constant(1)), enter, pipeline)
+    _lower_loop(state, op, (state.constant(0), turns.count, state.constant(1)), enter, pipeline)
     if pipeline is not None:
         pipeline.end()
 

@@ -188,11 +188,7 @@ def _matrix(state: Lowering, value: Value, axis: int) -> Value:
     """An operand in registers as a matrix, with zeros beyond the end of K (`axis`), so that they add nothing."""
     source = state.any(value)
     rank = len(value.shape)
-    ragged = state.ragged(value.shape, [rank - 2 + axis])
-    if ragged:
-        fill = state.constant(0.0 if source.dtype.is_float else 0, source.dtype)
-        extents = [extent for _, extent in ragged]
-        source = state.emit(gpu.Pad, source=source, extents=extents, fill=fill, axes=(rank - 2 + axis,)).result
+    source = state.padded(source, value.shape, 0.0 if source.dtype.is_float else 0, [rank - 2 + axis])
     if rank == 2:
         return source
     flat = source.layout.reduced(list(range(rank - 2)))

@@ -81,18 +81,13 @@ def _without_padding(
 ) -> tuple[list[Value], Block | None]:
     """The sources with padding that folds to nothing, and the combiner, if there is one."""
     sources = [state.tile(v, layout) for v in op.sources]
-    ragged = state.ragged(op.sources[0].shape, axes)
-    combiner = op.combiner.clone({}) if op.has_body("combiner") else None
-    if not ragged:
-        return sources, combiner
-    padded_axes, extents = tuple(axis for axis, _ in ragged), [extent for _, extent in ragged]
-    if combiner is None:
-        fill = state.constant(neutral(op.fn, sources[0].dtype), sources[0].dtype)
-        padded = state.emit(
-            gpu.Pad, name=sources[0].name, source=sources[0], extents=extents, fill=fill, axes=padded_axes
-        ).result
-        return [padded], None
-    return _with_validity(state, sources, combiner, padded_axes, extents, layout)
+    shape = op.sources[0].shape
+    if not op.has_body("combiner"):
+        (source,) = sources
+        return [state.padded(source, shape, neutral(op.fn, source.dtype), axes, source.name)], None
+    combiner = op.combiner.clone({})
+    ragged = state.ragged(shape, axes)
+    return _with_validity(state, sources, combiner, ragged, layout) if ragged else (sources, combiner)
 
 
 def neutral(fn: str, dtype: DType) -> int | float | bool:
@@ -124,8 +119,7 @@ def _with_validity(
     state: Lowering,
     sources: list[Value],
     combiner: Block,
-    axes: Sequence[int],
-    extents: Sequence[Value],
+    ragged: Sequence[tuple[int, Value]],
     layout: RegisterLayout,
 ) -> tuple[list[Value], Block]:
     """For a combiner that nobody knows a neutral element of: each element says whether it is there.
@@ -135,7 +129,8 @@ def _with_validity(
     truth, fallacy = state.constant(True, bool_), state.constant(False, bool_)
     type_ = TileType(bool_, layout.shape, "register", layout)
     everywhere = state.emit(ops.Broadcast, types=[type_], source=truth, shape=layout.shape).result
-    valid = state.emit(gpu.Pad, name="valid", source=everywhere, extents=extents, fill=fallacy, axes=tuple(axes)).result
+    axes, extents = tuple(axis for axis, _ in ragged), [extent for _, extent in ragged]
+    valid = state.emit(gpu.Pad, name="valid", source=everywhere, extents=extents, fill=fallacy, axes=axes).result
     return [*sources, valid], _valid_combiner(state, combiner, [v.dtype for v in sources])
 
 

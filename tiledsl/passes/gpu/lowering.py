@@ -282,6 +282,17 @@ class Lowering:
                 found.append((axis, extent))
         return found
 
+    def padded(
+        self, value: Value, shape: Shape, fill: int | float | bool, axes: Sequence[int] | None = None, name: str = ""
+    ) -> Value:
+        """A tile of that true shape with `fill` for its padding, along all axes or some of them."""
+        ragged = self.ragged(shape, axes)
+        if not ragged:
+            return value
+        extents, constant = [extent for _, extent in ragged], self.constant(fill, value.dtype)
+        padded_axes = tuple(axis for axis, _ in ragged)
+        return self.emit(gpu.Pad, name=name, source=value, extents=extents, fill=constant, axes=padded_axes).result
+
     def extent_multiple(self, dim: Dim) -> int:
         """A power of two (at most `MOST_MULTIPLE`) that the extent of an axis is known to be a multiple of."""
         if isinstance(dim, int):

@@ -25,7 +25,7 @@ from tiledsl.passes.gpu.infer_layouts import access_order
 from tiledsl.passes.gpu.lower_dot import operand_access, plan_dot, read_method
 from tiledsl.passes.gpu.lower_memory import Subscripts, access_vector, load_as, tile_subscripts
 from tiledsl.passes.gpu.lowering import Lowering, Staged
-from tiledsl.passes.gpu.place_blocks import block_place, block_size
+from tiledsl.passes.gpu.place_blocks import Turns
 from tiledsl.passes.gpu.shared_accesses import shared_layout, staged_layout, static_shape
 
 ASYNC_BYTES = (4, 8, 16)
@@ -74,11 +74,8 @@ def stage_load(state: Lowering, op: ops.Load) -> None:
         state.emit(gpu.Wait, groups=0)
     else:
         loaded = load_as(state, op, copy_layout)
-        ragged = state.ragged(op.result.shape) if op.other is not None else []
-        if ragged:  # a dot adds up padding: it must be 0, whatever stands for what is outside of the tensor
-            axes, extents = tuple(axis for axis, _ in ragged), [extent for _, extent in ragged]
-            zero = state.constant(0, loaded.dtype)
-            loaded = state.emit(gpu.Pad, name=loaded.name, source=loaded, extents=extents, fill=zero, axes=axes).result
+        if op.other is not None:  # a dot adds up padding: it must be 0, whatever stands for what is outside
+            loaded = state.padded(loaded, op.result.shape, 0, name=loaded.name)
         state.write(buffer, loaded)
     rank = len(op.result.shape)
     define_staged(state, op.result, Staged(buffer, tuple(range(rank))))
@@ -171,18 +168,18 @@ class Stream:
 # In loops
 
 
-def pipeline_of(state: Lowering, op: ops.Range) -> Pipeline | None:
+def pipeline_of(state: Lowering, op: ops.Range, turns: Turns) -> Pipeline | None:
     """The loads of a loop that can run ahead of it, if there are any and there is more than one stage."""
     stages = op.num_stages or state.grid.stages
     if stages < 2:
         return None
     inside = set(op.body.walk())
     staged = [load for load in op.body.ops if isinstance(load, ops.Load) and goes_through_shared(load)]
-    loads = [load for load in staged if _ahead(state, op, load, inside)]
-    return Pipeline(state, op, loads, stages) if loads else None
+    loads = [load for load in staged if _ahead(state, op, load, inside, turns)]
+    return Pipeline(state, turns, loads, stages) if loads else None
 
 
-def _ahead(state: Lowering, loop: ops.Range, op: ops.Load, inside: set[Op]) -> bool:
+def _ahead(state: Lowering, loop: ops.Range, op: ops.Load, inside: set[Op], turns: Turns) -> bool:
     """Whether the subscripts of a load are known a few blocks before: they depend on the loop by its block alone."""
     block = loop.body.arguments[0]
     for index in op.indices:
@@ -193,14 +190,10 @@ def _ahead(state: Lowering, loop: ops.Range, op: ops.Load, inside: set[Op]) -> b
                 return False
             if index.op is None and isinstance(index.owner, Block) and index.owner is loop.body:
                 return False
-    with state.trial():
-        start, stop = state.scalar(loop.start), state.scalar(loop.stop)
-        multiples = state.multiple(loop.stop), state.multiple(loop.start)
-        place = block_place(state, block, start, stop, block_size(loop.blocks[0]), *multiples)
-        with state.elsewhere(block, place):
-            layout = staging_layout(state, op)
-            subscripts = tile_subscripts(state, op, op.result.shape, layout)
-            return is_asynchronous(state, op, access_vector(state, op, layout, subscripts))
+    with state.trial(), state.elsewhere(block, turns.place(state, turns.start)):
+        layout = staging_layout(state, op)
+        subscripts = tile_subscripts(state, op, op.result.shape, layout)
+        return is_asynchronous(state, op, access_vector(state, op, layout, subscripts))
 
 
 def staging_layout(state: Lowering, op: ops.Load) -> RegisterLayout:
@@ -212,20 +205,19 @@ def staging_layout(state: Lowering, op: ops.Load) -> RegisterLayout:
 class Pipeline:
     """The loads of one loop, so many blocks ahead of it as there are stages less one."""
 
-    def __init__(self, state: Lowering, op: ops.Range, loads: Sequence[ops.Load], stages: int) -> None:
+    def __init__(self, state: Lowering, turns: Turns, loads: Sequence[ops.Load], stages: int) -> None:
         self.loads = tuple(loads)
         self.state = state
-        self.op = op
+        self.turns = turns
         self.stages = stages
         self.streams: list[Stream] = []
         self._reading: Value | None = None
         self._writing: Value | None = None
 
-    def begin(self, start: Value, stop: Value, count: Value, size: int, multiples: tuple[int, int]) -> None:
+    def begin(self) -> None:
         """Before the loop: buffers, and the copies of the first blocks, one less than there are stages."""
         ahead = self.stages - 1
         state = self.state
-        self._bounds = (start, stop, count, size, multiples)
         for op in self.loads:
             buffer, layout = _buffer(state, op, self.stages)
             self.streams.append(Stream(op, buffer, layout))
@@ -271,10 +263,9 @@ class Pipeline:
     ) -> None:
         """Copies block `number` of every load (or of some), if there is such a block. `apart`: see `gpu.copy`."""
         state = self.state
-        start, stop, count, size, (stop_multiple, start_multiple) = self._bounds
-        with state.when(state.builder.map("lt", number, count)):
-            at = state.arithmetic("add", start, state.arithmetic("mul", number, size))
-            argument = self.op.body.arguments[0]
-            with state.elsewhere(argument, block_place(state, argument, at, stop, size, stop_multiple, start_multiple)):
+        turns = self.turns
+        with state.when(state.builder.map("lt", number, turns.count)):
+            place = turns.place(state, turns.start_of(state, number))
+            with state.elsewhere(turns.argument, place):
                 for stream in self.streams if streams is None else streams:
                     stream.copy(state, stage, apart=apart)

@@ -55,17 +55,13 @@ def brings_all(pipeline: Pipeline, op: ops.Range) -> bool:
     return all(inner in pipeline.loads for inner in op.body.ops if isinstance(inner, ops.Load))
 
 
-def lower_product_loop(
-    state: Lowering, op: ops.Range, dot: ops.Dot, pipeline: Pipeline, bounds: tuple[Value, Value, int, tuple[int, int]]
-) -> None:
-    """`bounds`: where the loop starts and stops, its block size, what start and stop are multiples of."""
-    start, stop, size, multiples = bounds
+def lower_product_loop(state: Lowering, op: ops.Range, dot: ops.Dot, pipeline: Pipeline) -> None:
+    """Lowers such a loop, whose pipeline has not begun."""
     plan = plan_dot(dot, state.capacities, state.grid, state.machine)
     state.remark(dot, plan.reason)
-    count = state.quotient_up(state.arithmetic("sub", stop, start), size)
-    pipeline.begin(start, stop, count, size, multiples)
+    pipeline.begin()
     state.emit(gpu.Wait, groups=pipeline.stages - 2)
-    _ProductLoop(state, op, dot, plan, pipeline).lower(count)
+    _ProductLoop(state, op, dot, plan, pipeline).lower(pipeline.turns.count)
     pipeline.end()
 
 

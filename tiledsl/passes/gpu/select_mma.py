@@ -1,11 +1,9 @@
-"""Which matrix instruction computes a dot, what its operands are padded to, and how warps share it.
+"""Which matrix instruction computes a dot, and how warps share it.
 
 >>> choose_instruction(f32, f32, f32, "tf32", 90).instruction
 'm16n8k8_tf32_f32'
 >>> choose_instruction(f8e4m3, f8e4m3, f32, "ieee", 80).cast
 tile.f16
->>> pad_to(INSTRUCTIONS["m16n8k16_f16_f32"], 1, 20, 7)
-(16, 24, 16)
 
 An operand may be cast on the way only to a type that has all its values. Products of 8-bit integers have an instruction
 on every architecture that code is made for, so the older dp4a, which multiplies them four at a time, is never the best;
@@ -90,15 +88,6 @@ def _why_none(a: DType, b: DType, accumulator: DType, precision: str, capability
         return 'f32 products with all digits are done one by one; `precision="tf32"` would use a matrix instruction'
     operands = f"{a}" if a == b else f"{a} and {b}"
     return f"sm_{capability} has no matrix instruction that multiplies {operands} into {accumulator}: one by one"
-
-
-def pad_to(instruction: MatrixInstruction, m: int, n: int, k: int) -> tuple[int, int, int]:
-    """The least M, N, K of at least these that whole instructions make up."""
-    return (
-        -(-m // instruction.m) * instruction.m,
-        -(-n // instruction.n) * instruction.n,
-        -(-k // instruction.k) * instruction.k,
-    )
 
 
 def choose_warps(instruction: MatrixInstruction, m: int, n: int, warps: int) -> tuple[int, int]:
