@@ -16,7 +16,7 @@ from tiledsl.runtime.variant_report import TileReport
 
 @dataclass(frozen=True)
 class Variant:
-    """Code for one plan. `notes` say what became of better plans, and what passes had to say."""
+    """Code for one plan. `notes` say what became of better plans, `remarks` what passes had to say."""
 
     plan: Plan
     program: CudaSource

@@ -37,9 +37,9 @@ from tiledsl.passes.gpu.lower_memory import (
     lower_store,
 )
 from tiledsl.passes.gpu.lowering import Lowering
+from tiledsl.passes.gpu.make_tiles import make_tile
 from tiledsl.passes.gpu.pipeline_loads import goes_through_shared, stage_load
 from tiledsl.passes.gpu.plan import GridPlan, Plan
-from tiledsl.passes.gpu.unit_axes import reshaped_layout
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.passes.manager import PassContext
 
@@ -125,6 +125,7 @@ class _FunctionLowering:
                 state.define_scalar(value, lowered)
         state.lower_op = lambda op: lower_op(state, op)
         state.lower_block = lambda block: _lower_block(state, block)
+        state.make_tile = lambda value, layout: make_tile(state, value, layout)
         if isinstance(phase[0], ops.Grid):
             lower_grid(state, phase[0])
             return
@@ -164,25 +165,19 @@ def _size(state: Lowering, op: ops.Size) -> None:
 
 def _elementwise(state: Lowering, op: ops.Map | ops.Cast | ops.Random) -> None:
     """A map, cast or the like: here, in the layout of the result, or later if it has none."""
-    result = op.result
-    if not result.shape:
+    if not op.result.shape:
         _scalar_op(state, op)
-        return
-    layout = state.inference.of(result)
-    if layout is None:
-        return
-    types = [state.type_in(result, layout)]
-    match op:
-        case ops.Map():
-            inputs = [state.tile(v, layout) if v.shape else state.scalar(v) for v in op.inputs]
-            new = state.emit(ops.Map, types=types, name=result.name, fn=op.fn, inputs=inputs).result
-        case ops.Cast():
-            source = state.tile(op.source, layout)
-            new = state.emit(ops.Cast, types=types, name=result.name, source=source, dtype=op.dtype).result
-        case ops.Random():
-            seed, offsets = state.scalar(op.seed), state.tile(op.offsets, layout)
-            new = state.emit(ops.Random, types=types, name=result.name, seed=seed, offsets=offsets, fn=op.fn).result
-    state.define(result, new)
+    else:
+        _make_if_placed(state, op.result)
+
+
+def _make_if_placed(state: Lowering, value: Value) -> None:
+    """A tile in the layout that suits it; one that is cheap to make is made where it is needed."""
+    layout = state.inference.of(value)
+    if layout is not None:
+        made = state.make_tile(value, layout)
+        assert made is not None, f"%{value.name} cannot be made in {layout}"
+        state.define(value, made)
 
 
 def _load(state: Lowering, op: ops.Load) -> None:
@@ -195,39 +190,22 @@ def _load(state: Lowering, op: ops.Load) -> None:
 
 
 def _transpose(state: Lowering, op: ops.Transpose) -> None:
-    layout = state.inference.of(op.result)
-    if op.result in state.staged or layout is None:
-        return
-    back = [op.permutation.index(axis) for axis in range(len(op.permutation))]
-    source = state.tile(op.source, layout.permuted(back))
-    types = [state.type_in(op.result, layout)]
-    new = state.emit(ops.Transpose, types=types, name=op.result.name, source=source, permutation=op.permutation)
-    state.define(op.result, new.result)
+    if op.result not in state.staged:
+        _make_if_placed(state, op.result)
 
 
 def _reshape(state: Lowering, op: ops.Reshape) -> None:
     if not op.result.shape:
-        source = state.any(op.source)
-        state.define_scalar(op.result, _element(state, source))
-        return
-    if not op.source.shape:
+        state.define_scalar(op.result, _element(state, state.any(op.source)))
+    elif not op.source.shape:
         layout = state.layout(op.result)
         types = [state.type_in(op.result, layout)]
         source = state.scalar(op.source)
         state.define(op.result, state.emit(ops.Broadcast, types=types, source=source, shape=layout.shape).result)
-        return
-    layout = state.inference.of(op.result)
-    if not reshapes_units(op):
+    elif reshapes_units(op):
+        _make_if_placed(state, op.result)
+    else:
         lower_reshape(state, op)
-        return
-    if layout is None:
-        return
-    before = reshaped_layout(layout, op.result.shape, op.source.shape)
-    assert before is not None
-    source = state.tile(op.source, before)
-    types = [state.type_in(op.result, layout)]
-    new = state.emit(ops.Reshape, types=types, name=op.result.name, source=source, shape=layout.shape)
-    state.define(op.result, new.result)
 
 
 def _element(state: Lowering, tile: Value) -> Value:

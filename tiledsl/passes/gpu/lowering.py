@@ -35,7 +35,6 @@ from tiledsl.passes.gpu.shared_accesses import (
     static_shape,
     whole_vector,
 )
-from tiledsl.passes.gpu.unit_axes import broadcast_source_layout, reshaped_layout
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.passes.manager import PassContext
 from tiledsl.support.errors import fail
@@ -193,6 +192,8 @@ class Lowering:
     """Lowers an op at the current point; set by the pass."""
     lower_block: Callable[[Block], None]
     """Lowers all ops of a block but its yield at the current point; set by the pass."""
+    make_tile: Callable[[Value, RegisterLayout], Value | None]
+    """The result of an op made in a layout, None where it cannot be (`make_tiles.py`); set by the pass."""
 
     def define_block(self, axis: Value, place: BlockPlace) -> None:
         """Says where a block is."""
@@ -374,48 +375,8 @@ class Lowering:
 
     def _remade(self, value: Value, layout: RegisterLayout) -> Value | None:
         """A value that is cheap to make, in that layout; None for others."""
-        op = value.op
-        if op is None or (self.inference.of(value) is not None and not isinstance(op, ops.Broadcast)):
-            return None
-        types = [self.type_in(value, layout)]
-        with self.builder.at(op.location):
-            match op:
-                case ops.Broadcast():
-                    source = self.scalar(op.source) if not op.source.shape else self._broadcast_source(op, layout)
-                    return self.emit(
-                        ops.Broadcast, types=types, name=value.name, source=source, shape=layout.shape
-                    ).result
-                case ops.Arange():
-                    return self.emit(gpu.Arange, name=value.name, layout=layout).result
-                case ops.Coordinates():
-                    counted = self.emit(gpu.Arange, layout=layout).result
-                    start = self.block(op.axis).start
-                    return self.emit(ops.Map, types=types, name=value.name, fn="add", inputs=(counted, start)).result
-                case ops.Map():
-                    inputs = [self.tile(v, layout) if v.shape else self.scalar(v) for v in op.inputs]
-                    return self.emit(ops.Map, types=types, name=value.name, fn=op.fn, inputs=inputs).result
-                case ops.Cast():
-                    source = self.tile(op.source, layout)
-                    return self.emit(ops.Cast, types=types, name=value.name, source=source, dtype=op.dtype).result
-                case ops.Transpose():
-                    back = [op.permutation.index(axis) for axis in range(len(op.permutation))]
-                    source = self.tile(op.source, layout.permuted(back))
-                    return self.emit(
-                        ops.Transpose, types=types, name=value.name, source=source, permutation=op.permutation
-                    ).result
-                case ops.Reshape():
-                    before = reshaped_layout(layout, value.shape, op.source.shape)
-                    if before is None:
-                        return None
-                    source = self.tile(op.source, before)
-                    return self.emit(
-                        ops.Reshape, types=types, name=value.name, source=source, shape=layout.shape
-                    ).result
-                case _:
-                    return None
-
-    def _broadcast_source(self, op: ops.Broadcast, layout: RegisterLayout) -> Value:
-        return self.tile(op.source, broadcast_source_layout(layout, op.source.shape))
+        cheap = self.inference.of(value) is None or isinstance(value.op, ops.Broadcast)
+        return self.make_tile(value, layout) if cheap else None
 
     # Between layouts
 
