@@ -28,13 +28,12 @@ from tiledsl.support.powers_of_two import power_of_two_from, power_of_two_in
 @dataclass(frozen=True)
 class Figures:
     """How a program that streams is shaped: its threads, and how many accesses of 16 bytes each of them makes at a
-    time, of each tensor. In a loop, `run_bytes` side by side are read in each turn, by a cluster of so many blocks.
+    time, of each tensor. Where tiles are folded across the rows of memory, a program has `run_bytes` of each row.
     """
 
     threads: int
     vectors: int
     run_bytes: int = 128
-    cluster: int = 1
 
 
 STREAM = Figures(256, 1)
@@ -180,7 +179,7 @@ def _grid_options(grid: GridShape, machine: GpuMachine, sizes: _Sizes) -> list[P
     vector = max(1, 16 // min((tensor_of(op).dtype.bytes for op in grid.accesses), default=4))
     if row >= SMALLEST_ROW * vector // 4 and any(_whole(grid, shape) for shape in grid.shapes):
         return _row_plans(grid, machine, sizes, row, vector)
-    return _stream_plans(grid, machine, sizes, row, vector)
+    return _stream_plans(grid, sizes, row, vector)
 
 
 def _whole(grid: GridShape, shape: Shape) -> bool:
@@ -255,7 +254,7 @@ def _spread(grid: GridShape, sizes: _Sizes, elements: int) -> dict[str, int]:
     return dict(reversed(blocks.items()))
 
 
-def _stream_plans(grid: GridShape, machine: GpuMachine, sizes: _Sizes, row: int, vector: int) -> list[Plan]:
+def _stream_plans(grid: GridShape, sizes: _Sizes, row: int, vector: int) -> list[Plan]:
     """Blocks of a few vectors per thread, along the axes that count fastest in memory first."""
     fast = list(dict.fromkeys(_fast_symbols(grid)))
     loops = [name for name, block in grid.open.items() if isinstance(block.op, ops.Range)]
@@ -266,8 +265,7 @@ def _stream_plans(grid: GridShape, machine: GpuMachine, sizes: _Sizes, row: int,
         figures = FOLD
     elif len(fast) >= 2:
         figures = TURN
-    cluster = min(figures.cluster, machine.max_cluster)
-    elements = max(1, cluster * figures.threads * vector * figures.vectors // row)
+    elements = max(1, figures.threads * vector * figures.vectors // row)
     lengths = {name: power_of_two_from(sizes.of(block.total)) for name, block in grid.open.items()}
     blocks: dict[str, int] = dict.fromkeys(grid.open, 1)
     if len(fast) >= 2:  # rows of one tensor are columns of another: both as long as can be
@@ -285,8 +283,8 @@ def _stream_plans(grid: GridShape, machine: GpuMachine, sizes: _Sizes, row: int,
             blocks[name] = min(left, lengths[name])
             left = max(1, left // blocks[name])
     held = max(1, math.prod(blocks.values()) * row)
-    threads = min(figures.threads, max(32, power_of_two_from(-(-held // (cluster * vector)))))
-    plan = Plan((GridPlan(threads, cluster),), blocks=tuple(blocks.items()))
+    threads = min(figures.threads, max(32, power_of_two_from(-(-held // vector))))
+    plan = Plan((GridPlan(threads),), blocks=tuple(blocks.items()))
     first = _with_whole_axes(grid, plan, sizes, vector, threads)
     return [first, replace(first, grids=(GridPlan(min(1024, 2 * threads)),))]
 
