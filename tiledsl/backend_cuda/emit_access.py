@@ -139,8 +139,7 @@ def emit_load(frame: KernelFrame, op: gpu.Load) -> None:
         slot = first_slot(number, step)
         inside = access.inside(number, slot)
         for offset in pieces_of_access(step, dtype):
-            here = slot if offset == 0 else f"{slot} + {offset}" if not slot.isdigit() else str(int(slot) + offset)
-            address = access.address(number, slot) + (f" + {offset}" if offset else "")
+            here, address = plus(slot, offset), plus(access.address(number, slot), offset)
             _read(frame, verb, target, here, min(step, _BYTES // dtype.bytes), address, inside, fill)
 
 
@@ -207,7 +206,7 @@ def _read_elements(
         return
     for i in range(count):
         function = f"{verb}_bits{dtype.bits}"
-        at = f"{address} + {i}" if i else address
+        at = plus(address, i)
         filling = "0" if fill == "0" else bits(fill, dtype, frame.preamble)
         text = f"{frame.use(function)}({at})"
         if inside:
@@ -286,8 +285,7 @@ def emit_store(frame: KernelFrame, op: gpu.Store) -> None:
         slot = first_slot(number, op.vector)
         inside = joined(first, access.inside(number, slot))
         for offset in pieces_of_access(op.vector, dtype):
-            here = plus(slot, offset)
-            address = access.address(number, slot) + (f" + {offset}" if offset else "")
+            here, address = plus(slot, offset), plus(access.address(number, slot), offset)
             _write(frame, value, here, min(op.vector, _BYTES // dtype.bytes), address, inside)
 
 
@@ -303,7 +301,7 @@ def _write(frame: KernelFrame, value: Registers, slot: str, count: int, address:
             word = bits(element_text(value, Slot(plus(slot, i)), frame.preamble), dtype, frame.preamble)
             if per > 1:
                 word = raw_bits(value, plus(slot, i))
-            _call_write(frame, f"store_bits{dtype.bits}", _plus_address(address, i), word, inside)
+            _call_write(frame, f"store_bits{dtype.bits}", plus(address, i), word, inside)
         return
     source = value.pointer(slot)
     _call_write(frame, f"store_{vector_name(value.element_type, count // per)}", address, source, inside)
@@ -317,10 +315,6 @@ def raw_bits(value: Registers, slot: str) -> str:
         return f"{value.name}[{word}]" + (f" >> {position * width}" if position else "")
     slot = operand_text(slot)
     return f"{value.name}[{slot} / {per}] >> {slot} % {per} * {width}"
-
-
-def _plus_address(address: str, offset: int) -> str:
-    return f"{address} + {offset}" if offset else address
 
 
 def _call_write(frame: KernelFrame, function: str, address: str, source: str, inside: str) -> None:
