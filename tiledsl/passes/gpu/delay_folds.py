@@ -17,7 +17,6 @@ from tiledsl.ir import gpu_ops as gpu
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Value
 from tiledsl.ir.layouts import RegisterLayout
-from tiledsl.ir.types import TileType
 from tiledsl.passes.gpu.lower_folds import fold_scratch, neutral
 from tiledsl.passes.gpu.lowering import Lowering
 from tiledsl.passes.tile.carried_values import carried_arguments, yielded
@@ -68,9 +67,7 @@ def delayed_folds(state: Lowering, op: ops.Range | ops.For) -> dict[int, Delayed
 def begin(state: Lowering, delayed: DelayedFold) -> Value:
     """What is carried at first: nothing folded yet."""
     dtype = delayed.source.dtype
-    type_ = TileType(dtype, delayed.layout.shape, "register", delayed.layout)
-    fill = state.constant(neutral(delayed.fold.fn, dtype), dtype)
-    return state.emit(ops.Broadcast, types=[type_], source=fill, shape=delayed.layout.shape).result
+    return state.filled(state.constant(neutral(delayed.fold.fn, dtype), dtype), delayed.layout)
 
 
 def follow(state: Lowering, delayed: DelayedFold, carried: Value) -> Value:

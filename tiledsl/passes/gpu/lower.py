@@ -198,10 +198,7 @@ def _reshape(state: Lowering, op: ops.Reshape) -> None:
     if not op.result.shape:
         state.define_scalar(op.result, _element(state, state.any(op.source)))
     elif not op.source.shape:
-        layout = state.layout(op.result)
-        types = [state.type_in(op.result, layout)]
-        source = state.scalar(op.source)
-        state.define(op.result, state.emit(ops.Broadcast, types=types, source=source, shape=layout.shape).result)
+        state.define(op.result, state.filled(state.scalar(op.source), state.layout(op.result)))
     elif reshapes_units(op):
         _make_if_placed(state, op.result)
     else:

@@ -93,22 +93,16 @@ def lower_dot(state: Lowering, op: ops.Dot) -> None:
         fail("plan-batches", op.location, batches=batches)
     value = _multiply(state, op, plan, _accumulator(state, op, plan, rank))
     if rank > 2:
-        layout = batched(plan.accumulator, rank)
-        type_ = TileType(op.dtype, layout.shape, "register", layout)
-        value = state.emit(ops.Reshape, types=[type_], name=op.result.name, source=value, shape=layout.shape).result
+        value = state.reshaped(value, batched(plan.accumulator, rank), op.result.name)
     state.define(op.result, value)
 
 
 def _accumulator(state: Lowering, op: ops.Dot, plan: DotPlan, rank: int) -> Value:
     layout = plan.accumulator
-    type_ = TileType(op.dtype, layout.shape, "register", layout)
     if op.acc is None:
-        zero = state.constant(0.0 if op.dtype.is_float else 0, op.dtype)
-        return state.emit(ops.Broadcast, types=[type_], source=zero, shape=layout.shape).result
+        return state.filled(state.constant(0.0 if op.dtype.is_float else 0, op.dtype), layout)
     value = state.tile(op.acc, batched(layout, rank))
-    if rank == 2:
-        return value
-    return state.emit(ops.Reshape, types=[type_], source=value, shape=layout.shape).result
+    return value if rank == 2 else state.reshaped(value, layout)
 
 
 def _multiply(state: Lowering, op: ops.Dot, plan: DotPlan, accumulator: Value) -> Value:
@@ -191,9 +185,7 @@ def _matrix(state: Lowering, value: Value, axis: int) -> Value:
     source = state.padded(source, value.shape, 0.0 if source.dtype.is_float else 0, [rank - 2 + axis])
     if rank == 2:
         return source
-    flat = source.layout.reduced(list(range(rank - 2)))
-    type_ = TileType(source.dtype, flat.shape, "register", flat)
-    return state.emit(ops.Reshape, types=[type_], source=source, shape=flat.shape).result
+    return state.reshaped(source, source.layout.reduced(list(range(rank - 2))))
 
 
 MOST_HELD_WORDS = 64

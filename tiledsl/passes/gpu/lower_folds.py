@@ -16,7 +16,7 @@ from tiledsl.ir.core import Block, Value
 from tiledsl.ir.dtypes import DType, bool_, i64, u8
 from tiledsl.ir.fold_plans import fold_scratch_bytes
 from tiledsl.ir.layouts import Digit, RegisterLayout, SharedLayout
-from tiledsl.ir.types import TileType, scalar
+from tiledsl.ir.types import scalar
 from tiledsl.passes.gpu.lowering import Lowering
 from tiledsl.support.powers_of_two import power_of_two_in
 
@@ -127,8 +127,7 @@ def _with_validity(
     # combine((x, x_valid), (y, y_valid)) => (both ? combine(x, y) : x_valid ? x : y, x_valid or y_valid)
     """
     truth, fallacy = state.constant(True, bool_), state.constant(False, bool_)
-    type_ = TileType(bool_, layout.shape, "register", layout)
-    everywhere = state.emit(ops.Broadcast, types=[type_], source=truth, shape=layout.shape).result
+    everywhere = state.filled(truth, layout)
     axes, extents = tuple(axis for axis, _ in ragged), [extent for _, extent in ragged]
     valid = state.emit(gpu.Pad, name="valid", source=everywhere, extents=extents, fill=fallacy, axes=axes).result
     return [*sources, valid], _valid_combiner(state, combiner, [v.dtype for v in sources])

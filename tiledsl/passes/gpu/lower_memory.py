@@ -113,8 +113,7 @@ def lower_atomic(state: Lowering, op: ops.Atomic) -> None:
     """An atomic. Its result is told to all threads through shared memory, if anybody asks for it."""
     if not op.value.shape:
         layout = state.replicated
-        type_ = TileType(op.value.dtype, (1,), "register", layout)
-        value = state.emit(ops.Broadcast, types=[type_], source=state.scalar(op.value), shape=(1,)).result
+        value = state.filled(state.scalar(op.value), layout)
         subscripts = scalar_subscripts(state, op)
     else:
         layout = state.layout(op.value)
@@ -228,12 +227,8 @@ def _spread(state: Lowering, index: Value, layout: RegisterLayout, at: int, rank
         middle = middle if inside else middle.expanded(axis)
         assert middle.shape[axis] == size
     if middle != value.layout or middle.shape != value.layout.shape:
-        type_ = TileType(value.dtype, middle.shape, "register", middle)
-        value = state.emit(ops.Reshape, types=[type_], source=value, shape=middle.shape).result
-    if middle.shape == layout.shape:
-        return value
-    type_ = TileType(value.dtype, layout.shape, "register", layout)
-    return state.emit(ops.Broadcast, types=[type_], source=value, shape=layout.shape).result
+        value = state.reshaped(value, middle)
+    return value if middle.shape == layout.shape else state.filled(value, layout)
 
 
 def access_vector(

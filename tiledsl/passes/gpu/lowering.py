@@ -380,6 +380,16 @@ class Lowering:
 
     # Between layouts
 
+    def reshaped(self, tile: Value, layout: RegisterLayout, name: str = "") -> Value:
+        """A tile in registers with its axes of size 1 as `layout` has them: nothing moves."""
+        type_ = TileType(tile.dtype, layout.shape, "register", layout)
+        return self.emit(ops.Reshape, types=[type_], name=name, source=tile, shape=layout.shape).result
+
+    def filled(self, source: Value, layout: RegisterLayout) -> Value:
+        """A scalar, or a tile of as many axes that are 1 or as long, repeated to a tile in that layout."""
+        type_ = TileType(source.dtype, layout.shape, "register", layout)
+        return self.emit(ops.Broadcast, types=[type_], source=source, shape=layout.shape).result
+
     def convert(self, source: Value, layout: RegisterLayout) -> Value:
         """A tile in registers in another layout, in the cheapest way."""
         if source.layout == layout:

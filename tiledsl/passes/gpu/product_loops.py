@@ -125,17 +125,12 @@ class _ProductLoop:
         value = self._multiply(left, right, value)
         rank = len(self.dot.result.shape)
         if rank > 2:
-            layout = batched(value.layout, rank)
-            type_ = TileType(value.dtype, layout.shape, "register", layout)
-            value = state.emit(ops.Reshape, types=[type_], source=value, shape=layout.shape).result
+            value = state.reshaped(value, batched(value.layout, rank))
         return [value, *following, after, state.next_stage(writing, pipeline.stages)]
 
     def _matrix(self, carried: Value) -> Value:
         layout = self.plan.accumulator
-        if carried.layout == layout:
-            return carried
-        type_ = TileType(carried.dtype, layout.shape, "register", layout)
-        return self.state.emit(ops.Reshape, types=[type_], source=carried, shape=layout.shape).result
+        return carried if carried.layout == layout else self.state.reshaped(carried, layout)
 
     def _operands(self, stage: Value) -> tuple[Operand, Operand]:
         """Both operands as they stand in a stage."""
