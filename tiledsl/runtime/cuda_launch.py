@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+from tiledsl.runtime.alignment import lowest_bit, stride_bits
 from tiledsl.runtime.arrays import element_strides, row_major
 from tiledsl.runtime.binding import Sizes
 from tiledsl.runtime.cuda_arrays import DeviceView, span
 from tiledsl.runtime.frameworks import Framework
 from tiledsl.runtime.interface import Interface, TensorParameter
 from tiledsl.runtime.launch import new_arrays, number_of, only_result, scalars_of
-from tiledsl.runtime.program import WIDEST, BoundDeviceProgram, DeviceProgram
+from tiledsl.runtime.program import BoundDeviceProgram, DeviceProgram
 
 MOST_ADDRESSES = 256
 """Sets of addresses that are remembered for each launch; past it all are forgotten."""
@@ -72,7 +73,7 @@ class CudaLaunch:
         self._sizes_of_elements = [view.itemsize for view in given]
         shapes = [view.shape for view in views] + [new.shape for new in self._new]
         items = [view.itemsize for view in views] + [new.dtype.itemsize for new in self._new]
-        self._stride_bits = [_stride_bits(*one) for one in zip(shapes, self._strides, items)]
+        self._stride_bits = [stride_bits(*one) for one in zip(shapes, self._strides, items)]
         self._spans = [span(view.shape, view.strides, view.itemsize) for view in given]
         written = [n for n, p in enumerate(interface.tensors) if p.written]
         written += range(len(views), len(given))
@@ -115,7 +116,7 @@ class CudaLaunch:
         starts = list(addresses[: self._count])
         # what is allocated for the call is aligned as well as can be
         starts += [addresses[self._count + self._slots[n]] if n in self._slots else 0 for n in range(len(self._new))]
-        alignment = tuple(_lowest_bit(start | bits) for start, bits in zip(starts, self._stride_bits))
+        alignment = tuple(lowest_bit(start | bits) for start, bits in zip(starts, self._stride_bits))
         variant = self._variants.get(alignment)
         if variant is None:
             variant = self.program.bind_cuda(self._sizes, self._strides, alignment, self.device)
@@ -186,17 +187,3 @@ class CudaLaunch:
         new, framework = self._new[number], self.framework
         strides = row_major(new.shape, new.dtype.itemsize)
         return DeviceView(array, framework, new.dtype, new.shape, strides, framework.address(array), self.device)
-
-
-def _stride_bits(shape: tuple[int, ...], strides: tuple[int, ...], item: int) -> int:
-    """The strides that are not of one element, in bytes, or-ed together; axes with one element do not count."""
-    bits = 0
-    for size, stride in zip(shape, strides):
-        if size > 1 and stride != 1:
-            bits |= abs(stride) * item
-    return bits
-
-
-def _lowest_bit(number: int) -> int:
-    """The largest power of two that divides a number, at most 16."""
-    return min(WIDEST, number & -number) if number else WIDEST
