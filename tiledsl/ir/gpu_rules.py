@@ -118,8 +118,8 @@ def threads_can_run(op: Op) -> None:
         case gpu_ops.View():
             source = op.buffer.tile.layout
             for layout in (source, op.layout):
-                plain = isinstance(layout, SharedLayout) and not layout.padding and layout.swizzle is None
-                demand(plain, "views a buffer that is padded or swizzled", "both layouts must be plain")
+                plain = isinstance(layout, SharedLayout) and layout.is_plain
+                demand(plain, "views a buffer that is padded, swizzled or cut", "both layouts must be plain")
         case gpu_ops.Load():
             if op.shape:
                 _check_vector(op.vector, op.result.layout, op.result.dtype)
@@ -159,6 +159,9 @@ def _check_buffer(op: gpu_ops.Buffer) -> None:
     swizzle = op.layout.swizzle
     whole = swizzle is None or 1 << swizzle.base >= op.dtype.bytes
     demand(whole, f"cuts elements of {op.dtype.bytes} bytes by its swizzle", "give the swizzle a higher base")
+    panel, columns = op.layout.panel, op.shape[op.layout.order[-1]]
+    even = not panel or columns % panel == 0
+    demand(even, f"cuts {columns} elements into panels of {panel}", "take a divisor, or no panels")
     if op.offset < 0:
         return
     alignment, size = op.layout.alignment, op.layout.bytes(op.shape, op.dtype)

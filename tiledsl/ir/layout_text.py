@@ -96,18 +96,22 @@ def _integers(arguments: str) -> tuple[int, ...]:
 
 
 def _shared(arguments: str) -> SharedLayout:
-    """`0, 1, padding=8, swizzle=(3, 4, 3)`"""
+    """`0, 1, padding=8`, `0, 1, swizzle=(3, 4, 3), panel=64`"""
     named: dict[str, tuple[int, ...]] = {}
     for match in _NAMED.finditer(arguments):
         named[match[1]] = _integers(match[2].strip("()"))
     order = _integers(_NAMED.sub("", arguments).rstrip(" ,\n\t\r\f"))
     if sorted(order) != list(range(len(order))):
         raise LayoutTextError("the axes of `rows` are not each named once", "write such as `rows(0, 1)`, fastest last")
-    padding, swizzle = named.pop("padding", (0,)), named.pop("swizzle", None)
-    if named or len(padding) != 1 or (swizzle is not None and len(swizzle) != 3):
-        raise LayoutTextError("`rows` is given what it does not take", "write `padding=8` or `swizzle=(3, 4, 3)`")
+    padding, swizzle, panel = named.pop("padding", (0,)), named.pop("swizzle", None), named.pop("panel", (0,))
+    if named or len(padding) != 1 or len(panel) != 1 or (swizzle is not None and len(swizzle) != 3):
+        raise LayoutTextError(
+            "`rows` is given what it does not take", "write `padding=8`, `swizzle=(3, 4, 3)` or `panel=64`"
+        )
     if swizzle is not None and (not 0 < swizzle[0] <= swizzle[2] or sum(swizzle) > 16):
         raise LayoutTextError(
             f"`swizzle={swizzle}` is none", "write (bits, base, shift) with 0 < bits <= shift, 16 in all at most"
         )
-    return SharedLayout(order, padding[0], None if swizzle is None else Swizzle(*swizzle))
+    if panel[0] and (padding[0] or len(order) < 2):
+        raise LayoutTextError("panels are of two axes, and not padded", "leave out `panel`, or the padding")
+    return SharedLayout(order, padding[0], None if swizzle is None else Swizzle(*swizzle), panel[0])

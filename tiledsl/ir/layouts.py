@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -429,12 +430,26 @@ class SharedLayout:
     `padding`: elements left free after each run of the fastest axis. The swizzle acts on byte offsets from the buffer's
     start, which is aligned to `alignment` bytes.
 
-    Text: `rows(0, 1)`, `rows(0, 1, padding=8)`, `rows(1, 0, swizzle=(3, 4, 3))`.
+    `panel`: the two fastest axes are cut into panels of so many elements of the fastest one, which divides its size (0:
+    they are not). The panels of one slice lie one after the other: what TMA copies and what tensor cores read is no
+    wider than a swizzle. With panels there is no padding.
+
+    Text: `rows(0, 1)`, `rows(0, 1, padding=8)`, `rows(1, 0, swizzle=(3, 4, 3), panel=64)`.
     """
 
     order: tuple[int, ...]
     padding: int = 0
     swizzle: Swizzle | None = None
+    panel: int = 0
+
+    def __post_init__(self) -> None:
+        sound = not self.panel or (not self.padding and len(self.order) > 1)
+        assert sound, f"{self}: panels are of two axes, and not padded"
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether elements lie in their order, with nothing between them."""
+        return not self.padding and not self.panel and self.swizzle is None
 
     @property
     def alignment(self) -> int:
@@ -448,7 +463,10 @@ class SharedLayout:
         return 1 << (7 + self.swizzle.bits) if of_tma else BANKS * BANK_BYTES
 
     def strides(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """In elements, per axis, before the swizzle."""
+        """In elements, per axis, before the swizzle.
+
+        With panels they hold for coordinates within one panel of the fastest axis; `panel_stride` leads to the next.
+        """
         strides = [0] * len(shape)
         step = 1
         for position, axis in enumerate(reversed(self.order)):
@@ -456,12 +474,24 @@ class SharedLayout:
             step *= shape[axis]
             if position == 0:
                 step += self.padding
+        if self.panel:
+            strides[self.order[-2]] = self.panel
         return tuple(strides)
+
+    def panel_stride(self, shape: Sequence[int]) -> int:
+        """From one panel to the next, in elements; 0 without panels."""
+        return self.panel * shape[self.order[-2]] if self.panel else 0
+
+    def linear(self, shape: Sequence[int], coordinates: Sequence[Any]) -> Any:
+        """Where an element is (ints or arrays), in elements, before the swizzle."""
+        total: Any = sum(c * s for c, s in zip(coordinates, self.strides(shape)))
+        if not self.panel:
+            return total
+        return total + coordinates[self.order[-1]] // self.panel * (self.panel_stride(shape) - self.panel)
 
     def offset(self, shape: Sequence[int], dtype: DType, coordinates: Sequence[Any]) -> Any:
         """The byte offset of an element (ints or arrays)."""
-        strides = self.strides(shape)
-        linear: Any = sum(c * s for c, s in zip(coordinates, strides)) * dtype.bytes
+        linear = self.linear(shape, coordinates) * dtype.bytes
         return linear if self.swizzle is None else self.swizzle.apply(linear)
 
     def bytes(self, shape: Sequence[int], dtype: DType) -> int:
@@ -469,7 +499,7 @@ class SharedLayout:
         if not shape:
             return dtype.bytes
         outer = self.order[0]
-        total = self.strides(shape)[outer] * shape[outer]
+        total = prod(shape) if self.panel else self.strides(shape)[outer] * shape[outer]
         if len(shape) == 1:
             total += self.padding
         # a swizzle moves pieces within whole blocks
@@ -488,6 +518,8 @@ class SharedLayout:
             words.append(f"padding={self.padding}")
         if self.swizzle is not None:
             words.append(f"swizzle={self.swizzle}")
+        if self.panel:
+            words.append(f"panel={self.panel}")
         return f"rows({', '.join(words)})"
 
 

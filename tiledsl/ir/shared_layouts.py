@@ -75,6 +75,8 @@ def vector_elements(
     if last.axis != axis or last.stride != 1:
         return 1
     apart = [stride for place, stride in enumerate(shared.strides(shape)) if place != fastest and shape[place] > 1]
+    if shared.panel:
+        apart.append(shared.panel)
     if layout.shape[axis] != shape[fastest]:
         apart.append(layout.shape[axis])
     together = VECTOR_BYTES if shared.swizzle is None else min(VECTOR_BYTES, 1 << shared.swizzle.base)

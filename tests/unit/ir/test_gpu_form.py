@@ -225,7 +225,16 @@ def test_what_is_legal(inside: str) -> None:
         (
             "%c = gpu.buffer() {shape = [64], dtype = f32, layout = rows(0, padding=8)} "
             "%v = gpu.view(%c) {shape = [8, 8], layout = rows(0, 1)}",
-            "`gpu.view`: views a buffer that is padded or swizzled",
+            "`gpu.view`: views a buffer that is padded, swizzled or cut",
+        ),
+        (
+            "%c = gpu.buffer() {shape = [8, 64], dtype = f32, layout = rows(0, 1, panel=32)} "
+            "%v = gpu.view(%c) {shape = [512], layout = rows(0)}",
+            "`gpu.view`: views a buffer that is padded, swizzled or cut",
+        ),
+        (
+            "%c = gpu.buffer() {shape = [8, 64], dtype = f32, layout = rows(0, 1, panel=48)}",
+            "`gpu.buffer`: cuts 64 elements into panels of 48",
         ),
         ("gpu.wait() {groups = -1}", "`gpu.wait`: leaves -1 groups"),
         # folds and products

@@ -20,6 +20,8 @@ from tiledsl.ir.layouts import Layout, SharedLayout, Swizzle, local, replicate, 
         ((local(2, 1) * spatial(8, 4) * local(1, 2)).reduced([1]), "local(2) * spatial(8) * replicate(4)"),
         (SharedLayout((0, 1)), "rows(0, 1)"),
         (SharedLayout((1, 0), 8), "rows(1, 0, padding=8)"),
+        (SharedLayout((1, 0), panel=16), "rows(1, 0, panel=16)"),
+        (SharedLayout((0, 1), 0, Swizzle(3, 4, 3), 64), "rows(0, 1, swizzle=(3, 4, 3), panel=64)"),
         (SharedLayout((0, 1, 2), 4, Swizzle(3, 4, 3)), "rows(0, 1, 2, padding=4, swizzle=(3, 4, 3))"),
     ],
 )
@@ -51,6 +53,9 @@ def test_spaces_do_not_matter_and_factors_need_not_be_the_printer_s() -> None:
         ("rows(0, 2)", "the axes of `rows` are not each named once", "fastest last"),
         ("rows(0, 1, pading=8)", "`rows` is given what it does not take", "write `padding=8`"),
         ("rows(0, swizzle=3)", "`rows` is given what it does not take", "write `padding=8`"),
+        ("rows(0, 1, panel=(8, 8))", "`rows` is given what it does not take", "`panel=64`"),
+        ("rows(0, panel=8)", "panels are of two axes, and not padded", "leave out `panel`"),
+        ("rows(0, 1, padding=8, panel=8)", "panels are of two axes, and not padded", "leave out `panel`"),
         ("rows(0, swizzle=(3, 4, 2))", "`swizzle=(3, 4, 2)` is none", "write (bits, base, shift)"),
     ],
 )

@@ -122,6 +122,9 @@ def test_conflicts_are_counted() -> None:
         (SharedLayout((0, 1), 0, Swizzle(4, 3, 4)), (16, 64), 4),
         (SharedLayout((0, 1)), (16, 68), 4),
         (SharedLayout((0, 1)), (1, 67), 8),
+        (SharedLayout((0, 1), panel=16), (16, 64), 8),
+        (SharedLayout((0, 1), panel=4), (16, 64), 4),
+        (SharedLayout((0, 1), panel=12), (16, 60), 4),
     ],
 )
 def test_vectors_keep_their_alignment(shared: SharedLayout, shape: tuple[int, int], vector: int) -> None:
