@@ -5,13 +5,15 @@
     @tile.kernel
     def gemm(a, b): ...
 
-`tile` is the language. The errors that kernels raise are here, all of them kinds of `TileError`.
+`tile` is the language. The errors that kernels raise are here, all of them kinds of `TileError`, and the
+warning that they give.
 """
 
 from tiledsl.support import catalogue as catalogue  # fills the table of messages
 from tiledsl.support.errors import (
     TileError,
     TileLayoutError,
+    TilePerformanceWarning,
     TileResourceError,
     TileRuntimeError,
     TileShapeError,
@@ -31,7 +33,7 @@ __version__ = "0.1.0"
 __all__ = [
     "tile", "Kernel", "CompiledKernel", "trace", "fuse", "synchronize", "__version__",
     "TileError", "TileSyntaxError", "TileTypeError", "TileShapeError", "TileLayoutError", "TileResourceError",
-    "TileUnsupportedError", "TileRuntimeError",
+    "TileUnsupportedError", "TileRuntimeError", "TilePerformanceWarning",
 ]  # fmt: skip
 
 configure_log()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import threading
+import warnings
 from collections.abc import Callable, Mapping
 from types import FunctionType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from tiledsl.api.compiled import CompiledKernel
 from tiledsl.api.specialisations import Compilation, Keys, Specialisations
@@ -17,8 +18,17 @@ from tiledsl.runtime.captured import Watched
 from tiledsl.runtime.missed import MISSED
 from tiledsl.runtime.parameters import Parameters
 from tiledsl.runtime.prepared import PreparedCall
-from tiledsl.support.caller import caller_location
-from tiledsl.support.errors import TileError, fail
+from tiledsl.support.errors import TileError, TilePerformanceWarning
+
+if TYPE_CHECKING:
+    from tiledsl.api.emulate import Emulated, Request
+
+
+class _NoSeed(int):
+    """The seed 0 of `Kernel.emulate` where none is given: told from a 0 that may be meant for the kernel."""
+
+
+_FIRST_SEED = _NoSeed()
 
 
 class Kernel:
@@ -103,10 +113,47 @@ class Kernel:
         launches = self._current.dispatcher.launches
         return "\n\n".join(specialisation.explain(launches) for specialisation in compiled)
 
-    def emulate(self, *args: object, arch: str | None = None, **kwargs: object) -> NoReturn:
-        """Raises TileUnsupportedError: the executor of GPU IR serves the tests so far, and takes no kernels."""
-        advice = 'run `kernel.compile(..., arch="reference")`, the meaning of the kernel by NumPy'
-        fail("feature-missing", caller_location(), feature="`emulate`", advice=advice)
+    def emulate(
+        self,
+        *args: object,
+        arch: str = "sm_90",
+        seed: int | None = _FIRST_SEED,
+        out: object = None,
+        plan: int | None = None,
+        **kwargs: object,
+    ) -> Any:
+        """Runs the kernel's code for a GPU in the emulator, with no GPU, on CPU memory; gives what it returns.
+
+        Arguments and results are those of a call on the CPU. `seed` picks an order in which threads and copies go on;
+        None: threads run in step, which is fast and finds less. `plan`: which of the plans that there are for such
+        arrays, from 0 on (default), the one that a launch would take. Raises TileError for what is wrong with the code:
+        races, missing fences, deadlocks; and as a call does. Warns (TilePerformanceWarning) of bank conflicts.
+
+        If the kernel has a parameter `out` or `seed` (and it is not among `args`), it gets the argument of that name.
+        """
+        from tiledsl.api.emulate import Request  # costs start-up time
+
+        names = self._parameters.names
+        if out is not None and self._takes_out:
+            kwargs["out"], out = out, None
+        if seed is not _FIRST_SEED and "seed" in names[len(args) :]:
+            kwargs["seed"], seed = seed, _FIRST_SEED
+        emulated = self.emulated(args, kwargs, out, Request(arch, 0 if plan is None else plan, seed))
+        for warning in emulated.warnings:
+            warnings.warn(str(warning).strip(), TilePerformanceWarning, stacklevel=2)
+        return emulated.result
+
+    def emulated(
+        self, args: tuple[object, ...], named: Mapping[str, object], out: object, request: Request
+    ) -> Emulated:
+        """What `emulate` does, with all that there is to say of it."""
+        from tiledsl.api.emulate import emulate_call  # costs start-up time
+
+        try:
+            arguments = self._parameters.arrange(args, named)
+            return emulate_call(self._up_to_date(), self._parameters, arguments, out, request)
+        except TileError as error:
+            raise error.with_traceback(None) from error.__cause__  # the user's lines, not the compiler's
 
     def __repr__(self) -> str:
         return f"<tile.kernel {self.__name__}{self._parameters.signature}>"

@@ -61,6 +61,10 @@ class TileRuntimeError(TileError, RuntimeError):
     """A fault while a kernel runs: a failed assertion, a device that is not there."""
 
 
+class TilePerformanceWarning(UserWarning):
+    """Code that is right, and slower than it could be."""
+
+
 @dataclass(frozen=True)
 class ErrorSpec:
     """One entry of the catalogue. `message` and `fix` are `str.format` templates over the same names."""

@@ -18,7 +18,7 @@ from tiledsl.api import specialisations
 from tiledsl.api.kernel import Kernel
 from tiledsl.api.targets import Target, target_of
 from tiledsl.runtime.cache import DiskCache
-from tiledsl.support.errors import TileError, TileTypeError, TileUnsupportedError
+from tiledsl.support.errors import TileError, TileTypeError
 
 F32 = np.float32
 FACTOR = 2
@@ -202,8 +202,6 @@ def test_kernel_with_a_parameter_called_out() -> None:
 def test_what_cannot_be_a_kernel() -> None:
     with pytest.raises(TileTypeError):
         tile.kernel(len)
-    with pytest.raises(TileUnsupportedError, match="emulate"):
-        add.emulate(ramp(), ramp(), arch="sm_90")
 
 
 def test_nothing_compiled_yet() -> None:

@@ -15,6 +15,7 @@ from tests.support.call_kernels import accumulate, add, both, gemm, power, scale
 from tiledsl import tile
 from tiledsl.backend_cuda.disassemble import disassembly
 from tiledsl.cli.compile import emitted, load_kernel, parse_constant, parse_spec, split_target
+from tiledsl.cli.draw import draw_for_specs, parse_size
 from tiledsl.support.catalogue.runtime import ENTRIES
 from tiledsl.support.errors import TileError
 from tiledsl.support.options import read_options
@@ -31,6 +32,12 @@ class OnDevice:
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return 8, 0
+
+
+class OnCuda:
+    """An array on a CUDA device, as far as anybody asks."""
+
+    __cuda_array_interface__: dict[str, object] = {}
 
 
 class Unwilling:
@@ -128,6 +135,12 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "level-unknown": (lambda: add.compile(V, V, arch="reference").ir("gpu"), "has no IR of level `gpu`"),
     "text-unavailable": (lambda: add.compile(V, V, arch="reference").source, "has no source"),
     "disassembler-missing": (lambda: disassembly(b"no machine code"), "by nvdisasm, and"),
+    "emulate-arch": (lambda: add.emulate(vector(), vector(), arch="cpu"), "there is none for `cpu`"),
+    "emulate-device": (lambda: add.emulate(vector(), OnCuda()), "`y` is a OnCuda on a CUDA device"),
+    "emulate-plan": (
+        lambda: add.emulate(vector(), vector(), plan=17),
+        "there is no plan 17 for this call of `add`: there are 2",
+    ),
     "feature-missing": (lambda: tiledsl.trace(len), "`trace` is not in this version"),
     "option-invalid": (
         lambda: with_environment("TILEDSL_NUM_THREADS", "many"),
@@ -137,6 +150,11 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "command-file": (lambda: load_kernel(Path("nowhere.py"), "k"), "cannot load `nowhere.py`"),
     "command-kernel": (lambda: load_kernel(Path(__file__), "CASES"), "has no kernel `CASES`"),
     "command-spec": (lambda: parse_spec("f31[M]"), "`f31[M]` is no specification"),
+    "command-size": (lambda: parse_size("M"), "`M` does not set a size"),
+    "command-size-open": (
+        lambda: draw_for_specs(["f32[N]"], {}, np.random.default_rng()),
+        "arguments are drawn for `f32[N]`, but it leaves open how much `N` is",
+    ),
     "command-emit": (lambda: emitted(add.compile(V, V, arch="reference"), "cuda"), "`reference` has no `cuda`"),
     "command-constant": (lambda: parse_constant("BM"), "`BM` does not set a compile-time parameter"),
 }

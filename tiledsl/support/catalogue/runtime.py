@@ -173,6 +173,22 @@ ENTRIES: dict[str, ErrorSpec] = {
         "machine code for GPUs is shown by nvdisasm, and {reason}",
         "run `pip install --upgrade nvidia-cuda-nvdisasm`",
     ),
+    # The emulator
+    "emulate-arch": ErrorSpec(
+        TileUnsupportedError,
+        "`emulate` runs the GPU IR of a kernel, and there is none for `{arch}`",
+        'pass the architecture of a GPU, for example `arch="sm_90"`, or call `{kernel}` itself',
+    ),
+    "emulate-device": ErrorSpec(
+        TileRuntimeError,
+        "`{parameter}` is a {kind} on a CUDA device, and the emulator runs on the CPU",
+        "copy it to the CPU first, for example `{parameter}.cpu()` or `{parameter}.get()`",
+    ),
+    "emulate-plan": ErrorSpec(
+        TileUnsupportedError,
+        "there is no plan {plan!r} for this call of `{kernel}`: {count}",
+        "pass {known}, or leave it out for the plan that a launch would take",
+    ),
     "feature-missing": ErrorSpec(TileUnsupportedError, "{feature} is not in this version", "{advice}"),
     # Environment
     "option-invalid": ErrorSpec(
@@ -190,6 +206,14 @@ ENTRIES: dict[str, ErrorSpec] = {
         TileSyntaxError,
         "`{text}` is no specification of an argument",
         "write a dtype and sizes, `f32[M,K]` or `bf16[1024,64]` ({known}), or `int`, `float` or `bool`",
+    ),
+    "command-size": ErrorSpec(
+        TileSyntaxError, "`{text}` does not set a size", "write NAME=NUMBER, for example `--size M=128`"
+    ),
+    "command-size-open": ErrorSpec(
+        TileShapeError,
+        "arguments are drawn for `{text}`, but it leaves open how much `{size}` is",
+        "{advice}",
     ),
     "command-emit": ErrorSpec(
         TileUnsupportedError,
