@@ -1,4 +1,7 @@
-"""One example of every op of the GPU vocabulary, with all of its fields, in the very words of the printer."""
+"""One example of every op of the GPU vocabulary, with all of its fields, in the very words of the printer.
+
+`ASYNC` is a whole product of matrices, by roles and in clusters of two blocks; it can be run.
+"""
 
 # ruff: noqa: E501 -- the printer does not break lines
 
@@ -52,5 +55,79 @@ func @gpu(%x: tensor<bf16, [M, 16], unit=1>, %y: tensor<bf16, [16, N]>, %r: tens
     gpu.barrier() {scope = cluster}
   }
   tile.return([%z])
+}
+"""
+
+ASYNC = """\
+func @gemm(%x: tensor<bf16, [M, K], unit=1>, %w: tensor<bf16, [K, N], unit=1>, %y: tensor<bf16, [M, N], unit=1>) {
+  %M = tile.size() {value = M} : i64
+  %N = tile.size() {value = N} : i64
+  %K = tile.size() {value = K} : i64
+  %zero = tile.constant() {value = 0, dtype = i64} : i64
+  %one = tile.constant() {value = 1, dtype = i64} : i64
+  %two = tile.constant() {value = 2, dtype = i64} : i64
+  %four = tile.constant() {value = 4, dtype = i64} : i64
+  %depth = tile.constant() {value = 64, dtype = i64} : i64
+  %rest = tile.constant() {value = 63, dtype = i64} : i64
+  %nothing = tile.constant() {value = 0.0, dtype = f32} : f32
+  %whole = tile.map([%K, %rest]) {fn = add} : i64
+  %steps = tile.map([%whole, %depth]) {fn = floordiv} : i64
+  %end = tile.map([%steps, %four]) {fn = add} : i64
+  gpu.launch([%M, %N]) {blocks = [256, 128], threads = 384, cluster = 2, shared_bytes = 163904} body(%m: i64, %n: i64) {
+    %a = gpu.buffer() {shape = [4, 128, 64], dtype = bf16, layout = rows(0, 1, 2, swizzle=(3, 4, 3)), offset = 0} : tile<bf16, [4, 128, 64], shared, rows(0, 1, 2, swizzle=(3, 4, 3))>
+    %b = gpu.buffer() {shape = [4, 64, 128], dtype = bf16, layout = rows(0, 1, 2, swizzle=(3, 4, 3), panel=64), offset = 65536} : tile<bf16, [4, 64, 128], shared, rows(0, 1, 2, swizzle=(3, 4, 3), panel=64)>
+    %c = gpu.buffer() {shape = [128, 128], dtype = bf16, layout = rows(0, 1, swizzle=(3, 4, 3), panel=64), offset = 131072} : tile<bf16, [128, 128], shared, rows(0, 1, swizzle=(3, 4, 3), panel=64)>
+    %full = gpu.mbarriers() {count = 4, arrivals = 1, offset = 163840} : tile<u64, [4], shared, rows(0)>
+    %empty = gpu.mbarriers() {count = 4, arrivals = 16, offset = 163872} : tile<u64, [4], shared, rows(0)>
+    gpu.barrier() {scope = cluster}
+    gpu.role() {first = 0, threads = 128, registers = 40} body() {
+      gpu.proxy_fence() {scope = global}
+      gpu.named_barrier() {id = 2, threads = 384, action = arrive}
+      tile.for(%zero, %steps, %one, []) body(%i: i64) {
+        %at = tile.map([%i, %depth]) {fn = mul} : i64
+        %stage = tile.map([%i, %four]) {fn = mod} : i64
+        %round = tile.map([%i, %four]) {fn = floordiv} : i64
+        %next = tile.map([%round, %one]) {fn = add} : i64
+        %parity = tile.map([%next, %two]) {fn = mod} : i64
+        gpu.mbarrier_wait(%empty, %stage, %parity)
+        gpu.mbarrier_expect(%full, %stage) {bytes = 32768}
+        gpu.tma_load(%x, [%m, %at], %a, [%stage, %zero, %zero], %full, %stage) {axes = [0, 1], places = [1, 2], shape = [256, 64]}
+        gpu.tma_load(%w, [%at, %n], %b, [%stage, %zero, %zero], %full, %stage) {axes = [0, 1], places = [1, 2], shape = [64, 128], multicast = true}
+      }
+      tile.for(%steps, %end, %one, []) body(%i_1: i64) {
+        %stage_1 = tile.map([%i_1, %four]) {fn = mod} : i64
+        %round_1 = tile.map([%i_1, %four]) {fn = floordiv} : i64
+        %next_1 = tile.map([%round_1, %one]) {fn = add} : i64
+        %parity_1 = tile.map([%next_1, %two]) {fn = mod} : i64
+        gpu.mbarrier_wait(%empty, %stage_1, %parity_1)
+      }
+    }
+    gpu.role() {first = 128, threads = 256, registers = 232} body() {
+      gpu.named_barrier() {id = 2, threads = 384}
+      %start = tile.broadcast(%nothing) {shape = [256, 128]} : tile<f32, [256, 128], register, local(1, 16) * spatial(16, 1) * local(2, 1) * spatial(8, 4) * local(1, 2)>
+      %acc = tile.for(%zero, %steps, %one, [%start]) : tile<f32, [256, 128], register, local(1, 16) * spatial(16, 1) * local(2, 1) * spatial(8, 4) * local(1, 2)>
+          body(%i_2: i64, %sum: tile<f32, [256, 128], register, local(1, 16) * spatial(16, 1) * local(2, 1) * spatial(8, 4) * local(1, 2)>) {
+        %stage_2 = tile.map([%i_2, %four]) {fn = mod} : i64
+        %round_2 = tile.map([%i_2, %four]) {fn = floordiv} : i64
+        %more = tile.map([%i_2, %zero]) {fn = gt} : bool
+        %parity_2 = tile.map([%round_2, %two]) {fn = mod} : i64
+        gpu.mbarrier_wait(%full, %stage_2, %parity_2)
+        gpu.wgmma_fence()
+        %flying = gpu.wgmma(%a, [%stage_2, %zero, %zero], %b, [%stage_2, %zero, %zero], %sum, %more) {depth = 64, a_axes = [1, 2], b_axes = [1, 2], instruction = m64n128k16_bf16_f32} : tile<f32, [256, 128], register, local(1, 16) * spatial(16, 1) * local(2, 1) * spatial(8, 4) * local(1, 2)>
+        gpu.wgmma_commit()
+        %landed = gpu.wgmma_wait([%flying]) {groups = 0} : tile<f32, [256, 128], register, local(1, 16) * spatial(16, 1) * local(2, 1) * spatial(8, 4) * local(1, 2)>
+        gpu.mbarrier_arrive(%empty, %stage_2) {by = warp, scope = cluster}
+        tile.yield([%landed])
+      }
+      %narrow = tile.cast(%acc) {dtype = bf16} : tile<bf16, [256, 128], register, local(1, 16) * spatial(16, 1) * local(2, 1) * spatial(8, 4) * local(1, 2)>
+      gpu.write(%c, %narrow, [%zero, %zero]) {places = [0, 1], method = matrix, vector = 2}
+      gpu.proxy_fence()
+      gpu.named_barrier() {id = 1, threads = 256}
+      gpu.tma_store(%y, [%m, %n], %c, [%zero, %zero]) {axes = [0, 1], places = [0, 1], shape = [256, 128]}
+      gpu.bulk_commit()
+      gpu.bulk_wait() {groups = 0, read = true}
+    }
+  }
+  tile.return([])
 }
 """

@@ -6,8 +6,11 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from math import prod
+from typing import TypeVar
 
 from tiledsl.ir import gpu_ops, tile_ops
+from tiledsl.ir.async_ops import Role
 from tiledsl.ir.core import Op, Value
 from tiledsl.ir.dtypes import DType
 from tiledsl.ir.layouts import RegisterLayout, SharedLayout
@@ -21,6 +24,7 @@ TILE_OPS: tuple[type[Op], ...] = (
     tile_ops.For, tile_ops.While, tile_ops.If, tile_ops.Random, tile_ops.Print, tile_ops.Assert,
 )  # fmt: skip
 """The ops of the TILE vocabulary that GPU form has too."""
+AnyOp = TypeVar("AnyOp", bound=Op)
 MAX_THREADS = 1024
 """Of one block, on every NVIDIA GPU."""
 MAX_CLUSTER = 16
@@ -30,12 +34,28 @@ VECTOR_BYTES = 16
 
 def launch_around(op: Op) -> gpu_ops.Launch | None:
     """The launch that an op stands in, itself left out."""
+    return _around(op, gpu_ops.Launch)
+
+
+def role_around(op: Op) -> Role | None:
+    """The role that an op stands in, itself left out."""
+    return _around(op, Role)
+
+
+def _around(op: Op, kind: type[AnyOp]) -> AnyOp | None:
     block = op.parent
     while block is not None and block.parent is not None:
-        if isinstance(block.parent, gpu_ops.Launch):
+        if isinstance(block.parent, kind):
             return block.parent
         block = block.parent.parent
     return None
+
+
+def threads_around(op: Op) -> tuple[int, int]:
+    """How many threads of each block do what `op` says, those of its role or all, and how many blocks there are."""
+    launch, role = launch_around(op), role_around(op)
+    assert launch is not None
+    return (launch if role is None else role).threads, launch.cluster
 
 
 def is_gpu_op(op: Op) -> None:
@@ -60,15 +80,17 @@ def stands_where_it_may(op: Op) -> None:
 
 
 def tiles_are_laid_out(op: Op) -> None:
-    """Every tile, result or argument of a body, has a known shape and a layout of it for the threads of its launch."""
+    """Every tile, result or argument of a body, has a known shape and a layout of it for the threads around it."""
+    launch, role = launch_around(op), role_around(op)
+    inside = op if isinstance(op, gpu_ops.Launch) else launch
     for body in op.bodies.values():
         for argument in body.arguments:
-            _check_type(argument, op if isinstance(op, gpu_ops.Launch) else launch_around(op))
+            _check_type(argument, inside, role)
     for value in op.results:
-        _check_type(value, launch_around(op))
+        _check_type(value, launch, role)
 
 
-def _check_type(value: Value, launch: gpu_ops.Launch | None) -> None:
+def _check_type(value: Value, launch: gpu_ops.Launch | None, role: Role | None) -> None:
     type_ = value.type
     if isinstance(type_, TensorType):
         return
@@ -80,12 +102,13 @@ def _check_type(value: Value, launch: gpu_ops.Launch | None) -> None:
         return
     if launch is None:
         raise IllegalError(f"makes the tile {named(value)} outside of a launch", "only a `gpu.launch` has threads")
-    problem = _problem_of_type(type_, launch.threads * launch.cluster)
-    demand(not problem, f"{named(value)} {problem}", "give it a layout of its shape for the threads of its launch")
+    whose = "launch" if role is None else "role"
+    problem = _problem_of_type(type_, (launch if role is None else role).threads * launch.cluster, whose)
+    demand(not problem, f"{named(value)} {problem}", f"give it a layout of its shape for the threads of its {whose}")
 
 
 @lru_cache(maxsize=4096)
-def _problem_of_type(type_: TileType, threads: int) -> str:
+def _problem_of_type(type_: TileType, threads: int, whose: str) -> str:
     """What is wrong with the type of a tile (of rank 1 at least), if anything is."""
     shape, layout = type_.shape, type_.layout
     if not all(isinstance(dim, int) and dim > 0 for dim in shape):
@@ -94,7 +117,7 @@ def _problem_of_type(type_: TileType, threads: int) -> str:
         if layout.shape != shape:
             return f"has the shape {format_shape(shape)}, but its layout places {list(layout.shape)}"
         if layout.threads != threads:
-            return f"is laid out for {layout.threads} threads, but its launch has {threads}"
+            return f"is laid out for {layout.threads} threads, but its {whose} has {threads}"
         return ""
     if type_.level == "shared" and isinstance(layout, SharedLayout):
         if sorted(layout.order) != list(range(len(shape))):
@@ -179,9 +202,7 @@ def _check_copy(op: gpu_ops.Copy) -> None:
     fits = isinstance(layout, RegisterLayout) and layout.shape == op.shape
     demand(fits, f"copies {list(op.shape)} by the layout {layout}", "give it a register layout of that shape")
     assert isinstance(layout, RegisterLayout)
-    launch = launch_around(op)
-    assert launch is not None
-    threads = launch.threads * launch.cluster
+    threads = prod(threads_around(op))
     demand(layout.threads == threads, f"copies by {layout.threads} threads of {threads}", "its layout places them all")
     width = op.vector * dtype.bytes
     demand(width in (4, 8, 16), f"copies {width} bytes at a time", "asynchronous copies are of 4, 8 or 16 bytes")
@@ -199,9 +220,8 @@ def _check_shared(op: gpu_ops.Copy | gpu_ops.Read | gpu_ops.Write, layout: Regis
         demand(access_turns(access, shared, shape, buffer.dtype) is not None, problem, "take the method `plain`")
         return
     _check_vector(op.vector, layout, buffer.dtype)
-    launch = launch_around(op)
-    assert launch is not None
-    part = gpu_ops.layout_in_buffer(layout, op.places, buffer, launch.cluster)
+    _, cluster = threads_around(op)
+    part = gpu_ops.layout_in_buffer(layout, op.places, buffer, cluster)
     most = vector_elements(part, shared, shape, buffer.dtype, op.places)
     problem = f"takes {op.vector} elements at once, of which {most} are side by side and aligned in {buffer}"
     demand(op.vector <= most, problem, f"take {most} at once, or another layout of the buffer")

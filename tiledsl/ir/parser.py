@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import assert_never
 
-from tiledsl.ir import gpu_ops, graph_ops, tile_ops
+from tiledsl.ir import async_ops, gpu_ops, graph_ops, tile_ops
 from tiledsl.ir.core import (
     OPS,
     AnyOperandField,
@@ -39,7 +39,7 @@ from tiledsl.support.suggest import suggest
 if TYPE_CHECKING:
     from lark import Token
 
-VOCABULARIES = (graph_ops, tile_ops, gpu_ops)
+VOCABULARIES = (graph_ops, tile_ops, gpu_ops, async_ops)
 """Imported so that their ops are known here, whoever else has imported them."""
 
 

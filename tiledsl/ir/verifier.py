@@ -13,6 +13,8 @@ from functools import lru_cache
 from typing import NoReturn, TypeAlias, cast
 
 from tiledsl.ir import gpu_ops, graph_ops, tile_ops
+from tiledsl.ir.async_ops import TmaStore
+from tiledsl.ir.async_rules import async_work_can_run, roles_stand_where_they_may
 from tiledsl.ir.core import Block, Function, InvalidIRError, Module, Op, Value
 from tiledsl.ir.dtypes import bool_, i64
 from tiledsl.ir.gpu_rules import is_gpu_op, stands_where_it_may, threads_can_run, tiles_are_laid_out
@@ -72,9 +74,9 @@ RULES: dict[Form, tuple[Rule, ...]] = {
     Form.TILE: (is_tile_op,),
     Form.TILE_PLACED: (is_tile_op, tiles_have_levels),
     Form.TILE_TILED: (is_tile_op, tiles_have_levels, blocks_are_chosen),
-    Form.GPU: (is_gpu_op, stands_where_it_may, tiles_are_laid_out),
+    Form.GPU: (is_gpu_op, stands_where_it_may, roles_stand_where_they_may, tiles_are_laid_out),
 }
-TYPED_RULES: dict[Form, tuple[Rule, ...]] = {Form.GPU: (layouts_agree, threads_can_run)}
+TYPED_RULES: dict[Form, tuple[Rule, ...]] = {Form.GPU: (layouts_agree, async_work_can_run, threads_can_run)}
 """Rules for ops whose operands and results are known to be well typed."""
 
 
@@ -310,7 +312,8 @@ class _FunctionVerifier:
                 pure = op.effect in ("pure", "terminator") and all(_is_scalar(v) for v in op.results)
                 demand(pure, "stands in a combiner", "a combiner is made of pure ops on scalars")
             if name == "condition":
-                inside_only = op.name.startswith("gpu.") and not isinstance(op, (gpu_ops.Store, gpu_ops.Atomic))
+                outside = isinstance(op, (gpu_ops.Store, gpu_ops.Atomic, TmaStore))
+                inside_only = op.name.startswith("gpu.") and not outside
                 writes = op.effect == "write" and not inside_only  # registers and shared memory are the threads' own
                 demand(not writes, "writes in a condition", "write in the body of the loop")
 
