@@ -38,7 +38,7 @@ from tiledsl.runtime.parameters import Parameters
 from tiledsl.runtime.program import WIDEST
 from tiledsl.runtime.specialise import ArgumentKey
 from tiledsl.support.caller import caller_location
-from tiledsl.support.errors import TileResourceError, fail
+from tiledsl.support.errors import TileError, TileResourceError, add_note, fail
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,12 @@ class BoundEmulation:
         ]
         names = [value.name for value in _tensors(function)]
         addresses = {name: address % WIDEST for name, address in zip(names, pointers)}
-        done = emulate(function, arguments, seed=request.seed, addresses=addresses)
+        try:
+            done = emulate(function, arguments, seed=request.seed, addresses=addresses)
+        except TileError as error:
+            if error.code.startswith("emulator-"):
+                add_note(error, f"so it is in the code for {program.arch} with plan ({code.plan})")
+            raise
         program.found.extend(done.warnings)
         made = dict(zip(_made(function), tensors))
         returned = function.body.terminator

@@ -115,6 +115,12 @@ def fail(
     raise make_error(code, location, labels=labels, notes=notes, **names)
 
 
+def add_note(error: TileError, note: str) -> None:
+    """Adds a line to the text of an error, before the fix."""
+    fix = f"\n  fix: {error.fix}" if error.fix else ""
+    error.args = (f"{str(error).removesuffix(fix)}\n  note: {note}{fix}",)
+
+
 def render(
     kind: str,
     message: str,

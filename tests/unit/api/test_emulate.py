@@ -35,6 +35,7 @@ from tiledsl.support.errors import (
     TileShapeError,
     TileTypeError,
     TileUnsupportedError,
+    make_error,
 )
 from tiledsl.support.location import Location
 
@@ -267,6 +268,21 @@ def test_assertions_fail() -> None:
     with pytest.raises(TileRuntimeError, match="assertion failed: negative") as caught:
         checked.emulate(-ramp())
     assert "tile.assert_" in str(caught.value)
+
+
+def test_what_is_wrong_is_said_with_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    def emulate(*args: object, **named: object) -> Emulation:
+        error = make_error("assertion-failed", Location("k.py", 3), text="race", program="in program n = 0:32")
+        error.code = "emulator-race"
+        raise error
+
+    monkeypatch.setattr(api_emulate, "emulate", emulate)
+    with pytest.raises(TileRuntimeError) as caught:
+        add.emulate(ramp(), ramp())
+    first, note, fix = str(caught.value).strip().splitlines()
+    assert first.startswith("k.py:3:1: TileRuntimeError: assertion failed: race")
+    assert note.startswith("  note: so it is in the code for sm_90 with plan (n=")
+    assert fix.startswith("  fix: ")
 
 
 def test_bank_conflicts_are_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
