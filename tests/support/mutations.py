@@ -1,0 +1,82 @@
+"""Programs with one mistake each: correct GPU IR in which one thing is changed.
+
+    for mutant in mutants(program.module):
+        ...  # mutant.description: "delete gpu.mbarrier_wait at line 34"
+
+What the verifier refuses is given too, with what it says. A mutant that is known to mean the same as the program it was
+made of says why; one that says nothing may mean the same for some arguments.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from tests.support.mutate_accesses import ACCESS_MUTATORS
+from tests.support.mutate_synchronisation import SYNCHRONISATION_MUTATORS
+from tests.support.mutating import Mutator
+from tiledsl.ir.core import Module, Op
+from tiledsl.ir.verifier import Form, verify
+from tiledsl.support.errors import TileError
+
+MUTATORS: tuple[Mutator, ...] = (*SYNCHRONISATION_MUTATORS, *ACCESS_MUTATORS)
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A module with one change of an op.
+
+    `op` is the name of the changed op, `line` its place in the program's text. `problem`: what the verifier says of it;
+    then it is rejected. `equivalent`: why it means the same as the program, if that is certain.
+    """
+
+    description: str
+    kind: str
+    op: str
+    line: int
+    module: Module
+    problem: str = ""
+    equivalent: str = ""
+
+    @property
+    def rejected(self) -> bool:
+        return bool(self.problem)
+
+    def __str__(self) -> str:
+        return self.description
+
+
+def mutants(module: Module, chosen: Callable[[str], bool] = lambda kind: True) -> Iterator[Mutant]:
+    """Every mutant of a module, or those of kinds that are `chosen`."""
+    for number, op in enumerate(module.walk()):
+        for mutator in MUTATORS:
+            for change in mutator(op):
+                if not chosen(change.kind):
+                    continue
+                copy = module.clone()
+                change.apply(_nth(copy, number))
+                line = op.location.line
+                text = f"{change.words} at line {line}"
+                yield Mutant(text, change.kind, op.name, line, copy, _problem(copy), change.equivalent)
+
+
+def _nth(module: Module, number: int) -> Op:
+    return next(op for position, op in enumerate(module.walk()) if position == number)
+
+
+def _problem(module: Module) -> str:
+    try:
+        verify(module, Form.GPU)
+    except TileError as error:
+        return error.message
+    return ""
+
+
+def counts(mutants: Iterable[Mutant]) -> dict[str, tuple[int, int, int]]:
+    """For each kind: how many there are to be caught, how many the verifier rejects, how many mean the same."""
+    table: dict[str, Counter[str]] = {}
+    for mutant in mutants:
+        what = "rejected" if mutant.rejected else "equivalent" if mutant.equivalent else "caught"
+        table.setdefault(mutant.kind, Counter())[what] += 1
+    return {kind: (row["caught"], row["rejected"], row["equivalent"]) for kind, row in sorted(table.items())}
