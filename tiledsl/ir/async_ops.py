@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from tiledsl.ir.core import (
     Op,
+    Value,
     body_field,
     flag_attribute,
     int_attribute,
@@ -85,10 +86,11 @@ class Mbarriers(Op):
         return (TileType(u64, (self.count,), "shared", SharedLayout((0,))),)
 
 
-def _check_mbarrier(barriers: object, index: object) -> None:
-    type_ = tile_type(barriers)  # pyright: ignore[reportArgumentType]
-    require(type_.level == "shared" and type_.dtype == u64 and len(type_.shape) == 1, "must be of `gpu.mbarriers`")
-    require_scalar_integer(index)  # pyright: ignore[reportArgumentType]
+def _check_mbarrier(barriers: Value, index: Value) -> None:
+    type_ = tile_type(barriers)
+    fits = type_.level == "shared" and type_.dtype == u64 and len(type_.shape) == 1
+    require(fits, "`barriers` must be of `gpu.mbarriers`")
+    require_scalar_integer(index)
 
 
 class MbarrierExpect(Op):
@@ -164,7 +166,7 @@ def _check_box(op: TmaLoad | TmaStore) -> None:
     named_axes = sorted(axis for axis in op.axes if axis >= 0)
     require(named_axes == list(range(rank)), "every axis of the box runs along one axis of the tensor")
     buffer = tile_type(op.buffer)
-    require(buffer.level == "shared" and isinstance(buffer.layout, SharedLayout), "must be a buffer in shared memory")
+    require(buffer.level == "shared" and isinstance(buffer.layout, SharedLayout), "`buffer` is not in shared memory")
     require(buffer.dtype == tensor.dtype, "the dtypes differ")
     require(len(op.offsets) == len(buffer.shape), "one offset per axis of the buffer")
     require(len(op.places) == rank == len(set(op.places)), "one buffer axis per axis of the box")
