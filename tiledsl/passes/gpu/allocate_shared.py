@@ -9,7 +9,8 @@ says how many bytes of shared memory its blocks take. The memory starts at an ad
 
 A buffer is needed from its first use to its last one; through all of a loop around a use that it is defined outside of;
 and, where `gpu.copy` fills it, until a `gpu.wait` for all copies has certainly been passed, else to the end. Whoever
-lets a copy run past its last use gets that memory again only after such a wait.
+lets a copy run past its last use gets that memory again only after such a wait. What is used in a role, by TMA or by
+products of warpgroups is needed all the time, and so are mbarriers.
 
 Threads that still read what others begin to overwrite are the matter of `insert-barriers`, which comes after this pass.
 As memory that is used twice costs a barrier, small buffers share none while there is room. Memory through which the
@@ -22,9 +23,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from tiledsl.ir.async_ops import Mbarriers, TmaLoad, TmaStore, Wgmma
+from tiledsl.ir.async_rules import MBARRIER_BYTES
 from tiledsl.ir.core import Block, Module, Op
 from tiledsl.ir.gpu_ops import Buffer, Copy, Launch, View, Wait
+from tiledsl.ir.gpu_rules import role_around
 from tiledsl.ir.layouts import SharedLayout
+from tiledsl.ir.tensor_maps import ALIGNMENT
 from tiledsl.ir.tile_ops import For, Range, While
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.gpu.linear_indices import ops_around
@@ -79,7 +84,7 @@ class Need:
     """What one buffer takes, and from when to when, in the order of the program's ops. `stages` tiles of it are one
     after the other in the buffer."""
 
-    buffer: Buffer
+    buffer: Buffer | Mbarriers
     bytes: int
     alignment: int
     first: int
@@ -93,7 +98,7 @@ class Need:
 
 def _drop_unused(launch: Launch) -> None:
     for op in reversed(list(launch.walk())):
-        if isinstance(op, (Buffer, View)) and not op.result.users:
+        if isinstance(op, (Buffer, Mbarriers, View)) and not op.result.users:
             op.erase()
 
 
@@ -106,7 +111,7 @@ def _apart(needs: Sequence[Need]) -> list[Need]:
 def needs_of(launch: Launch) -> list[Need]:
     """What each buffer of a launch takes."""
     order = _Order(launch)
-    return [order.need(op) for op in launch.walk() if isinstance(op, Buffer)]
+    return [order.need(op) for op in launch.walk() if isinstance(op, (Buffer, Mbarriers))]
 
 
 def place(needs: Sequence[Need]) -> list[int]:
@@ -156,7 +161,9 @@ class _Order:
                 self._number(inner)
         self.stop[op] = len(self.start) - 1
 
-    def need(self, buffer: Buffer) -> Need:
+    def need(self, buffer: Buffer | Mbarriers) -> Need:
+        if isinstance(buffer, Mbarriers):
+            return Need(buffer, MBARRIER_BYTES * buffer.count, MBARRIER_BYTES, 0, self.end)
         assert isinstance(buffer.layout, SharedLayout)
         uses = self.uses.get(buffer, [])
         first, last = self.end, 0
@@ -164,6 +171,8 @@ class _Order:
             since, until = self._during(buffer, use)
             first, last = min(first, since), max(last, until)
         alignment = buffer.layout.alignment
+        if any(isinstance(use, (TmaLoad, TmaStore)) for use in uses):
+            alignment = max(alignment, ALIGNMENT)
         return Need(buffer, buffer_bytes(buffer), alignment, first, last, stages_of(buffer, uses))
 
     def _during(self, buffer: Buffer, use: Op) -> tuple[int, int]:
@@ -171,6 +180,8 @@ class _Order:
         kept = _blocks_around(buffer)
         since, until = self.start[use], self.stop[use]
         if self.launch.cluster > 1 and scratch_of(use) is not None:
+            return 0, self.end
+        if isinstance(use, (TmaLoad, TmaStore, Wgmma)) or role_around(use) is not None:
             return 0, self.end
         if isinstance(use, Copy):
             around = _blocks_around(use)
@@ -195,7 +206,7 @@ def _blocks_around(op: Op) -> list[Block]:
 
 def stages_of(buffer: Buffer, uses: Sequence[Op]) -> int:
     """How many tiles, for loads ahead of their use, lie in a buffer: copies fill all axes but the first of it."""
-    copies = [use for use in uses if isinstance(use, Copy)]
+    copies = [use for use in uses if isinstance(use, (Copy, TmaLoad))]
     staged = bool(copies) and all(0 not in copy.places for copy in copies)
     return buffer.shape[0] if staged else 1
 

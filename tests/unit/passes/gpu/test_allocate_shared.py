@@ -3,7 +3,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.every_gpu_op import ASYNC
 from tests.support.gpu_texts import launch_text, run_pass
+from tiledsl.ir.async_ops import Mbarriers
 from tiledsl.ir.core import Module
 from tiledsl.ir.dtypes import u8
 from tiledsl.ir.gpu_ops import Buffer, Launch
@@ -121,6 +123,37 @@ def test_alignment() -> None:
 def test_the_launch_says_how_much() -> None:
     module = run_pass(AllocateShared(), launch_text(P + Q + use("p") + use("s") + use("p")))
     assert launch_of(module).shared_bytes == SIZE + 256
+
+
+def test_what_goes_on_by_itself_shares_no_memory() -> None:
+    text = ASYNC.replace("shared_bytes = 163904", "shared_bytes = 0")
+    for offset in (0, 65536, 131072, 163840, 163872):
+        text = text.replace(f", offset = {offset}", "")
+    module = run_pass(AllocateShared(), text)
+    found = {op.result.name: op.offset for op in module.walk() if isinstance(op, (Buffer, Mbarriers))}
+    assert found == {"a": 0, "b": 65536, "c": 131072, "full": 163840, "empty": 163872}
+    assert launch_of(module).shared_bytes == 163904
+    stages = {need.buffer.result.name: need.stages for need in needs_of(launch_of(module))}
+    assert stages == {"a": 4, "b": 4, "c": 1, "full": 1, "empty": 1}
+
+
+def test_mbarriers_are_needed_all_the_time_and_copies_by_tma_are_aligned() -> None:
+    # of two buffers used one after the other, the one that TMA stores keeps its memory
+    barriers = "%full = gpu.mbarriers() {count = 3, arrivals = 1}\n"
+    store = "gpu.tma_store(%b, [%m], %q, [%0]) {axes = [0], places = [0], shape = [512]}\n"
+    text = launch_text(buffer("odd", 513) + P + Q + barriers + use("odd") + use("p") + use("q") + store
+                       + "gpu.mbarrier_arrive(%full, %0)\n")  # fmt: skip
+    module = run_pass(AllocateShared(), text)
+    places = {
+        op.result.name: (op.offset, op.offset + 4 * op.shape[0]) for op in module.walk() if isinstance(op, Buffer)
+    }
+    (mine,) = (op.offset for op in module.walk() if isinstance(op, Mbarriers))
+    assert mine % 8 == 0
+    assert all(stop <= mine or mine + 24 <= start for start, stop in places.values())
+    start, stop = places.pop("q")
+    assert start % 128 == 0
+    assert all(stop <= other or end <= start for other, end in places.values())
+    assert places["p"][0] == places["odd"][0]
 
 
 @given(
