@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Value
@@ -46,4 +47,4 @@ def shared_layout(buffer: Value) -> SharedLayout:
 
 def staged_layout(layout: SharedLayout) -> SharedLayout:
     """The layout of a buffer of several stages, each of them in `layout`; the stage is its first axis."""
-    return SharedLayout((0, *(axis + 1 for axis in layout.order)), layout.padding, layout.swizzle)
+    return replace(layout, order=(0, *(axis + 1 for axis in layout.order)))
