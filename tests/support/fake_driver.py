@@ -9,6 +9,7 @@ the addresses that the driver would read; `effects` may have a function that pla
 from __future__ import annotations
 
 import ctypes
+import struct
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -67,6 +68,18 @@ class Launch:
     overlaps: bool = False
 
 
+class TensorMap:
+    """What the driver was asked for; of its bytes, the first word is the tensor's address."""
+
+    def __init__(self, *arguments: Any) -> None:
+        (self.dtype, self.rank, self.address, self.sizes, self.strides, self.box, self.steps,
+         self.interleave, self.swizzle, self.promotion, self.fill) = arguments  # fmt: skip
+        self.bytes = ctypes.create_string_buffer(struct.pack("<q", self.address), 128)
+
+    def getPtr(self) -> int:
+        return ctypes.addressof(self.bytes)
+
+
 class Structure(SimpleNamespace):
     """A structure of the driver, whose fields may be set."""
 
@@ -104,6 +117,7 @@ class FakeDriver:
     effects: dict[str, Callable[[Launch], None]] = field(default_factory=dict[str, Callable[[Launch], None]])
     launches: list[Launch] = field(default_factory=list[Launch])
     calls: list[str] = field(default_factory=list[str])
+    maps: list[TensorMap] = field(default_factory=list[TensorMap])
     function_attributes: dict[str, dict[str, int]] = field(default_factory=dict[str, "dict[str, int]"])
     capturing: bool = False
     version: int = 12080
@@ -119,6 +133,13 @@ class FakeDriver:
     CUfunction_attribute = _Names()
     CUpointer_attribute = _Names()
     CUevent_flags = _Names()
+    CUtensorMapDataType = _Names()
+    CUtensorMapInterleave = _Names()
+    CUtensorMapSwizzle = _Names()
+    CUtensorMapL2promotion = _Names()
+    CUtensorMapFloatOOBfill = _Names()
+    cuuint32_t = int
+    cuuint64_t = int
 
     def __post_init__(self) -> None:
         self._current = _Contexts()
@@ -234,6 +255,10 @@ class FakeDriver:
             if name in self.effects:
                 self.effects[name](launch)
         return (status,)
+
+    def cuTensorMapEncodeTiled(self, *arguments: Any) -> tuple[Status, TensorMap]:
+        self.maps.append(TensorMap(*arguments))
+        return self._status("cuTensorMapEncodeTiled"), self.maps[-1]
 
     # Streams and memory
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from tiledsl.backend_cuda.kernel_code import Assertion, CudaSource, KernelCode, KernelParameter
+from tiledsl.backend_cuda.kernel_code import Assertion, CudaSource, KernelCode, KernelParameter, TensorMapCode
 from tiledsl.backend_cuda.loaded import LoadedKernels
 from tiledsl.ir.symbolic import symbol
 from tiledsl.support.location import Location
@@ -28,7 +29,19 @@ def code(name: str = "k", **fields: Any) -> KernelCode:
     return KernelCode(name=name, **(plain | fields))
 
 
-def loaded(*kernels: KernelCode, device: int = 0, name: str = "k", location: Location = DEFINITION) -> LoadedKernels:
+def tensor_map(tensor: int = 0, **fields: Any) -> TensorMapCode:
+    """Boxes of 64 x 32 elements of a tensor of N rows and 100 columns."""
+    plain: dict[str, Any] = {"dtype": "bf16", "shape": (N, 100), "axes": (1, 0), "box": (64, 32), "swizzle": 128}
+    return TensorMapCode(tensor=tensor, name=f"t{tensor}", **(plain | fields))
+
+
+def loaded(
+    *kernels: KernelCode,
+    device: int = 0,
+    name: str = "k",
+    location: Location = DEFINITION,
+    maps: Sequence[TensorMapCode] = (),
+) -> LoadedKernels:
     """The functions loaded, with one assertion."""
-    source = CudaSource("", kernels or (code(),), (Assertion("all is well", location),))
+    source = CudaSource("", kernels or (code(),), (Assertion("all is well", location),), tuple(maps))
     return LoadedKernels(b"cubin", source, device, name=name, arch="sm_90", location=location)

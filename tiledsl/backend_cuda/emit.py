@@ -12,12 +12,15 @@ from tiledsl.backend_cuda.coarse_values import coarse_values
 from tiledsl.backend_cuda.emit_programs import emit_launch, emit_single
 from tiledsl.backend_cuda.emit_table import emit_block, emit_op
 from tiledsl.backend_cuda.kernel_code import CudaSource, KernelCode
-from tiledsl.backend_cuda.kernel_frame import KernelFrame, ProgramFrame
+from tiledsl.backend_cuda.kernel_frame import KernelFrame
 from tiledsl.backend_cuda.names import kernel_names
 from tiledsl.backend_cuda.overlap_kernels import Overlap, overlaps_of, tensors_written_by
 from tiledsl.backend_cuda.preamble import defined_names
+from tiledsl.backend_cuda.program_frame import ProgramFrame
+from tiledsl.backend_cuda.tma_functions import TENSOR_MAP
+from tiledsl.ir.async_ops import Role, TmaLoad, Wgmma
 from tiledsl.ir.core import Module, Op
-from tiledsl.ir.gpu_ops import Launch
+from tiledsl.ir.gpu_ops import Copy, Launch, Load
 from tiledsl.ir.tile_ops import Empty
 
 
@@ -34,7 +37,9 @@ def emit_program(module: Module, capability: int) -> CudaSource:
         code, text = _emit_kernel(program, name, phase, overlap)
         kernels.append(code)
         texts.append(text)
-    return CudaSource("\n".join([program.preamble.text(), *texts]), tuple(kernels), tuple(program.assertions))
+    types = [TENSOR_MAP] if program.maps else []
+    text = "\n".join([*types, program.preamble.text(), *texts])
+    return CudaSource(text, tuple(kernels), tuple(program.assertions), tuple(program.maps))
 
 
 def phases_of(ops: Sequence[Op]) -> list[list[Op]]:
@@ -62,11 +67,14 @@ def _emit_kernel(program: ProgramFrame, name: str, phase: list[Op], overlap: Ove
         frame.line(f"{frame.use('let_next_begin')}();")
     if launch:
         frame.coarse = coarse_values(launch.body)
+        reads = (op for op in launch.body.walk() if isinstance(op, (Load, Copy, TmaLoad)))
+        frame.reads_what_it_writes = any(op.tensor in frame.written for op in reads)
     programs = emit_launch(frame, launch, emit_block) if launch else emit_single(frame, phase, emit_op)
     frame.wait_at_end()
     declared = frame.declared_parameters()
     clusters = f"__cluster_dims__({cluster}, 1, 1) " if cluster > 1 else ""
-    head = f'extern "C" __global__ void {clusters}__launch_bounds__({threads}) {name}('
+    alone = ", 1" if launch and _has_a_multiprocessor(launch) else ""
+    head = f'extern "C" __global__ void {clusters}__launch_bounds__({threads}{alone}) {name}('
     joined = ", ".join(text for _, text in declared)
     if len(head) + len(joined) > 118:
         joined = "\n    " + ",\n    ".join(text for _, text in declared)
@@ -75,3 +83,8 @@ def _emit_kernel(program: ProgramFrame, name: str, phase: list[Op], overlap: Ove
     parameters = tuple(parameter for parameter, _ in declared)
     code = KernelCode(name, programs, threads, cluster, shared, parameters, overlaps=overlap.begins_early)
     return code, "\n".join(lines)
+
+
+def _has_a_multiprocessor(launch: Launch) -> bool:
+    """Whether each block may take all registers of one: it has roles, or products by warpgroups, which need them."""
+    return any(isinstance(op, (Role, Wgmma)) for op in launch.body.walk())

@@ -128,14 +128,18 @@ def _variable(frame: KernelFrame, initial: Value, argument: Value) -> Scalar | R
     return copied(frame, initial, stored, wanted)
 
 
+_RENAMING = ("tile.reshape", "tile.transpose", "tile.broadcast", "gpu.wgmma_wait")
+"""Ops whose results are in the registers of their operands."""
+
+
 def can_take_over(value: Value) -> bool:
     """Whether the registers of a tile may be written to by its one reader: nothing reads them afterwards."""
     users = used_by(value)
     if len(users) != 1:
         return False
     origin = value.op
-    while origin is not None and origin.name in ("tile.reshape", "tile.transpose", "tile.broadcast"):
-        value = origin.operands[0]
+    while origin is not None and origin.name in _RENAMING:
+        value = origin.operands[origin.results.index(value)]
         if len(used_by(value)) != 1:
             return False
         origin = value.op

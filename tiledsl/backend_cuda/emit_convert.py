@@ -41,7 +41,7 @@ def _own_lane(frame: KernelFrame, plan: ConversionPlan) -> str:
         for divisor, size, factor in plan.lane_digits
     ]
     text = " + ".join(lane + "".join(term) for term in terms) or "0"
-    return text if text == "0" else frame.once_in_entry("int", "from_lane", text)
+    return text if text == "0" else frame.once_in_head("int", "from_lane", text)
 
 
 def _word_plan(plan: ConversionPlan, per: int) -> tuple[list[int], list[int]] | None:

@@ -183,7 +183,7 @@ def _fold_through_memory(
     offset, turn = plan.barrier_bytes, ""
     if exchange is not None:
         arriving = sum(plan.arriving_bytes(size) for size in sizes)
-        frame.line(f"if (threadIdx.x == 0) {frame.use('expect_bytes')}({exchange.barrier}, {arriving}u);")
+        frame.line(f"if ({frame.local_thread} == 0) {frame.use('expect_bytes')}({exchange.barrier}, {arriving}u);")
         each_turn = (plan.scratch_bytes(sizes) - offset) // plan.turns
         turn = "" if exchange.turn == "0" else f" + {exchange.turn} * {each_turn}"
     if plan.warps:
@@ -193,7 +193,7 @@ def _fold_through_memory(
             offset += plan.block_bytes(size)
         _fold_warps(frame, plan, combiner, partials, places)
     elif exchange is not None and exchange.run:
-        frame.line("__syncthreads();  // all have read what they were told in the run before")
+        frame.line(f"{frame.barrier()}  // all have read what they were told in the run before")
     if exchange is not None:
         places = []
         for name, dtype, size in zip(partials.names, partials.dtypes, sizes):
@@ -241,7 +241,7 @@ def _fold_warps(
     with frame.block(f"if ({writers})" if writers else ""), frame.unrolled("r", plan.results) as r:
         for place, target in zip(places, partials.at(r)):
             frame.line(f"{place}[{index(r, position)}] = {target};")
-    frame.line("__syncthreads();")
+    frame.line(frame.barrier())
     count = plan.positions
     # lanes side by side may fetch a partial each only where they hold the same element
     alike = all(piece.step >= count for piece in plan.kept)
@@ -292,8 +292,9 @@ def _fold_blocks(
         frame.line(f"{frame.use('cluster_wait')}();  // all blocks have made their barriers")
     if not plan.kept and plan.peers <= frame.threads:
         # all threads have the same: each sends it to one block
-        with frame.block(f"if (threadIdx.x < {plan.peers})"), frame.unrolled("r", plan.results) as r:
-            send(r, "threadIdx.x")
+        local = frame.local_thread
+        with frame.block(f"if ({local} < {plan.peers})"), frame.unrolled("r", plan.results) as r:
+            send(r, local)
     else:
         writers = are_zero((*plan.lanes, *plan.warps, *plan.copies), frame.local_thread)
         with (

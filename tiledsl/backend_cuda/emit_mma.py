@@ -72,14 +72,14 @@ def _tiles(op: Mma, instruction: MatrixInstruction) -> tuple[int, int, int]:
 def _fragment(registers: Registers, tiles: RegisterLayout, at: Sequence[str], slots: int) -> str:
     """The address of the first register of a fragment: `tiles` says in which slot of the outer layout it is."""
     words = words_of(registers.dtype, slots)
-    numbers = _numbers(tiles)
+    numbers = slot_numbers(tiles)
     rows = [int(n) * words for n in numbers[:, 0]]
     columns = [int(n) * words for n in numbers[0, :]]
     index = sum_text(table_text(rows, at[0]), table_text(columns, at[1]))
     return registers.name if index == "0" else f"&{registers.name}[{index}]"
 
 
-def _numbers(tiles: RegisterLayout) -> Integers:
+def slot_numbers(tiles: RegisterLayout) -> Integers:
     """The slots of a layout of rank 2 as [rows, columns] of one thread."""
     slots = np.arange(tiles.slots)
     row, column = (np.broadcast_to(part, slots.shape) for part in tiles.slot_coordinates(slots))
@@ -95,7 +95,7 @@ def _numbers(tiles: RegisterLayout) -> Integers:
 def _multiply_elements(frame: KernelFrame, op: Mma, acc: Registers) -> None:
     """Each thread has the rows of `a` and the columns of `b` that it needs, and all of the depth."""
     dtype = register_dtype(acc.dtype)
-    a_numbers, b_numbers, acc_numbers = (_numbers(v.layout) for v in (op.a, op.b, op.acc))
+    a_numbers, b_numbers, acc_numbers = (slot_numbers(v.layout) for v in (op.a, op.b, op.acc))
     rows, columns = acc_numbers.shape
     depth = a_numbers.shape[1]
     with frame.unrolled("i", rows) as i, frame.unrolled("j", columns) as j:

@@ -53,10 +53,20 @@ def emit_launch(frame: KernelFrame, op: Launch, body: Callable[[KernelFrame, Blo
         _bind_coordinates(frame, op, program, counts)
         frame.program_number = program
         body(frame, op.body)
-        if frame.uses_shared:
-            frame.line("__syncthreads();")
+        _end_program(frame)
     frame.nesting -= 1
     return None
+
+
+def _end_program(frame: KernelFrame) -> None:
+    """What has to be done before the block goes on to another program: its memory is to serve anew."""
+    if frame.mbarriers and frame.cluster > 1:
+        frame.line(f"{frame.use('cluster_barrier')}();")
+    elif frame.uses_shared:
+        frame.line("__syncthreads();")
+    for offset, count in frame.mbarriers:
+        call = f"{frame.use('end_mbarriers')}({frame.shared_base} + {offset}, {count});"
+        frame.line(f"if (threadIdx.x == 0) {call}")
 
 
 def _block_count(frame: KernelFrame, stop: Value, block: int) -> str:

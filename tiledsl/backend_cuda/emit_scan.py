@@ -163,7 +163,7 @@ def _share_totals(run: _Run, lanes: Piece | None, lane: str, totals: Sequence[st
     with frame.block(f"if ({condition})" if condition else ""), frame.unrolled("r", plan.results) as r:
         for place, total in zip(places, totals):
             frame.line(f"{place}[{_index(run, r)} + {position}] = {total}[{r}];")
-    frame.line("__syncthreads();")
+    frame.line(frame.barrier())
     return places
 
 

@@ -282,7 +282,7 @@ def _row_addresses(
     coordinate is computed for another thread, and has a part for the matrix and, transposed, for the row."""
     lane = f"{frame.thread} % 32"
     of_lane = f"({lane} % 8 / 2)" if transposed else f"({lane} % 8 * 4)"
-    other = frame.once_in_entry("unsigned", "row_thread", f"{frame.thread} - {lane} + {of_lane}")
+    other = frame.once_in_head("unsigned", "row_thread", f"{frame.thread} - {lane} + {of_lane}")
     threads = np.arange(layout.threads, dtype=np.int64)
     lanes = threads % 32
     mapped = threads - lanes + (lanes % 8 // 2 if transposed else lanes % 8 * 4)

@@ -9,11 +9,15 @@ from tiledsl.backend_cuda import (
     emit_effects,
     emit_fold,
     emit_mma,
+    emit_roles,
     emit_scan,
     emit_shared,
+    emit_tma,
+    emit_wgmma,
 )
 from tiledsl.backend_cuda.emit_block import BlockEmitter, Emitter
 from tiledsl.backend_cuda.kernel_frame import KernelFrame
+from tiledsl.ir import async_ops
 from tiledsl.ir import gpu_ops as gpu
 from tiledsl.ir import tile_ops as tile
 from tiledsl.ir.core import Block, Op
@@ -42,6 +46,21 @@ EMITTERS: dict[type[Op], Emitter] = {
     gpu.Read: emit_shared.emit_read,
     gpu.Write: emit_shared.emit_write,
     gpu.Mma: emit_mma.emit_mma,
+    async_ops.Role: lambda frame, op: emit_roles.emit_role(frame, op, emit_block),
+    async_ops.NamedBarrier: emit_roles.emit_named_barrier,
+    async_ops.Mbarriers: emit_roles.emit_mbarriers,
+    async_ops.MbarrierExpect: emit_roles.emit_mbarrier_expect,
+    async_ops.MbarrierArrive: emit_roles.emit_mbarrier_arrive,
+    async_ops.MbarrierWait: emit_roles.emit_mbarrier_wait,
+    async_ops.ProxyFence: emit_roles.emit_proxy_fence,
+    async_ops.TmaLoad: emit_tma.emit_tma_load,
+    async_ops.TmaStore: emit_tma.emit_tma_store,
+    async_ops.BulkCommit: emit_tma.emit_bulk_commit,
+    async_ops.BulkWait: emit_tma.emit_bulk_wait,
+    async_ops.Wgmma: emit_wgmma.emit_wgmma,
+    async_ops.WgmmaFence: emit_wgmma.emit_fence,
+    async_ops.WgmmaCommit: emit_wgmma.emit_commit,
+    async_ops.WgmmaWait: emit_wgmma.emit_wait,
     tile.Print: emit_effects.emit_print,
     tile.Assert: emit_effects.emit_assert,
     gpu.Reduce: lambda frame, op: emit_fold.emit_reduce(frame, op, emit_block),

@@ -1,7 +1,7 @@
 """What the emitter gives and the launch takes: CUDA C with the calling convention of each of its kernels.
 
-Every kernel parameter is eight bytes wide, so that a launch packs them as words: pointers, sizes and strides as they
-are, integer scalars as 64-bit integers, floats of every width as doubles.
+Every kernel parameter but tensor maps is eight bytes wide, so that a launch packs them as words: pointers, sizes and
+strides as they are, integer scalars as 64-bit integers, floats of every width as doubles.
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ from typing import Literal
 from tiledsl.ir.symbolic import Dim
 from tiledsl.support.location import Location
 
-ParameterKind = Literal["tensor", "size", "stride", "scalar", "failure"]
+ParameterKind = Literal["tensor", "map", "size", "stride", "scalar", "failure"]
 
 
 @dataclass(frozen=True)
 class KernelParameter:
-    """One word of a kernel's parameters.
+    """One of a kernel's parameters: a word, or a tensor map.
 
-    tensor: the address of tensor number `index` (the tensor parameters in order, then the new tensors in order).
-    size: the value of `symbol`. stride: of tensor `index` along `axis`, in elements. scalar: number `index` of the
-    scalar parameters, of dtype `symbol`. failure: the address of the failure record (see `failures.py`).
+    tensor: the address of tensor number `index` (the tensor parameters in order, then the new tensors in order). map:
+    tensor map number `index` of the program, 128 bytes. size: the value of `symbol`. stride: of tensor `index` along
+    `axis`, in elements. scalar: number `index` of the scalar parameters, of dtype `symbol`. failure: the address of the
+    failure record (see `failures.py`).
     """
 
     kind: ParameterKind
@@ -51,6 +52,23 @@ class KernelCode:
 
 
 @dataclass(frozen=True)
+class TensorMapCode:
+    """A tensor map that the launch makes. `tensor`: the number of the tensor, whose `shape` is over size symbols.
+
+    `axes`: those of the tensor as TMA counts them, the one of unit stride first; `box`: how many elements along each
+    are copied at once. `swizzle`: over so many bytes, 0 for none. `name` is the tensor's, for messages.
+    """
+
+    tensor: int
+    name: str
+    dtype: str
+    shape: tuple[Dim, ...]
+    axes: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle: int
+
+
+@dataclass(frozen=True)
 class Assertion:
     """A `tile.assert_` of the program, for the message when it fails. Numbered from 1 in the order of the program."""
 
@@ -65,3 +83,4 @@ class CudaSource:
     text: str
     kernels: tuple[KernelCode, ...]
     assertions: tuple[Assertion, ...]
+    maps: tuple[TensorMapCode, ...] = ()

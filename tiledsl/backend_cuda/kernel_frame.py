@@ -4,51 +4,54 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TypeVar
 
+from tiledsl.backend_cuda.barrier_functions import named_barrier
 from tiledsl.backend_cuda.casts import cast
 from tiledsl.backend_cuda.index_text import dim_text, operand_text, thread_text
-from tiledsl.backend_cuda.kernel_code import Assertion, KernelParameter
-from tiledsl.backend_cuda.multiples import Multiples
+from tiledsl.backend_cuda.kernel_code import KernelParameter
 from tiledsl.backend_cuda.names import Names
 from tiledsl.backend_cuda.overlap_kernels import Overlap, tensors_used_by
-from tiledsl.backend_cuda.preamble import Preamble, defined_names
+from tiledsl.backend_cuda.preamble import defined_names
+from tiledsl.backend_cuda.program_frame import ProgramFrame
 from tiledsl.backend_cuda.scalars import bare, c_type, constant, memory_type
 from tiledsl.backend_cuda.source_map import comment_of
 from tiledsl.backend_cuda.storage import Registers, Scalar, SharedMemory, Storage
 from tiledsl.backend_cuda.writer import Writer
-from tiledsl.ir.core import Function, Op, Value
+from tiledsl.ir.core import Op, Value
 from tiledsl.ir.dtypes import DType, bool_, f64, i64, u64
 from tiledsl.ir.fold_plans import pieces_of
-from tiledsl.ir.layouts import Digit, RegisterLayout
+from tiledsl.ir.layouts import WARP, Digit, RegisterLayout
 from tiledsl.ir.symbolic import Dim
-from tiledsl.ir.tile_ops import Constant, Empty, Size
-from tiledsl.ir.types import TensorType, TileType
+from tiledsl.ir.tensor_maps import TensorMap
+from tiledsl.ir.tile_ops import Constant, Size
+from tiledsl.ir.types import TensorType
 from tiledsl.passes.analysis.sizes import constant_of
 from tiledsl.support.location import BUILTIN, Location
 
 T = TypeVar("T")
 
 
-class ProgramFrame:
-    """What the kernels of one program share."""
+@dataclass(frozen=True)
+class Part:
+    """Threads of each block, from `first` on, that do something of their own: all of them, or those of a role."""
 
-    def __init__(self, function: Function, capability: int) -> None:
-        self.function = function
-        self.capability = capability
-        self.preamble = Preamble(capability)
-        self.assertions: list[Assertion] = []
-        self.multiples = Multiples(function)
-        parameters = function.parameters
-        new = [op.result for op in function.body.ops if isinstance(op, Empty)]
-        tensors = [p for p in parameters if isinstance(p.type, TensorType)]
-        self.tensors = {tensor: number for number, tensor in enumerate([*tensors, *new])}
-        scalars = [p for p in parameters if isinstance(p.type, TileType)]
-        self.scalars = {scalar: number for number, scalar in enumerate(scalars)}
+    first: int
+    threads: int
+    head: Writer
+    """Where they compute what they know from the start."""
+    depth: int
+    """How many scopes are open there."""
+    barrier: int = 0
+    """The named barrier that the threads of a role meet at; 0 for all threads."""
 
 
 class KernelFrame:
-    """One CUDA function. `writer` is where text goes; `entry` is the text before everything else."""
+    """One CUDA function. `writer` is where text goes; `entry` is the text before everything else.
+
+    Within a role, `threads`, `thread` and the like are of the role: numbered from its first thread on.
+    """
 
     def __init__(
         self,
@@ -62,14 +65,15 @@ class KernelFrame:
         self.program = program
         self.preamble = program.preamble
         self.capability = program.capability
-        self.threads = threads
         self.cluster = cluster
         self.written = written
         """The tensors that the kernel writes to."""
+        self.reads_what_it_writes = False
+        """Whether a tensor is read while threads of the kernel write to it."""
         self.overlap = overlap
         self.coherent = written | overlap.contended
         """The tensors that something may write to while the kernel runs, which a read-only cache would miss."""
-        self.names = Names(defined_names())
+        self.names = Names((*defined_names(), "TensorMap"))
         self.entry = Writer(1)
         self.writer = self.entry
         self.values: dict[Value, Storage] = {}
@@ -88,10 +92,17 @@ class KernelFrame:
         """Whether there has been a barrier of the cluster."""
         self.uses_shared = False
         """Whether anything goes through shared memory."""
+        self.mbarriers: list[tuple[int, int]] = []
+        """The offsets of runs of mbarriers, and how many each has."""
+        self.accumulators: dict[Op, Registers] = {}
+        """The registers of products by warpgroups that were made ready before the fence."""
         self._waits: list[Writer] = []
         """The texts in which the kernels before this one are waited for."""
+        self._outer: list[Writer] = []
+        """The texts that stand before the role."""
         self._emit = emit
         self._scopes: list[dict[object, str]] = [{}]
+        self._all = self._part = Part(0, threads, self.entry, 1)
         self._loop_variables: list[str] = []
         self._line: tuple[str, int] | None = None
 
@@ -132,7 +143,7 @@ class KernelFrame:
     @property
     def _has_waited(self) -> bool:
         # the entry runs first, though text is added to it late: a wait further down is none for it
-        return self.entry in self._waits or self.writer in self._waits
+        return any(writer in self._waits for writer in (self.entry, self.writer, *self._outer))
 
     def _wait_for_earlier(self) -> None:
         self.line(f"{self.use('wait_for_earlier')}();")
@@ -170,10 +181,32 @@ class KernelFrame:
     @contextmanager
     def in_entry(self) -> Generator[None]:
         """Writes at the start of the function for a while: what is known outside of all loops."""
-        writer, scopes, line = self.writer, self._scopes, self._line
-        self.writer, self._scopes = self.entry, self._scopes[:1]
+        with self._at_head(self._all):
+            yield
+
+    @contextmanager
+    def _at_head(self, part: Part) -> Generator[None]:
+        before = self.writer, self._scopes, self._line, self._part
+        self.writer, self._scopes, self._part = part.head, self._scopes[: part.depth], part
         yield
-        self.writer, self._scopes, self._line = writer, scopes, line
+        self.writer, self._scopes, self._line, self._part = before
+
+    @contextmanager
+    def role(self, head: str, first: int, threads: int, barrier: int, beginning: str = "") -> Generator[None]:
+        """What some of the threads do, after a `beginning`: for a while, they are all that there are."""
+        writer, all_threads = self.writer, self._part
+        self._outer.append(writer)
+        with writer.block(head), self.scope():
+            start = Writer(writer.depth)
+            if beginning:
+                start.line(beginning)
+            self.writer, self._part = Writer(writer.depth), Part(first, threads, start, len(self._scopes), barrier)
+            self.nesting += 1
+            yield
+            self.nesting -= 1
+            writer.lines += [*start.lines, *self.writer.lines]
+            self.writer, self._part = writer, all_threads
+        self._outer.pop()
 
     def once(self, key: object, make: Callable[[], str]) -> str:
         """The variable that `make` defines, or the one that it defined before where that can be seen."""
@@ -210,6 +243,16 @@ class KernelFrame:
         """The pointer to a tensor's first element."""
         return self.parameter(KernelParameter("tensor", self.program.tensors[value]), value.name)
 
+    def tensor_map(self, value: Value, wanted: TensorMap) -> str:
+        """The name of a tensor map, which the kernel fetches when it begins."""
+        parameter = KernelParameter("map", self.program.map_number(value, wanted))
+        known = parameter in self.parameters
+        name = self.parameter(parameter, f"{value.name}_map")
+        if not known:
+            with self.in_entry():
+                self.line(f"if (threadIdx.x == 0) {self.use('prefetch_tensor_map')}(&{name});")
+        return name
+
     def stride(self, value: Value, axis: int) -> str:
         """The stride of a tensor along an axis, in elements."""
         type_ = value.type
@@ -220,8 +263,8 @@ class KernelFrame:
         return self.parameter(KernelParameter("stride", number, axis), f"{value.name}_stride{axis}")
 
     def declared_parameters(self) -> list[tuple[KernelParameter, str]]:
-        """Each parameter with its C declaration: tensors, sizes, strides, scalars, the failure record."""
-        order = ("tensor", "size", "stride", "scalar", "failure")
+        """Each parameter with its C declaration: tensor maps, tensors, sizes, strides, scalars, the failure record."""
+        order = ("map", "tensor", "size", "stride", "scalar", "failure")
         tensors = {number: value for value, number in self.program.tensors.items()}
 
         def position(parameter: KernelParameter) -> tuple[int, int, int, str]:
@@ -236,6 +279,8 @@ class KernelFrame:
                     assert isinstance(tensor.type, TensorType)
                     read_only = "" if tensor in self.written else "const "
                     text = f"{read_only}{memory_type(tensor.type.dtype)}* __restrict__ {name}"
+                case "map":
+                    text = f"const __grid_constant__ TensorMap {name}"
                 case "scalar":
                     text = f"{_parameter_type(parameter.symbol)} {name}"
                 case "failure":
@@ -307,22 +352,47 @@ class KernelFrame:
     # Threads
 
     @property
+    def threads(self) -> int:
+        """How many there are in each block, or of the role in each block."""
+        return self._part.threads
+
+    @property
     def thread(self) -> str:
-        """The number of this thread in the program."""
-
-        def make() -> str:
-            with self.in_entry():
-                if self.cluster == 1:
-                    return self.define("unsigned", "thread", "threadIdx.x")
-                rank = self.rank
-                return self.define("unsigned", "thread", f"{rank} * {self.threads}u + threadIdx.x")
-
-        return self._entry_once("thread", make)
+        """The number of this thread in the program, or in its role."""
+        if self.cluster == 1:
+            return self.local_thread
+        return self._head_once("thread", "unsigned", "thread", f"{self.rank} * {self.threads}u + {self._place}")
 
     @property
     def local_thread(self) -> str:
-        """The number of this thread in its block."""
-        return self.thread if self.cluster == 1 else "threadIdx.x"
+        """The number of this thread in its block, or in its role there."""
+        if self.cluster > 1 and not self._part.first:
+            return "threadIdx.x"
+        return self._head_once("local thread", "unsigned", "thread", self._place)
+
+    @property
+    def _place(self) -> str:
+        first = self._part.first
+        return f"threadIdx.x - {first}" if first else "threadIdx.x"
+
+    @property
+    def warp(self) -> str:
+        """The number of this warp in its block, or in its role there: known to be the same in all lanes."""
+        if self.threads == WARP:
+            return "0"
+        return self.once_in_head("unsigned", "warp", f"__shfl_sync(0xffffffffu, {self.local_thread} / {WARP}, 0)")
+
+    @property
+    def issues(self) -> str:
+        """Whether this is the one thread of its block, or of the role there, that does what only one does."""
+        elected = f"{self.use('elect_lane')}()"
+        return self.once_in_head("bool", "issues", elected if self.warp == "0" else f"{self.warp} == 0 && {elected}")
+
+    def barrier(self) -> str:
+        """The statement by which the threads of the block, or of the role there, meet."""
+        if not self._part.barrier:
+            return "__syncthreads();"
+        return f"{self.preamble.use(named_barrier('sync', self._part.barrier, self.threads))}();"
 
     @property
     def rank(self) -> str:
@@ -362,9 +432,20 @@ class KernelFrame:
             scope[key] = make()
         return scope[key]
 
-    def once_in_entry(self, type_: str, wanted: str, text: str) -> str:
-        """A constant of the whole kernel: the variable of it, which is defined at its start."""
-        return self._entry_once((type_, text), lambda: self._define_in_entry(type_, wanted, text))
+    def once_here(self, type_: str, wanted: str, text: str) -> str:
+        """A constant where text is being written: the variable of it, maybe one from before that can be seen."""
+        return self.once((type_, text), lambda: self.define(type_, wanted, text))
+
+    def _head_once(self, key: object, type_: str, wanted: str, text: str) -> str:
+        scope = self._scopes[self._part.depth - 1]
+        if key not in scope:
+            with self._at_head(self._part):
+                scope[key] = self.define(type_, wanted, text)
+        return scope[key]
+
+    def once_in_head(self, type_: str, wanted: str, text: str) -> str:
+        """What threads know from the start: the variable of it, which is defined where their part begins."""
+        return self._head_once((type_, text), type_, wanted, text)
 
     def coordinate_of(self, layout: RegisterLayout, axis: int, thread: str) -> str:
         """The part of the coordinate along an axis of a layout that is due to the thread of that number."""
@@ -376,9 +457,7 @@ class KernelFrame:
         text = self.coordinate_of(layout, axis, self.thread)
         if text in ("0", self.thread):
             return text if text == "0" else f"(int){text}"
-        return self._entry_once(
-            ("coordinate", text), lambda: self._define_in_entry("int", coordinate_name(layout.rank, axis), text)
-        )
+        return self.once_in_head("int", coordinate_name(layout.rank, axis), text)
 
     def is_first(self, layout: RegisterLayout, *, of_block: bool = False) -> str:
         """Whether this thread is the first of those, in the program or in its block, that hold its elements.
@@ -394,7 +473,7 @@ class KernelFrame:
         if not tests:
             return ""
         text = " && ".join(tests)
-        return self._entry_once(("first", text), lambda: self._define_in_entry("bool", "is_first", text))
+        return self.once_in_head("bool", "is_first", text)
 
     def extent(self, value: Value, capacity: int) -> str:
         """An extent as an int of at most `capacity`; empty if it is that much, so that nothing needs a mask."""

@@ -17,6 +17,7 @@ from tiledsl.backend_cuda.devices import current, device_count, device_of, is_cu
 from tiledsl.backend_cuda.driver import bindings, call, process, status_name, status_text
 from tiledsl.backend_cuda.failure_records import FailureRecord
 from tiledsl.backend_cuda.kernel_code import CudaSource, KernelCode, KernelParameter
+from tiledsl.backend_cuda.launched_maps import MAP_ALIGNMENT, MAP_BYTES, LaunchedMap
 from tiledsl.backend_cuda.streams import is_capturing, stream_handle
 from tiledsl.ir.symbolic import evaluate
 from tiledsl.support.caller import caller_location
@@ -46,6 +47,7 @@ class LoadedKernels:
         self.location = location
         self.device = device_of(device)
         self.kernels = source.kernels
+        self.maps = source.maps
         with current(self.device):
             self._module = self._load(cubin, arch)
             self.functions = tuple(self._function(kernel) for kernel in source.kernels)
@@ -152,6 +154,7 @@ class BoundKernels:
             for kernel, function, blocks in zip(loaded.kernels, loaded.functions, grids)
             if blocks > 0  # the driver refuses to launch nothing
         ]
+        self.maps = [LaunchedMap(code, self._symbols, self._strides, loaded.name) for code in loaded.maps]
         self._frames: list[_Frame] = []
         """Those that no call uses. `pop` and `append` are atomic."""
         self._take = self._frames.pop
@@ -322,7 +325,15 @@ class _Frame:
                 codes[parameter.index] = _SCALAR_CODES.get(parameter.symbol, "q")
         variable = struct.Struct("<" + "Q" * pointers + "".join(codes))
         constants = {p: bound.constant(p) for p in used if p.kind in ("size", "stride", "failure")}
-        self.pack = variable.pack_into
+        self._pack_words = variable.pack_into
+        self._pointers = pointers
+        numbers = [parameter.index for parameter in used if parameter.kind == "map"]
+        self._maps = [bound.maps[number] for number in dict.fromkeys(numbers)]
+        self._mapped: list[int | float] = []
+        self._map_memory: Any = ctypes.create_string_buffer(MAP_BYTES * len(self._maps) + MAP_ALIGNMENT)
+        first = -(-ctypes.addressof(self._map_memory) // MAP_ALIGNMENT) * MAP_ALIGNMENT
+        self._map_places = {n: first + MAP_BYTES * place for place, n in enumerate(dict.fromkeys(numbers))}
+        self.pack = self._pack_with_maps if self._maps else self._pack_words
         self.buffer: Any = ctypes.create_string_buffer(variable.size + 8 * len(constants) or 8)
         struct.pack_into(f"<{len(constants)}q", self.buffer, variable.size, *constants.values())
         start = ctypes.addressof(self.buffer)
@@ -334,6 +345,8 @@ class _Frame:
                     return start + 8 * parameter.index
                 case "scalar":
                     return start + 8 * (pointers + parameter.index)
+                case "map":
+                    return self._map_places[parameter.index]
                 case _:
                     return places[parameter]
 
@@ -347,6 +360,15 @@ class _Frame:
         self.launches = list(zip(self._configs, functions, map(ctypes.addressof, self._arrays)))
         self.config, self.function, self.words = self.launches[0] if self.launches else (None, None, 0)
         self.stream = -1
+
+    def _pack_with_maps(self, buffer: Any, offset: int, *words: int | float) -> None:
+        """As `pack_into`; tensors that are not where they were have other maps."""
+        mapped = [words[map_.tensor] for map_ in self._maps]
+        if mapped != self._mapped:
+            for map_, pointer, place in zip(self._maps, mapped, self._map_places.values()):
+                ctypes.memmove(place, map_.encoded(int(pointer)), MAP_BYTES)
+            self._mapped = mapped
+        self._pack_words(buffer, offset, *words)
 
     def use(self, stream: int) -> None:
         """Launches go to that stream from now on."""

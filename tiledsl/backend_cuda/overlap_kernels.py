@@ -18,6 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tiledsl.backend_cuda.preamble import define
+from tiledsl.ir.async_ops import TmaStore
 from tiledsl.ir.core import Op, Value
 from tiledsl.ir.gpu_ops import Atomic, Launch, Store
 from tiledsl.ir.tile_ops import Assert, Empty, Print, Return
@@ -99,4 +100,4 @@ def tensors_written_by(ops: Iterable[Op]) -> frozenset[Value]:
     """The tensors that ops, or those in them, write to."""
     nested = [nested for op in ops for nested in op.walk()]
     filled = frozenset(op.result for op in nested if isinstance(op, Empty) and op.fill is not None)
-    return filled | frozenset(op.tensor for op in nested if isinstance(op, (Store, Atomic)))
+    return filled | frozenset(op.tensor for op in nested if isinstance(op, (Store, Atomic, TmaStore)))

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from tiledsl.backend_cuda.cubin import Cubin, KernelResources
-from tiledsl.backend_cuda.kernel_code import Assertion, CudaSource, KernelCode, KernelParameter
+from tiledsl.backend_cuda.kernel_code import Assertion, CudaSource, KernelCode, KernelParameter, TensorMapCode
 from tiledsl.backend_cuda.variant import Variant
 from tiledsl.ir.symbolic import dim_from_text
 from tiledsl.passes.gpu.plan import GridPlan, Plan
@@ -17,12 +17,9 @@ from tiledsl.support.location import Location
 
 def variant_to_json(variant: Variant) -> dict[str, Any]:
     """All of a variant but its code. Of the places of remarks the lines."""
-    source = variant.program
     return {
         "plan": plan_to_json(variant.plan),
-        "text": source.text,
-        "kernels": [_kernel_to_json(kernel) for kernel in source.kernels],
-        "assertions": [[a.text, a.location.file, a.location.line, a.location.column] for a in source.assertions],
+        **program_to_json(variant.program),
         "arch": variant.machine_code.arch,
         "log": variant.machine_code.log,
         "resources": [asdict(kernel) for kernel in variant.machine_code.kernels],
@@ -35,15 +32,31 @@ def variant_to_json(variant: Variant) -> dict[str, Any]:
 
 def variant_from_json(described: dict[str, Any], code: bytes) -> Variant:
     """The inverse of `variant_to_json`, with the machine code."""
-    kernels = tuple(_kernel_from_json(kernel) for kernel in described["kernels"])
-    assertions = tuple(Assertion(text, Location(*place)) for text, *place in described["assertions"])
     resources = tuple(KernelResources(**fields) for fields in described["resources"])
     cubin = Cubin(code, described["arch"], described["log"], resources)
-    source = CudaSource(described["text"], kernels, assertions)
+    source = program_from_json(described)
     notes = tuple(described["notes"])
     remarks = tuple(Remark(name, Location(file, line), text) for name, file, line, text in described["remarks"])
     tiles = tuple(TileReport(**tile) for tile in described["tiles"])
     return Variant(plan_from_json(described["plan"]), source, cubin, described["ir"], notes, remarks, tiles)
+
+
+def program_to_json(source: CudaSource) -> dict[str, Any]:
+    """The text of a program and how it is launched."""
+    return {
+        "text": source.text,
+        "kernels": [_kernel_to_json(kernel) for kernel in source.kernels],
+        "assertions": [[a.text, a.location.file, a.location.line, a.location.column] for a in source.assertions],
+        "maps": [_map_to_json(map_) for map_ in source.maps],
+    }
+
+
+def program_from_json(described: dict[str, Any]) -> CudaSource:
+    """The inverse of `program_to_json`."""
+    kernels = tuple(_kernel_from_json(kernel) for kernel in described["kernels"])
+    assertions = tuple(Assertion(text, Location(*place)) for text, *place in described["assertions"])
+    maps = tuple(_map_from_json(map_) for map_ in described["maps"])
+    return CudaSource(described["text"], kernels, assertions, maps)
 
 
 def plan_to_json(plan: Plan) -> dict[str, Any]:
@@ -63,6 +76,23 @@ def plan_from_json(described: dict[str, Any]) -> Plan:
 def _grid_from_json(*, warps: list[int], **others: int) -> GridPlan:
     rows, columns = warps
     return GridPlan(warps=(rows, columns), **others)
+
+
+def _map_to_json(code: TensorMapCode) -> dict[str, Any]:
+    return {**asdict(code), "shape": [str(dim) for dim in code.shape]}
+
+
+def _map_from_json(described: dict[str, Any]) -> TensorMapCode:
+    shape = tuple(dim_from_text(dim) for dim in described["shape"])
+    return TensorMapCode(
+        tensor=described["tensor"],
+        name=described["name"],
+        dtype=described["dtype"],
+        shape=shape,
+        axes=tuple(described["axes"]),
+        box=tuple(described["box"]),
+        swizzle=described["swizzle"],
+    )
 
 
 def _kernel_to_json(kernel: KernelCode) -> dict[str, Any]:

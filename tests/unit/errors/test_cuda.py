@@ -13,9 +13,10 @@ import pytest
 from tests.support.call_kernels import accumulate, add, both
 from tests.support.fake_cuda import FakeArray, FakeCuda, aligned, fake_cuda
 from tests.support.fake_driver import FakeDriver, Status, fake_driver
-from tests.support.loaded_kernels import FAILURE, PARAMETERS, code, loaded
+from tests.support.loaded_kernels import FAILURE, PARAMETERS, code, loaded, tensor_map
 from tiledsl import tile
 from tiledsl.backend_cuda import devices, driver
+from tiledsl.backend_cuda.kernel_code import KernelParameter
 from tiledsl.runtime.cuda_arrays import is_on_cuda
 from tiledsl.support.catalogue.cuda import ENTRIES
 from tiledsl.support.errors import TileError
@@ -76,6 +77,12 @@ def launch(failing: Status, *, synchronous: bool = False, at: str = "cuLaunchKer
         bound((0, 0), (1, 1.0), 0)
 
     return on_driver(act)
+
+
+def mapped() -> object:
+    """Rows of 101 elements of 2 bytes."""
+    kernel = code(parameters=(KernelParameter("map", 0),))
+    return on_driver(lambda fake: loaded(kernel, maps=[tensor_map()]).bind({"N": 2}, [(101, 1)], ""))
 
 
 def shared_call(cuda: FakeCuda) -> object:
@@ -168,6 +175,11 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "cuda-programs": (
         lambda: on_driver(lambda fake: loaded().bind({"N": 2**31}, [(1,), (1,)], "")),
         "`k` would need 2147483648 blocks of threads, and a CUDA device launches 2147483647 at most",
+    ),
+    "cuda-tensor-map": (
+        mapped,
+        "`k` was compiled to copy `t0` by TMA, which cannot be: its stride along axis 0 is 202 bytes, and must be a"
+        " multiple of 16",
     ),
     "cuda-fault": (
         lambda: launch(Status.CUDA_ERROR_ILLEGAL_ADDRESS),

@@ -71,6 +71,11 @@ ENTRIES: dict[str, ErrorSpec] = {
         "`{kernel}` would need {blocks} blocks of threads, and a CUDA device launches {most} at most",
         "choose larger blocks by `block=`, or split the arrays",
     ),
+    "cuda-tensor-map": ErrorSpec(
+        TileUnsupportedError,
+        "`{kernel}` was compiled to copy `{tensor}` by TMA, which cannot be: {reason}",
+        "pass a contiguous copy whose rows start at multiples of 16 bytes",
+    ),
     "cuda-fault": ErrorSpec(
         TileRuntimeError,
         "{status}: {text}; the device stopped in one of the kernels that were running: {kernels}",
