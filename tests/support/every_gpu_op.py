@@ -80,9 +80,9 @@ func @gemm(%x: tensor<bf16, [M, K], unit=1>, %w: tensor<bf16, [K, N], unit=1>, %
     %full = gpu.mbarriers() {count = 4, arrivals = 1, offset = 163840} : tile<u64, [4], shared, rows(0)>
     %empty = gpu.mbarriers() {count = 4, arrivals = 16, offset = 163872} : tile<u64, [4], shared, rows(0)>
     gpu.barrier() {scope = cluster}
-    gpu.role() {first = 0, threads = 128, registers = 40} body() {
+    gpu.role() {first = 0, threads = 32, registers = 40} body() {
       gpu.proxy_fence() {scope = global}
-      gpu.named_barrier() {id = 2, threads = 384, action = arrive}
+      gpu.named_barrier() {id = 2, threads = 288, action = arrive}
       tile.for(%zero, %steps, %one, []) body(%i: i64) {
         %at = tile.map([%i, %depth]) {fn = mul} : i64
         %stage = tile.map([%i, %four]) {fn = mod} : i64
@@ -103,7 +103,7 @@ func @gemm(%x: tensor<bf16, [M, K], unit=1>, %w: tensor<bf16, [K, N], unit=1>, %
       }
     }
     gpu.role() {first = 128, threads = 256, registers = 232} body() {
-      gpu.named_barrier() {id = 2, threads = 384}
+      gpu.named_barrier() {id = 2, threads = 288}
       %start = tile.broadcast(%nothing) {shape = [256, 128]} : tile<f32, [256, 128], register, local(1, 16) * spatial(16, 1) * local(2, 1) * spatial(8, 4) * local(1, 2)>
       %acc = tile.for(%zero, %steps, %one, [%start]) : tile<f32, [256, 128], register, local(1, 16) * spatial(16, 1) * local(2, 1) * spatial(8, 4) * local(1, 2)>
           body(%i_2: i64, %sum: tile<f32, [256, 128], register, local(1, 16) * spatial(16, 1) * local(2, 1) * spatial(8, 4) * local(1, 2)>) {

@@ -38,7 +38,8 @@ class Role(Op):
     """What threads `first` to `first + threads` of each block do, while other roles do other things.
 
     It stands in the body of a launch itself. `registers` of each thread from here on (setmaxnreg; 0: as many as
-    before). Values from outside that are scalars, tensors or buffers may be read. After a role, only roles may follow.
+    before), also of those warps of its warpgroups that have no role. Values from outside that are scalars, tensors or
+    buffers may be read. After a role, only roles may follow.
     """
 
     name = "gpu.role"

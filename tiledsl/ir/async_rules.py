@@ -108,21 +108,30 @@ def _check_role(role: Role) -> None:
         apart = other.first + other.threads <= role.first or end <= other.first
         problem = f"{where}, but those from {other.first} to {other.first + other.threads} have a role already"
         demand(apart, problem, "roles have threads of their own")
-    _check_registers(role)
+    _check_registers(role, launch, roles)
     if role is roles[-1]:
         _check_budget(launch, roles)
 
 
-def _check_registers(role: Role) -> None:
+def _warpgroups(role: Role) -> range:
+    """The numbers of the warpgroups of which a role has at least some warps."""
+    return range(role.first // WARPGROUP, -(-(role.first + role.threads) // WARPGROUP))
+
+
+def _check_registers(role: Role, launch: gpu_ops.Launch, roles: list[Role]) -> None:
     count = role.registers
     if not count:
         return
     fits = MIN_REGISTERS <= count <= MAX_REGISTERS and count % REGISTER_STEP == 0
     limits = f"{MIN_REGISTERS} to {MAX_REGISTERS} in steps of {REGISTER_STEP}, or 0 for as many as before"
     demand(fits, f"has {count} registers", f"take {limits}")
-    whole = role.first % WARPGROUP == 0 and role.threads % WARPGROUP == 0
-    problem = f"has registers of its own, but is of the threads {role.first} to {role.first + role.threads}"
-    demand(whole, problem, "they are given to whole warpgroups: `first` and `threads` are multiples of 128")
+    whole = launch.threads % WARPGROUP == 0
+    problem = f"has registers of its own, but its launch has {launch.threads} threads"
+    demand(whole, problem, "registers are given to whole warpgroups: take a multiple of 128")
+    for other in roles:
+        apart = other is role or not set(_warpgroups(other)) & set(_warpgroups(role))
+        problem = f"has registers of its own, but shares a warpgroup with the threads from {other.first} on"
+        demand(apart, problem, "registers are given to whole warpgroups, from multiples of 128 on")
 
 
 def registers_at_entry(threads: int) -> int:
@@ -133,8 +142,9 @@ def registers_at_entry(threads: int) -> int:
 def _check_budget(launch: gpu_ops.Launch, roles: list[Role]) -> None:
     """All roles together have no more registers than the block has when it begins."""
     entry = registers_at_entry(launch.threads)
-    rest = launch.threads - sum(role.threads for role in roles)
-    total = rest * entry + sum(role.threads * (role.registers or entry) for role in roles)
+    total = launch.threads * entry
+    for role in roles:
+        total += len(_warpgroups(role)) * WARPGROUP * (role.registers - entry) if role.registers else 0
     problem = f"and those before it have {total} registers, of {launch.threads * entry} that a block begins with"
     demand(total <= launch.threads * entry, problem, f"give roles {entry} on average")
 

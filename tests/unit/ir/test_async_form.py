@@ -59,6 +59,9 @@ ROLE = "gpu.role() {first = 0, threads = 32} body() { }"
         "gpu.role() {first = 128, threads = 256} body() { } " + ROLE,
         "gpu.role() {first = 0, threads = 128, registers = 24} body() { } "
         "gpu.role() {first = 128, threads = 256, registers = 240} body() { }",
+        # one warp, whose warpgroup has the registers
+        "gpu.role() {first = 32, threads = 32, registers = 24} body() { } "
+        "gpu.role() {first = 128, threads = 256, registers = 240} body() { }",
         "gpu.role() {first = 0, threads = 128, registers = 168} body() { }",
         # a fold within warps, tiles of the role's own, a barrier of the cluster, which all have
         "gpu.role() {first = 0, threads = 32} body() { "
@@ -91,12 +94,18 @@ def test_legal_roles(roles: str) -> None:
         ("gpu.role() {first = 0, threads = 128, registers = 100} body() { }", "`gpu.role`: has 100 registers"),
         ("gpu.role() {first = 0, threads = 128, registers = 264} body() { }", "`gpu.role`: has 264 registers"),
         (
-            "gpu.role() {first = 0, threads = 32, registers = 40} body() { }",
-            "`gpu.role`: has registers of its own, but is of the threads 0 to 32",
+            "gpu.role() {first = 64, threads = 128, registers = 40} body() { } "
+            "gpu.role() {first = 0, threads = 32} body() { }",
+            "`gpu.role`: has registers of its own, but shares a warpgroup with the threads from 0 on",
         ),
         (
-            "gpu.role() {first = 64, threads = 128, registers = 40} body() { }",
-            "`gpu.role`: has registers of its own, but is of the threads 64 to 192",
+            "gpu.role() {first = 0, threads = 32, registers = 40} body() { } "
+            "gpu.role() {first = 32, threads = 32, registers = 40} body() { }",
+            "`gpu.role`: has registers of its own, but shares a warpgroup with the threads from 32 on",
+        ),
+        (
+            "gpu.role() {first = 0, threads = 32, registers = 176} body() { } ",
+            "`gpu.role`: and those before it have 65536 registers, of 64512 that a block begins with",
         ),
         (
             "gpu.role() {first = 0, threads = 128, registers = 40} body() { } "
@@ -111,6 +120,13 @@ def test_legal_roles(roles: str) -> None:
 )
 def test_illegal_roles(roles: str, expected: str) -> None:
     assert reason(program(roles)).startswith(expected)
+
+
+def test_registers_are_those_of_whole_warpgroups() -> None:
+    text = PROGRAM.replace("384", "192").replace("BEFORE", "")
+    roles = "gpu.role() {first = 128, threads = 64, registers = 40} body() { }"
+    problem = "`gpu.role`: has registers of its own, but its launch has 192 threads"
+    assert reason(parse_module(text.replace("ROLES", roles))).startswith(problem)
 
 
 def test_four_warpgroups_share_what_three_cannot() -> None:
