@@ -129,9 +129,10 @@ def _plan(
     alignment = layout.alignment if span else ALIGNMENT
     lengths = _box(layout, sizes, places, mine, width, alignment)
     inner = lengths[order[0]] * width
-    if inner % UNIT_BYTES or (span and inner > span):
-        limit = f" and at most the {span} of its swizzle" if span else ""
-        raise ValueError(f"copies rows of {inner} bytes at a time, which must be a multiple of 16{limit}")
+    if inner % UNIT_BYTES:
+        raise ValueError(f"copies rows of {inner} bytes at a time, which must be a multiple of {UNIT_BYTES}")
+    if span and inner != span:  # of narrower rows each takes the whole span in memory
+        raise ValueError(f"copies rows of {inner} bytes at a time, which must be the {span} of its swizzle")
     boxes: list[Box] = []
     for start in product(*(range(0, size, length) for size, length in zip(mine, lengths))):
         boxes.append(Box(start, _linear(layout, sizes, places, start) * width))

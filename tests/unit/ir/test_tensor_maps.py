@@ -201,7 +201,12 @@ def test_tma_writes_what_the_layout_says(copy: tuple[TmaLoad, int], blocks: int)
         (
             load(MATRIX, shared(bf16, (8, 64), "rows(0, 1, swizzle=(2, 4, 3))"), (8, 64)),
             1,
-            "copies rows of 128 bytes at a time, which must be a multiple of 16 and at most the 64 of its swizzle",
+            "copies rows of 128 bytes at a time, which must be the 64 of its swizzle",
+        ),
+        (
+            load(MATRIX, shared(bf16, (16, 32), "rows(0, 1, swizzle=(3, 4, 3))"), (16, 32)),
+            1,
+            "copies rows of 64 bytes at a time, which must be the 128 of its swizzle",
         ),
         (load(MATRIX, shared(bf16, (8, 64), "rows(0, 1)"), (16, 64)), 1, "copies [16, 64] to a buffer of [8, 64]"),
         (load(MATRIX, shared(bf16, (8, 64), "rows(0, 1)"), (16, 128)), 2, "copies [16, 128] to a buffer of [8, 64]"),
