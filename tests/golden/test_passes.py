@@ -20,7 +20,6 @@ from tests.support.random_modules import random_array
 from tiledsl.backend_ref.arguments import Argument
 from tiledsl.backend_ref.execute_gpu import execute_gpu
 from tiledsl.backend_ref.execute_tile import execute
-from tiledsl.backend_ref.gpu_execution import GpuExecutionError
 from tiledsl.ir.core import Module
 from tiledsl.ir.gpu_ops import Barrier, Launch
 from tiledsl.ir.parser import parse_module
@@ -32,6 +31,7 @@ from tiledsl.passes.machine import MACHINES
 from tiledsl.passes.manager import PassContext, PassManager, form_of
 from tiledsl.passes.pipeline_text import parse_pipeline
 from tiledsl.passes.registry import PASSES
+from tiledsl.support.errors import TileError
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -92,7 +92,7 @@ def test_both_halves_compute_the_same(file: Path) -> None:
     sizes = {name: int(size) for name, size in (pair.split("=") for pair in header(text, "sizes").split())}
     source, result = parse_module(before), parse_module(after)
     if header(text, "races") == "before":
-        with pytest.raises(GpuExecutionError, match="no barrier in between"):
+        with pytest.raises(TileError, match="no barrier between"):
             run(source, arguments(source, sizes))
         source = with_barriers(source)
     tolerance = header(text, "close")

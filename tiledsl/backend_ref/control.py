@@ -22,12 +22,12 @@ def grid(execution: Execution, op: Grid) -> tuple[RuntimeValue, ...]:
     programs = list(itertools.product(*axes))
     if execution.order is not None:
         execution.order.shuffle(programs)
-    outer = execution.program
+    outer = execution.coordinates
     for program in programs:
-        execution.program = outer + _program_coordinates(op.body.arguments, program)
+        execution.coordinates = outer + _program_coordinates(op.body.arguments, program)
         arguments = [execution.enter_block(op, a, b) for a, b in zip(op.body.arguments, program)]
         execution.run(op.body, arguments)
-    execution.program = outer
+    execution.coordinates = outer
     return ()
 
 

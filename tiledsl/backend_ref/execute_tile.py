@@ -121,7 +121,7 @@ def _assert(execution: Execution, op: tile_ops.Assert) -> tuple[RuntimeValue, ..
 
 def fail_assertion(execution: Execution, op: tile_ops.Assert, condition: Array) -> NoReturn:
     """Raises the TileRuntimeError of a `tile.assert` whose condition is not true everywhere."""
-    program = "in program " + ", ".join(execution.program) if execution.program else "outside of any grid"
+    program = "in program " + ", ".join(execution.coordinates) if execution.coordinates else "outside of any grid"
     notes: list[str] = []
     if condition.ndim:
         first = [int(i) for i in np.argwhere(~condition)[0]]

@@ -39,7 +39,7 @@ def small_blocks(op: Op, axis: int, size: BlockSize) -> int:
     return max(size.unit, min(7, size.size) // size.unit * size.unit)
 
 
-@dataclass
+@dataclass(eq=False)
 class Execution:
     """What is known while a function runs."""
 
@@ -53,8 +53,8 @@ class Execution:
     values: dict[Value, RuntimeValue] = field(default_factory=dict[Value, RuntimeValue])
     symbols: dict[str, int] = field(default_factory=dict[str, int])
     """`sizes`, and the extents of the blocks that are being run."""
-    program: list[str] = field(default_factory=list[str])
-    """The coordinates of the program that is being run, for messages."""
+    coordinates: list[str] = field(default_factory=list[str])
+    """Those of the program that is being run, for messages."""
 
     def array(self, value: Value) -> Array:
         """What a tensor, a tile or a scalar is."""

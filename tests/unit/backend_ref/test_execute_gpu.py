@@ -8,8 +8,11 @@ import pytest
 
 from tests.support.compare import assert_close
 from tests.support.gpu_programs import ADD, run_gpu
-from tiledsl.backend_ref.execute_gpu import EXECUTORS
+from tiledsl.backend_ref.emulator.executors import CONCURRENT, EXECUTORS
+from tiledsl.ir.async_ops import Role
 from tiledsl.ir.core import OPS
+from tiledsl.ir.gpu_ops import Launch
+from tiledsl.ir.tile_ops import Empty, Yield
 
 F32 = npt.NDArray[np.float32]
 NOT_IN_GPU_FORM = {
@@ -24,7 +27,7 @@ def numbers(*shape: int, seed: int = 0) -> F32:
 
 def test_every_op_runs() -> None:
     levels = {op for name, op in OPS.items() if name.startswith(("gpu.", "tile.")) and name not in NOT_IN_GPU_FORM}
-    assert set(EXECUTORS) == levels
+    assert {*EXECUTORS, *CONCURRENT, Launch, Role, Empty} == levels | {Yield}
 
 
 @pytest.mark.parametrize("shape", [(32, 64), (1, 4), (100, 132), (0, 8)])

@@ -10,9 +10,9 @@ import pytest
 
 from tests.support.compare import assert_close
 from tests.support.gpu_programs import program, run_gpu
-from tiledsl.backend_ref.gpu_execution import GpuExecutionError
 from tiledsl.ir.dtypes import DType, f16, f32, f64, i32, to_numpy
 from tiledsl.ir.matrix_instructions import INSTRUCTIONS, tiled_layouts
+from tiledsl.support.errors import TileError
 
 Array = npt.NDArray[Any]
 SHAPE = (32, 16, 32)
@@ -85,7 +85,7 @@ def test_products_of_integers_wrap() -> None:
 
 def test_operands_that_lie_elsewhere() -> None:
     a, b, acc = map(str, tiled_layouts(INSTRUCTIONS["m16n8k16_f16_f32"], (2, 1), SHAPE, 64))
-    with pytest.raises(GpuExecutionError, match=r"gpu.mma: m16n8k16_f16_f32 does not take a as"):
+    with pytest.raises(TileError, match=r"`gpu.mma`: m16n8k16_f16_f32 does not take a as"):
         product(
             "m16n8k16_f16_f32",
             (2, 1),
@@ -94,12 +94,12 @@ def test_operands_that_lie_elsewhere() -> None:
             layouts=[a, b, acc.replace("local(2, 1) * spatial(8, 4)", "spatial(8, 4) * local(2, 1)")],
         )
     other = tiled_layouts(INSTRUCTIONS["m16n8k16_f16_f32"], (1, 2), SHAPE, 64)[1]
-    with pytest.raises(GpuExecutionError, match=r"does not take a as"):
+    with pytest.raises(TileError, match=r"does not take a as"):
         product("m16n8k16_f16_f32", (2, 1), f16, f32, layouts=[a, str(other), acc])
-    with pytest.raises(GpuExecutionError, match="does not take f32, f32, f32"):
+    with pytest.raises(TileError, match="does not take f32, f32, f32"):
         product("m16n8k16_f16_f32", (2, 1), f32, f32)
     rows = ["spatial(32, 1) * local(1, 32)", "spatial(32, 1) * local(1, 16)", "spatial(32, 1) * local(1, 16)"]
-    with pytest.raises(GpuExecutionError, match="fma does not take a as"):
+    with pytest.raises(TileError, match="fma does not take a as"):
         product("fma", (1, 1), f32, f32, layouts=rows)
 
 
@@ -124,8 +124,8 @@ def folded(text: str) -> Array:
 def test_folds_hold_a_barrier_but_need_one_between_them() -> None:
     x = numbers(f32, 64)
     assert_close(folded(FOLD.replace("BETWEEN", "gpu.barrier()")), np.asarray([x.sum() + x.max()]), terms=64)
-    message = r"gpu.reduce: several threads write byte 0 of .* which several threads read in gpu.reduce at"
-    with pytest.raises(GpuExecutionError, match=message):
+    message = "`gpu.reduce` lets several threads write byte 0 of .* which several threads read in `gpu.reduce`"
+    with pytest.raises(TileError, match=message):
         folded(FOLD.replace("BETWEEN", ""))
 
 
@@ -137,7 +137,7 @@ def test_a_fold_on_bytes_that_a_thread_has_written() -> None:
     gpu.write(%c, %one_each, [%zero, %zero]) {places = [0, 1]}
     %s = gpu""",
     )
-    with pytest.raises(GpuExecutionError, match=r"several threads write byte 0 .* which thread 0 wrote in gpu.write"):
+    with pytest.raises(TileError, match=r"several threads write byte 0 .* which thread 0 wrote in `gpu.write`"):
         folded(text)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,10 @@ import numpy.typing as npt
 import pytest
 
 from tests.support.gpu_programs import program, run_gpu
-from tiledsl.backend_ref.gpu_execution import GpuExecutionError
-from tiledsl.backend_ref.gpu_registers import check_replicas
+from tiledsl.backend_ref.emulator.registers import check_replicas
 from tiledsl.ir.layouts import replicate, spatial
 from tiledsl.ir.parser import parse_module
+from tiledsl.support.errors import TileError
 
 Array = npt.NDArray[Any]
 TWO = "%x: tensor<f32, [M, N], unit=1>, %y: tensor<f32, [P, Q], unit=1>"
@@ -57,9 +58,9 @@ def test_checked_axes() -> None:
 
 
 def test_an_access_out_of_bounds_that_is_not_checked() -> None:
-    with pytest.raises(GpuExecutionError, match=r"is at -1 on axis 0 of size 8 of %x, where no check is made"):
+    with pytest.raises(TileError, match=r"access %x at -1 on axis 0, whose size is 8"):
         copied("axes = [0, 1]", numbers(8, 16), at="%c2, %zero")
-    with pytest.raises(GpuExecutionError, match=r"is at 16 on axis 1 of size 16"):
+    with pytest.raises(TileError, match=r"at 16 on axis 1, whose size is 16"):
         copied("axes = [0, 1]", numbers(8, 16), at="%zero, %c1")
 
 
@@ -109,22 +110,22 @@ VECTORS = "axes = [0, 1], vector = 4"
 def test_vectors() -> None:
     x = numbers(8, 16)
     assert copied(VECTORS, x).tolist() == x.tolist()
-    with pytest.raises(GpuExecutionError, match=r"vector of 4 at slot 0 of thread 4 is not aligned to 16 bytes"):
+    with pytest.raises(TileError, match=r"vector of 4 at slot 0 of thread 4 is not aligned to 16 bytes"):
         copied(VECTORS, numbers(8, 17))
-    with pytest.raises(GpuExecutionError, match=r"slot 0 of thread 0 is not aligned to 16 bytes: %x at bytes \[4,"):
+    with pytest.raises(TileError, match=r"slot 0 of thread 0 is not aligned to 16 bytes: %x at bytes \[4,"):
         copied(VECTORS, numbers(8, 20), at="%zero, %one")
-    with pytest.raises(GpuExecutionError, match=r"slot 0 of thread 0 is accessed in part"):
+    with pytest.raises(TileError, match=r"slot 0 of thread 0 is accessed in part"):
         copied(VECTORS + ", masked = [1]", x, "%c1")
-    with pytest.raises(GpuExecutionError, match=r"does not lie side by side: %x at bytes \[0, 128, 256, 384\]"):
+    with pytest.raises(TileError, match=r"does not lie side by side: %x at bytes \[0, 128, 256, 384\]"):
         copied(VECTORS, np.transpose(numbers(16, 32))[:8])
-    with pytest.raises(GpuExecutionError, match=r"vectors of 8 elements do not fill 4 slots"):
+    with pytest.raises(TileError, match=r"vectors of 8 elements do not fill 4 slots"):
         copied("axes = [0, 1], vector = 8", x)
 
 
 def test_the_address_of_a_tensor_counts() -> None:
     body = f"%v = gpu.load(%x, [%zero, %zero], []) {{shape = [8, 16], layout = {LAYOUT}, {VECTORS}}}"
     run_gpu(program(body, "%x: tensor<f32, [M, N], unit=1>"), numbers(8, 16), addresses={"x": 0})
-    with pytest.raises(GpuExecutionError, match="not aligned to 16 bytes"):
+    with pytest.raises(TileError, match="not aligned to 16 bytes"):
         run_gpu(program(body, "%x: tensor<f32, [M, N], unit=1>"), numbers(8, 16), addresses={"x": 8})
 
 
@@ -158,7 +159,7 @@ def test_what_an_atomic_gives_is_in_first_replicas() -> None:
     assert y.tolist() == old_x.tolist()
     assert x.tolist() == (old_y + old_y).tolist()
     reduced = body + "\n%sum = gpu.reduce([%before]) {axes = [0], fn = add}"
-    with pytest.raises(GpuExecutionError, match="threads 16 and 0 hold copies of element"):
+    with pytest.raises(TileError, match="threads 16 and 0 hold copies of element"):
         run_gpu(program(reduced, PAIR), x, y)
 
 
@@ -166,11 +167,12 @@ def test_replicas_that_differ() -> None:
     layout = replicate(2, 1) * spatial(2)
     op = parse_module(program(REPLICAS, PAIR)).entry.body.ops[-2].bodies["body"].ops[0]
     registers = np.asarray([[1.0], [2.0], [1.0], [np.nan]])
-    check_replicas(op, layout, registers, np.asarray([[True], [True], [True], [False]]))
-    with pytest.raises(GpuExecutionError, match=r"threads 3 and 1 hold copies of element \[1\], but nan and 2.0"):
-        check_replicas(op, layout, registers)
+    agent: Any = SimpleNamespace(start=0, stop=4, program=SimpleNamespace(name="the program"))
+    check_replicas(agent, op, layout, registers, np.asarray([[True], [True], [True], [False]]))
+    with pytest.raises(TileError, match=r"threads 3 and 1 hold copies of element \[1\], but nan and 2.0"):
+        check_replicas(agent, op, layout, registers)
     registers[1] = np.nan
-    check_replicas(op, layout, registers)
+    check_replicas(agent, op, layout, registers)
 
 
 @pytest.mark.parametrize(("fn", "ufunc"), [("add", np.add), ("max", np.maximum), ("min", np.minimum)])

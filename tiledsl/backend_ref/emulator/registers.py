@@ -8,11 +8,13 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from tiledsl.backend_ref.gpu_execution import GpuExecution, GpuExecutionError, static
+from tiledsl.backend_ref.emulator.agent import Agent, fault
+from tiledsl.backend_ref.emulator.waiting import Steps
 from tiledsl.backend_ref.scalar_functions import Array, apply, cast
 from tiledsl.ir import gpu_ops, tile_ops
 from tiledsl.ir.core import Op, Value
 from tiledsl.ir.layouts import Integers, RegisterLayout
+from tiledsl.support.errors import fail
 
 WARP = 32
 
@@ -53,34 +55,51 @@ def is_writer(layout: RegisterLayout, threads_per_block: int) -> Array:
     return writers
 
 
-def check_replicas(op: Op, layout: RegisterLayout, registers: Array, where: Array | None = None) -> None:
-    """Threads that hold copies must hold the same; `where` limits this to some of the registers."""
+def check_replicas(agent: Agent, op: Op, layout: RegisterLayout, registers: Array, where: Array | None = None) -> None:
+    """Those of the agent's threads that hold copies must hold the same; `where` limits this to some registers."""
     if layout.replicas == 1:
         return
-    first = registers[first_replicas(layout)]
+    firsts = first_replicas(layout)[agent.start : agent.stop]
+    ours = firsts >= agent.start
+    first = registers[np.where(ours, firsts - agent.start, np.arange(len(firsts)))]
     wrong = (registers != first) & ~((registers != registers) & (first != first))
     if where is not None:
         wrong &= where
     if wrong.any():
         thread, slot = (int(i) for i in np.argwhere(wrong)[0])
-        element = [int(axis[thread, slot]) for axis in layout.table]
-        other = int(first_replicas(layout)[thread])
+        element = [int(axis[agent.start + thread, slot]) for axis in layout.table]
         values = f"{registers[thread, slot]} and {first[thread, slot]}"
-        raise GpuExecutionError(op, f"threads {thread} and {other} hold copies of element {element}, but {values}")
+        threads = f"threads {agent.start + thread} and {int(firsts[thread])}"
+        problem = f"{threads} hold copies of element {element}, but {values}"
+        fail("emulator-replicas", op.location, op=op.name, program=agent.program.name, problem=problem)
 
 
-def gather(execution: GpuExecution, op: Op, value: Value) -> Array:
-    """The tile as one array of its shape (a scalar is itself)."""
-    registers = execution.array(value)
+def whole(agent: Agent, op: Op, value: Value, registers: Array) -> Array:
+    """The tile as one array of its shape, from the registers of all threads of the team."""
+    if value in agent.first_only:
+        text = f"%{value.name} is what an atomic gave, which only the first replicas have"
+        fault(op, text)
+    flat = np.reshape(registers, -1)
+    return flat[holders_of(value.layout)]
+
+
+def spread(layout: RegisterLayout, tile: Array) -> Array:
+    """The inverse: an array of the tile's shape as the registers of all threads."""
+    return np.reshape(tile, -1)[elements_of(layout)]
+
+
+def gather(agent: Agent, op: Op, value: Value) -> Steps:
+    """The tile as one array of its shape (a scalar is itself): all agents of the team bring what they have."""
+    registers = agent.array(value)
     if not value.shape:
         return registers
-    check_replicas(op, value.layout, registers)
-    return np.reshape(registers, -1)[holders_of(value.layout)]
+    check_replicas(agent, op, value.layout, registers)
 
+    def make(parts: dict[int, Array]) -> dict[int, Array]:
+        tile = whole(agent, op, value, np.concatenate([parts[number] for number in sorted(parts)]))
+        return dict.fromkeys(parts, tile)
 
-def spread(value: Value, tile: Array) -> Array:
-    """The inverse: an array of the tile's shape as the registers of `value`."""
-    return np.reshape(tile, -1)[elements_of(value.layout)] if value.shape else tile
+    return (yield from agent.team.meeting.bring(agent, op, registers, make))
 
 
 # Elementwise
@@ -91,74 +110,82 @@ def check_same_layout(op: Op, values: Sequence[Value], result: Value) -> None:
     for value in values:
         if value.shape and result.shape and value.layout != result.layout:
             text = f"%{value.name} lies as {value.layout}, %{result.name} as {result.layout}"
-            raise GpuExecutionError(op, text)
+            fault(op, text)
 
 
-def _elementwise(execution: GpuExecution, op: Op, sources: Sequence[Value]) -> None:
+def _elementwise(agent: Agent, op: Op, sources: Sequence[Value]) -> None:
     """Checks the layouts; what follows from tiles that only first replicas hold is in those only too."""
     check_same_layout(op, sources, op.result)
-    if not execution.first_only.isdisjoint(sources):
-        execution.first_only.add(op.result)
+    if not agent.first_only.isdisjoint(sources):
+        agent.first_only.add(op.result)
 
 
-def map_(execution: GpuExecution, op: tile_ops.Map) -> tuple[Array, ...]:
-    _elementwise(execution, op, op.inputs)
-    return (apply(op.fn, *map(execution.array, op.inputs)),)
+def map_(agent: Agent, op: tile_ops.Map) -> tuple[Array, ...]:
+    _elementwise(agent, op, op.inputs)
+    return (apply(op.fn, *map(agent.array, op.inputs)),)
 
 
-def cast_(execution: GpuExecution, op: tile_ops.Cast) -> tuple[Array, ...]:
-    _elementwise(execution, op, [op.source])
-    return (cast(execution.array(op.source), op.dtype),)
+def cast_(agent: Agent, op: tile_ops.Cast) -> tuple[Array, ...]:
+    _elementwise(agent, op, [op.source])
+    return (cast(agent.array(op.source), op.dtype),)
 
 
-def arange(execution: GpuExecution, op: gpu_ops.Arange) -> tuple[Array, ...]:
-    del execution
-    return (op.result.layout.table[0],)
+def arange(agent: Agent, op: gpu_ops.Arange) -> tuple[Array, ...]:
+    return (agent.table(op.result.layout)[0],)
 
 
-def pad(execution: GpuExecution, op: gpu_ops.Pad) -> tuple[Array, ...]:
-    _elementwise(execution, op, [op.source])
-    registers = execution.array(op.source)
+def pad(agent: Agent, op: gpu_ops.Pad) -> tuple[Array, ...]:
+    _elementwise(agent, op, [op.source])
+    registers = agent.array(op.source)
     padding = np.zeros(registers.shape, np.bool_)
     for axis, extent in zip(op.axes, op.extents):
-        padding |= op.source.layout.table[axis] >= execution.integer(extent)
-    return (np.where(padding, execution.array(op.fill), registers),)
+        padding |= agent.table(op.source.layout)[axis] >= agent.integer(extent)
+    return (np.where(padding, agent.array(op.fill), registers),)
 
 
 # Shapes: every thread must have what it needs already, in a slot that does not depend on the thread
 
 
-def broadcast(execution: GpuExecution, op: tile_ops.Broadcast) -> tuple[Array, ...]:
+def broadcast(agent: Agent, op: tile_ops.Broadcast) -> tuple[Array, ...]:
     if not op.source.shape:
-        layout = op.result.layout
-        return (np.broadcast_to(execution.array(op.source), (layout.threads, layout.slots)),)
-    return (_moved_in_thread(execution, op, op.source, "broadcast", ()),)
+        return (_everywhere(agent, op.result.layout, agent.array(op.source)),)
+    return (_moved_in_thread(agent, op, op.source, "broadcast", ()),)
 
 
-def reshape(execution: GpuExecution, op: tile_ops.Reshape) -> tuple[Array, ...]:
-    if not op.source.shape or not op.result.shape:
-        return (spread(op.result, np.reshape(gather(execution, op, op.source), static(op.result.shape))),)
-    return (_moved_in_thread(execution, op, op.source, "reshape", ()),)
+def reshape(agent: Agent, op: tile_ops.Reshape) -> tuple[Array, ...]:
+    if not op.source.shape:
+        return (
+            _everywhere(agent, op.result.layout, agent.array(op.source)) if op.result.shape else agent.array(op.source),
+        )
+    if not op.result.shape:
+        registers = agent.array(op.source)
+        check_replicas(agent, op, op.source.layout, registers)
+        return (registers[0, 0],)
+    return (_moved_in_thread(agent, op, op.source, "reshape", ()),)
 
 
-def transpose(execution: GpuExecution, op: tile_ops.Transpose) -> tuple[Array, ...]:
-    return (_moved_in_thread(execution, op, op.source, "transpose", op.permutation),)
+def _everywhere(agent: Agent, layout: RegisterLayout, scalar: Array) -> Array:
+    return np.full((agent.stop - agent.start, layout.slots), scalar)
 
 
-def slice_(execution: GpuExecution, op: gpu_ops.Slice) -> tuple[Array, ...]:
-    return (_moved_in_thread(execution, op, op.source, "slice", op.starts),)
+def transpose(agent: Agent, op: tile_ops.Transpose) -> tuple[Array, ...]:
+    return (_moved_in_thread(agent, op, op.source, "transpose", op.permutation),)
+
+
+def slice_(agent: Agent, op: gpu_ops.Slice) -> tuple[Array, ...]:
+    return (_moved_in_thread(agent, op, op.source, "slice", op.starts),)
 
 
 Move: TypeAlias = 'Literal["broadcast", "reshape", "transpose", "slice"]'
 
 
-def _moved_in_thread(execution: GpuExecution, op: Op, source: Value, move: Move, numbers: tuple[int, ...]) -> Array:
+def _moved_in_thread(agent: Agent, op: Op, source: Value, move: Move, numbers: tuple[int, ...]) -> Array:
     try:
         slots = _source_slots(source.layout, op.result.layout, move, numbers)
     except ValueError as error:
         text = f"{error}; %{source.name} lies as {source.layout}, the result as {op.result.layout}"
-        raise GpuExecutionError(op, text) from None
-    return execution.array(source)[:, slots]
+        return fault(op, text)
+    return agent.array(source)[:, slots]
 
 
 @lru_cache(maxsize=1024)
@@ -200,14 +227,15 @@ def _source_coordinates(
 # Across threads
 
 
-def convert(execution: GpuExecution, op: gpu_ops.Convert) -> tuple[Array, ...]:
+def convert(agent: Agent, op: gpu_ops.Convert) -> tuple[Array, ...]:
     source = op.source.layout
-    registers = execution.array(op.source)
-    check_replicas(op, source, registers)
+    registers = agent.array(op.source)
+    check_replicas(agent, op, source, registers)
     try:
-        return (np.reshape(registers, -1)[_sources_in_warp(source, op.result.layout)],)
+        found = _sources_in_warp(source, op.result.layout)[agent.start : agent.stop]
     except ValueError as error:
-        raise GpuExecutionError(op, f"{error}; {source} becomes {op.result.layout}") from None
+        return fault(op, f"{error}; {source} becomes {op.result.layout}")
+    return (np.reshape(registers, -1)[found - agent.start * source.slots],)
 
 
 @lru_cache(maxsize=1024)

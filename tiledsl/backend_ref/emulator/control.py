@@ -1,0 +1,42 @@
+"""Loops and branches: each agent goes its own way through them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tiledsl.backend_ref.emulator.agent import Agent
+from tiledsl.backend_ref.emulator.waiting import Steps
+from tiledsl.ir.dtypes import to_numpy
+from tiledsl.ir.tile_ops import For, If, While
+from tiledsl.support.errors import fail
+
+
+def for_(agent: Agent, op: For) -> Steps:
+    carried = _initial(agent, op)
+    step = agent.integer(op.step)
+    if step == 0:
+        fail("reference-step", op.location)
+    dtype = to_numpy(op.body.arguments[0].dtype)
+    for index in range(agent.integer(op.start), agent.integer(op.stop), step):
+        carried = yield from agent.steps(op.body, (np.asarray(index, dtype), *carried))
+    return carried
+
+
+def while_(agent: Agent, op: While) -> Steps:
+    carried = _initial(agent, op)
+    while True:
+        goes_on = yield from agent.steps(op.condition, carried)
+        if not bool(goes_on[0]):
+            return carried
+        carried = yield from agent.steps(op.body, carried)
+
+
+def if_(agent: Agent, op: If) -> Steps:
+    chosen = op.then if bool(agent.array(op.condition)) else op.otherwise
+    return (yield from agent.steps(chosen, ()))
+
+
+def _initial(agent: Agent, op: For | While) -> tuple[Any, ...]:
+    return tuple(agent.values[value] for value in op.initial)

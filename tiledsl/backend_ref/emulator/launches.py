@@ -1,0 +1,220 @@
+"""Launches: cuts the threads of each program into agents, and runs the programs one after the other."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Sequence
+
+import numpy as np
+
+from tiledsl.backend_ref.emulator.agent import Agent, InFlight, Shared, Team, fault
+from tiledsl.backend_ref.emulator.async_groups import check_all_landed
+from tiledsl.backend_ref.emulator.clocks import common
+from tiledsl.backend_ref.emulator.executors import CONCURRENT, EXECUTORS, PAUSES_BEFORE
+from tiledsl.backend_ref.emulator.program import Places, Program, place_buffers, start_clock
+from tiledsl.backend_ref.emulator.scheduler import run_agents
+from tiledsl.backend_ref.emulator.shadow import TensorShadow
+from tiledsl.backend_ref.emulator.waiting import Meeting, Steps
+from tiledsl.backend_ref.execution import Execution
+from tiledsl.backend_ref.scalar_functions import Array
+from tiledsl.ir import tile_ops
+from tiledsl.ir.async_ops import Mbarriers, Role, TmaStore, Wgmma
+from tiledsl.ir.core import Block, Function, Op, Value
+from tiledsl.ir.dtypes import to_numpy
+from tiledsl.ir.gpu_ops import Atomic, Launch, Store
+from tiledsl.ir.types import TensorType
+
+WARP = 32
+WARPGROUP = 128
+MOST_AGENTS = 16
+"""In one team: what more warps there are run together."""
+_COMPONENTS = 5
+"""Of time, for each agent: its own, and those of what it has under way."""
+
+
+class Launches:
+    """Runs the launches of one emulation."""
+
+    def __init__(self, function: Function, shared: Shared, schedule: random.Random | None) -> None:
+        self.shared = shared
+        self.schedule = schedule
+        self.addresses: dict[Value, int] = {}
+        """Of tensors, modulo 16, where they are not 0."""
+        self._function = function
+
+    def run(self, execution: Execution, op: Launch) -> tuple[Array, ...]:
+        """One program after the other, in row-major order or shuffled."""
+        stops = [execution.integer(stop) for stop in op.stops]
+        programs = list(itertools.product(*(range(0, stop, block) for stop, block in zip(stops, op.blocks))))
+        if execution.order is not None:
+            execution.order.shuffle(programs)
+        self.shared.transfers.clear()
+        self.shared.addresses = {id(execution.values[v]): a for v, a in self.addresses.items() if v in execution.values}
+        teams = [_Cut(op, op.body, 0, op.threads)]
+        teams += [_Cut(role, role.body, role.first, role.threads) for role in op.body.ops if isinstance(role, Role)]
+        places = place_buffers(op)
+        tensors: dict[int, TensorShadow] = {}
+        kinds = [to_numpy(argument.dtype) for argument in op.body.arguments]
+        for number, starts in enumerate(programs):
+            name = _program_name(op, starts, stops)
+            cuts = [cut.agents(self.schedule) for cut in teams]
+            program = _new_program(op, number, name, places, sum(map(len, cuts)), self.schedule, tensors)
+            if not number:
+                _watch_written(execution, op, program)
+            arguments = [np.asarray(start, kind) for start, kind in zip(starts, kinds)]
+            _run_program(execution, program, teams, cuts, arguments, self.shared)
+        return ()
+
+
+class _Cut:
+    """One body, and how its threads are cut into agents."""
+
+    def __init__(self, op: Launch | Role, body: Block, first: int, threads: int) -> None:
+        self.op = op
+        self.body = body
+        self.first = first
+        self.threads = threads
+        launch = op if isinstance(op, Launch) else op.parent.parent if op.parent is not None else None
+        assert isinstance(launch, Launch)
+        self.blocks = launch.cluster
+        own = op if isinstance(op, Role) else None
+        products = any(isinstance(inner, Wgmma) and _role_around(inner) is own for inner in body.walk())
+        self.unit = WARPGROUP if products else WARP
+        self.asks_fences = self.unit == WARPGROUP
+
+    def agents(self, draw: random.Random | None) -> list[tuple[int, int]]:
+        """Runs of threads, counted through the blocks: one in all, or some in each block."""
+        if draw is None:
+            return [(0, self.threads * self.blocks)]
+        units = max(1, self.threads // self.unit)
+        most = max(1, min(units, MOST_AGENTS // self.blocks))
+        count = most if draw.random() < 0.75 else draw.randint(1, most)
+        edges = [units * i // count * self.unit for i in range(count)] + [self.threads]
+        return [
+            (block * self.threads + a, block * self.threads + b)
+            for block in range(self.blocks)
+            for a, b in itertools.pairwise(edges)
+        ]
+
+
+def _role_around(op: Op) -> Role | None:
+    block = op.parent
+    while block is not None and block.parent is not None:
+        if isinstance(block.parent, Role):
+            return block.parent
+        block = block.parent.parent
+    return None
+
+
+def _program_name(op: Launch, starts: Sequence[int], stops: Sequence[int]) -> str:
+    parts = [
+        f"{argument.name} = {start}" if block == 1 else f"{argument.name} = {start}:{min(start + block, stop)}"
+        for argument, start, block, stop in zip(op.body.arguments, starts, op.blocks, stops)
+    ]
+    return f"program {', '.join(parts)}" if parts else "the program"
+
+
+def _new_program(
+    op: Launch,
+    number: int,
+    name: str,
+    places: Places,
+    agents: int,
+    schedule: random.Random | None,
+    tensors: dict[int, TensorShadow],
+) -> Program:
+    mbarriers = sum(inner.count for inner in op.body.walk() if isinstance(inner, Mbarriers)) * op.cluster
+    components = agents * _COMPONENTS + mbarriers
+    return Program(op, number, name, places.starts, places.size, components, agents, schedule, tensors)
+
+
+def _watch_written(execution: Execution, op: Launch, program: Program) -> None:
+    """Keeps account of the accesses of all tensors that the launch writes to."""
+    for inner in op.body.walk():
+        if isinstance(inner, (Store, Atomic, TmaStore)):
+            array = execution.array(inner.tensor)
+            if id(array) not in program.tensors:
+                program.tensors[id(array)] = TensorShadow(max(1, array.size))
+
+
+def _run_program(
+    execution: Execution,
+    program: Program,
+    teams: Sequence[_Cut],
+    cuts: Sequence[Sequence[tuple[int, int]]],
+    arguments: Sequence[Array],
+    shared: Shared,
+) -> None:
+    first, roles = teams[0], teams[1:]
+    members = _new_agents(execution, program, first, cuts[0], shared)
+    run_agents(program, {agent: _body(agent, first, arguments) for agent in members})
+    if roles:
+        coroutines: dict[Agent, Steps] = {}
+        for cut, runs in zip(roles, cuts[1:]):
+            for agent in _new_agents(execution, program, cut, runs, shared):
+                _continue(agent, members)
+                coroutines[agent] = _body(agent, cut, ())
+        run_agents(program, coroutines)
+    while program.flights:
+        check_all_landed(program)
+        program.land_one()
+    check_all_landed(program)
+
+
+def _new_agents(
+    execution: Execution, program: Program, cut: _Cut, runs: Sequence[tuple[int, int]], shared: Shared
+) -> list[Agent]:
+    team = Team(cut.first, cut.threads, Meeting(len(runs)))
+    found: list[Agent] = []
+    for start, stop in runs:
+        agent = Agent(
+            EXECUTORS, execution.sizes, execution.blocks, execution.output, None,
+            values=dict(execution.values), symbols=execution.symbols, coordinates=[program.coordinates],
+            program=program, team=team, number=len(program.members), start=start, stop=stop,
+            clock=start_clock(program), concurrent=CONCURRENT, pauses_before=PAUSES_BEFORE, common=shared,
+            touched={} if cut.asks_fences else None,
+        )  # fmt: skip
+        program.members.append(agent)
+        found.append(agent)
+    return found
+
+
+def _body(agent: Agent, cut: _Cut, arguments: Sequence[Array]) -> Steps:
+    """All of a role, or what a launch does before its roles."""
+    yield from agent.steps(cut.body, arguments)
+    agent.is_over = True
+
+
+def _continue(agent: Agent, before: Sequence[Agent]) -> None:
+    """An agent of a role begins where those that had its threads before have come to."""
+    marks = set(agent.marks().tolist())
+    had = [other for other in before if not marks.isdisjoint(other.marks().tolist())]
+    agent.clock = common([other.clock for other in had])
+    agent.values = {
+        value: found for value, found in had[0].values.items()
+        if not (isinstance(found, InFlight) or (np.ndim(found) and not isinstance(value.type, TensorType)))
+    }  # fmt: skip
+
+
+def check_carried(launch: Launch) -> None:
+    """What goes round a loop or out of a branch keeps its layout."""
+    for op in launch.body.walk():
+        match op:
+            case tile_ops.For():
+                groups: list[Sequence[Value]] = [op.body.arguments[1:], op.initial, _yielded(op.body)]
+            case tile_ops.While():
+                groups = [op.body.arguments, op.condition.arguments, op.initial, _yielded(op.body)]
+            case tile_ops.If():
+                groups = [_yielded(op.then), _yielded(op.otherwise)]
+            case _:
+                continue
+        for group in groups:
+            for value, result in zip(group, op.results):
+                if value.type != result.type:
+                    fault(op, f"%{value.name} is {value.type}, the result {result.type}")
+
+
+def _yielded(body: Block) -> Sequence[Value]:
+    last = body.terminator
+    return last.operands if last is not None else ()

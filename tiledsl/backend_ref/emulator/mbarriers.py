@@ -1,0 +1,168 @@
+"""Mbarriers: arrivals, expected bytes, phases; and the ops that use them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tiledsl.backend_ref.emulator.clocks import Clock
+from tiledsl.backend_ref.emulator.waiting import Steps, Waiting
+from tiledsl.backend_ref.scalar_functions import Array
+from tiledsl.ir.async_ops import MbarrierArrive, MbarrierExpect, Mbarriers, MbarrierWait
+from tiledsl.ir.core import Op, Value
+from tiledsl.support.errors import fail
+
+if TYPE_CHECKING:
+    from tiledsl.backend_ref.emulator.agent import Agent
+
+WARP = 32
+BYTES = 8
+
+
+@dataclass(eq=False)
+class Mbarrier:
+    """One mbarrier of one block. Its component of time counts the phases that are over."""
+
+    name: str
+    op: Mbarriers
+    component: int
+    arrivals: int
+    initialised: tuple[int, int]
+    """The component and step of time at which it was."""
+    pending: int = field(init=False)
+    bytes: int = 0
+    """Expected and not there yet in this phase; below 0: there before they were expected."""
+    phase: int = 0
+    """That is on now."""
+    clock: Clock | None = None
+    over: Clock | None = None
+    """What those knew who ended the phases so far."""
+    under_way: int = 0
+    """Copies that will count here."""
+
+    def __post_init__(self) -> None:
+        self.pending = self.arrivals
+
+    def arrive(self, agent: Agent, op: Op, count: int, clock: Clock, expected: int = 0) -> None:
+        """Some arrivals at once, after `expected` more bytes."""
+        if count > self.pending:
+            fail(
+                "emulator-arrivals", op.location, program=agent.program.name, op=op.name, count=count,
+                mbarrier=self.name, phase=self.phase, pending=self.pending, arrivals=self.arrivals,
+            )  # fmt: skip
+        self._learn(clock)
+        self.bytes += expected
+        self.pending -= count
+        self._end_phase()
+
+    def count(self, op: Op, program: str, phase: int, copied: int, clock: Clock) -> None:
+        """Bytes have come that were sent for `phase`."""
+        if phase != self.phase:
+            fail(
+                "emulator-bytes", op.location, program=program, op=op.name, phase=phase, mbarrier=self.name,
+                now=self.phase,
+            )  # fmt: skip
+        self._learn(clock)
+        self.bytes -= copied
+        self._end_phase()
+
+    def _learn(self, clock: Clock) -> None:
+        if self.clock is None:
+            self.clock = clock.copy()
+        else:
+            self.clock.join(clock)
+
+    def _end_phase(self) -> None:
+        if self.pending == 0 and self.bytes == 0:
+            assert self.clock is not None
+            self.phase += 1
+            self.pending = self.arrivals
+            if self.over is not None:
+                self.clock.join(self.over)
+            self.clock.learn(self.component, self.phase)
+            self.over, self.clock = self.clock, None
+
+    def state(self) -> str:
+        """What the phase that is on lacks."""
+        lacks = [f"{self.arrivals - self.pending} of {self.arrivals} arrivals"]
+        if self.bytes > 0:
+            lacks.append(f"{self.bytes} expected bytes have not come")
+        if self.bytes < 0:
+            lacks.append(f"{-self.bytes} bytes have come that nobody expected")
+        return f"phase {self.phase} is on, with {', '.join(lacks)}"
+
+
+# The ops
+
+
+def mbarriers(agent: Agent, op: Mbarriers) -> tuple[Array, ...]:
+    """The first thread of each block initialises them."""
+    program = agent.program
+    for block in agent.leads:
+        program.add_mbarriers(op, block, (agent.number, agent.step))
+    return (np.asarray(program.places[op], np.int64),)
+
+
+def mbarrier_at(agent: Agent, op: Op, barriers: Value, index: Value, block: int) -> Mbarrier:
+    """The mbarrier of a block, which must be initialised for certain."""
+    program = agent.program
+    made = barriers.op
+    assert isinstance(made, Mbarriers)
+    number = agent.integer(index)
+    if not 0 <= number < made.count:
+        fail(
+            "emulator-shared-bounds", op.location, program=program.name, op=op.name, buffer=barriers.name,
+            place=number, axis=0, size=made.count,
+        )  # fmt: skip
+    found = program.mbarriers.get((made, block, number))
+    if found is None or not agent.knows(*found.initialised, thread=block * program.block_threads):
+        name = f"%{barriers.name}[{number}]"
+        fail("emulator-mbarrier-uninitialised", op.location, program=program.name, op=op.name, mbarrier=name)
+    return found
+
+
+def expect(agent: Agent, op: MbarrierExpect) -> tuple[Array, ...]:
+    for block in agent.leads:
+        mbarrier_at(agent, op, op.barriers, op.index, block).arrive(agent, op, 1, agent.release(alone=True), op.bytes)
+    return ()
+
+
+def arrive(agent: Agent, op: MbarrierArrive) -> tuple[Array, ...]:
+    """Each block's threads at their own mbarrier, or at those of all blocks."""
+    each = agent.threads_of_each_block
+    count = {"thread": each, "warp": each // WARP, "role": 1}[op.by]
+    blocks = agent.leads if op.by == "role" else agent.in_blocks
+    if not blocks:
+        return ()
+    clock = agent.release(alone=op.by == "role")
+    for block in blocks:
+        for target in range(agent.program.blocks) if op.scope == "cluster" else (block,):
+            mbarrier_at(agent, op, op.barriers, op.index, target).arrive(agent, op, count, clock)
+    return ()
+
+
+def wait(agent: Agent, op: MbarrierWait) -> Steps:
+    parity = agent.integer(op.parity) & 1
+    for block in agent.in_blocks:
+        barrier = mbarrier_at(agent, op, op.barriers, op.index, block)
+        while barrier.phase & 1 == parity:
+            ready = lambda: barrier.phase & 1 != parity  # noqa: B023, E731 -- used before the loop goes on
+            what = lambda: f"parity {parity} of {barrier.name}: {barrier.state()}"  # noqa: B023, E731
+            yield Waiting(op, ready, what)
+        _pass(agent, op, barrier, parity)
+    return ()
+
+
+def _pass(agent: Agent, op: MbarrierWait, barrier: Mbarrier, parity: int) -> None:
+    over = barrier.phase - 1
+    before = agent.passed.get(barrier)
+    if before is not None and over > before + 1:
+        fail(
+            "emulator-phase", op.location, program=agent.program.name, who=agent.name, op=op.name, parity=parity,
+            mbarrier=barrier.name, phase=over, missed=before + 1,
+        )  # fmt: skip
+    agent.passed[barrier] = over
+    if barrier.over is not None:
+        agent.clock.join(barrier.over)

@@ -1,0 +1,180 @@
+"""Copies by TMA: boxes of tensors to and from addresses in shared memory, swizzled as the hardware does it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tiledsl.backend_ref.emulator.agent import Agent, static
+from tiledsl.backend_ref.emulator.async_groups import groups_of
+from tiledsl.backend_ref.emulator.global_memory import use_elements
+from tiledsl.backend_ref.emulator.mbarriers import Mbarrier, mbarrier_at
+from tiledsl.backend_ref.emulator.program import READS, STORES, Flight
+from tiledsl.backend_ref.emulator.shadow import Accessor
+from tiledsl.backend_ref.emulator.shared_buffers import claim_bytes, read_bytes, shared_layout
+from tiledsl.backend_ref.scalar_functions import Array
+from tiledsl.ir.async_ops import BulkCommit, BulkWait, TmaLoad, TmaStore
+from tiledsl.ir.layouts import Integers
+from tiledsl.ir.matrix_descriptors import swizzle_of
+from tiledsl.ir.tensor_maps import ALIGNMENT, Box, TensorMap, boxes_of, part_of, tensor_map_of
+from tiledsl.support.errors import fail
+
+_UNIT = 16
+
+
+class _Piece:
+    """What one instruction copies: elements of a tensor, and the bytes of a block's memory."""
+
+    def __init__(self, agent: Agent, op: TmaLoad | TmaStore, tensor_map: TensorMap, box: Box) -> None:
+        tensor = agent.array(op.tensor)
+        sizes = dict(zip(tensor_map.axes, tensor_map.box))
+        lines: list[Integers] = []
+        for axis, (index, along) in enumerate(zip(op.indices, op.axes)):
+            start = agent.integer(index) + (box.start[along] if along >= 0 else 0)
+            lines.append(np.arange(start, start + sizes[axis], dtype=np.int64))
+        # the slowest axis of the map first, so that elements stand as their bytes do
+        order = tensor_map.axes[::-1]
+        grid = np.meshgrid(*(lines[axis] for axis in order), indexing="ij")
+        found = dict(zip(order, grid))
+        self.coordinates = [np.reshape(found[axis], -1) for axis in range(len(lines))]
+        self.inside = np.ones(self.coordinates[0].shape, np.bool_)
+        for line, size in zip(self.coordinates, tensor.shape):
+            self.inside &= (line >= 0) & (line < size)
+        start = _start_of(agent, op) + box.offset
+        linear = np.arange(start, start + self.inside.size * tensor.itemsize, dtype=np.int64)
+        swizzle = swizzle_of(tensor_map.swizzle)
+        self.addresses: Integers = linear if swizzle is None else swizzle.apply(linear)
+        """In the memory of one block."""
+        self.start = start
+
+    def where(self) -> tuple[Integers, ...]:
+        """The subscript of the elements that are inside of the tensor."""
+        return tuple(line[self.inside] for line in self.coordinates)
+
+    def units(self, tensor: Array) -> Integers:
+        """Their row-major numbers."""
+        return np.ravel_multi_index(self.where(), tensor.shape)
+
+
+def _start_of(agent: Agent, op: TmaLoad | TmaStore) -> int:
+    """Where the tile begins in a block's memory, before the swizzle."""
+    layout, shape = shared_layout(op.buffer), static(op.buffer.shape)
+    starts = [agent.integer(offset) for offset in op.offsets]
+    for axis, (start, size) in enumerate(zip(starts, shape)):
+        length = min(op.shape[op.places.index(axis)], size) if axis in op.places else 1
+        if not 0 <= start <= size - length:
+            fail(
+                "emulator-shared-bounds", op.location, program=agent.program.name, op=op.name,
+                buffer=op.buffer.name, place=start, axis=axis, size=size,
+            )  # fmt: skip
+    return int(layout.linear(shape, starts)) * op.buffer.dtype.bytes + agent.integer(op.buffer)
+
+
+def _check_aligned(agent: Agent, op: TmaLoad | TmaStore, piece: _Piece) -> None:
+    tensor = agent.array(op.tensor)
+    places = {f"the start of %{op.tensor.name}": (agent.common.addresses.get(id(tensor), 0), _UNIT)}
+    for axis, stride in enumerate(tensor.strides):
+        if tensor.shape[axis] > 1 and stride != tensor.itemsize:
+            places[f"axis {axis} of %{op.tensor.name}, whose stride in bytes is {stride}"] = (stride, _UNIT)
+    places[f"byte {piece.start} of shared memory"] = (piece.start, ALIGNMENT)
+    for place, (number, width) in places.items():
+        if number % width:
+            fail("emulator-misaligned", op.location, program=agent.program.name, op=op.name, width=width, place=place)
+
+
+def load(agent: Agent, op: TmaLoad) -> tuple[Array, ...]:
+    """The first thread of the team in each block begins to copy its boxes."""
+    program = agent.program
+    tensor_map = tensor_map_of(op, program.blocks)
+    for block in agent.leads:
+        targets = range(program.blocks) if op.multicast else (block,)
+        for box in boxes_of(op, program.blocks, block):
+            piece = _Piece(agent, op, tensor_map, box)
+            _check_aligned(agent, op, piece)
+            for target in targets:
+                barrier = mbarrier_at(agent, op, op.barriers, op.index, target)
+                _begin_load(agent, op, piece, barrier, target, agent.first_thread(block))
+    return ()
+
+
+def _begin_load(agent: Agent, op: TmaLoad, piece: _Piece, barrier: Mbarrier, target: int, thread: int) -> None:
+    program, tensor = agent.program, agent.array(op.tensor)
+    who = agent.under_way(op, barrier.component, barrier.phase + 1, is_async=True)
+    addresses = piece.addresses + target * program.stride
+    claim_bytes(agent, op, who, addresses, np.full(addresses.shape, thread))
+    units = piece.units(tensor)
+    use_elements(agent, op, op.tensor, who, units, np.full(units.shape, thread), writes=False)
+    phase, clock = barrier.phase, agent.clock.copy()
+    program.memory[addresses] = 0xFF
+    early = _elements(tensor, piece) if program.chance() else None
+
+    def land() -> None:
+        elements: Any = _elements(tensor, piece) if early is None else early
+        program.memory[addresses] = elements.view(np.uint8)
+        barrier.count(op, program.name, phase, addresses.size, clock)
+
+    program.take_off(Flight(op, land))
+
+
+def _elements(tensor: Array, piece: _Piece) -> Array:
+    """Those of the box, zeros where the tensor ends."""
+    found = np.zeros(piece.inside.shape, tensor.dtype)
+    found[piece.inside] = tensor[piece.where()]
+    return found
+
+
+def store(agent: Agent, op: TmaStore) -> tuple[Array, ...]:
+    """The first thread of the team in each block begins to copy its boxes; blocks that have all of it do so once."""
+    program, tensor = agent.program, agent.array(op.tensor)
+    if not tensor.flags.writeable:
+        fail("reference-read-only", op.location, tensor=op.tensor.name)
+    tensor_map = tensor_map_of(op, program.blocks)
+    groups = groups_of(agent, READS)
+    reads, stores = (
+        agent.under_way(op, program.component(agent.number, kind), groups.next, is_async=True)
+        for kind in (READS, STORES)
+    )
+    for block in agent.leads:
+        if block and part_of(op, program.blocks) is None:
+            continue
+        for box in boxes_of(op, program.blocks, block):
+            piece = _Piece(agent, op, tensor_map, box)
+            _check_aligned(agent, op, piece)
+            _begin_store(agent, op, piece, block, reads, stores)
+    return ()
+
+
+def _begin_store(agent: Agent, op: TmaStore, piece: _Piece, block: int, reads: Accessor, stores: Accessor) -> None:
+    program, tensor = agent.program, agent.array(op.tensor)
+    thread = agent.first_thread(block)
+    addresses = piece.addresses + block * program.stride
+    found = read_bytes(agent, op, reads, addresses, np.full(addresses.shape, thread))
+    units = piece.units(tensor)
+    use_elements(agent, op, op.tensor, stores, units, np.full(units.shape, thread), writes=True)
+    early = found if program.chance() else None
+
+    def land() -> None:
+        read: Any = program.memory[addresses] if early is None else early
+        elements = read.view(tensor.dtype)
+        tensor[piece.where()] = elements[piece.inside]
+
+    groups_of(agent, READS).begin(op, land)
+
+
+def commit(agent: Agent, op: BulkCommit) -> tuple[Array, ...]:
+    del op
+    if agent.leads:
+        groups_of(agent, READS).commit()
+    return ()
+
+
+def wait(agent: Agent, op: BulkWait) -> tuple[Array, ...]:
+    """Of its stores, the first thread has nothing under way any more but the last groups; the others do not know."""
+    if agent.leads:
+        done = groups_of(agent, READS).wait(op.groups)
+        kinds: Sequence[int] = (READS,) if op.read else (READS, STORES)
+        for kind in kinds:
+            agent.landed[agent.program.component(agent.number, kind)] = done
+    return ()

@@ -1,0 +1,162 @@
+"""Messages of the emulator: what is wrong with a program in GPU form, found while it runs."""
+
+from tiledsl.support.errors import ErrorSpec, TileLayoutError, TileRuntimeError, TileUnsupportedError
+
+_BARRIER = "put a barrier between the two"
+
+ENTRIES: dict[str, ErrorSpec] = {
+    # Accesses in no order
+    "emulator-race": ErrorSpec(
+        TileRuntimeError,
+        "race in {program}: `{op}` lets {who} {verb} {where}, which {other} {before} in `{by}` with no barrier between",
+        _BARRIER,
+    ),
+    "emulator-race-under-way": ErrorSpec(
+        TileRuntimeError,
+        "race in {program}: `{op}` lets {who} {verb} {where}, which `{by}` {does} and may not be done with: "
+        "nobody has waited for {what}",
+        "{fix}",
+    ),
+    "emulator-race-programs": ErrorSpec(
+        TileRuntimeError,
+        "race in {program}: `{op}` lets {who} {verb} {where}, which another program {before} in `{by}`",
+        "let one program alone write an element, or use `tile.atomic_add` and the like",
+    ),
+    "emulator-race-within": ErrorSpec(
+        TileRuntimeError,
+        "race in {program}: `{op}` lets {who} and {other} write {where} at the same time",
+        "let one thread alone write each element",
+    ),
+    "emulator-proxy-fence": ErrorSpec(
+        TileRuntimeError,
+        "missing proxy fence in {program}: `{op}` {verb}s {where} through the async proxy, which {other} {before} "
+        "through the generic one in `{by}`",
+        "put a `gpu.proxy_fence` after `{by}`, before the barrier that the two meet at",
+    ),
+    "emulator-uninitialised": ErrorSpec(
+        TileRuntimeError,
+        "`{op}` in {program} reads {where}, which nothing was written to yet",
+        "write it first, or wait for the copy that does",
+    ),
+    "emulator-mbarrier-overwritten": ErrorSpec(
+        TileRuntimeError,
+        "`{op}` in {program} writes {where}, where {mbarrier} is",
+        "give the buffer or the mbarriers another offset",
+    ),
+    "emulator-mbarrier-uninitialised": ErrorSpec(
+        TileRuntimeError,
+        "`{op}` in {program} uses {mbarrier}, whose initialisation it may come before",
+        "put a `gpu.barrier` after `gpu.mbarriers`: with `scope = cluster` if other blocks use them",
+    ),
+    # Things under way
+    "emulator-accumulator": ErrorSpec(
+        TileRuntimeError,
+        "`{op}` in {program} reads %{value}, an accumulator in flight: `{by}` adds to it",
+        "take what a `gpu.wgmma_wait` for that product gives back",
+    ),
+    "emulator-accumulator-unwaited": ErrorSpec(
+        TileRuntimeError,
+        "`{op}` in {program} gives %{value} back, but it leaves the product `{by}` in flight: "
+        "{unfinished} groups may not be done, this one among them",
+        "wait for fewer groups: {groups}",
+    ),
+    "emulator-operand-registers": ErrorSpec(
+        TileRuntimeError,
+        "`{op}` in {program} ends a product of `{by}` without keeping its operand %{value}: "
+        "its registers may be written to while it is in flight",
+        "name %{value} among the values of the wait",
+    ),
+    "emulator-wgmma-fence": ErrorSpec(
+        TileRuntimeError,
+        "`{op}` in {program} takes %{value}, whose registers were touched after the last `gpu.wgmma_fence`",
+        "put a `gpu.wgmma_fence` before the first product, and after each change of registers",
+    ),
+    "emulator-exit": ErrorSpec(
+        TileRuntimeError,
+        "{program} ends while {what} of `{op}` {are} under way",
+        "{fix}",
+    ),
+    # Mbarriers, barriers
+    "emulator-arrivals": ErrorSpec(
+        TileRuntimeError,
+        "too many arrivals in {program}: `{op}` arrives {count} times at {mbarrier}, whose phase {phase} waits for "
+        "{pending} of {arrivals}",
+        "make the `arrivals` of `gpu.mbarriers` the number of those who arrive in a phase",
+    ),
+    "emulator-bytes": ErrorSpec(
+        TileRuntimeError,
+        "wrong number of bytes in {program}: what `{op}` copied for phase {phase} of {mbarrier} came when "
+        "phase {now} was on",
+        "expect just the bytes of all boxes: `bytes` of `gpu.mbarrier_expect`",
+    ),
+    "emulator-phase": ErrorSpec(
+        TileRuntimeError,
+        "wrong phase in {program}: {who} waits in `{op}` for parity {parity} of {mbarrier}, and goes on because phase "
+        "{phase} is over; it has not waited for phase {missed}",
+        "wait for every phase once, with the parity of its number",
+    ),
+    "emulator-deadlock": ErrorSpec(
+        TileRuntimeError,
+        "deadlock in {program}: nobody can go on",
+        "{fix}",
+    ),
+    "emulator-barrier-threads": ErrorSpec(
+        TileRuntimeError,
+        "`{op}` in {program} brings {count} threads to {barrier}, which has {present} already and is for {threads}",
+        "make `threads` the number of all who arrive or wait there",
+    ),
+    "emulator-divergence": ErrorSpec(
+        TileRuntimeError,
+        "divergence in {program}: {who} has come to `{op}`, but {other} to `{by}`, and all must come to the same",
+        "let nothing but what is the same in all threads decide what is run",
+    ),
+    # Addresses
+    "emulator-global-bounds": ErrorSpec(
+        TileRuntimeError,
+        "out of bounds in {program}: `{op}` lets {who} access %{tensor} at {place} on axis {axis}, whose size is {size}",
+        "mask the access by extents, or have the axis checked",
+    ),
+    "emulator-shared-bounds": ErrorSpec(
+        TileRuntimeError,
+        "out of bounds in {program}: `{op}` accesses %{buffer} at {place} on axis {axis}, whose size is {size}",
+        "check the offsets, and the number of stages",
+    ),
+    "emulator-shared-end": ErrorSpec(
+        TileRuntimeError,
+        "out of bounds: `{op}` needs {needed} bytes at {start} of the {size} bytes of shared memory",
+        "correct the offset, or `shared_bytes` of the launch",
+    ),
+    "emulator-misaligned": ErrorSpec(
+        TileRuntimeError,
+        "misaligned access in {program}: `{op}` takes {width} bytes at once at {place}, which is no multiple",
+        "take fewer elements at once (`vector`), or align what they are part of",
+    ),
+    "emulator-vector": ErrorSpec(
+        TileRuntimeError,
+        "`{op}` in {program}: the vector of {vector} at slot {slot} of {who} {reason}: {of} at bytes {places}",
+        "take fewer elements at once (`vector`)",
+    ),
+    # Registers
+    "emulator-replicas": ErrorSpec(
+        TileRuntimeError,
+        "`{op}` in {program}: {problem}",
+        "copies of an element must be the same in all threads that have one",
+    ),
+    "emulator-layout": ErrorSpec(
+        TileLayoutError,
+        "`{op}`: {problem}",
+        "the layouts do not fit what the instruction does; see docs/layouts.md",
+    ),
+    "emulator-unsupported": ErrorSpec(
+        TileUnsupportedError,
+        "the emulator does not run `{op}`: {reason}",
+        "run it on the device",
+    ),
+    # Warnings
+    "emulator-bank-conflicts": ErrorSpec(
+        TileRuntimeError,
+        "`{op}` has bank conflicts: {turns} turns of shared memory for what {ideal} would do, in each of {count} "
+        "accesses by a warp",
+        "give %{buffer} a swizzle or padding",
+    ),
+}
