@@ -30,7 +30,7 @@ from tests.support.hopper_text import (
 
 
 def attention_programs() -> Iterator[HopperProgram]:
-    for stages, steps in [(1, 3), (2, 1), (2, 2), (2, 3), (2, 5), (3, 7)]:
+    for stages, steps in [(1, 4), (2, 1), (2, 2), (2, 3), (2, 8), (3, 7)]:
         yield attention(stages, steps)
     yield pingpong(steps=2, rounds=2)
     yield pingpong(steps=3, rounds=2)

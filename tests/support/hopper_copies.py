@@ -157,7 +157,8 @@ def store_in_turn(rounds: int) -> HopperProgram:
     body = f"""
     %at = tile.map([%i, %32]) {{fn = mul}}
     %side = tile.map([%i, %2]) {{fn = mod}}
-    %t = gpu.load(%x, [%m, %at], []) {{axes = [0, 1], vector = 4, shape = [32, 32], layout = {layout}}}
+    %t = gpu.load(%x, [%m, %at], [%rows])
+        {{axes = [0, 1], masked = [0], vector = 4, shape = [32, 32], layout = {layout}}}
     %twice = tile.map([%t, %t]) {{fn = add}} : {tile("f32", 32, 32, layout)}
     gpu.bulk_wait() {{groups = 1, read = true}}
     gpu.barrier()
@@ -166,7 +167,7 @@ def store_in_turn(rounds: int) -> HopperProgram:
     gpu.barrier()
     gpu.tma_store(%out, [%m, %at], %box, [%side, %0, %0]) {{axes = [0, 1], places = [1, 2], shape = [32, 32]}}
     gpu.bulk_commit()"""
-    whole = loop(f"%{rounds}", body) + "\ngpu.bulk_wait() {groups = 0}"
+    whole = f"{sub('rows', '%M', '%m')}\n{loop(f'%{rounds}', body)}\ngpu.bulk_wait() {{groups = 0}}"
     text = function(
         "%x: tensor<f32, [M, N], unit=1>", "f32, [M, N]", launch("M", (32,), 64, shared, whole), facts="N % 4 == 0"
     )
@@ -252,23 +253,24 @@ def through_the_cluster(steps: int) -> HopperProgram:
     layout = f"spatial(2, 1) * {row_major(32, 64, 64, 8)}"
     both = f"replicate(2) * {row_major(32, 64, 64, 8)}"
     shared = Shared()
-    shared.buffer("own", (32, 64), "bf16", 128)
-    shared.buffer("common", (32, 64), "bf16", 128)
+    shared.buffer("own", (1, 32, 64), "bf16", 128)
+    shared.buffer("common", (1, 32, 64), "bf16", 128)
     shared.barriers("full", 1, 1)
     shared.barriers("empty", 1, 128)
     fill = f"""{turn(1)}
-    gpu.mbarrier_wait(%empty, %0, %other)
-    gpu.mbarrier_expect(%full, %0) {{bytes = 8192}}
+    gpu.mbarrier_wait(%empty, %stage, %other)
+    gpu.mbarrier_expect(%full, %stage) {{bytes = 8192}}
     {mul("at", "%i", "%64")}
-    gpu.tma_load(%x, [%m, %at], %own, [%0, %0], %full, %0) {{axes = [0, 1], places = [0, 1], shape = [64, 64]}}
-    gpu.tma_load(%y, [%0, %at], %common, [%0, %0], %full, %0)
-        {{axes = [0, 1], places = [0, 1], shape = [32, 64], multicast = true}}"""
+    gpu.tma_load(%x, [%m, %at], %own, [%stage, %0, %0], %full, %stage)
+        {{axes = [0, 1], places = [1, 2], shape = [64, 64]}}
+    gpu.tma_load(%y, [%0, %at], %common, [%stage, %0, %0], %full, %stage)
+        {{axes = [0, 1], places = [1, 2], shape = [32, 64], multicast = true}}"""
     use = f"""{turn(1)}
-    gpu.mbarrier_wait(%full, %0, %parity)
-    %t = gpu.read(%own, [%0, %0]) {{places = [0, 1], vector = 8, shape = [64, 64], layout = {layout}}}
-    %u = gpu.read(%common, [%0, %0]) {{places = [0, 1], vector = 8, shape = [32, 64], layout = {both}}}
+    gpu.mbarrier_wait(%full, %stage, %parity)
+    %t = gpu.read(%own, [%stage, %0, %0]) {{places = [1, 2], vector = 8, shape = [64, 64], layout = {layout}}}
+    %u = gpu.read(%common, [%stage, %0, %0]) {{places = [1, 2], vector = 8, shape = [32, 64], layout = {both}}}
     gpu.proxy_fence()
-    gpu.mbarrier_arrive(%empty, %0) {{scope = cluster}}
+    gpu.mbarrier_arrive(%empty, %stage) {{scope = cluster}}
     {mul("at", "%i", "%64")}
     {add("below", "%m", "%M")}
     gpu.store(%out, [%m, %at], %t, []) {{axes = [0, 1], vector = 8}}

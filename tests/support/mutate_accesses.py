@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tests.support.mutating import (
     Change,
@@ -18,10 +19,9 @@ from tests.support.mutating import (
 from tiledsl.ir.async_ops import Mbarriers, TmaLoad, TmaStore, Wgmma
 from tiledsl.ir.core import Block, Op, Value
 from tiledsl.ir.dtypes import bool_
-from tiledsl.ir.gpu_ops import Atomic, Buffer, Copy, Load, Pad, Read, Store, Write
+from tiledsl.ir.gpu_ops import Atomic, Buffer, Copy, Load, Pad, Read, Reduce, Scan, Store, View, Write
 from tiledsl.ir.layouts import SharedLayout, Swizzle
 from tiledsl.ir.tile_ops import Broadcast, Constant, For, Map
-from tiledsl.ir.types import TileType
 
 SWIZZLES = (None, Swizzle(1, 4, 3), Swizzle(2, 4, 3), Swizzle(3, 4, 3))
 
@@ -121,19 +121,21 @@ def swizzle(op: Op) -> Iterator[Change]:
     """Another swizzle of a buffer, for all who access it."""
     if not isinstance(op, Buffer) or not isinstance(op.layout, SharedLayout):
         return
+    if any(isinstance(user, (Reduce, Scan, View)) for user in op.result.users):
+        return  # they take the buffer for bytes
     old = op.layout
-    for new in SWIZZLES:
-        if new == old.swizzle:
+    for swizzle in SWIZZLES:
+        if swizzle == old.swizzle:
             continue
+        new = replace(old, swizzle=swizzle)
 
-        def apply(copy: Op, new: Swizzle | None = new) -> None:
-            layout = SharedLayout(old.order, old.padding, new, old.panel)
-            copy.attributes["layout"] = layout
-            type_ = copy.result.tile
-            copy.result.type = TileType(type_.dtype, type_.shape, type_.level, layout)
+        def apply(copy: Op, new: SharedLayout = new) -> None:
+            copy.attributes["layout"] = new
+            copy.result.type = replace(copy.result.tile, layout=new)
 
-        words = f"swizzle {old.swizzle or 'none'} => {new or 'none'} of {op.name}"
-        yield Change("swizzle", words, apply, "all go by the layout of the buffer")
+        same = new.bytes(op.shape, op.dtype) == old.bytes(op.shape, op.dtype)
+        words = f"swizzle {old.swizzle or 'none'} => {swizzle or 'none'} of {op.name}"
+        yield Change("swizzle", words, apply, "all go by the layout of the buffer" if same else "")
 
 
 # Numbers of stages

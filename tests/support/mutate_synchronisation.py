@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from tests.support.mutating import (
     Change,
     Mutator,
-    around,
     change_operand,
     launch_of,
     set_attribute,
@@ -23,7 +22,6 @@ from tiledsl.ir.async_ops import (
     MbarrierWait,
     NamedBarrier,
     ProxyFence,
-    Role,
     TmaLoad,
     TmaStore,
     Wgmma,
@@ -33,6 +31,7 @@ from tiledsl.ir.async_ops import (
 )
 from tiledsl.ir.core import Block, Op
 from tiledsl.ir.gpu_ops import Atomic, Barrier, Commit, Copy, Load, Read, Wait, Write
+from tiledsl.ir.layouts import SharedLayout
 from tiledsl.ir.tile_ops import For, While
 
 SYNCHRONISATION: tuple[type[Op], ...] = (
@@ -111,8 +110,10 @@ def repeat(op: Op) -> Iterator[Change]:
     """Does twice what counts."""
     if isinstance(op, (MbarrierArrive, MbarrierExpect, NamedBarrier, Commit, WgmmaCommit, BulkCommit)):
         reason = ""
-        if isinstance(op, tuple(GROUPS)) and not any(_groups_left(other) for other in _same_role(op, type(op))):
-            reason = "an empty group, and nobody counts groups"
+        if isinstance(op, tuple(GROUPS)) and not _keeps_operands(op):
+            reason = "a group more, which is empty: waits are for more than they must"
+        elif isinstance(op, NamedBarrier) and _meets_alone(op):
+            reason = "the role meets twice"
         yield Change(f"repeat-{op.name.removeprefix('gpu.').replace('_', '-')}", f"repeat {op.name}", _repeat, reason)
 
 
@@ -120,14 +121,16 @@ def _repeat(copy: Op) -> None:
     _block(copy).insert_before(copy, copy.clone({}))
 
 
-def _same_role(op: Op, committing: type[Op]) -> list[Op]:
-    """The ops of an op's role, or launch, that are about the groups that `committing` makes."""
-    outer = next(outer for outer in around(op) if isinstance(outer, (Role, gpu_ops.Launch)))
-    return [other for other in outer.walk() if isinstance(other, GROUPS[committing])]
+def _meets_alone(op: NamedBarrier) -> bool:
+    """Whether all who meet at a named barrier are of the role, which meets at this op."""
+    return op.action == "sync" and op.threads == threads_of(op)
 
 
-def _groups_left(op: Op) -> bool:
-    return isinstance(op, (Wait, WgmmaWait, BulkWait)) and op.groups > 0
+def _keeps_operands(op: Op) -> bool:
+    """Whether it matters which wait ends a product: the one that names the registers that it reads."""
+    return isinstance(op, (WgmmaCommit, WgmmaWait)) and any(
+        isinstance(other, Wgmma) and not other.a_axes for other in launch_of(op).walk()
+    )
 
 
 def groups(op: Op) -> Iterator[Change]:
@@ -135,7 +138,8 @@ def groups(op: Op) -> Iterator[Change]:
     if isinstance(op, (Wait, WgmmaWait, BulkWait)):
         yield set_attribute("groups-more", op, "groups", op.groups + 1)
         if op.groups:
-            yield set_attribute("groups-fewer", op, "groups", op.groups - 1, "it waits for more than it must")
+            reason = "" if _keeps_operands(op) else "it waits for more than it must"
+            yield set_attribute("groups-fewer", op, "groups", op.groups - 1, reason)
 
 
 def read_or_done(op: Op) -> Iterator[Change]:
@@ -229,12 +233,16 @@ def arriving(op: Op) -> Iterator[Change]:
 
 def named_barrier(op: Op) -> Iterator[Change]:
     """Another barrier, other numbers of threads, another action."""
-    if isinstance(op, NamedBarrier):
-        yield set_attribute("named-barrier", op, "id", op.id % 15 + 1)
-        yield set_attribute("named-barrier", op, "threads", op.threads + 32)
-        if op.threads > 32:
-            yield set_attribute("named-barrier", op, "threads", op.threads - 32)
-        yield set_attribute("named-barrier", op, "action", "arrive" if op.action == "sync" else "sync")
+    if not isinstance(op, NamedBarrier):
+        return
+    used = {other.id for other in launch_of(op).walk() if isinstance(other, NamedBarrier)}
+    others = sorted(used - {op.id}) or [op.id % 15 + 1]
+    reason = "the role meets, at a barrier that nobody else uses" if _meets_alone(op) and len(used) == 1 else ""
+    yield set_attribute("named-barrier", op, "id", others[0], reason)
+    yield set_attribute("named-barrier", op, "threads", op.threads + 32)
+    if op.threads > 32:
+        yield set_attribute("named-barrier", op, "threads", op.threads - 32)
+    yield set_attribute("named-barrier", op, "action", "arrive" if op.action == "sync" else "sync")
 
 
 # Order
@@ -297,6 +305,10 @@ def _commutes(a: Op, b: Op) -> str:
             return f"{one.name} makes a group of what came before, and {other.name} is in none"
         if isinstance(one, WgmmaFence) and not isinstance(other, (Wgmma, WgmmaWait, WgmmaCommit, Read)):
             return f"{one.name} is about registers, and {other.name} writes none"
+        if isinstance(one, ProxyFence) and isinstance(other, WgmmaWait):
+            return f"{one.name} is about accesses by threads, and {other.name} makes none"
+        if isinstance(one, Wait) and isinstance(other, (Read, Write)) and not _is_copied_to(other):
+            return f"{one.name} is about copies, and none of them is to where {other.name} is"
         if isinstance(one, MbarrierExpect) and isinstance(other, TmaLoad) and _alone_arrives(one, other):
             return "the phase cannot be over before that arrival"
     waits = (MbarrierWait, WgmmaWait, Wait, BulkWait)
@@ -308,6 +320,25 @@ def _commutes(a: Op, b: Op) -> str:
     if type(a) is type(b) and isinstance(a, (ProxyFence, WgmmaFence, Barrier, Commit, WgmmaCommit, BulkCommit)):
         return "the two are alike" if a.attributes == b.attributes else ""
     return ""
+
+
+def _is_copied_to(op: Read | Write) -> bool:
+    """Whether a copy may be to the buffer of an access, or to one that has bytes in common with it."""
+    bytes_ = _bytes_of(op.buffer.op)
+    for copy in launch_of(op).walk():
+        if isinstance(copy, Copy):
+            other = _bytes_of(copy.buffer.op)
+            if bytes_ is None or other is None or (bytes_[0] < other[1] and other[0] < bytes_[1]):
+                return True
+    return False
+
+
+def _bytes_of(buffer: Op | None) -> tuple[int, int] | None:
+    """Where a buffer begins and ends, if that is known."""
+    if not isinstance(buffer, gpu_ops.Buffer) or buffer.offset < 0:
+        return None
+    assert isinstance(buffer.layout, SharedLayout)
+    return buffer.offset, buffer.offset + buffer.layout.bytes(buffer.shape, buffer.dtype)
 
 
 def _alone_arrives(expect: MbarrierExpect, load: TmaLoad) -> bool:

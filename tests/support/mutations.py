@@ -21,6 +21,8 @@ from tiledsl.ir.verifier import Form, verify
 from tiledsl.support.errors import TileError
 
 MUTATORS: tuple[Mutator, ...] = (*SYNCHRONISATION_MUTATORS, *ACCESS_MUTATORS)
+DEPENDENT = frozenset({"extent-less", "extent-more", "unmasked", "trips", "modulo"})
+"""Kinds of which some mutants mean the same for some arguments: a tile that is whole has no end to be found."""
 
 
 @dataclass(frozen=True)
@@ -50,15 +52,17 @@ class Mutant:
 def mutants(module: Module, chosen: Callable[[str], bool] = lambda kind: True) -> Iterator[Mutant]:
     """Every mutant of a module, or those of kinds that are `chosen`."""
     for number, op in enumerate(module.walk()):
-        for mutator in MUTATORS:
-            for change in mutator(op):
-                if not chosen(change.kind):
-                    continue
-                copy = module.clone()
-                change.apply(_nth(copy, number))
-                line = op.location.line
-                text = f"{change.words} at line {line}"
-                yield Mutant(text, change.kind, op.name, line, copy, _problem(copy), change.equivalent)
+        for change in (change for mutator in MUTATORS for change in mutator(op) if chosen(change.kind)):
+            copy = module.clone()
+            change.apply(_nth(copy, number))
+            text = f"{change.words} at line {op.location.line}"
+            problem = _problem(copy)
+            yield Mutant(text, change.kind, op.name, op.location.line, copy, problem, change.equivalent)
+
+
+def kinds(module: Module) -> set[str]:
+    """The kinds of mutants that a module has."""
+    return {change.kind for op in module.walk() for mutator in MUTATORS for change in mutator(op)}
 
 
 def _nth(module: Module, number: int) -> Op:
