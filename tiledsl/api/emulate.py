@@ -13,11 +13,11 @@ from typing import NoReturn
 
 import numpy as np
 
-from tiledsl.api.emulator import EmulatorWarning, emulate
 from tiledsl.api.specialisations import Specialisations
 from tiledsl.api.targets import target_of
 from tiledsl.backend_cuda.program import CudaProgram
 from tiledsl.backend_ref.arguments import Argument
+from tiledsl.backend_ref.emulator.emulate import EmulatorWarning, emulate
 from tiledsl.backend_ref.program import LoadedReference, View
 from tiledsl.ir import gpu_ops, tile_ops
 from tiledsl.ir.core import Function, Module, Value

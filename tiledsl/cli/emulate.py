@@ -25,7 +25,7 @@ from tiledsl.support.errors import TileError
 
 if TYPE_CHECKING:
     from tiledsl.api.emulate import Code
-    from tiledsl.api.emulator import EmulatorWarning
+    from tiledsl.backend_ref.emulator.emulate import EmulatorWarning
 
 Found: TypeAlias = "tuple[Sequence[EmulatorWarning], str | None]"
 """What one run comes to: warnings, and what is wrong with the results."""
@@ -124,7 +124,7 @@ class Report:
 def _emulate_text(file: str, sizes: Mapping[str, int], random: np.random.Generator, report: Report) -> None:
     """Runs a function in GPU form; there is nothing to compare its results with."""
     from tiledsl.api.emulate import programs_of  # here and below: these cost start-up time
-    from tiledsl.api.emulator import emulate
+    from tiledsl.backend_ref.emulator.emulate import emulate
     from tiledsl.ir.parser import parse_module
     from tiledsl.ir.verifier import Form, verify
 

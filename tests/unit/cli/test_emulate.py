@@ -13,7 +13,7 @@ import pytest
 from tests.support import call_kernels
 from tests.support.gpu_programs import ADD
 from tiledsl.api import emulate as api_emulate
-from tiledsl.api.emulator import Emulation, EmulatorWarning
+from tiledsl.backend_ref.emulator.emulate import Emulation, EmulatorWarning
 from tiledsl.cli.draw import difference, draw_for_function, draw_for_specs, parse_size
 from tiledsl.cli.main import main
 from tiledsl.ir.parser import parse_module

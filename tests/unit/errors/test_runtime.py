@@ -138,7 +138,7 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "emulate-arch": (lambda: add.emulate(vector(), vector(), arch="cpu"), "there is none for `cpu`"),
     "emulate-device": (lambda: add.emulate(vector(), OnCuda()), "`y` is a OnCuda on a CUDA device"),
     "emulate-plan": (
-        lambda: add.emulate(vector(), vector(), plan=17),
+        lambda: tile.kernel(add.__wrapped__).emulate(vector(), vector(), plan=17),
         "there is no plan 17 for this call of `add`: there are 2",
     ),
     "feature-missing": (lambda: tiledsl.trace(len), "`trace` is not in this version"),
