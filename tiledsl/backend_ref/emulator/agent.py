@@ -14,7 +14,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tiledsl.backend_ref.emulator.clocks import Clock
-from tiledsl.backend_ref.emulator.mbarriers import Mbarrier
 from tiledsl.backend_ref.emulator.program import Program
 from tiledsl.backend_ref.emulator.shadow import Accessor
 from tiledsl.backend_ref.emulator.waiting import Meeting, Steps
@@ -85,8 +84,6 @@ class Agent(Execution):
     """The present step of its own component of time."""
     landed: dict[int, int] = field(default_factory=dict[int, int])
     """Up to which step of components of what it has under way its threads have waited, each for its own."""
-    passed: dict[Mbarrier, int] = field(default_factory=dict[Mbarrier, int])
-    """The last phase of each mbarrier that it has waited for."""
     first_only: set[Value] = field(default_factory=set[Value])
     """Tiles of which only the first replicas are defined."""
     is_over: bool = False

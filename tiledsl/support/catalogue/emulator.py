@@ -92,7 +92,7 @@ ENTRIES: dict[str, ErrorSpec] = {
     "emulator-phase": ErrorSpec(
         TileRuntimeError,
         "wrong phase in {program}: {who} waits in `{op}` for parity {parity} of {mbarrier}, and goes on because phase "
-        "{phase} is over; it has not waited for phase {missed}",
+        "{phase} is over; for all that it knows, phase {missed} might be what it has waited for",
         "wait for every phase once, with the parity of its number",
     ),
     "emulator-deadlock": ErrorSpec(
