@@ -10,16 +10,15 @@ from tiledsl.backend_cuda.index_text import operand_text, sum_text
 from tiledsl.backend_cuda.kernel_frame import KernelFrame
 from tiledsl.backend_cuda.storage import SharedMemory
 from tiledsl.ir import async_ops as ops
+from tiledsl.ir.async_rules import registers_at_entry
 from tiledsl.ir.core import Block, Op, Value
 from tiledsl.ir.gpu_ops import Launch
 from tiledsl.ir.layouts import WARP, SharedLayout
+from tiledsl.ir.warpgroup_instructions import WARPGROUP
 from tiledsl.passes.analysis.sizes import constant_of
 
 assert barrier_functions  # it defines device functions
 
-WARPGROUP = 4 * WARP
-_REGISTERS = 1 << 16
-"""Of a multiprocessor."""
 _LAST_BARRIER = 15
 _MBARRIER_BYTES = 8
 
@@ -69,7 +68,7 @@ def _among(frame: KernelFrame, first: int, threads: int, all_threads: int) -> st
 
 def _change_of_registers(frame: KernelFrame, op: ops.Role, threads: int) -> str:
     """The statement by which a role gets the registers that it asks for; empty if it keeps what each thread has."""
-    share = min(_REGISTERS // threads // 8 * 8, 256)
+    share = registers_at_entry(threads)
     # threads that go on to another program would come back to its start with what they have left
     if not op.registers or op.registers == share or frame.nesting:
         return ""

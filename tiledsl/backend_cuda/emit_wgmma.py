@@ -26,9 +26,8 @@ from tiledsl.ir.core import Value
 from tiledsl.ir.gpu_ops import layout_in_buffer
 from tiledsl.ir.layouts import WARP, RegisterLayout
 from tiledsl.ir.matrix_descriptors import shared_operand
-from tiledsl.ir.tile_ops import For, If, While
+from tiledsl.ir.tile_ops import Constant, For, If, While
 from tiledsl.ir.warpgroup_instructions import WARPGROUP, WarpgroupInstruction, warpgroup_instruction
-from tiledsl.passes.analysis.sizes import constant_of
 
 assert warpgroup_functions  # it defines device functions
 
@@ -140,8 +139,10 @@ def emit_wgmma(frame: KernelFrame, op: Wgmma) -> None:
 def _onto(op: Wgmma) -> Onto:
     if op.accumulate is None:
         return "sum"
-    known = constant_of(op.accumulate)
-    return "either" if known is None else "sum" if known else "nothing"
+    condition = op.accumulate.op
+    if not isinstance(condition, Constant):
+        return "either"
+    return "sum" if condition.value else "nothing"
 
 
 class _Registers:
