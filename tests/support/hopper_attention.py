@@ -32,12 +32,16 @@ from tests.support.hopper_text import (
 def attention_programs() -> Iterator[HopperProgram]:
     for stages, steps in [(1, 4), (2, 1), (2, 2), (2, 3), (2, 8), (3, 7)]:
         yield attention(stages, steps)
+    yield attention(2, 5, loaders=2)
     yield pingpong(steps=2, rounds=2)
     yield pingpong(steps=3, rounds=2)
 
 
-def attention(stages: int, steps: int) -> HopperProgram:
-    """(Q K.T) V without the softmax: each product with K begins before the last one with V is waited for."""
+def attention(stages: int, steps: int, loaders: int = 1) -> HopperProgram:
+    """(Q K.T) V without the softmax: each product with K begins before the last one with V is waited for.
+
+    One role loads K and V in turn, or two roles one of them each: then nothing else holds back who loads too early.
+    """
     layout = accumulator(64, 64)
     wide, narrow = tile("f32", 64, 64, layout), tile("bf16", 64, 64, layout)
     shared = Shared()
@@ -57,10 +61,13 @@ def attention(stages: int, steps: int) -> HopperProgram:
         gpu.tma_load(%{name}, [%at, %0], %{name}s, [%stage, %0, %0], %full_{name}, %stage)
             {{axes = [0, 1], places = [1, 2], shape = [64, 64]}}"""
 
-    of_step = "\n".join([turn(stages), mul("at", "%i", "%64"), load("k"), load("v")])
-    producer = f"""gpu.mbarrier_expect(%full_q, %0) {{bytes = 8192}}
-    gpu.tma_load(%q, [%m, %0], %qs, [%0, %0], %full_q, %0) {{axes = [0, 1], places = [0, 1], shape = [64, 64]}}
-    {loop("%steps", of_step)}"""
+    def load_all(names: str) -> str:
+        return loop("%steps", "\n".join([turn(stages), mul("at", "%i", "%64"), *map(load, names)]))
+
+    load_q = """gpu.mbarrier_expect(%full_q, %0) {bytes = 8192}
+    gpu.tma_load(%q, [%m, %0], %qs, [%0, %0], %full_q, %0) {axes = [0, 1], places = [0, 1], shape = [64, 64]}
+    """
+    both = [load_q + load_all("kv")] if loaders == 1 else [load_q + load_all("k"), load_all("v")]
     consumer = f"""
     %junk = tile.constant() {{value = 1000.0, dtype = f32}}
     %none = tile.broadcast(%f0) {{shape = [64, 64]}} : {wide}
@@ -107,12 +114,12 @@ def attention(stages: int, steps: int) -> HopperProgram:
     body = "\n".join([
         "%steps = tile.size() {value = (N + 63) // 64}",
         role(0, 128, consumer),
-        role(128, 32, producer),
+        *(role(128 + 32 * number, 32, producer) for number, producer in enumerate(both)),
     ])  # fmt: skip
     text = function(
         ", ".join(f"%{name}: tensor<bf16, [{size}, 64], unit=1>" for name, size in zip("qkv", "MNN")),
         "f32, [M, 64]",
-        launch("M", (64,), 160, shared, body),
+        launch("M", (64,), 128 + 32 * loaders, shared, body),
     )
 
     def make(random: Random) -> list[Any]:
@@ -124,9 +131,8 @@ def attention(stages: int, steps: int) -> HopperProgram:
         product: Array = np.matmul(np.matmul(wide[0], np.transpose(wide[1])), wide[2])
         return product
 
-    return HopperProgram(
-        f"attention of {stages} stages, {steps} steps", text, make, returns(compute), wraps=steps > 2 * stages
-    )
+    name = f"attention of {stages} stages, {steps} steps{', two loaders' * (loaders > 1)}"
+    return HopperProgram(name, text, make, returns(compute), wraps=steps > 2 * stages)
 
 
 def _scores(stage: str, acc: str) -> str:
