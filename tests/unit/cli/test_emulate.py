@@ -80,6 +80,31 @@ def test_gpu_ir(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch:
     assert "fix: add `--size N=128`" in error
 
 
+RACE = """
+func @f(%x: tensor<f32, [32], unit=0>) {
+  %one = tile.constant() {value = 1, dtype = i64}
+  %zero = tile.constant() {value = 0, dtype = i64}
+  gpu.launch([%one]) {blocks = [1], threads = 32, shared_bytes = 128} body(%p: i64) {
+    %s = gpu.buffer() {shape = [32], dtype = f32, layout = rows(0), offset = 0}
+    %t = gpu.load(%x, [%zero], []) {axes = [0], shape = [32], layout = spatial(32)}
+    gpu.write(%s, %t, [%zero]) {places = [0]}
+    %u = gpu.read(%s, [%zero]) {places = [0], shape = [32], layout = replicate(32) * local(32)}
+  }
+  tile.return([])
+}
+"""
+
+
+def test_a_race(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "race.tir"
+    file.write_text(RACE)
+    assert main(["emulate", str(file), "--seeds", "2"]) == 1
+    out = capsys.readouterr().out
+    assert out.count(f"{file}:9:5: TileRuntimeError: race in program p = 0: `gpu.read` lets thread") == 2
+    assert out.count("  fix: put a barrier between the two") == 1
+    assert out.endswith("2 runs, something is wrong in 2 of them\n")
+
+
 def fake(monkeypatch: pytest.MonkeyPatch, results: Sequence[Any]) -> None:
     """The emulator gives one thing after the other: results, warnings or errors."""
     rest = iter(results)
