@@ -65,6 +65,7 @@ def groups_of(agent: Agent, kind: int) -> Groups:
     return found
 
 
+_FIX_COPY = "wait for the phase that counts the copy before the end"
 _WORDS = {
     READS: ("bulk stores", "let the thread that stores `gpu.bulk_wait` before the end"),
     PRODUCTS: ("products", "put a `gpu.wgmma_wait` before the end"),
@@ -87,5 +88,20 @@ def check_all_landed(program: Program) -> None:
             )  # fmt: skip
     if program.flights:
         op = program.flights[0].op
-        fix = "wait for the phase that counts the copy before the end"
-        fail("emulator-exit", op.location, program=program.name, op=op.name, what="a copy", are="is", fix=fix)
+        fail("emulator-exit", op.location, program=program.name, op=op.name, what="a copy", are="is", fix=_FIX_COPY)
+
+
+def check_blocks_stay(program: Program) -> None:
+    """No block may end before what is still to come to its mbarriers: one of its agents must know of it."""
+    for one in program.appointments:
+        agents = [agent for agent in program.members if one.block in agent.in_blocks]
+        known = any(agent.clock.has_seen(one.barrier.component, one.phase + 1) for agent in agents)
+        if one.remote is None:
+            if not known:
+                name, op = program.name, one.op
+                fail("emulator-exit", op.location, program=name, op=op.name, what="a copy", are="may be", fix=_FIX_COPY)
+        elif not known and not any(agent.clock.has_seen(*one.remote) for agent in agents):
+            fail(
+                "emulator-block-gone", one.op.location, program=program.name, op=one.op.name, block=one.block,
+                mbarrier=one.barrier.name, phase=one.phase,
+            )  # fmt: skip

@@ -84,7 +84,6 @@ EXECUTORS: dict[type[Op], Callable[[Any, Any], tuple[Any, ...]]] = {
     async_ops.Wgmma: warpgroups.wgmma,
     async_ops.WgmmaFence: warpgroups.fence,
     async_ops.WgmmaCommit: warpgroups.commit,
-    async_ops.WgmmaWait: warpgroups.wait,
 }
 """Terminators are not here, nor roles: see `Agent.steps` and `launches`."""
 CONCURRENT: dict[type[Op], Concurrent] = {
@@ -98,6 +97,7 @@ CONCURRENT: dict[type[Op], Concurrent] = {
     gpu_ops.Scan: folds.scan,
     async_ops.NamedBarrier: shared_buffers.named_barrier,
     async_ops.MbarrierWait: mbarriers.wait,
+    async_ops.WgmmaWait: warpgroups.wait,
 }
 PAUSES_BEFORE: frozenset[type[Op]] = frozenset(
     {

@@ -7,13 +7,13 @@ import numpy as np
 from tiledsl.backend_ref.emulator.agent import Agent, static
 from tiledsl.backend_ref.emulator.conflicts import fail_conflict
 from tiledsl.backend_ref.emulator.registers import check_replicas, check_same_layout, spread, whole
-from tiledsl.backend_ref.emulator.shared_buffers import meet, shared_layout
+from tiledsl.backend_ref.emulator.shared_buffers import fail_lent, meet, shared_layout
 from tiledsl.backend_ref.emulator.waiting import Steps
 from tiledsl.backend_ref.folding import fold_tiles, scan_tiles
 from tiledsl.backend_ref.scalar_functions import Array
-from tiledsl.ir.core import Value
+from tiledsl.ir.core import Op, Value
 from tiledsl.ir.fold_plans import plan_fold
-from tiledsl.ir.gpu_ops import Reduce, Scan
+from tiledsl.ir.gpu_ops import Reduce, Scan, View
 
 
 def reduce(agent: Agent, op: Reduce) -> Steps:
@@ -68,6 +68,9 @@ def _use_scratch(agent: Agent, op: Reduce | Scan, buffer: Value) -> Steps:
     first = [agent.first_thread(block) for block in agent.in_blocks]
     who = agent.accessor(op)
     for run in runs:
+        lent = program.lend(run, _buffer_op(buffer)) if in_turns else program.lent_at(run)
+        if lent is not None:
+            fail_lent(agent, op, lent)
         conflict = program.shadow.check_write(who, run, _nobody(run))
         if conflict is not None:
             fail_conflict(agent, op, conflict, program.place_name(conflict.unit))
@@ -82,6 +85,14 @@ def _use_scratch(agent: Agent, op: Reduce | Scan, buffer: Value) -> Steps:
         program.memory[run] = 0xFF
         program.shadow.forget(run)
         _mark_read_by_all(agent, op, run, thread)
+
+
+def _buffer_op(buffer: Value) -> Op:
+    found = buffer.op
+    while isinstance(found, View):
+        found = found.buffer.op
+    assert found is not None
+    return found
 
 
 def _nobody(run: Array) -> Array:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tiledsl.backend_ref.emulator.agent import Agent, InFlight, Shared, Team, fault
-from tiledsl.backend_ref.emulator.async_groups import check_all_landed
+from tiledsl.backend_ref.emulator.async_groups import check_all_landed, check_blocks_stay
 from tiledsl.backend_ref.emulator.clocks import common
 from tiledsl.backend_ref.emulator.executors import CONCURRENT, EXECUTORS, PAUSES_BEFORE
 from tiledsl.backend_ref.emulator.program import Places, Program, place_buffers, start_clock
@@ -79,18 +79,19 @@ class _Cut:
         assert isinstance(launch, Launch)
         self.blocks = launch.cluster
         own = op if isinstance(op, Role) else None
-        products = any(isinstance(inner, Wgmma) and _role_around(inner) is own for inner in body.walk())
-        self.unit = WARPGROUP if products else WARP
-        self.asks_fences = self.unit == WARPGROUP
+        self.has_products = any(isinstance(inner, Wgmma) and _role_around(inner) is own for inner in body.walk())
 
     def agents(self, draw: random.Random | None) -> list[tuple[int, int]]:
         """Runs of threads, counted through the blocks: one in all, or some in each block."""
         if draw is None:
             return [(0, self.threads * self.blocks)]
-        units = max(1, self.threads // self.unit)
+        unit = WARP
+        if self.has_products and (self.threads // WARP * self.blocks > MOST_AGENTS or draw.random() < 0.25):
+            unit = WARPGROUP
+        units = max(1, self.threads // unit)
         most = max(1, min(units, MOST_AGENTS // self.blocks))
-        count = most if draw.random() < 0.75 else draw.randint(1, most)
-        edges = [units * i // count * self.unit for i in range(count)] + [self.threads]
+        count = most if self.has_products or draw.random() < 0.75 else draw.randint(1, most)
+        edges = [units * i // count * unit for i in range(count)] + [self.threads]
         return [
             (block * self.threads + a, block * self.threads + b)
             for block in range(self.blocks)
@@ -156,10 +157,8 @@ def _run_program(
                 _continue(agent, members)
                 coroutines[agent] = _body(agent, cut, ())
         run_agents(program, coroutines)
-    while program.flights:
-        check_all_landed(program)
-        program.land_one()
     check_all_landed(program)
+    check_blocks_stay(program)
 
 
 def _new_agents(
@@ -173,7 +172,7 @@ def _new_agents(
             values=dict(execution.values), symbols=execution.symbols, coordinates=[program.coordinates],
             program=program, team=team, number=len(program.members), start=start, stop=stop,
             clock=start_clock(program), concurrent=CONCURRENT, pauses_before=PAUSES_BEFORE, common=shared,
-            touched={} if cut.asks_fences else None,
+            touched={} if cut.has_products else None,
         )  # fmt: skip
         program.members.append(agent)
         found.append(agent)

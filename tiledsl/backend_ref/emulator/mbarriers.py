@@ -139,12 +139,21 @@ def arrive(agent: Agent, op: MbarrierArrive) -> tuple[Array, ...]:
     clock = agent.release(alone=op.by == "role")
     for block in blocks:
         for target in range(agent.program.blocks) if op.scope == "cluster" else (block,):
-            mbarrier_at(agent, op, op.barriers, op.index, target).arrive(agent, op, count, clock)
+            barrier = mbarrier_at(agent, op, op.barriers, op.index, target)
+            if target != block:
+                remote = (agent.number, agent.step)
+                agent.program.expect_from_afar(op, target, barrier, remote)
+            barrier.arrive(agent, op, count, clock)
     return ()
 
 
 def wait(agent: Agent, op: MbarrierWait) -> Steps:
-    parity = agent.integer(op.parity) & 1
+    parity = agent.integer(op.parity)
+    if parity not in (0, 1):
+        fail(
+            "emulator-parity", op.location, program=agent.program.name, op=op.name, parity=parity,
+            mbarriers=op.barriers.name,
+        )  # fmt: skip
     for block in agent.in_blocks:
         barrier = mbarrier_at(agent, op, op.barriers, op.index, block)
         while barrier.phase & 1 == parity:

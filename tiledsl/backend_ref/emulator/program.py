@@ -76,6 +76,20 @@ class Flight:
     land: Callable[[], None]
 
 
+@dataclass(frozen=True)
+class Appointment:
+    """Something that a block must not end before: it is counted at a phase of one of the block's mbarriers.
+
+    `remote`: the component and step of time of another block's agent that does it; None for a copy.
+    """
+
+    op: Op
+    block: int
+    barrier: Mbarrier
+    phase: int
+    remote: tuple[int, int] | None
+
+
 @dataclass(eq=False)
 class Program:
     """One program. Addresses are of a block's memory, which begins at a multiple of `stride`."""
@@ -99,6 +113,7 @@ class Program:
     )
     barriers: dict[tuple[str, int, int], Barrier] = field(default_factory=dict[tuple[str, int, int], Barrier])
     """By kind, number and first block."""
+    appointments: list[Appointment] = field(default_factory=list[Appointment])
     flights: list[Flight] = field(default_factory=list[Flight])
     members: list[Agent] = field(default_factory=list["Agent"])
     roles: list[Role] = field(default_factory=list[Role])
@@ -109,6 +124,8 @@ class Program:
         self.shadow = Shadow(total)
         self._guarded = np.zeros(total, np.int32)
         self._guards: list[Mbarrier] = []
+        self._lent = np.zeros(total, np.int32)
+        self._borrowers: list[Op] = []
         self.places: dict[Op, int] = self.starts
 
     @property
@@ -132,6 +149,13 @@ class Program:
         """Mbarriers of one block begin with phase 0."""
         first = self.agents * (1 + _KINDS) + len(self.mbarriers)
         start = block * self.stride + self.starts[op]
+        run = np.arange(start, start + BYTES * op.count, dtype=np.int64)
+        taken = self.guard_at(run)
+        if taken is not None:
+            where, other = self.place_name(taken[0]), f"the mbarrier {taken[1].name}"
+            fail(
+                "emulator-mbarrier-overwritten", op.location, program=self.name, op=op.name, where=where, mbarrier=other
+            )
         for number in range(op.count):
             name = f"%{op.result.name}[{number}]" + (f" of block {block}" if self.blocks > 1 else "")
             barrier = Mbarrier(name, op, first + number, op.arrivals, initialised)
@@ -153,6 +177,29 @@ class Program:
         at = int(np.argmax(hit != 0))
         return int(addresses[at]), self._guards[int(hit[at]) - 1]
 
+    def lend(self, addresses: npt.NDArray[np.int64], buffer: Op) -> tuple[int, Op] | None:
+        """Leaves bytes to the folds of a cluster that go through `buffer`. Gives one that another buffer's go through.
+
+        Blocks write there at any time, so that it is nobody else's for all of the program.
+        """
+        if buffer not in self._borrowers:
+            self._borrowers.append(buffer)
+        number = self._borrowers.index(buffer) + 1
+        found = self.lent_at(addresses, number)
+        self._lent[addresses] = number
+        return found
+
+    def lent_at(self, addresses: npt.NDArray[np.int64], mine: int = 0) -> tuple[int, Op] | None:
+        """The first address that is left to the folds of a cluster."""
+        if not self._borrowers:
+            return None
+        number = self._lent[addresses]
+        other = (number != 0) & (number != mine)
+        if not other.any():
+            return None
+        at = int(np.argmax(other))
+        return int(addresses[at]), self._borrowers[int(number[at]) - 1]
+
     def barrier(self, kind: str, number: int, block: int, threads: int) -> Barrier:
         """The barrier of that name; made when somebody first comes to it."""
         key = (kind, number, block)
@@ -170,6 +217,10 @@ class Program:
         return self.name.removeprefix("program ")
 
     # Under way
+
+    def expect_from_afar(self, op: Op, block: int, barrier: Mbarrier, remote: tuple[int, int] | None) -> None:
+        """A block must not end before something is counted at one of its mbarriers, in the phase that is on."""
+        self.appointments.append(Appointment(op, block, barrier, barrier.phase, remote))
 
     def take_off(self, flight: Flight) -> None:
         """Lets something be done in the background."""

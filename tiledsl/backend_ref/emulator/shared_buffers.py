@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias, Union
+from typing import Any, NoReturn, TypeAlias, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,7 @@ from tiledsl.ir.core import Op, Value
 from tiledsl.ir.dtypes import to_numpy
 from tiledsl.ir.gpu_ops import Barrier, Buffer, Commit, Copy, Read, View, Wait, Write, layout_in_buffer
 from tiledsl.ir.layouts import Integers, RegisterLayout, SharedLayout, replicate
-from tiledsl.support.errors import fail
+from tiledsl.support.errors import Label, fail
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 
@@ -86,9 +86,22 @@ def claim_bytes(agent: Agent, op: Op, who: Accessor, addresses: Integers, thread
             "emulator-mbarrier-overwritten", op.location, program=program.name, op=op.name, where=where,
             mbarrier=barrier,
         )  # fmt: skip
+    lent = program.lent_at(addresses)
+    if lent is not None:
+        fail_lent(agent, op, lent)
     conflict = program.shadow.write(who, addresses, threads)
     if conflict is not None:
         fail_conflict(agent, op, conflict, program.place_name(conflict.unit))
+
+
+def fail_lent(agent: Agent, op: Op, lent: tuple[int, Op]) -> NoReturn:
+    """Others may write to these bytes at any time."""
+    where, buffer = agent.program.place_name(lent[0]), lent[1].result.name
+    label = Label(lent[1].location, "that buffer")
+    fail(
+        "emulator-scratch", op.location, labels=[label], program=agent.program.name, op=op.name, where=where,
+        buffer=buffer,
+    )  # fmt: skip
 
 
 def barrier_name(name: str) -> str:

@@ -107,6 +107,7 @@ def _begin_load(agent: Agent, op: TmaLoad, piece: _Piece, barrier: Mbarrier, tar
     units = piece.units(tensor)
     use_elements(agent, op, op.tensor, who, units, np.full(units.shape, thread), writes=False)
     phase, clock = barrier.phase, agent.clock.copy()
+    program.expect_from_afar(op, target, barrier, None)
     program.memory[addresses] = 0xFF
     early = _elements(tensor, piece) if program.chance() else None
 

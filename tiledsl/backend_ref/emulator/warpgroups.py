@@ -12,11 +12,12 @@ from tiledsl.backend_ref.emulator.async_groups import Groups, groups_of
 from tiledsl.backend_ref.emulator.products import by_warps, fragment_cells, from_warps, multiply_add
 from tiledsl.backend_ref.emulator.program import PRODUCTS
 from tiledsl.backend_ref.emulator.shared_buffers import read_bytes, shared_layout
+from tiledsl.backend_ref.emulator.waiting import Steps, Waiting
 from tiledsl.backend_ref.scalar_functions import Array
 from tiledsl.ir.async_ops import Wgmma, WgmmaCommit, WgmmaFence, WgmmaWait
 from tiledsl.ir.core import Value
 from tiledsl.ir.dtypes import to_numpy
-from tiledsl.ir.layouts import Integers, RegisterLayout
+from tiledsl.ir.layouts import WARP, Integers, RegisterLayout
 from tiledsl.ir.matrix_descriptors import MatrixDescriptor, element_addresses, shared_operand
 from tiledsl.ir.warpgroup_instructions import WARPGROUP, WarpgroupInstruction, warpgroup_instruction
 from tiledsl.support.errors import Label, fail
@@ -45,15 +46,15 @@ def wgmma(agent: Agent, op: Wgmma) -> tuple[InFlight, ...]:
 
     def compute() -> None:
         before = acc.array if isinstance(acc, InFlight) else acc
-        matrices = by_warps(before if accumulate else np.zeros_like(before), place.acc_cells, WARPGROUP)
+        matrices = by_warps(before if accumulate else np.zeros_like(before), place.acc_cells, place.group)
         if a_registers is not None:
-            left = _register_rows(a_registers, op, instruction)
+            left = _register_rows(a_registers, op, instruction, place)
         else:
             assert a_bytes is not None
             left = _elements(agent, a_bytes, op.a)
         right = _elements(agent, b_bytes, op.b)
         total = _products(place, matrices, left, right, op, instruction)
-        flight.array[...] = from_warps(total, place.acc_cells, flight.array.shape, WARPGROUP)
+        flight.array[...] = from_warps(total, place.acc_cells, flight.array.shape, place.group)
         flight.done = True
 
     ready = not isinstance(acc, InFlight) or acc.done
@@ -84,10 +85,23 @@ def _check_fenced(agent: Agent, op: Wgmma, value: Value, found: Any) -> None:
 
 
 class _Place:
-    """Which part of the product each of an agent's warpgroups has, in tiles of 64 x n."""
+    """Which part of a product an agent has, which is some whole warpgroups, or one warp of a warpgroup.
 
-    def __init__(self, acc: RegisterLayout, instruction: WarpgroupInstruction, first: int, count: int) -> None:
-        self.acc_cells = fragment_cells(acc, instruction.accumulator_fragment)
+    `first`: its first warpgroup. `warp`: which one of it; None for whole warpgroups, of which there are `count`.
+    """
+
+    def __init__(
+        self, acc: RegisterLayout, instruction: WarpgroupInstruction, first: int, count: int, warp: int | None
+    ) -> None:
+        self.warp = warp
+        self.group = WARPGROUP if warp is None else WARP
+        """Threads that have matrices together."""
+        cells = fragment_cells(acc, instruction.accumulator_fragment)
+        self.mine = np.ones(len(cells), np.bool_)
+        """Which of a warpgroup's rows the agent has."""
+        if warp is not None:
+            self.mine = cells[:, 0] // (acc.slots * WARP) == warp
+        self.acc_cells = self.of_agent(cells, acc.slots)
         tiles = acc.divided(instruction.accumulator_fragment)
         assert tiles is not None
         rows, columns = (axis[first : first + count] for axis in tiles.table)
@@ -95,20 +109,41 @@ class _Place:
         """Where each warpgroup's rows begin, tile by tile: [warpgroups, tiles]."""
         self.columns = np.array([np.unique(line) for line in columns]) * instruction.n
 
+    def of_agent(self, cells: Integers, slots: int) -> Integers:
+        """The rows of a warpgroup's fragments that the agent has, by its own registers."""
+        return cells[self.mine] - (0 if self.warp is None else self.warp * WARP * slots)
+
 
 def _place(agent: Agent, op: Wgmma, instruction: WarpgroupInstruction) -> _Place:
-    if (agent.stop - agent.start) % WARPGROUP or agent.start % WARPGROUP:
+    threads = agent.stop - agent.start
+    whole = threads % WARPGROUP == 0 and agent.start % WARPGROUP == 0
+    if not whole and threads != WARP:
         fault(op, f"{agent.name} are no whole warpgroups")
-    first, count = agent.start // WARPGROUP, (agent.stop - agent.start) // WARPGROUP
+    first, count = agent.start // WARPGROUP, max(1, threads // WARPGROUP)
+    warp = None if whole else agent.start % WARPGROUP // WARP
     try:
-        return _places(op.acc.layout, instruction, first, count)
+        return _places(op.acc.layout, instruction, first, count, warp)
     except ValueError as error:
         return fault(op, str(error))
 
 
-@lru_cache(maxsize=256)
-def _places(acc: RegisterLayout, instruction: WarpgroupInstruction, first: int, count: int) -> _Place:
-    return _Place(acc, instruction, first, count)
+@lru_cache(maxsize=1024)
+def _places(acc: RegisterLayout, instruction: WarpgroupInstruction, first: int, count: int, warp: int | None) -> _Place:
+    return _Place(acc, instruction, first, count, warp)
+
+
+def _mates(agent: Agent) -> list[Agent]:
+    """The agents that are its warpgroups together, itself among them; the first one leads."""
+    first = agent.start // WARPGROUP
+    return [
+        other for other in agent.program.members
+        if other.team is agent.team and (other is agent or other.start // WARPGROUP == first)
+    ]  # fmt: skip
+
+
+def _component(agent: Agent) -> int:
+    """What the products of its warpgroup are counted by: they are the doing of all of its warps together."""
+    return agent.program.component(_mates(agent)[0].number, PRODUCTS)
 
 
 def _use(agent: Agent, op: Wgmma, which: Literal["a", "b"], place: _Place, groups: Groups) -> Integers:
@@ -127,8 +162,7 @@ def _use(agent: Agent, op: Wgmma, which: Literal["a", "b"], place: _Place, group
         used = np.reshape(flat[:, None] + np.arange(width), -1)
         found = Transfer(addresses, addresses, used, np.full(used.shape, _NOBODYS))
         agent.common.transfers[key] = found
-    component = agent.program.component(agent.number, PRODUCTS)
-    who = agent.under_way(op, component, groups.next, is_async=True)
+    who = agent.under_way(op, _component(agent), groups.next, is_async=True)
     read_bytes(agent, op, who, found.bytes, found.threads)
     return found.inside
 
@@ -177,7 +211,8 @@ def _addresses(agent: Agent, op: Wgmma, which: Literal["a", "b"], place: _Place,
             ]  # fmt: skip
             parts.append(np.concatenate(steps, axis=1) + block * program.stride)
         found.append(np.concatenate(parts, axis=0))
-    return np.stack(found)
+    stacked = np.stack(found)
+    return stacked[:, place.mine] if which == "a" else stacked
 
 
 def _elements(agent: Agent, addresses: Integers, value: Value) -> Array:
@@ -187,13 +222,13 @@ def _elements(agent: Agent, addresses: Integers, value: Value) -> Array:
     return found.view(to_numpy(value.dtype))[..., 0]
 
 
-def _register_rows(registers: Array, op: Wgmma, instruction: WarpgroupInstruction) -> Array:
+def _register_rows(registers: Array, op: Wgmma, instruction: WarpgroupInstruction, place: _Place) -> Array:
     """`a` in registers: [warpgroups, rows, K]."""
     try:
         cells = fragment_cells(op.a.layout, instruction.a_fragment)
     except ValueError as error:
         return fault(op, str(error))
-    return by_warps(registers, cells, WARPGROUP)
+    return by_warps(registers, place.of_agent(cells, op.a.layout.slots), place.group)
 
 
 def _products(
@@ -221,10 +256,18 @@ def commit(agent: Agent, op: WgmmaCommit) -> tuple[Array, ...]:
     return ()
 
 
-def wait(agent: Agent, op: WgmmaWait) -> tuple[Array, ...]:
+def wait(agent: Agent, op: WgmmaWait) -> Steps:
+    """Products are made by all four warps of a warpgroup: none is done before all have begun it."""
     groups = groups_of(agent, PRODUCTS)
+    done = groups.committed - op.groups
+    late = [mate for mate in _mates(agent) if groups_of(mate, PRODUCTS).committed < done]
+    while late:
+        names = ", ".join(mate.name for mate in late)
+        ready = lambda: all(groups_of(mate, PRODUCTS).committed >= done for mate in late)  # noqa: B023, E731
+        yield Waiting(op, ready, lambda: f"{names}, which are to begin the same products")  # noqa: B023
+        late = [mate for mate in late if groups_of(mate, PRODUCTS).committed < done]
     done = groups.wait(op.groups)
-    agent.clock.learn(agent.program.component(agent.number, PRODUCTS), done)
+    agent.clock.learn(_component(agent), done)
     found: list[Any] = [agent.values[value] for value in op.values]
     results: list[Array] = []
     for value, one in zip(op.values, found):

@@ -14,7 +14,7 @@ ENTRIES: dict[str, ErrorSpec] = {
     "emulator-race-under-way": ErrorSpec(
         TileRuntimeError,
         "race in {program}: `{op}` lets {who} {verb} {where}, which `{by}` {does} and may not be done with: "
-        "nobody has waited for {what}",
+        "no wait for {what} comes before",
         "{fix}",
     ),
     "emulator-race-programs": ErrorSpec(
@@ -42,6 +42,12 @@ ENTRIES: dict[str, ErrorSpec] = {
         TileRuntimeError,
         "`{op}` in {program} writes {where}, where {mbarrier} is",
         "give the buffer or the mbarriers another offset",
+    ),
+    "emulator-scratch": ErrorSpec(
+        TileRuntimeError,
+        "race in {program}: `{op}` uses {where}, which the blocks of the cluster fold through as %{buffer}: they may "
+        "write there at any time",
+        "give the buffers memory of their own",
     ),
     "emulator-mbarrier-uninitialised": ErrorSpec(
         TileRuntimeError,
@@ -94,6 +100,16 @@ ENTRIES: dict[str, ErrorSpec] = {
         "wrong phase in {program}: {who} waits in `{op}` for parity {parity} of {mbarrier}, and goes on because phase "
         "{phase} is over; for all that it knows, phase {missed} might be what it has waited for",
         "wait for every phase once, with the parity of its number",
+    ),
+    "emulator-parity": ErrorSpec(
+        TileRuntimeError,
+        "`{op}` in {program} waits for parity {parity} of %{mbarriers}, which is neither 0 nor 1",
+        "take the number of the phase modulo 2",
+    ),
+    "emulator-block-gone": ErrorSpec(
+        TileRuntimeError,
+        "{program} lets block {block} end before `{op}` of another block arrives for phase {phase} of {mbarrier}",
+        "let the block wait for that phase, or put a barrier of the cluster before the end",
     ),
     "emulator-deadlock": ErrorSpec(
         TileRuntimeError,
