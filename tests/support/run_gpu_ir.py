@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tiledsl.backend_cuda.cubin import Cubin
+from tiledsl.backend_cuda.devices import current, device_of
 from tiledsl.backend_cuda.driver import call
 from tiledsl.backend_cuda.emit import emit_program
 from tiledsl.backend_cuda.kernel_code import CudaSource
@@ -60,6 +61,10 @@ class CompiledIr:
         Each launch finds the arguments as they were. Raises AssertionError where two of them leave different things,
         or anything is written outside of the arrays.
         """
+        with current(device_of(0)):
+            return self._run(arguments, launches)
+
+    def _run(self, arguments: Sequence[Any], launches: int) -> list[Array]:
         entry = self.module.entry
         symbols, values = bind_arguments(entry, arguments)
         tensors = [v for v, p in zip(values, entry.parameters) if isinstance(p.type, TensorType)]
