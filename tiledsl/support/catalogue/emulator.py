@@ -1,6 +1,6 @@
 """Messages of the emulator: what is wrong with a program in GPU form, found while it runs."""
 
-from tiledsl.support.errors import ErrorSpec, TileLayoutError, TileRuntimeError, TileUnsupportedError
+from tiledsl.support.errors import ErrorSpec, TileLayoutError, TileRuntimeError
 
 _BARRIER = "put a barrier between the two"
 
@@ -63,8 +63,8 @@ ENTRIES: dict[str, ErrorSpec] = {
     "emulator-accumulator-unwaited": ErrorSpec(
         TileRuntimeError,
         "`{op}` in {program} gives %{value} back, but it leaves the product `{by}` in flight: "
-        "{unfinished} groups may not be done, this one among them",
-        "wait for fewer groups: {groups}",
+        "it waits for all but the last {unfinished} groups",
+        "let fewer groups be under way after it, `groups`: {groups}",
     ),
     "emulator-operand-registers": ErrorSpec(
         TileRuntimeError,
@@ -85,8 +85,8 @@ ENTRIES: dict[str, ErrorSpec] = {
     # Mbarriers, barriers
     "emulator-arrivals": ErrorSpec(
         TileRuntimeError,
-        "too many arrivals in {program}: `{op}` arrives {count} times at {mbarrier}, whose phase {phase} waits for "
-        "{pending} of {arrivals}",
+        "too many arrivals in {program}: `{op}` arrives {count} times at {mbarrier}, whose phase {phase} lacks "
+        "{pending} of {arrivals} arrivals",
         "make the `arrivals` of `gpu.mbarriers` the number of those who arrive in a phase",
     ),
     "emulator-bytes": ErrorSpec(
@@ -97,9 +97,9 @@ ENTRIES: dict[str, ErrorSpec] = {
     ),
     "emulator-phase": ErrorSpec(
         TileRuntimeError,
-        "wrong phase in {program}: {who} waits in `{op}` for parity {parity} of {mbarrier}, and goes on because phase "
-        "{phase} is over; for all that it knows, phase {missed} might be what it has waited for",
-        "wait for every phase once, with the parity of its number",
+        "wrong phase in {program}: {who} mean phase {missed} of {mbarrier} when they wait for parity {parity} in "
+        "`{op}`, but phase {phase} is over too",
+        "let nobody end a phase before those who wait for the one before have gone on, and wait for every phase",
     ),
     "emulator-parity": ErrorSpec(
         TileRuntimeError,
@@ -118,18 +118,20 @@ ENTRIES: dict[str, ErrorSpec] = {
     ),
     "emulator-barrier-threads": ErrorSpec(
         TileRuntimeError,
-        "`{op}` in {program} brings {count} threads to {barrier}, which has {present} already and is for {threads}",
+        "`{op}` in {program} brings {count} threads to {barrier}, where {present} are already, of {threads}",
         "make `threads` the number of all who arrive or wait there",
     ),
     "emulator-divergence": ErrorSpec(
         TileRuntimeError,
-        "divergence in {program}: {who} has come to `{op}`, but {other} to `{by}`, and all must come to the same",
+        "divergence in {program}: {who} came to `{op}`, but {other} to another op, `{by}`; "
+        "all must come to the same one",
         "let nothing but what is the same in all threads decide what is run",
     ),
     # Addresses
     "emulator-global-bounds": ErrorSpec(
         TileRuntimeError,
-        "out of bounds in {program}: `{op}` lets {who} access %{tensor} at {place} on axis {axis}, whose size is {size}",
+        "out of bounds in {program}: `{op}` lets {who} access %{tensor} at {place} on axis {axis}, "
+        "whose size is {size}",
         "mask the access by extents, or have the axis checked",
     ),
     "emulator-shared-bounds": ErrorSpec(
@@ -144,8 +146,8 @@ ENTRIES: dict[str, ErrorSpec] = {
     ),
     "emulator-misaligned": ErrorSpec(
         TileRuntimeError,
-        "misaligned access in {program}: `{op}` takes {width} bytes at once at {place}, which is no multiple",
-        "take fewer elements at once (`vector`), or align what they are part of",
+        "misaligned access in {program}: `{op}` needs multiples of {width} bytes, which {place} is not",
+        "give it an offset or a stride that is one",
     ),
     "emulator-vector": ErrorSpec(
         TileRuntimeError,
@@ -162,11 +164,6 @@ ENTRIES: dict[str, ErrorSpec] = {
         TileLayoutError,
         "`{op}`: {problem}",
         "the layouts do not fit what the instruction does; see docs/layouts.md",
-    ),
-    "emulator-unsupported": ErrorSpec(
-        TileUnsupportedError,
-        "the emulator does not run `{op}`: {reason}",
-        "run it on the device",
     ),
     # Warnings
     "emulator-bank-conflicts": ErrorSpec(
