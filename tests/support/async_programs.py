@@ -306,7 +306,8 @@ def through(spec: Tensor) -> HopperProgram:
 def other_programs() -> Iterator[HopperProgram]:
     yield again_and_again()
     yield one_after_the_other()
-    yield shared_columns()
+    yield shared_columns("plain")
+    yield shared_columns("matrix")
     yield softmax_in_a_role()
 
 
@@ -394,7 +395,7 @@ def one_after_the_other() -> HopperProgram:
     )
 
 
-def shared_columns() -> HopperProgram:
+def shared_columns(method: str) -> HopperProgram:
     """Two blocks have half of the columns of B each, and send each other halves of A; they store their parts by TMA."""
     layout = f"spatial(1, 2) * {accumulator(64, 64)}"
     wide, narrow = tile("f32", 64, 128, layout), tile("bf16", 64, 128, layout)
@@ -427,7 +428,7 @@ def shared_columns() -> HopperProgram:
     tile.yield([%landed])
     }}
     %narrow = tile.cast(%total) {{dtype = bf16}} : {narrow}
-    gpu.write(%cs, %narrow, [%0, %0]) {{places = [0, 1], vector = 2}}
+    gpu.write(%cs, %narrow, [%0, %0]) {{places = [0, 1], method = {method}, vector = 2}}
     gpu.proxy_fence()
     gpu.named_barrier() {{id = 1, threads = 128}}
     gpu.tma_store(%out, [%m, %n], %cs, [%0, %0]) {{axes = [0, 1], places = [0, 1], shape = [64, 128]}}
@@ -455,7 +456,7 @@ def shared_columns() -> HopperProgram:
         depth = 64 * steps - 24
         return [integers(random, shape, ml_dtypes.bfloat16, 1) for shape in ((100, depth), (depth, 200))]
 
-    return HopperProgram("shared columns", text, make, returns(compute))
+    return HopperProgram(f"shared columns, {method}", text, make, returns(compute))
 
 
 def softmax_in_a_role() -> HopperProgram:

@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <cstring>
 #include <cstdlib>
+#include <deque>
 #include <functional>
+#include <string>
 #include <type_traits>
 #include <vector>
 #include <ucontext.h>
@@ -23,8 +25,10 @@ struct ulonglong2 { unsigned long long x, y; };
 struct Meeting { int arrived = 0; long long generation = 0; };
 struct Copy { unsigned char* to; unsigned char data[16]; int size; };
 struct Warp { Meeting meeting; unsigned long long words[32][8]; };
+using Work = std::vector<std::function<void()>>;
 struct Block {
-    Meeting meeting;
+    Meeting meeting, named[16], groups[8];
+    const void* fragments[1024];
     std::vector<unsigned char> room;
     unsigned char* shared = nullptr;
     std::vector<Warp> warps;
@@ -37,6 +41,8 @@ struct Fiber {
     bool done = false;
     std::vector<Copy> open;
     std::vector<std::vector<Copy>> groups;
+    Work bulk_open, products_open;
+    std::deque<Work> bulk_groups, product_groups;
 };
 
 static ucontext_t scheduler_;
@@ -46,6 +52,7 @@ static Meeting cluster_;
 static unsigned threads_, cluster_size_, first_block_, grid_;
 static long long progress_;
 static std::function<void()> body_;
+static std::deque<std::function<void()>> under_way_;  // what goes on by itself
 
 [[noreturn]] static void failed(const char* what) {
     std::fprintf(stderr, "cuda_on_host: %s (block %u, thread %u)\n", what, first_block_ + fiber_->block, fiber_->thread);
@@ -71,7 +78,9 @@ struct Dim3 { unsigned x, y, z; };
 #define __global__
 #define __device__
 #define __forceinline__ inline
-#define __launch_bounds__(x)
+#define __launch_bounds__(...)
+#define __grid_constant__
+#define __align__(bytes) alignas(bytes)
 #define __cluster_dims__(x, y, z)
 #define __restrict__
 
@@ -79,6 +88,7 @@ static Block& block_() { return blocks_[fiber_->block]; }
 static Warp& warp_() { return block_().warps[fiber_->thread / 32]; }
 static void meet_warp() { meet(warp_().meeting, threads_ - fiber_->thread / 32 * 32 < 32 ? threads_ % 32 : 32); }
 static void __threadfence_system() {}
+static void __syncwarp() { meet_warp(); }
 static void __syncthreads() { meet(block_().meeting, threads_); }
 
 template <class T> static T word_as(unsigned long long word) { T x; std::memcpy(&x, &word, sizeof x); return x; }
@@ -185,32 +195,37 @@ static void cluster_arrive_() {
 static void cluster_wait_() {
     while (cluster_.generation == fiber_->arrived) give_way();
 }
-// A barrier that counts bytes: a phase ends when `expect_bytes` was called in it and all bytes are there
+// A barrier that counts arrivals and bytes: a phase ends when all of them are there
+enum { BARRIER_MADE = 0x155 };
 struct Barrier {
-    int bytes = 0;
-    unsigned short lacking = 1, parity = 0;
+    long long bytes : 26, lacking : 13, count : 13, parity : 2, made : 10;
     void end_phase() {
         ++progress_;
         if (lacking || bytes) return;
-        lacking = 1, parity ^= 1;
+        lacking = count, parity ^= 1;
     }
 };
 static_assert(sizeof(Barrier) == 8, "as large as on a GPU");
-static Barrier* barrier_(unsigned address) { return (Barrier*)pointer_(address, 8); }
+static Barrier new_barrier_(int arrivals) { return Barrier{0, arrivals, arrivals, 0, BARRIER_MADE}; }
+static Barrier* barrier_(unsigned address) {
+    Barrier* barrier = (Barrier*)pointer_(address, 8);
+    if (barrier->made != BARRIER_MADE) failed("a barrier that was not made");
+    return barrier;
+}
 static void expect_bytes_(unsigned address, unsigned bytes) {
     Barrier* barrier = barrier_(address);
-    if (barrier->lacking != 1) failed("a barrier of bytes that was not made, or is told twice what to expect");
-    barrier->lacking = 0, barrier->bytes += (int)bytes;
+    if (barrier->lacking < 1) failed("a barrier is told twice what to expect");
+    --barrier->lacking, barrier->bytes += (int)bytes;
     barrier->end_phase();
 }
 static void wait_for_bytes_(unsigned address, unsigned parity) {
-    while (barrier_(address)->parity == parity) give_way();
+    while (barrier_(address)->parity == (int)parity) give_way();
 }
 template <class T> static void send_to_peer_(T* place, unsigned address, unsigned peer, T value) {
     if (address_(place) % sizeof value || sizeof value < 4) failed("a value that cannot be sent");
     std::memcpy(blocks_[peer].shared + address_(place), &value, sizeof value);
     Barrier* barrier = (Barrier*)(blocks_[peer].shared + address);
-    if (barrier->lacking > 1) failed("a barrier of bytes that was not made");
+    if (barrier->made != BARRIER_MADE) failed("a barrier of bytes that was not made");
     barrier->bytes -= (int)sizeof value;
     barrier->end_phase();
 }
@@ -341,6 +356,11 @@ static void run_(long long grid, unsigned threads, unsigned cluster, unsigned sh
                 swapcontext(&scheduler_, &fiber.context);
             }
             if (any && progress_ == before) {
+                if (!under_way_.empty()) {
+                    under_way_.front()();
+                    under_way_.pop_front();
+                    continue;
+                }
                 // one more round: what was met in this one shows in the next
                 static int idle = 0;
                 if (++idle > 1000) failed("threads wait for each other forever");

@@ -19,7 +19,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tiledsl.backend_cuda.kernel_code import CudaSource, KernelCode, KernelParameter
+from tests.support.fake_driver import fake_driver
+from tiledsl.backend_cuda.kernel_code import CudaSource, KernelCode, KernelParameter, TensorMapCode
+from tiledsl.backend_cuda.launched_maps import LaunchedMap
 from tiledsl.backend_ref.arguments import Argument, bind_arguments
 from tiledsl.ir.core import Function
 from tiledsl.ir.dtypes import BY_NAME, to_numpy
@@ -28,10 +30,11 @@ from tiledsl.ir.matrix_instructions import INSTRUCTIONS
 from tiledsl.ir.symbolic import evaluate
 from tiledsl.ir.tile_ops import Empty, Return
 from tiledsl.ir.types import TensorType, TileType
+from tiledsl.ir.warpgroup_instructions import warpgroup_instruction
 
 Array = npt.NDArray[Any]
 
-HEADER = Path(__file__).with_suffix(".h")
+HEADERS = (Path(__file__).with_suffix(".h"), Path(__file__).with_name("async_on_host.h"))
 _FUNCTION = re.compile(r"__device__ __forceinline__ (.*?\n\})", re.DOTALL)
 _KERNEL = re.compile(r'extern "C" __global__ void[^{]*?(\w+)\(([^(){}]*)\) \{')
 _MATRICES = re.compile(r"(read|write)_matrices_(\d)(_transposed)?")
@@ -66,11 +69,27 @@ _BODIES: dict[str, str] = {
     "cluster_begin": "cluster_arrive_();",
     "cluster_arrive": "cluster_arrive_();",
     "cluster_wait": "cluster_wait_();",
-    "begin_arrivals": "for (int i = 0; i < 2; ++i) *barrier_(shared_address(barriers) + 8 * i) = Barrier();",
+    "begin_arrivals": "for (int i = 0; i < 2; ++i)"
+    " *(Barrier*)pointer_(shared_address(barriers) + 8 * i, 8) = new_barrier_(1);",
     "expect_bytes": "expect_bytes_(barrier, bytes);",
     "wait_for_bytes": "wait_for_bytes_(barrier, parity);",
     "wait_for_earlier": "",
     "let_next_begin": "",
+    "elect_lane": "return lane_() == 0;",
+    "begin_mbarriers": "begin_mbarriers_(barriers, count, arrivals);",
+    "end_mbarriers": "end_mbarriers_(barriers, count);",
+    "arrive": "arrive_(barrier, fiber_->block);",
+    "arrive_at": "arrive_(barrier, block);",
+    "arrive_at_cluster": "arrive_(barrier, block);",
+    "wait_for_phase": "wait_for_bytes_(barrier, parity);",
+    "wait_for_phase_cluster": "wait_for_bytes_(barrier, parity);",
+    "fence_shared_proxies": "",
+    "fence_global_proxies": "",
+    "prefetch_tensor_map": "",
+    "bulk_commit": "commit_(fiber_->bulk_open, fiber_->bulk_groups);",
+    "wgmma_fence": "",
+    "wgmma_commit": "commit_(fiber_->products_open, fiber_->product_groups);",
+    "matrix_descriptor": "return fixed | (address >> 4);",
     "round_to_tf32": "return (__float_as_uint(x) + 0x1000u) & 0xffffe000u;",
 }
 """What the functions that hold inline PTX mean, by name; others are made by `_body`."""
@@ -98,7 +117,7 @@ def host_text(source: CudaSource) -> str:
     declared = "extern __shared__ __align__(1024) unsigned char shared_memory[];"
     text = text.replace(declared, "unsigned char* const shared_memory = block_().shared;")
     launches = [_launch(found[1], found[2]) for found in _KERNEL.finditer(text)]
-    return "\n".join([HEADER.read_text(encoding="utf-8"), text, *launches])
+    return "\n".join([*(header.read_text(encoding="utf-8") for header in HEADERS), text, *launches])
 
 
 def _host_function(text: str) -> str:
@@ -121,6 +140,9 @@ def _body(name: str, head: str) -> str:
     if found := re.fullmatch(_MATRICES, name):
         order = "to, row" if found[1] == "read" else "row, from"
         return f"{found[1]}_matrices_({order}, {found[2]}, {'true' if found[3] else 'false'});"
+    found = _async_body(name)
+    if found is not None:
+        return found
     if name.startswith("send_to_peer_"):
         return "send_to_peer_(place, barrier, peer, value);"
     if name.startswith("mma_"):
@@ -130,6 +152,33 @@ def _body(name: str, head: str) -> str:
     found = re.fullmatch(_WRITE, name)
     assert found is not None, f"{name} has no meaning on the host"
     return _write(found[1], bool(found[2]), head)
+
+
+def _async_body(name: str) -> str | None:
+    """That of TMA, products by warpgroups, and of what waits for them; None for another function."""
+    if re.fullmatch(r"have_\d+_registers|(written|landed)_\w+", name):
+        return ""
+    if found := re.fullmatch(r"(sync|arrive)_barrier_(\d+)_of_(\d+)", name):
+        return f"named_barrier_({found[2]}, {found[3]}, {'true' if found[1] == 'sync' else 'false'});"
+    if found := re.fullmatch(r"tma_load_(\d)(_to_all)?", name):
+        starts = ", ".join(f"c{i}" for i in range(int(found[1])))
+        return f"tma_load_(to, map, barrier, {'blocks' if found[2] else '1u << fiber_->block'}, {starts});"
+    if found := re.fullmatch(r"tma_store_(\d)", name):
+        return f"tma_store_(map, from, {', '.join(f'c{i}' for i in range(int(found[1])))});"
+    if found := re.fullmatch(r"bulk_wait(?:_read)?(?:_but_(\d+))?", name):
+        return f"finish_(fiber_->bulk_groups, {found[1] or 0});"
+    if found := re.fullmatch(r"wgmma_wait(?:_but_(\d+))?", name):
+        return f"wgmma_wait_({found[1] or 0});"
+    if found := re.fullmatch(r"wgmma_(m\w+?)(_from_registers|_across)?(_by_across)?(_anew|_if)?", name):
+        instruction = warpgroup_instruction(found[1])
+        assert instruction is not None
+        operand = found[1].split("_")[1]
+        product = f'Product{{{instruction.n}, {instruction.k}, {instruction.a.bytes}, "{operand}"}}'
+        half = "true" if instruction.accumulator.name == "f16" else "false"
+        onto = {"_anew": "false", "_if": "onto", None: "true"}[found[4]]
+        across = ["true" if word in (found[2], found[3]) else "false" for word in ("_across", "_by_across")]
+        return f"wgmma_({product}, acc, {half}, a, {across[0]}, b, {across[1]}, {onto});"
+    return None
 
 
 def _read(what: str, conditional: bool, head: str) -> str:
@@ -232,6 +281,9 @@ def _launch(name: str, parameters: str) -> str:
     values: list[str] = []
     for number, parameter in enumerate(p.strip() for p in parameters.split(",") if p.strip()):
         type_ = parameter.rpartition(" ")[0].replace("__restrict__", "").strip()
+        if type_.endswith("TensorMap"):
+            values.append(f"*(const TensorMap*)words[{number}]")
+            continue
         values.append(f"word_as<double>(words[{number}])" if type_ == "double" else f"({type_})words[{number}]")
     return f"""extern "C" void launch_{name}(
     long long grid, unsigned threads, unsigned cluster, unsigned shared, const unsigned long long* words) {{
@@ -252,9 +304,10 @@ def run_on_host(
         if isinstance(op, Empty):
             tensors[op.result] = new_tensor(tuple(evaluate(dim, sizes) for dim in op.shape), to_numpy(op.dtype))
     record = np.zeros(2, np.int64)
+    maps = [_tensor_map(code, list(tensors.values())[code.tensor], sizes) for code in source.maps]
     arrays = list(tensors.values())
     for kernel in source.kernels:
-        words = [_word(parameter, arrays, sizes, scalars, record) for parameter in kernel.parameters]
+        words = [_word(parameter, arrays, sizes, scalars, record, maps) for parameter in kernel.parameters]
         _call(library, kernel, _grid(kernel, sizes), words)
     if record[0]:
         raise AssertionError(f"assertion {record[0]} failed in program {record[1]}")
@@ -279,6 +332,23 @@ def aligned(array: Array) -> Array:
     return copy
 
 
+def _tensor_map(code: TensorMapCode, tensor: Any, sizes: dict[str, int]) -> Array:
+    """A tensor map as `async_on_host.h` has it, of what the driver would be asked for."""
+    strides: list[tuple[int, ...]] = [()] * code.tensor + [tuple(s // tensor.itemsize for s in tensor.strides)]
+    with fake_driver() as driver:
+        LaunchedMap(code, sizes, strides, "host").encoded(int(tensor.ctypes.data))
+        asked = driver.maps[-1]
+    words = [asked.address, asked.rank, *_filled(asked.sizes, 5), *_filled(asked.strides, 4)]
+    made = new_tensor((128,), np.dtype(np.uint8))
+    packed = struct.pack("<11Q7H", *words, *_filled(asked.box, 5), code.swizzle, tensor.itemsize)
+    made[: len(packed)] = np.frombuffer(packed, np.uint8)
+    return made
+
+
+def _filled(values: Sequence[int], count: int) -> list[int]:
+    return [*values, *[0] * (count - len(values))]
+
+
 def _grid(kernel: KernelCode, sizes: dict[str, int]) -> int:
     programs = 3 if kernel.programs is None else evaluate(kernel.programs, sizes)
     return programs * kernel.cluster
@@ -290,8 +360,12 @@ def _word(
     sizes: dict[str, int],
     scalars: Sequence[Array],
     record: Array,
+    maps: Sequence[Array],
 ) -> int:
     match parameter.kind:
+        case "map":
+            encoded: Any = maps[parameter.index]
+            return int(encoded.ctypes.data)
         case "tensor":
             pointed: Any = arrays[parameter.index]
             return int(pointed.ctypes.data)

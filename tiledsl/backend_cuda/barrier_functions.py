@@ -17,7 +17,7 @@ def named_barrier(action: str, number: int, threads: int) -> DeviceFunction:
     Those of one warp meet by themselves.
     """
     if threads == WARP and action == "sync":
-        return DeviceFunction("meet_warp", "the lanes of a warp meet", "void meet_warp() {\n    __syncwarp();\n}")
+        return DeviceFunction("sync_warp", "the lanes of a warp meet", "void sync_warp() {\n    __syncwarp();\n}")
     name = f"{action}_barrier_{number}_of_{threads}"
     purpose = f"{'waits' if action == 'sync' else 'arrives'} at a barrier of the block for {threads} threads"
     return DeviceFunction(

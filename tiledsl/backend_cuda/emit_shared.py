@@ -189,8 +189,9 @@ def emit_write(frame: KernelFrame, op: gpu.Write) -> None:
         return
     layout = op.value.layout
     buffer = frame.shared(op.buffer)
-    addresses = _addresses(frame, op, layout, op.vector)
-    room = _Room(frame, op, layout, op.vector)
+    part = gpu.layout_in_buffer(layout, op.places, op.buffer.tile, frame.cluster)
+    addresses = _addresses(frame, op, part, op.vector)
+    room = _Room(frame, op, part, op.vector)
     first = frame.is_first(layout, of_block=True)
     for number in numbers(frame, layout.slots // op.vector, [*addresses.tables(), *room.tables()]):
         pointer = f"{buffer.memory} + {addresses.text(frame, number)}"
@@ -245,7 +246,8 @@ def _move_matrices(frame: KernelFrame, op: gpu.Read | gpu.Write, value: Value, r
     words = layout.slots // per
     count = _together(layout, words, per)
     verb, first = ("read", "") if isinstance(op, gpu.Read) else ("write", frame.is_first(layout, of_block=True))
-    addresses = _row_addresses(frame, op, layout, per, count, transposed)
+    part = gpu.layout_in_buffer(layout, op.places, op.buffer.tile, frame.cluster)
+    addresses = _row_addresses(frame, op, part, per, count, transposed)
     if isinstance(op, gpu.Read):
         frame.values[op.result] = registers
     name = frame.use(f"{verb}_matrices_{count}{'_transposed' if transposed else ''}")
