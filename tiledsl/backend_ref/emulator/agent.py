@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tiledsl.backend_ref.emulator.clocks import Clock
+from tiledsl.backend_ref.emulator.clocks import PASSES, Clock
 from tiledsl.backend_ref.emulator.program import Program
 from tiledsl.backend_ref.emulator.shadow import Accessor
 from tiledsl.backend_ref.emulator.waiting import Meeting, Steps
@@ -84,6 +84,8 @@ class Agent(Execution):
     """The present step of its own component of time."""
     landed: dict[int, int] = field(default_factory=dict[int, int])
     """Up to which step of components of what it has under way its threads have waited, each for its own."""
+    passes: int = 0
+    """How many phases of mbarriers it has waited for."""
     first_only: set[Value] = field(default_factory=set[Value])
     """Tiles of which only the first replicas are defined."""
     is_over: bool = False
@@ -250,6 +252,7 @@ class Agent(Execution):
         `alone`: one thread tells it, which knows of the others only what they told it at a barrier before.
         """
         released = self.clock.copy()
+        released.learn(self.program.component(self.number, PASSES), self.passes)
         if not alone:
             released.seen[self.number] = self.step
             for component, step in self.landed.items():

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tiledsl.backend_ref.emulator.program import COPIES, PRODUCTS, READS
+from tiledsl.backend_ref.emulator.clocks import COPIES, PRODUCTS, READS
 from tiledsl.ir.core import Op
 from tiledsl.support.errors import fail
 

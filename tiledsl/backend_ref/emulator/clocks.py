@@ -14,6 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 Steps: TypeAlias = "npt.NDArray[np.int32]"
+COPIES, READS, STORES, PRODUCTS, PASSES = range(5)
+"""What an agent has components of time for besides its own: copies (`gpu.copy`), what bulk stores read, what they
+write, products; and how often it has waited for a phase."""
+KINDS = 5
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
-from tiledsl.backend_ref.emulator.program import COPIES, PRODUCTS, READS, STORES
+from tiledsl.backend_ref.emulator.clocks import COPIES, PRODUCTS, READS, STORES
 from tiledsl.backend_ref.emulator.shadow import NOBODY, Conflict
 from tiledsl.ir.core import Op
 from tiledsl.support.errors import Label, fail

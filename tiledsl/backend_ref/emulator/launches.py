@@ -10,7 +10,7 @@ import numpy as np
 
 from tiledsl.backend_ref.emulator.agent import Agent, InFlight, Shared, Team, fault
 from tiledsl.backend_ref.emulator.async_groups import check_all_landed, check_blocks_stay
-from tiledsl.backend_ref.emulator.clocks import common
+from tiledsl.backend_ref.emulator.clocks import KINDS, common
 from tiledsl.backend_ref.emulator.executors import CONCURRENT, EXECUTORS, PAUSES_BEFORE
 from tiledsl.backend_ref.emulator.program import Places, Program, place_buffers, start_clock
 from tiledsl.backend_ref.emulator.scheduler import run_agents
@@ -29,8 +29,8 @@ WARP = 32
 WARPGROUP = 128
 MOST_AGENTS = 16
 """In one team: what more warps there are run together."""
-_COMPONENTS = 5
-"""Of time, for each agent: its own, and those of what it has under way."""
+_COMPONENTS = 1 + KINDS
+"""Of time, for each agent."""
 
 
 class Launches:

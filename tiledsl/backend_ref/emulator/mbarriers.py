@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tiledsl.backend_ref.emulator.clocks import Clock
+from tiledsl.backend_ref.emulator.clocks import PASSES, Clock
 from tiledsl.backend_ref.emulator.waiting import Steps, Waiting
 from tiledsl.backend_ref.scalar_functions import Array
 from tiledsl.ir.async_ops import MbarrierArrive, MbarrierExpect, Mbarriers, MbarrierWait
 from tiledsl.ir.core import Op, Value
-from tiledsl.support.errors import fail
+from tiledsl.support.errors import Label, fail
 
 if TYPE_CHECKING:
     from tiledsl.backend_ref.emulator.agent import Agent
@@ -39,8 +39,8 @@ class Mbarrier:
     clock: Clock | None = None
     over: Clock | None = None
     """What those knew who ended the phases so far."""
-    under_way: int = 0
-    """Copies that will count here."""
+    passes: dict[int, list[tuple[Agent, Op, int]]] = field(default_factory=dict[int, Any])
+    """Who has waited for each phase, and which of its waits that was."""
 
     def __post_init__(self) -> None:
         self.pending = self.arrivals
@@ -55,7 +55,7 @@ class Mbarrier:
         self._learn(clock)
         self.bytes += expected
         self.pending -= count
-        self._end_phase()
+        self._end_phase(op)
 
     def count(self, op: Op, program: str, phase: int, copied: int, clock: Clock) -> None:
         """Bytes have come that were sent for `phase`."""
@@ -66,7 +66,7 @@ class Mbarrier:
             )  # fmt: skip
         self._learn(clock)
         self.bytes -= copied
-        self._end_phase()
+        self._end_phase(op)
 
     def _learn(self, clock: Clock) -> None:
         if self.clock is None:
@@ -74,15 +74,26 @@ class Mbarrier:
         else:
             self.clock.join(clock)
 
-    def _end_phase(self) -> None:
+    def _end_phase(self, op: Op) -> None:
         if self.pending == 0 and self.bytes == 0:
             assert self.clock is not None
+            self._check_passed(op, self.clock)
             self.phase += 1
             self.pending = self.arrivals
             if self.over is not None:
                 self.clock.join(self.over)
             self.clock.learn(self.component, self.phase)
             self.over, self.clock = self.clock, None
+
+    def _check_passed(self, op: Op, clock: Clock) -> None:
+        """A phase must not end before all who wait for the one before have gone on: they would find its parity gone."""
+        for agent, wait, count in self.passes.pop(self.phase - 1, []):
+            if not clock.has_seen(agent.program.component(agent.number, PASSES), count):
+                label = Label(wait.location, "the wait")
+                fail(
+                    "emulator-overtaken", op.location, labels=[label], program=agent.program.name, op=op.name,
+                    mbarrier=self.name, phase=self.phase, who=agent.name, before=self.phase - 1,
+                )  # fmt: skip
 
     def state(self) -> str:
         """What the phase that is on lacks."""
@@ -179,3 +190,5 @@ def _pass(agent: Agent, op: MbarrierWait, barrier: Mbarrier, parity: int) -> Non
         )  # fmt: skip
     if barrier.over is not None:
         agent.clock.join(barrier.over)
+    agent.passes += 1
+    barrier.passes.setdefault(over, []).append((agent, op, agent.passes))

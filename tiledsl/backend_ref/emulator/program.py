@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tiledsl.backend_ref.emulator.clocks import Clock
+from tiledsl.backend_ref.emulator.clocks import KINDS, Clock
 from tiledsl.backend_ref.emulator.mbarriers import BYTES, Mbarrier
 from tiledsl.backend_ref.emulator.shadow import Shadow, TensorShadow
 from tiledsl.backend_ref.emulator.waiting import Barrier
@@ -26,10 +26,6 @@ if TYPE_CHECKING:
 
 ALIGNMENT = 1024
 """Of buffers that have no place yet, and of each block's memory: what any swizzle asks for."""
-COPIES, READS, STORES, PRODUCTS = range(4)
-"""What an agent has under way, each with a component of time: copies (`gpu.copy`), what bulk stores read, what they
-write, products."""
-_KINDS = 4
 
 
 @dataclass(frozen=True)
@@ -138,16 +134,16 @@ class Program:
 
     def component(self, agent: int, kind: int) -> int:
         """The component of time of what an agent has under way."""
-        return self.agents + _KINDS * agent + kind
+        return self.agents + KINDS * agent + kind
 
     def kind_of(self, component: int) -> tuple[int, int]:
         """The agent and the kind of a component; the kind of an mbarrier's phases is above those of agents."""
-        agent, kind = divmod(component - self.agents, _KINDS)
-        return (agent, kind) if agent < self.agents else (-1, _KINDS)
+        agent, kind = divmod(component - self.agents, KINDS)
+        return (agent, kind) if agent < self.agents else (-1, KINDS)
 
     def add_mbarriers(self, op: Mbarriers, block: int, initialised: tuple[int, int]) -> None:
         """Mbarriers of one block begin with phase 0."""
-        first = self.agents * (1 + _KINDS) + len(self.mbarriers)
+        first = self.agents * (1 + KINDS) + len(self.mbarriers)
         start = block * self.stride + self.starts[op]
         run = np.arange(start, start + BYTES * op.count, dtype=np.int64)
         taken = self.guard_at(run)

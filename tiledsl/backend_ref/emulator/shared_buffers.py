@@ -11,10 +11,10 @@ import numpy.typing as npt
 from tiledsl.backend_ref.emulator.agent import Agent, Transfer, fault, poison, static
 from tiledsl.backend_ref.emulator.async_groups import groups_of
 from tiledsl.backend_ref.emulator.bank_conflicts import note_conflicts
+from tiledsl.backend_ref.emulator.clocks import COPIES
 from tiledsl.backend_ref.emulator.conflicts import fail_conflict
 from tiledsl.backend_ref.emulator.global_memory import check_vectors, read_tensor
 from tiledsl.backend_ref.emulator.matrices import check_matrices
-from tiledsl.backend_ref.emulator.program import COPIES
 from tiledsl.backend_ref.emulator.registers import check_replicas, is_writer
 from tiledsl.backend_ref.emulator.shadow import Accessor
 from tiledsl.backend_ref.emulator.waiting import Steps

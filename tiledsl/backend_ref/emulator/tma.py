@@ -9,9 +9,10 @@ import numpy as np
 
 from tiledsl.backend_ref.emulator.agent import Agent, static
 from tiledsl.backend_ref.emulator.async_groups import groups_of
+from tiledsl.backend_ref.emulator.clocks import READS, STORES
 from tiledsl.backend_ref.emulator.global_memory import use_elements
 from tiledsl.backend_ref.emulator.mbarriers import Mbarrier, mbarrier_at
-from tiledsl.backend_ref.emulator.program import READS, STORES, Flight
+from tiledsl.backend_ref.emulator.program import Flight
 from tiledsl.backend_ref.emulator.shadow import Accessor
 from tiledsl.backend_ref.emulator.shared_buffers import claim_bytes, read_bytes, shared_layout
 from tiledsl.backend_ref.scalar_functions import Array

@@ -9,8 +9,8 @@ import numpy as np
 
 from tiledsl.backend_ref.emulator.agent import Agent, InFlight, Transfer, fault, static
 from tiledsl.backend_ref.emulator.async_groups import Groups, groups_of
+from tiledsl.backend_ref.emulator.clocks import PRODUCTS
 from tiledsl.backend_ref.emulator.products import by_warps, fragment_cells, from_warps, multiply_add
-from tiledsl.backend_ref.emulator.program import PRODUCTS
 from tiledsl.backend_ref.emulator.shared_buffers import read_bytes, shared_layout
 from tiledsl.backend_ref.emulator.waiting import Steps, Waiting
 from tiledsl.backend_ref.scalar_functions import Array
@@ -133,17 +133,12 @@ def _places(acc: RegisterLayout, instruction: WarpgroupInstruction, first: int, 
 
 
 def _mates(agent: Agent) -> list[Agent]:
-    """The agents that are its warpgroups together, itself among them; the first one leads."""
+    """The agents that are its warpgroups together, itself among them."""
     first = agent.start // WARPGROUP
     return [
         other for other in agent.program.members
         if other.team is agent.team and (other is agent or other.start // WARPGROUP == first)
     ]  # fmt: skip
-
-
-def _component(agent: Agent) -> int:
-    """What the products of its warpgroup are counted by: they are the doing of all of its warps together."""
-    return agent.program.component(_mates(agent)[0].number, PRODUCTS)
 
 
 def _use(agent: Agent, op: Wgmma, which: Literal["a", "b"], place: _Place, groups: Groups) -> Integers:
@@ -162,7 +157,8 @@ def _use(agent: Agent, op: Wgmma, which: Literal["a", "b"], place: _Place, group
         used = np.reshape(flat[:, None] + np.arange(width), -1)
         found = Transfer(addresses, addresses, used, np.full(used.shape, _NOBODYS))
         agent.common.transfers[key] = found
-    who = agent.under_way(op, _component(agent), groups.next, is_async=True)
+    component = agent.program.component(agent.number, PRODUCTS)
+    who = agent.under_way(op, component, groups.next, is_async=True)
     read_bytes(agent, op, who, found.bytes, found.threads)
     return found.inside
 
@@ -257,7 +253,10 @@ def commit(agent: Agent, op: WgmmaCommit) -> tuple[Array, ...]:
 
 
 def wait(agent: Agent, op: WgmmaWait) -> Steps:
-    """Products are made by all four warps of a warpgroup: none is done before all have begun it."""
+    """Products are made by all four warps of a warpgroup: none is done before all have begun it.
+
+    But a warp learns of its own part only: the others may still read what it has done with.
+    """
     groups = groups_of(agent, PRODUCTS)
     done = groups.committed - op.groups
     late = [mate for mate in _mates(agent) if groups_of(mate, PRODUCTS).committed < done]
@@ -267,7 +266,7 @@ def wait(agent: Agent, op: WgmmaWait) -> Steps:
         yield Waiting(op, ready, lambda: f"{names}, which are to begin the same products")  # noqa: B023
         late = [mate for mate in late if groups_of(mate, PRODUCTS).committed < done]
     done = groups.wait(op.groups)
-    agent.clock.learn(_component(agent), done)
+    agent.clock.learn(agent.program.component(agent.number, PRODUCTS), done)
     found: list[Any] = [agent.values[value] for value in op.values]
     results: list[Array] = []
     for value, one in zip(op.values, found):

@@ -101,6 +101,12 @@ ENTRIES: dict[str, ErrorSpec] = {
         "`{op}`, but phase {phase} is over too",
         "let nobody end a phase before those who wait for the one before have gone on, and wait for every phase",
     ),
+    "emulator-overtaken": ErrorSpec(
+        TileRuntimeError,
+        "wrong phase in {program}: `{op}` ends phase {phase} of {mbarrier}, but nothing says that {who} had found phase "
+        "{before} over by then: slower, they would wait for ever",
+        "let those who wait meet those who arrive, by a barrier or an arrival, before the next phase can end",
+    ),
     "emulator-parity": ErrorSpec(
         TileRuntimeError,
         "`{op}` in {program} waits for parity {parity} of %{mbarriers}, which is neither 0 nor 1",
