@@ -87,7 +87,7 @@ class LaunchedMap:
             len(code.axes),
             pointer,
             [size(n) for n in self._sizes],
-            [stride(n) for n in self._strides],
+            [stride(n) for n in self._strides or [UNIT]],  # an empty list would be a null pointer, which is refused
             [box(n) for n in code.box],
             [box(1) for _ in code.box],
             driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
