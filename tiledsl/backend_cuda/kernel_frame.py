@@ -386,7 +386,10 @@ class KernelFrame:
     def issues(self) -> str:
         """Whether this is the one thread of its block, or of the role there, that does what only one does."""
         elected = f"{self.use('elect_lane')}()"
-        return self.once_in_head("bool", "issues", elected if self.warp == "0" else f"{self.warp} == 0 && {elected}")
+        if self.warp == "0":
+            return self.once_in_head("bool", "issues", elected)
+        # asked anew each time: else the compiler would forget that it is one thread, and make loops over threads
+        return f"{self.warp} == 0 && {elected}"
 
     def barrier(self) -> str:
         """The statement by which the threads of the block, or of the role there, meet."""

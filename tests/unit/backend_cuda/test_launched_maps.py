@@ -121,6 +121,13 @@ def test_axes_of_one_element_may_have_any_stride(driver: FakeDriver) -> None:
     assert driver.maps[0].strides == [16]
 
 
+def test_a_tensor_of_one_axis(driver: FakeDriver) -> None:
+    driver.counts["k"] = 1
+    map_ = tensor_map(shape=(N,), axes=(0,), box=(64,), swizzle=0)
+    loaded(code(parameters=(KernelParameter("map", 0),)), maps=[map_]).bind({"N": 7}, [(1,)], "")((0x100,), (), 0)
+    assert (driver.maps[0].rank, driver.maps[0].sizes, driver.maps[0].box) == (1, [7], [64])
+
+
 def test_empty_tensors_have_maps_that_nobody_reads(driver: FakeDriver) -> None:
     driver.counts["k"] = 1
     kernel = code(parameters=(KernelParameter("map", 0),), programs=1)
