@@ -236,6 +236,15 @@ MISTAKES: dict[str, Case] = {
         "gpu.mbarrier_wait",
         "let nobody end a phase before those who wait for the one before have gone on, and wait for every phase",
     ),
+    "emulator-overtaken": Case(
+        line(two_roles("gpu.mbarrier_arrive(%full, %0) {by = role}\n" * 2, "gpu.mbarrier_wait(%full, %0, %0)"), FULL),
+        f"wrong phase in {PROGRAM}: `gpu.mbarrier_arrive` ends phase 1 of %full[0], but nothing says that threads "
+        "32 to 63 had found phase 0 over by then: slower, they would wait for ever",
+        "gpu.mbarrier_arrive",
+        "let those who wait meet those who arrive, by a barrier or an arrival, before the next phase can end",
+        ("gpu.mbarrier_wait", "the wait"),
+        sometimes=True,
+    ),
     "emulator-scratch": Case(
         line(
             "%v = gpu.load(%x, [%m], []) {axes = [0], shape = [128], layout = spatial(128)}\n"
