@@ -285,6 +285,22 @@ class FakeDriver:
         ctypes.memmove(host, address, size)
         return (self._status("cuMemcpyDtoHAsync"),)
 
+    def cuMemAlloc(self, size: int) -> tuple[Status, int]:
+        if not self.contexts:
+            return Status.CUDA_ERROR_INVALID_CONTEXT, 0
+        return self.cuMemAllocAsync(size, Stream(0))
+
+    def cuMemFree(self, address: int) -> tuple[Status]:
+        return self.cuMemFreeAsync(address, Stream(0))
+
+    def cuMemcpyHtoD(self, address: int, host: int, size: int) -> tuple[Status]:
+        ctypes.memmove(address, host, size)
+        return (self._status("cuMemcpyHtoD"),)
+
+    def cuMemcpyDtoH(self, host: int, address: int, size: int) -> tuple[Status]:
+        ctypes.memmove(host, address, size)
+        return (self._status("cuMemcpyDtoH"),)
+
     def cuMemHostAlloc(self, size: int, flags: int) -> tuple[Status, int]:
         storage: Any = np.full(size, 255, np.uint8)
         self.memory[storage.ctypes.data] = (storage, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -71,16 +72,17 @@ class CompiledIr:
         scalars = [v.item() for v, p in zip(values, entry.parameters) if not isinstance(p.type, TensorType)]
         made = [op for op in entry.body.ops if isinstance(op, Empty)]
         arrays = [*tensors, *(_new(op, symbols) for op in made)]
-        held = [_OnDevice(array) for array in arrays]
         strides = [tuple(s // a.itemsize for s in a.strides) for a in arrays]
         bound = self.loaded.bind(symbols, strides, "by hand")
         found: list[list[Array]] = []
-        for _ in range(launches):
-            for one in held:
-                one.put()
-            bound([one.address for one in held], scalars, 0)
-            synchronize(0, None)
-            found.append([one.taken() for one in held])
+        with ExitStack() as memory:
+            held = [memory.enter_context(_OnDevice(array)) for array in arrays]
+            for _ in range(launches):
+                for one in held:
+                    one.put()
+                bound([one.address for one in held], scalars, 0)
+                synchronize(0, None)
+                found.append([one.taken() for one in held])
         for again in found[1:]:
             for one, other in zip(found[0], again):
                 assert one.tobytes() == other.tobytes(), "launches differ"
@@ -121,5 +123,9 @@ class _OnDevice:
         assert self._host.tobytes() == self._sent.tobytes(), "memory outside of an array was written to"
         return found
 
-    def __del__(self) -> None:
-        call("cuMemFree", self._memory)
+    def __enter__(self) -> _OnDevice:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if exception[0] is None:  # after a fault nothing can be freed
+            call("cuMemFree", self._memory)

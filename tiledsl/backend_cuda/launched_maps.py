@@ -58,7 +58,6 @@ class LaunchedMap:
             if step % UNIT or not 0 <= step < _MOST_STRIDE:
                 self._refuse(f"its stride along axis {axis} is {step} bytes, and must be a multiple of {UNIT}")
             self._strides.append(step)
-        self._strides = self._strides or [UNIT]  # the driver wants an array of them, if only to look away
         if any(size > _MOST_SIZE for size in sizes):
             self._refuse(f"it has {max(sizes)} elements along an axis, and TMA counts to 2**32")
         self._wide = code.box[0] * dtype.bytes >= _PROMOTED_BYTES
