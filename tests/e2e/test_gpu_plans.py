@@ -1,7 +1,7 @@
 """Every plan that the sizes of a GPU case lead to gives GPU IR that computes the case, with no GPU.
 
-The code that a device runs is made of this IR. Here it runs in NumPy, thread by thread, which also finds missing
-barriers, vectors that are not aligned and threads that disagree.
+The code that a device runs is made of this IR. Here it runs in the emulator, which also finds races,
+vectors that are not aligned and threads that disagree.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from tiledsl.frontend.lower import lower_kernel
 from tiledsl.ir.core import Module
 from tiledsl.support.errors import TileResourceError
 
+SEEDS = (None, 0, 1)
+"""None: threads in step."""
 MOST_ELEMENTS = 20_000
 """Of the arguments of a case."""
 
@@ -71,12 +73,13 @@ def test_every_plan(case: Case) -> None:
             module = lowered(placed, plan)
         except TileResourceError:  # the next one is taken
             continue
-        changed = case.arguments()
-        returned = run_as_launched(module.entry, changed)
-        actual = outcome(returned, changed, lambda value: isinstance(value, np.ndarray), np.asarray)
-        try:
-            assert_same(case, actual, wanted)
-        except AssertionError as error:
-            raise AssertionError(f"{error}\nplan: {plan}") from None
+        for seed in SEEDS:
+            changed = case.arguments()
+            returned = run_as_launched(module.entry, changed, seed=seed)
+            actual = outcome(returned, changed, lambda value: isinstance(value, np.ndarray), np.asarray)
+            try:
+                assert_same(case, actual, wanted)
+            except AssertionError as error:
+                raise AssertionError(f"{error}\nplan: {plan}, seed: {seed}") from None
         done += 1
     assert done, "there is no plan that can be lowered"
