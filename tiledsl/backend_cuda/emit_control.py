@@ -8,6 +8,7 @@ from tiledsl.backend_cuda.emit_elementwise import copied, used_by
 from tiledsl.backend_cuda.kernel_frame import KernelFrame
 from tiledsl.backend_cuda.scalars import c_type
 from tiledsl.backend_cuda.storage import Registers, Scalar, SharedMemory, Storage, View
+from tiledsl.ir.async_ops import Wgmma
 from tiledsl.ir.core import Block, Value
 from tiledsl.ir.gpu_ops import Load
 from tiledsl.ir.scalar_functions import SCALAR_FUNCTIONS
@@ -125,6 +126,7 @@ def _variable(frame: KernelFrame, initial: Value, argument: Value) -> Scalar | R
         return Scalar(name, initial.dtype)
     if isinstance(stored, Registers) and can_take_over(initial):
         return stored
+    assert not isinstance(initial.op, Wgmma), "registers in flight cannot be copied"
     return copied(frame, initial, stored, wanted)
 
 
@@ -155,6 +157,7 @@ def _assign(frame: KernelFrame, variables: Sequence[Scalar | Registers], values:
     """The variables take the values, all at once: one that is another's next value is read before it is written."""
     pairs = [(variable, frame.storage(value), value) for variable, value in zip(variables, values)]
     pairs = [(variable, stored, value) for variable, stored, value in pairs if variable != stored]
+    assert not any(isinstance(value.op, Wgmma) for _, _, value in pairs), "registers in flight cannot be copied"
     targets = {_array_name(variable) for variable, _, _ in pairs}
     settled: list[tuple[Scalar | Registers, Storage, Value]] = []
     for variable, stored, value in pairs:
