@@ -30,6 +30,7 @@ FETCH = "gpu.tma_load(%x, [%m], %s, [%0], %full, %0) {axes = [0], places = [0], 
 SEND = "gpu.tma_store(%out, [%m], %s, [%0]) {axes = [0], places = [0], shape = [64]}\n"
 COMMIT = "gpu.bulk_commit()\n"
 BARRIER = "gpu.barrier()\n"
+ARRIVE_AT_1 = "gpu.named_barrier() {id = 1, threads = 64, action = arrive}\n"
 
 TOTAL = f"tile<f32, [64, 64], register, {accumulator(64, 64)}>"
 OPERANDS = "%a: tensor<bf16, [M, 64], unit=1>, %b: tensor<bf16, [64, 64], unit=1>"
@@ -256,7 +257,7 @@ MISTAKES: dict[str, Case] = {
             cluster=2,
             block=128,
         ),
-        "race in program m = 0:128: `gpu.write` uses byte 128 of %s of block 0, which the blocks of the cluster fold "
+        "race in program m = 0:128: `gpu.write` uses byte 128 of %s of block 1, which the blocks of the cluster fold "
         "through as %scratch: they may write there at any time",
         "gpu.write",
         "give the buffers memory of their own",
@@ -298,13 +299,21 @@ MISTAKES: dict[str, Case] = {
         "gpu.named_barrier",
         "make `threads` the number of all who arrive or wait there",
     ),
+    "emulator-barrier-turn": Case(
+        line(two_roles(ARRIVE_AT_1 * 2, ARRIVE_AT_1.replace("arrive", "sync") * 2)),
+        f"wrong turn in {PROGRAM}: `gpu.named_barrier` brings threads 32 to 63 to named barrier 1 for another turn, but "
+        "nothing says that threads 0 to 31 had come for the last one: in another order they would be counted for that one",
+        "gpu.named_barrier",
+        "let those who come next learn from those who came before, or take another `id`",
+        ("gpu.named_barrier", "threads 0 to 31 came here"),
+    ),
     "emulator-divergence": Case(
         line(two_roles("gpu.barrier()", "gpu.barrier()")),
         f"divergence in {PROGRAM}: threads 32 to 63 came to `gpu.barrier`, but threads 0 to 31 to another op, "
         "`gpu.barrier`; all must come to the same one",
         "gpu.barrier",
         "let nothing but what is the same in all threads decide what is run",
-        ("gpu.barrier", "where threads 0 to 31 is"),
+        ("gpu.barrier", "threads 0 to 31 came here"),
     ),
     "emulator-global-bounds": Case(
         line(LOAD),

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tiledsl.backend_ref.emulator.clocks import PASSES, Clock
+from tiledsl.backend_ref.emulator.clocks import LEADS, PASSES, Clock
 from tiledsl.backend_ref.emulator.program import Program
 from tiledsl.backend_ref.emulator.shadow import Accessor
 from tiledsl.backend_ref.emulator.waiting import Meeting, Steps
@@ -84,6 +84,10 @@ class Agent(Execution):
     """The present step of its own component of time."""
     landed: dict[int, int] = field(default_factory=dict[int, int])
     """Up to which step of components of what it has under way its threads have waited, each for its own."""
+    own_fenced: tuple[dict[int, int], dict[int, int]] = field(
+        default_factory=lambda: (dict[int, int](), dict[int, int]())
+    )
+    """Up to which step of components its threads have fenced, each its own accesses: of shared, of global memory."""
     passes: int = 0
     """How many phases of mbarriers it has waited for."""
     first_only: set[Value] = field(default_factory=set[Value])
@@ -149,10 +153,6 @@ class Agent(Execution):
     def table(self, layout: RegisterLayout) -> tuple[Integers, ...]:
         """The coordinates of what its threads hold."""
         return tuple(axis[self.start : self.stop] for axis in layout.table)
-
-    def is_whole(self) -> bool:
-        """Whether it is all of its team."""
-        return self.stop - self.start == self.threads
 
     # Values
 
@@ -222,13 +222,7 @@ class Agent(Execution):
             for value, result in zip(op.results, results):
                 assert self._fits(value, result), f"{op} gives {result!r} for {value}"
                 self.values[value] = result
-                if (
-                    self.touched is not None
-                    and kind is not WgmmaWait
-                    and isinstance(result, np.ndarray)
-                    and result.ndim
-                ):
-                    self.touched[id(result)] = result
+                self._touch(kind, result)
         return ()
 
     def _touch(self, kind: type[Op], result: Array | InFlight) -> None:
@@ -238,13 +232,15 @@ class Agent(Execution):
 
     # Time
 
-    def accessor(self, op: Op, *, atomic: bool = False) -> Accessor:
-        """This agent's threads, now, through the generic proxy."""
-        return Accessor(op, self.number, self.step, self.clock, self.landed, atomic=atomic)
+    def accessor(self, op: Op, threads: Integers, *, atomic: bool = False) -> Accessor:
+        """Some of this agent's threads, now, through the generic proxy."""
+        by_first = len(self.leads) == 1 and bool((threads == self.first_thread(self.leads[0])).all())
+        component = self.program.component(self.number, LEADS) if by_first else self.number
+        return Accessor(op, component, self.step, self.clock, self.landed, atomic=atomic, own_fenced=self.own_fenced)
 
     def under_way(self, op: Op, component: int, step: int, *, is_async: bool) -> Accessor:
         """Something that this agent begins now, and that is over at a step of another component."""
-        return Accessor(op, component, step, self.clock, self.landed, is_async)
+        return Accessor(op, component, step, self.clock, self.landed, is_async, own_fenced=self.own_fenced)
 
     def release(self, *, alone: bool = False) -> Clock:
         """What is over for those who learn of this moment: all that its threads know and did.
@@ -253,18 +249,25 @@ class Agent(Execution):
         """
         released = self.clock.copy()
         released.learn(self.program.component(self.number, PASSES), self.passes)
+        first = self.program.component(self.number, LEADS)
+        released.seen[first] = self.step
         if not alone:
             released.seen[self.number] = self.step
             for component, step in self.landed.items():
                 released.seen[component] = max(released.seen[component], step)
-            self.step += 1
+        for steps, fenced in zip((released.fenced, released.fenced_globally), self.own_fenced):
+            for component, step in fenced.items():
+                if not alone or component == first:
+                    steps[component] = max(steps[component], step)
+        self.step += 1
         return released
 
-    def fence(self) -> None:
-        """What its threads did so far is done before what others do through the async proxy."""
-        self.clock.fenced[self.number] = self.step
-        for component, step in self.landed.items():
-            self.clock.fenced[component] = max(self.clock.fenced[component], step)
+    def fence(self, *, globally: bool) -> None:
+        """What its threads did so far is done before what they do through the async proxy, or those who they tell."""
+        done = {self.number: self.step, self.program.component(self.number, LEADS): self.step, **self.landed}
+        self.own_fenced[0].update(done)
+        if globally:
+            self.own_fenced[1].update(done)
         self.step += 1
 
     def knows(self, component: int, step: int, thread: int) -> bool:

@@ -8,21 +8,22 @@ marked with its component and step; it is over for an agent whose clock has reac
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 Steps: TypeAlias = "npt.NDArray[np.int32]"
-COPIES, READS, STORES, PRODUCTS, PASSES = range(5)
+COPIES, READS, STORES, PRODUCTS, PASSES, LEADS = range(6)
 """What an agent has components of time for besides its own: copies (`gpu.copy`), what bulk stores read, what they
-write, products; and how often it has waited for a phase."""
-KINDS = 5
+write, products; how often it has waited for a phase; and what the first thread of a role does by itself."""
+KINDS = 6
 
 
 @dataclass
 class Clock:
-    """`seen`: up to which step of each component all is over. `fenced`: and followed by a proxy fence of its threads.
+    """`seen`: up to which step of each component all is over. `fenced`: and followed by a proxy fence of its threads,
+    `fenced_globally`: by one that speaks of global memory too.
 
     The first `agents` components are those of agents, the others those of things under way.
     """
@@ -30,33 +31,49 @@ class Clock:
     agents: int
     seen: Steps
     fenced: Steps
+    fenced_globally: Steps
 
     @staticmethod
     def start(agents: int, components: int) -> Clock:
         """Nothing has happened."""
-        return Clock(agents, np.zeros(components, np.int32), np.zeros(components, np.int32))
+        seen, fenced, fenced_globally = (np.zeros(components, np.int32) for _ in range(3))
+        return Clock(agents, seen, fenced, fenced_globally)
 
     def copy(self) -> Clock:
-        return Clock(self.agents, np.copy(self.seen), np.copy(self.fenced))
+        return Clock(self.agents, *(np.copy(steps) for steps in self._all))
+
+    @property
+    def _all(self) -> tuple[Steps, Steps, Steps]:
+        return self.seen, self.fenced, self.fenced_globally
 
     def join(self, other: Clock) -> None:
         """Learns what the other knows."""
-        np.maximum(self.seen, other.seen, out=self.seen)
-        np.maximum(self.fenced, other.fenced, out=self.fenced)
+        for mine, others in zip(self._all, other._all):
+            np.maximum(mine, others, out=mine)
 
     def learn(self, component: int, step: int) -> None:
         """All that `component` did up to `step` is over, through whichever proxy."""
-        self.seen[component] = max(int(self.seen[component]), step)
-        self.fenced[component] = max(int(self.fenced[component]), step)
+        for steps in self._all:
+            steps[component] = max(int(steps[component]), step)
 
     def has_seen(self, component: int, step: int) -> bool:
         return bool(self.seen[component] >= step)
+
+    def forget_all_but(self, other: Clock) -> None:
+        """Knows no more than the other does."""
+        for mine, others in zip(self._all, other._all):
+            np.minimum(mine, others, out=mine)
 
 
 def common(clocks: list[Clock]) -> Clock:
     """What all of them know."""
     found = clocks[0].copy()
     for clock in clocks[1:]:
-        np.minimum(found.seen, clock.seen, out=found.seen)
-        np.minimum(found.fenced, clock.fenced, out=found.fenced)
+        found.forget_all_but(clock)
     return found
+
+
+def is_made_at_once(components: Any, agents: int) -> Any:
+    """Of components of time, which are those of accesses that are over when they were made, for their own thread."""
+    kinds = components - agents
+    return (kinds < 0) | ((kinds % KINDS == LEADS) & (kinds < agents * KINDS))

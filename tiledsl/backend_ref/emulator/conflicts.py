@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
-from tiledsl.backend_ref.emulator.clocks import COPIES, PRODUCTS, READS, STORES
+from tiledsl.backend_ref.emulator.clocks import COPIES, PRODUCTS, READS, STORES, is_made_at_once
 from tiledsl.backend_ref.emulator.shadow import NOBODY, Conflict
 from tiledsl.ir.core import Op
 from tiledsl.support.errors import Label, fail
@@ -43,7 +43,7 @@ def fail_conflict(agent: Agent, op: Op, conflict: Conflict, where: str) -> NoRet
         )  # fmt: skip
     if conflict.before == "writes":
         fail("emulator-race-within", at, program=program.name, op=op.name, who=who, other=other, where=where)
-    if conflict.component >= program.agents:
+    if not is_made_at_once(conflict.component, program.agents):
         owner, kind = program.kind_of(conflict.component)
         landed = program.members[owner].landed.get(conflict.component, 0) if owner >= 0 else 0
         if conflict.step > landed:

@@ -66,12 +66,11 @@ def _use_scratch(agent: Agent, op: Reduce | Scan, buffer: Value) -> Steps:
     program = agent.program
     runs = [np.arange(start, start + size) + block * program.stride for block in agent.in_blocks]
     first = [agent.first_thread(block) for block in agent.in_blocks]
-    who = agent.accessor(op)
     for run in runs:
         lent = program.lend(run, _buffer_op(buffer)) if in_turns else program.lent_at(run)
         if lent is not None:
             fail_lent(agent, op, lent)
-        conflict = program.shadow.check_write(who, run, _nobody(run))
+        conflict = program.shadow.check_write(agent.accessor(op, _nobody(run)), run, _nobody(run))
         if conflict is not None:
             fail_conflict(agent, op, conflict, program.place_name(conflict.unit))
     if plan is None or not in_turns or plan.warps:
@@ -80,7 +79,6 @@ def _use_scratch(agent: Agent, op: Reduce | Scan, buffer: Value) -> Steps:
         for run in runs:
             program.shadow.forget(run)
         return
-    who = agent.accessor(op)
     for run, thread in zip(runs, first):
         program.memory[run] = 0xFF
         program.shadow.forget(run)
@@ -102,7 +100,7 @@ def _nobody(run: Array) -> Array:
 
 def _mark_read_by_all(agent: Agent, op: Reduce | Scan, run: Array, thread: int) -> None:
     """Several threads have read it since the barrier."""
-    who = agent.accessor(op)
+    who = agent.accessor(op, _nobody(run))
     for number in (thread, thread + 1):
         conflict = agent.program.shadow.read(who, run, np.full(run.shape, number, np.int64))
         assert conflict is None

@@ -121,15 +121,29 @@ def check_vectors(agent: Agent, op: Op, offsets: Integers, active: Array, width:
 
 
 def use_elements(
-    agent: Agent, op: Op, tensor: Value, who: Accessor, units: Integers, threads: Integers, *, writes: bool
+    agent: Agent,
+    op: Op,
+    tensor: Value,
+    who: Accessor,
+    units: Integers,
+    threads: Integers,
+    *,
+    writes: bool,
+    marked: Array | None = None,
 ) -> None:
-    """Marks accesses of elements (by their row-major numbers) of a tensor that the launch writes to."""
+    """Marks accesses of elements (by their row-major numbers) of a tensor that the launch writes to.
+
+    Of reads, those that are `marked`: later writes conflict with them.
+    """
     array = agent.array(tensor)
     shadow = agent.program.tensors.get(id(array))
     if shadow is None or not len(units):
         return
-    use = shadow.write if writes else shadow.read
-    conflict = use(who, agent.program.number, units, threads)
+    number = agent.program.number
+    if writes:
+        conflict = shadow.write(who, number, units, threads)
+    else:
+        conflict = shadow.read(who, number, units, threads, marked)
     if conflict is not None:
         at = [int(i) for i in np.unravel_index(conflict.unit, array.shape)] if array.ndim else []
         fail_conflict(agent, op, conflict, f"%{tensor.name}{at}")
@@ -139,14 +153,15 @@ def _use(agent: Agent, op: AnyAccess, layout: RegisterLayout, access: Access, wh
     tensor = agent.array(op.tensor)
     if id(tensor) not in agent.program.tensors:
         return
-    if kind == "read" and layout is not ONE_THREAD:  # what copies are for can be told from the first one
-        where = where & layout.is_first(agent.rows)[:, None]
+    marked: Array | None = None
+    if kind == "read" and layout is not ONE_THREAD:  # what is read too late by those who hold copies, nobody stores
+        marked = np.broadcast_to(layout.is_first(agent.rows)[:, None], where.shape)[where]
     shape = tensor.shape
     places = access.selected(where)
     units = np.ravel_multi_index(places, shape) if shape else np.zeros(np.count_nonzero(where), np.int64)
     threads = np.broadcast_to(_marks(agent, layout)[:, None], where.shape)[where]
-    who = agent.accessor(op, atomic=kind == "combine")
-    use_elements(agent, op, op.tensor, who, units, threads, writes=kind != "read")
+    who = agent.accessor(op, threads, atomic=kind == "combine")
+    use_elements(agent, op, op.tensor, who, units, threads, writes=kind != "read", marked=marked)
 
 
 def _layout_of(value: Value) -> RegisterLayout:

@@ -82,9 +82,9 @@ class _Cut:
         self.has_products = any(isinstance(inner, Wgmma) and _role_around(inner) is own for inner in body.walk())
 
     def agents(self, draw: random.Random | None) -> list[tuple[int, int]]:
-        """Runs of threads, counted through the blocks: one in all, or some in each block."""
+        """Runs of threads, counted through the blocks: one for each block, or several."""
         if draw is None:
-            return [(0, self.threads * self.blocks)]
+            return [(block * self.threads, (block + 1) * self.threads) for block in range(self.blocks)]
         unit = WARP
         if self.has_products and (self.threads // WARP * self.blocks > MOST_AGENTS or draw.random() < 0.25):
             unit = WARPGROUP

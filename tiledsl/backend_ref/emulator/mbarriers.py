@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tiledsl.backend_ref.emulator.clocks import PASSES, Clock
+from tiledsl.backend_ref.emulator.clocks import LEADS, PASSES, Clock
 from tiledsl.backend_ref.emulator.waiting import Steps, Waiting
 from tiledsl.backend_ref.scalar_functions import Array
 from tiledsl.ir.async_ops import MbarrierArrive, MbarrierExpect, Mbarriers, MbarrierWait
@@ -112,7 +112,7 @@ def mbarriers(agent: Agent, op: Mbarriers) -> tuple[Array, ...]:
     """The first thread of each block initialises them."""
     program = agent.program
     for block in agent.leads:
-        program.add_mbarriers(op, block, (agent.number, agent.step))
+        program.add_mbarriers(op, block, (program.component(agent.number, LEADS), agent.step))
     return (np.asarray(program.places[op], np.int64),)
 
 

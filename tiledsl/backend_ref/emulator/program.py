@@ -204,7 +204,7 @@ class Program:
             name = names.get(kind, f"named barrier {number}")
             if self.blocks > 1 and kind != "cluster":
                 name += f" of block {block}" if kind != "block" else f" {block}"
-            self.barriers[key] = Barrier(name, threads, kind != "named")
+            self.barriers[key] = Barrier(name, threads)
         return self.barriers[key]
 
     @property

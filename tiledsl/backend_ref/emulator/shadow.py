@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from tiledsl.backend_ref.emulator.clocks import Clock
+from tiledsl.backend_ref.emulator.clocks import Clock, is_made_at_once
 from tiledsl.backend_ref.scalar_functions import Array
 from tiledsl.ir.core import Op
 from tiledsl.ir.layouts import Integers
@@ -38,6 +38,9 @@ class Accessor:
     is_async: bool = False
     """Through the async proxy."""
     atomic: bool = False
+    own_fenced: tuple[Mapping[int, int], Mapping[int, int]] = ({}, {})
+    """Components, and up to which step each of this agent's threads has fenced its own accesses: of shared memory, of
+    global memory."""
 
 
 @dataclass(frozen=True)
@@ -76,9 +79,11 @@ class _Readers:
 
 @dataclass
 class Shadow:
-    """`size` units, in the memory of one program. What happens in others of a launch is kept in `program`."""
+    """`size` units, in the memory of one program."""
 
     size: int
+    is_global: bool = False
+    """Units are elements of tensors."""
     ops: list[Op] = field(default_factory=list[Op])
 
     def __post_init__(self) -> None:
@@ -94,11 +99,13 @@ class Shadow:
 
     # Checks. Each gives the first conflict, or None
 
-    def read(self, who: Accessor, units: Integers, threads: Integers) -> Conflict | None:
-        """Reads of units, each by one thread."""
+    def read(self, who: Accessor, units: Integers, threads: Integers, marked: Array | None = None) -> Conflict | None:
+        """Reads of units, each by one thread. `marked`: of which of them later writes are told."""
         conflict = self._check_writes(who, units, threads, "read")
-        if conflict is None:
+        if conflict is None and marked is None:
             self._mark_read(who, units, threads)
+        elif conflict is None and marked is not None:
+            self._mark_read(who, units[marked], threads[marked])
         return conflict
 
     def write(self, who: Accessor, units: Integers, threads: Integers) -> Conflict | None:
@@ -140,10 +147,6 @@ class Shadow:
         missing = ~self.initialised[units]
         return _first(missing) if missing.any() else None
 
-    def last_op(self, unit: int) -> Op | None:
-        """The op that wrote a unit last."""
-        return self.ops[int(self.op[unit])] if self.component[unit] != NOBODY else None
-
     def _check_writes(
         self, who: Accessor, units: Integers, threads: Integers, verb: Literal["read", "write"]
     ) -> Conflict | None:
@@ -157,7 +160,7 @@ class Shadow:
         if hidden.any():
             return self._conflict(_first(hidden), verb, "wrote", units, threads, component, step, thread, self.op)
         if who.is_async:
-            unfenced = ~known & self.generic[units] & (who.clock.fenced[component] < step)
+            unfenced = ~known & self.generic[units] & ~self._fenced(who, component, step, thread, threads)
             if unfenced.any():
                 at = _first(unfenced)
                 return self._conflict(at, verb, "wrote", units, threads, component, step, thread, self.op, True)
@@ -176,7 +179,8 @@ class Shadow:
                 at = _first(hidden)
                 return self._conflict(at, "write", "read", units, threads, components, step, thread, readers.op)
             if who.is_async:
-                unfenced = readers.unfenced[units] & (step > who.clock.fenced[component])
+                unfenced = readers.unfenced[units] & ~self._fenced(who, components, step, thread, threads)
+                unfenced &= step > 0
                 if unfenced.any():
                     at = _first(unfenced)
                     return self._conflict(
@@ -187,10 +191,18 @@ class Shadow:
     @staticmethod
     def _own(who: Accessor, component: Ints, step: Ints, thread: Ints, threads: Integers) -> Array:
         """Whether an earlier access was the same thread's own, and is over for it."""
-        done = component < who.clock.agents
+        done = is_made_at_once(component, who.clock.agents)
         for landed, until in who.landed.items():
             done |= (component == landed) & (step <= until)
         return (thread == threads) & done
+
+    def _fenced(self, who: Accessor, component: Ints, step: Ints, thread: Ints, threads: Integers) -> Array:
+        """Whether a proxy fence of those who made an earlier access came after it, and that is known."""
+        known = who.clock.fenced_globally if self.is_global else who.clock.fenced
+        fenced = known[component] >= step
+        for fencing, until in who.own_fenced[self.is_global].items():
+            fenced |= (component == fencing) & (step <= until) & (thread == threads)
+        return fenced
 
     def _mark_read(self, who: Accessor, units: Integers, threads: Integers) -> None:
         readers = self._readers.get(who.component)
@@ -244,7 +256,7 @@ class TensorShadow:
     size: int
 
     def __post_init__(self) -> None:
-        self._inside = Shadow(self.size)
+        self._inside = Shadow(self.size, is_global=True)
         self._writer = np.full(self.size, NOBODY, np.int32)
         self._reader = np.full(self.size, NOBODY, np.int32)
         self._write_op = np.zeros(self.size, np.int32)
@@ -252,8 +264,10 @@ class TensorShadow:
         self._atomic = np.zeros(self.size, np.bool_)
         self._ops: list[Op] = []
 
-    def read(self, who: Accessor, program: int, units: Integers, threads: Integers) -> Conflict | None:
-        """Reads of elements in a program, each by one thread."""
+    def read(
+        self, who: Accessor, program: int, units: Integers, threads: Integers, marked: Array | None = None
+    ) -> Conflict | None:
+        """Reads of elements in a program, each by one thread; `marked` as for `Shadow.read`."""
         found = self._other_writer(who, program, units, threads, "read")
         if found is not None:
             return found
@@ -261,7 +275,7 @@ class TensorShadow:
         other = (self._reader[units] != NOBODY) & (self._reader[units] != program)
         self._reader[units] = np.where(other, SEVERAL, program)
         self._read_op[units] = self._number(who.op)
-        return self._inside.read(who, units, threads)
+        return self._inside.read(who, units, threads, marked)
 
     def write(self, who: Accessor, program: int, units: Integers, threads: Integers) -> Conflict | None:
         """Writes of elements in a program, each by one thread."""

@@ -182,7 +182,7 @@ def read(agent: Agent, op: Read) -> tuple[Array, ...]:
     transfer = transfer_of(agent, op, op.result.layout if op.shape else all_threads(agent))
     dtype = op.result.dtype
     registers = poison(dtype, transfer.inside.shape)
-    found: Any = peek_bytes(agent, op, agent.accessor(op), transfer.bytes, transfer.threads)
+    found: Any = peek_bytes(agent, op, agent.accessor(op, transfer.threads), transfer.bytes, transfer.threads)
     where = uninitialised(agent, transfer.bytes)
     if len(found):
         kind = to_numpy(dtype)
@@ -199,7 +199,8 @@ def write(agent: Agent, op: Write) -> tuple[Array, ...]:
     transfer = transfer_of(agent, op, layout)
     if op.value not in agent.first_only:
         check_replicas(agent, op, layout, registers, transfer.inside)
-    claim_bytes(agent, op, agent.accessor(op), np.reshape(transfer.bytes, -1), transfer.threads)
+    who = agent.accessor(op, transfer.threads)
+    claim_bytes(agent, op, who, np.reshape(transfer.bytes, -1), transfer.threads)
     agent.program.memory[transfer.bytes] = bytes_of(registers[transfer.moved])
     return ()
 
@@ -262,7 +263,9 @@ def meet(agent: Agent, op: Op, cluster: bool) -> Steps:
     else:
         kinds = [("block", block, program.block_threads, agent.threads_of_each_block) for block in agent.in_blocks]
     for kind, block, threads, count in kinds:
-        yield from program.barrier(kind, 0, block, threads).wait(agent, op, count, agent.release())
+        found = program.barrier(kind, 0, block, threads)
+        found.one_place = kind == "block" or agent.team.threads == program.block_threads
+        yield from found.wait(agent, op, count, agent.release())
 
 
 def named_barrier(agent: Agent, op: NamedBarrier) -> Steps:
@@ -283,6 +286,5 @@ def named_barrier(agent: Agent, op: NamedBarrier) -> Steps:
 
 
 def proxy_fence(agent: Agent, op: ProxyFence) -> tuple[Array, ...]:
-    del op
-    agent.fence()
+    agent.fence(globally=op.scope == "global")
     return ()

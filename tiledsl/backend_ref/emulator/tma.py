@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tiledsl.backend_ref.emulator.agent import Agent, static
+from tiledsl.backend_ref.emulator.agent import Agent, fault, static
 from tiledsl.backend_ref.emulator.async_groups import groups_of
 from tiledsl.backend_ref.emulator.clocks import READS, STORES
 from tiledsl.backend_ref.emulator.global_memory import use_elements
@@ -85,10 +85,17 @@ def _check_aligned(agent: Agent, op: TmaLoad | TmaStore, piece: _Piece) -> None:
             fail("emulator-misaligned", op.location, program=agent.program.name, op=op.name, width=width, place=place)
 
 
+def _map_of(agent: Agent, op: TmaLoad | TmaStore) -> TensorMap:
+    try:
+        return tensor_map_of(op, agent.program.blocks)
+    except ValueError as error:
+        return fault(op, str(error))
+
+
 def load(agent: Agent, op: TmaLoad) -> tuple[Array, ...]:
     """The first thread of the team in each block begins to copy its boxes."""
     program = agent.program
-    tensor_map = tensor_map_of(op, program.blocks)
+    tensor_map = _map_of(agent, op)
     for block in agent.leads:
         targets = range(program.blocks) if op.multicast else (block,)
         for box in boxes_of(op, program.blocks, block):
@@ -132,7 +139,7 @@ def store(agent: Agent, op: TmaStore) -> tuple[Array, ...]:
     program, tensor = agent.program, agent.array(op.tensor)
     if not tensor.flags.writeable:
         fail("reference-read-only", op.location, tensor=op.tensor.name)
-    tensor_map = tensor_map_of(op, program.blocks)
+    tensor_map = _map_of(agent, op)
     groups = groups_of(agent, READS)
     reads, stores = (
         agent.under_way(op, program.component(agent.number, kind), groups.next, is_async=True)

@@ -29,54 +29,82 @@ Steps: TypeAlias = Generator[Pause, None, Any]
 
 
 @dataclass(eq=False)
+class _Turn:
+    """Of a barrier: from the first who comes until all have come."""
+
+    present: int = 0
+    first: tuple[Agent, Op] | None = None
+    clock: Clock | None = None
+    """What those knew who came."""
+    arrivals: list[tuple[Agent, Op, int]] = field(default_factory=list[Any])
+    """Who came, by which op, at which step of its time."""
+    is_over: bool = False
+
+
+@dataclass(eq=False)
 class Barrier:
     """A barrier for `threads` threads, over and over again."""
 
     name: str
     threads: int
-    one_place: bool
+    one_place: bool = False
     """Whether all must come to the same op."""
-    present: int = 0
-    turn: int = 0
-    first: tuple[Agent, Op] | None = None
-    clock: Clock | None = None
-    over: Clock | None = None
-    """What the arrivals of the last turn knew."""
+    turn: _Turn = field(default_factory=_Turn)
+    """That is on now."""
+    last: list[tuple[Agent, Op, int]] = field(default_factory=list[Any])
+    """The arrivals of the turn before."""
+
+    @property
+    def present(self) -> int:
+        """How many threads have come."""
+        return self.turn.present
 
     def come(self, agent: Agent, op: Op, threads: int, clock: Clock) -> None:
         """Some threads arrive."""
-        if self.first is None:
-            self.first = (agent, op)
-        other, by = self.first
+        turn = self.turn
+        if turn.first is None:
+            turn.first = (agent, op)
+        other, by = turn.first
         if self.one_place and by is not op:
-            label = Label(by.location, f"where {other.name} is")
+            label = Label(by.location, f"{other.name} came here")
             fail(
                 "emulator-divergence", op.location, labels=[label], program=agent.program.name,
                 who=agent.name, op=op.name, other=other.name, by=by.name,
             )  # fmt: skip
-        if self.present + threads > self.threads:
+        if turn.present + threads > self.threads:
             fail(
                 "emulator-barrier-threads", op.location, program=agent.program.name, op=op.name, count=threads,
-                barrier=self.name, present=self.present, threads=self.threads,
+                barrier=self.name, present=turn.present, threads=self.threads,
             )  # fmt: skip
-        self.present += threads
-        if self.clock is None:
-            self.clock = clock.copy()
+        self._check_last_is_over(agent, op)
+        turn.present += threads
+        turn.arrivals.append((agent, op, int(clock.seen[agent.number])))
+        if turn.clock is None:
+            turn.clock = clock.copy()
         else:
-            self.clock.join(clock)
-        if self.present == self.threads:
-            self.over, self.clock, self.first = self.clock, None, None
-            self.present = 0
-            self.turn += 1
+            turn.clock.join(clock)
+        if turn.present == self.threads:
+            turn.is_over = True
+            self.turn, self.last = _Turn(), turn.arrivals
 
     def wait(self, agent: Agent, op: Op, threads: int, clock: Clock) -> Steps:
         """Some threads arrive and wait for the others."""
         turn = self.turn
         self.come(agent, op, threads, clock)
-        while self.turn == turn:
-            yield Waiting(op, lambda: self.turn != turn, self._missing)
-        assert self.over is not None
-        agent.clock.join(self.over)
+        while not turn.is_over:
+            yield Waiting(op, lambda: turn.is_over, self._missing)
+        assert turn.clock is not None
+        agent.clock.join(turn.clock)
+
+    def _check_last_is_over(self, agent: Agent, op: Op) -> None:
+        """Who comes must know that all had come for the turn before: else it might have been counted for that one."""
+        for other, by, step in self.last:
+            if other is not agent and not agent.clock.has_seen(other.number, step):
+                label = Label(by.location, f"{other.name} came here")
+                fail(
+                    "emulator-barrier-turn", op.location, labels=[label], program=agent.program.name, op=op.name,
+                    who=agent.name, barrier=self.name, other=other.name,
+                )  # fmt: skip
 
     def _missing(self) -> str:
         return f"{self.name}, where {self.present} of {self.threads} threads are"

@@ -252,6 +252,11 @@ def commit(agent: Agent, op: WgmmaCommit) -> tuple[Array, ...]:
     return ()
 
 
+def _late(agent: Agent, group: int) -> str:
+    """Those of its warpgroup that have not committed so many groups."""
+    return ", ".join(mate.name for mate in _mates(agent) if groups_of(mate, PRODUCTS).committed < group)
+
+
 def wait(agent: Agent, op: WgmmaWait) -> Steps:
     """Products are made by all four warps of a warpgroup: none is done before all have begun it.
 
@@ -259,13 +264,9 @@ def wait(agent: Agent, op: WgmmaWait) -> Steps:
     """
     groups = groups_of(agent, PRODUCTS)
     done = groups.committed - op.groups
-    late = [mate for mate in _mates(agent) if groups_of(mate, PRODUCTS).committed < done]
-    while late:
-        names = ", ".join(mate.name for mate in late)
-        ready = lambda: all(groups_of(mate, PRODUCTS).committed >= done for mate in late)  # noqa: B023, E731
-        yield Waiting(op, ready, lambda: f"{names}, which are to begin the same products")  # noqa: B023
-        late = [mate for mate in late if groups_of(mate, PRODUCTS).committed < done]
-    done = groups.wait(op.groups)
+    while _late(agent, done):
+        yield Waiting(op, lambda: not _late(agent, done), lambda: f"{_late(agent, done)} to begin the same products")
+    groups.wait(op.groups)
     agent.clock.learn(agent.program.component(agent.number, PRODUCTS), done)
     found: list[Any] = [agent.values[value] for value in op.values]
     results: list[Array] = []

@@ -204,8 +204,6 @@ def test_initialised() -> None:
     write(shadow, who(0), 1)
     assert shadow.first_uninitialised(array(1, 2, 0)) == 1
     assert shadow.first_uninitialised(array(1)) is None
-    assert shadow.last_op(1) is FIRST
-    assert shadow.last_op(0) is None
 
 
 def test_forget() -> None:
