@@ -31,6 +31,7 @@ SEND = "gpu.tma_store(%out, [%m], %s, [%0]) {axes = [0], places = [0], shape = [
 COMMIT = "gpu.bulk_commit()\n"
 BARRIER = "gpu.barrier()\n"
 ARRIVE_AT_1 = "gpu.named_barrier() {id = 1, threads = 64, action = arrive}\n"
+ARRIVE_AT_1 = "gpu.named_barrier() {id = 1, threads = 64, action = arrive}\n"
 
 TOTAL = f"tile<f32, [64, 64], register, {accumulator(64, 64)}>"
 OPERANDS = "%a: tensor<bf16, [M, 64], unit=1>, %b: tensor<bf16, [64, 64], unit=1>"
@@ -303,6 +304,15 @@ MISTAKES: dict[str, Case] = {
         line(two_roles(ARRIVE_AT_1 * 2, ARRIVE_AT_1.replace("arrive", "sync") * 2)),
         f"wrong turn in {PROGRAM}: `gpu.named_barrier` brings threads 32 to 63 to named barrier 1 for another turn, but "
         "nothing says that threads 0 to 31 had come for the last one: in another order they would be counted for that one",
+        "gpu.named_barrier",
+        "let those who come next learn from those who came before, or take another `id`",
+        ("gpu.named_barrier", "threads 0 to 31 came here"),
+    ),
+    "emulator-barrier-turn": Case(
+        line(two_roles(ARRIVE_AT_1 * 2, ARRIVE_AT_1.replace("arrive", "sync") * 2)),
+        f"wrong turn in {PROGRAM}: `gpu.named_barrier` brings threads 32 to 63 to named barrier 1 for another turn, "
+        "but nothing says that threads 0 to 31 had come for the last one: in another order they would be counted for "
+        "that one",
         "gpu.named_barrier",
         "let those who come next learn from those who came before, or take another `id`",
         ("gpu.named_barrier", "threads 0 to 31 came here"),

@@ -103,8 +103,8 @@ ENTRIES: dict[str, ErrorSpec] = {
     ),
     "emulator-overtaken": ErrorSpec(
         TileRuntimeError,
-        "wrong phase in {program}: `{op}` ends phase {phase} of {mbarrier}, but nothing says that {who} had found phase "
-        "{before} over by then: slower, they would wait for ever",
+        "wrong phase in {program}: `{op}` ends phase {phase} of {mbarrier}, but nothing says that {who} had found "
+        "phase {before} over by then: slower, they would wait for ever",
         "let those who wait meet those who arrive, by a barrier or an arrival, before the next phase can end",
     ),
     "emulator-parity": ErrorSpec(
@@ -126,6 +126,12 @@ ENTRIES: dict[str, ErrorSpec] = {
         TileRuntimeError,
         "`{op}` in {program} brings {count} threads to {barrier}, where {present} are already, of {threads}",
         "make `threads` the number of all who arrive or wait there",
+    ),
+    "emulator-barrier-turn": ErrorSpec(
+        TileRuntimeError,
+        "wrong turn in {program}: `{op}` brings {who} to {barrier} for another turn, but nothing says that {other} had "
+        "come for the last one: in another order they would be counted for that one",
+        "let those who come next learn from those who came before, or take another `id`",
     ),
     "emulator-divergence": ErrorSpec(
         TileRuntimeError,
