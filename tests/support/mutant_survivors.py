@@ -62,7 +62,9 @@ SURVIVORS: tuple[Survivors, ...] = (
         "gpu.named_barrier and gpu.mbarrier_expect|gpu.mbarrier_wait and gpu.named_barrier", "registers",
     ),
     Survivors(
-        ("delete-mbarrier-wait",), "who knows of the other block's last release knows of those before", "", "drain"
+        ("delete-mbarrier-wait", "stage-of-mbarrier"),
+        "who knows of the other block's last release knows of those before", "gpu.mbarrier_wait at line 5[234]",
+        "drain",
     ),
     Survivors(
         ("overlap", "delete-named-barrier", "swap"),
