@@ -31,7 +31,6 @@ SEND = "gpu.tma_store(%out, [%m], %s, [%0]) {axes = [0], places = [0], shape = [
 COMMIT = "gpu.bulk_commit()\n"
 BARRIER = "gpu.barrier()\n"
 ARRIVE_AT_1 = "gpu.named_barrier() {id = 1, threads = 64, action = arrive}\n"
-ARRIVE_AT_1 = "gpu.named_barrier() {id = 1, threads = 64, action = arrive}\n"
 
 TOTAL = f"tile<f32, [64, 64], register, {accumulator(64, 64)}>"
 OPERANDS = "%a: tensor<bf16, [M, 64], unit=1>, %b: tensor<bf16, [64, 64], unit=1>"
@@ -294,19 +293,20 @@ MISTAKES: dict[str, Case] = {
             "256 expected bytes have not come",
         ),
     ),
+    "emulator-endless": Case(
+        line(
+            "%w = tile.while([%0])\ncondition(%i: i64) {\n%on = tile.map([%i, %0]) {fn = eq}\ntile.yield([%on])\n} "
+            "body(%j: i64) {\ntile.yield([%j])\n}\n"
+        ),
+        f"threads 0 to 63 in {PROGRAM} went round `tile.while` 100000 times: it may wait for what never comes",
+        "tile.while",
+        "let no program wait for another one: the emulator runs them one after the other",
+    ),
     "emulator-barrier-threads": Case(
         line(role(0, 64, "gpu.named_barrier() {id = 1, threads = 32}")),
         f"`gpu.named_barrier` in {PROGRAM} brings 64 threads to named barrier 1, where 0 are already, of 32",
         "gpu.named_barrier",
         "make `threads` the number of all who arrive or wait there",
-    ),
-    "emulator-barrier-turn": Case(
-        line(two_roles(ARRIVE_AT_1 * 2, ARRIVE_AT_1.replace("arrive", "sync") * 2)),
-        f"wrong turn in {PROGRAM}: `gpu.named_barrier` brings threads 32 to 63 to named barrier 1 for another turn, but "
-        "nothing says that threads 0 to 31 had come for the last one: in another order they would be counted for that one",
-        "gpu.named_barrier",
-        "let those who come next learn from those who came before, or take another `id`",
-        ("gpu.named_barrier", "threads 0 to 31 came here"),
     ),
     "emulator-barrier-turn": Case(
         line(two_roles(ARRIVE_AT_1 * 2, ARRIVE_AT_1.replace("arrive", "sync") * 2)),

@@ -24,13 +24,19 @@ def for_(agent: Agent, op: For) -> Steps:
     return carried
 
 
+MOST_TURNS = 100_000
+"""Of a `tile.while`, before it is taken to wait for what never comes."""
+
+
 def while_(agent: Agent, op: While) -> Steps:
     carried = _initial(agent, op)
-    while True:
+    for _ in range(MOST_TURNS):
         goes_on = yield from agent.steps(op.condition, carried)
         if not bool(goes_on[0]):
             return carried
         carried = yield from agent.steps(op.body, carried)
+        yield None  # it may wait for somebody
+    fail("emulator-endless", op.location, program=agent.program.name, who=agent.name, op=op.name, turns=MOST_TURNS)
 
 
 def if_(agent: Agent, op: If) -> Steps:

@@ -66,7 +66,7 @@ class Barrier:
             turn.first = (agent, op)
         other, by = turn.first
         if self.one_place and by is not op:
-            label = Label(by.location, f"where {other.name} is")
+            label = Label(by.location, f"{other.name} came here")
             fail(
                 "emulator-divergence", op.location, labels=[label], program=agent.program.name,
                 who=agent.name, op=op.name, other=other.name, by=by.name,

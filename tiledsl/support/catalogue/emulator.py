@@ -122,6 +122,11 @@ ENTRIES: dict[str, ErrorSpec] = {
         "deadlock in {program}: nobody can go on",
         "{fix}",
     ),
+    "emulator-endless": ErrorSpec(
+        TileRuntimeError,
+        "{who} in {program} went round `{op}` {turns} times: it may wait for what never comes",
+        "let no program wait for another one: the emulator runs them one after the other",
+    ),
     "emulator-barrier-threads": ErrorSpec(
         TileRuntimeError,
         "`{op}` in {program} brings {count} threads to {barrier}, where {present} are already, of {threads}",
