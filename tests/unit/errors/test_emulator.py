@@ -123,7 +123,7 @@ MISTAKES: dict[str, Case] = {
     ),
     "emulator-race-programs": Case(
         line(LOAD + "gpu.store(%out, [%0], %t, []) {axes = [0]}"),
-        "race in program m = 64:128: `gpu.store` lets thread 0 write %out[0], which another program wrote in "
+        "race in program m = 64:128: `gpu.store` lets thread 0 write %out[0], which program m = 0:64 wrote in "
         "`gpu.store`",
         "gpu.store",
         "let one program alone write an element, or use `tile.atomic_add` and the like",
@@ -284,7 +284,8 @@ MISTAKES: dict[str, Case] = {
     ),
     "emulator-deadlock": Case(
         line("gpu.mbarrier_expect(%full, %0) {bytes = 512}\n" + FETCH + "gpu.mbarrier_wait(%full, %0, %0)", S, FULL),
-        f"deadlock in {PROGRAM}: nobody can go on",
+        f"deadlock in {PROGRAM}: threads 0 to 63: `gpu.mbarrier_wait` waits for parity 0 of %full[0]: phase 0 is on, "
+        "with 1 of 1 arrivals, 256 expected bytes have not come",
         "gpu.mbarrier_wait",
         "count who arrives at what is waited for, how often, and for which parity each one waits",
         (

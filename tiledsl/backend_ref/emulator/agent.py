@@ -286,6 +286,8 @@ class Shared:
     """What is known of accesses of shared memory: loops come back to the same places."""
     conflicts: dict[Op, tuple[int, int, int]] = field(default_factory=dict[Op, tuple[int, int, int]])
     """Turns, turns without conflicts and how often, for each op that has bank conflicts."""
+    programs: list[str] = field(default_factory=list[str])
+    """The names of those of the launch that is run, so far."""
     quiet: set[Op] = field(default_factory=set[Op])
     """Ops that have none."""
 

@@ -39,7 +39,8 @@ def fail_conflict(agent: Agent, op: Op, conflict: Conflict, where: str) -> NoRet
     if conflict.component == NOBODY:
         fail(
             "emulator-race-programs", at, labels=label, program=program.name, op=op.name, who=who, verb=conflict.verb,
-            where=where, before=conflict.before, by=by.name,
+            where=where, other="other programs" if conflict.step < 0 else agent.common.programs[conflict.step],
+            before=conflict.before, by=by.name,
         )  # fmt: skip
     if conflict.before == "writes":
         fail("emulator-race-within", at, program=program.name, op=op.name, who=who, other=other, where=where)

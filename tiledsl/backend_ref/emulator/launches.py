@@ -50,6 +50,7 @@ class Launches:
         if execution.order is not None:
             execution.order.shuffle(programs)
         self.shared.transfers.clear()
+        self.shared.programs.clear()
         self.shared.addresses = {id(execution.values[v]): a for v, a in self.addresses.items() if v in execution.values}
         teams = [_Cut(op, op.body, 0, op.threads)]
         teams += [_Cut(role, role.body, role.first, role.threads) for role in op.body.ops if isinstance(role, Role)]
@@ -58,6 +59,7 @@ class Launches:
         kinds = [to_numpy(argument.dtype) for argument in op.body.arguments]
         for number, starts in enumerate(programs):
             name = _program_name(op, starts, stops)
+            self.shared.programs.append(name)
             cuts = [cut.agents(self.schedule) for cut in teams]
             program = _new_program(op, number, name, places, sum(map(len, cuts)), self.schedule, tensors)
             if not number:

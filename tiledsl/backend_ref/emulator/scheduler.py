@@ -46,7 +46,11 @@ def _fail_deadlock(program: Program, waiting: dict[Agent, Waiting]) -> None:
         names = ", ".join(agent.name for agent in agents[:4]) + (", ..." if len(agents) > 4 else "")
         labels.append(Label(waiting[agents[0]].op.location, f"{names}: {text}"))
     first = next(iter(waiting.values()))
+    more = f"; so it is with {len(labels) - 1} more" if len(labels) > 1 else ""
     gone = [agent.name for agent in program.members if agent not in waiting and agent.is_over]
     notes = [f"at their ends already: {', '.join(gone[:6])}{', ...' if len(gone) > 6 else ''}"] if gone else []
     fix = "count who arrives at what is waited for, how often, and for which parity each one waits"
-    fail("emulator-deadlock", first.op.location, labels=labels, notes=notes, program=program.name, fix=fix)
+    fail(
+        "emulator-deadlock", first.op.location, labels=labels, notes=notes, program=program.name,
+        first=labels[0].text, more=more, fix=fix,
+    )  # fmt: skip

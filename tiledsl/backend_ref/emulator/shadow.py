@@ -56,7 +56,9 @@ class Conflict:
     other: int
     """The thread of the other one."""
     component: int
+    """`NOBODY`: the other one is of another program."""
     step: int
+    """Of that component, or the number of that program; `SEVERAL`: several programs."""
     only_unfenced: bool
 
 
@@ -284,7 +286,7 @@ class TensorShadow:
             return found
         others = (self._reader[units] != NOBODY) & (self._reader[units] != program)
         if others.any():
-            return self._between(who, units, threads, others, "write", "read", self._read_op)
+            return self._between(who, units, threads, others, "write", "read", self._read_op, self._reader)
         self._enter(program, units)
         self._writer[units] = program
         self._write_op[units] = self._number(who.op)
@@ -307,15 +309,23 @@ class TensorShadow:
             others &= ~self._atomic[units]
         if not others.any():
             return None
-        return self._between(who, units, threads, others, verb, "wrote", self._write_op)
+        return self._between(who, units, threads, others, verb, "wrote", self._write_op, self._writer)
 
     def _between(
-        self, who: Accessor, units: Integers, threads: Integers, where: Array, verb: str, before: str, ops: Ints
+        self,
+        who: Accessor,
+        units: Integers,
+        threads: Integers,
+        where: Array,
+        verb: str,
+        before: str,
+        ops: Ints,
+        programs: Ints,
     ) -> Conflict:
         at = _first(where)
         unit = int(units[at])
         by = self._ops[int(ops[unit])]
-        return Conflict(unit, verb, int(threads[at]), before, by, NOBODY, NOBODY, 0, False)
+        return Conflict(unit, verb, int(threads[at]), before, by, NOBODY, NOBODY, int(programs[unit]), False)
 
     def _number(self, op: Op) -> int:
         if op not in self._ops:

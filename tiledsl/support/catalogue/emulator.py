@@ -19,7 +19,7 @@ ENTRIES: dict[str, ErrorSpec] = {
     ),
     "emulator-race-programs": ErrorSpec(
         TileRuntimeError,
-        "race in {program}: `{op}` lets {who} {verb} {where}, which another program {before} in `{by}`",
+        "race in {program}: `{op}` lets {who} {verb} {where}, which {other} {before} in `{by}`",
         "let one program alone write an element, or use `tile.atomic_add` and the like",
     ),
     "emulator-race-within": ErrorSpec(
@@ -119,7 +119,7 @@ ENTRIES: dict[str, ErrorSpec] = {
     ),
     "emulator-deadlock": ErrorSpec(
         TileRuntimeError,
-        "deadlock in {program}: nobody can go on",
+        "deadlock in {program}: {first}{more}",
         "{fix}",
     ),
     "emulator-endless": ErrorSpec(
