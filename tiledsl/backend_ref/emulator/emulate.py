@@ -77,7 +77,7 @@ def run(
     """The same; `schedule` decides who runs when, `order` shuffles programs."""
     sizes, values = bind_arguments(function, arguments)
     shared = Shared()
-    launches = Launches(function, shared, schedule)
+    launches = Launches(shared, schedule)
     executors: dict[type[Op], Executor] = {**_OUTSIDE, gpu_ops.Launch: launches.run}
     execution = Execution(executors, sizes, small_blocks, output, order, symbols=dict(sizes))
     named = {value: addresses.get(value.name, 0) for value in _tensors(function)}

@@ -20,9 +20,10 @@ from tiledsl.backend_ref.execution import Execution
 from tiledsl.backend_ref.scalar_functions import Array
 from tiledsl.ir import tile_ops
 from tiledsl.ir.async_ops import Mbarriers, Role, TmaStore, Wgmma
-from tiledsl.ir.core import Block, Function, Op, Value
+from tiledsl.ir.core import Block, Value
 from tiledsl.ir.dtypes import to_numpy
 from tiledsl.ir.gpu_ops import Atomic, Launch, Store
+from tiledsl.ir.gpu_rules import role_around
 from tiledsl.ir.types import TensorType
 
 WARP = 32
@@ -36,12 +37,11 @@ _COMPONENTS = 1 + KINDS
 class Launches:
     """Runs the launches of one emulation."""
 
-    def __init__(self, function: Function, shared: Shared, schedule: random.Random | None) -> None:
+    def __init__(self, shared: Shared, schedule: random.Random | None) -> None:
         self.shared = shared
         self.schedule = schedule
         self.addresses: dict[Value, int] = {}
         """Of tensors, modulo 16, where they are not 0."""
-        self._function = function
 
     def run(self, execution: Execution, op: Launch) -> tuple[Array, ...]:
         """One program after the other, in row-major order or shuffled."""
@@ -52,8 +52,7 @@ class Launches:
         self.shared.transfers.clear()
         self.shared.programs.clear()
         self.shared.addresses = {id(execution.values[v]): a for v, a in self.addresses.items() if v in execution.values}
-        teams = [_Cut(op, op.body, 0, op.threads)]
-        teams += [_Cut(role, role.body, role.first, role.threads) for role in op.body.ops if isinstance(role, Role)]
+        teams = [_Cut(op), *(_Cut(op, role) for role in op.body.ops if isinstance(role, Role))]
         places = place_buffers(op)
         tensors: dict[int, TensorShadow] = {}
         kinds = [to_numpy(argument.dtype) for argument in op.body.arguments]
@@ -72,16 +71,12 @@ class Launches:
 class _Cut:
     """One body, and how its threads are cut into agents."""
 
-    def __init__(self, op: Launch | Role, body: Block, first: int, threads: int) -> None:
-        self.op = op
-        self.body = body
-        self.first = first
-        self.threads = threads
-        launch = op if isinstance(op, Launch) else op.parent.parent if op.parent is not None else None
-        assert isinstance(launch, Launch)
+    def __init__(self, launch: Launch, role: Role | None = None) -> None:
+        self.body: Block = launch.body if role is None else role.body
+        self.first = 0 if role is None else role.first
+        self.threads = launch.threads if role is None else role.threads
         self.blocks = launch.cluster
-        own = op if isinstance(op, Role) else None
-        self.has_products = any(isinstance(inner, Wgmma) and _role_around(inner) is own for inner in body.walk())
+        self.has_products = any(isinstance(op, Wgmma) and role_around(op) is role for op in self.body.walk())
 
     def agents(self, draw: random.Random | None) -> list[tuple[int, int]]:
         """Runs of threads, counted through the blocks: one for each block, or several."""
@@ -99,15 +94,6 @@ class _Cut:
             for block in range(self.blocks)
             for a, b in itertools.pairwise(edges)
         ]
-
-
-def _role_around(op: Op) -> Role | None:
-    block = op.parent
-    while block is not None and block.parent is not None:
-        if isinstance(block.parent, Role):
-            return block.parent
-        block = block.parent.parent
-    return None
 
 
 def _program_name(op: Launch, starts: Sequence[int], stops: Sequence[int]) -> str:

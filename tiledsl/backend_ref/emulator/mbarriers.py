@@ -113,7 +113,7 @@ def mbarriers(agent: Agent, op: Mbarriers) -> tuple[Array, ...]:
     program = agent.program
     for block in agent.leads:
         program.add_mbarriers(op, block, (program.component(agent.number, LEADS), agent.step))
-    return (np.asarray(program.places[op], np.int64),)
+    return (np.asarray(program.starts[op], np.int64),)
 
 
 def mbarrier_at(agent: Agent, op: Op, barriers: Value, index: Value, block: int) -> Mbarrier:

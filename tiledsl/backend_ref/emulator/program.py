@@ -14,7 +14,7 @@ from tiledsl.backend_ref.emulator.clocks import KINDS, Clock
 from tiledsl.backend_ref.emulator.mbarriers import BYTES, Mbarrier
 from tiledsl.backend_ref.emulator.shadow import Shadow, TensorShadow
 from tiledsl.backend_ref.emulator.waiting import Barrier
-from tiledsl.ir.async_ops import Mbarriers, Role
+from tiledsl.ir.async_ops import Mbarriers
 from tiledsl.ir.core import Op
 from tiledsl.ir.gpu_ops import Buffer, Launch
 from tiledsl.ir.layouts import SharedLayout
@@ -112,7 +112,6 @@ class Program:
     appointments: list[Appointment] = field(default_factory=list[Appointment])
     flights: list[Flight] = field(default_factory=list[Flight])
     members: list[Agent] = field(default_factory=list["Agent"])
-    roles: list[Role] = field(default_factory=list[Role])
 
     def __post_init__(self) -> None:
         total = self.blocks * self.stride
@@ -122,7 +121,6 @@ class Program:
         self._guards: list[Mbarrier] = []
         self._lent = np.zeros(total, np.int32)
         self._borrowers: list[Op] = []
-        self.places: dict[Op, int] = self.starts
 
     @property
     def blocks(self) -> int:
