@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tiledsl.backend_ref.emulator.clocks import LEADS, PASSES, Clock
+from tiledsl.backend_ref.emulator.clocks import LEADS, PASSES, READS, STORES, Clock
 from tiledsl.backend_ref.emulator.program import Program
 from tiledsl.backend_ref.emulator.shadow import Accessor
 from tiledsl.backend_ref.emulator.waiting import Meeting, Steps
@@ -47,7 +47,6 @@ class Team:
     first: int
     threads: int
     meeting: Meeting
-    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -251,9 +250,11 @@ class Agent(Execution):
         released.learn(self.program.component(self.number, PASSES), self.passes)
         first = self.program.component(self.number, LEADS)
         released.seen[first] = self.step
+        by_first = [self.program.component(self.number, kind) for kind in (READS, STORES)]
         if not alone:
             released.seen[self.number] = self.step
-            for component, step in self.landed.items():
+        for component, step in self.landed.items():
+            if not alone or component in by_first:
                 released.seen[component] = max(released.seen[component], step)
         for steps, fenced in zip((released.fenced, released.fenced_globally), self.own_fenced):
             for component, step in fenced.items():

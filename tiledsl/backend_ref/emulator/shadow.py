@@ -210,7 +210,7 @@ class Shadow:
         readers = self._readers.get(who.component)
         if readers is None:
             readers = self._readers[who.component] = _Readers.nobody(self.size)
-        again = readers.step[units] == who.step
+        again = readers.step[units] > who.clock.seen[who.component]  # nothing says that it is over
         other = again & (readers.thread[units] != threads)
         readers.step[units] = who.step
         readers.thread[units] = np.where(other, SEVERAL, threads)
