@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tiledsl.backend_ref.emulator.clocks import LEADS, PASSES, Clock
+from tiledsl.backend_ref.emulator.conflicts import fail_conflict
 from tiledsl.backend_ref.emulator.waiting import Steps, Waiting
 from tiledsl.backend_ref.scalar_functions import Array
 from tiledsl.ir.async_ops import MbarrierArrive, MbarrierExpect, Mbarriers, MbarrierWait
@@ -113,7 +114,20 @@ def mbarriers(agent: Agent, op: Mbarriers) -> tuple[Array, ...]:
     program = agent.program
     for block in agent.leads:
         program.add_mbarriers(op, block, (program.component(agent.number, LEADS), agent.step))
+        _claim(agent, op, block)
     return (np.asarray(program.starts[op], np.int64),)
+
+
+def _claim(agent: Agent, op: Mbarriers, block: int) -> None:
+    """They take bytes that others must have done with, and that hold nothing to be read."""
+    program = agent.program
+    start = block * program.stride + program.starts[op]
+    run = np.arange(start, start + BYTES * op.count, dtype=np.int64)
+    threads = np.full(run.shape, agent.first_thread(block))
+    conflict = program.shadow.write(agent.accessor(op, threads), run, threads)
+    if conflict is not None:
+        fail_conflict(agent, op, conflict, program.place_name(conflict.unit))
+    program.shadow.initialised[run] = False
 
 
 def mbarrier_at(agent: Agent, op: Op, barriers: Value, index: Value, block: int) -> Mbarrier:

@@ -80,3 +80,16 @@ def test_a_read_is_kept_till_it_is_over_for_all() -> None:
     before = load + "gpu.barrier()\n" + others + arrive + own
     assert "" not in outcomes(small(before + again, memory), seeds=ORDERS)
     assert outcomes(small(before + "gpu.barrier()\n" + again, memory), seeds=ORDERS) == {""}
+
+
+# Memory that is used again
+
+
+def test_mbarriers_in_the_place_of_a_buffer() -> None:
+    fill = GIVE.replace(TWICE, "layout = spatial(64)")
+    take = TAKE.replace(TWICE, "layout = spatial(64)")
+    mbarriers = "%full = gpu.mbarriers() {count = 1, arrivals = 1, offset = 128}\n"
+    barrier = "gpu.barrier()\n"
+    assert outcomes(small(fill + take + barrier + mbarriers, shared(S))) == {""}
+    assert outcomes(small(fill + take + mbarriers, shared(S))) == {"emulator-race"}
+    assert outcomes(small(fill + barrier + mbarriers + barrier + take, shared(S))) == {"emulator-uninitialised"}
