@@ -276,8 +276,8 @@ MISTAKES: dict[str, Case] = {
             "%empty = gpu.mbarriers() {count = 1, arrivals = 2, offset = 1024}",
             cluster=2,
         ),
-        f"{PROGRAM} lets block 1 end before `gpu.mbarrier_arrive` of another block arrives for phase 0 of %empty[0] of "
-        "block 1",
+        f"{PROGRAM} lets block 0 end before `gpu.mbarrier_arrive` of another block arrives for phase 0 of %empty[0] of "
+        "block 0",
         "gpu.mbarrier_arrive",
         "let the block wait for that phase, or put a barrier of the cluster before the end",
         sometimes=True,
@@ -394,7 +394,7 @@ def error_of(code: str) -> TileError:
     """What is wrong with the program of a case."""
     case = MISTAKES[code]
     found = None
-    for seed in range(20) if case.sometimes else (None,):
+    for seed in range(60) if case.sometimes else (None,):
         found = fault(case.text, *case.arguments(), seed=seed)
         if found.code == code:
             break

@@ -91,6 +91,8 @@ class Agent(Execution):
     """How many phases of mbarriers it has waited for."""
     first_only: set[Value] = field(default_factory=set[Value])
     """Tiles of which only the first replicas are defined."""
+    stored: set[Op] = field(default_factory=set[Op])
+    """Stores and atomics that it has come to."""
     is_over: bool = False
     undefined: dict[int, tuple[Array, Op, str]] = field(default_factory=dict[int, tuple[Array, Op, str]])
     """Tiles read from bytes that nothing was written to, by identity: with the op that read them, and which byte."""

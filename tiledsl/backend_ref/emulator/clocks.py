@@ -59,19 +59,6 @@ class Clock:
     def has_seen(self, component: int, step: int) -> bool:
         return bool(self.seen[component] >= step)
 
-    def forget_all_but(self, other: Clock) -> None:
-        """Knows no more than the other does."""
-        for mine, others in zip(self._all, other._all):
-            np.minimum(mine, others, out=mine)
-
-
-def common(clocks: list[Clock]) -> Clock:
-    """What all of them know."""
-    found = clocks[0].copy()
-    for clock in clocks[1:]:
-        found.forget_all_but(clock)
-    return found
-
 
 def is_made_at_once(components: Any, agents: int) -> Any:
     """Of components of time, which are those of accesses that are over when they were made, for their own thread."""

@@ -7,6 +7,7 @@ import numpy as np
 from tiledsl.backend_ref.emulator.agent import Agent, static
 from tiledsl.backend_ref.emulator.conflicts import fail_conflict
 from tiledsl.backend_ref.emulator.registers import check_replicas, check_same_layout, spread, whole
+from tiledsl.backend_ref.emulator.shadow import NOBODYS
 from tiledsl.backend_ref.emulator.shared_buffers import fail_lent, meet, shared_layout
 from tiledsl.backend_ref.emulator.waiting import Steps
 from tiledsl.backend_ref.folding import fold_tiles, scan_tiles
@@ -95,7 +96,7 @@ def _buffer_op(buffer: Value) -> Op:
 
 def _nobody(run: Array) -> Array:
     """No thread's own: all threads write all of it, as far as anybody knows."""
-    return np.full(run.shape, -3, np.int64)
+    return np.full(run.shape, NOBODYS, np.int64)
 
 
 def _mark_read_by_all(agent: Agent, op: Reduce | Scan, run: Array, thread: int) -> None:

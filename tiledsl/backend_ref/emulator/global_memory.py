@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, Union
+from typing import Literal, NoReturn, TypeAlias, Union
 
 import numpy as np
 
 from tiledsl.backend_ref.emulator.agent import Agent, fault, poison
 from tiledsl.backend_ref.emulator.conflicts import fail_conflict
 from tiledsl.backend_ref.emulator.registers import check_replicas, check_same_layout
-from tiledsl.backend_ref.emulator.shadow import Accessor
+from tiledsl.backend_ref.emulator.shadow import NOBODYS, Accessor, Conflict
 from tiledsl.backend_ref.scalar_functions import Array, apply
 from tiledsl.ir.core import Op, Value
 from tiledsl.ir.gpu_ops import Atomic, Copy, Load, Store
@@ -121,47 +121,63 @@ def check_vectors(agent: Agent, op: Op, offsets: Integers, active: Array, width:
 
 
 def use_elements(
-    agent: Agent,
-    op: Op,
-    tensor: Value,
-    who: Accessor,
-    units: Integers,
-    threads: Integers,
-    *,
-    writes: bool,
-    marked: Array | None = None,
+    agent: Agent, op: Op, tensor: Value, who: Accessor, units: Integers, threads: Integers, *, writes: bool
 ) -> None:
-    """Marks accesses of elements (by their row-major numbers) of a tensor that the launch writes to.
-
-    Of reads, those that are `marked`: later writes conflict with them.
-    """
-    array = agent.array(tensor)
-    shadow = agent.program.tensors.get(id(array))
+    """Marks accesses of elements (by their row-major numbers) of a tensor that the launch writes to."""
+    shadow = agent.program.tensors.get(id(agent.array(tensor)))
     if shadow is None or not len(units):
         return
-    number = agent.program.number
-    if writes:
-        conflict = shadow.write(who, number, units, threads)
-    else:
-        conflict = shadow.read(who, number, units, threads, marked)
+    use = shadow.write if writes else shadow.read
+    conflict = use(who, agent.program.number, units, threads)
     if conflict is not None:
-        at = [int(i) for i in np.unravel_index(conflict.unit, array.shape)] if array.ndim else []
-        fail_conflict(agent, op, conflict, f"%{tensor.name}{at}")
+        _fail_elements(agent, op, tensor, conflict)
+
+
+def _fail_elements(agent: Agent, op: Op, tensor: Value, conflict: Conflict) -> NoReturn:
+    array = agent.array(tensor)
+    at = [int(i) for i in np.unravel_index(conflict.unit, array.shape)] if array.ndim else []
+    fail_conflict(agent, op, conflict, f"%{tensor.name}{at}")
 
 
 def _use(agent: Agent, op: AnyAccess, layout: RegisterLayout, access: Access, where: Array, kind: Kind) -> None:
     tensor = agent.array(op.tensor)
     if id(tensor) not in agent.program.tensors:
         return
-    marked: Array | None = None
-    if kind == "read" and layout is not ONE_THREAD:  # what is read too late by those who hold copies, nobody stores
-        marked = np.broadcast_to(layout.is_first(agent.rows)[:, None], where.shape)[where]
-    shape = tensor.shape
-    places = access.selected(where)
-    units = np.ravel_multi_index(places, shape) if shape else np.zeros(np.count_nonzero(where), np.int64)
-    threads = np.broadcast_to(_marks(agent, layout)[:, None], where.shape)[where]
+    used = where
+    if kind != "read":
+        agent.stored.add(op)
+    elif layout is ONE_THREAD:
+        _check_copies(agent, op, _units(access, where, tensor), np.array([NOBODYS]))
+    else:
+        used = where & layout.is_first(agent.rows)[:, None]
+        copies = where & ~used
+        threads = np.broadcast_to(agent.marks()[:, None], where.shape)[copies]
+        _check_copies(agent, op, _units(access, copies, tensor), threads)
+    threads = np.broadcast_to(_marks(agent, layout)[:, None], where.shape)[used]
     who = agent.accessor(op, threads, atomic=kind == "combine")
-    use_elements(agent, op, op.tensor, who, units, threads, writes=kind != "read", marked=marked)
+    units = _units(access, used, tensor)
+    use_elements(agent, op, op.tensor, who, units, threads, writes=kind != "read")
+
+
+def _units(access: Access, where: Array, tensor: Array) -> Integers:
+    """The row-major numbers of some of the elements."""
+    if not tensor.ndim:
+        return np.zeros(np.count_nonzero(where), np.int64)
+    return np.ravel_multi_index(access.selected(where), tensor.shape)
+
+
+def _check_copies(agent: Agent, op: AnyAccess, units: Integers, threads: Integers) -> None:
+    """What threads read that hold copies: of stores that they have passed themselves, they must see the results.
+
+    Of stores that only others have come to they may see them or not: the first copy alone is stored, and it is right.
+    """
+    shadow = agent.program.tensors[id(agent.array(op.tensor))]
+    if not len(units):
+        return
+    who = agent.accessor(op, threads)
+    conflict = shadow.check_read(who, agent.program.number, units, np.broadcast_to(threads, units.shape))
+    if conflict is not None and conflict.by in agent.stored:
+        _fail_elements(agent, op, op.tensor, conflict)
 
 
 def _layout_of(value: Value) -> RegisterLayout:

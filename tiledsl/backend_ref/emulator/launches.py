@@ -10,7 +10,7 @@ import numpy as np
 
 from tiledsl.backend_ref.emulator.agent import Agent, InFlight, Shared, Team, fault
 from tiledsl.backend_ref.emulator.async_groups import check_all_landed, check_blocks_stay
-from tiledsl.backend_ref.emulator.clocks import KINDS, common
+from tiledsl.backend_ref.emulator.clocks import KINDS
 from tiledsl.backend_ref.emulator.executors import CONCURRENT, EXECUTORS, PAUSES_BEFORE
 from tiledsl.backend_ref.emulator.program import Places, Program, place_buffers, start_clock
 from tiledsl.backend_ref.emulator.scheduler import run_agents
@@ -59,8 +59,8 @@ class Launches:
         for number, starts in enumerate(programs):
             name = _program_name(op, starts, stops)
             self.shared.programs.append(name)
-            cuts = [cut.agents(self.schedule) for cut in teams]
-            program = _new_program(op, number, name, places, sum(map(len, cuts)), self.schedule, tensors)
+            cuts = _cuts(teams, self.schedule)
+            program = _new_program(op, number, name, places, len(cuts[0]), self.schedule, tensors)
             if not number:
                 _watch_written(execution, op, program)
             arguments = [np.asarray(start, kind) for start, kind in zip(starts, kinds)]
@@ -94,6 +94,25 @@ class _Cut:
             for block in range(self.blocks)
             for a, b in itertools.pairwise(edges)
         ]
+
+    def in_launch(self, thread: int, launch_threads: int) -> int:
+        """The number of a thread of the body among all of the launch, counted through the blocks."""
+        block, own = divmod(thread, self.threads)
+        return block * launch_threads + self.first + own
+
+
+def _cuts(teams: Sequence[_Cut], draw: random.Random | None) -> list[list[tuple[int, int]]]:
+    """The agents of each body. Where there are roles, those of the launch are theirs, and one for each gap."""
+    first, roles = teams[0], teams[1:]
+    if not roles:
+        return [first.agents(draw)]
+    cuts = [role.agents(draw) for role in roles]
+    begins = {block * first.threads for block in range(first.blocks)}
+    for role, runs in zip(roles, cuts):
+        begins |= {role.in_launch(start, first.threads) for start, _ in runs}
+        begins |= {role.in_launch(stop - 1, first.threads) + 1 for _, stop in runs}
+    edges = sorted(begins | {first.threads * first.blocks})
+    return [list(itertools.pairwise(edges)), *cuts]
 
 
 def _program_name(op: Launch, starts: Sequence[int], stops: Sequence[int]) -> str:
@@ -138,50 +157,51 @@ def _run_program(
     first, roles = teams[0], teams[1:]
     members = _new_agents(execution, program, first, cuts[0], shared)
     run_agents(program, {agent: _body(agent, first, arguments) for agent in members})
-    if roles:
-        coroutines: dict[Agent, Steps] = {}
-        for cut, runs in zip(roles, cuts[1:]):
-            for agent in _new_agents(execution, program, cut, runs, shared):
-                _continue(agent, members)
-                coroutines[agent] = _body(agent, cut, ())
-        run_agents(program, coroutines)
+    by_start = {agent.start: agent for agent in members}
+    coroutines: dict[Agent, Steps] = {}
+    for cut, runs in zip(roles, cuts[1:]):
+        team = Team(cut.first, cut.threads, Meeting(len(runs)))
+        for start, stop in runs:
+            agent = by_start[cut.in_launch(start, first.threads)]
+            _enter(agent, team, start, stop, cut.has_products)
+            coroutines[agent] = _body(agent, cut, ())
+    run_agents(program, coroutines)
     check_all_landed(program)
     check_blocks_stay(program)
+
+
+def _enter(agent: Agent, team: Team, start: int, stop: int, has_products: bool) -> None:
+    """An agent goes on in a role. Tiles from outside are laid out for other threads: they stay behind."""
+    agent.team, agent.start, agent.stop = team, start, stop
+    agent.is_over = False
+    agent.touched = {} if has_products else None
+    agent.values = {
+        value: found for value, found in agent.values.items()
+        if not (isinstance(found, InFlight) or (np.ndim(found) and not isinstance(value.type, TensorType)))
+    }  # fmt: skip
 
 
 def _new_agents(
     execution: Execution, program: Program, cut: _Cut, runs: Sequence[tuple[int, int]], shared: Shared
 ) -> list[Agent]:
     team = Team(cut.first, cut.threads, Meeting(len(runs)))
-    found: list[Agent] = []
     for start, stop in runs:
-        agent = Agent(
-            EXECUTORS, execution.sizes, execution.blocks, execution.output, None,
-            values=dict(execution.values), symbols=execution.symbols, coordinates=[program.coordinates],
-            program=program, team=team, number=len(program.members), start=start, stop=stop,
-            clock=start_clock(program), concurrent=CONCURRENT, pauses_before=PAUSES_BEFORE, common=shared,
-            touched={} if cut.has_products else None,
+        program.members.append(
+            Agent(
+                EXECUTORS, execution.sizes, execution.blocks, execution.output, None,
+                values=dict(execution.values), symbols=execution.symbols, coordinates=[program.coordinates],
+                program=program, team=team, number=len(program.members), start=start, stop=stop,
+                clock=start_clock(program), concurrent=CONCURRENT, pauses_before=PAUSES_BEFORE, common=shared,
+                touched={} if cut.has_products else None,
+            )
         )  # fmt: skip
-        program.members.append(agent)
-        found.append(agent)
-    return found
+    return program.members
 
 
 def _body(agent: Agent, cut: _Cut, arguments: Sequence[Array]) -> Steps:
     """All of a role, or what a launch does before its roles."""
     yield from agent.steps(cut.body, arguments)
     agent.is_over = True
-
-
-def _continue(agent: Agent, before: Sequence[Agent]) -> None:
-    """An agent of a role begins where those that had its threads before have come to."""
-    marks = set(agent.marks().tolist())
-    had = [other for other in before if not marks.isdisjoint(other.marks().tolist())]
-    agent.clock = common([other.clock for other in had])
-    agent.values = {
-        value: found for value, found in had[0].values.items()
-        if not (isinstance(found, InFlight) or (np.ndim(found) and not isinstance(value.type, TensorType)))
-    }  # fmt: skip
 
 
 def check_carried(launch: Launch) -> None:

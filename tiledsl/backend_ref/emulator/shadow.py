@@ -23,6 +23,8 @@ Ints = npt.NDArray[np.int32]
 SEVERAL = -2
 """In place of a thread: several threads."""
 NOBODY = -1
+NOBODYS = -3
+"""In place of a thread: an access that several threads make together, and that is no one's own."""
 
 
 @dataclass(frozen=True)
@@ -101,14 +103,16 @@ class Shadow:
 
     # Checks. Each gives the first conflict, or None
 
-    def read(self, who: Accessor, units: Integers, threads: Integers, marked: Array | None = None) -> Conflict | None:
-        """Reads of units, each by one thread. `marked`: of which of them later writes are told."""
-        conflict = self._check_writes(who, units, threads, "read")
-        if conflict is None and marked is None:
+    def read(self, who: Accessor, units: Integers, threads: Integers) -> Conflict | None:
+        """Reads of units, each by one thread."""
+        conflict = self.check_read(who, units, threads)
+        if conflict is None:
             self._mark_read(who, units, threads)
-        elif conflict is None and marked is not None:
-            self._mark_read(who, units[marked], threads[marked])
         return conflict
+
+    def check_read(self, who: Accessor, units: Integers, threads: Integers) -> Conflict | None:
+        """Whether units may be read."""
+        return self._check_writes(who, units, threads, "read")
 
     def write(self, who: Accessor, units: Integers, threads: Integers) -> Conflict | None:
         """Writes of units, each by one thread. Several threads that write one unit are in conflict."""
@@ -266,10 +270,13 @@ class TensorShadow:
         self._atomic = np.zeros(self.size, np.bool_)
         self._ops: list[Op] = []
 
-    def read(
-        self, who: Accessor, program: int, units: Integers, threads: Integers, marked: Array | None = None
-    ) -> Conflict | None:
-        """Reads of elements in a program, each by one thread; `marked` as for `Shadow.read`."""
+    def check_read(self, who: Accessor, program: int, units: Integers, threads: Integers) -> Conflict | None:
+        """Whether elements may be read, as far as their own program wrote them."""
+        mine = self._writer[units] == program
+        return self._inside.check_read(who, units[mine], threads[mine])
+
+    def read(self, who: Accessor, program: int, units: Integers, threads: Integers) -> Conflict | None:
+        """Reads of elements in a program, each by one thread."""
         found = self._other_writer(who, program, units, threads, "read")
         if found is not None:
             return found
@@ -277,7 +284,7 @@ class TensorShadow:
         other = (self._reader[units] != NOBODY) & (self._reader[units] != program)
         self._reader[units] = np.where(other, SEVERAL, program)
         self._read_op[units] = self._number(who.op)
-        return self._inside.read(who, units, threads, marked)
+        return self._inside.read(who, units, threads)
 
     def write(self, who: Accessor, program: int, units: Integers, threads: Integers) -> Conflict | None:
         """Writes of elements in a program, each by one thread."""
@@ -288,7 +295,8 @@ class TensorShadow:
         if others.any():
             return self._between(who, units, threads, others, "write", "read", self._read_op, self._reader)
         self._enter(program, units)
-        self._writer[units] = program
+        others = (self._writer[units] != NOBODY) & (self._writer[units] != program)  # all of them by atomics
+        self._writer[units] = np.where(others, SEVERAL, program)
         self._write_op[units] = self._number(who.op)
         self._atomic[units] = who.atomic
         return self._inside.write(who, units, threads)

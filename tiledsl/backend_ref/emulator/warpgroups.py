@@ -11,6 +11,7 @@ from tiledsl.backend_ref.emulator.agent import Agent, InFlight, Transfer, fault,
 from tiledsl.backend_ref.emulator.async_groups import Groups, groups_of
 from tiledsl.backend_ref.emulator.clocks import PRODUCTS
 from tiledsl.backend_ref.emulator.products import by_warps, fragment_cells, from_warps, multiply_add
+from tiledsl.backend_ref.emulator.shadow import NOBODYS
 from tiledsl.backend_ref.emulator.shared_buffers import read_bytes, shared_layout
 from tiledsl.backend_ref.emulator.waiting import Steps, Waiting
 from tiledsl.backend_ref.scalar_functions import Array
@@ -21,9 +22,6 @@ from tiledsl.ir.layouts import WARP, Integers, RegisterLayout
 from tiledsl.ir.matrix_descriptors import MatrixDescriptor, element_addresses, shared_operand
 from tiledsl.ir.warpgroup_instructions import WARPGROUP, WarpgroupInstruction, warpgroup_instruction
 from tiledsl.support.errors import Label, fail
-
-_NOBODYS = -3
-"""In place of a thread: all threads of a warpgroup make the access together, so that it is no one's own."""
 
 
 def wgmma(agent: Agent, op: Wgmma) -> tuple[InFlight, ...]:
@@ -155,7 +153,7 @@ def _use(agent: Agent, op: Wgmma, which: Literal["a", "b"], place: _Place, group
         width = buffer.dtype.bytes
         flat = np.unique(addresses)
         used = np.reshape(flat[:, None] + np.arange(width), -1)
-        found = Transfer(addresses, addresses, used, np.full(used.shape, _NOBODYS))
+        found = Transfer(addresses, addresses, used, np.full(used.shape, NOBODYS))
         agent.common.transfers[key] = found
     component = agent.program.component(agent.number, PRODUCTS)
     who = agent.under_way(op, component, groups.next, is_async=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tiledsl.backend_ref.emulator.clocks import Clock, common
+from tiledsl.backend_ref.emulator.clocks import Clock
 
 
 def known(clock: Clock) -> tuple[list[int], list[int]]:
@@ -39,12 +39,3 @@ def test_copies_are_apart() -> None:
     copy = one.copy()
     one.learn(1, 1)
     assert known(copy) == ([0, 0], [0, 0])
-
-
-def test_common_is_what_all_know() -> None:
-    clocks = [Clock.start(1, 3) for _ in range(2)]
-    clocks[0].learn(1, 5)
-    clocks[1].learn(1, 2)
-    clocks[1].learn(2, 9)
-    assert known(common(clocks)) == ([0, 2, 0], [0, 2, 0])
-    assert known(clocks[0]) == ([0, 5, 0], [0, 5, 0])

@@ -68,7 +68,7 @@ def test_tensors_between_threads_of_a_program() -> None:
     assert outcomes(line(LOAD + KEEP + BARRIER + again), *both()) == {""}
     found = fault(line(LOAD + KEEP + again), *both(), seed=None)
     assert found.code == "emulator-race"
-    assert "read %y[32], which thread 32 wrote in `gpu.store`" in found.message
+    assert "read %y[0], which thread 0 wrote in `gpu.store`" in found.message
 
 
 # What is not told yet
