@@ -23,7 +23,8 @@ def both(count: int = 64) -> tuple[Array, Array]:
 
 
 def test_copies_waited_for_before_the_roles_are_their_threads() -> None:
-    copy = """gpu.copy(%x, [%m], [], %s, [%0]) {axes = [0], places = [0], vector = 1, shape = [64], layout = spatial(64)}
+    copy = """gpu.copy(%x, [%m], [], %s, [%0])
+{axes = [0], places = [0], vector = 1, shape = [64], layout = spatial(64)}
 gpu.commit()
 gpu.wait() {groups = 0}
 """
