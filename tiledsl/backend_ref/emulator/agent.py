@@ -65,7 +65,7 @@ class Transfer:
 
 @dataclass(eq=False)
 class Agent(Execution):
-    """Threads `start` to `stop` of a team, counted through its blocks."""
+    """Threads `start` to `stop` of a team, counted through its blocks; all are of one block."""
 
     program: Program = field(kw_only=True)
     team: Team = field(kw_only=True)
@@ -106,29 +106,26 @@ class Agent(Execution):
     # Who it is
 
     @property
-    def in_blocks(self) -> range:
-        """The blocks of which it has threads."""
-        return range(self.start // self.team.threads, (self.stop - 1) // self.team.threads + 1)
+    def size(self) -> int:
+        """How many threads it is."""
+        return self.stop - self.start
 
     @property
-    def threads_of_each_block(self) -> int:
-        return (self.stop - self.start) // len(self.in_blocks)
+    def block(self) -> int:
+        """The block that its threads are of."""
+        return self.start // self.team.threads
 
     @property
-    def leads(self) -> range:
-        """The blocks whose first thread (of the team) it has."""
-        first = self.in_blocks.start
-        return self.in_blocks if self.start % self.team.threads == 0 else range(first, first)
+    def leads(self) -> bool:
+        """Whether it has the first thread of the team in its block."""
+        return self.start % self.team.threads == 0
 
     @property
     def name(self) -> str:
         """`threads 32 to 63`, by their numbers in the block."""
         first = self.team.first + self.start % self.team.threads
-        last = first + self.threads_of_each_block - 1
-        block = ""
-        if self.program.blocks > 1:
-            block = f" of block {self.in_blocks.start}" if len(self.in_blocks) == 1 else " of all blocks"
-        return f"threads {first} to {last}{block}"
+        block = f" of block {self.block}" if self.program.blocks > 1 else ""
+        return f"threads {first} to {first + self.size - 1}{block}"
 
     @property
     def threads(self) -> int:
@@ -145,9 +142,10 @@ class Agent(Execution):
         block, own = np.divmod(self.rows, self.team.threads)
         return block * self.program.block_threads + self.team.first + own
 
-    def first_thread(self, block: int) -> int:
-        """The number of the team's first thread in a block."""
-        return block * self.program.block_threads + self.team.first
+    @property
+    def first_thread(self) -> int:
+        """The number of the team's first thread in its block."""
+        return self.block * self.program.block_threads + self.team.first
 
     # Layouts, as far as they are about its threads
 
@@ -196,7 +194,7 @@ class Agent(Execution):
             if layout.threads != self.threads and value.op is not None:
                 problem = f"{layout} is of {layout.threads} threads, the program has {self.threads}"
                 fault(value.op, problem)
-            rows = self.stop - self.start
+            rows = self.size
             return result.shape == (rows, layout.slots) and result.dtype == to_numpy(type_.dtype)
         return isinstance(type_, TensorType | TileType) and super()._fits(value, result)
 
@@ -235,7 +233,7 @@ class Agent(Execution):
 
     def accessor(self, op: Op, threads: Integers, *, atomic: bool = False) -> Accessor:
         """Some of this agent's threads, now, through the generic proxy."""
-        by_first = len(self.leads) == 1 and bool((threads == self.first_thread(self.leads[0])).all())
+        by_first = self.leads and bool((threads == self.first_thread).all())
         component = self.program.component(self.number, LEADS) if by_first else self.number
         return Accessor(op, component, self.step, self.clock, self.landed, atomic=atomic, own_fenced=self.own_fenced)
 

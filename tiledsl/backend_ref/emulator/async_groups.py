@@ -94,7 +94,7 @@ def check_all_landed(program: Program) -> None:
 def check_blocks_stay(program: Program) -> None:
     """No block may end before what is still to come to its mbarriers: one of its agents must know of it."""
     for one in program.appointments:
-        agents = [agent for agent in program.members if one.block in agent.in_blocks]
+        agents = [agent for agent in program.members if agent.block == one.block]
         known = any(agent.clock.has_seen(one.barrier.component, one.phase + 1) for agent in agents)
         if one.remote is None:
             if not known:

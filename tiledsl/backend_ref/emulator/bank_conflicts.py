@@ -24,7 +24,7 @@ _ROW_BYTES = 16
 def note_conflicts(agent: Agent, op: Read | Write | Copy, transfer: Transfer) -> None:
     """Remembers how many turns an op takes, from its first access by a warp, and how often it is made."""
     noted = agent.common.conflicts.get(op)
-    warps = max(1, (agent.stop - agent.start) // WARP)
+    warps = max(1, agent.size // WARP)
     if noted is not None:
         agent.common.conflicts[op] = (noted[0], noted[1], noted[2] + warps)
     elif op not in agent.common.quiet:

@@ -65,25 +65,19 @@ def _use_scratch(agent: Agent, op: Reduce | Scan, buffer: Value) -> Steps:
     plan = plan_fold(op.sources[0].layout, op.axes, agent.team.threads) if isinstance(op, Reduce) else None
     in_turns = plan is not None and bool(plan.blocks)
     program = agent.program
-    runs = [np.arange(start, start + size) + block * program.stride for block in agent.in_blocks]
-    first = [agent.first_thread(block) for block in agent.in_blocks]
-    for run in runs:
-        lent = program.lend(run, _buffer_op(buffer)) if in_turns else program.lent_at(run)
-        if lent is not None:
-            fail_lent(agent, op, lent)
-        conflict = program.shadow.check_write(agent.accessor(op, _nobody(run)), run, _nobody(run))
-        if conflict is not None:
-            fail_conflict(agent, op, conflict, program.place_name(conflict.unit))
+    run = np.arange(start, start + size) + agent.block * program.stride
+    lent = program.lend(run, _buffer_op(buffer)) if in_turns else program.lent_at(run)
+    if lent is not None:
+        fail_lent(agent, op, lent)
+    conflict = program.shadow.check_write(agent.accessor(op, _nobody(run)), run, _nobody(run))
+    if conflict is not None:
+        fail_conflict(agent, op, conflict, program.place_name(conflict.unit))
     if plan is None or not in_turns or plan.warps:
         yield from meet(agent, op, False)
-    if in_turns:
-        for run in runs:
-            program.shadow.forget(run)
-        return
-    for run, thread in zip(runs, first):
+    program.shadow.forget(run)
+    if not in_turns:
         program.memory[run] = 0xFF
-        program.shadow.forget(run)
-        _mark_read_by_all(agent, op, run, thread)
+        _mark_read_by_all(agent, op, run)
 
 
 def _buffer_op(buffer: Value) -> Op:
@@ -99,9 +93,9 @@ def _nobody(run: Array) -> Array:
     return np.full(run.shape, NOBODYS, np.int64)
 
 
-def _mark_read_by_all(agent: Agent, op: Reduce | Scan, run: Array, thread: int) -> None:
+def _mark_read_by_all(agent: Agent, op: Reduce | Scan, run: Array) -> None:
     """Several threads have read it since the barrier."""
     who = agent.accessor(op, _nobody(run))
-    for number in (thread, thread + 1):
+    for number in (agent.first_thread, agent.first_thread + 1):
         conflict = agent.program.shadow.read(who, run, np.full(run.shape, number, np.int64))
         assert conflict is None

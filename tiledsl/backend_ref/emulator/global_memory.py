@@ -72,7 +72,7 @@ def _threads(agent: Agent, layout: RegisterLayout) -> int:
     """Of the agent, as far as they hold something in a layout: a scalar is one thread's, or everybody's."""
     if layout is ONE_THREAD:
         return 1
-    return agent.stop - agent.start
+    return agent.size
 
 
 def _table(agent: Agent, layout: RegisterLayout) -> tuple[Integers, ...]:

@@ -24,10 +24,10 @@ from tiledsl.ir.core import Block, Value
 from tiledsl.ir.dtypes import to_numpy
 from tiledsl.ir.gpu_ops import Atomic, Launch, Store
 from tiledsl.ir.gpu_rules import role_around
+from tiledsl.ir.layouts import WARP
 from tiledsl.ir.types import TensorType
+from tiledsl.ir.warpgroup_instructions import WARPGROUP
 
-WARP = 32
-WARPGROUP = 128
 MOST_AGENTS = 16
 """In one team: what more warps there are run together."""
 _COMPONENTS = 1 + KINDS

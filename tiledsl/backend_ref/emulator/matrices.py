@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from tiledsl.backend_ref.emulator.agent import Agent, fault
+from tiledsl.backend_ref.emulator.agent import fault
 from tiledsl.backend_ref.scalar_functions import Array
 from tiledsl.ir.gpu_ops import Read, Write
 from tiledsl.ir.layouts import Integers
 
 
-def check_matrices(agent: Agent, op: Read | Write, addresses: Integers, inside: Array) -> None:
+def check_matrices(op: Read | Write, addresses: Integers, inside: Array) -> None:
     """Every element is where ldmatrix and stmatrix have it."""
-    del agent
     width = op.buffer.dtype.bytes
     transposed = op.method == "matrix-transposed"
     per_register = 4 // width

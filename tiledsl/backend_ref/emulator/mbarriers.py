@@ -13,12 +13,12 @@ from tiledsl.backend_ref.emulator.waiting import Steps, Waiting
 from tiledsl.backend_ref.scalar_functions import Array
 from tiledsl.ir.async_ops import MbarrierArrive, MbarrierExpect, Mbarriers, MbarrierWait
 from tiledsl.ir.core import Op, Value
+from tiledsl.ir.layouts import WARP
 from tiledsl.support.errors import Label, fail
 
 if TYPE_CHECKING:
     from tiledsl.backend_ref.emulator.agent import Agent
 
-WARP = 32
 BYTES = 8
 
 
@@ -112,18 +112,18 @@ class Mbarrier:
 def mbarriers(agent: Agent, op: Mbarriers) -> tuple[Array, ...]:
     """The first thread of each block initialises them."""
     program = agent.program
-    for block in agent.leads:
-        program.add_mbarriers(op, block, (program.component(agent.number, LEADS), agent.step))
-        _claim(agent, op, block)
+    if agent.leads:
+        program.add_mbarriers(op, agent.block, (program.component(agent.number, LEADS), agent.step))
+        _claim(agent, op)
     return (np.asarray(program.starts[op], np.int64),)
 
 
-def _claim(agent: Agent, op: Mbarriers, block: int) -> None:
+def _claim(agent: Agent, op: Mbarriers) -> None:
     """They take bytes that others must have done with, and that hold nothing to be read."""
     program = agent.program
-    start = block * program.stride + program.starts[op]
+    start = agent.block * program.stride + program.starts[op]
     run = np.arange(start, start + BYTES * op.count, dtype=np.int64)
-    threads = np.full(run.shape, agent.first_thread(block))
+    threads = np.full(run.shape, agent.first_thread)
     conflict = program.shadow.write(agent.accessor(op, threads), run, threads)
     if conflict is not None:
         fail_conflict(agent, op, conflict, program.place_name(conflict.unit))
@@ -149,26 +149,24 @@ def mbarrier_at(agent: Agent, op: Op, barriers: Value, index: Value, block: int)
 
 
 def expect(agent: Agent, op: MbarrierExpect) -> tuple[Array, ...]:
-    for block in agent.leads:
-        mbarrier_at(agent, op, op.barriers, op.index, block).arrive(agent, op, 1, agent.release(alone=True), op.bytes)
+    if agent.leads:
+        barrier = mbarrier_at(agent, op, op.barriers, op.index, agent.block)
+        barrier.arrive(agent, op, 1, agent.release(alone=True), op.bytes)
     return ()
 
 
 def arrive(agent: Agent, op: MbarrierArrive) -> tuple[Array, ...]:
-    """Each block's threads at their own mbarrier, or at those of all blocks."""
-    each = agent.threads_of_each_block
-    count = {"thread": each, "warp": each // WARP, "role": 1}[op.by]
-    blocks = agent.leads if op.by == "role" else agent.in_blocks
-    if not blocks:
+    """Threads arrive at the mbarrier of their own block, or at those of all blocks."""
+    alone = op.by == "role"
+    if alone and not agent.leads:
         return ()
-    clock = agent.release(alone=op.by == "role")
-    for block in blocks:
-        for target in range(agent.program.blocks) if op.scope == "cluster" else (block,):
-            barrier = mbarrier_at(agent, op, op.barriers, op.index, target)
-            if target != block:
-                remote = (agent.number, agent.step)
-                agent.program.expect_from_afar(op, target, barrier, remote)
-            barrier.arrive(agent, op, count, clock)
+    count = {"thread": agent.size, "warp": agent.size // WARP, "role": 1}[op.by]
+    clock = agent.release(alone=alone)
+    for target in range(agent.program.blocks) if op.scope == "cluster" else (agent.block,):
+        barrier = mbarrier_at(agent, op, op.barriers, op.index, target)
+        if target != agent.block:
+            agent.program.expect_from_afar(op, target, barrier, (agent.number, agent.step))
+        barrier.arrive(agent, op, count, clock)
     return ()
 
 
@@ -179,13 +177,14 @@ def wait(agent: Agent, op: MbarrierWait) -> Steps:
             "emulator-parity", op.location, program=agent.program.name, op=op.name, parity=parity,
             mbarriers=op.barriers.name,
         )  # fmt: skip
-    for block in agent.in_blocks:
-        barrier = mbarrier_at(agent, op, op.barriers, op.index, block)
-        while barrier.phase & 1 == parity:
-            ready = lambda: barrier.phase & 1 != parity  # noqa: B023, E731 -- used before the loop goes on
-            what = lambda: f"parity {parity} of {barrier.name}: {barrier.state()}"  # noqa: B023, E731
-            yield Waiting(op, ready, what)
-        _pass(agent, op, barrier, parity)
+    barrier = mbarrier_at(agent, op, op.barriers, op.index, agent.block)
+
+    def is_over() -> bool:
+        return barrier.phase & 1 != parity
+
+    while not is_over():
+        yield Waiting(op, is_over, lambda: f"parity {parity} of {barrier.name}: {barrier.state()}")
+    _pass(agent, op, barrier, parity)
     return ()
 
 

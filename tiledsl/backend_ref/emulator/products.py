@@ -12,10 +12,8 @@ from tiledsl.backend_ref.emulator.registers import check_same_layout
 from tiledsl.backend_ref.scalar_functions import Array, cast
 from tiledsl.ir.dtypes import DType
 from tiledsl.ir.gpu_ops import Mma
-from tiledsl.ir.layouts import Integers, RegisterLayout
+from tiledsl.ir.layouts import WARP, Integers, RegisterLayout
 from tiledsl.ir.matrix_instructions import INSTRUCTIONS, MatrixInstruction
-
-WARP = 32
 
 
 def mma(agent: Agent, op: Mma) -> tuple[Array, ...]:
@@ -26,7 +24,7 @@ def mma(agent: Agent, op: Mma) -> tuple[Array, ...]:
     check_same_layout(op, [op.acc], op.result)
     registers = [agent.array(value) for value in (op.a, op.b, op.acc)]
     if instruction.is_fma:
-        return (_multiply_elements(agent, op, *registers),)
+        return (_multiply_elements(op, *registers),)
     return (_multiply_fragments(op, instruction, *registers),)
 
 
@@ -116,14 +114,13 @@ def from_warps(matrices: Array, cells: Integers, shape: tuple[int, ...], group: 
 # Without
 
 
-def _multiply_elements(agent: Agent, op: Mma, a: Array, b: Array, acc: Array) -> Array:
+def _multiply_elements(op: Mma, a: Array, b: Array, acc: Array) -> Array:
     """Each thread multiplies the rows and columns that it has."""
     found = _thread_cells(op.a.layout, op.b.layout, op.acc.layout)
     if found is None:
         return fault(op, f"fma does not take a as {op.a.layout}, b as {op.b.layout}, acc as {op.acc.layout}")
     a_cells, b_cells, acc_cells = found
     total = multiply_add(a[:, a_cells], b[:, b_cells], acc[:, acc_cells], op.acc.dtype)
-    del agent
     result = np.empty(acc.shape, total.dtype)
     result[:, acc_cells] = total
     return result

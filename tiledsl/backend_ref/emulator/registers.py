@@ -13,10 +13,8 @@ from tiledsl.backend_ref.emulator.waiting import Steps
 from tiledsl.backend_ref.scalar_functions import Array, apply, cast
 from tiledsl.ir import gpu_ops, tile_ops
 from tiledsl.ir.core import Op, Value
-from tiledsl.ir.layouts import Integers, RegisterLayout
+from tiledsl.ir.layouts import WARP, Integers, RegisterLayout
 from tiledsl.support.errors import fail
-
-WARP = 32
 
 # Whole tiles
 
@@ -165,7 +163,7 @@ def reshape(agent: Agent, op: tile_ops.Reshape) -> tuple[Array, ...]:
 
 
 def _everywhere(agent: Agent, layout: RegisterLayout, scalar: Array) -> Array:
-    return np.full((agent.stop - agent.start, layout.slots), scalar)
+    return np.full((agent.size, layout.slots), scalar)
 
 
 def transpose(agent: Agent, op: tile_ops.Transpose) -> tuple[Array, ...]:

@@ -138,7 +138,7 @@ def transfer_of(agent: Agent, op: AnyTransfer, layout: RegisterLayout) -> Transf
 
 def _resolve(agent: Agent, op: AnyTransfer, layout: RegisterLayout, starts: Sequence[int]) -> Transfer:
     shape = static(op.buffer.shape)
-    inside = np.ones((agent.stop - agent.start, layout.slots), np.bool_)
+    inside = np.ones((agent.size, layout.slots), np.bool_)
     coordinates: list[Integers] = []
     part = layout_in_buffer(layout, op.places, op.buffer.tile, agent.program.blocks)
     table = agent.table(part)
@@ -164,7 +164,7 @@ def _resolve(agent: Agent, op: AnyTransfer, layout: RegisterLayout, starts: Sequ
     if isinstance(op, Copy) or op.method == "plain":
         check_vectors(agent, op, addresses, inside, op.buffer.dtype.bytes, op.vector, f"%{op.buffer.name}")
     else:
-        check_matrices(agent, op, addresses, inside)
+        check_matrices(op, addresses, inside)
     moved = inside
     if not isinstance(op, Read):
         moved = inside & is_writer(layout, agent.team.threads)[agent.start : agent.stop, None]
@@ -195,7 +195,7 @@ def read(agent: Agent, op: Read) -> tuple[Array, ...]:
 
 def write(agent: Agent, op: Write) -> tuple[Array, ...]:
     layout = op.value.layout if op.value.shape else all_threads(agent)
-    registers = np.broadcast_to(agent.array(op.value), (agent.stop - agent.start, layout.slots))
+    registers = np.broadcast_to(agent.array(op.value), (agent.size, layout.slots))
     transfer = transfer_of(agent, op, layout)
     if op.value not in agent.first_only:
         check_replicas(agent, op, layout, registers, transfer.inside)
@@ -257,31 +257,28 @@ def barrier(agent: Agent, op: Barrier) -> Steps:
 
 def meet(agent: Agent, op: Op, cluster: bool) -> Steps:
     """All threads of the block, or of the cluster, arrive before any goes on."""
-    program = agent.program
+    program, threads = agent.program, agent.program.block_threads
     if cluster:
-        kinds = [("cluster", 0, program.block_threads * program.blocks, agent.stop - agent.start)]
+        found = program.barrier("cluster", 0, 0, threads * program.blocks)
     else:
-        kinds = [("block", block, program.block_threads, agent.threads_of_each_block) for block in agent.in_blocks]
-    for kind, block, threads, count in kinds:
-        found = program.barrier(kind, 0, block, threads)
-        found.one_place = kind == "block" or agent.team.threads == program.block_threads
-        yield from found.wait(agent, op, count, agent.release())
+        found = program.barrier("block", 0, agent.block, threads)
+    found.one_place = not cluster or agent.team.threads == threads
+    yield from found.wait(agent, op, agent.size, agent.release())
 
 
 def named_barrier(agent: Agent, op: NamedBarrier) -> Steps:
-    for block in agent.in_blocks:
-        found = agent.program.barrier("named", op.id, block, op.threads)
-        if found.threads != op.threads and found.present == 0:
-            found.threads = op.threads
-        if found.threads != op.threads:
-            fail(
-                "emulator-barrier-threads", op.location, program=agent.program.name, op=op.name,
-                count=agent.threads_of_each_block, barrier=found.name, present=found.present, threads=found.threads,
-            )  # fmt: skip
-        if op.action == "sync":
-            yield from found.wait(agent, op, agent.threads_of_each_block, agent.release())
-        else:
-            found.come(agent, op, agent.threads_of_each_block, agent.release())
+    found = agent.program.barrier("named", op.id, agent.block, op.threads)
+    if found.threads != op.threads and found.present == 0:
+        found.threads = op.threads
+    if found.threads != op.threads:
+        fail(
+            "emulator-barrier-threads", op.location, program=agent.program.name, op=op.name, count=agent.size,
+            barrier=found.name, present=found.present, threads=found.threads,
+        )  # fmt: skip
+    if op.action == "sync":
+        yield from found.wait(agent, op, agent.size, agent.release())
+    else:
+        found.come(agent, op, agent.size, agent.release())
     return ()
 
 

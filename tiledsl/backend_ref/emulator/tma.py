@@ -96,19 +96,20 @@ def load(agent: Agent, op: TmaLoad) -> tuple[Array, ...]:
     """The first thread of the team in each block begins to copy its boxes."""
     program = agent.program
     tensor_map = _map_of(agent, op)
-    for block in agent.leads:
-        targets = range(program.blocks) if op.multicast else (block,)
-        for box in boxes_of(op, program.blocks, block):
-            piece = _Piece(agent, op, tensor_map, box)
-            _check_aligned(agent, op, piece)
-            for target in targets:
-                barrier = mbarrier_at(agent, op, op.barriers, op.index, target)
-                _begin_load(agent, op, piece, barrier, target, agent.first_thread(block))
+    if not agent.leads:
+        return ()
+    targets = range(program.blocks) if op.multicast else (agent.block,)
+    for box in boxes_of(op, program.blocks, agent.block):
+        piece = _Piece(agent, op, tensor_map, box)
+        _check_aligned(agent, op, piece)
+        for target in targets:
+            barrier = mbarrier_at(agent, op, op.barriers, op.index, target)
+            _begin_load(agent, op, piece, barrier, target)
     return ()
 
 
-def _begin_load(agent: Agent, op: TmaLoad, piece: _Piece, barrier: Mbarrier, target: int, thread: int) -> None:
-    program, tensor = agent.program, agent.array(op.tensor)
+def _begin_load(agent: Agent, op: TmaLoad, piece: _Piece, barrier: Mbarrier, target: int) -> None:
+    program, tensor, thread = agent.program, agent.array(op.tensor), agent.first_thread
     who = agent.under_way(op, barrier.component, barrier.phase + 1, is_async=True)
     addresses = piece.addresses + target * program.stride
     claim_bytes(agent, op, who, addresses, np.full(addresses.shape, thread))
@@ -145,20 +146,18 @@ def store(agent: Agent, op: TmaStore) -> tuple[Array, ...]:
         agent.under_way(op, program.component(agent.number, kind), groups.next, is_async=True)
         for kind in (READS, STORES)
     )
-    for block in agent.leads:
-        if block and part_of(op, program.blocks) is None:
-            continue
-        for box in boxes_of(op, program.blocks, block):
-            piece = _Piece(agent, op, tensor_map, box)
-            _check_aligned(agent, op, piece)
-            _begin_store(agent, op, piece, block, reads, stores)
+    if not agent.leads or (agent.block and part_of(op, program.blocks) is None):
+        return ()
+    for box in boxes_of(op, program.blocks, agent.block):
+        piece = _Piece(agent, op, tensor_map, box)
+        _check_aligned(agent, op, piece)
+        _begin_store(agent, op, piece, reads, stores)
     return ()
 
 
-def _begin_store(agent: Agent, op: TmaStore, piece: _Piece, block: int, reads: Accessor, stores: Accessor) -> None:
-    program, tensor = agent.program, agent.array(op.tensor)
-    thread = agent.first_thread(block)
-    addresses = piece.addresses + block * program.stride
+def _begin_store(agent: Agent, op: TmaStore, piece: _Piece, reads: Accessor, stores: Accessor) -> None:
+    program, tensor, thread = agent.program, agent.array(op.tensor), agent.first_thread
+    addresses = piece.addresses + agent.block * program.stride
     found = read_bytes(agent, op, reads, addresses, np.full(addresses.shape, thread))
     units = piece.units(tensor)
     use_elements(agent, op, op.tensor, stores, units, np.full(units.shape, thread), writes=True)

@@ -40,7 +40,7 @@ def wgmma(agent: Agent, op: Wgmma) -> tuple[InFlight, ...]:
     place = _place(agent, op, instruction)
     a_bytes = None if a_registers is not None else _use(agent, op, "a", place, groups)
     b_bytes = _use(agent, op, "b", place, groups)
-    flight = InFlight(op, groups.next, np.empty((agent.stop - agent.start, op.result.layout.slots), _kind(op.acc)))
+    flight = InFlight(op, groups.next, np.empty((agent.size, op.result.layout.slots), _kind(op.acc)))
 
     def compute() -> None:
         before = acc.array if isinstance(acc, InFlight) else acc
@@ -51,7 +51,7 @@ def wgmma(agent: Agent, op: Wgmma) -> tuple[InFlight, ...]:
             assert a_bytes is not None
             left = _elements(agent, a_bytes, op.a)
         right = _elements(agent, b_bytes, op.b)
-        total = _products(place, matrices, left, right, op, instruction)
+        total = _products(matrices, left, right, op, instruction)
         flight.array[...] = from_warps(total, place.acc_cells, flight.array.shape, place.group)
         flight.done = True
 
@@ -113,7 +113,7 @@ class _Place:
 
 
 def _place(agent: Agent, op: Wgmma, instruction: WarpgroupInstruction) -> _Place:
-    threads = agent.stop - agent.start
+    threads = agent.size
     whole = threads % WARPGROUP == 0 and agent.start % WARPGROUP == 0
     if not whole and threads != WARP:
         fault(op, f"{agent.name} are no whole warpgroups")
@@ -225,12 +225,9 @@ def _register_rows(registers: Array, op: Wgmma, instruction: WarpgroupInstructio
     return by_warps(registers, place.of_agent(cells, op.a.layout.slots), place.group)
 
 
-def _products(
-    place: _Place, acc: Array, left: Array, right: Array, op: Wgmma, instruction: WarpgroupInstruction
-) -> Array:
+def _products(acc: Array, left: Array, right: Array, op: Wgmma, instruction: WarpgroupInstruction) -> Array:
     if left.shape[1] != acc.shape[1] or right.shape[1] != acc.shape[2]:
         fault(op, f"a warpgroup has {acc.shape[1:]} of the accumulator, {left.shape[1]} rows, {right.shape[1]} columns")
-    del place
     return multiply_add(left, np.swapaxes(right, 1, 2), acc, op.acc.dtype, tf32="tf32" in instruction.name)
 
 
