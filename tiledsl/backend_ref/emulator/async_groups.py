@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class UnderWay:
-    """One of them. `land` does what is left to do of it."""
+    """Something that is done in the background, some time: `land` does what is left to do of it."""
 
     op: Op
     land: Callable[[], None]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tiledsl.backend_ref.emulator.async_groups import UnderWay
 from tiledsl.backend_ref.emulator.clocks import KINDS, Clock
 from tiledsl.backend_ref.emulator.mbarriers import BYTES, Mbarrier
 from tiledsl.backend_ref.emulator.shadow import Shadow, TensorShadow
@@ -64,14 +64,6 @@ def place_buffers(launch: Launch) -> Places:
     return Places(starts, -(-size // ALIGNMENT) * ALIGNMENT)
 
 
-@dataclass(eq=False)
-class Flight:
-    """Something that is done in the background, some time."""
-
-    op: Op
-    land: Callable[[], None]
-
-
 @dataclass(frozen=True)
 class Appointment:
     """Something that a block must not end before: it is counted at a phase of one of the block's mbarriers.
@@ -110,7 +102,7 @@ class Program:
     barriers: dict[tuple[str, int, int], Barrier] = field(default_factory=dict[tuple[str, int, int], Barrier])
     """By kind, number and first block."""
     appointments: list[Appointment] = field(default_factory=list[Appointment])
-    flights: list[Flight] = field(default_factory=list[Flight])
+    flights: list[UnderWay] = field(default_factory=list[UnderWay])
     members: list[Agent] = field(default_factory=list["Agent"])
 
     def __post_init__(self) -> None:
@@ -216,7 +208,7 @@ class Program:
         """A block must not end before something is counted at one of its mbarriers, in the phase that is on."""
         self.appointments.append(Appointment(op, block, barrier, barrier.phase, remote))
 
-    def take_off(self, flight: Flight) -> None:
+    def take_off(self, flight: UnderWay) -> None:
         """Lets something be done in the background."""
         self.flights.append(flight)
 

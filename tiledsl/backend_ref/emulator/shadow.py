@@ -129,7 +129,7 @@ class Shadow:
             )  # fmt: skip
         self.component[units] = who.component
         self.step[units] = who.step
-        self.op[units] = self._number(who.op)
+        self.op[units] = self.number(who.op)
         self.generic[units] = not who.is_async
         self.atomic[units] = who.atomic
         self.initialised[units] = True
@@ -222,10 +222,11 @@ class Shadow:
         torn = (alone != threads) & (alone != SEVERAL)
         if torn.any():  # several threads of this very access
             readers.thread[units[torn]] = SEVERAL
-        readers.op[units] = self._number(who.op)
+        readers.op[units] = self.number(who.op)
         readers.unfenced[units] = not who.is_async
 
-    def _number(self, op: Op) -> int:
+    def number(self, op: Op) -> int:
+        """By which marks speak of an op."""
         if op not in self._numbers:
             self._numbers[op] = len(self.ops)
             self.ops.append(op)
@@ -268,7 +269,6 @@ class TensorShadow:
         self._write_op = np.zeros(self.size, np.int32)
         self._read_op = np.zeros(self.size, np.int32)
         self._atomic = np.zeros(self.size, np.bool_)
-        self._ops: list[Op] = []
 
     def check_read(self, who: Accessor, program: int, units: Integers, threads: Integers) -> Conflict | None:
         """Whether elements may be read, as far as their own program wrote them."""
@@ -283,7 +283,7 @@ class TensorShadow:
         self._enter(program, units)
         other = (self._reader[units] != NOBODY) & (self._reader[units] != program)
         self._reader[units] = np.where(other, SEVERAL, program)
-        self._read_op[units] = self._number(who.op)
+        self._read_op[units] = self._inside.number(who.op)
         return self._inside.read(who, units, threads)
 
     def write(self, who: Accessor, program: int, units: Integers, threads: Integers) -> Conflict | None:
@@ -297,7 +297,7 @@ class TensorShadow:
         self._enter(program, units)
         others = (self._writer[units] != NOBODY) & (self._writer[units] != program)  # all of them by atomics
         self._writer[units] = np.where(others, SEVERAL, program)
-        self._write_op[units] = self._number(who.op)
+        self._write_op[units] = self._inside.number(who.op)
         self._atomic[units] = who.atomic
         return self._inside.write(who, units, threads)
 
@@ -332,10 +332,5 @@ class TensorShadow:
     ) -> Conflict:
         at = _first(where)
         unit = int(units[at])
-        by = self._ops[int(ops[unit])]
+        by = self._inside.ops[int(ops[unit])]
         return Conflict(unit, verb, int(threads[at]), before, by, NOBODY, NOBODY, int(programs[unit]), False)
-
-    def _number(self, op: Op) -> int:
-        if op not in self._ops:
-            self._ops.append(op)
-        return self._ops.index(op)

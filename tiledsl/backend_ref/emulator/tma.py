@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from tiledsl.backend_ref.emulator.agent import Agent, fault, static
-from tiledsl.backend_ref.emulator.async_groups import groups_of
+from tiledsl.backend_ref.emulator.async_groups import UnderWay, groups_of
 from tiledsl.backend_ref.emulator.clocks import READS, STORES
 from tiledsl.backend_ref.emulator.global_memory import use_elements
 from tiledsl.backend_ref.emulator.mbarriers import Mbarrier, mbarrier_at
-from tiledsl.backend_ref.emulator.program import Flight
 from tiledsl.backend_ref.emulator.shadow import Accessor
 from tiledsl.backend_ref.emulator.shared_buffers import claim_bytes, read_bytes, shared_layout
 from tiledsl.backend_ref.scalar_functions import Array
@@ -125,7 +124,7 @@ def _begin_load(agent: Agent, op: TmaLoad, piece: _Piece, barrier: Mbarrier, tar
         program.memory[addresses] = elements.view(np.uint8)
         barrier.count(op, program.name, phase, addresses.size, clock)
 
-    program.take_off(Flight(op, land))
+    program.take_off(UnderWay(op, land))
 
 
 def _elements(tensor: Array, piece: _Piece) -> Array:
