@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tiledsl.passes.gpu.plan import GridPlan, Plan
+from tiledsl.passes.gpu.plan import LOADING_THREADS, GridPlan, Plan
 
 
 def plan_words(plan: Plan, tensors: Sequence[str]) -> list[tuple[str, str]]:
@@ -31,12 +31,16 @@ def plan_words(plan: Plan, tensors: Sequence[str]) -> list[tuple[str, str]]:
 def grid_words(grid: GridPlan) -> str:
     """The choices for one grid, those that are not the usual ones."""
     words = [f"{grid.threads} threads per block"]
+    if grid.schedule:
+        words = [f"{grid.threads} threads per block multiply ({grid.schedule}), {LOADING_THREADS} more load"]
     if grid.cluster > 1:
         words.append(f"clusters of {grid.cluster} blocks")
     if grid.warps != (1, 1):
         words.append(f"{grid.warps[0]} x {grid.warps[1]} warps over a matrix product")
     if grid.stages > 1:
         words.append(f"up to {grid.stages} stages")
+    if grid.splits > 1:
+        words.append(f"{grid.splits} blocks of a cluster share each loop")
     if grid.row_threads:
         words.append(f"{grid.row_threads} threads share a row")
     if grid.programs:

@@ -12,9 +12,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 
+SCHEDULES = ("cooperative", "pingpong")
+"""How warpgroups that only multiply go about it: all on one tile, or each on a tile of its own, in turn."""
+LOADING_THREADS = 128
+"""Those that a block has beside the ones that multiply, where warps are specialised."""
+
+
 @dataclass(frozen=True)
 class GridPlan:
-    """The choices for one grid: `threads` per block, blocks per `cluster`, and how its matrix products are laid out."""
+    """The choices for one grid: `threads` per block, blocks per `cluster`, and how its matrix products are laid out.
+
+    With a `schedule` (one of SCHEDULES), warps are specialised: `threads` are those that multiply, 128 of each consumer
+    warpgroup, and the 128 of the warpgroup that loads come on top. Then `warps` says how the consumers share a
+    product, 4 * warpgroups along its rows by warpgroups along its columns; with "pingpong" that is (4, 1), since each
+    of them has a product of its own. `stages` are those of the ring that TMA fills. The `cluster` blocks lie side by
+    side along the rows of the result and get the right operand by multicast, unless there are `splits`. `programs`
+    counts clusters, and a block of the plan is what a whole cluster makes.
+    """
 
     threads: int
     cluster: int = 1
@@ -28,6 +42,10 @@ class GridPlan:
     """How many programs go through all blocks, one block after the other; 0: one program for each block."""
     raster: int = 1
     """How many neighbouring rows of blocks are walked together, for the sake of the L2 cache."""
+    schedule: str = ""
+    """How specialised warps go about it; empty: all warps of a block do the same."""
+    splits: int = 1
+    """How many blocks of a cluster share the loop of a product, each with a part; sums are added in a fixed order."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +90,10 @@ def _grid_words(grid: GridPlan) -> list[str]:
         words.append(f"{grid.programs} programs")
     if grid.raster != 1:
         words.append(f"{grid.raster} rows at a time")
+    if grid.schedule:
+        words.append(grid.schedule)
+    if grid.splits != 1:
+        words.append(f"{grid.splits} splits")
     return words
 
 
@@ -82,6 +104,7 @@ _OF_GRID = {
     "row_threads": re.compile(r"(\d+) per row"),
     "programs": re.compile(r"(\d+) programs"),
     "raster": re.compile(r"(\d+) rows at a time"),
+    "splits": re.compile(r"(\d+) splits"),
 }
 _ALIGNMENT = re.compile(r"aligned to (\d+(?:/\d+)*)")
 _OF_SIZES = {
@@ -107,6 +130,8 @@ def parse_plan(text: str) -> Plan:
         elif found is not None and grids:
             name, numbers = found[0], tuple(map(int, found[1].groups()))
             grids[-1] = replace(grids[-1], **{name: numbers if name == "warps" else numbers[0]})
+        elif word in SCHEDULES and grids:
+            grids[-1] = replace(grids[-1], schedule=word)
         elif match := _ALIGNMENT.fullmatch(word):
             alignment = tuple(map(int, match[1].split("/")))
         elif (pair := _matching(_OF_SIZES, word)) is not None:

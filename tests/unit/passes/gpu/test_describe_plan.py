@@ -58,3 +58,14 @@ def test_differences() -> None:
     ]
     assert grid.startswith("128 threads per block, clusters of 4 blocks")
     assert ", not 256 threads per block" in grid
+
+
+def test_specialised_warps() -> None:
+    grid = GridPlan(256, 4, (8, 1), 4, programs=132, schedule="cooperative", splits=4)
+    assert plan_words(Plan((grid,)), []) == [
+        (
+            "grid",
+            "256 threads per block multiply (cooperative), 128 more load, clusters of 4 blocks, 8 x 1 warps over a "
+            "matrix product, up to 4 stages, 4 blocks of a cluster share each loop, 132 programs go through all blocks",
+        )
+    ]

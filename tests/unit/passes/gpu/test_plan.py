@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiledsl.passes.gpu.lower import LowerToGpu
-from tiledsl.passes.gpu.plan import GridPlan, Plan, parse_plan
+from tiledsl.passes.gpu.plan import SCHEDULES, GridPlan, Plan, parse_plan
 from tiledsl.passes.pipeline_text import parse_pipeline
 
 NUMBERS = st.integers(1, 2**20)
@@ -16,7 +16,7 @@ SIZES = st.one_of(SYMBOLS, st.sampled_from(["2*N + 1", "min(M, N)", "max(1, min(
 # every field is drawn: a new one that the text leaves out is found
 GRIDS = st.builds(
     GridPlan, threads=NUMBERS, cluster=NUMBERS, warps=st.tuples(NUMBERS, NUMBERS), stages=NUMBERS, row_threads=NUMBERS,
-    programs=NUMBERS, raster=NUMBERS,
+    programs=NUMBERS, raster=NUMBERS, schedule=st.sampled_from(["", *SCHEDULES]), splits=NUMBERS,
 )  # fmt: skip
 
 
@@ -38,6 +38,7 @@ def test_text_is_read_back(plan: Plan) -> None:
 
 def test_every_field_is_drawn() -> None:
     of_grids = {"threads", "cluster", "warps", "stages", "row_threads", "programs", "raster"}
+    of_grids |= {"schedule", "splits"}
     assert set(GridPlan.__dataclass_fields__) == of_grids
     assert set(Plan.__dataclass_fields__) == {"grids", "blocks", "capacities", "sizes", "divisors", "alignment"}
 
@@ -54,13 +55,21 @@ def test_text() -> None:
     assert parse_plan(str(Plan(()))) == Plan(())
 
 
+def test_text_of_specialised_warps() -> None:
+    split = GridPlan(256, cluster=4, warps=(8, 1), stages=4, programs=132, schedule="cooperative", splits=4)
+    plan = Plan((split, GridPlan(256, warps=(4, 1), schedule="pingpong")), blocks=(("m", 128),))
+    text = "m=128, 256 threads x 4, 8x1 warps, 4 stages, 132 programs, cooperative, 4 splits"
+    assert str(plan) == text + ", 256 threads, 4x1 warps, pingpong"
+
+
 def test_the_usual_choices_need_no_words() -> None:
     assert parse_plan("64 threads") == Plan((GridPlan(64),))
     assert parse_plan("  m=4 ,64 threads,") == Plan((GridPlan(64),), blocks=(("m", 4),))
 
 
 @pytest.mark.parametrize(
-    "text", ["m", "m=", "m=-4", "threads", "64 threads x", "3 stages", "aligned to", "m==4", "m 4"]
+    "text",
+    ["m", "m=", "m=-4", "threads", "64 threads x", "3 stages", "aligned to", "m==4", "m 4", "pingpong", "splits"],
 )
 def test_what_is_no_plan(text: str) -> None:
     with pytest.raises(ValueError, match="is nothing that a plan says"):
