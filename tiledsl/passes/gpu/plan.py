@@ -11,7 +11,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-
 SCHEDULES = ("cooperative", "pingpong")
 """How warpgroups that only multiply go about it: all on one tile, or each on a tile of its own, in turn."""
 LOADING_THREADS = 128
