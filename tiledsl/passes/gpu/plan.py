@@ -45,6 +45,8 @@ class GridPlan:
     """How specialised warps go about it; empty: all warps of a block do the same."""
     splits: int = 1
     """How many blocks of a cluster share the loop of a product, each with a part; sums are added in a fixed order."""
+    resident: int = 1
+    """How many blocks a multiprocessor has registers and shared memory for at once, where warps are specialised."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,8 @@ def _grid_words(grid: GridPlan) -> list[str]:
         words.append(grid.schedule)
     if grid.splits != 1:
         words.append(f"{grid.splits} splits")
+    if grid.resident != 1:
+        words.append(f"{grid.resident} at once")
     return words
 
 
@@ -104,6 +108,7 @@ _OF_GRID = {
     "programs": re.compile(r"(\d+) programs"),
     "raster": re.compile(r"(\d+) rows at a time"),
     "splits": re.compile(r"(\d+) splits"),
+    "resident": re.compile(r"(\d+) at once"),
 }
 _ALIGNMENT = re.compile(r"aligned to (\d+(?:/\d+)*)")
 _OF_SIZES = {
