@@ -97,6 +97,11 @@ CASES: dict[str, Callable[[], object]] = {
     "plan-incomplete": lambda: run_passes('place-levels,lower-to-gpu{plan="64 threads"}', COPY),
     "plan-cluster": lambda: long_rows.compile(tile.spec(("M", 1 << 20), tile.f32), arch="sm_90").cubin,
     "plan-batches": lambda: several_products.compile(*[tile.spec((8, 32, 32), tile.f16)] * 2, arch="sm_90").cubin,
+    "plan-specialised": lambda: run_passes(
+        'place-levels,apply-plan{plan="m=16, 128 threads, cooperative"},'
+        'lower-to-gpu{plan="m=16, 128 threads, cooperative"}',
+        COPY,
+    ),
     "gpu-unknown": lambda: gpu_machine("sm_87", Location("kernel.py", 2)),
     "gpu-too-old": lambda: gpu_machine("sm_75", Location("kernel.py", 2)),
     "opt-file": lambda: read_text("no/such/file.tir"),
@@ -121,6 +126,10 @@ MESSAGES: dict[str, str] = {
         " shared out over several"
     ),
     "plan-batches": "`tile.dot` of 4 matrices at once is not made for a GPU",
+    "plan-specialised": (
+        "this grid cannot be shared out among threads that load and threads that multiply, because it multiplies no"
+        " matrices"
+    ),
     "gpu-unknown": "there is no GPU architecture `sm_87` here",
     "gpu-too-old": "the GPU architecture `sm_75` is older than `sm_80`, the first that code is made for",
     "opt-file": "cannot read `no/such/file.tir`: No such file or directory",

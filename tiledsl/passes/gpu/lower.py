@@ -24,6 +24,7 @@ from tiledsl.ir.types import AxisType, TensorType
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.analysis.phases import phases_of
 from tiledsl.passes.gpu.apply_plan import check_applied
+from tiledsl.passes.gpu.bulk_stores import lower_bulk_store, stores_in_bulk
 from tiledsl.passes.gpu.capacities import Capacities
 from tiledsl.passes.gpu.infer_layouts import LayoutInference, reshapes_units
 from tiledsl.passes.gpu.lower_control import lower_for, lower_grid, lower_if, lower_range, lower_while
@@ -40,6 +41,7 @@ from tiledsl.passes.gpu.lowering import Lowering
 from tiledsl.passes.gpu.make_tiles import make_tile
 from tiledsl.passes.gpu.pipeline_loads import goes_through_shared, stage_load
 from tiledsl.passes.gpu.plan import GridPlan, Plan
+from tiledsl.passes.gpu.warpgroup_products import lower_product, plan_product
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.passes.manager import PassContext
 
@@ -110,6 +112,8 @@ class _FunctionLowering:
         outer = [op for op in self.function.body.ops if op.effect in ("pure", "read")]
 
         def dot_layout(op: ops.Dot) -> RegisterLayout:
+            if grid.schedule:
+                return batched(plan_product(op, self.capacities, grid).accumulator, len(op.result.shape))
             plan = plan_dot(op, self.capacities, grid, self.machine)
             return batched(plan.accumulator, len(op.result.shape))
 
@@ -181,12 +185,29 @@ def _make_if_placed(state: Lowering, value: Value) -> None:
 
 
 def _load(state: Lowering, op: ops.Load) -> None:
+    for ring in state.rings.get(op.parent, ()) if op.parent is not None else ():
+        if op is ring.feed.loads[0] and op.result not in state.staged:
+            ring.wait(state)
     if op.result in state.staged or op.result in state.kept:
         return
     if goes_through_shared(op):
         stage_load(state, op)
     else:
         lower_load(state, op)
+
+
+def _dot(state: Lowering, op: ops.Dot) -> None:
+    if state.grid.schedule:
+        lower_product(state, op)
+    else:
+        lower_dot(state, op)
+
+
+def _store(state: Lowering, op: ops.Store) -> None:
+    if stores_in_bulk(state, op):
+        lower_bulk_store(state, op)
+    else:
+        lower_store(state, op)
 
 
 def _transpose(state: Lowering, op: ops.Transpose) -> None:
@@ -249,7 +270,7 @@ LOWERINGS: dict[type[Op], Callable[[Lowering, Any], None]] = {
     ops.Extent: _extent,
     ops.Shift: _made_where_needed,
     ops.Load: _load,
-    ops.Store: lower_store,
+    ops.Store: _store,
     ops.Atomic: lower_atomic,
     ops.Map: _elementwise,
     ops.Cast: _elementwise,
@@ -258,7 +279,7 @@ LOWERINGS: dict[type[Op], Callable[[Lowering, Any], None]] = {
     ops.Transpose: _transpose,
     ops.Reshape: _reshape,
     ops.Extract: lower_extract,
-    ops.Dot: lower_dot,
+    ops.Dot: _dot,
     ops.Reduce: lower_reduce,
     ops.Scan: lower_scan,
     ops.Range: lower_range,

@@ -16,13 +16,20 @@ from tiledsl.passes.gpu.lower_dot import hold_operands
 from tiledsl.passes.gpu.lowering import Lowering
 from tiledsl.passes.gpu.persistent_grids import lower_persistent_grid
 from tiledsl.passes.gpu.pipeline_loads import Pipeline, pipeline_of
-from tiledsl.passes.gpu.place_blocks import block_place, block_size, define_place, turns_of
+from tiledsl.passes.gpu.place_blocks import Turns, block_place, block_size, define_place, turns_of
 from tiledsl.passes.gpu.product_loops import brings_all, lower_product_loop, product_of
+from tiledsl.passes.gpu.rings import FedLoop
+from tiledsl.passes.gpu.specialised_grids import lower_specialised_grid
+from tiledsl.passes.gpu.streamed_loads import source_load
+from tiledsl.passes.gpu.warpgroup_products import lower_product_ring
 from tiledsl.passes.tile.carried_values import carried_arguments, yielded
 
 
 def lower_grid(state: Lowering, op: ops.Grid) -> None:
     """A grid as a launch."""
+    if state.grid.schedule:
+        lower_specialised_grid(state, op)
+        return
     if state.grid.programs:
         lower_persistent_grid(state, op)
         return
@@ -49,6 +56,9 @@ def _source(op: ops.Grid, argument: Value) -> Value:
 def lower_range(state: Lowering, op: ops.Range) -> None:
     """A loop over blocks. Loads for matrix products may run ahead of it (`pipeline_loads`)."""
     turns = turns_of(state, op)
+    if state.grid.schedule:
+        _lower_fed_range(state, op, turns)
+        return
     pipeline = pipeline_of(state, op, turns)
     dot = product_of(op)
     if pipeline is not None and dot is not None and brings_all(pipeline, op):
@@ -69,6 +79,23 @@ def lower_range(state: Lowering, op: ops.Range) -> None:
         pipeline.end()
 
 
+def _lower_fed_range(state: Lowering, op: ops.Range, turns: Turns) -> None:
+    """A loop of a role whose loads come by rings, if it has any."""
+    rings = state.rings.get(op.body, [])
+    dot = product_of(op)
+    if len(rings) == 1 and dot is not None and source_load(dot.a) in rings[0].feed.loads:
+        lower_product_ring(state, op, dot, rings[0], turns)
+        return
+    fed = FedLoop(rings) if rings else None
+
+    def enter(number: Value) -> None:
+        define_place(state, turns.argument, turns.place(state, turns.start_of(state, number)))
+        if fed is not None:
+            fed.wait(state)
+
+    _lower_loop(state, op, (state.constant(0), turns.count, state.constant(1)), enter, fed)
+
+
 def lower_for(state: Lowering, op: ops.For) -> None:
     """A loop over numbers."""
     bounds = (state.scalar(op.start), state.scalar(op.stop), state.scalar(op.step))
@@ -84,9 +111,10 @@ def _lower_loop(
     op: ops.Range | ops.For,
     bounds: tuple[Value, Value, Value],
     enter: Callable[[Value], None],
-    pipeline: Pipeline | None,
+    pipeline: Pipeline | FedLoop | None,
 ) -> None:
-    hold_operands(state, op)
+    if not state.grid.schedule:
+        hold_operands(state, op)
     layouts = carried_layouts(state, op)
     delayed = delayed_folds(state, op)
     state.skipped.update(skipped for fold in delayed.values() for skipped in (fold.fold, fold.combine))
@@ -118,7 +146,7 @@ def _lower_loop(
             for number, (lowered, value) in enumerate(zip(arguments, yielded(op.body)))
         ]
         if pipeline is not None:
-            following += pipeline.following()
+            following += pipeline.following(state)
         state.emit(ops.Yield, values=following)
     start, stop, step = bounds
     types = [value.tile for value in (*initial, *extra)]
@@ -130,6 +158,8 @@ def _lower_loop(
         if number in delayed:
             lowered = delay_folds.end(state, delayed[number], lowered, op.initial[number], [result.name])
         state.define(result, lowered)
+    if pipeline is not None:
+        pipeline.leave(loop.results[len(initial) :])
 
 
 def carried_layouts(state: Lowering, op: Op) -> list[RegisterLayout | None]:

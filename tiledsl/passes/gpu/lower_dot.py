@@ -165,7 +165,7 @@ def operand(
     ready = state.operands.get((value, layout))
     if ready is not None:
         return Operand(axis, dtype, value.name, None, "plain", ready)
-    source = _matrix(state, value, axis)
+    source = matrix_of(state, value, axis)
     if dtype == value.dtype and convert_plan(source.layout, layout).kind != "shared":
         return Operand(axis, dtype, value.name, None, "plain", state.convert(source, layout))
     # rows of K for the left operand, of N for the right one: ldmatrix can read either
@@ -178,7 +178,7 @@ def operand(
     return Operand(axis, dtype, value.name, Staged(buffer, (0, 1)), method, None)
 
 
-def _matrix(state: Lowering, value: Value, axis: int) -> Value:
+def matrix_of(state: Lowering, value: Value, axis: int) -> Value:
     """An operand in registers as a matrix, with zeros beyond the end of K (`axis`), so that they add nothing."""
     source = state.any(value)
     rank = len(value.shape)
@@ -206,7 +206,7 @@ def hold_operands(state: Lowering, loop: Op) -> None:
                 known = value in state.staged or (value, layout) in state.operands
                 if outside and small and not known and plan.cast is None and value.tile.level != "shared":
                     with state.builder.at(op.location):
-                        ready = state.convert(_matrix(state, value, axis), layout)
+                        ready = state.convert(matrix_of(state, value, axis), layout)
                         state.hold_operand(value, layout, ready)
 
 

@@ -147,27 +147,9 @@ def read_scalar(state: Lowering, buffer: Value, offsets: Sequence[Value], name: 
 
 def scalar_subscripts(state: Lowering, op: ops.Load | ops.Store | ops.Atomic) -> Subscripts:
     """The subscripts of one element."""
-    indices = tuple(_start(state, index) for index in op.indices)
+    indices = tuple(state.start_of(index) for index in op.indices)
     checked = tuple(axis for axis in range(len(indices)) if axis not in op.in_bounds)
     return Subscripts(indices, (-1,) * len(indices), (), (), checked)
-
-
-def _start(state: Lowering, index: Index) -> Value:
-    """Where a subscript that is no gather begins."""
-    match index:
-        case Whole():
-            return state.constant(0)
-        case Slice():
-            return state.size(index.start)
-        case Value(type=AxisType()):
-            return state.block(index).start
-        case Value():
-            return _as_i64(state, index)
-
-
-def _as_i64(state: Lowering, value: Value) -> Value:
-    lowered = state.scalar(value)
-    return lowered if lowered.dtype.bits == 64 else state.builder.cast(lowered, state.constant(0).dtype)
 
 
 def tile_subscripts(
@@ -184,7 +166,7 @@ def tile_subscripts(
         if isinstance(index, Value) and _is_tile(index):
             indices.append(_spread(state, index, layout, at, rank))
         else:
-            indices.append(_start(state, index))
+            indices.append(state.start_of(index))
     checked = tuple(axis for axis in range(len(indices)) if axis not in op.in_bounds)
     masked, extents = tuple(axis for axis, _ in ragged), tuple(extent for _, extent in ragged)
     return Subscripts(tuple(indices), tuple(axes), masked, extents, checked)
@@ -282,7 +264,7 @@ def lower_extract(state: Lowering, op: ops.Extract) -> None:
     offsets: list[Value] = []
     places: list[int] = []
     for axis, index in enumerate(op.indices):
-        offsets.append(_start(state, index))
+        offsets.append(state.start_of(index))
         if isinstance(index, (Whole, Slice)):
             places.append(axis)
     if not op.result.shape:

@@ -11,19 +11,19 @@ import math
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tiledsl.ir import gpu_ops as gpu
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.builder import Builder
-from tiledsl.ir.core import Block, Function, Op, Value
+from tiledsl.ir.core import Block, Function, Index, Op, Value
 from tiledsl.ir.dtypes import DType, i64
 from tiledsl.ir.facts import Facts, facts_of
 from tiledsl.ir.layout_conversions import convert_plan
 from tiledsl.ir.layouts import Digit, RegisterLayout, SharedLayout
 from tiledsl.ir.shared_layouts import choose_shared_layout
 from tiledsl.ir.symbolic import Dim, Expr, Opaque, Symbol, symbols_of
-from tiledsl.ir.types import AxisType, Shape, TensorType, TileType
+from tiledsl.ir.types import AxisType, Shape, Slice, TensorType, TileType, Whole
 from tiledsl.passes.analysis.effects import tensors_written
 from tiledsl.passes.gpu.capacities import Capacities
 from tiledsl.passes.gpu.infer_layouts import LayoutInference
@@ -38,6 +38,9 @@ from tiledsl.passes.gpu.shared_accesses import (
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.passes.manager import PassContext
 from tiledsl.support.errors import fail
+
+if TYPE_CHECKING:
+    from tiledsl.passes.gpu.rings import Ring
 
 OpT = TypeVar("OpT", bound=Op)
 MOST_MULTIPLE = 16
@@ -92,6 +95,8 @@ class Lowering:
         self.written = tensors_written(function.body.ops)
         self.tensors: dict[Value, Value] = {}
         self.staged: dict[Value, Staged] = {}
+        self.rings: dict[Block, list[Ring]] = {}
+        """In a role that multiplies: what comes by TMA in the body of a loop, or of the grid."""
         self.skipped: set[Op] = set()
         """Ops that something else does the work of."""
         self.kept: set[Value] = set()
@@ -237,6 +242,19 @@ class Lowering:
             multiple = math.gcd(inner.multiple, self.multiple(offset))
             return BlockPlace(start, inner.extent, multiple, inner.extent_multiple)
         return self._blocks[axis]
+
+    def start_of(self, index: Index) -> Value:
+        """Where a subscript that is no gather begins."""
+        match index:
+            case Whole():
+                return self.constant(0)
+            case Slice():
+                return self.size(index.start)
+            case Value(type=AxisType()):
+                return self.block(index).start
+            case Value():
+                lowered = self.scalar(index)
+                return lowered if lowered.dtype.bits == 64 else self.builder.cast(lowered, i64)
 
     def size(self, dim: Dim) -> Value:
         """A size as an i64 scalar; the extents of blocks may stand in it."""

@@ -248,11 +248,14 @@ class Pipeline:
         for stream in self.streams:
             stream.define(state, self._reading)
 
-    def following(self) -> list[Value]:
+    def following(self, state: Lowering) -> list[Value]:
         """At the end of a turn: the stages of the next one."""
         assert self._reading is not None
         assert self._writing is not None
-        return [self.state.next_stage(stage, self.stages) for stage in (self._reading, self._writing)]
+        return [state.next_stage(stage, self.stages) for stage in (self._reading, self._writing)]
+
+    def leave(self, results: Sequence[Value]) -> None:
+        """After the loop: what it carried besides, which nobody asks for."""
 
     def end(self) -> None:
         """After the loop: no copy is left under way."""

@@ -58,6 +58,11 @@ ENTRIES: dict[str, ErrorSpec] = {
         "`tile.dot` of {batches} matrices at once is not made for a GPU",
         "give the leading axes blocks of 1: `tile.grid(B, M, N, block=(1, tile.auto, tile.auto))`",
     ),
+    "plan-specialised": ErrorSpec(
+        TileResourceError,
+        "this grid cannot be shared out among threads that load and threads that multiply, because {reason}",
+        "take a plan without a schedule, in which all threads do the same",
+    ),
     "opt-file": ErrorSpec(
         TileSyntaxError, "cannot read `{file}`: {reason}", "name a text file with IR, or `-` for standard input"
     ),

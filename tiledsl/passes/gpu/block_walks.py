@@ -1,0 +1,109 @@
+"""Which blocks a program of a specialised grid makes: one, or many one after the other.
+
+With so many programs as the device runs at once, each goes through every so manieth block: number `program`, then
+`program + programs` and so on. Blocks are counted so that those made at the same time are near each other: a few rows
+of blocks at a time, column by column.
+
+    number of block, 3 rows at a time:     0  3  6
+                                           1  4  7
+                                           2  5  8
+                                           9 11 13
+                                          10 12 14
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tiledsl.ir import tile_ops as ops
+from tiledsl.ir.core import Value
+from tiledsl.passes.gpu.lowering import Lowering
+from tiledsl.passes.gpu.place_blocks import block_place, block_size, define_place
+from tiledsl.passes.gpu.rings import Ring, carry_positions
+
+
+class BlockWalk:
+    """The blocks of a grid, as the programs of a launch go through them."""
+
+    def __init__(self, state: Lowering, op: ops.Grid) -> None:
+        self.state = state
+        self.op = op
+        self.sizes = [block_size(block) for block in op.blocks]
+        self.ends = [state.scalar(stop) for stop in op.stops]
+        self.is_persistent = bool(state.grid.programs)
+        programs = state.grid.programs
+        self.stops: list[Value] = [state.constant(programs)] if self.is_persistent else self.ends
+        self.blocks: tuple[int, ...] = (1,) if self.is_persistent else tuple(self.sizes)
+        self.raster = 1 if self.is_persistent else state.grid.raster
+
+    @property
+    def argument_names(self) -> list[str]:
+        """Of the body of the launch."""
+        if self.is_persistent:
+            return ["program"]
+        return [f"{argument.name}_start" for argument in self.op.body.arguments]
+
+    def begin(self, arguments: Sequence[Value]) -> None:
+        """In the body of the launch: what all roles know."""
+        state = self.state
+        self._arguments = arguments
+        if not self.is_persistent:
+            return
+        self.counts = [state.quotient_up(end, size) for end, size in zip(self.ends, self.sizes)]
+        total = self.counts[0]
+        for count in self.counts[1:]:
+            total = state.arithmetic("mul", total, count)
+        # (total - program) / programs, rounded up; programs past the end have none
+        self.turns = state.quotient_up(state.arithmetic("sub", total, arguments[0]), state.grid.programs)
+
+    def each(self, rings: Sequence[Ring], make: Callable[[], None]) -> None:
+        """Makes every block of the program, in a role; `rings` go on from block to block."""
+        if not self.is_persistent:
+            self._place(self._arguments)
+            make()
+            return
+
+        def turn(number: Value) -> None:
+            self._place(self._starts(number))
+            make()
+
+        carry_positions(self.state, rings, self.turns, "turn", turn)
+
+    def _place(self, starts: Sequence[Value]) -> None:
+        state = self.state
+        for argument, start, end, size, stop in zip(
+            self.op.body.arguments, starts, self.ends, self.sizes, self.op.stops
+        ):
+            define_place(state, argument, block_place(state, argument, start, end, size, state.multiple(stop)))
+
+    def _starts(self, turn: Value) -> list[Value]:
+        """Where the blocks of a turn begin."""
+        state = self.state
+        number = state.arithmetic("add", self._arguments[0], state.arithmetic("mul", turn, state.grid.programs))
+        if len(self.sizes) == 1:
+            return [state.arithmetic("mul", number, self.sizes[0])]
+        rows, columns = self.counts[-2:]
+        found: list[Value] = []
+        if len(self.sizes) > 2:
+            plane = state.arithmetic("mul", rows, columns)
+            outer = state.arithmetic("floordiv", number, plane)
+            number = state.arithmetic("mod", number, plane)
+            for position in range(len(self.sizes) - 3, -1, -1):
+                index = outer if position == 0 else state.arithmetic("mod", outer, self.counts[position])
+                if position:
+                    outer = state.arithmetic("floordiv", outer, self.counts[position])
+                found.insert(0, state.arithmetic("mul", index, self.sizes[position]))
+        row, column = self._within(number, rows, columns)
+        return [*found, state.arithmetic("mul", row, self.sizes[-2]), state.arithmetic("mul", column, self.sizes[-1])]
+
+    def _within(self, number: Value, rows: Value, columns: Value) -> tuple[Value, Value]:
+        """The row and the column of a block of a plane: `raster` rows at a time, column by column."""
+        state, raster = self.state, self.state.grid.raster
+        if raster == 1:
+            return state.arithmetic("floordiv", number, columns), state.arithmetic("mod", number, columns)
+        band = state.arithmetic("mul", columns, raster)
+        first = state.arithmetic("mul", state.arithmetic("floordiv", number, band), raster)
+        high = state.builder.map("minimum", state.arithmetic("sub", rows, first), state.constant(raster))
+        inside = state.arithmetic("mod", number, band)
+        row = state.arithmetic("add", first, state.arithmetic("mod", inside, high))
+        return row, state.arithmetic("floordiv", inside, high)

@@ -1,0 +1,226 @@
+"""Rings of stages between the threads that load and those that multiply.
+
+    producer                                        consumers
+    wait until a stage is empty                     wait until a stage is full
+    expect its bytes; begin to copy into it         multiply what is in it
+    next stage                                      say that it is empty; next stage
+
+A ring has a pair of mbarriers for each stage, `full` and `empty`, and a position on either side: the stage that comes
+next, and the parity of the phase in which it gets full. Both sides go through the stages in the same order, so the
+position is never told: each side counts for itself, through all loops.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from tiledsl.ir import async_ops
+from tiledsl.ir import tile_ops as ops
+from tiledsl.ir.core import Block, Value
+from tiledsl.ir.dtypes import i32, i64
+from tiledsl.ir.layouts import WARP, SharedLayout
+from tiledsl.ir.matrix_descriptors import SPANS, swizzle_of
+from tiledsl.ir.types import TileType, scalar
+from tiledsl.passes.gpu.infer_layouts import access_order, tile_axes
+from tiledsl.passes.gpu.lowering import Lowering, Staged
+from tiledsl.passes.gpu.pipeline_loads import define_staged
+from tiledsl.passes.gpu.streamed_loads import Feed, source_load
+
+
+@dataclass(frozen=True)
+class Position:
+    """A stage, and the parity of the phase in which it gets full."""
+
+    stage: Value
+    parity: Value
+
+    @property
+    def values(self) -> list[Value]:
+        return [self.stage, self.parity]
+
+
+@dataclass(frozen=True)
+class StreamedLoad:
+    """A load of a ring, and the buffer of its stages. `divided`: whether blocks of a cluster have a part of it each."""
+
+    op: ops.Load
+    buffer: Value
+    divided: bool
+    bytes: int
+    """That come into a stage of each block."""
+
+
+class Ring:
+    """The stages of one feed. It is made in the body of the launch; each role begins at the first stage."""
+
+    def __init__(self, state: Lowering, feed: Feed, stages: int) -> None:
+        self.feed = feed
+        self.block: Block = feed.block
+        self.stages = stages
+        self.name = "_".join(load.result.name or load.tensor.name for load in feed.loads)
+        self.streams = [_stream(state, load, feed.dot, stages) for load in feed.loads]
+        self._to_all = state.grid.cluster > 1 and not all(stream.divided for stream in self.streams)
+        warps = state.grid.threads // WARP
+        self.full = self._mbarriers(state, "full", 1)
+        self.empty = self._mbarriers(state, "empty", warps * (state.grid.cluster if self._to_all else 1))
+        self.position = Position(state.constant(0, i32), state.constant(0, i32))
+
+    def _mbarriers(self, state: Lowering, what: str, arrivals: int) -> Value:
+        return state.emit(
+            async_ops.Mbarriers, name=f"{what}_{self.name}", count=self.stages, arrivals=arrivals
+        ).result  # fmt: skip
+
+    def begin(self, state: Lowering) -> None:
+        """At the start of a role: the first stage."""
+        self.position = Position(state.constant(0, i32), state.constant(0, i32))
+
+    def fill(self, state: Lowering) -> None:
+        """On the producer's side: begins to copy into the next stage, where the blocks are placed now."""
+        stage = self.position.stage
+        self.wait_empty(state)
+        total = sum(stream.bytes for stream in self.streams)
+        state.emit(async_ops.MbarrierExpect, barriers=self.full, index=stage, bytes=total)
+        for stream in self.streams:
+            self._copy(state, stream, stage)
+        self.advance(state)
+
+    def wait_empty(self, state: Lowering) -> None:
+        """On the producer's side: the next stage is empty, as at first all are."""
+        stage, parity = self.position.values
+        other = state.builder.map("xor", parity, state.constant(1, i32))
+        state.emit(async_ops.MbarrierWait, barriers=self.empty, index=stage, parity=other)
+
+    def _copy(self, state: Lowering, stream: StreamedLoad, stage: Value) -> None:
+        op = stream.op
+        rank = len(op.result.shape)
+        order = access_order(op)[-2:] if rank > 1 else [0]
+        slow_first = [axis for axis in order if axis >= rank - 2]
+        capacities = state.capacities.shape(op.result.shape)
+        zero = state.constant(0)
+        state.emit(
+            async_ops.TmaLoad, tensor=state.tensors[op.tensor], indices=[state.start_of(index) for index in op.indices],
+            buffer=stream.buffer, offsets=[stage, *[zero] * rank], barriers=self.full, index=stage,
+            axes=tuple(slow_first.index(axis) if axis in slow_first else -1 for axis in tile_axes(op)),
+            places=tuple(1 + axis for axis in slow_first), shape=tuple(capacities[axis] for axis in slow_first),
+            multicast=state.grid.cluster > 1 and not stream.divided,
+        )  # fmt: skip
+
+    def wait(self, state: Lowering) -> None:
+        """On the consumers' side: the next stage is full, and its tiles stand there from now on."""
+        state.emit(
+            async_ops.MbarrierWait, barriers=self.full, index=self.position.stage, parity=self.position.parity
+        )  # fmt: skip
+        for stream in self.streams:
+            rank = len(stream.op.result.shape)
+            define_staged(
+                state, stream.op.result, Staged(stream.buffer, tuple(range(1, 1 + rank)), self.position.stage)
+            )  # fmt: skip
+
+    def release(self, state: Lowering, stage: Value) -> None:
+        """On the consumers' side: nobody of this warp looks at that stage any more."""
+        scope = "cluster" if self._to_all else "block"
+        state.emit(async_ops.MbarrierArrive, barriers=self.empty, index=stage, by="warp", scope=scope)
+
+    def advance(self, state: Lowering) -> None:
+        """To the next stage; after the last one to the first, in the next phase."""
+        one = state.constant(1, i32)
+        if self.stages == 1:
+            self.position = Position(self.position.stage, state.builder.map("xor", self.position.parity, one))
+            return
+        after = state.builder.map("add", self.position.stage, one)
+        wraps = state.builder.map("eq", after, state.constant(self.stages, i32))
+        stage = state.builder.map("where", wraps, state.constant(0, i32), after)
+        turned = state.builder.map("xor", self.position.parity, one)
+        self.position = Position(stage, state.builder.map("where", wraps, turned, self.position.parity))
+
+
+def _stream(state: Lowering, op: ops.Load, dot: ops.Dot, stages: int) -> StreamedLoad:
+    """The buffer of a load: rows as long as a swizzle, in panels where they are longer."""
+    sizes = list(state.capacities.shape(op.result.shape))
+    rank = len(sizes)
+    divided = state.grid.cluster > 1 and source_load(dot.a) is op
+    if divided:
+        sizes[_row_axis(dot.a)] //= state.grid.cluster
+    order = access_order(op)
+    layout = operand_layout(tuple(sizes), order[-1], op.result.dtype.bytes)
+    staged = replace(layout, order=(0, *(1 + axis for axis in layout.order)))
+    buffer = state.buffer((stages, *sizes), op.result.dtype, staged, op.result.name or op.tensor.name)
+    assert rank >= 2
+    return StreamedLoad(op, buffer, divided, math.prod(sizes) * op.result.dtype.bytes)
+
+
+def _row_axis(value: Value) -> int:
+    """Which axis of the load runs along the rows of the left operand."""
+    axis = len(value.shape) - 2
+    while isinstance(value.op, ops.Transpose):
+        axis = value.op.permutation[axis]
+        value = value.op.source
+    return axis
+
+
+def operand_layout(sizes: Sequence[int], fast: int, element_bytes: int) -> SharedLayout:
+    """The layout of a tile that TMA copies and tensor cores read: the axis `fast` counts fastest, swizzled as wide as
+    it can be."""
+    rank = len(sizes)
+    order = (*(axis for axis in range(rank) if axis != fast), fast)
+    row = sizes[fast] * element_bytes
+    span = next((span for span in reversed(SPANS) if row % span == 0), 0)
+    panel = span // element_bytes if span and row > span else 0
+    return SharedLayout(order, swizzle=swizzle_of(span), panel=panel)
+
+
+def carry_positions(
+    state: Lowering, rings: Sequence[Ring], count: Value, name: str, turn: Callable[[Value], None]
+) -> None:
+    """A loop of `count` turns that carries nothing but where the rings are."""
+    initial = [value for ring in rings for value in ring.position.values]
+    body = Block([(scalar(i64), name)])
+    for value in initial:
+        body.add_argument(value.type, "stage" if len(body.arguments) % 2 else "parity")
+    with state.scope(body):
+        _place(rings, body.arguments[1:])
+        turn(body.arguments[0])
+        state.emit(ops.Yield, values=[value for ring in rings for value in ring.position.values])
+    types = [TileType(value.dtype, ()) for value in initial]
+    loop = state.emit(
+        ops.For, types=types, start=state.constant(0), stop=count, step=state.constant(1), initial=initial, body=body
+    )
+    _place(rings, loop.results)
+
+
+def _place(rings: Sequence[Ring], values: Sequence[Value]) -> None:
+    for number, ring in enumerate(rings):
+        ring.position = Position(values[2 * number], values[2 * number + 1])
+
+
+class FedLoop:
+    """A loop of consumers that does other things too: it waits for what it gets, and gives it back when it is done."""
+
+    def __init__(self, rings: Sequence[Ring]) -> None:
+        self.rings = rings
+
+    def carried(self) -> list[Value]:
+        """What the loop carries besides: the position of each ring."""
+        return [value for ring in self.rings for value in ring.position.values]
+
+    def enter(self, arguments: Sequence[Value]) -> None:
+        """Inside of the loop: the carried values there."""
+        _place(self.rings, arguments)
+
+    def wait(self, state: Lowering) -> None:
+        """At the start of a turn: all that it gets is there."""
+        for ring in self.rings:
+            ring.wait(state)
+
+    def following(self, state: Lowering) -> list[Value]:
+        """At the end of a turn: everything is given back."""
+        for ring in self.rings:
+            ring.release(state, ring.position.stage)
+            ring.advance(state)
+        return self.carried()
+
+    def leave(self, results: Sequence[Value]) -> None:
+        """After the loop: where the rings are."""
+        _place(self.rings, results)

@@ -1,0 +1,157 @@
+"""Grids whose blocks have roles: one warp loads by TMA, warpgroups of consumers multiply and store.
+
+    tile.grid([%M, %N]) body(%m, %n) {            gpu.launch([%programs]) {threads = 384} body(%program) {
+      %c = tile.range(...) {                        gpu.role() {first = 0, threads = 256} body() {
+        %a = tile.load ...                            for each block of this program:
+        %b = tile.load ...                   =>         for k: wait until full; multiply; release
+        %c = tile.dot(%a, %b, ...)                      store
+      }                                             }
+      tile.store(%c)                                gpu.role() {first = 256, threads = 32} body() {
+    }                                                 for each block of this program:
+                                                        for k: wait until empty; load
+                                                    }
+
+Both roles go through the same blocks and loops in the same order. The producer makes the loads and no more; consumers
+do all the rest, as a plain grid does it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tiledsl.ir import async_ops
+from tiledsl.ir import gpu_ops as gpu
+from tiledsl.ir import tile_ops as ops
+from tiledsl.ir.core import Block, Value
+from tiledsl.ir.dtypes import i64
+from tiledsl.ir.layouts import WARP
+from tiledsl.ir.types import scalar
+from tiledsl.passes.gpu.block_walks import BlockWalk
+from tiledsl.passes.gpu.bulk_stores import drain_stores
+from tiledsl.passes.gpu.lowering import Lowering
+from tiledsl.passes.gpu.place_blocks import define_place, turns_of
+from tiledsl.passes.gpu.plan import LOADING_THREADS
+from tiledsl.passes.gpu.rings import Ring, carry_positions
+from tiledsl.passes.gpu.streamed_loads import DeclinedError, Feed, feeds_of
+from tiledsl.support.errors import fail
+
+REGISTERS = {1: (40, 232), 2: (40, 232), 3: (32, 160)}
+"""Of each thread of the warpgroup that loads and of those that multiply, by how many multiply."""
+
+
+def lower_specialised_grid(state: Lowering, op: ops.Grid) -> None:
+    """A grid of a plan with a schedule. Raises TileResourceError (`plan-specialised`) where it cannot be one."""
+    try:
+        feeds = feeds_of(op, state.machine.capability, lambda tensor: _alignment(state, tensor))
+    except DeclinedError as declined:
+        fail("plan-specialised", op.location, reason=str(declined))
+    _SpecialisedGrid(state, op, feeds).lower()
+
+
+def _alignment(state: Lowering, tensor: Value) -> int:
+    number = state.tensor_number(tensor)
+    return state.plan.alignment[number] if number < len(state.plan.alignment) else 16
+
+
+class _SpecialisedGrid:
+    def __init__(self, state: Lowering, op: ops.Grid, feeds: Sequence[Feed]) -> None:
+        self.state = state
+        self.op = op
+        self.feeds = feeds
+
+    def lower(self) -> None:
+        state, grid = self.state, self.state.grid
+        walk = BlockWalk(state, self.op)
+        body = Block([(scalar(i64), name) for name in walk.argument_names])
+        with state.scope(body):
+            walk.begin(body.arguments)
+            rings = [self._ring(feed) for feed in self.feeds]
+            state.emit(gpu.Barrier, scope="cluster" if grid.cluster > 1 else "block")
+            consumers = grid.threads // LOADING_THREADS
+            few, many = REGISTERS.get(consumers, (0, 0))
+            self._role(0, grid.threads, many, lambda: self._consume(walk, rings))
+            self._role(grid.threads, WARP, few, lambda: self._produce(walk, rings))
+            state.emit(ops.Yield)
+        state.emit(
+            gpu.Launch, stops=walk.stops, blocks=walk.blocks, threads=grid.threads + LOADING_THREADS,
+            cluster=grid.cluster, raster=walk.raster, body=body,
+        )  # fmt: skip
+
+    def _ring(self, feed: Feed) -> Ring:
+        stages = self.state.grid.stages
+        if feed.block is self.op.body:
+            stages = 1
+        else:
+            loop = feed.block.parent
+            assert isinstance(loop, ops.Range)
+            stages = loop.num_stages or stages
+        for load in feed.loads:
+            self.state.remark(load, f"loaded by TMA, into {stages} stages, by a warp of its own")
+        return Ring(self.state, feed, stages)
+
+    def _role(self, first: int, threads: int, registers: int, inside: Callable[[], None]) -> None:
+        state = self.state
+        body = Block()
+        with state.scope(body):
+            inside()
+            state.emit(ops.Yield)
+        state.emit(async_ops.Role, first=first, threads=threads, registers=registers, body=body)
+
+    # Consumers
+
+    def _consume(self, walk: BlockWalk, rings: Sequence[Ring]) -> None:
+        state = self.state
+        state.rings = {}
+        for ring in rings:
+            ring.begin(state)
+            state.rings.setdefault(ring.block, []).append(ring)
+
+        def one_block() -> None:
+            state.lower_block(self.op.body)
+            for ring in state.rings.get(self.op.body, ()):
+                ring.release(state, ring.position.stage)
+                ring.advance(state)
+
+        walk.each(rings, one_block)
+        drain_stores(state)
+
+    # Producer
+
+    def _produce(self, walk: BlockWalk, rings: Sequence[Ring]) -> None:
+        for ring in rings:
+            ring.begin(self.state)
+        walk.each(rings, lambda: self._load_block(self.op.body, rings))
+        if self.state.grid.cluster > 1:
+            self._drain(rings)
+
+    def _load_block(self, block: Block, rings: Sequence[Ring]) -> None:
+        """The loads of a block, in the order of the program."""
+        firsts = {ring.feed.loads[0]: ring for ring in rings if ring.block is block}
+        for op in block.ops:
+            ring = firsts.get(op)  # type: ignore[arg-type]
+            if ring is not None:
+                with self.state.builder.at(op.location):
+                    ring.fill(self.state)
+            elif isinstance(op, ops.Range):
+                inside = [ring for ring in rings if ring.block is op.body]
+                if inside:
+                    with self.state.builder.at(op.location):
+                        self._load_loop(op, inside)
+
+    def _load_loop(self, op: ops.Range, rings: Sequence[Ring]) -> None:
+        state = self.state
+        turns = turns_of(state, op)
+
+        def turn(number: Value) -> None:
+            define_place(state, turns.argument, turns.place(state, turns.start_of(state, number)))
+            self._load_block(op.body, rings)
+
+        carry_positions(state, rings, turns.count, f"{op.body.arguments[0].name}_number", turn)
+
+    def _drain(self, rings: Sequence[Ring]) -> None:
+        """Waits until every stage is empty: blocks of the cluster may still arrive at this one's mbarriers."""
+        state = self.state
+        for ring in rings:
+            for _ in range(ring.stages):
+                ring.wait_empty(state)
+                ring.advance(state)

@@ -1,0 +1,191 @@
+"""Products by warpgroups, in roles that do nothing but compute.
+
+    %c = tile.dot(%a, %b, %acc)
+=>  gpu.wgmma_fence()
+    %c0 = gpu.wgmma(%a_buffer, [%stage, %0, %0], %b_buffer, [%stage, %0, %0], %acc)
+    gpu.wgmma_commit()
+    %c = gpu.wgmma_wait([%c0]) {groups = 0}
+
+In a loop that does nothing but multiply, one product is under way while the next one begins, and a stage is given back
+when the product after it has begun:
+
+    for i in ...: (acc, stage, before)
+        wait until the stage is full
+        acc += a[stage] b[stage], in flight; added up from the second turn on
+        wait for all products but this one; release the stage before
+    wait for the last product; release its stage
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tiledsl.ir import async_ops
+from tiledsl.ir import tile_ops as ops
+from tiledsl.ir.core import Block, Value
+from tiledsl.ir.dtypes import bool_, i64
+from tiledsl.ir.layouts import RegisterLayout, spatial
+from tiledsl.ir.types import scalar
+from tiledsl.ir.warpgroup_instructions import (
+    DEPTH_BYTES,
+    ROWS,
+    WARPGROUP,
+    WarpgroupInstruction,
+    columns_of,
+    warpgroup_instruction,
+    warpgroup_layouts,
+)
+from tiledsl.passes.gpu.capacities import Capacities
+from tiledsl.passes.gpu.lower_dot import batched, matrix_of
+from tiledsl.passes.gpu.lowering import Lowering
+from tiledsl.passes.gpu.place_blocks import Turns
+from tiledsl.passes.gpu.plan import GridPlan
+from tiledsl.passes.gpu.rings import Position, Ring
+from tiledsl.passes.gpu.streamed_loads import instruction_dtypes
+from tiledsl.support.errors import fail
+
+MOST_COLUMNS = 256
+
+
+@dataclass(frozen=True)
+class WarpgroupProduct:
+    """How one product is shared out: `rows`, `columns` and `depth` are those of a whole cluster."""
+
+    instruction: WarpgroupInstruction
+    shape: tuple[int, int, int]
+    left: RegisterLayout
+    """Of `a`, where it is in registers."""
+    accumulator: RegisterLayout
+
+
+def plan_product(dot: ops.Dot, capacities: Capacities, grid: GridPlan) -> WarpgroupProduct:
+    """The instruction and the layouts of a product. Raises TileResourceError (`plan-specialised`) if it has no room."""
+    m, k = capacities.of(dot.a.shape[-2]), capacities.of(dot.a.shape[-1])
+    n = capacities.of(dot.b.shape[-1])
+    dtypes = instruction_dtypes(dot.a.dtype, dot.b.dtype, dot.dtype, dot.precision)
+    along = (grid.warps[0] * 32 // WARPGROUP, grid.warps[1])
+    rows, columns = m // grid.cluster, n // along[1]
+    step = DEPTH_BYTES // dot.a.dtype.bytes
+    fits = dtypes is not None and along[0] * along[1] * WARPGROUP == grid.threads and m % grid.cluster == 0
+    fits = fits and rows % (ROWS * along[0]) == 0 and n % along[1] == 0 and k % step == 0
+    width = max((w for w in columns_of(dot.a.dtype) if fits and columns % w == 0), default=0)
+    if not width:
+        what = f"{grid.threads} threads x {grid.cluster} cannot share a product of {m} x {n} x {k} by `wgmma`"
+        fail("plan-specialised", dot.location, reason=what)
+    instruction = warpgroup_instruction(f"m{ROWS}n{width}k{step}_{dtypes}")
+    assert instruction is not None
+    left, accumulator = warpgroup_layouts(instruction, along, (rows, n, k))
+    if grid.cluster > 1:
+        left, accumulator = spatial(grid.cluster, 1) * left, spatial(grid.cluster, 1) * accumulator
+    return WarpgroupProduct(instruction, (m, n, k), left, accumulator)
+
+
+def lower_product(state: Lowering, dot: ops.Dot) -> None:
+    """A product, here and now: its operands stand in stages that are full, or the left one in registers."""
+    plan = plan_product(dot, state.capacities, state.grid)
+    state.remark(dot, f"{plan.instruction} multiplies, {state.grid.threads // WARPGROUP} warpgroups of a block")
+    rank = len(dot.result.shape)
+    left = left_operand(state, dot, plan)
+    acc, accumulate = initial_accumulator(state, dot, plan)
+    state.emit(async_ops.WgmmaFence)
+    product = multiply(state, dot, plan, left, acc, accumulate)
+    state.emit(async_ops.WgmmaCommit)
+    values = [product] if left is None else [product, left]
+    landed = state.emit(async_ops.WgmmaWait, values=values, groups=0).results[0]
+    if rank > 2:
+        landed = state.reshaped(landed, batched(plan.accumulator, rank))
+    landed.name = dot.result.name
+    state.define(dot.result, landed)
+
+
+def left_operand(state: Lowering, dot: ops.Dot, plan: WarpgroupProduct) -> Value | None:
+    """The left operand in registers, without padding along K; None if it stands in a stage."""
+    if dot.a in state.staged:
+        return None
+    return state.convert(matrix_of(state, dot.a, 1), plan.left)
+
+
+def initial_accumulator(state: Lowering, dot: ops.Dot, plan: WarpgroupProduct) -> tuple[Value, Value | None]:
+    """What a product is added to, and whether it is: a bool scalar, None for yes."""
+    layout, rank = plan.accumulator, len(dot.result.shape)
+    if dot.acc is None:
+        zero = state.constant(0.0 if dot.dtype.is_float else 0, dot.dtype)
+        return state.filled(zero, layout), state.constant(False, bool_)
+    value = state.tile(dot.acc, batched(layout, rank))
+    return (value if rank == 2 else state.reshaped(value, layout)), None
+
+
+def multiply(
+    state: Lowering, dot: ops.Dot, plan: WarpgroupProduct, left: Value | None, acc: Value, accumulate: Value | None
+) -> Value:
+    """Begins a product; what it gives is in flight."""
+    b = state.staged[dot.b]
+    shape = len(b.buffer.shape)
+    zero = state.constant(0)
+
+    def offsets(stage: Value | None, rank: int) -> list[Value]:
+        return [zero if stage is None else stage, *[zero] * (rank - 1)]
+
+    a_offsets: list[Value] = []
+    a_axes: tuple[int, ...] = ()
+    a = left
+    if a is None:
+        staged = state.staged[dot.a]
+        a, a_axes = staged.buffer, staged.places[-2:]
+        a_offsets = offsets(staged.stage, len(a.shape))
+    return state.emit(
+        async_ops.Wgmma, name=dot.result.name, a=a, a_offsets=a_offsets, b=b.buffer, b_offsets=offsets(b.stage, shape),
+        acc=acc, accumulate=accumulate, depth=plan.shape[2], a_axes=a_axes, b_axes=b.places[-2:],
+        instruction=plan.instruction.name,
+    ).result  # fmt: skip
+
+
+def lower_product_ring(state: Lowering, op: ops.Range, dot: ops.Dot, ring: Ring, turns: Turns) -> None:
+    """A loop that does nothing but multiply what comes by one ring."""
+    plan = plan_product(dot, state.capacities, state.grid)
+    state.remark(dot, f"{plan.instruction} multiplies, {state.grid.threads // WARPGROUP} warpgroups of a block")
+    rank = len(dot.result.shape)
+    layout = batched(plan.accumulator, rank)
+    initial = state.tile(op.initial[0], layout)
+    if rank > 2:
+        initial = state.reshaped(initial, plan.accumulator)
+    first = ring.position
+    from_zero = _is_zero(op.initial[0])
+    zero = state.constant(0)
+    carried = [initial, *first.values, first.stage]
+    body = Block([(scalar(i64), f"{op.body.arguments[0].name}_number")])
+    for value, name in zip(carried, (dot.result.name, "stage", "parity", "before")):
+        body.add_argument(value.type, name)
+    number, acc, stage, parity, before = body.arguments
+    with state.scope(body):
+        ring.position = Position(stage, parity)
+        ring.wait(state)
+        later = state.builder.map("ne", number, zero)
+        with state.builder.at(dot.location):
+            state.emit(async_ops.WgmmaFence)
+            product = multiply(state, dot, plan, None, acc, later if from_zero else None)
+            state.emit(async_ops.WgmmaCommit)
+        state.emit(async_ops.WgmmaWait, values=[], groups=1)
+        with state.when(later):
+            ring.release(state, before)
+        ring.advance(state)
+        state.emit(ops.Yield, values=[product, *ring.position.values, stage])
+    loop = state.emit(
+        ops.For, types=[v.tile for v in carried], name=op.results[0].name, start=zero, stop=turns.count,
+        step=state.constant(1), initial=carried, body=body,
+    )  # fmt: skip
+    total = state.emit(async_ops.WgmmaWait, values=[loop.results[0]], groups=0).results[0]
+    with state.when(state.builder.map("gt", turns.count, zero)):
+        ring.release(state, loop.results[3])
+    ring.position = Position(loop.results[1], loop.results[2])
+    if rank > 2:
+        total = state.reshaped(total, layout)
+    state.define(op.results[0], total)
+
+
+def _is_zero(value: Value) -> bool:
+    """Whether a tile is known to be all zeros."""
+    op = value.op
+    if isinstance(op, ops.Broadcast):
+        return _is_zero(op.source)
+    return isinstance(op, ops.Constant) and op.value == 0
