@@ -17,6 +17,39 @@ from tiledsl.support.location import Location
 
 
 @dataclass(frozen=True)
+class Speeds:
+    """How fast the parts of one multiprocessor are, per clock unless said otherwise, and what they wait for."""
+
+    clock: float
+    """Clocks per second, under products that keep the device within its power."""
+    products: tuple[tuple[int, int], ...]
+    """Multiply-adds of matrix instructions, by the bytes of an operand's element."""
+    power_limit: float
+    """The share of these multiply-adds that the device has power for, in the long run."""
+    exponentials: int
+    """`ex2` and its like."""
+    instructions: int
+    """Of threads: single multiply-adds in f32, compares, conversions of pairs."""
+    shared_bytes: int
+    l2_bytes: float
+    """From the L2 cache, of all multiprocessors together."""
+    l2_bytes_each: int
+    """The most that one multiprocessor takes in."""
+    peer_bytes: int
+    """From and to the shared memory of other blocks of a cluster."""
+    latency: int
+    """Clocks from the start of a copy to its end in shared memory, when it comes from the L2 cache."""
+    memory_latency: int
+    """The same from memory."""
+    launch: float
+    """Seconds that an empty kernel takes."""
+
+    def products_of(self, element_bytes: int) -> int:
+        """Multiply-adds per clock for operands of so many bytes per element."""
+        return dict(self.products)[element_bytes]
+
+
+@dataclass(frozen=True)
 class GpuMachine:
     """The figures of one GPU that code is made for. Sizes are in bytes.
 
@@ -41,6 +74,8 @@ class GpuMachine:
     registers: int = 65536
     """32-bit registers per multiprocessor, and the most that one block can have."""
     max_threads_per_block: int = 1024
+    speeds: Speeds | None = None
+    """None where no plans are ranked by a model of the device."""
 
     @property
     def max_cluster(self) -> int:
@@ -53,6 +88,16 @@ class GpuMachine:
         return 16 if self.capability in (90, 100, 103) else self.max_cluster
 
     @property
+    def has_warpgroups(self) -> bool:
+        """Products by warpgroups out of shared memory (`wgmma`), copies of boxes by one thread (TMA)."""
+        return self.capability == 90
+
+    def multiprocessors_in_clusters(self, cluster: int) -> int:
+        """How many multiprocessors clusters of that size can use at once: a cluster stays within a part of the device
+        (16 or 18 multiprocessors on sm_90)."""
+        return self.multiprocessors if cluster <= 2 else self.multiprocessors // 16 * 16 // cluster * cluster
+
+    @property
     def has_async_copy(self) -> bool:
         """Copies from global to shared memory that pass no register (`cp.async`)."""
         return self.capability >= 80
@@ -63,8 +108,32 @@ class GpuMachine:
         return self.capability >= 90
 
 
+HOPPER_SPEEDS = Speeds(
+    clock=1.755e9,
+    products=((4, 1024), (2, 2048), (1, 4096)),
+    power_limit=0.86,
+    exponentials=16,
+    instructions=128,
+    shared_bytes=128,
+    l2_bytes=5500,
+    l2_bytes_each=56,
+    peer_bytes=24,
+    latency=750,
+    memory_latency=1250,
+    launch=3.1e-6,
+)
+"""Of an H200. The maker's peak of 989e12 operations per second in 16 bits is at 1.83 GHz."""
+
+
 def _machine(
-    capability: int, multiprocessors: int, shared: int, threads: int, blocks: int, l2: float, bandwidth: float
+    capability: int,
+    multiprocessors: int,
+    shared: int,
+    threads: int,
+    blocks: int,
+    l2: float,
+    bandwidth: float,
+    speeds: Speeds | None = None,
 ) -> GpuMachine:
     """A row of the table; `shared` in KiB, `l2` in MiB, `bandwidth` in GB/s."""
     return GpuMachine(
@@ -77,6 +146,7 @@ def _machine(
         max_blocks_per_multiprocessor=blocks,
         l2_bytes=int(l2 * (1 << 20)),
         memory_bytes_per_second=bandwidth * 1e9,
+        speeds=speeds,
     )
 
 
@@ -86,7 +156,7 @@ GPU_MACHINES: dict[str, GpuMachine] = {
         _machine(80, 108, 163, 2048, 32, 40, 2039),  # A100, 80 GB
         _machine(86, 84, 99, 1536, 16, 6, 768),  # A6000
         _machine(89, 142, 99, 1536, 24, 96, 864),  # L40S
-        _machine(90, 132, 227, 2048, 32, 50, 4800),  # H200
+        _machine(90, 132, 227, 2048, 32, 50, 4800, HOPPER_SPEEDS),  # H200
         _machine(100, 148, 227, 2048, 32, 126, 8000),  # B200
         _machine(103, 148, 227, 2048, 32, 126, 8000),  # B300
         _machine(120, 170, 99, 1536, 24, 96, 1792),  # RTX 5090

@@ -1,0 +1,147 @@
+"""Tilings of a matrix product for warpgroups: what a block holds of each memory, and which tilings fit.
+
+A block has consumer warpgroups that multiply by `wgmma` and one producer warpgroup that loads by TMA, through a ring of
+stages in shared memory ([tiling.md](../../../docs/tiling.md)).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tiledsl.passes.gpu.plan import GridPlan
+from tiledsl.passes.gpu_machine import GpuMachine
+
+WARPGROUP = 128
+"""Threads."""
+WARPGROUP_ROWS = 64
+"""Rows of the result that one instruction makes."""
+SPAN_BYTES = 128
+"""A row of a stage, as the widest swizzle has it; steps are one or two of them deep."""
+MOST_STAGES = 12
+MOST_ROWS_OF_BOX = 256
+"""Of a copy by TMA, and the most columns of one instruction."""
+RESERVED_BYTES = 2048
+"""Of a block's shared memory: mbarriers, and what alignment to 1024 bytes may cost."""
+BLOCK_BYTES = 1024
+"""Of a multiprocessor's shared memory, that each resident block takes for itself."""
+BOOKKEEPING = 40
+"""Registers of a consumer's thread beside its accumulators."""
+PRODUCER_REGISTERS = 24
+
+
+@dataclass(frozen=True)
+class Product:
+    """out[m, n] = a[m, k] @ b[k, n], `batches` times. Sizes in elements, `*_bytes` per element.
+
+    `a_k_major`, `b_k_major`: whether that operand counts fastest along k. `tma_store`: whether the result can go out by
+    TMA. `epilogue_bytes`: what is read beside, for each element of the result. `promoted`: sums of narrow products are
+    added to others in f32, which take as many registers again.
+    """
+
+    m: int
+    n: int
+    k: int
+    batches: int = 1
+    a_bytes: int = 2
+    b_bytes: int = 2
+    out_bytes: int = 2
+    a_k_major: bool = True
+    b_k_major: bool = True
+    tma_store: bool = True
+    epilogue_bytes: float = 0
+    promoted: bool = False
+
+    @property
+    def depth(self) -> int:
+        """Elements of a span."""
+        return SPAN_BYTES // max(self.a_bytes, self.b_bytes)
+
+
+class Tiling(NamedTuple):
+    """The choices for a product.
+
+    `rows` and `columns` are those of one block's tile; with "pingpong", of one consumer's. `row_groups` x
+    `column_groups` consumers share a tile. `side`: blocks of a cluster side by side along the rows, which get the right
+    operand by multicast. `resident`: blocks at once on a multiprocessor. `programs`: clusters that go through all
+    tiles; 0: one for each tile.
+    """
+
+    rows: int
+    columns: int
+    depth: int
+    schedule: str = "cooperative"
+    row_groups: int = 1
+    column_groups: int = 1
+    stages: int = 2
+    side: int = 1
+    splits: int = 1
+    resident: int = 1
+    programs: int = 0
+    raster: int = 1
+
+    @property
+    def consumers(self) -> int:
+        """Warpgroups of a block that multiply."""
+        return 2 if self.schedule == "pingpong" else self.row_groups * self.column_groups
+
+    @property
+    def block(self) -> tuple[int, int, int]:
+        """The blocks of a plan: rows and columns that a cluster makes, and the depth of a step."""
+        return self.rows * self.side, self.columns, self.depth
+
+    def grid_plan(self) -> GridPlan:
+        """The same as a plan says it."""
+        return GridPlan(
+            self.consumers * WARPGROUP,
+            self.side * self.splits,
+            (4 * self.row_groups, self.column_groups),
+            self.stages,
+            programs=self.programs,
+            raster=self.raster,
+            schedule=self.schedule,
+            splits=self.splits,
+            resident=self.resident,
+        )
+
+
+def stage_bytes(product: Product, rows: int, columns: int, depth: int) -> int:
+    """Shared memory of one stage: a tile of each operand."""
+    return (rows * product.a_bytes + columns * product.b_bytes) * depth
+
+
+def staging_bytes(product: Product, rows: int, columns: int, schedule: str) -> int:
+    """Shared memory in which a result waits for its way out. Consumers in turn have a tile each."""
+    if not product.tma_store:
+        return 0
+    return rows * columns * product.out_bytes * (2 if schedule == "pingpong" else 1)
+
+
+def accumulators(product: Product, rows: int, columns: int, groups: int) -> int:
+    """Registers of a thread that hold sums, where `groups` warpgroups share a tile."""
+    return rows * columns // (groups * WARPGROUP) * (2 if product.promoted else 1)
+
+
+def consumer_registers(machine: GpuMachine, consumers: int, resident: int) -> int:
+    """The registers that a consumer's thread can have where so many consumers and one producer make a block, of which
+    `resident` share a multiprocessor. A multiple of 8, at most 240.
+
+    >>> consumer_registers(gpu_machine("sm_90"), 2, 1)
+    240
+    """
+    threads = (consumers + 1) * WARPGROUP
+    at_launch = min(machine.registers // (threads * resident) // 8 * 8, 248)
+    left = at_launch * (consumers + 1) - PRODUCER_REGISTERS
+    return min(240, left // consumers // 8 * 8)
+
+
+def holds(machine: GpuMachine, sums: int, consumers: int, resident: int) -> bool:
+    """Whether a consumer's thread has registers for so many sums."""
+    return sums + BOOKKEEPING - 8 * (sums > 192) <= consumer_registers(machine, consumers, resident)
+
+
+def stages_that_fit(machine: GpuMachine, stage: int, staging: int, resident: int) -> int:
+    """How many stages of `stage` bytes a ring can have beside a staged result, where `resident` blocks share a
+    multiprocessor."""
+    room = min(machine.shared_bytes_per_block, machine.shared_bytes_per_multiprocessor // resident - BLOCK_BYTES)
+    return min(MOST_STAGES, (room - RESERVED_BYTES - staging) // stage)
