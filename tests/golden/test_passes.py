@@ -3,7 +3,7 @@
 A file names its pipeline, shows a module, and below the line `# expected` what becomes of it, with the remarks of the
 passes as comments. `pytest --update-golden` writes the lower half anew; read the difference before committing it.
 Both halves are executed too, and have to agree: to the bit, or as near as `# close: TOLERANCE` says. One that begins
-with `# races: before` has no barriers yet, which the executor has to notice.
+with `# races: before` has no barriers or no proxy fences yet, which the executor has to notice.
 """
 
 from __future__ import annotations
@@ -20,8 +20,11 @@ from tests.support.random_modules import random_array
 from tiledsl.backend_ref.arguments import Argument
 from tiledsl.backend_ref.execute_gpu import execute_gpu
 from tiledsl.backend_ref.execute_tile import execute
+from tiledsl.ir.async_ops import NamedBarrier, ProxyFence, Role
 from tiledsl.ir.core import Module
 from tiledsl.ir.gpu_ops import Barrier, Launch
+from tiledsl.ir.gpu_rules import role_around
+from tiledsl.ir.layouts import WARP
 from tiledsl.ir.parser import parse_module
 from tiledsl.ir.printer import print_module
 from tiledsl.ir.symbolic import symbols_of
@@ -38,6 +41,7 @@ Array: TypeAlias = npt.NDArray[Any]
 ROOT = Path(__file__).parent
 FILES = [file for file in sorted(ROOT.glob("*/*.tir")) if file.read_text(encoding="utf-8").startswith("# pipeline:")]
 MARK = "\n# expected\n"
+RACES = "no barrier between|missing proxy fence|initialisation it may come before"
 SIZE = 16
 """The size of symbols for which the file gives none."""
 
@@ -92,7 +96,7 @@ def test_both_halves_compute_the_same(file: Path) -> None:
     sizes = {name: int(size) for name, size in (pair.split("=") for pair in header(text, "sizes").split())}
     source, result = parse_module(before), parse_module(after)
     if header(text, "races") == "before":
-        with pytest.raises(TileError, match="no barrier between"):
+        with pytest.raises(TileError, match=RACES):
             run(source, arguments(source, sizes))
         source = with_barriers(source)
     tolerance = header(text, "close")
@@ -108,10 +112,18 @@ def test_both_halves_compute_the_same(file: Path) -> None:
 
 
 def with_barriers(module: Module) -> Module:
-    """The module with a barrier before every op about memory."""
+    """The module with a proxy fence and a barrier before every op about memory."""
     for op in list(module.walk()):
-        if op.name.startswith("gpu.") and op.parent is not None and not isinstance(op, Launch):
-            op.parent.insert_before(op, Barrier(op.location))
+        if not op.name.startswith("gpu.") or op.parent is None or isinstance(op, Launch):
+            continue
+        role = role_around(op)
+        if isinstance(op, Role) and any(isinstance(other, Role) for other in op.parent.ops[: op.parent.ops.index(op)]):
+            continue  # after a role only roles may follow
+        op.parent.insert_before(op, ProxyFence(op.location, scope="global"))
+        barrier = Barrier(op.location)
+        if role is not None:  # it has a barrier of its own, by the number of its first warp
+            barrier = NamedBarrier(op.location, id=1 + role.first // WARP, threads=role.threads)
+        op.parent.insert_before(op, barrier)
     return module
 
 

@@ -6,6 +6,7 @@ from tiledsl.ir.symbolic import Dim
 from tiledsl.passes.gpu.allocate_shared import AllocateShared
 from tiledsl.passes.gpu.apply_plan import ApplyPlan
 from tiledsl.passes.gpu.insert_barriers import InsertBarriers
+from tiledsl.passes.gpu.insert_proxy_fences import InsertProxyFences
 from tiledsl.passes.gpu.lower import LowerToGpu
 from tiledsl.passes.gpu.plan import Plan
 from tiledsl.passes.gpu.tidy import Tidy
@@ -66,4 +67,5 @@ def gpu_pipeline(plan: Plan, arch: str) -> list[Pass]:
         Tidy(),
         AllocateShared(arch=arch),
         InsertBarriers(),
+        InsertProxyFences(),
     ]

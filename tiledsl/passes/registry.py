@@ -5,6 +5,7 @@ from __future__ import annotations
 from tiledsl.passes.gpu.allocate_shared import AllocateShared
 from tiledsl.passes.gpu.apply_plan import ApplyPlan
 from tiledsl.passes.gpu.insert_barriers import InsertBarriers
+from tiledsl.passes.gpu.insert_proxy_fences import InsertProxyFences
 from tiledsl.passes.gpu.lower import LowerToGpu
 from tiledsl.passes.gpu.tidy import Tidy
 from tiledsl.passes.manager import Pass
@@ -31,6 +32,7 @@ _KINDS: tuple[type[Pass], ...] = (
     Tidy,
     AllocateShared,
     InsertBarriers,
+    InsertProxyFences,
 )
 
 PASSES: dict[str, type[Pass]] = {kind.name: kind for kind in _KINDS}

@@ -15,6 +15,7 @@ from tiledsl.ir.dtypes import f32
 from tiledsl.ir.tile_ops import Load, Return
 from tiledsl.ir.types import TensorType, TileType
 from tiledsl.passes.gpu.allocate_shared import AllocateShared
+from tiledsl.passes.gpu.insert_barriers import InsertBarriers
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.passes.manager import PassManager
 from tiledsl.passes.pipeline_text import parse_pipeline
@@ -82,6 +83,23 @@ def several_products(a: tile.Tensor, b: tile.Tensor) -> tile.Tensor:
     return out
 
 
+REREAD = """
+%y = gpu.load(%a, [%m], []) {axes = [0], shape = [64], layout = spatial(64)}
+gpu.store(%b, [%m], %y, []) {axes = [0]}
+%z = gpu.load(%b, [%32], []) {axes = [0], shape = [64], layout = spatial(64)}
+"""
+ALL_NUMBERS = "\n".join(f"gpu.named_barrier() {{id = {number}, threads = 96}}" for number in range(1, 16))
+EXCHANGE = """
+%y = gpu.load(%a, [%m], []) {axes = [0], shape = [64], layout = spatial(64)}
+gpu.write(%s, %y, [%0]) {places = [0]}
+%z = gpu.read(%s, [%0]) {places = [0], shape = [64], layout = spatial(32) * local(2)}
+"""
+
+
+def in_role(body: str) -> str:
+    return f"gpu.role() {{first = 0, threads = 64}} body() {{\n{body}\n}}"
+
+
 CASES: dict[str, Callable[[], object]] = {
     "pass-unknown": lambda: parse_pipeline("cse,canonicalize"),
     "pass-option-unknown": lambda: parse_pipeline("infer-tiling{arc=cpu}"),
@@ -107,6 +125,8 @@ CASES: dict[str, Callable[[], object]] = {
     "opt-file": lambda: read_text("no/such/file.tir"),
     "pass-level-scalar": scalar_with_level,
     "shared-too-much": lambda: run_pass(AllocateShared(limit=60000, arch="sm_80"), launch_text(STAGED)),
+    "barrier-cluster-role": lambda: run_pass(InsertBarriers(), launch_text(in_role(REREAD), cluster=2)),
+    "barrier-numbers": lambda: run_pass(InsertBarriers(), launch_text(in_role(ALL_NUMBERS + EXCHANGE), threads=128)),
 }
 MESSAGES: dict[str, str] = {
     "pass-unknown": "there is no pass `canonicalize`",
@@ -135,6 +155,11 @@ MESSAGES: dict[str, str] = {
     "opt-file": "cannot read `no/such/file.tir`: No such file or directory",
     "pass-level-scalar": "%x is a scalar, it cannot be at level `shared`",
     "shared-too-much": "this takes 68 KiB of shared memory, a block has 58.59 KiB on sm_80",
+    "barrier-cluster-role": (
+        "`gpu.load` needs what other blocks of the cluster did by `gpu.store`, but stands in a role, which cannot wait"
+        " for them"
+    ),
+    "barrier-numbers": "this role needs a barrier of its own, but all 15 numbers are taken",
 }
 FIXES: dict[str, str] = {
     "pass-unknown": "did you mean `canonicalise`?",

@@ -20,27 +20,59 @@ pipelined loop needs one barrier in each iteration, if it begins the next copy b
     wait; barrier; copy into stage (k + S - 1) % S; commit; read stage k % S
 
 as that copy overwrites what was read before the barrier.
+
+In a role its threads meet at a `gpu.named_barrier`, whose number no other role has. What was done before the roles is
+made sure of before the first one. Accesses by different roles are put in order by mbarriers and named barriers that are
+there already; here belongs only what lies within a role, or before all of them:
+
+    gpu.wgmma_wait      the tensor cores have read the operands of this warp; other warps know after a barrier
+    gpu.bulk_wait       the stores have read their buffers; those who did not begin them know after a barrier
+    gpu.tma_store       begun by one thread: what the others wrote is there after a barrier
+    gpu.mbarrier_expect, gpu.mbarrier_arrive {by = role}
+                        one thread tells another role that all have done with a buffer: they meet before
+    gpu.mbarriers       initialised by one thread: used after a barrier (of the cluster if other blocks arrive there)
+
+What TMA loads is waited for at an mbarrier by those who use it. `insert-proxy-fences` comes after this pass.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Union
 
-from tiledsl.ir.core import Block, Module, Op
-from tiledsl.ir.fold_plans import FoldPlan, plan_fold
-from tiledsl.ir.gpu_ops import Barrier, Copy, Launch, Reduce, Wait
-from tiledsl.ir.tile_ops import For, If, Range, While
+from tiledsl.ir.async_ops import (
+    BulkWait,
+    MbarrierArrive,
+    MbarrierExpect,
+    MbarrierWait,
+    NamedBarrier,
+    Role,
+    TmaLoad,
+    TmaStore,
+    Wgmma,
+    WgmmaFence,
+    WgmmaWait,
+)
+from tiledsl.ir.async_rules import NAMED_BARRIERS
+from tiledsl.ir.core import Module, Op, Value
+from tiledsl.ir.gpu_ops import Barrier, Copy, Launch, Wait
+from tiledsl.ir.gpu_rules import role_around
 from tiledsl.ir.verifier import Form
-from tiledsl.passes.gpu.linear_indices import ops_around
+from tiledsl.passes.gpu.follow_memory import ClashError, MemoryFlow, fold_across_blocks, place_after
 from tiledsl.passes.gpu.memory_effects import Access, accesses, buffer_of, is_of_buffer, overlap, scratch_of
+from tiledsl.passes.gpu.role_signals import RoleSignals, speaks_for_all
 from tiledsl.passes.manager import PassContext
+from tiledsl.support.errors import fail
 
 
 @dataclass(frozen=True)
 class InsertBarriers:
-    """Adds the barriers that a program needs to those that it has. Running it again changes nothing."""
+    """Adds the barriers that a program needs to those that it has. Running it again changes nothing.
+
+    Raises TileResourceError where a role would have to meet those of other blocks (`barrier-cluster-role`), or has no
+    number left for a barrier of its own (`barrier-numbers`).
+    """
 
     name: ClassVar[str] = "insert-barriers"
     requires: ClassVar[Form] = Form.GPU
@@ -70,33 +102,40 @@ def _merge_neighbours(launch: Launch) -> None:
 
 
 def _insert(launch: Launch) -> None:
-    barriers: dict[Op, str] = {}
-    flow = _Flow(launch)
-    while True:
-        try:
-            flow.follow(barriers)
-            break
-        except ClashError as clash:
-            barriers[clash.before] = clash.scope
-    for op in sorted(barriers, key=lambda op: -_depth(op)):
-        fewer = {other: scope for other, scope in barriers.items() if other is not op}
-        try:
-            flow.follow(fewer)
-            barriers = fewer
-        except ClashError:
-            continue
-    for op, scope in barriers.items():
+    for op, scope in _Barriers(launch).fewest().items():
         assert op.parent is not None
-        op.parent.insert_before(op, Barrier(op.location, scope=scope))
+        role = role_around(op)
+        barrier: Op = Barrier(op.location, scope=scope)
+        if role is not None:
+            barrier = NamedBarrier(op.location, id=_number_of(role, launch, op), threads=role.threads)
+        op.parent.insert_before(op, barrier)
 
 
-def _depth(op: Op) -> int:
-    return len(ops_around(op.parent)) if op.parent is not None else 0
+def _number_of(role: Role, launch: Launch, at: Op) -> int:
+    """Of the barrier at which a role meets: one that it has for itself already, or else one that nobody has."""
+    users: dict[int, list[NamedBarrier]] = {number: [] for number in NAMED_BARRIERS}
+    for op in launch.walk():
+        if isinstance(op, NamedBarrier):
+            users[op.id].append(op)
+    own = [number for number, ops in users.items() if ops and all(_is_own(op, role) for op in ops)]
+    free = [number for number, ops in users.items() if not ops]
+    if not own and not free:
+        fail("barrier-numbers", at.location, numbers=len(NAMED_BARRIERS))
+    return (own or free)[0]
+
+
+def _is_own(op: NamedBarrier, role: Role) -> bool:
+    return role_around(op) is role and op.action == "sync" and op.threads == role.threads
+
+
+_AnyWait = Union[Wait, WgmmaWait, BulkWait]
 
 
 @dataclass(frozen=True)
 class State:
-    """What happened since the last barrier; and the copies that are under way, which a barrier does not end."""
+    """What happened since the last barrier; and what is under way, which a barrier does not end: copies, what products
+    read, what stores read and write.
+    """
 
     written: frozenset[Access] = frozenset()
     read: frozenset[Access] = frozenset()
@@ -112,10 +151,21 @@ class State:
         written, read = (frozenset(a for a in group if a.remote) for group in (self.written, self.read))
         return State(written, read, self.under_way)
 
-    def after_wait(self, wait: Wait) -> State:
-        """Copies count as written. Only a wait for all of them leaves none under way."""
-        done = frozenset(Access("write", access.place, wait) for access in self.under_way)
-        return State(self.written | done, self.read, frozenset() if wait.groups == 0 else self.under_way)
+    def after_meeting(self) -> State:
+        """Threads of a role have met."""
+        written, read = (
+            frozenset(replace(a, met=True) for a in group if a.remote) for group in (self.written, self.read)
+        )
+        return State(written, read, self.under_way)
+
+    def after_wait(self, wait: _AnyWait) -> State:
+        """What was under way counts as done. Only a wait for all of it leaves none under way."""
+        ended = frozenset(access for access in self.under_way if _is_awaited(access, wait))
+        state = replace(self, under_way=self.under_way - ended if wait.groups == 0 else self.under_way)
+        for access in ended:
+            done = replace(access, at=wait)
+            state = state.after(Access("write", access.place, wait) if access.kind == "copy" else done)
+        return state
 
     def after_iteration(self, loop: Op) -> State:
         """As the next iteration of the loop sees it, and what comes after the loop."""
@@ -129,9 +179,13 @@ class State:
             case "read":
                 return replace(self, read=self.read | added)
             case "copy":
-                return replace(self, under_way=self.under_way | added)
+                return self.with_under_way(access)
             case "write" | "atomic":
                 return replace(self, written=self.written | added)
+
+    def with_under_way(self, access: Access) -> State:
+        """The access has begun."""
+        return replace(self, under_way=self.under_way | {access})
 
     def clashes(self, access: Access) -> list[Access]:
         """What must lie behind a barrier before the access may happen."""
@@ -140,22 +194,23 @@ class State:
         return [other for group in groups for other in group if overlap(access, other)]
 
 
-class ClashError(Exception):
-    """A barrier of that scope is missing before that op."""
+def _is_awaited(access: Access, wait: _AnyWait) -> bool:
+    match wait:
+        case Wait():
+            return isinstance(access.at, Copy)
+        case WgmmaWait():
+            return isinstance(access.at, Wgmma)
+        case BulkWait():
+            return isinstance(access.at, TmaStore) and (is_of_buffer(access) or not wait.read)
 
-    def __init__(self, before: Op, scope: str) -> None:
-        super().__init__(before, scope)
-        self.before = before
-        self.scope = scope
 
-
-class _Flow:
-    """Follows the state through a launch that has `barriers` before some ops, and stops at the first clash."""
+class _Barriers(MemoryFlow[State]):
+    """Follows the state through a launch that has barriers of some scope before some ops."""
 
     def __init__(self, launch: Launch) -> None:
-        self.launch = launch
-        self.barriers: dict[Op, str] = {}
+        super().__init__(launch)
         self.cluster = launch.cluster > 1
+        self.signals = RoleSignals(launch)
         touched = {op: accesses(op, cluster=self.cluster) for op in launch.walk()}
         written = {a.place for group in touched.values() for a in group if a.kind != "read"}
         # tensors that nothing writes can be read at any time
@@ -163,44 +218,36 @@ class _Flow:
             op: tuple(a for a in group if is_of_buffer(a) or a.place in written) for op, group in touched.items()
         }
 
-    def follow(self, barriers: dict[Op, str]) -> None:
-        """Raises ClashError where these do not suffice."""
-        self.barriers = barriers
-        self.run(self.launch.body, State())
+    def start(self) -> State:
+        return State()
 
-    def run(self, block: Block, state: State) -> State:
-        for op in block.ops:
-            if op in self.barriers:
-                state = state.after_barrier(self.barriers[op])
-            state = self.step(op, state)
-        return state
+    def after_inserted(self, op: Op, what: str, state: State) -> State:
+        return state.after_barrier(what) if role_around(op) is None else state.after_meeting()
 
-    def step(self, op: Op, state: State) -> State:
+    def after_op(self, op: Op, state: State) -> State:
         match op:
             case Barrier():
                 return state.after_barrier(op.scope)
-            case Wait():
+            case NamedBarrier():
+                # whoever else comes: all threads of the role do
+                return state.after_meeting() if op.action == "sync" else state
+            case Wait() | WgmmaWait() | BulkWait():
                 return state.after_wait(op)
-            case If():
-                return self.run(op.then, state) | self.run(op.otherwise, state)
-            case For() | Range() | While():
-                return self.loop(op, state)
+            case MbarrierExpect() | MbarrierArrive() | MbarrierWait():
+                self.check_mbarrier(op, op.barriers, state)
+                if speaks_for_all(op):
+                    self.check(op, self.untold(op, state))
+                return state
+            case TmaLoad():
+                self.check_mbarrier(op, op.barriers, state)
+                return self.access(op, state)
             case _:
                 return self.access(op, state)
-
-    def loop(self, op: For | Range | While, state: State) -> State:
-        """To a fixed point; a loop may also end before its first iteration."""
-        while True:
-            checked = self.run(op.condition, state) if isinstance(op, While) else state
-            following = state | self.run(op.body, checked).after_iteration(op)
-            if following == state:
-                return checked
-            state = following
 
     def access(self, op: Op, state: State) -> State:
         scratch = scratch_of(op)
         if scratch is not None:
-            plan = self.fold_across_blocks(op)
+            plan = fold_across_blocks(self.launch, op)
             if plan is not None:
                 # its memory is its own, and in the next run it uses another half of it
                 return state.after_barrier("block") if plan.warps else state
@@ -208,27 +255,49 @@ class _Flow:
             self.check(op, state.clashes(Access("write", place, op)))
             return state.after_barrier("block").after(Access("read", place, op))
         for access in self.touched.get(op, ()):
-            self.check(op, state.clashes(access))
-            state = state.after(access)
+            self.check(op, self.clashes(access, state))
+            if isinstance(op, (Wgmma, TmaStore)):
+                state = state.with_under_way(access)
+            elif not isinstance(op, TmaLoad):  # who uses what it loads waits for that at the mbarrier
+                state = state.after(access)
         return state
 
-    def fold_across_blocks(self, op: Op) -> FoldPlan | None:
-        """The plan of a fold that goes through the memory of other blocks of the cluster."""
-        if not self.cluster or not isinstance(op, Reduce):
-            return None
-        plan = plan_fold(op.sources[0].layout, op.axes, self.launch.threads)
-        return plan if plan.blocks else None
+    def clashes(self, access: Access, state: State) -> list[Access]:
+        """As those of the state. In a role of a cluster, what each block stores is its own: it must not meet others."""
+        found = state.clashes(access)
+        if self.role is None or access.kind == "read":
+            return found
+        stored = [other for other in found if other.kind != "read" and role_around(other.at) is self.role]
+        return [replace(o, remote=False) if o in stored else o for o in found if not (o in stored and o.met)]
+
+    def check_mbarrier(self, op: Op, barriers: Value, state: State) -> None:
+        self.check(op, state.clashes(Access("read", barriers, op)))
+
+    def untold(self, op: Op, state: State) -> Iterator[Access]:
+        """What other threads of the role did that the one which arrives does not know, and those who hear it need."""
+        for access in (*state.written, *state.read):
+            if not access.lone and role_around(access.at) is self.role and self.signals.matters(op, access):
+                yield access
 
     def check(self, op: Op, clashes: Iterable[Access]) -> None:
         """Raises ClashError if there are any, with the outermost place that lies after all of them."""
         found = list(clashes)
         if not found:
             return
-        busy = {around for access in found if access.at.parent for around in ops_around(access.at.parent)}
-        before = op
-        assert op.parent is not None
-        for around in ops_around(op.parent):
-            if around in busy:
-                break
-            before = around
-        raise ClashError(before, "cluster" if any(access.remote for access in found) else "block")
+        place = _before_fence(place_after(found, op))
+        scope = "cluster" if any(access.remote for access in found) else "block"
+        if scope == "cluster" and role_around(place) is not None:
+            fail("barrier-cluster-role", op.location, op=op.name, other=found[0].at.name)
+        raise ClashError(place, scope)
+
+
+def _before_fence(op: Op) -> Op:
+    """Registers are fenced right before the products that read them: a barrier comes before both."""
+    if not isinstance(op, Wgmma) or op.parent is None:
+        return op
+    for earlier in reversed(op.parent.ops[: op.parent.ops.index(op)]):
+        if isinstance(earlier, WgmmaFence):
+            return earlier
+        if earlier.effect != "pure":
+            break
+    return op

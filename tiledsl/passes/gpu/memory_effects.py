@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from tiledsl.ir import gpu_ops
+from tiledsl.ir.async_ops import MbarrierArrive, Mbarriers, TmaLoad, TmaStore, Wgmma
 from tiledsl.ir.core import Op, Value
 from tiledsl.ir.layouts import RegisterLayout, SharedLayout
 from tiledsl.ir.types import Shape, TileType
@@ -27,7 +28,8 @@ class Span:
 class Threads:
     """Which thread touches what: equal for accesses that touch each element from the same threads.
 
-    Elements start at `starts` on each axis of `memory`; `axes` says what runs along what.
+    Elements start at `starts` on those axes of `memory` along which the tile runs; `axes` says what runs along what.
+    Where the tile lies on the other axes does not matter: at another place there it has other elements.
     """
 
     memory: Value
@@ -43,6 +45,8 @@ class Access:
     `place`: the result of the `gpu.buffer`, or the tensor; None is any buffer. `spans`: for each axis, None where that
     is not known; None alone is all of it. `threads`: None where any may touch anything. `remote`: threads of other
     blocks of the cluster are concerned. `crossed`: the loops that have begun another iteration since, innermost first.
+    `is_async`: made through the async proxy, by TMA or by products. `lone`: begun by the first thread of the role.
+    `met`: the role's threads have met since; of a cluster, each block's among themselves.
     """
 
     kind: Kind
@@ -52,6 +56,9 @@ class Access:
     threads: Threads | None = None
     remote: bool = False
     crossed: tuple[Op, ...] = ()
+    is_async: bool = False
+    lone: bool = False
+    met: bool = False
 
     def after_iteration(self, loop: Op) -> Access:
         """The access as the next iteration sees it: what the loop computes is different there."""
@@ -91,8 +98,21 @@ def accesses(op: Op, *, cluster: bool = False) -> tuple[Access, ...]:
         case gpu_ops.Write():
             layout = op.value.tile.layout if op.method == "plain" else None
             return (_of_buffer("write", op, op.value.shape, layout),)
+        case TmaLoad():
+            return (_of_tensor_box("read", op, cluster), _of_box("write", op, cluster and op.multicast))
+        case TmaStore():
+            return (_of_box("read", op, False), _of_tensor_box("write", op, cluster))
+        case Wgmma():
+            return _of_operands(op)
+        case Mbarriers():
+            return (Access("write", op.result, op, remote=cluster and any(map(_is_from_afar, op.result.users))),)
         case _:
             return ()
+
+
+def _is_from_afar(op: Op) -> bool:
+    """Whether an op has other blocks of the cluster count at their mbarriers."""
+    return (isinstance(op, MbarrierArrive) and op.scope == "cluster") or (isinstance(op, TmaLoad) and op.multicast)
 
 
 def scratch_of(op: Op) -> Value | None:
@@ -116,20 +136,46 @@ def _of_tensor(
     covered = all(size == 1 or axis in op.axes for axis, size in enumerate(shape))
     threads = None
     if plain and covered and isinstance(layout, RegisterLayout):
-        threads = Threads(op.tensor, tuple(map(linear_index, op.indices)), op.axes, layout)
+        starts = tuple(linear_index(index) for index, axis in zip(op.indices, op.axes) if axis >= 0)
+        threads = Threads(op.tensor, starts, op.axes, layout)
     return Access(kind, op.tensor, op, spans, threads, cluster)
 
 
 def _of_buffer(kind: Kind, op: gpu_ops.Copy | gpu_ops.Read | gpu_ops.Write, shape: Shape, layout: object) -> Access:
-    place = buffer_of(op.buffer)
     threads = None
     if isinstance(layout, RegisterLayout):
-        threads = Threads(op.buffer, tuple(map(linear_index, op.offsets)), op.places, layout)
-    spans = None
-    if place is not None and place is op.buffer:
-        sizes = dict(zip(op.places, shape))
-        spans = tuple(_span(offset, sizes.get(axis, 1)) for axis, offset in enumerate(op.offsets))
-    return Access(kind, place, op, spans, threads)
+        threads = Threads(op.buffer, tuple(linear_index(op.offsets[axis]) for axis in op.places), op.places, layout)
+    spans = _spans_of(op.buffer, op.offsets, dict(zip(op.places, shape)))
+    return Access(kind, buffer_of(op.buffer), op, spans, threads)
+
+
+def _of_tensor_box(kind: Kind, op: TmaLoad | TmaStore, cluster: bool) -> Access:
+    sizes = (1 if axis < 0 else op.shape[axis] for axis in op.axes)
+    spans = tuple(_span(index, size) for index, size in zip(op.indices, sizes))
+    return Access(kind, op.tensor, op, spans, remote=cluster, is_async=True, lone=True)
+
+
+def _of_box(kind: Kind, op: TmaLoad | TmaStore, remote: bool) -> Access:
+    spans = _spans_of(op.buffer, op.offsets, dict(zip(op.places, op.shape)))
+    return Access(kind, buffer_of(op.buffer), op, spans, remote=remote, is_async=True, lone=True)
+
+
+def _of_operands(op: Wgmma) -> tuple[Access, ...]:
+    """What is read of those in shared memory: all of M and of N that there is, and `depth` of K."""
+    found: list[Access] = []
+    for value, offsets, axes in ((op.a, op.a_offsets, op.a_axes), (op.b, op.b_offsets, op.b_axes[::-1])):
+        if value.tile.level == "shared":
+            outer, inner = axes
+            spans = _spans_of(value, offsets, {outer: None, inner: op.depth})
+            found.append(Access("read", buffer_of(value), op, spans, is_async=True))
+    return tuple(found)
+
+
+def _spans_of(buffer: Value, offsets: Sequence[Value], sizes: Mapping[int, object]) -> tuple[Span | None, ...] | None:
+    """Of an access with `sizes` along some axes, 1 along the others. Views have none: they count as all of a buffer."""
+    if buffer_of(buffer) is not buffer:
+        return None
+    return tuple(_span(offset, sizes.get(axis, 1)) for axis, offset in enumerate(offsets))
 
 
 def _span(start: Value, size: object) -> Span | None:
@@ -138,6 +184,9 @@ def _span(start: Value, size: object) -> Span | None:
 
 def overlap(later: Access, earlier: Access) -> bool:
     """Whether two accesses may touch the same bytes from different threads. `later` is one of this iteration."""
+    remote = later.remote or earlier.remote
+    if later.lone and earlier.lone and (not remote or later.kind == earlier.kind):
+        return False
     # of replicas all read, but only the first writes
     alone = later.threads is not None and (
         later.threads.layout.replicas == 1 or "read" not in (later.kind, earlier.kind)
@@ -150,9 +199,16 @@ def overlap(later: Access, earlier: Access) -> bool:
         if later.spans is None or earlier.spans is None:
             return True
         return not any(_apart(a, b, earlier.crossed) for a, b in zip(later.spans, earlier.spans))
-    if later.place is None or earlier.place is None:
-        return is_of_buffer(later) and is_of_buffer(earlier)
-    return _share_bytes(later.place, earlier.place)
+    return may_share(later, earlier)
+
+
+def may_share(first: Access, second: Access) -> bool:
+    """Whether two accesses are of the same tensor, or of buffers that may have bytes in common."""
+    if first.place is second.place:
+        return True
+    if first.place is None or second.place is None:
+        return is_of_buffer(first) and is_of_buffer(second)
+    return _share_bytes(first.place, second.place)
 
 
 def _apart(later: Span | None, earlier: Span | None, crossed: Sequence[Op]) -> bool:

@@ -44,6 +44,17 @@ ENTRIES: dict[str, ErrorSpec] = {
     "shared-too-much": ErrorSpec(
         TileResourceError, "this takes {needed} of shared memory, a block has {limit} on {arch}", "{hint}"
     ),
+    "barrier-cluster-role": ErrorSpec(
+        TileResourceError,
+        "`{op}` needs what other blocks of the cluster did by `{other}`, but stands in a role, which cannot wait for"
+        " them",
+        "take no cluster, or leave such an access to the threads of all roles",
+    ),
+    "barrier-numbers": ErrorSpec(
+        TileResourceError,
+        "this role needs a barrier of its own, but all {numbers} numbers are taken",
+        "take fewer named barriers, or fewer roles",
+    ),
     "plan-incomplete": ErrorSpec(
         TileTypeError, "the plan says nothing of {what}", "put `{example}` into the plan, and run `apply-plan` with it"
     ),

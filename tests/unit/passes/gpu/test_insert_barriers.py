@@ -245,12 +245,20 @@ def test_a_copy_is_read_after_wait_and_barrier() -> None:
 def test_a_copy_overwrites_what_was_read() -> None:
     expect(f"""
       gpu.write(%t, %x, [%0, %0]) {{places = [1]}}
-      |
       {GET.format(stage="%m")}
       |
       {COPY.format(stage="%0")}
       gpu.commit()
     """)
+
+
+def test_a_thread_meets_only_itself_in_whichever_stage() -> None:
+    put = "gpu.write(%t, %x, [{0}, {1}]) {{places = [1]}}"
+    expect(f"{put.format('%0', '%0')}\n{GET.format(stage='%m')}")
+    expect(f"{put.format('%0', '%m')}\n|\n{GET.format(stage='%m')}")
+    expect(in_loop(f"{put.format('%i', '%0')}\n{GET.format(stage='%i')}"))
+    across = GET.format(stage="%0").replace("places = [1], shape = [64]", "places = [0], shape = [64]")
+    expect(f"{put.format('%0', '%0')}\n|\n{across}")
 
 
 def test_each_wait_lets_more_copies_be_read() -> None:
