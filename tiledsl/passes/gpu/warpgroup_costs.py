@@ -11,13 +11,11 @@ from __future__ import annotations
 
 from math import sqrt
 
-from tiledsl.passes.gpu.warpgroup_tilings import WARPGROUP_ROWS, Product, Tiling, stage_bytes
+from tiledsl.passes.gpu.warpgroup_tilings import STEP_BYTES, WARPGROUP_ROWS, Product, Tiling, stage_bytes
 from tiledsl.passes.gpu_machine import GpuMachine, Speeds
 
 COPY_SHARE = 0.88
 """Of the maker's bandwidth, what a plain copy reaches."""
-STEP_BYTES = 32
-"""Of K, what one instruction multiplies."""
 STEP_CLOCKS = 16
 """Clocks between the products of two steps: a wait, a fence."""
 ALONE_CLOCKS = 60

@@ -9,11 +9,14 @@ A product of some size has one to three thousand tilings that fit the machine; n
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import NamedTuple
 
 from tiledsl.passes.gpu.warpgroup_costs import ProductCosts
 from tiledsl.passes.gpu.warpgroup_tilings import (
+    STEP_BYTES,
+    WARPGROUP_ROWS,
     Product,
     Tiling,
     accumulators,
@@ -32,15 +35,42 @@ SHAPES = (
 """How consumers share a tile: schedule, rows, and how many of them along rows and columns."""
 COLUMNS = tuple(range(16, 257, 16))
 """Multiples of 16: an instruction for 8 columns more is never worth it."""
-COLUMNS_IN_SPANS = {2: (16, 32, 64, 128, 192, 256)}
-"""Where an operand counts fastest along its columns, by the bytes of an element: whole rows of a swizzle."""
+COLUMNS_IN_SPANS = (16, 32, 64, 128, 192, 256)
+"""Where the right operand counts fastest along its columns: whole rows of a swizzle, of 16-bit elements."""
+MOST_COLUMNS = 256
+"""Of an instruction, and of a box that TMA copies."""
+SIDES = (1, 2)
+"""Blocks of a cluster."""
 SPLITS = (2, 4, 8)
 SPANS = (1, 2)
 MOST_RESIDENT = 4
-MOST_TILES = 48
-"""For each multiprocessor: smaller tiles than that are not looked at."""
+MOST_TILES, LARGE = 48, 128 * 128
+"""With more tiles for each multiprocessor, those of fewer elements are not looked at."""
 FEWEST_STEPS = 4
 """Of a split."""
+
+
+@dataclass(frozen=True)
+class Families:
+    """The kinds of tilings that there is a lowering for, beside cooperative ones."""
+
+    pingpong: bool = False
+    splits: bool = False
+    resident: bool = False
+
+
+MADE = Families()
+EVERY = Families(pingpong=True, splits=True, resident=True)
+
+
+@dataclass(frozen=True)
+class Contract:
+    """What the program says: sizes of blocks (`rows` those of a cluster), stages. None: to be chosen."""
+
+    rows: int | None = None
+    columns: int | None = None
+    depth: int | None = None
+    stages: int | None = None
 
 
 class RankedTiling(NamedTuple):
@@ -50,12 +80,15 @@ class RankedTiling(NamedTuple):
     tiling: Tiling
 
 
-def product_plans(product: Product, machine: GpuMachine) -> list[RankedTiling]:
+def product_plans(
+    product: Product, machine: GpuMachine, contract: Contract = Contract(), families: Families = EVERY
+) -> list[RankedTiling]:
     """The tilings that fit, the fastest by prediction first. Empty where the machine or the operands are not for it."""
     if not machine.has_warpgroups or machine.speeds is None or not _instructions_exist(product):
         return []
     costs = ProductCosts(product, machine)
-    ranked = [RankedTiling(costs.seconds(tiling), tiling) for tiling in tilings(product, machine)]
+    found = _Enumeration(product, machine, contract, families).tilings()
+    ranked = [RankedTiling(costs.seconds(tiling), tiling) for tiling in found]
     ranked.sort(key=itemgetter(0))
     return [RankedTiling(t, tiling._replace(raster=costs.traffic(tiling)[0])) for t, tiling in ranked]
 
@@ -66,66 +99,79 @@ def _instructions_exist(product: Product) -> bool:
     return product.a_bytes == product.b_bytes and (k_major or product.a_bytes == 2)
 
 
-def tilings(product: Product, machine: GpuMachine) -> Iterator[Tiling]:
-    """The tilings that fit the machine, and may make sense for the size."""
-    all_columns = COLUMNS if product.b_k_major else COLUMNS_IN_SPANS[product.b_bytes]
-    for schedule, rows, row_groups, column_groups in SHAPES:
-        if rows > 64 and rows - 64 >= product.m:
-            continue
-        groups = row_groups * column_groups
-        consumers = 2 if schedule == "pingpong" else groups
-        before = 0
-        for columns in all_columns:
-            across = -(-product.n // columns)
-            if across == before:
-                continue  # as many tiles, only larger
-            before = across
-            if columns // column_groups % 16 != 0:
+@dataclass(frozen=True)
+class _Enumeration:
+    product: Product
+    machine: GpuMachine
+    contract: Contract
+    families: Families
+
+    def tilings(self) -> Iterator[Tiling]:
+        """The tilings that fit the machine, and may make sense for the size."""
+        product, contract = self.product, self.contract
+        for schedule, rows, row_groups, column_groups in SHAPES:
+            if schedule == "pingpong" and not self.families.pingpong:
                 continue
-            sums = accumulators(product, rows, columns, groups)
-            tiles = -(-product.m // rows) * across * product.batches
-            if tiles > MOST_TILES * machine.multiprocessors and rows * columns < 128 * 128:
+            if contract.rows is None and rows > WARPGROUP_ROWS and rows - WARPGROUP_ROWS >= product.m:
+                continue  # the last warpgroup would have nothing
+            before = 0
+            for columns in self._columns():
+                across = -(-product.n // columns)
+                if across == before or columns // column_groups % 8 != 0:
+                    continue  # as many tiles, only larger
+                before = across
+                tiles = -(-product.m // rows) * across * product.batches
+                small = tiles > MOST_TILES * self.machine.multiprocessors and rows * columns < LARGE
+                if small and contract.rows is None and contract.columns is None:
+                    continue
+                yield from self._rings(Tiling(rows, columns, 0, schedule, row_groups, column_groups), tiles)
+
+    def _columns(self) -> tuple[int, ...]:
+        if self.contract.columns is not None:
+            return (self.contract.columns,) if self.contract.columns <= MOST_COLUMNS else ()
+        return COLUMNS if self.product.b_k_major else COLUMNS_IN_SPANS
+
+    def _depths(self) -> tuple[int, ...]:
+        product, depth = self.product, self.contract.depth
+        step = STEP_BYTES // product.a_bytes
+        if depth is not None:
+            return (depth,) if depth % step == 0 else ()
+        return tuple(product.depth * spans for spans in SPANS if spans == 1 or product.k > product.depth)
+
+    def _rings(self, start: Tiling, tiles: int) -> Iterator[Tiling]:
+        """With each depth of a step, and the stages that fit when so many blocks share a multiprocessor."""
+        product, machine = self.product, self.machine
+        rows, columns, _, schedule, row_groups, column_groups = start[:6]
+        staging = staging_bytes(product, rows, columns, schedule)
+        sums = accumulators(product, rows, columns, row_groups * column_groups)
+        for depth in self._depths():
+            stage = stage_bytes(product, rows, columns, depth)
+            for resident in range(1, MOST_RESIDENT + 1 if self.families.resident else 2):
+                stages = stages_that_fit(machine, stage, staging, resident)
+                if stages < max(2, self.contract.stages or 0) or not holds(machine, sums, start.consumers, resident):
+                    break
+                if resident > 1 and tiles <= (resident - 1) * machine.multiprocessors:
+                    break
+                stages = self.contract.stages or stages
+                if stages > 1:
+                    yield from self._clusters(start._replace(depth=depth, stages=stages, resident=resident), tiles)
+
+    def _clusters(self, tiling: Tiling, tiles: int) -> Iterator[Tiling]:
+        """Alone, side by side, or sharing the loop; one program for each tile, or programs that go through them."""
+        multiprocessors, resident = self.machine.multiprocessors, tiling.resident
+        wanted = self.contract.rows or 0
+        pingpong = tiling.schedule == "pingpong"
+        for side in SIDES:
+            if wanted not in (0, tiling.rows * side) or (side > 1 and self.product.m <= tiling.rows):
                 continue
-            start = Tiling(rows, columns, 0, schedule, row_groups, column_groups)
-            yield from _rings(product, machine, start, sums, consumers, tiles)
-
-
-def _rings(
-    product: Product, machine: GpuMachine, start: Tiling, sums: int, consumers: int, tiles: int
-) -> Iterator[Tiling]:
-    """With each depth of a step, and as many stages as fit when so many blocks share a multiprocessor."""
-    rows, columns, _, schedule = start[:4]
-    staging = staging_bytes(product, rows, columns, schedule)
-    for spans in SPANS:
-        depth = product.depth * spans
-        if spans > 1 and product.k <= depth:
-            break
-        stage = stage_bytes(product, rows, columns, depth)
-        for resident in range(1, MOST_RESIDENT + 1):
-            stages = stages_that_fit(machine, stage, staging, resident)
-            if stages < 2 or not holds(machine, sums, consumers, resident):
+            programs = multiprocessors * resident // side
+            if tiles > programs * side:
+                yield tiling._replace(side=side, programs=programs)
+            elif not pingpong:
+                yield tiling._replace(side=side)
+        if pingpong or resident > 1 or not self.families.splits or wanted not in (0, tiling.rows):
+            return
+        for splits in SPLITS:
+            if tiles * splits > 2 * multiprocessors or self.product.k < splits * FEWEST_STEPS * tiling.depth:
                 break
-            if resident > 1 and tiles <= (resident - 1) * machine.multiprocessors:
-                break
-            tiling = start._replace(depth=depth, stages=stages, resident=resident)
-            yield from _clusters(product, machine, tiling, tiles)
-
-
-def _clusters(product: Product, machine: GpuMachine, tiling: Tiling, tiles: int) -> Iterator[Tiling]:
-    """Alone, side by side, or sharing the loop; one program for each tile, or programs that go through them."""
-    multiprocessors, resident = machine.multiprocessors, tiling.resident
-    pingpong = tiling.schedule == "pingpong"
-    for side in (1, 2):
-        if side == 2 and product.m <= tiling.rows:
-            break
-        programs = multiprocessors * resident // side
-        if tiles > programs * side:
-            yield tiling._replace(side=side, programs=programs)
-        elif not pingpong:
-            yield tiling._replace(side=side)
-    if pingpong or tiles > multiprocessors or resident > 1:
-        return
-    for splits in SPLITS:
-        if tiles * splits > 2 * multiprocessors or product.k < splits * FEWEST_STEPS * tiling.depth:
-            break
-        yield tiling._replace(splits=splits)
+            yield tiling._replace(splits=splits)

@@ -18,16 +18,17 @@ WARPGROUP_ROWS = 64
 """Rows of the result that one instruction makes."""
 SPAN_BYTES = 128
 """A row of a stage, as the widest swizzle has it; steps are one or two of them deep."""
+STEP_BYTES = 32
+"""Of K, what one instruction multiplies."""
 MOST_STAGES = 12
-MOST_ROWS_OF_BOX = 256
-"""Of a copy by TMA, and the most columns of one instruction."""
 RESERVED_BYTES = 2048
 """Of a block's shared memory: mbarriers, and what alignment to 1024 bytes may cost."""
 BLOCK_BYTES = 1024
 """Of a multiprocessor's shared memory, that each resident block takes for itself."""
 BOOKKEEPING = 40
 """Registers of a consumer's thread beside its accumulators."""
-PRODUCER_REGISTERS = 24
+MOST_REGISTERS = 232
+PRODUCER_REGISTERS = 32
 
 
 @dataclass(frozen=True)
@@ -124,24 +125,24 @@ def accumulators(product: Product, rows: int, columns: int, groups: int) -> int:
 
 def consumer_registers(machine: GpuMachine, consumers: int, resident: int) -> int:
     """The registers that a consumer's thread can have where so many consumers and one producer make a block, of which
-    `resident` share a multiprocessor. A multiple of 8, at most 240.
+    `resident` share a multiprocessor. A multiple of 8.
 
     >>> consumer_registers(gpu_machine("sm_90"), 2, 1)
-    240
+    232
     """
     threads = (consumers + 1) * WARPGROUP
     at_launch = min(machine.registers // (threads * resident) // 8 * 8, 248)
     left = at_launch * (consumers + 1) - PRODUCER_REGISTERS
-    return min(240, left // consumers // 8 * 8)
+    return min(MOST_REGISTERS, left // consumers // 8 * 8)
 
 
 def holds(machine: GpuMachine, sums: int, consumers: int, resident: int) -> bool:
     """Whether a consumer's thread has registers for so many sums."""
-    return sums + BOOKKEEPING - 8 * (sums > 192) <= consumer_registers(machine, consumers, resident)
+    return sums + BOOKKEEPING <= consumer_registers(machine, consumers, resident)
 
 
 def stages_that_fit(machine: GpuMachine, stage: int, staging: int, resident: int) -> int:
-    """How many stages of `stage` bytes a ring can have beside a staged result, where `resident` blocks share a
+    """How many stages of so many bytes a ring can have beside the staged result, where `resident` blocks share a
     multiprocessor."""
     room = min(machine.shared_bytes_per_block, machine.shared_bytes_per_multiprocessor // resident - BLOCK_BYTES)
     return min(MOST_STAGES, (room - RESERVED_BYTES - staging) // stage)
