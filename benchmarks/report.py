@@ -14,7 +14,7 @@ HEAD = """\
 # Performance
 
 Made by `python -m benchmarks.report` from what `python -m benchmarks.cpu --save` and
-`python -m benchmarks.gpu all --save` keep in `benchmarks/results`.
+`python -m benchmarks.gpu all --save` (or `gemm attention`, `compile`, `ranking`) keep in `benchmarks/results`.
 
 On a CPU each ratio is to NumPy in the same run, with as many threads, as the median of calls that take turns; the
 kernels are those of the examples, and their results are checked before they are timed. Ratios hold within a run; times
@@ -29,6 +29,12 @@ cache flushed before each. `of copy` is the rate over that of a copy of 4 GiB in
 reading, so that nothing in the cache must be written back; `written` is the share where it ends with writing, and each
 call pays for that too. A bar of `1.3 x tc` asks for 1.3 times the speed of torch.compile with all data in the L2 cache;
 the notes below the table give those times. `x`: the time of the peer to its left over ours.
+
+Products c[M, N] = a[M, K] @ b[K, N] are named by M x N x K; NN: b is row-major; NT: b is the transposed view of rows
+[N, K]. cuBLAS is asked through cublasGemmEx (`plain`), through cublasLt (`Lt`), for the transposed product in the same
+memory (`turned`), and in fp8 with sums of fewer bits (`Lt fast`); its fastest answer counts. Attention has 16384
+tokens in all and a width of 2048, and counts half of the operations where it is causal. FlashAttention-3 and cuDNN get
+equal data in both orders of memory, heads before tokens and tokens before heads; the faster answer counts.
 """
 BUSY = "The machine was busy with other programs (load {load}): to be repeated."
 

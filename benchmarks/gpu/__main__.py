@@ -1,7 +1,9 @@
-"""The speed on an NVIDIA GPU: `python -m benchmarks.gpu memory|launch|compile|gemm|all [--save] [--only NAME]`.
+"""The speed on an NVIDIA GPU: `python -m benchmarks.gpu gemm attention [--save] [--only NAME]`, one name or several.
 
 memory: memory-bound kernels beside a large copy, PyTorch, torch.compile and Triton. launch: the host cost of a call.
-compile: cold compile times, which need no GPU. gemm: matrix products beside cuBLAS. all: memory, launch and gemm.
+compile: cold compile times, which need no GPU. gemm: matrix products beside cuBLAS. attention: beside FlashAttention,
+cuDNN, Triton, TileLang. ranking: how good the first of the planner's plans is beside the next ones.
+all: memory, launch, gemm and attention.
 `--save` keeps the run in benchmarks/results; `python -m benchmarks.report` makes docs/performance.md of what is there.
 Exit status: 0; 1 if a kernel failed or gave a wrong result; 2 where there is no GPU for what needs one.
 """
@@ -12,41 +14,46 @@ import argparse
 import importlib
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.gpu.device import missing
 from benchmarks.gpu.results import Results
 
-ON_DEVICE = ("memory", "launch", "gemm")
+ALL = ("memory", "launch", "gemm", "attention")
+NAMES = (*ALL, "compile", "ranking")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.gpu", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=["memory", "launch", "compile", "gemm", "all"])
+    parser.add_argument("what", nargs="+", choices=[*NAMES, "all"])
     parser.add_argument("--save", action="store_true", help="keep the run in benchmarks/results")
     parser.add_argument("--only", default="", metavar="NAME", help="only what has this in its name")
     chosen = parser.parse_args(arguments)
     if chosen.save and chosen.only:
         parser.error("--save keeps whole runs: give no --only")
-    if chosen.what == "compile":
-        compiles = importlib.import_module("benchmarks.gpu.compile")  # the others need what may not be there
-        if reason := missing():
-            print(f"compile: {reason}; compiling needs none")
-        return finish([compiles.measure(chosen.only)], save=chosen.save)
-    if reason := missing():
-        print(f"{chosen.what}: nothing measured: {reason}")
-        return 2
-    torch: Any = importlib.import_module("torch")
+    names = list(dict.fromkeys(name for what in chosen.what for name in (ALL if what == "all" else (what,))))
+    reason = missing()
+    if reason and "compile" in names:
+        print(f"compile: {reason}; compiling needs none")
+    if reason and names != ["compile"]:
+        print(f"{', '.join(name for name in chosen.what if name != 'compile')}: nothing measured: {reason}")
+        names = [name for name in names if name == "compile"]
+        if not names:
+            return 2
     started = time.perf_counter()
-    done: list[Results] = []
-    for name in ON_DEVICE if chosen.what == "all" else (chosen.what,):
-        measure: Callable[[Any, str], Results] = importlib.import_module(f"benchmarks.gpu.{name}").measure
-        done.append(measure(torch, chosen.only))
+    done = [measured(name, chosen.only) for name in names]
     print(f"\n{time.perf_counter() - started:.0f} s in all")
-    return finish(done, save=chosen.save)
+    status = finish(done, save=chosen.save)
+    return 2 if reason and chosen.what != ["compile"] else status
+
+
+def measured(name: str, only: str) -> Results:
+    """What one of NAMES gives."""
+    module: Any = importlib.import_module(f"benchmarks.gpu.{name}")  # each needs what may not be there
+    return module.measure(only) if name == "compile" else module.measure(importlib.import_module("torch"), only)
 
 
 def finish(done: Sequence[Results], *, save: bool) -> int:

@@ -20,7 +20,7 @@ KERNELS = {
     "add": (triton_kernels._add, {"BLOCK": 4096}, {"num_warps": 8}),
     "GEMM": (
         triton_kernels._matmul,
-        {"BM": 128, "BN": 256, "BK": 64, "GROUP": 8},
+        {"bn": 1, "BM": 128, "BN": 256, "BK": 64, "GROUP": 8},
         {"num_warps": 8, "num_stages": 3},
     ),
 }

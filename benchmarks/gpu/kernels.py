@@ -1,7 +1,10 @@
-"""The kernels that are measured: those of the examples, and two that only measurements need."""
+"""The kernels that are measured: those of the examples, and a few that only measurements need."""
 
 from __future__ import annotations
 
+import math
+
+from attention import LOWEST, attention
 from gemm import gemm
 from layer_norm import layer_norm
 from rms_norm import rms_norm
@@ -30,6 +33,33 @@ def product(
 
 
 @tile.kernel
+def grouped_attention(q: tile.Tensor, k: tile.Tensor, v: tile.Tensor, causal: tile.constexpr = False) -> tile.Tensor:
+    """out[H, R, Q, D] for q[H, R, Q, D] and k, v[H, K, D]: as `attention`, with R heads of queries for each of keys."""
+    H, R, Q, D = q.shape
+    H, K, D = k.shape
+    H, K, D = v.shape
+    out = tile.empty((H, R, Q, D), q.dtype)
+    for h, r, i in tile.grid(H, R, Q, block=(1, 1, tile.auto)):
+        queries = q[h, r, i, :] * D**-0.5
+        top = tile.full(i, LOWEST)
+        total = tile.zeros(i)
+        acc = tile.zeros((i, D))
+        end = min(i.start + i.size + K - Q, K) if causal else K
+        for j in tile.range(0, end):
+            scores = tile.dot(queries, k[h, j, :].mT)
+            if causal:
+                scores = tile.where(j.index[None, :] <= i.index[:, None] + (K - Q), scores, -math.inf)
+            higher = tile.maximum(top, tile.max(scores, axis=1))
+            p = tile.exp(scores - higher[:, None])
+            rescale = tile.exp(top - higher)
+            total = total * rescale + tile.sum(p, axis=1)
+            acc = tile.dot(p.to(v.dtype), v[h, j, :], acc * rescale[:, None])
+            top = higher
+        out[h, r, i, :] = acc / tile.maximum(total, 1.0)[:, None]
+    return out
+
+
+@tile.kernel
 def add_seven(
     a: tile.Tensor, b: tile.Tensor, c: tile.Tensor, d: tile.Tensor, e: tile.Tensor, f: tile.Tensor, g: tile.Tensor
 ) -> tile.Tensor:
@@ -48,6 +78,6 @@ def add_seven(
 
 
 __all__ = [
-    "add_seven", "column_sums", "gemm", "layer_norm", "product", "rms_norm", "row_sums", "softmax", "sum_of_all",
-    "swiglu", "transpose", "vector_add",
+    "add_seven", "attention", "column_sums", "gemm", "grouped_attention", "layer_norm", "product", "rms_norm",
+    "row_sums", "softmax", "sum_of_all", "swiglu", "transpose", "vector_add",
 ]  # fmt: skip

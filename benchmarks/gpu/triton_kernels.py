@@ -45,7 +45,9 @@ def _layer_norm(x, weight, bias, y, n, eps, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def _matmul(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr):
+def _matmul(
+    a, b, c, M, N, K, bk, bn, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr
+):  # bk, bn: the strides of b
     program, across = tl.program_id(0), tl.cdiv(N, BN)
     group = program // (GROUP * across)
     first = group * GROUP
@@ -53,11 +55,11 @@ def _matmul(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constex
     row = first + program % (GROUP * across) % tall
     column = program % (GROUP * across) // tall
     rm, rn, rk = row * BM + tl.arange(0, BM), column * BN + tl.arange(0, BN), tl.arange(0, BK)
-    am, bn = rm % M, rn % N
+    am, at_n = rm % M, rn % N
     acc = tl.zeros((BM, BN), tl.float32)
     for k in range(0, K, BK):
         at = tl.load(a + am[:, None] * K + (k + rk)[None, :], mask=(k + rk)[None, :] < K, other=0)
-        bt = tl.load(b + (k + rk)[:, None] * N + bn[None, :], mask=(k + rk)[:, None] < K, other=0)
+        bt = tl.load(b + (k + rk)[:, None] * bk + at_n[None, :] * bn, mask=(k + rk)[:, None] < K, other=0)
         acc = tl.dot(at, bt, acc)
     inside = (rm[:, None] < M) & (rn[None, :] < N)
     tl.store(c + rm.to(tl.int64)[:, None] * N + rn[None, :], acc, mask=inside)
@@ -108,14 +110,14 @@ def warps(block: int) -> int:
 
 
 def matmul(a: Any, b: Any) -> Callable[[], Any]:
-    """The best of a few configurations, for c = a @ b in the dtype of a."""
+    """The best of a few configurations, for c = a @ b in the dtype of a. b may be turned."""
     (m, k), n = a.shape, b.shape[1]
     c = torch.empty((m, n), dtype=a.dtype, device=a.device)
     configurations = [(128, 256, 64, 8, 3), (128, 128, 64, 4, 4), (64, 128, 64, 4, 4), (64, 64, 64, 4, 4)]
 
     def call(bm: int, bn: int, bk: int, warps: int, stages: int) -> Any:
         grid = (triton.cdiv(m, bm) * triton.cdiv(n, bn),)
-        _matmul[grid](a, b, c, m, n, k, BM=bm, BN=bn, BK=bk, GROUP=8, num_warps=warps, num_stages=stages)
+        _matmul[grid](a, b, c, m, n, k, *b.stride(), BM=bm, BN=bn, BK=bk, GROUP=8, num_warps=warps, num_stages=stages)
         return c
 
     times: dict[tuple[int, int, int, int, int], float] = {}
