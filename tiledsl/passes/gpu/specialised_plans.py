@@ -1,0 +1,148 @@
+"""Plans with specialised warps for a grid of the program: what it multiplies, and which tilings suit it.
+
+The grid is asked whether its loads can be made by threads that only load (`streamed_loads.feeds_of`); its product, with
+the sizes of the call, is then ranked by `warpgroup_plans.product_plans`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from tiledsl.ir import tile_ops as ops
+from tiledsl.ir.core import Value
+from tiledsl.ir.symbolic import Dim
+from tiledsl.ir.types import AxisType
+from tiledsl.passes.analysis.sizes import BlockDefinition
+from tiledsl.passes.gpu.infer_layouts import access_order, tensor_of, tile_axes
+from tiledsl.passes.gpu.plan import Plan
+from tiledsl.passes.gpu.streamed_loads import DeclinedError, feeds_of, source_load
+from tiledsl.passes.gpu.warpgroup_plans import MADE, Contract, RankedTiling, product_plans
+from tiledsl.passes.gpu.warpgroup_tilings import Product, Tiling
+from tiledsl.passes.gpu_machine import GpuMachine
+
+MOST_PLANS = 24
+"""That are kept of a ranking."""
+TMA_BYTES = 16
+"""What rows of tensors that TMA copies start at multiples of."""
+
+
+class RankedPlan(NamedTuple):
+    """A plan with its predicted time in seconds, or None where plans are only in order."""
+
+    plan: Plan
+    seconds: float | None = None
+
+
+class _Axes(NamedTuple):
+    """The blocks along the rows, the columns and the sum of a product."""
+
+    row: BlockDefinition
+    column: BlockDefinition
+    depth: BlockDefinition
+
+
+def specialised_plans(
+    grid: ops.Grid,
+    blocks: Sequence[BlockDefinition],
+    machine: GpuMachine,
+    size_of: Callable[[Dim | None], int],
+    alignment_of: Callable[[Value], int],
+) -> list[RankedPlan]:
+    """Plans for a grid with one product, the best first; none where warps of it cannot be specialised.
+
+    `alignment_of`: the bytes that every row of a tensor starts at a multiple of.
+    """
+    dots = [op for op in grid.body.walk() if isinstance(op, ops.Dot)]
+    if not machine.has_warpgroups or len(dots) != 1:
+        return []
+    (dot,) = dots
+    try:
+        feeds_of(grid, machine.capability, alignment_of)
+    except DeclinedError:
+        return []
+    axes = _axes(dot, blocks)
+    loads = source_load(dot.a), source_load(dot.b)
+    if axes is None or loads[0] is None or loads[1] is None:
+        return []
+    product = _product(grid, dot, axes, blocks, size_of, alignment_of)
+    ranked = _ranked(product, machine, _contract(axes))
+    return [RankedPlan(_plan(tiling, axes, blocks), seconds) for seconds, tiling in ranked]
+
+
+@lru_cache(maxsize=256)
+def _ranked(product: Product, machine: GpuMachine, contract: Contract) -> tuple[RankedTiling, ...]:
+    """Kept, since kernels are called with the same sizes in other dtypes and orders."""
+    return tuple(product_plans(product, machine, contract, MADE)[:MOST_PLANS])
+
+
+def _axes(dot: ops.Dot, blocks: Sequence[BlockDefinition]) -> _Axes | None:
+    """The blocks of a product whose axes all are blocks: rows and columns of the grid, the sum of a loop."""
+    extents: dict[Dim, BlockDefinition] = {}
+    for block in blocks:
+        if isinstance(block.argument.type, AxisType):
+            extents[block.argument.type.extent] = block
+    found: list[BlockDefinition] = []
+    for dim in (dot.a.shape[-2], dot.b.shape[-1], dot.a.shape[-1]):
+        block = extents.get(dim)
+        if block is None or isinstance(block.op, ops.Range) != (len(found) == 2):
+            return None
+        found.append(block)
+    return _Axes(*found)
+
+
+def _contract(axes: _Axes) -> Contract:
+    rows, columns, depth = (block.block.size if block.block.kind == "fixed" else None for block in axes)
+    loop = axes.depth.op
+    assert isinstance(loop, ops.Range)
+    return Contract(rows, columns, depth, loop.num_stages or None)
+
+
+def _product(
+    grid: ops.Grid,
+    dot: ops.Dot,
+    axes: _Axes,
+    blocks: Sequence[BlockDefinition],
+    size_of: Callable[[Dim | None], int],
+    alignment_of: Callable[[Value], int],
+) -> Product:
+    m, n, k = (size_of(block.total) for block in axes)
+    others = [block for block in blocks if block not in axes and block.op is grid]
+    batches = math.prod(-(-size_of(b.total) // (b.block.size if b.block.kind == "fixed" else 1)) for b in others)
+    stores = [op for op in grid.body.walk() if isinstance(op, ops.Store) and len(op.value.shape) >= 2]
+    beside = [
+        op.result.dtype.bytes
+        for op in grid.body.walk()
+        if isinstance(op, ops.Load) and op.parent is grid.body and op.result.shape[-2:] == dot.result.shape[-2:]
+    ]
+    return Product(
+        m, n, k, batches, dot.a.dtype.bytes, dot.b.dtype.bytes,
+        out_bytes=sum(tensor_of(op).dtype.bytes for op in stores) or dot.dtype.bytes,
+        a_k_major=_counts_along(dot.a, -1), b_k_major=_counts_along(dot.b, -2),
+        tma_store=bool(stores) and all(_may_go_by_tma(op, alignment_of) for op in stores),
+        epilogue_bytes=sum(beside),
+    )  # fmt: skip
+
+
+def _counts_along(operand: Value, axis: int) -> bool:
+    """Whether that axis of an operand is the one that counts fastest in memory."""
+    axis += len(operand.shape)
+    load = source_load(operand)
+    assert load is not None
+    while isinstance(operand.op, ops.Transpose):
+        axis = operand.op.permutation[axis]
+        operand = operand.op.source
+    return access_order(load)[-1] == axis
+
+
+def _may_go_by_tma(op: ops.Store, alignment_of: Callable[[Value], int]) -> bool:
+    unit = tensor_of(op).unit
+    return unit is not None and tile_axes(op)[unit] == len(op.value.shape) - 1 and alignment_of(op.tensor) >= TMA_BYTES
+
+
+def _plan(tiling: Tiling, axes: _Axes, blocks: Sequence[BlockDefinition]) -> Plan:
+    sizes = {block.extent: size for block, size in zip(axes, tiling.block)}
+    open_ = [b.extent for b in blocks if b.extent is not None and b.block.kind != "fixed"]
+    return Plan((tiling.grid_plan(),), blocks=tuple((name, sizes.get(name, 1)) for name in open_))
