@@ -5,7 +5,7 @@
     gpu.tma_store(%t, [%m, %n], %buffer)
     gpu.bulk_commit()
 
-All threads meet before the buffer is written to, and, each after a fence of what it wrote, before it is copied.
+Barriers and fences between these are put there by `insert-proxy-fences` and `insert-barriers`.
 """
 
 from __future__ import annotations
@@ -23,9 +23,6 @@ from tiledsl.passes.gpu.lowering import Lowering
 from tiledsl.passes.gpu.rings import operand_layout
 from tiledsl.passes.gpu.shared_accesses import whole_vector
 from tiledsl.passes.gpu.streamed_loads import ends_at
-
-STORED = 1
-"""The named barrier at which consumers meet before and after they write to the buffer of a store."""
 
 
 def stores_in_bulk(state: Lowering, op: ops.Store) -> bool:
@@ -81,7 +78,6 @@ def lower_bulk_store(state: Lowering, op: ops.Store) -> None:
     shared = operand_layout(shape, 1, value.dtype.bytes)
     buffer = state.buffer(shape, value.dtype, shared, op.tensor.name)
     state.emit(async_ops.BulkWait, groups=0, read=True)
-    state.emit(async_ops.NamedBarrier, id=STORED, threads=state.grid.threads)
     matrix = value.dtype.bits == 16
     part = layout if state.grid.cluster == 1 else layout.part_of_block(state.grid.cluster)
     vector = 1 if matrix else whole_vector(part, shared, shape, value.dtype, (0, 1))
@@ -90,8 +86,6 @@ def lower_bulk_store(state: Lowering, op: ops.Store) -> None:
         gpu.Write, buffer=buffer, value=value, offsets=[zero, zero], places=(0, 1), vector=vector,
         method="matrix" if matrix else "plain",
     )  # fmt: skip
-    state.emit(async_ops.ProxyFence)
-    state.emit(async_ops.NamedBarrier, id=STORED, threads=state.grid.threads)
     axes = tuple(axis - (rank - 2) if axis >= rank - 2 else -1 for axis in tile_axes(op))
     state.emit(
         async_ops.TmaStore, tensor=state.tensors[op.tensor], indices=[state.start_of(index) for index in op.indices],

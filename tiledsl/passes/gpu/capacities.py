@@ -47,6 +47,8 @@ class Capacities:
             block.extent: block.block.size for block in blocks_in(function).values() if block.extent is not None
         }
         self._multiples: dict[str, int] = {}
+        # warpgroups multiply blocks of any multiple of 8 columns, and nobody else shares them out
+        self._exact = any(grid.schedule for grid in plan.grids)
         for op in function.walk():
             if isinstance(op, Dot):
                 self._round_for(op)
@@ -72,7 +74,8 @@ class Capacities:
         if text in self._whole:
             return self._whole[text]
         if text in self._blocks:
-            return rounded(self._blocks[text])
+            block = self._blocks[text]
+            return block if self._exact and text in self._multiples else rounded(block)
         return rounded(max(1, evaluate(dim, self._symbols(symbols_of(dim)))))
 
     def _symbols(self, names: frozenset[str]) -> Mapping[str, int]:
