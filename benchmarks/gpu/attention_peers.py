@@ -5,12 +5,12 @@ Where a peer can be asked in several ways, it is, and its fastest answer counts.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from benchmarks.gpu.attention_cases import AttentionCase, Heads
-from benchmarks.gpu.device import optional
 from benchmarks.gpu.peers import Call, Peers
 
 FA3, CUDNN, FA2, TRITON, TILELANG = "FA3", "cuDNN", "FA2", "Triton", "TileLang"
@@ -47,14 +47,9 @@ def prepare(torch: Any, case: AttentionCase, heads: Heads, peers: Peers) -> dict
 
 
 def needed(name: str, module: str | None = None) -> Any:
-    """A module that a peer needs. Raises ImportError where it is absent."""
-    wanted = MODULES[name]
-    if optional(wanted) is None:
-        raise ImportError(f"{wanted} cannot be imported")
-    found = optional(module or wanted)
-    if found is None:
-        raise ImportError(f"{module} cannot be imported")
-    return found
+    """The module that a peer needs, or `module`, which is built on it. Raises whatever its import raises."""
+    found = importlib.import_module(MODULES[name])
+    return importlib.import_module(module) if module else found
 
 
 def by_module(name: str, module: str, heads: Heads, causal: bool) -> Callable[[], Call]:

@@ -16,7 +16,7 @@ import pytest
 
 from benchmarks import report
 from benchmarks.gpu import __main__ as command_line
-from benchmarks.gpu import attention, cublas, forced_plans, gemm, launch, memory, ranking
+from benchmarks.gpu import attention, attention_peers, cublas, forced_plans, gemm, launch, memory, ranking
 from benchmarks.gpu import compile as compiles
 from benchmarks.gpu.attention_cases import CASES, AttentionCase
 from benchmarks.gpu.first_compile import SPECS
@@ -237,6 +237,30 @@ def test_attention_has_rates() -> None:
     assert attention.row(case, {"FA3": even(1.0)}, 0.0)[0][1:7] == ["FAILED", "", "", "0.93", "NOT MET", "NOT MET"]
     assert attention.row(AttentionCase(64, 1000, causal=True, barred=False), {}, 0.0)[1]["met"] is None
     assert sum(case.barred for case in CASES) == 18
+
+
+def test_peers_of_attention_that_are_absent_say_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in attention_peers.MODULES.values():
+        monkeypatch.setitem(sys.modules, module, None)
+    said: list[str] = []
+
+    class Values:
+        q = k = v = FakeMatrix(2, 2)
+        expected = None
+
+        def by_sequence(self, case: AttentionCase, *, tokens_first: bool) -> list[FakeMatrix]:
+            del case, tokens_first
+            return [self.q] * 3
+
+        def expected_by_sequence(self, case: AttentionCase, *, tokens_first: bool) -> None: ...
+
+    values: Any = Values()
+    torch: Any = SimpleNamespace(nn=SimpleNamespace(attention=SimpleNamespace(SDPBackend=SimpleNamespace())))
+    case = AttentionCase(64, 1024, causal=False)
+    assert attention_peers.prepare(torch, case, values, Peers(torch, said.append)) == {}
+    ways = {way for ways in attention_peers.WAYS.values() for way in ways}
+    assert {line.partition(" left out")[0] for line in said} == ways
+    assert any(line.startswith("FA3 left out") and "flash_attn_interface" in line for line in said)
 
 
 def test_geometric_means_of_attention() -> None:
