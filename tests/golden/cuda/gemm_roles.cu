@@ -69,10 +69,10 @@ __device__ __forceinline__ void landed_float_32(float* x) {
         "+f"(x[24]), "+f"(x[25]), "+f"(x[26]), "+f"(x[27]), "+f"(x[28]), "+f"(x[29]), "+f"(x[30]), "+f"(x[31]) :: "memory");
 }
 
-// the descriptor of an operand that begins at an address; `fixed` is all else of it
+// the descriptor of an operand that begins at an address; `fixed` is all else of it. Addresses have the number of their block in the cluster too, which is no part of it
 __device__ __forceinline__ unsigned long long matrix_descriptor(unsigned address, unsigned long long fixed) {
     unsigned long long descriptor;
-    asm("mov.b64 %0, {%1, %2};" : "=l"(descriptor) : "r"((unsigned)fixed | address >> 4), "r"((unsigned)(fixed >> 32)));
+    asm("mov.b64 %0, {%1, %2};" : "=l"(descriptor) : "r"((unsigned)fixed | (address & 0x3ffff) >> 4), "r"((unsigned)(fixed >> 32)));
     return descriptor;
 }
 
