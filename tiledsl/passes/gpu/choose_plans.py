@@ -12,15 +12,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tiledsl.ir import tile_ops as ops
-from tiledsl.ir.core import Function, Op
+from tiledsl.ir.core import Function, Op, Value
 from tiledsl.ir.symbolic import Dim, evaluate, symbol_name, symbols_of
-from tiledsl.ir.types import AxisType, Shape, TileType
+from tiledsl.ir.types import AxisType, Shape, TensorType, TileType
 from tiledsl.passes.analysis.sizes import BlockDefinition, blocks_of
 from tiledsl.passes.analysis.work import UNKNOWN_SIZE
 from tiledsl.passes.gpu.capacities import rounded
 from tiledsl.passes.gpu.infer_layouts import access_order, reshapes_units, tensor_of
 from tiledsl.passes.gpu.matrix_plans import matrix_plans
 from tiledsl.passes.gpu.plan import GridPlan, Plan
+from tiledsl.passes.gpu.specialised_plans import RankedPlan, specialised_plans
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.support.powers_of_two import power_of_two_from, power_of_two_in
 
@@ -107,19 +108,54 @@ def _accessed(op: ops.Load | ops.Store) -> Shape:
     return op.value.shape if isinstance(op, ops.Store) else op.result.shape
 
 
+FIRST_PLANS = 4
+"""Plans with specialised warps that are tried before others."""
+
+
 def choose_plans(
     function: Function, machine: GpuMachine, sizes: Mapping[str, int], alignment: Sequence[int]
 ) -> list[Plan]:
     """Plans for these sizes (unknown ones may be left out), the best first. There is at least one."""
-    grids = list(grids_of(function))
+    return [ranked.plan for ranked in ranked_plans(function, machine, sizes, alignment)]
+
+
+def ranked_plans(
+    function: Function,
+    machine: GpuMachine,
+    sizes: Mapping[str, int],
+    alignment: Sequence[int],
+    specialised: int = FIRST_PLANS,
+) -> list[RankedPlan]:
+    """The same with the times that were predicted. `specialised`: how many plans with specialised warps there are at
+    most, for each grid."""
     known = _Sizes(function, sizes)
-    options = [_grid_options(grid, machine, known) for grid in grids]
-    most = max((len(o) for o in options), default=1)
-    plans = [
-        _joined([choices[min(rank, len(choices) - 1)] for choices in options], function, known, tuple(alignment))
-        for rank in range(most)
-    ]
-    return list(dict.fromkeys(plans))
+    tensors = tensors_in_order(function)
+
+    def alignment_of(tensor: Value) -> int:
+        number = tensors.index(tensor)
+        return alignment[number] if number < len(alignment) else 16
+
+    grids = list(grids_of(function))
+    options: list[list[RankedPlan]] = []
+    for grid in grids:
+        found = specialised_plans(grid.op, grid.blocks, machine, known.of, alignment_of) if grid.dots else []
+        first = [
+            RankedPlan(_with_whole_axes(grid, plan, known, 8, 32), seconds) for plan, seconds in found[:specialised]
+        ]
+        options.append([*first, *map(RankedPlan, _grid_options(grid, machine, known))])
+    ranked: dict[Plan, float | None] = {}
+    for rank in range(max((len(o) for o in options), default=1)):
+        choices = [plans[min(rank, len(plans) - 1)] for plans in options]
+        times = [choice.seconds for choice in choices if choice.seconds is not None]
+        plan = _joined([choice.plan for choice in choices], function, known, tuple(alignment))
+        ranked.setdefault(plan, sum(times) if times and len(times) == len(choices) else None)
+    return [RankedPlan(plan, seconds) for plan, seconds in ranked.items()]
+
+
+def tensors_in_order(function: Function) -> list[Value]:
+    """The tensors of a function as plans count them: parameters, then new ones."""
+    parameters = [value for value in function.parameters if isinstance(value.type, TensorType)]
+    return [*parameters, *(op.result for op in function.body.ops if isinstance(op, ops.Empty))]
 
 
 class _Sizes:

@@ -8,6 +8,7 @@ A product of some size has one to three thousand tilings that fit the machine; n
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import itemgetter
@@ -15,6 +16,7 @@ from typing import NamedTuple
 
 from tiledsl.passes.gpu.warpgroup_costs import ProductCosts
 from tiledsl.passes.gpu.warpgroup_tilings import (
+    SPAN_BYTES,
     STEP_BYTES,
     WARPGROUP_ROWS,
     Product,
@@ -37,6 +39,7 @@ COLUMNS = tuple(range(16, 257, 16))
 """Multiples of 16: an instruction for 8 columns more is never worth it."""
 COLUMNS_IN_SPANS = (16, 32, 64, 128, 192, 256)
 """Where the right operand counts fastest along its columns: whole rows of a swizzle, of 16-bit elements."""
+COLUMN_STEP = 8
 MOST_COLUMNS = 256
 """Of an instruction, and of a box that TMA copies."""
 SIDES = (1, 2)
@@ -117,7 +120,7 @@ class _Enumeration:
             before = 0
             for columns in self._columns():
                 across = -(-product.n // columns)
-                if across == before or columns // column_groups % 8 != 0:
+                if across == before or not self._divides(columns, column_groups):
                     continue  # as many tiles, only larger
                 before = across
                 tiles = -(-product.m // rows) * across * product.batches
@@ -130,6 +133,14 @@ class _Enumeration:
         if self.contract.columns is not None:
             return (self.contract.columns,) if self.contract.columns <= MOST_COLUMNS else ()
         return COLUMNS if self.product.b_k_major else COLUMNS_IN_SPANS
+
+    def _divides(self, columns: int, groups: int) -> bool:
+        """Whether consumers can share these columns: no instruction ends within a row of a swizzle."""
+        if columns % (groups * COLUMN_STEP) != 0:
+            return False
+        row = columns * self.product.b_bytes
+        span = math.gcd(row, SPAN_BYTES)  # as wide as it can be
+        return self.product.b_k_major or row // groups % span == 0
 
     def _depths(self) -> tuple[int, ...]:
         product, depth = self.product, self.contract.depth

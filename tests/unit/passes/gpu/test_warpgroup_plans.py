@@ -1,0 +1,180 @@
+"""Tilings of products for warpgroups: which fit, which come first, and their predicted times."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tiledsl.passes.gpu.warpgroup_plans import EVERY, MADE, Contract, product_plans
+from tiledsl.passes.gpu.warpgroup_tilings import (
+    Product,
+    Tiling,
+    accumulators,
+    consumer_registers,
+    stage_bytes,
+    staging_bytes,
+)
+from tiledsl.passes.gpu_machine import gpu_machine
+
+HOPPER = gpu_machine("sm_90")
+CUBED = [(size, size, size) for size in (512, 1000, 1024, 2048, 4096, 8192, 16384)]
+SHAPES = [
+    *CUBED, (16, 4096, 4096), (16, 28672, 8192), (64, 28672, 8192), (128, 4096, 14336), (4096, 14336, 4096),
+    (4096, 4096, 14336), (8192, 1024, 8192), (4224, 2112, 7168), (4096, 7168, 2048), (4095, 4095, 4096),
+]  # fmt: skip
+CUBLAS = {
+    (1024, 1024, 1024): 9.1, (2048, 2048, 2048): 28.0, (4096, 4096, 4096): 190.9, (8192, 8192, 8192): 1480.0,
+    (16384, 16384, 16384): 12459.0, (4096, 14336, 4096): 693.1, (8192, 1024, 8192): 188.8,
+    (4224, 2112, 7168): 177.9, (64, 28672, 8192): 130.7, (1000, 1000, 1000): 10.9,
+}  # fmt: skip
+"""Measured on an H200, microseconds, bf16."""
+
+
+def first(*shape: int, families: object = EVERY, **more: object) -> tuple[float, Tiling]:
+    """The predicted time in microseconds, and the tiling."""
+    best = product_plans(Product(*shape, **more), HOPPER, families=families)[0]  # type: ignore[arg-type]
+    return best.seconds * 1e6, best.tiling
+
+
+def blocks_of(product: Product, tiling: Tiling) -> int:
+    """That run at once, at most."""
+    tiles = -(-product.m // (tiling.rows * tiling.side)) * -(-product.n // tiling.columns)
+    return (tiling.programs or tiles) * tiling.side * tiling.splits
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    "operands",
+    [
+        {},
+        {"b_k_major": False},
+        {"a_k_major": False, "b_k_major": False},
+        {"tma_store": False},
+        {"a_bytes": 1, "b_bytes": 1},
+        {"a_bytes": 1, "b_bytes": 1, "promoted": True},
+        {"a_bytes": 4, "b_bytes": 4, "out_bytes": 4},
+    ],
+)
+def test_all_fit(shape: tuple[int, int, int], operands: dict[str, bool]) -> None:
+    product = replace(Product(*shape), **operands)
+    ranked = product_plans(product, HOPPER)
+    assert ranked
+    assert ranked == sorted(ranked, key=lambda one: one.seconds)
+    assert len({one.tiling for one in ranked}) == len(ranked)
+    for seconds, tiling in ranked:
+        rows, columns, depth = tiling[:3]
+        assert 0 < seconds < 1
+        assert (rows % 64, columns % 16, columns <= 256) == (0, 0, True)
+        assert depth * product.a_bytes in (128, 256)
+        shared = tiling.stages * stage_bytes(product, rows, columns, depth)
+        shared += staging_bytes(product, rows, columns, tiling.schedule)
+        assert shared * tiling.resident < 227 << 10
+        groups = tiling.row_groups * tiling.column_groups
+        sums = accumulators(product, rows, columns, groups)
+        assert sums + 40 <= consumer_registers(HOPPER, tiling.consumers, tiling.resident)
+        assert tiling.stages >= 2
+        assert tiling.programs * tiling.side <= 132 * tiling.resident
+        if not product.b_k_major:
+            assert columns % 64 == 0 or columns in (16, 32)
+        grid = tiling.grid_plan()
+        assert grid.threads == 128 * tiling.consumers <= 384
+        assert grid.warps == (4 * tiling.row_groups, tiling.column_groups)
+
+
+@pytest.mark.parametrize("size", [4096, 8192, 16384])
+def test_large_products(size: int) -> None:
+    _, tiling = first(size, size, size)
+    assert tiling[:3] == (128, 256, 64)
+    assert (tiling.schedule, tiling.side, tiling.stages, tiling.programs) == ("cooperative", 2, 3, 66)
+    assert tiling.block == (256, 256, 64)
+    assert tiling.raster == 8
+
+
+def test_whole_rounds_are_sought() -> None:
+    """22 x 12 tiles of 192 x 176 are 132 clusters of 2, for 66 programs."""
+    _, tiling = first(4224, 2112, 7168)
+    assert (tiling.rows, tiling.columns, tiling.side, tiling.programs) == (192, 176, 2, 66)
+
+
+@pytest.mark.parametrize("shape", [(16, 4096, 4096), (16, 28672, 8192), (64, 28672, 8192), (128, 4096, 14336)])
+def test_few_rows_keep_the_device_busy(shape: tuple[int, int, int]) -> None:
+    product = Product(*shape)
+    _, tiling = first(*shape)
+    assert blocks_of(product, tiling) >= 120
+    # enough on its way to hide the latency of memory
+    in_flight = (tiling.stages - 1) * tiling.columns * tiling.depth * 2 * tiling.resident
+    assert in_flight >= 32 << 10
+
+
+def test_small_products_use_all_multiprocessors() -> None:
+    product = Product(512, 512, 512)
+    time, tiling = first(512, 512, 512)
+    assert blocks_of(product, tiling) >= 64
+    assert time < 7.5
+
+
+@pytest.mark.parametrize(("shape", "measured"), CUBLAS.items())
+def test_times_are_like_those_of_other_good_code(shape: tuple[int, int, int], measured: float) -> None:
+    predicted, _ = first(*shape)
+    assert measured / 1.2 <= predicted <= measured * 1.2
+
+
+def test_narrow_elements_are_faster() -> None:
+    wide, _ = first(4096, 4096, 4096)
+    narrow, tiling = first(4096, 4096, 4096, a_bytes=1, b_bytes=1)
+    assert wide / 2.2 < narrow < wide / 1.6
+    assert tiling.depth in (128, 256)
+
+
+def test_batches_are_more_tiles() -> None:
+    one, _ = first(1024, 1024, 1024)
+    sixteen, tiling = first(1024, 1024, 1024, batches=16)
+    assert one < sixteen < 16 * one
+    assert tiling.rows * tiling.columns >= 128 * 192
+
+
+def test_contracts() -> None:
+    product = Product(4096, 4096, 4096)
+    for contract in (Contract(rows=128), Contract(128, 256, 64, 2), Contract(columns=40), Contract(depth=32, stages=4)):
+        ranked = product_plans(product, HOPPER, contract)
+        assert ranked
+        for _, tiling in ranked:
+            rows, columns, depth = tiling.block
+            assert contract.rows in (None, rows)
+            assert contract.columns in (None, columns)
+            assert contract.depth in (None, depth)
+            assert contract.stages in (None, tiling.stages)
+
+
+@pytest.mark.parametrize(
+    "contract",
+    [Contract(rows=96), Contract(columns=100), Contract(columns=512), Contract(depth=8), Contract(stages=64)],
+)
+def test_contracts_that_cannot_be_kept(contract: Contract) -> None:
+    assert product_plans(Product(4096, 4096, 4096), HOPPER, contract) == []
+
+
+def test_families_that_are_not_made_are_left_out() -> None:
+    for shape in SHAPES:
+        for _, tiling in product_plans(Product(*shape), HOPPER, families=MADE):
+            assert MADE.pingpong or tiling.schedule == "cooperative"
+            assert MADE.splits or tiling.splits == 1
+            assert MADE.resident or tiling.resident == 1
+
+
+@pytest.mark.parametrize(
+    "product",
+    [
+        Product(512, 512, 512, a_bytes=1, b_bytes=1, b_k_major=False),
+        Product(512, 512, 512, a_bytes=4, b_bytes=4, a_k_major=False),
+        Product(512, 512, 512, b_bytes=1),
+    ],
+)
+def test_products_without_an_instruction(product: Product) -> None:
+    assert product_plans(product, HOPPER) == []
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_89", "sm_100", "sm_120"])
+def test_other_machines(arch: str) -> None:
+    assert product_plans(Product(4096, 4096, 4096), gpu_machine(arch)) == []
