@@ -41,7 +41,8 @@ from tiledsl.passes.gpu.lowering import Lowering
 from tiledsl.passes.gpu.make_tiles import make_tile
 from tiledsl.passes.gpu.pipeline_loads import goes_through_shared, stage_load
 from tiledsl.passes.gpu.plan import GridPlan, Plan
-from tiledsl.passes.gpu.warpgroup_products import lower_product, plan_product
+from tiledsl.passes.gpu.select_wgmma import plan_product
+from tiledsl.passes.gpu.warpgroup_products import lower_product
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.passes.manager import PassContext
 

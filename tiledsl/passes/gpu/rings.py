@@ -23,9 +23,11 @@ from tiledsl.ir.dtypes import i32, i64
 from tiledsl.ir.layouts import WARP, SharedLayout
 from tiledsl.ir.matrix_descriptors import SPANS, swizzle_of
 from tiledsl.ir.types import TileType, scalar
+from tiledsl.ir.warpgroup_instructions import ROWS
 from tiledsl.passes.gpu.infer_layouts import access_order, tile_axes
 from tiledsl.passes.gpu.lowering import Lowering, Staged
 from tiledsl.passes.gpu.pipeline_loads import define_staged
+from tiledsl.passes.gpu.select_wgmma import plan_product
 from tiledsl.passes.gpu.streamed_loads import Feed, source_load
 
 
@@ -142,31 +144,39 @@ def _stream(state: Lowering, op: ops.Load, dot: ops.Dot, stages: int) -> Streame
     rank = len(sizes)
     divided = state.grid.cluster > 1 and source_load(dot.a) is op
     if divided:
-        sizes[_row_axis(dot.a)] //= state.grid.cluster
+        sizes[_axis_of(dot.a, -2)] //= state.grid.cluster
     order = access_order(op)
-    layout = operand_layout(tuple(sizes), order[-1], op.result.dtype.bytes)
+    layout = operand_layout(tuple(sizes), order[-1], op.result.dtype.bytes, _run(state, op, dot, order[-1]))
     staged = replace(layout, order=(0, *(1 + axis for axis in layout.order)))
     buffer = state.buffer((stages, *sizes), op.result.dtype, staged, op.result.name or op.tensor.name)
     assert rank >= 2
     return StreamedLoad(op, buffer, divided, math.prod(sizes) * op.result.dtype.bytes)
 
 
-def _row_axis(value: Value) -> int:
-    """Which axis of the load runs along the rows of the left operand."""
-    axis = len(value.shape) - 2
-    while isinstance(value.op, ops.Transpose):
-        axis = value.op.permutation[axis]
-        value = value.op.source
+def _axis_of(operand: Value, axis: int) -> int:
+    """Which axis of its load runs along an axis of an operand; -1 is the last one."""
+    axis += len(operand.shape)
+    while isinstance(operand.op, ops.Transpose):
+        axis = operand.op.permutation[axis]
+        operand = operand.op.source
     return axis
 
 
-def operand_layout(sizes: Sequence[int], fast: int, element_bytes: int) -> SharedLayout:
+def _run(state: Lowering, op: ops.Load, dot: ops.Dot, fast: int) -> int:
+    """How many elements along its fastest axis one instruction takes at most of an operand; 0 for all."""
+    if source_load(dot.b) is op and _axis_of(dot.b, -1) == fast:
+        return plan_product(dot, state.capacities, state.grid).instruction.n
+    return ROWS if source_load(dot.a) is op and _axis_of(dot.a, -2) == fast else 0
+
+
+def operand_layout(sizes: Sequence[int], fast: int, element_bytes: int, run: int = 0) -> SharedLayout:
     """The layout of a tile that TMA copies and tensor cores read: the axis `fast` counts fastest, swizzled as wide as
-    it can be."""
+    it can be. `run`: of how many elements along it there must be whole swizzles (0: of all)."""
     rank = len(sizes)
     order = (*(axis for axis in range(rank) if axis != fast), fast)
     row = sizes[fast] * element_bytes
-    span = next((span for span in reversed(SPANS) if row % span == 0), 0)
+    whole = math.gcd(row, run * element_bytes) if run else row
+    span = next((span for span in reversed(SPANS) if whole % span == 0), 0)
     panel = span // element_bytes if span and row > span else 0
     return SharedLayout(order, swizzle=swizzle_of(span), panel=panel)
 

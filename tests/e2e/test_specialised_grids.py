@@ -1,0 +1,48 @@
+"""Grids whose blocks have roles compute the same as all threads alike, in the emulator, and compile without a warning.
+
+The emulator finds races, waits that never end, arrivals that do not fit and missing fences, whatever the order is.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.e2e.test_gpu_plans import module_of
+from tests.support.gpu_cases import assert_same, expected, outcome
+from tests.support.gpu_lowering import lowered, plans_for, run_as_launched
+from tests.support.specialised_cases import SPECIALISED_CASES, PlannedCase
+from tiledsl.backend_cuda.emit import emit_program
+from tiledsl.backend_cuda.gate import refusals
+from tiledsl.backend_cuda.nvrtc import compile_cubin
+from tiledsl.ir.async_ops import Role, Wgmma
+from tiledsl.ir.core import Module
+
+SEEDS = (None, 0, 1)
+"""None: threads in step."""
+
+
+def lowered_case(planned: PlannedCase) -> Module:
+    arguments = planned.case.arguments()
+    placed, _ = plans_for(module_of(planned.case, arguments), arguments)
+    return lowered(placed, planned.plan)
+
+
+@pytest.mark.parametrize("planned", SPECIALISED_CASES, ids=str)
+def test_in_the_emulator(planned: PlannedCase) -> None:
+    module = lowered_case(planned)
+    kinds = {type(op) for op in module.walk()}
+    assert Role in kinds
+    assert Wgmma in kinds
+    wanted = expected(planned.case)
+    for seed in SEEDS:
+        changed = planned.case.arguments()
+        returned = run_as_launched(module.entry, changed, seed=seed)
+        actual = outcome(returned, changed, lambda value: isinstance(value, np.ndarray), np.asarray)
+        assert_same(planned.case, actual, wanted)
+
+
+@pytest.mark.parametrize("planned", SPECIALISED_CASES, ids=str)
+def test_compiles_without_spills_or_warnings(planned: PlannedCase) -> None:
+    source = emit_program(lowered_case(planned), 90)
+    assert refusals(compile_cubin(source.text, "sm_90", "kernel")) == []

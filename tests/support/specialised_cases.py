@@ -1,0 +1,130 @@
+"""Products and attention whose blocks have roles (plans with a schedule), as GPU cases with their plans.
+
+Small enough for the emulator; each plan of a family goes through its ring more than once, has ragged edges, or both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from attention import attention
+from gemm import gemm
+from tests.support.gpu_cases import Array, Case, View
+from tests.support.gpu_shape_cases import product_tf32
+from tests.support.kernels_field import product
+from tiledsl import tile
+from tiledsl.passes.gpu.plan import Plan, parse_plan
+
+BF16 = ml_dtypes.bfloat16
+
+
+@dataclass(frozen=True)
+class PlannedCase:
+    """A case, and the plan by which it is to be lowered."""
+
+    case: Case
+    plan: Plan
+
+    def __str__(self) -> str:
+        return f"{self.case} by {self.plan}"
+
+
+def _name(dtype: Any) -> str:
+    return str(np.dtype(dtype))
+
+
+def _drawn(dtype: Any, random: np.random.Generator, *shape: int) -> Array:
+    if np.dtype(dtype).kind in "iu":
+        return random.integers(-128, 128, shape).astype(dtype)
+    return random.standard_normal(shape).astype(np.float32).astype(dtype)
+
+
+def _operands(dtype: Any, order: str, m: int, n: int, k: int) -> Callable[[np.random.Generator], list[object]]:
+    """A[m, k] and B[k, n], of which T lies the other way in memory."""
+
+    def make(random: np.random.Generator) -> list[object]:
+        def one(rows: int, columns: int, turned: bool) -> object:
+            if turned:
+                return View(_drawn(dtype, random, columns, rows), lambda base: base.T)
+            return _drawn(dtype, random, rows, columns)
+
+        return [one(m, k, order[0] == "T"), one(k, n, order[1] == "T")]
+
+    return make
+
+
+def _gemm(
+    text: str, order: str = "NN", dtype: Any = BF16, sizes: tuple[int, int, int] = (200, 136, 328)
+) -> PlannedCase:
+    name = f"gemm {order} {_name(dtype)} {'x'.join(map(str, sizes))}"
+    return PlannedCase(Case(name, gemm, _operands(dtype, order, *sizes), terms=8), parse_plan(f"{text}, {_ALIGNED}"))
+
+
+_ALIGNED = "aligned to 16/16/16"
+_BLOCK = "m=64, n=64, k=64, 128 threads, 4x1 warps, cooperative"
+
+
+def specialised_products() -> list[PlannedCase]:
+    """Each family of plans, each order of operands, each dtype that `wgmma` knows."""
+    found = [
+        _gemm(f"{_BLOCK}, 2 stages"),
+        _gemm(f"{_BLOCK}, 3 stages", sizes=(64, 64, 64)),
+        _gemm(f"{_BLOCK}, 3 stages, 2 programs", "NT"),
+        _gemm(f"{_BLOCK}, 2 stages, 3 programs, 2 rows at a time"),
+        _gemm("m=128, n=48, k=64, 256 threads, 8x1 warps, cooperative, 3 stages", "NT"),
+        _gemm("m=128, n=64, k=128, 256 threads, 8x1 warps, cooperative, 2 stages, 2 programs"),
+        _gemm("m=128, n=64, k=64, 128 threads, 4x1 warps, cooperative, 2 stages"),
+        _gemm("m=64, n=128, k=64, 256 threads, 4x2 warps, cooperative, 2 stages", "NT"),
+        _gemm("m=64, n=64, k=64, 256 threads, 4x2 warps, cooperative, 2 stages"),
+        _gemm("m=192, n=64, k=64, 384 threads, 12x1 warps, cooperative, 2 stages"),
+        *(_gemm(f"m=128, n=128, k=64, 128 threads x 2, 4x1 warps, cooperative, 3 stages{more}", order)
+          for order in ("NN", "NT", "TN", "TT") for more in ("", ", 1 programs, 2 rows at a time")),
+        _gemm("m=256, n=64, k=64, 256 threads x 2, 8x1 warps, cooperative, 2 stages, 2 programs", sizes=(300, 136, 72)),
+        *(_gemm(f"{_BLOCK}, 2 stages", order, np.float16) for order in ("NN", "NT", "TN", "TT")),
+        _gemm(f"{_BLOCK}, 2 stages", sizes=(16, 64, 200)),
+        _gemm(f"{_BLOCK}, 2 stages", sizes=(65, 8, 8)),
+    ]  # fmt: skip
+    for dtype, wide in ((ml_dtypes.float8_e4m3fn, tile.f32), (ml_dtypes.float8_e5m2, tile.f32), (np.int8, tile.i32)):
+        case = Case(f"product NT {_name(dtype)}", product, _operands(dtype, "NT", 100, 72, 304),
+                    {"result": wide, "wide": wide}, terms=64)  # fmt: skip
+        found.append(
+            PlannedCase(
+                case, parse_plan(f"m=64, n=64, k=128, 128 threads, 4x1 warps, cooperative, 2 stages, {_ALIGNED}")
+            )
+        )
+    narrow = Case(
+        "product NT tf32", product_tf32, _operands(np.float32, "NT", 100, 72, 104), relative=1.5e-3 * 104**0.5
+    )
+    found.append(
+        PlannedCase(narrow, parse_plan(f"m=64, n=64, k=32, 128 threads, 4x1 warps, cooperative, 2 stages, {_ALIGNED}"))
+    )
+    odd = parse_plan(f"{_BLOCK}, 2 stages, aligned to 16/16/2")
+    found.append(PlannedCase(Case("gemm NT, odd rows of C", gemm, _operands(BF16, "NT", 67, 71, 136), terms=8), odd))
+    return found
+
+
+def specialised_attention() -> list[PlannedCase]:
+    """Two products that feed on each other, full and causal, with sizes that end within a block."""
+    found: list[PlannedCase] = []
+    for heads, queries, keys, depth, causal, text in (
+        (2, 100, 136, 64, False, "i=64, j=64, D<=64, 128 threads, 4x1 warps, cooperative, 2 stages"),
+        (1, 100, 136, 64, True, "i=64, j=64, D<=64, 128 threads, 4x1 warps, cooperative, 2 stages"),
+        (2, 130, 200, 80, True, "i=128, j=48, D<=80, 256 threads, 8x1 warps, cooperative, 2 stages, 2 programs"),
+        (1, 64, 64, 128, False, "i=64, j=32, D<=128, 128 threads, 4x1 warps, cooperative, 3 stages"),
+    ):
+        shapes = [(heads, size, depth) for size in (queries, keys, keys)]
+        case = Case(
+            f"attention {queries}x{keys}x{depth}{' causal' if causal else ''}", attention,
+            lambda random, shapes=shapes: [_drawn(BF16, random, *shape) for shape in shapes],
+            {"causal": causal}, relative=4e-2,
+        )  # fmt: skip
+        found.append(PlannedCase(case, parse_plan(f"{text}, aligned to 16/16/16/16")))
+    return found
+
+
+SPECIALISED_CASES = [*specialised_products(), *specialised_attention()]
