@@ -1,0 +1,68 @@
+"""Tilings of attention for warpgroups."""
+
+from __future__ import annotations
+
+import pytest
+
+from tiledsl.passes.gpu.attention_plans import Attention, AttentionTiling, attention_plans
+from tiledsl.passes.gpu_machine import gpu_machine
+
+HOPPER = gpu_machine("sm_90")
+DIMS = (64, 80, 96, 128, 192, 256)
+FLASH = {
+    (64, 4096): (481, 446), (64, 16384): (534, 517), (128, 1024): (596, 461), (128, 4096): (654, 611),
+    (128, 16384): (682, 657), (256, 4096): (690, 640), (256, 16384): (737, 712),
+}  # fmt: skip
+"""FlashAttention-3 on an H200: 1e12 operations per second by head dim and length, full and causal."""
+
+
+def first(attention: Attention) -> tuple[float, AttentionTiling]:
+    best = attention_plans(attention, HOPPER)[0]
+    return best.seconds, best.tiling
+
+
+@pytest.mark.parametrize("dim", DIMS)
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("length", [1, 100, 1024, 16384])
+def test_all_fit(dim: int, causal: bool, length: int) -> None:
+    ranked = attention_plans(Attention(length, length, dim, 16, causal), HOPPER)
+    assert ranked
+    assert [one.seconds for one in ranked] == sorted(one.seconds for one in ranked)
+    for seconds, tiling in ranked:
+        assert 0 < seconds < 1
+        assert tiling.rows in (64, 128, 192)
+        assert tiling.columns % 16 == 0
+        assert tiling.stages >= 2
+        shared = (tiling.rows + 2 * tiling.stages * tiling.columns) * dim * 2
+        assert shared < 227 << 10
+        kept = tiling.columns // 2 + tiling.columns // 4 + dim // 2
+        assert kept <= (128 if tiling.consumers == 3 else 216)
+        assert tiling.grid_plan().warps == (4 * tiling.consumers, 1)
+
+
+@pytest.mark.parametrize(("size", "measured"), FLASH.items())
+@pytest.mark.parametrize("causal", [False, True])
+def test_times_are_like_those_of_other_good_code(
+    size: tuple[int, int], measured: tuple[int, int], causal: bool
+) -> None:
+    dim, length = size
+    seconds, _ = first(Attention(length, length, dim, 16384 // length * 2048 // dim, causal))
+    rate = 4 * length * 16384 * 2048 / (2 if causal else 1) / seconds / 1e12
+    assert measured[causal] / 1.2 < rate < measured[causal] * 1.2
+
+
+def test_wide_heads_take_few_keys_at_a_time() -> None:
+    _, tiling = first(Attention(16384, 16384, 256, 8))
+    assert tiling[:3] == (128, 80, 2)
+    _, narrower = first(Attention(16384, 16384, 128, 16))
+    assert narrower.columns >= 128
+
+
+def test_one_query_needs_no_second_consumer() -> None:
+    _, tiling = first(Attention(1, 8192, 128, 64))
+    assert tiling.rows == 64
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_100"])
+def test_other_machines(arch: str) -> None:
+    assert attention_plans(Attention(1024, 1024, 64, 16), gpu_machine(arch)) == []

@@ -1,0 +1,99 @@
+"""Which grids get plans with specialised warps, and what of the program they keep."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.support.gpu_lowering import lowered
+from tests.support.tile_programs import GEMM
+from tiledsl.ir.core import Module
+from tiledsl.ir.parser import parse_module
+from tiledsl.passes.gpu.choose_plans import FIRST_PLANS, choose_plans, ranked_plans
+from tiledsl.passes.gpu.specialised_plans import RankedPlan
+from tiledsl.passes.gpu_machine import gpu_machine
+from tiledsl.passes.manager import PassContext, PassManager
+from tiledsl.passes.pipelines import gpu_front_pipeline
+
+ALIGNED = (16, 16, 16)
+
+
+def product(dtype: str = "bf16", blocks: str = "auto, auto", depth: str = "auto", stages: int = 0) -> Module:
+    """c = a @ b, in form `tile-placed`, with blocks as the program says."""
+    text = re.sub(r"(%[ab]: tensor)<f32", rf"\1<{dtype}", GEMM)
+    text = text.replace("[auto, auto]", f"[{blocks}]")
+    text = text.replace("[auto]", f"[{depth}]" + (f", num_stages = {stages}" if stages else ""))
+    return PassManager(gpu_front_pipeline()).run(parse_module(text), PassContext())
+
+
+def ranked(
+    module: Module, size: int = 4096, arch: str = "sm_90", alignment: tuple[int, ...] = ALIGNED, count: int = 20
+) -> list[RankedPlan]:
+    sizes = dict.fromkeys(("M", "N", "K"), size)
+    return ranked_plans(module.entry, gpu_machine(arch), sizes, alignment, count)
+
+
+def is_specialised(one: RankedPlan) -> bool:
+    return bool(one.plan.grids[0].schedule)
+
+
+def test_specialised_plans_come_first_then_what_to_fall_back_to() -> None:
+    module = product()
+    plans = ranked(module)
+    found = [one for one in plans if is_specialised(one)]
+    assert len(found) == 20
+    assert plans[:20] == found
+    assert len(plans) > 20
+    times = [one.seconds for one in found if one.seconds is not None]
+    assert len(times) == 20
+    assert times == sorted(times)
+    assert all(one.seconds is None for one in plans[20:])
+    chosen = choose_plans(module.entry, gpu_machine("sm_90"), {"M": 4096, "N": 4096, "K": 4096}, ALIGNED)
+    assert chosen[:FIRST_PLANS] == [one.plan for one in plans[:FIRST_PLANS]]
+    assert not chosen[FIRST_PLANS].grids[0].schedule
+
+
+def test_the_first_plan_in_words() -> None:
+    """The result in f32 takes half of the shared memory."""
+    assert str(ranked(product())[0].plan) == (
+        "m=256, n=128, k=64, 128 threads x 2, 4x1 warps, 5 stages, 66 programs, 8 rows at a time, cooperative, "
+        "M%256=0, N%128=0, K%64=0, aligned to 16/16/16"
+    )
+
+
+@pytest.mark.parametrize("size", [64, 100, 136, 1000, 4096])
+def test_plans_are_lowered(size: int) -> None:
+    module = product()
+    alignment = (16, 16, 16) if size % 8 == 0 else (8, 8, 16)
+    for one in ranked(module, size, alignment=alignment, count=3)[:3]:
+        assert is_specialised(one) == (size != 100)
+        text = str(lowered(module, one.plan))
+        assert text
+
+
+@pytest.mark.parametrize(
+    ("module", "arch", "alignment"),
+    [
+        (product(), "sm_80", ALIGNED),
+        (product(), "sm_100", ALIGNED),
+        (product(), "sm_90", (8, 16, 16)),
+        (product("f32"), "sm_90", ALIGNED),
+        (product("f8e4m3"), "sm_90", ALIGNED),  # b counts fastest along N
+        (product(blocks="96, auto"), "sm_90", ALIGNED),
+        (product(blocks="16, 16"), "sm_90", ALIGNED),
+    ],
+)
+def test_grids_that_are_left_to_all_threads(module: Module, arch: str, alignment: tuple[int, ...]) -> None:
+    assert not any(map(is_specialised, ranked(module, arch=arch, alignment=alignment)))
+
+
+def test_what_the_program_says_is_kept() -> None:
+    for one in ranked(product(blocks="128, auto", depth="64", stages=3)):
+        if is_specialised(one):
+            (grid,) = one.plan.grids
+            assert grid.stages == 3
+            assert grid.threads * 64 // grid.cluster <= 128 * 128
+            assert set(dict(one.plan.blocks)) == {"n"}
+    assert is_specialised(ranked(product(blocks="128, auto", depth="64", stages=3))[0])
+    assert is_specialised(ranked(product(blocks="128, 128"))[0])

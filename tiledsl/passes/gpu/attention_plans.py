@@ -1,0 +1,158 @@
+"""Tilings of attention for warpgroups, ranked by predicted times.
+
+Each consumer has 64 rows of queries: their scores, their weights in half the registers, and the sums of values stay
+with it. Keys and values come block by block through a ring. While one consumer multiplies, another does softmax.
+
+>>> attention_plans(Attention(4096, 4096, 128, heads=64), gpu_machine("sm_90"))[0].tiling[:2]
+(128, 160)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import NamedTuple
+
+from tiledsl.passes.gpu.plan import GridPlan
+from tiledsl.passes.gpu.warpgroup_costs import COPY_SHARE, DRAIN_CLOCKS, RESULT_CLOCKS, SETUP_CLOCKS, greatest
+from tiledsl.passes.gpu.warpgroup_tilings import RESERVED_BYTES, STEP_BYTES, WARPGROUP, WARPGROUP_ROWS
+from tiledsl.passes.gpu_machine import GpuMachine, Speeds
+
+ROOM = {1: 216, 2: 216, 3: 128}
+"""Registers of a thread for scores, weights and sums, by the consumers of a block."""
+COLUMNS = tuple(range(32, 257, 16))
+MOST_STAGES = 4
+SOFTMAX_INSTRUCTIONS = 5.5
+"""For each score: scale and subtract, maximum, sum, half a conversion, masks now and then."""
+EXPOSED = {1: 0.9, 2: 0.5, 3: 0.5}
+"""The share of softmax that no products hide, by consumers."""
+TURN_CLOCKS = 150
+"""For each block of keys: waits, folds across four threads."""
+
+
+@dataclass(frozen=True)
+class Attention:
+    """softmax(q @ k.T) @ v for `heads` heads, all batches together. Elements have `bytes` bytes.
+
+    `value_dim`: of v and the result; 0: as `head_dim`. `causal`: query i sees keys up to i + kv_len - q_len.
+    """
+
+    q_len: int
+    kv_len: int
+    head_dim: int
+    heads: int
+    causal: bool = False
+    bytes: int = 2
+    value_dim: int = 0
+
+    @property
+    def values(self) -> int:
+        return self.value_dim or self.head_dim
+
+
+class AttentionTiling(NamedTuple):
+    """`rows` of queries of a block, `columns` keys at a time. `programs`: 0 for one per block of queries."""
+
+    rows: int
+    columns: int
+    stages: int
+    programs: int = 0
+
+    @property
+    def consumers(self) -> int:
+        """Warpgroups that multiply."""
+        return self.rows // WARPGROUP_ROWS
+
+    def grid_plan(self) -> GridPlan:
+        """The same as a plan says it."""
+        consumers = self.consumers
+        return GridPlan(
+            consumers * WARPGROUP, 1, (4 * consumers, 1), self.stages, programs=self.programs, schedule="cooperative"
+        )
+
+
+class RankedAttention(NamedTuple):
+    """A tiling with its predicted time."""
+
+    seconds: float
+    tiling: AttentionTiling
+
+
+def attention_plans(attention: Attention, machine: GpuMachine) -> list[RankedAttention]:
+    """The tilings that fit, the fastest by prediction first. Empty where the machine is not for it."""
+    if not machine.has_warpgroups or machine.speeds is None:
+        return []
+    found = attention_tilings(attention, machine)
+    return sorted(
+        (RankedAttention(_seconds(attention, t, machine, machine.speeds), t) for t in found), key=itemgetter(0)
+    )
+
+
+def attention_tilings(attention: Attention, machine: GpuMachine) -> Iterator[AttentionTiling]:
+    """What registers and shared memory have room for. The result takes the place of the queries on its way out."""
+    dims = attention.head_dim + attention.values
+    for consumers, room in ROOM.items():
+        rows = consumers * WARPGROUP_ROWS
+        if consumers > 1 and rows - WARPGROUP_ROWS >= attention.q_len:
+            break
+        kept = rows * max(attention.head_dim, attention.values) * attention.bytes
+        tiles = -(-attention.q_len // rows) * attention.heads
+        programs = machine.multiprocessors if tiles > machine.multiprocessors else 0
+        for columns in COLUMNS:
+            scores = columns // 2
+            if scores + scores * attention.bytes // 4 + attention.values // 2 > room:
+                break
+            stage = columns * dims * attention.bytes
+            stages = min(MOST_STAGES, (machine.shared_bytes_per_block - RESERVED_BYTES - kept) // stage)
+            if stages >= 2:
+                yield AttentionTiling(rows, columns, stages, programs)
+            if columns >= attention.kv_len:
+                break
+
+
+def _seconds(attention: Attention, tiling: AttentionTiling, machine: GpuMachine, speeds: Speeds) -> float:
+    rows, columns, stages, programs = tiling
+    tiles = -(-attention.q_len // rows)
+    turns = [_turns(attention, tile, rows, columns) for tile in range(tiles)]
+    turn = _turn_clocks(attention, tiling, speeds)
+    bytes_ = columns * (attention.head_dim + attention.values) * attention.bytes
+    turn = max(turn, (speeds.latency + bytes_ / speeds.l2_bytes_each) / (stages - 1))
+    result = RESULT_CLOCKS + rows * attention.values * attention.bytes / speeds.shared_bytes
+    fill = SETUP_CLOCKS + speeds.memory_latency
+    blocks = tiles * attention.heads
+    all_turns = sum(turns) * attention.heads
+    rounds = -(-blocks // machine.multiprocessors)
+    if attention.causal:  # the longest first: they even out
+        busiest = max(float(turns[-1]), all_turns / machine.multiprocessors + columns / rows)
+    else:
+        busiest = float(rounds * turns[0])
+    loop = busiest * turn + rounds * (result if programs else result + fill)
+    seen = all_turns * columns * rows  # scores
+    power = seen * (attention.head_dim + attention.values) / speeds.products_of(attention.bytes)
+    power /= machine.multiprocessors * speeds.power_limit
+    moved = attention.heads * attention.bytes * (attention.q_len + attention.kv_len)
+    moved *= attention.head_dim + attention.values
+    memory = moved / (COPY_SHARE * machine.memory_bytes_per_second) * speeds.clock
+    return speeds.launch + (fill + DRAIN_CLOCKS + greatest(loop, power, memory)) / speeds.clock
+
+
+def _turns(attention: Attention, tile: int, rows: int, columns: int) -> int:
+    """Blocks of keys that a block of queries meets."""
+    last = attention.kv_len
+    if attention.causal:
+        last = min(last, max(1, min((tile + 1) * rows, attention.q_len) + attention.kv_len - attention.q_len))
+    return -(-last // columns)
+
+
+def _turn_clocks(attention: Attention, tiling: AttentionTiling, speeds: Speeds) -> float:
+    """Of one block of keys: products and softmax of different consumers at once."""
+    rows, columns = tiling.rows, tiling.columns
+    width, values, bytes_ = attention.head_dim, attention.values, attention.bytes
+    products = rows * columns * (width + values) / speeds.products_of(bytes_)
+    scores = tiling.consumers * (width * bytes_ // STEP_BYTES) * (WARPGROUP_ROWS + columns) * STEP_BYTES
+    sums = tiling.consumers * (columns * bytes_ // STEP_BYTES) * values * STEP_BYTES  # weights are in registers
+    shared = (scores + sums + columns * (width + values) * bytes_) / speeds.shared_bytes
+    softmax = rows * columns * greatest(1 / speeds.exponentials, SOFTMAX_INSTRUCTIONS / speeds.instructions)
+    softmax += rows * values / speeds.instructions  # sums are scaled
+    return greatest(products, shared, softmax) + EXPOSED[tiling.consumers] * softmax + TURN_CLOCKS
