@@ -30,7 +30,7 @@ def product(dtype: str = "bf16", blocks: str = "auto, auto", depth: str = "auto"
 def ranked(
     module: Module, size: int = 4096, arch: str = "sm_90", alignment: tuple[int, ...] = ALIGNED, count: int = 20
 ) -> list[RankedPlan]:
-    sizes = dict.fromkeys(("M", "N", "K"), size)
+    sizes: dict[str, int] = dict.fromkeys(("M", "N", "K"), size)
     return ranked_plans(module.entry, gpu_machine(arch), sizes, alignment, count)
 
 
