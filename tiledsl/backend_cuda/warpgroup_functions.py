@@ -39,7 +39,8 @@ define(
     " their block in the cluster too, which is no part of it",
     """unsigned long long matrix_descriptor(unsigned address, unsigned long long fixed) {
     unsigned long long descriptor;
-    asm("mov.b64 %0, {%1, %2};" : "=l"(descriptor) : "r"((unsigned)fixed | (address & 0x3ffff) >> 4), "r"((unsigned)(fixed >> 32)));
+    unsigned low = (unsigned)fixed | (address & 0x3ffff) >> 4;
+    asm("mov.b64 %0, {%1, %2};" : "=l"(descriptor) : "r"(low), "r"((unsigned)(fixed >> 32)));
     return descriptor;
 }""",
 )

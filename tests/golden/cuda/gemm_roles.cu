@@ -72,7 +72,8 @@ __device__ __forceinline__ void landed_float_32(float* x) {
 // the descriptor of an operand that begins at an address; `fixed` is all else of it. Addresses have the number of their block in the cluster too, which is no part of it
 __device__ __forceinline__ unsigned long long matrix_descriptor(unsigned address, unsigned long long fixed) {
     unsigned long long descriptor;
-    asm("mov.b64 %0, {%1, %2};" : "=l"(descriptor) : "r"((unsigned)fixed | (address & 0x3ffff) >> 4), "r"((unsigned)(fixed >> 32)));
+    unsigned low = (unsigned)fixed | (address & 0x3ffff) >> 4;
+    asm("mov.b64 %0, {%1, %2};" : "=l"(descriptor) : "r"(low), "r"((unsigned)(fixed >> 32)));
     return descriptor;
 }
 
