@@ -40,6 +40,11 @@ CACHED_SHARE = 0.45
 """Of L2, what can be counted on to be still there."""
 PROMOTED_DEPTH = 128
 """Elements of K whose products are summed before they are added in f32."""
+OUTSIDE = 2
+"""Rows of a box that are outside of the tensor are no cheaper, but take so many times longer beside."""
+LINE_BYTES = 128
+BETWEEN_LINES = 1.6
+"""Of the cost of a row of a box, where rows do not start at lines of the cache."""
 RASTERS = (1, 2, 4, 8, 16)
 
 
@@ -135,8 +140,10 @@ class ProductCosts:
             instructions = rows // WARPGROUP_ROWS * column_groups * depth * element // STEP_BYTES
             read = instructions * (WARPGROUP_ROWS + columns // column_groups) * STEP_BYTES
             shared = (read + stage_bytes(product, rows, columns, depth)) / speeds.shared_bytes
-            rows_there = min(rows, product.m)  # rows beyond the end come from nowhere
-            bytes_ = (rows_there * product.a_bytes + columns * product.b_bytes / side) * depth
+            beyond = OUTSIDE * max(0, rows - product.m)
+            bytes_ = ((rows + beyond) * product.a_bytes + columns * product.b_bytes / side) * depth
+            if product.k * element % LINE_BYTES and product.b_k_major:
+                bytes_ *= BETWEEN_LINES  # each row of a box is of two lines
             found = self._steps[key] = (products, shared, bytes_)
         return found
 

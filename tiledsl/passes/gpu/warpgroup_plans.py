@@ -49,6 +49,8 @@ SPANS = (1, 2)
 MOST_RESIDENT = 4
 MOST_TILES, LARGE = 48, 128 * 128
 """With more tiles for each multiprocessor, those of fewer elements are not looked at."""
+FEWEST_STAGES = 3
+"""Of a ring: with two, every copy is waited for (measured: a tenth slower, and more)."""
 FEWEST_STEPS = 4
 """Of a split."""
 
@@ -159,7 +161,9 @@ class _Enumeration:
             stage = stage_bytes(product, rows, columns, depth)
             for resident in range(1, MOST_RESIDENT + 1 if self.families.resident else 2):
                 stages = stages_that_fit(machine, stage, staging, resident)
-                if stages < max(2, self.contract.stages or 0) or not holds(machine, sums, start.consumers, resident):
+                if stages < (self.contract.stages or FEWEST_STAGES) or not holds(
+                    machine, sums, start.consumers, resident
+                ):
                     break
                 if resident > 1 and tiles <= (resident - 1) * machine.multiprocessors:
                     break

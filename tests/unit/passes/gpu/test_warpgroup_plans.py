@@ -85,16 +85,16 @@ def test_all_fit(shape: tuple[int, int, int], operands: dict[str, bool]) -> None
 @pytest.mark.parametrize("size", [4096, 8192, 16384])
 def test_large_products(size: int) -> None:
     _, tiling = first(size, size, size)
-    assert tiling[:3] == (128, 256, 64)
-    assert (tiling.schedule, tiling.side, tiling.stages, tiling.programs) == ("cooperative", 2, 3, 66)
-    assert tiling.block == (256, 256, 64)
-    assert tiling.raster == 8
+    assert tiling.rows * tiling.columns >= 128 * 224
+    assert (tiling.depth, tiling.schedule, tiling.stages) == (64, "cooperative", 3)
+    assert tiling.programs * tiling.side == 132
+    assert tiling.raster > 1
 
 
 def test_whole_rounds_are_sought() -> None:
-    """22 x 12 tiles of 192 x 176 are 132 clusters of 2, for 66 programs."""
+    """22 x 12 tiles of 192 x 176 are two rounds of 132 programs."""
     _, tiling = first(4224, 2112, 7168)
-    assert (tiling.rows, tiling.columns, tiling.side, tiling.programs) == (192, 176, 2, 66)
+    assert (tiling.rows, tiling.columns, tiling.side, tiling.programs) == (192, 176, 1, 132)
 
 
 @pytest.mark.parametrize("shape", [(16, 4096, 4096), (16, 28672, 8192), (64, 28672, 8192), (128, 4096, 14336)])
