@@ -91,7 +91,7 @@ def specialised_products() -> list[PlannedCase]:
     ]  # fmt: skip
     for dtype, wide in ((ml_dtypes.float8_e4m3fn, tile.f32), (ml_dtypes.float8_e5m2, tile.f32), (np.int8, tile.i32)):
         case = Case(f"product NT {_name(dtype)}", product, _operands(dtype, "NT", 100, 72, 304),
-                    {"result": wide, "wide": wide}, relative=2e-4 * 304**0.5 if wide == tile.f32 else None)  # fmt: skip
+                    {"result": wide, "wide": wide}, relative=1e-3 * 304**0.5 if wide == tile.f32 else None)  # fmt: skip
         found.append(
             PlannedCase(
                 case, parse_plan(f"m=64, n=64, k=128, 128 threads, 4x1 warps, cooperative, 2 stages, {_ALIGNED}")

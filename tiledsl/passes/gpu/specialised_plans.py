@@ -68,6 +68,8 @@ def specialised_plans(
     if axes is None or loads[0] is None or loads[1] is None:
         return []
     product = _product(grid, dot, axes, blocks, size_of, alignment_of)
+    if product.n == 1 or product.k == 1:
+        return []  # the only stride may be that of one element, which TMA does not take
     ranked = _ranked(product, machine, _contract(axes))
     return [RankedPlan(_plan(tiling, axes, blocks), seconds) for seconds, tiling in ranked]
 

@@ -142,7 +142,8 @@ class ProductCosts:
             shared = (read + stage_bytes(product, rows, columns, depth)) / speeds.shared_bytes
             beyond = OUTSIDE * max(0, rows - product.m)
             bytes_ = ((rows + beyond) * product.a_bytes + columns * product.b_bytes / side) * depth
-            if product.k * element % LINE_BYTES and product.b_k_major:
+            lengths = (product.k if product.a_k_major else product.m, product.k if product.b_k_major else product.n)
+            if any(length * element % LINE_BYTES for length in lengths):
                 bytes_ *= BETWEEN_LINES  # each row of a box is of two lines
             found = self._steps[key] = (products, shared, bytes_)
         return found
