@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from tests.e2e.test_gpu_plans import module_of
 from tests.support.gpu_cases import Outcome, assert_same, expected
 from tests.support.gpu_lowering import lowered, plans_for
+from tests.support.hopper_text import arrays_of
 from tests.support.run_gpu_ir import CompiledIr
 from tests.support.specialised_cases import SPECIALISED_CASES, PlannedCase
 
@@ -20,5 +20,4 @@ def test_specialised_grid(planned: PlannedCase) -> None:
     arguments = case.arguments()
     placed, _ = plans_for(module_of(case, arguments), arguments)
     returned = CompiledIr(lowered(placed, planned.plan)).run(arguments, LAUNCHES)
-    arrays = tuple(value for value in arguments if isinstance(value, np.ndarray))
-    assert_same(case, Outcome(tuple(returned), arrays), expected(case))
+    assert_same(case, Outcome(tuple(returned), tuple(arrays_of(arguments))), expected(case))

@@ -73,9 +73,9 @@ def plan_from_json(described: dict[str, Any]) -> Plan:
     return Plan(grids, alignment=tuple(described["alignment"]), **pairs)
 
 
-def _grid_from_json(*, warps: list[int], **others: int) -> GridPlan:
+def _grid_from_json(*, warps: list[int], schedule: str, **others: int) -> GridPlan:
     rows, columns = warps
-    return GridPlan(warps=(rows, columns), **others)
+    return GridPlan(warps=(rows, columns), schedule=schedule, **others)
 
 
 def _map_to_json(code: TensorMapCode) -> dict[str, Any]:
