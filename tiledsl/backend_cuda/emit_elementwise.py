@@ -322,9 +322,20 @@ def _pad(frame: KernelFrame, op: Any, operands: Sequence[str], slot: Slot, round
         if limit:
             # neighbours that are inside or outside together share one test
             run = _common_run(layout, axis, frame.program.multiples.of(extent))
-            tests.append(f"{coordinate_text(frame, layout, axis, slot, run)} < {limit}")
+            tests.append(_below(frame, layout, axis, slot, run, limit))
     fill = operands[-1]
     return f"{' && '.join(tests)} ? {operands[0]} : {fill}" if tests else operands[0]
+
+
+def _below(frame: KernelFrame, layout: RegisterLayout, axis: int, slot: Slot, run: int, limit: str) -> str:
+    """Whether the coordinate of a slot is below a limit: its part of it is compared with what the thread's leaves."""
+    thread = frame.thread_coordinate(layout, axis)
+    places = [place - place % run for place in slot_table(layout, axis)]  # of the first of its neighbours
+    table = table_text(places, operand_text(slot.index))
+    if thread == "0":
+        return f"{table} < {limit}"
+    left = frame.once_here("int", "left", f"{limit} - {thread}")
+    return f"{table} < {left}"
 
 
 def _common_run(layout: RegisterLayout, axis: int, multiple: int) -> int:
@@ -336,10 +347,10 @@ def _common_run(layout: RegisterLayout, axis: int, multiple: int) -> int:
     return power_of_two_in(gcd(run, multiple))
 
 
-def coordinate_text(frame: KernelFrame, layout: RegisterLayout, axis: int, slot: Slot, run: int = 1) -> str:
-    """The coordinate along an axis of the element in a slot, as an int; of the first of its `run` neighbours."""
-    table = [place - place % run for place in slot_table(layout, axis)]
-    return sum_text(frame.thread_coordinate(layout, axis), table_text(table, operand_text(slot.index)))
+def coordinate_text(frame: KernelFrame, layout: RegisterLayout, axis: int, slot: Slot) -> str:
+    """The coordinate along an axis of the element in a slot, as an int."""
+    table = table_text(slot_table(layout, axis), operand_text(slot.index))
+    return sum_text(frame.thread_coordinate(layout, axis), table)
 
 
 def slot_table(layout: RegisterLayout, axis: int, step: int = 1) -> tuple[int, ...]:

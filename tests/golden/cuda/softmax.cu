@@ -86,7 +86,8 @@ extern "C" __global__ void __launch_bounds__(256) softmax(
     for (int s = 0; s < 16; ++s) {
         wide[s] = low_bf16(row[s / 2] >> 16 * (s % 2));
         // %padded = gpu.pad(%wide, [%N], %lowest) {axes = [1]}  // <text>:13
-        padded[s] = column + s / 8 * 2048 < N_extent ? wide[s] : __uint_as_float(0xff800000u /* -inf */);
+        const int left = N_extent - column;
+        padded[s] = s / 8 * 2048 < left ? wide[s] : __uint_as_float(0xff800000u /* -inf */);
     }
     // %top = gpu.reduce([%padded], %s1) {axes = [1], fn = max, keepdims = true}  // <text>:14
     float top[1];
@@ -120,7 +121,8 @@ extern "C" __global__ void __launch_bounds__(256) softmax(
         // %e = tile.map([%d]) {fn = exp} : tile<f32, [1, 4096], register, local(1, 2) * spatial(1, 256) * local(1, 8)>  // <text>:17
         e[s] = exp_approx(d);
         // %e0 = gpu.pad(%e, [%N], %nil) {axes = [1]}  // <text>:18
-        e0[s] = column + s / 8 * 2048 < N_extent ? e[s] : 0.0f;
+        const int left_1 = N_extent - column;
+        e0[s] = s / 8 * 2048 < left_1 ? e[s] : 0.0f;
     }
     // %total = gpu.reduce([%e0], %s2) {axes = [1], fn = add, keepdims = true}  // <text>:19
     float total[1];
