@@ -19,6 +19,7 @@ from tiledsl.passes.gpu.pipeline_loads import Pipeline, pipeline_of
 from tiledsl.passes.gpu.place_blocks import Turns, block_place, block_size, define_place, turns_of
 from tiledsl.passes.gpu.product_loops import brings_all, lower_product_loop, product_of
 from tiledsl.passes.gpu.rings import FedLoop
+from tiledsl.passes.gpu.rotated_loops import lower_rotated_loop, rotation_of
 from tiledsl.passes.gpu.specialised_grids import lower_specialised_grid
 from tiledsl.passes.gpu.streamed_loads import source_load
 from tiledsl.passes.gpu.warpgroup_products import lower_product_ring
@@ -85,6 +86,10 @@ def _lower_fed_range(state: Lowering, op: ops.Range, turns: Turns) -> None:
     dot = product_of(op)
     if len(rings) == 1 and dot is not None and source_load(dot.a) in rings[0].feed.loads:
         lower_product_ring(state, op, dot, rings[0], turns)
+        return
+    rotation = rotation_of(op, rings)
+    if rotation is not None:
+        lower_rotated_loop(state, op, rotation, turns, (rings[0], rings[1]))
         return
     fed = FedLoop(rings) if rings else None
 

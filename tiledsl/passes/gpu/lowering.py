@@ -25,6 +25,7 @@ from tiledsl.ir.shared_layouts import choose_shared_layout
 from tiledsl.ir.symbolic import Dim, Expr, Opaque, Symbol, symbols_of
 from tiledsl.ir.types import AxisType, Shape, Slice, TensorType, TileType, Whole
 from tiledsl.passes.analysis.effects import tensors_written
+from tiledsl.passes.analysis.sizes import constant_of
 from tiledsl.passes.gpu.capacities import Capacities
 from tiledsl.passes.gpu.infer_layouts import LayoutInference
 from tiledsl.passes.gpu.plan import GridPlan, Plan
@@ -297,7 +298,7 @@ class Lowering:
         found: list[tuple[int, Value]] = []
         for axis in range(len(shape)) if axes is None else axes:
             extent = self.extent(shape[axis])
-            if extent is not None:
+            if extent is not None and constant_of(extent) != self.capacities.of(shape[axis]):
                 found.append((axis, extent))
         return found
 
@@ -353,6 +354,11 @@ class Lowering:
         if layout not in forms:
             forms[layout] = lowered
             self._scopes[-1].append(lambda: forms.pop(layout, None))
+
+    def redefine(self, value: Value, lowered: Value) -> None:
+        """Takes another tile for one that is defined in that layout: they differ in their padding alone."""
+        assert lowered.layout in self._tiles[value]
+        self._tiles[value][lowered.layout] = lowered
 
     def layout(self, value: Value) -> RegisterLayout:
         """The layout that suits a tile: that of inference, or a plain one."""

@@ -1,0 +1,130 @@
+"""Loops with two products on Hopper: rotated, with clean turns apart, right in the emulator, and code worth running."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tests.support.attention_kernels import attention, window, window_of
+from tests.support.compare import assert_close
+from tests.support.gpu_lowering import Array, lowered
+from tests.support.hopper_softmax import attention_of
+from tests.support.kernels import tensor
+from tests.support.run_gpu_ir import CompiledIr
+from tiledsl.backend_cuda.gate import refusals
+from tiledsl.backend_ref.emulator.emulate import emulate
+from tiledsl.frontend.arguments import ConstantArgument
+from tiledsl.frontend.kernel_source import KernelSource
+from tiledsl.frontend.lower import lower_kernel
+from tiledsl.ir.async_ops import Wgmma, WgmmaWait
+from tiledsl.ir.core import Module
+from tiledsl.ir.dtypes import bf16
+from tiledsl.ir.tile_ops import For, If
+from tiledsl.passes.gpu.plan import GridPlan, Plan
+from tiledsl.passes.manager import PassContext, PassManager
+from tiledsl.passes.pipelines import gpu_front_pipeline
+
+Sizes = tuple[int, int, int, int]
+"""Heads, queries, keys, the head dim."""
+
+
+def plan_of(rows: int, keys: int, *, stages: int = 2, programs: int = 0, raster: int = 1) -> Plan:
+    consumers = rows // 64
+    grid = GridPlan(
+        128 * consumers, 1, (4 * consumers, 1), stages, schedule="cooperative", programs=programs, raster=raster
+    )
+    return Plan((grid,), (("i", rows), ("j", keys)), alignment=(16,) * 5)
+
+
+def module_of(kernel: Any, operands: list[Array], *, known: bool, **constants: object) -> Module:
+    """The kernel for these arrays, form `tile-placed`. `known`: with their sizes as numbers."""
+    source = KernelSource(kernel.__wrapped__)
+    given: dict[str, Any] = {}
+    for name, operand in zip("qkv", operands):
+        sizes = operand.shape if known else (*(None,) * (operand.ndim - 1), operand.shape[-1])
+        given[name] = tensor(operand.ndim, bf16, sizes)
+    module = lower_kernel(source, given | {name: ConstantArgument(value) for name, value in constants.items()})
+    return PassManager(gpu_front_pipeline()).run(module, PassContext())
+
+
+def operands_of(sizes: Sizes) -> list[Array]:
+    heads, queries, keys, depth = sizes
+    random = np.random.default_rng(0)
+    shapes = [(heads, n, depth) for n in (queries, keys, keys)]
+    return [random.standard_normal(shape).astype(ml_dtypes.bfloat16) for shape in shapes]
+
+
+def products(module: Module) -> Counter[int]:
+    """How many loops there are with so many products."""
+    loops = [op for op in module.walk() if isinstance(op, For)]
+    return Counter(sum(isinstance(inner, Wgmma) for inner in loop.body.ops) for loop in loops)
+
+
+CASES: list[tuple[Sizes, bool, Plan]] = [
+    ((2, 256, 192, 64), False, plan_of(128, 64)),
+    ((2, 192, 200, 64), False, plan_of(192, 64)),
+    ((1, 128, 64, 64), False, plan_of(128, 64)),  # one turn
+    ((2, 256, 256, 64), True, plan_of(128, 64)),
+    ((1, 300, 400, 64), True, plan_of(192, 48)),
+    ((1, 256, 100, 64), True, plan_of(128, 64)),  # some see nothing
+    ((3, 256, 256, 128), True, plan_of(128, 32, programs=2)),
+    ((2, 256, 320, 64), True, plan_of(128, 64, stages=3, raster=2)),
+    ((1, 128, 320, 64), True, plan_of(128, 64, stages=1)),
+]
+
+
+@pytest.mark.parametrize(("sizes", "causal", "plan"), CASES, ids=str)
+@pytest.mark.parametrize("known", [True, False])
+def test_attention(sizes: Sizes, causal: bool, plan: Plan, known: bool) -> None:
+    operands = operands_of(sizes)
+    module = lowered(module_of(attention, operands, known=known, causal=causal), plan)
+    found = products(module)
+    assert found[2] == (1 if not causal and known and sizes[2] % plan.blocks[1][1] == 0 else 2), "not rotated"
+    with np.errstate(invalid="ignore"):
+        wanted: Array = attention_of(*operands, causal=causal)
+        wanted = np.where(np.isnan(wanted), 0.0, wanted).astype(ml_dtypes.bfloat16)
+    for seed in (None, 0, 1):
+        (got,) = emulate(module.entry, operands, seed=seed).results
+        assert_close(got, wanted, relative=2e-2)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_masks_that_hold_later(known: bool) -> None:
+    random = np.random.default_rng(0)
+    operands: list[Array] = [random.integers(-2, 3, (n, 64)).astype(ml_dtypes.bfloat16) for n in (256, 320, 320)]
+    plan = replace(plan_of(128, 64), alignment=(16, 16, 16, 16, 4))
+    module = lowered(module_of(window, operands, known=known, width=70), plan)
+    assert products(module)[2] == 2
+    for seed in (None, 0):
+        got = emulate(module.entry, operands, seed=seed).results
+        wanted = window_of(operands[0], operands[1], operands[2], width=70)
+        for one, want in zip(got, wanted):
+            assert_close(one, want, relative=1e-2)
+
+
+def test_what_is_waited_for() -> None:
+    module = lowered(module_of(attention, operands_of((1, 256, 256, 64)), known=True, causal=False), plan_of(128, 64))
+    (loop,) = [op for op in module.walk() if isinstance(op, For) and any(isinstance(o, Wgmma) for o in op.body.ops)]
+    assert [op.groups for op in loop.body.ops if isinstance(op, WgmmaWait)] == [1, 0]
+    assert not any(isinstance(op, If) for op in module.walk())
+
+
+@pytest.mark.parametrize(
+    ("sizes", "causal", "plan"),
+    [
+        ((8, 1024, 1024, 64), False, plan_of(192, 128)),
+        ((8, 1024, 1024, 64), True, plan_of(192, 112)),
+        ((8, 1024, 1024, 128), False, plan_of(128, 128, programs=132)),
+        ((8, 1024, 1024, 128), True, plan_of(128, 128)),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("known", [True, False])
+def test_compiles(sizes: Sizes, causal: bool, plan: Plan, known: bool) -> None:
+    module = lowered(module_of(attention, operands_of(sizes), known=known, causal=causal), plan)
+    assert refusals(CompiledIr(module).cubin) == []

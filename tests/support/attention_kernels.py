@@ -1,0 +1,76 @@
+"""Kernels with two products in a loop, in the forms that rotated loops are made of, and what they give."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tiledsl import tile
+
+Array = npt.NDArray[Any]
+LOWEST = -1e30
+
+
+@tile.kernel
+def attention(q: tile.Tensor, k: tile.Tensor, v: tile.Tensor, causal: tile.constexpr = False) -> Any:
+    """softmax(q @ k.mT / sqrt(D)) @ v with exponentials of base 2; zeros where a query sees nothing."""
+    H, Q, D = q.shape
+    H, K, D = k.shape
+    H, K, D = v.shape
+    out = tile.empty((H, Q, D), q.dtype)
+    scale = D**-0.5 * 1.4426950408889634
+    for h, i in tile.grid(H, Q, block=(1, tile.auto)):
+        top = tile.full(i, LOWEST)
+        total = tile.zeros(i)
+        acc = tile.zeros((i, D))
+        end = min(i.start + i.size + K - Q, K) if causal else K
+        for j in tile.range(0, end):
+            scores = tile.dot(q[h, i, :], k[h, j, :].mT)
+            if causal:
+                scores = tile.where(j.index[None, :] <= i.index[:, None] + (K - Q), scores, -math.inf)
+            higher = tile.maximum(top, tile.max(scores, axis=1))
+            p = tile.exp2(scores * scale - (higher * scale)[:, None])
+            rescale = tile.exp2((top - higher) * scale)
+            total = total * rescale + tile.sum(p, axis=1)
+            acc = tile.dot(p.to(v.dtype), v[h, j, :], acc * rescale[:, None])
+            top = higher
+        out[h, i, :] = acc / tile.maximum(total, 1.0)[:, None]
+    return out
+
+
+@tile.kernel
+def window(q: tile.Tensor, k: tile.Tensor, v: tile.Tensor, width: tile.constexpr = 64) -> Any:
+    """Sums of (q @ k.mT) v over keys before the query (and not `width` before it), those of one row in [Q, 1] too.
+
+    Nothing is rescaled, sums begin with 0 and keep their axis, and one mask holds from some key on only.
+    """
+    Q, D = q.shape
+    K, D = k.shape
+    K, D = v.shape
+    out = tile.empty((Q, D), tile.f32)
+    sums = tile.empty((Q, 1), tile.f32)
+    for i in tile.grid(Q):
+        total = tile.zeros((i, 1))
+        acc = tile.zeros((i, D))
+        for j in tile.range(K):
+            scores = tile.dot(q[i, :], k[j, :].mT)
+            scores = tile.where(i.index[:, None] > j.index[None, :], scores, 0.0)
+            scores = tile.where(j.index[None, :] + width > i.index[:, None], scores, 0.0)
+            total = total + tile.sum(scores, axis=1, keepdims=True)
+            acc = tile.dot(scores.to(v.dtype), v[j, :], acc)
+        out[i, :] = acc
+        sums[i, :] = total
+    return out, sums
+
+
+def window_of(q: Array, k: Array, v: Array, width: int) -> tuple[Array, Array]:
+    wide: list[Array] = [x.astype(np.float32) for x in (q, k, v)]
+    sizes = len(wide[0]), len(wide[1])
+    seen: Array = np.tri(*sizes, -1, np.float32) - np.tri(*sizes, -width, np.float32)
+    products: Array = np.matmul(wide[0], np.transpose(wide[1]))
+    scores: Array = np.multiply(products, seen)
+    sums: Array = np.sum(scores, axis=1, keepdims=True)
+    return np.matmul(scores, wide[2]), sums

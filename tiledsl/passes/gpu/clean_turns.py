@@ -1,0 +1,196 @@
+"""Turns of a loop in which nothing is masked: whole blocks, for which every comparison of coordinates holds.
+
+    for j in tile.range(K):
+        s = tile.where(j.index[None, :] <= i.index[:, None] + c, s, other)
+
+With blocks of 128 keys, the comparison is true of all of block number t where 128 t + 127 <= i.start + c: of the first
+(i.start + c - 127) // 128 + 1 turns. There `where` gives its second operand, and is left out. A comparison that holds
+from some turn on, or never, is made in every turn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tiledsl.ir import gpu_ops as gpu
+from tiledsl.ir import tile_ops as ops
+from tiledsl.ir.core import Value
+from tiledsl.ir.dtypes import bool_, i32, i64
+from tiledsl.ir.layouts import RegisterLayout
+from tiledsl.ir.types import AxisType, TileType
+from tiledsl.passes.analysis.sizes import constant_of
+from tiledsl.passes.gpu.lowering import BlockPlace, Lowering
+from tiledsl.passes.gpu.place_blocks import Turns
+
+_SWAPPED = {"le": "ge", "lt": "gt", "ge": "le", "gt": "lt"}
+_MOVES = (ops.Broadcast, ops.Reshape, ops.Transpose)
+
+
+@dataclass
+class Difference:
+    """Left side less right side of a comparison: coordinates of blocks and scalars, each so many times."""
+
+    coordinates: dict[Value, int] = field(default_factory=dict[Value, int])
+    scalars: list[tuple[Value, int]] = field(default_factory=list[tuple[Value, int]])
+
+    def add(self, value: Value, times: int) -> bool:
+        """Whether `times * value` is such a sum."""
+        op = value.op
+        if not value.shape:
+            self.scalars.append((value, times))
+            return value.dtype.is_integer
+        match op:
+            case ops.Coordinates():
+                self.coordinates[op.axis] = self.coordinates.get(op.axis, 0) + times
+                return True
+            case ops.Broadcast() | ops.Reshape() | ops.Transpose():
+                return self.add(op.source, times)
+            case ops.Map(fn="add" | "sub"):
+                left, right = op.inputs
+                return self.add(left, times) and self.add(right, times if op.fn == "add" else -times)
+            case _:
+                return False
+
+
+@dataclass(frozen=True)
+class Mask:
+    """`where` of a comparison that holds in the first turns of a loop: there `difference` <= 0 (`strict`: < 0)."""
+
+    where: ops.Map
+    difference: Difference
+    strict: bool
+
+
+def masks_of(loop: ops.Range) -> tuple[Mask, ...]:
+    """The comparisons of a loop that hold in its first turns, if at all: those of a coordinate that grows, `<=`."""
+    axis = loop.body.arguments[0]
+    found: list[Mask] = []
+    for op in loop.body.ops:
+        if not isinstance(op, ops.Map) or op.fn != "where" or not op.result.shape or not op.inputs[0].shape:
+            continue
+        mask = _mask(op, axis)
+        if mask is not None:
+            found.append(mask)
+    return tuple(found)
+
+
+def _mask(where: ops.Map, axis: Value) -> Mask | None:
+    compared = where.inputs[0].op
+    while isinstance(compared, _MOVES):
+        compared = compared.source.op
+    if not isinstance(compared, ops.Map) or compared.fn not in _SWAPPED or where.inputs[1].shape != where.result.shape:
+        return None
+    left, right = compared.inputs
+    fn = compared.fn
+    if fn in ("ge", "gt"):
+        left, right, fn = right, left, _SWAPPED[fn]
+    difference = Difference()
+    if not difference.add(left, 1) or not difference.add(right, -1):
+        return None
+    if difference.coordinates.get(axis, 0) != 1 or not all(
+        isinstance(a.type, AxisType) for a in difference.coordinates
+    ):
+        return None
+    return Mask(where, difference, fn == "lt")
+
+
+def clean_count(state: Lowering, turns: Turns, masks: tuple[Mask, ...]) -> Value:
+    """How many of the first turns are clean, at the current point; it may be less than none."""
+    full = state.arithmetic("floordiv", state.arithmetic("sub", turns.stop, turns.start), turns.size)
+    for mask in masks:
+        full = state.builder.map("minimum", full, _true_turns(state, turns, mask))
+    return full
+
+
+def _true_turns(state: Lowering, turns: Turns, mask: Mask) -> Value:
+    """How many of the first turns a comparison is true in, of all elements."""
+    most = state.constant(0)  # the difference of the first turn, where it is largest
+    for axis, times in mask.difference.coordinates.items():
+        for _ in range(abs(times)):
+            if axis is turns.argument:
+                place: BlockPlace | None = None
+                start, room = turns.start, turns.size
+            else:
+                place = state.block(axis)
+                assert isinstance(axis.type, AxisType)
+                start, room = place.start, state.capacities.of(axis.type.extent)
+            if times > 0:
+                most = state.arithmetic("add", most, state.arithmetic("add", start, room - 1))
+            else:
+                most = state.arithmetic("sub", most, start)
+    for value, times in mask.difference.scalars:
+        scalar = state.builder.cast(state.scalar(value), i64)
+        most = state.arithmetic("add", most, state.arithmetic("mul", scalar, times))
+    # most + size * t <= 0
+    if mask.strict:
+        most = state.arithmetic("add", most, 1)
+    room_left = state.arithmetic("sub", state.constant(0), most)
+    return state.arithmetic("add", state.arithmetic("floordiv", room_left, turns.size), 1)
+
+
+MOST_APART = 1 << 24
+"""Farther apart than coordinates within blocks can be."""
+
+
+def masked(state: Lowering, mask: Mask, layout: RegisterLayout) -> Value | None:
+    """What `where` gives in a turn that is not clean, where coordinates are compared within their blocks, as i32; None
+    if it is not plain along which axis of the tile each block runs."""
+    where, difference = mask.where, mask.difference
+    shape = where.result.shape
+    apart = state.constant(0)
+    sides: dict[bool, Value | None] = {True: None, False: None}
+    for axis, times in difference.coordinates.items():
+        assert isinstance(axis.type, AxisType)
+        grows = times > 0
+        if shape.count(axis.type.extent) != 1 or abs(times) != 1 or sides[grows] is not None:
+            return None
+        apart = state.arithmetic("add" if grows else "sub", apart, state.block(axis).start)
+        sides[grows] = _within(state, layout, shape.index(axis.type.extent))
+    for value, times in difference.scalars:
+        scalar = state.builder.cast(state.scalar(value), i64)
+        apart = state.arithmetic("add", apart, state.arithmetic("mul", scalar, times))
+    # grown + apart <= fallen  =>  grown <= fallen - apart
+    room = state.arithmetic("sub", state.constant(-1 if mask.strict else 0), apart)
+    room = state.builder.map("minimum", room, state.constant(MOST_APART))
+    room = state.builder.map("maximum", room, state.constant(-MOST_APART))
+    limit = state.builder.cast(room, i32)
+    grown, fallen = sides[True], sides[False]
+    if grown is None:
+        return None
+    if fallen is not None:
+        limit = state.emit(ops.Map, types=[fallen.tile], fn="add", inputs=(fallen, limit)).result
+        limit = state.filled(limit, layout)
+    flags = TileType(bool_, layout.shape, "register", layout)
+    holds = state.emit(ops.Map, types=[flags], fn="le", inputs=(state.filled(grown, layout), limit)).result
+    either = [state.tile(v, layout) if v.shape else state.scalar(v) for v in where.inputs[1:]]
+    type_ = state.type_in(where.result, layout)
+    return state.emit(ops.Map, types=[type_], name=where.result.name, fn="where", inputs=(holds, *either)).result
+
+
+def _within(state: Lowering, layout: RegisterLayout, axis: int) -> Value:
+    """0, 1, ... along an axis of a tile, as i32, with the others of size 1."""
+    others = [other for other in range(layout.rank) if other != axis]
+    counted = state.emit(gpu.Arange, layout=layout.reduced(others)).result
+    type_ = TileType(i32, counted.shape, "register", counted.layout)
+    narrow = state.emit(ops.Cast, types=[type_], source=counted, dtype=i32).result
+    return state.reshaped(narrow, layout.reduced(others, True))
+
+
+def always_clean(state: Lowering, loop: ops.Range, turns: Turns, masks: tuple[Mask, ...]) -> bool:
+    """Whether every turn is known to be clean."""
+    if masks:
+        return False
+    start, stop = constant_of(loop.start), constant_of(loop.stop)
+    if start is None or start % turns.size:
+        return False
+    if stop is not None:
+        return stop % turns.size == 0
+    return isinstance(loop.stop.op, ops.Size) and state.facts.divisible(loop.stop.op.value, turns.size)
+
+
+def clean_place(state: Lowering, turns: Turns, number: Value) -> BlockPlace | Value:
+    """Where the block of a clean turn is: it has as many coordinates as there is room for."""
+    place = turns.place(state, turns.start_of(state, number))
+    if isinstance(place, Value) or place.extent is None:
+        return place
+    return BlockPlace(place.start, state.constant(turns.size), place.multiple, place.multiple)

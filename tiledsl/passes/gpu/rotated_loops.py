@@ -1,0 +1,362 @@
+"""Loops with two products, the second of which takes what is made of the first one: as attention has them.
+
+    for j in tile.range(K):                            scores of block 0; p
+        scores = tile.dot(q, k[j])                     for j in 1 ...:
+        p, w = ...                             =>          begin scores of block j
+        acc = tile.dot(p, v[j], acc * w)                   begin acc += p v[j - 1]
+                                                           wait for the scores; p and w of block j
+                                                           wait for acc; acc * w
+                                                       acc += p v[last]
+
+So what is computed of the scores goes on beside a product. What the turn computes is cut in two: what does not depend
+on `acc` comes *ahead*, what does comes *behind* it (elementwise, so that it may as well be done a turn early). Clean
+turns, in which no mask does anything, have a loop of their own before that of the others (`clean_turns.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tiledsl.ir import async_ops
+from tiledsl.ir import tile_ops as ops
+from tiledsl.ir.core import Block, Op, Value
+from tiledsl.ir.dtypes import i64
+from tiledsl.ir.types import TileType, scalar
+from tiledsl.passes.analysis.sizes import constant_of
+from tiledsl.passes.gpu import running_sums
+from tiledsl.passes.gpu.clean_turns import Mask, always_clean, clean_count, clean_place, masked, masks_of
+from tiledsl.passes.gpu.lower_folds import neutral
+from tiledsl.passes.gpu.lowering import Lowering
+from tiledsl.passes.gpu.place_blocks import Turns, define_place
+from tiledsl.passes.gpu.rings import Position, Ring
+from tiledsl.passes.gpu.streamed_loads import source_load
+from tiledsl.passes.gpu.warpgroup_products import initial_accumulator, left_operand, multiply, plan_product
+from tiledsl.passes.tile.carried_values import carried_arguments, yielded
+
+_ELEMENTWISE = (ops.Map, ops.Cast, ops.Broadcast, ops.Reshape)
+
+
+@dataclass(frozen=True)
+class Rotation:
+    """The parts of such a loop. `number`: of the accumulator among what is carried."""
+
+    scores: ops.Dot
+    values: ops.Dot
+    number: int
+    ahead: tuple[Op, ...]
+    behind: tuple[Op, ...]
+
+
+def rotation_of(loop: ops.Range, rings: Sequence[Ring]) -> Rotation | None:
+    """How a loop of a role can be rotated; None if it cannot, or has nothing of it."""
+    dots = [op for op in loop.body.ops if isinstance(op, ops.Dot)]
+    if len(dots) != 2 or any(op.bodies or op.effect in ("write", "control") for op in loop.body.ops):
+        return None
+    scores, values = dots
+    given = yielded(loop.body)
+    if [ring.feed.dot for ring in rings] != dots or given.count(values.result) != 1 or len(values.result.shape) != 2:
+        return None
+    number = given.index(values.result)
+    argument = carried_arguments(loop, loop.body)[number]
+    if len(values.result.users) != 1 or scores.acc is not None or source_load(values.a) is not None:
+        return None
+    behind = _depending(loop.body, argument)
+    if behind is None or behind[-1:] != [values] or any(v.op in behind for v in given if v is not values.result):
+        return None
+    if argument in given or values.a.op in behind:
+        return None
+    loads = {load for ring in rings for load in ring.feed.loads}
+    apart = {scores, *behind, *loads}
+    if isinstance(values.a.op, ops.Cast) and len(values.a.users) == 1:
+        apart.add(values.a.op)  # it takes the registers of what is multiplied till then
+    ahead = [op for op in loop.body.ops if op not in apart and not isinstance(op, ops.Yield)]
+    return Rotation(scores, values, number, tuple(ahead), tuple(behind[:-1]))
+
+
+def _depending(body: Block, argument: Value) -> list[Op] | None:
+    """The ops on the way from the accumulator to the product that ends it; None if there are others than elementwise
+    ones."""
+    reached: set[Value] = {argument}
+    found: list[Op] = []
+    for op in body.ops:
+        if isinstance(op, ops.Yield) or not any(v in reached for v in op.operands):
+            continue
+        found.append(op)
+        if isinstance(op, ops.Dot):
+            return found if op.acc in reached and op.a not in reached and op.b not in reached else None
+        if not isinstance(op, _ELEMENTWISE):
+            return None
+        reached.update(op.results)
+    return None
+
+
+def lower_rotated_loop(
+    state: Lowering, op: ops.Range, rotation: Rotation, turns: Turns, rings: tuple[Ring, Ring]
+) -> None:
+    """A loop of a role, rotated. Raises TileResourceError (`plan-specialised`) where its products have no room."""
+    state.remark(rotation.scores, "begun before the product of the turn before is done")
+    _RotatedLoop(state, op, rotation, turns, rings).lower()
+
+
+class _RotatedLoop:
+    def __init__(
+        self, state: Lowering, op: ops.Range, rotation: Rotation, turns: Turns, rings: tuple[Ring, Ring]
+    ) -> None:
+        self.state = state
+        self.op = op
+        self.rotation = rotation
+        self.turns = turns
+        self.of_scores, self.of_values = rings
+        self.scores = plan_product(rotation.scores, state.capacities, state.grid)
+        self.values = plan_product(rotation.values, state.capacities, state.grid)
+        self.arguments = carried_arguments(op, op.body)
+        self.sums = running_sums.running_sums(state, op)
+        self.others = [n for n in range(len(self.arguments)) if n != rotation.number]
+        masks = masks_of(op)
+        self.masks: dict[Op, Mask] = {mask.where: mask for mask in masks}
+        self.replaced = {one for running in self.sums.values() for one in running.replaced}
+
+    def lower(self) -> None:
+        """All turns, if there is any: what is carried is then as before."""
+        state, op = self.state, self.op
+        start, stop = constant_of(op.start), constant_of(op.stop)
+        if start is not None and stop is not None and stop > start:
+            self._define(self._turns())
+            return
+        before = [ring.position for ring in (self.of_scores, self.of_values)]
+        then, otherwise = Block(), Block()
+        with state.scope(then):
+            made = self._turns()
+            state.emit(ops.Yield, values=made)
+        self.of_scores.position, self.of_values.position = before
+        with state.scope(otherwise):
+            initial = [
+                state.tile(value, made[number].layout) if value.shape else state.scalar(value)
+                for number, value in enumerate(op.initial)
+            ]
+            state.emit(ops.Yield, values=[*initial, *self._positions()])
+        condition = state.builder.map("gt", self.turns.count, state.constant(0))
+        branch = state.emit(
+            ops.If, types=[v.tile for v in made], name=[v.name for v in op.results], condition=condition, then=then,
+            otherwise=otherwise,
+        )  # fmt: skip
+        self._define(branch.results)
+
+    def _define(self, results: Sequence[Value]) -> None:
+        count = len(self.op.results)
+        for result, lowered in zip(self.op.results, results[:count]):
+            self.state.define(result, lowered)
+        self._place(results[count:])
+
+    def _positions(self) -> list[Value]:
+        return [*self.of_scores.position.values, *self.of_values.position.values]
+
+    def _place(self, values: Sequence[Value]) -> None:
+        self.of_scores.position = Position(values[0], values[1])
+        self.of_values.position = Position(values[2], values[3])
+
+    @property
+    def _all_masks(self) -> tuple[Mask, ...]:
+        return tuple(self.masks.values())
+
+    # What is carried: the accumulator, the left operand of its next product, all else, where the rings are
+
+    def _turns(self) -> list[Value]:
+        """Every turn; what the loop gives, and where the rings are."""
+        state = self.state
+        clean = always_clean(state, self.op, self.turns, self._all_masks)
+        one, count = state.constant(1), self.turns.count
+        first_masked = count
+        if not clean:
+            first_masked = state.builder.map("maximum", clean_count(state, self.turns, self._all_masks), one)
+            first_masked = state.builder.map("minimum", first_masked, count)
+        carried = self._first(clean)
+        carried = self._loop(carried, one, first_masked, clean=True)
+        if not clean:
+            carried = self._loop(carried, first_masked, count, clean=False)
+        return self._last(carried)
+
+    def _first(self, clean: bool) -> list[Value]:
+        """The first turn, up to the product that ends it."""
+        state, rotation = self.state, self.rotation
+        with state.scope(state.builder.block):
+            self._enter(state.constant(0), clean)
+            carried = [
+                running_sums.begin(state, self.sums[number]) if number in self.sums else self._initial(number)
+                for number in self.others
+            ]
+            self._define_others(carried)
+            self.of_scores.wait(state)
+            begun = self._begin_scores()
+            self._land_scores(begun, 0)
+            following = self._ahead(carried, clean)
+            acc = self._behind(self._initial(rotation.number))
+            return [acc, self._left(), *following, *self._positions()]
+
+    def _loop(self, carried: Sequence[Value], start: Value, stop: Value, *, clean: bool) -> list[Value]:
+        """Turns from `start` to `stop`."""
+        state = self.state
+        index = self.op.body.arguments[0].name
+        body = Block([(scalar(i64), f"{index}_number")])
+        names = ["acc", "left", *(self.arguments[number].name for number in self.others)]
+        for value, name in zip(carried, [*names, "stage", "parity", "stage", "parity"]):
+            body.add_argument(value.type, name)
+        number, *inside = body.arguments
+        with state.scope(body):
+            self._place(inside[-4:])
+            state.emit(ops.Yield, values=self._turn(number, inside[:-4], clean))
+        types = [TileType(v.dtype, v.shape, "register", v.layout) if v.shape else scalar(v.dtype) for v in carried]
+        loop = state.emit(
+            ops.For, types=types, name=[*names, *[""] * 4], start=start, stop=stop, step=state.constant(1),
+            initial=carried, body=body,
+        )  # fmt: skip
+        self._place(loop.results[-4:])
+        return list(loop.results)
+
+    def _turn(self, number: Value, carried: Sequence[Value], clean: bool) -> list[Value]:
+        state = self.state
+        acc, left, *others = carried
+        self._enter(number, clean)
+        self._define_others(others)
+        self.of_scores.wait(state)
+        begun = self._begin_scores()
+        self.of_values.wait(state)
+        product = self._begin_values(acc, left)
+        self._land_scores(begun, 1)
+        following = self._ahead(others, clean)
+        return [self._behind(self._land_values(product, left)), self._left(), *following, *self._positions()]
+
+    def _last(self, carried: Sequence[Value]) -> list[Value]:
+        """The product that ends the last turn; what the loop gives."""
+        state = self.state
+        acc, left, *others = carried[:-4]
+        with state.builder.at(self.rotation.values.location):
+            state.emit(async_ops.WgmmaFence)
+        self.of_values.wait(state)
+        product = self._begin_values(acc, left)
+        given: dict[int, Value] = {self.rotation.number: self._land_values(product, left)}
+        for number, value in zip(self.others, others):
+            running = self.sums.get(number)
+            names = [self.op.results[number].name]
+            given[number] = value if running is None else running_sums.end(state, running, value, names)
+        return [*(given[number] for number in range(len(given))), *self._positions()]
+
+    # Parts of a turn
+
+    def _initial(self, number: int) -> Value:
+        state, value = self.state, self.op.initial[number]
+        result = self.op.results[number]
+        return state.tile(value, state.layout(result)) if result.shape else state.scalar(value)
+
+    def _enter(self, number: Value, clean: bool) -> None:
+        state, turns = self.state, self.turns
+        place = clean_place(state, turns, number) if clean else turns.place(state, turns.start_of(state, number))
+        define_place(state, turns.argument, place)
+
+    def _define_others(self, values: Sequence[Value]) -> None:
+        for number, value in zip(self.others, values):
+            if number not in self.sums:
+                self.state.define(self.arguments[number], value)
+
+    def _begin_scores(self) -> list[Value]:
+        """The first product, and its left operand if that is in registers; in flight."""
+        state, dot = self.state, self.rotation.scores
+        with state.builder.at(dot.location):
+            left = left_operand(state, dot, self.scores)
+            acc, accumulate = initial_accumulator(state, dot, self.scores)
+            state.emit(async_ops.WgmmaFence)
+            product = multiply(state, dot, self.scores, left, acc, accumulate)
+            state.emit(async_ops.WgmmaCommit)
+        return [product] if left is None else [product, left]
+
+    def _land_scores(self, begun: Sequence[Value], groups: int) -> None:
+        state, dot = self.state, self.rotation.scores
+        with state.builder.at(dot.location):
+            landed = state.emit(async_ops.WgmmaWait, values=begun, groups=groups).results[0]
+            self.of_scores.release(state, self.of_scores.position.stage)
+            self.of_scores.advance(state)
+        landed.name = dot.result.name
+        state.define(dot.result, landed)
+
+    def _begin_values(self, acc: Value, left: Value) -> Value:
+        state, dot = self.state, self.rotation.values
+        with state.builder.at(dot.location):
+            product = multiply(state, dot, self.values, left, acc, None)
+            state.emit(async_ops.WgmmaCommit)
+        return product
+
+    def _land_values(self, product: Value, left: Value) -> Value:
+        state = self.state
+        with state.builder.at(self.rotation.values.location):
+            landed = state.emit(async_ops.WgmmaWait, values=[product, left], groups=0).results[0]
+            self.of_values.release(state, self.of_values.position.stage)
+            self.of_values.advance(state)
+        return landed
+
+    def _ahead(self, carried: Sequence[Value], clean: bool) -> list[Value]:
+        """What does not depend on the accumulator; what is carried on of it."""
+        state = self.state
+        for op in self.rotation.ahead:
+            if op in self.replaced:
+                continue
+            if isinstance(op, ops.Reduce) and not op.has_body("combiner"):
+                self._pad(op)
+            mask = self.masks.get(op)
+            if mask is None or not self._mask(mask, clean):
+                state.lower_op(op)
+        following: list[Value] = []
+        given = yielded(self.op.body)
+        for number, value in zip(self.others, carried):
+            result = self.op.results[number]
+            if number in self.sums:
+                following.append(running_sums.follow(state, self.sums[number], value))
+            elif result.shape:
+                following.append(state.tile(given[number], state.layout(result)))
+            else:
+                following.append(state.scalar(given[number]))
+        return following
+
+    def _pad(self, fold: ops.Reduce) -> None:
+        """Pads what is folded, once for all that is made of it: else the tile would be kept with and without."""
+        state, (source,) = self.state, fold.sources
+        layout = state.layout(source)
+        with state.builder.at(fold.location):
+            tile = state.tile(source, layout)
+            padded = state.padded(tile, source.shape, neutral(fold.fn, source.dtype), fold.axes, tile.name)
+            if padded is not tile:
+                state.redefine(source, padded)
+
+    def _mask(self, mask: Mask, clean: bool) -> bool:
+        """Defines what a mask gives; whether it could."""
+        state, result = self.state, mask.where.result
+        layout = state.layout(result)
+        with state.builder.at(mask.where.location):
+            made = state.tile(mask.where.inputs[1], layout) if clean else masked(state, mask, layout)
+        if made is not None:
+            state.define(result, made)
+        return made is not None
+
+    def _behind(self, acc: Value) -> Value:
+        """What becomes of the accumulator before the next product is added to it."""
+        state, rotation = self.state, self.rotation
+        assert rotation.values.acc is not None
+        state.define(self.arguments[rotation.number], acc)
+        for op in rotation.behind:
+            state.lower_op(op)
+        return state.tile(rotation.values.acc, self.values.accumulator)
+
+    def _left(self) -> Value:
+        """The left operand of the next product of values, in registers."""
+        state, dot = self.state, self.rotation.values
+        with state.builder.at(dot.location):
+            cast = dot.a.op
+            if isinstance(cast, ops.Cast):  # without padding before it is made narrow: one element at a time
+                wide = state.any(cast.source)
+                wide = state.padded(wide, cast.source.shape, 0.0 if wide.dtype.is_float else 0, [1])
+                type_ = TileType(cast.dtype, wide.layout.shape, "register", wide.layout)
+                narrow = state.emit(ops.Cast, types=[type_], name=dot.a.name, source=wide, dtype=cast.dtype).result
+                return state.convert(narrow, self.values.left)
+            left = left_operand(state, dot, self.values)
+        assert left is not None
+        return left
