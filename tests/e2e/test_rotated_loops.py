@@ -60,8 +60,9 @@ def operands_of(sizes: Sizes) -> list[Array]:
 
 
 def products(module: Module) -> Counter[int]:
-    """How many loops there are with so many products."""
+    """How many loops there are with so many products, those around others left out."""
     loops = [op for op in module.walk() if isinstance(op, For)]
+    loops = [op for op in loops if not any(isinstance(inner, For) for inner in op.body.walk())]
     return Counter(sum(isinstance(inner, Wgmma) for inner in loop.body.ops) for loop in loops)
 
 
@@ -75,6 +76,8 @@ CASES: list[tuple[Sizes, bool, Plan]] = [
     ((3, 256, 256, 128), True, plan_of(128, 32, programs=2)),
     ((2, 256, 320, 64), True, plan_of(128, 64, stages=3, raster=2)),
     ((1, 128, 320, 64), True, plan_of(128, 64, stages=1)),
+    ((1, 256, 160, 256), False, plan_of(128, 80, programs=1)),  # results go out where queries came in
+    ((2, 128, 160, 256), True, plan_of(128, 80, programs=1)),
 ]
 
 
@@ -121,6 +124,8 @@ def test_what_is_waited_for() -> None:
         ((8, 1024, 1024, 64), True, plan_of(192, 112)),
         ((8, 1024, 1024, 128), False, plan_of(128, 128, programs=132)),
         ((8, 1024, 1024, 128), True, plan_of(128, 128)),
+        ((8, 1056, 1056, 128), False, plan_of(128, 176)),
+        ((8, 1040, 1040, 256), False, plan_of(128, 80, programs=132, raster=8)),
     ],
     ids=str,
 )

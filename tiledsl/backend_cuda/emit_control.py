@@ -8,7 +8,7 @@ from tiledsl.backend_cuda.emit_elementwise import copied, used_by
 from tiledsl.backend_cuda.kernel_frame import KernelFrame
 from tiledsl.backend_cuda.scalars import c_type
 from tiledsl.backend_cuda.storage import Registers, Scalar, SharedMemory, Storage, View
-from tiledsl.ir.async_ops import Wgmma
+from tiledsl.ir.async_ops import MbarrierWait, Wgmma
 from tiledsl.ir.core import Block, Value
 from tiledsl.ir.gpu_ops import Load
 from tiledsl.ir.scalar_functions import SCALAR_FUNCTIONS
@@ -63,6 +63,8 @@ def _together(op: For) -> int:
 
 
 def _is_short(op: For) -> bool:
+    if any(isinstance(inner, (Wgmma, MbarrierWait)) for inner in op.body.ops):
+        return False  # rounds wait anyway, and written out they ask for more registers
     start, stop, step = (constant_of(v) for v in (op.start, op.stop, op.step))
     return None not in (start, stop, step) and len(range(start or 0, stop or 0, step or 1)) <= _UNROLLED
 

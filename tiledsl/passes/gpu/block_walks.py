@@ -35,6 +35,7 @@ class BlockWalk:
         self.stops: list[Value] = [state.constant(programs)] if self.is_persistent else self.ends
         self.blocks: tuple[int, ...] = (1,) if self.is_persistent else tuple(self.sizes)
         self.raster = 1 if self.is_persistent else state.grid.raster
+        self._mirrored = [_grows(op, argument) for argument in op.body.arguments]
 
     @property
     def argument_names(self) -> list[str]:
@@ -71,9 +72,12 @@ class BlockWalk:
 
     def _place(self, starts: Sequence[Value]) -> None:
         state = self.state
-        for argument, start, end, size, stop in zip(
-            self.op.body.arguments, starts, self.ends, self.sizes, self.op.stops
+        for argument, start, end, size, stop, mirrored in zip(
+            self.op.body.arguments, starts, self.ends, self.sizes, self.op.stops, self._mirrored
         ):
+            if mirrored:
+                last = state.arithmetic("sub", state.quotient_up(end, size), 1)
+                start = state.arithmetic("sub", state.arithmetic("mul", last, size), start)
             define_place(state, argument, block_place(state, argument, start, end, size, state.multiple(stop)))
 
     def _starts(self, turn: Value) -> list[Value]:
@@ -107,3 +111,23 @@ class BlockWalk:
         inside = state.arithmetic("mod", number, band)
         row = state.arithmetic("add", first, state.arithmetic("mod", inside, high))
         return row, state.arithmetic("floordiv", inside, high)
+
+
+def _grows(grid: ops.Grid, argument: Value) -> bool:
+    """Whether blocks farther along an axis have longer loops: then the last ones come first, and short ones even out
+    what is left."""
+    loops = [op for op in grid.body.ops if isinstance(op, ops.Range)]
+    return any(_follows(op.stop, argument) and not _follows(op.start, argument) for op in loops)
+
+
+def _follows(value: Value, axis: Value) -> bool:
+    """Whether a scalar grows with where a block starts."""
+    match value.op:
+        case ops.Start() as op:
+            return op.axis is axis
+        case ops.Map(fn="add" | "minimum" | "maximum") as op:
+            return any(_follows(v, axis) for v in op.inputs)
+        case ops.Map(fn="sub" | "mul" | "floordiv") as op:
+            return _follows(op.inputs[0], axis)
+        case _:
+            return value is axis

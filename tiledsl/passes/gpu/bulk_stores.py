@@ -10,19 +10,26 @@ Barriers and fences between these are put there by `insert-proxy-fences` and `in
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 from tiledsl.ir import async_ops
 from tiledsl.ir import gpu_ops as gpu
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Index, Value
+from tiledsl.ir.dtypes import DType
 from tiledsl.ir.layouts import RegisterLayout
 from tiledsl.ir.symbolic import Dim
 from tiledsl.ir.tensor_maps import MOST_AXES, UNIT_BYTES
 from tiledsl.ir.types import AxisType, TileType, Whole
 from tiledsl.passes.gpu.infer_layouts import tensor_of, tile_axes
 from tiledsl.passes.gpu.lowering import Lowering
-from tiledsl.passes.gpu.rings import operand_layout
-from tiledsl.passes.gpu.shared_accesses import whole_vector
+from tiledsl.passes.gpu.rings import Ring, operand_layout
+from tiledsl.passes.gpu.shared_accesses import shared_layout, static_shape, whole_vector
 from tiledsl.passes.gpu.streamed_loads import ends_at
+
+RESERVED_BYTES = 2048
+"""Of a block's shared memory: mbarriers, and what alignment to 1024 bytes may cost."""
 
 
 def stores_in_bulk(state: Lowering, op: ops.Store) -> bool:
@@ -73,26 +80,60 @@ def lower_bulk_store(state: Lowering, op: ops.Store) -> None:
     if rank > 2:
         layout = layout.reduced(list(range(rank - 2)))
         value = state.reshaped(value, layout)
-    rows, columns = layout.shape
-    shape = (rows // state.grid.cluster, columns)
-    shared = operand_layout(shape, 1, value.dtype.bytes)
-    buffer = state.buffer(shape, value.dtype, shared, op.tensor.name)
+    shape = _part_of_block(state, layout)
+    lent = lent_ring(state, op)
+    if lent is None:
+        buffer = state.buffer(shape, value.dtype, operand_layout(shape, 1, value.dtype.bytes), op.tensor.name)
+    else:
+        buffer = lent.streams[0].buffer
+    shared, places = shared_layout(buffer), (0, 1) if lent is None else (1, 2)
     state.emit(async_ops.BulkWait, groups=0, read=True)
     matrix = value.dtype.bits == 16
     part = layout if state.grid.cluster == 1 else layout.part_of_block(state.grid.cluster)
-    vector = 1 if matrix else whole_vector(part, shared, shape, value.dtype, (0, 1))
-    zero = state.constant(0)
+    vector = 1 if matrix else whole_vector(part, shared, static_shape(buffer), value.dtype, places)
+    zeros = [state.constant(0)] * len(buffer.shape)
     state.emit(
-        gpu.Write, buffer=buffer, value=value, offsets=[zero, zero], places=(0, 1), vector=vector,
+        gpu.Write, buffer=buffer, value=value, offsets=zeros, places=places, vector=vector,
         method="matrix" if matrix else "plain",
     )  # fmt: skip
     axes = tuple(axis - (rank - 2) if axis >= rank - 2 else -1 for axis in tile_axes(op))
     state.emit(
         async_ops.TmaStore, tensor=state.tensors[op.tensor], indices=[state.start_of(index) for index in op.indices],
-        buffer=buffer, offsets=[zero, zero], axes=axes, places=(0, 1), shape=layout.shape,
+        buffer=buffer, offsets=zeros, axes=axes, places=places, shape=layout.shape,
     )  # fmt: skip
     state.emit(async_ops.BulkCommit)
-    state.remark(op, "stored by TMA, while the next block is begun" if state.grid.programs else "stored by TMA")
+    beside = state.grid.programs and lent is None
+    state.remark(op, "stored by TMA, while the next block is begun" if beside else "stored by TMA")
+
+
+def _part_of_block(state: Lowering, layout: RegisterLayout) -> tuple[int, int]:
+    """The shape of what each block of a cluster has of a matrix."""
+    return layout.shape[-2] // state.grid.cluster, layout.shape[-1]
+
+
+def lent_ring(state: Lowering, op: ops.Store) -> Ring | None:
+    """A ring of the grid itself whose stage has been read for the last time when a store comes, and is as large: the
+    store goes through it. Where a program goes on to other blocks, only for lack of room: their loads wait for it."""
+    layout = state.inference.of(op.value)
+    if op.parent is None or layout is None or not stores_in_bulk(state, op):
+        return None
+    shape, dtype = _part_of_block(state, layout), op.value.dtype
+    wanted = operand_layout(shape, 1, dtype.bytes)
+    wanted = replace(wanted, order=(0, *(1 + axis for axis in wanted.order)))
+    for ring in state.rings.get(op.parent, ()):
+        buffers = [stream.buffer for stream in ring.streams]
+        fits = [(b.shape, b.dtype, b.tile.layout) for b in buffers] == [((1, *shape), dtype, wanted)]
+        first = next(store for store in op.parent.ops if isinstance(store, ops.Store)) is op
+        if fits and first and ring.stages == 1 and (not state.grid.programs or _is_short(state, shape, dtype)):
+            return ring
+    return None
+
+
+def _is_short(state: Lowering, shape: tuple[int, int], dtype: DType) -> bool:
+    """Whether there is no shared memory for a buffer of that shape beside the rings."""
+    rings = [ring for rings in state.rings.values() for ring in rings]
+    total = sum(stream.bytes * ring.stages for ring in rings for stream in ring.streams)
+    return total + math.prod(shape) * dtype.bytes + RESERVED_BYTES > state.machine.shared_bytes_per_block
 
 
 def drain_stores(state: Lowering) -> None:

@@ -68,6 +68,8 @@ class Ring:
         self.full = self._mbarriers(state, "full", 1)
         self.empty = self._mbarriers(state, "empty", warps * (state.grid.cluster if self._to_all else 1))
         self.position = Position(state.constant(0, i32), state.constant(0, i32))
+        self.is_released = False
+        """On the consumers' side, of a ring of the grid itself: whether its stage was given back before the end."""
 
     def _mbarriers(self, state: Lowering, what: str, arrivals: int) -> Value:
         return state.emit(

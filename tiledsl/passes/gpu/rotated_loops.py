@@ -25,6 +25,7 @@ from tiledsl.ir.dtypes import i64
 from tiledsl.ir.types import TileType, scalar
 from tiledsl.passes.analysis.sizes import constant_of
 from tiledsl.passes.gpu import running_sums
+from tiledsl.passes.gpu.bulk_stores import lent_ring
 from tiledsl.passes.gpu.clean_turns import Mask, always_clean, clean_count, clean_place, masked, masks_of
 from tiledsl.passes.gpu.lower_folds import neutral
 from tiledsl.passes.gpu.lowering import Lowering
@@ -72,6 +73,14 @@ def rotation_of(loop: ops.Range, rings: Sequence[Ring]) -> Rotation | None:
         apart.add(values.a.op)  # it takes the registers of what is multiplied till then
     ahead = [op for op in loop.body.ops if op not in apart and not isinstance(op, ops.Yield)]
     return Rotation(scores, values, number, tuple(ahead), tuple(behind[:-1]))
+
+
+def _has_one_user(value: Value) -> bool:
+    """Whether one product alone takes a tile, perhaps transposed."""
+    users = list(value.users)
+    if len(users) != 1 or value.users[users[0]] != 1:
+        return False
+    return not isinstance(users[0], ops.Transpose) or _has_one_user(users[0].result)
 
 
 def _depending(body: Block, argument: Value) -> list[Op] | None:
@@ -135,6 +144,7 @@ class _RotatedLoop:
                 state.tile(value, made[number].layout) if value.shape else state.scalar(value)
                 for number, value in enumerate(op.initial)
             ]
+            self._release_early()
             state.emit(ops.Yield, values=[*initial, *self._positions()])
         condition = state.builder.map("gt", self.turns.count, state.constant(0))
         branch = state.emit(
@@ -175,7 +185,24 @@ class _RotatedLoop:
         carried = self._loop(carried, one, first_masked, clean=True)
         if not clean:
             carried = self._loop(carried, first_masked, count, clean=False)
+        self._release_early()
         return self._last(carried)
+
+    def _release_early(self) -> None:
+        """After the last scores: gives back what only they were made of, so that it is loaded for the next block."""
+        state, grid = self.state, self.op.parent
+        if grid is None or not state.grid.programs:
+            return
+        lent = [lent_ring(state, op) for op in grid.ops if isinstance(op, ops.Store)]
+        for ring in state.rings.get(grid, ()):
+            loads = ring.feed.loads
+            if (
+                ring not in lent
+                and [source_load(self.rotation.scores.a)] == [*loads]
+                and _has_one_user(loads[0].result)
+            ):
+                ring.release(state, ring.position.stage)
+                ring.is_released = True
 
     def _first(self, clean: bool) -> list[Value]:
         """The first turn, up to the product that ends it."""

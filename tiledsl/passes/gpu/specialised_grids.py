@@ -27,7 +27,7 @@ from tiledsl.ir.dtypes import i64
 from tiledsl.ir.layouts import WARP
 from tiledsl.ir.types import scalar
 from tiledsl.passes.gpu.block_walks import BlockWalk
-from tiledsl.passes.gpu.bulk_stores import drain_stores
+from tiledsl.passes.gpu.bulk_stores import drain_stores, lent_ring
 from tiledsl.passes.gpu.lowering import Lowering
 from tiledsl.passes.gpu.place_blocks import define_place, turns_of
 from tiledsl.passes.gpu.plan import LOADING_THREADS
@@ -35,7 +35,7 @@ from tiledsl.passes.gpu.rings import Ring, carry_positions
 from tiledsl.passes.gpu.streamed_loads import DeclinedError, Feed, feeds_of
 from tiledsl.support.errors import fail
 
-REGISTERS = {2: (40, 232), 3: (32, 160)}
+REGISTERS = {2: (24, 240), 3: (32, 160)}
 """Of each thread of the warpgroup that loads and of those that multiply, by how many multiply, where a block has a
 multiprocessor for itself. Else, and where one multiplies, all have as many as they begin with."""
 
@@ -109,8 +109,13 @@ class _SpecialisedGrid:
 
         def one_block() -> None:
             state.lower_block(self.op.body)
+            lent = [lent_ring(state, op) for op in self.op.body.ops if isinstance(op, ops.Store)]
             for ring in state.rings.get(self.op.body, ()):
-                ring.release(state, ring.position.stage)
+                if ring in lent and state.grid.programs:
+                    state.emit(async_ops.BulkWait, groups=0, read=True)
+                if not ring.is_released:
+                    ring.release(state, ring.position.stage)
+                ring.is_released = False
                 ring.advance(state)
 
         walk.each(rings, one_block)
