@@ -35,9 +35,11 @@ from tiledsl.passes.gpu.rings import Ring, carry_positions
 from tiledsl.passes.gpu.streamed_loads import DeclinedError, Feed, feeds_of
 from tiledsl.support.errors import fail
 
-REGISTERS = {2: (24, 240), 3: (32, 160)}
+REGISTERS = {2: (40, 232), 3: (32, 160)}
 """Of each thread of the warpgroup that loads and of those that multiply, by how many multiply, where a block has a
 multiprocessor for itself. Else, and where one multiplies, all have as many as they begin with."""
+REGISTERS_OF_TWO = {**REGISTERS, 2: (24, 240)}
+"""The same where two products hold their sums at once."""
 
 
 def lower_specialised_grid(state: Lowering, op: ops.Grid) -> None:
@@ -69,7 +71,8 @@ class _SpecialisedGrid:
             rings = [self._ring(feed) for feed in self.feeds]
             state.emit(gpu.Barrier, scope="cluster" if grid.cluster > 1 else "block")
             consumers = grid.threads // LOADING_THREADS
-            few, many = REGISTERS.get(consumers, (0, 0)) if grid.resident == 1 else (0, 0)
+            registers = REGISTERS if len({feed.dot for feed in self.feeds}) == 1 else REGISTERS_OF_TWO
+            few, many = registers.get(consumers, (0, 0)) if grid.resident == 1 else (0, 0)
             self._role(0, grid.threads, many, lambda: self._consume(walk, rings))
             self._role(grid.threads, WARP, few, lambda: self._produce(walk, rings))
             state.emit(ops.Yield)
