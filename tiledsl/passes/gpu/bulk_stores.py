@@ -87,7 +87,8 @@ def lower_bulk_store(state: Lowering, op: ops.Store) -> None:
     else:
         buffer = lent.streams[0].buffer
     shared, places = shared_layout(buffer), (0, 1) if lent is None else (1, 2)
-    state.emit(async_ops.BulkWait, groups=0, read=True)
+    if state.grid.programs or not _is_of_grid(op):  # another store may have gone before
+        state.emit(async_ops.BulkWait, groups=0, read=True)
     matrix = value.dtype.bits == 16
     part = layout if state.grid.cluster == 1 else layout.part_of_block(state.grid.cluster)
     vector = 1 if matrix else whole_vector(part, shared, static_shape(buffer), value.dtype, places)
@@ -104,6 +105,11 @@ def lower_bulk_store(state: Lowering, op: ops.Store) -> None:
     state.emit(async_ops.BulkCommit)
     beside = state.grid.programs and lent is None
     state.remark(op, "stored by TMA, while the next block is begun" if beside else "stored by TMA")
+
+
+def _is_of_grid(op: ops.Store) -> bool:
+    """Whether a store comes once for each block of the grid, in no loop."""
+    return op.parent is not None and isinstance(op.parent.parent, ops.Grid)
 
 
 def _part_of_block(state: Lowering, layout: RegisterLayout) -> tuple[int, int]:
