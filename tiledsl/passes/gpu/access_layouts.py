@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tiledsl.ir.layouts import Digit, RegisterLayout
+from tiledsl.ir.layouts import WARP, Digit, RegisterLayout
 from tiledsl.support.powers_of_two import power_of_two_in, power_of_two_up_to
 
 LINE_BYTES = 128
@@ -55,8 +55,8 @@ def contiguous_bytes(layout: RegisterLayout, axis: int, element_bytes: int) -> i
     run = layout.vector(axis)
     lanes = 1
     for digit in reversed(layout.thread_digits):
-        if digit.axis != axis or digit.stride != run or lanes * digit.size > 32:
+        if digit.axis != axis or digit.stride != run or lanes == WARP:
             break
-        run *= digit.size
-        lanes *= digit.size
+        run *= min(digit.size, WARP // lanes)
+        lanes = min(WARP, lanes * digit.size)
     return run * element_bytes

@@ -25,6 +25,8 @@ from tiledsl.passes.tile.carried_values import carried_arguments, yielded
 
 ROWS_OF_BLOCK = 8
 """Rows that each block of a cluster gets at least, if rows are what the blocks share out."""
+MOST_ELEMENTS = 16
+"""Of an access by one thread: bytes."""
 COMPUTED, ACCESSED, MULTIPLIED = 1, 2, 3
 """How strong a wish for a layout is: of a value that is only computed, of an access, of a matrix product."""
 
@@ -80,19 +82,21 @@ class LayoutInference:
         """A layout for a tile that nothing else speaks for."""
         return self.access(shape, list(range(len(shape))), 4)
 
-    def access(self, shape: Shape, order: list[int], element_bytes: int) -> RegisterLayout:
-        """The layout for an access in which the axis `order[-1]` counts fastest in memory."""
+    def access(self, shape: Shape, order: list[int], element_bytes: int, most: int = MOST_ELEMENTS) -> RegisterLayout:
+        """The layout for an access in which the axis `order[-1]` counts fastest in memory. `most`: how many elements
+        one thread accesses at once at most."""
         sizes = self.capacities.shape(shape)
         shared_out = self._axis_of_blocks(sizes, order)
+        vector = min(self._vector, most)
         if shared_out is None:
-            return access_layout(sizes, order, self.threads, self._vector, element_bytes, self.row_threads)
+            return access_layout(sizes, order, self.threads, vector, element_bytes, self.row_threads)
         # each block of a cluster has a run of its own
         part = tuple(size // self.cluster if axis == shared_out else size for axis, size in enumerate(sizes))
         blocks = spatial(*(self.cluster if axis == shared_out else 1 for axis in range(len(sizes))))
         threads, row_threads = self.threads // self.cluster, self.row_threads
         if shared_out == order[-1]:
             row_threads //= self.cluster
-        return blocks * access_layout(part, order, threads, self._vector, element_bytes, row_threads)
+        return blocks * access_layout(part, order, threads, vector, element_bytes, row_threads)
 
     def _axis_of_blocks(self, sizes: tuple[int, ...], order: list[int]) -> int | None:
         """The axis that the blocks of a cluster share out: one with many rows, else the one that counts fastest."""

@@ -87,7 +87,8 @@ def store_layout(state: Lowering, op: ops.Store) -> RegisterLayout:
     order = access_order(op)
     assert isinstance(op.tensor.type, TensorType)
     bytes_ = op.tensor.type.dtype.bytes
-    suited = state.inference.access(op.value.shape, order, bytes_)
+    # rows that start anywhere are written element by element, neighbours by neighbours
+    suited = state.inference.access(op.value.shape, order, bytes_, max(1, row_alignment(state, op.tensor) // bytes_))
     own = state.inference.of(op.value)
     if own is None:
         return suited
@@ -229,12 +230,17 @@ def access_vector(
     axis = subscripts.axes[unit]
     shape = op.value.shape if isinstance(op, ops.Store) else op.result.shape
     bytes_ = op.tensor.type.dtype.bytes
-    number = state.tensor_number(op.tensor)
-    limit = (state.plan.alignment[number] if number < len(state.plan.alignment) else 16) // bytes_
+    limit = row_alignment(state, op.tensor) // bytes_
     start = start_multiple(state, op.indices[unit])
     extent = state.extent_multiple(shape[axis]) if axis in subscripts.masked else MOST_MULTIPLE
     run = layout.vector(axis)
     return max(1, min(power_of_two_in(run), 16 // bytes_, limit, start, extent))
+
+
+def row_alignment(state: Lowering, tensor: Value) -> int:
+    """The bytes that every row of a tensor starts at a multiple of, at most 16."""
+    number = state.tensor_number(tensor)
+    return state.plan.alignment[number] if number < len(state.plan.alignment) else 16
 
 
 def start_multiple(state: Lowering, index: Index) -> int:

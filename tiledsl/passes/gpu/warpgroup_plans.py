@@ -177,6 +177,8 @@ class _Enumeration:
         wanted = self.contract.rows or 0
         pingpong = tiling.schedule == "pingpong"
         for side in SIDES:
+            if side > 1 and self.product.staged and not self.product.tma_store:
+                continue  # what moves between threads stays in one block
             if wanted not in (0, tiling.rows * side) or (side > 1 and self.product.m <= tiling.rows):
                 continue
             programs = multiprocessors * resident // side

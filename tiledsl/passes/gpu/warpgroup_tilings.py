@@ -20,6 +20,8 @@ SPAN_BYTES = 128
 """A row of a stage, as the widest swizzle has it; steps are one or two of them deep."""
 STEP_BYTES = 32
 """Of K, what one instruction multiplies."""
+SECTOR_BYTES = 32
+"""What memory is written in."""
 MOST_STAGES = 12
 RESERVED_BYTES = 2048
 """Of a block's shared memory: mbarriers, and what alignment to 1024 bytes may cost."""
@@ -52,6 +54,12 @@ class Product:
     tma_store: bool = True
     epilogue_bytes: float = 0
     promoted: bool = False
+
+    @property
+    def staged(self) -> bool:
+        """Whether the result goes through shared memory on its way out: by TMA, or because the eight elements of a row
+        that neighbouring threads hold make no whole sector of memory."""
+        return self.tma_store or 8 * self.out_bytes < SECTOR_BYTES
 
     @property
     def depth(self) -> int:
@@ -113,7 +121,7 @@ def stage_bytes(product: Product, rows: int, columns: int, depth: int) -> int:
 
 def staging_bytes(product: Product, rows: int, columns: int, schedule: str) -> int:
     """Shared memory in which a result waits for its way out. Consumers in turn have a tile each."""
-    if not product.tma_store:
+    if not product.staged:
         return 0
     return rows * columns * product.out_bytes * (2 if schedule == "pingpong" else 1)
 

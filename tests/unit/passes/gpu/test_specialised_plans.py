@@ -9,6 +9,7 @@ import pytest
 from tests.support.gpu_lowering import lowered
 from tests.support.tile_programs import GEMM
 from tiledsl.ir.core import Module
+from tiledsl.ir.gpu_ops import Store
 from tiledsl.ir.parser import parse_module
 from tiledsl.passes.gpu.choose_plans import FIRST_PLANS, choose_plans, ranked_plans
 from tiledsl.passes.gpu.specialised_plans import RankedPlan
@@ -19,9 +20,17 @@ from tiledsl.passes.pipelines import gpu_front_pipeline
 ALIGNED = (16, 16, 16)
 
 
-def product(dtype: str = "bf16", blocks: str = "auto, auto", depth: str = "auto", stages: int = 0) -> Module:
+def product(
+    dtype: str = "bf16", blocks: str = "auto, auto", depth: str = "auto", stages: int = 0, result: str = "f32"
+) -> Module:
     """c = a @ b, in form `tile-placed`, with blocks as the program says."""
     text = re.sub(r"(%[ab]: tensor)<f32", rf"\1<{dtype}", GEMM)
+    text = text.replace("shape = [M, N], dtype = f32", f"shape = [M, N], dtype = {result}")
+    text = text.replace(
+        "tile.store(%c, [%m, %n], %total)",
+        f"""%cast = tile.cast(%total) {{dtype = {result}}}
+        tile.store(%c, [%m, %n], %cast)""",
+    )
     text = text.replace("[auto, auto]", f"[{blocks}]")
     text = text.replace("[auto]", f"[{depth}]" + (f", num_stages = {stages}" if stages else ""))
     return PassManager(gpu_front_pipeline()).run(parse_module(text), PassContext())
@@ -70,6 +79,18 @@ def test_plans_are_lowered(size: int) -> None:
         assert is_specialised(one) == (size != 100)
         text = str(lowered(module, one.plan))
         assert text
+
+
+def test_a_result_with_odd_rows_has_room_to_be_stored_row_by_row() -> None:
+    """Neighbouring threads write neighbouring elements."""
+    module = product(result="bf16")
+    for one in ranked(module, 4095, alignment=(16, 16, 2), count=2)[:2]:
+        (grid,) = one.plan.grids
+        assert grid.schedule
+        assert grid.cluster == 1
+        (store,) = [op for op in lowered(module, one.plan).walk() if isinstance(op, Store)]
+        last = store.value.layout.thread_digits[-1]
+        assert (last.axis, last.stride, last.size % 32) == (1, 1, 0)
 
 
 @pytest.mark.parametrize(
