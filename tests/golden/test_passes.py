@@ -23,7 +23,7 @@ from tiledsl.backend_ref.execute_tile import execute
 from tiledsl.ir.async_ops import NamedBarrier, ProxyFence, Role
 from tiledsl.ir.core import Module
 from tiledsl.ir.gpu_ops import Barrier, Launch
-from tiledsl.ir.gpu_rules import role_around
+from tiledsl.ir.gpu_rules import launch_around, role_around
 from tiledsl.ir.layouts import WARP
 from tiledsl.ir.parser import parse_module
 from tiledsl.ir.printer import print_module
@@ -120,7 +120,8 @@ def with_barriers(module: Module) -> Module:
         if isinstance(op, Role) and any(isinstance(other, Role) for other in op.parent.ops[: op.parent.ops.index(op)]):
             continue  # after a role only roles may follow
         op.parent.insert_before(op, ProxyFence(op.location, scope="global"))
-        barrier = Barrier(op.location)
+        launch = launch_around(op)
+        barrier = Barrier(op.location, scope="cluster" if launch is not None and launch.cluster > 1 else "block")
         if role is not None:  # it has a barrier of its own, by the number of its first warp
             barrier = NamedBarrier(op.location, id=1 + role.first // WARP, threads=role.threads)
         op.parent.insert_before(op, barrier)

@@ -88,6 +88,34 @@ def product(a: tile.Tensor, b: tile.Tensor, result: tile.constexpr) -> tile.Tens
 
 
 @tile.kernel
+def activated_products(a: tile.Tensor, b: tile.Tensor, bias: tile.Tensor, more: tile.Tensor) -> tile.Tensor:
+    """C[L] = relu(A[L] @ B[L] + 1 + bias) + more[L], where `bias` is a row."""
+    L, M, K = a.shape
+    L, K, N = b.shape
+    c = tile.empty((L, M, N), a.dtype)
+    for i, m, n in tile.grid(L, M, N, block=(1, tile.auto, tile.auto)):
+        acc = tile.full((m, n), 1.0, tile.f32)
+        for k in tile.range(K):
+            acc = tile.dot(a[i, m, k], b[i, k, n], acc)
+        c[i, m, n] = tile.relu(acc + bias[n]) + more[i, m, n]
+    return c
+
+
+@tile.kernel
+def products_below_the_largest(a: tile.Tensor, b: tile.Tensor) -> tile.Tensor:
+    """A @ B less the largest of each row of a block."""
+    M, K = a.shape
+    K, N = b.shape
+    c = tile.empty((M, N), a.dtype)
+    for m, n in tile.grid(M, N):
+        acc = tile.zeros((m, n), tile.f32)
+        for k in tile.range(K):
+            acc = tile.dot(a[m, k], b[k, n], acc)
+        c[m, n] = acc - tile.max(acc, axis=1, keepdims=True)
+    return c
+
+
+@tile.kernel
 def axpy(a: tile.Tensor, x: tile.Tensor, total: tile.Tensor) -> Any:
     """a * x for a tensor `a` without axes; adds the sum of it to `total`, which has none either."""
     N = x.shape[0]

@@ -16,7 +16,7 @@ from attention import attention
 from gemm import gemm
 from tests.support.gpu_cases import Array, Case, View
 from tests.support.gpu_shape_cases import product_tf32
-from tests.support.kernels_field import product
+from tests.support.kernels_field import activated_products, product
 from tiledsl import tile
 from tiledsl.passes.gpu.plan import Plan, parse_plan
 
@@ -108,6 +108,34 @@ def specialised_products() -> list[PlannedCase]:
     return found
 
 
+def split_products() -> list[PlannedCase]:
+    """Blocks of a cluster share the loop: each number of them, each order; parts of K that are short, or not there."""
+    split = "m=64, n=64, k={}, 128 threads x {}, 4x1 warps, cooperative, {} stages, {} splits"
+    found = [
+        *(_gemm(split.format(64 * splits, splits, 2, splits), order, sizes=(72, 72, 328))
+          for splits in (2, 4) for order in ("NN", "NT", "TN", "TT")),
+        _gemm(split.format(512, 8, 3, 8), "NT", sizes=(40, 128, 1032)),
+        _gemm(split.format(256, 4, 2, 4), sizes=(64, 64, 72)),
+        _gemm("m=128, n=48, k=128, 256 threads x 2, 8x1 warps, cooperative, 3 stages, 2 splits", "NT"),
+        _gemm("m=128, n=64, k=256, 128 threads x 2, 4x1 warps, cooperative, 2 stages, 2 splits", "TN"),
+        _gemm("m=192, n=64, k=128, 384 threads x 2, 12x1 warps, cooperative, 2 stages, 2 splits"),
+    ]  # fmt: skip
+    whole = Case(
+        "product NT int8", product, _operands(np.int8, "NT", 72, 72, 304), {"result": tile.i32, "wide": tile.i32}
+    )
+    text = f"m=64, n=64, k=256, 128 threads x 2, 4x1 warps, cooperative, 2 stages, 2 splits, {_ALIGNED}"
+    found.append(PlannedCase(whole, parse_plan(text)))
+    activated = Case("activated products", activated_products, _activated, terms=8)
+    text = "m=64, n=64, k=256, 128 threads x 4, 4x1 warps, cooperative, 2 stages, 4 splits, aligned to 16/16/16/16/16"
+    found.append(PlannedCase(activated, parse_plan(text)))
+    return found
+
+
+def _activated(random: np.random.Generator) -> list[object]:
+    shapes = ((2, 72, 136), (2, 136, 72), (72,), (2, 72, 72))
+    return [_drawn(BF16, random, *shape) for shape in shapes]
+
+
 def specialised_attention() -> list[PlannedCase]:
     """Two products that feed on each other, full and causal, with sizes that end within a block."""
     found: list[PlannedCase] = []
@@ -127,4 +155,4 @@ def specialised_attention() -> list[PlannedCase]:
     return found
 
 
-SPECIALISED_CASES = [*specialised_products(), *specialised_attention()]
+SPECIALISED_CASES = [*specialised_products(), *split_products(), *specialised_attention()]

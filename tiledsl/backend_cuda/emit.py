@@ -20,7 +20,7 @@ from tiledsl.backend_cuda.program_frame import ProgramFrame
 from tiledsl.backend_cuda.tma_functions import TENSOR_MAP
 from tiledsl.ir.async_ops import Role, TmaLoad, Wgmma
 from tiledsl.ir.core import Module, Op
-from tiledsl.ir.gpu_ops import Copy, Launch, Load
+from tiledsl.ir.gpu_ops import Copy, Launch, Load, Write
 from tiledsl.ir.tile_ops import Empty
 
 
@@ -69,6 +69,7 @@ def _emit_kernel(program: ProgramFrame, name: str, phase: list[Op], overlap: Ove
         frame.coarse = coarse_values(launch.body)
         reads = (op for op in launch.body.walk() if isinstance(op, (Load, Copy, TmaLoad)))
         frame.reads_what_it_writes = any(op.tensor in frame.written for op in reads)
+        frame.writes_to_blocks = any(isinstance(op, Write) and op.block >= 0 for op in launch.body.walk())
     programs = emit_launch(frame, launch, emit_block) if launch else emit_single(frame, phase, emit_op)
     frame.wait_at_end()
     declared = frame.declared_parameters()

@@ -114,7 +114,7 @@ def emit_mbarrier_arrive(frame: KernelFrame, op: ops.MbarrierArrive) -> None:
     if op.by == "warp":
         frame.line("__syncwarp();")  # what the other lanes did before is done too
     if op.scope == "cluster" and frame.cluster > 1:
-        _arrive_everywhere(frame, op.by, address)
+        _arrive_everywhere(frame, op, address)
         return
     call = f"{frame.use('arrive')}({address});"
     match op.by:
@@ -126,16 +126,19 @@ def emit_mbarrier_arrive(frame: KernelFrame, op: ops.MbarrierArrive) -> None:
             frame.line(f"if ({frame.issues}) {call}")
 
 
-def _across_blocks(frame: KernelFrame) -> str:
-    """Blocks of a cluster tell each other of what is in shared memory. Of global memory they speak only where it is
-    written and read: that empties a cache each time."""
-    return "_cluster" if frame.cluster > 1 and frame.reads_what_it_writes else ""
+def _across_blocks(frame: KernelFrame, barriers: Value) -> str:
+    """Blocks of a cluster tell each other which of their shared memory is read. Of what they have written to each
+    other's, and of global memory, they speak only where they do that: it empties a cache each time."""
+    if frame.cluster == 1:
+        return ""
+    from_afar = any(isinstance(user, ops.MbarrierArrive) and user.scope == "cluster" for user in barriers.users)
+    return "_cluster" if frame.reads_what_it_writes or (from_afar and frame.writes_to_blocks) else ""
 
 
-def _arrive_everywhere(frame: KernelFrame, by: str, address: str) -> None:
+def _arrive_everywhere(frame: KernelFrame, op: ops.MbarrierArrive, address: str) -> None:
     """At the mbarriers of all blocks: one lane for each of them, or one thread for all."""
-    arrive = frame.use(f"arrive_at{_across_blocks(frame)}")
-    match by:
+    arrive = frame.use(f"arrive_at{_across_blocks(frame, op.barriers)}")
+    match op.by:
         case "thread":
             with frame.unrolled("b", frame.cluster) as block:
                 frame.line(f"{arrive}({address}, {block});")
@@ -148,7 +151,7 @@ def _arrive_everywhere(frame: KernelFrame, by: str, address: str) -> None:
 
 
 def emit_mbarrier_wait(frame: KernelFrame, op: ops.MbarrierWait) -> None:
-    wait = frame.use(f"wait_for_phase{_across_blocks(frame)}")
+    wait = frame.use(f"wait_for_phase{_across_blocks(frame, op.barriers)}")
     known = constant_of(op.parity)
     parity = f"(unsigned){operand_text(frame.scalar(op.parity))}" if known is None else str(known & 1)
     frame.line(f"{wait}({mbarrier_address(frame, op.barriers, op.index)}, {parity});")

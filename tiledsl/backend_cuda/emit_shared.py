@@ -188,13 +188,13 @@ def emit_write(frame: KernelFrame, op: gpu.Write) -> None:
         _move_matrices(frame, op, op.value, source)
         return
     layout = op.value.layout
-    buffer = frame.shared(op.buffer)
+    memory = _memory_of_block(frame, op)
     part = gpu.layout_in_buffer(layout, op.places, op.buffer.tile, frame.cluster)
     addresses = _addresses(frame, op, part, op.vector)
     room = _Room(frame, op, part, op.vector)
     first = frame.is_first(layout, of_block=True)
     for number in numbers(frame, layout.slots // op.vector, [*addresses.tables(), *room.tables()]):
-        pointer = f"{buffer.memory} + {addresses.text(frame, number)}"
+        pointer = f"{memory} + {addresses.text(frame, number)}"
         slot = first_slot(number, op.vector)
         inside = joined(first, room.text(number))
         if inside:
@@ -202,6 +202,14 @@ def emit_write(frame: KernelFrame, op: gpu.Write) -> None:
                 _write_vector(frame, source, slot, op.vector, pointer)
         else:
             _write_vector(frame, source, slot, op.vector, pointer)
+
+
+def _memory_of_block(frame: KernelFrame, op: gpu.Write) -> str:
+    """The shared memory that is written to: this block's, or that of another one of the cluster."""
+    own = frame.shared(op.buffer).memory
+    if op.block < 0 or frame.cluster == 1:
+        return own
+    return frame.once_here("unsigned char*", "peer", f"{frame.use('memory_of_block')}({own}, {op.block})")
 
 
 def _write_scalar(frame: KernelFrame, op: gpu.Write) -> None:

@@ -70,6 +70,8 @@ class KernelFrame:
         """The tensors that the kernel writes to."""
         self.reads_what_it_writes = False
         """Whether a tensor is read while threads of the kernel write to it."""
+        self.writes_to_blocks = False
+        """Whether blocks write to each other's shared memory."""
         self.overlap = overlap
         self.coherent = written | overlap.contended
         """The tensors that something may write to while the kernel runs, which a read-only cache would miss."""

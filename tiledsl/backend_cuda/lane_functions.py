@@ -79,6 +79,17 @@ define(
     since=90,
 )
 
+define(
+    "memory_of_block",
+    "the place in the shared memory of a block of the cluster that `place` is in that of this one",
+    """unsigned char* memory_of_block(unsigned char* place, unsigned block) {
+    unsigned char* found;
+    asm("mapa.u64 %0, %1, %2;" : "=l"(found) : "l"(place), "r"(block));
+    return found;
+}""",
+    since=90,
+)
+
 for _type, _name, _letter, _bits in (
     ("float", "f32", "f", 32), ("int", "i32", "r", 32), ("unsigned", "u32", "r", 32), ("double", "f64", "d", 64),
     ("long long", "i64", "l", 64), ("unsigned long long", "u64", "l", 64),

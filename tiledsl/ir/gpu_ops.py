@@ -346,7 +346,9 @@ class Read(Op):
 class Write(Op):
     """Writes a tile into a buffer; see `gpu.read`. Elements for which the buffer has no room are dropped.
 
-    Of replicas the first one writes (see `RegisterLayout.is_first`).
+    Of replicas the first one writes (see `RegisterLayout.is_first`). Each block writes to its own memory, or, where
+    `block` is the number of a block of the cluster, all of them to the memory of that one (which must have begun: a
+    barrier of the cluster lies before).
     """
 
     name = "gpu.write"
@@ -357,6 +359,7 @@ class Write(Op):
     places = ints_attribute()
     method = name_attribute(METHODS, default="plain")
     vector = int_attribute(default=1)
+    block = int_attribute(default=-1)
 
     def infer_types(self) -> tuple[Type, ...]:
         _check_places(self, self.buffer, len(tile_type(self.value).shape))

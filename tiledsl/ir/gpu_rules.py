@@ -155,6 +155,7 @@ def threads_can_run(op: Op) -> None:
             if op.shape:
                 _check_shared(op, op.result.layout)
         case gpu_ops.Write():
+            _check_block(op)
             if op.value.shape:
                 _check_shared(op, op.value.layout)
         case gpu_ops.Atomic():
@@ -167,6 +168,14 @@ def threads_can_run(op: Op) -> None:
             _check_scratch(op, (op.axis,))
         case _:
             pass
+
+
+def _check_block(op: gpu_ops.Write) -> None:
+    """What is written to the memory of another block is a tile, and there is such a block."""
+    _, cluster = threads_around(op)
+    demand(-1 <= op.block < cluster, f"writes to block {op.block} of {cluster}", "-1 is each thread's own block")
+    plain = op.block < 0 or (bool(op.value.shape) and op.method == "plain")
+    demand(plain, "writes a scalar or matrices to another block", "write a tile by the method `plain`")
 
 
 def _check_launch(op: gpu_ops.Launch) -> None:

@@ -197,6 +197,11 @@ def test_what_is_legal(inside: str) -> None:
         ("gpu.store(%x, [%m], %b, []) {axes = [0]}", "`gpu.store`: %b is in shared memory"),
         ("gpu.write(%b, %b, [%i]) {places = [0]}", "`gpu.write`: %b is in shared memory"),
         ("gpu.write(%b, %t, [%i]) {places = [0], vector = 2}", "`gpu.write`: takes 2 elements at once"),
+        ("gpu.write(%b, %t, [%i]) {places = [0], block = 1}", "`gpu.write`: writes to block 1 of 1"),
+        (
+            "%o = tile.constant() {value = 1, dtype = f32} gpu.write(%b, %o, [%i]) {places = [], block = 0}",
+            "`gpu.write`: writes a scalar or matrices to another block",
+        ),
         (
             "%c = gpu.buffer() {shape = [32, 4], dtype = f32, layout = rows(0, 1, padding=1)} "
             "%v = gpu.read(%c, [%i, %i]) {places = [0, 1], vector = 4, shape = [32, 4], "

@@ -159,6 +159,8 @@ def _resolve(agent: Agent, op: AnyTransfer, layout: RegisterLayout, starts: Sequ
         coordinates.append(np.where(inside, place, 0))
     offsets = shared_layout(op.buffer).offset(shape, op.buffer.dtype, coordinates)
     block = agent.rows[:, None] // agent.team.threads
+    if isinstance(op, Write) and op.block >= 0:
+        block = np.full_like(block, op.block)
     addresses = np.asarray(offsets + agent.integer(op.buffer) + block * agent.program.stride)
     addresses = np.broadcast_to(addresses, inside.shape)
     if isinstance(op, Copy) or op.method == "plain":

@@ -37,6 +37,8 @@ def stores_in_bulk(state: Lowering, op: ops.Store) -> bool:
     tensor, shape = tensor_of(op), op.value.shape
     if not state.grid.schedule or len(shape) < 2 or len(tensor.shape) > MOST_AXES or tensor.dtype.bits < 8:
         return False
+    if state.grid.splits > 1:  # each block has a little, which its threads store as memory likes it
+        return False
     number = state.tensor_number(op.tensor)
     alignment = state.plan.alignment[number] if number < len(state.plan.alignment) else UNIT_BYTES
     if alignment % UNIT_BYTES or tensor.unit is None or tile_axes(op)[tensor.unit] != len(shape) - 1:

@@ -12,7 +12,7 @@ in whatever layout it is needed in. Where two anchors meet, the stronger one win
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Op, Value
@@ -123,6 +123,15 @@ class LayoutInference:
                 for result in op.results:
                     if isinstance(result.type, TileType) and result.shape:
                         self._wish(result, self._rule(op))
+                if self.cluster > 1 and isinstance(op, (ops.Load, ops.Cast)) and op.result.shape:
+                    self._follow_product(op)
+
+    def _follow_product(self, op: ops.Load | ops.Cast) -> None:
+        """What meets an accumulator that blocks of a cluster share out comes as it is needed there: between blocks
+        nothing moves any more. That it does may be seen late."""
+        needed, known = self._needed(op.result), self._wishes.get(op.result)
+        if needed is not None and known is not None and known.strength < MULTIPLIED:
+            self._wishes[op.result] = replace(known, layout=needed)
 
     def _wish(self, value: Value, wish: Wish | None) -> None:
         known = self._wishes.get(value)

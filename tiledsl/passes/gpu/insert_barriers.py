@@ -32,7 +32,9 @@ there already; here belongs only what lies within a role, or before all of them:
                         one thread tells another role that all have done with a buffer: they meet before
     gpu.mbarriers       initialised by one thread: used after a barrier (of the cluster if other blocks arrive there)
 
-What TMA loads is waited for at an mbarrier by those who use it. `insert-proxy-fences` comes after this pass.
+What TMA loads is waited for at an mbarrier by those who use it. Roles of all blocks of a cluster have met where all of
+their threads arrive at an mbarrier of each block, and then wait at their own. `insert-proxy-fences` comes after this
+pass.
 """
 
 from __future__ import annotations
@@ -61,7 +63,7 @@ from tiledsl.ir.gpu_rules import role_around
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.gpu.follow_memory import ClashError, MemoryFlow, fold_across_blocks, place_after
 from tiledsl.passes.gpu.memory_effects import Access, accesses, buffer_of, is_of_buffer, overlap, scratch_of
-from tiledsl.passes.gpu.role_signals import RoleSignals, speaks_for_all
+from tiledsl.passes.gpu.role_signals import RoleSignals, is_meeting, speaks_for_all
 from tiledsl.passes.manager import PassContext
 from tiledsl.support.errors import fail
 
@@ -235,6 +237,8 @@ class _Barriers(MemoryFlow[State]):
                 return state.after_wait(op)
             case MbarrierExpect() | MbarrierArrive() | MbarrierWait():
                 self.check_mbarrier(op, op.barriers, state)
+                if isinstance(op, MbarrierWait) and is_meeting(op, self.launch.cluster):
+                    return state.after_barrier("cluster")
                 if speaks_for_all(op):
                     self.check(op, self.untold(op, state))
                 return state

@@ -114,7 +114,7 @@ class _FunctionLowering:
 
         def dot_layout(op: ops.Dot) -> RegisterLayout:
             if grid.schedule:
-                return batched(plan_product(op, self.capacities, grid).accumulator, len(op.result.shape))
+                return batched(plan_product(op, self.capacities, grid).result, len(op.result.shape))
             plan = plan_dot(op, self.capacities, grid, self.machine)
             return batched(plan.accumulator, len(op.result.shape))
 

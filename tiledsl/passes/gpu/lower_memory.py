@@ -92,6 +92,8 @@ def store_layout(state: Lowering, op: ops.Store) -> RegisterLayout:
     own = state.inference.of(op.value)
     if own is None:
         return suited
+    if state.grid.splits > 1:  # its columns are in several blocks
+        return own
     unit = op.tensor.type.unit
     runs = unit is not None and tile_axes(op)[unit] >= 0
     large = math.prod(own.shape) >= WORTH_CONVERTING

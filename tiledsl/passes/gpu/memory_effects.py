@@ -46,7 +46,8 @@ class Access:
     is not known; None alone is all of it. `threads`: None where any may touch anything. `remote`: threads of other
     blocks of the cluster are concerned. `crossed`: the loops that have begun another iteration since, innermost first.
     `is_async`: made through the async proxy, by TMA or by products. `lone`: begun by the first thread of the role.
-    `met`: the role's threads have met since; of a cluster, each block's among themselves.
+    `met`: the role's threads have met since; of a cluster, each block's among themselves. `block`: the block of the
+    cluster whose memory it is; -1: that of each thread's own.
     """
 
     kind: Kind
@@ -59,6 +60,7 @@ class Access:
     is_async: bool = False
     lone: bool = False
     met: bool = False
+    block: int = -1
 
     def after_iteration(self, loop: Op) -> Access:
         """The access as the next iteration sees it: what the loop computes is different there."""
@@ -96,8 +98,9 @@ def accesses(op: Op, *, cluster: bool = False) -> tuple[Access, ...]:
         case gpu_ops.Read():
             return (_of_buffer("read", op, op.shape, op.layout if op.method == "plain" else None),)
         case gpu_ops.Write():
-            layout = op.value.tile.layout if op.method == "plain" else None
-            return (_of_buffer("write", op, op.value.shape, layout),)
+            layout = op.value.tile.layout if op.method == "plain" and op.block < 0 else None
+            access = _of_buffer("write", op, op.value.shape, layout)
+            return (access if op.block < 0 else replace(access, remote=True, block=op.block),)
         case TmaLoad():
             return (_of_tensor_box("read", op, cluster), _of_box("write", op, cluster and op.multicast))
         case TmaStore():
@@ -186,6 +189,8 @@ def overlap(later: Access, earlier: Access) -> bool:
     """Whether two accesses may touch the same bytes from different threads. `later` is one of this iteration."""
     remote = later.remote or earlier.remote
     if later.lone and earlier.lone and (not remote or later.kind == earlier.kind):
+        return False
+    if later.block >= 0 and earlier.block >= 0 and later.block != earlier.block:
         return False
     # of replicas all read, but only the first writes
     alone = later.threads is not None and (

@@ -28,6 +28,7 @@ from tiledsl.passes.gpu.infer_layouts import access_order, tile_axes
 from tiledsl.passes.gpu.lowering import Lowering, Staged
 from tiledsl.passes.gpu.pipeline_loads import define_staged
 from tiledsl.passes.gpu.select_wgmma import plan_product
+from tiledsl.passes.gpu.split_sums import SplitSum
 from tiledsl.passes.gpu.streamed_loads import Feed, source_load
 
 
@@ -63,11 +64,13 @@ class Ring:
         self.stages = stages
         self.name = "_".join(load.result.name or load.tensor.name for load in feed.loads)
         self.streams = [_stream(state, load, feed.dot, stages) for load in feed.loads]
-        self._to_all = state.grid.cluster > 1 and not all(stream.divided for stream in self.streams)
+        self._to_all = state.grid.cluster > state.grid.splits and not all(stream.divided for stream in self.streams)
         warps = state.grid.threads // WARP
         self.full = self._mbarriers(state, "full", 1)
         self.empty = self._mbarriers(state, "empty", warps * (state.grid.cluster if self._to_all else 1))
         self.position = Position(state.constant(0, i32), state.constant(0, i32))
+        self.sums: SplitSum | None = None
+        """Where the blocks of a cluster share the loop."""
         self.is_released = False
         """On the consumers' side, of a ring of the grid itself: whether its stage was given back before the end."""
 
@@ -144,9 +147,11 @@ def _stream(state: Lowering, op: ops.Load, dot: ops.Dot, stages: int) -> Streame
     """The buffer of a load: rows as long as a swizzle, in panels where they are longer."""
     sizes = list(state.capacities.shape(op.result.shape))
     rank = len(sizes)
-    divided = state.grid.cluster > 1 and source_load(dot.a) is op
+    cluster, is_left = state.grid.cluster, source_load(dot.a) is op
+    divided = cluster > 1 and (is_left or state.grid.splits > 1)
     if divided:
-        sizes[_axis_of(dot.a, -2)] //= state.grid.cluster
+        axis = -2 if state.grid.splits == 1 else -1 if is_left else -2
+        sizes[_axis_of(dot.a if is_left else dot.b, axis)] //= cluster
     order = access_order(op)
     layout = operand_layout(tuple(sizes), order[-1], op.result.dtype.bytes, _run(state, op, dot, order[-1]))
     staged = replace(layout, order=(0, *(1 + axis for axis in layout.order)))

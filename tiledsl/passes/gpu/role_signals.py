@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from tiledsl.ir.async_ops import MbarrierArrive, MbarrierExpect, MbarrierWait, NamedBarrier, Role
+from tiledsl.ir.async_ops import MbarrierArrive, MbarrierExpect, Mbarriers, MbarrierWait, NamedBarrier, Role
 from tiledsl.ir.core import Op
 from tiledsl.ir.gpu_ops import Launch
 from tiledsl.ir.gpu_rules import role_around
+from tiledsl.ir.layouts import WARP
 from tiledsl.passes.gpu.memory_effects import Access, accesses, overlap
 
 
 def speaks_for_all(op: Op) -> bool:
     """Whether one thread arrives for all of its role."""
     return isinstance(op, MbarrierExpect) or (isinstance(op, MbarrierArrive) and op.by == "role")
+
+
+def is_meeting(op: MbarrierWait, cluster: int) -> bool:
+    """Whether the role of all blocks of the cluster meets: right before the wait all of its threads have arrived at
+    the mbarriers of all blocks, which wait for them alone."""
+    role, barriers, parent = role_around(op), op.barriers.op, op.parent
+    if role is None or not isinstance(barriers, Mbarriers) or parent is None or parent.ops[0] is op:
+        return False
+    before = parent.ops[parent.ops.index(op) - 1]
+    if not isinstance(before, MbarrierArrive) or before.barriers is not op.barriers or before.index is not op.index:
+        return False
+    arrivals = role.threads // WARP if before.by == "warp" else role.threads
+    alone = [user for user in op.barriers.users if user is not op] == [before]
+    return before.by != "role" and before.scope == "cluster" and alone and barriers.arrivals == arrivals * cluster
 
 
 def conflict(later: Access, earlier: Access) -> bool:

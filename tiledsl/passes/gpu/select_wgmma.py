@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.layouts import RegisterLayout, spatial
+from tiledsl.ir.tensor_maps import UNIT_BYTES
 from tiledsl.ir.warpgroup_instructions import (
     DEPTH_BYTES,
     ROWS,
@@ -15,21 +17,29 @@ from tiledsl.ir.warpgroup_instructions import (
     warpgroup_instruction,
     warpgroup_layouts,
 )
+from tiledsl.passes.gpu.access_layouts import access_layout
 from tiledsl.passes.gpu.capacities import Capacities
 from tiledsl.passes.gpu.plan import GridPlan
 from tiledsl.passes.gpu.streamed_loads import instruction_dtypes
 from tiledsl.support.errors import fail
 
+COLUMN_STEP = 8
+"""Columns of an instruction come in groups of so many."""
+
 
 @dataclass(frozen=True)
 class WarpgroupProduct:
-    """How one product is shared out: `rows`, `columns` and `depth` are those of a whole cluster."""
+    """How one product is shared out. `shape`: rows, columns and depth of a whole cluster, but the depth of each block
+    where they share the loop."""
 
     instruction: WarpgroupInstruction
     shape: tuple[int, int, int]
     left: RegisterLayout
     """Of `a`, where it is in registers."""
     accumulator: RegisterLayout
+    """Where blocks share the loop, the sums of one block lie below those of the one before."""
+    result: RegisterLayout
+    """Of the sum: that of the accumulator, unless it was in parts."""
 
 
 def plan_product(dot: ops.Dot, capacities: Capacities, grid: GridPlan) -> WarpgroupProduct:
@@ -38,17 +48,24 @@ def plan_product(dot: ops.Dot, capacities: Capacities, grid: GridPlan) -> Warpgr
     n = capacities.of(dot.b.shape[-1])
     dtypes = instruction_dtypes(dot.a.dtype, dot.b.dtype, dot.dtype, dot.precision)
     along = (grid.warps[0] * 32 // WARPGROUP, grid.warps[1])
-    rows, columns = m // grid.cluster, n // along[1]
+    side, splits = max(1, grid.cluster // grid.splits), grid.splits
+    rows, columns = m // side, n // along[1]
     step = DEPTH_BYTES // dot.a.dtype.bytes
-    fits = dtypes is not None and along[0] * along[1] * WARPGROUP == grid.threads and m % grid.cluster == 0
-    fits = fits and rows % (ROWS * along[0]) == 0 and n % along[1] == 0 and k % step == 0
+    fits = dtypes is not None and along[0] * along[1] * WARPGROUP == grid.threads and m % side == 0
+    fits = fits and k % splits == 0 and (splits == 1 or n % (splits * COLUMN_STEP) == 0)
+    fits = fits and rows % (ROWS * along[0]) == 0 and n % along[1] == 0 and k // splits % step == 0
     width = max((w for w in columns_of(dot.a.dtype) if fits and columns % w == 0), default=0)
     if not width:
         what = f"{grid.threads} threads x {grid.cluster} cannot share a product of {m} x {n} x {k} by `wgmma`"
         fail("plan-specialised", dot.location, reason=what)
     instruction = warpgroup_instruction(f"m{ROWS}n{width}k{step}_{dtypes}")
     assert instruction is not None
-    left, accumulator = warpgroup_layouts(instruction, along, (rows, n, k))
+    left, accumulator = warpgroup_layouts(instruction, along, (rows, n, k // splits))
     if grid.cluster > 1:
         left, accumulator = spatial(grid.cluster, 1) * left, spatial(grid.cluster, 1) * accumulator
-    return WarpgroupProduct(instruction, (m, n, k), left, accumulator)
+    result = accumulator
+    if splits > 1:
+        part = (m, n // splits)
+        vector = min(UNIT_BYTES // 2, math.prod(part) // grid.threads)  # of elements of 2 bytes, which most results are
+        result = spatial(1, splits) * access_layout(part, (0, 1), grid.threads, vector, dot.dtype.bytes)
+    return WarpgroupProduct(instruction, (m, n, k // splits), left, accumulator, result)

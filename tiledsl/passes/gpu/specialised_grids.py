@@ -32,6 +32,8 @@ from tiledsl.passes.gpu.lowering import Lowering
 from tiledsl.passes.gpu.place_blocks import define_place, turns_of
 from tiledsl.passes.gpu.plan import LOADING_THREADS
 from tiledsl.passes.gpu.rings import Ring, carry_positions
+from tiledsl.passes.gpu.select_wgmma import plan_product
+from tiledsl.passes.gpu.split_sums import SplitSum, check_splits
 from tiledsl.passes.gpu.streamed_loads import DeclinedError, Feed, feeds_of
 from tiledsl.support.errors import fail
 
@@ -46,6 +48,8 @@ def lower_specialised_grid(state: Lowering, op: ops.Grid) -> None:
     """A grid of a plan with a schedule. Raises TileResourceError (`plan-specialised`) where it cannot be one."""
     try:
         feeds = feeds_of(op, state.machine.capability, lambda tensor: _alignment(state, tensor))
+        if state.grid.splits > 1:
+            check_splits(op, feeds, state.grid)
     except DeclinedError as declined:
         fail("plan-specialised", op.location, reason=str(declined))
     _SpecialisedGrid(state, op, feeds).lower()
@@ -69,6 +73,8 @@ class _SpecialisedGrid:
         with state.scope(body):
             walk.begin(body.arguments)
             rings = [self._ring(feed) for feed in self.feeds]
+            if grid.splits > 1:
+                rings[0].sums = SplitSum(state, plan_product(self.feeds[0].dot, state.capacities, grid))
             state.emit(gpu.Barrier, scope="cluster" if grid.cluster > 1 else "block")
             consumers = grid.threads // LOADING_THREADS
             registers = REGISTERS if len({feed.dot for feed in self.feeds}) == 1 else REGISTERS_OF_TWO
@@ -130,7 +136,7 @@ class _SpecialisedGrid:
         for ring in rings:
             ring.begin(self.state)
         walk.each(rings, lambda: self._load_block(self.op.body, rings))
-        if self.state.grid.cluster > 1:
+        if self.state.grid.cluster > self.state.grid.splits:
             self._drain(rings)
 
     def _load_block(self, block: Block, rings: Sequence[Ring]) -> None:

@@ -29,6 +29,7 @@ from tiledsl.passes.gpu.lowering import Lowering
 from tiledsl.passes.gpu.place_blocks import Turns
 from tiledsl.passes.gpu.rings import Position, Ring
 from tiledsl.passes.gpu.select_wgmma import WarpgroupProduct, plan_product
+from tiledsl.passes.gpu.split_sums import SplitSum, added
 
 
 def lower_product(state: Lowering, dot: ops.Dot) -> None:
@@ -95,13 +96,9 @@ def lower_product_ring(state: Lowering, op: ops.Range, dot: ops.Dot, ring: Ring,
     """A loop that does nothing but multiply what comes by one ring."""
     plan = plan_product(dot, state.capacities, state.grid)
     state.remark(dot, f"{plan.instruction} multiplies, {state.grid.threads // WARPGROUP} warpgroups of a block")
-    rank = len(dot.result.shape)
-    layout = batched(plan.accumulator, rank)
-    initial = state.tile(op.initial[0], layout)
-    if rank > 2:
-        initial = state.reshaped(initial, plan.accumulator)
     first = ring.position
-    from_zero = _is_zero(op.initial[0])
+    from_zero = _is_zero(op.initial[0]) or ring.sums is not None
+    initial = _first_sums(state, op, dot, plan, ring.sums)
     zero = state.constant(0)
     carried = [initial, *first.values, first.stage]
     body = Block([(scalar(i64), f"{op.body.arguments[0].name}_number")])
@@ -126,13 +123,36 @@ def lower_product_ring(state: Lowering, op: ops.Range, dot: ops.Dot, ring: Ring,
         step=state.constant(1), initial=carried, body=body,
     )  # fmt: skip
     total = state.emit(async_ops.WgmmaWait, values=[loop.results[0]], groups=0).results[0]
-    if state.grid.programs or state.grid.cluster > 1:  # the loader comes back, for the next tile or to see all empty
+    side = state.grid.cluster // state.grid.splits
+    if state.grid.programs or side > 1:  # the loader comes back, for the next tile or to see all empty
         with state.when(state.builder.map("gt", turns.count, zero)):
             ring.release(state, loop.results[3])
     ring.position = Position(loop.results[1], loop.results[2])
+    state.define(op.results[0], _sum(state, op, dot, plan, total, ring.sums))
+
+
+def _first_sums(state: Lowering, op: ops.Range, dot: ops.Dot, plan: WarpgroupProduct, sums: SplitSum | None) -> Value:
+    """What the products are added to. Blocks that share the loop begin with nothing."""
+    if sums is not None:
+        return state.filled(state.constant(0.0 if dot.dtype.is_float else 0, dot.dtype), plan.accumulator)
+    rank = len(dot.result.shape)
+    initial = state.tile(op.initial[0], batched(plan.accumulator, rank))
+    return initial if rank == 2 else state.reshaped(initial, plan.accumulator)
+
+
+def _sum(
+    state: Lowering, op: ops.Range, dot: ops.Dot, plan: WarpgroupProduct, total: Value, sums: SplitSum | None
+) -> Value:
+    """The result of the loop, from what the products came to."""
+    rank = len(dot.result.shape)
+    if sums is not None:
+        total = sums.add_up(state, total)
+    layout = batched(plan.result, rank)
     if rank > 2:
         total = state.reshaped(total, layout)
-    state.define(op.results[0], total)
+    if sums is not None and not _is_zero(op.initial[0]):
+        total = added(state, state.tile(op.initial[0], layout), total)
+    return total
 
 
 def _is_zero(value: Value) -> bool:

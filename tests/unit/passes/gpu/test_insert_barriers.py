@@ -10,6 +10,7 @@ from tiledsl.ir.gpu_ops import Barrier
 from tiledsl.ir.printer import print_module
 from tiledsl.passes.gpu.allocate_shared import AllocateShared
 from tiledsl.passes.gpu.insert_barriers import InsertBarriers
+from tiledsl.support.errors import TileError
 
 WRITE = "gpu.write(%s, %x, [%0]) {places = [0]}"
 READ = "%y = gpu.read(%s, [%0]) {places = [0], shape = [64], layout = spatial(32) * local(2)}"
@@ -342,6 +343,34 @@ def test_a_fold_within_each_block_of_a_cluster() -> None:
     inside = "%w{0} = gpu.reduce([%two], %bytes) {{axes = [0], fn = add}}"
     load = "%two = gpu.load(%a, [%m], []) {axes = [0], shape = [64], layout = replicate(2) * spatial(64)}"
     expect(f"{load}\n{inside.format(1)}\n|\n{inside.format(2)}", cluster=2)
+
+
+def test_blocks_of_a_cluster_write_to_each_other() -> None:
+    load = "%two = gpu.load(%a, [%m], []) {axes = [0], shape = [128], layout = spatial(128)}"
+    write = "gpu.write(%s, %two, [%0]) {{places = [0], block = {0}}}"
+    read = "%l = gpu.read(%s, [%0]) {places = [0], shape = [64], layout = replicate(2) * spatial(64)}"
+    expect(f"{load}\n{write.format(0)}\n{write.format(1)}\n||\n{read}", cluster=2)
+    expect(f"{load}\n{write.format(0)}\n||\n{write.format(0)}", cluster=2)
+
+
+MEETING = """%came = gpu.mbarriers() {{count = 1, arrivals = {arrivals}}}
+gpu.barrier() {{scope = cluster}}
+gpu.role() {{first = 0, threads = 64}} body() {{
+  %two = gpu.load(%a, [%m], []) {{axes = [0], shape = [128], layout = spatial(128)}}
+  gpu.write(%s, %two, [%0]) {{places = [0], block = 1}}
+  gpu.mbarrier_arrive(%came, %0) {{by = {by}, scope = cluster}}
+  gpu.mbarrier_wait(%came, %0, %0)
+  %l = gpu.read(%s, [%0]) {{places = [0], shape = [64], layout = replicate(2) * spatial(64)}}
+  tile.yield([])
+}}"""
+
+
+def test_roles_of_a_cluster_meet_at_an_mbarrier_of_each_block() -> None:
+    expect(MEETING.format(arrivals=4, by="warp"), cluster=2)
+    expect(MEETING.format(arrivals=128, by="thread"), cluster=2)
+    for arrivals, by in ((8, "warp"), (2, "role")):
+        with pytest.raises(TileError, match="other blocks"):
+            run_pass(InsertBarriers(), launch_text(MEETING.format(arrivals=arrivals, by=by), cluster=2))
 
 
 def test_stored_and_loaded() -> None:
