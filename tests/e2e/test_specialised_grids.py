@@ -5,6 +5,8 @@ The emulator finds races, waits that never end, arrivals that do not fit and mis
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -40,6 +42,16 @@ def test_in_the_emulator(planned: PlannedCase) -> None:
         returned = run_as_launched(module.entry, changed, seed=seed)
         actual = outcome(returned, changed, lambda value: isinstance(value, np.ndarray), np.asarray)
         assert_same(planned.case, actual, wanted)
+
+
+def test_rows_that_are_not_loaded_hold_nothing() -> None:
+    """A plan that leaves out rows which the product does have: the emulator makes them NaN."""
+    planned = next(one for one in SPECIALISED_CASES if one.plan.grids[0].rows == 16 and "13x" in one.case.name)
+    wrong = replace(planned, plan=replace(planned.plan, grids=(replace(planned.plan.grids[0], rows=8),)))
+    (result,) = run_as_launched(lowered_case(wrong).entry, planned.case.arguments())
+    holds = ~np.isnan(result.astype(np.float32))
+    assert holds[:8].all()
+    assert not holds[8:].any()
 
 
 @pytest.mark.parametrize("planned", SPECIALISED_CASES, ids=str)

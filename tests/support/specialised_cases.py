@@ -88,6 +88,10 @@ def specialised_products() -> list[PlannedCase]:
         *(_gemm(f"{_BLOCK}, 2 stages", order, np.float16) for order in ("NN", "NT", "TN", "TT")),
         _gemm(f"{_BLOCK}, 2 stages", sizes=(16, 64, 200)),
         _gemm(f"{_BLOCK}, 2 stages", sizes=(65, 8, 8)),
+        _gemm(f"{_BLOCK}, 2 stages, 16 rows in all", sizes=(13, 72, 200)),
+        _gemm(f"{_BLOCK}, 2 stages, 16 rows in all", "NT", sizes=(13, 72, 200)),
+        _gemm(f"{_BLOCK}, 2 stages, 16 rows in all", "TN", sizes=(16, 72, 200)),
+        _gemm("m=128, n=64, k=128, 128 threads, 4x1 warps, cooperative, 2 stages, 72 rows in all", sizes=(70, 72, 200)),
     ]  # fmt: skip
     for dtype, wide in ((ml_dtypes.float8_e4m3fn, tile.f32), (ml_dtypes.float8_e5m2, tile.f32), (np.int8, tile.i32)):
         case = Case(f"product NT {_name(dtype)}", product, _operands(dtype, "NT", 100, 72, 304),
@@ -119,6 +123,7 @@ def split_products() -> list[PlannedCase]:
         _gemm("m=128, n=48, k=128, 256 threads x 2, 8x1 warps, cooperative, 3 stages, 2 splits", "NT"),
         _gemm("m=128, n=64, k=256, 128 threads x 2, 4x1 warps, cooperative, 2 stages, 2 splits", "TN"),
         _gemm("m=192, n=64, k=128, 384 threads x 2, 12x1 warps, cooperative, 2 stages, 2 splits"),
+        _gemm(f"{split.format(256, 4, 2, 4)}, 16 rows in all", "NT", sizes=(13, 72, 328)),
     ]  # fmt: skip
     whole = Case(
         "product NT int8", product, _operands(np.int8, "NT", 72, 72, 304), {"result": tile.i32, "wide": tile.i32}

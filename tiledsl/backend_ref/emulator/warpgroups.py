@@ -12,7 +12,7 @@ from tiledsl.backend_ref.emulator.async_groups import Groups, groups_of
 from tiledsl.backend_ref.emulator.clocks import PRODUCTS
 from tiledsl.backend_ref.emulator.products import by_warps, fragment_cells, from_warps, multiply_add
 from tiledsl.backend_ref.emulator.shadow import NOBODYS
-from tiledsl.backend_ref.emulator.shared_buffers import read_bytes, shared_layout
+from tiledsl.backend_ref.emulator.shared_buffers import peek_bytes, read_bytes, shared_layout, uninitialised
 from tiledsl.backend_ref.emulator.waiting import Steps, Waiting
 from tiledsl.backend_ref.scalar_functions import Array
 from tiledsl.ir.async_ops import Wgmma, WgmmaCommit, WgmmaFence, WgmmaWait
@@ -157,8 +157,23 @@ def _use(agent: Agent, op: Wgmma, which: Literal["a", "b"], place: _Place, group
         agent.common.transfers[key] = found
     component = agent.program.component(agent.number, PRODUCTS)
     who = agent.under_way(op, component, groups.next, is_async=True)
-    read_bytes(agent, op, who, found.bytes, found.threads)
+    if which == "a":
+        _check_rows(agent, op, found.inside)
+        peek_bytes(agent, op, who, found.bytes, found.threads)
+    else:
+        read_bytes(agent, op, who, found.bytes, found.threads)
     return found.inside
+
+
+def _check_rows(agent: Agent, op: Wgmma, addresses: Integers) -> None:
+    """Rows of the left operand that nothing was written to make rows of the product that hold nothing either: those
+    may be left out, all of a row and all rows after it. (A warp has its own rows alone.)"""
+    initialised: Any = agent.program.shadow.initialised[addresses]
+    rows: Any = initialised.all(axis=2)
+    ends = rows[:, 1:] & ~rows[:, :-1]
+    if (initialised.any(axis=2) & ~rows).any() or ends.any() or not (rows[:, 0].all() or agent.size == WARP):
+        where = uninitialised(agent, addresses)
+        fail("emulator-uninitialised", op.location, program=agent.program.name, op=op.name, where=where)
 
 
 def _addresses(agent: Agent, op: Wgmma, which: Literal["a", "b"], place: _Place, starts: list[int]) -> Integers:

@@ -41,6 +41,8 @@ def grid_words(grid: GridPlan) -> str:
         words.append(f"up to {grid.stages} stages")
     if grid.splits > 1:
         words.append(f"{grid.splits} blocks of a cluster share each loop")
+    if grid.rows:
+        words.append(f"only {grid.rows} rows of left operands are loaded")
     if grid.resident > 1:
         words.append(f"{grid.resident} blocks at once on a multiprocessor")
     if grid.row_threads:

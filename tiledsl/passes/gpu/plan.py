@@ -45,6 +45,8 @@ class GridPlan:
     """How specialised warps go about it; empty: all warps of a block do the same."""
     splits: int = 1
     """How many blocks of a cluster share the loop of a product, each with a part; sums are added in a fixed order."""
+    rows: int = 0
+    """How many rows results have at most, where that is less than a block: no others are loaded. 0: not known."""
     resident: int = 1
     """How many blocks a multiprocessor has registers and shared memory for at once, where warps are specialised."""
 
@@ -95,6 +97,8 @@ def _grid_words(grid: GridPlan) -> list[str]:
         words.append(grid.schedule)
     if grid.splits != 1:
         words.append(f"{grid.splits} splits")
+    if grid.rows:
+        words.append(f"{grid.rows} rows in all")
     if grid.resident != 1:
         words.append(f"{grid.resident} at once")
     return words
@@ -108,6 +112,7 @@ _OF_GRID = {
     "programs": re.compile(r"(\d+) programs"),
     "raster": re.compile(r"(\d+) rows at a time"),
     "splits": re.compile(r"(\d+) splits"),
+    "rows": re.compile(r"(\d+) rows in all"),
     "resident": re.compile(r"(\d+) at once"),
 }
 _ALIGNMENT = re.compile(r"aligned to (\d+(?:/\d+)*)")

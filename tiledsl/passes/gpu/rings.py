@@ -31,6 +31,9 @@ from tiledsl.passes.gpu.select_wgmma import plan_product
 from tiledsl.passes.gpu.split_sums import SplitSum
 from tiledsl.passes.gpu.streamed_loads import Feed, source_load
 
+ROWS_OF_SWIZZLE = 8
+"""After so many rows a swizzle repeats."""
+
 
 @dataclass(frozen=True)
 class Position:
@@ -51,6 +54,8 @@ class StreamedLoad:
     op: ops.Load
     buffer: Value
     divided: bool
+    shape: tuple[int, ...]
+    """Of the box, for all blocks."""
     bytes: int
     """That come into a stage of each block."""
 
@@ -104,13 +109,12 @@ class Ring:
         rank = len(op.result.shape)
         order = access_order(op)[-2:] if rank > 1 else [0]
         slow_first = [axis for axis in order if axis >= rank - 2]
-        capacities = state.capacities.shape(op.result.shape)
         zero = state.constant(0)
         state.emit(
             async_ops.TmaLoad, tensor=state.tensors[op.tensor], indices=[state.start_of(index) for index in op.indices],
             buffer=stream.buffer, offsets=[stage, *[zero] * rank], barriers=self.full, index=stage,
             axes=tuple(slow_first.index(axis) if axis in slow_first else -1 for axis in tile_axes(op)),
-            places=tuple(1 + axis for axis in slow_first), shape=tuple(capacities[axis] for axis in slow_first),
+            places=tuple(1 + axis for axis in slow_first), shape=tuple(stream.shape[axis] for axis in slow_first),
             multicast=state.grid.cluster > 1 and not stream.divided,
         )  # fmt: skip
 
@@ -157,7 +161,24 @@ def _stream(state: Lowering, op: ops.Load, dot: ops.Dot, stages: int) -> Streame
     staged = replace(layout, order=(0, *(1 + axis for axis in layout.order)))
     buffer = state.buffer((stages, *sizes), op.result.dtype, staged, op.result.name or op.tensor.name)
     assert rank >= 2
-    return StreamedLoad(op, buffer, divided, math.prod(sizes) * op.result.dtype.bytes)
+    box = list(state.capacities.shape(op.result.shape))
+    if is_left and cluster == state.grid.splits:
+        rows = _axis_of(dot.a, -2)
+        box[rows] = sizes[rows] = _rows_to_load(state, op, dot, rows, box[rows])
+    return StreamedLoad(op, buffer, divided, tuple(box), math.prod(sizes) * op.result.dtype.bytes)
+
+
+def _rows_to_load(state: Lowering, op: ops.Load, dot: ops.Dot, axis: int, room: int) -> int:
+    """How many rows of the left operand a stage gets. Where the tensor has fewer than a block, those outside cost as
+    much as others, and are left out: what stands there in a stage makes rows of the product that nobody looks at."""
+    place = tile_axes(op).index(axis)
+    index, most = op.indices[place], state.grid.rows
+    of_grid = isinstance(index, Value) and isinstance(index.owner, Block) and isinstance(index.owner.parent, ops.Grid)
+    alone = dot.a is op.result and dot.b is not op.result and set(op.result.users) == {dot}
+    if not most or not of_grid or not alone or access_order(op)[-1] == axis:
+        return room
+    wanted = max(-(-most // ROWS_OF_SWIZZLE) * ROWS_OF_SWIZZLE, room - ROWS + ROWS_OF_SWIZZLE)
+    return min(room, wanted)  # each instruction gets some rows at least
 
 
 def _axis_of(operand: Value, axis: int) -> int:

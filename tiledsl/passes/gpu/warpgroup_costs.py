@@ -11,7 +11,15 @@ from __future__ import annotations
 
 from math import sqrt
 
-from tiledsl.passes.gpu.warpgroup_tilings import STEP_BYTES, WARPGROUP_ROWS, Product, Tiling, stage_bytes
+from tiledsl.passes.gpu.warpgroup_tilings import (
+    STEP_BYTES,
+    SUM_BYTES,
+    WARPGROUP_ROWS,
+    Product,
+    Tiling,
+    rows_to_load,
+    stage_bytes,
+)
 from tiledsl.passes.gpu_machine import GpuMachine, Speeds
 
 COPY_SHARE = 0.88
@@ -35,7 +43,7 @@ STORED_BYTES = 32
 PLAIN_STORED_BYTES = 12
 """Per clock, that its threads store themselves."""
 REDUCE_CLOCKS = 1000
-"""To meet twice around the exchange of parts of a sum."""
+"""To meet for the exchange of parts of a sum, and to read them."""
 CACHED_SHARE = 0.45
 """Of L2, what can be counted on to be still there."""
 PROMOTED_DEPTH = 128
@@ -83,7 +91,7 @@ class ProductCosts:
     def seconds(self, tiling: Tiling) -> float:
         """The predicted time of a call."""
         product, machine, speeds = self.product, self.machine, self.speeds
-        rows, columns, depth, schedule, _, _, stages, side, splits, resident, programs, _ = tiling
+        rows, columns, depth, schedule, _, _, stages, side, splits, resident, programs = tiling[:11]
         cluster = side * splits
         tiles = -(-product.m // (rows * side)) * -(-product.n // columns) * product.batches
         steps = -(-product.k // (depth * splits))
@@ -105,11 +113,11 @@ class ProductCosts:
         loop = greatest(work * steps * busiest, waited)
         # around the loop
         result = self._result(rows * columns, splits)
-        drain = DRAIN_CLOCKS + rows * columns * product.out_bytes / STORED_BYTES
+        drain = DRAIN_CLOCKS + rows * columns // splits * product.out_bytes / STORED_BYTES
         fill = SETUP_CLOCKS + speeds.memory_latency + transfer
         if cluster > 1:
             fill += CLUSTER_CLOCKS
-            drain += CLUSTER_CLOCKS
+            drain += CLUSTER_CLOCKS * (side > 1)
         if resident > 1:
             around = result + drain + (rounds - 1) * (result + fill * (not programs)) / resident
         elif schedule == "pingpong":
@@ -140,8 +148,9 @@ class ProductCosts:
             instructions = rows // WARPGROUP_ROWS * column_groups * depth * element // STEP_BYTES
             read = instructions * (WARPGROUP_ROWS + columns // column_groups) * STEP_BYTES
             shared = (read + stage_bytes(product, rows, columns, depth)) / speeds.shared_bytes
-            beyond = OUTSIDE * max(0, rows - product.m)
-            bytes_ = ((rows + beyond) * product.a_bytes + columns * product.b_bytes / side) * depth
+            loaded = rows_to_load(product, rows, side)
+            beyond = OUTSIDE * max(0, loaded - product.m)
+            bytes_ = ((loaded + beyond) * product.a_bytes + columns * product.b_bytes / side) * depth
             lengths = (product.k if product.a_k_major else product.m, product.k if product.b_k_major else product.n)
             if any(length * element % LINE_BYTES for length in lengths):
                 bytes_ *= BETWEEN_LINES  # each row of a box is of two lines
@@ -154,9 +163,9 @@ class ProductCosts:
         clocks = RESULT_CLOCKS + elements * RESULT_INSTRUCTIONS / speeds.instructions
         clocks += elements * product.epilogue_bytes / STORED_BYTES
         if splits > 1:
-            clocks += REDUCE_CLOCKS + elements * 4 * (splits - 1) / splits / speeds.peer_bytes
+            clocks += REDUCE_CLOCKS + elements * SUM_BYTES * (splits - 1) / splits / speeds.peer_bytes
             elements //= splits
-        if product.tma_store:
+        elif product.tma_store:
             return clocks + elements * product.out_bytes / speeds.shared_bytes
         return clocks + elements * product.out_bytes / PLAIN_STORED_BYTES
 

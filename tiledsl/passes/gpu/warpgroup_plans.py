@@ -16,16 +16,20 @@ from typing import NamedTuple
 
 from tiledsl.passes.gpu.warpgroup_costs import ProductCosts
 from tiledsl.passes.gpu.warpgroup_tilings import (
+    SECTOR_BYTES,
     SPAN_BYTES,
     STEP_BYTES,
+    WARPGROUP,
     WARPGROUP_ROWS,
     Product,
     Tiling,
     accumulators,
     holds,
+    rows_to_load,
     stage_bytes,
     stages_that_fit,
     staging_bytes,
+    sums_bytes,
 )
 from tiledsl.passes.gpu_machine import GpuMachine
 
@@ -95,7 +99,13 @@ def product_plans(
     found = _Enumeration(product, machine, contract, families).tilings()
     ranked = [RankedTiling(costs.seconds(tiling), tiling) for tiling in found]
     ranked.sort(key=itemgetter(0))
-    return [RankedTiling(t, tiling._replace(raster=costs.traffic(tiling)[0])) for t, tiling in ranked]
+    return [RankedTiling(t, _completed(tiling, product, costs)) for t, tiling in ranked]
+
+
+def _completed(tiling: Tiling, product: Product, costs: ProductCosts) -> Tiling:
+    """With what follows from the other choices."""
+    loaded = rows_to_load(product, tiling.rows, tiling.side)
+    return tiling._replace(raster=costs.traffic(tiling)[0], loaded=loaded if loaded < tiling.rows else 0)
 
 
 def _instructions_exist(product: Product) -> bool:
@@ -186,9 +196,20 @@ class _Enumeration:
                 yield tiling._replace(side=side, programs=programs)
             elif not pingpong:
                 yield tiling._replace(side=side)
-        if pingpong or resident > 1 or not self.families.splits or wanted not in (0, tiling.rows):
+        if not pingpong and resident == 1 and self.families.splits and wanted in (0, tiling.rows):
+            yield from self._splits(tiling, tiles)
+
+    def _splits(self, tiling: Tiling, tiles: int) -> Iterator[Tiling]:
+        """Shared loops: blocks have whole sectors of columns each, and room for the sums of all."""
+        product = self.product
+        rows, columns, depth = tiling[:3]
+        if tiling.column_groups > 1 or self.contract.depth is not None:
             return
+        stages = stages_that_fit(self.machine, stage_bytes(product, rows, columns, depth), sums_bytes(rows, columns), 1)
+        stages = self.contract.stages or stages
         for splits in SPLITS:
-            if tiles * splits > 2 * multiprocessors or self.product.k < splits * FEWEST_STEPS * tiling.depth:
-                break
-            yield tiling._replace(splits=splits)
+            if tiles * splits > 2 * self.machine.multiprocessors or product.k < splits * FEWEST_STEPS * depth:
+                return
+            whole = columns % (splits * COLUMN_STEP) == 0 and columns // splits * product.out_bytes >= SECTOR_BYTES
+            if whole and stages >= FEWEST_STAGES and rows * columns // splits >= tiling.consumers * WARPGROUP:
+                yield tiling._replace(splits=splits, stages=stages)

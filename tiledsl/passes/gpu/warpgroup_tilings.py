@@ -22,6 +22,9 @@ STEP_BYTES = 32
 """Of K, what one instruction multiplies."""
 SECTOR_BYTES = 32
 """What memory is written in."""
+ROWS_OF_SWIZZLE = 8
+"""After so many rows a swizzle repeats."""
+SUM_BYTES = 4
 MOST_STAGES = 12
 RESERVED_BYTES = 2048
 """Of a block's shared memory: mbarriers, and what alignment to 1024 bytes may cost."""
@@ -73,7 +76,7 @@ class Tiling(NamedTuple):
     `rows` and `columns` are those of one block's tile; with "pingpong", of one consumer's. `row_groups` x
     `column_groups` consumers share a tile. `side`: blocks of a cluster side by side along the rows, which get the right
     operand by multicast. `resident`: blocks at once on a multiprocessor. `programs`: clusters that go through all
-    tiles; 0: one for each tile.
+    tiles; 0: one for each tile. `loaded`: rows of a tile that are loaded, where the product has no more; 0 for all.
     """
 
     rows: int
@@ -88,6 +91,7 @@ class Tiling(NamedTuple):
     resident: int = 1
     programs: int = 0
     raster: int = 1
+    loaded: int = 0
 
     @property
     def consumers(self) -> int:
@@ -96,8 +100,8 @@ class Tiling(NamedTuple):
 
     @property
     def block(self) -> tuple[int, int, int]:
-        """The blocks of a plan: rows and columns that a cluster makes, and the depth of a step."""
-        return self.rows * self.side, self.columns, self.depth
+        """The blocks of a plan: rows and columns that a cluster makes, and the depth of its step."""
+        return self.rows * self.side, self.columns, self.depth * self.splits
 
     def grid_plan(self) -> GridPlan:
         """The same as a plan says it."""
@@ -110,8 +114,22 @@ class Tiling(NamedTuple):
             raster=self.raster,
             schedule=self.schedule,
             splits=self.splits,
+            rows=self.loaded,
             resident=self.resident,
         )
+
+
+def rows_to_load(product: Product, rows: int, side: int = 1) -> int:
+    """How many rows of the left operand a stage gets of a tile of so many: not all where the product has fewer, each of
+    them in one piece. An instruction gets some at least."""
+    if not product.a_k_major or side > 1:
+        return rows
+    return min(rows, max(-(-product.m // ROWS_OF_SWIZZLE) * ROWS_OF_SWIZZLE, rows - WARPGROUP_ROWS + ROWS_OF_SWIZZLE))
+
+
+def sums_bytes(rows: int, columns: int) -> int:
+    """Shared memory in which blocks that share a loop give each other their sums."""
+    return rows * columns * SUM_BYTES
 
 
 def stage_bytes(product: Product, rows: int, columns: int, depth: int) -> int:

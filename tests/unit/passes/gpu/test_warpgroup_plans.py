@@ -14,6 +14,7 @@ from tiledsl.passes.gpu.warpgroup_tilings import (
     consumer_registers,
     stage_bytes,
     staging_bytes,
+    sums_bytes,
 )
 from tiledsl.passes.gpu_machine import gpu_machine
 
@@ -89,6 +90,27 @@ def test_large_products(size: int) -> None:
     assert (tiling.depth, tiling.schedule, tiling.stages) == (64, "cooperative", 3)
     assert tiling.programs * tiling.side == 132
     assert tiling.raster > 1
+
+
+def test_few_rows_are_the_only_ones_that_are_loaded() -> None:
+    for rows, loaded in ((13, 16), (16, 16), (33, 40), (57, 0), (64, 0)):
+        assert {tiling.loaded for _, tiling in product_plans(Product(rows, 4096, 4096), HOPPER)} == {loaded}
+    for _, tiling in product_plans(Product(16, 4096, 4096, a_k_major=False), HOPPER):
+        assert tiling.loaded == 0
+
+
+def test_blocks_that_share_a_loop() -> None:
+    """Where tiles are few: each block has whole sectors of the result, and something of each step."""
+    _, tiling = first(16, 4096, 4096)
+    assert (tiling.splits, tiling.block[2]) == (4, 4 * 64)
+    for _, tiling in product_plans(Product(128, 4096, 14336), HOPPER):
+        if tiling.splits > 1:
+            assert tiling.side == tiling.column_groups == tiling.resident == 1
+            assert tiling.programs == 0
+            assert tiling.columns // tiling.splits * 2 >= 32
+            shared = tiling.stages * stage_bytes(Product(128, 4096, 14336), *tiling[:3]) + sums_bytes(*tiling[:2])
+            assert shared < 227 << 10
+    assert all(t.splits == 1 for _, t in product_plans(Product(128, 4096, 14336), HOPPER, Contract(depth=64)))
 
 
 def test_whole_rounds_are_sought() -> None:
