@@ -13,7 +13,7 @@ func @gpu(%x: tensor<bf16, [M, 16], unit=1>, %y: tensor<bf16, [16, N]>, %r: tens
   %M = tile.size() {value = M} : i64
   %N = tile.size() {value = N} : i64
   %zero = tile.constant() {value = 0, dtype = i64} : i64
-  gpu.launch([%M, %N]) {blocks = [16, 8], threads = 32, raster = 4, shared_bytes = 2048} body(%m: i64, %n: i64) {
+  gpu.launch([%M, %N]) {blocks = [16, 8], threads = 32, raster = 4, resident = 2, shared_bytes = 2048} body(%m: i64, %n: i64) {
     %rows = tile.map([%M, %m]) {fn = sub} : i64
     %columns = tile.map([%N, %n]) {fn = sub} : i64
     %stages = gpu.buffer() {shape = [2, 16, 16], dtype = bf16, layout = rows(0, 1, 2, swizzle=(1, 4, 3)), offset = 0} : tile<bf16, [2, 16, 16], shared, rows(0, 1, 2, swizzle=(1, 4, 3))>

@@ -23,6 +23,20 @@ from tiledsl.passes.gpu.plan import Plan, parse_plan
 BF16 = ml_dtypes.bfloat16
 
 
+@tile.kernel
+def activated(a: tile.Tensor, b: tile.Tensor, beside: tile.Tensor) -> tile.Tensor:
+    """silu(A @ B) + beside: more to do for each element of the result."""
+    M, K = a.shape
+    K, N = b.shape
+    c = tile.empty((M, N), a.dtype)
+    for m, n in tile.grid(M, N):
+        acc = tile.zeros((m, n), tile.f32)
+        for k in tile.range(K):
+            acc = tile.dot(a[m, k], b[k, n], acc)
+        c[m, n] = tile.silu(acc) + beside[m, n]
+    return c
+
+
 @dataclass(frozen=True)
 class PlannedCase:
     """A case, and the plan by which it is to be lowered."""
@@ -93,6 +107,28 @@ def specialised_products() -> list[PlannedCase]:
         _gemm(f"{_BLOCK}, 2 stages, 16 rows in all", "TN", sizes=(16, 72, 200)),
         _gemm("m=128, n=64, k=128, 128 threads, 4x1 warps, cooperative, 2 stages, 72 rows in all", sizes=(70, 72, 200)),
     ]  # fmt: skip
+    found += [
+        _gemm("m=64, n=64, k=64, 128 threads, 4x1 warps, cooperative, 3 stages, 2 at once"),
+        _gemm("m=128, n=128, k=64, 128 threads, 4x1 warps, cooperative, 2 stages, 2 programs, 2 at once", "NT"),
+        _gemm("m=128, n=64, k=64, 128 threads x 2, 4x1 warps, cooperative, 2 stages, 2 programs, 3 at once", "NT"),
+    ]
+    beside = Case(
+        "product NT and more",
+        activated,
+        lambda random: [*_operands(BF16, "NT", 200, 136, 136)(random), _drawn(BF16, random, 200, 136)],
+        relative=4e-2,
+    )
+    text = "m=64, n=64, k=64, 256 threads, 4x1 warps, 3 stages, 2 programs, pingpong, aligned to 16/16/16/16"
+    found.append(PlannedCase(beside, parse_plan(text)))
+    for text, order, sizes in (
+        ("m=64, n=64, k=64, 256 threads, 4x1 warps, 2 stages, 2 programs", "NN", (200, 136, 328)),
+        ("m=64, n=64, k=64, 256 threads, 4x1 warps, 3 stages, 1 programs, 2 rows at a time", "NT", (200, 136, 200)),
+        ("m=64, n=64, k=64, 256 threads, 4x1 warps, 3 stages, 7 programs", "NT", (200, 136, 64)),
+        ("m=128, n=48, k=64, 256 threads, 4x1 warps, 4 stages, 2 programs", "NT", (300, 136, 200)),
+        ("m=128, n=64, k=64, 256 threads x 2, 4x1 warps, 3 stages, 1 programs", "TT", (328, 136, 200)),
+        ("m=64, n=64, k=64, 384 threads, 4x1 warps, 2 stages, 2 programs", "NT", (200, 136, 136)),
+    ):
+        found.append(_gemm(f"{text}, pingpong", order, sizes=sizes))
     for dtype, wide in ((ml_dtypes.float8_e4m3fn, tile.f32), (ml_dtypes.float8_e5m2, tile.f32), (np.int8, tile.i32)):
         case = Case(f"product NT {_name(dtype)}", product, _operands(dtype, "NT", 100, 72, 304),
                     {"result": wide, "wide": wide}, relative=1e-3 * 304**0.5 if wide == tile.f32 else None)  # fmt: skip
@@ -147,6 +183,7 @@ def specialised_attention() -> list[PlannedCase]:
     for heads, queries, keys, depth, causal, text in (
         (2, 100, 136, 64, False, "i=64, j=64, D<=64, 128 threads, 4x1 warps, cooperative, 2 stages"),
         (1, 100, 136, 64, True, "i=64, j=64, D<=64, 128 threads, 4x1 warps, cooperative, 2 stages"),
+        (1, 200, 136, 64, True, "i=64, j=64, D<=64, 256 threads, 4x1 warps, 3 stages, 2 programs, pingpong"),
         (2, 130, 200, 80, True, "i=128, j=48, D<=80, 256 threads, 8x1 warps, cooperative, 2 stages, 2 programs"),
         (1, 64, 64, 128, False, "i=64, j=32, D<=128, 128 threads, 4x1 warps, cooperative, 3 stages"),
     ):

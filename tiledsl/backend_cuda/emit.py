@@ -74,7 +74,7 @@ def _emit_kernel(program: ProgramFrame, name: str, phase: list[Op], overlap: Ove
     frame.wait_at_end()
     declared = frame.declared_parameters()
     clusters = f"__cluster_dims__({cluster}, 1, 1) " if cluster > 1 else ""
-    alone = ", 1" if launch and _has_a_multiprocessor(launch) else ""
+    alone = f", {launch.resident}" if launch and _has_a_multiprocessor(launch) else ""
     head = f'extern "C" __global__ void {clusters}__launch_bounds__({threads}{alone}) {name}('
     joined = ", ".join(text for _, text in declared)
     if len(head) + len(joined) > 118:
@@ -87,5 +87,5 @@ def _emit_kernel(program: ProgramFrame, name: str, phase: list[Op], overlap: Ove
 
 
 def _has_a_multiprocessor(launch: Launch) -> bool:
-    """Whether each block may take all registers of one: it has roles, or products by warpgroups, which need them."""
+    """Whether its blocks may take all registers of one: they have roles, or products by warpgroups, which need them."""
     return any(isinstance(op, (Role, Wgmma)) for op in launch.body.walk())

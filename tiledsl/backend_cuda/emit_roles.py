@@ -27,7 +27,7 @@ def emit_role(frame: KernelFrame, op: ops.Role, body: Callable[[KernelFrame, Blo
     launch = _launch_of(op)
     barrier = _own_barrier(op, launch)
     condition = _among(frame, op.first, op.threads, launch.threads)
-    change = _change_of_registers(frame, op, launch.threads)
+    change = _change_of_registers(frame, op, registers_at_entry(launch.threads, launch.resident))
     first = op.first // WARPGROUP * WARPGROUP
     end = -(-(op.first + op.threads) // WARPGROUP) * WARPGROUP
     if not change or (first, end - first) == (op.first, op.threads):
@@ -66,9 +66,8 @@ def _among(frame: KernelFrame, first: int, threads: int, all_threads: int) -> st
     return f"if ({' && '.join(tests)})" if tests else ""
 
 
-def _change_of_registers(frame: KernelFrame, op: ops.Role, threads: int) -> str:
-    """The statement by which a role gets the registers that it asks for; empty if it keeps what each thread has."""
-    share = registers_at_entry(threads)
+def _change_of_registers(frame: KernelFrame, op: ops.Role, share: int) -> str:
+    """The statement by which a role gets the registers that it asks for; empty if that is its `share`."""
     # threads that go on to another program would come back to its start with what they have left
     if not op.registers or op.registers == share or frame.nesting:
         return ""

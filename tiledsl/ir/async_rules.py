@@ -134,14 +134,14 @@ def _check_registers(role: Role, launch: gpu_ops.Launch, roles: list[Role]) -> N
         demand(apart, problem, "registers are given to whole warpgroups, from multiples of 128 on")
 
 
-def registers_at_entry(threads: int) -> int:
-    """How many registers each of the threads of a block can have when it begins."""
-    return min(REGISTERS // threads // REGISTER_STEP * REGISTER_STEP, MAX_REGISTERS)
+def registers_at_entry(threads: int, resident: int = 1) -> int:
+    """How many registers each of the threads of a block can have when it begins, if so many blocks share them."""
+    return min(REGISTERS // (threads * resident) // REGISTER_STEP * REGISTER_STEP, MAX_REGISTERS)
 
 
 def _check_budget(launch: gpu_ops.Launch, roles: list[Role]) -> None:
     """All roles together have no more registers than the block has when it begins."""
-    entry = registers_at_entry(launch.threads)
+    entry = registers_at_entry(launch.threads, launch.resident)
     total = launch.threads * entry
     for role in roles:
         total += len(_warpgroups(role)) * WARPGROUP * (role.registers - entry) if role.registers else 0

@@ -58,6 +58,8 @@ class Launch(Op):
     threads = int_attribute()
     cluster = int_attribute(default=1)
     raster = int_attribute(default=1)
+    resident = int_attribute(default=1)
+    """How many of its blocks a multiprocessor has registers and shared memory for at once, if they have roles."""
     shared_bytes = int_attribute(default=0)
     """Of each block; filled in when shared memory is allocated."""
     body = body_field()

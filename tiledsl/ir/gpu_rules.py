@@ -183,6 +183,7 @@ def _check_launch(op: gpu_ops.Launch) -> None:
     demand(whole, f"has {op.threads} threads", f"a block has whole warps: a multiple of 32, at most {MAX_THREADS}")
     demand(0 < op.cluster <= MAX_CLUSTER, f"has clusters of {op.cluster}", f"1 to {MAX_CLUSTER} blocks are a program")
     demand(op.raster > 0, f"walks {op.raster} rows together", "1 walks them one by one")
+    demand(op.resident > 0, f"shares a multiprocessor among {op.resident} blocks", "1 has one for itself")
     demand(all(block > 0 for block in op.blocks), f"has the blocks {list(op.blocks)}", "blocks are of at least 1")
 
 

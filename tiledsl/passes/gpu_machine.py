@@ -71,11 +71,17 @@ class GpuMachine:
     l2_bytes: int
     memory_bytes_per_second: float
     """As the maker states it; a copy reaches about nine tenths."""
+    block_bytes: int = 1024
+    """Of a multiprocessor's shared memory, that each block takes for itself."""
     registers: int = 65536
     """32-bit registers per multiprocessor, and the most that one block can have."""
     max_threads_per_block: int = 1024
     speeds: Speeds | None = None
     """None where no plans are ranked by a model of the device."""
+
+    def shared_bytes_of_block(self, resident: int) -> int:
+        """The most that a block can ask for where so many share a multiprocessor."""
+        return min(self.shared_bytes_per_block, self.shared_bytes_per_multiprocessor // resident - self.block_bytes)
 
     @property
     def max_cluster(self) -> int:

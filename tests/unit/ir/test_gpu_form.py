@@ -309,6 +309,10 @@ def test_a_product_by_two_warps_is_legal() -> None:
         ("gpu.launch([]) {blocks = [], threads = 2048} body() { }", "`gpu.launch`: has 2048 threads"),
         ("gpu.launch([]) {blocks = [], threads = 32, cluster = 32} body() { }", "`gpu.launch`: has clusters of 32"),
         ("gpu.launch([]) {blocks = [], threads = 32, raster = 0} body() { }", "`gpu.launch`: walks 0 rows together"),
+        (
+            "gpu.launch([]) {blocks = [], threads = 32, resident = 0} body() { }",
+            "`gpu.launch`: shares a multiprocessor among 0 blocks",
+        ),
         ("gpu.launch([%M]) {blocks = [0], threads = 32} body(%n: i64) { }", "`gpu.launch`: has the blocks [0]"),
         ("gpu.launch([%M]) {blocks = [8], threads = 32} body(%n: i64) { tile.yield([%n]) }", "`gpu.launch`: the body"),
     ],

@@ -47,7 +47,7 @@ _SHOWN = 6
 @dataclass(frozen=True)
 class AllocateShared:
     """Places large buffers first, each at the lowest free offset. Raises TileResourceError (`shared-too-much`) if that
-    takes more than `limit` bytes; 0 is the limit of a block on `arch`.
+    takes more than `limit` bytes; 0 is the limit of a block on `arch`, or its share of a multiprocessor.
     """
 
     name: ClassVar[str] = "allocate-shared"
@@ -58,10 +58,11 @@ class AllocateShared:
     arch: str = "sm_90"
 
     def run(self, module: Module, context: PassContext) -> Module:
-        limit = self.limit or gpu_machine(self.arch).shared_bytes_per_block
+        machine = gpu_machine(self.arch)
         for op in module.walk():
             if not isinstance(op, Launch):
                 continue
+            limit = self.limit or machine.shared_bytes_of_block(op.resident)
             _drop_unused(op)
             needs = needs_of(op)
             places = place(_apart(needs))

@@ -141,7 +141,9 @@ def _is_short(state: Lowering, shape: tuple[int, int], dtype: DType) -> bool:
     """Whether there is no shared memory for a buffer of that shape beside the rings."""
     rings = [ring for rings in state.rings.values() for ring in rings]
     total = sum(stream.bytes * ring.stages for ring in rings for stream in ring.streams)
-    return total + math.prod(shape) * dtype.bytes + RESERVED_BYTES > state.machine.shared_bytes_per_block
+    return total + math.prod(shape) * dtype.bytes + RESERVED_BYTES > state.machine.shared_bytes_of_block(
+        state.grid.resident
+    )
 
 
 def drain_stores(state: Lowering) -> None:

@@ -12,7 +12,7 @@ without barriers (`allocate-shared`, `insert-barriers`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from tiledsl.ir import gpu_ops as gpu
@@ -109,7 +109,8 @@ class _FunctionLowering:
         return self.values[value]
 
     def _phase(self, phase: list[Op], builder: Builder, grids: Iterator[GridPlan]) -> None:
-        grid = next(grids) if isinstance(phase[0], ops.Grid) else OUTSIDE
+        whole = next(grids) if isinstance(phase[0], ops.Grid) else OUTSIDE
+        grid = replace(whole, threads=whole.threads_of_tile)
         outer = [op for op in self.function.body.ops if op.effect in ("pure", "read")]
 
         def dot_layout(op: ops.Dot) -> RegisterLayout:
@@ -132,7 +133,7 @@ class _FunctionLowering:
         state.lower_block = lambda block: _lower_block(state, block)
         state.make_tile = lambda value, layout: make_tile(state, value, layout)
         if isinstance(phase[0], ops.Grid):
-            lower_grid(state, phase[0])
+            lower_grid(state, phase[0], whole.threads // grid.threads)
             return
         body = Block()
         with state.scope(body):

@@ -18,7 +18,7 @@ from tiledsl.passes.gpu.persistent_grids import lower_persistent_grid
 from tiledsl.passes.gpu.pipeline_loads import Pipeline, pipeline_of
 from tiledsl.passes.gpu.place_blocks import Turns, block_place, block_size, define_place, turns_of
 from tiledsl.passes.gpu.product_loops import brings_all, lower_product_loop, product_of
-from tiledsl.passes.gpu.rings import FedLoop
+from tiledsl.passes.gpu.rings import FedLoop, Ring
 from tiledsl.passes.gpu.rotated_loops import lower_rotated_loop, rotation_of
 from tiledsl.passes.gpu.specialised_grids import lower_specialised_grid
 from tiledsl.passes.gpu.streamed_loads import source_load
@@ -26,10 +26,10 @@ from tiledsl.passes.gpu.warpgroup_products import lower_product_ring
 from tiledsl.passes.tile.carried_values import carried_arguments, yielded
 
 
-def lower_grid(state: Lowering, op: ops.Grid) -> None:
-    """A grid as a launch."""
+def lower_grid(state: Lowering, op: ops.Grid, consumers: int = 1) -> None:
+    """A grid as a launch. `consumers`: how many roles make tiles, each with threads of its own."""
     if state.grid.schedule:
-        lower_specialised_grid(state, op)
+        lower_specialised_grid(state, op, consumers)
         return
     if state.grid.programs:
         lower_persistent_grid(state, op)
@@ -83,6 +83,15 @@ def lower_range(state: Lowering, op: ops.Range) -> None:
 def _lower_fed_range(state: Lowering, op: ops.Range, turns: Turns) -> None:
     """A loop of a role whose loads come by rings, if it has any."""
     rings = state.rings.get(op.body, [])
+    order = rings[0].order if rings else None
+    if order is not None:
+        order.begin()
+    _lower_ring_range(state, op, turns, rings)
+    if order is not None:
+        order.end()
+
+
+def _lower_ring_range(state: Lowering, op: ops.Range, turns: Turns, rings: Sequence[Ring]) -> None:
     dot = product_of(op)
     if len(rings) == 1 and dot is not None and source_load(dot.a) in rings[0].feed.loads:
         lower_product_ring(state, op, dot, rings[0], turns)

@@ -50,6 +50,11 @@ class GridPlan:
     resident: int = 1
     """How many blocks a multiprocessor has registers and shared memory for at once, where warps are specialised."""
 
+    @property
+    def threads_of_tile(self) -> int:
+        """Of a block, that make a tile together: with "pingpong" those of one consumer, else all."""
+        return 32 * self.warps[0] * self.warps[1] if self.schedule == "pingpong" else self.threads
+
 
 @dataclass(frozen=True)
 class Plan:

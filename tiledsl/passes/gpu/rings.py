@@ -27,6 +27,7 @@ from tiledsl.ir.warpgroup_instructions import ROWS
 from tiledsl.passes.gpu.infer_layouts import access_order, tile_axes
 from tiledsl.passes.gpu.lowering import Lowering, Staged
 from tiledsl.passes.gpu.pipeline_loads import define_staged
+from tiledsl.passes.gpu.product_order import ProductOrder
 from tiledsl.passes.gpu.select_wgmma import plan_product
 from tiledsl.passes.gpu.split_sums import SplitSum
 from tiledsl.passes.gpu.streamed_loads import Feed, source_load
@@ -76,6 +77,8 @@ class Ring:
         self.position = Position(state.constant(0, i32), state.constant(0, i32))
         self.sums: SplitSum | None = None
         """Where the blocks of a cluster share the loop."""
+        self.order: ProductOrder | None = None
+        """On the consumers' side, where they multiply in turn: when it may be read."""
         self.is_released = False
         """On the consumers' side, of a ring of the grid itself: whether its stage was given back before the end."""
 
@@ -145,6 +148,16 @@ class Ring:
         stage = state.builder.map("where", wraps, state.constant(0, i32), after)
         turned = state.builder.map("xor", self.position.parity, one)
         self.position = Position(stage, state.builder.map("where", wraps, turned, self.position.parity))
+
+    def skip(self, state: Lowering, count: Value) -> None:
+        """On the consumers' side: past so many stages, which others take."""
+        builder, stages = state.builder, state.constant(self.stages, i32)
+        stage, parity = self.position.values
+        after = builder.map("add", stage, builder.cast(count, i32))
+        laps = builder.map("floordiv", after, stages)
+        turned = builder.map("and", laps, state.constant(1, i32))
+        left = builder.map("sub", after, builder.map("mul", laps, stages))
+        self.position = Position(left, builder.map("xor", parity, turned))
 
 
 def _stream(state: Lowering, op: ops.Load, dot: ops.Dot, stages: int) -> StreamedLoad:

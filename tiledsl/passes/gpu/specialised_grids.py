@@ -12,7 +12,8 @@
                                                     }
 
 Both roles go through the same blocks and loops in the same order. The producer makes the loads and no more; consumers
-do all the rest, as a plain grid does it.
+do all the rest, as a plain grid does it. With "pingpong" there are several roles of consumers, which make every so
+manieth block of their program each, and multiply in turn (`product_order.py`).
 """
 
 from __future__ import annotations
@@ -26,33 +27,53 @@ from tiledsl.ir.core import Block, Value
 from tiledsl.ir.dtypes import i64
 from tiledsl.ir.layouts import WARP
 from tiledsl.ir.types import scalar
+from tiledsl.ir.warpgroup_instructions import WARPGROUP
+from tiledsl.passes.gpu.block_turns import TurnWalk
 from tiledsl.passes.gpu.block_walks import BlockWalk
 from tiledsl.passes.gpu.bulk_stores import drain_stores, lent_ring
 from tiledsl.passes.gpu.lowering import Lowering
 from tiledsl.passes.gpu.place_blocks import define_place, turns_of
-from tiledsl.passes.gpu.plan import LOADING_THREADS
+from tiledsl.passes.gpu.plan import LOADING_THREADS, GridPlan
+from tiledsl.passes.gpu.product_order import ProductOrder
 from tiledsl.passes.gpu.rings import Ring, carry_positions
 from tiledsl.passes.gpu.select_wgmma import plan_product
 from tiledsl.passes.gpu.split_sums import SplitSum, check_splits
 from tiledsl.passes.gpu.streamed_loads import DeclinedError, Feed, feeds_of
+from tiledsl.passes.gpu.warpgroup_tilings import RESIDENT_PRODUCER_REGISTERS, consumer_registers
 from tiledsl.support.errors import fail
 
 REGISTERS = {2: (40, 232), 3: (32, 160)}
 """Of each thread of the warpgroup that loads and of those that multiply, by how many multiply, where a block has a
-multiprocessor for itself. Else, and where one multiplies, all have as many as they begin with."""
+multiprocessor for itself. Where one multiplies, all have as many as they begin with."""
 REGISTERS_OF_TWO = {**REGISTERS, 2: (24, 240)}
 """The same where two products hold their sums at once."""
 
 
-def lower_specialised_grid(state: Lowering, op: ops.Grid) -> None:
-    """A grid of a plan with a schedule. Raises TileResourceError (`plan-specialised`) where it cannot be one."""
+def lower_specialised_grid(state: Lowering, op: ops.Grid, consumers: int) -> None:
+    """A grid of a plan with a schedule. `consumers`: roles that make tiles, each with the threads of the grid.
+
+    Raises TileResourceError (`plan-specialised`) where it cannot be one.
+    """
     try:
         feeds = feeds_of(op, state.machine.capability, lambda tensor: _alignment(state, tensor))
         if state.grid.splits > 1:
             check_splits(op, feeds, state.grid)
+        if state.grid.schedule == "pingpong":
+            _check_turns(state.grid, consumers, feeds)
     except DeclinedError as declined:
         fail("plan-specialised", op.location, reason=str(declined))
-    _SpecialisedGrid(state, op, feeds).lower()
+    _SpecialisedGrid(state, op, feeds, consumers).lower()
+
+
+def _check_turns(grid: GridPlan, consumers: int, feeds: Sequence[Feed]) -> None:
+    """Whether consumers can make blocks in turn."""
+    if not grid.programs:
+        raise DeclinedError("consumers in turn need programs that go through several blocks")
+    if consumers < 2:
+        raise DeclinedError(f"{grid.threads} threads make one tile, so that nobody takes turns")
+    loops = {feed.block for feed in feeds}
+    if len(loops) > 1 or not isinstance(next(iter(loops)).parent, ops.Range):
+        raise DeclinedError("consumers in turn take what they multiply from one loop")
 
 
 def _alignment(state: Lowering, tensor: Value) -> int:
@@ -61,14 +82,15 @@ def _alignment(state: Lowering, tensor: Value) -> int:
 
 
 class _SpecialisedGrid:
-    def __init__(self, state: Lowering, op: ops.Grid, feeds: Sequence[Feed]) -> None:
+    def __init__(self, state: Lowering, op: ops.Grid, feeds: Sequence[Feed], consumers: int) -> None:
         self.state = state
+        self.consumers = consumers
         self.op = op
         self.feeds = feeds
 
     def lower(self) -> None:
         state, grid = self.state, self.state.grid
-        walk = BlockWalk(state, self.op)
+        walk = TurnWalk(state, self.op)
         body = Block([(scalar(i64), name) for name in walk.argument_names])
         with state.scope(body):
             walk.begin(body.arguments)
@@ -76,15 +98,19 @@ class _SpecialisedGrid:
             if grid.splits > 1:
                 rings[0].sums = SplitSum(state, plan_product(self.feeds[0].dot, state.capacities, grid))
             state.emit(gpu.Barrier, scope="cluster" if grid.cluster > 1 else "block")
-            consumers = grid.threads // LOADING_THREADS
+            threads = grid.threads * self.consumers
             registers = REGISTERS if len({feed.dot for feed in self.feeds}) == 1 else REGISTERS_OF_TWO
-            few, many = registers.get(consumers, (0, 0)) if grid.resident == 1 else (0, 0)
-            self._role(0, grid.threads, many, lambda: self._consume(walk, rings))
-            self._role(grid.threads, WARP, few, lambda: self._produce(walk, rings))
+            few, many = registers.get(threads // LOADING_THREADS, (0, 0))
+            if grid.resident > 1:
+                few = RESIDENT_PRODUCER_REGISTERS
+                many = consumer_registers(state.machine, threads // WARPGROUP, grid.resident)
+            for own in range(self.consumers):
+                self._role(own * grid.threads, grid.threads, many, lambda own=own: self._consume(walk, rings, own))
+            self._role(threads, WARP, few, lambda: self._produce(walk, rings))
             state.emit(ops.Yield)
         state.emit(
-            gpu.Launch, stops=walk.stops, blocks=walk.blocks, threads=grid.threads + LOADING_THREADS,
-            cluster=grid.cluster, raster=walk.raster, body=body,
+            gpu.Launch, stops=walk.stops, blocks=walk.blocks, threads=threads + LOADING_THREADS,
+            cluster=grid.cluster, raster=walk.raster, resident=grid.resident, body=body,
         )  # fmt: skip
 
     def _ring(self, feed: Feed) -> Ring:
@@ -109,9 +135,10 @@ class _SpecialisedGrid:
 
     # Consumers
 
-    def _consume(self, walk: BlockWalk, rings: Sequence[Ring]) -> None:
+    def _consume(self, walk: TurnWalk, rings: Sequence[Ring], own: int) -> None:
         state = self.state
         state.rings = {}
+        state.staged.clear()
         for ring in rings:
             ring.begin(state)
             state.rings.setdefault(ring.block, []).append(ring)
@@ -127,8 +154,31 @@ class _SpecialisedGrid:
                 ring.is_released = False
                 ring.advance(state)
 
-        walk.each(rings, one_block)
+        if state.grid.schedule == "pingpong":
+            self._consume_in_turn(walk, rings, own)
+        else:
+            walk.each(rings, one_block)
         drain_stores(state)
+
+    def _consume_in_turn(self, walk: TurnWalk, rings: Sequence[Ring], own: int) -> None:
+        """Every so manieth block; the stages of the others are left out."""
+        state = self.state
+
+        def make(number: Value) -> None:
+            order = ProductOrder(state, own, self.consumers, number, walk.turns)
+            for ring in rings:
+                ring.order = order
+            state.lower_block(self.op.body)
+
+        def skip() -> None:
+            for op in self.op.body.ops:
+                skipped = [ring for ring in rings if isinstance(op, ops.Range) and ring.block is op.body]
+                if isinstance(op, ops.Range) and skipped:
+                    count = turns_of(state, op).count
+                    for ring in skipped:
+                        ring.skip(state, count)
+
+        walk.each_of(rings, own, self.consumers, make, skip)
 
     # Producer
 

@@ -32,6 +32,10 @@ SETUP_CLOCKS = 500
 """From a block's first instruction to its first copy: barriers, tensor maps."""
 CLUSTER_CLOCKS = 350
 """Blocks of a cluster wait for each other, at the start and at the end."""
+BESIDE_OTHERS = 1.005
+"""What is made beside other tiles of a multiprocessor gets in their way a little: it has to gain more than that."""
+TURN_CLOCKS = 60
+"""From the last product of a tile to the first one of another consumer's, where they take turns."""
 RESULT_CLOCKS = 350
 """From the last product to its first conversion, and barriers around the staged result."""
 DRAIN_CLOCKS = 600
@@ -121,13 +125,14 @@ class ProductCosts:
         if resident > 1:
             around = result + drain + (rounds - 1) * (result + fill * (not programs)) / resident
         elif schedule == "pingpong":
-            around = result + drain + max(0.0, result - work * steps) * (rounds - 1)
+            around = result + drain + (TURN_CLOCKS + max(0.0, result - work * steps)) * (rounds - 1)
         elif programs:
             around = result * rounds + drain
         else:
             around = (result + drain) * rounds + fill * (rounds - 1)
         memory = (moved + self._written) / self.memory_bytes
-        return speeds.launch + (fill + greatest(loop + around, memory, self.power_clocks)) / speeds.clock
+        apart = BESIDE_OTHERS if resident > 1 or schedule == "pingpong" else 1
+        return speeds.launch + apart * (fill + greatest(loop + around, memory, self.power_clocks)) / speeds.clock
 
     @property
     def _written(self) -> float:

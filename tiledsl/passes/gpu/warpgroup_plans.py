@@ -68,7 +68,7 @@ class Families:
     resident: bool = False
 
 
-MADE = Families()
+MADE = Families(pingpong=True, resident=True)
 EVERY = Families(pingpong=True, splits=True, resident=True)
 
 
@@ -171,9 +171,8 @@ class _Enumeration:
             stage = stage_bytes(product, rows, columns, depth)
             for resident in range(1, MOST_RESIDENT + 1 if self.families.resident else 2):
                 stages = stages_that_fit(machine, stage, staging, resident)
-                if stages < (self.contract.stages or FEWEST_STAGES) or not holds(
-                    machine, sums, start.consumers, resident
-                ):
+                fits = holds(machine, sums, columns // column_groups, start.consumers, resident)
+                if not fits or stages < (self.contract.stages or FEWEST_STAGES):
                     break
                 if resident > 1 and tiles <= (resident - 1) * machine.multiprocessors:
                     break

@@ -122,6 +122,8 @@ def lower_product_ring(state: Lowering, op: ops.Range, dot: ops.Dot, ring: Ring,
         ops.For, types=[v.tile for v in carried], name=op.results[0].name, start=zero, stop=turns.count,
         step=state.constant(1), initial=carried, body=body,
     )  # fmt: skip
+    if ring.order is not None:
+        ring.order.end()  # the last product is under way: those of the next role queue behind it
     total = state.emit(async_ops.WgmmaWait, values=[loop.results[0]], groups=0).results[0]
     side = state.grid.cluster // state.grid.splits
     if state.grid.programs or side > 1:  # the loader comes back, for the next tile or to see all empty

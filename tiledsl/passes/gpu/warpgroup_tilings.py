@@ -28,12 +28,14 @@ SUM_BYTES = 4
 MOST_STAGES = 12
 RESERVED_BYTES = 2048
 """Of a block's shared memory: mbarriers, and what alignment to 1024 bytes may cost."""
-BLOCK_BYTES = 1024
-"""Of a multiprocessor's shared memory, that each resident block takes for itself."""
 BOOKKEEPING = 40
 """Registers of a consumer's thread beside its accumulators."""
+INSTRUCTION_REGISTERS = 26
+"""Registers of one instruction beside its sums."""
 MOST_REGISTERS = 232
 PRODUCER_REGISTERS = 32
+RESIDENT_PRODUCER_REGISTERS = 40
+"""Where blocks share a multiprocessor."""
 
 
 @dataclass(frozen=True)
@@ -149,6 +151,11 @@ def accumulators(product: Product, rows: int, columns: int, groups: int) -> int:
     return rows * columns // (groups * WARPGROUP) * (2 if product.promoted else 1)
 
 
+def registers_at_launch(machine: GpuMachine, consumers: int, resident: int) -> int:
+    """The registers that each thread of a block has when it begins. A multiple of 8."""
+    return min(machine.registers // ((consumers + 1) * WARPGROUP * resident) // 8 * 8, 248)
+
+
 def consumer_registers(machine: GpuMachine, consumers: int, resident: int) -> int:
     """The registers that a consumer's thread can have where so many consumers and one producer make a block, of which
     `resident` share a multiprocessor. A multiple of 8.
@@ -156,19 +163,22 @@ def consumer_registers(machine: GpuMachine, consumers: int, resident: int) -> in
     >>> consumer_registers(gpu_machine("sm_90"), 2, 1)
     232
     """
-    threads = (consumers + 1) * WARPGROUP
-    at_launch = min(machine.registers // (threads * resident) // 8 * 8, 248)
-    left = at_launch * (consumers + 1) - PRODUCER_REGISTERS
+    left = registers_at_launch(machine, consumers, resident) * (consumers + 1) - (
+        PRODUCER_REGISTERS if resident == 1 else RESIDENT_PRODUCER_REGISTERS
+    )
     return min(MOST_REGISTERS, left // consumers // 8 * 8)
 
 
-def holds(machine: GpuMachine, sums: int, consumers: int, resident: int) -> bool:
-    """Whether a consumer's thread has registers for so many sums."""
-    return sums + BOOKKEEPING <= consumer_registers(machine, consumers, resident)
+def holds(machine: GpuMachine, sums: int, columns: int, consumers: int, resident: int) -> bool:
+    """Whether a consumer's thread has registers for so many sums, and at launch for an instruction of so many columns:
+    compilers do not count on more for one instruction."""
+    of_instruction = columns // 2 + INSTRUCTION_REGISTERS
+    fits = of_instruction <= registers_at_launch(machine, consumers, resident)
+    return fits and sums + BOOKKEEPING <= consumer_registers(machine, consumers, resident)
 
 
 def stages_that_fit(machine: GpuMachine, stage: int, staging: int, resident: int) -> int:
     """How many stages of so many bytes a ring can have beside the staged result, where `resident` blocks share a
     multiprocessor."""
-    room = min(machine.shared_bytes_per_block, machine.shared_bytes_per_multiprocessor // resident - BLOCK_BYTES)
+    room = machine.shared_bytes_of_block(resident)
     return min(MOST_STAGES, (room - RESERVED_BYTES - staging) // stage)
