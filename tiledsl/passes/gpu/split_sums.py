@@ -50,8 +50,19 @@ def check_splits(op: ops.Grid, feeds: Sequence[Feed], grid: GridPlan | None = No
         plain = isinstance(inner, _ELEMENTWISE) or (isinstance(inner, ops.Reshape) and reshapes_units(inner))
         if inner is not loops[0] and not plain:
             raise DeclinedError(f"`{inner.name}` is not for blocks that have some columns each")
-    if grid is not None and (grid.programs or grid.cluster != grid.splits or grid.warps[1] != 1):
+    if grid is None:
+        return
+    if grid.programs or grid.cluster != grid.splits or grid.warps[1] != 1 or grid.schedule != "cooperative":
         raise DeclinedError("blocks that share a loop have one tile, all columns of it in each warpgroup")
+
+
+def can_split(op: ops.Grid, feeds: Sequence[Feed]) -> bool:
+    """Whether blocks of some plan can share the loop."""
+    try:
+        check_splits(op, feeds)
+    except DeclinedError:
+        return False
+    return True
 
 
 class SplitSum:

@@ -68,7 +68,7 @@ class Families:
     resident: bool = False
 
 
-MADE = Families(pingpong=True, resident=True)
+MADE = Families(pingpong=True, splits=True, resident=True)
 EVERY = Families(pingpong=True, splits=True, resident=True)
 
 
@@ -205,10 +205,11 @@ class _Enumeration:
         if tiling.column_groups > 1 or self.contract.depth is not None:
             return
         stages = stages_that_fit(self.machine, stage_bytes(product, rows, columns, depth), sums_bytes(rows, columns), 1)
-        stages = self.contract.stages or stages
+        if stages < (self.contract.stages or FEWEST_STAGES):
+            return
         for splits in SPLITS:
             if tiles * splits > 2 * self.machine.multiprocessors or product.k < splits * FEWEST_STEPS * depth:
                 return
-            whole = columns % (splits * COLUMN_STEP) == 0 and columns // splits * product.out_bytes >= SECTOR_BYTES
-            if whole and stages >= FEWEST_STAGES and rows * columns // splits >= tiling.consumers * WARPGROUP:
-                yield tiling._replace(splits=splits, stages=stages)
+            whole = columns % (splits * COLUMN_STEP) == 0 and columns // splits * product.out_bytes % SECTOR_BYTES == 0
+            if whole and rows * columns // splits >= tiling.consumers * WARPGROUP:
+                yield tiling._replace(splits=splits, stages=self.contract.stages or stages)
