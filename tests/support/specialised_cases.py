@@ -105,6 +105,8 @@ def specialised_products() -> list[PlannedCase]:
         _gemm(f"{_BLOCK}, 2 stages, 16 rows in all", sizes=(13, 72, 200)),
         _gemm(f"{_BLOCK}, 2 stages, 16 rows in all", "NT", sizes=(13, 72, 200)),
         _gemm(f"{_BLOCK}, 2 stages, 16 rows in all", "TN", sizes=(16, 72, 200)),
+        _gemm("m=64, n=64, k=64, 256 threads, 4x1 warps, 2 stages, 1 programs, pingpong, 16 rows in all", "NT",
+              sizes=(13, 200, 136)),
         _gemm("m=128, n=64, k=128, 128 threads, 4x1 warps, cooperative, 2 stages, 72 rows in all", sizes=(70, 72, 200)),
     ]  # fmt: skip
     found += [
