@@ -8,7 +8,7 @@ func @tile(%x: tensor<f32, [M, N], unit=1>, %h: tensor<i32, [N]>, %s: f32, %flag
   %M = tile.size() {value = M} : i64
   %N = tile.size() {value = N} : i64
   %y = tile.empty(%s) {shape = [M, N], dtype = f32} : tensor<f32, [M, N], unit=1>
-  %z = tile.empty() {shape = [2 * M + 1], dtype = bf16} : tensor<bf16, [2 * M + 1], unit=0>
+  %z = tile.empty() {shape = [2 * M + 1], dtype = bf16, scratch = true} : tensor<bf16, [2 * M + 1], unit=0>
   tile.print([%M, %s]) {text = "M and \\"s\\""}
   tile.assert(%flag) {text = "flag"}
   tile.grid([%M, %N]) {blocks = [auto, upto(16, 4)]} body(%m: axis<m>, %n: axis<n>) {

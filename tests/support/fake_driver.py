@@ -133,6 +133,10 @@ class FakeDriver:
     CUfunction_attribute = _Names()
     CUpointer_attribute = _Names()
     CUevent_flags = _Names()
+    CUmemAllocationType = _Names()
+    CUmemLocationType = _Names()
+    CUmemPool_attribute = _Names()
+    CUmemPoolProps = staticmethod(lambda: Structure(location=Structure()))
     CUtensorMapDataType = _Names()
     CUtensorMapInterleave = _Names()
     CUtensorMapSwizzle = _Names()
@@ -276,6 +280,13 @@ class FakeDriver:
         address = -(-storage.ctypes.data // 512) * 512
         self.memory[address] = (storage, int(self.contexts[-1]) - 0x1000)
         return status, address
+
+    def cuMemPoolCreate(self, wanted: Any) -> tuple[Status, Handle]:
+        return self._status("cuMemPoolCreate"), Handle(0x900 + wanted.location.id)
+
+    def cuMemAllocFromPoolAsync(self, size: int, pool: Handle, stream: Stream) -> tuple[Status, int]:
+        status = self._status("cuMemAllocFromPoolAsync")
+        return (status, 0) if status != 0 else self.cuMemAllocAsync(size, stream)
 
     def cuMemFreeAsync(self, address: int, stream: Stream) -> tuple[Status]:
         del self.memory[address]

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tiledsl.backend_cuda.kernel_code import Assertion, CudaSource, KernelCode, KernelParameter, TensorMapCode
+from tiledsl.backend_cuda.kernel_code import (
+    Assertion,
+    CudaSource,
+    KernelCode,
+    KernelParameter,
+    ScratchCode,
+    TensorMapCode,
+)
 from tiledsl.backend_cuda.loaded import LoadedKernels
 from tiledsl.ir.symbolic import symbol
 from tiledsl.support.location import Location
@@ -41,7 +48,9 @@ def loaded(
     name: str = "k",
     location: Location = DEFINITION,
     maps: Sequence[TensorMapCode] = (),
+    scratch: Sequence[ScratchCode] = (),
 ) -> LoadedKernels:
     """The functions loaded, with one assertion."""
-    source = CudaSource("", kernels or (code(),), (Assertion("all is well", location),), tuple(maps))
+    assertions = (Assertion("all is well", location),)
+    source = CudaSource("", kernels or (code(),), assertions, tuple(maps), tuple(scratch))
     return LoadedKernels(b"cubin", source, device, name=name, arch="sm_90", location=location)

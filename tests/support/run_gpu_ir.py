@@ -70,7 +70,7 @@ class CompiledIr:
         symbols, values = bind_arguments(entry, arguments)
         tensors = [v for v, p in zip(values, entry.parameters) if isinstance(p.type, TensorType)]
         scalars = [v.item() for v, p in zip(values, entry.parameters) if not isinstance(p.type, TensorType)]
-        made = [op for op in entry.body.ops if isinstance(op, Empty)]
+        made = [op for op in entry.body.ops if isinstance(op, Empty) and not op.scratch]
         arrays = [*tensors, *(_new(op, symbols) for op in made)]
         strides = [tuple(s // a.itemsize for s in a.strides) for a in arrays]
         bound = self.loaded.bind(symbols, strides, "by hand")

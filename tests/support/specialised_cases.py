@@ -6,7 +6,7 @@ Small enough for the emulator; each plan of a family goes through its ring more 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import ml_dtypes
@@ -145,8 +145,36 @@ def specialised_products() -> list[PlannedCase]:
     found.append(
         PlannedCase(narrow, parse_plan(f"m=64, n=64, k=32, 128 threads, 4x1 warps, cooperative, 2 stages, {_ALIGNED}"))
     )
-    odd = parse_plan(f"{_BLOCK}, 2 stages, aligned to 16/16/2")
-    found.append(PlannedCase(Case("gemm NT, odd rows of C", gemm, _operands(BF16, "NT", 67, 71, 136), terms=8), odd))
+    return [*found, *_products_with_odd_rows()]
+
+
+def _products_with_odd_rows() -> list[PlannedCase]:
+    """Rows that TMA cannot take: of the result, of one operand, of all."""
+    found: list[PlannedCase] = []
+    for what, order, sizes, more in (
+        ("C", "NT", (67, 71, 136), "aligned to 16/16/2"),
+        ("B and C", "NN", (67, 71, 136), "copies of 1, aligned to 16/2/2"),
+        ("A and B", "NT", (67, 72, 135), "2 programs, copies of 0/1, aligned to 2/2/16"),
+        ("A", "TN", (71, 72, 136), "copies of 0, aligned to 2/16/16"),
+        ("A and B, even", "NT", (65, 64, 70), "copies of 0/1, K%2=0, aligned to 4/4/16"),
+    ):
+        case = Case(f"gemm {order}, odd rows of {what}", gemm, _operands(BF16, order, *sizes), terms=8)
+        found.append(PlannedCase(case, parse_plan(f"{_BLOCK}, 2 stages, {more}")))
+    dtype = ml_dtypes.float8_e4m3fn
+    case = Case("product NT fp8, rows of 8 bytes", product, _operands(dtype, "NT", 65, 72, 200),
+                {"result": tile.f32, "wide": tile.f32}, relative=1e-3 * 200**0.5)  # fmt: skip
+    block = "m=64, n=64, k=128, 128 threads, 4x1 warps, cooperative, 2 stages"
+    found += [PlannedCase(case, parse_plan(f"{block}, {more}K%8=0, aligned to 8/8/16"))
+              for more in ("copies of 0/1, ", "", "3 programs, ")]  # fmt: skip
+    deep = parse_plan(f"{block.replace('2 stages', '4 stages')}, K%8=0, aligned to 8/8/16")
+    found.append(PlannedCase(replace(case, name=f"{case.name}, 4 stages"), deep))
+    for order, sizes, more in (
+        ("NN", (67, 70, 264), "3 stages, N%2=0, aligned to 16/4/4"),
+        ("NT", (67, 64, 204), "4 stages, 2 programs, K%4=0, aligned to 8/8/16"),
+        ("TN", (68, 72, 72), "2 stages, M%4=0, aligned to 8/16/16"),
+    ):
+        case = Case(f"gemm {order}, rows of a few bytes", gemm, _operands(BF16, order, *sizes), terms=8)
+        found.append(PlannedCase(case, parse_plan(f"{_BLOCK}, {more}")))
     return found
 
 

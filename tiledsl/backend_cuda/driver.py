@@ -27,6 +27,8 @@ class Process:
     """Whether this is the child of a process that had started the driver."""
     devices: dict[int, Any] = field(default_factory=dict[int, Any])
     """By number; see `devices.py`."""
+    pools: dict[int, Any] = field(default_factory=dict[int, Any])
+    """Of scratch memory, by the number of the device; see `scratch_memory.py`."""
     records: list[Any] = field(default_factory=list[Any])
     """Of all programs that can fail on the device; see `failure_records.py`."""
     history: LaunchHistory = field(default_factory=LaunchHistory)

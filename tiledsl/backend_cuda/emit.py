@@ -39,7 +39,7 @@ def emit_program(module: Module, capability: int) -> CudaSource:
         texts.append(text)
     types = [TENSOR_MAP] if program.maps else []
     text = "\n".join([*types, program.preamble.text(), *texts])
-    return CudaSource(text, tuple(kernels), tuple(program.assertions), tuple(program.maps))
+    return CudaSource(text, tuple(kernels), tuple(program.assertions), tuple(program.maps), program.scratch)
 
 
 def phases_of(ops: Sequence[Op]) -> list[list[Op]]:

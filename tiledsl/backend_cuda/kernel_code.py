@@ -19,7 +19,7 @@ ParameterKind = Literal["tensor", "map", "size", "stride", "scalar", "failure"]
 class KernelParameter:
     """One of a kernel's parameters: a word, or a tensor map.
 
-    tensor: the address of tensor number `index` (the tensor parameters in order, then the new tensors in order). map:
+    tensor: the address of tensor number `index` (the tensor parameters, the new tensors, scratch, each in order). map:
     tensor map number `index` of the program, 128 bytes. size: the value of `symbol`. stride: of tensor `index` along
     `axis`, in elements. scalar: number `index` of the scalar parameters, of dtype `symbol`. failure: the address of the
     failure record (see `failures.py`).
@@ -69,6 +69,14 @@ class TensorMapCode:
 
 
 @dataclass(frozen=True)
+class ScratchCode:
+    """A tensor that the launch has memory for while the program runs: row-major, its `shape` over size symbols."""
+
+    shape: tuple[Dim, ...]
+    dtype: str
+
+
+@dataclass(frozen=True)
 class Assertion:
     """A `tile.assert_` of the program, for the message when it fails. Numbered from 1 in the order of the program."""
 
@@ -84,3 +92,4 @@ class CudaSource:
     kernels: tuple[KernelCode, ...]
     assertions: tuple[Assertion, ...]
     maps: tuple[TensorMapCode, ...] = ()
+    scratch: tuple[ScratchCode, ...] = ()

@@ -8,6 +8,7 @@ kernel there is an array of addresses into it, which is what the driver takes fo
 from __future__ import annotations
 
 import ctypes
+import math
 import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,7 +19,9 @@ from tiledsl.backend_cuda.driver import bindings, call, process, status_name, st
 from tiledsl.backend_cuda.failure_records import FailureRecord
 from tiledsl.backend_cuda.kernel_code import CudaSource, KernelCode, KernelParameter
 from tiledsl.backend_cuda.launched_maps import MAP_ALIGNMENT, MAP_BYTES, LaunchedMap
+from tiledsl.backend_cuda.scratch_memory import HeldScratch, ScratchMemory
 from tiledsl.backend_cuda.streams import is_capturing, stream_handle
+from tiledsl.ir.dtypes import BY_NAME
 from tiledsl.ir.symbolic import evaluate
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import TileError, fail, make_error
@@ -48,6 +51,7 @@ class LoadedKernels:
         self.device = device_of(device)
         self.kernels = source.kernels
         self.maps = source.maps
+        self.scratch = source.scratch
         with current(self.device):
             self._module = self._load(cubin, arch)
             self.functions = tuple(self._function(kernel) for kernel in source.kernels)
@@ -147,7 +151,10 @@ class BoundKernels:
         self.location = loaded.location
         self.loaded = loaded
         self._symbols = dict(symbols)
-        self._strides = tuple(strides)
+        shapes = [tuple(evaluate(dim, symbols) for dim in code.shape) for code in loaded.scratch]
+        self._strides = (*strides, *map(_row_major, shapes))
+        sizes = [math.prod(shape) * BY_NAME[code.dtype].bytes for shape, code in zip(shapes, loaded.scratch)]
+        self._scratch = ScratchMemory(loaded.device, sizes) if sizes else None
         grids = [self._blocks(kernel, function) for kernel, function in zip(loaded.kernels, loaded.functions)]
         self.steps = [
             (kernel, function, blocks)
@@ -165,7 +172,7 @@ class BoundKernels:
         self._watched = self._synchronous or loaded.record is not None
         self._checks_context = device_count() > 1
         """With one device, a thread has its context or none, which the launch itself finds out."""
-        quick = len(self.steps) == 1 and not self.needs_care
+        quick = len(self.steps) == 1 and not self.needs_care and self._scratch is None
         self.launcher = self._launch_one if quick else self.__call__
 
     def _blocks(self, kernel: KernelCode, function: Any) -> int:
@@ -182,6 +189,18 @@ class BoundKernels:
         `pointers`: of the tensor parameters, then of the new tensors. Raises TileRuntimeError: a launch that failed,
         the fault of an earlier kernel, or an assertion that an earlier launch of this program failed.
         """
+        if self._scratch is None:
+            self._run(pointers, scalars, stream)
+            return
+        with current(self.loaded.device):
+            taken = self._scratch.taken(stream)
+            try:
+                self._run((*pointers, *taken), scalars, stream)
+            finally:
+                self._scratch.give_back(taken, stream)
+
+    def _run(self, pointers: Sequence[int], scalars: Sequence[int | float], stream: int) -> None:
+        """The same; `pointers` of scratch tensors too."""
         if self._watched:
             self._before()
         try:
@@ -232,10 +251,12 @@ class BoundKernels:
 
     def prepare(self, pointers: Sequence[int], scalars: Sequence[int | float], stream: int) -> PreparedKernels:
         """A launch with these very arguments, to be repeated."""
+        held = None if self._scratch is None else HeldScratch(self._scratch, self.loaded.device, stream)
+        pointers = (*pointers, *(held.pointers if held is not None else ()))
         frame = _Frame(self, len(pointers), len(scalars))
         frame.use(stream)
         frame.pack(frame.buffer, 0, *pointers, *scalars)
-        return PreparedKernels(self, frame)
+        return PreparedKernels(self, frame, held)
 
     def run_frame(self, frame: _Frame) -> None:
         """Launches a frame that is filled, with all the care that a device may need."""
@@ -289,8 +310,9 @@ class BoundKernels:
 class PreparedKernels:
     """A launch that is ready to go, with pointers, scalars and stream in place."""
 
-    def __init__(self, bound: BoundKernels, frame: _Frame) -> None:
+    def __init__(self, bound: BoundKernels, frame: _Frame, held: HeldScratch | None) -> None:
         self._bound = bound
+        self._held = held
         self._frame = frame
         self._launch = bindings().cuLaunchKernelEx
         self._remember = process().history.add
@@ -307,6 +329,11 @@ class PreparedKernels:
                 self._bound.launch_again(self._frame, config)
                 break
         self._remember(self._bound)
+
+
+def _row_major(shape: Sequence[int]) -> tuple[int, ...]:
+    """Strides in elements."""
+    return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
 _SCALAR_CODES = {"f64": "d", "f32": "d", "f16": "d", "bf16": "d", "f8e4m3": "d", "f8e5m2": "d", "u64": "Q"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tiledsl.backend_cuda.kernel_code import Assertion, TensorMapCode
+from tiledsl.backend_cuda.kernel_code import Assertion, ScratchCode, TensorMapCode
 from tiledsl.backend_cuda.multiples import Multiples
 from tiledsl.backend_cuda.preamble import Preamble
 from tiledsl.ir.core import Function, Value
@@ -21,9 +21,12 @@ class ProgramFrame:
         self.assertions: list[Assertion] = []
         self.multiples = Multiples(function)
         parameters = function.parameters
-        new = [op.result for op in function.body.ops if isinstance(op, Empty)]
+        new = [op for op in function.body.ops if isinstance(op, Empty)]
+        scratch = [op for op in new if op.scratch]
         tensors = [p for p in parameters if isinstance(p.type, TensorType)]
-        self.tensors = {tensor: number for number, tensor in enumerate([*tensors, *new])}
+        tensors += [op.result for op in new if not op.scratch] + [op.result for op in scratch]
+        self.tensors = {tensor: number for number, tensor in enumerate(tensors)}
+        self.scratch = tuple(ScratchCode(op.shape, op.dtype.name) for op in scratch)
         scalars = [p for p in parameters if isinstance(p.type, TileType)]
         self.scalars = {scalar: number for number, scalar in enumerate(scalars)}
         self.maps: list[TensorMapCode] = []

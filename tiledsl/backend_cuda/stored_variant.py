@@ -6,7 +6,14 @@ from dataclasses import asdict
 from typing import Any
 
 from tiledsl.backend_cuda.cubin import Cubin, KernelResources
-from tiledsl.backend_cuda.kernel_code import Assertion, CudaSource, KernelCode, KernelParameter, TensorMapCode
+from tiledsl.backend_cuda.kernel_code import (
+    Assertion,
+    CudaSource,
+    KernelCode,
+    KernelParameter,
+    ScratchCode,
+    TensorMapCode,
+)
 from tiledsl.backend_cuda.variant import Variant
 from tiledsl.ir.symbolic import dim_from_text
 from tiledsl.passes.gpu.plan import GridPlan, Plan
@@ -48,6 +55,7 @@ def program_to_json(source: CudaSource) -> dict[str, Any]:
         "kernels": [_kernel_to_json(kernel) for kernel in source.kernels],
         "assertions": [[a.text, a.location.file, a.location.line, a.location.column] for a in source.assertions],
         "maps": [_map_to_json(map_) for map_ in source.maps],
+        "scratch": [{"shape": [str(dim) for dim in one.shape], "dtype": one.dtype} for one in source.scratch],
     }
 
 
@@ -56,7 +64,10 @@ def program_from_json(described: dict[str, Any]) -> CudaSource:
     kernels = tuple(_kernel_from_json(kernel) for kernel in described["kernels"])
     assertions = tuple(Assertion(text, Location(*place)) for text, *place in described["assertions"])
     maps = tuple(_map_from_json(map_) for map_ in described["maps"])
-    return CudaSource(described["text"], kernels, assertions, maps)
+    scratch = tuple(
+        ScratchCode(tuple(dim_from_text(dim) for dim in one["shape"]), one["dtype"]) for one in described["scratch"]
+    )
+    return CudaSource(described["text"], kernels, assertions, maps, scratch)
 
 
 def plan_to_json(plan: Plan) -> dict[str, Any]:
@@ -73,9 +84,9 @@ def plan_from_json(described: dict[str, Any]) -> Plan:
     return Plan(grids, alignment=tuple(described["alignment"]), **pairs)
 
 
-def _grid_from_json(*, warps: list[int], schedule: str, **others: int) -> GridPlan:
+def _grid_from_json(*, warps: list[int], schedule: str, copied: list[int], **others: int) -> GridPlan:
     rows, columns = warps
-    return GridPlan(warps=(rows, columns), schedule=schedule, **others)
+    return GridPlan(warps=(rows, columns), schedule=schedule, copied=tuple(copied), **others)
 
 
 def _map_to_json(code: TensorMapCode) -> dict[str, Any]:

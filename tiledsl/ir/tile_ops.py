@@ -309,13 +309,17 @@ def _axis(value: Value) -> AxisType:
 
 
 class Empty(Op):
-    """A new tensor in global memory, filled with `fill` if it is given. Stands outside of grids only."""
+    """A new tensor in global memory, filled with `fill` if it is given. Stands outside of grids only.
+
+    With `scratch` nobody but the program knows of it: it lasts for one run, and whoever launches has memory for it.
+    """
 
     name = "tile.empty"
     effect = "write"
     fill = optional_operand()
     shape = shape_attribute()
     dtype = dtype_attribute()
+    scratch = flag_attribute()
 
     def infer_types(self) -> tuple[Type, ...]:
         return (TensorType(self.dtype, self.shape, len(self.shape) - 1 if self.shape else None),)

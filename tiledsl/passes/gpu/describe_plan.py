@@ -51,6 +51,8 @@ def grid_words(grid: GridPlan) -> str:
         words.append(f"{grid.programs} programs go through all blocks")
     if grid.raster > 1:
         words.append(f"{grid.raster} rows of blocks walked together")
+    if grid.copied:
+        words.append(f"{len(grid.copied)} operand{'s' * (len(grid.copied) > 1)} copied before to aligned rows")
     return ", ".join(words)
 
 

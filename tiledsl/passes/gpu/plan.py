@@ -49,6 +49,8 @@ class GridPlan:
     """How many rows results have at most, where that is less than a block: no others are loaded. 0: not known."""
     resident: int = 1
     """How many blocks a multiprocessor has registers and shared memory for at once, where warps are specialised."""
+    copied: tuple[int, ...] = ()
+    """Tensors, by number, that are copied before: to rows that start at multiples of 16 bytes, as TMA needs them."""
 
     @property
     def threads_of_tile(self) -> int:
@@ -106,6 +108,8 @@ def _grid_words(grid: GridPlan) -> list[str]:
         words.append(f"{grid.rows} rows in all")
     if grid.resident != 1:
         words.append(f"{grid.resident} at once")
+    if grid.copied:
+        words.append("copies of " + "/".join(map(str, grid.copied)))
     return words
 
 
@@ -119,6 +123,7 @@ _OF_GRID = {
     "splits": re.compile(r"(\d+) splits"),
     "rows": re.compile(r"(\d+) rows in all"),
     "resident": re.compile(r"(\d+) at once"),
+    "copied": re.compile(r"copies of (\d+(?:/\d+)*)"),
 }
 _ALIGNMENT = re.compile(r"aligned to (\d+(?:/\d+)*)")
 _OF_SIZES = {
@@ -142,8 +147,8 @@ def parse_plan(text: str) -> Plan:
         if match := _THREADS.fullmatch(word):
             grids.append(GridPlan(int(match[1]), int(match[2] or 1)))
         elif found is not None and grids:
-            name, numbers = found[0], tuple(map(int, found[1].groups()))
-            grids[-1] = replace(grids[-1], **{name: numbers if name == "warps" else numbers[0]})
+            name, numbers = found[0], tuple(int(n) for group in found[1].groups() for n in group.split("/"))
+            grids[-1] = replace(grids[-1], **{name: numbers if name in ("warps", "copied") else numbers[0]})
         elif word in SCHEDULES and grids:
             grids[-1] = replace(grids[-1], schedule=word)
         elif match := _ALIGNMENT.fullmatch(word):

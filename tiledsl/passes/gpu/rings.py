@@ -13,24 +13,34 @@ position is never told: each side counts for itself, through all loops.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tiledsl.ir import async_ops
+from tiledsl.ir import gpu_ops as gpu
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Value
 from tiledsl.ir.dtypes import i32, i64
-from tiledsl.ir.layouts import WARP, SharedLayout
+from tiledsl.ir.layouts import WARP, RegisterLayout, SharedLayout
 from tiledsl.ir.matrix_descriptors import SPANS, swizzle_of
+from tiledsl.ir.tensor_maps import UNIT_BYTES
 from tiledsl.ir.types import TileType, scalar
 from tiledsl.ir.warpgroup_instructions import ROWS
+from tiledsl.passes.gpu.access_layouts import access_layout
+from tiledsl.passes.gpu.aligned_copies import AlignedCopy
 from tiledsl.passes.gpu.infer_layouts import access_order, tile_axes
+from tiledsl.passes.gpu.lower_memory import access_vector, row_alignment, tile_subscripts
 from tiledsl.passes.gpu.lowering import Lowering, Staged
-from tiledsl.passes.gpu.pipeline_loads import define_staged
+from tiledsl.passes.gpu.pipeline_loads import copy_tile, define_staged, is_asynchronous
+from tiledsl.passes.gpu.plan import LOADING_THREADS
 from tiledsl.passes.gpu.product_order import ProductOrder
 from tiledsl.passes.gpu.select_wgmma import plan_product
 from tiledsl.passes.gpu.split_sums import SplitSum
-from tiledsl.passes.gpu.streamed_loads import Feed, source_load
+from tiledsl.passes.gpu.streamed_loads import COPIED_BYTES, Feed, source_load
+from tiledsl.support.errors import fail
+
+MOST_BEHIND = 3
+"""Turns by which threads that copy go ahead of what has come."""
 
 ROWS_OF_SWIZZLE = 8
 """After so many rows a swizzle repeats."""
@@ -59,20 +69,31 @@ class StreamedLoad:
     """Of the box, for all blocks."""
     bytes: int
     """That come into a stage of each block."""
+    layout: RegisterLayout | None
+    """In which threads copy it; None where TMA does."""
 
 
 class Ring:
     """The stages of one feed. It is made in the body of the launch; each role begins at the first stage."""
 
-    def __init__(self, state: Lowering, feed: Feed, stages: int) -> None:
+    def __init__(self, state: Lowering, feed: Feed, stages: int, copies: Mapping[Value, AlignedCopy]) -> None:
+        """`copies`: what is read in place of some tensors."""
         self.feed = feed
+        self.copies = copies
         self.block: Block = feed.block
         self.stages = stages
         self.name = "_".join(load.result.name or load.tensor.name for load in feed.loads)
-        self.streams = [_stream(state, load, feed.dot, stages) for load in feed.loads]
+        self.streams = [_stream(state, load, feed.dot, stages, copies) for load in feed.loads]
         self._to_all = state.grid.cluster > state.grid.splits and not all(stream.divided for stream in self.streams)
         warps = state.grid.threads // WARP
-        self.full = self._mbarriers(state, "full", 1)
+        self.by_threads = any(stream.layout is not None for stream in self.streams)
+        """Whether threads that load copy some of it themselves."""
+        self._by_tma = sum(stream.bytes for stream in self.streams if stream.layout is None)
+        in_loop = isinstance(feed.block.parent, ops.Range)
+        self._behind = max(0, min(MOST_BEHIND, stages - 2)) if in_loop else 0
+        self.full = self._mbarriers(
+            state, "full", (self._by_tma > 0) + (LOADING_THREADS if self.by_threads else 0)
+        )  # fmt: skip
         self.empty = self._mbarriers(state, "empty", warps * (state.grid.cluster if self._to_all else 1))
         self.position = Position(state.constant(0, i32), state.constant(0, i32))
         self.sums: SplitSum | None = None
@@ -91,15 +112,55 @@ class Ring:
         """At the start of a role: the first stage."""
         self.position = Position(state.constant(0, i32), state.constant(0, i32))
 
-    def fill(self, state: Lowering) -> None:
-        """On the producer's side: begins to copy into the next stage, where the blocks are placed now."""
+    def fill(self, state: Lowering, turn: Value | None = None) -> None:
+        """On the producer's side: begins to copy into the next stage, where the blocks are placed now; in turn number
+        `turn` of a loop."""
         stage = self.position.stage
         self.wait_empty(state)
-        total = sum(stream.bytes for stream in self.streams)
-        state.emit(async_ops.MbarrierExpect, barriers=self.full, index=stage, bytes=total)
+        if self._by_tma:
+            state.emit(async_ops.MbarrierExpect, barriers=self.full, index=stage, bytes=self._by_tma)
         for stream in self.streams:
-            self._copy(state, stream, stage)
+            if stream.layout is None:
+                self._copy(state, stream, stage)
+        if self.by_threads:
+            self._copy_by_threads(state, stage, turn)
         self.advance(state)
+
+    def _copy_by_threads(self, state: Lowering, stage: Value, turn: Value | None) -> None:
+        """Copies, and says of the stage that was begun `_behind` turns ago that it is full."""
+        for stream in self.streams:
+            if stream.layout is not None:
+                subscripts = tile_subscripts(state, stream.op, stream.op.result.shape, stream.layout)
+                vector = access_vector(state, stream.op, stream.layout, subscripts)
+                if not is_asynchronous(state, stream.op, vector):
+                    reason = f"rows of `{stream.op.tensor.name}` cannot be copied {min(COPIED_BYTES)} bytes at a time"
+                    fail("plan-specialised", stream.op.location, reason=reason)
+                copy_tile(state, stream.op, stream.buffer, stage, stream.layout, subscripts, vector)
+        state.emit(gpu.Commit)
+        state.emit(gpu.Wait, groups=self._behind)
+        if not self._behind or turn is None:
+            state.emit(async_ops.MbarrierArrive, barriers=self.full, index=stage)
+            return
+        with state.when(state.builder.map("ge", turn, state.constant(self._behind))):
+            self._tell_full(state, self._behind)
+
+    def finish(self, state: Lowering, turns: Value) -> None:
+        """On the producer's side, after a loop of so many turns: what was begun last is full too."""
+        if not self.by_threads or not self._behind:
+            return
+        state.emit(gpu.Wait, groups=0)
+        for back in range(self._behind, 0, -1):
+            with state.when(state.builder.map("ge", turns, state.constant(back))):
+                self._tell_full(state, back)
+
+    def _tell_full(self, state: Lowering, back: int) -> None:
+        """Of the stage `back` turns before the one at hand."""
+        stage = self.position.stage
+        before = state.builder.map("sub", stage, state.constant(back, i32))
+        wraps = state.builder.map("lt", stage, state.constant(back, i32))
+        last = state.builder.map("add", before, state.constant(self.stages, i32))
+        index = state.builder.map("where", wraps, last, before)
+        state.emit(async_ops.MbarrierArrive, barriers=self.full, index=index)
 
     def wait_empty(self, state: Lowering) -> None:
         """On the producer's side: the next stage is empty, as at first all are."""
@@ -113,10 +174,14 @@ class Ring:
         order = access_order(op)[-2:] if rank > 1 else [0]
         slow_first = [axis for axis in order if axis >= rank - 2]
         zero = state.constant(0)
+        tensor, copy = state.tensors[op.tensor], self.copies.get(op.tensor)
+        indices = [state.start_of(index) for index in op.indices]
+        axes = [slow_first.index(axis) if axis in slow_first else -1 for axis in tile_axes(op)]
+        if copy is not None:
+            tensor, indices, axes = copy.tensor, copy.ordered(indices), copy.ordered(axes)
         state.emit(
-            async_ops.TmaLoad, tensor=state.tensors[op.tensor], indices=[state.start_of(index) for index in op.indices],
+            async_ops.TmaLoad, tensor=tensor, indices=indices, axes=tuple(axes),
             buffer=stream.buffer, offsets=[stage, *[zero] * rank], barriers=self.full, index=stage,
-            axes=tuple(slow_first.index(axis) if axis in slow_first else -1 for axis in tile_axes(op)),
             places=tuple(1 + axis for axis in slow_first), shape=tuple(stream.shape[axis] for axis in slow_first),
             multicast=state.grid.cluster > 1 and not stream.divided,
         )  # fmt: skip
@@ -160,7 +225,9 @@ class Ring:
         self.position = Position(left, builder.map("xor", parity, turned))
 
 
-def _stream(state: Lowering, op: ops.Load, dot: ops.Dot, stages: int) -> StreamedLoad:
+def _stream(
+    state: Lowering, op: ops.Load, dot: ops.Dot, stages: int, copies: Mapping[Value, AlignedCopy]
+) -> StreamedLoad:
     """The buffer of a load: rows as long as a swizzle, in panels where they are longer."""
     sizes = list(state.capacities.shape(op.result.shape))
     rank = len(sizes)
@@ -178,7 +245,17 @@ def _stream(state: Lowering, op: ops.Load, dot: ops.Dot, stages: int) -> Streame
     if is_left and cluster == state.grid.splits:
         rows = _axis_of(dot.a, -2)
         box[rows] = sizes[rows] = _rows_to_load(state, op, dot, rows, box[rows])
-    return StreamedLoad(op, buffer, divided, tuple(box), math.prod(sizes) * op.result.dtype.bytes)
+    total = math.prod(sizes) * op.result.dtype.bytes
+    width = UNIT_BYTES if op.tensor in copies else row_alignment(state, op.tensor)
+    copied = None
+    if width % UNIT_BYTES:
+        if cluster > 1:
+            reason = f"rows of `{op.tensor.name}` are copied by threads, each block for itself"
+            fail("plan-specialised", op.location, reason=reason)
+        copied = access_layout(
+            sizes, order, LOADING_THREADS, max(1, width // op.result.dtype.bytes), op.result.dtype.bytes
+        )
+    return StreamedLoad(op, buffer, divided, tuple(box), total, copied)
 
 
 def _rows_to_load(state: Lowering, op: ops.Load, dot: ops.Dot, axis: int, room: int) -> int:

@@ -18,7 +18,7 @@ manieth block of their program each, and multiply in turn (`product_order.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tiledsl.ir import async_ops
 from tiledsl.ir import gpu_ops as gpu
@@ -26,8 +26,10 @@ from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Value
 from tiledsl.ir.dtypes import i64
 from tiledsl.ir.layouts import WARP
+from tiledsl.ir.tensor_maps import UNIT_BYTES
 from tiledsl.ir.types import scalar
 from tiledsl.ir.warpgroup_instructions import WARPGROUP
+from tiledsl.passes.gpu.aligned_copies import AlignedCopy, copy_rows
 from tiledsl.passes.gpu.block_turns import TurnWalk
 from tiledsl.passes.gpu.block_walks import BlockWalk
 from tiledsl.passes.gpu.bulk_stores import drain_stores, lent_ring
@@ -38,7 +40,7 @@ from tiledsl.passes.gpu.product_order import ProductOrder
 from tiledsl.passes.gpu.rings import Ring, carry_positions
 from tiledsl.passes.gpu.select_wgmma import plan_product
 from tiledsl.passes.gpu.split_sums import SplitSum, check_splits
-from tiledsl.passes.gpu.streamed_loads import DeclinedError, Feed, feeds_of
+from tiledsl.passes.gpu.streamed_loads import COPIED_BYTES, DeclinedError, Feed, feeds_of
 from tiledsl.passes.gpu.warpgroup_tilings import RESIDENT_PRODUCER_REGISTERS, consumer_registers
 from tiledsl.support.errors import fail
 
@@ -47,6 +49,8 @@ REGISTERS = {2: (40, 232), 3: (32, 160)}
 multiprocessor for itself. Where one multiplies, all have as many as they begin with."""
 REGISTERS_OF_TWO = {**REGISTERS, 2: (24, 240)}
 """The same where two products hold their sums at once."""
+REGISTERS_OF_COPIES = {2: (72, 216), 3: (56, 152)}
+"""The same where the threads that load copy rows themselves."""
 
 
 def lower_specialised_grid(state: Lowering, op: ops.Grid, consumers: int) -> None:
@@ -55,14 +59,20 @@ def lower_specialised_grid(state: Lowering, op: ops.Grid, consumers: int) -> Non
     Raises TileResourceError (`plan-specialised`) where it cannot be one.
     """
     try:
-        feeds = feeds_of(op, state.machine.capability, lambda tensor: _alignment(state, tensor))
+        feeds = feeds_of(op, state.machine.capability, lambda tensor: _alignment(state, tensor), COPIED_BYTES)
         if state.grid.splits > 1:
             check_splits(op, feeds, state.grid)
         if state.grid.schedule == "pingpong":
             _check_turns(state.grid, consumers, feeds)
     except DeclinedError as declined:
         fail("plan-specialised", op.location, reason=str(declined))
-    _SpecialisedGrid(state, op, feeds, consumers).lower()
+    copies: dict[Value, AlignedCopy] = {}
+    for tensor in dict.fromkeys(load.tensor for feed in feeds for load in feed.loads):
+        number = state.tensor_number(tensor)
+        if number in state.grid.copied:
+            copies[tensor] = copy_rows(state, tensor, state.plan.alignment[number])
+            state.remark(op, f"`{tensor.name}` is copied before, to rows that start at multiples of {UNIT_BYTES} bytes")
+    _SpecialisedGrid(state, op, feeds, consumers, copies).lower()
 
 
 def _check_turns(grid: GridPlan, consumers: int, feeds: Sequence[Feed]) -> None:
@@ -78,13 +88,23 @@ def _check_turns(grid: GridPlan, consumers: int, feeds: Sequence[Feed]) -> None:
 
 def _alignment(state: Lowering, tensor: Value) -> int:
     number = state.tensor_number(tensor)
-    return state.plan.alignment[number] if number < len(state.plan.alignment) else 16
+    if number in state.grid.copied or number >= len(state.plan.alignment):
+        return UNIT_BYTES
+    return state.plan.alignment[number]
 
 
 class _SpecialisedGrid:
-    def __init__(self, state: Lowering, op: ops.Grid, feeds: Sequence[Feed], consumers: int) -> None:
+    def __init__(
+        self,
+        state: Lowering,
+        op: ops.Grid,
+        feeds: Sequence[Feed],
+        consumers: int,
+        copies: Mapping[Value, AlignedCopy],
+    ) -> None:
         self.state = state
         self.consumers = consumers
+        self.copies = copies
         self.op = op
         self.feeds = feeds
 
@@ -100,13 +120,14 @@ class _SpecialisedGrid:
             state.emit(gpu.Barrier, scope="cluster" if grid.cluster > 1 else "block")
             threads = grid.threads * self.consumers
             registers = REGISTERS if len({feed.dot for feed in self.feeds}) == 1 else REGISTERS_OF_TWO
-            few, many = registers.get(threads // LOADING_THREADS, (0, 0))
+            copies = any(ring.by_threads for ring in rings)
+            few, many = (REGISTERS_OF_COPIES if copies else registers).get(threads // LOADING_THREADS, (0, 0))
             if grid.resident > 1:
                 few = RESIDENT_PRODUCER_REGISTERS
                 many = consumer_registers(state.machine, threads // WARPGROUP, grid.resident)
             for own in range(self.consumers):
                 self._role(own * grid.threads, grid.threads, many, lambda own=own: self._consume(walk, rings, own))
-            self._role(threads, WARP, few, lambda: self._produce(walk, rings))
+            self._role(threads, LOADING_THREADS if copies else WARP, few, lambda: self._produce(walk, rings))
             state.emit(ops.Yield)
         state.emit(
             gpu.Launch, stops=walk.stops, blocks=walk.blocks, threads=threads + LOADING_THREADS,
@@ -121,9 +142,12 @@ class _SpecialisedGrid:
             loop = feed.block.parent
             assert isinstance(loop, ops.Range)
             stages = loop.num_stages or stages
-        for load in feed.loads:
-            self.state.remark(load, f"loaded by TMA, into {stages} stages, by a warp of its own")
-        return Ring(self.state, feed, stages)
+        ring = Ring(self.state, feed, stages, self.copies)
+        for stream in ring.streams:
+            how = "by TMA" if stream.layout is None else "by copies of threads"
+            who = "a warpgroup" if ring.by_threads else "a warp"
+            self.state.remark(stream.op, f"loaded {how}, into {stages} stages, by {who} of its own")
+        return ring
 
     def _role(self, first: int, threads: int, registers: int, inside: Callable[[], None]) -> None:
         state = self.state
@@ -189,14 +213,14 @@ class _SpecialisedGrid:
         if self.state.grid.cluster > self.state.grid.splits:
             self._drain(rings)
 
-    def _load_block(self, block: Block, rings: Sequence[Ring]) -> None:
-        """The loads of a block, in the order of the program."""
+    def _load_block(self, block: Block, rings: Sequence[Ring], turn: Value | None = None) -> None:
+        """The loads of a block, in the order of the program; in turn number `turn` of a loop."""
         firsts = {ring.feed.loads[0]: ring for ring in rings if ring.block is block}
         for op in block.ops:
             ring = firsts.get(op)  # type: ignore[arg-type]
             if ring is not None:
                 with self.state.builder.at(op.location):
-                    ring.fill(self.state)
+                    ring.fill(self.state, turn)
             elif isinstance(op, ops.Range):
                 inside = [ring for ring in rings if ring.block is op.body]
                 if inside:
@@ -209,9 +233,11 @@ class _SpecialisedGrid:
 
         def turn(number: Value) -> None:
             define_place(state, turns.argument, turns.place(state, turns.start_of(state, number)))
-            self._load_block(op.body, rings)
+            self._load_block(op.body, rings, number)
 
         carry_positions(state, rings, turns.count, f"{op.body.arguments[0].name}_number", turn)
+        for ring in rings:
+            ring.finish(state, turns.count)
 
     def _drain(self, rings: Sequence[Ring]) -> None:
         """Waits until every stage is empty: blocks of the cluster may still arrive at this one's mbarriers."""

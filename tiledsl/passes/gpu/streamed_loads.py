@@ -22,6 +22,8 @@ from tiledsl.ir.warpgroup_instructions import DEPTH_BYTES, warpgroup_instruction
 from tiledsl.passes.analysis.effects import tensors_written
 from tiledsl.passes.gpu.infer_layouts import access_order, tensor_of, tile_axes
 
+COPIED_BYTES = (4, 8)
+"""Rows of tensors that start at multiples of so many bytes are copied by threads, so many at a time."""
 SINCE = 90
 """The capability from which on there is TMA and `wgmma`."""
 
@@ -39,8 +41,11 @@ class DeclinedError(Exception):
     """Why a grid cannot be shared out among threads that load and threads that multiply."""
 
 
-def feeds_of(grid: ops.Grid, capability: int, alignment: Callable[[Value], int]) -> tuple[Feed, ...]:
+def feeds_of(
+    grid: ops.Grid, capability: int, alignment: Callable[[Value], int], copied_bytes: tuple[int, ...] = ()
+) -> tuple[Feed, ...]:
     """What is to be loaded ahead in a grid. `alignment`: the bytes that every row of a tensor starts at a multiple of.
+    `copied_bytes`: where that may be less than TMA needs, as threads copy so much at a time.
 
     Raises DeclinedError, with a reason that follows "because", for grids that are better left to all threads alike.
     """
@@ -60,7 +65,7 @@ def feeds_of(grid: ops.Grid, capability: int, alignment: Callable[[Value], int])
                 if not is_left:
                     raise DeclinedError("a right operand is computed, and `wgmma` takes it from memory")
                 continue
-            _check_load(load, grid, alignment, written)
+            _check_load(load, grid, alignment, copied_bytes, written)
             _check_depth(load, value, dot, is_left=is_left)
             if load not in seen:
                 seen.add(load)
@@ -68,6 +73,8 @@ def feeds_of(grid: ops.Grid, capability: int, alignment: Callable[[Value], int])
                 feeds.setdefault((load.parent, dot), []).append(load)
     for op in grid.body.walk():
         _check_beside(op)
+    if len(feeds) > 1 and any(alignment(load.tensor) % UNIT_BYTES for loads in feeds.values() for load in loads):
+        raise DeclinedError("threads that copy rows fill one ring only")
     return tuple(Feed(block, tuple(loads), dot) for (block, dot), loads in feeds.items())
 
 
@@ -101,7 +108,13 @@ def _check_product(dot: ops.Dot) -> None:
         raise DeclinedError(f"`wgmma` does not multiply {dot.a.dtype} and {dot.b.dtype} into {dot.dtype}")
 
 
-def _check_load(load: ops.Load, grid: ops.Grid, alignment: Callable[[Value], int], written: frozenset[Value]) -> None:
+def _check_load(
+    load: ops.Load,
+    grid: ops.Grid,
+    alignment: Callable[[Value], int],
+    copied_bytes: tuple[int, ...],
+    written: frozenset[Value],
+) -> None:
     name = load.tensor.name
     tensor = tensor_of(load)
     if load.other is not None:
@@ -112,8 +125,9 @@ def _check_load(load: ops.Load, grid: ops.Grid, alignment: Callable[[Value], int
         raise DeclinedError(f"no row of `{name}` is known to lie in one piece")
     if len(tensor.shape) > MOST_AXES or tensor.dtype.bits < 8:
         raise DeclinedError(f"TMA does not copy tensors like `{name}`")
-    if alignment(load.tensor) % UNIT_BYTES:
-        raise DeclinedError(f"rows of `{name}` do not start at multiples of {UNIT_BYTES} bytes")
+    if alignment(load.tensor) % UNIT_BYTES and alignment(load.tensor) not in copied_bytes:
+        least = min(UNIT_BYTES, *copied_bytes) if copied_bytes else UNIT_BYTES
+        raise DeclinedError(f"rows of `{name}` do not start at multiples of {least} bytes")
     loop = _loop_of(load, grid)
     for index in load.indices:
         _check_index(index, grid, loop)

@@ -46,6 +46,8 @@ STORED_BYTES = 32
 """Per clock, that a multiprocessor copies out by TMA."""
 PLAIN_STORED_BYTES = 12
 """Per clock, that its threads store themselves."""
+COPIES = 8
+"""Of threads that load, per clock, of 4 or 8 bytes each."""
 REDUCE_CLOCKS = 1000
 """To meet for the exchange of parts of a sum, and to read them."""
 CACHED_SHARE = 0.45
@@ -89,7 +91,7 @@ class ProductCosts:
             * product.k
             / (self.rate * machine.multiprocessors * machine.speeds.power_limit)
         )
-        self._steps: dict[tuple[int, ...], tuple[float, float, float]] = {}
+        self._steps: dict[tuple[int, ...], tuple[float, float, float, float]] = {}
         self._rasters: dict[tuple[int, ...], tuple[int, float]] = {}
 
     def seconds(self, tiling: Tiling) -> float:
@@ -105,9 +107,9 @@ class ProductCosts:
         rounds = -(-busiest // resident)
         active = min(usable, blocks)
         # one step of one block
-        products, shared, bytes_ = self._step(tiling)
+        products, shared, bytes_, copied = self._step(tiling)
         each = min(speeds.l2_bytes_each, speeds.l2_bytes / active)
-        work = greatest(products, shared, bytes_ / each) + STEP_CLOCKS
+        work = greatest(products, shared, bytes_ / each, copied) + STEP_CLOCKS
         moved = self.traffic(tiling)[1]
         share = min(1.0, moved / (bytes_ * blocks * steps))
         latency = speeds.latency + (speeds.memory_latency - speeds.latency) * share
@@ -139,8 +141,9 @@ class ProductCosts:
         product = self.product
         return product.batches * product.m * product.n * (product.out_bytes + product.epilogue_bytes)
 
-    def _step(self, tiling: Tiling) -> tuple[float, float, float]:
-        """Clocks of products and of shared memory in one step of one block, and the bytes that come from L2 for it."""
+    def _step(self, tiling: Tiling) -> tuple[float, float, float, float]:
+        """Clocks of products and of shared memory in one step of one block, the bytes that come from L2 for it, and the
+        clocks in which threads copy what TMA does not."""
         rows, columns, depth, _, _, column_groups, _, side = tiling[:8]
         key = (rows, columns, depth, column_groups, side)
         found = self._steps.get(key)
@@ -159,7 +162,14 @@ class ProductCosts:
             lengths = (product.k if product.a_k_major else product.m, product.k if product.b_k_major else product.n)
             if any(length * element % LINE_BYTES for length in lengths):
                 bytes_ *= BETWEEN_LINES  # each row of a box is of two lines
-            found = self._steps[key] = (products, shared, bytes_)
+            copied = sum(
+                size * depth * bytes_each / (width * COPIES)
+                for size, bytes_each, width in (
+                    (rows, product.a_bytes, product.a_copied), (columns, product.b_bytes, product.b_copied)
+                )
+                if width
+            )  # fmt: skip
+            found = self._steps[key] = (products, shared, bytes_, copied)
         return found
 
     def _result(self, elements: int, splits: int) -> float:

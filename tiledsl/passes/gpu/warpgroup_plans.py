@@ -169,7 +169,7 @@ class _Enumeration:
         sums = accumulators(product, rows, columns, row_groups * column_groups)
         for depth in self._depths():
             stage = stage_bytes(product, rows, columns, depth)
-            for resident in range(1, MOST_RESIDENT + 1 if self.families.resident else 2):
+            for resident in range(1, MOST_RESIDENT + 1 if self.families.resident and not product.by_threads else 2):
                 stages = stages_that_fit(machine, stage, staging, resident)
                 fits = holds(machine, sums, columns // column_groups, start.consumers, resident)
                 if not fits or stages < (self.contract.stages or FEWEST_STAGES):
@@ -186,8 +186,9 @@ class _Enumeration:
         wanted = self.contract.rows or 0
         pingpong = tiling.schedule == "pingpong"
         for side in SIDES:
-            if side > 1 and self.product.staged and not self.product.tma_store:
-                continue  # what moves between threads stays in one block
+            moved = self.product.staged and not self.product.tma_store
+            if side > 1 and (moved or self.product.by_threads):
+                continue  # what moves between threads, or what they copy, stays in one block
             if wanted not in (0, tiling.rows * side) or (side > 1 and self.product.m <= tiling.rows):
                 continue
             programs = multiprocessors * resident // side
@@ -203,6 +204,8 @@ class _Enumeration:
         product = self.product
         rows, columns, depth = tiling[:3]
         if tiling.column_groups > 1 or self.contract.depth is not None:
+            return
+        if product.by_threads:
             return
         stages = stages_that_fit(self.machine, stage_bytes(product, rows, columns, depth), sums_bytes(rows, columns), 1)
         if stages < (self.contract.stages or FEWEST_STAGES):

@@ -44,7 +44,8 @@ class Product:
 
     `a_k_major`, `b_k_major`: whether that operand counts fastest along k. `tma_store`: whether the result can go out by
     TMA. `epilogue_bytes`: what is read beside, for each element of the result. `promoted`: sums of narrow products are
-    added to others in f32, which take as many registers again.
+    added to others in f32, which take as many registers again. `a_copied`, `b_copied`: how many bytes at a time threads
+    that load copy of that operand; 0 where TMA does.
     """
 
     m: int
@@ -59,12 +60,19 @@ class Product:
     tma_store: bool = True
     epilogue_bytes: float = 0
     promoted: bool = False
+    a_copied: int = 0
+    b_copied: int = 0
 
     @property
     def staged(self) -> bool:
         """Whether the result goes through shared memory on its way out: by TMA, or because the eight elements of a row
         that neighbouring threads hold make no whole sector of memory."""
         return self.tma_store or 8 * self.out_bytes < SECTOR_BYTES
+
+    @property
+    def by_threads(self) -> bool:
+        """Whether threads copy an operand: each block for itself."""
+        return bool(self.a_copied or self.b_copied)
 
     @property
     def depth(self) -> int:

@@ -61,11 +61,12 @@ def test_differences() -> None:
 
 
 def test_specialised_warps() -> None:
-    grid = GridPlan(256, 4, (8, 1), 4, programs=132, schedule="cooperative", splits=4)
+    grid = GridPlan(256, 4, (8, 1), 4, programs=132, schedule="cooperative", splits=4, copied=(0, 1))
     assert plan_words(Plan((grid,)), []) == [
         (
             "grid",
             "256 threads per block multiply (cooperative), 128 more load, clusters of 4 blocks, 8 x 1 warps over a "
-            "matrix product, up to 4 stages, 4 blocks of a cluster share each loop, 132 programs go through all blocks",
+            "matrix product, up to 4 stages, 4 blocks of a cluster share each loop, 132 programs go through all blocks"
+            ", 2 operands copied before to aligned rows",
         )
     ]

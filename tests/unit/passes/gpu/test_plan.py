@@ -18,6 +18,7 @@ GRIDS = st.builds(
     GridPlan, threads=NUMBERS, cluster=NUMBERS, warps=st.tuples(NUMBERS, NUMBERS), stages=NUMBERS, row_threads=NUMBERS,
     programs=NUMBERS, raster=NUMBERS, schedule=st.sampled_from(["", *SCHEDULES]), splits=NUMBERS, resident=NUMBERS,
     rows=NUMBERS,
+    copied=st.lists(st.integers(0, 9), max_size=3).map(tuple),
 )  # fmt: skip
 
 
@@ -39,7 +40,7 @@ def test_text_is_read_back(plan: Plan) -> None:
 
 def test_every_field_is_drawn() -> None:
     of_grids = {"threads", "cluster", "warps", "stages", "row_threads", "programs", "raster"}
-    of_grids |= {"schedule", "splits", "rows", "resident"}
+    of_grids |= {"schedule", "splits", "rows", "resident", "copied"}
     assert set(GridPlan.__dataclass_fields__) == of_grids
     assert set(Plan.__dataclass_fields__) == {"grids", "blocks", "capacities", "sizes", "divisors", "alignment"}
 
@@ -58,9 +59,10 @@ def test_text() -> None:
 
 def test_text_of_specialised_warps() -> None:
     split = GridPlan(256, cluster=4, warps=(8, 1), stages=4, programs=132, schedule="cooperative", splits=4)
-    plan = Plan((split, GridPlan(256, warps=(4, 1), schedule="pingpong", rows=16, resident=2)), blocks=(("m", 128),))
+    turns = GridPlan(256, warps=(4, 1), schedule="pingpong", rows=16, resident=2, copied=(0, 3))
+    plan = Plan((split, turns), blocks=(("m", 128),))
     text = "m=128, 256 threads x 4, 8x1 warps, 4 stages, 132 programs, cooperative, 4 splits"
-    assert str(plan) == text + ", 256 threads, 4x1 warps, pingpong, 16 rows in all, 2 at once"
+    assert str(plan) == text + ", 256 threads, 4x1 warps, pingpong, 16 rows in all, 2 at once, copies of 0/3"
 
 
 def test_the_usual_choices_need_no_words() -> None:
