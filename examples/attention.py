@@ -10,6 +10,7 @@ from beside_numpy import Array, command_line, compare, normal
 from tiledsl import tile
 
 LOWEST = -1e30  # below every score, but finite: a difference of two of it is 0, of two infinities NaN
+LOG2_E = 1 / math.log(2)  # exp(x) = exp2(x * LOG2_E)
 
 
 @tile.kernel
@@ -22,23 +23,24 @@ def attention(q: tile.Tensor, k: tile.Tensor, v: tile.Tensor, causal: tile.const
     H, K, D = k.shape
     H, K, D = v.shape
     out = tile.empty((H, Q, D), q.dtype)
+    scale = D**-0.5 * LOG2_E
     for h, i in tile.grid(H, Q, block=(1, tile.auto)):
-        queries = q[h, i, :] * D**-0.5
         top = tile.full(i, LOWEST)  # the largest score so far, of each query
-        total = tile.zeros(i)  # the sum of exp(score - top)
-        acc = tile.zeros((i, D))  # the sum of exp(score - top) * v
+        total = tile.zeros(i)  # the sum of exp2((score - top) * scale)
+        acc = tile.zeros((i, D))  # the sum of exp2((score - top) * scale) * v
         end = min(i.start + i.size + K - Q, K) if causal else K  # later keys are hidden from all of the block
         for j in tile.range(0, end):
-            scores = tile.dot(queries, k[h, j, :].mT)
+            scores = tile.dot(q[h, i, :], k[h, j, :].mT)
             if causal:
                 scores = tile.where(j.index[None, :] <= i.index[:, None] + (K - Q), scores, -math.inf)
             higher = tile.maximum(top, tile.max(scores, axis=1))
-            p = tile.exp(scores - higher[:, None])
-            rescale = tile.exp(top - higher)  # what was summed so far, in terms of the new top
+            p = tile.exp2(scores * scale - (higher * scale)[:, None])  # one multiply-add and one exponential each
+            rescale = tile.exp2((top - higher) * scale)  # what was summed so far, in terms of the new top
             total = total * rescale + tile.sum(p, axis=1)
             acc = tile.dot(p.to(v.dtype), v[h, j, :], acc * rescale[:, None])
             top = higher
-        out[h, i, :] = acc / tile.maximum(total, 1.0)[:, None]  # the total is at least exp(0), or nothing was seen
+        share = 1 / tile.maximum(total, 1.0)  # the total is at least exp2(0), or nothing was seen
+        out[h, i, :] = acc * share[:, None]
     return out
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from attention import LOWEST, attention
+from attention import LOG2_E, LOWEST, attention
 from gemm import gemm
 from layer_norm import layer_norm
 from rms_norm import rms_norm
@@ -39,23 +39,23 @@ def grouped_attention(q: tile.Tensor, k: tile.Tensor, v: tile.Tensor, causal: ti
     H, K, D = k.shape
     H, K, D = v.shape
     out = tile.empty((H, R, Q, D), q.dtype)
+    scale = D**-0.5 * LOG2_E
     for h, r, i in tile.grid(H, R, Q, block=(1, 1, tile.auto)):
-        queries = q[h, r, i, :] * D**-0.5
         top = tile.full(i, LOWEST)
         total = tile.zeros(i)
         acc = tile.zeros((i, D))
         end = min(i.start + i.size + K - Q, K) if causal else K
         for j in tile.range(0, end):
-            scores = tile.dot(queries, k[h, j, :].mT)
+            scores = tile.dot(q[h, r, i, :], k[h, j, :].mT)
             if causal:
                 scores = tile.where(j.index[None, :] <= i.index[:, None] + (K - Q), scores, -math.inf)
             higher = tile.maximum(top, tile.max(scores, axis=1))
-            p = tile.exp(scores - higher[:, None])
-            rescale = tile.exp(top - higher)
+            p = tile.exp2(scores * scale - (higher * scale)[:, None])
+            rescale = tile.exp2((top - higher) * scale)
             total = total * rescale + tile.sum(p, axis=1)
             acc = tile.dot(p.to(v.dtype), v[h, j, :], acc * rescale[:, None])
             top = higher
-        out[h, r, i, :] = acc / tile.maximum(total, 1.0)[:, None]
+        out[h, r, i, :] = acc * (1 / tile.maximum(total, 1.0))[:, None]
     return out
 
 

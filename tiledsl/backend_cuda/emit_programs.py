@@ -10,6 +10,7 @@ from tiledsl.backend_cuda.kernel_frame import KernelFrame
 from tiledsl.backend_cuda.scalars import memory_type
 from tiledsl.backend_cuda.storage import Scalar
 from tiledsl.backend_cuda.writer import Writer
+from tiledsl.ir.async_ops import Role
 from tiledsl.ir.core import Block, Op, Value
 from tiledsl.ir.dtypes import DType, i64
 from tiledsl.ir.gpu_ops import Launch
@@ -27,6 +28,7 @@ def emit_launch(frame: KernelFrame, op: Launch, body: Callable[[KernelFrame, Blo
     """The programs of a launch; how many there are, if that is told by sizes."""
     frame.writer = Writer(1)
     frame.comment(op.location)
+    frame.has_roles = any(isinstance(inner, Role) for inner in op.body.ops)
     sizes = [size_of(stop) for stop in op.stops]
     number = "blockIdx.x" if op.cluster == 1 else f"blockIdx.x / {op.cluster}"
     if all(size is not None for size in sizes):

@@ -11,7 +11,8 @@ import re
 from tiledsl.backend_cuda.cubin import Cubin, KernelResources
 
 # The assembler's findings on wgmma, each of which makes it wait for every product before the next: C7508 and its like.
-_SERIALISED = re.compile(r"\((C75\d\d)\) (?:Potential Performance Loss: )?([^\n]*)")
+# Not C7519, by which some versions say that they have put a `wgmma.fence` more: it waits for no product.
+_SERIALISED = re.compile(r"\((C75(?!19)\d\d)\) (?:Potential Performance Loss: )?([^\n]*)")
 
 
 def refusals(cubin: Cubin, allowed_stack_bytes: int = 0) -> list[str]:

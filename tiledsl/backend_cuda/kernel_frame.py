@@ -93,6 +93,7 @@ class KernelFrame:
         self.cluster_barriers = False
         """Whether there has been a barrier of the cluster."""
         self.uses_shared = False
+        self.has_roles = False
         """Whether anything goes through shared memory."""
         self.mbarriers: list[tuple[int, int]] = []
         """The offsets of runs of mbarriers, and how many each has."""
@@ -421,11 +422,10 @@ class KernelFrame:
     @property
     def shared_base(self) -> str:
         """The address of the shared memory, within shared memory."""
-        memory = self.shared_memory
-        return self._entry_once(
-            "shared base",
-            lambda: self._define_in_entry("unsigned", "shared_base", f"{self.use('shared_address')}({memory})"),
-        )
+        text = f"{self.use('shared_address')}({self.shared_memory})"
+        if self.has_roles:  # where lanes are known to agree, descriptors of matrices stay in uniform registers
+            text = f"__shfl_sync(0xffffffffu, {text}, 0)"
+        return self._entry_once("shared base", lambda: self._define_in_entry("unsigned", "shared_base", text))
 
     def _define_in_entry(self, type_: str, wanted: str, text: str) -> str:
         with self.in_entry():

@@ -194,7 +194,7 @@ extern "C" __global__ void __launch_bounds__(160, 1) gemm_roles(
     long long K,
     long long N) {
     extern __shared__ __align__(1024) unsigned char shared_memory[];
-    const unsigned shared_base = shared_address(shared_memory);
+    const unsigned shared_base = __shfl_sync(0xffffffffu, shared_address(shared_memory), 0);
     const unsigned thread = threadIdx.x;
     const unsigned warp = __shfl_sync(0xffffffffu, thread / 32, 0);
     if (threadIdx.x == 0) prefetch_tensor_map(&out_map);

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.support.cuda_sources import COPY, LOCAL_ARRAY, PRODUCTS, SERIALISED, SPILL, STAGED
@@ -86,10 +88,18 @@ def test_a_stack_is_refused_unless_it_is_allowed() -> None:
 
 def test_serialised_products_are_refused() -> None:
     reasons = refusals(compile_cubin(SERIALISED, "sm_90", "case"))
-    # Older assemblers report the missing fence, too, as C7519.
     assert all(reason.startswith("the assembler reports C75") for reason in reasons)
     assert any("C7515: wgmma.mma_async instructions are serialized due to" in reason for reason in reasons)
     assert all("'serialised'" in reason for reason in reasons)
+
+
+def test_a_fence_that_the_assembler_puts_is_not_refused() -> None:
+    cubin = replace(
+        compile_cubin(COPY, "sm_90", "copy"),
+        log="info : (C7519) warpgroup.arrive is injected in around line 7 by compiler\n"
+        "info : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized\n",
+    )
+    assert refusals(cubin) == ["the assembler reports C7510: wgmma.mma_async instructions are serialized"]
 
 
 # The disassembly

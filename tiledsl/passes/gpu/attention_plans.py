@@ -15,19 +15,30 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from tiledsl.passes.gpu.plan import GridPlan
-from tiledsl.passes.gpu.warpgroup_costs import COPY_SHARE, DRAIN_CLOCKS, RESULT_CLOCKS, SETUP_CLOCKS, greatest
+from tiledsl.passes.gpu.warpgroup_costs import COPY_SHARE, DRAIN_CLOCKS, greatest
 from tiledsl.passes.gpu.warpgroup_tilings import RESERVED_BYTES, STEP_BYTES, WARPGROUP, WARPGROUP_ROWS
 from tiledsl.passes.gpu_machine import GpuMachine, Speeds
 
-ROOM = {1: 216, 2: 216, 3: 128}
-"""Registers of a thread for scores, weights and sums, by the consumers of a block."""
+ROOM = {1: 193, 2: 193, 3: 136}
+"""Registers of a thread for scores, weights, sums and what comes with them, by the consumers of a block."""
 COLUMNS = tuple(range(32, 257, 16))
-MOST_STAGES = 4
-SOFTMAX_INSTRUCTIONS = 5.5
+MOST_STAGES = 2
+SOFTMAX_INSTRUCTIONS = 8
 """For each score: scale and subtract, maximum, sum, half a conversion, masks now and then."""
-EXPOSED = {1: 0.9, 2: 0.5, 3: 0.5}
+EXPOSED = {1: 0.9, 2: 0.43, 3: 0.33}
 """The share of softmax that no products hide, by consumers."""
-TURN_CLOCKS = 150
+FEWEST_STAGES = 2
+SETUP_CLOCKS = 1600
+"""What a block of queries takes before its first scores, where no block before it covers that."""
+RESULT_CLOCKS = 1600
+"""What it takes after its last product."""
+TOGETHER = 8
+"""Heads of causal attention whose blocks are made in turns, the longest first: L2 holds their keys and values."""
+UNEVEN = 0.1
+"""What a fixed share of causal blocks for each multiprocessor costs: all wait for the slowest one."""
+MASKED = 0.4
+"""The share of a turn's softmax that its masks cost."""
+TURN_CLOCKS = 70
 """For each block of keys: waits, folds across four threads."""
 
 
@@ -52,12 +63,14 @@ class Attention:
 
 
 class AttentionTiling(NamedTuple):
-    """`rows` of queries of a block, `columns` keys at a time. `programs`: 0 for one per block of queries."""
+    """`rows` of queries of a block, `columns` keys at a time. `programs`: 0 for one per block of queries. `together`:
+    so many heads are gone through side by side."""
 
     rows: int
     columns: int
     stages: int
     programs: int = 0
+    together: int = 1
 
     @property
     def consumers(self) -> int:
@@ -68,8 +81,9 @@ class AttentionTiling(NamedTuple):
         """The same as a plan says it."""
         consumers = self.consumers
         return GridPlan(
-            consumers * WARPGROUP, 1, (4 * consumers, 1), self.stages, programs=self.programs, schedule="cooperative"
-        )
+            consumers * WARPGROUP, 1, (4 * consumers, 1), self.stages, programs=self.programs, raster=self.together,
+            schedule="cooperative",
+        )  # fmt: skip
 
 
 class RankedAttention(NamedTuple):
@@ -79,45 +93,57 @@ class RankedAttention(NamedTuple):
     tiling: AttentionTiling
 
 
-def attention_plans(attention: Attention, machine: GpuMachine) -> list[RankedAttention]:
-    """The tilings that fit, the fastest by prediction first. Empty where the machine is not for it."""
+def attention_plans(
+    attention: Attention, machine: GpuMachine, rows: int | None = None, columns: int | None = None, stages: int = 0
+) -> list[RankedAttention]:
+    """The tilings that fit, the fastest by prediction first; `rows`, `columns`, `stages`: those that the program asks
+    for. Empty where the machine is not for it."""
     if not machine.has_warpgroups or machine.speeds is None:
         return []
-    found = attention_tilings(attention, machine)
-    return sorted(
-        (RankedAttention(_seconds(attention, t, machine, machine.speeds), t) for t in found), key=itemgetter(0)
-    )
+    found = [
+        RankedAttention(_seconds(attention, tiling, machine, machine.speeds), tiling)
+        for tiling in attention_tilings(attention, machine, stages)
+        if rows in (None, tiling.rows) and columns in (None, tiling.columns)
+    ]
+    return sorted(found, key=itemgetter(0))
 
 
-def attention_tilings(attention: Attention, machine: GpuMachine) -> Iterator[AttentionTiling]:
+def attention_tilings(attention: Attention, machine: GpuMachine, stages: int = 0) -> Iterator[AttentionTiling]:
     """What registers and shared memory have room for. The result takes the place of the queries on its way out."""
     dims = attention.head_dim + attention.values
+    together = min(TOGETHER, attention.heads) if attention.causal else 1
     for consumers, room in ROOM.items():
         rows = consumers * WARPGROUP_ROWS
         if consumers > 1 and rows - WARPGROUP_ROWS >= attention.q_len:
             break
         kept = rows * max(attention.head_dim, attention.values) * attention.bytes
         tiles = -(-attention.q_len // rows) * attention.heads
-        programs = machine.multiprocessors if tiles > machine.multiprocessors else 0
+        walks = (0, machine.multiprocessors) if tiles > machine.multiprocessors else (0,)
         for columns in COLUMNS:
-            scores = columns // 2
-            if scores + scores * attention.bytes // 4 + attention.values // 2 > room:
+            if _registers(attention, columns) > room:
                 break
             stage = columns * dims * attention.bytes
-            stages = min(MOST_STAGES, (machine.shared_bytes_per_block - RESERVED_BYTES - kept) // stage)
-            if stages >= 2:
-                yield AttentionTiling(rows, columns, stages, programs)
+            most = (machine.shared_bytes_per_block - RESERVED_BYTES - kept) // stage
+            if most >= (stages or FEWEST_STAGES):
+                for programs in walks:
+                    yield AttentionTiling(rows, columns, stages or min(MOST_STAGES, most), programs, together)
             if columns >= attention.kv_len:
                 break
 
 
+def _registers(attention: Attention, columns: int) -> int:
+    """Of a thread: scores, weights, sums; and constants and addresses, of which wide blocks want more."""
+    scores = columns // 2
+    return scores + scores * attention.bytes // 4 + attention.values // 2 + columns // 16
+
+
 def _seconds(attention: Attention, tiling: AttentionTiling, machine: GpuMachine, speeds: Speeds) -> float:
-    rows, columns, stages, programs = tiling
+    rows, columns, stages, programs, _ = tiling
     tiles = -(-attention.q_len // rows)
     turns = [_turns(attention, tile, rows, columns) for tile in range(tiles)]
     turn = _turn_clocks(attention, tiling, speeds)
     bytes_ = columns * (attention.head_dim + attention.values) * attention.bytes
-    turn = max(turn, (speeds.latency + bytes_ / speeds.l2_bytes_each) / (stages - 1))
+    turn = max(turn, (speeds.latency + bytes_ / speeds.l2_bytes_each) / (stages - 1) if stages > 1 else 2 * turn)
     result = RESULT_CLOCKS + rows * attention.values * attention.bytes / speeds.shared_bytes
     fill = SETUP_CLOCKS + speeds.memory_latency
     blocks = tiles * attention.heads
@@ -127,6 +153,10 @@ def _seconds(attention: Attention, tiling: AttentionTiling, machine: GpuMachine,
         busiest = max(float(turns[-1]), all_turns / machine.multiprocessors + columns / rows)
     else:
         busiest = float(rounds * turns[0])
+    if attention.causal:
+        masked = blocks / machine.multiprocessors * (rows / columns + 1)  # turns
+        busiest += masked * MASKED * _softmax(attention, tiling, speeds) / turn
+        busiest *= 1 + UNEVEN if programs else 1
     loop = busiest * turn + rounds * (result if programs else result + fill)
     seen = all_turns * columns * rows  # scores
     power = seen * (attention.head_dim + attention.values) / speeds.products_of(attention.bytes)
@@ -153,6 +183,12 @@ def _turn_clocks(attention: Attention, tiling: AttentionTiling, speeds: Speeds) 
     scores = tiling.consumers * (width * bytes_ // STEP_BYTES) * (WARPGROUP_ROWS + columns) * STEP_BYTES
     sums = tiling.consumers * (columns * bytes_ // STEP_BYTES) * values * STEP_BYTES  # weights are in registers
     shared = (scores + sums + columns * (width + values) * bytes_) / speeds.shared_bytes
-    softmax = rows * columns * greatest(1 / speeds.exponentials, SOFTMAX_INSTRUCTIONS / speeds.instructions)
-    softmax += rows * values / speeds.instructions  # sums are scaled
+    softmax = _softmax(attention, tiling, speeds)
     return greatest(products, shared, softmax) + EXPOSED[tiling.consumers] * softmax + TURN_CLOCKS
+
+
+def _softmax(attention: Attention, tiling: AttentionTiling, speeds: Speeds) -> float:
+    """Clocks of what a turn does beside products."""
+    rows, columns = tiling.rows, tiling.columns
+    softmax = rows * columns * greatest(1 / speeds.exponentials, SOFTMAX_INSTRUCTIONS / speeds.instructions)
+    return softmax + rows * attention.values / speeds.instructions  # sums are scaled

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Value
+from tiledsl.ir.dtypes import i32, i64
 from tiledsl.passes.gpu.lowering import Lowering
 from tiledsl.passes.gpu.place_blocks import block_place, block_size, define_place
 from tiledsl.passes.gpu.rings import Ring, carry_positions
@@ -35,7 +36,7 @@ class BlockWalk:
         self.stops: list[Value] = [state.constant(programs)] if self.is_persistent else self.ends
         self.blocks: tuple[int, ...] = (1,) if self.is_persistent else tuple(self.sizes)
         self.raster = 1 if self.is_persistent else state.grid.raster
-        self._mirrored = [_grows(op, argument) for argument in op.body.arguments]
+        self._mirrored = [grows_along(op, argument) for argument in op.body.arguments]
 
     @property
     def argument_names(self) -> list[str]:
@@ -86,34 +87,38 @@ class BlockWalk:
         number = state.arithmetic("add", self._arguments[0], state.arithmetic("mul", turn, state.grid.programs))
         if len(self.sizes) == 1:
             return [state.arithmetic("mul", number, self.sizes[0])]
-        rows, columns = self.counts[-2:]
-        found: list[Value] = []
-        if len(self.sizes) > 2:
-            plane = state.arithmetic("mul", rows, columns)
-            outer = state.arithmetic("floordiv", number, plane)
-            number = state.arithmetic("mod", number, plane)
-            for position in range(len(self.sizes) - 3, -1, -1):
-                index = outer if position == 0 else state.arithmetic("mod", outer, self.counts[position])
-                if position:
-                    outer = state.arithmetic("floordiv", outer, self.counts[position])
-                found.insert(0, state.arithmetic("mul", index, self.sizes[position]))
-        row, column = self._within(number, rows, columns)
-        return [*found, state.arithmetic("mul", row, self.sizes[-2]), state.arithmetic("mul", column, self.sizes[-1])]
+        # there are fewer blocks than 1 << 31: divisions of 32 bits are several times as fast
+        number, *counts = (state.builder.cast(value, i32) for value in (number, *self.counts))
+        rows, columns = counts[-2:]
+        places: list[Value] = []
+        if len(counts) > 2:
+            outer, number = self._divided(number, state.builder.map("mul", rows, columns))
+            for count in reversed(counts[1:-2]):
+                outer, inner = self._divided(outer, count)
+                places.insert(0, inner)
+            places.insert(0, outer)
+        places += self._within(number, rows, columns)
+        wide = [state.builder.cast(place, i64) for place in places]
+        return [state.arithmetic("mul", place, size) for place, size in zip(wide, self.sizes)]
+
+    def _divided(self, value: Value, by: Value) -> tuple[Value, Value]:
+        """Quotient and rest of two counts."""
+        builder = self.state.builder
+        quotient = builder.map("floordiv", value, by)
+        return quotient, builder.map("sub", value, builder.map("mul", quotient, by))
 
     def _within(self, number: Value, rows: Value, columns: Value) -> tuple[Value, Value]:
         """The row and the column of a block of a plane: `raster` rows at a time, column by column."""
-        state, raster = self.state, self.state.grid.raster
-        if raster == 1:
-            return state.arithmetic("floordiv", number, columns), state.arithmetic("mod", number, columns)
-        band = state.arithmetic("mul", columns, raster)
-        first = state.arithmetic("mul", state.arithmetic("floordiv", number, band), raster)
-        high = state.builder.map("minimum", state.arithmetic("sub", rows, first), state.constant(raster))
-        inside = state.arithmetic("mod", number, band)
-        row = state.arithmetic("add", first, state.arithmetic("mod", inside, high))
-        return row, state.arithmetic("floordiv", inside, high)
+        if self.state.grid.raster == 1:
+            return self._divided(number, columns)
+        builder, raster = self.state.builder, self.state.constant(self.state.grid.raster, i32)
+        band, inside = self._divided(number, builder.map("mul", columns, raster))
+        first = builder.map("mul", band, raster)
+        column, row = self._divided(inside, builder.map("minimum", builder.map("sub", rows, first), raster))
+        return builder.map("add", first, row), column
 
 
-def _grows(grid: ops.Grid, argument: Value) -> bool:
+def grows_along(grid: ops.Grid, argument: Value) -> bool:
     """Whether blocks farther along an axis have longer loops: then the last ones come first, and short ones even out
     what is left."""
     loops = [op for op in grid.body.ops if isinstance(op, ops.Range)]

@@ -108,6 +108,8 @@ def _accessed(op: ops.Load | ops.Store) -> Shape:
     return op.value.shape if isinstance(op, ops.Store) else op.result.shape
 
 
+WARPGROUP_DEPTH = 16
+"""What a whole axis of a product comes in multiples of, where warpgroups multiply."""
 FIRST_PLANS = 4
 """Plans with specialised warps that are tried before others."""
 
@@ -140,7 +142,8 @@ def ranked_plans(
     for grid in grids:
         found = specialised_plans(grid.op, grid.blocks, machine, known.of, alignment_of) if grid.dots else []
         first = [
-            RankedPlan(_with_whole_axes(grid, plan, known, 8, 32), seconds) for plan, seconds in found[:specialised]
+            RankedPlan(_with_whole_axes(grid, plan, known, WARPGROUP_DEPTH, 1), seconds)
+            for plan, seconds in found[:specialised]
         ]
         options.append([*first, *map(RankedPlan, _grid_options(grid, machine, known))])
     ranked: dict[Plan, float | None] = {}

@@ -18,7 +18,6 @@ from tiledsl.ir.core import Value
 from tiledsl.ir.dtypes import bool_, i32, i64
 from tiledsl.ir.layouts import RegisterLayout
 from tiledsl.ir.types import AxisType, TileType
-from tiledsl.passes.analysis.sizes import constant_of
 from tiledsl.passes.gpu.lowering import BlockPlace, Lowering
 from tiledsl.passes.gpu.place_blocks import Turns
 
@@ -59,6 +58,16 @@ class Mask:
     where: ops.Map
     difference: Difference
     strict: bool
+    axis: int
+    """Of the tile, along which the block of the loop runs."""
+
+    @property
+    def other(self) -> float | None:
+        """What stands where the comparison does not hold, if that is one number."""
+        value = self.where.inputs[2]
+        while isinstance(value.op, ops.Broadcast):
+            value = value.op.source
+        return float(value.op.value) if isinstance(value.op, ops.Constant) else None
 
 
 def masks_of(loop: ops.Range) -> tuple[Mask, ...]:
@@ -91,7 +100,9 @@ def _mask(where: ops.Map, axis: Value) -> Mask | None:
         isinstance(a.type, AxisType) for a in difference.coordinates
     ):
         return None
-    return Mask(where, difference, fn == "lt")
+    assert isinstance(axis.type, AxisType)
+    along = [number for number, dim in enumerate(where.result.shape) if dim == axis.type.extent]
+    return Mask(where, difference, fn == "lt", along[0]) if len(along) == 1 else None
 
 
 def clean_count(state: Lowering, turns: Turns, masks: tuple[Mask, ...]) -> Value:
@@ -159,12 +170,25 @@ def masked(state: Lowering, mask: Mask, layout: RegisterLayout) -> Value | None:
         return None
     if fallen is not None:
         limit = state.emit(ops.Map, types=[fallen.tile], fn="add", inputs=(fallen, limit)).result
+    last = _last_within(state, mask)
+    if last is not None:  # what is beyond the end of the block is left out too
+        limit = state.emit(ops.Map, types=[limit.tile], fn="minimum", inputs=(limit, last)).result
+    if limit.shape:
         limit = state.filled(limit, layout)
     flags = TileType(bool_, layout.shape, "register", layout)
     holds = state.emit(ops.Map, types=[flags], fn="le", inputs=(state.filled(grown, layout), limit)).result
     either = [state.tile(v, layout) if v.shape else state.scalar(v) for v in where.inputs[1:]]
     type_ = state.type_in(where.result, layout)
     return state.emit(ops.Map, types=[type_], name=where.result.name, fn="where", inputs=(holds, *either)).result
+
+
+def _last_within(state: Lowering, mask: Mask) -> Value | None:
+    """The last coordinate within the block of the loop, as i32; None if there is no padding behind it, or nothing known
+    that could be put there."""
+    ((_, extent),) = state.ragged(mask.where.result.shape, [mask.axis]) or [(0, None)]
+    if extent is None or mask.other is None:
+        return None
+    return state.builder.cast(state.arithmetic("sub", extent, 1), i32)
 
 
 def _within(state: Lowering, layout: RegisterLayout, axis: int) -> Value:
@@ -176,20 +200,13 @@ def _within(state: Lowering, layout: RegisterLayout, axis: int) -> Value:
     return state.reshaped(narrow, layout.reduced(others, True))
 
 
-def always_clean(state: Lowering, loop: ops.Range, turns: Turns, masks: tuple[Mask, ...]) -> bool:
-    """Whether every turn is known to be clean."""
-    if masks:
-        return False
-    start, stop = constant_of(loop.start), constant_of(loop.stop)
-    if start is None or start % turns.size:
-        return False
-    if stop is not None:
-        return stop % turns.size == 0
-    return isinstance(loop.stop.op, ops.Size) and state.facts.divisible(loop.stop.op.value, turns.size)
+def always_whole(state: Lowering, loop: ops.Range, turns: Turns) -> bool:
+    """Whether every turn is known to have as many coordinates as there is room for."""
+    return state.divides(turns.size, loop.start) and state.divides(turns.size, loop.stop)
 
 
-def clean_place(state: Lowering, turns: Turns, number: Value) -> BlockPlace | Value:
-    """Where the block of a clean turn is: it has as many coordinates as there is room for."""
+def whole_place(state: Lowering, turns: Turns, number: Value) -> BlockPlace | Value:
+    """Where the block of a turn is that has as many coordinates as there is room for, as clean turns do."""
     place = turns.place(state, turns.start_of(state, number))
     if isinstance(place, Value) or place.extent is None:
         return place

@@ -106,6 +106,7 @@ class Lowering:
         """Operands of products that are ready in registers, without padding along K."""
         self._scalars: dict[Value, Value] = {}
         self._tiles: dict[Value, dict[RegisterLayout, Value]] = {}
+        self._paddings: dict[tuple[Value, int], float] = {}
         self._blocks: dict[Value, BlockPlace] = {}
         self._extents: dict[str, BlockPlace] = {}
         self._scopes: list[list[Callable[[], object]]] = [[]]
@@ -306,12 +307,16 @@ class Lowering:
         self, value: Value, shape: Shape, fill: int | float | bool, axes: Sequence[int] | None = None, name: str = ""
     ) -> Value:
         """A tile of that true shape with `fill` for its padding, along all axes or some of them."""
-        ragged = self.ragged(shape, axes)
+        ragged = [one for one in self.ragged(shape, axes) if self._paddings.get((value, one[0])) != fill]
         if not ragged:
             return value
         extents, constant = [extent for _, extent in ragged], self.constant(fill, value.dtype)
         padded_axes = tuple(axis for axis, _ in ragged)
         return self.emit(gpu.Pad, name=name, source=value, extents=extents, fill=constant, axes=padded_axes).result
+
+    def know_padding(self, value: Value, axis: int, fill: float) -> None:
+        """Says what the padding of a lowered tile along an axis is already."""
+        self._paddings[value, axis] = fill
 
     def extent_multiple(self, dim: Dim) -> int:
         """A power of two (at most `MOST_MULTIPLE`) that the extent of an axis is known to be a multiple of."""
@@ -341,6 +346,25 @@ class Lowering:
                 return min(MOST_MULTIPLE, self.multiple(op.inputs[0]) * self.multiple(op.inputs[1]))
             case _:
                 return 1
+
+    def divides(self, divisor: int, value: Value) -> bool:
+        """Whether an i64 scalar of the TILE program is known to be a multiple of some number."""
+        match value.op:
+            case ops.Constant() as op:
+                return int(op.value) % divisor == 0
+            case ops.Size() as op:
+                return self.facts.divisible(op.value, divisor)
+            case ops.Start() as op:
+                owner = op.axis.owner.parent if isinstance(op.axis.owner, Block) else None
+                if not isinstance(owner, ops.Grid):
+                    return False
+                return owner.blocks[owner.body.arguments.index(op.axis)].size % divisor == 0
+            case ops.Map() as op if op.fn in ("add", "sub", "minimum", "maximum"):
+                return all(self.divides(divisor, v) for v in op.inputs)
+            case ops.Map(fn="mul") as op:
+                return any(self.divides(divisor, v) for v in op.inputs)
+            case _:
+                return False
 
     # Tiles
 

@@ -15,7 +15,7 @@ turns, in which no mask does anything, have a loop of their own before that of t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tiledsl.ir import async_ops
@@ -26,7 +26,8 @@ from tiledsl.ir.types import TileType, scalar
 from tiledsl.passes.analysis.sizes import constant_of
 from tiledsl.passes.gpu import running_sums
 from tiledsl.passes.gpu.bulk_stores import lent_ring
-from tiledsl.passes.gpu.clean_turns import Mask, always_clean, clean_count, clean_place, masked, masks_of
+from tiledsl.passes.gpu.clean_turns import Mask, always_whole, clean_count, masked, masks_of, whole_place
+from tiledsl.passes.gpu.known_padding import fills_of
 from tiledsl.passes.gpu.lower_folds import neutral
 from tiledsl.passes.gpu.lowering import Lowering
 from tiledsl.passes.gpu.place_blocks import Turns, define_place
@@ -123,6 +124,10 @@ class _RotatedLoop:
         self.sums = running_sums.running_sums(state, op)
         self.others = [n for n in range(len(self.arguments)) if n != rotation.number]
         masks = masks_of(op)
+        sources = {mask.where.result: mask.other for mask in masks if mask.other is not None}
+        self.axis = masks[0].axis if masks else 0
+        self.fills = fills_of(op, sources)
+        self.is_whole = always_whole(state, op, turns)
         self.masks: dict[Op, Mask] = {mask.where: mask for mask in masks}
         self.replaced = {one for running in self.sums.values() for one in running.replaced}
 
@@ -175,15 +180,14 @@ class _RotatedLoop:
     def _turns(self) -> list[Value]:
         """Every turn; what the loop gives, and where the rings are."""
         state = self.state
-        clean = always_clean(state, self.op, self.turns, self._all_masks)
         one, count = state.constant(1), self.turns.count
-        first_masked = count
-        if not clean:
-            first_masked = state.builder.map("maximum", clean_count(state, self.turns, self._all_masks), one)
-            first_masked = state.builder.map("minimum", first_masked, count)
-        carried = self._first(clean)
-        carried = self._loop(carried, one, first_masked, clean=True)
-        if not clean:
+        if self.is_whole and not self.masks:
+            carried = self._loop(self._first(None), one, count, clean=True)
+        else:
+            clean = clean_count(state, self.turns, self._all_masks)
+            first_masked = state.builder.map("minimum", state.builder.map("maximum", clean, one), count)
+            carried = self._first(state.builder.map("gt", clean, state.constant(0)))
+            carried = self._loop(carried, one, first_masked, clean=True)
             carried = self._loop(carried, first_masked, count, clean=False)
         self._release_early()
         return self._last(carried)
@@ -204,11 +208,10 @@ class _RotatedLoop:
                 ring.release(state, ring.position.stage)
                 ring.is_released = True
 
-    def _first(self, clean: bool) -> list[Value]:
-        """The first turn, up to the product that ends it."""
-        state, rotation = self.state, self.rotation
+    def _first(self, is_clean: Value | None) -> list[Value]:
+        """The first turn, up to the product that ends it. `is_clean`: None if that is known."""
+        state = self.state
         with state.scope(state.builder.block):
-            self._enter(state.constant(0), clean)
             carried = [
                 running_sums.begin(state, self.sums[number]) if number in self.sums else self._initial(number)
                 for number in self.others
@@ -217,9 +220,30 @@ class _RotatedLoop:
             self.of_scores.wait(state)
             begun = self._begin_scores()
             self._land_scores(begun, 0)
-            following = self._ahead(carried, clean)
-            acc = self._behind(self._initial(rotation.number))
-            return [acc, self._left(), *following, *self._positions()]
+
+            def made(clean: bool) -> list[Value]:
+                self._enter(state.constant(0), clean)
+                following = self._ahead(carried, clean)
+                acc = self._behind(self._initial(self.rotation.number))
+                return [acc, self._left(), *following]
+
+            values = made(True) if is_clean is None else self._either(is_clean, made)
+            return [*values, *self._positions()]
+
+    def _either(self, condition: Value, make: Callable[[bool], list[Value]]) -> list[Value]:
+        """What `make` gives where the condition holds, and where it does not."""
+        state = self.state
+        branches = Block(), Block()
+        made: list[Value] = []
+        for block, holds in zip(branches, (True, False)):
+            with state.scope(block):
+                made = make(holds)
+                state.emit(ops.Yield, values=made)
+        branch = state.emit(
+            ops.If, types=[v.tile for v in made], name=[v.name for v in made], condition=condition, then=branches[0],
+            otherwise=branches[1],
+        )  # fmt: skip
+        return list(branch.results)
 
     def _loop(self, carried: Sequence[Value], start: Value, stop: Value, *, clean: bool) -> list[Value]:
         """Turns from `start` to `stop`."""
@@ -278,7 +302,8 @@ class _RotatedLoop:
 
     def _enter(self, number: Value, clean: bool) -> None:
         state, turns = self.state, self.turns
-        place = clean_place(state, turns, number) if clean else turns.place(state, turns.start_of(state, number))
+        whole = clean or self.is_whole
+        place = whole_place(state, turns, number) if whole else turns.place(state, turns.start_of(state, number))
         define_place(state, turns.argument, place)
 
     def _define_others(self, values: Sequence[Value]) -> None:
@@ -332,6 +357,8 @@ class _RotatedLoop:
             mask = self.masks.get(op)
             if mask is None or not self._mask(mask, clean):
                 state.lower_op(op)
+            if not clean:
+                self._know_padding(op)
         following: list[Value] = []
         given = yielded(self.op.body)
         for number, value in zip(self.others, carried):
@@ -343,6 +370,14 @@ class _RotatedLoop:
             else:
                 following.append(state.scalar(given[number]))
         return following
+
+    def _know_padding(self, op: Op) -> None:
+        """Says of what is computed of a masked tile what its padding is."""
+        for result in op.results:
+            if result in self.fills:
+                self.state.know_padding(
+                    self.state.tile(result, self.state.layout(result)), self.axis, self.fills[result]
+                )
 
     def _pad(self, fold: ops.Reduce) -> None:
         """Pads what is folded, once for all that is made of it: else the tile would be kept with and without."""
@@ -360,9 +395,11 @@ class _RotatedLoop:
         layout = state.layout(result)
         with state.builder.at(mask.where.location):
             made = state.tile(mask.where.inputs[1], layout) if clean else masked(state, mask, layout)
-        if made is not None:
-            state.define(result, made)
-        return made is not None
+        if made is None:
+            self.fills = {}
+            return False
+        state.define(result, made)
+        return True
 
     def _behind(self, acc: Value) -> Value:
         """What becomes of the accumulator before the next product is added to it."""

@@ -7,7 +7,7 @@ the sizes of the call, is then ranked by `warpgroup_plans.product_plans`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -16,8 +16,10 @@ from tiledsl.ir.core import Value
 from tiledsl.ir.symbolic import Dim
 from tiledsl.ir.types import AxisType
 from tiledsl.passes.analysis.sizes import BlockDefinition
+from tiledsl.passes.gpu.attention_plans import attention_plans
+from tiledsl.passes.gpu.chained_products import ChainedProducts, chained_products
 from tiledsl.passes.gpu.infer_layouts import access_order, tensor_of, tile_axes
-from tiledsl.passes.gpu.plan import Plan
+from tiledsl.passes.gpu.plan import GridPlan, Plan
 from tiledsl.passes.gpu.streamed_loads import DeclinedError, feeds_of, source_load
 from tiledsl.passes.gpu.warpgroup_plans import MADE, Contract, RankedTiling, product_plans
 from tiledsl.passes.gpu.warpgroup_tilings import Product, Tiling
@@ -51,18 +53,24 @@ def specialised_plans(
     size_of: Callable[[Dim | None], int],
     alignment_of: Callable[[Value], int],
 ) -> list[RankedPlan]:
-    """Plans for a grid with one product, the best first; none where warps of it cannot be specialised.
+    """Plans for a grid with one product, or two that feed on each other, the best first; none where warps of it cannot
+    be specialised.
 
     `alignment_of`: the bytes that every row of a tensor starts at a multiple of.
     """
     dots = [op for op in grid.body.walk() if isinstance(op, ops.Dot)]
-    if not machine.has_warpgroups or len(dots) != 1:
+    if not machine.has_warpgroups or not dots:
         return []
-    (dot,) = dots
     try:
         feeds_of(grid, machine.capability, alignment_of)
     except DeclinedError:
         return []
+    chained = chained_products(grid, blocks, size_of)
+    if chained is not None:
+        return _chained_plans(chained, machine, blocks)
+    if len(dots) != 1:
+        return []
+    (dot,) = dots
     axes = _axes(dot, blocks)
     loads = source_load(dot.a), source_load(dot.b)
     if axes is None or loads[0] is None or loads[1] is None:
@@ -93,6 +101,20 @@ def _axes(dot: ops.Dot, blocks: Sequence[BlockDefinition]) -> _Axes | None:
             return None
         found.append(block)
     return _Axes(*found)
+
+
+def _chained_plans(
+    chained: ChainedProducts, machine: GpuMachine, blocks: Sequence[BlockDefinition]
+) -> list[RankedPlan]:
+    rows, columns, sizes = chained
+    loop = columns.op
+    assert isinstance(loop, ops.Range)
+    wanted = (block.block.size if block.block.kind == "fixed" else None for block in (rows, columns))
+    ranked = attention_plans(sizes, machine, *wanted, stages=loop.num_stages or 0)[:MOST_PLANS]
+    return [
+        RankedPlan(_blocks_plan(t.grid_plan(), {rows.extent: t.rows, columns.extent: t.columns}, blocks), seconds)
+        for seconds, t in ranked
+    ]
 
 
 def _contract(axes: _Axes) -> Contract:
@@ -145,6 +167,10 @@ def _may_go_by_tma(op: ops.Store, alignment_of: Callable[[Value], int]) -> bool:
 
 
 def _plan(tiling: Tiling, axes: _Axes, blocks: Sequence[BlockDefinition]) -> Plan:
-    sizes = {block.extent: size for block, size in zip(axes, tiling.block)}
+    return _blocks_plan(tiling.grid_plan(), {b.extent: size for b, size in zip(axes, tiling.block)}, blocks)
+
+
+def _blocks_plan(grid_plan: GridPlan, sizes: Mapping[str | None, int], blocks: Sequence[BlockDefinition]) -> Plan:
+    """A plan with these sizes of blocks, and 1 for others that are open."""
     open_ = [b.extent for b in blocks if b.extent is not None and b.block.kind != "fixed"]
-    return Plan((tiling.grid_plan(),), blocks=tuple((name, sizes.get(name, 1)) for name in open_))
+    return Plan((grid_plan,), blocks=tuple((name, sizes.get(name, 1)) for name in open_))

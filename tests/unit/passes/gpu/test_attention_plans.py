@@ -36,7 +36,7 @@ def test_all_fit(dim: int, causal: bool, length: int) -> None:
         shared = (tiling.rows + 2 * tiling.stages * tiling.columns) * dim * 2
         assert shared < 227 << 10
         kept = tiling.columns // 2 + tiling.columns // 4 + dim // 2
-        assert kept <= (128 if tiling.consumers == 3 else 216)
+        assert kept <= (136 if tiling.consumers == 3 else 193)
         assert tiling.grid_plan().warps == (4 * tiling.consumers, 1)
 
 
@@ -54,8 +54,8 @@ def test_times_are_like_those_of_other_good_code(
 def test_wide_heads_take_few_keys_at_a_time() -> None:
     _, tiling = first(Attention(16384, 16384, 256, 8))
     assert tiling[:3] == (128, 80, 2)
-    _, narrower = first(Attention(16384, 16384, 128, 16))
-    assert narrower.columns >= 128
+    _, narrower = first(Attention(1024, 1024, 128, 256))
+    assert narrower[:3] == (128, 128, 2)
 
 
 def test_one_query_needs_no_second_consumer() -> None:
