@@ -213,7 +213,6 @@ def specialised_attention() -> list[PlannedCase]:
     for heads, queries, keys, depth, causal, text in (
         (2, 100, 136, 64, False, "i=64, j=64, D<=64, 128 threads, 4x1 warps, cooperative, 2 stages"),
         (1, 100, 136, 64, True, "i=64, j=64, D<=64, 128 threads, 4x1 warps, cooperative, 2 stages"),
-        (1, 200, 136, 64, True, "i=64, j=64, D<=64, 256 threads, 4x1 warps, 3 stages, 2 programs, pingpong"),
         (2, 130, 200, 80, True, "i=128, j=48, D<=80, 256 threads, 8x1 warps, cooperative, 2 stages, 2 programs"),
         (1, 64, 64, 128, False, "i=64, j=32, D<=128, 128 threads, 4x1 warps, cooperative, 3 stages"),
     ):
