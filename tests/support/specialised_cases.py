@@ -215,6 +215,7 @@ def specialised_attention() -> list[PlannedCase]:
         (1, 100, 136, 64, True, "i=64, j=64, D<=64, 128 threads, 4x1 warps, cooperative, 2 stages"),
         (2, 130, 200, 80, True, "i=128, j=48, D<=80, 256 threads, 8x1 warps, cooperative, 2 stages, 2 programs"),
         (1, 64, 64, 128, False, "i=64, j=32, D<=128, 128 threads, 4x1 warps, cooperative, 3 stages"),
+        (1, 70, 90, 51, False, "i=64, j=64, D<=64, 128 threads, 4x1 warps, cooperative, 2 stages, copies of 0/1/2"),
     ):
         shapes = [(heads, size, depth) for size in (queries, keys, keys)]
         case = Case(
@@ -222,7 +223,8 @@ def specialised_attention() -> list[PlannedCase]:
             lambda random, shapes=shapes: [_drawn(BF16, random, *shape) for shape in shapes],
             {"causal": causal}, relative=4e-2,
         )  # fmt: skip
-        found.append(PlannedCase(case, parse_plan(f"{text}, aligned to 16/16/16/16")))
+        aligned = "2/2/2/2" if "copies" in text else "16/16/16/16"
+        found.append(PlannedCase(case, parse_plan(f"{text}, aligned to {aligned}")))
     return found
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -16,11 +17,12 @@ from tiledsl.ir.core import Value
 from tiledsl.ir.symbolic import Dim
 from tiledsl.ir.types import AxisType
 from tiledsl.passes.analysis.sizes import BlockDefinition
+from tiledsl.passes.gpu.align_operands import Way, copied_bytes, ways_to_operands
 from tiledsl.passes.gpu.attention_plans import attention_plans
 from tiledsl.passes.gpu.chained_products import ChainedProducts, chained_products
 from tiledsl.passes.gpu.infer_layouts import access_order, tensor_of, tile_axes
 from tiledsl.passes.gpu.plan import GridPlan, Plan
-from tiledsl.passes.gpu.streamed_loads import DeclinedError, feeds_of, source_load
+from tiledsl.passes.gpu.streamed_loads import COPIED_BYTES, DeclinedError, feeds_of, source_load
 from tiledsl.passes.gpu.warpgroup_plans import MADE, Contract, RankedTiling, product_plans
 from tiledsl.passes.gpu.warpgroup_tilings import Product, Tiling
 from tiledsl.passes.gpu_machine import GpuMachine
@@ -56,13 +58,42 @@ def specialised_plans(
     """Plans for a grid with one product, or two that feed on each other, the best first; none where warps of it cannot
     be specialised.
 
-    `alignment_of`: the bytes that every row of a tensor starts at a multiple of.
+    `alignment_of`: the bytes that every row of a tensor starts at a multiple of. Operands whose rows TMA cannot take
+    may be copied before, or by threads.
     """
+    if not machine.has_warpgroups:
+        return []
+    found: list[RankedPlan] = []
+    ways = list(ways_to_operands(grid, machine, size_of, alignment_of))
+    for way in ways:
+        plans = _plans_one_way(grid, blocks, machine, size_of, way.alignment_of)
+        if not way.copied:
+            found += plans
+        elif plans and way.is_worth(plans[0].seconds or 0.0):
+            found += [_after_copies(ranked, way) for ranked in plans]
+    if len(ways) > 1:
+        found.sort(key=lambda one: one.seconds or 0.0)
+    return found[:MOST_PLANS]
+
+
+def _after_copies(ranked: RankedPlan, way: Way) -> RankedPlan:
+    grids = tuple(replace(grid, copied=way.numbers) for grid in ranked.plan.grids)
+    return RankedPlan(replace(ranked.plan, grids=grids), (ranked.seconds or 0.0) + way.seconds)
+
+
+def _plans_one_way(
+    grid: ops.Grid,
+    blocks: Sequence[BlockDefinition],
+    machine: GpuMachine,
+    size_of: Callable[[Dim | None], int],
+    alignment_of: Callable[[Value], int],
+) -> list[RankedPlan]:
+    """The same for rows that start at these multiples, after copies."""
     dots = [op for op in grid.body.walk() if isinstance(op, ops.Dot)]
-    if not machine.has_warpgroups or not dots:
+    if not dots:
         return []
     try:
-        feeds_of(grid, machine.capability, alignment_of)
+        feeds_of(grid, machine.capability, alignment_of, COPIED_BYTES)
     except DeclinedError:
         return []
     chained = chained_products(grid, blocks, size_of)
@@ -147,6 +178,7 @@ def _product(
         a_k_major=_counts_along(dot.a, -1), b_k_major=_counts_along(dot.b, -2),
         tma_store=bool(stores) and all(_may_go_by_tma(op, alignment_of) for op in stores),
         epilogue_bytes=sum(beside),
+        a_copied=copied_bytes(dot.a, alignment_of), b_copied=copied_bytes(dot.b, alignment_of),
     )  # fmt: skip
 
 
