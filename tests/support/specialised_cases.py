@@ -107,6 +107,7 @@ def specialised_products() -> list[PlannedCase]:
         _gemm(f"{_BLOCK}, 2 stages, 16 rows in all", "TN", sizes=(16, 72, 200)),
         _gemm("m=64, n=64, k=64, 256 threads, 4x1 warps, 2 stages, 1 programs, pingpong, 16 rows in all", "NT",
               sizes=(13, 200, 136)),
+        _gemm(f"{_BLOCK}, 2 stages, 16 rows in all, M:=13, N:=72", sizes=(13, 72, 200)),
         _gemm("m=128, n=64, k=128, 128 threads, 4x1 warps, cooperative, 2 stages, 72 rows in all", sizes=(70, 72, 200)),
     ]  # fmt: skip
     found += [
@@ -190,6 +191,7 @@ def split_products() -> list[PlannedCase]:
         _gemm("m=128, n=64, k=256, 128 threads x 2, 4x1 warps, cooperative, 2 stages, 2 splits", "TN"),
         _gemm("m=192, n=64, k=128, 384 threads x 2, 12x1 warps, cooperative, 2 stages, 2 splits"),
         _gemm(f"{split.format(256, 4, 2, 4)}, 16 rows in all", "NT", sizes=(13, 72, 328)),
+        _gemm(f"{split.format(128, 2, 2, 2)}, 40 rows in all, M:=40, N:=40", "NT", sizes=(40, 40, 328)),
     ]  # fmt: skip
     whole = Case(
         "product NT int8", product, _operands(np.int8, "NT", 72, 72, 304), {"result": tile.i32, "wide": tile.i32}

@@ -13,7 +13,7 @@ from tiledsl.ir.core import Function
 from tiledsl.ir.symbolic import Dim, evaluate, symbols_of
 from tiledsl.ir.tile_ops import Dot
 from tiledsl.passes.analysis.sizes import blocks_in
-from tiledsl.passes.gpu.plan import Plan
+from tiledsl.passes.gpu.plan import GridPlan, Plan
 from tiledsl.support.powers_of_two import power_of_two_up_to
 
 ROOM_SIDE = 16
@@ -38,6 +38,11 @@ def rounded(size: int) -> int:
     return -(-size // granule) * granule
 
 
+def rows_of_warpgroups(grid: GridPlan) -> int:
+    """What rows of a product come in multiples of, where warps are specialised."""
+    return ROOM_SIDE * grid.warps[0] * max(1, grid.cluster // grid.splits)
+
+
 class Capacities:
     """The capacity of every size in a function to which a plan has been applied."""
 
@@ -48,7 +53,10 @@ class Capacities:
         }
         self._multiples: dict[str, int] = {}
         # warpgroups multiply blocks of any multiple of 8 columns, and nobody else shares them out
-        self._exact = any(grid.schedule for grid in plan.grids)
+        specialised = [grid for grid in plan.grids if grid.schedule]
+        self._exact = bool(specialised)
+        # a block that is as large as the size of its axis is that size, which their instructions may not divide
+        self._rows = math.lcm(ROOM_SIDE, *(rows_of_warpgroups(grid) for grid in specialised))
         for op in function.walk():
             if isinstance(op, Dot):
                 self._round_for(op)
@@ -57,7 +65,8 @@ class Capacities:
         """Axes of matrix products have room for whole matrix instructions, whichever is taken."""
         rows, depth, columns = dot.a.shape[-2], dot.a.shape[-1], dot.b.shape[-1]
         deep = ROOM_DEPTH if dot.a.dtype.bits >= 16 else ROOM_DEPTH_OF_BYTES
-        for dim, multiple in ((rows, ROOM_SIDE), (columns, ROOM_SIDE), (depth, deep)):
+        high = self._rows if isinstance(rows, int) else ROOM_SIDE
+        for dim, multiple in ((rows, high), (columns, ROOM_SIDE), (depth, deep)):
             if dim != 1:
                 text = str(dim)
                 self._multiples[text] = math.lcm(multiple, self._multiples.get(text, 1))

@@ -148,6 +148,7 @@ def _sum(
     """The result of the loop, from what the products came to."""
     rank = len(dot.result.shape)
     if sums is not None:
+        state.remark(dot, f"{sums.splits} blocks of a cluster share the loop, and add up their sums in their order")
         total = sums.add_up(state, total)
     layout = batched(plan.result, rank)
     if rank > 2:
