@@ -22,8 +22,9 @@ from tiledsl.passes.gpu.attention_plans import attention_plans
 from tiledsl.passes.gpu.chained_products import ChainedProducts, chained_products
 from tiledsl.passes.gpu.infer_layouts import access_order, tensor_of, tile_axes
 from tiledsl.passes.gpu.plan import GridPlan, Plan
+from tiledsl.passes.gpu.split_sums import can_split
 from tiledsl.passes.gpu.streamed_loads import COPIED_BYTES, DeclinedError, feeds_of, source_load
-from tiledsl.passes.gpu.warpgroup_plans import MADE, Contract, RankedTiling, product_plans
+from tiledsl.passes.gpu.warpgroup_plans import MADE, Contract, Families, RankedTiling, product_plans
 from tiledsl.passes.gpu.warpgroup_tilings import Product, Tiling
 from tiledsl.passes.gpu_machine import GpuMachine
 
@@ -93,7 +94,7 @@ def _plans_one_way(
     if not dots:
         return []
     try:
-        feeds_of(grid, machine.capability, alignment_of, COPIED_BYTES)
+        feeds = feeds_of(grid, machine.capability, alignment_of, COPIED_BYTES)
     except DeclinedError:
         return []
     chained = chained_products(grid, blocks, size_of)
@@ -109,14 +110,15 @@ def _plans_one_way(
     product = _product(grid, dot, axes, blocks, size_of, alignment_of)
     if product.n == 1 or product.k == 1:
         return []  # the only stride may be that of one element, which TMA does not take
-    ranked = _ranked(product, machine, _contract(axes))
+    families = MADE if can_split(grid, feeds) else replace(MADE, splits=False)
+    ranked = _ranked(product, machine, _contract(axes), families)
     return [RankedPlan(_plan(tiling, axes, blocks), seconds) for seconds, tiling in ranked]
 
 
 @lru_cache(maxsize=256)
-def _ranked(product: Product, machine: GpuMachine, contract: Contract) -> tuple[RankedTiling, ...]:
+def _ranked(product: Product, machine: GpuMachine, contract: Contract, families: Families) -> tuple[RankedTiling, ...]:
     """Kept, since kernels are called with the same sizes in other dtypes and orders."""
-    return tuple(product_plans(product, machine, contract, MADE)[:MOST_PLANS])
+    return tuple(product_plans(product, machine, contract, families)[:MOST_PLANS])
 
 
 def _axes(dot: ops.Dot, blocks: Sequence[BlockDefinition]) -> _Axes | None:

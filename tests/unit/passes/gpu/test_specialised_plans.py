@@ -20,15 +20,27 @@ from tiledsl.passes.pipelines import gpu_front_pipeline
 ALIGNED = (16, 16, 16)
 
 
+FOLD = """%top = tile.reduce([%total]) {axes = [1], fn = max, keepdims = true}
+    %tops = tile.broadcast(%top) {shape = [m, n]}
+    %less = tile.map([%total, %tops]) {fn = sub}"""
+"""Less the largest of each row of a block."""
+
+
 def product(
-    dtype: str = "bf16", blocks: str = "auto, auto", depth: str = "auto", stages: int = 0, result: str = "f32"
+    dtype: str = "bf16",
+    blocks: str = "auto, auto",
+    depth: str = "auto",
+    stages: int = 0,
+    result: str = "f32",
+    fold: str = "",
 ) -> Module:
-    """c = a @ b, in form `tile-placed`, with blocks as the program says."""
+    """c = a @ b, in form `tile-placed`, with blocks as the program says. `fold`: what becomes of the product before."""
     text = re.sub(r"(%[ab]: tensor)<f32", rf"\1<{dtype}", GEMM)
     text = text.replace("shape = [M, N], dtype = f32", f"shape = [M, N], dtype = {result}")
     text = text.replace(
         "tile.store(%c, [%m, %n], %total)",
-        f"""%cast = tile.cast(%total) {{dtype = {result}}}
+        f"""{fold}
+        %cast = tile.cast({"%less" if fold else "%total"}) {{dtype = {result}}}
         tile.store(%c, [%m, %n], %cast)""",
     )
     text = text.replace("[auto, auto]", f"[{blocks}]")
@@ -137,3 +149,14 @@ def test_what_the_program_says_is_kept() -> None:
             assert set(dict(one.plan.blocks)) == {"n"}
     assert is_specialised(ranked(product(blocks="128, auto", depth="64", stages=3))[0])
     assert is_specialised(ranked(product(blocks="128, 128"))[0])
+
+
+def test_loops_are_shared_where_tiles_are_few_and_nothing_is_folded() -> None:
+    few: dict[str, int] = {"M": 16, "N": 4096, "K": 4096}
+    hopper = gpu_machine("sm_90")
+    grid = ranked_plans(product().entry, hopper, few, ALIGNED)[0].plan.grids[0]
+    assert grid.splits == grid.cluster > 1
+    assert grid.rows == 16
+    found = [one.plan.grids[0] for one in ranked_plans(product(fold=FOLD).entry, hopper, few, ALIGNED)]
+    assert found[0].schedule
+    assert all(one.splits == 1 for one in found)
