@@ -37,6 +37,20 @@ def activated(a: tile.Tensor, b: tile.Tensor, beside: tile.Tensor) -> tile.Tenso
     return c
 
 
+@tile.kernel
+def fast_product(a: tile.Tensor, b: tile.Tensor, result: tile.constexpr) -> tile.Tensor:
+    """A @ B of f8 operands, in sums of as few digits as the instructions have."""
+    M, K = a.shape
+    K, N = b.shape
+    c = tile.empty((M, N), result)
+    for m, n in tile.grid(M, N):
+        acc = tile.zeros((m, n), tile.f32)
+        for k in tile.range(K):
+            acc = tile.dot(a[m, k], b[k, n], acc, precision="fast")
+        c[m, n] = acc
+    return c
+
+
 @dataclass(frozen=True)
 class PlannedCase:
     """A case, and the plan by which it is to be lowered."""
@@ -140,6 +154,15 @@ def specialised_products() -> list[PlannedCase]:
                 case, parse_plan(f"m=64, n=64, k=128, 128 threads, 4x1 warps, cooperative, 2 stages, {_ALIGNED}")
             )
         )
+    for kernel, text in (
+        (product, "m=64, n=64, k=256, 128 threads, 4x1 warps, cooperative, 2 stages, 2 programs"),
+        (product, "m=128, n=64, k=128, 256 threads, 4x1 warps, 2 stages, 2 programs, pingpong"),
+        (product, "m=64, n=64, k=256, 128 threads x 2, 4x1 warps, cooperative, 2 stages, 2 splits"),
+        (fast_product, "m=64, n=64, k=128, 128 threads, 4x1 warps, cooperative, 2 stages"),
+    ):
+        case = Case(f"{kernel.__name__} NT f8", kernel, _operands(ml_dtypes.float8_e4m3fn, "NT", 200, 72, 400),
+                    {"result": tile.f32, "wide": tile.f32}, relative=2e-2)  # fmt: skip
+        found.append(PlannedCase(case, parse_plan(f"{text}, {_ALIGNED}")))
     narrow = Case(
         "product NT tf32", product_tf32, _operands(np.float32, "NT", 100, 72, 104), relative=1.5e-3 * 104**0.5
     )

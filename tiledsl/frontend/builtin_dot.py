@@ -10,7 +10,7 @@ from tiledsl.frontend.operands import as_tile, coerce, shape_of
 from tiledsl.frontend.values import FrontValue, Operand, Tile
 from tiledsl.ir.core import Value
 from tiledsl.ir.dtypes import DType, bf16, f8e4m3, f8e5m2, f16, f32, f64, i8, i32, promote, u8
-from tiledsl.ir.tile_ops import Dot
+from tiledsl.ir.tile_ops import PRECISIONS, Dot
 from tiledsl.ir.types import Shape, format_shape
 
 ACCUMULATORS: dict[DType, tuple[DType, ...]] = {
@@ -25,9 +25,13 @@ def dot(low: Lowering, arguments: Arguments) -> FrontValue:
     acc = arguments.read("acc") if arguments.given("acc") else None
     dtype = arguments.dtype("dtype") if arguments.given("dtype") else None
     precision = arguments.text("precision")
-    if precision not in ("ieee", "tf32"):
+    if precision not in PRECISIONS:
         low.fail_at(arguments["precision"], "dot-precision")
-    return product(low, arguments.read("a"), arguments.read("b"), acc, dtype, precision)
+    a, b = arguments.read("a"), arguments.read("b")
+    of = as_tile(low, a).value.dtype
+    if precision == "fast" and of not in (f8e4m3, f8e5m2):
+        low.fail_at(arguments["precision"], "dot-fast", a=a.text, of=of)
+    return product(low, a, b, acc, dtype, precision)
 
 
 def product(

@@ -24,7 +24,9 @@ def dot(
 
     Shapes `[..., M, K]` and `[..., K, N]` give `[..., M, N]`. Accumulates, and gives, f32 for f16, bf16, f8 and f32
     operands, f64 for f64, i32 for i8 and u8, unless `dtype` says otherwise. `precision="tf32"` lets a GPU round f32
-    operands. Vectors take an axis first: `a[None, :]`.
+    operands. Sums of f8 products are f32 sums, for which a GPU whose instructions keep fewer digits (14 bits on sm_90)
+    adds them up anew every 128 elements of K; `precision="fast"` leaves that out. Vectors take an axis first:
+    `a[None, :]`.
     """
     kernel_only("dot", "numpy.matmul")
 

@@ -30,7 +30,15 @@ from tiledsl.ir.dtypes import i64
 from tiledsl.ir.scalar_functions import REDUCTIONS, SCALAR_FUNCTIONS
 from tiledsl.ir.substitute import substitute_in_shape
 from tiledsl.ir.symbolic import Dim, ceildiv, symbol_name
-from tiledsl.ir.tile_ops import broadcast_shapes, mapped, reduced_shape, require, require_combinable, tensor_type
+from tiledsl.ir.tile_ops import (
+    PRECISIONS,
+    broadcast_shapes,
+    mapped,
+    reduced_shape,
+    require,
+    require_combinable,
+    tensor_type,
+)
 from tiledsl.ir.types import AxisType, Shape, TensorType, Type, format_shape
 
 
@@ -151,7 +159,7 @@ class Contract(Op):
     b = operand()
     axes = text_attribute()
     dtype = dtype_attribute()
-    precision = name_attribute(("ieee", "tf32"), default="ieee")
+    precision = name_attribute(PRECISIONS, default="ieee")
 
     def axis_names(self) -> tuple[list[str], list[str], list[str]]:
         """The names of the axes of a, of b and of the result. Raises InvalidIRError where `axes` is not well formed."""

@@ -31,7 +31,7 @@ from tiledsl.ir.core import (
     shape_attribute,
     text_attribute,
 )
-from tiledsl.ir.dtypes import DType, bool_, f32, i64, u32
+from tiledsl.ir.dtypes import DType, bool_, f8e4m3, f8e5m2, f32, i64, u32
 from tiledsl.ir.scalar_functions import ATOMICS, REDUCTIONS, SCALAR_FUNCTIONS, SCANS
 from tiledsl.ir.symbolic import Dim
 from tiledsl.ir.types import (
@@ -523,21 +523,30 @@ class Extract(Op):
 # Contractions, reductions, scans
 
 
+PRECISIONS = ("ieee", "tf32", "fast")
+"""Of products."""
+
+
 class Dot(Op):
-    """acc + a @ b over the last two axes; leading axes are batches. `dtype` is the accumulator's and the result's."""
+    """acc + a @ b over the last two axes; leading axes are batches. `dtype` is the accumulator's and the result's.
+
+    `precision`: "ieee" for all digits of the operands and of an f32 sum; "tf32" if f32 operands may be rounded to that;
+    "fast" if sums of f8 products may be kept in as few digits as matrix instructions have.
+    """
 
     name = "tile.dot"
     a = operand()
     b = operand()
     acc = optional_operand()
     dtype = dtype_attribute()
-    precision = name_attribute(("ieee", "tf32"), default="ieee")
+    precision = name_attribute(PRECISIONS, default="ieee")
 
     def infer_types(self) -> tuple[Type, ...]:
         a, b = tile_type(self.a), tile_type(self.b)
         rank = len(a.shape)
         require(rank >= 2 and rank == len(b.shape), f"dot of {a} and {b}: ranks must agree, at least 2")
         require(a.dtype == b.dtype, f"dot of {a.dtype} and {b.dtype}")
+        require(self.precision != "fast" or a.dtype in (f8e4m3, f8e5m2), f"fast sums are of f8 products, not {a.dtype}")
         require(a.shape[:-2] == b.shape[:-2], f"batch axes {format_shape(a.shape[:-2])}, {format_shape(b.shape[:-2])}")
         require(a.shape[-1] == b.shape[-2], f"contracts {a.shape[-1]} with {b.shape[-2]}")
         result = TileType(self.dtype, (*a.shape[:-1], b.shape[-1]))

@@ -188,6 +188,7 @@ DOTS: dict[str, Callable[[], object]] = {
     "dot-accumulator": body("v = tile.dot(h[m, :], h[m, :].mT, tile.zeros((m, m), tile.f64))"),
     "dot-result": body("v = tile.dot(x[m, :], x[m, :].mT, dtype=tile.f16)"),
     "dot-precision": body("v = tile.dot(x[m, :], x[m, :].mT, precision='tf16')"),
+    "dot-fast": body("v = tile.dot(h[m, :], h[m, :].mT, precision='fast')"),
 }
 MEMORY: dict[str, Callable[[], object]] = {
     "load-outside-grid": top("v = x[0, 0]"),

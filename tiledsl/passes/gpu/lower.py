@@ -41,6 +41,8 @@ from tiledsl.passes.gpu.lowering import Lowering
 from tiledsl.passes.gpu.make_tiles import make_tile
 from tiledsl.passes.gpu.pipeline_loads import goes_through_shared, stage_load
 from tiledsl.passes.gpu.plan import GridPlan, Plan
+from tiledsl.passes.gpu.promoted_products import lower_promoted_product
+from tiledsl.passes.gpu.promoted_sums import is_promoted
 from tiledsl.passes.gpu.select_wgmma import plan_product
 from tiledsl.passes.gpu.warpgroup_products import lower_product
 from tiledsl.passes.gpu_machine import gpu_machine
@@ -200,7 +202,8 @@ def _load(state: Lowering, op: ops.Load) -> None:
 
 def _dot(state: Lowering, op: ops.Dot) -> None:
     if state.grid.schedule:
-        lower_product(state, op)
+        lower = lower_promoted_product if is_promoted(op) else lower_product
+        lower(state, op)
     else:
         lower_dot(state, op)
 

@@ -18,6 +18,8 @@ from tiledsl.passes.gpu.persistent_grids import lower_persistent_grid
 from tiledsl.passes.gpu.pipeline_loads import Pipeline, pipeline_of
 from tiledsl.passes.gpu.place_blocks import Turns, block_place, block_size, define_place, turns_of
 from tiledsl.passes.gpu.product_loops import brings_all, lower_product_loop, product_of
+from tiledsl.passes.gpu.promoted_products import lower_promoted_ring
+from tiledsl.passes.gpu.promoted_sums import is_promoted
 from tiledsl.passes.gpu.rings import FedLoop, Ring
 from tiledsl.passes.gpu.rotated_loops import lower_rotated_loop, rotation_of
 from tiledsl.passes.gpu.specialised_grids import lower_specialised_grid
@@ -94,9 +96,11 @@ def _lower_fed_range(state: Lowering, op: ops.Range, turns: Turns) -> None:
 def _lower_ring_range(state: Lowering, op: ops.Range, turns: Turns, rings: Sequence[Ring]) -> None:
     dot = product_of(op)
     if len(rings) == 1 and dot is not None and source_load(dot.a) in rings[0].feed.loads:
-        lower_product_ring(state, op, dot, rings[0], turns)
+        lower = lower_promoted_ring if is_promoted(dot) else lower_product_ring
+        lower(state, op, dot, rings[0], turns)
         return
-    rotation = rotation_of(op, rings)
+    promoted = any(is_promoted(inner) for inner in op.body.ops if isinstance(inner, ops.Dot))
+    rotation = None if promoted else rotation_of(op, rings)
     if rotation is not None:
         lower_rotated_loop(state, op, rotation, turns, (rings[0], rings[1]))
         return

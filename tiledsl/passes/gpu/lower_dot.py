@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from tiledsl.ir import gpu_ops as gpu
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Op, Value
-from tiledsl.ir.dtypes import DType
+from tiledsl.ir.dtypes import DType, f32
 from tiledsl.ir.layout_conversions import convert_plan
 from tiledsl.ir.layouts import RegisterLayout
 from tiledsl.ir.matrix_instructions import FMA, INSTRUCTIONS, MatrixInstruction, fits, tiled_layouts
@@ -24,6 +24,7 @@ from tiledsl.ir.types import TileType
 from tiledsl.passes.gpu.capacities import Capacities
 from tiledsl.passes.gpu.lowering import Lowering, Staged
 from tiledsl.passes.gpu.plan import GridPlan
+from tiledsl.passes.gpu.promoted_sums import CONVERTING, PROMOTED_DEPTH, added, is_promoted
 from tiledsl.passes.gpu.select_mma import choose_instruction, choose_warps
 from tiledsl.passes.gpu.shared_accesses import plain_access, shared_layout
 from tiledsl.passes.gpu_machine import GpuMachine
@@ -44,6 +45,8 @@ class DotPlan:
     """M, N and K, with room for whole instructions."""
     threads: int
     reason: str
+    promoted: bool = False
+    """Whether the instruction sums only parts, which are added in f32."""
 
     @property
     def step(self) -> int:
@@ -73,7 +76,8 @@ def plan_dot(op: ops.Dot, capacities: Capacities, grid: GridPlan, machine: GpuMa
     warps = grid.warps
     if warps[0] * warps[1] * 32 != threads or not fits(instruction, warps, (m, n, k)):
         warps = choose_warps(instruction, m, n, threads // 32)
-    return DotPlan(instruction, cast, warps, (m, n, k), threads, reason)
+    promoted = is_promoted(op) and instruction.a == op.a.dtype and machine.capability not in CONVERTING
+    return DotPlan(instruction, cast, warps, (m, n, k), threads, reason, promoted)
 
 
 def batched(layout: RegisterLayout, rank: int) -> RegisterLayout:
@@ -111,16 +115,23 @@ def _multiply(state: Lowering, op: ops.Dot, plan: DotPlan, accumulator: Value) -
     a = operand(state, op, op.a, full_a, plan, is_left=True)
     b = operand(state, op, op.b, full_b, plan, is_left=False)
     layout_a, layout_b, _ = plan.layouts(step)
-    value = accumulator
+    value = nothing(state, plan) if plan.promoted else accumulator
     following = (a.step(state, layout_a, 0), b.step(state, layout_b, 0))
     for start in range(0, depth, step):
         left, right = following
+        if plan.promoted and start and start % PROMOTED_DEPTH == 0:
+            accumulator, value = added(state, accumulator, value), nothing(state, plan)
         if start + step < depth:  # the next operands are on their way while these are multiplied
             following = (a.step(state, layout_a, start + step), b.step(state, layout_b, start + step))
         value = state.emit(
             gpu.Mma, name=op.result.name, a=left, b=right, acc=value, instruction=plan.instruction.name
         ).result
-    return value
+    return added(state, accumulator, value) if plan.promoted else value
+
+
+def nothing(state: Lowering, plan: DotPlan) -> Value:
+    """What a promoted part of a sum begins with."""
+    return state.filled(state.constant(0.0, f32), plan.accumulator)
 
 
 @dataclass(frozen=True)

@@ -27,9 +27,10 @@ from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Op, Value
 from tiledsl.ir.dtypes import i64
 from tiledsl.ir.types import TileType, scalar
-from tiledsl.passes.gpu.lower_dot import DotPlan, Operand, batched, operand, plan_dot
+from tiledsl.passes.gpu.lower_dot import DotPlan, Operand, batched, nothing, operand, plan_dot
 from tiledsl.passes.gpu.lowering import Lowering
 from tiledsl.passes.gpu.pipeline_loads import Pipeline, Stream
+from tiledsl.passes.gpu.promoted_sums import added
 from tiledsl.passes.tile.carried_values import yielded
 
 
@@ -105,7 +106,8 @@ class _ProductLoop:
         self, number: Value, carried: Value, left: Value, right: Value, reading: Value, writing: Value
     ) -> list[Value]:
         state, plan, pipeline = self.state, self.plan, self.pipeline
-        value = self._matrix(carried)
+        total = self._matrix(carried)
+        value = nothing(state, plan) if plan.promoted else total
         a, b = self._operands(reading)
         ahead = state.arithmetic("add", number, pipeline.stages - 1)
         starts = range(plan.step, plan.shape[2], plan.step)
@@ -123,6 +125,7 @@ class _ProductLoop:
         after = state.next_stage(reading, pipeline.stages)
         following = self._step(*self._operands(after), 0)
         value = self._multiply(left, right, value)
+        value = added(state, total, value) if plan.promoted else value
         rank = len(self.dot.result.shape)
         if rank > 2:
             value = state.reshaped(value, batched(value.layout, rank))

@@ -22,6 +22,7 @@ from tiledsl.passes.gpu.attention_plans import attention_plans
 from tiledsl.passes.gpu.chained_products import ChainedProducts, chained_products
 from tiledsl.passes.gpu.infer_layouts import access_order, tensor_of, tile_axes
 from tiledsl.passes.gpu.plan import GridPlan, Plan
+from tiledsl.passes.gpu.promoted_sums import is_promoted
 from tiledsl.passes.gpu.split_sums import can_split
 from tiledsl.passes.gpu.streamed_loads import COPIED_BYTES, DeclinedError, feeds_of, source_load
 from tiledsl.passes.gpu.warpgroup_plans import MADE, Contract, Families, RankedTiling, product_plans
@@ -179,7 +180,7 @@ def _product(
         out_bytes=sum(tensor_of(op).dtype.bytes for op in stores) or dot.dtype.bytes,
         a_k_major=_counts_along(dot.a, -1), b_k_major=_counts_along(dot.b, -2),
         tma_store=bool(stores) and all(_may_go_by_tma(op, alignment_of) for op in stores),
-        epilogue_bytes=sum(beside),
+        epilogue_bytes=sum(beside), promoted=is_promoted(dot),
         a_copied=copied_bytes(dot.a, alignment_of), b_copied=copied_bytes(dot.b, alignment_of),
     )  # fmt: skip
 

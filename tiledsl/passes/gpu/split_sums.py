@@ -30,6 +30,7 @@ from tiledsl.passes.gpu.infer_layouts import reshapes_units
 from tiledsl.passes.gpu.lowering import Lowering
 from tiledsl.passes.gpu.plan import GridPlan
 from tiledsl.passes.gpu.product_loops import product_of
+from tiledsl.passes.gpu.promoted_sums import added
 from tiledsl.passes.gpu.select_wgmma import WarpgroupProduct
 from tiledsl.passes.gpu.shared_accesses import shared_layout, static_shape, whole_vector
 from tiledsl.passes.gpu.streamed_loads import DeclinedError, Feed
@@ -113,11 +114,6 @@ class SplitSum:
             gpu.Read, name="part", buffer=self.buffer, offsets=offsets, places=(0, 1), vector=vector,
             shape=self.result.shape, layout=self.result,
         ).result  # fmt: skip
-
-
-def added(state: Lowering, first: Value, second: Value) -> Value:
-    """The sum of two tiles that lie alike."""
-    return state.emit(ops.Map, types=[first.tile], fn="add", inputs=(first, second)).result
 
 
 def _columns_of(plan: WarpgroupProduct, grid: GridPlan, width: int) -> RegisterLayout:

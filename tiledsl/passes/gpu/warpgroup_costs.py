@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from math import sqrt
 
+from tiledsl.passes.gpu.promoted_sums import PROMOTED_DEPTH
 from tiledsl.passes.gpu.warpgroup_tilings import (
     STEP_BYTES,
     SUM_BYTES,
@@ -52,8 +53,6 @@ REDUCE_CLOCKS = 1000
 """To meet for the exchange of parts of a sum, and to read them."""
 CACHED_SHARE = 0.45
 """Of L2, what can be counted on to be still there."""
-PROMOTED_DEPTH = 128
-"""Elements of K whose products are summed before they are added in f32."""
 OUTSIDE = 2
 """Rows of a box that are outside of the tensor are no cheaper, but take so many times longer beside."""
 LINE_BYTES = 128

@@ -25,17 +25,18 @@ from tiledsl.ir.dtypes import bool_, i64
 from tiledsl.ir.types import scalar
 from tiledsl.ir.warpgroup_instructions import WARPGROUP
 from tiledsl.passes.gpu.lower_dot import batched, matrix_of
-from tiledsl.passes.gpu.lowering import Lowering
+from tiledsl.passes.gpu.lowering import Lowering, Staged
 from tiledsl.passes.gpu.place_blocks import Turns
+from tiledsl.passes.gpu.promoted_sums import added, is_promoted
 from tiledsl.passes.gpu.rings import Position, Ring
 from tiledsl.passes.gpu.select_wgmma import WarpgroupProduct, plan_product
-from tiledsl.passes.gpu.split_sums import SplitSum, added
+from tiledsl.passes.gpu.split_sums import SplitSum
 
 
 def lower_product(state: Lowering, dot: ops.Dot) -> None:
     """A product, here and now: its operands stand in stages that are full, or the left one in registers."""
     plan = plan_product(dot, state.capacities, state.grid)
-    state.remark(dot, f"{plan.instruction} multiplies, {state.grid.threads // WARPGROUP} warpgroups of a block")
+    remark_product(state, dot, plan)
     rank = len(dot.result.shape)
     left = left_operand(state, dot, plan)
     acc, accumulate = initial_accumulator(state, dot, plan)
@@ -48,6 +49,12 @@ def lower_product(state: Lowering, dot: ops.Dot) -> None:
         landed = state.reshaped(landed, batched(plan.accumulator, rank))
     landed.name = dot.result.name
     state.define(dot.result, landed)
+
+
+def remark_product(state: Lowering, dot: ops.Dot, plan: WarpgroupProduct) -> None:
+    """Notes which instruction is taken."""
+    text = f"{plan.instruction} multiplies, {state.grid.threads // WARPGROUP} warpgroups of a block"
+    state.remark(dot, f"{text}; sums are added up in f32" if is_promoted(dot) else text)
 
 
 def left_operand(state: Lowering, dot: ops.Dot, plan: WarpgroupProduct) -> Value | None:
@@ -68,15 +75,25 @@ def initial_accumulator(state: Lowering, dot: ops.Dot, plan: WarpgroupProduct) -
 
 
 def multiply(
-    state: Lowering, dot: ops.Dot, plan: WarpgroupProduct, left: Value | None, acc: Value, accumulate: Value | None
+    state: Lowering,
+    dot: ops.Dot,
+    plan: WarpgroupProduct,
+    left: Value | None,
+    acc: Value,
+    accumulate: Value | None,
+    part: tuple[int, int] | None = None,
 ) -> Value:
-    """Begins a product; what it gives is in flight."""
+    """Begins a product; what it gives is in flight. `part`: where along K it begins, and how deep it is."""
     b = state.staged[dot.b]
-    shape = len(b.buffer.shape)
-    zero = state.constant(0)
+    start, depth = part or (0, plan.shape[2])
 
-    def offsets(stage: Value | None, rank: int) -> list[Value]:
-        return [zero if stage is None else stage, *[zero] * (rank - 1)]
+    def offsets(staged: Staged, axis: int) -> list[Value]:
+        found = [state.constant(0) for _ in staged.buffer.shape]
+        if start:
+            found[staged.places[axis]] = state.constant(start)
+        if staged.stage is not None:
+            found[0] = staged.stage
+        return found
 
     a_offsets: list[Value] = []
     a_axes: tuple[int, ...] = ()
@@ -84,10 +101,10 @@ def multiply(
     if a is None:
         staged = state.staged[dot.a]
         a, a_axes = staged.buffer, staged.places[-2:]
-        a_offsets = offsets(staged.stage, len(a.shape))
+        a_offsets = offsets(staged, -1)
     return state.emit(
-        async_ops.Wgmma, name=dot.result.name, a=a, a_offsets=a_offsets, b=b.buffer, b_offsets=offsets(b.stage, shape),
-        acc=acc, accumulate=accumulate, depth=plan.shape[2], a_axes=a_axes, b_axes=b.places[-2:],
+        async_ops.Wgmma, name=dot.result.name, a=a, a_offsets=a_offsets, b=b.buffer, b_offsets=offsets(b, -2),
+        acc=acc, accumulate=accumulate, depth=depth, a_axes=a_axes, b_axes=b.places[-2:],
         instruction=plan.instruction.name,
     ).result  # fmt: skip
 
@@ -95,10 +112,10 @@ def multiply(
 def lower_product_ring(state: Lowering, op: ops.Range, dot: ops.Dot, ring: Ring, turns: Turns) -> None:
     """A loop that does nothing but multiply what comes by one ring."""
     plan = plan_product(dot, state.capacities, state.grid)
-    state.remark(dot, f"{plan.instruction} multiplies, {state.grid.threads // WARPGROUP} warpgroups of a block")
+    remark_product(state, dot, plan)
     first = ring.position
     from_zero = _is_zero(op.initial[0]) or ring.sums is not None
-    initial = _first_sums(state, op, dot, plan, ring.sums)
+    initial = first_sums(state, op, dot, plan, ring.sums)
     zero = state.constant(0)
     carried = [initial, *first.values, first.stage]
     body = Block([(scalar(i64), f"{op.body.arguments[0].name}_number")])
@@ -130,10 +147,10 @@ def lower_product_ring(state: Lowering, op: ops.Range, dot: ops.Dot, ring: Ring,
         with state.when(state.builder.map("gt", turns.count, zero)):
             ring.release(state, loop.results[3])
     ring.position = Position(loop.results[1], loop.results[2])
-    state.define(op.results[0], _sum(state, op, dot, plan, total, ring.sums))
+    state.define(op.results[0], sum_of_loop(state, op, dot, plan, total, ring.sums))
 
 
-def _first_sums(state: Lowering, op: ops.Range, dot: ops.Dot, plan: WarpgroupProduct, sums: SplitSum | None) -> Value:
+def first_sums(state: Lowering, op: ops.Range, dot: ops.Dot, plan: WarpgroupProduct, sums: SplitSum | None) -> Value:
     """What the products are added to. Blocks that share the loop begin with nothing."""
     if sums is not None:
         return state.filled(state.constant(0.0 if dot.dtype.is_float else 0, dot.dtype), plan.accumulator)
@@ -142,7 +159,7 @@ def _first_sums(state: Lowering, op: ops.Range, dot: ops.Dot, plan: WarpgroupPro
     return initial if rank == 2 else state.reshaped(initial, plan.accumulator)
 
 
-def _sum(
+def sum_of_loop(
     state: Lowering, op: ops.Range, dot: ops.Dot, plan: WarpgroupProduct, total: Value, sums: SplitSum | None
 ) -> Value:
     """The result of the loop, from what the products came to."""

@@ -190,7 +190,11 @@ _DOT = {
         "start it with `tile.zeros(shape, tile.{result})`",
     ),
     "dot-result": _type("`{a}` of {operand} cannot accumulate in {dtype}", "accumulate in {choices}"),
-    "dot-precision": _type("`precision` cannot be {text}", 'write "ieee" or "tf32"'),
+    "dot-precision": _type("`precision` cannot be {text}", 'write "ieee", "tf32" or "fast"'),
+    "dot-fast": _type(
+        "`precision` cannot be {text} for `{a}` of {of}: fast sums are those of f8 products",
+        "leave `precision` out, or convert both operands to f8e4m3 or f8e5m2",
+    ),
 }
 
 _MEMORY = {
