@@ -82,7 +82,9 @@ def _emit_kernel(program: ProgramFrame, name: str, phase: list[Op], overlap: Ove
     lines = [f"{head}{joined}) {{", *frame.entry.lines, *frame.writer.lines, "}", ""]
     shared = launch.shared_bytes if launch else 0
     parameters = tuple(parameter for parameter, _ in declared)
-    code = KernelCode(name, programs, threads, cluster, shared, parameters, overlaps=overlap.begins_early)
+    code = KernelCode(
+        name, programs, threads, cluster, shared, parameters, overlap.begins_early, overlap.waits_first
+    )  # fmt: skip
     return code, "\n".join(lines)
 
 

@@ -49,6 +49,8 @@ class KernelCode:
     overlaps: bool = False
     """Whether it may begin before the kernel before it in the program is done: the code then waits for that where it
     must (see `overlap_kernels.py`). A launch need not make use of it."""
+    waits_first: bool = False
+    """Whether it waits before it touches any tensor, so that it may begin beside what others put on the stream."""
 
 
 @dataclass(frozen=True)

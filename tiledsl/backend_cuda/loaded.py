@@ -168,7 +168,10 @@ class BoundKernels:
         self._give_back = self._frames.append
         self._launch = bindings().cuLaunchKernelEx
         self._remember = process().history.add
-        self._synchronous = read_options().synchronous
+        options = read_options()
+        self._synchronous = options.synchronous
+        self.overlaps_calls = options.overlapping
+        """Whether the first kernel may begin before what stands on the stream is done."""
         self._watched = self._synchronous or loaded.record is not None
         self._checks_context = device_count() > 1
         """With one device, a thread has its context or none, which the launch itself finds out."""
@@ -378,9 +381,10 @@ class _Frame:
                     return places[parameter]
 
         self._arrays = [(ctypes.c_void_p * len(k.parameters))(*map(place, k.parameters)) for k, _, _ in steps]
-        # the first one that is launched comes after all that is on the stream, which may be another's
+        # the first one that is launched comes after all that is on the stream, which may be another's, or waits for it
+        behind = [bound.overlaps_calls and steps[0][0].waits_first, *(True for _ in steps[1:])] if steps else []
         self._configs = [
-            _configuration(kernel, blocks, overlaps=number > 0 and kernel.overlaps and bound.loaded.may_overlap)
+            _configuration(kernel, blocks, overlaps=behind[number] and kernel.overlaps and bound.loaded.may_overlap)
             for number, (kernel, _, blocks) in enumerate(steps)
         ]
         functions = [function for _, function, _ in steps]

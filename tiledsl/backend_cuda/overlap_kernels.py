@@ -10,6 +10,10 @@ waited for its own predecessor in turn, since a kernel that overlaps always wait
 that has waited comes after all earlier kernels of the program, and the end of the last kernel is the end of all. The
 first kernel is launched plainly, after everything else on the stream: what no earlier kernel of the program writes may
 be read at any time.
+
+With `TILEDSL_OVERLAP=1` the first kernel too may begin early, beside what others have put on the stream, if it has
+roles. It waits before its first role: mbarriers are ready by then and tensor maps on their way, but no tensor has been
+touched. It lets nobody begin before its blocks end, so the kernels behind it come after all that it has waited for.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tiledsl.backend_cuda.preamble import define
-from tiledsl.ir.async_ops import TmaStore
+from tiledsl.ir.async_ops import Role, TmaStore
 from tiledsl.ir.core import Op, Value
 from tiledsl.ir.gpu_ops import Atomic, Launch, Store
 from tiledsl.ir.tile_ops import Assert, Empty, Print, Return
@@ -51,6 +55,8 @@ class Overlap:
     """The tensors that it may not touch before it has waited."""
     releases: bool = False
     """Whether it lets the next kernel begin at once."""
+    waits_first: bool = False
+    """Whether it waits before it touches any tensor: then it may begin beside what stands before the program."""
 
 
 def overlaps_of(function_ops: Sequence[Op], phases: Sequence[Sequence[Op]], capability: int) -> list[Overlap]:
@@ -69,8 +75,12 @@ def overlaps_of(function_ops: Sequence[Op], phases: Sequence[Sequence[Op]], capa
             used, written = nothing, nothing  # all that came before is done
         own, own_written = tensors_used_by(phase) | everywhere, tensors_written_by(phase)
         contended = ((own | own_written) & written) | (own_written & used)
+        waits_first = number == 0 and _has_roles(phase)
+        if waits_first:
+            contended = own | own_written
         is_followed = number + 1 < len(phases) and early[number + 1]
-        found.append(Overlap(early[number], contended, is_followed and _is_small(phase)))
+        releases = is_followed and _is_small(phase) and not waits_first
+        found.append(Overlap(early[number] or waits_first, contended, releases, waits_first))
         used, written = used | own, written | own_written
     return found
 
@@ -78,6 +88,12 @@ def overlaps_of(function_ops: Sequence[Op], phases: Sequence[Sequence[Op]], capa
 def _may_begin_early(phase: Sequence[Op]) -> bool:
     """Not what people see outside of grids."""
     return isinstance(phase[0], Launch) or not _is_seen(phase)
+
+
+def _has_roles(phase: Sequence[Op]) -> bool:
+    """Whether it is a launch whose blocks have roles, and nothing that people see."""
+    first = phase[0]
+    return isinstance(first, Launch) and any(isinstance(op, Role) for op in first.body.ops) and not _is_seen(phase)
 
 
 def _is_small(phase: Sequence[Op]) -> bool:

@@ -120,4 +120,5 @@ def _kernel_from_json(described: dict[str, Any]) -> KernelCode:
         shared_bytes=described["shared_bytes"],
         parameters=tuple(KernelParameter(**parameter) for parameter in described["parameters"]),
         overlaps=described["overlaps"],
+        waits_first=described["waits_first"],
     )

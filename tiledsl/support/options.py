@@ -7,6 +7,7 @@
 | `TILEDSL_DISABLE_CACHE` | 1: compiled kernels are neither read from nor written to disk |
 | `TILEDSL_NUM_THREADS` | threads of a kernel on a CPU; default: the CPUs this process may use |
 | `TILEDSL_SYNC` | 1: waits for each kernel on a CUDA device, so that a fault names the kernel it happened in |
+| `TILEDSL_OVERLAP` | 1: kernels with specialised warps may begin while others of their CUDA stream still run |
 | `TILEDSL_LOG` | `debug`, `info`, `warning` or `error`: writes the log of that level to standard error |
 """
 
@@ -37,6 +38,8 @@ class Options:
     """None: as many as the process may use."""
     synchronous: bool = False
     """Whether each launch on a CUDA device is waited for."""
+    overlapping: bool = False
+    """Whether kernels may begin before what stands before them on a stream is done, and wait for it themselves."""
 
 
 def read_options() -> Options:
@@ -47,6 +50,7 @@ def read_options() -> Options:
         cache_bytes=(_count("TILEDSL_CACHE_SIZE_MB") or _DEFAULT_CACHE_MB) << 20,
         threads=_count("TILEDSL_NUM_THREADS"),
         synchronous=_flag("TILEDSL_SYNC"),
+        overlapping=_flag("TILEDSL_OVERLAP"),
     )
 
 

@@ -131,6 +131,11 @@ __device__ __forceinline__ void tma_store_2(const void* map, unsigned from, int 
                  :: "l"(map), "r"(from), "r"(c0), "r"(c1) : "memory");
 }
 
+// waits until the kernels before this one are done, and sees what they wrote
+__device__ __forceinline__ void wait_for_earlier() {
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+
 // waits until the phase of that parity is over
 __device__ __forceinline__ void wait_for_phase(unsigned barrier, unsigned parity) {
     unsigned over;
@@ -211,6 +216,7 @@ extern "C" __global__ void __launch_bounds__(160, 1) gemm_roles(
     if (threadIdx.x == 0) begin_mbarriers(shared_base + 32784, 2, 4);
     // gpu.barrier()  // <text>:16
     __syncthreads();
+    wait_for_earlier();
     // gpu.role() {first = 0, threads = 128}  // <text>:18
     if (warp < 4) {
         const unsigned thread_1 = threadIdx.x;

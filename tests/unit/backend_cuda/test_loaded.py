@@ -128,6 +128,23 @@ def test_kernels_overlap_with_those_before_in_the_program(driver: FakeDriver, wa
     ]
 
 
+@pytest.mark.parametrize("wanted", [False, True])
+def test_a_first_kernel_overlaps_on_request(
+    driver: FakeDriver, monkeypatch: pytest.MonkeyPatch, *, wanted: bool
+) -> None:
+    monkeypatch.setenv("TILEDSL_OVERLAP", str(int(wanted)))
+    kernels = [code(name, parameters=(), overlaps=True, waits_first=name == "first") for name in ("first", "second")]
+    kernels[0] = replace(kernels[0], programs=N - 1)
+    for n in (2, 1):
+        loaded(*kernels).bind({"N": n}, [], "")((), (), 0)
+    assert [(launch.function, launch.overlaps) for launch in driver.launches] == [
+        ("first", wanted),
+        ("second", True),
+        # without programs the first is not launched, and the second waits for no other's tensors
+        ("second", False),
+    ]
+
+
 def test_kernels_do_not_overlap_where_a_graph_could_not_have_them(driver: FakeDriver) -> None:
     driver.version = 12020
     kernels = [code(name, parameters=(), overlaps=name != "first") for name in ("first", "second")]

@@ -175,3 +175,36 @@ def test_older_devices_have_nothing_of_it() -> None:
     assert RELEASE not in source.text
     assert not any(kernel.overlaps for kernel in source.kernels)
     compile_cubin(source.text, "sm_80", "f")
+
+
+def roles(*ops: str) -> str:
+    """A launch in which one role does all of that."""
+    body = "\n".join(ops)
+    role = f"gpu.role() {{first = 0, threads = 32}} body() {{\n{body}\n}}"
+    barriers = "%ready = gpu.mbarriers() {count = 1, arrivals = 1, offset = 0}\ngpu.barrier()"
+    arrive = "gpu.mbarrier_arrive(%ready, %nought) {by = role}"
+    role = role.replace("body() {", f"body() {{\n{arrive}")
+    return (
+        f"gpu.launch([%M]) {{blocks = [32], threads = 64, shared_bytes = 8}} body(%m: i64) {{\n{barriers}\n{role}\n}}"
+    )
+
+
+def test_a_first_kernel_with_roles_waits_before_them() -> None:
+    """Whatever stands on the stream before it may still be working on its tensors."""
+    source = program(roles(load("x"), store("y", "of_x")), copy("y", "x"))
+    assert [(kernel.overlaps, kernel.waits_first) for kernel in source.kernels] == [(True, True), (True, False)]
+    first, second = bodies(source)
+    assert first.count(WAIT) == 1
+    assert (
+        place(first, "begin_mbarriers") < place(first, "__syncthreads") < first.index(WAIT) < place(first, "if (warp")
+    )
+    assert place(first, "load_float(of_x") > first.index(WAIT)  # not through the cache of what never changes
+    assert RELEASE not in first
+    assert second.index(WAIT) < place(second, "load_float(of_y")
+    assert "ACQBULK" in disassemble(compile_cubin(source.text, "sm_90", "f"))["f"].opcodes
+
+
+def test_a_first_kernel_that_is_seen_comes_after_all_others() -> None:
+    source = program(roles(load("x"), store("y", "of_x"), 'tile.print([%half]) {text = "half"}'))
+    assert [(kernel.overlaps, kernel.waits_first) for kernel in source.kernels] == [(False, False)]
+    assert WAIT not in source.text
