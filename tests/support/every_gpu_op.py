@@ -22,7 +22,7 @@ func @gpu(%x: tensor<bf16, [M, 16], unit=1>, %y: tensor<bf16, [16, N]>, %r: tens
     gpu.commit()
     %row = gpu.load(%r, [%m], [%rows], %zero) {axes = [0], masked = [0], checked = [0], vector = 2, shape = [16], layout = spatial(8) * replicate(4) * local(2)} : tile<i64, [16], register, spatial(8) * replicate(4) * local(2)>
     %bl = gpu.load(%y, [%zero, %n], [%columns], %fill) {axes = [0, 1], masked = [1], checked = [1], vector = 4, shape = [16, 8], layout = spatial(16, 2) * local(1, 4)} : tile<bf16, [16, 8], register, spatial(16, 2) * local(1, 4)>
-    gpu.write(%bs, %bl, [%zero, %zero]) {places = [0, 1], vector = 4}
+    gpu.write(%bs, %bl, [%zero, %zero]) {places = [0, 1], vector = 4, block = 0}
     gpu.wait() {groups = 1}
     gpu.barrier()
     %a = gpu.read(%stages, [%zero, %zero, %zero]) {places = [1, 2], method = matrix, vector = 2, shape = [16, 16], layout = local(1, 2) * local(2, 1) * spatial(8, 4) * local(1, 2)} : tile<bf16, [16, 16], register, local(1, 2) * local(2, 1) * spatial(8, 4) * local(1, 2)>
@@ -123,6 +123,10 @@ func @gemm(%x: tensor<bf16, [M, K], unit=1>, %w: tensor<bf16, [K, N], unit=1>, %
       gpu.write(%c, %narrow, [%zero, %zero]) {places = [0, 1], method = matrix, vector = 2}
       gpu.proxy_fence()
       gpu.named_barrier() {id = 1, threads = 256}
+      gpu.turn() {id = 8, action = begin}
+      gpu.turn() {id = 8, action = take}
+      gpu.turn() {id = 8, action = pass}
+      gpu.turn() {id = 8, action = end}
       gpu.tma_store(%y, [%m, %n], %c, [%zero, %zero]) {axes = [0, 1], places = [0, 1], shape = [256, 128]}
       gpu.bulk_commit()
       gpu.bulk_wait() {groups = 0, read = true}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from tiledsl.backend_cuda.preamble import DeviceFunction, define
 from tiledsl.ir.layouts import WARP
+from tiledsl.ir.warpgroup_instructions import WARPGROUP
 
 SINCE = 90
 
@@ -23,6 +24,14 @@ def named_barrier(action: str, number: int, threads: int) -> DeviceFunction:
     return DeviceFunction(
         name, purpose, f'void {name}() {{\n    asm volatile("bar.{action} {number}, {threads};" ::: "memory");\n}}'
     )
+
+
+def warpgroup_barrier(action: str) -> DeviceFunction:
+    """The same at a barrier whose number is computed, for two warpgroups."""
+    purpose = f"{'waits' if action == 'sync' else 'arrives'} at a barrier of the block for two warpgroups"
+    text = f'asm volatile("bar.{action} %0, {2 * WARPGROUP};" : : "r"(number) : "memory");'
+    name = f"{action}_of_warpgroups"
+    return DeviceFunction(name, purpose, f"void {name}(unsigned number) {{\n    {text}\n}}")
 
 
 def change_registers(count: int, *, increase: bool) -> DeviceFunction:

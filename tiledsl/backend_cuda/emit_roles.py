@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tiledsl.backend_cuda import barrier_functions
-from tiledsl.backend_cuda.barrier_functions import change_registers, named_barrier
+from tiledsl.backend_cuda.barrier_functions import change_registers, named_barrier, warpgroup_barrier
 from tiledsl.backend_cuda.index_text import operand_text, sum_text
 from tiledsl.backend_cuda.kernel_frame import KernelFrame
 from tiledsl.backend_cuda.storage import SharedMemory
@@ -13,6 +13,7 @@ from tiledsl.ir import async_ops as ops
 from tiledsl.ir.async_rules import registers_at_entry
 from tiledsl.ir.core import Block, Op, Value
 from tiledsl.ir.gpu_ops import Launch
+from tiledsl.ir.gpu_rules import turn_barriers
 from tiledsl.ir.layouts import WARP, SharedLayout
 from tiledsl.ir.warpgroup_instructions import WARPGROUP
 from tiledsl.passes.analysis.sizes import constant_of
@@ -50,6 +51,7 @@ def _launch_of(op: Op) -> Launch:
 def _own_barrier(op: ops.Role, launch: Launch) -> int:
     """The named barrier that the threads of a role meet at: none that the program names, the last ones first."""
     named = {inner.id for inner in launch.body.walk() if isinstance(inner, ops.NamedBarrier)}
+    named |= set(turn_barriers(launch))
     free = [number for number in range(_LAST_BARRIER, 0, -1) if number not in named]
     before = [role for role in launch.body.ops if isinstance(role, ops.Role)].index(op)
     return free[before] if before < len(free) else free[-1] if free else _LAST_BARRIER
@@ -76,6 +78,18 @@ def _change_of_registers(frame: KernelFrame, op: ops.Role, share: int) -> str:
 
 def emit_named_barrier(frame: KernelFrame, op: ops.NamedBarrier) -> None:
     frame.line(f"{frame.preamble.use(named_barrier(op.action, op.id, op.threads))}();")
+
+
+def emit_turn(frame: KernelFrame, op: ops.Turn) -> None:
+    groups, group = frame.threads // WARPGROUP, f"{frame.warp} / {WARPGROUP // WARP}"
+    waits = op.action in ("take", "end")
+    function = frame.preamble.use(warpgroup_barrier("sync" if waits else "arrive"))
+    number = {
+        "begin": str(op.id), "end": str(op.id), "take": f"{op.id} + {group}",
+        "pass": f"{op.id} + ({group} + 1) % {groups}",
+    }[op.action]  # fmt: skip
+    only = {"begin": f"if ({group} == {groups - 1}) ", "end": f"if ({group} == 0) "}.get(op.action, "")
+    frame.line(f"{only}{function}({number});")
 
 
 # Mbarriers

@@ -48,6 +48,7 @@ EMITTERS: dict[type[Op], Emitter] = {
     gpu.Mma: emit_mma.emit_mma,
     async_ops.Role: lambda frame, op: emit_roles.emit_role(frame, op, emit_block),
     async_ops.NamedBarrier: emit_roles.emit_named_barrier,
+    async_ops.Turn: emit_roles.emit_turn,
     async_ops.Mbarriers: emit_roles.emit_mbarriers,
     async_ops.MbarrierExpect: emit_roles.emit_mbarrier_expect,
     async_ops.MbarrierArrive: emit_roles.emit_mbarrier_arrive,

@@ -67,6 +67,23 @@ class NamedBarrier(Op):
         return ()
 
 
+class Turn(Op):
+    """The warpgroups of a role take turns: each waits for its own (`take`), and hands on to the next one (`pass`), by
+    the named barriers `id`, `id + 1` ... of which each warpgroup has one.
+
+    First the last one hands on (`begin`), and in the end the first one takes what is left (`end`): others do nothing
+    there.
+    """
+
+    name = "gpu.turn"
+    effect = "write"
+    id = int_attribute()
+    action = name_attribute(("begin", "take", "pass", "end"))
+
+    def infer_types(self) -> tuple[Type, ...]:
+        return ()
+
+
 # Mbarriers
 
 

@@ -15,6 +15,7 @@ from tiledsl.ir.async_ops import (
     Role,
     TmaLoad,
     TmaStore,
+    Turn,
     Wgmma,
     WgmmaCommit,
     WgmmaFence,
@@ -64,6 +65,9 @@ def async_work_can_run(op: Op) -> None:
             _check_role(op)
         case NamedBarrier():
             _check_named_barrier(op)
+        case Turn():
+            _check_warpgroups(op)
+            _check_turn(op)
         case Mbarriers():
             _check_mbarriers(op)
         case MbarrierArrive() | MbarrierWait():
@@ -186,6 +190,13 @@ def _check_named_barrier(op: NamedBarrier) -> None:
     fits = op.threads % WARP == 0 and threads <= op.threads <= launch.threads
     problem = f"is for {op.threads} threads, but {threads} come to it here"
     demand(fits, problem, f"take a multiple of 32, the sum of all who come, at most {launch.threads}")
+
+
+def _check_turn(op: Turn) -> None:
+    threads, _ = threads_around(op)
+    last = op.id + threads // WARPGROUP - 1
+    fits = op.id in NAMED_BARRIERS and last in NAMED_BARRIERS
+    demand(fits, f"takes the barriers {op.id} to {last}", f"there are 1 to {NAMED_BARRIERS[-1]}: 0 is the block's")
 
 
 def _check_mbarriers(op: Mbarriers) -> None:

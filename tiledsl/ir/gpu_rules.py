@@ -10,13 +10,14 @@ from math import prod
 from typing import TypeVar
 
 from tiledsl.ir import gpu_ops, tile_ops
-from tiledsl.ir.async_ops import Role
+from tiledsl.ir.async_ops import Role, Turn
 from tiledsl.ir.core import Op, Value
 from tiledsl.ir.dtypes import DType
 from tiledsl.ir.layouts import RegisterLayout, SharedLayout
 from tiledsl.ir.legality import IllegalError, demand, named
 from tiledsl.ir.shared_layouts import Access, access_turns, vector_elements
 from tiledsl.ir.types import AxisType, Shape, TensorType, TileType, format_shape
+from tiledsl.ir.warpgroup_instructions import WARPGROUP
 
 TILE_OPS: tuple[type[Op], ...] = (
     tile_ops.Constant, tile_ops.Size, tile_ops.Empty, tile_ops.Return, tile_ops.Yield,
@@ -40,6 +41,14 @@ def launch_around(op: Op) -> gpu_ops.Launch | None:
 def role_around(op: Op) -> Role | None:
     """The role that an op stands in, itself left out."""
     return _around(op, Role)
+
+
+def turn_barriers(op: Op) -> frozenset[int]:
+    """The named barriers by which warpgroups take turns, somewhere inside of an op."""
+    turns = [(inner, role_around(inner)) for inner in op.walk() if isinstance(inner, Turn)]
+    return frozenset(
+        turn.id + number for turn, role in turns if role is not None for number in range(role.threads // WARPGROUP)
+    )
 
 
 def _around(op: Op, kind: type[AnyOp]) -> AnyOp | None:

@@ -176,6 +176,17 @@ def test_registers_of_roles() -> None:
     assert re.search(r"if \(warp >= 8\) \{\s+have_24_registers\(\);\s+.*\s*if \(warp >= 8 && warp < 9\) \{", text)
 
 
+def test_turns_of_warpgroups() -> None:
+    actions = "\n".join(f"gpu.turn() {{id = 8, action = {action}}}" for action in ("begin", "take", "pass", "end"))
+    text = text_of(
+        role(0, 256, actions + "\ngpu.named_barrier() {id = 1, threads = 256}"), role(256, 32, ""), threads=384
+    )
+    begin = text.index("if (warp_1 / 4 == 1) arrive_of_warpgroups(8);")
+    take = text.index("    sync_of_warpgroups(8 + warp_1 / 4);", begin)
+    hand_on = text.index("    arrive_of_warpgroups(8 + (warp_1 / 4 + 1) % 2);", take)
+    assert hand_on < text.index("if (warp_1 / 4 == 0) sync_of_warpgroups(8);")
+
+
 def test_registers_that_a_role_has_already_are_not_asked_for() -> None:
     text = text_of(role(0, 128, "gpu.named_barrier() {id = 1, threads = 128}", 168), threads=384)
     assert "_registers" not in text

@@ -174,6 +174,8 @@ def test_four_warpgroups_share_what_three_cannot() -> None:
         ("gpu.named_barrier() {id = 1, threads = 128}", "`gpu.named_barrier`: is for 128 threads, but 256 come to it"),
         ("gpu.named_barrier() {id = 1, threads = 270}", "`gpu.named_barrier`: is for 270 threads"),
         ("gpu.named_barrier() {id = 1, threads = 512}", "`gpu.named_barrier`: is for 512 threads"),
+        ("gpu.turn() {id = 0, action = take}", "`gpu.turn`: takes the barriers 0 to 1"),
+        ("gpu.turn() {id = 15, action = pass}", "`gpu.turn`: takes the barriers 15 to 16"),
         ("%c = gpu.mbarriers() {count = 1, arrivals = 1}", "`gpu.mbarriers`: stands inside of another op"),
         ("gpu.mbarrier_arrive(%words, %i)", "`gpu.mbarrier_arrive`: %words is no mbarrier"),
         ("gpu.mbarrier_wait(%words, %i, %i)", "`gpu.mbarrier_wait`: %words is no mbarrier"),

@@ -96,6 +96,7 @@ CONCURRENT: dict[type[Op], Concurrent] = {
     gpu_ops.Reduce: folds.reduce,
     gpu_ops.Scan: folds.scan,
     async_ops.NamedBarrier: shared_buffers.named_barrier,
+    async_ops.Turn: shared_buffers.turn,
     async_ops.MbarrierWait: mbarriers.wait,
     async_ops.WgmmaWait: warpgroups.wait,
 }

@@ -19,11 +19,12 @@ from tiledsl.backend_ref.emulator.registers import check_replicas, is_writer
 from tiledsl.backend_ref.emulator.shadow import Accessor
 from tiledsl.backend_ref.emulator.waiting import Steps
 from tiledsl.backend_ref.scalar_functions import Array
-from tiledsl.ir.async_ops import NamedBarrier, ProxyFence
+from tiledsl.ir.async_ops import NamedBarrier, ProxyFence, Turn
 from tiledsl.ir.core import Op, Value
 from tiledsl.ir.dtypes import to_numpy
 from tiledsl.ir.gpu_ops import Barrier, Buffer, Commit, Copy, Read, View, Wait, Write, layout_in_buffer
 from tiledsl.ir.layouts import Integers, RegisterLayout, SharedLayout, replicate
+from tiledsl.ir.warpgroup_instructions import WARPGROUP
 from tiledsl.support.errors import Label, fail
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
@@ -281,6 +282,22 @@ def named_barrier(agent: Agent, op: NamedBarrier) -> Steps:
         yield from found.wait(agent, op, agent.size, agent.release())
     else:
         found.come(agent, op, agent.size, agent.release())
+    return ()
+
+
+def turn(agent: Agent, op: Turn) -> Steps:
+    """Of a run of warpgroups the first one waits, and the last one hands on; of a single warp, its warpgroup."""
+    groups = agent.team.threads // WARPGROUP
+    start = agent.start - agent.block * agent.team.threads
+    first, last = start // WARPGROUP, (start + agent.size - 1) // WARPGROUP
+    threads = min(agent.size, WARPGROUP)
+    if op.action in ("take", "end"):
+        if op.action == "take" or first == 0:
+            found = agent.program.barrier("named", op.id + first, agent.block, 2 * WARPGROUP)
+            yield from found.wait(agent, op, threads, agent.release())
+    elif op.action == "pass" or last == groups - 1:
+        found = agent.program.barrier("named", op.id + (last + 1) % groups, agent.block, 2 * WARPGROUP)
+        found.come(agent, op, threads, agent.release())
     return ()
 
 

@@ -59,7 +59,7 @@ from tiledsl.ir.async_ops import (
 from tiledsl.ir.async_rules import NAMED_BARRIERS
 from tiledsl.ir.core import Module, Op, Value
 from tiledsl.ir.gpu_ops import Barrier, Copy, Launch, Wait
-from tiledsl.ir.gpu_rules import role_around
+from tiledsl.ir.gpu_rules import role_around, turn_barriers
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.gpu.follow_memory import ClashError, MemoryFlow, fold_across_blocks, place_after
 from tiledsl.passes.gpu.memory_effects import Access, accesses, buffer_of, is_of_buffer, overlap, scratch_of
@@ -119,6 +119,8 @@ def _number_of(role: Role, launch: Launch, at: Op) -> int:
     for op in launch.walk():
         if isinstance(op, NamedBarrier):
             users[op.id].append(op)
+    for number in turn_barriers(launch):
+        del users[number]
     own = [number for number, ops in users.items() if ops and all(_is_own(op, role) for op in ops)]
     free = [number for number, ops in users.items() if not ops]
     if not own and not free:

@@ -98,6 +98,8 @@ class Lowering:
         self.staged: dict[Value, Staged] = {}
         self.rings: dict[Block, list[Ring]] = {}
         """In a role that multiplies: what comes by TMA in the body of a loop, or of the grid."""
+        self.takes_turns = False
+        """Whether warpgroups of the role begin their products in turn."""
         self.skipped: set[Op] = set()
         """Ops that something else does the work of."""
         self.kept: set[Value] = set()

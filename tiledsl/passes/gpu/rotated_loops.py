@@ -23,6 +23,7 @@ from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Op, Value
 from tiledsl.ir.dtypes import i64
 from tiledsl.ir.types import TileType, scalar
+from tiledsl.ir.warpgroup_instructions import WARPGROUP
 from tiledsl.passes.analysis.sizes import constant_of
 from tiledsl.passes.gpu import running_sums
 from tiledsl.passes.gpu.bulk_stores import lent_ring
@@ -107,6 +108,16 @@ def lower_rotated_loop(
     """A loop of a role, rotated. Raises TileResourceError (`plan-specialised`) where its products have no room."""
     state.remark(rotation.scores, "begun before the product of the turn before is done")
     _RotatedLoop(state, op, rotation, turns, rings).lower()
+
+
+TURNS = True
+FIRST_TURN = 8
+"""The first one's number of the named barriers by which warpgroups take turns."""
+
+
+def warpgroups_take_turns(state: Lowering) -> bool:
+    """Whether several warpgroups of one role begin their products in turn."""
+    return TURNS and state.grid.schedule == "cooperative" and state.grid.threads > WARPGROUP
 
 
 class _RotatedLoop:
@@ -218,7 +229,9 @@ class _RotatedLoop:
             ]
             self._define_others(carried)
             self.of_scores.wait(state)
+            self._turn_of_warpgroup("take")
             begun = self._begin_scores()
+            self._turn_of_warpgroup("pass")
             self._land_scores(begun, 0)
 
             def made(clean: bool) -> list[Value]:
@@ -271,9 +284,11 @@ class _RotatedLoop:
         self._enter(number, clean)
         self._define_others(others)
         self.of_scores.wait(state)
+        self._turn_of_warpgroup("take")
         begun = self._begin_scores()
         self.of_values.wait(state)
         product = self._begin_values(acc, left)
+        self._turn_of_warpgroup("pass")
         self._land_scores(begun, 1)
         following = self._ahead(others, clean)
         return [self._behind(self._land_values(product, left)), self._left(), *following, *self._positions()]
@@ -294,6 +309,13 @@ class _RotatedLoop:
         return [*(given[number] for number in range(len(given))), *self._positions()]
 
     # Parts of a turn
+
+    def _turn_of_warpgroup(self, action: str) -> None:
+        """Warpgroups begin their products in turn: one multiplies while another one computes."""
+        if warpgroups_take_turns(self.state):
+            self.state.takes_turns = True
+            with self.state.builder.at(self.rotation.scores.location):
+                self.state.emit(async_ops.Turn, id=FIRST_TURN, action=action)
 
     def _initial(self, number: int) -> Value:
         state, value = self.state, self.op.initial[number]

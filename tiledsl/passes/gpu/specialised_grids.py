@@ -38,6 +38,7 @@ from tiledsl.passes.gpu.place_blocks import define_place, turns_of
 from tiledsl.passes.gpu.plan import LOADING_THREADS, GridPlan
 from tiledsl.passes.gpu.product_order import ProductOrder
 from tiledsl.passes.gpu.rings import Ring, carry_positions
+from tiledsl.passes.gpu.rotated_loops import FIRST_TURN
 from tiledsl.passes.gpu.select_wgmma import plan_product
 from tiledsl.passes.gpu.split_sums import SplitSum, check_splits
 from tiledsl.passes.gpu.streamed_loads import COPIED_BYTES, DeclinedError, Feed, feeds_of
@@ -161,6 +162,8 @@ class _SpecialisedGrid:
 
     def _consume(self, walk: TurnWalk, rings: Sequence[Ring], own: int) -> None:
         state = self.state
+        role = state.builder.block
+        state.takes_turns = False
         state.rings = {}
         state.staged.clear()
         for ring in rings:
@@ -182,6 +185,9 @@ class _SpecialisedGrid:
             self._consume_in_turn(walk, rings, own)
         else:
             walk.each(rings, one_block)
+        if state.takes_turns:
+            role.insert_before(role.ops[0], async_ops.Turn(self.op.location, id=FIRST_TURN, action="begin"))
+            state.emit(async_ops.Turn, id=FIRST_TURN, action="end")
         drain_stores(state)
 
     def _consume_in_turn(self, walk: TurnWalk, rings: Sequence[Ring], own: int) -> None:

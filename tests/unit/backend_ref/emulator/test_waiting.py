@@ -120,6 +120,26 @@ def test_a_named_barrier_is_used_again() -> None:
     assert outcomes(line(role(0, 32, twice) + "\n" + role(32, 32, twice))) == {""}
 
 
+# Turns
+
+
+def in_turn(*actions: str) -> str:
+    """Two warpgroups that do the same: turns, from barrier 3 on."""
+    return line(role(0, 256, "\n".join(f"gpu.turn() {{id = 3, action = {action}}}" for action in actions)), threads=256)
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_warpgroups_take_turns(times: int) -> None:
+    assert outcomes(in_turn("begin", *["take", "pass"] * times, "end"), seeds=(None, *range(8))) == {""}
+
+
+@pytest.mark.parametrize(
+    "actions", [("take", "pass", "end"), ("begin", "take", "take"), ("begin", "take", "pass", "end", "end")]
+)
+def test_turns_that_nobody_hands_on(actions: tuple[str, ...]) -> None:
+    assert outcomes(in_turn(*actions), seeds=range(4)) == {"emulator-deadlock"}
+
+
 # Proxies
 
 SEND = "gpu.tma_store(%out, [%m], %s, [%0]) {axes = [0], places = [0], shape = [64]}\ngpu.bulk_commit()\n"
