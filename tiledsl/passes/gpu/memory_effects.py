@@ -98,9 +98,10 @@ def accesses(op: Op, *, cluster: bool = False) -> tuple[Access, ...]:
         case gpu_ops.Read():
             return (_of_buffer("read", op, op.shape, op.layout if op.method == "plain" else None),)
         case gpu_ops.Write():
-            layout = op.value.tile.layout if op.method == "plain" and op.block < 0 else None
+            elsewhere = cluster and op.block >= 0
+            layout = op.value.tile.layout if op.method == "plain" and not elsewhere else None
             access = _of_buffer("write", op, op.value.shape, layout)
-            return (access if op.block < 0 else replace(access, remote=True, block=op.block),)
+            return (replace(access, remote=True, block=op.block) if elsewhere else access,)
         case TmaLoad():
             return (_of_tensor_box("read", op, cluster), _of_box("write", op, cluster and op.multicast))
         case TmaStore():
