@@ -35,6 +35,8 @@ CLUSTER_CLOCKS = 350
 """Blocks of a cluster wait for each other, at the start and at the end."""
 BESIDE_OTHERS = 1.005
 """What is made beside other tiles of a multiprocessor gets in their way a little: it has to gain more than that."""
+IN_SHARES = 1.1
+"""Blocks that share a loop have to gain more than that, as long as predictions are a tenth off."""
 TURN_CLOCKS = 60
 """From the last product of a tile to the first one of another consumer's, where they take turns."""
 RESULT_CLOCKS = 350
@@ -132,7 +134,7 @@ class ProductCosts:
         else:
             around = (result + drain) * rounds + fill * (rounds - 1)
         memory = (moved + self._written) / self.memory_bytes
-        apart = BESIDE_OTHERS if resident > 1 or schedule == "pingpong" else 1
+        apart = BESIDE_OTHERS if resident > 1 or schedule == "pingpong" else IN_SHARES if splits > 1 else 1
         return speeds.launch + apart * (fill + greatest(loop + around, memory, self.power_clocks)) / speeds.clock
 
     @property
