@@ -37,6 +37,9 @@ from vector_add import vector_add
 F32, F16, BF16 = np.dtype(np.float32), np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)
 SMALL = 256
 """Threads of the plans that are taken."""
+ALL_ALIKE = ("attention",)
+"""What is taken without roles only: with roles, its loops are those of programs by hand, and come to be seen with sizes
+that take minutes."""
 CLUSTERED = ("softmax", "layer_norm", "row_sums", "sum_of_all")
 """What is also shared out over two blocks."""
 
@@ -94,6 +97,8 @@ def _programs(case: Case, arch: str) -> Iterator[HopperProgram]:
 
 def _chosen(case: Case, plans: Sequence[Plan]) -> list[Plan]:
     """Small ones: the first three, each of them with two stages too, and the first one for a cluster."""
+    if case.name in ALL_ALIKE:
+        plans = [plan for plan in plans if not any(grid.schedule for grid in plan.grids)]
     small = [plan for plan in plans if all(grid.threads <= SMALL for grid in plan.grids)][:3] or [*plans[:1]]
     staged = [_with(plan, stages=2) for plan in small if any(grid.stages > 2 for grid in plan.grids)]
     clusters = [_with(small[0], threads=64, cluster=2)] if case.name in CLUSTERED else []

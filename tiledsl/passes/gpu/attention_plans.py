@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -23,22 +24,26 @@ ROOM = {1: 193, 2: 193, 3: 136}
 """Registers of a thread for scores, weights, sums and what comes with them, by the consumers of a block."""
 COLUMNS = tuple(range(32, 257, 16))
 MOST_STAGES = 2
-SOFTMAX_INSTRUCTIONS = 8
+SOFTMAX_INSTRUCTIONS = 8.6
 """For each score: scale and subtract, maximum, sum, half a conversion, masks now and then."""
-EXPOSED = {1: 0.9, 2: 0.43, 3: 0.33}
+EXPOSED = {1: 0.9, 2: 0.42, 3: 0.31}
 """The share of softmax that no products hide, by consumers."""
 FEWEST_STAGES = 2
-SETUP_CLOCKS = 1600
+SETUP_CLOCKS = 800
 """What a block of queries takes before its first scores, where no block before it covers that."""
-RESULT_CLOCKS = 1600
+RESULT_CLOCKS = 1550
 """What it takes after its last product."""
-TOGETHER = 8
-"""Heads of causal attention whose blocks are made in turns, the longest first: L2 holds their keys and values."""
-UNEVEN = 0.1
-"""What a fixed share of causal blocks for each multiprocessor costs: all wait for the slowest one."""
-MASKED = 0.4
+TOGETHER = (8, 16, 32)
+"""Heads of causal attention whose blocks are made in turns, the longest first."""
+HELD_BYTES = 24 << 20
+"""Keys and values of so many bytes stay in L2 while the blocks of their heads are made."""
+UNEVEN = 0.02
+"""What a fixed share of the blocks for each multiprocessor costs: all wait for the slowest one."""
+MOST_COUNTED = 8192
+"""Of more causal blocks it is not counted who gets which: they even out."""
+MASKED = 0.55
 """The share of a turn's softmax that its masks cost."""
-TURN_CLOCKS = 70
+TURN_CLOCKS = 100
 """For each block of keys: waits, folds across four threads."""
 
 
@@ -111,7 +116,7 @@ def attention_plans(
 def attention_tilings(attention: Attention, machine: GpuMachine, stages: int = 0) -> Iterator[AttentionTiling]:
     """What registers and shared memory have room for. The result takes the place of the queries on its way out."""
     dims = attention.head_dim + attention.values
-    together = min(TOGETHER, attention.heads) if attention.causal else 1
+    together = sorted({min(heads, attention.heads) for heads in TOGETHER}) if attention.causal else [1]
     for consumers, room in ROOM.items():
         rows = consumers * WARPGROUP_ROWS
         if consumers > 1 and rows - WARPGROUP_ROWS >= attention.q_len:
@@ -126,7 +131,8 @@ def attention_tilings(attention: Attention, machine: GpuMachine, stages: int = 0
             most = (machine.shared_bytes_per_block - RESERVED_BYTES - kept) // stage
             if most >= (stages or FEWEST_STAGES):
                 for programs in walks:
-                    yield AttentionTiling(rows, columns, stages or min(MOST_STAGES, most), programs, together)
+                    for heads in together if programs else together[:1]:
+                        yield AttentionTiling(rows, columns, stages or min(MOST_STAGES, most), programs, heads)
             if columns >= attention.kv_len:
                 break
 
@@ -138,7 +144,7 @@ def _registers(attention: Attention, columns: int) -> int:
 
 
 def _seconds(attention: Attention, tiling: AttentionTiling, machine: GpuMachine, speeds: Speeds) -> float:
-    rows, columns, stages, programs, _ = tiling
+    rows, columns, stages, programs, together = tiling
     tiles = -(-attention.q_len // rows)
     turns = [_turns(attention, tile, rows, columns) for tile in range(tiles)]
     turn = _turn_clocks(attention, tiling, speeds)
@@ -149,22 +155,40 @@ def _seconds(attention: Attention, tiling: AttentionTiling, machine: GpuMachine,
     blocks = tiles * attention.heads
     all_turns = sum(turns) * attention.heads
     rounds = -(-blocks // machine.multiprocessors)
-    if attention.causal:  # the longest first: they even out
-        busiest = max(float(turns[-1]), all_turns / machine.multiprocessors + columns / rows)
-    else:
-        busiest = float(rounds * turns[0])
+    busiest = float(rounds * turns[0])
     if attention.causal:
+        busiest = max(float(turns[-1]), all_turns / machine.multiprocessors + columns / rows)
+        if programs and blocks <= MOST_COUNTED:
+            busiest = most_turns(tuple(reversed(turns)), attention.heads, together, programs)
         masked = blocks / machine.multiprocessors * (rows / columns + 1)  # turns
         busiest += masked * MASKED * _softmax(attention, tiling, speeds) / turn
-        busiest *= 1 + UNEVEN if programs else 1
+    busiest *= 1 + UNEVEN if programs else 1
     loop = busiest * turn + rounds * (result if programs else result + fill)
     seen = all_turns * columns * rows  # scores
     power = seen * (attention.head_dim + attention.values) / speeds.products_of(attention.bytes)
     power /= machine.multiprocessors * speeds.power_limit
     moved = attention.heads * attention.bytes * (attention.q_len + attention.kv_len)
     moved *= attention.head_dim + attention.values
+    if together * attention.kv_len * (attention.head_dim + attention.values) * attention.bytes > HELD_BYTES:
+        # as many blocks as meet in one head read it together
+        moved += all_turns * bytes_ / max(1.0, machine.multiprocessors / together)
     memory = moved / (COPY_SHARE * machine.memory_bytes_per_second) * speeds.clock
     return speeds.launch + (fill + DRAIN_CLOCKS + greatest(loop, power, memory)) / speeds.clock
+
+
+@lru_cache(maxsize=256)
+def most_turns(turns: tuple[int, ...], heads: int, together: int, programs: int) -> float:
+    """Of the program that has most turns, where blocks of so many heads are given out back and forth. `turns`: those of
+    the blocks of one head, in their order."""
+    sums = [0] * programs
+    number = 0
+    for first in range(0, heads, together):
+        for length in turns:
+            for _ in range(min(together, heads - first)):
+                turn, place = divmod(number, programs)
+                sums[programs - 1 - place if turn % 2 else place] += length
+                number += 1
+    return float(max(sums))
 
 
 def _turns(attention: Attention, tile: int, rows: int, columns: int) -> int:

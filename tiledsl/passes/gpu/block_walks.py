@@ -2,7 +2,8 @@
 
 With so many programs as the device runs at once, each goes through every so manieth block: number `program`, then
 `program + programs` and so on. Blocks are counted so that those made at the same time are near each other: a few rows
-of blocks at a time, column by column.
+of blocks at a time, column by column. Where blocks farther along an axis have longer loops, those come first, and every
+other turn goes back through the programs: who had the longest block gets the shortest one next.
 
     number of block, 3 rows at a time:     0  3  6
                                            1  4  7
@@ -55,8 +56,24 @@ class BlockWalk:
         total = self.counts[0]
         for count in self.counts[1:]:
             total = state.arithmetic("mul", total, count)
-        # (total - program) / programs, rounded up; programs past the end have none
-        self.turns = state.quotient_up(state.arithmetic("sub", total, arguments[0]), state.grid.programs)
+        programs = state.grid.programs
+        if not any(self._mirrored):
+            # (total - program) / programs, rounded up; programs past the end have none
+            self.turns = state.quotient_up(state.arithmetic("sub", total, arguments[0]), programs)
+            return
+        rounds = state.arithmetic("floordiv", total, programs)
+        rest = state.arithmetic("sub", total, state.arithmetic("mul", rounds, programs))
+        one_more = state.builder.map("lt", self._place_in(rounds), rest)
+        self.turns = state.arithmetic("add", rounds, state.builder.cast(one_more, i64))
+
+    def _place_in(self, turn: Value) -> Value:
+        """Which of the blocks of a turn is this program's: where lengths fall, every other turn goes back."""
+        state, program = self.state, self._arguments[0]
+        if not any(self._mirrored):
+            return program
+        last = state.constant(state.grid.programs - 1)
+        odd = state.builder.map("ne", state.builder.map("and", turn, state.constant(1)), state.constant(0))
+        return state.builder.map("where", odd, state.arithmetic("sub", last, program), program)
 
     def each(self, rings: Sequence[Ring], make: Callable[[], None]) -> None:
         """Makes every block of the program, in a role; `rings` go on from block to block."""
@@ -84,7 +101,7 @@ class BlockWalk:
     def _starts(self, turn: Value) -> list[Value]:
         """Where the blocks of a turn begin."""
         state = self.state
-        number = state.arithmetic("add", self._arguments[0], state.arithmetic("mul", turn, state.grid.programs))
+        number = state.arithmetic("add", self._place_in(turn), state.arithmetic("mul", turn, state.grid.programs))
         if len(self.sizes) == 1:
             return [state.arithmetic("mul", number, self.sizes[0])]
         # there are fewer blocks than 1 << 31: divisions of 32 bits are several times as fast

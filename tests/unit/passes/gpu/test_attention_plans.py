@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tiledsl.passes.gpu.attention_plans import Attention, AttentionTiling, attention_plans
+from tiledsl.passes.gpu.attention_plans import Attention, AttentionTiling, attention_plans, most_turns
 from tiledsl.passes.gpu_machine import gpu_machine
 
 HOPPER = gpu_machine("sm_90")
@@ -56,6 +56,12 @@ def test_wide_heads_take_few_keys_at_a_time() -> None:
     assert tiling[:3] == (128, 80, 2)
     _, narrower = first(Attention(1024, 1024, 128, 256))
     assert narrower[:3] == (128, 128, 2)
+
+
+def test_blocks_are_given_out_back_and_forth() -> None:
+    assert most_turns((4, 3, 2, 1), heads=4, together=2, programs=2) == 20  # 4 + 3 + 2 + 1 for either, twice
+    assert most_turns((3, 1), heads=1, together=1, programs=2) == 3
+    assert most_turns((9, 5, 1), heads=1, together=1, programs=2) == 9
 
 
 def test_one_query_needs_no_second_consumer() -> None:
