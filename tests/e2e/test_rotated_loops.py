@@ -96,6 +96,28 @@ def test_attention(sizes: Sizes, causal: bool, plan: Plan, known: bool) -> None:
         assert_close(got, wanted, relative=2e-2)
 
 
+SWITCHES: dict[str, tuple[str, object]] = {
+    "turns of warpgroups": ("rotated_loops.TURNS", False),
+    "rotation": ("lower_control.rotation_of", lambda *_: None),
+    "clean turns": ("rotated_loops.clean_count", lambda state, *_: state.constant(0)),
+    "known padding": ("rotated_loops.fills_of", lambda *_: {}),
+    "sums of each thread": ("running_sums.running_sums", lambda *_: {}),
+}
+
+
+@pytest.mark.parametrize("off", SWITCHES)
+@pytest.mark.parametrize("causal", [False, True])
+def test_each_may_be_switched_off(off: str, causal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, instead = SWITCHES[off]
+    monkeypatch.setattr(f"tiledsl.passes.gpu.{name}", instead)
+    operands = operands_of((1, 192, 200, 64))
+    module = lowered(module_of(attention, operands, known=False, causal=causal), plan_of(128, 64, programs=2))
+    wanted: Array = attention_of(*operands, causal=causal).astype(ml_dtypes.bfloat16)
+    for seed in (None, 0):
+        (got,) = emulate(module.entry, operands, seed=seed).results
+        assert_close(got, wanted, relative=2e-2)
+
+
 @pytest.mark.parametrize("known", [True, False])
 def test_masks_that_hold_later(known: bool) -> None:
     random = np.random.default_rng(0)
