@@ -21,7 +21,8 @@ from tiledsl.passes.gpu.product_loops import brings_all, lower_product_loop, pro
 from tiledsl.passes.gpu.promoted_products import lower_promoted_ring
 from tiledsl.passes.gpu.promoted_sums import is_promoted
 from tiledsl.passes.gpu.rings import FedLoop, Ring
-from tiledsl.passes.gpu.rotated_loops import lower_rotated_loop, rotation_of
+from tiledsl.passes.gpu.rotated_loops import lower_rotated_loop
+from tiledsl.passes.gpu.rotations import rotation_of
 from tiledsl.passes.gpu.specialised_grids import lower_specialised_grid
 from tiledsl.passes.gpu.streamed_loads import source_load
 from tiledsl.passes.gpu.warpgroup_products import lower_product_ring

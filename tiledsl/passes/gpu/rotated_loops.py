@@ -16,14 +16,12 @@ turns, in which no mask does anything, have a loop of their own before that of t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from tiledsl.ir import async_ops
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Op, Value
 from tiledsl.ir.dtypes import i64
 from tiledsl.ir.types import TileType, scalar
-from tiledsl.ir.warpgroup_instructions import WARPGROUP
 from tiledsl.passes.analysis.sizes import constant_of
 from tiledsl.passes.gpu import running_sums
 from tiledsl.passes.gpu.bulk_stores import lent_ring
@@ -33,73 +31,11 @@ from tiledsl.passes.gpu.lower_folds import neutral
 from tiledsl.passes.gpu.lowering import Lowering
 from tiledsl.passes.gpu.place_blocks import Turns, define_place
 from tiledsl.passes.gpu.rings import Position, Ring
+from tiledsl.passes.gpu.rotations import Rotation
 from tiledsl.passes.gpu.streamed_loads import source_load
 from tiledsl.passes.gpu.warpgroup_products import initial_accumulator, left_operand, multiply, plan_product
+from tiledsl.passes.gpu.warpgroup_turns import hand_over
 from tiledsl.passes.tile.carried_values import carried_arguments, yielded
-
-_ELEMENTWISE = (ops.Map, ops.Cast, ops.Broadcast, ops.Reshape)
-
-
-@dataclass(frozen=True)
-class Rotation:
-    """The parts of such a loop. `number`: of the accumulator among what is carried."""
-
-    scores: ops.Dot
-    values: ops.Dot
-    number: int
-    ahead: tuple[Op, ...]
-    behind: tuple[Op, ...]
-
-
-def rotation_of(loop: ops.Range, rings: Sequence[Ring]) -> Rotation | None:
-    """How a loop of a role can be rotated; None if it cannot, or has nothing of it."""
-    dots = [op for op in loop.body.ops if isinstance(op, ops.Dot)]
-    if len(dots) != 2 or any(op.bodies or op.effect in ("write", "control") for op in loop.body.ops):
-        return None
-    scores, values = dots
-    given = yielded(loop.body)
-    if [ring.feed.dot for ring in rings] != dots or given.count(values.result) != 1 or len(values.result.shape) != 2:
-        return None
-    number = given.index(values.result)
-    argument = carried_arguments(loop, loop.body)[number]
-    if len(values.result.users) != 1 or scores.acc is not None or source_load(values.a) is not None:
-        return None
-    behind = _depending(loop.body, argument)
-    if behind is None or behind[-1:] != [values] or any(v.op in behind for v in given if v is not values.result):
-        return None
-    if argument in given or values.a.op in behind:
-        return None
-    loads = {load for ring in rings for load in ring.feed.loads}
-    apart = {scores, *behind, *loads}
-    if isinstance(values.a.op, ops.Cast) and len(values.a.users) == 1:
-        apart.add(values.a.op)  # it takes the registers of what is multiplied till then
-    ahead = [op for op in loop.body.ops if op not in apart and not isinstance(op, ops.Yield)]
-    return Rotation(scores, values, number, tuple(ahead), tuple(behind[:-1]))
-
-
-def _has_one_user(value: Value) -> bool:
-    """Whether one product alone takes a tile, perhaps transposed."""
-    users = list(value.users)
-    if len(users) != 1 or value.users[users[0]] != 1:
-        return False
-    return not isinstance(users[0], ops.Transpose) or _has_one_user(users[0].result)
-
-
-def _depending(body: Block, argument: Value) -> list[Op] | None:
-    """The ops on the way from the accumulator to the product that ends it; None if there are others than elementwise
-    ones."""
-    reached: set[Value] = {argument}
-    found: list[Op] = []
-    for op in body.ops:
-        if isinstance(op, ops.Yield) or not any(v in reached for v in op.operands):
-            continue
-        found.append(op)
-        if isinstance(op, ops.Dot):
-            return found if op.acc in reached and op.a not in reached and op.b not in reached else None
-        if not isinstance(op, _ELEMENTWISE):
-            return None
-        reached.update(op.results)
-    return None
 
 
 def lower_rotated_loop(
@@ -108,16 +44,6 @@ def lower_rotated_loop(
     """A loop of a role, rotated. Raises TileResourceError (`plan-specialised`) where its products have no room."""
     state.remark(rotation.scores, "begun before the product of the turn before is done")
     _RotatedLoop(state, op, rotation, turns, rings).lower()
-
-
-TURNS = True
-FIRST_TURN = 8
-"""The first one's number of the named barriers by which warpgroups take turns."""
-
-
-def warpgroups_take_turns(state: Lowering) -> bool:
-    """Whether several warpgroups of one role begin their products in turn."""
-    return TURNS and state.grid.schedule == "cooperative" and state.grid.threads > WARPGROUP
 
 
 class _RotatedLoop:
@@ -229,9 +155,9 @@ class _RotatedLoop:
             ]
             self._define_others(carried)
             self.of_scores.wait(state)
-            self._turn_of_warpgroup("take")
+            hand_over(state, "take", self.rotation.scores.location)
             begun = self._begin_scores()
-            self._turn_of_warpgroup("pass")
+            hand_over(state, "pass", self.rotation.scores.location)
             self._land_scores(begun, 0)
 
             def made(clean: bool) -> list[Value]:
@@ -284,11 +210,11 @@ class _RotatedLoop:
         self._enter(number, clean)
         self._define_others(others)
         self.of_scores.wait(state)
-        self._turn_of_warpgroup("take")
+        hand_over(state, "take", self.rotation.scores.location)
         begun = self._begin_scores()
         self.of_values.wait(state)
         product = self._begin_values(acc, left)
-        self._turn_of_warpgroup("pass")
+        hand_over(state, "pass", self.rotation.scores.location)
         self._land_scores(begun, 1)
         following = self._ahead(others, clean)
         return [self._behind(self._land_values(product, left)), self._left(), *following, *self._positions()]
@@ -309,13 +235,6 @@ class _RotatedLoop:
         return [*(given[number] for number in range(len(given))), *self._positions()]
 
     # Parts of a turn
-
-    def _turn_of_warpgroup(self, action: str) -> None:
-        """Warpgroups begin their products in turn: one multiplies while another one computes."""
-        if warpgroups_take_turns(self.state):
-            self.state.takes_turns = True
-            with self.state.builder.at(self.rotation.scores.location):
-                self.state.emit(async_ops.Turn, id=FIRST_TURN, action=action)
 
     def _initial(self, number: int) -> Value:
         state, value = self.state, self.op.initial[number]
@@ -446,3 +365,11 @@ class _RotatedLoop:
             left = left_operand(state, dot, self.values)
         assert left is not None
         return left
+
+
+def _has_one_user(value: Value) -> bool:
+    """Whether one product alone takes a tile, perhaps transposed."""
+    users = list(value.users)
+    if len(users) != 1 or value.users[users[0]] != 1:
+        return False
+    return not isinstance(users[0], ops.Transpose) or _has_one_user(users[0].result)

@@ -38,11 +38,11 @@ from tiledsl.passes.gpu.place_blocks import define_place, turns_of
 from tiledsl.passes.gpu.plan import LOADING_THREADS, GridPlan
 from tiledsl.passes.gpu.product_order import ProductOrder
 from tiledsl.passes.gpu.rings import Ring, carry_positions
-from tiledsl.passes.gpu.rotated_loops import FIRST_TURN
 from tiledsl.passes.gpu.select_wgmma import plan_product
 from tiledsl.passes.gpu.split_sums import SplitSum, check_splits
 from tiledsl.passes.gpu.streamed_loads import COPIED_BYTES, DeclinedError, Feed, feeds_of
 from tiledsl.passes.gpu.warpgroup_tilings import RESIDENT_PRODUCER_REGISTERS, consumer_registers
+from tiledsl.passes.gpu.warpgroup_turns import begin_and_end
 from tiledsl.support.errors import fail
 
 REGISTERS = {2: (40, 232), 3: (32, 160)}
@@ -185,9 +185,7 @@ class _SpecialisedGrid:
             self._consume_in_turn(walk, rings, own)
         else:
             walk.each(rings, one_block)
-        if state.takes_turns:
-            role.insert_before(role.ops[0], async_ops.Turn(self.op.location, id=FIRST_TURN, action="begin"))
-            state.emit(async_ops.Turn, id=FIRST_TURN, action="end")
+        begin_and_end(state, role, self.op.location)
         drain_stores(state)
 
     def _consume_in_turn(self, walk: TurnWalk, rings: Sequence[Ring], own: int) -> None:
