@@ -21,12 +21,13 @@ from tiledsl.backend_cuda.loaded import LoadedKernels
 from tiledsl.backend_cuda.program import CudaProgram
 from tiledsl.ir.core import Function
 from tiledsl.ir.dtypes import bf16, to_numpy
-from tiledsl.passes.gpu.choose_plans import choose_plans
+from tiledsl.passes.gpu.choose_plans import ranked_plans
 from tiledsl.passes.gpu.plan import Plan
 from tiledsl.passes.gpu_machine import GpuMachine, gpu_machine
 
 ARCH = "sm_90"
 VECTOR_BYTES = 16
+MOST_SPECIALISED = 24
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,9 @@ Planner: TypeAlias = Callable[[Function, GpuMachine, Mapping[str, int], Sequence
 def chosen_plans(
     function: Function, machine: GpuMachine, sizes: Mapping[str, int], alignment: Sequence[int]
 ) -> list[Ranked]:
-    """What calls choose from."""
-    return [Ranked(plan) for plan in choose_plans(function, machine, sizes, alignment)]
+    """What calls choose from, and more of those with specialised warps, which are ranked."""
+    found = ranked_plans(function, machine, sizes, alignment, specialised=MOST_SPECIALISED)
+    return [Ranked(ranked.plan, ranked.seconds) for ranked in found]
 
 
 @cache
