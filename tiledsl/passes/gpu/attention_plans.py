@@ -24,24 +24,24 @@ ROOM = {1: 193, 2: 193, 3: 136}
 """Registers of a thread for scores, weights, sums and what comes with them, by the consumers of a block."""
 COLUMNS = tuple(range(32, 257, 16))
 MOST_STAGES = 2
-SOFTMAX_INSTRUCTIONS = 8.6
+SOFTMAX_INSTRUCTIONS = 9
 """For each score: scale and subtract, maximum, sum, half a conversion, masks now and then."""
-EXPOSED = {1: 0.9, 2: 0.42, 3: 0.31}
+EXPOSED = {1: 0.9, 2: 0.36, 3: 0.268}
 """The share of softmax that no products hide, by consumers."""
 FEWEST_STAGES = 2
-SETUP_CLOCKS = 800
+SETUP_CLOCKS = 750
 """What a block of queries takes before its first scores, where no block before it covers that."""
-RESULT_CLOCKS = 1550
+RESULT_CLOCKS = 2100
 """What it takes after its last product."""
-TOGETHER = (8, 16, 32)
+TOGETHER = (8, 16, 32, 64)
 """Heads of causal attention whose blocks are made in turns, the longest first."""
 HELD_BYTES = 24 << 20
 """Keys and values of so many bytes stay in L2 while the blocks of their heads are made."""
-UNEVEN = 0.02
+UNEVEN = 0.01
 """What a fixed share of the blocks for each multiprocessor costs: all wait for the slowest one."""
 MOST_COUNTED = 8192
 """Of more causal blocks it is not counted who gets which: they even out."""
-MASKED = 0.55
+MASKED = 0.45
 """The share of a turn's softmax that its masks cost."""
 TURN_CLOCKS = 100
 """For each block of keys: waits, folds across four threads."""
