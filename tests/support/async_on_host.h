@@ -83,6 +83,16 @@ template <class... C> static void tma_load_(unsigned to, const void* map, unsign
         }
     });
 }
+static void send_to_block_(unsigned to, unsigned from, unsigned bytes, unsigned barrier, unsigned block) {
+    if (to % 16 || from % 16 || bytes % 16) failed("a copy between blocks that is not of pieces of 16 bytes");
+    unsigned own = fiber_->block;
+    under_way_.push_back([=] {
+        std::memcpy(blocks_[block].shared + to, blocks_[own].shared + from, bytes);
+        Barrier* counter = remote_barrier_(barrier, block);
+        counter->bytes -= (int)bytes;
+        counter->end_phase();
+    });
+}
 template <class... C> static void tma_store_(const void* map, unsigned from, C... start) {
     HostMap copied = *(const HostMap*)map;
     std::vector<int> to{start...};

@@ -163,6 +163,8 @@ def _async_body(name: str) -> str | None:
     if found := re.fullmatch(r"tma_load_(\d)(_to_all)?", name):
         starts = ", ".join(f"c{i}" for i in range(int(found[1])))
         return f"tma_load_(to, map, barrier, {'blocks' if found[2] else '1u << fiber_->block'}, {starts});"
+    if name == "send_to_block":
+        return "send_to_block_(to, from, bytes, barrier, block);"
     if found := re.fullmatch(r"tma_store_(\d)", name):
         return f"tma_store_(map, from, {', '.join(f'c{i}' for i in range(int(found[1])))});"
     if found := re.fullmatch(r"bulk_wait(?:_read)?(?:_but_(\d+))?", name):

@@ -73,12 +73,14 @@ func @gemm(%x: tensor<bf16, [M, K], unit=1>, %w: tensor<bf16, [K, N], unit=1>, %
   %whole = tile.map([%K, %rest]) {fn = add} : i64
   %steps = tile.map([%whole, %depth]) {fn = floordiv} : i64
   %end = tile.map([%steps, %four]) {fn = add} : i64
-  gpu.launch([%M, %N]) {blocks = [256, 128], threads = 384, cluster = 2, shared_bytes = 163904} body(%m: i64, %n: i64) {
+  gpu.launch([%M, %N]) {blocks = [256, 128], threads = 384, cluster = 2, shared_bytes = 166024} body(%m: i64, %n: i64) {
     %a = gpu.buffer() {shape = [4, 128, 64], dtype = bf16, layout = rows(0, 1, 2, swizzle=(3, 4, 3)), offset = 0} : tile<bf16, [4, 128, 64], shared, rows(0, 1, 2, swizzle=(3, 4, 3))>
     %b = gpu.buffer() {shape = [4, 64, 128], dtype = bf16, layout = rows(0, 1, 2, swizzle=(3, 4, 3), panel=64), offset = 65536} : tile<bf16, [4, 64, 128], shared, rows(0, 1, 2, swizzle=(3, 4, 3), panel=64)>
     %c = gpu.buffer() {shape = [128, 128], dtype = bf16, layout = rows(0, 1, swizzle=(3, 4, 3), panel=64), offset = 131072} : tile<bf16, [128, 128], shared, rows(0, 1, swizzle=(3, 4, 3), panel=64)>
     %full = gpu.mbarriers() {count = 4, arrivals = 1, offset = 163840} : tile<u64, [4], shared, rows(0)>
     %empty = gpu.mbarriers() {count = 4, arrivals = 16, offset = 163872} : tile<u64, [4], shared, rows(0)>
+    %parts = gpu.buffer() {shape = [2, 8, 32], dtype = f32, layout = rows(0, 1, 2), offset = 163968} : tile<f32, [2, 8, 32], shared, rows(0, 1, 2)>
+    %came = gpu.mbarriers() {count = 1, arrivals = 1, offset = 166016} : tile<u64, [1], shared, rows(0)>
     gpu.barrier() {scope = cluster}
     gpu.role() {first = 0, threads = 32, registers = 40} body() {
       gpu.proxy_fence() {scope = global}
@@ -130,6 +132,10 @@ func @gemm(%x: tensor<bf16, [M, K], unit=1>, %w: tensor<bf16, [K, N], unit=1>, %
       gpu.tma_store(%y, [%m, %n], %c, [%zero, %zero]) {axes = [0, 1], places = [0, 1], shape = [256, 128]}
       gpu.bulk_commit()
       gpu.bulk_wait() {groups = 0, read = true}
+      %sums = gpu.reuse(%a) {shape = [2, 16, 32], dtype = f32, layout = rows(0, 1, 2)} : tile<f32, [2, 16, 32], shared, rows(0, 1, 2)>
+      gpu.mbarrier_expect(%came, %zero) {bytes = 2048}
+      gpu.exchange(%sums, %parts, %came, %zero)
+      gpu.mbarrier_wait(%came, %zero, %zero)
     }
   }
   tile.return([])

@@ -16,6 +16,7 @@ from tiledsl.ir import async_ops, gpu_ops
 from tiledsl.ir.async_ops import (
     BulkCommit,
     BulkWait,
+    Exchange,
     MbarrierArrive,
     MbarrierExpect,
     Mbarriers,
@@ -38,7 +39,7 @@ SYNCHRONISATION: tuple[type[Op], ...] = (
     Barrier, NamedBarrier, ProxyFence, WgmmaFence, Wait, MbarrierWait, WgmmaWait, BulkWait, MbarrierArrive,
     MbarrierExpect, Commit, WgmmaCommit, BulkCommit,
 )  # fmt: skip
-TRANSFERS: tuple[type[Op], ...] = (TmaLoad, TmaStore, Copy, Read, Write, Wgmma)
+TRANSFERS: tuple[type[Op], ...] = (TmaLoad, TmaStore, Exchange, Copy, Read, Write, Wgmma)
 GROUPS: dict[type[Op], tuple[type[Op], ...]] = {
     Commit: (Copy, Wait, Commit),
     WgmmaCommit: (Wgmma, WgmmaWait, WgmmaCommit),
@@ -49,7 +50,7 @@ GROUPS: dict[type[Op], tuple[type[Op], ...]] = {
 
 def delete(op: Op) -> Iterator[Change]:
     """Leaves out what makes something wait, lets something go on, or counts it."""
-    if not isinstance(op, (*SYNCHRONISATION, TmaLoad, TmaStore)):
+    if not isinstance(op, (*SYNCHRONISATION, TmaLoad, TmaStore, Exchange)):
         return
 
     def apply(copy: Op) -> None:

@@ -214,6 +214,8 @@ def split_products() -> list[PlannedCase]:
         _gemm("m=128, n=64, k=256, 128 threads x 2, 4x1 warps, cooperative, 2 stages, 2 splits", "TN"),
         _gemm("m=192, n=64, k=128, 384 threads x 2, 12x1 warps, cooperative, 2 stages, 2 splits"),
         _gemm(f"{split.format(256, 4, 2, 4)}, 16 rows in all", "NT", sizes=(13, 72, 328)),
+        _gemm("m=64, n=48, k=128, 128 threads x 2, 4x1 warps, cooperative, 2 stages, 2 splits, 8 rows in all", "NT",
+              sizes=(7, 48, 136)),
         _gemm(f"{split.format(128, 2, 2, 2)}, 40 rows in all, M:=40, N:=40", "NT", sizes=(40, 40, 328)),
     ]  # fmt: skip
     whole = Case(

@@ -8,7 +8,7 @@ from typing import Any
 from tiledsl.backend_cuda.emit_elementwise import Groups, is_elementwise, scalar_storage
 from tiledsl.backend_cuda.kernel_frame import KernelFrame
 from tiledsl.ir.core import Block, Op
-from tiledsl.ir.gpu_ops import Buffer, View
+from tiledsl.ir.gpu_ops import Buffer, Reuse, View
 from tiledsl.ir.tile_ops import Constant, Size
 
 Emitter = Callable[[KernelFrame, Any], None]
@@ -47,6 +47,6 @@ class BlockEmitter:
             groups.flush()
         groups.need(op.operands)
         frame.wait_before(op)
-        if not isinstance(op, (Buffer, View)):  # nothing is written for them
+        if not isinstance(op, (Buffer, View, Reuse)):  # nothing is written for them
             frame.comment(op.location)
         self.table[type(op)](frame, op)

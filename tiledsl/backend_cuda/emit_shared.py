@@ -39,6 +39,12 @@ def emit_view(frame: KernelFrame, op: gpu.View) -> None:
     frame.values[op.result] = SharedMemory(whole.memory, whole.offset, op.shape, whole.dtype, op.layout)
 
 
+def emit_reuse(frame: KernelFrame, op: gpu.Reuse) -> None:
+    whole = frame.shared(op.buffer)
+    assert isinstance(op.layout, SharedLayout)
+    frame.values[op.result] = SharedMemory(whole.memory, whole.offset, op.shape, op.dtype, op.layout)
+
+
 def emit_barrier(frame: KernelFrame, op: gpu.Barrier) -> None:
     if op.scope == "cluster":
         frame.cluster_barriers = True

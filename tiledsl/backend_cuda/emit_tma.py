@@ -8,7 +8,8 @@ from tiledsl.backend_cuda.index_text import operand_text, sum_text
 from tiledsl.backend_cuda.kernel_frame import KernelFrame
 from tiledsl.backend_cuda.shared_address import linear_text
 from tiledsl.backend_cuda.tma_functions import bulk_wait
-from tiledsl.ir.async_ops import BulkCommit, BulkWait, TmaLoad, TmaStore
+from tiledsl.ir.async_ops import BulkCommit, BulkWait, Exchange, TmaLoad, TmaStore
+from tiledsl.ir.async_rules import part_bytes
 from tiledsl.ir.tensor_maps import Box, TensorMap, boxes_of, part_of, tensor_map_of
 from tiledsl.passes.analysis.sizes import constant_of
 
@@ -73,6 +74,20 @@ def emit_tma_store(frame: KernelFrame, op: TmaStore) -> None:
         for box in copy.boxes:
             source = sum_text(copy.place, str(box.offset))
             frame.line(f"{name}({', '.join([copy.name, source, *copy.coordinates(box)])});")
+
+
+def emit_exchange(frame: KernelFrame, op: Exchange) -> None:
+    """First to the next block, then to the one after it: not all to the same one at the same time."""
+    barrier = mbarrier_address(frame, op.barriers, op.index)
+    sent, room = part_bytes(op.target), part_bytes(op.source)
+    source, target = (frame.shared(buffer).offset for buffer in (op.source, op.target))
+    send = frame.use("send_to_block")
+    with frame.block(f"if ({frame.issues})"):
+        to = frame.once_here("unsigned", "to", sum_text(frame.shared_base, f"{frame.rank} * {sent}u", str(target)))
+        with frame.unrolled("b", frame.cluster) as step:
+            block = frame.define("unsigned", "block", f"({frame.rank} + {step} + 1) % {frame.cluster}")
+            place = sum_text(frame.shared_base, f"{block} * {room}u", str(source))
+            frame.line(f"{send}({to}, {place}, {sent}u, {barrier}, {block});")
 
 
 def emit_bulk_commit(frame: KernelFrame, op: BulkCommit) -> None:

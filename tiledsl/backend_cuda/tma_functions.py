@@ -56,6 +56,17 @@ for _rank in range(1, 6):
         since=SINCE,
     )
 define(
+    "send_to_block",
+    "begins to copy to the shared memory of some block of the cluster, whose mbarrier at that place counts the bytes",
+    """void send_to_block(unsigned to, unsigned from, unsigned bytes, unsigned barrier, unsigned block) {
+    asm volatile("{ .reg .b32 there, counts; mapa.shared::cluster.u32 there, %0, %4; "
+                 "mapa.shared::cluster.u32 counts, %3, %4; "
+                 "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [there], [%1], %2, [counts]; }"
+                 :: "r"(to), "r"(from), "r"(bytes), "r"(barrier), "r"(block) : "memory");
+}""",
+    since=SINCE,
+)
+define(
     "bulk_commit",
     "makes a group of this thread's copies by TMA to global memory so far",
     'void bulk_commit() {\n    asm volatile("cp.async.bulk.commit_group;" ::: "memory");\n}',

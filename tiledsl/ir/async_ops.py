@@ -272,6 +272,34 @@ class BulkWait(Op):
         return ()
 
 
+class Exchange(Op):
+    """Begins to send each block of the cluster its part of a buffer. One thread of the role in each block does it.
+
+    Part p along the first axis of `source` goes to block p, itself too, where it becomes part r of `target`, r being
+    the number of the block that it comes from: as many rows of it as parts of `target` have. The mbarrier of the block
+    that gets it counts the bytes. So a block knows when others' parts have come; what it sends itself has been read
+    when those who got it say so.
+    """
+
+    name = "gpu.exchange"
+    effect = "write"
+    source = operand()
+    target = operand()
+    barriers = operand()
+    index = operand()
+
+    def infer_types(self) -> tuple[Type, ...]:
+        source, target = tile_type(self.source), tile_type(self.target)
+        for type_ in (source, target):
+            require(type_.level == "shared" and isinstance(type_.layout, SharedLayout), "buffers are in shared memory")
+        require(source.dtype == target.dtype, "the dtypes differ")
+        require(len(source.shape) == len(target.shape) >= 2, "buffers have parts, and rows")
+        require(source.shape[0] == target.shape[0], "as many parts go out as come in")
+        require(source.shape[2:] == target.shape[2:], "rows are alike")
+        _check_mbarrier(self.barriers, self.index)
+        return ()
+
+
 # Products by warpgroups
 
 

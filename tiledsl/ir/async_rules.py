@@ -7,6 +7,7 @@ from typing import Literal
 from tiledsl.ir import gpu_ops, tile_ops
 from tiledsl.ir.async_ops import (
     BulkWait,
+    Exchange,
     MbarrierArrive,
     MbarrierExpect,
     Mbarriers,
@@ -23,7 +24,7 @@ from tiledsl.ir.async_ops import (
 )
 from tiledsl.ir.core import Op, Value
 from tiledsl.ir.gpu_rules import launch_around, role_around, threads_around
-from tiledsl.ir.layouts import WARP, RegisterLayout
+from tiledsl.ir.layouts import WARP, RegisterLayout, SharedLayout
 from tiledsl.ir.legality import IllegalError, demand, named
 from tiledsl.ir.matrix_descriptors import shared_operand
 from tiledsl.ir.tensor_maps import ALIGNMENT, UNIT_BYTES, tensor_map_of
@@ -81,6 +82,9 @@ def async_work_can_run(op: Op) -> None:
             _check_copy(op)
         case TmaStore():
             _check_copy(op)
+        case Exchange():
+            _check_is_mbarrier(op.barriers)
+            _check_exchange(op)
         case BulkWait():
             demand(op.groups >= 0, f"leaves {op.groups} groups", "0 waits for all of them")
         case WgmmaFence() | WgmmaCommit():
@@ -202,7 +206,7 @@ def _check_turn(op: Turn) -> None:
 def _check_mbarriers(op: Mbarriers) -> None:
     demand(op.arrivals > 0, f"ends phases after {op.arrivals} arrivals", "take at least 1")
     for user in op.result.users:
-        known = isinstance(user, (MbarrierExpect, MbarrierArrive, MbarrierWait, TmaLoad))
+        known = isinstance(user, (MbarrierExpect, MbarrierArrive, MbarrierWait, TmaLoad, Exchange))
         demand(known, f"{named(op.result)} is read by `{user.name}`", "mbarriers hold nothing to be read")
     if op.offset < 0:
         return
@@ -219,6 +223,30 @@ def _check_is_mbarrier(value: Value) -> None:
 
 
 # Copies
+
+
+def part_bytes(buffer: Value) -> int:
+    """From one part of a buffer along its first axis to the next."""
+    type_ = buffer.tile
+    assert isinstance(type_.layout, SharedLayout)
+    return type_.layout.strides([size for size in type_.shape if isinstance(size, int)])[0] * type_.dtype.bytes
+
+
+def _check_exchange(op: Exchange) -> None:
+    """Parts of both buffers lie alike, each in one run of bytes."""
+    _, cluster = threads_around(op)
+    parts = op.source.shape[0]
+    demand(1 < cluster == parts, f"sends {parts} parts in a cluster of {cluster}", "each block gets one of several")
+    source, target = op.source.tile.layout, op.target.tile.layout
+    assert isinstance(source, SharedLayout)
+    sent, room = part_bytes(op.target), part_bytes(op.source)
+    demand(sent <= room, f"sends {sent} bytes of parts of {room}", "send no more rows than there are")
+    ordered = tuple(range(len(source.order)))
+    alike = ordered == source.order and source == target and not source.padding and not source.panel
+    demand(alike, "sends to a buffer in another layout", "rows of both lie alike, one after the other")
+    whole = sent % source.period == room % source.period == 0
+    rule = f"parts of this layout are of multiples of {source.period} bytes"
+    demand(whole, f"sends {sent} bytes of parts of {room}", rule)
 
 
 def _check_copy(op: TmaLoad | TmaStore) -> None:

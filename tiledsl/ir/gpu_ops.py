@@ -219,6 +219,29 @@ class View(Op):
         return (TileType(type_.dtype, self.shape, "shared", self.layout),)
 
 
+class Reuse(Op):
+    """The memory of a buffer, from its start, as another buffer of another shape and dtype in another layout.
+
+    What was there is gone for those who read it so: they find what was written by this name.
+    """
+
+    name = "gpu.reuse"
+    buffer = operand()
+    shape = ints_attribute()
+    dtype = dtype_attribute()
+    layout = layout_attribute()
+
+    def infer_types(self) -> tuple[Type, ...]:
+        type_ = _buffer_type(self.buffer)
+        require(isinstance(self.layout, SharedLayout), "a buffer has a shared layout")
+        assert isinstance(self.layout, SharedLayout)
+        assert isinstance(type_.layout, SharedLayout)
+        require(sorted(self.layout.order) == list(range(len(self.shape))), "the layout is not one of this rank")
+        room = type_.layout.bytes(_static_shape(type_), type_.dtype)
+        require(self.layout.bytes(self.shape, self.dtype) <= room, f"the buffer has {room} bytes")
+        return (TileType(self.dtype, self.shape, "shared", self.layout),)
+
+
 def _product(sizes: tuple[int, ...]) -> int:
     total = 1
     for size in sizes:

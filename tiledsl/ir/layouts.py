@@ -462,6 +462,12 @@ class SharedLayout:
         of_tma = self.swizzle.base == 4 and self.swizzle.shift == 3
         return 1 << (7 + self.swizzle.bits) if of_tma else BANKS * BANK_BYTES
 
+    @property
+    def period(self) -> int:
+        """After how many bytes the swizzle begins anew, and at least 16."""
+        swizzle = self.swizzle
+        return 16 if swizzle is None else max(16, 1 << (swizzle.base + swizzle.bits + swizzle.shift))
+
     def strides(self, shape: Sequence[int]) -> tuple[int, ...]:
         """In elements, per axis, before the swizzle.
 

@@ -376,3 +376,25 @@ def test_what_does_not_fit_its_operands(body: str, problem: str) -> None:
     with pytest.raises(TileError) as caught:
         in_role(body, GROUP)
     assert problem in caught.value.message
+
+
+PARTS = """%mine = gpu.reuse(%plain) {shape = [2, 8, 32], dtype = f32, layout = LAYOUT}
+%theirs = gpu.reuse(%b) {shape = [2, 4, 32], dtype = f32, layout = rows(0, 1, 2, swizzle=(3, 4, 3))}
+gpu.exchange(%mine, %theirs, %bar, %i)"""
+
+
+@pytest.mark.parametrize(
+    ("layout", "cluster", "expected"),
+    [
+        ("rows(0, 1, 2)", 2, "sends to a buffer in another layout"),
+        ("rows(0, 1, 2, swizzle=(3, 4, 3))", 4, "sends 2 parts in a cluster of 4"),
+        ("rows(0, 1, 2, swizzle=(3, 4, 3))", 2, "sends 512 bytes of parts of 1024"),
+    ],
+)
+def test_exchanges(layout: str, cluster: int, expected: str) -> None:
+    assert expected in reason(in_cluster(PARTS.replace("LAYOUT", layout), cluster))
+
+
+def test_memory_is_reused_as_far_as_it_goes() -> None:
+    with pytest.raises(TileError, match="the buffer has 8192 bytes"):
+        in_role("%far = gpu.reuse(%b) {shape = [64, 65], dtype = bf16, layout = rows(0, 1)}")

@@ -7,6 +7,7 @@ from typing import Any
 
 from tiledsl.backend_ref import philox
 from tiledsl.backend_ref.emulator import (
+    block_copies,
     control,
     folds,
     global_memory,
@@ -57,6 +58,7 @@ EXECUTORS: dict[type[Op], Callable[[Any, Any], tuple[Any, ...]]] = {
     gpu_ops.Atomic: global_memory.atomic,
     gpu_ops.Buffer: shared_buffers.buffer,
     gpu_ops.View: shared_buffers.view,
+    gpu_ops.Reuse: shared_buffers.reuse,
     gpu_ops.Copy: shared_buffers.copy,
     gpu_ops.Commit: shared_buffers.commit,
     gpu_ops.Wait: shared_buffers.wait,
@@ -79,6 +81,7 @@ EXECUTORS: dict[type[Op], Callable[[Any, Any], tuple[Any, ...]]] = {
     async_ops.ProxyFence: shared_buffers.proxy_fence,
     async_ops.TmaLoad: tma.load,
     async_ops.TmaStore: tma.store,
+    async_ops.Exchange: block_copies.exchange,
     async_ops.BulkCommit: tma.commit,
     async_ops.BulkWait: tma.wait,
     async_ops.Wgmma: warpgroups.wgmma,
@@ -103,7 +106,8 @@ CONCURRENT: dict[type[Op], Concurrent] = {
 PAUSES_BEFORE: frozenset[type[Op]] = frozenset(
     {
         gpu_ops.Load, gpu_ops.Store, gpu_ops.Atomic, gpu_ops.Copy, gpu_ops.Read, gpu_ops.Write,
-        async_ops.MbarrierExpect, async_ops.MbarrierArrive, async_ops.TmaLoad, async_ops.TmaStore, async_ops.Wgmma,
+        async_ops.MbarrierExpect, async_ops.MbarrierArrive, async_ops.TmaLoad, async_ops.TmaStore, async_ops.Exchange,
+        async_ops.Wgmma,
     }
 )  # fmt: skip
 """Where another agent may go first: whatever others can see, or what depends on them."""

@@ -22,7 +22,7 @@ from tiledsl.backend_ref.scalar_functions import Array
 from tiledsl.ir.async_ops import NamedBarrier, ProxyFence, Turn
 from tiledsl.ir.core import Op, Value
 from tiledsl.ir.dtypes import to_numpy
-from tiledsl.ir.gpu_ops import Barrier, Buffer, Commit, Copy, Read, View, Wait, Write, layout_in_buffer
+from tiledsl.ir.gpu_ops import Barrier, Buffer, Commit, Copy, Read, Reuse, View, Wait, Write, layout_in_buffer
 from tiledsl.ir.layouts import Integers, RegisterLayout, SharedLayout, replicate
 from tiledsl.ir.warpgroup_instructions import WARPGROUP
 from tiledsl.support.errors import Label, fail
@@ -46,6 +46,10 @@ def view(agent: Agent, op: View) -> tuple[Array, ...]:
         layout = shared_layout(value)
         if layout.padding or layout.swizzle is not None or layout.panel:
             fault(op, f"%{value.name} lies as {layout}: a view is of plain rows")
+    return (agent.array(op.buffer),)
+
+
+def reuse(agent: Agent, op: Reuse) -> tuple[Array, ...]:
     return (agent.array(op.buffer),)
 
 

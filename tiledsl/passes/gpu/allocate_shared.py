@@ -23,10 +23,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from tiledsl.ir.async_ops import Mbarriers, TmaLoad, TmaStore, Wgmma
+from tiledsl.ir.async_ops import Exchange, Mbarriers, TmaLoad, TmaStore, Wgmma
 from tiledsl.ir.async_rules import MBARRIER_BYTES
 from tiledsl.ir.core import Block, Module, Op
-from tiledsl.ir.gpu_ops import Buffer, Copy, Launch, View, Wait
+from tiledsl.ir.gpu_ops import Buffer, Copy, Launch, Reuse, View, Wait
 from tiledsl.ir.gpu_rules import role_around
 from tiledsl.ir.layouts import SharedLayout
 from tiledsl.ir.tensor_maps import ALIGNMENT
@@ -99,7 +99,7 @@ class Need:
 
 def _drop_unused(launch: Launch) -> None:
     for op in reversed(list(launch.walk())):
-        if isinstance(op, (Buffer, Mbarriers, View)) and not op.result.users:
+        if isinstance(op, (Buffer, Mbarriers, View, Reuse)) and not op.result.users:
             op.erase()
 
 
@@ -152,7 +152,7 @@ class _Order:
         self.start[op] = len(self.start)
         if isinstance(op, Wait) and op.groups == 0:
             self.waits.append(op)
-        if not isinstance(op, View):
+        if not isinstance(op, (View, Reuse)):
             for value in op.operands:
                 buffer = buffer_of(value)
                 if buffer is not None and buffer.op is not None:
@@ -172,7 +172,7 @@ class _Order:
             since, until = self._during(buffer, use)
             first, last = min(first, since), max(last, until)
         alignment = buffer.layout.alignment
-        if any(isinstance(use, (TmaLoad, TmaStore)) for use in uses):
+        if any(isinstance(use, (TmaLoad, TmaStore, Exchange)) for use in uses):
             alignment = max(alignment, ALIGNMENT)
         return Need(buffer, buffer_bytes(buffer), alignment, first, last, stages_of(buffer, uses))
 
@@ -182,7 +182,7 @@ class _Order:
         since, until = self.start[use], self.stop[use]
         if self.launch.cluster > 1 and scratch_of(use) is not None:
             return 0, self.end
-        if isinstance(use, (TmaLoad, TmaStore, Wgmma)) or role_around(use) is not None:
+        if isinstance(use, (TmaLoad, TmaStore, Exchange, Wgmma)) or role_around(use) is not None:
             return 0, self.end
         if isinstance(use, Copy):
             around = _blocks_around(use)

@@ -45,6 +45,7 @@ from typing import ClassVar, Union
 
 from tiledsl.ir.async_ops import (
     BulkWait,
+    Exchange,
     MbarrierArrive,
     MbarrierExpect,
     MbarrierWait,
@@ -244,7 +245,7 @@ class _Barriers(MemoryFlow[State]):
                 if speaks_for_all(op):
                     self.check(op, self.untold(op, state))
                 return state
-            case TmaLoad():
+            case TmaLoad() | Exchange():
                 self.check_mbarrier(op, op.barriers, state)
                 return self.access(op, state)
             case _:
@@ -262,9 +263,9 @@ class _Barriers(MemoryFlow[State]):
             return state.after_barrier("block").after(Access("read", place, op))
         for access in self.touched.get(op, ()):
             self.check(op, self.clashes(access, state))
-            if isinstance(op, (Wgmma, TmaStore)):
+            if isinstance(op, (Wgmma, TmaStore)) or (isinstance(op, Exchange) and access.kind == "read"):
                 state = state.with_under_way(access)
-            elif not isinstance(op, TmaLoad):  # who uses what it loads waits for that at the mbarrier
+            elif not isinstance(op, (TmaLoad, Exchange)):  # who uses what comes waits for that at the mbarrier
                 state = state.after(access)
         return state
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from tiledsl.ir import gpu_ops
-from tiledsl.ir.async_ops import MbarrierArrive, Mbarriers, TmaLoad, TmaStore, Wgmma
+from tiledsl.ir.async_ops import Exchange, MbarrierArrive, Mbarriers, TmaLoad, TmaStore, Wgmma
 from tiledsl.ir.core import Op, Value
 from tiledsl.ir.layouts import RegisterLayout, SharedLayout
 from tiledsl.ir.types import Shape, TileType
@@ -74,7 +74,7 @@ class Access:
 
 def buffer_of(value: Value) -> Value | None:
     """The buffer that a view, or a view of a view, lies in; None if that cannot be told."""
-    while isinstance(value.op, gpu_ops.View):
+    while isinstance(value.op, (gpu_ops.View, gpu_ops.Reuse)):
         value = value.op.buffer
     return value if isinstance(value.op, gpu_ops.Buffer) else None
 
@@ -106,6 +106,9 @@ def accesses(op: Op, *, cluster: bool = False) -> tuple[Access, ...]:
             return (_of_tensor_box("read", op, cluster), _of_box("write", op, cluster and op.multicast))
         case TmaStore():
             return (_of_box("read", op, False), _of_tensor_box("write", op, cluster))
+        case Exchange():
+            sent = Access("read", buffer_of(op.source), op, is_async=True, lone=True)
+            return (sent, Access("write", buffer_of(op.target), op, remote=cluster, is_async=True, lone=True))
         case Wgmma():
             return _of_operands(op)
         case Mbarriers():
@@ -116,7 +119,8 @@ def accesses(op: Op, *, cluster: bool = False) -> tuple[Access, ...]:
 
 def _is_from_afar(op: Op) -> bool:
     """Whether an op has other blocks of the cluster count at their mbarriers."""
-    return (isinstance(op, MbarrierArrive) and op.scope == "cluster") or (isinstance(op, TmaLoad) and op.multicast)
+    from_one = isinstance(op, Exchange) or (isinstance(op, TmaLoad) and op.multicast)
+    return from_one or (isinstance(op, MbarrierArrive) and op.scope == "cluster")
 
 
 def scratch_of(op: Op) -> Value | None:
