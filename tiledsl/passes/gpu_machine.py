@@ -35,8 +35,8 @@ class Speeds:
     """From the L2 cache, of all multiprocessors together."""
     l2_bytes_each: int
     """The most that one multiprocessor takes in."""
-    peer_bytes: float
-    """To the shared memory of other blocks of a cluster, by plain stores (measured)."""
+    peer_bytes: int
+    """To the shared memory of other blocks of a cluster, by bulk copies."""
     latency: int
     """Clocks from the start of a copy to its end in shared memory, when it comes from the L2 cache."""
     memory_latency: int
@@ -123,7 +123,7 @@ HOPPER_SPEEDS = Speeds(
     shared_bytes=128,
     l2_bytes=9000,
     l2_bytes_each=70,
-    peer_bytes=1.6,
+    peer_bytes=9,
     latency=750,
     memory_latency=1250,
     launch=3.1e-6,

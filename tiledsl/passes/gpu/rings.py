@@ -108,6 +108,12 @@ class Ring:
             async_ops.Mbarriers, name=f"{what}_{self.name}", count=self.stages, arrivals=arrivals
         ).result  # fmt: skip
 
+    @property
+    def rows_to_load(self) -> int:
+        """How many rows of the left operand a stage gets: no others of the product are looked at."""
+        left = self.feed.dot.a
+        return next(one.shape[_axis_of(left, -2)] for one in self.streams if source_load(left) is one.op)
+
     def begin(self, state: Lowering) -> None:
         """At the start of a role: the first stage."""
         self.position = Position(state.constant(0, i32), state.constant(0, i32))

@@ -117,7 +117,9 @@ class _SpecialisedGrid:
             walk.begin(body.arguments)
             rings = [self._ring(feed) for feed in self.feeds]
             if grid.splits > 1:
-                rings[0].sums = SplitSum(state, plan_product(self.feeds[0].dot, state.capacities, grid))
+                product = plan_product(self.feeds[0].dot, state.capacities, grid)
+                buffers = [stream.buffer for stream in rings[0].streams]
+                rings[0].sums = SplitSum(state, product, rings[0].rows_to_load, buffers)
             state.emit(gpu.Barrier, scope="cluster" if grid.cluster > 1 else "block")
             threads = grid.threads * self.consumers
             registers = REGISTERS if len({feed.dot for feed in self.feeds}) == 1 else REGISTERS_OF_TWO
@@ -187,6 +189,9 @@ class _SpecialisedGrid:
             walk.each(rings, one_block)
         begin_and_end(state, role, self.op.location)
         drain_stores(state)
+        for ring in rings:
+            if ring.sums is not None:
+                ring.sums.finish(state)
 
     def _consume_in_turn(self, walk: TurnWalk, rings: Sequence[Ring], own: int) -> None:
         """Every so manieth block; the stages of the others are left out."""

@@ -14,12 +14,12 @@ from math import sqrt
 from tiledsl.passes.gpu.promoted_sums import PROMOTED_DEPTH
 from tiledsl.passes.gpu.warpgroup_tilings import (
     STEP_BYTES,
-    SUM_BYTES,
     WARPGROUP_ROWS,
     Product,
     Tiling,
     rows_to_load,
     stage_bytes,
+    sums_bytes,
 )
 from tiledsl.passes.gpu_machine import GpuMachine, Speeds
 
@@ -35,8 +35,9 @@ CLUSTER_CLOCKS = 350
 """Blocks of a cluster wait for each other, at the start and at the end."""
 BESIDE_OTHERS = 1.005
 """What is made beside other tiles of a multiprocessor gets in their way a little: it has to gain more than that."""
-IN_SHARES = 1.1
-"""Blocks that share a loop have to gain more than that, as long as predictions are a tenth off."""
+IN_SHARES = 1.2
+"""Blocks that share a loop have to gain more than that, as long as the way in which they add up has not been measured,
+and other predictions are a tenth off."""
 TURN_CLOCKS = 60
 """From the last product of a tile to the first one of another consumer's, where they take turns."""
 RESULT_CLOCKS = 350
@@ -51,8 +52,9 @@ PLAIN_STORED_BYTES = 12
 """Per clock, that its threads store themselves."""
 COPIES = 8
 """Of threads that load, per clock, of 4 or 8 bytes each."""
-REDUCE_CLOCKS = 1000
-"""To meet for the exchange of parts of a sum, and to read them."""
+REDUCE_CLOCKS = 1500
+"""To write parts of a sum, for a copy to another block to begin and to come, and to read them (not measured: half as
+much again as the estimate, as is the rate of such copies)."""
 CACHED_SHARE = 0.45
 """Of L2, what can be counted on to be still there."""
 OUTSIDE = 2
@@ -119,7 +121,7 @@ class ProductCosts:
         waited = alone * max(0, steps * rounds - stages * (1 if programs else rounds))
         loop = greatest(work * steps * busiest, waited)
         # around the loop
-        result = self._result(rows * columns, splits)
+        result = self._result(rows * columns, splits, sums_bytes(product, rows, columns))
         drain = DRAIN_CLOCKS + rows * columns // splits * product.out_bytes / STORED_BYTES
         fill = SETUP_CLOCKS + speeds.memory_latency + transfer
         if cluster > 1:
@@ -173,13 +175,14 @@ class ProductCosts:
             found = self._steps[key] = (products, shared, bytes_, copied)
         return found
 
-    def _result(self, elements: int, splits: int) -> float:
-        """Clocks from the last product of a tile until its block may go on to the next."""
+    def _result(self, elements: int, splits: int, sums: int) -> float:
+        """Clocks from the last product of a tile until its block may go on to the next. `sums`: bytes that blocks which
+        share a loop have for each other, and for themselves."""
         product, speeds = self.product, self.speeds
         clocks = RESULT_CLOCKS + elements * RESULT_INSTRUCTIONS / speeds.instructions
         clocks += elements * product.epilogue_bytes / STORED_BYTES
         if splits > 1:
-            clocks += REDUCE_CLOCKS + elements * SUM_BYTES * (splits - 1) / splits / speeds.peer_bytes
+            clocks += REDUCE_CLOCKS + sums * (splits - 1) / splits / speeds.peer_bytes
             elements //= splits
         elif product.tma_store:
             return clocks + elements * product.out_bytes / speeds.shared_bytes

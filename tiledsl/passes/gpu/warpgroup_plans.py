@@ -25,6 +25,7 @@ from tiledsl.passes.gpu.warpgroup_tilings import (
     Tiling,
     accumulators,
     holds,
+    lends_room,
     rows_to_load,
     stage_bytes,
     stages_that_fit,
@@ -207,12 +208,16 @@ class _Enumeration:
             return
         if product.by_threads:
             return
-        stages = stages_that_fit(self.machine, stage_bytes(product, rows, columns, depth), sums_bytes(rows, columns), 1)
+        sums = sums_bytes(product, rows, columns)
+        stages = stages_that_fit(self.machine, stage_bytes(product, rows, columns, depth), sums, 1)
         if stages < (self.contract.stages or FEWEST_STAGES):
+            return
+        stages = self.contract.stages or stages
+        if not lends_room(product, rows, columns, depth, stages):
             return
         for splits in SPLITS:
             if tiles * splits > 2 * self.machine.multiprocessors or product.k < splits * FEWEST_STEPS * depth:
                 return
             whole = columns % (splits * COLUMN_STEP) == 0 and columns // splits * product.out_bytes % SECTOR_BYTES == 0
             if whole and rows * columns // splits >= tiling.consumers * WARPGROUP:
-                yield tiling._replace(splits=splits, stages=self.contract.stages or stages)
+                yield tiling._replace(splits=splits, stages=stages)

@@ -25,6 +25,8 @@ SECTOR_BYTES = 32
 ROWS_OF_SWIZZLE = 8
 """After so many rows a swizzle repeats."""
 SUM_BYTES = 4
+SENT_ROWS = 16
+"""Blocks that share a loop send each other rows of their sums in groups of so many at most."""
 MOST_STAGES = 12
 RESERVED_BYTES = 2048
 """Of a block's shared memory: mbarriers, and what alignment to 1024 bytes may cost."""
@@ -137,9 +139,24 @@ def rows_to_load(product: Product, rows: int, side: int = 1) -> int:
     return min(rows, max(-(-product.m // ROWS_OF_SWIZZLE) * ROWS_OF_SWIZZLE, rows - WARPGROUP_ROWS + ROWS_OF_SWIZZLE))
 
 
-def sums_bytes(rows: int, columns: int) -> int:
-    """Shared memory in which blocks that share a loop give each other their sums."""
-    return rows * columns * SUM_BYTES
+def sums_bytes(product: Product, rows: int, columns: int) -> int:
+    """Shared memory for the sums that blocks which share a loop give each other, of rows that there are."""
+    return rows_to_send(rows, rows_to_load(product, rows)) * columns * SUM_BYTES
+
+
+def rows_to_send(rows: int, loaded: int) -> int:
+    """Of the sums of a tile, how many rows blocks send each other at most: as many as are loaded, 16 by 16.
+
+    >>> rows_to_send(64, 24)
+    32
+    """
+    return min(rows, -(-loaded // SENT_ROWS) * SENT_ROWS)
+
+
+def lends_room(product: Product, rows: int, columns: int, depth: int, stages: int) -> bool:
+    """Whether the stages of an operand, when they are done with, have room for a block's own sums."""
+    largest = max(rows * product.a_bytes, columns * product.b_bytes) * depth * stages
+    return largest >= rows * columns * SUM_BYTES
 
 
 def stage_bytes(product: Product, rows: int, columns: int, depth: int) -> int:

@@ -10,7 +10,7 @@ from tests.support.gpu_lowering import lowered, plans_for
 from tests.support.kernels_field import products_below_the_largest
 from tests.support.specialised_cases import specialised_attention, split_products
 from tiledsl.ir import gpu_ops as gpu
-from tiledsl.ir.async_ops import TmaLoad
+from tiledsl.ir.async_ops import Exchange, TmaLoad
 from tiledsl.ir.core import Module
 from tiledsl.passes.gpu.plan import parse_plan
 from tiledsl.support.errors import TileError
@@ -33,8 +33,17 @@ def test_each_block_loads_its_part_of_a_step_and_sends_columns_of_its_sums() -> 
     assert [op.shape for op in loads] == [(64, 128), (128, 64)]
     assert [op.buffer.shape[1:] for op in loads] == [(64, 64), (64, 64)]
     assert not any(op.multicast for op in loads)
-    sent = [op for op in module.walk() if isinstance(op, gpu.Write)]
-    assert [(op.block, op.value.shape) for op in sent] == [(0, (128, 32)), (1, (128, 32))]
+    written = [op for op in module.walk() if isinstance(op, gpu.Write)]
+    assert [(op.block, op.value.shape, op.buffer.shape) for op in written] == [(-1, (128, 32), (2, 64, 32))] * 2
+    (sent,) = [op for op in module.walk() if isinstance(op, Exchange)]
+    assert isinstance(sent.source.op, gpu.Reuse)
+    assert sent.source.op.buffer in {op.buffer for op in loads}
+
+
+def test_only_rows_that_there_are_go_out() -> None:
+    module = lower(PRODUCT, f"m=64, n=64, k=128, {TWO}, 12 rows in all, {ALIGNED}")
+    (sent,) = [op for op in module.walk() if isinstance(op, Exchange)]
+    assert (sent.source.shape, sent.target.shape) == ((2, 64, 32), (2, 16, 32))
 
 
 @pytest.mark.parametrize(
