@@ -69,7 +69,8 @@ class Families:
     resident: bool = False
 
 
-MADE = Families(pingpong=True, splits=True, resident=True)
+MADE = Families(pingpong=True, resident=True)
+"""What calls get. Shared loops are not among it: as they were measured last, they took longer than loops of one block."""
 EVERY = Families(pingpong=True, splits=True, resident=True)
 
 

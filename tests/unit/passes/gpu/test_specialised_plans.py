@@ -11,8 +11,10 @@ from tests.support.tile_programs import GEMM
 from tiledsl.ir.core import Module
 from tiledsl.ir.gpu_ops import Store
 from tiledsl.ir.parser import parse_module
+from tiledsl.passes.gpu import specialised_plans
 from tiledsl.passes.gpu.choose_plans import FIRST_PLANS, choose_plans, ranked_plans
 from tiledsl.passes.gpu.specialised_plans import RankedPlan
+from tiledsl.passes.gpu.warpgroup_plans import EVERY
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.passes.manager import PassContext, PassManager
 from tiledsl.passes.pipelines import gpu_front_pipeline
@@ -151,7 +153,8 @@ def test_what_the_program_says_is_kept() -> None:
     assert is_specialised(ranked(product(blocks="128, 128"))[0])
 
 
-def test_loops_are_shared_where_tiles_are_few_and_nothing_is_folded() -> None:
+def test_loops_are_shared_where_tiles_are_few_and_nothing_is_folded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(specialised_plans, "MADE", EVERY)
     few: dict[str, int] = {"M": 16, "N": 128, "K": 16384}
     hopper = gpu_machine("sm_90")
     grid = ranked_plans(product().entry, hopper, few, ALIGNED)[0].plan.grids[0]
