@@ -111,7 +111,7 @@ def no_turn(state: Lowering, *_: object) -> Value:
 
 SWITCHES: dict[str, tuple[str, object]] = {
     "turns of warpgroups": ("warpgroup_turns.TURNS", False),
-    "rotation": ("lower_control.rotation_of", none_of),
+    "rotation": ("role_ops.rotation_of", none_of),
     "clean turns": ("rotated_loops.clean_count", no_turn),
     "known padding": ("rotated_loops.fills_of", nothing_of),
     "sums of each thread": ("running_sums.running_sums", nothing_of),

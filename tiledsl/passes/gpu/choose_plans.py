@@ -20,8 +20,7 @@ from tiledsl.passes.analysis.work import UNKNOWN_SIZE
 from tiledsl.passes.gpu.capacities import rounded
 from tiledsl.passes.gpu.infer_layouts import access_order, reshapes_units, tensor_of
 from tiledsl.passes.gpu.matrix_plans import matrix_plans
-from tiledsl.passes.gpu.plan import GridPlan, Plan
-from tiledsl.passes.gpu.specialised_plans import RankedPlan, specialised_plans
+from tiledsl.passes.gpu.plan import GridPlan, Plan, RankedPlan
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.support.powers_of_two import power_of_two_from, power_of_two_in
 
@@ -140,7 +139,11 @@ def ranked_plans(
     grids = list(grids_of(function))
     options: list[list[RankedPlan]] = []
     for grid in grids:
-        found = specialised_plans(grid.op, grid.blocks, machine, known.of, alignment_of) if grid.dots else []
+        found: list[RankedPlan] = []
+        if grid.dots:
+            from tiledsl.passes.gpu.specialised_plans import specialised_plans  # costs start-up time
+
+            found = specialised_plans(grid.op, grid.blocks, machine, known.of, alignment_of)
         first = [
             RankedPlan(_with_whole_axes(grid, plan, known, WARPGROUP_DEPTH, 1), seconds)
             for plan, seconds in found[:specialised]

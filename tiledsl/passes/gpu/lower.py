@@ -24,7 +24,6 @@ from tiledsl.ir.types import AxisType, TensorType
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.analysis.phases import phases_of
 from tiledsl.passes.gpu.apply_plan import check_applied
-from tiledsl.passes.gpu.bulk_stores import lower_bulk_store, stores_in_bulk
 from tiledsl.passes.gpu.capacities import Capacities
 from tiledsl.passes.gpu.infer_layouts import LayoutInference, reshapes_units
 from tiledsl.passes.gpu.lower_control import lower_for, lower_grid, lower_if, lower_range, lower_while
@@ -41,10 +40,7 @@ from tiledsl.passes.gpu.lowering import Lowering
 from tiledsl.passes.gpu.make_tiles import make_tile
 from tiledsl.passes.gpu.pipeline_loads import goes_through_shared, stage_load
 from tiledsl.passes.gpu.plan import GridPlan, Plan
-from tiledsl.passes.gpu.promoted_products import lower_promoted_product
-from tiledsl.passes.gpu.promoted_sums import is_promoted
 from tiledsl.passes.gpu.select_wgmma import plan_product
-from tiledsl.passes.gpu.warpgroup_products import lower_product
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.passes.manager import PassContext
 
@@ -202,15 +198,18 @@ def _load(state: Lowering, op: ops.Load) -> None:
 
 def _dot(state: Lowering, op: ops.Dot) -> None:
     if state.grid.schedule:
-        lower = lower_promoted_product if is_promoted(op) else lower_product
-        lower(state, op)
+        from tiledsl.passes.gpu.role_ops import lower_role_dot  # costs start-up time
+
+        lower_role_dot(state, op)
     else:
         lower_dot(state, op)
 
 
 def _store(state: Lowering, op: ops.Store) -> None:
-    if stores_in_bulk(state, op):
-        lower_bulk_store(state, op)
+    if state.grid.schedule:
+        from tiledsl.passes.gpu.role_ops import lower_role_store  # costs start-up time
+
+        lower_role_store(state, op)
     else:
         lower_store(state, op)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from tiledsl.ir import gpu_ops as gpu
 from tiledsl.ir import tile_ops as ops
@@ -16,22 +17,19 @@ from tiledsl.passes.gpu.lower_dot import hold_operands
 from tiledsl.passes.gpu.lowering import Lowering
 from tiledsl.passes.gpu.persistent_grids import lower_persistent_grid
 from tiledsl.passes.gpu.pipeline_loads import Pipeline, pipeline_of
-from tiledsl.passes.gpu.place_blocks import Turns, block_place, block_size, define_place, turns_of
+from tiledsl.passes.gpu.place_blocks import block_place, block_size, define_place, turns_of
 from tiledsl.passes.gpu.product_loops import brings_all, lower_product_loop, product_of
-from tiledsl.passes.gpu.promoted_products import lower_promoted_ring
-from tiledsl.passes.gpu.promoted_sums import is_promoted
-from tiledsl.passes.gpu.rings import FedLoop, Ring
-from tiledsl.passes.gpu.rotated_loops import lower_rotated_loop
-from tiledsl.passes.gpu.rotations import rotation_of
-from tiledsl.passes.gpu.specialised_grids import lower_specialised_grid
-from tiledsl.passes.gpu.streamed_loads import source_load
-from tiledsl.passes.gpu.warpgroup_products import lower_product_ring
 from tiledsl.passes.tile.carried_values import carried_arguments, yielded
+
+if TYPE_CHECKING:
+    from tiledsl.passes.gpu.rings import FedLoop
 
 
 def lower_grid(state: Lowering, op: ops.Grid, consumers: int = 1) -> None:
     """A grid as a launch. `consumers`: how many roles make tiles, each with threads of its own."""
     if state.grid.schedule:
+        from tiledsl.passes.gpu.specialised_grids import lower_specialised_grid  # costs start-up time
+
         lower_specialised_grid(state, op, consumers)
         return
     if state.grid.programs:
@@ -60,8 +58,14 @@ def _source(op: ops.Grid, argument: Value) -> Value:
 def lower_range(state: Lowering, op: ops.Range) -> None:
     """A loop over blocks. Loads for matrix products may run ahead of it (`pipeline_loads`)."""
     turns = turns_of(state, op)
+
+    def every(enter: Callable[[Value], None], fed: Pipeline | FedLoop | None) -> None:
+        _lower_loop(state, op, (state.constant(0), turns.count, state.constant(1)), enter, fed)
+
     if state.grid.schedule:
-        _lower_fed_range(state, op, turns)
+        from tiledsl.passes.gpu.role_ops import lower_role_range  # costs start-up time
+
+        lower_role_range(state, op, turns, every)
         return
     pipeline = pipeline_of(state, op, turns)
     dot = product_of(op)
@@ -78,41 +82,9 @@ def lower_range(state: Lowering, op: ops.Range) -> None:
         if pipeline is not None:
             pipeline.advance(number)
 
-    _lower_loop(state, op, (state.constant(0), turns.count, state.constant(1)), enter, pipeline)
+    every(enter, pipeline)
     if pipeline is not None:
         pipeline.end()
-
-
-def _lower_fed_range(state: Lowering, op: ops.Range, turns: Turns) -> None:
-    """A loop of a role whose loads come by rings, if it has any."""
-    rings = state.rings.get(op.body, [])
-    order = rings[0].order if rings else None
-    if order is not None:
-        order.begin()
-    _lower_ring_range(state, op, turns, rings)
-    if order is not None:
-        order.end()
-
-
-def _lower_ring_range(state: Lowering, op: ops.Range, turns: Turns, rings: Sequence[Ring]) -> None:
-    dot = product_of(op)
-    if len(rings) == 1 and dot is not None and source_load(dot.a) in rings[0].feed.loads:
-        lower = lower_promoted_ring if is_promoted(dot) else lower_product_ring
-        lower(state, op, dot, rings[0], turns)
-        return
-    promoted = any(is_promoted(inner) for inner in op.body.ops if isinstance(inner, ops.Dot))
-    rotation = None if promoted else rotation_of(op, rings)
-    if rotation is not None:
-        lower_rotated_loop(state, op, rotation, turns, (rings[0], rings[1]))
-        return
-    fed = FedLoop(rings) if rings else None
-
-    def enter(number: Value) -> None:
-        define_place(state, turns.argument, turns.place(state, turns.start_of(state, number)))
-        if fed is not None:
-            fed.wait(state)
-
-    _lower_loop(state, op, (state.constant(0), turns.count, state.constant(1)), enter, fed)
 
 
 def lower_for(state: Lowering, op: ops.For) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 SCHEDULES = ("cooperative", "pingpong")
 """How warpgroups that only multiply go about it: all on one tile, or each on a tile of its own, in turn."""
@@ -86,6 +87,13 @@ class Plan:
         if self.alignment:
             words.append("aligned to " + "/".join(map(str, self.alignment)))
         return ", ".join(words)
+
+
+class RankedPlan(NamedTuple):
+    """A plan with its predicted time in seconds, or None where plans are only in order."""
+
+    plan: Plan
+    seconds: float | None = None
 
 
 def _grid_words(grid: GridPlan) -> list[str]:

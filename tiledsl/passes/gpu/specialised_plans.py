@@ -21,7 +21,7 @@ from tiledsl.passes.gpu.align_operands import Way, copied_bytes, ways_to_operand
 from tiledsl.passes.gpu.attention_plans import attention_plans
 from tiledsl.passes.gpu.chained_products import ChainedProducts, chained_products
 from tiledsl.passes.gpu.infer_layouts import access_order, tensor_of, tile_axes
-from tiledsl.passes.gpu.plan import GridPlan, Plan
+from tiledsl.passes.gpu.plan import GridPlan, Plan, RankedPlan
 from tiledsl.passes.gpu.promoted_sums import is_promoted
 from tiledsl.passes.gpu.split_sums import can_split
 from tiledsl.passes.gpu.streamed_loads import COPIED_BYTES, DeclinedError, feeds_of, source_load
@@ -33,13 +33,6 @@ MOST_PLANS = 24
 """That are kept of a ranking."""
 TMA_BYTES = 16
 """What rows of tensors that TMA copies start at multiples of."""
-
-
-class RankedPlan(NamedTuple):
-    """A plan with its predicted time in seconds, or None where plans are only in order."""
-
-    plan: Plan
-    seconds: float | None = None
 
 
 class _Axes(NamedTuple):

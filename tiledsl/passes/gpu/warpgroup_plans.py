@@ -70,7 +70,7 @@ class Families:
 
 
 MADE = Families(pingpong=True, resident=True)
-"""What calls get. Shared loops are not among it: as they were measured last, they took longer than loops of one block."""
+"""What calls get. Shared loops are not among it: as they were measured last, they took longer than others."""
 EVERY = Families(pingpong=True, splits=True, resident=True)
 
 

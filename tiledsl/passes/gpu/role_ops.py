@@ -1,0 +1,72 @@
+"""What loops, products and stores become in a role of a grid whose plan has a schedule; all else is as anywhere.
+
+Only such grids import this: what it stands on costs start-up time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tiledsl.ir import tile_ops as ops
+from tiledsl.ir.core import Value
+from tiledsl.passes.gpu.bulk_stores import lower_bulk_store, stores_in_bulk
+from tiledsl.passes.gpu.lower_memory import lower_store
+from tiledsl.passes.gpu.lowering import Lowering
+from tiledsl.passes.gpu.place_blocks import Turns, define_place
+from tiledsl.passes.gpu.product_loops import product_of
+from tiledsl.passes.gpu.promoted_products import lower_promoted_product, lower_promoted_ring
+from tiledsl.passes.gpu.promoted_sums import is_promoted
+from tiledsl.passes.gpu.rings import FedLoop, Ring
+from tiledsl.passes.gpu.rotated_loops import lower_rotated_loop
+from tiledsl.passes.gpu.rotations import rotation_of
+from tiledsl.passes.gpu.streamed_loads import source_load
+from tiledsl.passes.gpu.warpgroup_products import lower_product, lower_product_ring
+
+Plain = Callable[[Callable[[Value], None], "FedLoop | None"], None]
+"""Lowers a loop turn by turn: what is to be done at the start of a turn of that number, and what feeds it."""
+
+
+def lower_role_range(state: Lowering, op: ops.Range, turns: Turns, plain: Plain) -> None:
+    """A loop of a role whose loads come by rings, if it has any."""
+    rings = state.rings.get(op.body, [])
+    order = rings[0].order if rings else None
+    if order is not None:
+        order.begin()
+    _lower_ring_range(state, op, turns, rings, plain)
+    if order is not None:
+        order.end()
+
+
+def _lower_ring_range(state: Lowering, op: ops.Range, turns: Turns, rings: Sequence[Ring], plain: Plain) -> None:
+    dot = product_of(op)
+    if len(rings) == 1 and dot is not None and source_load(dot.a) in rings[0].feed.loads:
+        lower = lower_promoted_ring if is_promoted(dot) else lower_product_ring
+        lower(state, op, dot, rings[0], turns)
+        return
+    promoted = any(is_promoted(inner) for inner in op.body.ops if isinstance(inner, ops.Dot))
+    rotation = None if promoted else rotation_of(op, rings)
+    if rotation is not None:
+        lower_rotated_loop(state, op, rotation, turns, (rings[0], rings[1]))
+        return
+    fed = FedLoop(rings) if rings else None
+
+    def enter(number: Value) -> None:
+        define_place(state, turns.argument, turns.place(state, turns.start_of(state, number)))
+        if fed is not None:
+            fed.wait(state)
+
+    plain(enter, fed)
+
+
+def lower_role_dot(state: Lowering, op: ops.Dot) -> None:
+    """A product by the warpgroups of the role."""
+    lower = lower_promoted_product if is_promoted(op) else lower_product
+    lower(state, op)
+
+
+def lower_role_store(state: Lowering, op: ops.Store) -> None:
+    """A store: by TMA where it can be."""
+    if stores_in_bulk(state, op):
+        lower_bulk_store(state, op)
+    else:
+        lower_store(state, op)
