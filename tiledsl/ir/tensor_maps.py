@@ -216,17 +216,14 @@ def _box(
     whole = True  # what is faster is all of the buffer, so that the next axis goes on where it ends
     for position, place in enumerate(reversed(layout.order)):
         limit = layout.panel if position == 0 and layout.panel else sizes[place]
-        if place not in places:
-            whole = whole and sizes[place] == 1
-            continue
-        axis = places.index(place)
-        if whole:
+        axis = places.index(place) if place in places else None
+        if whole and axis is not None:
             lengths[axis] = length = min(mine[axis], limit)
             if mine[axis] % length:
                 raise ValueError(f"copies {mine[axis]} elements to panels of {limit}")
             if length > MOST_ELEMENTS:
                 lengths[axis] = _longest(length, strides[place] * width, alignment)
-        whole = whole and lengths[axis] == limit
+        whole = whole and limit == (1 if axis is None else lengths[axis])
         if position == 1 and layout.panel:
             whole = whole and sizes[layout.order[-1]] == layout.panel
     return lengths

@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from tiledsl.ir.async_ops import Mbarriers, TmaLoad, TmaStore
@@ -153,8 +153,22 @@ def copies(draw: st.DrawFn) -> tuple[TmaLoad, int]:
     return load(tensor, buffer, tuple(shape), tuple(axes), places, multicast), cluster
 
 
+BESIDE = SharedLayout((0, 1, 2, 3), panel=64)
+"""Rows of one element across, whose panels lie beside each other: no box goes on from one row to the next."""
+
+
 @settings(max_examples=300)
 @given(copies(), st.integers(0, 3))
+@example(
+    (
+        load(
+            TensorType(bf16, (1000, 1000, 1000), 0), TileType(bf16, (1, 2, 1, 128), "shared", BESIDE), (128, 1, 2),
+            (0, 1, 2), (3, 0, 1),
+        ),
+        1,
+    ),
+    0,
+)  # fmt: skip
 def test_tma_writes_what_the_layout_says(copy: tuple[TmaLoad, int], blocks: int) -> None:
     op, cluster = copy
     try:
