@@ -4,7 +4,7 @@ Each consumer has 64 rows of queries: their scores, their weights in half the re
 with it. Keys and values come block by block through a ring. While one consumer multiplies, another does softmax.
 
 >>> attention_plans(Attention(4096, 4096, 128, heads=64), gpu_machine("sm_90"))[0].tiling[:2]
-(128, 160)
+(128, 128)
 """
 
 from __future__ import annotations
