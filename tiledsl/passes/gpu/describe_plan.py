@@ -1,9 +1,10 @@
 """Plans in words: what one says, and what makes two of them two.
 
->>> plan_words(plan, ["x", "y"])
-[("blocks", "m = 4"), ("sizes", "M: any; N: at most 2048, a multiple of 16"), ("grid", "128 threads"), ...]
->>> plan_differences(earlier, plan, ["x", "y"])
-["N is a multiple of 16, not at most 2048", "`x` is aligned to 2 bytes, not 16"]
+>>> plan = parse_plan("m=4, N<=2048, 128 threads, N%16=0, aligned to 16/16")
+>>> plan_words(plan, ["x", "y"])[:2]
+[('sizes', 'N is at most 2048 and a multiple of 16'), ('arrays', 'rows start at multiples of 16 bytes')]
+>>> plan_differences(parse_plan("m=8, N<=2048, 128 threads, N%16=0, aligned to 2/16"), plan, ["x", "y"])
+['`x` is aligned to 16 bytes, not 2', 'blocks of 4 along m, not 8']
 """
 
 from __future__ import annotations

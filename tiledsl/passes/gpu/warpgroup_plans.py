@@ -2,8 +2,8 @@
 
 A product of some size has one to three thousand tilings that fit the machine; none is measured.
 
->>> product_plans(Product(8192, 8192, 8192), gpu_machine("sm_90"))[0].tiling.block
-(256, 256, 64)
+>>> product_plans(Product(2048, 2048, 2048), gpu_machine("sm_90"))[0].tiling.block
+(128, 256, 64)
 """
 
 from __future__ import annotations
