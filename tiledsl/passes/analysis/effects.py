@@ -1,11 +1,18 @@
-"""Which tensors are written where. Tensors never overlap another that is written: the runtime sees to it."""
+"""Which tensors there are, and which are written. None overlaps another that is written: the runtime sees to it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tiledsl.ir.core import Op, Value
-from tiledsl.ir.tile_ops import Atomic, Store
+from tiledsl.ir.core import Block, Op, Value
+from tiledsl.ir.tile_ops import Atomic, Empty, Store
+from tiledsl.ir.types import TensorType
+
+
+def tensors_in_order(body: Block) -> list[Value]:
+    """The tensors of a function, by its body, as plans count them: parameters, then new ones."""
+    parameters = [value for value in body.arguments if isinstance(value.type, TensorType)]
+    return [*parameters, *(op.result for op in body.ops if isinstance(op, Empty))]
 
 
 def tensors_written(ops: Iterable[Op]) -> frozenset[Value]:

@@ -15,6 +15,7 @@ from tiledsl.ir.core import Block, Value
 from tiledsl.ir.symbolic import Dim
 from tiledsl.ir.tensor_maps import UNIT_BYTES
 from tiledsl.ir.types import TensorType
+from tiledsl.passes.analysis.effects import tensors_in_order
 from tiledsl.passes.gpu.aligned_copies import can_be_copied
 from tiledsl.passes.gpu.streamed_loads import COPIED_BYTES, source_load
 from tiledsl.passes.gpu.warpgroup_costs import COPY_SHARE
@@ -72,8 +73,7 @@ def _numbers(grid: ops.Grid, tensors: Sequence[Value]) -> tuple[int, ...]:
     """As plans count them: parameters of the function, then new tensors."""
     body = grid.parent
     assert isinstance(body, Block)
-    known = [value for value in body.arguments if isinstance(value.type, TensorType)]
-    known += [op.result for op in body.ops if isinstance(op, ops.Empty)]
+    known = tensors_in_order(body)
     return tuple(sorted(known.index(tensor) for tensor in tensors))
 
 

@@ -23,6 +23,7 @@ from tiledsl.ir.symbolic import Dim
 from tiledsl.ir.tensor_maps import MOST_AXES, UNIT_BYTES
 from tiledsl.ir.types import AxisType, TileType, Whole
 from tiledsl.passes.gpu.infer_layouts import tensor_of, tile_axes
+from tiledsl.passes.gpu.lower_memory import row_alignment
 from tiledsl.passes.gpu.lowering import Lowering
 from tiledsl.passes.gpu.rings import Ring, operand_layout
 from tiledsl.passes.gpu.shared_accesses import shared_layout, static_shape, whole_vector
@@ -39,9 +40,9 @@ def stores_in_bulk(state: Lowering, op: ops.Store) -> bool:
         return False
     if state.grid.splits > 1:  # each block has a little, which its threads store as memory likes it
         return False
-    number = state.tensor_number(op.tensor)
-    alignment = state.plan.alignment[number] if number < len(state.plan.alignment) else UNIT_BYTES
-    if alignment % UNIT_BYTES or tensor.unit is None or tile_axes(op)[tensor.unit] != len(shape) - 1:
+    if row_alignment(state, op.tensor) % UNIT_BYTES:
+        return False
+    if tensor.unit is None or tile_axes(op)[tensor.unit] != len(shape) - 1:
         return False
     if any(state.capacities.of(dim) != 1 for dim in shape[:-2]):
         return False

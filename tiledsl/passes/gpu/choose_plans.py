@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Function, Op, Value
 from tiledsl.ir.symbolic import Dim, evaluate, symbol_name, symbols_of
-from tiledsl.ir.types import AxisType, Shape, TensorType, TileType
+from tiledsl.ir.types import AxisType, Shape, TileType
+from tiledsl.passes.analysis.effects import tensors_in_order
 from tiledsl.passes.analysis.sizes import BlockDefinition, blocks_of
 from tiledsl.passes.analysis.work import UNKNOWN_SIZE
 from tiledsl.passes.gpu.capacities import rounded
@@ -130,7 +131,7 @@ def ranked_plans(
     """The same with the times that were predicted. `specialised`: how many plans with specialised warps there are at
     most, for each grid."""
     known = _Sizes(function, sizes)
-    tensors = tensors_in_order(function)
+    tensors = tensors_in_order(function.body)
 
     def alignment_of(tensor: Value) -> int:
         number = tensors.index(tensor)
@@ -156,12 +157,6 @@ def ranked_plans(
         plan = _joined([choice.plan for choice in choices], function, known, tuple(alignment))
         ranked.setdefault(plan, sum(times) if times and len(times) == len(choices) else None)
     return [RankedPlan(plan, seconds) for plan, seconds in ranked.items()]
-
-
-def tensors_in_order(function: Function) -> list[Value]:
-    """The tensors of a function as plans count them: parameters, then new ones."""
-    parameters = [value for value in function.parameters if isinstance(value.type, TensorType)]
-    return [*parameters, *(op.result for op in function.body.ops if isinstance(op, ops.Empty))]
 
 
 class _Sizes:

@@ -18,6 +18,7 @@ from tiledsl.ir.core import Value
 from tiledsl.ir.dtypes import bool_, i32, i64
 from tiledsl.ir.layouts import RegisterLayout
 from tiledsl.ir.types import AxisType, TileType
+from tiledsl.passes.analysis.splats import number_of
 from tiledsl.passes.gpu.lowering import BlockPlace, Lowering
 from tiledsl.passes.gpu.place_blocks import Turns
 
@@ -64,10 +65,8 @@ class Mask:
     @property
     def other(self) -> float | None:
         """What stands where the comparison does not hold, if that is one number."""
-        value = self.where.inputs[2]
-        while isinstance(value.op, ops.Broadcast):
-            value = value.op.source
-        return float(value.op.value) if isinstance(value.op, ops.Constant) else None
+        number = number_of(self.where.inputs[2])
+        return None if number is None else float(number)
 
 
 def masks_of(loop: ops.Range) -> tuple[Mask, ...]:

@@ -23,8 +23,8 @@ from tiledsl.ir.layout_conversions import convert_plan
 from tiledsl.ir.layouts import Digit, RegisterLayout, SharedLayout
 from tiledsl.ir.shared_layouts import choose_shared_layout
 from tiledsl.ir.symbolic import Dim, Expr, Opaque, Symbol, symbols_of
-from tiledsl.ir.types import AxisType, Shape, Slice, TensorType, TileType, Whole
-from tiledsl.passes.analysis.effects import tensors_written
+from tiledsl.ir.types import AxisType, Shape, Slice, TileType, Whole
+from tiledsl.passes.analysis.effects import tensors_in_order, tensors_written
 from tiledsl.passes.analysis.sizes import constant_of
 from tiledsl.passes.gpu.capacities import Capacities
 from tiledsl.passes.gpu.infer_layouts import LayoutInference
@@ -525,9 +525,7 @@ class Lowering:
 
     def tensor_number(self, tensor: Value) -> int:
         """The number of a tensor among the parameters, then the new ones: where its alignment stands in the plan."""
-        parameters = [v for v in self.function.parameters if isinstance(v.type, TensorType)]
-        made = [op.result for op in self.function.body.ops if isinstance(op, ops.Empty)]
-        return [*parameters, *made].index(tensor)
+        return tensors_in_order(self.function.body).index(tensor)
 
     def remark(self, location_of: Op, text: str) -> None:
         """Notes something for `explain()`."""

@@ -36,7 +36,7 @@ from tiledsl.passes.gpu.plan import LOADING_THREADS
 from tiledsl.passes.gpu.product_order import ProductOrder
 from tiledsl.passes.gpu.select_wgmma import plan_product
 from tiledsl.passes.gpu.split_sums import SplitSum
-from tiledsl.passes.gpu.streamed_loads import COPIED_BYTES, Feed, source_load
+from tiledsl.passes.gpu.streamed_loads import COPIED_BYTES, Feed, load_axis, source_load
 from tiledsl.support.errors import fail
 
 MOST_BEHIND = 3
@@ -112,7 +112,7 @@ class Ring:
     def rows_to_load(self) -> int:
         """How many rows of the left operand a stage gets: no others of the product are looked at."""
         left = self.feed.dot.a
-        return next(one.shape[_axis_of(left, -2)] for one in self.streams if source_load(left) is one.op)
+        return next(one.shape[load_axis(left, -2)] for one in self.streams if source_load(left) is one.op)
 
     def begin(self, state: Lowering) -> None:
         """At the start of a role: the first stage."""
@@ -241,7 +241,7 @@ def _stream(
     divided = cluster > 1 and (is_left or state.grid.splits > 1)
     if divided:
         axis = -2 if state.grid.splits == 1 else -1 if is_left else -2
-        sizes[_axis_of(dot.a if is_left else dot.b, axis)] //= cluster
+        sizes[load_axis(dot.a if is_left else dot.b, axis)] //= cluster
     order = access_order(op)
     layout = operand_layout(tuple(sizes), order[-1], op.result.dtype.bytes, _run(state, op, dot, order[-1]))
     staged = replace(layout, order=(0, *(1 + axis for axis in layout.order)))
@@ -249,7 +249,7 @@ def _stream(
     assert rank >= 2
     box = list(state.capacities.shape(op.result.shape))
     if is_left and cluster == state.grid.splits:
-        rows = _axis_of(dot.a, -2)
+        rows = load_axis(dot.a, -2)
         box[rows] = sizes[rows] = _rows_to_load(state, op, dot, rows, box[rows])
     total = math.prod(sizes) * op.result.dtype.bytes
     width = UNIT_BYTES if op.tensor in copies else row_alignment(state, op.tensor)
@@ -277,20 +277,11 @@ def _rows_to_load(state: Lowering, op: ops.Load, dot: ops.Dot, axis: int, room: 
     return min(room, wanted)  # each instruction gets some rows at least
 
 
-def _axis_of(operand: Value, axis: int) -> int:
-    """Which axis of its load runs along an axis of an operand; -1 is the last one."""
-    axis += len(operand.shape)
-    while isinstance(operand.op, ops.Transpose):
-        axis = operand.op.permutation[axis]
-        operand = operand.op.source
-    return axis
-
-
 def _run(state: Lowering, op: ops.Load, dot: ops.Dot, fast: int) -> int:
     """How many elements along its fastest axis one instruction takes at most of an operand; 0 for all."""
-    if source_load(dot.b) is op and _axis_of(dot.b, -1) == fast:
+    if source_load(dot.b) is op and load_axis(dot.b, -1) == fast:
         return plan_product(dot, state.capacities, state.grid).instruction.n
-    return ROWS if source_load(dot.a) is op and _axis_of(dot.a, -2) == fast else 0
+    return ROWS if source_load(dot.a) is op and load_axis(dot.a, -2) == fast else 0
 
 
 def operand_layout(sizes: Sequence[int], fast: int, element_bytes: int, run: int = 0) -> SharedLayout:

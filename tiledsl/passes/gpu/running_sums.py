@@ -18,6 +18,7 @@ from tiledsl.ir import gpu_ops as gpu
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Op, Value
 from tiledsl.ir.layouts import Digit, RegisterLayout
+from tiledsl.passes.analysis.splats import number_of
 from tiledsl.passes.gpu.lower_folds import fold_scratch
 from tiledsl.passes.gpu.lowering import Lowering
 from tiledsl.passes.tile.carried_values import carried_arguments, yielded
@@ -41,7 +42,7 @@ def running_sums(state: Lowering, loop: ops.Range) -> dict[int, RunningSum]:
     found: dict[int, RunningSum] = {}
     arguments = carried_arguments(loop, loop.body)
     for number, (argument, value, initial) in enumerate(zip(arguments, yielded(loop.body), loop.initial)):
-        one = _sum(state, argument, value) if _is_zero(initial) else None
+        one = _sum(state, argument, value) if number_of(initial) == 0 else None
         if one is not None:
             found[number] = one
     return found
@@ -74,13 +75,6 @@ def _sum(state: Lowering, argument: Value, value: Value) -> RunningSum | None:
 
 def _once(value: Value) -> bool:
     return sum(value.users.values()) == 1
-
-
-def _is_zero(value: Value) -> bool:
-    op = value.op
-    if isinstance(op, ops.Broadcast):
-        return _is_zero(op.source)
-    return isinstance(op, ops.Constant) and op.value == 0
 
 
 def _slices(layout: RegisterLayout, axis: int) -> tuple[RegisterLayout, tuple[tuple[int, ...], ...]] | None:

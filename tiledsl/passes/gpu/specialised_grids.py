@@ -33,6 +33,7 @@ from tiledsl.passes.gpu.aligned_copies import AlignedCopy, copy_rows
 from tiledsl.passes.gpu.block_turns import TurnWalk
 from tiledsl.passes.gpu.block_walks import BlockWalk
 from tiledsl.passes.gpu.bulk_stores import drain_stores, lent_ring
+from tiledsl.passes.gpu.lower_memory import row_alignment
 from tiledsl.passes.gpu.lowering import Lowering
 from tiledsl.passes.gpu.place_blocks import define_place, turns_of
 from tiledsl.passes.gpu.plan import LOADING_THREADS, GridPlan
@@ -88,10 +89,8 @@ def _check_turns(grid: GridPlan, consumers: int, feeds: Sequence[Feed]) -> None:
 
 
 def _alignment(state: Lowering, tensor: Value) -> int:
-    number = state.tensor_number(tensor)
-    if number in state.grid.copied or number >= len(state.plan.alignment):
-        return UNIT_BYTES
-    return state.plan.alignment[number]
+    """Of the rows of a tensor, or of its copy."""
+    return UNIT_BYTES if state.tensor_number(tensor) in state.grid.copied else row_alignment(state, tensor)
 
 
 class _SpecialisedGrid:

@@ -24,7 +24,7 @@ from tiledsl.passes.gpu.infer_layouts import access_order, tensor_of, tile_axes
 from tiledsl.passes.gpu.plan import GridPlan, Plan, RankedPlan
 from tiledsl.passes.gpu.promoted_sums import is_promoted
 from tiledsl.passes.gpu.split_sums import can_split
-from tiledsl.passes.gpu.streamed_loads import COPIED_BYTES, DeclinedError, feeds_of, source_load
+from tiledsl.passes.gpu.streamed_loads import COPIED_BYTES, DeclinedError, feeds_of, load_axis, source_load
 from tiledsl.passes.gpu.warpgroup_plans import MADE, Contract, Families, RankedTiling, product_plans
 from tiledsl.passes.gpu.warpgroup_tilings import Product, Tiling
 from tiledsl.passes.gpu_machine import GpuMachine
@@ -180,13 +180,9 @@ def _product(
 
 def _counts_along(operand: Value, axis: int) -> bool:
     """Whether that axis of an operand is the one that counts fastest in memory."""
-    axis += len(operand.shape)
     load = source_load(operand)
     assert load is not None
-    while isinstance(operand.op, ops.Transpose):
-        axis = operand.op.permutation[axis]
-        operand = operand.op.source
-    return access_order(load)[-1] == axis
+    return access_order(load)[-1] == load_axis(operand, axis)
 
 
 def _may_go_by_tma(op: ops.Store, alignment_of: Callable[[Value], int]) -> bool:

@@ -88,6 +88,15 @@ def source_load(value: Value) -> ops.Load | None:
     return load if all(_goes_to_product(user) for user in load.result.users) else None
 
 
+def load_axis(operand: Value, axis: int) -> int:
+    """Which axis of its load runs along an axis of an operand; -1 is the last one."""
+    axis += len(operand.shape)
+    while isinstance(operand.op, ops.Transpose):
+        axis = operand.op.permutation[axis]
+        operand = operand.op.source
+    return axis
+
+
 def _goes_to_product(user: Op) -> bool:
     if isinstance(user, ops.Transpose):
         return all(_goes_to_product(after) for after in user.result.users)
@@ -183,11 +192,7 @@ def _check_known(value: Value, grid: ops.Grid) -> None:
 
 def _check_depth(load: ops.Load, value: Value, dot: ops.Dot, *, is_left: bool) -> None:
     """What is beyond the end of K reads as 0, and the axis that counts fastest is one that `wgmma` can take."""
-    rank = len(value.shape)
-    axis = rank - 1 if is_left else rank - 2
-    while isinstance(value.op, ops.Transpose):
-        axis = value.op.permutation[axis]
-        value = value.op.source
+    axis = load_axis(value, -1 if is_left else -2)
     if load.result.dtype.bits != 16 and access_order(load)[-1] != axis:
         raise DeclinedError(f"`wgmma` takes {load.result.dtype} only from rows along the axis that is added up")
     along = tile_axes(load).index(axis)

@@ -24,6 +24,7 @@ from tiledsl.ir.core import Block, Value
 from tiledsl.ir.dtypes import bool_, i64
 from tiledsl.ir.types import scalar
 from tiledsl.ir.warpgroup_instructions import WARPGROUP
+from tiledsl.passes.analysis.splats import number_of
 from tiledsl.passes.gpu.lower_dot import batched, matrix_of
 from tiledsl.passes.gpu.lowering import Lowering, Staged
 from tiledsl.passes.gpu.place_blocks import Turns
@@ -114,7 +115,7 @@ def lower_product_ring(state: Lowering, op: ops.Range, dot: ops.Dot, ring: Ring,
     plan = plan_product(dot, state.capacities, state.grid)
     remark_product(state, dot, plan)
     first = ring.position
-    from_zero = _is_zero(op.initial[0]) or ring.sums is not None
+    from_zero = number_of(op.initial[0]) == 0 or ring.sums is not None
     initial = first_sums(state, op, dot, plan, ring.sums)
     zero = state.constant(0)
     carried = [initial, *first.values, first.stage]
@@ -170,14 +171,6 @@ def sum_of_loop(
     layout = batched(plan.result, rank)
     if rank > 2:
         total = state.reshaped(total, layout)
-    if sums is not None and not _is_zero(op.initial[0]):
+    if sums is not None and number_of(op.initial[0]) != 0:
         total = added(state, state.tile(op.initial[0], layout), total)
     return total
-
-
-def _is_zero(value: Value) -> bool:
-    """Whether a tile is known to be all zeros."""
-    op = value.op
-    if isinstance(op, ops.Broadcast):
-        return _is_zero(op.source)
-    return isinstance(op, ops.Constant) and op.value == 0

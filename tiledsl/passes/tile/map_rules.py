@@ -12,25 +12,13 @@ from tiledsl.ir.rewrite import Rewriter, Rules
 from tiledsl.ir.symbolic import Dim, maximum, minimum
 from tiledsl.ir.tile_ops import Broadcast, Cast, Constant, Map
 from tiledsl.passes.analysis.sizes import SIZES, is_scalar, size_of
+from tiledsl.passes.analysis.splats import number_of, splat_of
 from tiledsl.passes.tile.fold_constants import fold, fold_cast
 
 MAP_RULES = Rules()
 """For `tile.map` and `tile.cast`."""
 
 COMMUTATIVE = frozenset({"add", "mul", "minimum", "maximum", "eq", "ne", "and", "or", "xor"})
-
-
-def number_of(value: Value) -> Number | None:
-    """The constant that a scalar is, or that a tile is made of throughout."""
-    source = splat_of(value)
-    return source.op.value if source is not None and isinstance(source.op, Constant) else None
-
-
-def splat_of(value: Value) -> Value | None:
-    """The scalar that all elements of a tile are, or the scalar itself."""
-    if is_scalar(value):
-        return value
-    return splat_of(value.op.source) if isinstance(value.op, Broadcast) else None
 
 
 def _inner(value: Value, fn: str) -> Map | None:
