@@ -10,7 +10,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.support.attention_kernels import attention, window, window_of
+from attention import attention
+from tests.support.attention_kernels import window, window_of
 from tests.support.compare import assert_close
 from tests.support.gpu_lowering import Array, lowered
 from tests.support.hopper_softmax import attention_of

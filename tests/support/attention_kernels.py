@@ -1,8 +1,7 @@
-"""Kernels with two products in a loop, in the forms that rotated loops are made of, and what they give."""
+"""A kernel with two products in a loop that is not attention, for rotated loops, and what it gives."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -11,34 +10,6 @@ import numpy.typing as npt
 from tiledsl import tile
 
 Array = npt.NDArray[Any]
-LOWEST = -1e30
-
-
-@tile.kernel
-def attention(q: tile.Tensor, k: tile.Tensor, v: tile.Tensor, causal: tile.constexpr = False) -> Any:
-    """softmax(q @ k.mT / sqrt(D)) @ v with exponentials of base 2; zeros where a query sees nothing."""
-    H, Q, D = q.shape
-    H, K, D = k.shape
-    H, K, D = v.shape
-    out = tile.empty((H, Q, D), q.dtype)
-    scale = D**-0.5 * 1.4426950408889634
-    for h, i in tile.grid(H, Q, block=(1, tile.auto)):
-        top = tile.full(i, LOWEST)
-        total = tile.zeros(i)
-        acc = tile.zeros((i, D))
-        end = min(i.start + i.size + K - Q, K) if causal else K
-        for j in tile.range(0, end):
-            scores = tile.dot(q[h, i, :], k[h, j, :].mT)
-            if causal:
-                scores = tile.where(j.index[None, :] <= i.index[:, None] + (K - Q), scores, -math.inf)
-            higher = tile.maximum(top, tile.max(scores, axis=1))
-            p = tile.exp2(scores * scale - (higher * scale)[:, None])
-            rescale = tile.exp2((top - higher) * scale)
-            total = total * rescale + tile.sum(p, axis=1)
-            acc = tile.dot(p.to(v.dtype), v[h, j, :], acc * rescale[:, None])
-            top = higher
-        out[h, i, :] = acc / tile.maximum(total, 1.0)[:, None]
-    return out
 
 
 @tile.kernel
