@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests.e2e.test_gpu_plans import module_of
+from tests.support.fused_cases import FUSED_CASES
 from tests.support.gpu_cases import assert_same, expected, outcome
 from tests.support.gpu_lowering import lowered, plans_for, run_as_launched
 from tests.support.specialised_cases import SPECIALISED_CASES, PlannedCase
@@ -30,7 +31,7 @@ def lowered_case(planned: PlannedCase) -> Module:
     return lowered(placed, planned.plan)
 
 
-@pytest.mark.parametrize("planned", SPECIALISED_CASES, ids=str)
+@pytest.mark.parametrize("planned", [*SPECIALISED_CASES, *FUSED_CASES], ids=str)
 def test_in_the_emulator(planned: PlannedCase) -> None:
     module = lowered_case(planned)
     kinds = {type(op) for op in module.walk()}
@@ -54,7 +55,7 @@ def test_rows_that_are_not_loaded_hold_nothing() -> None:
     assert not holds[8:].any()
 
 
-@pytest.mark.parametrize("planned", SPECIALISED_CASES, ids=str)
+@pytest.mark.parametrize("planned", [*SPECIALISED_CASES, *FUSED_CASES], ids=str)
 def test_compiles_without_spills_or_warnings(planned: PlannedCase) -> None:
     source = emit_program(lowered_case(planned), 90)
     assert refusals(compile_cubin(source.text, "sm_90", "kernel")) == []

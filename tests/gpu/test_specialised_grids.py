@@ -8,6 +8,7 @@ import pytest
 
 from gemm import gemm
 from tests.e2e.test_gpu_plans import module_of
+from tests.support.fused_cases import FUSED_CASES
 from tests.support.gpu_cases import Outcome, assert_same, expected
 from tests.support.gpu_lowering import lowered, plans_for
 from tests.support.hopper_text import arrays_of
@@ -17,7 +18,7 @@ from tests.support.specialised_cases import SPECIALISED_CASES, PlannedCase
 LAUNCHES = 3
 
 
-@pytest.mark.parametrize("planned", SPECIALISED_CASES, ids=str)
+@pytest.mark.parametrize("planned", [*SPECIALISED_CASES, *FUSED_CASES], ids=str)
 def test_specialised_grid(planned: PlannedCase) -> None:
     case = planned.case
     arguments = case.arguments()

@@ -123,12 +123,12 @@ class LayoutInference:
                 for result in op.results:
                     if isinstance(result.type, TileType) and result.shape:
                         self._wish(result, self._rule(op))
-                if self.cluster > 1 and isinstance(op, (ops.Load, ops.Cast)) and op.result.shape:
+                if isinstance(op, (ops.Load, ops.Cast)) and op.result.shape:
                     self._follow_product(op)
 
     def _follow_product(self, op: ops.Load | ops.Cast) -> None:
-        """What meets an accumulator that blocks of a cluster share out comes as it is needed there: between blocks
-        nothing moves any more. That it does may be seen late."""
+        """What meets an accumulator comes as it is needed there: a whole tile of it would take as much shared memory as
+        the result, and between blocks of a cluster nothing moves any more. That it does may be seen late."""
         needed, known = self._needed(op.result), self._wishes.get(op.result)
         if needed is not None and known is not None and known.strength < MULTIPLIED:
             self._wishes[op.result] = replace(known, layout=needed)

@@ -68,7 +68,8 @@ def matrix_plans(
     open_ = {b.extent: b for b in blocks if b.extent is not None and b.block.kind != "fixed"}
     if any(_feeds(dot, dots) for dot in dots) or any(_is_folded(dot.result) for dot in dots):
         return _chained_plans(dots, open_, machine, size_of)
-    return _product_plans(main, open_, machine, size_of)
+    beside = sum(dot.parent is main.parent and dot.result.shape == main.result.shape for dot in dots)
+    return _product_plans(main, open_, machine, size_of, beside)
 
 
 def _feeds(dot: ops.Dot, dots: Sequence[ops.Dot]) -> bool:
@@ -104,7 +105,10 @@ def _total(open_: dict[str, BlockDefinition], name: str, size_of: SizeOf) -> int
     return size_of(open_[name].total)
 
 
-def _product_plans(dot: ops.Dot, open_: dict[str, BlockDefinition], machine: GpuMachine, size_of: SizeOf) -> list[Plan]:
+def _product_plans(
+    dot: ops.Dot, open_: dict[str, BlockDefinition], machine: GpuMachine, size_of: SizeOf, beside: int
+) -> list[Plan]:
+    """`beside`: products of that shape in one loop, each with a right operand and sums of its own."""
     row, column, depth = (symbol_name(dim) or "" for dim in (dot.a.shape[-2], dot.b.shape[-1], dot.a.shape[-1]))
     instruction = choose_instruction(dot.a.dtype, dot.b.dtype, dot.dtype, dot.precision, machine.capability)
     plain = instruction.instruction == "fma"
@@ -117,9 +121,10 @@ def _product_plans(dot: ops.Dot, open_: dict[str, BlockDefinition], machine: Gpu
     found: list[tuple[float, Plan]] = []
     for choice in PLAIN_TILES if plain else MATRIX_TILES:
         deep = 16 if plain else max(16, choice.depth_bytes // bytes_)
-        stage_bytes = (choice.rows + choice.columns) * deep * bytes_
+        stage_bytes = (choice.rows + choice.columns * beside) * deep * bytes_
         stages = max(1, min(MOST_STAGES, (machine.shared_bytes_per_block - 2048) // stage_bytes))
-        accumulators = choice.rows * choice.columns * dot.dtype.bytes // 4 // (32 * math.prod(choice.warps))
+        sums = choice.rows * choice.columns * beside * dot.dtype.bytes // 4
+        accumulators = sums // (32 * math.prod(choice.warps))
         if stages < 2 or accumulators > 128:
             continue
         if stages * stage_bytes > BLOCKS_RESIDENT_BYTES >= 3 * stage_bytes:

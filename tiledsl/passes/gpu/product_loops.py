@@ -24,31 +24,20 @@ from collections.abc import Sequence
 
 from tiledsl.ir import gpu_ops as gpu
 from tiledsl.ir import tile_ops as ops
-from tiledsl.ir.core import Block, Op, Value
+from tiledsl.ir.core import Block, Value
 from tiledsl.ir.dtypes import i64
-from tiledsl.ir.types import TileType, scalar
+from tiledsl.ir.types import scalar
 from tiledsl.passes.gpu.lower_dot import DotPlan, Operand, batched, nothing, operand, plan_dot
 from tiledsl.passes.gpu.lowering import Lowering
+from tiledsl.passes.gpu.parallel_products import products_of
 from tiledsl.passes.gpu.pipeline_loads import Pipeline, Stream
 from tiledsl.passes.gpu.promoted_sums import added
-from tiledsl.passes.tile.carried_values import yielded
 
 
 def product_of(op: ops.Range) -> ops.Dot | None:
     """The product that a loop consists of, besides the loads of its operands; None if it does anything else."""
-    dots = [inner for inner in op.body.ops if isinstance(inner, ops.Dot)]
-    if len(dots) != 1 or len(op.initial) != 1:
-        return None
-    (dot,) = dots
-    kinds = (ops.Dot, ops.Load, ops.Transpose, ops.Yield)
-    plain = all(isinstance(inner, kinds) or (inner.effect == "pure" and _is_scalar(inner)) for inner in op.body.ops)
-    carried = op.body.arguments[1]
-    only = dot.acc is carried and yielded(op.body) == (dot.result,) and len(carried.users) == 1
-    return dot if plain and only and len(dot.result.users) == 1 else None
-
-
-def _is_scalar(op: Op) -> bool:
-    return all(isinstance(value.type, TileType) and not value.shape for value in op.results)
+    dots = products_of(op)
+    return dots[0] if len(dots) == 1 else None
 
 
 def brings_all(pipeline: Pipeline, op: ops.Range) -> bool:

@@ -50,7 +50,7 @@ def lower_promoted_ring(state: Lowering, op: ops.Range, dot: ops.Dot, ring: Ring
     """A loop that does nothing but multiply what comes by one ring."""
     plan = plan_product(dot, state.capacities, state.grid)
     remark_product(state, dot, plan)
-    carried = [first_sums(state, op, dot, plan, ring.sums), _nothing(state, plan), *ring.position.values]
+    carried = [first_sums(state, op.initial[0], dot, plan, ring.sums), _nothing(state, plan), *ring.position.values]
     body = Block([(scalar(i64), f"{op.body.arguments[0].name}_number")])
     for value, name in zip(carried, (dot.result.name, "part", "stage", "parity")):
         body.add_argument(value.type, name)
@@ -72,7 +72,7 @@ def lower_promoted_ring(state: Lowering, op: ops.Range, dot: ops.Dot, ring: Ring
         step=state.constant(1), initial=carried, body=body,
     )  # fmt: skip
     ring.position = Position(loop.results[2], loop.results[3])
-    state.define(op.results[0], sum_of_loop(state, op, dot, plan, loop.results[0], ring.sums))
+    state.define(op.results[0], sum_of_loop(state, op.initial[0], dot, plan, loop.results[0], ring.sums))
 
 
 def _nothing(state: Lowering, plan: WarpgroupProduct) -> Value:

@@ -83,7 +83,7 @@ class Ring:
         self.block: Block = feed.block
         self.stages = stages
         self.name = "_".join(load.result.name or load.tensor.name for load in feed.loads)
-        self.streams = [_stream(state, load, feed.dot, stages, copies) for load in feed.loads]
+        self.streams = [_stream(state, load, feed.dot_of(load), stages, copies) for load in feed.loads]
         self._to_all = state.grid.cluster > state.grid.splits and not all(stream.divided for stream in self.streams)
         warps = state.grid.threads // WARP
         self.by_threads = any(stream.layout is not None for stream in self.streams)
@@ -270,7 +270,8 @@ def _rows_to_load(state: Lowering, op: ops.Load, dot: ops.Dot, axis: int, room: 
     place = tile_axes(op).index(axis)
     index, most = op.indices[place], state.grid.rows
     of_grid = isinstance(index, Value) and isinstance(index.owner, Block) and isinstance(index.owner.parent, ops.Grid)
-    alone = dot.a is op.result and dot.b is not op.result and set(op.result.users) == {dot}
+    dots = [user for user in op.result.users if isinstance(user, ops.Dot)]
+    alone = len(dots) == len(op.result.users) and all(d.a is op.result and d.b is not op.result for d in dots)
     if not most or not of_grid or not alone or access_order(op)[-1] == axis:
         return room
     wanted = max(-(-most // ROWS_OF_SWIZZLE) * ROWS_OF_SWIZZLE, room - ROWS + ROWS_OF_SWIZZLE)

@@ -12,8 +12,8 @@ from tiledsl.ir.core import Value
 from tiledsl.passes.gpu.bulk_stores import lower_bulk_store, stores_in_bulk
 from tiledsl.passes.gpu.lower_memory import lower_store
 from tiledsl.passes.gpu.lowering import Lowering
+from tiledsl.passes.gpu.parallel_products import products_of
 from tiledsl.passes.gpu.place_blocks import Turns, define_place
-from tiledsl.passes.gpu.product_loops import product_of
 from tiledsl.passes.gpu.promoted_products import lower_promoted_product, lower_promoted_ring
 from tiledsl.passes.gpu.promoted_sums import is_promoted
 from tiledsl.passes.gpu.rings import FedLoop, Ring
@@ -38,11 +38,14 @@ def lower_role_range(state: Lowering, op: ops.Range, turns: Turns, plain: Plain)
 
 
 def _lower_ring_range(state: Lowering, op: ops.Range, turns: Turns, rings: Sequence[Ring], plain: Plain) -> None:
-    dot = product_of(op)
-    if len(rings) == 1 and dot is not None and source_load(dot.a) in rings[0].feed.loads:
-        lower = lower_promoted_ring if is_promoted(dot) else lower_product_ring
-        lower(state, op, dot, rings[0], turns)
-        return
+    dots = products_of(op)
+    if len(rings) == 1 and dots and source_load(dots[0].a) in rings[0].feed.loads:
+        if not any(is_promoted(dot) for dot in dots):
+            lower_product_ring(state, op, dots, rings[0], turns)
+            return
+        if len(dots) == 1:
+            lower_promoted_ring(state, op, dots[0], rings[0], turns)
+            return
     promoted = any(is_promoted(inner) for inner in op.body.ops if isinstance(inner, ops.Dot))
     rotation = None if promoted else rotation_of(op, rings)
     if rotation is not None:

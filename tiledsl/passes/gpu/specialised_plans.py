@@ -21,6 +21,7 @@ from tiledsl.passes.gpu.align_operands import Way, copied_bytes, ways_to_operand
 from tiledsl.passes.gpu.attention_plans import attention_plans
 from tiledsl.passes.gpu.chained_products import ChainedProducts, chained_products
 from tiledsl.passes.gpu.infer_layouts import access_order, tensor_of, tile_axes
+from tiledsl.passes.gpu.parallel_products import products_of
 from tiledsl.passes.gpu.plan import GridPlan, Plan, RankedPlan
 from tiledsl.passes.gpu.promoted_sums import is_promoted
 from tiledsl.passes.gpu.split_sums import can_split
@@ -50,8 +51,8 @@ def specialised_plans(
     size_of: Callable[[Dim | None], int],
     alignment_of: Callable[[Value], int],
 ) -> list[RankedPlan]:
-    """Plans for a grid with one product, or two that feed on each other, the best first; none where warps of it cannot
-    be specialised.
+    """Plans for a grid with one product, several side by side, or two that feed on each other, the best first; none
+    where warps of it cannot be specialised.
 
     `alignment_of`: the bytes that every row of a tensor starts at a multiple of. Operands whose rows TMA cannot take
     may be copied before, or by threads.
@@ -94,9 +95,9 @@ def _plans_one_way(
     chained = chained_products(grid, blocks, size_of)
     if chained is not None:
         return _chained_plans(chained, machine, blocks)
-    if len(dots) != 1:
+    dot, beside = dots[0], len(dots)
+    if beside > 1 and not (_make_up_a_loop(dots) and len(feeds) == 1 and not is_promoted(dot)):
         return []
-    (dot,) = dots
     axes = _axes(dot, blocks)
     loads = source_load(dot.a), source_load(dot.b)
     if axes is None or loads[0] is None or loads[1] is None:
@@ -104,9 +105,18 @@ def _plans_one_way(
     product = _product(grid, dot, axes, blocks, size_of, alignment_of)
     if product.n == 1 or product.k == 1:
         return []  # the only stride may be that of one element, which TMA does not take
+    if beside > 1:
+        out_bytes, read = product.out_bytes / beside, product.epilogue_bytes / beside
+        product = replace(product, n=product.n * beside, beside=beside, out_bytes=out_bytes, epilogue_bytes=read)
     families = MADE if can_split(grid, feeds) else replace(MADE, splits=False)
     ranked = _ranked(product, machine, _contract(axes), families)
-    return [RankedPlan(_plan(tiling, axes, blocks), seconds) for seconds, tiling in ranked]
+    return [RankedPlan(_plan(tiling, axes, blocks, beside), seconds) for seconds, tiling in ranked]
+
+
+def _make_up_a_loop(dots: Sequence[ops.Dot]) -> bool:
+    """Whether products are all that one loop does."""
+    loop = None if dots[0].parent is None else dots[0].parent.parent
+    return isinstance(loop, ops.Range) and set(products_of(loop)) == set(dots)
 
 
 @lru_cache(maxsize=256)
@@ -190,8 +200,10 @@ def _may_go_by_tma(op: ops.Store, alignment_of: Callable[[Value], int]) -> bool:
     return unit is not None and tile_axes(op)[unit] == len(op.value.shape) - 1 and alignment_of(op.tensor) >= TMA_BYTES
 
 
-def _plan(tiling: Tiling, axes: _Axes, blocks: Sequence[BlockDefinition]) -> Plan:
-    return _blocks_plan(tiling.grid_plan(), {b.extent: size for b, size in zip(axes, tiling.block)}, blocks)
+def _plan(tiling: Tiling, axes: _Axes, blocks: Sequence[BlockDefinition], beside: int) -> Plan:
+    rows, columns, depth = tiling.block
+    sizes = (rows, columns // beside, depth)
+    return _blocks_plan(tiling.grid_plan(), {b.extent: size for b, size in zip(axes, sizes)}, blocks)
 
 
 def _blocks_plan(grid_plan: GridPlan, sizes: Mapping[str | None, int], blocks: Sequence[BlockDefinition]) -> Plan:

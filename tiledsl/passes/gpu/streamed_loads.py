@@ -21,6 +21,7 @@ from tiledsl.ir.types import AxisType, TileType, Whole
 from tiledsl.ir.warpgroup_instructions import DEPTH_BYTES, warpgroup_instruction
 from tiledsl.passes.analysis.effects import tensors_written
 from tiledsl.passes.gpu.infer_layouts import access_order, tensor_of, tile_axes
+from tiledsl.passes.gpu.parallel_products import are_alike, products_of
 
 COPIED_BYTES = (4, 8)
 """Rows of tensors that start at multiples of so many bytes are copied by threads, so many at a time."""
@@ -30,11 +31,16 @@ SINCE = 90
 
 @dataclass(frozen=True)
 class Feed:
-    """Loads that a product takes, in the block of a loop or of the grid itself."""
+    """Loads that a product takes, in the block of a loop or of the grid itself. Products side by side in a loop that
+    does nothing else have one feed; `dot` is the first of them."""
 
     block: Block
     loads: tuple[ops.Load, ...]
     dot: ops.Dot
+
+    def dot_of(self, load: ops.Load) -> ops.Dot:
+        """The first product that takes a load."""
+        return next(_dots_of(load.result), self.dot)
 
 
 class DeclinedError(Exception):
@@ -75,7 +81,37 @@ def feeds_of(
         _check_beside(op)
     if len(feeds) > 1 and any(alignment(load.tensor) % UNIT_BYTES for loads in feeds.values() for load in loads):
         raise DeclinedError("threads that copy rows fill one ring only")
-    return tuple(Feed(block, tuple(loads), dot) for (block, dot), loads in feeds.items())
+    return _joined([Feed(block, tuple(loads), dot) for (block, dot), loads in feeds.items()])
+
+
+def _joined(feeds: list[Feed]) -> tuple[Feed, ...]:
+    """With one feed for the products that make up a loop."""
+    found: dict[Block, Feed] = {}
+    rest: list[Feed] = []
+    for feed in feeds:
+        loop = feed.block.parent
+        dots = products_of(loop) if isinstance(loop, ops.Range) else ()
+        if len(dots) < 2 or not are_alike(dots):
+            rest.append(feed)
+            continue
+        before = found.get(feed.block)
+        loads = (*before.loads, *feed.loads) if before is not None else feed.loads
+        joined = Feed(feed.block, loads, dots[0])
+        if before is not None:
+            rest[rest.index(before)] = joined
+        else:
+            rest.append(joined)
+        found[feed.block] = joined
+    return tuple(rest)
+
+
+def _dots_of(value: Value) -> Iterator[ops.Dot]:
+    """The products that take a value, perhaps transposed."""
+    for user in value.users:
+        if isinstance(user, ops.Dot):
+            yield user
+        elif isinstance(user, ops.Transpose):
+            yield from _dots_of(user.result)
 
 
 def source_load(value: Value) -> ops.Load | None:

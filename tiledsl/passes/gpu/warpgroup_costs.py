@@ -157,7 +157,7 @@ class ProductCosts:
                 products += rows * columns * depth / PROMOTED_DEPTH / speeds.instructions
             element = max(product.a_bytes, product.b_bytes)
             instructions = rows // WARPGROUP_ROWS * column_groups * depth * element // STEP_BYTES
-            read = instructions * (WARPGROUP_ROWS + columns // column_groups) * STEP_BYTES
+            read = instructions * (WARPGROUP_ROWS * product.beside + columns // column_groups) * STEP_BYTES
             shared = (read + stage_bytes(product, rows, columns, depth)) / speeds.shared_bytes
             loaded = rows_to_load(product, rows, side)
             beyond = OUTSIDE * max(0, loaded - product.m)

@@ -144,12 +144,15 @@ class _Enumeration:
                 yield from self._rings(Tiling(rows, columns, 0, schedule, row_groups, column_groups), tiles)
 
     def _columns(self) -> tuple[int, ...]:
+        beside = self.product.beside
         if self.contract.columns is not None:
-            return (self.contract.columns,) if self.contract.columns <= MOST_COLUMNS else ()
-        return COLUMNS if self.product.b_k_major else COLUMNS_IN_SPANS
+            return (self.contract.columns * beside,) if self.contract.columns <= MOST_COLUMNS else ()
+        every = COLUMNS if self.product.b_k_major else COLUMNS_IN_SPANS
+        return tuple(columns * beside for columns in every if columns * beside <= MOST_COLUMNS)
 
     def _divides(self, columns: int, groups: int) -> bool:
         """Whether consumers can share these columns: no instruction ends within a row of a swizzle."""
+        columns //= self.product.beside
         if columns % (groups * COLUMN_STEP) != 0:
             return False
         row = columns * self.product.b_bytes
@@ -173,7 +176,8 @@ class _Enumeration:
             stage = stage_bytes(product, rows, columns, depth)
             for resident in range(1, MOST_RESIDENT + 1 if self.families.resident and not product.by_threads else 2):
                 stages = stages_that_fit(machine, stage, staging, resident)
-                fits = holds(machine, sums, columns // column_groups, start.consumers, resident)
+                at_once = columns // (column_groups * product.beside)
+                fits = holds(machine, sums, at_once, start.consumers, resident)
                 if not fits or stages < (self.contract.stages or FEWEST_STAGES):
                     break
                 if resident > 1 and tiles <= (resident - 1) * machine.multiprocessors:

@@ -18,6 +18,8 @@ when the product after it has begun:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tiledsl.ir import async_ops
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Value
@@ -110,60 +112,66 @@ def multiply(
     ).result  # fmt: skip
 
 
-def lower_product_ring(state: Lowering, op: ops.Range, dot: ops.Dot, ring: Ring, turns: Turns) -> None:
-    """A loop that does nothing but multiply what comes by one ring."""
-    plan = plan_product(dot, state.capacities, state.grid)
-    remark_product(state, dot, plan)
+def lower_product_ring(state: Lowering, op: ops.Range, dots: Sequence[ops.Dot], ring: Ring, turns: Turns) -> None:
+    """A loop that does nothing but multiply what comes by one ring: one product, or several side by side."""
+    plans = [plan_product(dot, state.capacities, state.grid) for dot in dots]
+    for dot, plan in zip(dots, plans):
+        remark_product(state, dot, plan)
     first = ring.position
-    from_zero = number_of(op.initial[0]) == 0 or ring.sums is not None
-    initial = first_sums(state, op, dot, plan, ring.sums)
+    from_zero = [number_of(value) == 0 or ring.sums is not None for value in op.initial]
+    initial = [first_sums(state, value, dot, plan, ring.sums) for value, dot, plan in zip(op.initial, dots, plans)]
     zero = state.constant(0)
-    carried = [initial, *first.values, first.stage]
+    carried = [*initial, *first.values, first.stage]
     body = Block([(scalar(i64), f"{op.body.arguments[0].name}_number")])
-    for value, name in zip(carried, (dot.result.name, "stage", "parity", "before")):
+    for value, name in zip(carried, (*(dot.result.name for dot in dots), "stage", "parity", "before")):
         body.add_argument(value.type, name)
-    number, acc, stage, parity, before = body.arguments
+    number, *sums, stage, parity, before = body.arguments
     with state.scope(body):
         ring.position = Position(stage, parity)
         ring.wait(state)
         later = state.builder.map("ne", number, zero)
-        with state.builder.at(dot.location):
+        with state.builder.at(dots[0].location):
             state.emit(async_ops.WgmmaFence)
-            product = multiply(state, dot, plan, None, acc, later if from_zero else None)
+            products = [
+                multiply(state, dot, plan, None, acc, later if only_later else None)
+                for dot, plan, acc, only_later in zip(dots, plans, sums, from_zero)
+            ]
             state.emit(async_ops.WgmmaCommit)
         state.emit(async_ops.WgmmaWait, values=[], groups=1)
         with state.when(later):
             ring.release(state, before)
         ring.advance(state)
-        state.emit(ops.Yield, values=[product, *ring.position.values, stage])
+        state.emit(ops.Yield, values=[*products, *ring.position.values, stage])
     loop = state.emit(
-        ops.For, types=[v.tile for v in carried], name=op.results[0].name, start=zero, stop=turns.count,
+        ops.For, types=[v.tile for v in carried], name=[v.name for v in op.results], start=zero, stop=turns.count,
         step=state.constant(1), initial=carried, body=body,
     )  # fmt: skip
     if ring.order is not None:
         ring.order.end()  # the last product is under way: those of the next role queue behind it
-    total = state.emit(async_ops.WgmmaWait, values=[loop.results[0]], groups=0).results[0]
+    last_stage, last_parity, last_before = loop.results[len(dots) :]
+    totals = state.emit(async_ops.WgmmaWait, values=list(loop.results[: len(dots)]), groups=0).results
     side = state.grid.cluster // state.grid.splits
     if state.grid.programs or side > 1:  # the loader comes back, for the next tile or to see all empty
         with state.when(state.builder.map("gt", turns.count, zero)):
-            ring.release(state, loop.results[3])
-    ring.position = Position(loop.results[1], loop.results[2])
-    state.define(op.results[0], sum_of_loop(state, op, dot, plan, total, ring.sums))
+            ring.release(state, last_before)
+    ring.position = Position(last_stage, last_parity)
+    for result, start, dot, plan, total in zip(op.results, op.initial, dots, plans, totals):
+        state.define(result, sum_of_loop(state, start, dot, plan, total, ring.sums))
 
 
-def first_sums(state: Lowering, op: ops.Range, dot: ops.Dot, plan: WarpgroupProduct, sums: SplitSum | None) -> Value:
+def first_sums(state: Lowering, start: Value, dot: ops.Dot, plan: WarpgroupProduct, sums: SplitSum | None) -> Value:
     """What the products are added to. Blocks that share the loop begin with nothing."""
     if sums is not None:
         return state.filled(state.constant(0.0 if dot.dtype.is_float else 0, dot.dtype), plan.accumulator)
     rank = len(dot.result.shape)
-    initial = state.tile(op.initial[0], batched(plan.accumulator, rank))
+    initial = state.tile(start, batched(plan.accumulator, rank))
     return initial if rank == 2 else state.reshaped(initial, plan.accumulator)
 
 
 def sum_of_loop(
-    state: Lowering, op: ops.Range, dot: ops.Dot, plan: WarpgroupProduct, total: Value, sums: SplitSum | None
+    state: Lowering, start: Value, dot: ops.Dot, plan: WarpgroupProduct, total: Value, sums: SplitSum | None
 ) -> Value:
-    """The result of the loop, from what the products came to."""
+    """The result of the loop, which begins with `start`, from what the products came to."""
     rank = len(dot.result.shape)
     if sums is not None:
         state.remark(dot, f"{sums.splits} blocks of a cluster share the loop, and add up their sums in their order")
@@ -171,6 +179,6 @@ def sum_of_loop(
     layout = batched(plan.result, rank)
     if rank > 2:
         total = state.reshaped(total, layout)
-    if sums is not None and number_of(op.initial[0]) != 0:
-        total = added(state, state.tile(op.initial[0], layout), total)
+    if sums is not None and number_of(start) != 0:
+        total = added(state, state.tile(start, layout), total)
     return total

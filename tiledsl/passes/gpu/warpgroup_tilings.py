@@ -47,7 +47,8 @@ class Product:
     `a_k_major`, `b_k_major`: whether that operand counts fastest along k. `tma_store`: whether the result can go out by
     TMA. `epilogue_bytes`: what is read beside, for each element of the result. `promoted`: sums of narrow products are
     added to others in f32, which take as many registers again. `a_copied`, `b_copied`: how many bytes at a time threads
-    that load copy of that operand; 0 where TMA does.
+    that load copy of that operand; 0 where TMA does. `beside`: right operands that are multiplied by the same left one,
+    each into sums of its own; `n` and columns of tiles count those of all of them.
     """
 
     m: int
@@ -56,7 +57,7 @@ class Product:
     batches: int = 1
     a_bytes: int = 2
     b_bytes: int = 2
-    out_bytes: int = 2
+    out_bytes: float = 2
     a_k_major: bool = True
     b_k_major: bool = True
     tma_store: bool = True
@@ -64,6 +65,7 @@ class Product:
     promoted: bool = False
     a_copied: int = 0
     b_copied: int = 0
+    beside: int = 1
 
     @property
     def staged(self) -> bool:
@@ -168,7 +170,7 @@ def staging_bytes(product: Product, rows: int, columns: int, schedule: str) -> i
     """Shared memory in which a result waits for its way out. Consumers in turn have a tile each."""
     if not product.staged:
         return 0
-    return rows * columns * product.out_bytes * (2 if schedule == "pingpong" else 1)
+    return int(rows * columns * product.out_bytes) * (2 if schedule == "pingpong" else 1)
 
 
 def accumulators(product: Product, rows: int, columns: int, groups: int) -> int:
