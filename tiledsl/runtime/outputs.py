@@ -44,8 +44,12 @@ def check_writable(place: Place[A], name: str, array: A, kernel: str) -> None:
 
 def check_outputs(place: Place[A], interface: Interface, made: Sequence[NewArray], out: object) -> tuple[A, ...]:
     """`out` as a tuple of arrays, each fit for its output. Raises TileTypeError or TileShapeError if one is not."""
+    return check_outputs_of(place, interface.name, made, out)
+
+
+def check_outputs_of(place: Place[A], kernel: str, made: Sequence[NewArray], out: object) -> tuple[A, ...]:
+    """The same, for the outputs of a kernel or module of that name."""
     location = caller_location()
-    kernel = interface.name
     if not made:
         fail("out-nothing", location, kernel=kernel)
     given = as_tuple(out)

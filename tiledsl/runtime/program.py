@@ -109,9 +109,22 @@ class GpuVariant(Protocol):
         ...
 
 
+class PlannedProgram(Program, Protocol):
+    """Code for one plan: `bind_cuda` of what `load()` gives takes any sizes and alignments that the plan is for."""
+
+    @property
+    def plan(self) -> str:
+        """The plan in one line; programs that were planned from one program and have equal plans are equal."""
+        ...
+
+
 @runtime_checkable
 class HasVariants(Program, Protocol):
     """A program that has code for more than one plan."""
+
+    def planned(self, sizes: Mapping[str, int], alignment: tuple[int, ...], /) -> PlannedProgram:
+        """The code that `bind_cuda` would choose for these sizes and alignments, as a program of its own."""
+        ...
 
     def default_variant(self) -> GpuVariant:
         """The code for the sizes that the kernel was specified with, or for large ones."""

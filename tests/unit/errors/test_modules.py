@@ -1,0 +1,71 @@
+"""One case for each message of `support/catalogue/modules.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.graph_texts import CALLEES, LINEAR
+from tiledsl.api.module import build_module
+from tiledsl.ir.parser import parse_module
+from tiledsl.support.catalogue.modules import ENTRIES
+from tiledsl.support.errors import TileError
+
+F32 = np.float32
+
+DEVICE_NUMBER = f"""
+func @model(%x: tensor<f32, [4, 6]>, %by: tensor<f32, []>) {{
+  %y = graph.call([%x, %by]) {{callee = shift}} : tensor<f32, [4, 6]>
+  graph.return([%y])
+}}
+{CALLEES}
+"""
+
+
+def linear(x: Any = None, **weights: Any) -> object:
+    """Builds and calls `LINEAR`."""
+    arrays = {"w": np.zeros((8, 6), F32), "b": np.zeros(6, F32), **weights}
+    module = build_module(parse_module(LINEAR), {k: v for k, v in arrays.items() if v is not None}, ["x"], "cpu")
+    return module(np.zeros((5, 8), F32) if x is None else x)
+
+
+CASES: dict[str, tuple[Callable[[], object], str]] = {
+    "module-dtype": (
+        lambda: linear(np.zeros((5, 8), np.float16)),
+        "`x` has dtype f16, but `model` was built for f32",
+    ),
+    "module-shape": (
+        lambda: linear(np.zeros((6, 8), F32)),
+        "`x` has shape [6, 8], but `model` was built for [5, 8]",
+    ),
+    "weight-missing": (lambda: linear(b=None), "`model` reads the weight `b`, f32[6], and was given none"),
+    "weight-dtype": (
+        lambda: linear(w=np.zeros((8, 6), np.int8)),
+        "the weight `w` has dtype i8, but `model` reads it as f32",
+    ),
+    "weight-shape": (
+        lambda: linear(b=np.zeros(5, F32)),
+        "the weight `b` has shape [5], but `model` reads it as [6]",
+    ),
+    "module-number": (
+        lambda: build_module(parse_module(DEVICE_NUMBER), {}, ["x", "by"], "sm_90"),
+        "`shift` takes a number, and in `model` gets `by`, which is known on the device alone",
+    ),
+}
+
+
+@pytest.mark.parametrize("code", list(CASES))
+def test_messages(code: str) -> None:
+    act, words = CASES[code]
+    with pytest.raises(TileError) as caught:
+        act()
+    assert caught.value.code == code
+    assert words in caught.value.message
+    assert caught.value.fix
+
+
+def test_every_message_has_a_case() -> None:
+    assert CASES.keys() == ENTRIES.keys()

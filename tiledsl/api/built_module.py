@@ -1,0 +1,78 @@
+"""A graph built for one architecture: its schedule, the programs of its steps, and the plan of its memory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tiledsl.api.graph_programs import CompiledFunction, compile_functions
+from tiledsl.api.schedule_graph import Scheduled
+from tiledsl.api.targets import target_of
+from tiledsl.runtime.memory_plan import MemoryPlan, plan_memory
+from tiledsl.runtime.program import HasVariants, Program
+from tiledsl.runtime.schedule import Operand, Schedule, Step
+from tiledsl.runtime.step_alignment import step_alignment
+from tiledsl.support.caller import caller_location
+from tiledsl.support.errors import fail
+
+
+@dataclass(frozen=True)
+class Built:
+    """`programs` are those that `schedule` counts. For a GPU each is code for certain sizes and alignments.
+
+    `compiled` has the functions that were compiled, in a module that was not loaded from a file; `identity` is what the
+    code depends on besides.
+    """
+
+    arch: str
+    identity: str
+    schedule: Schedule
+    memory: MemoryPlan
+    programs: tuple[Program, ...]
+    compiled: tuple[CompiledFunction, ...] = ()
+    seconds: float = 0.0
+
+
+def build_for(scheduled: Scheduled, arch: str) -> Built:
+    """Compiles all that a schedule runs. Raises TileError."""
+    started = time.perf_counter()
+    target = target_of(arch)
+    schedule = scheduled.schedule
+    if target.name.startswith("sm_"):
+        for step in schedule.steps:
+            _check_numbers(schedule, step)
+    compiled = compile_functions(scheduled.functions, target)
+    programs: Sequence[Program] = [function.program for function in compiled]
+    if any(isinstance(program, HasVariants) for program in programs):
+        schedule, programs = _planned(schedule, programs)
+    memory = plan_memory(schedule)
+    seconds = time.perf_counter() - started
+    return Built(target.name, target.identity(), schedule, memory, tuple(programs), tuple(compiled), seconds)
+
+
+def _planned(schedule: Schedule, programs: Sequence[Program]) -> tuple[Schedule, list[Program]]:
+    """The schedule with a program of its own for each plan that the sizes and alignments of its steps ask for."""
+    found: dict[tuple[int, object], int] = {}
+    planned: list[Program] = []
+    steps: list[Step] = []
+    for step in schedule.steps:
+        program = programs[step.program]
+        assert isinstance(program, HasVariants)
+        made = program.planned(step.sizes, step_alignment(schedule, step))
+        key = step.program, made.plan
+        if key not in found:
+            found[key] = len(planned)
+            planned.append(made)
+        steps.append(replace(step, program=found[key]))
+    return replace(schedule, steps=tuple(steps)), planned
+
+
+def _check_numbers(schedule: Schedule, step: Step) -> None:
+    """A device cannot hand a number to a launch: what is known there alone has to be a tensor."""
+    for number in step.numbers:
+        if isinstance(number, Operand):
+            fail(
+                "module-number", caller_location(),
+                kernel=step.name, module=schedule.name, value=schedule.buffers[number.buffer].name,
+            )  # fmt: skip

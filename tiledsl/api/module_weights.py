@@ -1,0 +1,57 @@
+"""Weights: arrays that a graph reads besides its arguments, given once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tiledsl.ir.dtypes import DType, from_array_name
+from tiledsl.ir.types import TensorType
+from tiledsl.runtime.arrays import Array, as_array, fail_not_array, is_array, row_major
+from tiledsl.support.caller import caller_location
+from tiledsl.support.errors import fail
+
+
+def check_weights(types: Mapping[str, TensorType], weights: Mapping[str, object], module: str) -> None:
+    """Raises TileError unless there is an array of its dtype and shape for each weight that the graph reads.
+
+    Arrays of any library, wherever they lie; they are only looked at.
+    """
+    for name, type_ in types.items():
+        expected = f"{type_.dtype}{list(type_.shape)}"
+        if name not in weights:
+            fail("weight-missing", caller_location(), parameter=name, module=module, expected=expected)
+        array: Any = weights[name]
+        if not is_array(array):
+            fail_not_array(array, name)
+        shape = tuple(int(size) for size in array.shape)
+        dtype = dtype_of(array)
+        if dtype != type_.dtype:
+            actual = dtype or array.dtype
+            fail(
+                "weight-dtype", caller_location(),
+                parameter=name, actual=actual, module=module, expected=type_.dtype,
+            )  # fmt: skip
+        if shape != type_.shape:
+            fail(
+                "weight-shape", caller_location(),
+                parameter=name, actual=list(shape), module=module, expected=list(type_.shape),
+            )  # fmt: skip
+
+
+def dtype_of(array: Any) -> DType | None:
+    """The element type of an array of any library; None for one that kernels do not have."""
+    dtype: Any = array.dtype
+    return from_array_name(str(getattr(dtype, "name", dtype)).removeprefix("torch."))
+
+
+def host_array(array: Any, name: str) -> Array:
+    """A weight in CPU memory, row-major. Raises TileRuntimeError for one on a device."""
+    if getattr(array, "requires_grad", False):
+        array = array.detach()
+    found = as_array(array, name)
+    if found.strides != row_major(found.shape, found.itemsize) or not found.flags.aligned:
+        found = np.array(found, order="C")
+    return found

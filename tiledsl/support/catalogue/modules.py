@@ -1,0 +1,36 @@
+"""Messages of modules: their arguments, weights, saved files."""
+
+from tiledsl.support.errors import ErrorSpec, TileShapeError, TileTypeError, TileUnsupportedError
+
+ENTRIES: dict[str, ErrorSpec] = {
+    "module-dtype": ErrorSpec(
+        TileTypeError,
+        "`{parameter}` has dtype {actual}, but `{module}` was built for {expected}",
+        "convert it to {expected}, or trace the graph for {actual}",
+    ),
+    "module-shape": ErrorSpec(
+        TileShapeError,
+        "`{parameter}` has shape {actual}, but `{module}` was built for {expected}",
+        "pass an array of shape {expected}, or trace the graph for {actual}",
+    ),
+    "weight-missing": ErrorSpec(
+        TileTypeError,
+        "`{module}` reads the weight `{parameter}`, {expected}, and was given none",
+        "give an array for `{parameter}` where the module is built",
+    ),
+    "weight-dtype": ErrorSpec(
+        TileTypeError,
+        "the weight `{parameter}` has dtype {actual}, but `{module}` reads it as {expected}",
+        "convert it to {expected}, or trace the graph with the array that is to be used",
+    ),
+    "weight-shape": ErrorSpec(
+        TileShapeError,
+        "the weight `{parameter}` has shape {actual}, but `{module}` reads it as {expected}",
+        "give an array of shape {expected}, or trace the graph with the array that is to be used",
+    ),
+    "module-number": ErrorSpec(
+        TileUnsupportedError,
+        "`{kernel}` takes a number, and in `{module}` gets `{value}`, which is known on the device alone",
+        "have the kernel take a tensor of rank 0, or pass a Python number",
+    ),
+}
