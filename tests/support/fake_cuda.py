@@ -97,6 +97,9 @@ class HostProgram:
     def with_sizes(self, sizes: Mapping[str, int]) -> HostProgram:
         return self
 
+    def planned(self, sizes: Mapping[str, int], alignment: tuple[int, ...]) -> HostPlan:
+        return HostPlan(self, alignment)
+
     def watch(self, listener: object) -> None: ...
 
     def report(self) -> ProgramReport:
@@ -108,6 +111,30 @@ class HostProgram:
         self.binds += 1
         run = self.reference.load().bind(symbols, strides, 1)
         return Bound(self, run, device, alignment, tuple(strides))
+
+
+@dataclass(frozen=True)
+class HostPlan:
+    """The same, planned for an alignment."""
+
+    program: HostProgram
+    alignment: tuple[int, ...]
+
+    @property
+    def plan(self) -> str:
+        return f"aligned to {self.alignment}"
+
+    def to_bytes(self) -> bytes:
+        return self.program.to_bytes()
+
+    def load(self) -> HostPlan:
+        return self
+
+    def bind_cuda(
+        self, symbols: Mapping[str, int], strides: Sequence[tuple[int, ...]], alignment: tuple[int, ...], device: int
+    ) -> Bound:
+        assert alignment == self.alignment
+        return self.program.bind_cuda(symbols, strides, alignment, device)
 
 
 class FakeArray:

@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tiledsl.backend_cuda.nvrtc import nvrtc_identity
+from tiledsl.backend_cuda.planned_program import PlannedProgram
 from tiledsl.backend_cuda.stored_variant import variant_from_json, variant_to_json
 from tiledsl.backend_cuda.variant import Variant
 from tiledsl.ir.core import Module
@@ -73,6 +74,12 @@ class CudaProgram:
         other = CudaProgram(self.module, self.arch, sizes)
         other._known = self._known
         return other
+
+    def planned(self, sizes: Mapping[str, int], alignment: Sequence[int]) -> PlannedProgram:
+        """The code for these sizes and alignments as a program of its own; compiled now if nobody has."""
+        function = self.module.entry
+        variant = self.variant(choose_plans(function, gpu_machine(self.arch), sizes, alignment))
+        return PlannedProgram(function.name, function.location, variant)
 
     def watch(self, listener: Callable[[VariantMade], None]) -> None:
         """Has every further variant told to `listener`."""

@@ -14,6 +14,7 @@ from tests.support.graph_texts import CALLEES, LINEAR, VIEWS
 from tests.support.random_lowered import RandomLowered, lowered_graphs
 from tiledsl.api.module import Module, build_module
 from tiledsl.ir.parser import parse_module
+from tiledsl.runtime.outputs import as_tuple
 
 RANDOM = np.random.default_rng(3)
 
@@ -111,9 +112,7 @@ def test_random_graphs(graph: RandomLowered) -> None:
     before = [argument.copy() for argument in (*arguments, values)]
     expected = graph.expected()
     for _ in range(2):
-        given_back = module(*arguments)
-        results: tuple[Any, ...] = given_back if isinstance(given_back, tuple) else (given_back,)
-        for actual, wanted in zip(results, expected):
+        for actual, wanted in zip(as_tuple(module(*arguments)), expected):
             np.testing.assert_array_equal(actual, wanted)
     for argument, old in zip((*arguments, values), before):
         np.testing.assert_array_equal(argument, old)
