@@ -6,6 +6,7 @@ import functools
 import threading
 import warnings
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -13,15 +14,18 @@ from tiledsl.api.compiled import CompiledKernel
 from tiledsl.api.specialisations import Compilation, Keys, Specialisations
 from tiledsl.api.specs import arch_of_specs, constant_names, spec_key
 from tiledsl.api.targets import target_of
+from tiledsl.frontend.active_trace import ACTIVE
 from tiledsl.frontend.kernel_source import KernelSource
 from tiledsl.runtime.captured import Watched
 from tiledsl.runtime.missed import MISSED
 from tiledsl.runtime.parameters import Parameters
 from tiledsl.runtime.prepared import PreparedCall
-from tiledsl.support.errors import TileError, TilePerformanceWarning
+from tiledsl.support.caller import caller_location
+from tiledsl.support.errors import TileError, TilePerformanceWarning, fail
 
 if TYPE_CHECKING:
     from tiledsl.api.emulate import Emulated, Request
+    from tiledsl.api.tensor_form import TensorForm
 
 
 class _NoSeed(int):
@@ -29,6 +33,7 @@ class _NoSeed(int):
 
 
 _FIRST_SEED = _NoSeed()
+_EMULATE = "emulate a kernel in tile form"
 
 
 class Kernel:
@@ -42,14 +47,12 @@ class Kernel:
         source = KernelSource(function)
         self.__wrapped__: FunctionType = source.function
         functools.update_wrapper(self, function)
-        self._parameters = Parameters(
-            source.name, source.signature, constant_names(source.signature), source.definition
-        )
-        self._takes_out = "out" in self._parameters.names
+        self.parameters = Parameters(source.name, source.signature, constant_names(source.signature), source.definition)
+        self._takes_out = "out" in self.parameters.names
         self._lock = threading.Lock()
         self.recompiles: list[Compilation] = []
         """Every compilation so far, in order."""
-        self._current = Specialisations(source, self._parameters, "first use", self.recompiles)
+        self._current = Specialisations(source, self.parameters, "first use", self.recompiles)
 
     def __call__(self, *args: object, out: object = None, **kwargs: object) -> Any:
         """Runs the kernel on arrays in CPU memory or on one CUDA device, and gives what it returns.
@@ -59,7 +62,15 @@ class Kernel:
 
         `out`: an array, or a tuple of them, to take the place of the tensors that the kernel makes and returns.
         Nothing is written when arguments do not fit. Raises TileError.
+
+        In a formula that `tiledsl.trace` writes down, it stands for what it gives: in tensor form its ops are
+        recorded, in tile form a call of it.
         """
+        trace = ACTIVE.get()
+        if trace is not None:
+            from tiledsl.api.traced_calls import call_in_trace  # costs start-up time
+
+            return call_in_trace(self, trace, args, kwargs, out)
         current = self._current
         if current.watched:
             current = self._up_to_date()
@@ -71,6 +82,8 @@ class Kernel:
                 result = dispatcher.quick(args, out)
                 if result is not MISSED:
                     return result
+            if self.is_tensor_form:
+                return self._tensor_form.call(args, kwargs, out)
             return dispatcher.call(args, kwargs, out)
         except TileError as error:
             raise error.with_traceback(None) from error.__cause__  # the user's lines, not the compiler's
@@ -83,6 +96,8 @@ class Kernel:
         if out is not None and self._takes_out:
             kwargs["out"], out = out, None
         try:
+            if self.is_tensor_form:
+                return PreparedCall(self._tensor_form.prepare, args, kwargs, out)
             prepare = self._up_to_date().dispatcher.prepare
             return PreparedCall(lambda a, k, o: prepare(a, k, o, stream), args, kwargs, out)
         except TileError as error:
@@ -95,15 +110,35 @@ class Kernel:
         that of the device where the arrays among `specs` are, or `cpu`. Raises TileError.
         """
         try:
+            if self.is_tensor_form:
+                return self._tensor_form.compile(specs, named, arch)
             target = target_of(arch or arch_of_specs((*specs, *named.values())))
             compiled = self._up_to_date().get(target, self._spec_keys(specs, named))
-            return compiled.with_sizes_of(self._parameters.arrange(specs, named))
+            return compiled.with_sizes_of(self.parameters.arrange(specs, named))
         except TileError as error:
             raise error.with_traceback(None) from error.__cause__  # the user's lines, not the compiler's
 
     def ir(self, *specs: object, level: str = "tile", stage: str = "", arch: str | None = None, **named: object) -> str:
-        """The IR for arguments like `specs`; see `compile` and `CompiledKernel.ir`."""
+        """The IR for arguments like `specs`; see `compile` and `CompiledKernel.ir`.
+
+        Of a kernel in tensor form level `graph`, as it was traced, whatever the architecture.
+        """
+        if level == "graph" and not stage and self.is_tensor_form:
+            return self._tensor_form.graph_of(self.parameters.arrange(specs, named)).ir()
         return self.compile(*specs, arch=arch, **named).ir(level, stage=stage)
+
+    @cached_property
+    def is_tensor_form(self) -> bool:
+        """Whether the kernel is in tensor form: a formula of whole tensors, without `tile.grid`."""
+        from tiledsl.frontend.kernel_form import mentions_grid
+
+        return not mentions_grid(KernelSource(self.__wrapped__))
+
+    @cached_property
+    def _tensor_form(self) -> TensorForm:
+        from tiledsl.api.tensor_form import TensorForm  # costs start-up time
+
+        return TensorForm(self.__wrapped__, self.parameters)
 
     def explain(self) -> str:
         """Every specialisation with its cause, and what was chosen in each."""
@@ -133,7 +168,7 @@ class Kernel:
         """
         from tiledsl.api.emulate import Request  # costs start-up time
 
-        names = self._parameters.names
+        names = self.parameters.names
         if out is not None and self._takes_out:
             kwargs["out"], out = out, None
         if seed is not _FIRST_SEED and "seed" in names[len(args) :]:
@@ -150,21 +185,23 @@ class Kernel:
         from tiledsl.api.emulate import emulate_call  # costs start-up time
 
         try:
-            arguments = self._parameters.arrange(args, named)
-            return emulate_call(self._up_to_date(), self._parameters, arguments, out, request)
+            if self.is_tensor_form:
+                fail("feature-missing", caller_location(), feature="`emulate` of a formula", advice=_EMULATE)
+            arguments = self.parameters.arrange(args, named)
+            return emulate_call(self._up_to_date(), self.parameters, arguments, out, request)
         except TileError as error:
             raise error.with_traceback(None) from error.__cause__  # the user's lines, not the compiler's
 
     def __repr__(self) -> str:
-        return f"<tile.kernel {self.__name__}{self._parameters.signature}>"
+        return f"<tile.kernel {self.__name__}{self.parameters.signature}>"
 
     def __reduce__(self) -> str:
         """Kernels are pickled by name, as functions are."""
         return self.__qualname__
 
     def _spec_keys(self, specs: tuple[object, ...], named: Mapping[str, object]) -> Keys:
-        values = zip(self._parameters.names, self._parameters.arrange(specs, named))
-        return tuple(spec_key(name, value, name in self._parameters.constants) for name, value in values)
+        values = zip(self.parameters.names, self.parameters.arrange(specs, named))
+        return tuple(spec_key(name, value, name in self.parameters.constants) for name, value in values)
 
     def _up_to_date(self) -> Specialisations:
         """The specialisations; new ones if a global, a closure variable or a helper is another one than it was."""
@@ -179,7 +216,7 @@ class Kernel:
 
     def _renewed(self, changed: Watched) -> Specialisations:
         cause = f"`{changed.name}`, read from outside of the kernel, has changed"
-        return Specialisations(KernelSource(self.__wrapped__), self._parameters, cause, self.recompiles)
+        return Specialisations(KernelSource(self.__wrapped__), self.parameters, cause, self.recompiles)
 
 
 def kernel(function: Callable[..., Any]) -> Kernel:

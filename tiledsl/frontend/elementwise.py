@@ -9,6 +9,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tiledsl.frontend import promotion
 from tiledsl.frontend.lowering import Lowering
 from tiledsl.frontend.operands import (
     as_tile,
@@ -19,7 +20,7 @@ from tiledsl.frontend.operands import (
     read,
     strength_of,
 )
-from tiledsl.frontend.promotion import WEAK_DTYPES, Strength, float_for, promote_all
+from tiledsl.frontend.promotion import OPERATOR_NAMES, Strength, promote_all
 from tiledsl.frontend.values import (
     FrontValue,
     Operand,
@@ -33,15 +34,10 @@ from tiledsl.frontend.values import (
     static_integer,
 )
 from tiledsl.ir import symbolic
-from tiledsl.ir.dtypes import DType, bool_, f64, i8
+from tiledsl.ir.dtypes import DType, bool_, f64
 from tiledsl.ir.scalar_functions import SCALAR_FUNCTIONS
 from tiledsl.ir.symbolic import Dim
 
-OPERATOR_NAMES = {
-    "add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%", "pow": "**", "and": "&", "or": "|",
-    "xor": "^", "shl": "<<", "shr": ">>", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
-    "neg": "unary -", "not": "~",
-}  # fmt: skip
 _operator: Any = operator  # its functions are declared with parts left open
 _PYTHON: dict[str, Callable[..., Any]] = {
     "add": _operator.add, "sub": _operator.sub, "mul": _operator.mul, "div": _operator.truediv,
@@ -117,23 +113,11 @@ def elementwise(low: Lowering, fn: str, *operands: Operand) -> Tile:
 
 def working_dtype(low: Lowering, fn: str, strength: Strength, operands: Sequence[Operand]) -> tuple[str, Strength]:
     """The function and dtype that NumPy uses for operands of a common dtype. Raises TileTypeError if it has none."""
-    dtype, weak = strength.dtype, strength.weak
-    if fn in ("floor", "ceil", "round"):
-        pass
-    elif fn == "div" and not dtype.is_float:
-        return fn, Strength(f64, weak)
-    elif SCALAR_FUNCTIONS[fn].domain == "float":
-        return fn, Strength(WEAK_DTYPES["float"] if weak else float_for(dtype), weak)
-    elif weak and dtype == bool_ and SCALAR_FUNCTIONS[fn].domain in ("number", "integer"):
-        return fn, Strength(WEAK_DTYPES["int"], weak)  # Python: True + True is 2
-    elif dtype == bool_ and fn in ("add", "mul"):
-        return {"add": "or", "mul": "and"}[fn], strength  # NumPy: the sum of two bools is their `or`
-    elif dtype == bool_ and fn in ("floordiv", "mod", "pow", "shl", "shr"):
-        return fn, Strength(i8, weak=False)  # NumPy
-    if not SCALAR_FUNCTIONS[fn].accepts(dtype):
+    works_in = promotion.working_dtype(fn, strength)
+    if works_in is None:
         names = ", ".join(f"`{o.text}` is {describe(o.value)}" for o in operands)
-        low.fail("dtype-not-taken", operation=OPERATOR_NAMES.get(fn, f"tile.{fn}"), names=names, dtype=dtype)
-    return fn, strength
+        low.fail("dtype-not-taken", operation=OPERATOR_NAMES.get(fn, f"tile.{fn}"), names=names, dtype=strength.dtype)
+    return works_in
 
 
 def _power_by_constant(low: Lowering, fn: str, operands: Sequence[Operand]) -> Tile | None:

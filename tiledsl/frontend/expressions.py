@@ -12,10 +12,11 @@ from tiledsl.frontend.access import select
 from tiledsl.frontend.attributes import attribute
 from tiledsl.frontend.builtin_dot import product
 from tiledsl.frontend.builtin_memory import ATOMICS
-from tiledsl.frontend.elementwise import OPERATOR_NAMES, apply, compare, truth
+from tiledsl.frontend.elementwise import apply, compare, truth
 from tiledsl.frontend.frame import Frame, closest, language_words
 from tiledsl.frontend.merging import merge_branches
 from tiledsl.frontend.operands import as_tile, fail_no_value, operand_like, read, shape_of
+from tiledsl.frontend.promotion import OPERATOR_NAMES
 from tiledsl.frontend.tile_subscripts import subscript_tile, subscript_tuple
 from tiledsl.frontend.unsupported import UNSUPPORTED
 from tiledsl.frontend.values import (

@@ -10,6 +10,7 @@ from functools import cached_property
 from types import CodeType, FunctionType
 from typing import Any
 
+from tiledsl.frontend.active_trace import ACTIVE
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
 from tiledsl.support.location import Location
@@ -122,7 +123,9 @@ class KernelFunction:
         self.__wrapped__ = function
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
-        """Only kernels call it. Raises TileSyntaxError."""
+        """Only kernels call it, and formulas, in which it is plain Python. Raises TileSyntaxError."""
+        if ACTIVE.get() is not None:
+            return self.__wrapped__(*args, **kwargs)
         fail("outside-kernel", caller_location(), name=self.__name__, instead="a plain Python function")
 
     def __repr__(self) -> str:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tiledsl.ir.dtypes import DType, Kind, bool_, f16, f32, f64, i64, promote, promote_weak, u64
+from tiledsl.ir.dtypes import DType, Kind, bool_, f16, f32, f64, i8, i64, promote, promote_weak, u64
+from tiledsl.ir.scalar_functions import SCALAR_FUNCTIONS
+
+OPERATOR_NAMES = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%", "pow": "**", "and": "&", "or": "|",
+    "xor": "^", "shl": "<<", "shr": ">>", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
+    "neg": "unary -", "not": "~",
+}  # fmt: skip
 
 WEAK_DTYPES: dict[Kind, DType] = {"float": f64, "int": i64, "uint": i64, "bool": bool_}
 """The dtype in which a Python number is held at run time."""
@@ -46,6 +53,24 @@ def float_for(dtype: DType) -> DType:
     if dtype.is_float:
         return dtype
     return f16 if dtype.bits <= 8 else f32 if dtype.bits == 16 else f64
+
+
+def working_dtype(fn: str, strength: Strength) -> tuple[str, Strength] | None:
+    """The function and dtype that NumPy uses for operands of a common dtype; None if it has none."""
+    dtype, weak = strength.dtype, strength.weak
+    if fn in ("floor", "ceil", "round"):
+        pass
+    elif fn == "div" and not dtype.is_float:
+        return fn, Strength(f64, weak)
+    elif SCALAR_FUNCTIONS[fn].domain == "float":
+        return fn, Strength(WEAK_DTYPES["float"] if weak else float_for(dtype), weak)
+    elif weak and dtype == bool_ and SCALAR_FUNCTIONS[fn].domain in ("number", "integer"):
+        return fn, Strength(WEAK_DTYPES["int"], weak)  # Python: True + True is 2
+    elif dtype == bool_ and fn in ("add", "mul"):
+        return {"add": "or", "mul": "and"}[fn], strength  # NumPy: the sum of two bools is their `or`
+    elif dtype == bool_ and fn in ("floordiv", "mod", "pow", "shl", "shr"):
+        return fn, Strength(i8, weak=False)  # NumPy
+    return (fn, strength) if SCALAR_FUNCTIONS[fn].accepts(dtype) else None
 
 
 def sum_dtype(dtype: DType) -> DType:

@@ -1,7 +1,18 @@
 """The words of every error, one module per part of the compiler that raises them."""
 
-from tiledsl.support.catalogue import backend, cuda, emulator, frontend, ir_text, modules, passes, reference, runtime
+from tiledsl.support.catalogue import (
+    backend,
+    cuda,
+    emulator,
+    frontend,
+    graphs,
+    ir_text,
+    modules,
+    passes,
+    reference,
+    runtime,
+)
 from tiledsl.support.errors import register
 
-for _part in (ir_text, frontend, passes, backend, cuda, reference, runtime, emulator, modules):
+for _part in (ir_text, frontend, graphs, passes, backend, cuda, reference, runtime, emulator, modules):
     register(_part.ENTRIES)

@@ -50,9 +50,8 @@ _FUNCTIONS = {
     "source-unreadable": _syntax(
         "the source of `{name}` cannot be read ({file})", "put the kernel into a file or a notebook cell"
     ),
-    "tensor-form": _unsupported(
-        "`{name}` has no `tile.grid`: whole-tensor formulas are not supported yet",
-        "write a loop over blocks: `for m in tile.grid(M):`",
+    "tensor-form": _syntax(
+        "`{name}` has no loop over `tile.grid`", "write `for m in tile.grid(M):`, or a formula of whole tensors"
     ),
     "early-return": _syntax(
         "`return` stands inside of a loop or branch that is decided at run time",

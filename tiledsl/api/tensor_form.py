@@ -1,0 +1,105 @@
+"""Calls of kernels in tensor form: traced once for each kind of arguments, then run."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from types import FunctionType
+from typing import Any, cast
+
+import numpy as np
+
+from tiledsl.api.graph import Graph
+from tiledsl.frontend.structures import structure_of
+from tiledsl.frontend.trace_function import is_tensor_like, trace_function
+from tiledsl.runtime.arrays import is_numpy
+from tiledsl.runtime.captured import Captured, Watched
+from tiledsl.runtime.parameters import Parameters
+from tiledsl.support.caller import caller_location
+from tiledsl.support.errors import fail
+
+Run = Callable[..., Any]
+"""What runs a graph: called with the arrays as the graph is."""
+
+
+class TensorForm:
+    """All that is traced of one kernel. Threads may share it."""
+
+    def __init__(self, function: FunctionType, parameters: Parameters) -> None:
+        self._function = function
+        self._parameters = parameters
+        self._lock = threading.Lock()
+        self._graphs: dict[object, tuple[Graph, Run]] = {}
+        self._watched: tuple[Watched, ...] = ()
+
+    def call(self, args: tuple[object, ...], kwargs: Mapping[str, object], out: object) -> Any:
+        """Runs the kernel on arrays. Raises TileError."""
+        values = self._parameters.arrange(args, kwargs)
+        graph, run = self._found(values)
+        given = zip(self._parameters.names, values)
+        result = run(**{name: value for name, value in given if name in graph.tensor_arguments})
+        return result if out is None else _into(self._parameters.kernel, result, out)
+
+    def prepare(
+        self, args: tuple[object, ...], kwargs: Mapping[str, object], out: object
+    ) -> tuple[Callable[[], object], object, object]:
+        """A call for `Kernel.bind`: its outputs are written anew each time."""
+        outputs = self.call(args, kwargs, out)
+        return lambda: self.call(args, kwargs, outputs), outputs, (args, kwargs)
+
+    def graph_of(self, values: tuple[object, ...]) -> Graph:
+        """The graph for arguments (or specs) in the order of the parameters."""
+        return self._found(values)[0]
+
+    def compile(self, specs: tuple[object, ...], named: Mapping[str, object], arch: str | None) -> Any:
+        """The graph for arguments like these, as something that is called."""
+        return self._found(self._parameters.arrange(specs, named))[0]
+
+    def _found(self, values: tuple[object, ...]) -> tuple[Graph, Run]:
+        key = tuple(map(_key, values))
+        with self._lock:
+            if any(watched.current is not watched.value for watched in self._watched):
+                self._graphs.clear()
+            if key not in self._graphs:
+                self._watched = _watched(self._function)
+                self._graphs[key] = self._traced(values)
+            return self._graphs[key]
+
+    def _traced(self, values: tuple[object, ...]) -> tuple[Graph, Run]:
+        traced = trace_function(self._function, (), dict(zip(self._parameters.names, values)))
+        graph = Graph(traced.module, traced.inputs, traced.constants, traced.arguments, traced.result)
+        return graph, graph
+
+
+def _watched(function: FunctionType) -> tuple[Watched, ...]:
+    """The names outside of the formula that it reads. None are known where its source cannot be read."""
+    try:
+        return tuple(Captured(function).watched)
+    except (OSError, TypeError):
+        return ()
+
+
+def _key(value: object) -> object:
+    """Equal for arguments that give one graph: dtypes and shapes of arrays, and all of what is no array."""
+    leaves: list[Any] = []
+    structure = structure_of(value, "x", is_tensor_like, leaves)
+    try:
+        hash(structure)
+    except TypeError:
+        return object()  # a static argument that cannot be compared: traced anew
+    return (structure, tuple((str(leaf.dtype), tuple(leaf.shape)) for leaf in leaves))
+
+
+def _into(kernel: str, result: Any, out: Any) -> Any:
+    """Writes results into the arrays that were given for them."""
+    results = cast("tuple[Any, ...]", result if isinstance(result, tuple) else (result,))
+    targets = cast("tuple[Any, ...]", out if isinstance(out, tuple) else (out,))
+    fits = len(results) == len(targets) and all(
+        is_numpy(t) and t.shape == r.shape and t.dtype == r.dtype for r, t in zip(results, targets)
+    )
+    if not fits:
+        wanted = ", ".join(f"{r.dtype} of shape {r.shape}" for r in results)
+        fail("graph-out", caller_location(), name=kernel, wanted=wanted)
+    for r, t in zip(results, targets):
+        np.copyto(t, r)
+    return cast("Any", out)

@@ -1,0 +1,84 @@
+"""Reductions of whole tensors, and what is made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from tiledsl.frontend import language_math as language
+from tiledsl.frontend.promotion import sum_dtype
+from tiledsl.frontend.trace import Trace, performs, records
+from tiledsl.frontend.trace_elementwise import apply, in_compute_dtype, tensor, truth
+from tiledsl.frontend.trace_shapes import element_count, reshaped, to_axes, to_axis
+from tiledsl.frontend.traced import TracedTensor, size_value
+from tiledsl.ir.dtypes import bool_
+from tiledsl.ir.graph_ops import Reduce
+
+FOLDS: dict[Callable[..., Any], str] = {
+    language.sum: "add", language.prod: "mul", language.max: "max", language.min: "min", language.any: "or",
+    language.all: "and",
+}  # fmt: skip
+
+
+def _folding(stub: Callable[..., Any], trace: Trace, x: Any, axis: Any = None, keepdims: bool = False) -> TracedTensor:
+    fn = FOLDS[stub]
+    source = truth(trace, x) if fn in ("or", "and") else tensor(trace, x)
+    if fn in ("add", "mul"):
+        source = trace.tensor(trace.cast(source.value, sum_dtype(source.dtype)), source.weak)
+    axes = to_axes(trace, f"tile.{stub.__name__}", axis, source.ndim)
+    return fold(trace, fn, source, axes, keepdims)
+
+
+for _stub in FOLDS:
+    records(_stub)(partial(_folding, _stub))
+
+
+def fold(trace: Trace, fn: str, source: TracedTensor, axes: tuple[int, ...], keepdims: bool) -> TracedTensor:
+    """Folds some axes; without any axes it is the tensor itself."""
+    if not axes:
+        return source
+    if source.dtype == bool_:
+        fn = {"max": "or", "min": "and"}.get(fn, fn)
+    value = trace.emit(Reduce, source=source.value, axes=axes, fn=fn, keepdims=bool(keepdims))
+    return trace.tensor(value, source.weak)
+
+
+def _extremum_index(fn: str, trace: Trace, x: Any, axis: Any = None, keepdims: bool = False) -> TracedTensor:
+    source = tensor(trace, x)
+    if axis is not None:
+        at = to_axis(trace, f"tile.{fn}", axis, source.ndim)
+        return trace.tensor(trace.emit(Reduce, source=source.value, axes=(at,), fn=fn, keepdims=bool(keepdims)))
+    flat = reshaped(trace, source.value, (element_count(source.type.shape),))
+    index = trace.emit(Reduce, source=flat, axes=(0,), fn=fn)
+    return trace.tensor(reshaped(trace, index, (1,) * source.ndim) if keepdims else index)
+
+
+for _stub in (language.argmax, language.argmin):
+    records(_stub)(partial(_extremum_index, _stub.__name__))
+
+
+@performs("mean")
+def mean(trace: Trace, x: Any, axis: Any = None, keepdims: bool = False) -> TracedTensor:
+    """The sum in the dtype in which the tensor's dtype is computed, divided by the number of elements."""
+    source = tensor(trace, x)
+    axes = to_axes(trace, "tile.mean", axis, source.ndim)
+    count = size_value(element_count(tuple(source.type.shape[i] for i in axes)), trace)
+
+    def formula(x: TracedTensor) -> Any:
+        return apply(trace, "div", fold(trace, "add", x, axes, keepdims), count)
+
+    return in_compute_dtype(trace, source, formula)
+
+
+@records(language.softmax)
+def softmax(trace: Trace, x: Any, axis: Any = -1) -> TracedTensor:
+    source = tensor(trace, x)
+    axes = (to_axis(trace, "tile.softmax", axis, source.ndim),)
+
+    def formula(x: TracedTensor) -> Any:
+        largest = fold(trace, "max", x, axes, keepdims=True)
+        exponential = apply(trace, "exp", apply(trace, "sub", x, largest))
+        return apply(trace, "div", exponential, fold(trace, "add", exponential, axes, keepdims=True))
+
+    return in_compute_dtype(trace, source, formula)

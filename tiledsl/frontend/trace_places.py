@@ -1,0 +1,70 @@
+"""Where in the user's source a traced operation stands, and what the user's variables are called."""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from types import CodeType, FrameType
+
+from tiledsl.support.location import Location
+
+
+class Places:
+    """The user's frames from an operation out to the start of the trace, `root`; what is ours between is left out."""
+
+    def __init__(self, root: CodeType) -> None:
+        self.root = root
+        self._spans: dict[tuple[CodeType, int], Location] = {}
+
+    def frames(self) -> Iterator[FrameType]:
+        """The user's frames, the innermost first."""
+        frame = inspect.currentframe()
+        while frame is not None and frame.f_code is not self.root:
+            if not is_internal(frame):
+                yield frame
+            frame = frame.f_back
+
+    def here(self) -> Location | None:
+        """The expression that runs now, with the chain of calls that led to it; None outside of the user's code."""
+        location: Location | None = None
+        for frame in reversed(list(self.frames())):
+            location = replace(self._span(frame), caller=location)
+        return location
+
+    def _span(self, frame: FrameType) -> Location:
+        key = (frame.f_code, frame.f_lasti)
+        if key not in self._spans:
+            self._spans[key] = span(frame)
+        return self._spans[key]
+
+
+def span(frame: FrameType) -> Location:
+    """The expression that a frame runs; the text of its line where Python does not tell columns (3.10)."""
+    code = frame.f_code
+    if sys.version_info >= (3, 11):
+        line, end_line, column, end_column = next(islice(code.co_positions(), frame.f_lasti // 2, None))
+        if line is not None and column is not None:
+            first = _characters(code.co_filename, line, column)
+            last = _characters(code.co_filename, end_line or line, end_column or column)
+            return Location(code.co_filename, line, first + 1, end_line or line, last + 1)
+    text = linecache.getline(code.co_filename, frame.f_lineno).rstrip()
+    indent = len(text) - len(text.lstrip())
+    return Location(code.co_filename, frame.f_lineno, indent + 1, frame.f_lineno, max(len(text), indent + 1) + 1)
+
+
+def _characters(file: str, line: int, offset: int) -> int:
+    """The character offset of a byte offset, which is what Python tells."""
+    text = linecache.getline(file, line)
+    return offset if text.isascii() else len(text.encode()[:offset].decode(errors="ignore"))
+
+
+def is_internal(frame: FrameType) -> bool:
+    """Whether a frame is the compiler's own; the library of ops is written as users write."""
+    module: object = frame.f_globals.get("__name__", "")
+    if not isinstance(module, str):
+        return False
+    return (module == "tiledsl" or module.startswith("tiledsl.")) and not module.startswith("tiledsl.ops")

@@ -1,0 +1,223 @@
+"""Shapes of whole tensors: reshape, transpose, broadcast; and tensors that are made of nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn, cast
+
+from tiledsl.frontend import language_math, language_program
+from tiledsl.frontend.trace import Trace, describe, performs, records, type_of
+from tiledsl.frontend.trace_elementwise import apply, coerce, dtype_of, operand, shape_of, strength_of, tensor
+from tiledsl.frontend.traced import TracedTensor, dim_of
+from tiledsl.ir.core import Value
+from tiledsl.ir.dtypes import DType, f32, i64
+from tiledsl.ir.graph_ops import Broadcast, Iota, Reshape, Transpose
+from tiledsl.ir.symbolic import Dim, Expr, ceildiv, floordiv
+from tiledsl.ir.tile_ops import broadcast_shapes
+from tiledsl.ir.types import Shape, format_shape
+
+
+def element_count(shape: Shape) -> Dim:
+    """The number of elements in a shape."""
+    count: Dim = 1
+    for dim in shape:
+        count = count * dim
+    return count
+
+
+def entries_of(value: Any) -> tuple[Any, ...]:
+    """The entries of what may be one of them, a tuple or a list."""
+    return tuple(cast("Sequence[Any]", value)) if isinstance(value, (tuple, list)) else (value,)
+
+
+def to_shape(trace: Trace, value: Any) -> Shape:
+    """A shape as users write it: a size or a tuple of sizes. Raises TileTypeError for what is none."""
+    shape: list[Dim] = []
+    for entry in entries_of(value):
+        dim = dim_of(entry)
+        if dim is None:
+            code = "graph-data-shape" if isinstance(entry, TracedTensor) else "shape-entry"
+            trace.fail(code, entry, text=trace.text_of(entry), what=describe(entry), operation="a shape")
+        if isinstance(dim, int) and dim < 0:
+            trace.fail("shape-negative", text=value, dim=dim)
+        shape.append(dim)
+    return tuple(shape)
+
+
+def to_axis(trace: Trace, name: str, value: Any, rank: int) -> int:
+    """One axis of a tensor of that rank, counted from the front. Raises TileShapeError if there is none."""
+    axis = dim_of(value)
+    if not isinstance(axis, int):
+        trace.fail(
+            "argument-kind", name=name, parameter="axis", expected="an int", text=trace.text_of(value),
+            what=describe(value),
+        )  # fmt: skip
+    if not -rank <= axis < rank:
+        choices = f"use an axis from {-rank} to {rank - 1}" if rank else "leave it out: a scalar has no axes"
+        trace.fail("graph-axis", name=name, axis=axis, rank=rank, choices=choices)
+    return axis % rank
+
+
+def to_axes(trace: Trace, name: str, value: Any, rank: int) -> tuple[int, ...]:
+    """Some axes of a tensor of that rank, in order; None means all."""
+    if value is None:
+        return tuple(range(rank))
+    axes = tuple(to_axis(trace, name, axis, rank) for axis in entries_of(value))
+    if len(set(axes)) != len(axes):
+        trace.fail("axis-repeated", name=name, text=value)
+    return tuple(sorted(axes))
+
+
+def reshaped(trace: Trace, value: Value, shape: Shape) -> Value:
+    """The same elements under another shape of the same size."""
+    return value if type_of(value).shape == shape else trace.emit(Reshape, source=value, shape=shape)
+
+
+def permuted(trace: Trace, value: Value, permutation: tuple[int, ...]) -> Value:
+    """Axis i of the result is axis permutation[i] of `value`."""
+    in_order = permutation == tuple(range(len(permutation)))
+    return value if in_order else trace.emit(Transpose, source=value, permutation=permutation)
+
+
+@records(language_math.reshape)
+def reshape(trace: Trace, x: Any, shape: Any) -> TracedTensor:
+    source = tensor(trace, x)
+    before = source.type.shape
+    after = _filled_in(trace, source, entries_of(shape))
+    if element_count(after) != element_count(before):
+        _fail_size(trace, source, format_shape(after))
+    return trace.tensor(reshaped(trace, source.value, after), source.weak)
+
+
+def _filled_in(trace: Trace, source: TracedTensor, entries: tuple[Any, ...]) -> Shape:
+    """The wanted shape with one -1 replaced by what is left."""
+    holes = [i for i, entry in enumerate(entries) if dim_of(entry) == -1]
+    if not holes:
+        return to_shape(trace, entries)
+    if len(holes) > 1:
+        trace.fail("reshape-holes", text=entries)
+    at = holes[0]
+    rest = to_shape(trace, entries[:at] + entries[at + 1 :])
+    known, total = element_count(rest), element_count(source.type.shape)
+    missing = 0 if known == 0 else _quotient(total, known)
+    if missing * known != total:
+        _fail_size(trace, source, format_shape(rest).replace("]", ", -1]"))
+    return (*rest[:at], missing, *rest[at:])
+
+
+def _quotient(total: Dim, known: Dim) -> Dim:
+    """total // known, where every term of the one has the only term of the other as a factor.
+
+    # (2*M*N) // (2*N) => M
+    """
+    if not isinstance(total, Expr) or not isinstance(known, Expr) or len(known.terms) != 1:
+        return floordiv(total, known)
+    atoms, divisor = known.terms[0]
+    quotient: Dim = 0
+    for monomial, coefficient in total.terms:
+        rest = list(monomial)
+        for atom in atoms:
+            if atom not in rest:
+                return floordiv(total, known)
+            rest.remove(atom)
+        if coefficient % divisor:
+            return floordiv(total, known)
+        product: Dim = coefficient // divisor
+        for atom in rest:
+            product = product * Expr((((atom,), 1),))
+        quotient = quotient + product
+    return quotient
+
+
+def _fail_size(trace: Trace, source: TracedTensor, after: str) -> NoReturn:
+    before = format_shape(source.type.shape)
+    trace.fail("reshape-size", source, name=trace.text_of(source), before=before, after=after)
+
+
+@records(language_math.transpose)
+def transpose(trace: Trace, x: Any, axes: Any = None) -> TracedTensor:
+    source = tensor(trace, x)
+    rank = source.ndim
+    permutation = tuple(reversed(range(rank)))
+    if axes is not None:
+        permutation = tuple(to_axis(trace, "tile.transpose", axis, rank) for axis in entries_of(axes))
+        if sorted(permutation) != list(range(rank)):
+            trace.fail("not-a-permutation", source, text=axes, rank=rank)
+    return trace.tensor(permuted(trace, source.value, permutation), source.weak)
+
+
+@performs("mT")
+def matrix_transpose(trace: Trace, x: TracedTensor) -> TracedTensor:
+    if x.ndim < 2:
+        trace.fail("transpose-rank", x, text=trace.text_of(x), rank=x.ndim)
+    return swapaxes(trace, x, -1, -2)
+
+
+@performs("swapaxes")
+def swapaxes(trace: Trace, x: TracedTensor, axis1: Any, axis2: Any) -> TracedTensor:
+    first, second = (to_axis(trace, "swapaxes", axis, x.ndim) for axis in (axis1, axis2))
+    order = list(range(x.ndim))
+    order[first], order[second] = second, first
+    return trace.tensor(permuted(trace, x.value, tuple(order)), x.weak)
+
+
+@records(language_math.broadcast_to)
+def broadcast_to(trace: Trace, x: Any, shape: Any) -> TracedTensor:
+    source = tensor(trace, x)
+    return trace.tensor(broadcast_exactly(trace, source, to_shape(trace, shape)), source.weak)
+
+
+def broadcast_exactly(trace: Trace, source: TracedTensor, shape: Shape) -> Value:
+    """A tensor under exactly this shape. Raises TileShapeError if it does not broadcast to it."""
+    before = source.type.shape
+    if len(before) > len(shape) or broadcast_shapes(before, shape) != shape:
+        name = trace.text_of(source)
+        trace.fail("broadcast-to", source, name=name, before=format_shape(before), after=format_shape(shape))
+    return source.value if before == shape else trace.emit(Broadcast, source=source.value, shape=shape)
+
+
+def filled(trace: Trace, shape: Any, value: Any, dtype: DType) -> TracedTensor:
+    """One value everywhere."""
+    number = trace.tensor(coerce(trace, value, dtype))
+    return trace.tensor(broadcast_exactly(trace, number, to_shape(trace, shape)))
+
+
+@records(language_program.zeros)
+def zeros(trace: Trace, shape: Any, dtype: Any = f32) -> TracedTensor:
+    return filled(trace, shape, 0, dtype_of(trace, "tile.zeros", dtype))
+
+
+@records(language_program.ones)
+def ones(trace: Trace, shape: Any, dtype: Any = f32) -> TracedTensor:
+    return filled(trace, shape, 1, dtype_of(trace, "tile.ones", dtype))
+
+
+@records(language_program.full)
+def full(trace: Trace, shape: Any, value: Any, dtype: Any = None) -> TracedTensor:
+    given = operand(trace, value)
+    if shape_of(given):
+        trace.fail("full-value", given, text=trace.text_of(given), what=describe(given))
+    strength = strength_of(given)
+    wanted = f32 if strength.weak and strength.dtype.is_float else strength.dtype
+    return filled(trace, shape, given, wanted if dtype is None else dtype_of(trace, "tile.full", dtype))
+
+
+@records(language_program.arange)
+def arange(trace: Trace, start: Any, stop: Any = None, step: Any = 1, dtype: Any = i64) -> TracedTensor:
+    first, last = (0, _bound(trace, start)) if stop is None else (_bound(trace, start), _bound(trace, stop))
+    if not isinstance(step, int) or step <= 0:
+        trace.fail("arange-step", text=trace.text_of(step))
+    count = ceildiv(last - first, step)
+    shape = (max(count, 0) if isinstance(count, int) else count,)
+    value: Any = trace.tensor(trace.emit(Iota, shape=shape, axis=0))
+    value = value if step == 1 else apply(trace, "mul", value, step)
+    if first != 0:
+        value = apply(trace, "add", value, trace.tensor(trace.size(first), weak=True))
+    return trace.tensor(coerce(trace, value, dtype_of(trace, "tile.arange", dtype)))
+
+
+def _bound(trace: Trace, value: Any) -> Dim:
+    dim = dim_of(value)
+    if dim is None:
+        trace.fail("arange-bound", value, text=trace.text_of(value), what=describe(value))
+    return dim

@@ -1,0 +1,374 @@
+"""What a formula of whole tensors works with while it is traced: tensors and sizes that write down what is done.
+
+They are the objects that Python runs the formula on. Whatever is done to them goes to the trace, which records it as
+ops of the GRAPH vocabulary; nothing is computed.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any, NoReturn, cast
+
+import numpy as np
+
+from tiledsl.frontend import language_math as language
+from tiledsl.frontend.active_trace import Recorder
+from tiledsl.ir import symbolic
+from tiledsl.ir.core import Value
+from tiledsl.ir.dtypes import DType
+from tiledsl.ir.symbolic import Dim, Expr
+from tiledsl.ir.types import TensorType
+
+_operator: Any = operator  # its functions are declared with parts left open
+
+UFUNCS = {
+    "add": "add", "subtract": "sub", "multiply": "mul", "divide": "div", "true_divide": "div",
+    "floor_divide": "floordiv", "remainder": "mod", "power": "pow", "matmul": "matmul", "negative": "neg",
+    "absolute": "abs", "minimum": "minimum", "maximum": "maximum", "exp": "exp", "exp2": "exp2", "log": "log",
+    "log2": "log2", "sqrt": "sqrt", "tanh": "tanh", "sin": "sin", "cos": "cos", "equal": "eq", "not_equal": "ne",
+    "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge", "bitwise_and": "and",
+    "bitwise_or": "or", "bitwise_xor": "xor", "left_shift": "shl", "right_shift": "shr", "invert": "not",
+}  # fmt: skip
+"""NumPy's functions that mean an operation here, where NumPy is called with a traced tensor."""
+
+
+class Traced:
+    """Operators of tensors and of sizes: each is recorded."""
+
+    recorder: Recorder
+    __slots__ = ()
+
+    def __add__(self, other: Any) -> Any:
+        return self.recorder.operation("add", self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return self.recorder.operation("add", other, self)
+
+    def __sub__(self, other: Any) -> Any:
+        return self.recorder.operation("sub", self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return self.recorder.operation("sub", other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return self.recorder.operation("mul", self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return self.recorder.operation("mul", other, self)
+
+    def __truediv__(self, other: Any) -> Any:
+        return self.recorder.operation("div", self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return self.recorder.operation("div", other, self)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return self.recorder.operation("floordiv", self, other)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return self.recorder.operation("floordiv", other, self)
+
+    def __mod__(self, other: Any) -> Any:
+        return self.recorder.operation("mod", self, other)
+
+    def __rmod__(self, other: Any) -> Any:
+        return self.recorder.operation("mod", other, self)
+
+    def __pow__(self, other: Any) -> Any:
+        return self.recorder.operation("pow", self, other)
+
+    def __rpow__(self, other: Any) -> Any:
+        return self.recorder.operation("pow", other, self)
+
+    def __neg__(self) -> Any:
+        return self.recorder.operation("neg", self)
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __abs__(self) -> Any:
+        return self.recorder.operation("abs", self)
+
+    def __lt__(self, other: Any) -> Any:
+        return self.recorder.operation("lt", self, other)
+
+    def __le__(self, other: Any) -> Any:
+        return self.recorder.operation("le", self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return self.recorder.operation("gt", self, other)
+
+    def __ge__(self, other: Any) -> Any:
+        return self.recorder.operation("ge", self, other)
+
+
+class TracedSize(Traced):
+    """A size that is known only at the call. It stands in shapes, and computes as an int does.
+
+    `==` compares what is written: `x.shape[0] == y.shape[0]` holds if both are the same named size. Other comparisons
+    are not known while a formula is traced.
+    """
+
+    __slots__ = ("dim", "recorder")
+
+    def __init__(self, dim: Expr, recorder: Recorder) -> None:
+        self.dim = dim
+        self.recorder = recorder
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TracedSize) and self.dim == other.dim
+
+    def __hash__(self) -> int:
+        return hash(self.dim)
+
+    def __bool__(self) -> NoReturn:
+        self._refuse("bool()")
+
+    def __index__(self) -> NoReturn:
+        self._refuse("use as an index")
+
+    def __int__(self) -> NoReturn:
+        self._refuse("int()")
+
+    def __float__(self) -> NoReturn:
+        self._refuse("float()")
+
+    def _refuse(self, operation: str) -> NoReturn:
+        self.recorder.refuse("graph-size-unknown", self, operation)
+        raise AssertionError
+
+    def __repr__(self) -> str:
+        return str(self.dim)
+
+
+class TracedTensor(Traced):
+    """A whole tensor of a formula that is being traced, in NumPy's and PyTorch's manners.
+
+    Operators, comparisons, `@`, subscripts (ints, slices with steps above 0, `None`, `...`, one tensor of ints) and
+    the methods here are recorded. A `weak` one is a scalar made of sizes or Python numbers, which gives way to others.
+    """
+
+    __slots__ = ("recorder", "value", "weak")
+    __hash__ = object.__hash__
+
+    def __init__(self, value: Value, recorder: Recorder, weak: bool = False) -> None:
+        self.value = value
+        self.recorder = recorder
+        self.weak = weak
+
+    @property
+    def type(self) -> TensorType:
+        """The type in the IR."""
+        assert isinstance(self.value.type, TensorType)
+        return self.value.type
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """The sizes of the axes: ints, and `TracedSize`s where they are known only at the call."""
+        return tuple(size_value(dim, self.recorder) for dim in self.type.shape)
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return self.type.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.type.shape)
+
+    @property
+    def size(self) -> Any:
+        """The number of elements."""
+        count: Dim = 1
+        for dim in self.type.shape:
+            count = count * dim
+        return size_value(count, self.recorder)
+
+    @property
+    def T(self) -> Any:  # noqa: N802 - NumPy's name
+        """All axes reversed."""
+        return self._word(language.transpose)
+
+    @property
+    def mT(self) -> Any:  # noqa: N802 - NumPy's name
+        """The last two axes swapped."""
+        return self.recorder.operation("mT", self)
+
+    def to(self, dtype: DType) -> Any:
+        """Converted to `dtype`: floats round to nearest even, floats to ints truncate."""
+        return self._word(language.cast, dtype)
+
+    astype = to
+
+    def reshape(self, *shape: Any) -> Any:
+        """The same elements in row-major order. Takes a tuple or ints; one of them may be -1."""
+        return self._word(language.reshape, shape[0] if len(shape) == 1 else shape)
+
+    def transpose(self, *axes: Any) -> Any:
+        """Axis i of the result is axis `axes[i]` of this tensor; none reverse all. Takes a tuple or ints."""
+        given = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
+        return self._word(language.transpose, given)
+
+    permute = transpose
+
+    def swapaxes(self, axis1: int, axis2: int) -> Any:
+        """The two axes swapped."""
+        return self.recorder.operation("swapaxes", self, axis1, axis2)
+
+    def sum(self, axis: Any = None, keepdims: bool = False) -> Any:
+        """See `tile.sum`; so for the other reductions."""
+        return self._word(language.sum, axis, keepdims)
+
+    def prod(self, axis: Any = None, keepdims: bool = False) -> Any:
+        return self._word(language.prod, axis, keepdims)
+
+    def max(self, axis: Any = None, keepdims: bool = False) -> Any:
+        return self._word(language.max, axis, keepdims)
+
+    def min(self, axis: Any = None, keepdims: bool = False) -> Any:
+        return self._word(language.min, axis, keepdims)
+
+    def any(self, axis: Any = None, keepdims: bool = False) -> Any:
+        return self._word(language.any, axis, keepdims)
+
+    def all(self, axis: Any = None, keepdims: bool = False) -> Any:
+        return self._word(language.all, axis, keepdims)
+
+    def mean(self, axis: Any = None, keepdims: bool = False) -> Any:
+        return self.recorder.operation("mean", self, axis, keepdims)
+
+    def argmax(self, axis: Any = None, keepdims: bool = False) -> Any:
+        return self._word(language.argmax, axis, keepdims)
+
+    def argmin(self, axis: Any = None, keepdims: bool = False) -> Any:
+        return self._word(language.argmin, axis, keepdims)
+
+    def _word(self, stub: Any, *args: Any) -> Any:
+        return self.recorder.word(stub, (self, *args), {})
+
+    def __matmul__(self, other: Any) -> Any:
+        return self.recorder.operation("matmul", self, other)
+
+    def __rmatmul__(self, other: Any) -> Any:
+        return self.recorder.operation("matmul", other, self)
+
+    def __and__(self, other: Any) -> Any:
+        return self.recorder.operation("and", self, other)
+
+    def __rand__(self, other: Any) -> Any:
+        return self.recorder.operation("and", other, self)
+
+    def __or__(self, other: Any) -> Any:
+        return self.recorder.operation("or", self, other)
+
+    def __ror__(self, other: Any) -> Any:
+        return self.recorder.operation("or", other, self)
+
+    def __xor__(self, other: Any) -> Any:
+        return self.recorder.operation("xor", self, other)
+
+    def __rxor__(self, other: Any) -> Any:
+        return self.recorder.operation("xor", other, self)
+
+    def __lshift__(self, other: Any) -> Any:
+        return self.recorder.operation("shl", self, other)
+
+    def __rlshift__(self, other: Any) -> Any:
+        return self.recorder.operation("shl", other, self)
+
+    def __rshift__(self, other: Any) -> Any:
+        return self.recorder.operation("shr", self, other)
+
+    def __rrshift__(self, other: Any) -> Any:
+        return self.recorder.operation("shr", other, self)
+
+    def __invert__(self) -> Any:
+        return self.recorder.operation("not", self)
+
+    def __eq__(self, other: Any) -> Any:
+        return self.recorder.operation("eq", self, other)
+
+    def __ne__(self, other: Any) -> Any:
+        return self.recorder.operation("ne", self, other)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.recorder.subscript(self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.recorder.refuse("graph-assignment", self, "assignment")
+
+    def __len__(self) -> int:
+        size = self.type.shape[0] if self.type.shape else 0
+        return size if isinstance(size, int) and self.type.shape else self._refuse("len()")
+
+    def __iter__(self) -> NoReturn:
+        self._refuse("iteration")
+
+    def __contains__(self, item: object) -> NoReturn:
+        self._refuse("in")
+
+    def __bool__(self) -> NoReturn:
+        self._refuse("bool()")
+
+    def __int__(self) -> NoReturn:
+        self._refuse("int()")
+
+    def __float__(self) -> NoReturn:
+        self._refuse("float()")
+
+    def __index__(self) -> NoReturn:
+        self._refuse("use as a Python int")
+
+    def item(self) -> NoReturn:
+        self._refuse("item()")
+
+    def tolist(self) -> NoReturn:
+        self._refuse("tolist()")
+
+    def nonzero(self) -> NoReturn:
+        self.recorder.refuse("graph-data-shape", self, "nonzero()")
+        raise AssertionError
+
+    def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        self._refuse("np.asarray()")
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        """NumPy's functions on traced tensors, and its operators with an array on the left."""
+        fn = UFUNCS.get(ufunc.__name__)
+        if method != "__call__" or kwargs or fn is None:
+            self.recorder.refuse("graph-numpy", self, f"np.{ufunc.__name__}")
+        return self.recorder.operation(str(fn), *inputs)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> NoReturn:
+        self.recorder.refuse("graph-numpy", self, f"np.{func.__name__}")
+        raise AssertionError
+
+    def _refuse(self, operation: str) -> NoReturn:
+        self.recorder.refuse("graph-data", self, operation)
+        raise AssertionError
+
+    def __repr__(self) -> str:
+        return f"<traced {self.type}>"
+
+
+def size_value(dim: Dim, recorder: Recorder) -> Any:
+    """A size as formulas see it: an int where it is known."""
+    return dim if isinstance(dim, int) else TracedSize(dim, recorder)
+
+
+def dim_of(value: object) -> Dim | None:
+    """The size that a value is, if it is one."""
+    if isinstance(value, TracedSize):
+        return value.dim
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+        return int(cast("int", value))
+    return None
+
+
+SIZE_FUNCTIONS: dict[str, Callable[[Dim, Dim], Dim]] = {
+    "add": _operator.add, "sub": _operator.sub, "mul": _operator.mul, "floordiv": symbolic.floordiv,
+    "mod": symbolic.mod, "minimum": symbolic.minimum, "maximum": symbolic.maximum,
+}  # fmt: skip
+"""What sizes compute with each other, giving sizes."""

@@ -1,0 +1,101 @@
+"""Messages of tracing: formulas of whole tensors. `{text}` is an operand as written, `{what}` says what it is."""
+
+from tiledsl.support.errors import (
+    ErrorSpec,
+    TileError,
+    TileShapeError,
+    TileSyntaxError,
+    TileTypeError,
+    TileUnsupportedError,
+)
+
+
+def _entry(kind: type[TileError], message: str, fix: str) -> ErrorSpec:
+    return ErrorSpec(kind, message, fix)
+
+
+def _syntax(message: str, fix: str) -> ErrorSpec:
+    return _entry(TileSyntaxError, message, fix)
+
+
+def _type(message: str, fix: str) -> ErrorSpec:
+    return _entry(TileTypeError, message, fix)
+
+
+def _shape(message: str, fix: str) -> ErrorSpec:
+    return _entry(TileShapeError, message, fix)
+
+
+def _unsupported(message: str, fix: str) -> ErrorSpec:
+    return _entry(TileUnsupportedError, message, fix)
+
+
+_FUNCTIONS = {
+    "graph-not-callable": _type("tiledsl.trace takes a function, not {what}", "pass the function, and then specs"),
+    "graph-result": _type("`{name}` returns {what}, and no tensor", "return the tensors that it computes"),
+    "graph-arguments": _type("the graph `{name}` {problem}", "call it with arrays for ({known})"),
+    "graph-word": _syntax(
+        "{name} does not work on whole tensors", "write a kernel in tile form, with `tile.grid`, and call it"
+    ),
+    "graph-cycle": _entry(TileError, "{path}, with the same arguments: that never ends", "break the cycle"),
+    "graph-call": _shape("`{name}` cannot be called with these tensors: {reason}", "give it tensors that fit"),
+    "graph-call-out": _type(
+        "`out` of `{name}` stands in a formula, where tensors never change", "use what `{name}` returns"
+    ),
+    "graph-call-writes": _type(
+        "`{name}` writes to its parameter `{parameter}` and does not return it: in a formula that would be lost",
+        "return `{parameter}` from the kernel",
+    ),
+    "graph-out": _type("`out` does not fit what `{name}` gives: {wanted}", "pass NumPy arrays like that"),
+    "graph-recursion": _entry(
+        TileError, "`{name}` calls itself without end: a formula is written down call by call", "let it end"
+    ),
+    "graph-trace-over": _syntax(
+        "a tensor of the formula `{name}` is used after the formula was traced",
+        "return it, instead of keeping it in a variable from outside",
+    ),
+}
+
+_VALUES = {
+    "graph-operand": _type("{what} meets a tensor", "use tensors, arrays and numbers"),
+    "graph-data": _type(
+        "{operation} of `{text}` ({what}) needs its values, which are not there while a formula is traced",
+        "choose by `tile.where`, or pass the value as a static argument of `trace`",
+    ),
+    "graph-data-shape": _unsupported(
+        "{operation} by `{text}` ({what}) would give a shape that depends on data",
+        "keep the shape and choose by `tile.where`, or do this step outside of the formula",
+    ),
+    "graph-size-unknown": _type(
+        "{operation} of the size `{text}` is not known while a formula is traced",
+        "trace with a number for that axis, or compute with the size: `tile.minimum(a, b)`",
+    ),
+    "graph-assignment": _type(
+        "`{text}` cannot be assigned to: tensors of a formula never change",
+        "make a new tensor, by `tile.where` or `tile.concat`",
+    ),
+    "graph-numpy": _type("{operation} does not work on `{text}` ({what})", "use the word of `tile` for it"),
+}
+
+_SHAPES = {
+    "graph-sizes-differ": _shape(
+        "`{a}` of shape {first} and `{b}` of shape {second} do not broadcast: {left} may not be {right}",
+        'give both axes one name: `tile.spec(("{left}", ...), dtype)`',
+    ),
+    "graph-axis": _shape("{name}: there is no axis {axis} in a tensor of rank {rank}", "{choices}"),
+    "graph-dot-rank": _shape("a product of `{text}`, which is {what} and has no axis", "multiply with `*`"),
+    "graph-subscript": _type("{what} cannot subscript `{text}`", "use ints, slices, `None`, `...` or a tensor of ints"),
+    "graph-slice-step": _unsupported("a slice of `{text}` has as its step {step}", "use an int above 0"),
+    "graph-slice-bound": _type(
+        "the slice bound `{text}` of `{name}` is {what}, not a size", "gather instead: `x[start + tile.arange(n)]`"
+    ),
+    "graph-gather-axes": _unsupported(
+        "two tensors of ints subscript `{text}`", "gather along one axis, then along the other"
+    ),
+    "graph-gather-apart": _unsupported(
+        "a coordinate and a tensor of ints subscript `{text}` with other axes between them",
+        "take the coordinate first: `x[0][..., index]`",
+    ),
+}
+
+ENTRIES = {**_FUNCTIONS, **_VALUES, **_SHAPES}
