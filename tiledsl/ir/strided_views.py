@@ -93,6 +93,17 @@ def broadcast(view: StridedView, shape: Sequence[int]) -> StridedView:
     return strided_view(view.offset, shape, strides)
 
 
+def windowed(view: StridedView, op: graph_ops.Window) -> StridedView:
+    """Every window over some axes: their positions in the places of the axes, and the windows' own axes at the end."""
+    shape, strides, inner = list(view.shape), list(view.strides), list[int]()
+    sizes = numbers(op.sizes)
+    for axis, size, step, dilation in zip(op.axes, sizes, op.strides, op.dilations):
+        shape[axis] = -(-(shape[axis] - (size - 1) * dilation) // step)
+        inner.append(strides[axis] * dilation)
+        strides[axis] *= step
+    return strided_view(view.offset, (*shape, *sizes), (*strides, *inner))
+
+
 def reshaped(view: StridedView, shape: Sequence[int]) -> StridedView | None:
     """The same elements in row-major order under another shape; None where strides cannot tell it.
 
@@ -140,7 +151,7 @@ def simplest(view: StridedView) -> StridedView:
     return strided_view(view.offset, [n for n, _ in merged], [stride for _, stride in merged])
 
 
-VIEWS = (graph_ops.Transpose, graph_ops.Reshape, graph_ops.Slice, graph_ops.Broadcast)
+VIEWS = (graph_ops.Transpose, graph_ops.Reshape, graph_ops.Slice, graph_ops.Broadcast, graph_ops.Window)
 """The ops whose result is a view of its source, at least where strides can tell it."""
 
 
@@ -155,6 +166,8 @@ def view_of(op: Op, source: StridedView) -> StridedView | None:
             return sliced(source, numbers(op.starts), numbers(op.stops), op.steps)
         case graph_ops.Broadcast():
             return broadcast(source, numbers(op.shape))
+        case graph_ops.Window():
+            return windowed(source, op)
         case _:
             return None
 

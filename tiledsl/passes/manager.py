@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
-from tiledsl.ir.core import Module
+from tiledsl.ir.core import Function, Module
 from tiledsl.ir.tile_ops import Grid, Range
 from tiledsl.ir.types import BlockSize, TileType
 from tiledsl.ir.verifier import Form, verify
@@ -24,8 +24,10 @@ from tiledsl.support.location import Location
 
 TILE_FORMS = (Form.TILE, Form.TILE_PLACED, Form.TILE_TILED)
 """Each of these holds wherever a later one does."""
-FORMS = (*TILE_FORMS, Form.GPU)
-"""In the order of lowering. A GPU module is no TILE module any more."""
+FORMS = (Form.GRAPH, *TILE_FORMS, Form.GPU)
+"""In the order of lowering. A GPU module is no TILE module any more, and a TILE module no graph."""
+APART = (Form.GRAPH, Form.GPU)
+"""Forms that hold nowhere else."""
 
 
 def stronger(a: Form, b: Form) -> Form:
@@ -35,7 +37,7 @@ def stronger(a: Form, b: Form) -> Form:
 
 def holds(required: Form, form: Form) -> bool:
     """Whether a module in `form` is in `required` too."""
-    if Form.GPU in (required, form):
+    if required in APART or form in APART:
         return required is form
     return stronger(form, required) is form
 
@@ -96,7 +98,7 @@ class PassManager:
         context = context or PassContext()
         form = form_of(module)
         if self.verify:
-            verify(module, Form.GPU if form is Form.GPU else Form.TILE)
+            verify(module, form if form in APART else Form.TILE)
         self._check_order(module, form)
         module = module.clone()
         self._dump("input", module)
@@ -140,6 +142,8 @@ def _verify_after(step: Pass, module: Module, form: Form) -> None:
 
 def form_of(module: Module) -> Form:
     """The form that a module's ops, levels and blocks speak of, the strongest one. It is not verified."""
+    if module.functions and _is_graph(module.entry):
+        return Form.GRAPH
     tiles_are_placed = blocks_are_chosen = True
     for op in module.walk():
         if op.name.startswith("gpu."):
@@ -153,3 +157,8 @@ def form_of(module: Module) -> Form:
     if not tiles_are_placed:
         return Form.TILE
     return Form.TILE_TILED if blocks_are_chosen else Form.TILE_PLACED
+
+
+def _is_graph(function: Function) -> bool:
+    last = function.body.terminator
+    return last is not None and last.name.startswith("graph.")

@@ -1,0 +1,28 @@
+"""Fused graphs compute what graphs compute: random ones, and each of their stages."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, note, settings
+
+from tests.support.compare import assert_close
+from tests.support.random_graphs import RandomGraph, graph_modules
+from tiledsl.backend_ref.execute_graph import execute_graph
+from tiledsl.ir.printer import print_module
+from tiledsl.passes.graph.pipeline import graph_pipeline
+from tiledsl.passes.graph.set_sizes import SetSizes
+from tiledsl.passes.manager import PassContext, PassManager
+
+
+@pytest.mark.parametrize("fuse", [True, False])
+@given(graph=graph_modules())
+@settings(max_examples=150, deadline=None)
+def test_each_stage_of_a_random_graph_computes_the_same(fuse: bool, graph: RandomGraph) -> None:
+    sizes = SetSizes(tuple(graph.sizes.items()))
+    expected = graph.execute()
+    module = graph.module
+    note(print_module(module))
+    for step in [sizes, *graph_pipeline("cpu", fuse=fuse)]:
+        module = PassManager([step]).run(module, PassContext())
+        for actual, wanted in zip(execute_graph(module.entry, graph.arguments(), module), expected):
+            assert_close(actual, wanted)

@@ -1,0 +1,287 @@
+"""Puts the ops of a graph into groups, each of which becomes one kernel.
+
+    %p = contract(%x, %w)
+    %s = map(add, %p, broadcast(%b))      =>     %g = call(%x, %w, %b) {callee = linear_0}
+    %g = map(erf, %s) ...
+
+Groups grow along the edges of the graph: first the products that feed each other with what is between them (attention),
+then, in order, each group takes in what reads its results, or what it reads, as long as the two are one kernel
+(`kernel_plan`) and the price says that this is faster (`price`). What is between two ops of a group never goes to
+memory. A result that others read too is stored as well as passed on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tiledsl.ir import graph_ops as ops
+from tiledsl.ir.core import Function, Module, Op, Value, free_names
+from tiledsl.ir.verifier import Form
+from tiledsl.passes.graph.canonicalise_graph import drop_unread
+from tiledsl.passes.graph.kernel_plan import KernelPlan, Refusal, plan_kernel
+from tiledsl.passes.graph.limits import Limits, limits_of
+from tiledsl.passes.graph.outline import Outlined, is_repeated, is_soft
+from tiledsl.passes.graph.price import price, unfused
+from tiledsl.passes.manager import PassContext
+
+COMPUTED = (ops.Map, ops.Cast, ops.Reduce, ops.Contract, ops.Gather)
+"""Ops that groups are made of."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Makes calls of an entry's ops. `arch`: for what the kernels will be compiled; its limits and prices count."""
+
+    name: ClassVar[str] = "group"
+    requires: ClassVar[Form] = Form.GRAPH
+    gives: ClassVar[Form] = Form.GRAPH
+    arch: str = "cpu"
+    fuse: bool = True
+
+    def run(self, module: Module, context: PassContext) -> Module:
+        groups = _Groups(module.entry, limits_of(self.arch), self.arch, context)
+        if self.fuse:
+            groups.grow()
+        return Module([*_called(module, groups), *module.functions[1:]])
+
+
+class _Groups:
+    """The groups of a function: sets of ops, each in the order of the graph."""
+
+    def __init__(self, function: Function, limits: Limits, arch: str, context: PassContext) -> None:
+        self.function = function
+        self.limits = limits
+        self.arch = arch
+        self.context = context
+        self.order = [op for op in function.body.ops if op.effect != "terminator"]
+        self.position = {op: i for i, op in enumerate(self.order)}
+        self.of: dict[Op, int] = {op: i for i, op in enumerate(self.order) if self._is_computed(op)}
+        self.members: dict[int, list[Op]] = {i: [op] for op, i in self.of.items()}
+        self.plans: dict[tuple[Op, ...], KernelPlan | Refusal] = {}
+
+    def plan(self, members: Sequence[Op]) -> KernelPlan | Refusal:
+        key = tuple(members)
+        if key not in self.plans:
+            self.plans[key] = plan_kernel(members, self.order, self.limits)
+        return self.plans[key]
+
+    def _is_computed(self, op: Op) -> bool:
+        """Whether an op has to be in a group: one that computes, or a source that has to be in memory."""
+        return isinstance(op, COMPUTED) or (isinstance(op, (ops.Size, ops.Iota)) and _is_read_in_memory(op.result))
+
+    # Growing
+
+    def grow(self) -> None:
+        for op in self.order:
+            if isinstance(op, ops.Contract):
+                self._chain(op)
+        changed = True
+        while changed:
+            changed = False
+            for op in self.order:
+                if op in self.of and self._join(op):
+                    changed = True
+
+    def _chain(self, second: ops.Contract) -> None:
+        """Puts a product that another one feeds into a group with it and with what lies between them."""
+        for first in (op for op in self._above(second.a) if isinstance(op, ops.Contract)):
+            below = self._below(first)
+            between = [op for op in self.order if op in below and op in self._above(second.a)]
+            members = {first, second, *(op for op in between if op in self.of)}
+            folds = [
+                op for op in below if isinstance(op, ops.Reduce) and any(v in members for v in self._producers(op))
+            ]
+            members |= set(folds)
+            merged = sorted(members, key=self.position.__getitem__)
+            if all(len(self.members[self.of[op]]) == 1 for op in merged) and self._is_convex(merged):
+                plan = self.plan(merged)
+                if isinstance(plan, KernelPlan):
+                    self._merge(merged)
+                    return
+                self._remark(second, first, plan)
+
+    def _producers(self, op: Op) -> list[Op]:
+        """The computed ops whose results an op reads, by plain reindexing too."""
+        found: list[Op] = []
+        for value in op.operands:
+            while value.op is not None and is_repeated(value.op) and value.op.operands:
+                value = value.op.operands[0]
+            if value.op in self.of:
+                found.append(value.op)  # pyright: ignore[reportArgumentType]
+        return found
+
+    def _above(self, value: Value) -> set[Op]:
+        """Every op that a value is computed from."""
+        found: set[Op] = set()
+        pending = [value.op]
+        while pending:
+            op = pending.pop()
+            if op is not None and op not in found:
+                found.add(op)
+                pending += [v.op for v in op.operands]
+        return found
+
+    def _below(self, op: Op) -> set[Op]:
+        """Every op that is computed from the results of `op`."""
+        found: set[Op] = set()
+        pending = [op]
+        while pending:
+            for value in pending.pop().results:
+                for user in value.users:
+                    if user not in found and user in self.position:
+                        found.add(user)
+                        pending.append(user)
+        return found
+
+    def _join(self, op: Op) -> bool:
+        """Puts the group of `op` together with one whose result it reads, if that gains; whether it did."""
+        for producer in self._producers(op):
+            mine, theirs = self.of[op], self.of[producer]
+            if mine == theirs:
+                continue
+            merged = sorted([*self.members[mine], *self.members[theirs]], key=self.position.__getitem__)
+            if not self._is_convex(merged):
+                continue
+            plan = self.plan(merged)
+            if isinstance(plan, Refusal):
+                self._remark(op, producer, plan)
+                continue
+            apart = [self.plan(self.members[mine]), self.plan(self.members[theirs])]
+            if all(isinstance(p, KernelPlan) for p in apart):
+                before = sum(price(p, self.arch).seconds for p in apart if isinstance(p, KernelPlan))
+                if price(plan, self.arch).seconds > before:
+                    continue
+            self._merge(merged)
+            return True
+        return False
+
+    def _is_convex(self, members: Sequence[Op]) -> bool:
+        """Whether no way leads out of a set of ops and into it again, through groups as they are."""
+        inside = set(members)
+        pending = list(self._outside_users(inside, inside))
+        seen: set[Op] = set()
+        while pending:
+            op = pending.pop()
+            if op in inside:
+                return False
+            if op in seen:
+                continue
+            seen.add(op)
+            whole = self.members[self.of[op]] if op in self.of else [op]
+            for member in whole:
+                pending += [user for value in member.results for user in value.users if user in self.position]
+        return True
+
+    def _outside_users(self, ops_: set[Op], inside: set[Op]) -> Iterator[Op]:
+        """Ops outside that read results; a plain reindexing within counts as the ops that read it."""
+        for op in ops_:
+            for value in op.results:
+                for user in value.users:
+                    if user in inside or user not in self.position:
+                        continue
+                    if is_repeated(user):
+                        yield from self._outside_users({user}, inside)
+                    else:
+                        yield user
+
+    def _merge(self, members: Sequence[Op]) -> None:
+        number = min(self.of[op] for op in members)
+        for op in members:
+            self.members.pop(self.of[op], None)
+        for op in members:
+            self.of[op] = number
+        self.members[number] = list(members)
+
+    def _remark(self, op: Op, producer: Op, refusal: Refusal) -> None:
+        at = f" ({refusal.op.location})" if refusal.op is not None else ""
+        text = f"not one kernel with {_called_op(producer)} ({producer.location}): {refusal.reason}{at}"
+        self.context.remark("group", op.location, f"{_called_op(op)} is {text}")
+
+
+def _called_op(op: Op) -> str:
+    name = op.name.removeprefix("graph.")
+    return f"{name} `%{op.results[0].name}`" if op.results and op.results[0].name else name
+
+
+def _is_read_in_memory(value: Value) -> bool:
+    """Whether anything reads a value that no group repeats it for: a view, a call, the return."""
+    for user in value.users:
+        if isinstance(user, COMPUTED):
+            continue
+        if not is_soft(user) or _is_read_in_memory(user.result):
+            return True
+    return False
+
+
+# Calls of groups
+
+
+def _called(module: Module, groups: _Groups) -> list[Function]:
+    """The entry with a call for each group, and the functions of the groups, in order."""
+    function = module.entry
+    taken = {f.name for f in module.functions}
+    made: list[Function] = []
+    stands_for: dict[Value, Value] = {}
+    for number in sorted(groups.members, key=lambda n: groups.position[groups.members[n][-1]]):
+        members = groups.members[number]
+        plan = groups.plan(members)
+        assert isinstance(plan, KernelPlan), f"{members}: {plan.reason}"
+        name = free_names(taken, f"{function.name}_{len(made)}")
+        taken.add(name)
+        plan.outlined.function.name = name
+        made.append(plan.outlined.function)
+        groups.context.remark("group", members[-1].location, f"@{name}: {_described(plan, groups)}")
+        _call(plan.outlined, members, stands_for)
+    drop_unread(function.body)
+    sort_by_use(function)
+    return [function, *made]
+
+
+def _described(plan: KernelPlan, groups: _Groups) -> str:
+    cost = price(plan, groups.arch)
+    apart = unfused(plan, groups.arch)
+    names = ", ".join(
+        op.name.removeprefix("graph.") for op in plan.outlined.function.body.ops[:-1] if isinstance(op, COMPUTED)
+    )
+    return (
+        f"{names}; {cost.bytes} bytes, {cost.seconds * 1e6:.1f} us predicted "
+        f"(each op by itself: {apart.bytes} bytes, {apart.seconds * 1e6:.1f} us)"
+    )
+
+
+def _call(outlined: Outlined, members: Sequence[Op], stands_for: dict[Value, Value]) -> None:
+    """Adds a call, whose results all others read from now on; the ops go when nobody reads them any more."""
+    last = members[-1]
+    assert last.parent is not None
+    types = [value.type for value in outlined.outputs]
+    names = [value.name for value in outlined.outputs]
+    inputs = [stands_for.get(value, value) for value in outlined.inputs]
+    call = ops.Call(last.location, inputs=inputs, callee=outlined.function.name, types=types, result_names=names)
+    last.parent.insert_before(last, call)
+    for old, new in zip(outlined.outputs, call.results):
+        stands_for[old] = new
+        for user in list(old.users):
+            if user not in members:
+                user.replace_operand(old, new)
+
+
+def sort_by_use(function: Function) -> None:
+    """Puts the ops of a graph in an order in which each comes after what it reads, and otherwise as they are."""
+    body = function.body
+    done: set[Op] = set()
+    ordered: list[Op] = []
+
+    def visit(op: Op) -> None:
+        if op in done:
+            return
+        done.add(op)
+        for value in op.operands:
+            if value.op is not None:
+                visit(value.op)
+        ordered.append(op)
+
+    for op in body.ops:
+        visit(op)
+    body.ops = ordered

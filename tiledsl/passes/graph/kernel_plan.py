@@ -1,0 +1,73 @@
+"""Whether a set of ops can be one kernel, and how it would go through its axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tiledsl.ir import graph_ops as ops
+from tiledsl.ir.core import Op, Value
+from tiledsl.passes.graph.axes import AxesError, GroupAxes, group_axes
+from tiledsl.passes.graph.limits import Limits
+from tiledsl.passes.graph.online_rules import Dependence, RuleError, factors_of
+from tiledsl.passes.graph.outline import Outlined, outline, results_of
+from tiledsl.passes.graph.schedule import Schedule, ScheduleError, schedule_of
+
+
+@dataclass(frozen=True)
+class KernelPlan:
+    """A set of ops as a function, with the axes and the way through them."""
+
+    outlined: Outlined
+    axes: GroupAxes
+    schedule: Schedule
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a set of ops is not one kernel, and the op that stands in the way (if one does)."""
+
+    op: Op | None
+    reason: str
+
+
+def plan_kernel(
+    members: Sequence[Op], order: Sequence[Op], limits: Limits, name: str = "group"
+) -> KernelPlan | Refusal:
+    """A plan for the ops `members` of a graph (`order`: all of its ops), or why there is none."""
+    results = results_of(set(members), order)
+    refusal: Refusal | None = None
+    for apart in (False, True):
+        outlined = outline(name, members, results, apart=apart)
+        try:
+            return _planned(outlined, limits)
+        except (AxesError, ScheduleError, RuleError) as error:
+            refusal = refusal or Refusal(error.op, error.reason)
+    assert refusal is not None
+    return refusal
+
+
+def plan_function(outlined: Outlined, limits: Limits) -> KernelPlan:
+    """The plan of a function that was found to be one kernel."""
+    return _planned(outlined, limits)
+
+
+def _planned(outlined: Outlined, limits: Limits) -> KernelPlan:
+    function = outlined.function
+    axes = group_axes(function)
+    schedule = schedule_of(function, axes, limits)
+    _check_streams(function.body.ops, axes, schedule)
+    return KernelPlan(outlined, axes, schedule)
+
+
+def _check_streams(all_ops: Sequence[Op], axes: GroupAxes, schedule: Schedule) -> None:
+    """Raises RuleError where a fold over a streamed axis depends on another one and no rule says how it follows."""
+    earlier: list[Value] = []
+    for op in all_ops:
+        if not isinstance(op, (ops.Reduce, ops.Contract)) or not schedule.streamed & set(axes.reduced[op]):
+            continue
+        if isinstance(op, ops.Reduce) and op.fn in ("argmax", "argmin"):
+            raise RuleError(op, f"`{op.fn}` over an axis that a product sums over")
+        moving = [v for v in earlier if schedule.chained is not None]
+        factors_of(op, Dependence(frozenset(moving)))
+        earlier.append(op.result)

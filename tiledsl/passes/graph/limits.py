@@ -1,0 +1,22 @@
+"""What one kernel of a target can hold at once, as fusion has to know it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Limits:
+    """In elements. `columns`: of a product's row that is folded; `head`: what two products in a row have whole."""
+
+    columns: int
+    head: int
+
+
+CPU_LIMITS = Limits(columns=16384, head=1024)
+GPU_LIMITS = Limits(columns=1024, head=256)
+
+
+def limits_of(arch: str) -> Limits:
+    """The limits of `cpu`, `reference` or a GPU architecture."""
+    return GPU_LIMITS if arch.startswith("sm_") else CPU_LIMITS

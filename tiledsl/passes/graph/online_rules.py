@@ -1,0 +1,109 @@
+"""How a sum over a stream follows a fold of the same stream that it depends on.
+
+    m = max(s, axis)          g = sum(exp(s - m) * v, axis)
+
+After each block m may have risen. What was summed so far was in terms of the old m; `exp(m_old - m_new)` times it is
+the same sum in terms of the new one. So both stream in one pass. A rule says of a map how its result changes with m:
+
+| the summed value | what it is multiplied by when u, a function of m, goes from u to u' |
+| --- | --- |
+| does not depend on m | 1 |
+| exp(x - u), exp2(x - u), x does not depend on m | exp(u - u'), exp2(u - u') |
+| a * b | the product of both |
+| a / b, b does not depend on m | that of a |
+| -a, cast(a), broadcast(a), transposed a | that of a |
+| where(c, a, 0), c does not depend on m | that of a |
+| sum(a), contract(a, b) | that of the operands |
+
+Everything else has no rule, and what it is part of is not fused.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tiledsl.ir import graph_ops as ops
+from tiledsl.ir.core import Op, Value
+
+LINEAR_FOLDS = ("add",)
+"""Folds whose result is multiplied where all operands are."""
+
+
+class Factor(NamedTuple):
+    """Multiply by `fn(u - u')` where `u` is what `exponent` was and `u'` what it is now."""
+
+    fn: str
+    exponent: Value
+
+
+class RuleError(Exception):
+    """An op that the table has no rule for, with the reason in words."""
+
+    def __init__(self, op: Op, reason: str) -> None:
+        super().__init__(reason)
+        self.op = op
+        self.reason = reason
+
+
+class Dependence:
+    """Which values are computed from any of `moving`."""
+
+    def __init__(self, moving: frozenset[Value]) -> None:
+        self.moving = moving
+        self._known: dict[Value, bool] = {}
+
+    def of(self, value: Value) -> bool:
+        """Whether the value depends on one that moves (or is one)."""
+        if value in self.moving:
+            return True
+        if value not in self._known:
+            operands = value.op.operands if value.op is not None else ()
+            self._known[value] = any(self.of(operand) for operand in operands)
+        return self._known[value]
+
+
+def factors_of(op: ops.Reduce | ops.Contract, dependence: Dependence) -> list[Factor]:
+    """What the fold's result so far is multiplied by when the values that it depends on move. Raises RuleError."""
+    if isinstance(op, ops.Contract):
+        return [*_factors(op.a, op, dependence), *_factors(op.b, op, dependence)]
+    if not dependence.of(op.source):
+        return []
+    if op.fn not in LINEAR_FOLDS:
+        raise RuleError(op, f"`{op.fn}` of what depends on another fold of the same axis")
+    return _factors(op.source, op, dependence)
+
+
+def _factors(value: Value, user: Op, dependence: Dependence) -> list[Factor]:
+    if not dependence.of(value):
+        return []
+    op = value.op
+    if value in dependence.moving or op is None:
+        raise RuleError(user, "it sums what another fold of the same axis gives")
+    match op:
+        case ops.Cast() | ops.Broadcast() | ops.Transpose() | ops.Reshape():
+            return _factors(op.source, op, dependence)
+        case ops.Map(fn="neg"):
+            return _factors(op.inputs[0], op, dependence)
+        case ops.Map(fn="mul"):
+            return [factor for operand in op.inputs for factor in _factors(operand, op, dependence)]
+        case ops.Map(fn="div") if not dependence.of(op.inputs[1]):
+            return _factors(op.inputs[0], op, dependence)
+        case ops.Map(fn="where") if not dependence.of(op.inputs[0]) and is_constant(op.inputs[2], 0):
+            return _factors(op.inputs[1], op, dependence)
+        case ops.Map(fn="exp" | "exp2"):
+            difference = op.inputs[0].op
+            if isinstance(difference, ops.Map) and difference.fn == "sub" and not dependence.of(difference.inputs[0]):
+                return [Factor(op.fn, difference.inputs[1])]
+            raise RuleError(op, f"`{op.fn}` of something else than x - m, where m is a fold of the same axis")
+        case ops.Map():
+            raise RuleError(op, f"`{op.fn}` of what depends on a fold of the same axis has no rule")
+        case _:
+            raise RuleError(op, f"`{op.name}` of what depends on a fold of the same axis has no rule")
+
+
+def is_constant(value: Value, number: float) -> bool:
+    """Whether a value is that number everywhere."""
+    op = value.op
+    while isinstance(op, (ops.Broadcast, ops.Cast)):
+        op = op.source.op
+    return isinstance(op, ops.Constant) and op.value == number

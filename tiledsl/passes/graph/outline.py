@@ -1,0 +1,139 @@
+"""A set of ops of a graph as a function of its own.
+
+Sources (constants, sizes, coordinates) and plain reindexing (transposes, broadcasts, axes of one element) are not of
+any set: they are repeated in every function that reads them, which costs nothing there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from tiledsl.ir import graph_ops as ops
+from tiledsl.ir.core import Block, Function, Op, Value
+from tiledsl.passes.graph.shapes import sizes_of
+
+SOURCES = (ops.Constant, ops.Size, ops.Iota)
+
+
+def is_repeated(op: Op | None) -> bool:
+    """Whether an op is written again in every function that reads its result."""
+    return isinstance(op, SOURCES) or is_soft(op)
+
+
+def is_soft(op: Op | None) -> bool:
+    """Whether an op only says which axis stands where: a transpose, a broadcast, a reshape by axes of one element."""
+    if isinstance(op, ops.Reshape):
+        return [n for n in sizes_of(op.source) if n != 1] == [n for n in sizes_of(op.result) if n != 1]
+    return isinstance(op, (ops.Transpose, ops.Broadcast))
+
+
+@dataclass(frozen=True)
+class Outlined:
+    """A set of ops as a function: what to call it with, and which values of the graph its results are."""
+
+    function: Function
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+
+
+def outline(name: str, members: Sequence[Op], results: Sequence[Value], *, apart: bool = False) -> Outlined:
+    """The function of `members`, in order, that gives `results`.
+
+    `apart`: each operand of a product that comes from outside is a parameter of its own, also where two are one value.
+    """
+    return _Outliner(members, apart).outline(name, results)
+
+
+def results_of(members: Collection[Op], order: Sequence[Op]) -> tuple[Value, ...]:
+    """The values that ops outside of a set read, by plain reindexing too, in the order of the graph.
+
+    A transpose that is all that others see of a value stands for it: then the result is stored in that order.
+    """
+    found: list[Value] = []
+    for op in order:
+        if op in members:
+            found += [_turned(v, members) for v in op.results if _read_outside(v, members)]
+    return tuple(dict.fromkeys(found))
+
+
+def _read_outside(value: Value, members: Collection[Op]) -> bool:
+    for user in value.users:
+        if user in members:
+            continue
+        if not is_soft(user) or _read_outside(user.result, members):
+            return True
+    return False
+
+
+def _turned(value: Value, members: Collection[Op]) -> Value:
+    outside = [u for u in value.users if u not in members and (not is_soft(u) or _read_outside(u.result, members))]
+    if len(outside) == 1 and isinstance(outside[0], ops.Transpose):
+        return outside[0].result
+    return value
+
+
+class _Outliner:
+    def __init__(self, members: Sequence[Op], apart: bool) -> None:
+        self.members = members
+        self.apart = apart
+        self.block = Block()
+        self.inside: dict[Value, Value] = {}
+        self.inputs: list[Value] = []
+        self.parameters: dict[object, Value] = {}
+
+    def outline(self, name: str, results: Sequence[Value]) -> Outlined:
+        for op in self.members:
+            match op:
+                case ops.Contract() if self.apart:
+                    copy: Op = self._again(op, a=self.read(op.a, (op, 0)), b=self.read(op.b, (op, 1)))
+                case ops.Gather():
+                    # what is read at computed coordinates is a parameter of its own, as it is in memory
+                    inside = self.inside.get(op.source)
+                    source = self.parameter(op.source, op) if inside is None else inside
+                    copy = self._again(op, source=source, indices=self.read(op.indices, None))
+                case _:
+                    copy = op.clone({value: self.read(value, None) for value in op.operands})
+            self._append(copy, op)
+        returned = [self.read(value, None) for value in results]
+        location = self.members[0].location if self.members else results[0].op.location  # pyright: ignore[reportOptionalMemberAccess]
+        self.block.append(ops.Return(location, values=returned))
+        self._drop_unused()
+        function = Function(name, self.block, (), location)
+        return Outlined(function, tuple(self.inputs), tuple(results))
+
+    def _again(self, op: Op, **operands: Value) -> Op:
+        """The op with other operands; those that were one value may be two."""
+        return type(op)(op.location, result_names=[op.results[0].name], **operands, **op.attributes)
+
+    def _append(self, copy: Op, op: Op) -> None:
+        self.block.append(copy)
+        self.inside.update(zip(op.results, copy.results))
+
+    def read(self, value: Value, place: object) -> Value:
+        """What stands for a value of the graph; `place`: the operand that wants a parameter of its own."""
+        if value in self.inside:
+            return self.inside[value]
+        op = value.op
+        if op is not None and is_repeated(op):
+            copy = op.clone({v: self.read(v, place) for v in op.operands})
+            self.block.append(copy)
+            if place is None:
+                self.inside[value] = copy.result
+            return copy.result
+        return self.parameter(value, value if place is None else (value, place))
+
+    def parameter(self, value: Value, key: object) -> Value:
+        """The parameter for a value, as it is in memory; one for each key."""
+        if key not in self.parameters:
+            self.parameters[key] = self.block.add_argument(value.type, value.name)
+            self.inputs.append(value)
+        return self.parameters[key]
+
+    def _drop_unused(self) -> None:
+        for op in reversed(list(self.block.ops)):
+            if op.effect == "pure" and not any(v.users for v in op.results):
+                op.erase()
+        kept = [i for i, argument in enumerate(self.block.arguments) if argument.users]
+        self.inputs = [self.inputs[i] for i in kept]
+        self.block.arguments = [self.block.arguments[i] for i in kept]

@@ -1,0 +1,23 @@
+"""The passes of a graph, in order."""
+
+from __future__ import annotations
+
+from tiledsl.passes.graph.canonicalise_graph import CanonicaliseGraph
+from tiledsl.passes.graph.graph_to_tile import GraphToTile
+from tiledsl.passes.graph.group import Group
+from tiledsl.passes.graph.materialise import Materialise
+from tiledsl.passes.manager import Pass
+
+
+def graph_pipeline(arch: str, *, fuse: bool = True) -> list[Pass]:
+    """From a traced graph whose sizes are numbers to calls of tile programs, for one target.
+
+    `fuse=False`: a kernel for each op, to compare with.
+    """
+    return [
+        CanonicaliseGraph(),
+        Group(arch=arch, fuse=fuse),
+        Materialise(),
+        GraphToTile(arch=arch),
+        CanonicaliseGraph(),
+    ]

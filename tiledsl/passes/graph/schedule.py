@@ -1,0 +1,195 @@
+"""How one kernel goes through the axes of a group.
+
+| treatment | an axis that | in the program |
+| --- | --- | --- |
+| grid | every output has | `tile.grid`: a block of it, or one coordinate (`single`) |
+| whole | is folded, and of the result of a product or of an output too | all of it at once, `x[m, :]` |
+| streamed | is folded and of no result | `tile.range`: one block after the other |
+
+An axis is streamed by products: k of `x @ w`. Where a product feeds another (attention), the axis between them is
+streamed, and what the first one sums over is whole, and so are the columns of the result. A fold alone (softmax) takes
+whole axes: how a row is kept, or read again, is then the business of tiling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tiledsl.ir import graph_ops as ops
+from tiledsl.ir.core import Function, Op, Value
+from tiledsl.ir.tile_ops import tensor_type
+from tiledsl.passes.graph.axes import Axis, GroupAxes
+from tiledsl.passes.graph.limits import Limits
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The treatment of each axis. `grid` is in order; those of it in `single` go one coordinate at a time."""
+
+    grid: tuple[Axis, ...]
+    single: frozenset[Axis]
+    whole: frozenset[Axis]
+    streamed: frozenset[Axis]
+    chained: ops.Contract | None = None
+    """The product that another one feeds, if there is one."""
+
+
+class ScheduleError(Exception):
+    """Why a group cannot be one kernel, with the op that stands in the way."""
+
+    def __init__(self, op: Op | None, reason: str) -> None:
+        super().__init__(reason)
+        self.op = op
+        self.reason = reason
+
+
+def schedule_of(function: Function, axes: GroupAxes, limits: Limits) -> Schedule:
+    """The treatment of each axis of a GRAPH function. Raises ScheduleError."""
+    return _Scheduler(function, axes, limits).schedule()
+
+
+def contracts_of(function: Function) -> list[ops.Contract]:
+    """The products of a function, in order."""
+    return [op for op in function.body.ops if isinstance(op, ops.Contract)]
+
+
+def depends(value: Value, on: Value) -> bool:
+    """Whether `value` is computed from `on` (or is it)."""
+    pending, seen = [value], {value}
+    while pending:
+        current = pending.pop()
+        if current is on:
+            return True
+        for operand in current.op.operands if current.op is not None else ():
+            if operand not in seen:
+                seen.add(operand)
+                pending.append(operand)
+    return False
+
+
+class _Scheduler:
+    def __init__(self, function: Function, axes: GroupAxes, limits: Limits) -> None:
+        self.function = function
+        self.axes = axes
+        self.limits = limits
+        last = function.body.terminator
+        assert isinstance(last, ops.Return)
+        self.outputs = last.values
+        self.contracts = contracts_of(function)
+        self.reduces = [op for op in function.body.ops if isinstance(op, ops.Reduce)]
+
+    def schedule(self) -> Schedule:
+        folded = {axis for op in self.reduces for axis in self.axes.reduced[op]}
+        chained = self.chained()
+        if chained is not None:
+            streamed, whole = self.chain(chained)
+        else:
+            streamed = {axis for op in self.contracts for axis in self.axes.reduced[op]}
+            whole = set(folded)
+            for op in self.reduces:
+                if streamed & set(self.axes.reduced[op]):
+                    raise ScheduleError(op, "it folds over an axis that a product of the group sums over")
+            if self.contracts:
+                self.within(sorted(whole, key=lambda a: a.name), self.limits.columns, "a fold of a product's row")
+        for op in self.function.body.ops:
+            self.check_streams(op, streamed)
+            if isinstance(op, ops.Gather) and op.source.op is not None:
+                raise ScheduleError(op, "what is read at computed coordinates has to be in memory")
+        grid = self.grid(streamed | whole)
+        single = self.single(grid, whole)
+        # neighbours in memory last: one coordinate at a time goes slowest
+        grid = (*(a for a in grid if a in single), *(a for a in grid if a not in single))
+        return Schedule(grid, single, frozenset(whole), frozenset(streamed), chained)
+
+    def chained(self) -> ops.Contract | None:
+        """The product that another one feeds."""
+        found: ops.Contract | None = None
+        for op in self.contracts:
+            for before in self.contracts:
+                if before is not op and depends(op.result, before.result):
+                    if found not in (None, op):
+                        raise ScheduleError(op, "a third product in a row")
+                    found = op
+        return found
+
+    def chain(self, second: ops.Contract) -> tuple[set[Axis], set[Axis]]:
+        """What is streamed and what is whole where a product feeds `second`."""
+        streamed = set(self.axes.reduced[second])
+        if len(streamed) != 1:
+            raise ScheduleError(second, "two products in a row meet in more than one axis")
+        for op in self.reduces:
+            if set(self.axes.reduced[op]) != streamed:
+                raise ScheduleError(op, "between two products it folds over another axis than they share")
+        others = [op for op in self.contracts if op is not second]
+        if len(others) != 1:
+            raise ScheduleError(second, "more than two products in a row")
+        (first,) = others
+        if not streamed <= set(self.axes.kept[first.result]):
+            raise ScheduleError(second, "two products in a row do not share the axis that the second one sums over")
+        if depends(second.b, first.result):
+            raise ScheduleError(second, "the first product is the right operand of the second one")
+        inner = set(self.axes.reduced[first])
+        outer = set(self.axes.kept[second.result]) - set(self.axes.kept[first.result])
+        for name, group in (("the first product's sums", inner), ("the second product's columns", outer)):
+            if len(group) > 1:
+                raise ScheduleError(second, f"{name} have more than one axis")
+            self.within(list(group), self.limits.head, name)
+        return streamed, inner | outer
+
+    def within(self, axes: Sequence[Axis], limit: int, what: str) -> None:
+        """Raises ScheduleError unless the axes have at most `limit` elements together."""
+        size = 1
+        for axis in axes:
+            size *= axis.size
+        if size > limit:
+            raise ScheduleError(None, f"{what}: {size} elements at once, and {limit} is the most")
+
+    def check_streams(self, op: Op, streamed: set[Axis]) -> None:
+        """Nothing that comes out of a stream still has its axis."""
+        if isinstance(op, ops.Return):
+            for value in op.values:
+                left = streamed & set(self.axes.kept[value])
+                if left:
+                    raise ScheduleError(op, f"the result %{value.name} has an axis that a product sums over")
+
+    def grid(self, inner: set[Axis]) -> tuple[Axis, ...]:
+        outputs = [[a for a in self.axes.kept[value] if a not in inner] for value in self.outputs]
+        largest = max(outputs, key=len)
+        for value, mine in zip(self.outputs, outputs):
+            if set(mine) != set(largest):
+                raise ScheduleError(value.op, f"results of different axes: {_names(mine)} and {_names(largest)}")
+        for value, kept in self.axes.kept.items():
+            for axis in kept:
+                if axis not in inner and axis not in largest and axis not in self.axes.indexed.values() and value.users:
+                    raise ScheduleError(value.op, f"%{value.name} has an axis that the results lack")
+        return tuple(largest)
+
+    def single(self, grid: tuple[Axis, ...], whole: set[Axis]) -> frozenset[Axis]:
+        if not self.contracts:
+            count = 1 if whole else 2
+            blocked = self.blocked_of_maps(grid)[:count]
+            return frozenset(axis for axis in grid if axis not in blocked)
+        single: set[Axis] = set()
+        for op in self.contracts:
+            a, b, out = (set(self.axes.kept[v]) for v in (op.a, op.b, op.result))
+            single |= a & b & out
+        for op in self.contracts:
+            for operand in (op.a, op.b):
+                free = [x for x in self.axes.kept[operand] if x in grid and x not in single]
+                single |= set(free[:-1])
+        return frozenset(single & set(grid))
+
+    def blocked_of_maps(self, grid: tuple[Axis, ...]) -> list[Axis]:
+        """The axes that matter most to memory: the last one of the results, then that of other operands."""
+        found: list[Axis] = [*grid[-1:]]
+        for parameter in self.function.parameters:
+            kept = [axis for axis in self.axes.kept[parameter] if axis in grid]
+            if kept and tensor_type(parameter).shape:
+                found += kept[-1:]
+        found += reversed(grid)
+        return list(dict.fromkeys(found))
+
+
+def _names(axes: Sequence[Axis]) -> str:
+    return "[" + ", ".join(str(axis) for axis in axes) + "]"

@@ -1,0 +1,32 @@
+"""Puts numbers in the place of a graph's size symbols.
+
+    %x: tensor<f32, [B, 384]>     with B = 8     =>     %x: tensor<f32, [8, 384]>
+
+Tile programs that the graph calls keep theirs: a launch tells them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tiledsl.ir.core import Module
+from tiledsl.ir.substitute import substitute_symbols
+from tiledsl.ir.verifier import Form, is_tile_function
+from tiledsl.passes.manager import PassContext
+
+
+@dataclass(frozen=True)
+class SetSizes:
+    """Every symbol of `sizes` becomes its number, in every GRAPH function."""
+
+    name: ClassVar[str] = "set-sizes"
+    requires: ClassVar[Form] = Form.GRAPH
+    gives: ClassVar[Form] = Form.GRAPH
+    sizes: tuple[tuple[str, int], ...] = ()
+
+    def run(self, module: Module, context: PassContext) -> Module:
+        for function in module.functions:
+            if not is_tile_function(function):
+                substitute_symbols(function, dict(self.sizes))
+        return module

@@ -1,0 +1,25 @@
+"""Shapes of graphs whose sizes are numbers, as all are that passes of this folder work on."""
+
+from __future__ import annotations
+
+import math
+
+from tiledsl.ir.core import Value
+from tiledsl.ir.tile_ops import tensor_type
+
+
+def sizes_of(value: Value) -> tuple[int, ...]:
+    """The shape of a tensor, as numbers. AssertionError for a symbol: `with_sizes` comes before these passes."""
+    shape = tensor_type(value).shape
+    assert all(isinstance(size, int) for size in shape), f"%{value.name} has no numbers for sizes: {value.type}"
+    return tuple(size for size in shape if isinstance(size, int))
+
+
+def volume(value: Value) -> int:
+    """How many elements a tensor has."""
+    return math.prod(sizes_of(value))
+
+
+def bytes_of(value: Value) -> int:
+    """How many bytes the elements of a tensor take."""
+    return (volume(value) * tensor_type(value).dtype.bits + 7) // 8
