@@ -18,9 +18,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.support.fake_driver import FakeDriver, fake_driver
-from tiledsl.api import specialisations, targets
+from tests.support.fake_driver import FakeDriver, Node, fake_driver
+from tiledsl.api import built_module, specialisations, targets
 from tiledsl.api.targets import Made, Target
+from tiledsl.backend_cuda import driver
 from tiledsl.backend_ref.program import ReferenceProgram
 from tiledsl.ir.core import Module
 from tiledsl.runtime.variant_report import ProgramReport
@@ -67,6 +68,27 @@ class Bound:
 
     def prepare(self, pointers: Sequence[int], scalars: Sequence[int | float], stream: int) -> Callable[[], None]:
         return lambda: self(pointers, scalars, stream)
+
+    def record(self, pointers: Sequence[int], scalars: Sequence[int | float], stream: int) -> HostRecorded:
+        return HostRecorded(self, tuple(scalars), tuple(pointers))
+
+
+class HostRecorded:
+    """A launch in a graph of the fake driver."""
+
+    failure_record = None
+
+    def __init__(self, bound: Bound, scalars: tuple[int | float, ...], pointers: tuple[int, ...]) -> None:
+        self._bound, self._scalars = bound, scalars
+        self._node = Node(self._at(pointers), self._at)
+        driver.bindings().captured.append(self._node)
+
+    def _at(self, pointers: Sequence[int]) -> Callable[[int], None]:
+        return lambda stream: self._bound(pointers, self._scalars, stream)
+
+    def update(self, executable: Any, pointers: Sequence[int]) -> bool:
+        (status,) = driver.bindings().cuGraphExecKernelNodeSetParams(executable, self._node, tuple(pointers))
+        return int(status) == 0
 
 
 @dataclass(frozen=True)
@@ -312,9 +334,9 @@ def fake_cuda(**fields: Any) -> Generator[FakeCuda]:
     def target_of(arch: str) -> Target:
         return Target(arch, lambda: "fake", compiled, loaded) if arch.startswith("sm_") else real(arch)
 
-    with fake_driver(**fields) as driver, pytest.MonkeyPatch.context() as patch:
+    with fake_driver(**fields) as fake, pytest.MonkeyPatch.context() as patch:
         torch = FakeTorch()
         patch.setitem(sys.modules, "torch", torch)
-        for module in (specialisations, kernel_module):
+        for module in (specialisations, kernel_module, built_module):
             patch.setattr(module, "target_of", target_of)
-        yield FakeCuda(driver, torch, programs)
+        yield FakeCuda(fake, torch, programs)

@@ -13,7 +13,7 @@ import struct
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from types import SimpleNamespace
 from typing import Any
@@ -35,6 +35,10 @@ class Status(IntEnum):
     CUDA_ERROR_ILLEGAL_ADDRESS = 700
     CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES = 701
     CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900
+
+
+OWN_STREAM = 0x5EED
+"""The stream that `cuStreamCreate` gives."""
 
 
 class Handle(int):
@@ -66,6 +70,14 @@ class Launch:
     stream: int
     context: int
     overlaps: bool = False
+
+
+class Node:
+    """Part of a graph: `run` plays it on a stream; `update` is given what `cuGraphExecKernelNodeSetParams` is."""
+
+    def __init__(self, run: Callable[[int], object], update: Callable[[Any], Callable[[int], object]]) -> None:
+        self.run = run
+        self.update = update
 
 
 class TensorMap:
@@ -137,6 +149,8 @@ class FakeDriver:
     CUmemLocationType = _Names()
     CUmemPool_attribute = _Names()
     CUmemPoolProps = staticmethod(lambda: Structure(location=Structure()))
+    CUstreamCaptureMode = _Names()
+    CUDA_KERNEL_NODE_PARAMS = staticmethod(Structure)
     CUtensorMapDataType = _Names()
     CUtensorMapInterleave = _Names()
     CUtensorMapSwizzle = _Names()
@@ -148,6 +162,9 @@ class FakeDriver:
     def __post_init__(self) -> None:
         self._current = _Contexts()
         self._functions: dict[int, str] = {}
+        self.captured: list[Node] | None = None
+        """What is launched on the stream that is being captured."""
+        self.graphs: dict[int, list[Node]] = {}
 
     def own(self, array: Any, device: int = 0) -> None:
         """Declares the memory of a NumPy array to be a device's."""
@@ -239,26 +256,80 @@ class FakeDriver:
     def cuLaunchKernelEx(self, config: Any, function: Function, words: int, extra: int) -> tuple[Status]:
         status = self._status("cuLaunchKernelEx")
         stack = self.contexts
+        if self.captured is not None and int(config.hStream) == OWN_STREAM:
+
+            def node(words: int) -> Callable[[int], object]:
+                values = self._read(function, words)
+                return lambda stream: self.launches.append(
+                    replace(self._launched(config, function, values), stream=stream)
+                )
+
+            self.captured.append(Node(node(words), lambda parameters: node(parameters.kernelParams)))
+            return (status,)
         if status == 0 and not stack:
             status = Status.CUDA_ERROR_INVALID_CONTEXT
         if status == 0:
             name = self._functions[int(function)]
-            count = self.counts.get(name, 0)
-            places = (ctypes.c_void_p * count).from_address(words)
-            values = tuple(ctypes.c_int64.from_address(place or 0).value for place in places)
-            attributes = {a.id: a.value for a in config.attrs} if config.numAttrs else {}
-            assert len(attributes) == config.numAttrs
-            size = attributes.get("CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION")
-            overlap = attributes.get("CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION")
-            launch = Launch(
-                name, values, config.gridDimX, config.blockDimX, config.sharedMemBytes,
-                size.clusterDim.x if size else 1, int(config.hStream), int(stack[-1]),
-                bool(overlap and overlap.programmaticStreamSerializationAllowed),
-            )  # fmt: skip
+            launch = self._launched(config, function, self._read(function, words))
             self.launches.append(launch)
             if name in self.effects:
                 self.effects[name](launch)
         return (status,)
+
+    def _read(self, function: Function, words: int) -> tuple[int, ...]:
+        count = self.counts.get(self._functions[int(function)], 0)
+        places = (ctypes.c_void_p * count).from_address(words)
+        return tuple(ctypes.c_int64.from_address(place or 0).value for place in places)
+
+    def _launched(self, config: Any, function: Function, values: tuple[int, ...]) -> Launch:
+        attributes = {a.id: a.value for a in config.attrs} if config.numAttrs else {}
+        assert len(attributes) == config.numAttrs
+        size = attributes.get("CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION")
+        overlap = attributes.get("CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION")
+        return Launch(
+            self._functions[int(function)], values, config.gridDimX, config.blockDimX, config.sharedMemBytes,
+            size.clusterDim.x if size else 1, int(config.hStream), int(self.contexts[-1]),
+            bool(overlap and overlap.programmaticStreamSerializationAllowed),
+        )  # fmt: skip
+
+    # Graphs
+
+    def cuStreamCreate(self, flags: int) -> tuple[Status, Stream]:
+        return self._status("cuStreamCreate"), Stream(OWN_STREAM)
+
+    def cuStreamBeginCapture(self, stream: Stream, mode: str) -> tuple[Status]:
+        self.captured = []
+        return (self._status("cuStreamBeginCapture"),)
+
+    def cuStreamGetCaptureInfo(self, stream: Stream) -> tuple[object, ...]:
+        assert self.captured is not None
+        return self._status("cuStreamGetCaptureInfo"), 1, 7, 0, [self.captured[-1]], [], 1
+
+    def cuStreamEndCapture(self, stream: Stream) -> tuple[Status, Handle]:
+        graph = Handle(0x700 + len(self.graphs))
+        self.graphs[graph], self.captured = self.captured or [], None
+        return self._status("cuStreamEndCapture"), graph
+
+    def cuGraphInstantiate(self, graph: Handle, flags: int) -> tuple[Status, Handle]:
+        return self._status("cuGraphInstantiate"), graph
+
+    def cuGraphExecKernelNodeSetParams(self, executable: Handle, node: Node, parameters: Any) -> tuple[Status]:
+        assert node in self.graphs[executable]
+        status = self._status("cuGraphExecKernelNodeSetParams")
+        if status == 0:
+            node.run = node.update(parameters)
+        return (status,)
+
+    def cuGraphLaunch(self, executable: Handle, stream: Stream) -> tuple[Status]:
+        status = self._status("cuGraphLaunch")
+        if status == 0:
+            for node in self.graphs[executable]:
+                node.run(int(stream))
+        return (status,)
+
+    def cuGraphExecDestroy(self, executable: Handle) -> tuple[Status]:
+        del self.graphs[executable]
+        return (self._status("cuGraphExecDestroy"),)
 
     def cuTensorMapEncodeTiled(self, *arguments: Any) -> tuple[Status, TensorMap]:
         self.maps.append(TensorMap(*arguments))
@@ -291,6 +362,10 @@ class FakeDriver:
     def cuMemFreeAsync(self, address: int, stream: Stream) -> tuple[Status]:
         del self.memory[address]
         return (self._status("cuMemFreeAsync"),)
+
+    def cuMemcpyHtoDAsync(self, address: int, host: int, size: int, stream: Stream) -> tuple[Status]:
+        ctypes.memmove(address, host, size)
+        return (self._status("cuMemcpyHtoDAsync"),)
 
     def cuMemcpyDtoHAsync(self, host: int, address: int, size: int, stream: Stream) -> tuple[Status]:
         ctypes.memmove(host, address, size)

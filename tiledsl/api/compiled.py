@@ -191,7 +191,7 @@ class CompiledKernel:
     def _check_place(self, device: int | None) -> None:
         fitting = "cpu" if device is None else cuda_services().arch(device)
         on_device = isinstance(self.program, HasVariants)
-        if on_device != (device is not None) or (on_device and not _runs_on(self.arch, fitting)):
+        if on_device != (device is not None) or (on_device and not runs_on(self.arch, fitting)):
             place = "in CPU memory" if device is None else f"on CUDA device {device}, whose architecture is `{fitting}`"
             fail(
                 "argument-place", caller_location(),
@@ -203,7 +203,7 @@ class CompiledKernel:
         return f"<{self.name}({arguments}) for {self.arch}>"
 
 
-def _runs_on(arch: str, device: str) -> bool:
+def runs_on(arch: str, device: str) -> bool:
     """Whether a device runs machine code for `arch`: of its major version and not newer; `sm_90a` on `sm_90` alone."""
     wanted, there = (name.removeprefix("sm_") for name in (arch, device))
     if not wanted.isdigit():

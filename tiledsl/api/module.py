@@ -4,22 +4,33 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from tiledsl.api.built_module import Built, build_for
-from tiledsl.api.module_weights import check_weights, host_array
+from tiledsl.api.compiled import runs_on
+from tiledsl.api.module_weights import check_weights, device_array, host_array
 from tiledsl.api.schedule_graph import Scheduled, schedule_graph
-from tiledsl.api.targets import worker_threads
+from tiledsl.api.targets import cuda_services, worker_threads
 from tiledsl.ir.core import Module as IRModule
 from tiledsl.ir.types import TensorType
+from tiledsl.runtime.arrays import is_foreign_array
 from tiledsl.runtime.artifact import Note
+from tiledsl.runtime.cuda_arrays import ArrayReader, is_on_cuda
+from tiledsl.runtime.missed import MISSED
 from tiledsl.runtime.module_calls import CpuCalls
 from tiledsl.runtime.module_on_cpu import ModuleOnCpu
+from tiledsl.runtime.outputs import as_tuple
 from tiledsl.runtime.parameters import Parameters
 from tiledsl.runtime.schedule import Schedule
-from tiledsl.support.errors import TileError
+from tiledsl.support.caller import caller_location
+from tiledsl.support.errors import TileError, fail
 from tiledsl.support.location import BUILTIN, Location
+
+if TYPE_CHECKING:
+    from tiledsl.runtime.module_cuda_calls import CudaCalls
+    from tiledsl.runtime.module_on_cuda import ModuleOnCuda
 
 
 class Module:
@@ -56,16 +67,25 @@ class Module:
         self._parameters = Parameters(self.name, signature, frozenset(), location)
         self._count = len(names)
         self._cpu: CpuCalls | None = None
+        self._cuda: dict[int, CudaCalls] = {}
+        self._quick: Callable[[tuple[Any, ...], object], object] | None = None
+        """The short way, for arguments like those of an earlier call."""
 
     def __call__(self, *args: object, out: object = None, **named: object) -> Any:
         """Runs the module. Nothing is written when arguments do not fit. Raises TileError."""
         try:
             if named or len(args) != self._count:
                 args = self._parameters.arrange(args, named)
-            calls = self._cpu
-            if calls is None:
-                calls = self._calls_on_cpu()
-            return calls(args, out)
+            if self._quick is not None:
+                result = self._quick(args, out)
+                if result is not MISSED:
+                    return result
+            if any(map(is_foreign_array, (*args, *as_tuple(out)))) and any(map(is_on_cuda, (*args, *as_tuple(out)))):
+                return self._call_on_cuda(args, out)
+            calls = self._calls_on_cpu()
+            result = calls.call(args, out)
+            self._quick = calls.quick
+            return result
         except TileError as error:
             raise error.with_traceback(None) from error.__cause__  # the user's lines, not the compiler's
 
@@ -79,17 +99,58 @@ class Module:
         return found
 
     def _calls_on_cpu(self) -> CpuCalls:
-        built = self._fixed or self.built_for("cpu")
-        programs: Any = [program.load() for program in built.programs]
-        buffers = built.schedule.buffers
-        constants = {n: host_array(self.weights[buffers[n].name], buffers[n].name) for n in built.schedule.constants}
-        runner = ModuleOnCpu(built.schedule, built.memory, programs, constants, worker_threads())
-        self._cpu = CpuCalls(runner)
+        if self._cpu is None:
+            built = self._fixed or self.built_for("cpu")
+            if built.arch.startswith("sm_"):
+                self._fail_place(built, "in CPU memory", "cpu")
+            programs: Any = [program.load() for program in built.programs]
+            constants = {n: host_array(self.weights[name], name) for n, name in _constants(built.schedule)}
+            runner = ModuleOnCpu(built.schedule, built.memory, programs, constants, worker_threads())
+            self._cpu = CpuCalls(runner)
         return self._cpu
+
+    def _call_on_cuda(self, args: tuple[object, ...], out: object) -> object:
+        from tiledsl.runtime.module_cuda_calls import CudaCalls  # costs start-up time
+
+        first = next(value for value in (*args, *as_tuple(out)) if is_on_cuda(value))
+        device = self._reader.read(first, "an argument").device
+        calls = self._cuda.get(device)
+        if calls is None:
+            calls = self._cuda[device] = CudaCalls(self._on_device(device), self._reader, cuda_services())
+        result = calls.call(args, out)
+        self._quick = calls.quick
+        return result
+
+    def _on_device(self, device: int) -> ModuleOnCuda:
+        from tiledsl.runtime.module_on_cuda import ModuleOnCuda  # costs start-up time
+
+        services = cuda_services()
+        arch = services.arch(device)
+        built = self._fixed or self.built_for(arch)
+        if not built.arch.startswith("sm_") or not runs_on(built.arch, arch):
+            self._fail_place(built, f"on CUDA device {device}, whose architecture is `{arch}`", arch)
+        programs: Any = [program.load() for program in built.programs]
+        weights = {
+            n: device_array(self.weights[name], name, self._reader, device) for n, name in _constants(built.schedule)
+        }
+        return ModuleOnCuda(
+            built.schedule, built.memory, programs, weights, device, services, self._parameters.location
+        )
+
+    @cached_property
+    def _reader(self) -> ArrayReader:
+        return ArrayReader(cuda_services)
+
+    def _fail_place(self, built: Built, place: str, fitting: str) -> NoReturn:
+        fail("module-place", caller_location(), module=self.name, arch=built.arch, place=place, fitting=fitting)
 
     def __repr__(self) -> str:
         archs = ", ".join(self._built) or "wherever its arrays are"
         return f"<module {self.name}{self._parameters.signature} for {archs}>"
+
+
+def _constants(schedule: Schedule) -> list[tuple[int, str]]:
+    return [(number, schedule.buffers[number].name) for number in schedule.constants]
 
 
 def build_module(

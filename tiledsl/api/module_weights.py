@@ -10,6 +10,8 @@ import numpy as np
 from tiledsl.ir.dtypes import DType, from_array_name
 from tiledsl.ir.types import TensorType
 from tiledsl.runtime.arrays import Array, as_array, fail_not_array, is_array, row_major
+from tiledsl.runtime.cuda_arrays import ArrayReader, is_on_cuda
+from tiledsl.runtime.program import WIDEST
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
 
@@ -55,3 +57,26 @@ def host_array(array: Any, name: str) -> Array:
     if found.strides != row_major(found.shape, found.itemsize) or not found.flags.aligned:
         found = np.array(found, order="C")
     return found
+
+
+def device_array(array: Any, name: str, reader: ArrayReader, device: int) -> Array | tuple[int, object]:
+    """A weight for a device: where it lies there and what keeps it, or in CPU memory, from where it is copied.
+
+    Raises TileTypeError for one on another device.
+    """
+    if not is_on_cuda(array):
+        return host_array(array, name)
+    if getattr(array, "requires_grad", False):
+        array = array.detach()
+    view = reader.read(array, name)
+    if view.device != device:
+        fail(
+            "array-devices", caller_location(),
+            first="an argument", first_device=device, second=name, second_device=view.device,
+        )  # fmt: skip
+    if (view.strides != row_major(view.shape, view.itemsize) and view.size > 1) or view.address % WIDEST:
+        copy = view.framework.copied(view)
+        if copy is None:
+            fail("module-strided", caller_location(), parameter=name, module="the graph", strides=view.strides)
+        view = reader.read(copy, name)
+    return view.address, view

@@ -29,6 +29,8 @@ class Process:
     """By number; see `devices.py`."""
     pools: dict[int, Any] = field(default_factory=dict[int, Any])
     """Of scratch memory, by the number of the device; see `scratch_memory.py`."""
+    streams: dict[int, Any] = field(default_factory=dict[int, Any])
+    """Of our own, by the number of the device; see `graphs.py`."""
     records: list[Any] = field(default_factory=list[Any])
     """Of all programs that can fail on the device; see `failure_records.py`."""
     history: LaunchHistory = field(default_factory=LaunchHistory)

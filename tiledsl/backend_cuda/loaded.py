@@ -17,6 +17,7 @@ from tiledsl.backend_cuda import failures
 from tiledsl.backend_cuda.devices import current, device_count, device_of, is_current
 from tiledsl.backend_cuda.driver import bindings, call, process, status_name, status_text
 from tiledsl.backend_cuda.failure_records import FailureRecord
+from tiledsl.backend_cuda.graphs import RecordedKernels
 from tiledsl.backend_cuda.kernel_code import CudaSource, KernelCode, KernelParameter
 from tiledsl.backend_cuda.launched_maps import MAP_ALIGNMENT, MAP_BYTES, LaunchedMap
 from tiledsl.backend_cuda.scratch_memory import HeldScratch, ScratchMemory
@@ -260,6 +261,23 @@ class BoundKernels:
         frame.use(stream)
         frame.pack(frame.buffer, 0, *pointers, *scalars)
         return PreparedKernels(self, frame, held)
+
+    def record(self, pointers: Sequence[int], scalars: Sequence[int | float], stream: int) -> RecordedKernels:
+        """Launches on a stream that is being captured, and gives what can change the addresses in the graph."""
+        with current(self.loaded.device):
+            taken = () if self._scratch is None else self._scratch.taken(stream)
+            frame = _Frame(self, len(pointers) + len(taken), len(scalars))
+            frame.use(stream)
+            frame.pack(frame.buffer, 0, *pointers, *taken, *scalars)
+            recorded = RecordedKernels(self.loaded.record, frame, taken, scalars)
+            for (config, function, words), (kernel, _, blocks) in zip(frame.launches, self.steps):
+                (status,) = self._launch(config, function, words, 0)
+                if status:
+                    raise self.loaded.launch_error(status, kernel, stream)
+                recorded.add(kernel, function, blocks, words, stream)
+            if self._scratch is not None:
+                self._scratch.give_back(taken, stream)
+        return recorded
 
     def run_frame(self, frame: _Frame) -> None:
         """Launches a frame that is filled, with all the care that a device may need."""

@@ -5,15 +5,27 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import sys
+from collections.abc import Sequence
+from typing import cast
 
 from tiledsl.backend_cuda import failures
 from tiledsl.backend_cuda.devices import Device, current, device_count, device_of
 from tiledsl.backend_cuda.driver import bindings, call, process, status_name, status_text
 from tiledsl.backend_cuda.failure_records import raise_failures
-from tiledsl.backend_cuda.streams import run_after, stream_handle, wait_for_device, wait_for_stream
+from tiledsl.backend_cuda.graphs import GraphLaunch, LaunchedGraph, Recordable, own_stream
+from tiledsl.backend_cuda.streams import (
+    Event,
+    is_capturing,
+    run_after,
+    stream_handle,
+    wait_for_device,
+    wait_for_stream,
+)
 from tiledsl.passes.gpu_machine import machine_of_capability
+from tiledsl.runtime.device_services import RecordedLaunch
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
+from tiledsl.support.location import Location
 
 _SINCE_CUDA_4 = 4000
 _DEVICE_ORDINAL = 9
@@ -71,6 +83,26 @@ class CudaServices:
             if size:
                 call("cuMemcpyDtoHAsync", host, address, size, stream_handle(stream))
             wait_for_stream(owner, stream)
+
+    def copy_to_device(self, address: int, host: int, size: int, device: int, stream: int) -> None:
+        owner = device_of(device)
+        with current(owner):
+            if size:
+                call("cuMemcpyHtoDAsync", address, host, size, stream_handle(stream))
+            wait_for_stream(owner, stream)
+
+    def is_capturing(self, stream: int) -> bool:
+        return is_capturing(stream)
+
+    def own_stream(self, device: int) -> int:
+        return own_stream(device_of(device))
+
+    def event(self, device: int) -> Event:
+        return Event(device_of(device))
+
+    def record(self, device: int, name: str, location: Location, launches: Sequence[RecordedLaunch]) -> LaunchedGraph:
+        wanted = [GraphLaunch(cast(Recordable, program), tuple(p), tuple(n)) for program, p, n in launches]
+        return LaunchedGraph(device_of(device), name, location, wanted)
 
     def run_after(self, device: int, stream: int, earlier: int) -> None:
         run_after(device_of(device), stream, earlier)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from typing import Any
 
 from tiledsl.backend_cuda.devices import Device, current
-from tiledsl.backend_cuda.driver import bindings, call
+from tiledsl.backend_cuda.driver import bindings, call, process
 
 
 def stream_handle(stream: int) -> Any:
@@ -42,3 +44,28 @@ def run_after(device: Device, stream: int, earlier: int) -> None:
             call("cuStreamWaitEvent", stream_handle(stream), event, 0)
         finally:
             call("cuEventDestroy", event)  # the driver keeps it until it has happened
+
+
+class Event:
+    """A point on a stream of a device."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        with current(device):
+            self._event = call("cuEventCreate", bindings().CUevent_flags.CU_EVENT_DISABLE_TIMING)
+
+    def mark(self, stream: int) -> None:
+        """The event is what is on the stream now."""
+        with current(self._device):
+            call("cuEventRecord", self._event, stream_handle(stream))
+
+    def before(self, stream: int) -> None:
+        """What comes on the stream waits for the event; for nothing if it was never marked."""
+        with current(self._device):
+            call("cuStreamWaitEvent", stream_handle(stream), self._event, 0)
+
+    def __del__(self) -> None:
+        if sys.is_finalizing() or process().forked:
+            return
+        with contextlib.suppress(Exception), current(self._device):  # the device may have failed in the meantime
+            call("cuEventDestroy", self._event)  # the driver keeps it until it has happened

@@ -10,6 +10,7 @@ from tiledsl.runtime.arrays import is_array
 from tiledsl.runtime.binding import bind_sizes
 from tiledsl.runtime.cuda_arrays import ArrayReader, DeviceView, is_on_cuda, views_overlap
 from tiledsl.runtime.cuda_launch import Addresses, CudaLaunch, Go
+from tiledsl.runtime.device_calls import streams_of
 from tiledsl.runtime.device_services import Services
 from tiledsl.runtime.frameworks import Framework, Torch
 from tiledsl.runtime.interface import Interface, TensorParameter
@@ -159,7 +160,7 @@ class CudaDispatcher:
         outputs = self._read_outputs(out)
         device = self._one_device(views, outputs, given, out)
         every = [*views.values(), *(outputs or ())]
-        framework, main, others = self._streams(every, device, stream)
+        framework, main, others = streams_of(every, device, stream)
         signature = self._signature(given, views, outputs, framework)
         launch = self._launches.get(signature)
         if launch is not None and (outputs is None or len(outputs) == len(as_tuple(out))):
@@ -253,18 +254,6 @@ class CudaDispatcher:
                     first=name, first_device=first.device, second=other, second_device=view.device,
                 )  # fmt: skip
         return first.device
-
-    def _streams(
-        self, views: Sequence[DeviceView], device: int, stream: int | None
-    ) -> tuple[Framework, int, tuple[int, ...]]:
-        """Whose outputs are made, the stream to launch on, and others that the arrays are used on."""
-        frameworks = list({view.framework.name: view.framework for view in views}.values())
-        main = next((f for f in frameworks if f.name != "others"), frameworks[0])
-        streams = [f.stream(device) for f in (main, *frameworks) if f.name != "others"]
-        streams += [view.stream for view in views if view.stream is not None]
-        streams = streams or [main.stream(device)]
-        first = streams[0] if stream is None else stream
-        return main, first, tuple(dict.fromkeys(other for other in streams if other != first))
 
     def _positions(self, interface: Interface) -> list[int]:
         return [self._parameters.names.index(parameter.name) for parameter in interface.parameters]

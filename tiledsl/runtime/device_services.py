@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from tiledsl.runtime.program import BoundDeviceProgram
+    from tiledsl.support.location import Location
 
 
 class DeviceMemory(Protocol):
@@ -11,6 +15,35 @@ class DeviceMemory(Protocol):
 
     @property
     def address(self) -> int: ...
+
+
+class DeviceEvent(Protocol):
+    """A point on a stream."""
+
+    def mark(self, stream: int, /) -> None:
+        """The event is what is on the stream now."""
+        ...
+
+    def before(self, stream: int, /) -> None:
+        """What comes on the stream waits for the event; for nothing if it was never marked."""
+        ...
+
+
+class DeviceGraph(Protocol):
+    """Launches that go as one. A launch of it comes after the earlier ones, whatever their streams. Not to be used by
+    several threads at once."""
+
+    def update(self, step: int, pointers: Sequence[int], /) -> None:
+        """Launch number `step` has tensors at these addresses, from the next launch of the graph on."""
+        ...
+
+    def launch(self, stream: int, /) -> None:
+        """Launches everything and waits for nothing. TileRuntimeError: as `BoundDeviceProgram.__call__`."""
+        ...
+
+
+RecordedLaunch: TypeAlias = "tuple[BoundDeviceProgram, Sequence[int], Sequence[int | float]]"
+"""A program, the addresses of its tensors, and its numbers."""
 
 
 class DeviceServices(Protocol):
@@ -33,6 +66,26 @@ class DeviceServices(Protocol):
 
     def copy_to_host(self, host: int, address: int, size: int, device: int, stream: int) -> None:
         """Copies to CPU memory at `host`, after all that is on the stream, and waits."""
+        ...
+
+    def copy_to_device(self, address: int, host: int, size: int, device: int, stream: int) -> None:
+        """Copies CPU memory at `host` to the device, after all that is on the stream, and waits."""
+        ...
+
+    def is_capturing(self, stream: int) -> bool:
+        """Whether a CUDA graph is made of what is launched on the stream."""
+        ...
+
+    def own_stream(self, device: int) -> int:
+        """A stream that nobody else uses, for memory that lasts longer than a call."""
+        ...
+
+    def event(self, device: int) -> DeviceEvent:
+        """A new event."""
+        ...
+
+    def record(self, device: int, name: str, location: Location, launches: Sequence[RecordedLaunch]) -> DeviceGraph:
+        """A CUDA graph of these launches, one after the other. `name` and `location` are for messages."""
         ...
 
     def run_after(self, device: int, stream: int, earlier: int) -> None:

@@ -11,10 +11,12 @@ from tiledsl.ir.dtypes import from_numpy, to_numpy
 from tiledsl.runtime.arrays import Array, as_array, fail_not_array, is_array, numpy_array, overlap, pointer, row_major
 from tiledsl.runtime.dispatch import CPU
 from tiledsl.runtime.launch import NewArray
+from tiledsl.runtime.missed import MISSED
 from tiledsl.runtime.module_on_cpu import ModuleOnCpu
 from tiledsl.runtime.output_memory import empty
 from tiledsl.runtime.outputs import as_tuple, check_outputs_of
 from tiledsl.runtime.schedule import Buffer
+from tiledsl.runtime.specialise import is_numpy_number
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
 
@@ -35,27 +37,30 @@ class CpuCalls:
         self._misaligned_bits = max((buffer.dtype.bytes for buffer in self._inputs), default=1) - 1
         self._run = module.run
 
-    def __call__(self, args: Sequence[object], out: object) -> object:
-        """Runs the module. Raises TileError before anything is written if the arguments do not fit."""
+    def quick(self, args: Sequence[object], out: object) -> object:
+        """Runs the module on arrays of NumPy that are as it was built for; gives `MISSED` for others."""
+        if out is not None:
+            return MISSED
         addresses: list[int] = []
         bits = 0
         for value, (dtype, shape, strides) in zip(args, self._expected):
             if value.__class__ is not np.ndarray:
-                return self._carefully(args, out)
+                return MISSED
             array = numpy_array(value)
             if array.dtype != dtype or array.shape != shape or array.strides != strides:
-                return self._carefully(args, out)
+                return MISSED
             address = pointer(array)
             bits |= address
             addresses.append(address)
-        if out is not None or bits & self._misaligned_bits:
-            return self._carefully(args, out)
+        if bits & self._misaligned_bits:
+            return MISSED
         made = [empty(shape, dtype) for shape, dtype in self._new]
         addresses += map(pointer, made)
         self._run(addresses)
         return made[0] if len(made) == 1 else tuple(made)
 
-    def _carefully(self, args: Sequence[object], out: object) -> object:
+    def call(self, args: Sequence[object], out: object) -> object:
+        """Runs the module. Raises TileError before anything is written if the arguments do not fit."""
         arrays = [self._accepted(value, buffer) for value, buffer in zip(args, self._inputs)]
         targets: tuple[Array, ...] | None = None
         made = [empty(shape, dtype) for shape, dtype in self._new]
@@ -74,16 +79,21 @@ class CpuCalls:
 
     def _accepted(self, value: object, buffer: Buffer) -> Array:
         """An argument as a row-major array; a copy where it is not one. Raises TileError if it does not fit."""
-        dtype = to_numpy(buffer.dtype)
-        if not is_array(value):
-            if buffer.shape != () or not isinstance(value, (int, float, bool, np.generic)):
-                fail_not_array(value, buffer.name)
-            value = np.asarray(value, dtype)
-        array = as_array(value, buffer.name)
+        array = number_or_array(value, buffer)
         check_argument(array.dtype, array.shape, buffer, self._name)
         if array.strides != row_major(array.shape, array.itemsize) or not array.flags.aligned:
             array = np.array(array, order="C")
         return array
+
+
+def number_or_array(value: Any, buffer: Buffer) -> Array:
+    """An argument in CPU memory; a number for a tensor of rank 0. Raises TileError for anything else."""
+    if is_array(value):
+        return as_array(value, buffer.name)
+    is_number = isinstance(value, (int, float)) or is_numpy_number(value)
+    if buffer.shape != () or not is_number:
+        fail_not_array(value, buffer.name)
+    return np.asarray(value, to_numpy(buffer.dtype))
 
 
 def check_argument(dtype: np.dtype[Any], shape: tuple[int, ...], buffer: Buffer, module: str) -> None:

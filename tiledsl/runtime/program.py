@@ -57,6 +57,10 @@ class BoundDeviceProgram(Protocol):
         """A launch with these very arguments, to be repeated."""
         ...
 
+    def record(self, pointers: Sequence[int], scalars: Sequence[int | float], stream: int, /) -> object:
+        """For the back end's `DeviceServices.record`: launches on a stream that is being captured."""
+        ...
+
 
 class DeviceProgram(Protocol):
     """Code for CUDA devices, loaded on each device at its first use there."""

@@ -28,6 +28,16 @@ ENTRIES: dict[str, ErrorSpec] = {
         "the weight `{parameter}` has shape {actual}, but `{module}` reads it as {expected}",
         "give an array of shape {expected}, or trace the graph with the array that is to be used",
     ),
+    "module-place": ErrorSpec(
+        TileTypeError,
+        "`{module}` was built for `{arch}`, but its arrays are {place}",
+        'build it with `arch="{fitting}"`, or with `arch=None`, for wherever its arrays are',
+    ),
+    "module-strided": ErrorSpec(
+        TileTypeError,
+        "`{parameter}` of `{module}` is not row-major (strides {strides}), and its library cannot be asked for a copy",
+        "pass a row-major array, at an address that is a multiple of 16",
+    ),
     "module-number": ErrorSpec(
         TileUnsupportedError,
         "`{kernel}` takes a number, and in `{module}` gets `{value}`, which is known on the device alone",
