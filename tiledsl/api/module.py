@@ -113,9 +113,13 @@ class Module:
         from tiledsl.runtime.module_cuda_calls import CudaCalls  # costs start-up time
 
         first = next(value for value in (*args, *as_tuple(out)) if is_on_cuda(value))
-        device = self._reader.read(first, "an argument").device
+        view = self._reader.read(first, "an argument")
+        device = view.device
         calls = self._cuda.get(device)
         if calls is None:
+            if cuda_services().is_capturing(view.framework.stream(device)):
+                status = "its code and weights are not on the device yet"
+                fail("cuda-capture", caller_location(), kernel=self.name, status=status)
             calls = self._cuda[device] = CudaCalls(self._on_device(device), self._reader, cuda_services())
         result = calls.call(args, out)
         self._quick = calls.quick

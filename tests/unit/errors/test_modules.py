@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support.fake_cuda import FakeCuda, fake_cuda
 from tests.support.graph_texts import CALLEES, LINEAR
-from tiledsl.api.module import build_module
+from tiledsl.api.module import Module, build_module
 from tiledsl.ir.parser import parse_module
 from tiledsl.support.catalogue.modules import ENTRIES
 from tiledsl.support.errors import TileError
@@ -25,11 +26,26 @@ func @model(%x: tensor<f32, [4, 6]>, %by: tensor<f32, []>) {{
 """
 
 
+def build(arch: str | None, **weights: Any) -> Module:
+    """Builds `LINEAR`."""
+    arrays = {"w": np.zeros((8, 6), F32), "b": np.zeros(6, F32), **weights}
+    return build_module(parse_module(LINEAR), {k: v for k, v in arrays.items() if v is not None}, ["x"], arch)
+
+
 def linear(x: Any = None, **weights: Any) -> object:
     """Builds and calls `LINEAR`."""
-    arrays = {"w": np.zeros((8, 6), F32), "b": np.zeros(6, F32), **weights}
-    module = build_module(parse_module(LINEAR), {k: v for k, v in arrays.items() if v is not None}, ["x"], "cpu")
-    return module(np.zeros((5, 8), F32) if x is None else x)
+    return build("cpu", **weights)(np.zeros((5, 8), F32) if x is None else x)
+
+
+def on_device(act: Callable[[FakeCuda], object]) -> object:
+    with fake_cuda() as cuda:
+        return act(cuda)
+
+
+def every_other_row(cuda: FakeCuda) -> object:
+    made = cuda.array(np.zeros((10, 8), F32))
+    made.host = made.host[::2]
+    return made
 
 
 CASES: dict[str, tuple[Callable[[], object], str]] = {
@@ -49,6 +65,14 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "weight-shape": (
         lambda: linear(b=np.zeros(5, F32)),
         "the weight `b` has shape [5], but `model` reads it as [6]",
+    ),
+    "module-place": (
+        lambda: on_device(lambda cuda: build("cpu")(cuda.tensor(np.zeros((5, 8), F32)))),
+        "`model` was built for `cpu`, but its arrays are on CUDA device 0, whose architecture is `sm_90`",
+    ),
+    "module-strided": (
+        lambda: on_device(lambda cuda: build(None)(every_other_row(cuda))),
+        "`x` of `model` is not row-major (strides (64, 4))",
     ),
     "module-number": (
         lambda: build_module(parse_module(DEVICE_NUMBER), {}, ["x", "by"], "sm_90"),

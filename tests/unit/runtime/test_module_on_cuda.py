@@ -84,6 +84,13 @@ def test_a_call_while_the_caller_captures_launches_kernels(cuda: FakeCuda) -> No
     assert cuda.runs[-1].stream == 7
 
 
+def test_the_first_call_is_not_captured(cuda: FakeCuda) -> None:
+    cuda.driver.capturing = True
+    with pytest.raises(TileError) as caught:
+        linear()(cuda.tensor(array(5, 8)))
+    assert caught.value.code == "cuda-capture"
+
+
 def test_arrays_of_other_libraries_and_their_streams(cuda: FakeCuda) -> None:
     module = linear()
     for _ in range(3):
