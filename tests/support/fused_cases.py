@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.support.fused_products import gated_products, linear_gelu, linear_residual
+from tests.support.fused_products import gated_products, linear_gelu, linear_layer_norm, linear_residual
 from tests.support.gpu_cases import Array, Case, View
 from tests.support.specialised_cases import PlannedCase
 from tiledsl.passes.gpu.plan import parse_plan
@@ -78,4 +78,23 @@ def gated_cases() -> list[PlannedCase]:
     return found
 
 
-FUSED_CASES = [*linear_cases(), *gated_cases()]
+def layer_norm_cases() -> list[PlannedCase]:
+    """Whole rows of a block, by one to three warpgroups; programs that go on; rows that warpgroups have for themselves."""
+    found: list[PlannedCase] = []
+    for order, (m, n, k), text in (
+        ("NN", (72, 128, 136), "m=64, k=64, 256 threads, 4x2 warps, cooperative, 2 stages, N:=128"),
+        ("NT", (130, 192, 200), "m=64, k=64, 384 threads, 4x3 warps, cooperative, 2 stages, 2 programs, N:=192"),
+        ("NT", (200, 64, 64), "m=64, k=64, 128 threads, 4x1 warps, cooperative, 3 stages, N:=64"),
+        ("NT", (200, 64, 72), "m=64, k=64, 256 threads, 4x1 warps, 2 stages, 2 programs, pingpong, N:=64"),
+    ):
+
+        def normed(random: np.random.Generator, order: str = order, m: int = m, n: int = n, k: int = k) -> list[object]:
+            right = operand(random, k, n, order[1] == "T")
+            rows = [drawn(random, n) for _ in range(3)]
+            return [drawn(random, m, k), right, rows[0], drawn(random, m, n), *rows[1:]]
+
+        found.append(_planned(f"linear layer norm {order} {m}x{n}x{k}", linear_layer_norm, normed, text))
+    return found
+
+
+FUSED_CASES = [*linear_cases(), *gated_cases(), *layer_norm_cases()]

@@ -162,11 +162,10 @@ def _check_in_role(op: Op) -> None:
     if isinstance(op, gpu_ops.Barrier):
         problem = "waits for all threads of the block, but stands in a role"
         demand(op.scope != "block", problem, "let the role meet by a `gpu.named_barrier`")
-    if isinstance(op, (gpu_ops.Reduce, gpu_ops.Scan)):
-        axes = op.axes if isinstance(op, gpu_ops.Reduce) else (op.axis,)
-        crosses = op.buffer is not None or op.sources[0].layout.crosses(axes, WARP)
-        fix = "give each warp whole rows, or fold before the roles"
-        demand(not crosses, "folds across warps, for which all threads of the block meet, but stands in a role", fix)
+    if isinstance(op, gpu_ops.Scan):
+        crosses = op.buffer is not None or op.sources[0].layout.crosses((op.axis,), WARP)
+        fix = "give each warp whole rows, or scan before the roles"
+        demand(not crosses, "scans across warps, for which all threads of the block meet, but stands in a role", fix)
     for value in op.operands:
         type_ = value.type
         if isinstance(type_, TileType) and type_.shape and type_.level == "register":

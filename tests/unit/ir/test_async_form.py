@@ -146,17 +146,17 @@ def test_four_warpgroups_share_what_three_cannot() -> None:
             "%u = tile.cast(%t) {dtype = f16} : tile<f16, [384], register, spatial(384)>",
             "`tile.cast`: %u is laid out for 384 threads, but its role has 256",
         ),
-        ("%r = gpu.reduce([%t]) {axes = [0], fn = add}", "`gpu.reduce`: folds across warps, for which all"),
+        ("%r = gpu.reduce([%t]) {axes = [0], fn = add}", "`gpu.reduce`: crosses warps without a buffer"),
         ('tile.print([%t]) {text = ""}', "`tile.print`: reads %t from outside of its role"),
         (
             "%u = tile.broadcast(%s) {shape = [256]} : tile<f32, [256], register, spatial(256)> "
             "%r = gpu.reduce([%u]) {axes = [0], fn = add}",
-            "`gpu.reduce`: folds across warps, for which all threads of the block meet, but stands in a role",
+            "`gpu.reduce`: crosses warps without a buffer",
         ),
         (
             "%u = tile.broadcast(%s) {shape = [8]} : tile<f32, [8], register, replicate(256) * local(8)> "
             "%r = gpu.scan([%u], %words) {axis = 0, fn = add}",
-            "`gpu.scan`: folds across warps",
+            "`gpu.scan`: scans across warps, for which all threads of the block meet, but stands in a role",
         ),
         (
             "gpu.copy(%x, [%m, %i], [], %plain, [%i, %i]) {axes = [0, 1], places = [0, 1], vector = 8, "

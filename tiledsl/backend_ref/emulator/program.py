@@ -191,6 +191,7 @@ class Program:
         key = (kind, number, block)
         if key not in self.barriers:
             names = {"block": "the barrier of the block", "cluster": "the barrier of the cluster"}
+            names["role"] = f"the barrier of the role from thread {number} on"
             name = names.get(kind, f"named barrier {number}")
             if self.blocks > 1 and kind != "cluster":
                 name += f" of block {block}" if kind != "block" else f" {block}"

@@ -14,6 +14,7 @@ from tiledsl.ir.async_ops import Role
 from tiledsl.ir.core import Block, Op
 from tiledsl.ir.fold_plans import FoldPlan, plan_fold
 from tiledsl.ir.gpu_ops import Launch, Reduce
+from tiledsl.ir.gpu_rules import role_around
 from tiledsl.ir.tile_ops import For, If, Range, While
 from tiledsl.passes.gpu.linear_indices import ops_around
 from tiledsl.passes.gpu.memory_effects import Access
@@ -145,5 +146,6 @@ def fold_across_blocks(launch: Launch, op: Op) -> FoldPlan | None:
     """The plan of a fold that goes through the memory of other blocks of the cluster."""
     if launch.cluster == 1 or not isinstance(op, Reduce):
         return None
-    plan = plan_fold(op.sources[0].layout, op.axes, launch.threads)
+    role = role_around(op)
+    plan = plan_fold(op.sources[0].layout, op.axes, launch.threads if role is None else role.threads)
     return plan if plan.blocks else None

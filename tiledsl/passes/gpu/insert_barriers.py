@@ -257,10 +257,10 @@ class _Barriers(MemoryFlow[State]):
             plan = fold_across_blocks(self.launch, op)
             if plan is not None:
                 # its memory is its own, and in the next run it uses another half of it
-                return state.after_barrier("block") if plan.warps else state
+                return self.met(state) if plan.warps else state
             place = buffer_of(scratch)
             self.check(op, state.clashes(Access("write", place, op)))
-            return state.after_barrier("block").after(Access("read", place, op))
+            return self.met(state).after(Access("read", place, op))
         for access in self.touched.get(op, ()):
             self.check(op, self.clashes(access, state))
             if isinstance(op, (Wgmma, TmaStore)) or (isinstance(op, Exchange) and access.kind == "read"):
@@ -268,6 +268,10 @@ class _Barriers(MemoryFlow[State]):
             elif not isinstance(op, (TmaLoad, Exchange)):  # who uses what comes waits for that at the mbarrier
                 state = state.after(access)
         return state
+
+    def met(self, state: State) -> State:
+        """All threads of the block, or of the role, have met."""
+        return state.after_barrier("block") if self.role is None else state.after_meeting()
 
     def clashes(self, access: Access, state: State) -> list[Access]:
         """As those of the state. In a role of a cluster, what each block stores is its own: it must not meet others."""

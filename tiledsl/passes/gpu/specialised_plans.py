@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Value
-from tiledsl.ir.symbolic import Dim
+from tiledsl.ir.symbolic import Dim, symbols_of
 from tiledsl.ir.types import AxisType
 from tiledsl.passes.analysis.sizes import BlockDefinition
 from tiledsl.passes.gpu.align_operands import Way, copied_bytes, ways_to_operands
@@ -40,7 +40,8 @@ class _Axes(NamedTuple):
     """The blocks along the rows, the columns and the sum of a product."""
 
     row: BlockDefinition
-    column: BlockDefinition
+    column: BlockDefinition | None
+    """None where a tile has all columns."""
     depth: BlockDefinition
 
 
@@ -131,13 +132,13 @@ def _axes(dot: ops.Dot, blocks: Sequence[BlockDefinition]) -> _Axes | None:
     for block in blocks:
         if isinstance(block.argument.type, AxisType):
             extents[block.argument.type.extent] = block
-    found: list[BlockDefinition] = []
-    for dim in (dot.a.shape[-2], dot.b.shape[-1], dot.a.shape[-1]):
-        block = extents.get(dim)
-        if block is None or isinstance(block.op, ops.Range) != (len(found) == 2):
-            return None
-        found.append(block)
-    return _Axes(*found)
+    row, column, depth = (extents.get(dim) for dim in (dot.a.shape[-2], dot.b.shape[-1], dot.a.shape[-1]))
+    if row is None or depth is None or isinstance(row.op, ops.Range) or not isinstance(depth.op, ops.Range):
+        return None
+    if column is None:
+        names = {block.extent for block in blocks}
+        return None if symbols_of(dot.b.shape[-1]) & names else _Axes(row, None, depth)
+    return None if isinstance(column.op, ops.Range) else _Axes(row, column, depth)
 
 
 def _chained_plans(
@@ -155,7 +156,9 @@ def _chained_plans(
 
 
 def _contract(axes: _Axes) -> Contract:
-    rows, columns, depth = (block.block.size if block.block.kind == "fixed" else None for block in axes)
+    rows, columns, depth = (
+        block.block.size if block is not None and block.block.kind == "fixed" else None for block in axes
+    )
     loop = axes.depth.op
     assert isinstance(loop, ops.Range)
     return Contract(rows, columns, depth, loop.num_stages or None)
@@ -169,7 +172,8 @@ def _product(
     size_of: Callable[[Dim | None], int],
     alignment_of: Callable[[Value], int],
 ) -> Product:
-    m, n, k = (size_of(block.total) for block in axes)
+    m, k = size_of(axes.row.total), size_of(axes.depth.total)
+    n = size_of(dot.b.shape[-1] if axes.column is None else axes.column.total)
     others = [block for block in blocks if block not in axes and block.op is grid]
     batches = math.prod(-(-size_of(b.total) // (b.block.size if b.block.kind == "fixed" else 1)) for b in others)
     stores = [op for op in grid.body.walk() if isinstance(op, ops.Store) and len(op.value.shape) >= 2]
@@ -178,13 +182,19 @@ def _product(
         for op in grid.body.walk()
         if isinstance(op, ops.Load) and op.parent is grid.body and op.result.shape[-2:] == dot.result.shape[-2:]
     ]
+    of_rows = [
+        op.result.dtype.bytes
+        for op in grid.body.walk()
+        if isinstance(op, ops.Load) and op.parent is grid.body and op.result.shape == dot.result.shape[-1:]
+    ]
     return Product(
         m, n, k, batches, dot.a.dtype.bytes, dot.b.dtype.bytes,
         out_bytes=sum(tensor_of(op).dtype.bytes for op in stores) or dot.dtype.bytes,
         a_k_major=_counts_along(dot.a, -1), b_k_major=_counts_along(dot.b, -2),
         tma_store=bool(stores) and all(_may_go_by_tma(op, alignment_of) for op in stores),
-        epilogue_bytes=sum(beside), promoted=is_promoted(dot),
+        epilogue_bytes=sum(beside), row_bytes=max(of_rows, default=0), promoted=is_promoted(dot),
         a_copied=copied_bytes(dot.a, alignment_of), b_copied=copied_bytes(dot.b, alignment_of),
+        whole_rows=axes.column is None,
     )  # fmt: skip
 
 
@@ -202,8 +212,10 @@ def _may_go_by_tma(op: ops.Store, alignment_of: Callable[[Value], int]) -> bool:
 
 def _plan(tiling: Tiling, axes: _Axes, blocks: Sequence[BlockDefinition], beside: int) -> Plan:
     rows, columns, depth = tiling.block
-    sizes = (rows, columns // beside, depth)
-    return _blocks_plan(tiling.grid_plan(), {b.extent: size for b, size in zip(axes, sizes)}, blocks)
+    sizes = {axes.row.extent: rows, axes.depth.extent: depth}
+    if axes.column is not None:
+        sizes[axes.column.extent] = columns // beside
+    return _blocks_plan(tiling.grid_plan(), sizes, blocks)
 
 
 def _blocks_plan(grid_plan: GridPlan, sizes: Mapping[str | None, int], blocks: Sequence[BlockDefinition]) -> Plan:

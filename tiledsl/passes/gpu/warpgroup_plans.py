@@ -26,6 +26,7 @@ from tiledsl.passes.gpu.warpgroup_tilings import (
     accumulators,
     holds,
     lends_room,
+    registers_beside,
     rows_to_load,
     stage_bytes,
     stages_that_fit,
@@ -40,10 +41,14 @@ SHAPES = (
     ("pingpong", 64, 1, 1), ("pingpong", 128, 1, 1), ("pingpong", 192, 1, 1),
 )  # fmt: skip
 """How consumers share a tile: schedule, rows, and how many of them along rows and columns."""
+WHOLE_ROWS = (*SHAPES, ("cooperative", 64, 1, 3))
+"""The same where a tile has whole rows."""
 COLUMNS = tuple(range(16, 257, 16))
 """Multiples of 16: an instruction for 8 columns more is never worth it."""
 COLUMNS_IN_SPANS = (16, 32, 64, 128, 192, 256)
 """Where the right operand counts fastest along its columns: whole rows of a swizzle, of 16-bit elements."""
+COLUMN_UNIT = 16
+"""Whole rows have room for a multiple of so many columns."""
 COLUMN_STEP = 8
 MOST_COLUMNS = 256
 """Of an instruction, and of a box that TMA copies."""
@@ -126,7 +131,7 @@ class _Enumeration:
     def tilings(self) -> Iterator[Tiling]:
         """The tilings that fit the machine, and may make sense for the size."""
         product, contract = self.product, self.contract
-        for schedule, rows, row_groups, column_groups in SHAPES:
+        for schedule, rows, row_groups, column_groups in WHOLE_ROWS if product.whole_rows else SHAPES:
             if schedule == "pingpong" and not self.families.pingpong:
                 continue
             if contract.rows is None and rows > WARPGROUP_ROWS and rows - WARPGROUP_ROWS >= product.m:
@@ -145,6 +150,8 @@ class _Enumeration:
 
     def _columns(self) -> tuple[int, ...]:
         beside = self.product.beside
+        if self.product.whole_rows:
+            return (-(-self.product.n // COLUMN_UNIT) * COLUMN_UNIT,)
         if self.contract.columns is not None:
             return (self.contract.columns * beside,) if self.contract.columns <= MOST_COLUMNS else ()
         every = COLUMNS if self.product.b_k_major else COLUMNS_IN_SPANS
@@ -172,12 +179,13 @@ class _Enumeration:
         rows, columns, _, schedule, row_groups, column_groups = start[:6]
         staging = staging_bytes(product, rows, columns, schedule)
         sums = accumulators(product, rows, columns, row_groups * column_groups)
+        held = sums + registers_beside(product, sums, columns // column_groups)
         for depth in self._depths():
             stage = stage_bytes(product, rows, columns, depth)
             for resident in range(1, MOST_RESIDENT + 1 if self.families.resident and not product.by_threads else 2):
                 stages = stages_that_fit(machine, stage, staging, resident)
-                at_once = columns // (column_groups * product.beside)
-                fits = holds(machine, sums, at_once, start.consumers, resident)
+                at_once = min(MOST_COLUMNS, columns // (column_groups * product.beside))
+                fits = holds(machine, held, at_once, start.consumers, resident)
                 if not fits or stages < (self.contract.stages or FEWEST_STAGES):
                     break
                 if resident > 1 and tiles <= (resident - 1) * machine.multiprocessors:
@@ -202,7 +210,7 @@ class _Enumeration:
                 yield tiling._replace(side=side, programs=programs)
             elif not pingpong:
                 yield tiling._replace(side=side)
-        if not pingpong and resident == 1 and self.families.splits and wanted in (0, tiling.rows):
+        if not pingpong and resident == 1 and not self.product.whole_rows and self.families.splits and wanted in (0, tiling.rows):
             yield from self._splits(tiling, tiles)
 
     def _splits(self, tiling: Tiling, tiles: int) -> Iterator[Tiling]:

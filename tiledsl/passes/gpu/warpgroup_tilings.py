@@ -46,9 +46,11 @@ class Product:
 
     `a_k_major`, `b_k_major`: whether that operand counts fastest along k. `tma_store`: whether the result can go out by
     TMA. `epilogue_bytes`: what is read beside, for each element of the result. `promoted`: sums of narrow products are
-    added to others in f32, which take as many registers again. `a_copied`, `b_copied`: how many bytes at a time threads
+    added to others in f32, which take as many registers again. `row_bytes`: of what is read beside that is the same for
+    all rows, for each column at most (a bias). `a_copied`, `b_copied`: how many bytes at a time threads
     that load copy of that operand; 0 where TMA does. `beside`: right operands that are multiplied by the same left one,
-    each into sums of its own; `n` and columns of tiles count those of all of them.
+    each into sums of its own; `n` and columns of tiles count those of all of them. `whole_rows`: a tile has all columns,
+    since something is folded along them.
     """
 
     m: int
@@ -62,10 +64,12 @@ class Product:
     b_k_major: bool = True
     tma_store: bool = True
     epilogue_bytes: float = 0
+    row_bytes: int = 0
     promoted: bool = False
     a_copied: int = 0
     b_copied: int = 0
     beside: int = 1
+    whole_rows: bool = False
 
     @property
     def staged(self) -> bool:
@@ -176,6 +180,12 @@ def staging_bytes(product: Product, rows: int, columns: int, schedule: str) -> i
 def accumulators(product: Product, rows: int, columns: int, groups: int) -> int:
     """Registers of a thread that hold sums, where `groups` warpgroups share a tile."""
     return rows * columns // (groups * WARPGROUP) * (2 if product.promoted else 1)
+
+
+def registers_beside(product: Product, sums: int, columns: int) -> int:
+    """Registers of a thread that has so many sums of so many columns, for what its result is combined with: two
+    neighbours of each eight columns are its own, and those of all of its rows."""
+    return int(sums * product.epilogue_bytes + columns * product.row_bytes / 4) // 4
 
 
 def registers_at_launch(machine: GpuMachine, consumers: int, resident: int) -> int:
