@@ -53,10 +53,10 @@ def stores_in_bulk(state: Lowering, op: ops.Store) -> bool:
 
 
 def _divides_rows(state: Lowering, layout: RegisterLayout) -> bool:
-    """Whether each block of a cluster has rows of its own, and whole rows."""
-    cluster = state.grid.cluster
+    """Whether each block of a cluster has rows of its own, and whole rows, or else columns of its own of all rows."""
+    cluster, axis = state.grid.cluster, layout.rank - 2 if state.grid.across == 1 else layout.rank - 1
     first = layout.thread_digits[0] if layout.thread_digits else None
-    return cluster == 1 or (first is not None and first.axis == layout.rank - 2 and first.size % cluster == 0)
+    return cluster == 1 or (first is not None and first.axis == axis and first.size % cluster == 0)
 
 
 def _ends_with_tensor(index: Index, size: Dim) -> bool:
@@ -117,7 +117,8 @@ def _is_of_grid(op: ops.Store) -> bool:
 
 def _part_of_block(state: Lowering, layout: RegisterLayout) -> tuple[int, int]:
     """The shape of what each block of a cluster has of a matrix."""
-    return layout.shape[-2] // state.grid.cluster, layout.shape[-1]
+    across = state.grid.across
+    return layout.shape[-2] * across // state.grid.cluster, layout.shape[-1] // across
 
 
 def lent_ring(state: Lowering, op: ops.Store) -> Ring | None:

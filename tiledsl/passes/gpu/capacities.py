@@ -40,7 +40,7 @@ def rounded(size: int) -> int:
 
 def rows_of_warpgroups(grid: GridPlan) -> int:
     """What rows of a product come in multiples of, where warps are specialised."""
-    return ROOM_SIDE * grid.warps[0] * max(1, grid.cluster // grid.splits)
+    return ROOM_SIDE * grid.warps[0] * max(1, grid.cluster // (grid.splits * grid.across))
 
 
 class Capacities:

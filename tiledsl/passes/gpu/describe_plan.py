@@ -40,6 +40,8 @@ def grid_words(grid: GridPlan) -> str:
         words.append(f"{grid.warps[0]} x {grid.warps[1]} warps over a matrix product")
     if grid.stages > 1:
         words.append(f"up to {grid.stages} stages")
+    if grid.across > 1:
+        words.append(f"{grid.across} blocks of a cluster share each row")
     if grid.splits > 1:
         words.append(f"{grid.splits} blocks of a cluster share each loop")
     if grid.rows:

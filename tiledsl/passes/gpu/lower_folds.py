@@ -30,7 +30,7 @@ def lower_reduce(state: Lowering, op: ops.Reduce) -> None:
     dtypes = [i64 if op.fn in ("argmax", "argmin") else v.dtype for v in sources]
     if op.fn in ("argmax", "argmin"):
         dtypes = [*dtypes, sources[0].dtype]
-    scratch = fold_scratch(state, layout, op.axes, dtypes)
+    scratch = fold_scratch(state, layout, op.axes, dtypes, op.fn)
     fields: dict[str, Any] = {} if combiner is None else {"combiner": combiner}
     folded = state.emit(
         gpu.Reduce, name=[v.name for v in op.results], sources=sources, buffer=scratch, axes=op.axes, fn=op.fn,
@@ -71,8 +71,11 @@ def scan_layout(state: Lowering, shape: Sequence[int], axis: int) -> RegisterLay
     return RegisterLayout(shape, [Digit(left, None, 0), *threads], slots)
 
 
-def fold_scratch(state: Lowering, layout: RegisterLayout, axes: Sequence[int], dtypes: Sequence[DType]) -> Value | None:
-    size = fold_scratch_bytes(layout, tuple(axes), tuple(dtypes), state.grid.threads)
+def fold_scratch(
+    state: Lowering, layout: RegisterLayout, axes: Sequence[int], dtypes: Sequence[DType], fn: str = "argmax"
+) -> Value | None:
+    """The buffer that a fold by `fn` needs, if it needs one."""
+    size = fold_scratch_bytes(layout, tuple(axes), tuple(dtypes), state.grid.threads, fn)
     return state.buffer((size,), u8, SharedLayout((0,)), "scratch") if size else None
 
 

@@ -50,6 +50,9 @@ class GridPlan:
     """How many rows results have at most, where that is less than a block: no others are loaded. 0: not known."""
     resident: int = 1
     """How many blocks a multiprocessor has registers and shared memory for at once, where warps are specialised."""
+    across: int = 1
+    """How many blocks of a cluster lie side by side along the columns of a product, instead of the rows: they get the
+    left operand by multicast, and fold rows together."""
     copied: tuple[int, ...] = ()
     """Tensors, by number, that are copied before: to rows that start at multiples of 16 bytes, as TMA needs them."""
 
@@ -112,6 +115,8 @@ def _grid_words(grid: GridPlan) -> list[str]:
         words.append(grid.schedule)
     if grid.splits != 1:
         words.append(f"{grid.splits} splits")
+    if grid.across != 1:
+        words.append(f"{grid.across} across")
     if grid.rows:
         words.append(f"{grid.rows} rows in all")
     if grid.resident != 1:
@@ -129,6 +134,7 @@ _OF_GRID = {
     "programs": re.compile(r"(\d+) programs"),
     "raster": re.compile(r"(\d+) rows at a time"),
     "splits": re.compile(r"(\d+) splits"),
+    "across": re.compile(r"(\d+) across"),
     "rows": re.compile(r"(\d+) rows in all"),
     "resident": re.compile(r"(\d+) at once"),
     "copied": re.compile(r"copies of (\d+(?:/\d+)*)"),

@@ -238,9 +238,11 @@ def _stream(
     sizes = list(state.capacities.shape(op.result.shape))
     rank = len(sizes)
     cluster, is_left = state.grid.cluster, source_load(dot.a) is op
-    divided = cluster > 1 and (is_left or state.grid.splits > 1)
+    divided = cluster > 1 and (state.grid.splits > 1 or is_left == (state.grid.across == 1))
     if divided:
-        axis = -2 if state.grid.splits == 1 else -1 if is_left else -2
+        axis = -2 if is_left else -1
+        if state.grid.splits > 1:
+            axis = -1 if is_left else -2
         sizes[load_axis(dot.a if is_left else dot.b, axis)] //= cluster
     order = access_order(op)
     layout = operand_layout(tuple(sizes), order[-1], op.result.dtype.bytes, _run(state, op, dot, order[-1]))

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from tiledsl.ir import tile_ops as ops
-from tiledsl.ir.layouts import RegisterLayout, spatial
+from tiledsl.ir.layouts import RegisterLayout, replicate, spatial
 from tiledsl.ir.tensor_maps import UNIT_BYTES
 from tiledsl.ir.warpgroup_instructions import (
     DEPTH_BYTES,
@@ -48,20 +48,23 @@ def plan_product(dot: ops.Dot, capacities: Capacities, grid: GridPlan) -> Warpgr
     n = capacities.of(dot.b.shape[-1])
     dtypes = instruction_dtypes(dot.a.dtype, dot.b.dtype, dot.dtype, dot.precision)
     along = (grid.warps[0] * 32 // WARPGROUP, grid.warps[1])
-    side, splits = max(1, grid.cluster // grid.splits), grid.splits
-    rows, columns = m // side, n // along[1]
+    across, splits = grid.across, grid.splits
+    side = max(1, grid.cluster // (splits * across))
+    rows, columns = m // side, n // across // along[1]
     step = DEPTH_BYTES // dot.a.dtype.bytes
     fits = dtypes is not None and along[0] * along[1] * WARPGROUP == grid.threads and m % side == 0
     fits = fits and k % splits == 0 and (splits == 1 or n % (splits * COLUMN_STEP) == 0)
-    fits = fits and rows % (ROWS * along[0]) == 0 and n % along[1] == 0 and k // splits % step == 0
+    fits = fits and rows % (ROWS * along[0]) == 0 and n % (across * along[1]) == 0 and k // splits % step == 0
     width = max((w for w in columns_of(dot.a.dtype) if fits and columns % w == 0), default=0)
     if not width:
         what = f"{grid.threads} threads x {grid.cluster} cannot share a product of {m} x {n} x {k} by `wgmma`"
         fail("plan-specialised", dot.location, reason=what)
     instruction = warpgroup_instruction(f"m{ROWS}n{width}k{step}_{dtypes}")
     assert instruction is not None
-    left, accumulator = warpgroup_layouts(instruction, along, (rows, n, k // splits))
-    if grid.cluster > 1:
+    left, accumulator = warpgroup_layouts(instruction, along, (rows, n // across, k // splits))
+    if across > 1:
+        left, accumulator = replicate(across, 2) * left, spatial(1, across) * accumulator
+    elif grid.cluster > 1:
         left, accumulator = spatial(grid.cluster, 1) * left, spatial(grid.cluster, 1) * accumulator
     result = accumulator
     if splits > 1:

@@ -23,6 +23,7 @@ from tiledsl.passes.gpu.chained_products import ChainedProducts, chained_product
 from tiledsl.passes.gpu.infer_layouts import access_order, tensor_of, tile_axes
 from tiledsl.passes.gpu.parallel_products import products_of
 from tiledsl.passes.gpu.plan import GridPlan, Plan, RankedPlan
+from tiledsl.passes.gpu.product_epilogues import epilogue_of
 from tiledsl.passes.gpu.promoted_sums import is_promoted
 from tiledsl.passes.gpu.split_sums import can_split
 from tiledsl.passes.gpu.streamed_loads import COPIED_BYTES, DeclinedError, feeds_of, load_axis, source_load
@@ -107,8 +108,10 @@ def _plans_one_way(
     if product.n == 1 or product.k == 1:
         return []  # the only stride may be that of one element, which TMA does not take
     if beside > 1:
-        out_bytes, read = product.out_bytes / beside, product.epilogue_bytes / beside
-        product = replace(product, n=product.n * beside, beside=beside, out_bytes=out_bytes, epilogue_bytes=read)
+        product = replace(
+            product, n=product.n * beside, beside=beside, out_bytes=product.out_bytes / beside,
+            epilogue_bytes=product.epilogue_bytes / beside, epilogue_work=product.epilogue_work / beside,
+        )  # fmt: skip
     families = MADE if can_split(grid, feeds) else replace(MADE, splits=False)
     ranked = _ranked(product, machine, _contract(axes), families)
     return [RankedPlan(_plan(tiling, axes, blocks, beside), seconds) for seconds, tiling in ranked]
@@ -177,22 +180,14 @@ def _product(
     others = [block for block in blocks if block not in axes and block.op is grid]
     batches = math.prod(-(-size_of(b.total) // (b.block.size if b.block.kind == "fixed" else 1)) for b in others)
     stores = [op for op in grid.body.walk() if isinstance(op, ops.Store) and len(op.value.shape) >= 2]
-    beside = [
-        op.result.dtype.bytes
-        for op in grid.body.walk()
-        if isinstance(op, ops.Load) and op.parent is grid.body and op.result.shape[-2:] == dot.result.shape[-2:]
-    ]
-    of_rows = [
-        op.result.dtype.bytes
-        for op in grid.body.walk()
-        if isinstance(op, ops.Load) and op.parent is grid.body and op.result.shape == dot.result.shape[-1:]
-    ]
+    epilogue = epilogue_of(grid, dot)
     return Product(
         m, n, k, batches, dot.a.dtype.bytes, dot.b.dtype.bytes,
         out_bytes=sum(tensor_of(op).dtype.bytes for op in stores) or dot.dtype.bytes,
         a_k_major=_counts_along(dot.a, -1), b_k_major=_counts_along(dot.b, -2),
         tma_store=bool(stores) and all(_may_go_by_tma(op, alignment_of) for op in stores),
-        epilogue_bytes=sum(beside), row_bytes=max(of_rows, default=0), promoted=is_promoted(dot),
+        epilogue_bytes=epilogue.beside_bytes, row_bytes=epilogue.row_bytes, epilogue_work=epilogue.instructions,
+        folds=epilogue.folds, promoted=is_promoted(dot),
         a_copied=copied_bytes(dot.a, alignment_of), b_copied=copied_bytes(dot.b, alignment_of),
         whole_rows=axes.column is None,
     )  # fmt: skip

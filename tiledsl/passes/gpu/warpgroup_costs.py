@@ -46,6 +46,10 @@ DRAIN_CLOCKS = 600
 """From the last copy of a result to the end of its block."""
 RESULT_INSTRUCTIONS = 1.5
 """Of threads, for each element of a result."""
+FOLD_CLOCKS = 150
+"""For warpgroups to fold a value for each row together: a write, a barrier, a read (not measured)."""
+CLUSTER_FOLD_CLOCKS = 1200
+"""For blocks of a cluster (not measured): the way there, and whoever comes last."""
 STORED_BYTES = 32
 """Per clock, that a multiprocessor copies out by TMA."""
 PLAIN_STORED_BYTES = 12
@@ -101,8 +105,8 @@ class ProductCosts:
         """The predicted time of a call."""
         product, machine, speeds = self.product, self.machine, self.speeds
         rows, columns, depth, schedule, _, _, stages, side, splits, resident, programs = tiling[:11]
-        cluster = side * splits
-        tiles = -(-product.m // (rows * side)) * -(-product.n // columns) * product.batches
+        cluster = tiling.cluster
+        tiles = -(-product.m // (rows * side)) * -(-product.n // (columns * tiling.across)) * product.batches
         steps = -(-product.k // (depth * splits))
         blocks = tiles * cluster
         usable = machine.multiprocessors_in_clusters(cluster)
@@ -121,12 +125,12 @@ class ProductCosts:
         waited = alone * max(0, steps * rounds - stages * (1 if programs else rounds))
         loop = greatest(work * steps * busiest, waited)
         # around the loop
-        result = self._result(rows * columns, splits, sums_bytes(product, rows, columns))
+        result = self._result(rows * columns, splits, sums_bytes(product, rows, columns)) + self._folds(tiling)
         drain = DRAIN_CLOCKS + rows * columns // splits * product.out_bytes / STORED_BYTES
         fill = SETUP_CLOCKS + speeds.memory_latency + transfer
         if cluster > 1:
             fill += CLUSTER_CLOCKS
-            drain += CLUSTER_CLOCKS * (side > 1)
+            drain += CLUSTER_CLOCKS * (side * tiling.across > 1)
         if resident > 1:
             around = result + drain + (rounds - 1) * (result + fill * (not programs)) / resident
         elif schedule == "pingpong":
@@ -148,7 +152,7 @@ class ProductCosts:
         """Clocks of products and of shared memory in one step of one block, the bytes that come from L2 for it, and the
         clocks in which threads copy what TMA does not."""
         rows, columns, depth, _, _, column_groups, _, side = tiling[:8]
-        key = (rows, columns, depth, column_groups, side)
+        key = (rows, columns, depth, column_groups, side, tiling.across)
         found = self._steps.get(key)
         if found is None:
             product, speeds = self.product, self.speeds
@@ -161,7 +165,8 @@ class ProductCosts:
             shared = (read + stage_bytes(product, rows, columns, depth)) / speeds.shared_bytes
             loaded = rows_to_load(product, rows, side)
             beyond = OUTSIDE * max(0, loaded - product.m)
-            bytes_ = ((loaded + beyond) * product.a_bytes + columns * product.b_bytes / side) * depth
+            of_a = (loaded + beyond) * product.a_bytes / tiling.across
+            bytes_ = (of_a + columns * product.b_bytes / side) * depth
             lengths = (product.k if product.a_k_major else product.m, product.k if product.b_k_major else product.n)
             if any(length * element % LINE_BYTES for length in lengths):
                 bytes_ *= BETWEEN_LINES  # each row of a box is of two lines
@@ -175,11 +180,17 @@ class ProductCosts:
             found = self._steps[key] = (products, shared, bytes_, copied)
         return found
 
+    def _folds(self, tiling: Tiling) -> float:
+        """Clocks in which those who share a row tell each other what they made of their parts of it."""
+        among_warps = tiling.column_groups > 1 or tiling.across > 1
+        clocks = FOLD_CLOCKS * among_warps + CLUSTER_FOLD_CLOCKS * (tiling.across > 1)
+        return self.product.folds * clocks
+
     def _result(self, elements: int, splits: int, sums: int) -> float:
         """Clocks from the last product of a tile until its block may go on to the next. `sums`: bytes that blocks which
         share a loop have for each other, and for themselves."""
         product, speeds = self.product, self.speeds
-        clocks = RESULT_CLOCKS + elements * RESULT_INSTRUCTIONS / speeds.instructions
+        clocks = RESULT_CLOCKS + elements * (RESULT_INSTRUCTIONS + product.epilogue_work) / speeds.instructions
         clocks += elements * product.epilogue_bytes / STORED_BYTES
         if splits > 1:
             clocks += REDUCE_CLOCKS + sums * (splits - 1) / splits / speeds.peer_bytes
@@ -190,8 +201,8 @@ class ProductCosts:
 
     def traffic(self, tiling: Tiling) -> tuple[int, float]:
         """The rows of blocks to walk together, and the bytes of operands that then come from memory."""
-        at_once = tiling.programs or (self.machine.multiprocessors * tiling.resident // (tiling.side * tiling.splits))
-        key = (tiling.rows * tiling.side, tiling.columns, at_once)
+        at_once = tiling.programs or (self.machine.multiprocessors * tiling.resident // tiling.cluster)
+        key = (tiling.rows * tiling.side, tiling.columns * tiling.across, at_once)
         found = self._rasters.get(key)
         if found is None:
             found = self._rasters[key] = self._best_raster(*key)

@@ -54,6 +54,8 @@ MOST_COLUMNS = 256
 """Of an instruction, and of a box that TMA copies."""
 SIDES = (1, 2)
 """Blocks of a cluster."""
+ACROSS = (1, 2, 4, 8)
+"""Blocks of a cluster that share whole rows."""
 SPLITS = (2, 4, 8)
 SPANS = (1, 2)
 MOST_RESIDENT = 4
@@ -151,11 +153,17 @@ class _Enumeration:
     def _columns(self) -> tuple[int, ...]:
         beside = self.product.beside
         if self.product.whole_rows:
-            return (-(-self.product.n // COLUMN_UNIT) * COLUMN_UNIT,)
+            whole = -(-self.product.n // COLUMN_UNIT) * COLUMN_UNIT
+            return tuple(whole // across for across in ACROSS if across == 1 or self._is_shared(across))
         if self.contract.columns is not None:
             return (self.contract.columns * beside,) if self.contract.columns <= MOST_COLUMNS else ()
         every = COLUMNS if self.product.b_k_major else COLUMNS_IN_SPANS
         return tuple(columns * beside for columns in every if columns * beside <= MOST_COLUMNS)
+
+    def _is_shared(self, across: int) -> bool:
+        """Whether blocks of a cluster can share whole rows."""
+        product = self.product
+        return product.n % (across * COLUMN_UNIT) == 0 and product.tma_store and not product.by_threads
 
     def _divides(self, columns: int, groups: int) -> bool:
         """Whether consumers can share these columns: no instruction ends within a row of a swizzle."""
@@ -199,6 +207,16 @@ class _Enumeration:
         multiprocessors, resident = self.machine.multiprocessors, tiling.resident
         wanted = self.contract.rows or 0
         pingpong = tiling.schedule == "pingpong"
+        if self.product.whole_rows and tiling.columns < self.product.n:
+            tiling = tiling._replace(across=-(-self.product.n // tiling.columns))
+            programs = self.machine.multiprocessors_in_clusters(tiling.across) * resident // tiling.across
+            if wanted not in (0, tiling.rows) or resident > 1:
+                return
+            if tiles > programs * tiling.across:
+                yield tiling._replace(programs=programs)
+            elif not pingpong:
+                yield tiling
+            return
         for side in SIDES:
             moved = self.product.staged and not self.product.tma_store
             if side > 1 and (moved or self.product.by_threads):

@@ -25,6 +25,8 @@ SECTOR_BYTES = 32
 ROWS_OF_SWIZZLE = 8
 """After so many rows a swizzle repeats."""
 SUM_BYTES = 4
+MOST_GROUPS = 3
+"""Warpgroups that share a row."""
 SENT_ROWS = 16
 """Blocks that share a loop send each other rows of their sums in groups of so many at most."""
 MOST_STAGES = 12
@@ -50,7 +52,7 @@ class Product:
     all rows, for each column at most (a bias). `a_copied`, `b_copied`: how many bytes at a time threads
     that load copy of that operand; 0 where TMA does. `beside`: right operands that are multiplied by the same left one,
     each into sums of its own; `n` and columns of tiles count those of all of them. `whole_rows`: a tile has all columns,
-    since something is folded along them.
+    since something is folded along them, `folds` times. `epilogue_work`: instructions for each element of the result.
     """
 
     m: int
@@ -65,6 +67,8 @@ class Product:
     tma_store: bool = True
     epilogue_bytes: float = 0
     row_bytes: int = 0
+    epilogue_work: float = 0
+    folds: int = 0
     promoted: bool = False
     a_copied: int = 0
     b_copied: int = 0
@@ -94,7 +98,8 @@ class Tiling(NamedTuple):
     `rows` and `columns` are those of one block's tile; with "pingpong", of one consumer's. `row_groups` x
     `column_groups` consumers share a tile. `side`: blocks of a cluster side by side along the rows, which get the right
     operand by multicast. `resident`: blocks at once on a multiprocessor. `programs`: clusters that go through all
-    tiles; 0: one for each tile. `loaded`: rows of a tile that are loaded, where the product has no more; 0 for all.
+    tiles; 0: one for each tile. `across`: blocks of a cluster that share whole rows, which get the left operand by
+    multicast. `loaded`: rows of a tile that are loaded, where the product has no more; 0 for all.
     """
 
     rows: int
@@ -110,6 +115,7 @@ class Tiling(NamedTuple):
     programs: int = 0
     raster: int = 1
     loaded: int = 0
+    across: int = 1
 
     @property
     def consumers(self) -> int:
@@ -119,13 +125,18 @@ class Tiling(NamedTuple):
     @property
     def block(self) -> tuple[int, int, int]:
         """The blocks of a plan: rows and columns that a cluster makes, and the depth of its step."""
-        return self.rows * self.side, self.columns, self.depth * self.splits
+        return self.rows * self.side, self.columns * self.across, self.depth * self.splits
+
+    @property
+    def cluster(self) -> int:
+        """Blocks of a cluster."""
+        return self.side * self.across * self.splits
 
     def grid_plan(self) -> GridPlan:
         """The same as a plan says it."""
         return GridPlan(
             self.consumers * WARPGROUP,
-            self.side * self.splits,
+            self.cluster,
             (4 * self.row_groups, self.column_groups),
             self.stages,
             programs=self.programs,
@@ -134,6 +145,7 @@ class Tiling(NamedTuple):
             splits=self.splits,
             rows=self.loaded,
             resident=self.resident,
+            across=self.across,
         )
 
 
@@ -172,9 +184,17 @@ def stage_bytes(product: Product, rows: int, columns: int, depth: int) -> int:
 
 def staging_bytes(product: Product, rows: int, columns: int, schedule: str) -> int:
     """Shared memory in which a result waits for its way out. Consumers in turn have a tile each."""
-    if not product.staged:
-        return 0
-    return int(rows * columns * product.out_bytes) * (2 if schedule == "pingpong" else 1)
+    each = int(rows * columns * product.out_bytes) if product.staged else 0
+    if product.whole_rows:
+        each += folds_bytes(product, rows, columns)
+    return each * (2 if schedule == "pingpong" else 1)
+
+
+def folds_bytes(product: Product, rows: int, columns: int) -> int:
+    """Shared memory in which warpgroups tell each other what they made of their parts of rows; blocks of a cluster in
+    two places that take turns."""
+    across = -(-product.n // columns)
+    return product.folds * rows * SUM_BYTES * (MOST_GROUPS if across == 1 else 2 * (across + MOST_GROUPS))
 
 
 def accumulators(product: Product, rows: int, columns: int, groups: int) -> int:
