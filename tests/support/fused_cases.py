@@ -79,7 +79,7 @@ def gated_cases() -> list[PlannedCase]:
 
 
 def layer_norm_cases() -> list[PlannedCase]:
-    """Whole rows of a block, by one to three warpgroups; programs that go on; rows that warpgroups have for themselves."""
+    """Whole rows of a block or of a cluster, by one to three warpgroups; in turn; programs that go on."""
     found: list[PlannedCase] = []
     for order, (m, n, k), text in (
         ("NN", (72, 128, 136), "m=64, k=64, 256 threads, 4x2 warps, cooperative, 2 stages, N:=128"),
@@ -87,10 +87,16 @@ def layer_norm_cases() -> list[PlannedCase]:
         ("NT", (200, 64, 64), "m=64, k=64, 128 threads, 4x1 warps, cooperative, 3 stages, N:=64"),
         ("NT", (200, 64, 72), "m=64, k=64, 256 threads, 4x1 warps, 2 stages, 2 programs, pingpong, N:=64"),
         ("NT", (72, 128, 136), "m=64, k=64, 128 threads x 2, 4x1 warps, cooperative, 2 stages, 2 across, N:=128"),
-        ("NN", (130, 256, 72), "m=64, k=64, 256 threads x 2, 4x2 warps, cooperative, 3 stages, 1 programs, 2 across, "
-                               "N:=256"),
-        ("NT", (200, 192, 200), "m=64, k=64, 256 threads x 4, 4x1 warps, 2 stages, 1 programs, pingpong, 4 across, "
-                                "N:=192"),
+        (
+            "NN",
+            (130, 256, 72),
+            "m=64, k=64, 256 threads x 2, 4x2 warps, cooperative, 3 stages, 1 programs, 2 across, N:=256",
+        ),
+        (
+            "NT",
+            (200, 192, 200),
+            "m=64, k=64, 256 threads x 4, 4x1 warps, 2 stages, 1 programs, pingpong, 4 across, N:=192",
+        ),
     ):
 
         def normed(random: np.random.Generator, order: str = order, m: int = m, n: int = n, k: int = k) -> list[object]:

@@ -146,7 +146,7 @@ def test_four_warpgroups_share_what_three_cannot() -> None:
             "%u = tile.cast(%t) {dtype = f16} : tile<f16, [384], register, spatial(384)>",
             "`tile.cast`: %u is laid out for 384 threads, but its role has 256",
         ),
-        ("%r = gpu.reduce([%t]) {axes = [0], fn = add}", "`gpu.reduce`: crosses warps without a buffer"),
+        ("%r = gpu.reduce([%t]) {axes = [0], fn = add}", "`gpu.reduce`: reads %t from outside of its role"),
         ('tile.print([%t]) {text = ""}', "`tile.print`: reads %t from outside of its role"),
         (
             "%u = tile.broadcast(%s) {shape = [256]} : tile<f32, [256], register, spatial(256)> "

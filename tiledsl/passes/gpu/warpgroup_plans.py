@@ -228,7 +228,13 @@ class _Enumeration:
                 yield tiling._replace(side=side, programs=programs)
             elif not pingpong:
                 yield tiling._replace(side=side)
-        if not pingpong and resident == 1 and not self.product.whole_rows and self.families.splits and wanted in (0, tiling.rows):
+        if (
+            not pingpong
+            and resident == 1
+            and not self.product.whole_rows
+            and self.families.splits
+            and wanted in (0, tiling.rows)
+        ):
             yield from self._splits(tiling, tiles)
 
     def _splits(self, tiling: Tiling, tiles: int) -> Iterator[Tiling]:

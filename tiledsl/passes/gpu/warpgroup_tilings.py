@@ -51,8 +51,9 @@ class Product:
     added to others in f32, which take as many registers again. `row_bytes`: of what is read beside that is the same for
     all rows, for each column at most (a bias). `a_copied`, `b_copied`: how many bytes at a time threads
     that load copy of that operand; 0 where TMA does. `beside`: right operands that are multiplied by the same left one,
-    each into sums of its own; `n` and columns of tiles count those of all of them. `whole_rows`: a tile has all columns,
-    since something is folded along them, `folds` times. `epilogue_work`: instructions for each element of the result.
+    each into sums of its own; `n` and columns of tiles count those of all of them. `whole_rows`: a tile has all
+    columns, since something is folded along them, `folds` times. `epilogue_work`: instructions for each element
+    of the result.
     """
 
     m: int

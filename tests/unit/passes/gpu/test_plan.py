@@ -17,7 +17,7 @@ SIZES = st.one_of(SYMBOLS, st.sampled_from(["2*N + 1", "min(M, N)", "max(1, min(
 GRIDS = st.builds(
     GridPlan, threads=NUMBERS, cluster=NUMBERS, warps=st.tuples(NUMBERS, NUMBERS), stages=NUMBERS, row_threads=NUMBERS,
     programs=NUMBERS, raster=NUMBERS, schedule=st.sampled_from(["", *SCHEDULES]), splits=NUMBERS, resident=NUMBERS,
-    rows=NUMBERS,
+    rows=NUMBERS, across=NUMBERS,
     copied=st.lists(st.integers(0, 9), max_size=3).map(tuple),
 )  # fmt: skip
 
@@ -40,7 +40,7 @@ def test_text_is_read_back(plan: Plan) -> None:
 
 def test_every_field_is_drawn() -> None:
     of_grids = {"threads", "cluster", "warps", "stages", "row_threads", "programs", "raster"}
-    of_grids |= {"schedule", "splits", "rows", "resident", "copied"}
+    of_grids |= {"schedule", "splits", "rows", "resident", "copied", "across"}
     assert set(GridPlan.__dataclass_fields__) == of_grids
     assert set(Plan.__dataclass_fields__) == {"grids", "blocks", "capacities", "sizes", "divisors", "alignment"}
 
