@@ -8,7 +8,7 @@ from tiledsl.backend_ref.emulator.agent import Agent, static
 from tiledsl.backend_ref.emulator.conflicts import fail_conflict
 from tiledsl.backend_ref.emulator.registers import check_replicas, check_same_layout, spread, whole
 from tiledsl.backend_ref.emulator.shadow import NOBODYS
-from tiledsl.backend_ref.emulator.shared_buffers import fail_lent, meet, shared_layout
+from tiledsl.backend_ref.emulator.shared_buffers import fail_lent, meet_in_team, shared_layout
 from tiledsl.backend_ref.emulator.waiting import Steps
 from tiledsl.backend_ref.folding import fold_tiles, scan_tiles
 from tiledsl.backend_ref.scalar_functions import Array
@@ -73,7 +73,7 @@ def _use_scratch(agent: Agent, op: Reduce | Scan, buffer: Value) -> Steps:
     if conflict is not None:
         fail_conflict(agent, op, conflict, program.place_name(conflict.unit))
     if plan is None or not in_turns or plan.warps:
-        yield from meet(agent, op, False)
+        yield from meet_in_team(agent, op)
     program.shadow.forget(run)
     if not in_turns:
         program.memory[run] = 0xFF

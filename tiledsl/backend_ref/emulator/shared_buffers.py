@@ -263,15 +263,23 @@ def barrier(agent: Agent, op: Barrier) -> Steps:
 
 
 def meet(agent: Agent, op: Op, cluster: bool) -> Steps:
-    """All threads of the block (in a role: of the role), or of the cluster, arrive before any goes on."""
+    """All threads of the block, or of the cluster, arrive before any goes on."""
     program, threads = agent.program, agent.program.block_threads
     if cluster:
         found = program.barrier("cluster", 0, 0, threads * program.blocks)
-    elif agent.team.threads < threads:
-        found = program.barrier("role", agent.team.first, agent.block, agent.team.threads)
     else:
         found = program.barrier("block", 0, agent.block, threads)
     found.one_place = not cluster or agent.team.threads == threads
+    yield from found.wait(agent, op, agent.size, agent.release())
+
+
+def meet_in_team(agent: Agent, op: Op) -> Steps:
+    """All threads of the block, or of the role, arrive before any goes on."""
+    if agent.team.threads == agent.program.block_threads:
+        yield from meet(agent, op, False)
+        return
+    found = agent.program.barrier("role", agent.team.first, agent.block, agent.team.threads)
+    found.one_place = True
     yield from found.wait(agent, op, agent.size, agent.release())
 
 
