@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import TileError, TilePerformanceWarning, fail
 
 if TYPE_CHECKING:
+    from tiledsl.api.fused import FusedGraph
     from tiledsl.api.graph import Graph
 
 
@@ -38,9 +39,14 @@ def trace(fn: Callable[..., Any], /, *specs: object, **named: object) -> Graph:
     return Graph(traced.module, traced.inputs, traced.constants, traced.arguments, traced.result)
 
 
-def fuse(graph: object) -> NoReturn:
-    """Will fuse the ops of a graph on their tiles. Raises TileUnsupportedError."""
-    fail("feature-missing", caller_location(), feature="`fuse`", advice=_ADVICE)
+def fuse(graph: object, *, fusion: bool = True) -> FusedGraph:
+    """A graph that is to be cut into groups of ops, each of them one kernel: `tiledsl.fuse(graph).build(arch="sm_90")`.
 
+    `fusion=False` gives each op a kernel of its own, to compare with. Raises TileTypeError for what is no graph.
+    """
+    from tiledsl.api.fused import FusedGraph  # costs start-up time
+    from tiledsl.api.graph import Graph
 
-_ADVICE = "write the op as one `@tile.kernel` with a `tile.grid`"
+    if not isinstance(graph, Graph):
+        fail("fuse-no-graph", caller_location(), kind=type(graph).__name__)
+    return FusedGraph(graph, fuse=fusion)

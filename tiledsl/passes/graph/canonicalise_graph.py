@@ -58,8 +58,8 @@ def _merge_equal(block: Block) -> bool:
     known: dict[object, Op] = {}
     changed = False
     for op in list(block.ops):
-        if op.effect == "terminator" or isinstance(op, ops.Call):
-            continue
+        if op.effect == "terminator" or isinstance(op, (ops.Call, ops.Iota)):
+            continue  # coordinates of two axes of one size are not the same: each has its own
         attributes = tuple((name, repr(value)) for name, value in op.attributes.items())
         key = (op.name, tuple(map(id, op.operands)), attributes)
         first = known.setdefault(key, op)

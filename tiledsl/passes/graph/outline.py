@@ -116,10 +116,9 @@ class _Outliner:
             return self.inside[value]
         op = value.op
         if op is not None and is_repeated(op):
+            # each reader has its own: it may stand along another axis there
             copy = op.clone({v: self.read(v, place) for v in op.operands})
             self.block.append(copy)
-            if place is None:
-                self.inside[value] = copy.result
             return copy.result
         return self.parameter(value, value if place is None else (value, place))
 

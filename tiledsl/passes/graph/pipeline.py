@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from tiledsl.passes.graph.canonicalise_graph import CanonicaliseGraph
+from tiledsl.passes.graph.derive_online import DeriveOnline
 from tiledsl.passes.graph.graph_to_tile import GraphToTile
 from tiledsl.passes.graph.group import Group
 from tiledsl.passes.graph.materialise import Materialise
+from tiledsl.passes.graph.widen_floats import DropRoundings, WidenFloats
 from tiledsl.passes.manager import Pass
 
 
@@ -16,7 +18,10 @@ def graph_pipeline(arch: str, *, fuse: bool = True) -> list[Pass]:
     """
     return [
         CanonicaliseGraph(),
+        WidenFloats(),
+        DeriveOnline(),
         Group(arch=arch, fuse=fuse),
+        DropRoundings(),
         Materialise(),
         GraphToTile(arch=arch),
         CanonicaliseGraph(),

@@ -98,4 +98,17 @@ _SHAPES = {
     ),
 }
 
-ENTRIES = {**_FUNCTIONS, **_VALUES, **_SHAPES}
+_FUSION = {
+    "fuse-no-graph": _type(
+        "`fuse` takes a graph, not a value of type `{kind}`", "`tiledsl.fuse(tiledsl.trace(fn, *specs))`"
+    ),
+    "fuse-sizes": _shape(
+        "the graph `{graph}` leaves sizes open that are needed here: {missing}", "say them: `build(arch, {example})`"
+    ),
+    "fuse-one-module": _type(
+        "`{what}` of `{graph}`, for which {count} modules have been made, not one",
+        "build it for one architecture and for all open sizes: `build(arch, N=128)`",
+    ),
+}
+
+ENTRIES = {**_FUNCTIONS, **_VALUES, **_SHAPES, **_FUSION}

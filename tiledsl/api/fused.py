@@ -1,0 +1,160 @@
+"""`tiledsl.fuse(graph)`: a graph on its way to a module, and the modules that are built of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tiledsl.api.graph import Graph
+from tiledsl.api.module import Module, build_module
+from tiledsl.api.specs import arch_of_specs
+from tiledsl.api.targets import target_of
+from tiledsl.frontend.structures import build
+from tiledsl.ir.core import Module as IRModule
+from tiledsl.ir.printer import print_module
+from tiledsl.ir.symbolic import symbol_name, symbols_of
+from tiledsl.ir.types import TensorType
+from tiledsl.passes.graph.pipeline import graph_pipeline
+from tiledsl.passes.graph.set_sizes import SetSizes
+from tiledsl.passes.manager import Pass, PassContext, PassManager
+from tiledsl.runtime.artifact import Note
+from tiledsl.support.caller import caller_location
+from tiledsl.support.errors import TileError, fail
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class FusedGraph:
+    """What `tiledsl.fuse` gives. Nothing is decided yet: how a graph is fused depends on what it is built for."""
+
+    def __init__(self, graph: Graph, *, fuse: bool = True) -> None:
+        self.graph = graph
+        self._fuse = fuse
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """The sizes that the graph leaves open, by name."""
+        types = [p.type for p in self.graph.module.entry.parameters]
+        dims = [dim for t in types if isinstance(t, TensorType) for dim in t.shape]
+        return tuple(dict.fromkeys(name for dim in dims for name in sorted(symbols_of(dim))))
+
+    def lowered(
+        self, arch: str = "cpu", sizes: Mapping[str, int] | None = None, context: PassContext | None = None
+    ) -> IRModule:
+        """The module of IR that is built: calls of tile programs, which stand after the entry.
+
+        Raises TileShapeError if a size of the graph is not among `sizes`.
+        """
+        sizes = sizes or {}
+        missing = [name for name in self.symbols if name not in sizes]
+        if missing:
+            known = ", ".join(f"{name}=128" for name in missing)
+            fail("fuse-sizes", caller_location(), graph=self.graph.name, missing=", ".join(missing), example=known)
+        passes: list[Pass] = [SetSizes(tuple(sizes.items())), *graph_pipeline(target_of(arch).name, fuse=self._fuse)]
+        return PassManager(passes).run(self.graph.module, context)
+
+    def ir(self, arch: str = "cpu", **sizes: int) -> str:
+        """The IR text of `lowered`."""
+        return print_module(self.lowered(arch, sizes))
+
+    def build(self, arch: str | None = None, **sizes: int) -> BuiltGraph:
+        """A module: kernels that are compiled, memory that is planned. It is called with arrays as the graph is.
+
+        `arch`: `cpu`, `reference`, a GPU's (`sm_90`; no GPU is needed now), or None: that of the arrays of each call.
+        `sizes`: those that the graph leaves open. Those not given are taken from each call, and a module made for each.
+        Raises TileError for what cannot be compiled.
+        """
+        built = BuiltGraph(self, arch, sizes)
+        if arch is not None and all(name in sizes for name in self.symbols):
+            try:
+                built.module(arch, dict(sizes))
+            except TileError as error:
+                raise error.with_traceback(None) from error.__cause__  # the user's lines, not the compiler's
+        return built
+
+    def __repr__(self) -> str:
+        return f"<fused {self.graph!r}>"
+
+
+class BuiltGraph:
+    """What `tiledsl.fuse(graph).build(arch)` gives: called with arrays, it runs the kernels.
+
+    Results have the structure that the formula returns. Threads may share it.
+    """
+
+    def __init__(self, fused: FusedGraph, arch: str | None, sizes: Mapping[str, int]) -> None:
+        self.fused = fused
+        self.arch = arch
+        self._sizes = dict(sizes)
+        self._lock = threading.Lock()
+        self._modules: dict[tuple[str, tuple[tuple[str, int], ...]], Module] = {}
+        self._graph = fused.graph
+        self._plain = not fused.symbols
+        self._only: Module | None = None
+
+    def __call__(self, *args: object, out: object = None, **named: object) -> Any:
+        """Runs the module on arrays, where they are. Raises TileError before anything is written."""
+        leaves = self._graph.flatten(*args, **named)
+        module = self._only or self._for(leaves)
+        results = module(*leaves, out=out)
+        if out is not None:
+            return results
+        return build(self._graph.result, iter(results if isinstance(results, tuple) else (results,)))
+
+    def module(self, arch: str, sizes: Mapping[str, int]) -> Module:
+        """The module for an architecture and the sizes that the graph leaves open."""
+        arch = target_of(arch).name
+        key = (arch, tuple(sorted(sizes.items())))
+        with self._lock:
+            found = self._modules.get(key)
+            if found is None:
+                context = PassContext()
+                lowered = self.fused.lowered(arch, sizes, context)
+                notes = [Note(r.pass_name, r.location.file, r.location.line, r.text) for r in context.remarks]
+                graph = self._graph
+                found = build_module(lowered, graph.constants, graph.inputs, arch, list(dict.fromkeys(notes)))
+                self._modules[key] = found
+                if self._plain and self.arch is not None:
+                    self._only = found
+        return found
+
+    @property
+    def modules(self) -> list[Module]:
+        """Those made so far."""
+        return list(self._modules.values())
+
+    def explain(self, html: str | None = None) -> str:
+        """What was decided, and what it costs: groups, buffers, bytes, time. `html`: a file to write the page to."""
+        return "\n\n".join(module.explain(html=html) for module in self.modules) or f"{self!r}: not built yet"
+
+    def save(self, path: str) -> None:
+        """Writes the module to a file that `tiledsl.load` reads. Raises TileError unless it is built, for one target."""
+        self._one("save").save(path)
+
+    def _one(self, what: str) -> Module:
+        modules = self.modules
+        if len(modules) != 1:
+            fail("fuse-one-module", caller_location(), what=what, graph=self._graph.name, count=len(modules))
+        return modules[0]
+
+    def _for(self, leaves: Sequence[object]) -> Module:
+        arch = self.arch or arch_of_specs(leaves)
+        return self.module(arch, self._sizes_of(leaves))
+
+    def _sizes_of(self, leaves: Iterable[Any]) -> dict[str, int]:
+        """The open sizes, from the shapes of a call's arrays; what contradicts them is told when they are checked."""
+        sizes = dict(self._sizes)
+        types = {p.name: p.type for p in self._graph.module.entry.parameters}
+        for name, leaf in zip(self._graph.inputs, leaves):
+            type_ = types[name]
+            assert isinstance(type_, TensorType)
+            for dim, size in zip(type_.shape, getattr(leaf, "shape", ())):
+                symbol = symbol_name(dim)
+                if symbol is not None:
+                    sizes.setdefault(symbol, int(size))
+        return sizes
+
+    def __repr__(self) -> str:
+        return f"<built {self._graph!r} for {self.arch or 'wherever its arrays are'}>"
