@@ -1,7 +1,7 @@
 """Writes formulas so that they stream: what is the same for a whole row comes after the sum over it.
 
-    %p = div(%e, broadcast(%l))                          %o = contract(%e, %v)
-    %o = contract(cast(%p), %v)                   =>     %r = div(%o, broadcast(%l))          softmax(s) @ v
+    %p = div(%e, broadcast(%l))                          %o = contract(cast(%e), %v)
+    %o = contract(cast(%p), %v)                   =>     mul(%o, broadcast(div(1, %l)))          softmax(s) @ v
 
     max(mul(%s, c)) where c > 0                   =>     mul(max(%s), c)
     where(%mask, mul(%s, c), -inf)                =>     mul(where(%mask, %s, -inf), c)
@@ -136,7 +136,7 @@ def _again(rewriter: Rewriter, chain: list[Op], value: Value) -> Value:
 
 @RULES.on(ops.Contract)
 def divided_after_the_sum(op: ops.Contract, rewriter: Rewriter) -> bool:
-    # contract(cast(exp(..) / broadcast(l)), v) => contract(cast(exp(..)), v) / broadcast(l), l the same along the sum
+    # contract(cast(exp(..) / broadcast(l)), v) => contract(cast(exp(..)), v) * broadcast(1 / l), l the same in each sum
     quotient = op.a.op
     cast = quotient if isinstance(quotient, ops.Cast) else None
     quotient = cast.source.op if cast is not None else quotient
@@ -146,25 +146,30 @@ def divided_after_the_sum(op: ops.Contract, rewriter: Rewriter) -> bool:
     if not isinstance(divisor.op, ops.Broadcast) or not isinstance(e.op, ops.Map) or e.op.fn not in ("exp", "exp2"):
         return False
     row = divisor.op.source
-    spread = _along_result(op, row, rewriter)
-    if spread is None:
+    if not _is_along_result(op, row):
         return False
+    one = rewriter.emit(ops.Constant, value=1.0, dtype=tensor_type(row).dtype).result
+    spread = _along_result(op, _map(rewriter, "div", one, row), rewriter)
     a = e if cast is None else rewriter.emit(ops.Cast, source=e, dtype=cast.dtype).result
     fields: dict[str, Any] = {"axes": op.axes, "dtype": op.dtype, "precision": op.precision}
     product = rewriter.emit(ops.Contract, a=a, b=op.b, **fields).result
-    rewriter.replace(op, _map(rewriter, "div", product, spread))
+    rewriter.replace(op, _map(rewriter, "mul", product, spread))
     return True
 
 
-def _along_result(op: ops.Contract, row: Value, rewriter: Rewriter) -> Value | None:
-    """`row`, which is broadcast to the first operand, as a tensor of the result's shape; None where it differs along
-    an axis that is summed."""
+def _is_along_result(op: ops.Contract, row: Value) -> bool:
+    """Whether `row`, which is broadcast to the first operand, is the same along all that is summed."""
+    a_names, _, names = op.axis_names()
+    shape = tensor_type(row).shape
+    if len(shape) != len(a_names) or tensor_type(row).dtype.bits > op.dtype.bits:
+        return False
+    return all(name in names or size == 1 for name, size in zip(a_names, shape))
+
+
+def _along_result(op: ops.Contract, row: Value, rewriter: Rewriter) -> Value:
+    """`row` as a tensor of the result's shape."""
     a_names, _, names = op.axis_names()
     shape, wanted = tensor_type(row).shape, tensor_type(op.result).shape
-    if len(shape) != len(a_names) or tensor_type(row).dtype.bits > op.dtype.bits:
-        return None
-    if any(name not in names and size != 1 for name, size in zip(a_names, shape)):
-        return None
     kept = sorted((i for i, name in enumerate(a_names) if name in names), key=lambda i: names.index(a_names[i]))
     order = (*kept, *(i for i in range(len(a_names)) if i not in kept))
     turned = rewriter.emit(ops.Transpose, source=row, permutation=order).result
