@@ -22,16 +22,18 @@ from tiledsl.support.errors import (
     TileUnsupportedError,
 )
 from tiledsl.support.options import configure_log
+from tiledsl.support.version import VERSION
 
 # The rest stands on the table of messages.
 from tiledsl import tile  # isort: skip
 from tiledsl.api import CompiledKernel, Kernel  # isort: skip
 from tiledsl.api.graphs import fuse, trace  # isort: skip
+from tiledsl.api.module import Module, load  # isort: skip
 from tiledsl.api.synchronise import synchronize  # isort: skip
 
-__version__ = "0.1.0"
+__version__ = VERSION
 __all__ = [
-    "tile", "Kernel", "CompiledKernel", "trace", "fuse", "synchronize", "__version__",
+    "tile", "Kernel", "CompiledKernel", "trace", "fuse", "Module", "load", "synchronize", "__version__",
     "TileError", "TileSyntaxError", "TileTypeError", "TileShapeError", "TileLayoutError", "TileResourceError",
     "TileUnsupportedError", "TileRuntimeError", "TilePerformanceWarning",
 ]  # fmt: skip

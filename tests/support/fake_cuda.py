@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from tests.support.fake_driver import FakeDriver, Node, fake_driver
-from tiledsl.api import built_module, specialisations, targets
+from tiledsl.api import built_module, saved_module, specialisations, targets
 from tiledsl.api.targets import Made, Target
 from tiledsl.backend_cuda import driver
 from tiledsl.backend_ref.program import ReferenceProgram
@@ -334,9 +334,13 @@ def fake_cuda(**fields: Any) -> Generator[FakeCuda]:
     def target_of(arch: str) -> Target:
         return Target(arch, lambda: "fake", compiled, loaded) if arch.startswith("sm_") else real(arch)
 
+    def saved_program(arch: str) -> Callable[[bytes], Any]:
+        return target_of(arch).from_bytes
+
     with fake_driver(**fields) as fake, pytest.MonkeyPatch.context() as patch:
         torch = FakeTorch()
         patch.setitem(sys.modules, "torch", torch)
-        for module in (specialisations, kernel_module, built_module):
+        for module in (specialisations, kernel_module, built_module, saved_module):
             patch.setattr(module, "target_of", target_of)
+        patch.setattr(saved_module, "saved_program", saved_program)
         yield FakeCuda(fake, torch, programs)

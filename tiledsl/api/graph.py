@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
-from tiledsl.frontend.structures import build, take_apart
+from tiledsl.api.structured_calls import flatten_call
+from tiledsl.frontend.structures import build
 from tiledsl.frontend.traced_graph import TracedGraph
 from tiledsl.runtime.arrays import Array, as_array
-from tiledsl.support.caller import caller_location
-from tiledsl.support.errors import fail
 
 
 class Graph(TracedGraph):
@@ -30,24 +29,4 @@ class Graph(TracedGraph):
 
     def flatten(self, *args: object, **kwargs: object) -> list[object]:
         """The arrays of a call in the order of `inputs`. Raises TileTypeError for arguments of another structure."""
-        expected = self.tensor_arguments
-        names = list(expected)
-        if len(args) > len(names):
-            self._fail(f"takes {len(names)} arguments but was given {len(args)}")
-        given = dict(zip(names, args))
-        for name, value in kwargs.items():
-            if name in given or name not in expected:
-                self._fail(f"was given `{name}` twice" if name in given else f"has no argument `{name}`")
-            given[name] = value
-        leaves: list[object] = []
-        for name, structure in expected.items():
-            if name not in given:
-                self._fail(f"was called without `{name}`")
-            problem = take_apart(structure, given[name], leaves)
-            if problem is not None:
-                self._fail(f"was called with another `{name}`: {problem}")
-        return leaves
-
-    def _fail(self, problem: str) -> NoReturn:
-        known = ", ".join(self.tensor_arguments)
-        fail("graph-arguments", caller_location(), name=self.name, problem=problem, known=known)
+        return flatten_call(self.name, self.tensor_arguments, args, kwargs)

@@ -2,178 +2,159 @@
 
 from __future__ import annotations
 
-import inspect
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from tiledsl.api.built_module import Built, build_for
-from tiledsl.api.compiled import runs_on
-from tiledsl.api.module_weights import check_weights, device_array, host_array
-from tiledsl.api.schedule_graph import Scheduled, schedule_graph
-from tiledsl.api.targets import cuda_services, worker_threads
-from tiledsl.ir.core import Module as IRModule
-from tiledsl.ir.types import TensorType
-from tiledsl.runtime.arrays import is_foreign_array
+from tiledsl.frontend.structures import Leaf, Sequenced, Structure, build
 from tiledsl.runtime.artifact import Note
-from tiledsl.runtime.cuda_arrays import ArrayReader, is_on_cuda
-from tiledsl.runtime.missed import MISSED
-from tiledsl.runtime.module_calls import CpuCalls
-from tiledsl.runtime.module_on_cpu import ModuleOnCpu
 from tiledsl.runtime.outputs import as_tuple
-from tiledsl.runtime.parameters import Parameters
-from tiledsl.runtime.schedule import Schedule
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import TileError, fail
 from tiledsl.support.location import BUILTIN, Location
 
-if TYPE_CHECKING:
-    from tiledsl.runtime.module_cuda_calls import CudaCalls
-    from tiledsl.runtime.module_on_cuda import ModuleOnCuda
+if TYPE_CHECKING:  # what is not, costs start-up time
+    from tiledsl.api.built_module import Built
+    from tiledsl.api.module_places import Places
+    from tiledsl.runtime.schedule import Schedule
+
+
+@dataclass(frozen=True)
+class Signature:
+    """How arguments are taken apart, and how the result is put together."""
+
+    arguments: Mapping[str, Structure]
+    result: Structure
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether each argument is one array, and the result one or a tuple of them."""
+        result = self.result.items if isinstance(self.result, Sequenced) else (self.result,)
+        is_tuple = isinstance(self.result, Leaf) or (
+            isinstance(self.result, Sequenced) and self.result.kind is tuple and len(result) > 1
+        )
+        return is_tuple and all(isinstance(part, Leaf) for part in (*self.arguments.values(), *result))
+
+
+class Builds:
+    """A module for each architecture that it was needed for; for one alone if that was said."""
+
+    def __init__(self, fixed: Built | None, build_for: Callable[[str], Built] | None) -> None:
+        self._fixed = fixed
+        self._build_for = build_for
+        self._lock = threading.Lock()
+        self.made: dict[str, Built] = {} if fixed is None else {fixed.arch: fixed}
+
+    def get(self, arch: str) -> Built:
+        """The module for an architecture, built now if it was not yet; what it was built for, if that was said."""
+        if self._fixed is not None:
+            return self._fixed
+        with self._lock:
+            if arch not in self.made:
+                assert self._build_for is not None
+                self.made[arch] = self._build_for(arch)
+            return self.made[arch]
 
 
 class Module:
     """A graph whose kernels are compiled and whose memory is planned.
 
-    `module(*arrays, out=None)` takes the graph's arguments in order, or by name, as arrays of any supported library. It
-    gives the result, or a tuple of them: new arrays, or those of `out`. Several threads may call it at once.
+    `module(*arguments, out=None)` takes the formula's arguments that hold arrays, in order or by name, as arrays of any
+    supported library. It gives what the formula returns: new arrays, or those of `out` (an array, or a tuple of all).
+    Several threads may call it at once.
     """
 
     def __init__(
         self,
         schedule: Schedule,
         weights: Mapping[str, object],
+        signature: Signature,
         built: Built | None,
-        scheduled: Scheduled | None,
+        build_for: Callable[[str], Built] | None = None,
         notes: Sequence[Note] = (),
+        unfused_bytes: int | None = None,
         location: Location = BUILTIN,
     ) -> None:
-        """Either `built` already, or to be built from `scheduled` at calls, for wherever their arrays are.
+        """Either `built` already, or built by `build_for` at calls, for the architecture of where their arrays are.
 
-        `weights`: an array for each buffer of the schedule that is a constant, by name.
+        `weights`: an array for each buffer of the schedule that is a constant, by name. `unfused_bytes`: what the graph
+        would read and write if each of its ops ran by itself.
         """
         self.name = schedule.name
-        self.schedule = schedule
         self.weights = weights
         self.notes = tuple(notes)
-        self._scheduled = scheduled
-        self._fixed = built
-        self._built: dict[str, Built] = {} if built is None else {built.arch: built}
-        self._lock = threading.Lock()
-        names = [schedule.buffers[number].name for number in schedule.inputs]
-        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        signature = inspect.Signature([inspect.Parameter(name, kind) for name in names])
-        self._parameters = Parameters(self.name, signature, frozenset(), location)
-        self._count = len(names)
-        self._cpu: CpuCalls | None = None
-        self._cuda: dict[int, CudaCalls] = {}
-        self._quick: Callable[[tuple[Any, ...], object], object] | None = None
-        """The short way, for arguments like those of an earlier call."""
+        self.unfused_bytes = unfused_bytes
+        self._schedule = schedule
+        self._signature = signature
+        self._is_plain = signature.is_plain
+        self._count = len(signature.arguments)
+        self._builds = Builds(built, build_for)
+        self._location = location
+
+    @cached_property
+    def _places(self) -> Places:
+        from tiledsl.api.module_places import Places
+
+        return Places(self.name, self.weights, self._builds.get, self._location)
 
     def __call__(self, *args: object, out: object = None, **named: object) -> Any:
         """Runs the module. Nothing is written when arguments do not fit. Raises TileError."""
         try:
-            if named or len(args) != self._count:
-                args = self._parameters.arrange(args, named)
-            if self._quick is not None:
-                result = self._quick(args, out)
-                if result is not MISSED:
-                    return result
-            if any(map(is_foreign_array, (*args, *as_tuple(out)))) and any(map(is_on_cuda, (*args, *as_tuple(out)))):
-                return self._call_on_cuda(args, out)
-            calls = self._calls_on_cpu()
-            result = calls.call(args, out)
-            self._quick = calls.quick
-            return result
+            if self._is_plain and not named and len(args) == self._count:
+                return self._places.call(args, out)
+            from tiledsl.api.structured_calls import flatten_call
+
+            leaves = flatten_call(self.name, self._signature.arguments, args, named)
+            results = self._places.call(leaves, out)
+            return results if self._is_plain else build(self._signature.result, iter(as_tuple(results)))
         except TileError as error:
             raise error.with_traceback(None) from error.__cause__  # the user's lines, not the compiler's
 
-    def built_for(self, arch: str) -> Built:
-        """The module for an architecture, built now if it was not yet."""
-        with self._lock:
-            found = self._built.get(arch)
-            if found is None:
-                assert self._scheduled is not None
-                found = self._built[arch] = build_for(self._scheduled, arch)
-        return found
+    @property
+    def built(self) -> Built:
+        """The module as it was built, the last time if that was for several architectures.
 
-    def _calls_on_cpu(self) -> CpuCalls:
-        if self._cpu is None:
-            built = self._fixed or self.built_for("cpu")
-            if built.arch.startswith("sm_"):
-                self._fail_place(built, "in CPU memory", "cpu")
-            programs: Any = [program.load() for program in built.programs]
-            constants = {n: host_array(self.weights[name], name) for n, name in _constants(built.schedule)}
-            runner = ModuleOnCpu(built.schedule, built.memory, programs, constants, worker_threads())
-            self._cpu = CpuCalls(runner)
-        return self._cpu
+        Raises TileUnsupportedError if it was not built yet.
+        """
+        made = list(self._builds.made.values())
+        return made[-1] if made else fail("module-not-built", caller_location(), module=self.name)
 
-    def _call_on_cuda(self, args: tuple[object, ...], out: object) -> object:
-        from tiledsl.runtime.module_cuda_calls import CudaCalls  # costs start-up time
+    def save(self, path: str | Path) -> None:
+        """Writes the module, for the architecture that it was built for, to one file, which `tiledsl.load` reads.
 
-        first = next(value for value in (*args, *as_tuple(out)) if is_on_cuda(value))
-        view = self._reader.read(first, "an argument")
-        device = view.device
-        calls = self._cuda.get(device)
-        if calls is None:
-            if cuda_services().is_capturing(view.framework.stream(device)):
-                status = "its code and weights are not on the device yet"
-                fail("cuda-capture", caller_location(), kernel=self.name, status=status)
-            calls = self._cuda[device] = CudaCalls(self._on_device(device), self._reader, cuda_services())
-        result = calls.call(args, out)
-        self._quick = calls.quick
-        return result
+        It has the code, the weights and all that running takes: neither a compiler nor the formula is needed there.
+        Raises TileUnsupportedError if it was not built yet, OSError where the file cannot be written.
+        """
+        from tiledsl.api.module_weights import saved_array
+        from tiledsl.api.saved_module import Saved, save
 
-    def _on_device(self, device: int) -> ModuleOnCuda:
-        from tiledsl.runtime.module_on_cuda import ModuleOnCuda  # costs start-up time
-
-        services = cuda_services()
-        arch = services.arch(device)
-        built = self._fixed or self.built_for(arch)
-        if not built.arch.startswith("sm_") or not runs_on(built.arch, arch):
-            self._fail_place(built, f"on CUDA device {device}, whose architecture is `{arch}`", arch)
-        programs: Any = [program.load() for program in built.programs]
-        weights = {
-            n: device_array(self.weights[name], name, self._reader, device) for n, name in _constants(built.schedule)
-        }
-        return ModuleOnCuda(
-            built.schedule, built.memory, programs, weights, device, services, self._parameters.location
+        weights = {name: saved_array(weight, name) for name, weight in self.weights.items()}
+        signature = self._signature
+        save(
+            path,
+            Saved(self.built, weights, dict(signature.arguments), signature.result, self.notes, self.unfused_bytes),
         )
 
-    @cached_property
-    def _reader(self) -> ArrayReader:
-        return ArrayReader(cuda_services)
-
-    def _fail_place(self, built: Built, place: str, fitting: str) -> NoReturn:
-        fail("module-place", caller_location(), module=self.name, arch=built.arch, place=place, fitting=fitting)
-
     def __repr__(self) -> str:
-        archs = ", ".join(self._built) or "wherever its arrays are"
-        return f"<module {self.name}{self._parameters.signature} for {archs}>"
+        archs = ", ".join(self._builds.made) or "wherever its arrays are"
+        return f"<module {self.name}({', '.join(self._signature.arguments)}) for {archs}>"
 
 
-def _constants(schedule: Schedule) -> list[tuple[int, str]]:
-    return [(number, schedule.buffers[number].name) for number in schedule.constants]
+def load(path: str | Path) -> Module:
+    """A module that `Module.save` wrote. Nothing is compiled; one for a GPU needs none until it is called.
 
-
-def build_module(
-    lowered: IRModule,
-    constants: Mapping[str, object],
-    inputs: Sequence[str],
-    arch: str | None = None,
-    notes: Sequence[Note] = (),
-) -> Module:
-    """A module of a lowered graph, as docs/graphs.md describes one.
-
-    `inputs` are the parameters of the entry that calls pass, in order; `constants` has arrays for all others. `arch`:
-    `cpu`, `reference`, a GPU's (`sm_90`; no GPU is needed), or None: that of the arrays of each call. `notes` are what
-    passes had to say. Raises TileError for weights that do not fit, and for what cannot be compiled.
+    Raises TileRuntimeError for a file that is no saved module or a damaged one, that another version of tiledsl wrote,
+    or whose code is for a CPU of another kind; OSError for one that cannot be read.
     """
-    entry = lowered.entry
-    types = {p.name: p.type for p in entry.parameters if p.name not in inputs and isinstance(p.type, TensorType)}
-    check_weights(types, constants, entry.name)
-    scheduled = schedule_graph(lowered, inputs, types.keys())
-    built = None if arch is None else build_for(scheduled, arch)
-    weights = {**{name: constants[name] for name in types}, **scheduled.literals}
-    return Module(scheduled.schedule, weights, built, scheduled, notes, entry.location)
+    from tiledsl.api.saved_module import load as read
+
+    try:
+        saved = read(path)
+    except TileError as error:
+        raise error.with_traceback(None) from error.__cause__  # the user's lines, not the compiler's
+    signature = Signature(saved.arguments, saved.result)
+    schedule = saved.built.schedule
+    return Module(schedule, saved.weights, signature, saved.built, None, saved.notes, saved.unfused_bytes)

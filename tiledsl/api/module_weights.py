@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from tiledsl.api.targets import cuda_services
 from tiledsl.ir.dtypes import DType, from_array_name
 from tiledsl.ir.types import TensorType
 from tiledsl.runtime.arrays import Array, as_array, fail_not_array, is_array, row_major
-from tiledsl.runtime.cuda_arrays import ArrayReader, is_on_cuda
+from tiledsl.runtime.cuda_arrays import ArrayReader, DeviceView, is_on_cuda
 from tiledsl.runtime.program import WIDEST
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
@@ -51,12 +52,28 @@ def dtype_of(array: Any) -> DType | None:
 
 def host_array(array: Any, name: str) -> Array:
     """A weight in CPU memory, row-major. Raises TileRuntimeError for one on a device."""
-    if getattr(array, "requires_grad", False):
-        array = array.detach()
-    found = as_array(array, name)
+    found = as_array(_detached(array), name)
     if found.strides != row_major(found.shape, found.itemsize) or not found.flags.aligned:
         found = np.array(found, order="C")
     return found
+
+
+def saved_array(array: Any, name: str) -> Array:
+    """A weight in CPU memory, row-major, from wherever it lies."""
+    if not is_on_cuda(array):
+        return host_array(array, name)
+    reader = ArrayReader(cuda_services)
+    _, kept = device_array(array, name, reader, reader.read(_detached(array), name).device)
+    assert isinstance(kept, DeviceView)
+    host: Array = np.empty(kept.shape, kept.dtype)
+    stream = kept.framework.stream(kept.device)
+    cuda_services().copy_to_host(host.ctypes.data, kept.address, host.nbytes, kept.device, stream)
+    return host
+
+
+def _detached(array: Any) -> Any:
+    """The array without a record of what its gradient depends on."""
+    return array.detach() if getattr(array, "requires_grad", False) else array
 
 
 def device_array(array: Any, name: str, reader: ArrayReader, device: int) -> Array | tuple[int, object]:
@@ -66,9 +83,7 @@ def device_array(array: Any, name: str, reader: ArrayReader, device: int) -> Arr
     """
     if not is_on_cuda(array):
         return host_array(array, name)
-    if getattr(array, "requires_grad", False):
-        array = array.detach()
-    view = reader.read(array, name)
+    view = reader.read(_detached(array), name)
     if view.device != device:
         fail(
             "array-devices", caller_location(),

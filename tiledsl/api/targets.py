@@ -55,6 +55,11 @@ def target_of(arch: str) -> Target:
             fail("arch-unknown", caller_location(), arch=arch, known=known)
 
 
+def saved_program(arch: str) -> Callable[[bytes], Program]:
+    """What reads the programs of a saved module: for a GPU those of certain plans, else as the target does."""
+    return _planned_program if arch.startswith("sm_") else target_of(arch).from_bytes
+
+
 @cache
 def _cpu_identity() -> str:
     from tiledsl.backend_cpu.native import host_description  # see below
@@ -114,6 +119,12 @@ def _cuda_program(data: bytes) -> Program:
     from tiledsl.backend_cuda.program import CudaProgram
 
     return CudaProgram.from_bytes(data)
+
+
+def _planned_program(data: bytes) -> Program:
+    from tiledsl.backend_cuda.planned_program import PlannedProgram
+
+    return PlannedProgram.from_bytes(data)
 
 
 def _cpu_program(data: bytes) -> Program:

@@ -12,7 +12,8 @@ from hypothesis import given
 
 from tests.support.graph_texts import CALLEES, LINEAR, VIEWS
 from tests.support.random_lowered import RandomLowered, lowered_graphs
-from tiledsl.api.module import Module, build_module
+from tiledsl.api.build_module import build_module
+from tiledsl.api.module import Module
 from tiledsl.ir.parser import parse_module
 from tiledsl.runtime.outputs import as_tuple
 
@@ -95,7 +96,7 @@ def test_equal_functions_have_one_program_and_memory_is_used_again() -> None:
     text = f"func @model(%a: tensor<f32, [64, 64]>) {{\n{calls}graph.return([%h])\n}}\n{CALLEES}"
     text += CALLEES[CALLEES.index("func @add") : CALLEES.index("func @shift")].replace("@add", "@more")
     module = build_module(parse_module(text), {}, ["a"], "cpu")
-    built = module.built_for("cpu")
+    built = module.built
     assert len(built.programs) == 1
     assert len(built.schedule.steps) == 7
     assert built.memory.unshared_bytes == 6 * 64 * 64 * 4

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import tempfile
+import zipfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import tiledsl
 from tests.support.fake_cuda import FakeCuda, fake_cuda
 from tests.support.graph_texts import CALLEES, LINEAR
-from tiledsl.api.module import Module, build_module
+from tiledsl.api.build_module import build_module
+from tiledsl.api.module import Module
 from tiledsl.ir.parser import parse_module
 from tiledsl.support.catalogue.modules import ENTRIES
 from tiledsl.support.errors import TileError
@@ -40,6 +45,23 @@ def linear(x: Any = None, **weights: Any) -> object:
 def on_device(act: Callable[[FakeCuda], object]) -> object:
     with fake_cuda() as cuda:
         return act(cuda)
+
+
+def changed(change: Callable[[bytes], bytes]) -> object:
+    """Loads a file in which a few bytes of the header are others."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "module"
+        build("cpu").save(file)
+        with zipfile.ZipFile(file) as old:
+            contents = {name: old.read(name) for name in old.namelist()}
+        damaged = change(contents["header.json"])
+        if len(damaged) == len(contents["header.json"]) and b'"format": 0' not in damaged:
+            file.write_bytes(change(file.read_bytes()))  # the checksum is no longer right
+        else:
+            with zipfile.ZipFile(file, "w") as new:
+                for name, content in {**contents, "header.json": damaged}.items():
+                    new.writestr(name, content)
+        return tiledsl.load(file)
 
 
 def every_other_row(cuda: FakeCuda) -> object:
@@ -73,6 +95,16 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "module-strided": (
         lambda: on_device(lambda cuda: build(None)(every_other_row(cuda))),
         "`x` of `model` is not row-major (strides (64, 4))",
+    ),
+    "module-not-built": (lambda: build(None).save("nowhere"), "`model` is built for wherever the arrays of its first"),
+    "saved-damaged": (lambda: changed(lambda data: data[:200] + b"?" + data[201:]), "is no saved module, or a damaged"),
+    "saved-version": (
+        lambda: changed(lambda data: data.replace(b'"format": 1', b'"format": 0')),
+        "was saved by tiledsl 0.1.0 (format 0), and this is 0.1.0 (format 1)",
+    ),
+    "saved-machine": (
+        lambda: changed(lambda data: data.replace(b'"identity": "', b'"identity": "other ')),
+        "was saved for another machine: other ",
     ),
     "module-number": (
         lambda: build_module(parse_module(DEVICE_NUMBER), {}, ["x", "by"], "sm_90"),

@@ -13,7 +13,8 @@ from tests.support.fake_cuda import FakeCuda, FakeTensor, aligned, fake_cuda
 from tests.support.fake_driver import OWN_STREAM, Status
 from tests.support.graph_texts import LINEAR, VIEWS
 from tests.support.random_lowered import RandomLowered, lowered_graphs
-from tiledsl.api.module import Module, build_module
+from tiledsl.api.build_module import build_module
+from tiledsl.api.module import Module
 from tiledsl.ir.parser import parse_module
 from tiledsl.runtime.outputs import as_tuple
 from tiledsl.support.errors import TileError

@@ -1,6 +1,6 @@
 """Messages of modules: their arguments, weights, saved files."""
 
-from tiledsl.support.errors import ErrorSpec, TileShapeError, TileTypeError, TileUnsupportedError
+from tiledsl.support.errors import ErrorSpec, TileRuntimeError, TileShapeError, TileTypeError, TileUnsupportedError
 
 ENTRIES: dict[str, ErrorSpec] = {
     "module-dtype": ErrorSpec(
@@ -42,5 +42,25 @@ ENTRIES: dict[str, ErrorSpec] = {
         TileUnsupportedError,
         "`{kernel}` takes a number, and in `{module}` gets `{value}`, which is known on the device alone",
         "have the kernel take a tensor of rank 0, or pass a Python number",
+    ),
+    "module-not-built": ErrorSpec(
+        TileUnsupportedError,
+        "`{module}` is built for wherever the arrays of its first call are, and was not called yet",
+        'build it with an architecture, for example `arch="sm_90"`, or call it first',
+    ),
+    "saved-damaged": ErrorSpec(
+        TileRuntimeError,
+        "`{file}` is no saved module, or a damaged one: {reason}",
+        "save the module again with `module.save(...)`",
+    ),
+    "saved-version": ErrorSpec(
+        TileRuntimeError,
+        "`{file}` was saved by tiledsl {actual}, and this is {expected}",
+        "save the module again with this version, or load it with the one that saved it",
+    ),
+    "saved-machine": ErrorSpec(
+        TileRuntimeError,
+        "`{file}` was saved for another machine: {actual}; this one is {expected}",
+        "save the module again on this machine, or on one like it",
     ),
 }
