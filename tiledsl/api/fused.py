@@ -6,11 +6,11 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tiledsl.api.build_module import build_module
 from tiledsl.api.graph import Graph
-from tiledsl.api.module import Module, build_module
+from tiledsl.api.module import Module
 from tiledsl.api.specs import arch_of_specs
 from tiledsl.api.targets import target_of
-from tiledsl.frontend.structures import build
 from tiledsl.ir.core import Module as IRModule
 from tiledsl.ir.printer import print_module
 from tiledsl.ir.symbolic import symbol_name, symbols_of
@@ -96,12 +96,8 @@ class BuiltGraph:
 
     def __call__(self, *args: object, out: object = None, **named: object) -> Any:
         """Runs the module on arrays, where they are. Raises TileError before anything is written."""
-        leaves = self._graph.flatten(*args, **named)
-        module = self._only or self._for(leaves)
-        results = module(*leaves, out=out)
-        if out is not None:
-            return results
-        return build(self._graph.result, iter(results if isinstance(results, tuple) else (results,)))
+        module = self._only or self._for(self._graph.flatten(*args, **named))
+        return module(*args, out=out, **named)
 
     def module(self, arch: str, sizes: Mapping[str, int]) -> Module:
         """The module for an architecture and the sizes that the graph leaves open."""
@@ -114,7 +110,10 @@ class BuiltGraph:
                 lowered = self.fused.lowered(arch, sizes, context)
                 notes = [Note(r.pass_name, r.location.file, r.location.line, r.text) for r in context.remarks]
                 graph = self._graph
-                found = build_module(lowered, graph.constants, graph.inputs, arch, list(dict.fromkeys(notes)))
+                found = build_module(
+                    lowered, graph.constants, graph.inputs, arch, list(dict.fromkeys(notes)),
+                    graph.tensor_arguments, graph.result,
+                )  # fmt: skip
                 self._modules[key] = found
                 if self._plain and self.arch is not None:
                     self._only = found
@@ -130,7 +129,7 @@ class BuiltGraph:
         return "\n\n".join(module.explain(html=html) for module in self.modules) or f"{self!r}: not built yet"
 
     def save(self, path: str) -> None:
-        """Writes the module to a file that `tiledsl.load` reads. Raises TileError unless it is built, for one target."""
+        """Writes the module to a file that `tiledsl.load` reads. Raises TileError unless it is built for one target."""
         self._one("save").save(path)
 
     def _one(self, what: str) -> Module:
