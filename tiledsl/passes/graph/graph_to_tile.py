@@ -27,7 +27,7 @@ from tiledsl.passes.graph.limits import limits_of
 from tiledsl.passes.graph.merge_axes import merged_axes
 from tiledsl.passes.graph.outline import Outlined
 from tiledsl.passes.graph.shapes import sizes_of
-from tiledsl.passes.graph.views import view_of_value
+from tiledsl.passes.graph.views import unit_axis
 from tiledsl.passes.manager import PassContext
 
 
@@ -81,16 +81,6 @@ def _reshaped(before: Op, value: Value, shape: Sequence[int]) -> Value:
     op = ops.Reshape(before.location, source=value, shape=tuple(shape), result_names=[value.name])
     before.parent.insert_before(before, op)
     return op.result
-
-
-def unit_axis(value: Value) -> int | None:
-    """The last axis whose elements lie side by side in memory, of a view; None if there is none."""
-    view = view_of_value(value)
-    assert view is not None, f"%{value.name} is no view of memory"
-    # the entry's parameters are row by row: `runtime` sees to it
-    place = view.place
-    found = [axis for axis, stride in enumerate(place.strides) if stride == 1 and place.shape[axis] != 1]
-    return found[-1] if found else None
 
 
 class _Programs:

@@ -23,7 +23,7 @@ from tiledsl.passes.graph.canonicalise_graph import drop_unread
 from tiledsl.passes.graph.kernel_plan import KernelPlan, Refusal, plan_kernel
 from tiledsl.passes.graph.limits import Limits, limits_of
 from tiledsl.passes.graph.outline import Outlined, is_repeated, is_soft
-from tiledsl.passes.graph.price import price, unfused
+from tiledsl.passes.graph.price import Prices
 from tiledsl.passes.manager import PassContext
 
 COMPUTED = (ops.Map, ops.Cast, ops.Reduce, ops.Contract, ops.Gather)
@@ -53,7 +53,7 @@ class _Groups:
     def __init__(self, function: Function, limits: Limits, arch: str, context: PassContext) -> None:
         self.function = function
         self.limits = limits
-        self.arch = arch
+        self.prices = Prices(arch)
         self.context = context
         self.order = [op for op in function.body.ops if op.effect != "terminator"]
         self.position = {op: i for i, op in enumerate(self.order)}
@@ -150,8 +150,10 @@ class _Groups:
                 continue
             apart = [self.plan(self.members[mine]), self.plan(self.members[theirs])]
             if all(isinstance(p, KernelPlan) for p in apart):
-                before = sum(price(p, self.arch).seconds for p in apart if isinstance(p, KernelPlan))
-                if price(plan, self.arch).seconds > before:
+                before = sum(self.prices.of(p).seconds for p in apart if isinstance(p, KernelPlan))
+                after = self.prices.of(plan).seconds
+                if after > before:
+                    self._remark(op, producer, Refusal(None, f"{after * 1e6:.1f} us, apart {before * 1e6:.1f} us"))
                     continue
             self._merge(merged)
             return True
@@ -232,23 +234,18 @@ def _called(module: Module, groups: _Groups) -> list[Function]:
         taken.add(name)
         plan.outlined.function.name = name
         made.append(plan.outlined.function)
-        groups.context.remark("group", members[-1].location, f"@{name}: {_described(plan, groups)}")
+        groups.context.remark("group", members[-1].location, f"@{name}: {_described(plan, groups.prices)}")
         _call(plan.outlined, members, stands_for)
     drop_unread(function.body)
     sort_by_use(function)
     return [function, *made]
 
 
-def _described(plan: KernelPlan, groups: _Groups) -> str:
-    cost = price(plan, groups.arch)
-    apart = unfused(plan, groups.arch)
-    names = ", ".join(
-        op.name.removeprefix("graph.") for op in plan.outlined.function.body.ops[:-1] if isinstance(op, COMPUTED)
-    )
-    return (
-        f"{names}; {cost.bytes} bytes, {cost.seconds * 1e6:.1f} us predicted "
-        f"(each op by itself: {apart.bytes} bytes, {apart.seconds * 1e6:.1f} us)"
-    )
+def _described(plan: KernelPlan, prices: Prices) -> str:
+    """What a group has, and the price of it."""
+    body = plan.outlined.function.body.ops
+    names = ", ".join(op.name.removeprefix("graph.") for op in body if isinstance(op, COMPUTED))
+    return f"{names}; predicted: {prices.of(plan)} (each op by itself: {prices.apart(plan)})"
 
 
 def _call(outlined: Outlined, members: Sequence[Op], stands_for: dict[Value, Value]) -> None:

@@ -1,4 +1,9 @@
-"""What a kernel is predicted to cost: bytes to and from memory, operations, a launch."""
+"""What a kernel is predicted to cost: seconds, and bytes to and from memory.
+
+Products by warpgroups are priced by the ranking that will choose their tiles (docs/tiling.md): the group is written as a
+tile program, and the time of its best plan counts. All else has a formula: a launch, and then memory or arithmetic,
+whichever takes longer.
+"""
 
 from __future__ import annotations
 
@@ -6,28 +11,37 @@ import math
 from dataclasses import dataclass
 
 from tiledsl.ir import graph_ops as ops
-from tiledsl.ir.core import Op
+from tiledsl.ir.core import Module, Op
 from tiledsl.ir.scalar_functions import SCALAR_FUNCTIONS
 from tiledsl.ir.tile_ops import tensor_type
+from tiledsl.passes.gpu.choose_plans import ranked_plans
+from tiledsl.passes.gpu_machine import gpu_machine
+from tiledsl.passes.graph.group_program import GroupProgram
 from tiledsl.passes.graph.kernel_plan import KernelPlan
+from tiledsl.passes.graph.merge_axes import merged_axes
 from tiledsl.passes.graph.shapes import bytes_of, sizes_of, volume
+from tiledsl.passes.graph.views import unit_axis
+from tiledsl.passes.manager import PassContext, PassManager
+from tiledsl.passes.pipelines import gpu_front_pipeline
+from tiledsl.support.location import BUILTIN
 
 
 @dataclass(frozen=True)
 class Rates:
-    """Of a target: bytes per second of memory, multiply-adds per second of products, by bits of an operand, simple
-    operations per second, and seconds to start a kernel."""
+    """Of a target, per second: bytes of memory, multiply-adds of products of 16 bits, simple operations; the seconds to
+    start a kernel; and how many programs keep all of it busy."""
 
     memory: float
     products: float
     operations: float
     launch: float
-    slots: int
-    """Kernels of fewer programs than this leave a part of the target idle."""
+    programs: int
 
 
-CPU_RATES = Rates(memory=12e9, products=60e9, operations=8e9, launch=4e-6, slots=2)
-GPU_RATES = Rates(memory=4.0e12, products=3.3e14, operations=1.5e13, launch=2.5e-6, slots=132)
+CPU_RATES = Rates(memory=12e9, products=120e9, operations=8e9, launch=4e-6, programs=2)
+"""Of two cores: products are in f32, which counts twice."""
+GPU_RATES = Rates(memory=4.0e12, products=2.0e14, operations=1.5e13, launch=2.5e-6, programs=132)
+"""Of products without warpgroups."""
 
 
 def rates_of(arch: str) -> Rates:
@@ -42,57 +56,76 @@ class Price:
     seconds: float
     bytes: int
 
-
-def price(plan: KernelPlan, arch: str) -> Price:
-    """The price of a group as one kernel."""
-    rates = rates_of(arch)
-    function, inputs = plan.outlined.function, plan.outlined.inputs
-    moved = sum(map(bytes_of, dict.fromkeys(inputs))) + sum(map(bytes_of, plan.outlined.outputs))
-    work = sum(_operations(op) for op in function.body.ops)
-    products = sum(_multiply_adds(op) for op in function.body.ops)
-    memory = moved / rates.memory
-    compute = work / rates.operations + products / rates.products * _width(function.body.ops)
-    rows = math.prod(axis.size for axis in plan.schedule.grid)
-    idle = 1.0
-    if plan.schedule.whole and products:
-        # a row of a product that is folded is one program's: few rows keep few cores busy
-        idle = max(1.0, rates.slots / max(1.0, rows / 64))
-        idle = min(idle, 3.0)
-    return Price(rates.launch + max(memory, compute * idle), moved)
+    def __str__(self) -> str:
+        return f"{self.bytes} bytes, {self.seconds * 1e6:.1f} us"
 
 
-def unfused(plan: KernelPlan, arch: str) -> Price:
-    """The price of a group's ops as a kernel each."""
-    rates = rates_of(arch)
-    seconds, total = 0.0, 0
-    for op in plan.outlined.function.body.ops:
-        if isinstance(op, (ops.Map, ops.Cast, ops.Reduce, ops.Contract, ops.Gather)):
-            moved = sum(bytes_of(v) for v in dict.fromkeys((*op.operands, *op.results)))
-            total += moved
-            compute = _operations(op) / rates.operations + _multiply_adds(op) / rates.products * _width([op])
-            seconds += rates.launch + max(moved / rates.memory, compute)
-    return Price(seconds, total)
+class Prices:
+    """Prices for one architecture. Groups that come to the same program are ranked once."""
 
+    def __init__(self, arch: str) -> None:
+        self.arch = arch
+        self.rates = rates_of(arch)
+        self._ranked: dict[object, float | None] = {}
 
-def _operations(op: Op) -> int:
-    match op:
-        case ops.Map():
-            return volume(op.result) * SCALAR_FUNCTIONS[op.fn].cost
-        case ops.Reduce():
-            return volume(op.source)
-        case _:
-            return 0
+    def of(self, plan: KernelPlan) -> Price:
+        """The price of a group as one kernel."""
+        inputs = plan.outlined.inputs
+        moved = sum(map(bytes_of, dict.fromkeys(inputs))) + sum(map(bytes_of, plan.outlined.outputs))
+        body = plan.outlined.function.body.ops
+        if self.arch.startswith("sm_") and any(isinstance(op, ops.Contract) for op in body):
+            seconds = self._rank(plan)
+            if seconds is not None:
+                return Price(seconds, moved)
+        compute = sum(self._compute(op) for op in body)
+        rows = math.prod(axis.size for axis in plan.schedule.grid)
+        if plan.schedule.whole and any(isinstance(op, ops.Contract) for op in body):
+            # a row of a product that is folded is one program's: few rows keep little of the target busy
+            compute *= min(4.0, max(1.0, self.rates.programs / max(1.0, rows / 64)))
+        return Price(self.rates.launch + max(moved / self.rates.memory, compute), moved)
 
+    def apart(self, plan: KernelPlan) -> Price:
+        """The price of a group's ops as a kernel each."""
+        seconds, total = 0.0, 0
+        for op in plan.outlined.function.body.ops:
+            if isinstance(op, (ops.Map, ops.Cast, ops.Reduce, ops.Contract, ops.Gather)):
+                moved = sum(bytes_of(v) for v in dict.fromkeys((*op.operands, *op.results)))
+                total += moved
+                seconds += self.rates.launch + max(moved / self.rates.memory, self._compute(op))
+        return Price(seconds, total)
 
-def _multiply_adds(op: Op) -> int:
-    if not isinstance(op, ops.Contract):
-        return 0
-    a, b, _ = op.axis_names()
-    sizes = {**dict(zip(a, sizes_of(op.a))), **dict(zip(b, sizes_of(op.b)))}
-    return math.prod(sizes.values())
+    def _compute(self, op: Op) -> float:
+        """Seconds of arithmetic."""
+        match op:
+            case ops.Map():
+                return volume(op.result) * SCALAR_FUNCTIONS[op.fn].cost / self.rates.operations
+            case ops.Reduce():
+                return volume(op.source) / self.rates.operations
+            case ops.Contract():
+                a, b, _ = op.axis_names()
+                sizes = {**dict(zip(a, sizes_of(op.a))), **dict(zip(b, sizes_of(op.b)))}
+                bits = tensor_type(op.a).dtype.bits
+                slower = bits / 16 if self.arch == "cpu" or bits <= 16 else bits / 2
+                return math.prod(sizes.values()) * slower / self.rates.products
+            case _:
+                return 0.0
 
-
-def _width(all_ops: list[Op]) -> float:
-    """How much slower products are than those of 16 bits: the widest operand says it."""
-    bits = [tensor_type(op.a).dtype.bits for op in all_ops if isinstance(op, ops.Contract)]
-    return max((b / 16 if b <= 16 else b / 4 for b in bits), default=1.0)
+    def _rank(self, plan: KernelPlan) -> float | None:
+        """The predicted time of the best plan with warpgroups; None where there is none."""
+        plan = merged_axes(plan)
+        inputs, parameters = plan.outlined.inputs, plan.outlined.function.parameters
+        try:
+            kept = [tuple(axis.size for axis in plan.axes.kept[p]) for p in parameters]
+            units = [unit_axis(value, shape) for value, shape in zip(inputs, kept)]
+        except AssertionError:
+            return None
+        program = GroupProgram(plan.outlined.function, plan.axes, plan.schedule, units)
+        sizes = {str(size): axis.size for axis, size in program.sizes.items() if not isinstance(size, int)}
+        function = program.build("priced")
+        module = Module([function])
+        key = (module.structure(locations=False), tuple(sizes.items()))
+        if key not in self._ranked:
+            placed = PassManager(gpu_front_pipeline(), verify=False).run(module, PassContext())
+            ranked = ranked_plans(placed.entry, gpu_machine(self.arch, BUILTIN), sizes, (), 1)
+            self._ranked[key] = ranked[0].seconds
+        return self._ranked[key]
