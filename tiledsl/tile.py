@@ -27,6 +27,7 @@ from tiledsl.frontend.language_math import (
     log2,
     max,
     maximum,
+    mean,
     min,
     minimum,
     pow,
@@ -70,6 +71,7 @@ from tiledsl.frontend.language_program import (
     store,
     zeros,
 )
+from tiledsl.frontend.language_tensors import concat, einsum, pad, split, stack, take, window
 from tiledsl.frontend.language_values import (
     Tensor,
     TensorSpec,
@@ -169,6 +171,7 @@ __all__ = [
     "softmax",
     # folds and shapes
     "sum",
+    "mean",
     "prod",
     "max",
     "min",
@@ -182,6 +185,14 @@ __all__ = [
     "reshape",
     "transpose",
     "broadcast_to",
+    # whole tensors
+    "concat",
+    "stack",
+    "split",
+    "pad",
+    "take",
+    "window",
+    "einsum",
     # dtypes
     "DType",
     "f64",

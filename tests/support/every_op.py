@@ -78,8 +78,10 @@ func @graph(%x: tensor<f32, [M, N], unit=1>, %y: tensor<f32, [N, K]>, %i: tensor
   %twice = graph.concat([%padded, %padded]) {axis = 0} : tensor<f32, [4 * M, (N // 2) + 1]>
   %windows = graph.window(%x) {axes = [1], sizes = [3], strides = [1], dilations = [2]} : tensor<f32, [M, N - 4, 3]>
   %taken = graph.gather(%y, %i) {axis = 0} : tensor<f32, [K, K]>
+  %running = graph.scan(%x) {axis = 1, fn = add, reverse = true} : tensor<f32, [M, N]>
+  %drawn = graph.random(%N, %rows) {fn = uniform} : tensor<f32, [M, N]>
   %called = graph.call([%x]) {callee = other} : tensor<f32, [M, N]>
-  graph.return([%narrow, %flat, %twice, %windows, %taken, %called, %rows, %N])
+  graph.return([%narrow, %flat, %twice, %windows, %taken, %called, %rows, %N, %running, %drawn])
 }
 
 func @other(%x: tensor<f32, [A, B]>) {

@@ -91,7 +91,7 @@ class _GraphWriter(Expressions):
             shapes.append(tuple(self.draw(st.lists(st.sampled_from((m, n, 1, 3, m + 1)), max_size=3))))
         for shape, name in zip(shapes, "abc"):
             self.learn(self.body.add_argument(TensorType(self.pick(DTYPES), shape), name), LOADED)
-        steps = (self.map, self.map, self.cast, self.reduce, self.contract, self.transpose, self.reshape)
+        steps = (self.map, self.map, self.cast, self.reduce, self.scan, self.contract, self.transpose, self.reshape)
         steps += (self.broadcast, self.cut, self.pad, self.concat, self.window, self.gather, self.iota, self.call)
         for _ in range(self.draw(st.integers(1, max_steps))):
             self.builder.location = self.pick(LOCATIONS)
@@ -117,6 +117,16 @@ class _GraphWriter(Expressions):
         if bound is not None:
             op = self.builder.emit(graph_ops.Reduce, source=source.value, axes=axes, fn=fn, keepdims=self.chance())
             self.learn(op.result, bound, fold_error(source, fn, count, bound))
+
+    def scan(self) -> None:
+        source = self.pick_known(lambda k: bool(self.whole_axes(k)))
+        if source is None:
+            return
+        fn, axis = self.pick(("add", "max", "min")), self.pick(self.whole_axes(source))
+        bound = self.fold_bound(source, fn, self.count(source.shape[axis]))
+        if bound is not None and (fn != "add" or source.dtype != bool_):
+            op = self.builder.emit(graph_ops.Scan, source=source.value, axis=axis, fn=fn, reverse=self.chance())
+            self.learn(op.result, bound, fold_error(source, fn, self.count(source.shape[axis]), bound))
 
     def contract(self) -> None:
         a = self.pick_known(lambda k: k.dtype != bool_)

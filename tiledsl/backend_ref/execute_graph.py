@@ -7,10 +7,11 @@ from functools import partial
 
 import numpy as np
 
+from tiledsl.backend_ref import philox
 from tiledsl.backend_ref.arguments import Argument, bind_arguments
 from tiledsl.backend_ref.execute_tile import execute
 from tiledsl.backend_ref.execution import Execution, Executor, small_blocks
-from tiledsl.backend_ref.folding import fold
+from tiledsl.backend_ref.folding import fold, running_fold
 from tiledsl.backend_ref.scalar_functions import Array, apply, cast, constant, element_type
 from tiledsl.ir import graph_ops
 from tiledsl.ir.core import Function, Module, Op
@@ -72,6 +73,14 @@ def _cast(execution: Execution, op: graph_ops.Cast) -> tuple[Array, ...]:
 
 def _reduce(execution: Execution, op: graph_ops.Reduce) -> tuple[Array, ...]:
     return (fold(execution.array(op.source), op.fn, op.axes, op.keepdims),)
+
+
+def _scan(execution: Execution, op: graph_ops.Scan) -> tuple[Array, ...]:
+    return (running_fold(execution.array(op.source), op.fn, op.axis, op.reverse),)
+
+
+def _random(execution: Execution, op: graph_ops.Random) -> tuple[Array, ...]:
+    return (philox.DRAWS[op.fn](execution.array(op.seed), execution.array(op.offsets)),)
 
 
 def _contract(execution: Execution, op: graph_ops.Contract) -> tuple[Array, ...]:
@@ -148,6 +157,8 @@ EXECUTORS: dict[type[Op], Executor] = {
     graph_ops.Map: _map,
     graph_ops.Cast: _cast,
     graph_ops.Reduce: _reduce,
+    graph_ops.Scan: _scan,
+    graph_ops.Random: _random,
     graph_ops.Contract: _contract,
     graph_ops.Transpose: _transpose,
     graph_ops.Reshape: _reshape,

@@ -102,8 +102,7 @@ def _transpose(execution: Execution, op: tile_ops.Transpose) -> tuple[RuntimeVal
 
 
 def _random(execution: Execution, op: tile_ops.Random) -> tuple[RuntimeValue, ...]:
-    draw = {"uniform": philox.uniform, "normal": philox.normal, "bits": philox.bits}[op.fn]
-    return (draw(execution.array(op.seed), execution.array(op.offsets)),)
+    return (philox.DRAWS[op.fn](execution.array(op.seed), execution.array(op.offsets)),)
 
 
 def _print(execution: Execution, op: tile_ops.Print) -> tuple[RuntimeValue, ...]:

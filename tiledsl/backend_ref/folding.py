@@ -60,13 +60,11 @@ def scan(execution: Execution, op: Scan) -> tuple[Array, ...]:
 
 def scan_tiles(execution: Execution, op: Scan | gpu_ops.Scan, sources: Sequence[Array]) -> tuple[Array, ...]:
     """What a scan gives for these sources."""
+    if op.fn != "custom":
+        return (running_fold(sources[0], op.fn, op.axis, op.reverse),)
     if op.reverse:
         sources = [np.flip(x, op.axis) for x in sources]
-    if op.fn == "custom":
-        results = _scan_custom(execution, op.combiner, sources, op.axis)
-    else:
-        wide = _widen(sources[0])
-        results = (cast(FOLDS[op.fn].accumulate(wide, axis=op.axis, dtype=wide.dtype), op.results[0].dtype),)
+    results = _scan_custom(execution, op.combiner, sources, op.axis)
     return tuple(np.flip(x, op.axis) for x in results) if op.reverse else results
 
 
@@ -81,6 +79,13 @@ def dot(execution: Execution, op: Dot) -> tuple[Array, ...]:
     if op.acc is not None:
         total = total + execution.array(op.acc).astype(wide)
     return (cast(np.asarray(total), op.dtype),)
+
+
+def running_fold(source: Array, fn: str, axis: int, reverse: bool) -> Array:
+    """The scan by `fn`, a row of SCANS other than `custom`."""
+    wide = _widen(np.flip(source, axis) if reverse else source)
+    result = cast(FOLDS[fn].accumulate(wide, axis=axis, dtype=wide.dtype), element_type(source))
+    return np.flip(result, axis) if reverse else result
 
 
 def _widen(source: Array) -> Array:

@@ -66,3 +66,7 @@ def _fraction(words: Words, add: int) -> Array:
     """The top 24 bits of each word, plus `add`, as an f32 in units of 2**-24; exact."""
     top = (words >> np.uint64(8)) + np.uint64(add)
     return np.asarray(top.astype(np.float32) * np.float32(2.0**-24))
+
+
+DRAWS = {"uniform": uniform, "normal": normal, "bits": bits}
+"""What draws each kind of random numbers."""

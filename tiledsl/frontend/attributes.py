@@ -33,6 +33,7 @@ from tiledsl.ir.types import AxisType
 METHODS: dict[str, Callable[..., Any]] = {
     "to": language.cast, "reshape": language.reshape, "transpose": language.transpose, "sum": language.sum,
     "prod": language.prod, "max": language.max, "min": language.min, "any": language.any, "all": language.all,
+    "mean": language.mean,
     "argmax": language.argmax, "argmin": language.argmin, "cumsum": language.cumsum,
 }  # fmt: skip
 """The methods of a tile: the word of the language that takes it as its first argument."""

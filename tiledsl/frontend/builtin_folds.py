@@ -12,7 +12,7 @@ from tiledsl.frontend.elementwise import apply, truth
 from tiledsl.frontend.lowering import Lowering
 from tiledsl.frontend.operands import as_tile, coerce, element_count, operand_like, reshape, shape_of
 from tiledsl.frontend.promotion import sum_dtype
-from tiledsl.frontend.values import FrontValue, Operand, Tile, Tuple
+from tiledsl.frontend.values import FrontValue, Operand, Tile, Tuple, dim_value
 from tiledsl.ir.core import Block, Value
 from tiledsl.ir.dtypes import bool_
 from tiledsl.ir.tile_ops import Reduce, Scan, Yield
@@ -56,6 +56,20 @@ def fold(low: Lowering, fn: str, source: Tile, axes: Sequence[int], keepdims: bo
         fn = {"max": "or", "min": "and"}.get(fn, fn)
     op = low.builder.emit(Reduce, sources=[source.value], axes=tuple(axes), fn=fn, keepdims=keepdims)
     return Tile(op.result, source.weak)
+
+
+@lowers(language.mean)
+def mean(low: Lowering, arguments: Arguments) -> FrontValue:
+    source = arguments.read("x")
+    axes = arguments.axes("axis", len(shape_of(source)))
+    count = dim_value(element_count(tuple(shape_of(source)[i] for i in axes)))
+    keepdims = arguments.flag("keepdims")
+
+    def formula(x: Operand) -> FrontValue:
+        total = fold(low, "add", as_tile(low, x), axes, keepdims)
+        return apply(low, "div", operand_like(x, total), operand_like(x, count))
+
+    return in_compute_dtype(low, source, formula)
 
 
 def _extremum_index(fn: str) -> Handler:

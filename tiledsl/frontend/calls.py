@@ -5,7 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 
-from tiledsl.frontend import builtin_dot, builtin_folds, builtin_math, builtin_memory, builtin_shapes
+from tiledsl.frontend import (
+    builtin_dot,
+    builtin_folds,
+    builtin_math,
+    builtin_memory,
+    builtin_shapes,
+    builtin_tensors,
+)
 from tiledsl.frontend.attributes import METHODS
 from tiledsl.frontend.builtin_table import BUILTINS, bind, call_builtin
 from tiledsl.frontend.elementwise import apply, cast, truth
@@ -30,7 +37,7 @@ from tiledsl.frontend.values import (
 from tiledsl.ir.dtypes import DType, f64, i64
 from tiledsl.support.errors import Label
 
-HANDLERS = (builtin_dot, builtin_folds, builtin_math, builtin_memory, builtin_shapes)
+HANDLERS = (builtin_dot, builtin_folds, builtin_math, builtin_memory, builtin_shapes, builtin_tensors)
 """The modules that fill the table of builtins; named here so that they are imported."""
 
 

@@ -11,7 +11,7 @@ from typing import NoReturn, cast
 
 import numpy as np
 
-from tiledsl.frontend import language_math, language_program
+from tiledsl.frontend import language_math, language_program, language_tensors
 from tiledsl.frontend.kernel_source import KernelFunction, KernelSource
 from tiledsl.frontend.language_values import Auto, MemoryLevel
 from tiledsl.frontend.lowering import Lowering
@@ -106,7 +106,8 @@ def closest(name: str, candidates: Iterable[str]) -> str | None:
 
 def language_words() -> list[str]:
     """Every name that users can write after `tile.`."""
-    words = [n for module in (language_math, language_program) for n in vars(module) if _is_stub(module, n)]
+    modules = (language_math, language_program, language_tensors)
+    words = [n for module in modules for n in vars(module) if _is_stub(module, n)]
     return [*words, *BY_NAME, "auto", "constexpr", "func", "register", "shared", "kernel", "spec"]
 
 

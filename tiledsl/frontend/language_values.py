@@ -106,7 +106,7 @@ class Tile:
         """See `tile.sum`; so for the other reductions."""
         kernel_only("Tile.sum", "a NumPy array")
 
-    prod = max = min = any = all = sum
+    prod = max = min = any = all = mean = sum
 
     def argmax(self, axis: int | None = None, keepdims: bool = False) -> Tile:
         """See `tile.argmax`."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from tiledsl.frontend import language_math as language
+from tiledsl.frontend import language_tensors
 from tiledsl.frontend.builtin_dot import ACCUMULATORS
 from tiledsl.frontend.trace import Trace, describe, performs, records
 from tiledsl.frontend.trace_elementwise import apply, coerce, dtype_of, operand, tensor
 from tiledsl.frontend.trace_shapes import broadcast_exactly, reshaped
 from tiledsl.frontend.traced import TracedTensor
-from tiledsl.ir.core import Value
+from tiledsl.ir.core import InvalidIRError, Value
 from tiledsl.ir.dtypes import DType, f8e4m3, f8e5m2, promote
 from tiledsl.ir.graph_ops import Contract
 from tiledsl.ir.symbolic import Dim
@@ -102,3 +103,36 @@ def contract(trace: Trace, a: TracedTensor, b: TracedTensor, of: DType, result: 
     outer = [axis for axis in (*left_axes, *right_axes) if axis != "k"]
     axes = f"{' '.join([*kept[0], *left_axes])}, {' '.join([*kept[1], *right_axes])} -> {' '.join([*names, *outer])}"
     return trace.emit(Contract, a=left, b=right, axes=axes, dtype=result, precision=precision)
+
+
+@records(language_tensors.einsum)
+def einsum(trace: Trace, formula: str, a: Any, b: Any, *, dtype: Any = None, precision: str = "ieee") -> TracedTensor:
+    left, right = tensor(trace, a), tensor(trace, b)
+    of = _common_dtype(trace, left, right)
+    allowed = ACCUMULATORS[of]
+    result = allowed[0] if dtype is None else dtype_of(trace, "tile.einsum", dtype)
+    if result not in allowed:
+        choices = " or ".join(map(str, allowed))
+        trace.fail("dot-result", left, a=trace.text_of(left), operand=of, dtype=result, choices=choices)
+    if precision not in PRECISIONS:
+        trace.fail("dot-precision", text=repr(precision))
+    values = [coerce(trace, value, of) for value in (left, right)]
+    try:
+        axes = _named_axes(formula)
+        product = trace.emit(Contract, a=values[0], b=values[1], axes=axes, dtype=result, precision=precision)
+    except InvalidIRError as error:
+        shapes = {"first": format_shape(left.type.shape), "second": format_shape(right.type.shape)}
+        texts = {"a": trace.text_of(left), "b": trace.text_of(right), **shapes}
+        trace.fail("graph-einsum", left, right, formula=formula, reason=error, **texts)
+    return trace.tensor(product)
+
+
+def _named_axes(formula: str) -> str:
+    """The axes as `graph.contract` writes them: "bik,bkj->bij" becomes "b i k, b k j -> b i j"."""
+    inputs, arrow, result = formula.partition("->")
+    parts = [*inputs.split(","), result]
+    if not arrow or len(parts) != 3:
+        raise InvalidIRError("there are not two operands and a result")
+    by_words = any(" " in part.strip() for part in parts)
+    first, second, third = (" ".join(part.split() if by_words else part.strip()) for part in parts)
+    return f"{first}, {second} -> {third}"

@@ -161,6 +161,18 @@ def swapaxes(trace: Trace, x: TracedTensor, axis1: Any, axis2: Any) -> TracedTen
     return trace.tensor(permuted(trace, x.value, tuple(order)), x.weak)
 
 
+@performs("squeeze")
+def squeeze(trace: Trace, x: TracedTensor, axis: Any = None) -> TracedTensor:
+    shape = x.type.shape
+    ones = tuple(i for i, size in enumerate(shape) if size == 1)
+    dropped = ones if axis is None else to_axes(trace, "squeeze", axis, x.ndim)
+    for i in dropped:
+        if shape[i] != 1:
+            trace.fail("graph-squeeze", x, text=trace.text_of(x), axis=i, size=shape[i])
+    kept = tuple(size for i, size in enumerate(shape) if i not in dropped)
+    return trace.tensor(reshaped(trace, x.value, kept), x.weak)
+
+
 @records(language_math.broadcast_to)
 def broadcast_to(trace: Trace, x: Any, shape: Any) -> TracedTensor:
     source = tensor(trace, x)

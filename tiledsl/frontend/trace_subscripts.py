@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from tiledsl.frontend import language_tensors
 from tiledsl.frontend.array_types import is_array
-from tiledsl.frontend.trace import Trace, describe, performs
+from tiledsl.frontend.trace import Trace, describe, performs, records
 from tiledsl.frontend.trace_elementwise import tensor
-from tiledsl.frontend.trace_shapes import reshaped
+from tiledsl.frontend.trace_shapes import reshaped, to_axis
 from tiledsl.frontend.traced import TracedTensor, dim_of
 from tiledsl.ir.dtypes import bool_
 from tiledsl.ir.graph_ops import Gather, Slice
@@ -167,3 +168,12 @@ def _check_order(trace: Trace, source: TracedTensor, selection: _Selection) -> N
         advanced = [i for i, what in enumerate(order) if what in ("gather", "drop")]
         if advanced[-1] - advanced[0] >= len(advanced):
             trace.fail("graph-gather-apart", source, text=trace.text_of(source))
+
+
+@records(language_tensors.take)
+def take(trace: Trace, x: Any, indices: Any, axis: Any = 0) -> TracedTensor:
+    source = tensor(trace, x)
+    at = to_axis(trace, "tile.take", axis, source.ndim)
+    return trace.tensor(
+        trace.emit(Gather, source=source.value, indices=_indices(trace, source, indices).value, axis=at)
+    )

@@ -5,13 +5,14 @@ from __future__ import annotations
 from tiledsl.frontend import (
     trace_elementwise,
     trace_folds,
+    trace_joins,
     trace_products,
     trace_shapes,
     trace_subscripts,
 )
 from tiledsl.frontend.trace import OPERATIONS, WORDS
 
-HANDLERS = (trace_elementwise, trace_folds, trace_products, trace_shapes, trace_subscripts)
+HANDLERS = (trace_elementwise, trace_folds, trace_joins, trace_products, trace_shapes, trace_subscripts)
 """The modules that register themselves."""
 
 __all__ = ["HANDLERS", "OPERATIONS", "WORDS"]

@@ -237,13 +237,27 @@ class TracedTensor(Traced):
         return self._word(language.all, axis, keepdims)
 
     def mean(self, axis: Any = None, keepdims: bool = False) -> Any:
-        return self.recorder.operation("mean", self, axis, keepdims)
+        return self._word(language.mean, axis, keepdims)
 
     def argmax(self, axis: Any = None, keepdims: bool = False) -> Any:
         return self._word(language.argmax, axis, keepdims)
 
     def argmin(self, axis: Any = None, keepdims: bool = False) -> Any:
         return self._word(language.argmin, axis, keepdims)
+
+    def cumsum(self, axis: Any = None, reverse: bool = False) -> Any:
+        """See `tile.cumsum`."""
+        return self._word(language.cumsum, axis, reverse)
+
+    def flatten(self) -> Any:
+        """All elements along one axis."""
+        return self.reshape(-1)
+
+    ravel = flatten
+
+    def squeeze(self, axis: Any = None) -> Any:
+        """Without axes of size 1: all of them, or the one given."""
+        return self.recorder.operation("squeeze", self, axis)
 
     def _word(self, stub: Any, *args: Any) -> Any:
         return self.recorder.word(stub, (self, *args), {})

@@ -26,12 +26,13 @@ from tiledsl.ir.core import (
     shape_attribute,
     text_attribute,
 )
-from tiledsl.ir.dtypes import i64
-from tiledsl.ir.scalar_functions import REDUCTIONS, SCALAR_FUNCTIONS
+from tiledsl.ir.dtypes import f32, i64, u32
+from tiledsl.ir.scalar_functions import REDUCTIONS, SCALAR_FUNCTIONS, SCANS
 from tiledsl.ir.substitute import substitute_in_shape
 from tiledsl.ir.symbolic import Dim, ceildiv, symbol_name
 from tiledsl.ir.tile_ops import (
     PRECISIONS,
+    RANDOM_NUMBERS,
     broadcast_shapes,
     mapped,
     reduced_shape,
@@ -123,6 +124,21 @@ class Cast(Op):
         return (TensorType(self.dtype, tensor_type(self.source).shape),)
 
 
+class Random(Op):
+    """Philox4x32-10 at counters `offsets` under key `seed`, which has rank 0; the numbers of `tile.random`."""
+
+    name = "graph.random"
+    seed = operand()
+    offsets = operand()
+    fn = name_attribute(RANDOM_NUMBERS)
+
+    def infer_types(self) -> tuple[Type, ...]:
+        seed, offsets = tensor_type(self.seed), tensor_type(self.offsets)
+        require(not seed.shape and seed.dtype.is_integer, f"%{self.seed.name} must be an integer scalar, not {seed}")
+        require(offsets.dtype.is_integer, f"offsets must be integers, not {offsets.dtype}")
+        return (TensorType(u32 if self.fn == "bits" else f32, offsets.shape),)
+
+
 # Reductions and contractions
 
 
@@ -182,6 +198,22 @@ class Contract(Op):
         for axis in sorted({*names[0], *names[1], *names[2]}):
             require(sum(axis in axes for axes in names) > 1, f"axis {axis} is in only one of the three tensors")
         return (TensorType(self.dtype, tuple(sizes[axis] for axis in names[2])),)
+
+
+class Scan(Op):
+    """The running fold along an axis, inclusive; from the end if `reverse`. Narrow floats as in `graph.reduce`."""
+
+    name = "graph.scan"
+    source = operand()
+    axis = int_attribute()
+    fn = name_attribute(tuple(fn for fn in SCANS if fn != "custom"))
+    reverse = flag_attribute()
+
+    def infer_types(self) -> tuple[Type, ...]:
+        type_ = tensor_type(self.source)
+        require_axis(self.axis, type_)
+        require_combinable(self.fn, type_.dtype)
+        return (TensorType(type_.dtype, type_.shape),)
 
 
 # Reindexing: the result's elements are elements of the source

@@ -624,13 +624,16 @@ def _folded(op: Reduce | Scan) -> list[TileType]:
     return types
 
 
+RANDOM_NUMBERS = ("uniform", "normal", "bits")
+
+
 class Random(Op):
     """Philox4x32-10 at counters `offsets` under key `seed`: uniform in [0, 1) f32, standard normal f32, or u32 bits."""
 
     name = "tile.random"
     seed = operand()
     offsets = operand()
-    fn = name_attribute(("uniform", "normal", "bits"))
+    fn = name_attribute(RANDOM_NUMBERS)
 
     def infer_types(self) -> tuple[Type, ...]:
         require_scalar_integer(self.seed)

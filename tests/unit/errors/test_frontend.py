@@ -146,6 +146,7 @@ SIZES: dict[str, Callable[[], object]] = {
     "shape-run-time": body("v = tile.zeros((m, s))"),
     "shape-negative": body("v = tile.zeros((m, -1))"),
     "reshape-size": body("v = x[m, n].reshape(m, 3)"),
+    "formula-word": body("v = tile.concat((x, y))"),
     "reshape-holes": body("v = x[m, n].reshape(-1, -1)"),
     "not-a-permutation": body("v = x[m, n].transpose(0, 0)"),
     "transpose-rank": body("v = w[:].mT"),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tiledsl import TileSyntaxError, tile
-from tiledsl.frontend import language_math, language_program
+from tiledsl.frontend import language_math, language_program, language_tensors
 from tiledsl.frontend.attributes import METHODS
 from tiledsl.frontend.builtin_table import BUILTINS
 from tiledsl.frontend.calls import HANDLERS
@@ -19,14 +19,14 @@ from tiledsl.ir.dtypes import BY_NAME
 
 STUBS: dict[str, Callable[..., Any]] = {
     name: value
-    for module in (language_math, language_program)
+    for module in (language_math, language_program, language_tensors)
     for name, value in vars(module).items()
     if inspect.isfunction(value) and value.__module__ == module.__name__
 }
 
 
 def test_every_word_is_public_and_has_a_handler() -> None:
-    assert len(HANDLERS) == 5
+    assert len(HANDLERS) == 6
     assert set(BUILTINS) == set(STUBS.values())
     assert set(STUBS) <= set(tile.__all__)
     assert all(getattr(tile, name) is stub for name, stub in STUBS.items())

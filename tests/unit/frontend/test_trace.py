@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.lib.stride_tricks import sliding_window_view
 
 import tiledsl
 from tiledsl import TilePerformanceWarning, tile
+from tiledsl.backend_ref import philox
 from tiledsl.ir.parser import parse_module
 from tiledsl.ir.verifier import Form, verify
 
@@ -145,6 +147,23 @@ WORDS: list[tuple[Callable[..., Any], Callable[..., Any]]] = [
     (lambda x: tile.arange(2, 14, 3), lambda x: np.arange(2, 14, 3)),
     (lambda x: tile.cast(x, tile.i32) + x.astype(np.int8), lambda x: x.astype(np.int32) + x.astype(np.int8)),
     (lambda x: tile.broadcast_to(x[:1], (2, 5, 4)), lambda x: np.broadcast_to(x[:1], (2, 5, 4))),
+    (lambda x: tile.concat((x, x[:1], INTS)), lambda x: np.concatenate((x, x[:1], INTS))),
+    (lambda x: tile.stack([x, x + 1], axis=-1), lambda x: np.stack([x, x + 1], axis=-1)),
+    (lambda x: tile.split(x, 2, axis=1), lambda x: tuple(np.split(x, 2, axis=1))),
+    (lambda x: tile.split(x, (1, 2)), lambda x: tuple(np.split(x, [1]))),
+    (lambda x: tile.pad(x, ((1, 0), (0, 2)), -1), lambda x: np.pad(x, ((1, 0), (0, 2)), constant_values=-1)),
+    (lambda x: (tile.pad(x, 1), tile.pad(x, (0, 1))), lambda x: (np.pad(x, 1), np.pad(x, (0, 1)))),
+    (lambda x: tile.take(x, np.array([1, 1, 0]), axis=1), lambda x: np.take(x, [1, 1, 0], axis=1)),
+    (lambda x: tile.window(x, 2, axes=1), lambda x: sliding_window_view(x, 2, axis=1)),
+    (lambda x: tile.window(x, (2, 3), (0, 1)), lambda x: sliding_window_view(x, (2, 3), axis=(0, 1))),
+    (lambda x: tile.einsum("ik,jk->ij", x, X), lambda x: np.einsum("ik,jk->ij", x, X)),
+    (lambda x: tile.einsum("rows k, c k -> c rows", x, X), lambda x: X @ x.T),
+    (lambda x: (x.cumsum(1), tile.cumsum(x.to(tile.i32), axis=0)), lambda x: (x.cumsum(1), x.astype(np.int32).cumsum(0, np.int64))),
+    (lambda x: tile.cumsum(x[0], reverse=True), lambda x: x[0, ::-1].cumsum()[::-1]),
+    (lambda x: tile.scan(x, 1, tile.maximum), lambda x: np.maximum.accumulate(x, 1)),
+    (lambda x: tile.reduce(x, 0, tile.minimum), lambda x: x.min(0)),
+    (lambda x: (tile.mean(x), x.flatten(), x[None].squeeze(0)), lambda x: (np.mean(x), x.flatten(), x)),
+    (lambda x: tile.rand(7, tile.arange(5)), lambda x: philox.uniform(np.asarray(7), np.arange(5))),
     (lambda x: (tile.floor(x), tile.round(x), tile.ceil(x)), lambda x: (np.floor(x), np.round(x), np.ceil(x))),
 ]  # fmt: skip
 

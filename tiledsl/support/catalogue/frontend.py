@@ -53,6 +53,7 @@ _FUNCTIONS = {
     "tensor-form": _syntax(
         "`{name}` has no loop over `tile.grid`", "write `for m in tile.grid(M):`, or a formula of whole tensors"
     ),
+    "formula-word": _syntax("{name} works on whole tensors, in a kernel without `tile.grid`", "{instead}"),
     "early-return": _syntax(
         "`return` stands inside of a loop or branch that is decided at run time",
         "assign to a variable, and return at the end of the function",

@@ -83,6 +83,30 @@ _SHAPES = {
         'give both axes one name: `tile.spec(("{left}", ...), dtype)`',
     ),
     "graph-axis": _shape("{name}: there is no axis {axis} in a tensor of rank {rank}", "{choices}"),
+    "graph-squeeze": _shape("axis {axis} of `{text}` has the size {size}, not 1", "leave it out"),
+    "graph-combiner": _unsupported(
+        "{name} of whole tensors folds one tensor by `tile.maximum`, `tile.minimum`, `tile.sum` or `tile.prod`",
+        "fold by a function of your own in a kernel in tile form, and call it",
+    ),
+    "graph-list": _type("{name} takes a tuple or list of tensors, not {what}", "write `{name}((a, b))`"),
+    "graph-concat": _shape(
+        "{name}: `{a}` of shape {first} and `{b}` of shape {second} differ beside axis {axis}",
+        "give tensors whose other axes are equal",
+    ),
+    "graph-split": _shape(
+        "axis {axis} of `{text}`, of size {size}, cannot be split into {parts}", "give sizes that add up to {size}"
+    ),
+    "graph-pad": _type(
+        "tile.pad: the widths {widths} do not say how much goes around {rank} axes",
+        "give an int, a pair (before, after), or a pair for each axis",
+    ),
+    "graph-window": _shape(
+        "tile.window of `{text}`: {reason}", "give a size that fits, and an int or one for each axis"
+    ),
+    "graph-einsum": _shape(
+        'tile.einsum: "{formula}" does not fit `{a}` of shape {first} and `{b}` of shape {second}: {reason}',
+        'write it as "bik,bkj->bij"',
+    ),
     "graph-dot-rank": _shape("a product of `{text}`, which is {what} and has no axis", "multiply with `*`"),
     "graph-subscript": _type("{what} cannot subscript `{text}`", "use ints, slices, `None`, `...` or a tensor of ints"),
     "graph-slice-step": _unsupported("a slice of `{text}` has as its step {step}", "use an int above 0"),
