@@ -72,6 +72,11 @@ def iterated(x: Any) -> Any:
 
 M, N = tile.spec(("M", 4), tile.f32), tile.spec(("N", 4), tile.f32)
 
+
+def fused(spec: Any) -> Any:
+    return tiledsl.fuse(tiledsl.trace(lambda x: x + 1, spec))
+
+
 CASES: dict[str, tuple[Callable[[], object], str]] = {
     "graph-not-callable": (lambda: tiledsl.trace(3, X), "takes a function, not the int 3"),  # pyright: ignore[reportArgumentType]
     "graph-arguments": (lambda: tiledsl.trace(doubled, X)(), "the graph `doubled` was called without `x`"),
@@ -105,6 +110,9 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "graph-slice-step": (trace(lambda x: x[::-1]), "a slice of `x` has as its step the int -1"),
     "graph-slice-bound": (trace(lambda x: x[: x.argmax()]), "the slice bound `x.argmax()` of `x` is tensor<i64, []>"),
     "graph-gather-axes": (trace(lambda x: x[np.arange(2), np.arange(2)]), "two tensors of ints subscript `x`"),
+    "fuse-no-graph": (lambda: tiledsl.fuse(doubled), "`fuse` takes a graph, not a value of type `Kernel`"),
+    "fuse-sizes": (lambda: fused(M).ir("cpu"), "the graph `graph` leaves sizes open that are needed here: M"),
+    "fuse-one-module": (lambda: fused(M).build("cpu").save("x"), "for which 0 modules have been made"),
     "graph-gather-apart": (trace(lambda x: x[0, None, np.arange(2)]), "a coordinate and a tensor of ints"),
 }  # fmt: skip
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import tiledsl
 from tests.support.bound_programs import compiled_text
 from tests.support.call_kernels import accumulate, add, both, gemm, power, scale, shorter, sum_and_difference
 from tiledsl import tile
@@ -77,6 +76,11 @@ def fixed_size() -> object:
     )
 
 
+@tile.kernel
+def formula(x: Any) -> Any:
+    return x + 1
+
+
 CASES: dict[str, tuple[Callable[[], object], str]] = {
     "call-missing": (lambda: add(vector()), "`add` was called without `y`"),
     "call-extra": (lambda: add(vector(), vector(), vector()), "takes at most 2 positional arguments but was given 3"),
@@ -141,7 +145,7 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
         lambda: tile.kernel(add.__wrapped__).emulate(vector(), vector(), plan=17),
         "there is no plan 17 for this call of `add`: there are 2",
     ),
-    "feature-missing": (lambda: tiledsl.fuse(None), "`fuse` is not in this version"),
+    "feature-missing": (lambda: formula.emulate(vector()), "`emulate` of a formula is not in this version"),
     "option-invalid": (
         lambda: with_environment("TILEDSL_NUM_THREADS", "many"),
         "the environment variable TILEDSL_NUM_THREADS is 'many'",
