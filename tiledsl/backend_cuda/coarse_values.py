@@ -16,6 +16,8 @@ rounding must pass relative errors on, and not enlarge them:
   operand is not coarse; its result is, whatever the operand. So it is with sigmoid and the other functions, and with
   comparisons, integers, prints, stores as f32, running folds and products over an axis, and matrix products.
 
+A sum of 1 and tanh or erf may be coarse too: there is a function for it (`one_plus.py`).
+
 What a loop carries may be coarse if the loop adds to it (or takes the larger), but a factor that multiplies it in every
 round is not: its errors would pile up. Errors are added up along the way, and where more than a quarter of a unit
 in the last place would come together before a rounding, what leads there is computed accurately.
@@ -30,6 +32,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
+from tiledsl.backend_cuda.one_plus import ERRORS as ONE_PLUS_ERRORS
+from tiledsl.backend_cuda.one_plus import one_plus
 from tiledsl.ir.core import Block, Op, Value
 from tiledsl.ir.dtypes import DType, bf16, f16, f32, is_narrow_float
 from tiledsl.ir.gpu_ops import Buffer, Convert, Pad, Read, Reduce, Slice, Write
@@ -158,7 +162,10 @@ class _Tolerance:
                     errors[result] = inherited + self._own_error(op)
 
     def _own_error(self, op: Op) -> int:
-        return self.functions.get(op.fn, 0) if isinstance(op, Map) and op.result in self.coarse else 0
+        if not isinstance(op, Map) or op.result not in self.coarse:
+            return 0
+        function = one_plus(op)
+        return self.functions.get(op.fn, 0) if function is None else ONE_PLUS_ERRORS[function.fn]
 
 
 def _rounds_to(op: Cast, dtype: DType) -> bool:

@@ -23,6 +23,7 @@ import numpy as np
 from tiledsl.backend_cuda.casts import cast, pack
 from tiledsl.backend_cuda.index_text import operand_text, sum_text, table_text
 from tiledsl.backend_cuda.kernel_frame import KernelFrame
+from tiledsl.backend_cuda.one_plus import FUNCTIONS, one_plus
 from tiledsl.backend_cuda.random_bits import random
 from tiledsl.backend_cuda.scalar_math import scalar_function
 from tiledsl.backend_cuda.scalars import bare, enclosed
@@ -197,6 +198,10 @@ class _GroupWriter:
                 self.read_inside.add(op.result)
         self.elements: dict[Value, _Element] = {}
         self.parts: dict[Value, str] = {}
+        # what 1 is added to: the sum is a function of its operand, so that it need not be written itself
+        sums = {op: one_plus(op) for op in group.ops if op.result in frame.coarse}
+        self.one_plus = {op: function for op, function in sums.items() if function is not None and function in inside}
+        self.left_out = {f for f in self.one_plus.values() if all(user in self.one_plus for user in used_by(f.result))}
 
     def write(self) -> None:
         frame = self.frame
@@ -258,10 +263,16 @@ class _GroupWriter:
 
     def _write_op(self, op: Op, slot: Slot) -> None:
         frame, result = self.frame, op.result
+        if op in self.left_out:
+            return
         only_packed = result in self.kept and result not in self.read_inside
         rounded = not (only_packed and is_narrow_float(result.dtype))  # packing rounds
-        operands = [self._operand(v, slot) for v in op.operands]
-        text = ELEMENTWISE[type(op)](frame, op, operands, slot, rounded)
+        function = self.one_plus.get(op)
+        if function is not None:
+            text = f"{frame.use(FUNCTIONS[function.fn])}({bare(self._operand(function.inputs[0], slot))})"
+        else:
+            operands = [self._operand(v, slot) for v in op.operands]
+            text = ELEMENTWISE[type(op)](frame, op, operands, slot, rounded)
         if result in self.parts:
             target = f"{self.parts[result]}[{slot.position}]"
             frame.line(f"{target} = {bare(text)};")
