@@ -17,6 +17,7 @@ from tiledsl.ir.symbolic import symbol_name, symbols_of
 from tiledsl.ir.types import TensorType
 from tiledsl.passes.graph.pipeline import graph_pipeline
 from tiledsl.passes.graph.set_sizes import SetSizes
+from tiledsl.passes.graph.step_traffic import graph_traffic
 from tiledsl.passes.manager import Pass, PassContext, PassManager
 from tiledsl.runtime.artifact import Note
 from tiledsl.support.caller import caller_location
@@ -54,6 +55,10 @@ class FusedGraph:
             fail("fuse-sizes", caller_location(), graph=self.graph.name, missing=", ".join(missing), example=known)
         passes: list[Pass] = [SetSizes(tuple(sizes.items())), *graph_pipeline(target_of(arch).name, fuse=self._fuse)]
         return PassManager(passes).run(self.graph.module, context)
+
+    def unfused_bytes(self, sizes: Mapping[str, int]) -> int:
+        """What the graph reads and writes if each of its ops runs by itself, with these sizes."""
+        return graph_traffic(PassManager([SetSizes(tuple(sizes.items()))]).run(self.graph.module).entry)
 
     def ir(self, arch: str = "cpu", **sizes: int) -> str:
         """The IR text of `lowered`."""
@@ -112,7 +117,7 @@ class BuiltGraph:
                 graph = self._graph
                 found = build_module(
                     lowered, graph.constants, graph.inputs, arch, list(dict.fromkeys(notes)),
-                    graph.tensor_arguments, graph.result,
+                    graph.tensor_arguments, graph.result, self.fused.unfused_bytes(sizes),
                 )  # fmt: skip
                 self._modules[key] = found
                 if self._plain and self.arch is not None:

@@ -138,6 +138,25 @@ class Module:
             Saved(self.built, weights, dict(signature.arguments), signature.result, self.notes, self.unfused_bytes),
         )
 
+    def explain(self, html: str | Path | None = None) -> str:
+        """What the module does, as text: kernels and launches with the bytes that they move, memory, decisions.
+
+        `html`: a file that gets a page with the same and a drawing. Raises TileUnsupportedError if nothing was built.
+        """
+        from tiledsl.api.explain_module import explain_module
+
+        built = self.built
+        if html is not None:
+            from tiledsl.api.module_page import module_page
+
+            Path(html).write_text(module_page(built, self.notes, self.unfused_bytes), encoding="utf-8")
+        return explain_module(built, self.notes, self.unfused_bytes)
+
+    def traffic(self) -> tuple[int, int | None]:
+        """Bytes that a call reads and writes, by the count of what each kernel reads and makes; and the same if each op
+        of the graph ran by itself, where that is known."""
+        return self._schedule.traffic, self.unfused_bytes
+
     def __repr__(self) -> str:
         archs = ", ".join(self._builds.made) or "wherever its arrays are"
         return f"<module {self.name}({', '.join(self._signature.arguments)}) for {archs}>"

@@ -18,7 +18,7 @@ from tiledsl.ir.dtypes import DType, to_numpy
 from tiledsl.ir.strided_views import StridedView, numbers, simplest, view_of, whole
 from tiledsl.ir.types import TensorType
 from tiledsl.passes.graph.copy_functions import copy_function
-from tiledsl.passes.graph.step_traffic import step_traffic
+from tiledsl.passes.graph.step_traffic import ops_of, step_traffic
 from tiledsl.runtime.arrays import Array
 from tiledsl.runtime.binding import bind_sizes, new_shape
 from tiledsl.runtime.interface import Interface, ScalarParameter, TensorParameter, interface_of
@@ -178,8 +178,10 @@ class _Scheduler:
         tensors = (*operands, *made)
         written = [n for n, p in enumerate(interface.tensors) if p.written]
         written += range(len(operands), len(tensors))
-        read, wrote = step_traffic(self._function(program), [(tensor.buffer, tensor.view) for tensor in tensors])
-        self._steps.append(Step(name, program, tensors, tuple(written), tuple(scalars), sizes, read, wrote))
+        function = self._function(program)
+        read, wrote = step_traffic(function, [(tensor.buffer, tensor.view) for tensor in tensors])
+        ops = ops_of(function)
+        self._steps.append(Step(name, program, tensors, tuple(written), tuple(scalars), sizes, read, wrote, ops))
         return [(operands if r.kind == "parameter" else made)[r.index] for r in interface.results]
 
     def _function(self, program: int) -> Function:

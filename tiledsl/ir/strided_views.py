@@ -38,8 +38,11 @@ class StridedView:
 
     @property
     def distinct(self) -> int:
-        """How many places in memory it has, where axes do not overlap: repeated elements count once."""
-        return _volume(n for n, stride in zip(self.shape, self.strides) if stride != 0) if self.count else 0
+        """At most how many places in memory it has: repeated elements, and windows that overlap, count once."""
+        if self.count == 0:
+            return 0
+        reach = 1 + sum((n - 1) * stride for n, stride in zip(self.shape, self.strides))
+        return min(reach, _volume(n for n, stride in zip(self.shape, self.strides) if stride != 0))
 
     @property
     def is_contiguous(self) -> bool:

@@ -57,6 +57,8 @@ class Step:
     sizes: Mapping[str, int]
     read_bytes: int
     written_bytes: int
+    ops: tuple[str, ...] = ()
+    """What it computes, for people: `dot`, `add`, `max over an axis` .."""
 
     @property
     def buffers(self) -> frozenset[int]:
@@ -76,3 +78,8 @@ class Schedule:
     constants: tuple[int, ...]
     outputs: tuple[int, ...]
     steps: tuple[Step, ...]
+
+    @property
+    def traffic(self) -> int:
+        """Bytes that all steps read and write."""
+        return sum(step.read_bytes + step.written_bytes for step in self.steps)

@@ -57,13 +57,15 @@ def _step_to_json(step: Step) -> Json:
         dict(step.sizes),
         step.read_bytes,
         step.written_bytes,
+        step.ops,
     ]
 
 
 def _step_from_json(stored: Json) -> Step:
-    name, program, tensors, written, numbers, sizes, read, wrote = stored
+    name, program, tensors, written, numbers, sizes, read, wrote, ops = stored
     operands = tuple(map(_operand_from_json, tensors))
-    return Step(name, program, operands, tuple(written), tuple(map(_number_from_json, numbers)), sizes, read, wrote)
+    scalars = tuple(map(_number_from_json, numbers))
+    return Step(name, program, operands, tuple(written), scalars, sizes, read, wrote, tuple(ops))
 
 
 def _operand_to_json(operand: Operand) -> Json:

@@ -6,12 +6,12 @@ Of an operand that is read by computed coordinates count at most as many element
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tiledsl.ir import graph_ops
 from tiledsl.ir.core import Function, Op, Value
 from tiledsl.ir.strided_views import StridedView, numbers, view_of, whole
-from tiledsl.ir.tile_ops import Atomic, Load, Store
+from tiledsl.ir.tile_ops import Atomic, Dot, Load, Map, Random, Reduce, Scan, Store
 from tiledsl.ir.types import AxisType, TensorType
 from tiledsl.passes.analysis.effects import tensors_in_order
 from tiledsl.passes.analysis.sizes import blocks_in
@@ -55,32 +55,59 @@ def _is_computed(index: object) -> bool:
     return isinstance(index, Value) and not isinstance(index.type, AxisType)
 
 
+def ops_of(function: Function) -> tuple[str, ...]:
+    """What a tile program computes, op by op, for people; conversions and what only moves tiles left out."""
+    names: list[str] = []
+    for op in function.walk():
+        match op:
+            case Map():
+                names.append(op.fn)
+            case Dot():
+                names.append("dot")
+            case Reduce():
+                names.append(f"{op.fn} over an axis")
+            case Scan():
+                names.append(f"running {op.fn}")
+            case Atomic():
+                names.append(f"atomic {op.fn}")
+            case Random():
+                names.append("random")
+            case _:
+                pass
+    return tuple(names)
+
+
 def graph_traffic(function: Function) -> int:
     """Bytes read and written if each op of a graph, whose sizes are numbers, ran by itself. Views cost nothing."""
     views: dict[Value, StridedView] = {p: whole(numbers(_tensor(p).shape)) for p in function.parameters}
+    places = {value: view.distinct for value, view in views.items()}
     total = 0
     for op in function.body.ops:
         if isinstance(op, (graph_ops.Return, graph_ops.Constant, graph_ops.Size)):
             continue
-        view = view_of(op, views[op.operands[0]]) if op.operands and op.operands[0] in views else None
+        source = op.operands[0] if op.operands else None
+        view = view_of(op, views[source]) if source in views else None
         if view is not None:
             views[op.result] = view
+            places[op.result] = view.distinct
         else:
-            total += _op_bytes(op, views)
-            views.update((result, whole(numbers(_tensor(result).shape))) for result in op.results)
+            total += _op_bytes(op, places)
+            made = {result: whole(numbers(_tensor(result).shape)) for result in op.results}
+            views.update(made)
+            places.update((result, view.distinct) for result, view in made.items())
     return total
 
 
-def _op_bytes(op: Op, views: dict[Value, StridedView]) -> int:
-    made = sum(whole(numbers(_tensor(result).shape)).count * _tensor(result).dtype.bytes for result in op.results)
-    read = 0
+def _op_bytes(op: Op, places: Mapping[Value, int]) -> int:
+    """Of an op that runs by itself; `places` has how many elements its operands have, but for constants."""
+    made = {result: whole(numbers(_tensor(result).shape)).count for result in op.results}
+    total = sum(count * _tensor(result).dtype.bytes for result, count in made.items())
     for value in dict.fromkeys(op.operands):
-        if value in views:
-            count = views[value].distinct
-            if isinstance(op, graph_ops.Gather) and value is op.source:
-                count = min(count, whole(numbers(_tensor(op.result).shape)).count)
-            read += count * _tensor(value).dtype.bytes
-    return read + made
+        if value in places:
+            sought = isinstance(op, graph_ops.Gather) and value is op.source
+            count = min(places[value], made[op.result]) if sought else places[value]
+            total += count * _tensor(value).dtype.bytes
+    return total
 
 
 def _tensor(value: Value) -> TensorType:

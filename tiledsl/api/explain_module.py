@@ -1,0 +1,109 @@
+"""What a module does, and what it costs, as plain text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from tiledsl.api.built_module import Built
+from tiledsl.api.text_tables import columns, paragraph, shortened, size
+from tiledsl.ir.types import format_shape
+from tiledsl.runtime.artifact import Note
+from tiledsl.runtime.schedule import Buffer, Operand, Schedule, Step
+
+MOST_OPS = 60
+"""Letters of the ops of a kernel that a table shows."""
+
+
+def explain_module(built: Built, notes: Sequence[Note], unfused_bytes: int | None) -> str:
+    """The whole text."""
+    schedule = built.schedule
+    kernels = len({step.name for step in schedule.steps})
+    count = len(schedule.steps)
+    head = (
+        f"{schedule.name}, built for {built.arch}: {counted(kernels, 'kernel')}, {counted(count, 'launch')} in a call"
+    )
+    if built.compiled:
+        made = sum(not function.from_disk for function in built.compiled)
+        head += f"; {counted(made, 'program')} compiled, {len(built.compiled) - made} from the disk cache, "
+        head += f"in {built.seconds:.2f} s"
+    lines = [*paragraph(head, 0, 2), "", "kernels"]
+    lines += columns([("name", "calls", "reads", "writes", "computes"), *_kernels(schedule)])
+    lines += ["", "launches, in order"]
+    lines += columns([("", "kernel", "on", "makes", "reads", "writes"), *_launches(schedule)])
+    lines += ["", "memory", *columns(_memory(built))]
+    lines += ["", "traffic", *(f"  {line}" for line in traffic_lines(schedule, unfused_bytes))]
+    if notes:
+        lines += ["", "what was decided, and why"]
+        for note in dict.fromkeys(notes):
+            lines += paragraph(f"{note.text} [{note.pass_name}]", 2, 4)
+    return "\n".join(lines)
+
+
+def counted(number: int, thing: str) -> str:
+    """`1 kernel`, `2 launches`"""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}{'es' if thing.endswith('ch') else 's'}"
+
+
+def traffic_lines(schedule: Schedule, unfused_bytes: int | None) -> list[str]:
+    """How much is read and written, and what it would be without fusion."""
+    lines = [f"{size(schedule.traffic)} read and written by all launches"]
+    if unfused_bytes:
+        share = schedule.traffic / unfused_bytes
+        lines.append(f"{size(unfused_bytes)} if each op of the graph ran by itself: {share:.2f} of that")
+    return lines
+
+
+def buffer_text(buffer: Buffer) -> str:
+    """`f32[8, 6]`"""
+    return f"{buffer.dtype}{format_shape(buffer.shape)}"
+
+
+def operand_text(schedule: Schedule, operand: Operand) -> str:
+    """`x f32[8, 6]`, with strides where the operand is not all of the buffer in its order."""
+    buffer, view = schedule.buffers[operand.buffer], operand.view
+    plain = view.is_contiguous and view.offset == 0
+    seen = "" if plain else f" from {view.offset}, strides {format_shape(view.strides)}"
+    return f"{buffer.name} {buffer.dtype}{format_shape(view.shape)}{seen}"
+
+
+def ops_text(step: Step) -> str:
+    """`dot, 3 x add, exp`: each op once, in the order of its first use."""
+    counts = Counter(step.ops)
+    return ", ".join(op if number == 1 else f"{number} x {op}" for op, number in counts.items()) or "copy"
+
+
+def _kernels(schedule: Schedule) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
+    by_name: dict[str, list[Step]] = {}
+    for step in schedule.steps:
+        by_name.setdefault(step.name, []).append(step)
+    for name, steps in by_name.items():
+        read, written = (sum(getattr(s, field) for s in steps) for field in ("read_bytes", "written_bytes"))
+        ops = shortened(ops_text(steps[0]), MOST_OPS)
+        rows.append((name, str(len(steps)), size(read), size(written), ops))
+    return rows
+
+
+def _launches(schedule: Schedule) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
+    for number, step in enumerate(schedule.steps):
+        made = [operand_text(schedule, step.tensors[n]) for n in step.written]
+        read = [operand_text(schedule, t) for n, t in enumerate(step.tensors) if n not in step.written]
+        traffic = size(step.read_bytes), size(step.written_bytes)
+        rows.append((str(number + 1), step.name, "; ".join(read), "; ".join(made), *traffic))
+    return rows
+
+
+def _memory(built: Built) -> list[tuple[str, ...]]:
+    def total(role: str) -> str:
+        return size(sum(buffer.bytes for buffer in built.schedule.buffers if buffer.role == role))
+
+    memory = built.memory
+    within = f"{size(memory.bytes)}, used again and again; {size(memory.unshared_bytes)} if each buffer had its own"
+    return [
+        ("arguments", total("input")),
+        ("weights", total("constant")),
+        ("results", total("output")),
+        ("in between", within),
+    ]
