@@ -13,14 +13,14 @@ from typing import Any, NoReturn, TypeAlias, TypeVar
 
 from tiledsl.frontend.active_trace import ACTIVE
 from tiledsl.frontend.array_types import array_dtype, array_shape, identity
-from tiledsl.frontend.trace_places import Places
-from tiledsl.frontend.trace_weights import name_of
+from tiledsl.frontend.trace_places import Places, source_text
+from tiledsl.frontend.trace_weights import WeightNames
 from tiledsl.frontend.traced import TracedSize, TracedTensor
 from tiledsl.ir.builder import Builder
 from tiledsl.ir.core import Block, Function, Number, Op, Value, free_names
 from tiledsl.ir.dtypes import ALL, DType
 from tiledsl.ir.graph_ops import Cast, Constant, Size
-from tiledsl.ir.symbolic import Dim
+from tiledsl.ir.symbolic import Dim, symbol
 from tiledsl.ir.types import TensorType, format_shape
 from tiledsl.support.errors import Label, fail, make_error
 from tiledsl.support.location import Location
@@ -80,6 +80,9 @@ class Trace:
         self.inlined: list[tuple[str, object]] = []
         """The kernels in tensor form that run now, with what they were called with."""
         self._weights: dict[object, TracedTensor] = {}
+        self.sizes: set[str] = set()
+        """The names of sizes that are taken."""
+        self._weight_names = WeightNames()
         self._taken: set[str] = set()
 
     def run(self, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -146,6 +149,12 @@ class Trace:
         self._taken.add(name)
         return TracedTensor(self.body.add_argument(type_, name), self)
 
+    def new_size(self, wanted: str) -> Dim:
+        """A symbol for a size that has no name."""
+        name = free_names(self.sizes, identifier(wanted))
+        self.sizes.add(name)
+        return symbol(name)
+
     def function_name(self, wanted: str) -> str:
         """A name that no function of the module has."""
         return free_names({self.name, *(f.name for f in self.functions)}, identifier(wanted))
@@ -154,7 +163,7 @@ class Trace:
         """The parameter that stands for an array from outside: one for each array."""
         key = identity(array)
         if key not in self._weights:
-            name = name_of(array, self.places.frames())
+            name = self._weight_names.name(array, list(self.places.frames()))
             made = self.parameter(name, self.array_type(name, array))
             self._weights[key] = made
             self.constants[made.value.name] = array
@@ -205,7 +214,7 @@ class Trace:
         if not isinstance(value, TracedTensor):
             return repr(value) if isinstance(value, (int, float, TracedSize)) else f"<{type(value).__name__}>"
         op = value.value.op
-        return value.value.name or (op.location.source if op is not None else "") or "the operand"
+        return value.value.name or (source_text(op.location) if op is not None else "") or "the operand"
 
 
 def describe(value: Any) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tiledsl.frontend.array_types import is_array
 from tiledsl.frontend.language_values import TensorSpec
+from tiledsl.frontend.sizes import RESERVED
 from tiledsl.frontend.structures import Leaf, Structure, build, leaf_names, structure_of
 from tiledsl.frontend.trace import Trace, describe, identifier
 from tiledsl.frontend.trace_elementwise import dtype_of, tensor
@@ -31,6 +32,7 @@ def trace_function(fn: Callable[..., Any], specs: Sequence[object], named: Mappi
     arguments = _bound(fn, name, specs, named)
     trace = Trace(name, definition(fn))
     trace.builder.location = caller_location() or trace.start
+    trace.sizes |= set(_named_sizes(arguments.values()))
     structures: dict[str, Structure] = {}
     values: dict[str, Any] = {}
     for argument, value in arguments.items():
@@ -57,6 +59,14 @@ def unused_inputs(graph: TracedGraph) -> Iterator[str]:
     for parameter in graph.module.entry.parameters:
         if parameter.name in graph.inputs and not parameter.users:
             yield parameter.name
+
+
+def _named_sizes(values: Iterable[object]) -> Iterator[str]:
+    """The names that the user gave to sizes."""
+    leaves: list[Any] = []
+    for value in values:
+        structure_of(value, "", lambda v: isinstance(v, TensorSpec), leaves)
+    return (size for spec in leaves for size in spec.shape if isinstance(size, str))
 
 
 def is_tensor_like(value: object) -> bool:
@@ -112,8 +122,10 @@ def _parameter(trace: Trace, name: str, spec: Any) -> TracedTensor:
     for axis, size in enumerate(sizes):
         if isinstance(size, int) and not isinstance(size, bool) and size >= 0:
             shape.append(size)
-        elif size is None or (isinstance(size, str) and size.isidentifier()):
-            shape.append(symbol(size or identifier(f"{name}_{axis}")))
+        elif isinstance(size, str) and size.isidentifier():
+            shape.append(symbol(f"{size}_" if size in RESERVED else size))
+        elif size is None:
+            shape.append(trace.new_size(f"{name}_{axis}"))
         else:
             trace.fail("spec-size", parameter=name, axis=axis, size=size)
     dtype = dtype_of(trace, "tile.spec", spec.dtype)

@@ -68,3 +68,12 @@ def is_internal(frame: FrameType) -> bool:
     if not isinstance(module, str):
         return False
     return (module == "tiledsl" or module.startswith("tiledsl.")) and not module.startswith("tiledsl.ops")
+
+
+def source_text(location: Location) -> str:
+    """The text of a span in one line, if it can be read and is no longer than a line."""
+    lines = [linecache.getline(location.file, i).rstrip("\n") for i in range(location.line, location.end_line + 1)]
+    lines[-1] = lines[-1][: location.end_column - 1]
+    lines[0] = lines[0][location.column - 1 :]
+    text = " ".join(line.strip() for line in lines)
+    return text if len(text) <= 80 else ""

@@ -228,6 +228,14 @@ def arange(trace: Trace, start: Any, stop: Any = None, step: Any = 1, dtype: Any
     return trace.tensor(coerce(trace, value, dtype_of(trace, "tile.arange", dtype)))
 
 
+@records(language_program.static_assert)
+def static_assert(trace: Trace, condition: Any, message: Any = "") -> None:
+    if isinstance(condition, TracedTensor):
+        trace.fail("static-assert-run-time", condition, text=trace.text_of(condition), what=describe(condition))
+    if not condition:
+        trace.fail("static-assert", message=message or "the condition is false")
+
+
 def _bound(trace: Trace, value: Any) -> Dim:
     dim = dim_of(value)
     if dim is None:

@@ -31,6 +31,12 @@ UFUNCS = {
     "bitwise_or": "or", "bitwise_xor": "xor", "left_shift": "shl", "right_shift": "shr", "invert": "not",
 }  # fmt: skip
 """NumPy's functions that mean an operation here, where NumPy is called with a traced tensor."""
+TORCH_FUNCTIONS = {
+    "sub": "sub", "mul": "mul", "div": "div", "truediv": "div", "floordiv": "floordiv", "mod": "mod", "pow": "pow",
+    "neg": "neg", "abs": "abs", "eq": "eq", "ne": "ne", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge", "and": "and",
+    "or": "or", "xor": "xor", "rsqrt": "rsqrt", "sigmoid": "sigmoid", "erf": "erf",
+}  # fmt: skip
+"""The same for PyTorch's, where they are called otherwise."""
 
 
 class Traced:
@@ -358,6 +364,16 @@ class TracedTensor(Traced):
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> NoReturn:
         self.recorder.refuse("graph-numpy", self, f"np.{func.__name__}")
         raise AssertionError
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """PyTorch's functions on traced tensors, and its operators with a tensor of PyTorch's on the left."""
+        traced = next(a for a in args if isinstance(a, TracedTensor))
+        name = func.__name__.strip("_")
+        fn = UFUNCS.get(name) or TORCH_FUNCTIONS.get(name)
+        if kwargs or fn is None:
+            traced.recorder.refuse("graph-numpy", traced, f"torch.{name}")
+        return traced.recorder.operation(str(fn), *args)
 
     def _refuse(self, operation: str) -> NoReturn:
         self.recorder.refuse("graph-data", self, operation)

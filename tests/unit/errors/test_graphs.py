@@ -188,6 +188,8 @@ SHARED: dict[str, Callable[[Any], Any]] = {
     "arange-step": lambda x: tile.arange(3, step=0),
     "arange-bound": lambda x: tile.arange(x),
     "dtype-4-bit": lambda x: x.to(tile.i4),
+    "static-assert": lambda x: tile.static_assert(x.shape[0] == 4),
+    "static-assert-run-time": lambda x: tile.static_assert(x.sum() == 4),
     "array-dtype": lambda x: x + np.ones(4, np.complex64),
 }
 

@@ -243,6 +243,34 @@ def test_sizes_that_are_not_known() -> None:
         np.testing.assert_array_equal(last, x[-2:, : columns // 2])
 
 
+class Torch:
+    """A tensor as PyTorch's, as far as tracing looks at it."""
+
+    shape = (3, 4)
+    dtype: Any = type("dtype", (), {"__str__": lambda self: "torch.float16"})()
+    __dlpack__ = None
+
+    def __add__(self, other: Any) -> Any:
+        return other.__torch_function__(Torch.__add__, (), (self, other))
+
+
+def test_tensors_of_pytorch_are_weights_and_specs() -> None:
+    weight = Torch()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        graph = tiledsl.trace(lambda x: weight + x.to(weight.dtype) * weight, Torch())
+    assert graph.constants["weight"] is weight
+    assert str(graph.module.entry.body.ops[-1].operands[0].type) == "tensor<f16, [3, 4]>"
+
+
+def test_sizes_without_a_name_get_one() -> None:
+    graph = tiledsl.trace(lambda x, y: (x + 1, y), tile.spec((None, "x_0"), tile.f32), tile.spec(("max",), tile.f32))
+    assert [str(p.type) for p in graph.module.entry.parameters] == [
+        "tensor<f32, [x_0_1, x_0], unit=1>", "tensor<f32, [max_], unit=0>",
+    ]  # fmt: skip
+    assert parse_module(graph.ir()) is not None
+
+
 class Linear:
     """Holds weights as modules do."""
 
@@ -262,8 +290,8 @@ def test_weights_are_found_and_named() -> None:
         return y * table["w"] + ROW.sum() + y * table["w"]
 
     graph = tiledsl.trace(model, tile.spec((3, 4), tile.f32))
-    assert list(graph.constants) == ["weight", "bias", "table_w"]
-    assert graph.constants["bias"] is layer.bias
+    assert list(graph.constants) == ["layer_weight", "layer_bias", "table_w"]
+    assert graph.constants["layer_bias"] is layer.bias
     np.testing.assert_allclose(graph(X), model(X), rtol=1e-5)
     assert "3 inputs" not in repr(graph)
 
