@@ -51,7 +51,7 @@ class AxesError(Exception):
 class GroupAxes:
     """The axes of a group: `kept` of every value, in order, without those of one element.
 
-    `reduced`: what each reduction or contraction folds over. `indexed`: the axis of its source that each `graph.gather`
+    `reduced`: what each reduction, scan or contraction folds over. `indexed`: the axis of its source that each `graph.gather`
     reads at computed coordinates.
     """
 
@@ -96,15 +96,18 @@ class _Finder:
             if isinstance(op, ops.Contract):
                 self.check_product(op)
         reduced: dict[Op, tuple[Axis, ...]] = {
-            op: self.folded(op, kept) for op in function.body.ops if isinstance(op, (ops.Reduce, ops.Contract))
+            op: self.folded(op, kept) for op in function.body.ops if isinstance(op, (ops.Reduce, ops.Scan, ops.Contract))
         }
         indexed = {op: None if axis is None else self.root(axis) for op, axis in self.indexed.items()}
         return GroupAxes(kept, reduced, indexed)
 
-    def folded(self, op: ops.Reduce | ops.Contract, kept: Mapping[Value, tuple[Axis, ...]]) -> tuple[Axis, ...]:
+    def folded(self, op: ops.Reduce | ops.Scan | ops.Contract, kept: Mapping[Value, tuple[Axis, ...]]) -> tuple[Axis, ...]:
         if isinstance(op, ops.Reduce):
             axes = [self.of[op.source][i] for i in op.axes]
             return tuple(self.root(axis) for axis in axes if axis is not None)
+        if isinstance(op, ops.Scan):
+            axis = self.of[op.source][op.axis]
+            return () if axis is None else (self.root(axis),)
         both = (*kept[op.a], *kept[op.b])
         return tuple(dict.fromkeys(axis for axis in both if axis not in kept[op.result]))
 
@@ -141,8 +144,10 @@ class _Finder:
                 return self.fresh(op.result)
             case ops.Map():
                 return self.united([self.of[v] for v in op.inputs if sizes_of(v)])
-            case ops.Cast():
+            case ops.Cast() | ops.Scan():
                 return self.of[op.source]
+            case ops.Random():
+                return self.of[op.offsets]
             case ops.Reduce():
                 axes = self.of[op.source]
                 if op.keepdims:

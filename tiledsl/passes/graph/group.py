@@ -26,7 +26,7 @@ from tiledsl.passes.graph.outline import Outlined, is_repeated, is_soft
 from tiledsl.passes.graph.price import Prices
 from tiledsl.passes.manager import PassContext
 
-COMPUTED = (ops.Map, ops.Cast, ops.Reduce, ops.Contract, ops.Gather)
+COMPUTED = (ops.Map, ops.Cast, ops.Random, ops.Reduce, ops.Scan, ops.Contract, ops.Gather)
 """Ops that groups are made of."""
 
 

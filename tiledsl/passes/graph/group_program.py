@@ -188,6 +188,11 @@ class GroupProgram:
                 return self._gather(op)
             case graph.Reduce() | graph.Contract():
                 return self._fold(op)
+            case graph.Scan():
+                return self._scan(op)
+            case graph.Random():
+                seed, offsets = self.tile(op.seed), self.tile(op.offsets)
+                return self.builder.emit(ops.Random, seed=seed, offsets=offsets, fn=op.fn).result
             case _:
                 raise AssertionError(f"{op.name} in a group")
 
@@ -265,6 +270,14 @@ class GroupProgram:
         if not over:
             return self.builder.constant(0, i64) if op.fn in ("argmax", "argmin") else source
         return self.builder.emit(ops.Reduce, sources=[source], axes=over, fn=op.fn).result
+
+    def _scan(self, op: graph.Scan) -> Value:
+        source = self.tile(op.source)
+        axes = self.tile_axes(op.source)
+        for axis in self.axes.reduced[op]:
+            number = axes.index(axis)
+            source = self.builder.emit(ops.Scan, sources=[source], axis=number, fn=op.fn, reverse=op.reverse).result
+        return source
 
     def product(self, op: graph.Contract, acc: Value | None) -> Value:
         """acc + a @ b of the tiles at hand, with the axes in the order of the result."""

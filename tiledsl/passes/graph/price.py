@@ -19,6 +19,7 @@ from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.passes.graph.group_program import GroupProgram
 from tiledsl.passes.graph.kernel_plan import KernelPlan
 from tiledsl.passes.graph.merge_axes import merged_axes
+from tiledsl.passes.graph.outline import is_repeated
 from tiledsl.passes.graph.shapes import bytes_of, sizes_of, volume
 from tiledsl.passes.graph.views import unit_axis
 from tiledsl.passes.manager import PassContext, PassManager
@@ -60,6 +61,10 @@ class Price:
         return f"{self.bytes} bytes, {self.seconds * 1e6:.1f} us"
 
 
+RANDOM_COST = 40
+"""Simple operations for a random number."""
+
+
 class Prices:
     """Prices for one architecture. Groups that come to the same program are ranked once."""
 
@@ -88,7 +93,7 @@ class Prices:
         """The price of a group's ops as a kernel each."""
         seconds, total = 0.0, 0
         for op in plan.outlined.function.body.ops:
-            if isinstance(op, (ops.Map, ops.Cast, ops.Reduce, ops.Contract, ops.Gather)):
+            if not is_repeated(op) and op.effect != "terminator":
                 moved = sum(bytes_of(v) for v in dict.fromkeys((*op.operands, *op.results)))
                 total += moved
                 seconds += self.rates.launch + max(moved / self.rates.memory, self._compute(op))
@@ -99,7 +104,9 @@ class Prices:
         match op:
             case ops.Map():
                 return volume(op.result) * SCALAR_FUNCTIONS[op.fn].cost / self.rates.operations
-            case ops.Reduce():
+            case ops.Random():
+                return volume(op.result) * RANDOM_COST / self.rates.operations
+            case ops.Reduce() | ops.Scan():
                 return volume(op.source) / self.rates.operations
             case ops.Contract():
                 a, b, _ = op.axis_names()

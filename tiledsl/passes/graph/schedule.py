@@ -77,7 +77,7 @@ class _Scheduler:
         assert isinstance(last, ops.Return)
         self.outputs = last.values
         self.contracts = contracts_of(function)
-        self.reduces = [op for op in function.body.ops if isinstance(op, ops.Reduce)]
+        self.reduces = [op for op in function.body.ops if isinstance(op, (ops.Reduce, ops.Scan))]
 
     def schedule(self) -> Schedule:
         folded = {axis for op in self.reduces for axis in self.axes.reduced[op]}
@@ -119,7 +119,7 @@ class _Scheduler:
         if len(streamed) != 1:
             raise ScheduleError(second, "two products in a row meet in more than one axis")
         for op in self.reduces:
-            if set(self.axes.reduced[op]) != streamed:
+            if set(self.axes.reduced[op]) != streamed or isinstance(op, ops.Scan):
                 raise ScheduleError(op, "between two products it folds over another axis than they share")
         others = [op for op in self.contracts if op is not second]
         if len(others) != 1:

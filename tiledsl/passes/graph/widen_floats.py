@@ -93,13 +93,13 @@ def map_in_f32(op: ops.Map, rewriter: Rewriter) -> bool:
     return True
 
 
-@WIDEN.on(ops.Reduce)
-def fold_in_f32(op: ops.Reduce, rewriter: Rewriter) -> bool:
+@WIDEN.on(ops.Reduce, ops.Scan)
+def fold_in_f32(op: ops.Reduce | ops.Scan, rewriter: Rewriter) -> bool:
     # fold(a: f16) => cast(fold(cast(a, f32)), f16)
     if not is_narrow(_dtype(op.source)):
         return False
-    fields: dict[str, Any] = {"axes": op.axes, "fn": op.fn, "keepdims": op.keepdims}
-    result = rewriter.emit(ops.Reduce, source=_wide(op.source, rewriter), **fields).result
+    fields: dict[str, Any] = op.attributes
+    result = rewriter.emit(type(op), source=_wide(op.source, rewriter), **fields).result
     if _dtype(op.result) != _dtype(result):
         result = rewriter.emit(ops.Cast, source=result, dtype=_dtype(op.result)).result
     rewriter.replace(op, result)
