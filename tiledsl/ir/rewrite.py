@@ -35,7 +35,7 @@ from typing_extensions import override
 
 from tiledsl.ir.builder import Builder
 from tiledsl.ir.core import Function, Op, Value
-from tiledsl.ir.types import Level, TileType, same_but_level
+from tiledsl.ir.types import Level, TensorType, TileType, Type, same_but_level
 
 OpT = TypeVar("OpT", bound=Op)
 Rule: TypeAlias = "Callable[[OpT, Rewriter], bool]"
@@ -85,7 +85,7 @@ class Rewriter(Builder):
         """Makes all users of the op's results read `values` instead, and takes the op out."""
         assert len(values) == len(op.results), f"{op.name} has {len(op.results)} results, not {len(values)}"
         for old, new in zip(op.results, values):
-            assert same_but_level(old.type, new.type), f"{new} in place of {old}"
+            assert _stands_for(new.type, old.type), f"{new} in place of {old}"
             if isinstance(old.type, TileType) and new.op in self.emitted:
                 _set_level(new, old.type.level)
             if old.name and not new.name:
@@ -162,6 +162,13 @@ class Rules:
 def _set_level(value: Value, level: Level | None) -> None:
     if isinstance(value.type, TileType) and value.type.shape:
         value.type = TileType(value.type.dtype, value.type.shape, level)
+
+
+def _stands_for(new: Type, old: Type) -> bool:
+    """Whether a value of type `new` can take the place of one of type `old`: where elements lie is another matter."""
+    if isinstance(new, TensorType) and isinstance(old, TensorType):
+        return new.dtype == old.dtype and new.shape == old.shape
+    return same_but_level(old, new)
 
 
 def _is_placed(op: Op) -> bool:

@@ -1,0 +1,71 @@
+"""Fused equals unfused equals the reference, for formulas like those of models, and however the search decides."""
+
+from __future__ import annotations
+
+import random
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+
+import tiledsl
+from tests.support.compare import assert_close
+from tests.support.random_formulas import RandomFormula, formulas
+from tiledsl.api.fused import FusedGraph
+from tiledsl.backend_ref.execute_graph import execute_graph
+from tiledsl.passes.graph.kernel_plan import KernelPlan
+from tiledsl.passes.graph.price import Price, Prices
+
+
+def check(fused: FusedGraph, formula: RandomFormula, arch: str, tolerance: float) -> None:
+    """The lowered graph gives what the traced one does."""
+    graph = fused.graph
+    lowered = fused.lowered(arch)
+    arrays = [formula.x, *graph.constants.values()]
+    for actual, expected in zip(execute_graph(lowered.entry, arrays, lowered), graph(formula.x)):
+        assert_close(actual, expected, relative=tolerance, absolute=tolerance)
+
+
+@given(formula=formulas())
+@settings(max_examples=60, deadline=None)
+def test_fused_formulas(formula: RandomFormula) -> None:
+    note([step.__name__ for step in formula.steps])
+    graph = tiledsl.trace(formula, formula.x)
+    for arch in ("cpu", "sm_90"):
+        check(tiledsl.fuse(graph), formula, arch, 2e-4)
+    check(tiledsl.fuse(graph, fusion=False), formula, "cpu", 2e-4)
+
+
+@given(formula=formulas(np.float16))
+@settings(max_examples=30, deadline=None)
+def test_fused_formulas_of_narrow_floats(formula: RandomFormula) -> None:
+    note([step.__name__ for step in formula.steps])
+    check(tiledsl.fuse(tiledsl.trace(formula, formula.x)), formula, "sm_90", 3e-2)
+
+
+@given(formula=formulas(), seed=st.integers(0, 2**16))
+@settings(max_examples=60, deadline=None)
+def test_any_grouping_that_the_search_can_come_to(formula: RandomFormula, seed: int) -> None:
+    """Prices by chance: every merge that is legal is made in some run, and left out in another."""
+    note([step.__name__ for step in formula.steps])
+    chance = random.Random(seed)
+
+    def price(prices: Prices, plan: KernelPlan) -> Price:
+        return Price(chance.random(), 0)
+
+    graph = tiledsl.trace(formula, formula.x)
+    with patch.object(Prices, "of", price):
+        check(tiledsl.fuse(graph), formula, "cpu", 2e-4)
+
+
+@pytest.mark.slow
+@given(formula=formulas())
+@settings(max_examples=40, deadline=None)
+def test_built_formulas(formula: RandomFormula) -> None:
+    note([step.__name__ for step in formula.steps])
+    graph = tiledsl.trace(formula, formula.x)
+    module = tiledsl.fuse(graph).build("cpu")
+    for actual, expected in zip(module(formula.x), graph(formula.x)):
+        assert_close(actual, expected, relative=2e-4, absolute=2e-4)
