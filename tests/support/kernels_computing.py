@@ -128,6 +128,7 @@ def more_functions(x: tile.Tensor, y: tile.Tensor) -> tile.Tensor:
 REDUCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "sum": (tile.sum, np.sum),
     "prod": (tile.prod, np.prod),
+    "mean": (tile.mean, np.mean),
     "max": (tile.max, np.max),
     "min": (tile.min, np.min),
     "any": (tile.any, np.any),

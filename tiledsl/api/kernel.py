@@ -107,11 +107,15 @@ class Kernel:
         """Compiles for arguments like `specs`: arrays, `tile.spec(shape, dtype)`, number types, numbers; and constants.
 
         `arch` is `cpu`, `reference` (which runs the kernel by NumPy) or a GPU's (`sm_90`; no GPU is needed). Default:
-        that of the device where the arrays among `specs` are, or `cpu`. Raises TileError.
+        that of the device where the arrays among `specs` are, or `cpu`. A kernel in tensor form gives a
+        `CompiledFormula`. Raises TileError.
         """
         try:
             if self.is_tensor_form:
-                return self._tensor_form.compile(specs, named, arch)
+                compiled: Any = self._tensor_form.compile(
+                    specs, named, arch or arch_of_specs((*specs, *named.values()))
+                )
+                return compiled
             target = target_of(arch or arch_of_specs((*specs, *named.values())))
             compiled = self._up_to_date().get(target, self._spec_keys(specs, named))
             return compiled.with_sizes_of(self.parameters.arrange(specs, named))

@@ -51,9 +51,9 @@ class TensorForm:
         """The graph for arguments (or specs) in the order of the parameters."""
         return self._found(values)[0]
 
-    def compile(self, specs: tuple[object, ...], named: Mapping[str, object], arch: str | None) -> Any:
-        """The graph for arguments like these, as something that is called."""
-        return self._found(self._parameters.arrange(specs, named))[0]
+    def compile(self, specs: tuple[object, ...], named: Mapping[str, object], arch: str | None) -> CompiledFormula:
+        """The formula compiled for arguments like these."""
+        return CompiledFormula(self.graph_of(self._parameters.arrange(specs, named)), arch)
 
     def _found(self, values: tuple[object, ...]) -> tuple[Graph, Run]:
         key = tuple(map(_key, values))
@@ -68,7 +68,41 @@ class TensorForm:
     def _traced(self, values: tuple[object, ...]) -> tuple[Graph, Run]:
         traced = trace_function(self._function, (), dict(zip(self._parameters.names, values)))
         graph = Graph(traced.module, traced.inputs, traced.constants, traced.arguments, traced.result)
-        return graph, graph
+        return graph, runner_of(graph)
+
+
+def runner_of(graph: Graph) -> Run:
+    """What runs the graph of a formula that is called: op by op, by NumPy."""
+    return graph
+
+
+class CompiledFormula:
+    """What `compile` gives for a kernel in tensor form: its fused graph, built for an architecture."""
+
+    def __init__(self, graph: Graph, arch: str | None) -> None:
+        from tiledsl.api.fused import FusedGraph  # costs start-up time
+
+        self.graph = graph
+        self.fused = FusedGraph(graph)
+        self.built = self.fused.build(arch)
+        self.arch = arch or "cpu"
+
+    def __call__(self, *args: object, out: object = None, **kwargs: object) -> Any:
+        """Runs it on the arguments of the formula that hold arrays. Raises TileError."""
+        return self.built(*args, out=out, **kwargs)
+
+    def ir(self, level: str = "graph") -> str:
+        """The text of level `graph`, as it was traced, or `tile`: the programs that its groups become."""
+        if level not in ("graph", "tile"):
+            fail("level-unknown", caller_location(), arch=self.arch, level=level, known="`graph`, `tile`")
+        return self.graph.ir() if level == "graph" else self.fused.ir(self.arch)
+
+    def explain(self) -> str:
+        """What was decided, and what it costs."""
+        return self.built.explain()
+
+    def __repr__(self) -> str:
+        return f"<{self.graph!r} for {self.arch}>"
 
 
 def _watched(function: FunctionType) -> tuple[Watched, ...]:

@@ -10,11 +10,11 @@ from tiledsl.frontend.builtin_math import in_compute_dtype
 from tiledsl.frontend.builtin_table import Arguments, Handler, lowers
 from tiledsl.frontend.elementwise import apply, truth
 from tiledsl.frontend.lowering import Lowering
-from tiledsl.frontend.operands import as_tile, coerce, element_count, operand_like, reshape, shape_of
+from tiledsl.frontend.operands import as_tile, coerce, element_count, operand_like, reshape, shape_of, strength_of
 from tiledsl.frontend.promotion import sum_dtype
 from tiledsl.frontend.values import FrontValue, Operand, Tile, Tuple, dim_value
 from tiledsl.ir.core import Block, Value
-from tiledsl.ir.dtypes import bool_
+from tiledsl.ir.dtypes import bool_, f64
 from tiledsl.ir.tile_ops import Reduce, Scan, Yield
 from tiledsl.ir.types import TileType, format_shape, scalar
 from tiledsl.support.errors import fail
@@ -61,6 +61,8 @@ def fold(low: Lowering, fn: str, source: Tile, axes: Sequence[int], keepdims: bo
 @lowers(language.mean)
 def mean(low: Lowering, arguments: Arguments) -> FrontValue:
     source = arguments.read("x")
+    if not strength_of(source).dtype.is_float:
+        source = operand_like(source, Tile(coerce(low, source, f64)))
     axes = arguments.axes("axis", len(shape_of(source)))
     count = dim_value(element_count(tuple(shape_of(source)[i] for i in axes)))
     keepdims = arguments.flag("keepdims")

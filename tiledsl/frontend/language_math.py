@@ -200,7 +200,7 @@ def sum(x: TileLike, axis: Axes = None, keepdims: bool = False) -> Tile:
 
 @word
 def mean(x: TileLike, axis: Axes = None, keepdims: bool = False) -> Tile:
-    """The sum divided by the number of elements. *float*; narrow floats in f32, rounded once.
+    """The sum divided by the number of elements: f64 for integers; narrow floats in f32, rounded once.
 
     Folds over `axis`, an int or a tuple; None means all axes and gives a scalar. `keepdims` keeps them with size 1.
     """

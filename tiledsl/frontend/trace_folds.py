@@ -14,7 +14,7 @@ from tiledsl.frontend.trace import Trace, describe, records
 from tiledsl.frontend.trace_elementwise import apply, in_compute_dtype, tensor, truth
 from tiledsl.frontend.trace_shapes import element_count, reshaped, to_axes, to_axis
 from tiledsl.frontend.traced import TracedTensor, size_value
-from tiledsl.ir.dtypes import bool_
+from tiledsl.ir.dtypes import bool_, f64
 from tiledsl.ir.graph_ops import Random, Reduce, Scan
 from tiledsl.ir.types import format_shape
 
@@ -117,6 +117,8 @@ records(language_program.randn)(partial(_random, "normal"))
 @records(language.mean)
 def mean(trace: Trace, x: Any, axis: Any = None, keepdims: bool = False) -> TracedTensor:
     source = tensor(trace, x)
+    if not source.dtype.is_float:
+        source = trace.tensor(trace.cast(source.value, f64))
     axes = to_axes(trace, "tile.mean", axis, source.ndim)
     count = size_value(element_count(tuple(source.type.shape[i] for i in axes)), trace)
 

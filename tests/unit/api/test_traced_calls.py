@@ -12,7 +12,7 @@ import pytest
 
 import tiledsl
 from tests.support.call_kernels import gemm
-from tiledsl import TileSyntaxError, tile
+from tiledsl import TileError, TileSyntaxError, tile
 from tiledsl.ir.verifier import Form, verify
 
 F32 = np.float32
@@ -95,6 +95,17 @@ def test_a_changed_global_is_seen() -> None:
 def test_the_ir_of_a_formula() -> None:
     text = statistics.ir(tile.spec(("M", 4), tile.f16), level="graph")
     assert text.startswith("func @statistics(%x: tensor<f16, [M, 4], unit=1>) {\n  %0 = graph.reduce(%x)")
+
+
+def test_a_formula_is_compiled() -> None:
+    compiled: Any = statistics.compile(SQUARE, arch="cpu", k=3)
+    assert compiled.ir("graph") == statistics.ir(SQUARE, level="graph", k=3)
+    assert "tile.grid" in compiled.ir("tile")
+    total, most = compiled(SQUARE)
+    assert (total[0], most[0]) == (8, 1.5)
+    assert compiled.explain()
+    with pytest.raises(TileError, match="level"):
+        compiled.ir("gpu")
 
 
 def test_helpers_and_words_need_a_trace() -> None:
