@@ -80,6 +80,8 @@ class Trace:
         self.inlined: list[tuple[str, object]] = []
         """The kernels in tensor form that run now, with what they were called with."""
         self._weights: dict[object, TracedTensor] = {}
+        self.declared: dict[str, Location] = {}
+        """Where each parameter stands in the user's source."""
         self.sizes: set[str] = set()
         """The names of sizes that are taken."""
         self._weight_names = WeightNames()
@@ -195,7 +197,8 @@ class Trace:
     def fail(self, code: str, *operands: Any, **names: object) -> NoReturn:
         """Raises an error at the user's line; each tensor of `operands` is shown with where it came from."""
         here = self.builder.location
-        labels = [label for label in map(self._label, operands) if label is not None and label.location != here]
+        found = dict.fromkeys(map(self._label, operands))
+        labels = [label for label in found if label is not None and label.location != here]
         error = make_error(code, here, labels=labels, notes=(), **names)
         raise error
 
@@ -206,7 +209,8 @@ class Trace:
         type_ = f"{operand.dtype} of shape {format_shape(operand.type.shape)}"
         if op is None:
             what = "a weight" if operand.value.name in self.constants else "a parameter"
-            return Label(self.start, f"`{operand.value.name}` is {what} of `{self.name}`: {type_}")
+            place = self.declared.get(operand.value.name, self.start)
+            return Label(place, f"`{operand.value.name}` is {what} of `{self.name}`: {type_}")
         return Label(op.location, f"`{self.text_of(operand)}` is made here: {type_}")
 
     def text_of(self, value: Any) -> str:

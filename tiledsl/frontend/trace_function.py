@@ -12,6 +12,7 @@ from tiledsl.frontend.sizes import RESERVED
 from tiledsl.frontend.structures import Leaf, Structure, build, leaf_names, structure_of
 from tiledsl.frontend.trace import Trace, describe, identifier
 from tiledsl.frontend.trace_elementwise import dtype_of, tensor
+from tiledsl.frontend.trace_places import definition, parameter_place
 from tiledsl.frontend.trace_words import WORDS
 from tiledsl.frontend.traced import TracedTensor
 from tiledsl.frontend.traced_graph import TracedGraph
@@ -21,7 +22,6 @@ from tiledsl.ir.symbolic import Dim, symbol
 from tiledsl.ir.types import TensorType
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
-from tiledsl.support.location import BUILTIN, Location
 
 assert WORDS, "the words of the language are registered"
 
@@ -30,7 +30,8 @@ def trace_function(fn: Callable[..., Any], specs: Sequence[object], named: Mappi
     """The graph of a function for arguments like these. Raises TileErrors located in the user's source."""
     name = _name_of(fn)
     arguments = _bound(fn, name, specs, named)
-    trace = Trace(name, definition(fn))
+    place = definition(fn)
+    trace = Trace(name, place)
     trace.builder.location = caller_location() or trace.start
     trace.sizes |= set(_named_sizes(arguments.values()))
     structures: dict[str, Structure] = {}
@@ -39,6 +40,8 @@ def trace_function(fn: Callable[..., Any], specs: Sequence[object], named: Mappi
         leaves: list[Any] = []
         structure = structure_of(value, argument, is_tensor_like, leaves)
         made = [_parameter(trace, wanted, leaf) for wanted, leaf in zip(leaf_names(structure), leaves)]
+        for parameter in made:
+            trace.declared[parameter.value.name] = parameter_place(place, argument)
         structures[argument] = structure
         values[argument] = build(structure, iter(made))
     inputs = tuple(parameter.name for parameter in trace.body.arguments)
@@ -72,12 +75,6 @@ def _named_sizes(values: Iterable[object]) -> Iterator[str]:
 def is_tensor_like(value: object) -> bool:
     """Whether an argument of `trace` stands for a tensor."""
     return isinstance(value, TensorSpec) or is_array(value)
-
-
-def definition(fn: Callable[..., Any]) -> Location:
-    """Where a function is defined."""
-    code = getattr(inspect.unwrap(fn), "__code__", None)
-    return BUILTIN if code is None else Location(code.co_filename, code.co_firstlineno)
 
 
 def _name_of(fn: Callable[..., Any]) -> str:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import inspect
 import linecache
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
 from types import CodeType, FrameType
+from typing import Any
 
-from tiledsl.support.location import Location
+from tiledsl.support.location import BUILTIN, Location
 
 
 class Places:
@@ -77,3 +79,32 @@ def source_text(location: Location) -> str:
     lines[0] = lines[0][location.column - 1 :]
     text = " ".join(line.strip() for line in lines)
     return text if len(text) <= 80 else ""
+
+
+def definition(fn: Callable[..., Any]) -> Location:
+    """Where a function is defined: the line of its `def`, below the decorators; that of a lambda, or of an object's
+    `__call__`.
+    """
+    function: Any = inspect.unwrap(fn)
+    call = inspect.getattr_static(type(function), "__call__", None)
+    code = getattr(function, "__code__", None) or getattr(call, "__code__", None)
+    if not isinstance(code, CodeType):
+        return BUILTIN
+    for line in range(code.co_firstlineno, code.co_firstlineno + 20):
+        text = linecache.getline(code.co_filename, line).rstrip()
+        found = re.search(rf"\bdef {code.co_name}\b.*", text)
+        if found is not None:
+            return Location(code.co_filename, line, found.start() + 1, line, len(text) + 1)
+    return Location(code.co_filename, code.co_firstlineno)
+
+
+def parameter_place(place: Location, name: str) -> Location:
+    """Where a parameter stands in the head of a function that is defined at `place`; else that place."""
+    for line in range(place.line, place.line + 10):
+        text = linecache.getline(place.file, line).rstrip()
+        found = re.compile(rf"\b{re.escape(name)}\b").search(text, place.column + 3 if line == place.line else 0)
+        if found is not None:
+            return Location(place.file, line, found.start() + 1, line, found.end() + 1)
+        if text.endswith(":"):
+            break
+    return place

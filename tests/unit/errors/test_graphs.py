@@ -157,6 +157,7 @@ def test_shapes_that_do_not_fit_are_shown_with_where_they_come_from() -> None:
     assert "of shape [4]" in text
     assert "`y` is a parameter of `outer`: f32 of shape [2, 5]" in text
     assert "return inner(x.sum(axis=0), y)" in text
+    assert "def outer(x: Any, y: Any) -> Any:\n      |                   ^\n" in text
 
 
 SHARED: dict[str, Callable[[Any], Any]] = {
