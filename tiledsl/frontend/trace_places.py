@@ -86,7 +86,7 @@ def definition(fn: Callable[..., Any]) -> Location:
     `__call__`.
     """
     function: Any = inspect.unwrap(fn)
-    call = inspect.getattr_static(type(function), "__call__", None)
+    call = inspect.getattr_static(kind_of(function), "__call__", None)
     code = getattr(function, "__code__", None) or getattr(call, "__code__", None)
     if not isinstance(code, CodeType):
         return BUILTIN
@@ -96,6 +96,11 @@ def definition(fn: Callable[..., Any]) -> Location:
         if found is not None:
             return Location(code.co_filename, line, found.start() + 1, line, len(text) + 1)
     return Location(code.co_filename, code.co_firstlineno)
+
+
+def kind_of(value: object) -> type:
+    """The class of a value."""
+    return type(value)
 
 
 def parameter_place(place: Location, name: str) -> Location:
