@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from tiledsl.api.graph_programs import CompiledFunction, compile_functions
 from tiledsl.api.schedule_graph import Scheduled
 from tiledsl.api.targets import target_of
+from tiledsl.passes.machine import available_cores
 from tiledsl.runtime.memory_plan import MemoryPlan, plan_memory
-from tiledsl.runtime.program import HasVariants, Program
+from tiledsl.runtime.program import HasVariants, PlannedProgram, Program
 from tiledsl.runtime.schedule import Operand, Schedule, Step
 from tiledsl.runtime.step_alignment import step_alignment
 from tiledsl.support.caller import caller_location
@@ -52,20 +54,35 @@ def build_for(scheduled: Scheduled, arch: str) -> Built:
 
 
 def _planned(schedule: Schedule, programs: Sequence[Program]) -> tuple[Schedule, list[Program]]:
-    """The schedule with a program of its own for each plan that the sizes and alignments of its steps ask for."""
-    found: dict[tuple[int, object], int] = {}
-    planned: list[Program] = []
-    steps: list[Step] = []
-    for step in schedule.steps:
-        program = programs[step.program]
+    """The schedule with a program of its own for each plan that the sizes and alignments of its steps ask for.
+
+    Several are compiled at once: the compiler of CUDA C lets other threads run.
+    """
+    keys = [_Wanted(step.program, tuple(step.sizes.items()), step_alignment(schedule, step)) for step in schedule.steps]
+    wanted = list(dict.fromkeys(keys))
+
+    def plan(one: _Wanted) -> PlannedProgram:
+        program = programs[one.program]
         assert isinstance(program, HasVariants)
-        made = program.planned(step.sizes, step_alignment(schedule, step))
-        key = step.program, made.plan
-        if key not in found:
-            found[key] = len(planned)
-            planned.append(made)
-        steps.append(replace(step, program=found[key]))
-    return replace(schedule, steps=tuple(steps)), planned
+        return program.planned(dict(one.sizes), one.alignment)
+
+    with ThreadPoolExecutor(max(1, min(len(wanted), available_cores()))) as pool:
+        made = dict(zip(wanted, pool.map(plan, wanted)))
+    planned: dict[tuple[int, str], PlannedProgram] = {}
+    for one, program in made.items():
+        planned.setdefault((one.program, program.plan), program)
+    numbers = {key: number for number, key in enumerate(planned)}
+    steps = [replace(step, program=numbers[key.program, made[key].plan]) for step, key in zip(schedule.steps, keys)]
+    return replace(schedule, steps=tuple(steps)), list(planned.values())
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """Code that is to be planned."""
+
+    program: int
+    sizes: tuple[tuple[str, int], ...]
+    alignment: tuple[int, ...]
 
 
 def _check_numbers(schedule: Schedule, step: Step) -> None:
