@@ -19,6 +19,7 @@ from tests.support.compare import assert_close
 from tests.support.random_modules import random_array
 from tiledsl.backend_ref.arguments import Argument
 from tiledsl.backend_ref.execute_gpu import execute_gpu
+from tiledsl.backend_ref.execute_graph import execute_graph
 from tiledsl.backend_ref.execute_tile import execute
 from tiledsl.ir.async_ops import NamedBarrier, ProxyFence, Role
 from tiledsl.ir.core import Module
@@ -74,8 +75,13 @@ def arguments(module: Module, sizes: dict[str, int]) -> list[Argument]:
 def run(module: Module, given: list[Argument]) -> tuple[list[Array], list[str]]:
     """All arguments and results after a run, and the lines printed."""
     printed: list[str] = []
-    executor = execute_gpu if form_of(module) is Form.GPU else execute
-    results = executor(module.entry, given, output=printed.append)
+    match form_of(module):
+        case Form.GPU:
+            results = execute_gpu(module.entry, given, output=printed.append)
+        case Form.GRAPH:
+            results = execute_graph(module.entry, given, module, output=printed.append)
+        case _:
+            results = execute(module.entry, given, output=printed.append)
     return [np.asarray(array) for array in (*given, *results)], printed
 
 

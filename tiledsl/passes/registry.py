@@ -8,6 +8,13 @@ from tiledsl.passes.gpu.insert_barriers import InsertBarriers
 from tiledsl.passes.gpu.insert_proxy_fences import InsertProxyFences
 from tiledsl.passes.gpu.lower import LowerToGpu
 from tiledsl.passes.gpu.tidy import Tidy
+from tiledsl.passes.graph.canonicalise_graph import CanonicaliseGraph
+from tiledsl.passes.graph.derive_online import DeriveOnline
+from tiledsl.passes.graph.graph_to_tile import GraphToTile
+from tiledsl.passes.graph.group import Group
+from tiledsl.passes.graph.materialise import Materialise
+from tiledsl.passes.graph.set_sizes import SetSizes
+from tiledsl.passes.graph.widen_floats import DropRoundings, WidenFloats
 from tiledsl.passes.manager import Pass
 from tiledsl.passes.tile.bounds import Bounds
 from tiledsl.passes.tile.canonicalise import Canonicalise
@@ -19,6 +26,14 @@ from tiledsl.passes.tile.licm import HoistLoopInvariants
 from tiledsl.passes.tile.place_levels import PlaceLevels
 
 _KINDS: tuple[type[Pass], ...] = (
+    SetSizes,
+    CanonicaliseGraph,
+    WidenFloats,
+    DeriveOnline,
+    Group,
+    DropRoundings,
+    Materialise,
+    GraphToTile,
     InferShapes,
     Canonicalise,
     EliminateCommonSubexpressions,

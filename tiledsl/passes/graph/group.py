@@ -44,6 +44,7 @@ class Group:
         groups = _Groups(module.entry, limits_of(self.arch), self.arch, context)
         if self.fuse:
             groups.grow()
+            groups.remark_refusals()
         return Module([*_called(module, groups), *module.functions[1:]])
 
 
@@ -60,6 +61,8 @@ class _Groups:
         self.of: dict[Op, int] = {op: i for i, op in enumerate(self.order) if self._is_computed(op)}
         self.members: dict[int, list[Op]] = {i: [op] for op, i in self.of.items()}
         self.plans: dict[tuple[Op, ...], KernelPlan | Refusal] = {}
+        self.refusals: dict[tuple[Op, Op], Refusal] = {}
+        """Why a reader and what it reads are not in one group, as it was found last."""
 
     def plan(self, members: Sequence[Op]) -> KernelPlan | Refusal:
         key = tuple(members)
@@ -100,7 +103,7 @@ class _Groups:
                 if isinstance(plan, KernelPlan):
                     self._merge(merged)
                     return
-                self._remark(second, first, plan)
+                self.refusals[second, first] = plan
 
     def _producers(self, op: Op) -> list[Op]:
         """The computed ops whose results an op reads, by plain reindexing too."""
@@ -146,14 +149,15 @@ class _Groups:
                 continue
             plan = self.plan(merged)
             if isinstance(plan, Refusal):
-                self._remark(op, producer, plan)
+                self.refusals[op, producer] = plan
                 continue
             apart = [self.plan(self.members[mine]), self.plan(self.members[theirs])]
             if all(isinstance(p, KernelPlan) for p in apart):
                 before = sum(self.prices.of(p).seconds for p in apart if isinstance(p, KernelPlan))
                 after = self.prices.of(plan).seconds
                 if after > before:
-                    self._remark(op, producer, Refusal(None, f"{after * 1e6:.1f} us, apart {before * 1e6:.1f} us"))
+                    reason = f"{after * 1e6:.1f} us in one, {before * 1e6:.1f} us in two"
+                    self.refusals[op, producer] = Refusal(None, reason)
                     continue
             self._merge(merged)
             return True
@@ -196,10 +200,17 @@ class _Groups:
             self.of[op] = number
         self.members[number] = list(members)
 
-    def _remark(self, op: Op, producer: Op, refusal: Refusal) -> None:
-        at = f" ({refusal.op.location})" if refusal.op is not None else ""
-        text = f"not one kernel with {_called_op(producer)} ({producer.location}): {refusal.reason}{at}"
-        self.context.remark("group", op.location, f"{_called_op(op)} is {text}")
+    def remark_refusals(self) -> None:
+        """Says, once for each two groups of which one reads the other, why they are not one."""
+        told: set[tuple[int, int]] = set()
+        for (op, producer), refusal in self.refusals.items():
+            pair = (self.of[producer], self.of[op])
+            if pair[0] == pair[1] or pair in told:
+                continue
+            told.add(pair)
+            at = f" ({refusal.op.location})" if refusal.op is not None else ""
+            text = f"not one kernel with {_called_op(producer)} ({producer.location}): {refusal.reason}{at}"
+            self.context.remark("group", op.location, f"{_called_op(op)} is {text}")
 
 
 def _called_op(op: Op) -> str:

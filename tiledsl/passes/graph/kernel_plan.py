@@ -42,7 +42,7 @@ def plan_kernel(
         try:
             return _planned(outlined, limits)
         except (AxesError, ScheduleError, RuleError) as error:
-            refusal = refusal or Refusal(error.op, error.reason)
+            refusal = Refusal(error.op, error.reason)
     assert refusal is not None
     return refusal
 

@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from tiledsl.ir.core import Module
 from tiledsl.ir.substitute import substitute_symbols
+from tiledsl.ir.symbolic import Dim
 from tiledsl.ir.verifier import Form, is_tile_function
 from tiledsl.passes.manager import PassContext
 
@@ -23,7 +24,7 @@ class SetSizes:
     name: ClassVar[str] = "set-sizes"
     requires: ClassVar[Form] = Form.GRAPH
     gives: ClassVar[Form] = Form.GRAPH
-    sizes: tuple[tuple[str, int], ...] = ()
+    sizes: tuple[tuple[str, Dim], ...] = ()
 
     def run(self, module: Module, context: PassContext) -> Module:
         for function in module.functions:
