@@ -13,12 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, Union
 
 from tiledsl.ir import graph_ops as ops
 from tiledsl.ir.core import Function, Op, Value
 from tiledsl.ir.tile_ops import tensor_type
 from tiledsl.passes.graph.shapes import sizes_of
+
+
+FOLDS = (ops.Reduce, ops.Scan, ops.Contract)
+Fold: TypeAlias = Union[ops.Reduce, ops.Scan, ops.Contract]
 
 
 class Axis:
@@ -51,8 +55,8 @@ class AxesError(Exception):
 class GroupAxes:
     """The axes of a group: `kept` of every value, in order, without those of one element.
 
-    `reduced`: what each reduction, scan or contraction folds over. `indexed`: the axis of its source that each `graph.gather`
-    reads at computed coordinates.
+    `reduced`: what each reduction, scan or contraction folds over. `indexed`: the axis of its source that each
+    `graph.gather` reads at computed coordinates.
     """
 
     kept: Mapping[Value, tuple[Axis, ...]]
@@ -96,12 +100,12 @@ class _Finder:
             if isinstance(op, ops.Contract):
                 self.check_product(op)
         reduced: dict[Op, tuple[Axis, ...]] = {
-            op: self.folded(op, kept) for op in function.body.ops if isinstance(op, (ops.Reduce, ops.Scan, ops.Contract))
+            op: self.folded(op, kept) for op in function.body.ops if isinstance(op, FOLDS)
         }
         indexed = {op: None if axis is None else self.root(axis) for op, axis in self.indexed.items()}
         return GroupAxes(kept, reduced, indexed)
 
-    def folded(self, op: ops.Reduce | ops.Scan | ops.Contract, kept: Mapping[Value, tuple[Axis, ...]]) -> tuple[Axis, ...]:
+    def folded(self, op: Fold, kept: Mapping[Value, tuple[Axis, ...]]) -> tuple[Axis, ...]:
         if isinstance(op, ops.Reduce):
             axes = [self.of[op.source][i] for i in op.axes]
             return tuple(self.root(axis) for axis in axes if axis is not None)

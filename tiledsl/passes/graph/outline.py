@@ -73,6 +73,13 @@ def _turned(value: Value, members: Collection[Op]) -> Value:
     return value
 
 
+def _base(value: Value) -> Value:
+    """What a value reindexes."""
+    while value.op is not None and is_soft(value.op):
+        value = value.op.operands[0]
+    return value
+
+
 class _Outliner:
     def __init__(self, members: Sequence[Op], apart: bool) -> None:
         self.members = members
@@ -89,8 +96,8 @@ class _Outliner:
                     copy: Op = self._again(op, a=self.read(op.a, (op, 0)), b=self.read(op.b, (op, 1)))
                 case ops.Gather():
                     # what is read at computed coordinates is a parameter of its own, as it is in memory
-                    inside = self.inside.get(op.source)
-                    source = self.parameter(op.source, op) if inside is None else inside
+                    computed = _base(op.source) in self.inside
+                    source = self.read(op.source, None) if computed else self.parameter(op.source, op)
                     copy = self._again(op, source=source, indices=self.read(op.indices, None))
                 case _:
                     copy = op.clone({value: self.read(value, None) for value in op.operands})

@@ -1,7 +1,7 @@
 """What a kernel is predicted to cost: seconds, and bytes to and from memory.
 
-Products by warpgroups are priced by the ranking that will choose their tiles (docs/tiling.md): the group is written as a
-tile program, and the time of its best plan counts. All else has a formula: a launch, and then memory or arithmetic,
+Products by warpgroups are priced by the ranking that will choose their tiles (docs/tiling.md): the group is written as
+a tile program, and the time of its best plan counts. All else has a formula: a launch, and then memory or arithmetic,
 whichever takes longer.
 """
 
