@@ -44,6 +44,13 @@ def linear_cases() -> list[PlannedCase]:
         ("NN", (72, 136, 136), f"{_BLOCK}, 2 stages", "tanh"),
         ("NT", (130, 72, 200), f"{_BLOCK}, 3 stages, 2 programs", "erf"),
         ("NT", (200, 64, 64), f"{_IN_TURN}, 3 stages", "tanh"),
+        ("NN", (130, 128, 72), f"{_BLOCK.replace('n=64', 'n=128')}, 8 stages, 1 programs", "erf"),
+        (
+            "NT",
+            (128, 72, 136),
+            "m=128, n=64, k=64, 128 threads x 2, 4x1 warps, cooperative, 3 stages, 1 programs",
+            "tanh",
+        ),
     ):
 
         def gelu(random: np.random.Generator, order: str = order, m: int = m, n: int = n, k: int = k) -> list[object]:

@@ -21,7 +21,7 @@ from tiledsl.ir.dtypes import DType, i64
 from tiledsl.ir.facts import Facts, facts_of
 from tiledsl.ir.layout_conversions import convert_plan
 from tiledsl.ir.layouts import Digit, RegisterLayout, SharedLayout
-from tiledsl.ir.shared_layouts import choose_shared_layout
+from tiledsl.ir.shared_layouts import Access, Method, access_turns, choose_shared_layout
 from tiledsl.ir.symbolic import Dim, Expr, Opaque, Symbol, symbols_of
 from tiledsl.ir.types import AxisType, Shape, Slice, TileType, Whole
 from tiledsl.passes.analysis.effects import tensors_in_order, tensors_written
@@ -398,7 +398,8 @@ class Lowering:
         """A tile in the layout asked for: as it is, made anew, or converted."""
         forms = self._tiles.get(value)
         if not forms and value in self.staged:
-            found = self.read_staged(self.staged[value], layout, value.name)
+            staged = self.staged[value]
+            found = self.read_staged(staged, layout, value.name, method=self._method(staged, layout))
         elif forms:
             found = forms.get(layout)
             if found is None:
@@ -413,6 +414,14 @@ class Lowering:
                 return self.tile(value, layout)
         self.define(value, found)
         return found
+
+    def _method(self, staged: Staged, layout: RegisterLayout) -> Method:
+        """By matrices where a role reads 16-bit elements as accumulators lie: one instruction for 8 elements each."""
+        dtype, shared, shape = staged.buffer.dtype, shared_layout(staged.buffer), static_shape(staged.buffer)
+        if not self.grid.schedule or dtype.bits != 16 or layout.rank != 2 or shared.order[-1] != staged.places[-1]:
+            return "plain"
+        turns = access_turns(Access(layout, staged.places, method="matrix"), shared, shape, dtype)
+        return "plain" if turns is None else "matrix"
 
     def hold_operand(self, value: Value, layout: RegisterLayout, lowered: Value) -> None:
         """Says that an operand of products is ready, from here to the end of this scope."""
@@ -512,7 +521,7 @@ class Lowering:
         layout: RegisterLayout,
         name: str,
         starts: Sequence[int] | None = None,
-        method: str = "plain",
+        method: Method = "plain",
     ) -> Value:
         """A tile, or the part of it from `starts` on, out of its buffer."""
         offsets = [self.constant(0) for _ in static_shape(staged.buffer)]

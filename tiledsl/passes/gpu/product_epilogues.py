@@ -13,10 +13,11 @@ INSTRUCTIONS = {"exp": 3, "exp2": 2, "tanh": 8, "erf": 12, "sigmoid": 5, "div": 
 
 class Epilogue(NamedTuple):
     """`beside_bytes`: read for each element of the result. `row_bytes`: of the widest load that is the same for all
-    rows, for each column. `instructions` for each element; `folds` along its rows."""
+    rows, for each column; `row_loaded`: of all such loads. `instructions` for each element; `folds` along its rows."""
 
     beside_bytes: int
     row_bytes: int
+    row_loaded: int
     instructions: int
     folds: int
 
@@ -31,6 +32,7 @@ def epilogue_of(grid: ops.Grid, dot: ops.Dot) -> Epilogue:
     return Epilogue(
         sum(op.result.dtype.bytes for op in beside),
         max((op.result.dtype.bytes for op in of_rows), default=0),
+        sum(op.result.dtype.bytes for op in of_rows),
         sum(INSTRUCTIONS.get(op.fn, 1) for op in maps) + len(folds),
         len(folds),
     )

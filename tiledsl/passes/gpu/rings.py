@@ -76,14 +76,21 @@ class StreamedLoad:
 class Ring:
     """The stages of one feed. It is made in the body of the launch; each role begins at the first stage."""
 
-    def __init__(self, state: Lowering, feed: Feed, stages: int, copies: Mapping[Value, AlignedCopy]) -> None:
-        """`copies`: what is read in place of some tensors."""
+    def __init__(
+        self,
+        state: Lowering,
+        feed: Feed,
+        stages: int,
+        copies: Mapping[Value, AlignedCopy],
+        streams: Sequence[StreamedLoad] = (),
+    ) -> None:
+        """`copies`: what is read in place of some tensors. `streams`: of loads that no product takes."""
         self.feed = feed
         self.copies = copies
         self.block: Block = feed.block
         self.stages = stages
         self.name = "_".join(load.result.name or load.tensor.name for load in feed.loads)
-        self.streams = [_stream(state, load, feed.dot_of(load), stages, copies) for load in feed.loads]
+        self.streams = list(streams) or [_stream(state, load, feed.dot_of(load), stages, copies) for load in feed.loads]
         self._to_all = state.grid.cluster > state.grid.splits and not all(stream.divided for stream in self.streams)
         warps = state.grid.threads // WARP
         self.by_threads = any(stream.layout is not None for stream in self.streams)
@@ -102,6 +109,8 @@ class Ring:
         """On the consumers' side, where they multiply in turn: when it may be read."""
         self.is_released = False
         """On the consumers' side, of a ring of the grid itself: whether its stage was given back before the end."""
+        self.lends = False
+        """Whether the result of the grid goes out through its stage, as there is no room for another buffer."""
 
     def _mbarriers(self, state: Lowering, what: str, arrivals: int) -> Value:
         return state.emit(

@@ -30,6 +30,7 @@ from tiledsl.ir.tensor_maps import UNIT_BYTES
 from tiledsl.ir.types import scalar
 from tiledsl.ir.warpgroup_instructions import WARPGROUP
 from tiledsl.passes.gpu.aligned_copies import AlignedCopy, copy_rows
+from tiledsl.passes.gpu.beside_loads import beside_feeds, beside_rings
 from tiledsl.passes.gpu.block_turns import TurnWalk
 from tiledsl.passes.gpu.block_walks import BlockWalk
 from tiledsl.passes.gpu.bulk_stores import drain_stores, lent_ring
@@ -74,7 +75,8 @@ def lower_specialised_grid(state: Lowering, op: ops.Grid, consumers: int) -> Non
         if number in state.grid.copied:
             copies[tensor] = copy_rows(state, tensor, state.plan.alignment[number])
             state.remark(op, f"`{tensor.name}` is copied before, to rows that start at multiples of {UNIT_BYTES} bytes")
-    _SpecialisedGrid(state, op, feeds, consumers, copies).lower()
+    beside = () if copies or state.grid.splits > 1 else beside_feeds(op, feeds, lambda t: row_alignment(state, t))
+    _SpecialisedGrid(state, op, feeds, beside, consumers, copies).lower()
 
 
 def _check_turns(grid: GridPlan, consumers: int, feeds: Sequence[Feed]) -> None:
@@ -99,9 +101,11 @@ class _SpecialisedGrid:
         state: Lowering,
         op: ops.Grid,
         feeds: Sequence[Feed],
+        beside: Sequence[Feed],
         consumers: int,
         copies: Mapping[Value, AlignedCopy],
     ) -> None:
+        self.beside = beside
         self.state = state
         self.consumers = consumers
         self.copies = copies
@@ -119,6 +123,8 @@ class _SpecialisedGrid:
                 product = plan_product(self.feeds[0].dot, state.capacities, grid)
                 buffers = [stream.buffer for stream in rings[0].streams]
                 rings[0].sums = SplitSum(state, product, rings[0].rows_to_load, buffers)
+            if not any(ring.by_threads for ring in rings):
+                rings += self._rings_beside(rings)
             state.emit(gpu.Barrier, scope="cluster" if grid.cluster > 1 else "block")
             threads = grid.threads * self.consumers
             registers = REGISTERS if len({feed.dot for feed in self.feeds}) == 1 else REGISTERS_OF_TWO
@@ -150,6 +156,13 @@ class _SpecialisedGrid:
             who = "a warpgroup" if ring.by_threads else "a warp"
             self.state.remark(stream.op, f"loaded {how}, into {stages} stages, by {who} of its own")
         return ring
+
+    def _rings_beside(self, rings: Sequence[Ring]) -> list[Ring]:
+        found = beside_rings(self.state, self.beside, rings, self.consumers)
+        for ring in found:
+            for stream in ring.streams:
+                self.state.remark(stream.op, "loaded by TMA, before the last products are made")
+        return found
 
     def _role(self, first: int, threads: int, registers: int, inside: Callable[[], None]) -> None:
         state = self.state
@@ -201,8 +214,13 @@ class _SpecialisedGrid:
             for ring in rings:
                 ring.order = order
             state.lower_block(self.op.body)
+            for ring in state.rings.get(self.op.body, ()):
+                ring.release(state, ring.position.stage)
+                ring.advance(state)
 
         def skip() -> None:
+            for ring in state.rings.get(self.op.body, ()):
+                ring.advance(state)
             for op in self.op.body.ops:
                 skipped = [ring for ring in rings if isinstance(op, ops.Range) and ring.block is op.body]
                 if isinstance(op, ops.Range) and skipped:

@@ -175,7 +175,7 @@ def _check_load(
         raise DeclinedError(f"rows of `{name}` do not start at multiples of {least} bytes")
     loop = _loop_of(load, grid)
     for index in load.indices:
-        _check_index(index, grid, loop)
+        check_index(index, grid, loop)
 
 
 def _loop_of(load: ops.Load, grid: ops.Grid) -> ops.Range | None:
@@ -190,13 +190,14 @@ def _loop_of(load: ops.Load, grid: ops.Grid) -> ops.Range | None:
     return loop
 
 
-def _check_index(index: Index, grid: ops.Grid, loop: ops.Range | None) -> None:
+def check_index(index: Index, grid: ops.Grid, loop: ops.Range | None) -> None:
+    """Raises DeclinedError where threads that only load do not know a subscript in that loop."""
     match index:
         case Whole():
             return
         case Value(type=AxisType()) if isinstance(index.op, ops.Shift):
             _check_known(index.op.offset, grid)
-            _check_index(index.op.axis, grid, loop)
+            check_index(index.op.axis, grid, loop)
         case Value(type=AxisType()):
             if index not in grid.body.arguments and (loop is None or index is not loop.body.arguments[0]):
                 raise DeclinedError("an operand is subscripted by a block of another loop")

@@ -191,7 +191,7 @@ class ProductCosts:
         share a loop have for each other, and for themselves."""
         product, speeds = self.product, self.speeds
         clocks = RESULT_CLOCKS + elements * (RESULT_INSTRUCTIONS + product.epilogue_work) / speeds.instructions
-        clocks += elements * product.epilogue_bytes / STORED_BYTES
+        clocks += elements * product.epilogue_bytes / speeds.shared_bytes  # they have come before
         if splits > 1:
             clocks += REDUCE_CLOCKS + sums * (splits - 1) / splits / speeds.peer_bytes
             elements //= splits

@@ -49,7 +49,7 @@ class Product:
     `a_k_major`, `b_k_major`: whether that operand counts fastest along k. `tma_store`: whether the result can go out by
     TMA. `epilogue_bytes`: what is read beside, for each element of the result. `promoted`: sums of narrow products are
     added to others in f32, which take as many registers again. `row_bytes`: of what is read beside that is the same for
-    all rows, for each column at most (a bias). `a_copied`, `b_copied`: how many bytes at a time threads
+    all rows, for each column at most (a bias); `row_loaded`: of all of that. `a_copied`, `b_copied`: how many bytes at a time threads
     that load copy of that operand; 0 where TMA does. `beside`: right operands that are multiplied by the same left one,
     each into sums of its own; `n` and columns of tiles count those of all of them. `whole_rows`: a tile has all
     columns, since something is folded along them, `folds` times. `epilogue_work`: instructions for each element
@@ -68,6 +68,7 @@ class Product:
     tma_store: bool = True
     epilogue_bytes: float = 0
     row_bytes: int = 0
+    row_loaded: int = 0
     epilogue_work: float = 0
     folds: int = 0
     promoted: bool = False
@@ -184,8 +185,12 @@ def stage_bytes(product: Product, rows: int, columns: int, depth: int) -> int:
 
 
 def staging_bytes(product: Product, rows: int, columns: int, schedule: str) -> int:
-    """Shared memory in which a result waits for its way out. Consumers in turn have a tile each."""
+    """Shared memory in which a result waits for its way out, and what is read beside it comes in. Consumers in turn
+    have a tile each."""
     each = int(rows * columns * product.out_bytes) if product.staged else 0
+    if schedule == "pingpong":  # else the result goes out through the same memory
+        each += int(rows * columns * product.epilogue_bytes)
+    each += columns * product.row_loaded
     if product.whole_rows:
         each += folds_bytes(product, rows, columns)
     return each * (2 if schedule == "pingpong" else 1)
