@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Op, Value
+from tiledsl.ir.layouts import SharedLayout
 from tiledsl.ir.tensor_maps import ALIGNMENT, MOST_AXES, UNIT_BYTES
 from tiledsl.passes.analysis.effects import tensors_written
 from tiledsl.passes.gpu.bulk_stores import RESERVED_BYTES
@@ -109,9 +110,7 @@ def _bytes(state: Lowering, op: ops.Load | ops.Store) -> int:
 
 def _stream(state: Lowering, op: ops.Load, stages: int) -> StreamedLoad:
     sizes = _sizes(state, op)
-    layout = (
-        operand_layout(sizes, len(sizes) - 1, op.result.dtype.bytes) if len(sizes) > 1 else operand_layout([1], 0, 1)
-    )
+    layout = SharedLayout((0,)) if len(sizes) == 1 else operand_layout(sizes, 1, op.result.dtype.bytes)
     staged = replace(layout, order=(0, *(1 + axis for axis in layout.order)))
     buffer = state.buffer((stages, *sizes), op.result.dtype, staged, op.result.name or op.tensor.name)
     whole = state.capacities.shape(op.result.shape)

@@ -134,12 +134,8 @@ def lent_ring(state: Lowering, op: ops.Store) -> Ring | None:
         buffers = [stream.buffer for stream in ring.streams]
         fits = [(b.shape, b.dtype, b.tile.layout) for b in buffers] == [((1, *shape), dtype, wanted)]
         first = next(store for store in op.parent.ops if isinstance(store, ops.Store)) is op
-        if (
-            fits
-            and first
-            and ring.stages == 1
-            and (not state.grid.programs or ring.lends or _is_short(state, shape, dtype))
-        ):
+        short = not state.grid.programs or ring.lends or _is_short(state, shape, dtype)
+        if fits and first and ring.stages == 1 and short:
             return ring
     return None
 

@@ -46,14 +46,14 @@ RESIDENT_PRODUCER_REGISTERS = 40
 class Product:
     """out[m, n] = a[m, k] @ b[k, n], `batches` times. Sizes in elements, `*_bytes` per element.
 
-    `a_k_major`, `b_k_major`: whether that operand counts fastest along k. `tma_store`: whether the result can go out by
-    TMA. `epilogue_bytes`: what is read beside, for each element of the result. `promoted`: sums of narrow products are
-    added to others in f32, which take as many registers again. `row_bytes`: of what is read beside that is the same for
-    all rows, for each column at most (a bias); `row_loaded`: of all of that. `a_copied`, `b_copied`: how many bytes at a time threads
-    that load copy of that operand; 0 where TMA does. `beside`: right operands that are multiplied by the same left one,
-    each into sums of its own; `n` and columns of tiles count those of all of them. `whole_rows`: a tile has all
-    columns, since something is folded along them, `folds` times. `epilogue_work`: instructions for each element
-    of the result.
+    `a_k_major`, `b_k_major`: whether that operand counts fastest along k. `tma_store`: whether the result can go out
+    by TMA. `epilogue_bytes`: what is read beside, for each element of the result. `promoted`: sums of narrow products
+    are added to others in f32, which take as many registers again. `row_bytes`: of what is read beside that is the
+    same for all rows, for each column at most (a bias); `row_loaded`: of all of that. `a_copied`, `b_copied`: how
+    many bytes at a time threads that load copy of that operand; 0 where TMA does. `beside`: right operands that are
+    multiplied by the same left one, each into sums of its own; `n` and columns of tiles count those of all of them.
+    `whole_rows`: a tile has all columns, since something is folded along them, `folds` times. `epilogue_work`:
+    instructions for each element of the result.
     """
 
     m: int
