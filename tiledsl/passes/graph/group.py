@@ -89,9 +89,10 @@ class _Groups:
 
     def _chain(self, second: ops.Contract) -> None:
         """Puts a product that another one feeds into a group with it and with what lies between them."""
-        for first in (op for op in self._above(second.a) if isinstance(op, ops.Contract)):
+        above = sorted(self._above(second.a) & self.position.keys(), key=self.position.__getitem__, reverse=True)
+        for first in (op for op in above if isinstance(op, ops.Contract)):  # the nearest first
             below = self._below(first)
-            between = [op for op in self.order if op in below and op in self._above(second.a)]
+            between = [op for op in above if op in below]
             members = {first, second, *(op for op in between if op in self.of)}
             folds = [
                 op for op in below if isinstance(op, ops.Reduce) and any(v in members for v in self._producers(op))
