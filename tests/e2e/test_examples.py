@@ -25,7 +25,8 @@ NO_GPU: Any = SimpleNamespace(cuda=SimpleNamespace(is_available=lambda: False))
 
 def test_no_example_is_forgotten() -> None:
     scripts = {path.stem for path in (ROOT / "examples").glob("*.py")}
-    assert scripts == {*EXAMPLES, "beside_numpy", "beside_torch"}
+    models = {"minilm", "minilm_numpy", "minilm_tokens", "minilm_weights"}  # tests/e2e/test_minilm.py
+    assert scripts == {*EXAMPLES, *models, "beside_numpy", "beside_torch"}
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
