@@ -98,10 +98,19 @@ class BuiltGraph:
         self._graph = fused.graph
         self._plain = not fused.symbols
         self._only: Module | None = None
+        self._known: dict[object, Module] = {}
+        """What calls with arguments of some shapes, somewhere, have come to."""
 
     def __call__(self, *args: object, out: object = None, **named: object) -> Any:
         """Runs the module on arrays, where they are. Raises TileError before anything is written."""
-        module = self._only or self._for(self._graph.flatten(*args, **named))
+        module = self._only
+        if module is None:
+            key = None if named else _likeness(args)
+            module = self._known.get(key)
+            if module is None:
+                module = self._for(self._graph.flatten(*args, **named))
+                if key is not None:
+                    self._known[key] = module
         return module(*args, out=out, **named)
 
     def module(self, arch: str, sizes: Mapping[str, int]) -> Module:
@@ -162,3 +171,11 @@ class BuiltGraph:
 
     def __repr__(self) -> str:
         return f"<built {self._graph!r} for {self.arch or 'wherever its arrays are'}>"
+
+
+def _likeness(args: Sequence[Any]) -> object:
+    """Equal for arguments that one module is for: arrays of the same shapes on the same device. None for structures."""
+    try:
+        return tuple([(value.__class__, value.shape, getattr(value, "device", None)) for value in args])
+    except AttributeError:
+        return None

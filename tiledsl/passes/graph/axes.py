@@ -20,7 +20,6 @@ from tiledsl.ir.core import Function, Op, Value
 from tiledsl.ir.tile_ops import tensor_type
 from tiledsl.passes.graph.shapes import sizes_of
 
-
 FOLDS = (ops.Reduce, ops.Scan, ops.Contract)
 Fold: TypeAlias = Union[ops.Reduce, ops.Scan, ops.Contract]
 
