@@ -230,6 +230,12 @@ class FakeTensor:
     def clone(self, memory_format: object = None) -> FakeTensor:
         return FakeTensor(np.array(self.host, order="C"), self.number)
 
+    def contiguous(self) -> FakeTensor:
+        return self.clone()
+
+    def view(self, dtype: FakeDtype) -> FakeTensor:
+        return FakeTensor(self.host.view(dtype.name), self.number)
+
     def copy_(self, other: FakeTensor) -> None:
         self.host[...] = other.host
 

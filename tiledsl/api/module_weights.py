@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from tiledsl.api.targets import cuda_services
-from tiledsl.ir.dtypes import DType, from_array_name
+from tiledsl.ir.dtypes import DType, from_array_name, to_numpy
 from tiledsl.ir.types import TensorType
 from tiledsl.runtime.arrays import Array, as_array, fail_not_array, is_array, row_major
 from tiledsl.runtime.cuda_arrays import ArrayReader, DeviceView, is_on_cuda
+from tiledsl.runtime.frameworks import torch_of
 from tiledsl.runtime.program import WIDEST
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
@@ -52,7 +53,14 @@ def dtype_of(array: Any) -> DType | None:
 
 def host_array(array: Any, name: str) -> Array:
     """A weight in CPU memory, row-major. Raises TileRuntimeError for one on a device."""
-    found = as_array(_detached(array), name)
+    array = _detached(array)
+    torch, dtype = torch_of(array), dtype_of(array)
+    if torch is not None and dtype is not None and dtype.is_float and dtype.name not in ("f16", "f32", "f64"):
+        # NumPy's DLPack does not know bf16 and the 8-bit floats: as their bits
+        bits = array.contiguous().view(torch.int16 if dtype.bytes == 2 else torch.uint8)
+        plain: Any = host_array(bits, name)
+        return plain.view(to_numpy(dtype))
+    found = as_array(array, name)
     if found.strides != row_major(found.shape, found.itemsize) or not found.flags.aligned:
         found = np.array(found, order="C")
     return found

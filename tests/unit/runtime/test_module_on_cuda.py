@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -124,6 +125,15 @@ def test_weights_go_to_a_device_once(cuda: FakeCuda) -> None:
     for device in (0, 1, 0, 1):
         check(both, cuda, array(5, 8), device=device)
     assert cuda.driver.calls.count("cuMemcpyHtoDAsync") == 5
+
+
+def test_narrow_weights_of_pytorch_in_cpu_memory(cuda: FakeCuda) -> None:
+    text = "func @model(%w: tensor<bf16, [2, 2]>) {\n graph.return([%w])\n}\n"
+    values: Any = np.asarray([[1.5, -2], [0, 4]], ml_dtypes.bfloat16)
+    module = build_module(parse_module(text), {"w": FakeTensor(values.T, -1, requires_grad=True)}, [], "cpu")
+    result = module()
+    assert result.dtype == values.dtype
+    assert result.tolist() == values.T.tolist()
 
 
 def test_out_on_the_device(cuda: FakeCuda) -> None:
