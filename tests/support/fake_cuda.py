@@ -146,6 +146,8 @@ class HostPlan:
     def plan(self) -> str:
         return f"aligned to {self.alignment}"
 
+    description = plan
+
     def to_bytes(self) -> bytes:
         return self.program.to_bytes()
 

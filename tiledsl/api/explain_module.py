@@ -9,6 +9,7 @@ from tiledsl.api.built_module import Built
 from tiledsl.api.text_tables import columns, paragraph, shortened, size
 from tiledsl.ir.types import format_shape
 from tiledsl.runtime.artifact import Note
+from tiledsl.runtime.program import PlannedProgram
 from tiledsl.runtime.schedule import Buffer, Operand, Schedule, Step
 
 MOST_OPS = 60
@@ -30,7 +31,7 @@ def explain_module(built: Built, notes: Sequence[Note], unfused_bytes: int | Non
     lines = [*paragraph(head, 0, 2), "", "kernels"]
     lines += columns([("name", "calls", "reads", "writes", "computes"), *_kernels(schedule)])
     lines += ["", "launches, in order"]
-    lines += columns([("", "kernel", "on", "makes", "reads", "writes"), *_launches(schedule)])
+    lines += _launches(built)
     lines += ["", "memory", *columns(_memory(built))]
     lines += ["", "traffic", *(f"  {line}" for line in traffic_lines(schedule, unfused_bytes))]
     if notes:
@@ -85,14 +86,19 @@ def _kernels(schedule: Schedule) -> list[tuple[str, ...]]:
     return rows
 
 
-def _launches(schedule: Schedule) -> list[tuple[str, ...]]:
-    rows: list[tuple[str, ...]] = []
+def _launches(built: Built) -> list[str]:
+    lines: list[str] = []
+    schedule = built.schedule
     for number, step in enumerate(schedule.steps):
         made = [operand_text(schedule, step.tensors[n]) for n in step.written]
         read = [operand_text(schedule, t) for n, t in enumerate(step.tensors) if n not in step.written]
-        traffic = size(step.read_bytes), size(step.written_bytes)
-        rows.append((str(number + 1), step.name, "; ".join(read), "; ".join(made), *traffic))
-    return rows
+        traffic = f"{size(step.read_bytes)} read, {size(step.written_bytes)} written"
+        lines.append(f"  {number + 1}. {step.name}: {traffic}")
+        lines += paragraph(f"{'; '.join(read)} -> {'; '.join(made)}", 5, 7)
+        program = built.programs[step.program]
+        if isinstance(program, PlannedProgram):
+            lines += paragraph(f"plan: {program.description}", 5, 7)
+    return lines
 
 
 def _memory(built: Built) -> list[tuple[str, ...]]:

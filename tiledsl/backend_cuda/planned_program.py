@@ -45,8 +45,17 @@ class PlannedProgram:
 
     @cached_property
     def plan(self) -> str:
-        """The plan, as launches and the log name it."""
+        """All of the plan as text."""
         return repr(self.variant.plan)
+
+    @property
+    def description(self) -> str:
+        """The plan and what its code takes of the device."""
+        used = [
+            f"{kernel['registers']} registers, {kernel['spills']} bytes spilled, {kernel['shared']} bytes shared"
+            for kernel in self.variant.resources.values()
+        ]
+        return f"{self.variant.plan}; {'; '.join(used)}"
 
     def to_bytes(self) -> bytes:
         """Everything in one piece."""

@@ -113,12 +113,18 @@ class GpuVariant(Protocol):
         ...
 
 
+@runtime_checkable
 class PlannedProgram(Program, Protocol):
     """Code for one plan: `bind_cuda` of what `load()` gives takes any sizes and alignments that the plan is for."""
 
     @property
     def plan(self) -> str:
-        """The plan in one line; programs that were planned from one program and have equal plans are equal."""
+        """The plan as text; programs that were planned from one program and have equal plans are equal."""
+        ...
+
+    @property
+    def description(self) -> str:
+        """The plan and what its code takes of the device, for people."""
         ...
 
 
