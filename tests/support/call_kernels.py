@@ -122,3 +122,9 @@ def power(x: tile.Tensor, exponent: tile.constexpr = 2) -> Any:
             product = product * x[n]
         z[n] = product
     return z
+
+
+@tile.kernel
+def normalised(x: Any) -> Any:
+    """A formula: rows with a mean of 0."""
+    return x - x.mean(axis=-1, keepdims=True)

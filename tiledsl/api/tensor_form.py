@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType
 from typing import Any, cast
 
 import numpy as np
 
 from tiledsl.api.graph import Graph
-from tiledsl.frontend.structures import structure_of
+from tiledsl.frontend.structures import Keyed, Sequenced, Static, Structure, structure_of
 from tiledsl.frontend.trace_function import is_tensor_like, trace_function
 from tiledsl.runtime.arrays import is_numpy
 from tiledsl.runtime.captured import Captured, Watched
@@ -121,7 +121,22 @@ def _key(value: object) -> object:
         hash(structure)
     except TypeError:
         return object()  # a static argument that cannot be compared: traced anew
-    return (structure, tuple((str(leaf.dtype), tuple(leaf.shape)) for leaf in leaves))
+    return (structure, tuple(_static_texts(structure)), tuple((str(leaf.dtype), tuple(leaf.shape)) for leaf in leaves))
+
+
+def _static_texts(structure: Structure) -> Iterator[str]:
+    """What tells numbers apart that are equal to each other: 1, 1.0 and True; 0.0 and -0.0."""
+    match structure:
+        case Static(value=bool() | int() | float() as number):
+            yield repr(number)
+        case Sequenced(_, items):
+            for item in items:
+                yield from _static_texts(item)
+        case Keyed(items):
+            for _, item in items:
+                yield from _static_texts(item)
+        case _:
+            return
 
 
 def _into(kernel: str, result: Any, out: Any) -> Any:

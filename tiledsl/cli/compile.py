@@ -14,15 +14,17 @@ from typing import Literal, TypeAlias, cast
 from typing_extensions import assert_never
 
 from tiledsl.api import CompiledKernel, Kernel
+from tiledsl.api.tensor_form import CompiledFormula
 from tiledsl.frontend.language_values import TensorSpec
 from tiledsl.ir.dtypes import BY_NAME
 from tiledsl.support.errors import TileError, fail
 
-Emit: TypeAlias = Literal["front", "tile", "llvm", "asm", "gpu", "cuda", "sass", "resources", "explain"]
-EMITS: tuple[Emit, ...] = ("front", "tile", "llvm", "asm", "gpu", "cuda", "sass", "resources", "explain")
+Emit: TypeAlias = Literal["graph", "front", "tile", "llvm", "asm", "gpu", "cuda", "sass", "resources", "explain"]
+EMITS: tuple[Emit, ...] = ("graph", "front", "tile", "llvm", "asm", "gpu", "cuda", "sass", "resources", "explain")
 _OF_CPU: tuple[Emit, ...] = ("front", "tile", "llvm", "asm", "resources", "explain")
 _OF_GPU: tuple[Emit, ...] = ("front", "tile", "gpu", "cuda", "sass", "resources", "explain")
 _OF_REFERENCE: tuple[Emit, ...] = ("front", "tile", "explain")
+_OF_FORMULAS: tuple[Emit, ...] = ("graph", "tile", "explain")
 
 _SPEC = re.compile(r"\s*(\w+)\s*\[([^\]]*)\]\s*")
 _NUMBER_TYPES: dict[str, type] = {"int": int, "float": float, "bool": bool}
@@ -43,7 +45,8 @@ def add_compile_command(commands: argparse._SubParsersAction[argparse.ArgumentPa
     )
     parser.add_argument(
         "--emit", choices=EMITS, default="tile", metavar="WHAT",
-        help="front: IR as the front end gave it; tile: IR as the back end got it; llvm, asm: what a CPU gets; "
+        help="graph: a formula as it was traced; front: IR as the front end gave it; tile: IR as the back end got it; "
+        "llvm, asm: what a CPU gets; "
         "gpu: GPU IR; cuda: CUDA C; sass: a GPU's machine code, by nvdisasm; "
         "resources: registers and memory; explain: what was chosen, and why",
     )  # fmt: skip
@@ -55,17 +58,22 @@ def _compile(options: argparse.Namespace) -> int:
     kernel = load_kernel(file, name)
     specs = [parse_spec(text) for text in cast("list[str]", options.spec)]
     constants = dict(parse_constant(text) for text in cast("list[str]", options.constexpr))
-    compiled = kernel.compile(*specs, arch=options.arch, **constants)
+    compiled: object = kernel.compile(*specs, arch=options.arch, **constants)
+    assert isinstance(compiled, (CompiledKernel, CompiledFormula))
     print(emitted(compiled, options.emit).rstrip("\n"))
     return 0
 
 
-def emitted(compiled: CompiledKernel, emit: Emit) -> str:
+def emitted(compiled: CompiledKernel | CompiledFormula, emit: Emit) -> str:
     """One of the texts of a compiled kernel. Raises TileUnsupportedError for one that there is none of."""
-    known = emits_of(compiled.arch)
+    known = _OF_FORMULAS if isinstance(compiled, CompiledFormula) else emits_of(compiled.arch)
     if emit not in known:
         fail("command-emit", None, arch=compiled.arch, emit=emit, known=", ".join(f"`{one}`" for one in known))
+    if isinstance(compiled, CompiledFormula):
+        return compiled.explain() if emit == "explain" else compiled.ir(emit)
     match emit:
+        case "graph":
+            return compiled.ir("graph")
         case "front":
             return compiled.ir("tile", stage="front")
         case "tile":

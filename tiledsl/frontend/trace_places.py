@@ -14,6 +14,9 @@ from typing import Any
 
 from tiledsl.support.location import BUILTIN, Location
 
+HAS_COLUMNS = sys.version_info >= (3, 11)
+"""Whether Python tells in which columns of a line it is."""
+
 
 class Places:
     """The user's frames from an operation out to the start of the trace, `root`; what is ours between is left out."""
@@ -47,7 +50,7 @@ class Places:
 def span(frame: FrameType) -> Location:
     """The expression that a frame runs; the text of its line where Python does not tell columns (3.10)."""
     code = frame.f_code
-    if sys.version_info >= (3, 11):
+    if HAS_COLUMNS and sys.version_info >= (3, 11):
         line, end_line, column, end_column = next(islice(code.co_positions(), frame.f_lasti // 2, None))
         if line is not None and column is not None:
             first = _characters(code.co_filename, line, column)

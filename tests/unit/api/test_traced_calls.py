@@ -77,6 +77,17 @@ def test_a_formula_is_called_with_arrays() -> None:
     assert bound()[1][0] == 0.5  # pyright: ignore[reportIndexIssue]
 
 
+@tile.kernel
+def plus(x: Any, y: Any) -> Any:
+    return x + y
+
+
+def test_numbers_of_other_kinds_are_other_formulas() -> None:
+    x = np.ones(3, np.int32)
+    assert [plus(x, y).dtype for y in (1, 1.0, True, 1)] == [np.int32, np.float64, np.int32, np.int32]
+    assert [np.signbit(plus(-np.zeros(1), y)).item() for y in (0.0, -0.0)] == [False, True]
+
+
 LIMIT = 1.0
 
 

@@ -54,6 +54,14 @@ def test_what_a_gpu_gets(emit: str, text: str, capsys: pytest.CaptureFixture[str
     assert text in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("emit", "text"), [("graph", "graph.reduce"), ("tile", "tile.grid"), ("explain", "kernel")])
+def test_what_a_formula_gives(emit: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compile", f"{FILE}:normalised", "--spec", "f32[16,32]", "--emit", emit]) == 0
+    assert text in capsys.readouterr().out
+    assert main(["compile", f"{FILE}:normalised", "--spec", "f32[16,32]", "--emit", "llvm"]) == 1
+    assert "choose `--emit` from `graph`, `tile`, `explain`" in capsys.readouterr().err
+
+
 def test_machine_code_of_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
     disassembler()  # skips where there is none
     assert main(["compile", f"{FILE}:add", *VECTOR, *VECTOR, "--arch", "sm_90", "--emit", "sass"]) == 0

@@ -271,6 +271,13 @@ def test_sizes_without_a_name_get_one() -> None:
     assert parse_module(graph.ir()) is not None
 
 
+def test_without_columns_a_place_is_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("tiledsl.frontend.trace_places.HAS_COLUMNS", False)
+        graph = tiledsl.trace(lambda x: x + 1, X)
+    assert graph.module.entry.body.ops[0].location.source == "graph = tiledsl.trace(lambda x: x + 1, X)"
+
+
 class Linear:
     """Holds weights as modules do."""
 
