@@ -11,9 +11,9 @@ from tiledsl.ir.printer import print_module
 from tiledsl.ir.symbolic import symbol_name
 from tiledsl.ir.tile_ops import Grid, Range
 from tiledsl.ir.types import BlockSize, TensorType
-from tiledsl.ir.verifier import Form, verify
+from tiledsl.ir.verifier import verify
 from tiledsl.passes.machine import MACHINES
-from tiledsl.passes.manager import Pass, PassContext, PassManager
+from tiledsl.passes.manager import APART, Pass, PassContext, PassManager
 from tiledsl.passes.pipeline_text import required_options
 from tiledsl.passes.pipelines import cpu_pipeline
 from tiledsl.passes.registry import PASSES
@@ -45,7 +45,7 @@ def with_chosen_blocks(module: Module) -> Module:
 
 # Those of GPU form, and those that a plan must be made for, are tested in test_gpu_lowering.py.
 STEPS: dict[str, list[Pass]] = {
-    name: [kind()] for name, kind in PASSES.items() if kind.requires is not Form.GPU and not required_options(kind)
+    name: [kind()] for name, kind in PASSES.items() if kind.requires not in APART and not required_options(kind)
 }
 STEPS["infer-tiling"] = [PlaceLevels(), InferTiling(arch="avx2")]
 

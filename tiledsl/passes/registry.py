@@ -13,6 +13,7 @@ from tiledsl.passes.graph.derive_online import DeriveOnline
 from tiledsl.passes.graph.graph_to_tile import GraphToTile
 from tiledsl.passes.graph.group import Group
 from tiledsl.passes.graph.materialise import Materialise
+from tiledsl.passes.graph.raise_programs import RaisePrograms
 from tiledsl.passes.graph.set_sizes import SetSizes
 from tiledsl.passes.graph.widen_floats import DropRoundings, WidenFloats
 from tiledsl.passes.manager import Pass
@@ -34,6 +35,7 @@ _KINDS: tuple[type[Pass], ...] = (
     DropRoundings,
     Materialise,
     GraphToTile,
+    RaisePrograms,
     InferShapes,
     Canonicalise,
     EliminateCommonSubexpressions,

@@ -7,6 +7,7 @@ from tiledsl.passes.graph.derive_online import DeriveOnline
 from tiledsl.passes.graph.graph_to_tile import GraphToTile
 from tiledsl.passes.graph.group import Group
 from tiledsl.passes.graph.materialise import Materialise
+from tiledsl.passes.graph.raise_programs import RaisePrograms
 from tiledsl.passes.graph.widen_floats import DropRoundings, WidenFloats
 from tiledsl.passes.manager import Pass
 
@@ -18,6 +19,7 @@ def graph_pipeline(arch: str, *, fuse: bool = True) -> list[Pass]:
     """
     return [
         CanonicaliseGraph(),
+        *([RaisePrograms(arch=arch)] if fuse else []),
         WidenFloats(),
         DeriveOnline(),
         Group(arch=arch, fuse=fuse),

@@ -1,0 +1,438 @@
+"""A tile program as a GRAPH function, where it is a plain map, fold or product.
+
+    for m, n in tile.grid(M, N):
+        acc = tile.zeros((m, n), tile.f32)
+        for k in tile.range(K):                              =>      %c = contract(%a, %b) {axes = "m k, k n -> m n"}
+            acc = tile.dot(a[m, k], b[k, n], acc)
+        c[m, n] = acc
+
+Each block is taken for the whole of its axis. That says the same as long as nothing depends on where blocks begin and
+end: loads and stores cover axes, folds are over whole axes, and what a loop carries is a fold over all of its blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn, TypeAlias, Union
+
+from tiledsl.ir import graph_ops
+from tiledsl.ir import tile_ops as ops
+from tiledsl.ir.builder import Builder
+from tiledsl.ir.core import Block, Function, Index, Op, Value, free_names
+from tiledsl.ir.dtypes import i64
+from tiledsl.ir.symbolic import Dim, evaluate, symbol_name, symbols_of
+from tiledsl.ir.tile_ops import tensor_type, tile_type
+from tiledsl.ir.types import AxisType, BlockSize, Shape, Slice, TensorType, TileType, Whole
+from tiledsl.passes.graph.online_rules import is_constant
+from tiledsl.passes.graph.raised import Carried, NotPlainError, Raised, Run, aligned, spread
+from tiledsl.passes.graph.shapes import sizes_of
+
+_FOLDS = {"add": "add", "mul": "mul", "maximum": "max", "minimum": "min"}
+"""How a fold goes on, and what folds so."""
+_STARTS = {"add": 0.0, "mul": 1.0, "max": float("-inf"), "min": float("inf")}
+"""What leaves the result of a fold as it is."""
+Known: TypeAlias = Union[Raised, Carried, Run]
+
+
+def raise_body(function: Function) -> Function:
+    """The GRAPH function for a TILE function whose sizes are numbers. Raises NotPlainError."""
+    return _Raiser(function).run()
+
+
+class _Raiser:
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.body = Block()
+        self.builder = Builder(self.body, function.location)
+        self.known: dict[Value, Known] = {}
+        self.tensors: dict[Value, Value] = {}
+        """What is in each tensor by now."""
+        self.extents: dict[str, Run] = {}
+        self.grid: list[Run] = []
+        self.loops: list[Run] = []
+        self.written_here: set[Value] = set()
+
+    def run(self) -> Function:
+        for parameter in self.function.parameters:
+            type_ = parameter.type
+            assert isinstance(type_, (TensorType, TileType))
+            value = self.body.add_argument(TensorType(type_.dtype, type_.shape), parameter.name)
+            if isinstance(type_, TensorType):
+                self.tensors[parameter] = value
+            else:
+                self.known[parameter] = Raised(value)
+        self.ops(self.function.body)
+        return Function(self.function.name, self.body, (), self.function.location)
+
+    def ops(self, block: Block) -> None:
+        for op in block.ops:
+            with self.builder.at(op.location):
+                self.visit(op)
+            for old in op.results:
+                found = self.known.get(old)
+                if isinstance(found, Raised) and not found.value.name:
+                    found.value.name = old.name
+
+    def visit(self, op: Op) -> None:
+        match op:
+            case ops.Grid():
+                self.visit_grid(op)
+            case ops.Range():
+                self.visit_range(op)
+            case ops.Empty() | ops.Yield():
+                pass
+            case ops.Store():
+                self.store(op)
+            case ops.Return():
+                if any(value not in self.tensors for value in op.values):
+                    self.refuse(op, "not all of a result is written")
+                values = [self.tensors[value] for value in op.values]
+                self.body.append(graph_ops.Return(op.location, values=values))
+            case ops.Dot():
+                self.known[op.result] = self.dot(op)
+            case ops.Map():
+                self.known[op.result] = self.map(op)
+            case _:
+                made = self.tile(op)
+                self.known[op.result] = made
+
+    def tile(self, op: Op) -> Raised:
+        """What an op that only makes a tile of tiles gives."""
+        emit = self.builder.emit
+        match op:
+            case ops.Constant():
+                return Raised(emit(graph_ops.Constant, value=op.value, dtype=op.dtype).result)
+            case ops.Size():
+                return Raised(emit(graph_ops.Constant, value=self.number(op, op.value), dtype=i64).result)
+            case ops.Arange():
+                return Raised(emit(graph_ops.Iota, shape=(self.number(op, op.extent),), axis=0).result)
+            case ops.Coordinates():
+                return Raised(self.coordinates(self.run_of(op, op.axis)))
+            case ops.Load():
+                return self.load(op)
+            case ops.Cast():
+                source = self.source(op, op.source)
+                return Raised(
+                    emit(graph_ops.Cast, source=source.value, dtype=op.dtype).result, source.outer, source.partial
+                )
+            case ops.Broadcast() | ops.Reshape() | ops.Transpose():
+                return self.reindexed(op)
+            case ops.Reduce():
+                return self.reduce(op)
+            case ops.Scan():
+                return self.scan(op)
+            case ops.Random():
+                seed, offsets = self.whole(op, op.seed), self.whole(op, op.offsets)
+                if seed.outer:
+                    self.refuse(op, "its seed differs between programs")
+                drawn = emit(graph_ops.Random, seed=seed.value, offsets=offsets.value, fn=op.fn).result
+                return Raised(drawn, offsets.outer)
+            case _:
+                self.refuse(op, "whole tensors have no word for it")
+
+    def refuse(self, op: Op, reason: str) -> NoReturn:
+        raise NotPlainError(op, reason)
+
+    # What values are
+
+    def source(self, op: Op, value: Value) -> Raised:
+        """The tensor of a tile that an op reads; it may be a part of a sum."""
+        found = self.known.get(value)
+        match found:
+            case Raised():
+                return found
+            case Run():
+                return Raised(self.coordinates(found), (found,))
+            case Carried():
+                self.refuse(op, "it reads what a loop has carried so far")
+            case None:
+                self.refuse(op, f"it reads %{value.name}")
+
+    def whole(self, op: Op, value: Value) -> Raised:
+        """The tensor of a tile that is no part of a sum."""
+        found = self.source(op, value)
+        if found.partial:
+            self.refuse(op, "it reads the sum of one block of a loop")
+        return found
+
+    def coordinates(self, run: Run) -> Value:
+        iota = self.builder.emit(graph_ops.Iota, shape=(run.size,), axis=0).result
+        if run.start == 0:
+            return iota
+        start = self.builder.emit(graph_ops.Constant, value=run.start, dtype=i64).result
+        return self.builder.emit(graph_ops.Map, fn="add", inputs=[iota, start]).result
+
+    def run_of(self, op: Op, axis: Value) -> Run:
+        found = self.known.get(axis)
+        if not isinstance(found, Run):
+            self.refuse(op, f"%{axis.name} is no block as the grid or the loop gives it")
+        return found
+
+    def number(self, op: Op, dim: Dim) -> int:
+        """A size, where blocks are whole axes."""
+        if symbols_of(dim) - self.extents.keys():
+            self.refuse(op, f"the size {dim} is not known")
+        return evaluate(dim, {name: run.size for name, run in self.extents.items()})
+
+    def shape(self, op: Op, shape: Shape) -> tuple[int, ...]:
+        return tuple(self.number(op, dim) for dim in shape)
+
+    # Axes
+
+    def open(self, op: Op, argument: Value, start: int, stop: int, size: BlockSize, *, looped: bool) -> Run:
+        single = not isinstance(argument.type, AxisType)
+        if size.kind == "fixed" and not single:
+            self.refuse(op, f"it says a block of {size.size}")
+        run = Run(len(self.known), argument.name or "i", start, max(stop - start, 0), single, looped)
+        self.known[argument] = run
+        if isinstance(argument.type, AxisType):
+            name = symbol_name(argument.type.extent)
+            if name is None:
+                self.refuse(op, f"it says a block of {argument.type.extent}")
+            self.extents[name] = run
+        return run
+
+    def constant(self, op: Op, value: Value) -> int:
+        if not isinstance(value.op, ops.Constant):
+            self.refuse(op, "where it ends is computed")
+        return int(value.op.value)
+
+    def visit_grid(self, op: ops.Grid) -> None:
+        self.grid = [
+            self.open(op, argument, 0, self.constant(op, stop), size, looped=False)
+            for argument, stop, size in zip(op.body.arguments, op.stops, op.blocks)
+        ]
+        self.written_here = set()
+        self.ops(op.body)
+
+    def visit_range(self, op: ops.Range) -> None:
+        if op.num_stages:
+            self.refuse(op, f"it says num_stages={op.num_stages}")
+        start, stop = self.constant(op, op.start), self.constant(op, op.stop)
+        run = self.open(op, op.body.arguments[0], start, stop, op.blocks[0], looped=True)
+        for argument, value in zip(op.body.arguments[1:], op.initial):
+            found = self.known.get(value)
+            self.known[argument] = (
+                found if isinstance(found, Carried) else Carried(self.whole(op, value), len(self.loops))
+            )
+        carried = [self.known[argument] for argument in op.body.arguments[1:]]
+        self.loops.append(run)
+        self.ops(op.body)
+        self.loops.pop()
+        last = op.body.terminator
+        assert last is not None
+        for before, after, result in zip(carried, last.operands, op.results):
+            found = self.known.get(after)
+            assert isinstance(before, Carried)
+            if not isinstance(found, Carried) or found.initial is not before.initial:
+                self.refuse(op, f"%{after.name or result.name} is no fold over its blocks")
+            self.known[result] = self.folded(found) if found.depth == len(self.loops) else found
+
+    def folded(self, carried: Carried) -> Raised:
+        """The result of a loop."""
+        if not carried.parts:
+            return carried.initial
+        first, *rest = carried.parts
+        if not is_constant(carried.initial.value, _STARTS[_FOLDS[carried.fn]]):
+            first, rest = carried.initial, carried.parts
+        for part in rest:
+            inputs, outer = aligned(self.builder, [first, part])
+            first = Raised(self.builder.emit(graph_ops.Map, fn=carried.fn, inputs=inputs).result, outer)
+        return first
+
+    def into(self, op: Op, carried: Carried, fn: str, part: Raised) -> Carried:
+        """The fold with a part, which has to be folded over every loop in which it is carried."""
+        for run in self.loops[carried.depth :]:
+            if run.single and run in part.outer:
+                part = self.without(part, run, _FOLDS[fn])
+            elif run not in part.partial:
+                self.refuse(op, "what it adds is not folded over the block of the loop")
+        return carried.with_part(op, fn, Raised(part.value, part.outer))
+
+    def without(self, part: Raised, run: Run, fn: str) -> Raised:
+        """What is left of a tensor when an outer axis is folded."""
+        at = part.outer.index(run)
+        folded = self.builder.emit(graph_ops.Reduce, source=part.value, axes=(at,), fn=fn).result
+        return Raised(folded, tuple(other for other in part.outer if other is not run), part.partial)
+
+    # Ops on tiles
+
+    def map(self, op: ops.Map) -> Known:
+        if op.fn in _FOLDS:
+            for acc, part in (op.inputs, op.inputs[::-1]):
+                carried = self.known.get(acc)
+                if isinstance(carried, Carried) and not isinstance(self.known.get(part), Carried):
+                    return self.into(op, carried, op.fn, self.source(op, part))
+        inputs, outer = aligned(self.builder, [self.whole(op, value) for value in op.inputs])
+        return Raised(self.builder.emit(graph_ops.Map, fn=op.fn, inputs=inputs).result, outer)
+
+    def reindexed(self, op: ops.Broadcast | ops.Reshape | ops.Transpose) -> Raised:
+        source = self.source(op, op.source)
+        outer = tuple(run.size for run in source.outer)
+        shape = self.shape(op, tile_type(op.result).shape)
+        emit = self.builder.emit
+        if isinstance(op, ops.Transpose):
+            count = len(outer)
+            permutation = (*range(count), *(count + axis for axis in op.permutation))
+            value = emit(graph_ops.Transpose, source=source.value, permutation=permutation).result
+        elif isinstance(op, ops.Reshape):
+            before, after = ([dim for dim in v.shape if dim != 1] for v in (op.source, op.result))
+            if before != after:
+                self.refuse(op, "it regroups the elements of a tile")
+            value = emit(graph_ops.Reshape, source=source.value, shape=(*outer, *shape)).result
+        else:
+            value = source.value
+            places = (*outer, *(1,) * (len(shape) - len(source.tile)), *source.tile)
+            if outer and places != sizes_of(value):
+                value = emit(graph_ops.Reshape, source=value, shape=places).result
+            value = emit(graph_ops.Broadcast, source=value, shape=(*outer, *shape)).result
+        return Raised(value, source.outer, source.partial)
+
+    def folded_runs(self, op: Op, dims: Sequence[Dim], *, in_order: bool = False) -> frozenset[Run]:
+        """The loops of whose blocks dimensions are that an op folds. Blocks of the grid it cannot fold."""
+        found: set[Run] = set()
+        for dim in dims:
+            for name in symbols_of(dim):
+                run = self.extents[name]
+                if not run.looped or symbol_name(dim) is None or in_order:
+                    self.refuse(op, f"it depends on the block {name}")
+                found.add(run)
+        return frozenset(found)
+
+    def reduce(self, op: ops.Reduce) -> Raised:
+        if op.fn == "custom":
+            self.refuse(op, "it has a combiner of its own")
+        (value,) = op.sources
+        source = self.whole(op, value)
+        runs = self.folded_runs(op, [value.shape[axis] for axis in op.axes], in_order=op.fn in ("argmax", "argmin"))
+        axes = tuple(len(source.outer) + axis for axis in op.axes)
+        made = self.builder.emit(graph_ops.Reduce, source=source.value, axes=axes, fn=op.fn, keepdims=op.keepdims)
+        return Raised(made.result, source.outer, runs)
+
+    def scan(self, op: ops.Scan) -> Raised:
+        if op.fn == "custom":
+            self.refuse(op, "it has a combiner of its own")
+        (value,) = op.sources
+        source = self.whole(op, value)
+        self.folded_runs(op, [value.shape[op.axis]], in_order=True)
+        axis = len(source.outer) + op.axis
+        made = self.builder.emit(graph_ops.Scan, source=source.value, axis=axis, fn=op.fn, reverse=op.reverse)
+        return Raised(made.result, source.outer)
+
+    def dot(self, op: ops.Dot) -> Known:
+        a, b = self.whole(op, op.a), self.whole(op, op.b)
+        acc = None if op.acc is None else self.known.get(op.acc)
+        runs = self.folded_runs(op, [op.a.shape[-1]])
+        summed = [run for run in self.loops[acc.depth :] if run.single] if isinstance(acc, Carried) else []
+        summed = [run for run in summed if run in a.outer and run in b.outer]
+        product = self.product(op, a, b, summed)
+        product = Raised(product.value, product.outer, runs | frozenset(summed))
+        if acc is None:
+            return product
+        if isinstance(acc, Carried):
+            return self.into(op, acc, "add", product)
+        if runs:
+            self.refuse(op, "it adds the sum of one block of a loop")
+        inputs, outer = aligned(self.builder, [self.whole(op, op.acc or op.a), product])
+        return Raised(self.builder.emit(graph_ops.Map, fn="add", inputs=inputs).result, outer)
+
+    def product(self, op: ops.Dot, a: Raised, b: Raised, summed: Sequence[Run]) -> Raised:
+        """The contraction of two tensors over the last axis of a tile, and over `summed`."""
+        batch = [f"b{i}" for i in range(len(a.tile) - 2)]
+        runs = sorted({*a.outer, *b.outer}, key=lambda run: run.number)
+        names: dict[Run, str] = {}
+        for run in runs:
+            names[run] = free_names({*batch, "m", "n", "k", *names.values()}, run.name)
+        left = [*(names[run] for run in a.outer), *batch, "m", "k"]
+        right = [*(names[run] for run in b.outer), *batch, "k", "n"]
+        outer = tuple(run for run in runs if run not in summed)
+        out = [*(names[run] for run in outer), *batch, "m", "n"]
+        axes = f"{' '.join(left)}, {' '.join(right)} -> {' '.join(out)}"
+        fields: dict[str, Any] = {"axes": axes, "dtype": op.dtype, "precision": op.precision}
+        return Raised(self.builder.emit(graph_ops.Contract, a=a.value, b=b.value, **fields).result, outer)
+
+    # Memory
+
+    def load(self, op: ops.Load) -> Raised:
+        if tile_type(op.result).level is not None:
+            self.refuse(op, "it says a level")
+        if op.tensor not in self.tensors or op.tensor in self.written_here:
+            self.refuse(op, f"it reads %{op.tensor.name}, which the program writes")
+        value = self.tensors[op.tensor]
+        parts = [self.selected(op, index, n) for index, n in zip(op.indices, sizes_of(value))]
+        starts, stops = tuple(start for start, _, _ in parts), tuple(stop for _, stop, _ in parts)
+        if any(starts) or stops != sizes_of(value):
+            steps = (1,) * len(parts)
+            value = self.builder.emit(graph_ops.Slice, source=value, starts=starts, stops=stops, steps=steps).result
+        runs = [run for _, _, run in parts if isinstance(run, Run)]
+        if len(set(runs)) != len(runs):
+            self.refuse(op, "it reads a diagonal")
+        kept = [run for _, _, run in parts if run is not None]  # an axis of one coordinate that is known goes
+        places = tuple(stop - start for start, stop, run in parts if run is not None)
+        if places != sizes_of(value):
+            value = self.builder.emit(graph_ops.Reshape, source=value, shape=places).result
+        outer = sorted((run for run in runs if run.single), key=lambda run: run.number)
+        first = [kept.index(run) for run in outer]
+        permutation = (*first, *(i for i in range(len(kept)) if i not in first))
+        if permutation != tuple(range(len(kept))):
+            value = self.builder.emit(graph_ops.Transpose, source=value, permutation=permutation).result
+        return Raised(value, tuple(outer))
+
+    def selected(self, op: ops.Load | ops.Store, index: Index, size: int) -> tuple[int, int, Run | str | None]:
+        """Start, stop and axis of what a subscript selects: None for one known coordinate, a word for a part."""
+        if isinstance(index, Whole):
+            return 0, size, "whole"
+        run = None
+        if isinstance(index, Slice):
+            start, stop = self.number(op, index.start), self.number(op, index.stop)
+        elif isinstance(found := self.known.get(index), Run):
+            start, stop, run = found.start, found.start + found.size, found
+        elif isinstance(index.op, ops.Constant):
+            start = int(index.op.value)
+            stop = start + 1
+        else:
+            self.refuse(op, f"the subscript %{index.name} is computed" if index.name else "a subscript is computed")
+        if not 0 <= start <= stop <= size:
+            self.refuse(op, f"it reaches from {start} to {stop} of an axis of {size}")
+        return start, stop, "part" if isinstance(index, Slice) else run
+
+    def store(self, op: ops.Store) -> None:
+        if not isinstance(op.tensor.op, ops.Empty):
+            self.refuse(op, f"it writes to %{op.tensor.name}, which it is given")
+        if self.loops:
+            self.refuse(op, "it writes within a loop")
+        if op.tensor in self.tensors:
+            self.refuse(op, f"%{op.tensor.name} is written by another store too")
+        sizes = self.shape(op, tensor_type(op.tensor).shape)
+        parts = [self.selected(op, index, n) for index, n in zip(op.indices, sizes)]
+        runs = [run for _, _, run in parts if isinstance(run, Run)]
+        covered = all((start, stop) == (0, n) for (start, stop, _), n in zip(parts, sizes))
+        if not covered or any(run.size != 1 for run in self.grid if run not in runs) or len(set(runs)) != len(runs):
+            self.refuse(op, "it does not write each element of the result once")
+        kept = [run for _, _, run in parts if run is not None]
+        outer = sorted((run for run in runs if run.single), key=lambda run: run.number)
+        tile = tuple(n for n, (_, _, run) in zip(sizes, parts) if run is not None and run not in outer)
+        value = self.over(self.whole(op, op.value), outer, tile)
+        tiles = iter(range(len(outer), len(kept)))
+        permutation = tuple(outer.index(run) if run in outer else next(tiles) for run in kept)
+        if permutation != tuple(range(len(kept))):
+            value = self.builder.emit(graph_ops.Transpose, source=value, permutation=permutation).result
+        if sizes_of(value) != sizes:
+            value = self.builder.emit(graph_ops.Reshape, source=value, shape=sizes).result
+        self.tensors[op.tensor] = value
+        self.written_here.add(op.tensor)
+
+    def over(self, source: Raised, outer: Sequence[Run], tile: tuple[int, ...]) -> Value:
+        """A tensor over all of `outer` and `tile`. What else it has is of one element."""
+        kept = tuple(run for run in source.outer if run in outer)
+        value = source.value
+        if kept != source.outer:
+            shape = (*(run.size for run in kept), *source.tile)
+            value = self.builder.emit(graph_ops.Reshape, source=value, shape=shape).result
+        value = spread(self.builder, Raised(value, kept), outer, tile)
+        shape = (*(run.size for run in outer), *tile)
+        return (
+            value
+            if shape == sizes_of(value)
+            else self.builder.emit(graph_ops.Broadcast, source=value, shape=shape).result
+        )
