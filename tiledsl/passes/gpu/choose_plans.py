@@ -20,7 +20,7 @@ from tiledsl.passes.analysis.sizes import BlockDefinition, blocks_of
 from tiledsl.passes.analysis.work import UNKNOWN_SIZE
 from tiledsl.passes.gpu.capacities import rounded
 from tiledsl.passes.gpu.infer_layouts import access_order, reshapes_units, tensor_of
-from tiledsl.passes.gpu.matrix_plans import matrix_plans
+from tiledsl.passes.gpu.matrix_plans import has_whole_rows, matrix_plans
 from tiledsl.passes.gpu.plan import GridPlan, Plan, RankedPlan
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.support.powers_of_two import power_of_two_from, power_of_two_in
@@ -211,7 +211,8 @@ def _grid_options(grid: GridShape, machine: GpuMachine, sizes: _Sizes) -> list[P
     """Plans for one grid alone."""
     if grid.dots:
         found = matrix_plans(grid.dots, grid.blocks, machine, sizes.of)
-        return [_with_whole_axes(grid, plan, sizes, 8, 32) for plan in found]
+        granule = (WARPGROUP_DEPTH, 1) if has_whole_rows(grid.dots, grid.blocks) else (8, 32)
+        return [_with_whole_axes(grid, plan, sizes, *granule) for plan in found]
     row = max((_fixed_elements(grid, shape, sizes) for shape in grid.shapes), default=1)
     vector = max(1, 16 // min((tensor_of(op).dtype.bytes for op in grid.accesses), default=4))
     if row >= SMALLEST_ROW * vector // 4 and any(_whole(grid, shape) for shape in grid.shapes):

@@ -55,6 +55,14 @@ PLAIN_TILES = (
     TileChoice(16, 16, (2, 1), 0.2),
 )
 """For products without matrix instructions."""
+WHOLE_ROW_TILES = (
+    (64, (2, 4)), (64, (1, 8)), (32, (2, 4)), (32, (1, 8)), (32, (1, 16)), (16, (1, 4)), (16, (1, 8)), (16, (1, 16)),
+)  # fmt: skip
+"""Rows of a block that has whole rows of a product, and how its warps share them."""
+PLAIN_WHOLE_ROWS = ((32, (8, 1)), (16, (8, 1)), (16, (16, 1)), (8, (8, 1)), (8, (16, 1)))
+WHOLE_ROW_SUMS = 96
+"""Registers of a thread that hold sums there; half as many without matrix instructions."""
+WHOLE_ROW_UNIT = 16
 MOST_STAGES = 4
 BLOCKS_RESIDENT_BYTES = 110 << 10
 """Shared memory with which two blocks fit a multiprocessor of 227 KiB."""
@@ -68,8 +76,44 @@ def matrix_plans(
     open_ = {b.extent: b for b in blocks if b.extent is not None and b.block.kind != "fixed"}
     if any(_feeds(dot, dots) for dot in dots) or any(_is_folded(dot.result) for dot in dots):
         return _chained_plans(dots, open_, machine, size_of)
+    whole = _whole_row_plans(main, open_, machine, size_of) if has_whole_rows(dots, blocks) else []
+    if whole:
+        return whole
     beside = sum(dot.parent is main.parent and dot.result.shape == main.result.shape for dot in dots)
     return _product_plans(main, open_, machine, size_of, beside)
+
+
+def has_whole_rows(dots: Sequence[ops.Dot], blocks: Sequence[BlockDefinition]) -> bool:
+    """Whether a grid makes whole rows of a product in a loop over what is added up, as something is folded along them."""
+    if len(dots) != 1 or any(_feeds(dot, dots) for dot in dots):
+        return False
+    extents = {block.extent: block for block in blocks}
+    row, column, depth = (symbol_name(dim) for dim in (dots[0].a.shape[-2], dots[0].b.shape[-1], dots[0].a.shape[-1]))
+    return row in extents and column not in extents and depth in extents and _is_loop(extents[depth])
+
+
+def _whole_row_plans(
+    dot: ops.Dot, open_: dict[str, BlockDefinition], machine: GpuMachine, size_of: SizeOf
+) -> list[Plan]:
+    """As many rows as registers and shared memory have room for, in steps of K that leave two stages at least."""
+    instruction = choose_instruction(dot.a.dtype, dot.b.dtype, dot.dtype, dot.precision, machine.capability)
+    plain = instruction.instruction == "fma"
+    row, depth = (symbol_name(dim) or "" for dim in (dot.a.shape[-2], dot.a.shape[-1]))
+    n = -(-size_of(dot.b.shape[-1]) // WHOLE_ROW_UNIT) * WHOLE_ROW_UNIT
+    found: list[Plan] = []
+    for rows, warps in PLAIN_WHOLE_ROWS if plain else WHOLE_ROW_TILES:
+        sums = rows * n // (32 * math.prod(warps))
+        if n % (warps[1] * 8) or sums > (WHOLE_ROW_SUMS // 2 if plain else WHOLE_ROW_SUMS):
+            continue
+        for deep in (128 // dot.a.dtype.bytes, 64 // dot.a.dtype.bytes, 32 // dot.a.dtype.bytes):
+            stages = min(
+                MOST_STAGES, (machine.shared_bytes_per_block - 2048) // ((rows + n) * deep * dot.a.dtype.bytes)
+            )
+            if stages >= 2:
+                blocks = {name: rows if name == row else deep if name == depth else 1 for name in open_}
+                found.append(Plan((GridPlan(32 * math.prod(warps), 1, warps, stages),), blocks=tuple(blocks.items())))
+                break
+    return found
 
 
 def _feeds(dot: ops.Dot, dots: Sequence[ops.Dot]) -> bool:
