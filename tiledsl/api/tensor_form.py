@@ -5,14 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType
-from typing import Any, cast
+from typing import Any
 
-import numpy as np
-
+from tiledsl.api.fused import FusedGraph
 from tiledsl.api.graph import Graph
 from tiledsl.frontend.structures import Keyed, Sequenced, Static, Structure, structure_of
 from tiledsl.frontend.trace_function import is_tensor_like, trace_function
-from tiledsl.runtime.arrays import is_numpy
 from tiledsl.runtime.captured import Captured, Watched
 from tiledsl.runtime.parameters import Parameters
 from tiledsl.support.caller import caller_location
@@ -30,22 +28,32 @@ class TensorForm:
         self._parameters = parameters
         self._lock = threading.Lock()
         self._graphs: dict[object, tuple[Graph, Run]] = {}
+        self._quick: dict[object, Run] = {}
+        """What runs calls of nothing but arrays, by their types, dtypes and shapes."""
         self._watched: tuple[Watched, ...] = ()
 
     def call(self, args: tuple[object, ...], kwargs: Mapping[str, object], out: object) -> Any:
         """Runs the kernel on arrays. Raises TileError."""
+        likeness = None if kwargs else _likeness(args)
+        run = self._quick.get(likeness)
+        if run is not None and self._is_current():
+            return run(*args, out=out)
         values = self._parameters.arrange(args, kwargs)
         graph, run = self._found(values)
-        given = zip(self._parameters.names, values)
-        result = run(**{name: value for name, value in given if name in graph.tensor_arguments})
-        return result if out is None else _into(self._parameters.kernel, result, out)
+        if likeness is not None and len(args) == len(values) and all(map(is_tensor_like, args)):
+            self._quick[likeness] = run
+        given = dict(zip(self._parameters.names, values))
+        return run(*(given[name] for name in graph.tensor_arguments), out=out)
 
     def prepare(
         self, args: tuple[object, ...], kwargs: Mapping[str, object], out: object
     ) -> tuple[Callable[[], object], object, object]:
         """A call for `Kernel.bind`: its outputs are written anew each time."""
-        outputs = self.call(args, kwargs, out)
-        return lambda: self.call(args, kwargs, outputs), outputs, (args, kwargs)
+        result = self.call(args, kwargs, out)
+        leaves: list[Any] = []
+        structure_of(result, "result", is_tensor_like, leaves)
+        outputs: object = leaves[0] if len(leaves) == 1 else tuple(leaves)
+        return lambda: self.call(args, kwargs, outputs), result, (args, kwargs)
 
     def graph_of(self, values: tuple[object, ...]) -> Graph:
         """The graph for arguments (or specs) in the order of the parameters."""
@@ -58,12 +66,17 @@ class TensorForm:
     def _found(self, values: tuple[object, ...]) -> tuple[Graph, Run]:
         key = tuple(map(_key, values))
         with self._lock:
-            if any(watched.current is not watched.value for watched in self._watched):
+            if not self._is_current():
+                self._quick.clear()
                 self._graphs.clear()
             if key not in self._graphs:
                 self._watched = _watched(self._function)
                 self._graphs[key] = self._traced(values)
             return self._graphs[key]
+
+    def _is_current(self) -> bool:
+        """Whether what the formula reads from outside is what it was when it was traced."""
+        return all(watched.current is watched.value for watched in self._watched)
 
     def _traced(self, values: tuple[object, ...]) -> tuple[Graph, Run]:
         traced = trace_function(self._function, (), dict(zip(self._parameters.names, values)))
@@ -72,16 +85,14 @@ class TensorForm:
 
 
 def runner_of(graph: Graph) -> Run:
-    """What runs the graph of a formula that is called: op by op, by NumPy."""
-    return graph
+    """What runs the graph of a formula that is called: fused, where its arrays are."""
+    return FusedGraph(graph).build(None)
 
 
 class CompiledFormula:
     """What `compile` gives for a kernel in tensor form: its fused graph, built for an architecture."""
 
     def __init__(self, graph: Graph, arch: str | None) -> None:
-        from tiledsl.api.fused import FusedGraph  # costs start-up time
-
         self.graph = graph
         self.fused = FusedGraph(graph)
         self.built = self.fused.build(arch)
@@ -103,6 +114,16 @@ class CompiledFormula:
 
     def __repr__(self) -> str:
         return f"<{self.graph!r} for {self.arch}>"
+
+
+def _likeness(args: tuple[Any, ...]) -> object:
+    """Equal for arrays that give one graph; None if an argument has no dtype or shape. Cheaper than `_key`."""
+    try:
+        key = tuple([(a.__class__, a.dtype, a.shape) for a in args])
+        hash(key)
+        return key
+    except (AttributeError, TypeError):
+        return None
 
 
 def _watched(function: FunctionType) -> tuple[Watched, ...]:
@@ -137,18 +158,3 @@ def _static_texts(structure: Structure) -> Iterator[str]:
                 yield from _static_texts(item)
         case _:
             return
-
-
-def _into(kernel: str, result: Any, out: Any) -> Any:
-    """Writes results into the arrays that were given for them."""
-    results = cast("tuple[Any, ...]", result if isinstance(result, tuple) else (result,))
-    targets = cast("tuple[Any, ...]", out if isinstance(out, tuple) else (out,))
-    fits = len(results) == len(targets) and all(
-        is_numpy(t) and t.shape == r.shape and t.dtype == r.dtype for r, t in zip(results, targets)
-    )
-    if not fits:
-        wanted = ", ".join(f"{r.dtype} of shape {r.shape}" for r in results)
-        fail("graph-out", caller_location(), name=kernel, wanted=wanted)
-    for r, t in zip(results, targets):
-        np.copyto(t, r)
-    return cast("Any", out)

@@ -9,15 +9,17 @@ import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from typing_extensions import assert_never
 
 from tiledsl.api import CompiledKernel, Kernel
-from tiledsl.api.tensor_form import CompiledFormula
 from tiledsl.frontend.language_values import TensorSpec
 from tiledsl.ir.dtypes import BY_NAME
 from tiledsl.support.errors import TileError, fail
+
+if TYPE_CHECKING:
+    from tiledsl.api.tensor_form import CompiledFormula
 
 Emit: TypeAlias = Literal["graph", "front", "tile", "llvm", "asm", "gpu", "cuda", "sass", "resources", "explain"]
 EMITS: tuple[Emit, ...] = ("graph", "front", "tile", "llvm", "asm", "gpu", "cuda", "sass", "resources", "explain")
@@ -58,18 +60,17 @@ def _compile(options: argparse.Namespace) -> int:
     kernel = load_kernel(file, name)
     specs = [parse_spec(text) for text in cast("list[str]", options.spec)]
     constants = dict(parse_constant(text) for text in cast("list[str]", options.constexpr))
-    compiled: object = kernel.compile(*specs, arch=options.arch, **constants)
-    assert isinstance(compiled, (CompiledKernel, CompiledFormula))
+    compiled = kernel.compile(*specs, arch=options.arch, **constants)
     print(emitted(compiled, options.emit).rstrip("\n"))
     return 0
 
 
 def emitted(compiled: CompiledKernel | CompiledFormula, emit: Emit) -> str:
     """One of the texts of a compiled kernel. Raises TileUnsupportedError for one that there is none of."""
-    known = _OF_FORMULAS if isinstance(compiled, CompiledFormula) else emits_of(compiled.arch)
+    known = emits_of(compiled.arch) if isinstance(compiled, CompiledKernel) else _OF_FORMULAS
     if emit not in known:
         fail("command-emit", None, arch=compiled.arch, emit=emit, known=", ".join(f"`{one}`" for one in known))
-    if isinstance(compiled, CompiledFormula):
+    if not isinstance(compiled, CompiledKernel):
         return compiled.explain() if emit == "explain" else compiled.ir(emit)
     match emit:
         case "graph":

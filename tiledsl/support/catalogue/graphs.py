@@ -46,7 +46,6 @@ _FUNCTIONS = {
         "`{name}` writes to its parameter `{parameter}` and does not return it: in a formula that would be lost",
         "return `{parameter}` from the kernel",
     ),
-    "graph-out": _type("`out` does not fit what `{name}` gives: {wanted}", "pass NumPy arrays like that"),
     "graph-recursion": _entry(
         TileError, "`{name}` calls itself without end: a formula is written down call by call", "let it end"
     ),
