@@ -21,7 +21,7 @@ from tiledsl.runtime.module_on_cuda import ModuleOnCuda
 from tiledsl.runtime.outputs import as_tuple, check_outputs_of
 from tiledsl.runtime.program import WIDEST
 from tiledsl.runtime.schedule import Buffer
-from tiledsl.runtime.torch_calls import likeness
+from tiledsl.runtime.torch_calls import MOST_REBUILT, likeness
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
 
@@ -38,6 +38,7 @@ class CudaCalls:
         self._inputs = [schedule.buffers[n] for n in schedule.inputs]
         self._outputs = [schedule.buffers[n] for n in schedule.outputs]
         self._short: _ShortWay | None = None
+        self._learnt = 0
 
     def quick(self, args: Sequence[Any], out: object) -> object:
         """Runs the module on tensors that are like those of an earlier call; gives `MISSED` for others."""
@@ -71,10 +72,10 @@ class CudaCalls:
             and not others
             and all(view.address % WIDEST == 0 and self._is_plain(view) for view in views.values())
         )
-        if plain and isinstance(framework, Torch) and len(views) == len(args) and self._short is None:
+        if plain and isinstance(framework, Torch) and len(views) == len(args) and self._learnt < MOST_REBUILT:
+            self._learnt += 1  # tensors of another kind, or PyTorch in another state (inference mode ...), do not pass
             check = likeness(framework.torch, args)
-            if check is not None:
-                self._short = _ShortWay(self.module, framework, check)
+            self._short = self._short if check is None else _ShortWay(self.module, framework, check)
         return result
 
     def _run(self, inputs: Sequence[int], framework: Framework, stream: int, out: object) -> object:

@@ -17,6 +17,8 @@ from tests.support.random_lowered import RandomLowered, lowered_graphs
 from tiledsl.api.build_module import build_module
 from tiledsl.api.module import Module
 from tiledsl.ir.parser import parse_module
+from tiledsl.runtime import module_cuda_calls
+from tiledsl.runtime.cuda_arrays import ArrayReader
 from tiledsl.runtime.outputs import as_tuple
 from tiledsl.support.errors import TileError
 
@@ -63,6 +65,45 @@ def test_calls_on_the_same_memory_tell_the_graph_nothing(cuda: FakeCuda) -> None
         assert module(x, out=out) is out
     np.testing.assert_array_equal(out.host, x.host @ W + B)
     assert cuda.driver.calls.count("cuGraphExecKernelNodeSetParams") == 0
+
+
+def test_tensors_like_those_of_an_earlier_call_go_the_short_way(
+    cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    reader = ArrayReader.read
+
+    def noted(self: ArrayReader, value: object, parameter: str) -> Any:
+        read.append(parameter)
+        return reader(self, value, parameter)
+
+    def likeness(torch: object, tensors: Any) -> Any:
+        def seen(tensors: Any) -> Any:
+            return [(t.__class__, t.shape, t.stride(), t.requires_grad) for t in tensors]
+
+        def like(*others: Any) -> bool:
+            return seen(others) == wanted
+
+        wanted = seen(tensors)
+        return like
+
+    monkeypatch.setattr(ArrayReader, "read", noted)
+    monkeypatch.setattr(module_cuda_calls, "likeness", likeness)
+    module = linear()
+    for _ in range(4):
+        check(module, cuda, array(5, 8))
+    first = len(read)
+    cuda.torch.streams[0] = 7
+    check(module, cuda, array(5, 8))
+    assert len(read) == first
+    assert cuda.runs[-1].stream == 7
+    check(module, cuda, array(5, 8), offset=4)  # not aligned
+    transposed = FakeTensor(aligned(array(8, 5)).T)
+    np.testing.assert_array_equal(module(transposed).host, transposed.host @ W + B)
+    assert len(read) > first
+    with pytest.raises(TileError) as caught:
+        module(cuda.tensor(array(5, 9)))
+    assert caught.value.code == "module-shape"
 
 
 def test_a_graph_whose_nodes_cannot_be_changed_is_made_anew(cuda: FakeCuda) -> None:
