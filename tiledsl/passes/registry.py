@@ -15,6 +15,7 @@ from tiledsl.passes.graph.group import Group
 from tiledsl.passes.graph.materialise import Materialise
 from tiledsl.passes.graph.raise_programs import RaisePrograms
 from tiledsl.passes.graph.set_sizes import SetSizes
+from tiledsl.passes.graph.split_folds import SplitFolds
 from tiledsl.passes.graph.widen_floats import DropRoundings, WidenFloats
 from tiledsl.passes.manager import Pass
 from tiledsl.passes.tile.bounds import Bounds
@@ -36,6 +37,7 @@ _KINDS: tuple[type[Pass], ...] = (
     Materialise,
     GraphToTile,
     RaisePrograms,
+    SplitFolds,
     InferShapes,
     Canonicalise,
     EliminateCommonSubexpressions,
