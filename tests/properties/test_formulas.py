@@ -13,11 +13,11 @@ from random import Random
 from typing import Any, TypeAlias
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 import tiledsl
-from tiledsl import TilePerformanceWarning
+from tiledsl import TilePerformanceWarning, TileShapeError, tile
 from tiledsl.ir.parser import parse_module
 from tiledsl.ir.verifier import Form, verify
 
@@ -134,6 +134,27 @@ def test_a_formula_is_what_numpy_computes(seed: int, count: int) -> None:
         graph = tiledsl.trace(lambda *given: run(steps, given, lambda x: x), *arrays)
     verify(graph.module, Form.GRAPH)
     assert parse_module(graph.ir(locations=True)) == graph.module
+    compare(graph, arrays, steps)
+
+
+@settings(max_examples=100)
+@given(st.integers(0, 2**32), st.integers(1, 12))
+def test_a_formula_means_the_same_for_sizes_that_are_not_known(seed: int, count: int) -> None:
+    arrays, steps = formula(seed, count)
+    specs = [tile.spec([n if n == 1 else f"S{n}" for n in a.shape], a.dtype) for a in arrays]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TilePerformanceWarning)
+            graph = tiledsl.trace(lambda *given: run(steps, given, lambda x: x), *specs)
+    except TileShapeError:  # sizes that only happen to be equal
+        reject()
+    verify(graph.module, Form.GRAPH)
+    assert parse_module(graph.ir(locations=True)) == graph.module
+    compare(graph, arrays, steps)
+
+
+def compare(graph: Any, arrays: Sequence[Any], steps: Sequence[Step]) -> None:
+    """Whether a graph gives what NumPy gives."""
     with np.errstate(all="ignore"):
         expected = run(steps, arrays, np.asarray)
     for step, actual, wanted in zip([*arrays, *steps], graph(arrays), expected):

@@ -146,6 +146,8 @@ class Kernel:
 
     def explain(self) -> str:
         """Every specialisation with its cause, and what was chosen in each."""
+        if self.is_tensor_form:
+            return self._tensor_form.explain() or f"{self.__name__}: not compiled yet"
         compiled = list(self._current.compiled.values())
         if not compiled:
             return f"{self.__name__}: not compiled yet"

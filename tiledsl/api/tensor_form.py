@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType
 from typing import Any
 
-from tiledsl.api.fused import FusedGraph
+from tiledsl.api.fused import BuiltGraph, FusedGraph
 from tiledsl.api.graph import Graph
 from tiledsl.frontend.structures import Keyed, Sequenced, Static, Structure, structure_of
 from tiledsl.frontend.trace_function import is_tensor_like, trace_function
@@ -15,9 +15,6 @@ from tiledsl.runtime.captured import Captured, Watched
 from tiledsl.runtime.parameters import Parameters
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
-
-Run = Callable[..., Any]
-"""What runs a graph: called with the arrays as the graph is."""
 
 
 class TensorForm:
@@ -27,8 +24,8 @@ class TensorForm:
         self._function = function
         self._parameters = parameters
         self._lock = threading.Lock()
-        self._graphs: dict[object, tuple[Graph, Run]] = {}
-        self._quick: dict[object, Run] = {}
+        self._graphs: dict[object, tuple[Graph, BuiltGraph]] = {}
+        self._quick: dict[object, BuiltGraph] = {}
         """What runs calls of nothing but arrays, by their types, dtypes and shapes."""
         self._watched: tuple[Watched, ...] = ()
 
@@ -63,7 +60,11 @@ class TensorForm:
         """The formula compiled for arguments like these."""
         return CompiledFormula(self.graph_of(self._parameters.arrange(specs, named)), arch)
 
-    def _found(self, values: tuple[object, ...]) -> tuple[Graph, Run]:
+    def explain(self) -> str:
+        """What became of each graph so far."""
+        return "\n\n".join(run.explain() for _, run in list(self._graphs.values()))
+
+    def _found(self, values: tuple[object, ...]) -> tuple[Graph, BuiltGraph]:
         key = tuple(map(_key, values))
         with self._lock:
             if not self._is_current():
@@ -78,13 +79,13 @@ class TensorForm:
         """Whether what the formula reads from outside is what it was when it was traced."""
         return all(watched.current is watched.value for watched in self._watched)
 
-    def _traced(self, values: tuple[object, ...]) -> tuple[Graph, Run]:
+    def _traced(self, values: tuple[object, ...]) -> tuple[Graph, BuiltGraph]:
         traced = trace_function(self._function, (), dict(zip(self._parameters.names, values)))
         graph = Graph(traced.module, traced.inputs, traced.constants, traced.arguments, traced.result)
         return graph, runner_of(graph)
 
 
-def runner_of(graph: Graph) -> Run:
+def runner_of(graph: Graph) -> BuiltGraph:
     """What runs the graph of a formula that is called: fused, where its arrays are."""
     return FusedGraph(graph).build(None)
 

@@ -74,6 +74,7 @@ def test_a_formula_is_called_with_arrays() -> None:
     assert statistics(SQUARE, out=out) is out
     assert out[0][3] == 8
     bound = statistics.bind(SQUARE)
+    assert "statistics" in statistics.explain()
     assert bound()[1][0] == 0.5  # pyright: ignore[reportIndexIssue]
 
 

@@ -79,7 +79,7 @@ _VALUES = {
 _SHAPES = {
     "graph-sizes-differ": _shape(
         "`{a}` of shape {first} and `{b}` of shape {second} do not broadcast: {left} may not be {right}",
-        'give both axes one name: `tile.spec(("{left}", ...), dtype)`',
+        'give both axes one name in their specs, `tile.spec(("N", 4), dtype)`, or trace with numbers',
     ),
     "graph-axis": _shape("{name}: there is no axis {axis} in a tensor of rank {rank}", "{choices}"),
     "graph-squeeze": _shape("axis {axis} of `{text}` has the size {size}, not 1", "leave it out"),
