@@ -20,8 +20,8 @@ svg rect { stroke: #57606a; }
 svg .kernel rect { fill: #ddf4ff; }
 svg .input rect, svg .output rect { fill: #fff8c5; }
 svg .edge path { fill: none; stroke: #8c959f; }
-svg .edge text { fill: #57606a; opacity: 0.35; }
-svg .edge:hover text { opacity: 1; }
+svg .edge text { fill: #57606a; paint-order: stroke; stroke: #fff; stroke-width: 3px; }
+svg .edge:hover text { fill: #cf222e; }
 svg .edge:hover path { stroke: #cf222e; stroke-width: 2; }
 svg .tip { fill: #8c959f; }
 """

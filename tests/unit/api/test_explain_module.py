@@ -108,14 +108,17 @@ def test_the_drawing() -> None:
     assert kinds.count("kernel") == len(schedule.steps) == 8
     assert (kinds.count("input"), kinds.count("output")) == (2, 6)
     nodes, edges = nodes_and_edges(schedule)
-    places, width, height = arranged(nodes, edges)
-    assert all(nodes[edge.source].row < nodes[edge.target].row for edge in edges)
+    found = arranged(nodes, edges)
+    places = found.places
+    for edge in edges:
+        assert [nodes[n].row - nodes[edge.nodes[0]].row for n in edge.nodes] == list(range(len(edge.nodes)))
+        assert all(nodes[n].kind == "way" for n in edge.nodes[1:-1])
     for one, other in combinations(range(len(nodes)), 2):
         (x, y), (to_x, to_y) = places[one], places[other]
         beside = x + nodes[one].width <= to_x or to_x + nodes[other].width <= x
         assert beside or y + nodes[one].height <= to_y or to_y + nodes[other].height <= y
-    assert all(0 <= x <= x + nodes[n].width <= width for n, (x, _) in places.items())
-    assert all(0 <= y <= y + nodes[n].height <= height for n, (_, y) in places.items())
+    assert all(0 <= x <= x + nodes[n].width <= found.width for n, (x, _) in places.items())
+    assert all(0 <= y <= y + nodes[n].height <= found.height for n, (_, y) in places.items())
 
 
 def test_what_a_module_that_was_loaded_says(tmp_path: Path) -> None:
