@@ -118,7 +118,7 @@ class _Scheduler:
         assert known.number is not None
         key = repr(known.number), known.dtype
         if key not in self._literal_buffers:
-            name = f"literal_{len(self._literals)}"
+            name = f"{known.number} of {known.dtype}"  # no parameter has such a name
             self._literals[name] = np.asarray(known.number, to_numpy(known.dtype))
             self._literal_buffers[key] = self._buffer(name, "constant", known.dtype, ())
         return self._literal_buffers[key]

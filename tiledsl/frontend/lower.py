@@ -18,7 +18,7 @@ from tiledsl.frontend.values import FrontValue, Static, Tensor, Tile, Tuple, des
 from tiledsl.ir.core import Block, Fact, Function, Module, SizeOrigin, Value
 from tiledsl.ir.dtypes import bool_
 from tiledsl.ir.symbolic import Dim
-from tiledsl.ir.tile_ops import Return
+from tiledsl.ir.tile_ops import Empty, Return
 from tiledsl.ir.types import TensorType, scalar
 from tiledsl.support.location import Location
 
@@ -43,10 +43,18 @@ def lower_kernel(source: KernelSource, arguments: Mapping[str, Argument]) -> Mod
     with low.builder.at(at):
         outputs = [] if returned is None else list(_outputs(frame, returned.value, returned.location))
         low.builder.emit(Return, values=outputs)
+    _drop_unused(body)
     facts = [Fact(low.sizes.resolve(dim), 16) for dim in declared]
     facts = [fact for fact in dict.fromkeys(facts) if not isinstance(fact.dim, int)]
     origins = [SizeOrigin(o.parameter, o.axis, low.sizes.resolve(o.size), o.location) for o in low.sizes.origins]
     return Module([Function(source.name, body, facts, location, list(dict.fromkeys(origins)))])
+
+
+def _drop_unused(body: Block) -> None:
+    """Takes out new tensors that nobody writes, reads or returns: a call would have to make them."""
+    for op in list(body.ops):
+        if isinstance(op, Empty) and not op.result.users:
+            op.erase()
 
 
 def _declare_parameters(frame: Frame, arguments: Mapping[str, Argument]) -> list[Dim]:

@@ -323,3 +323,19 @@ def test_calls_from_several_threads(any_add: Any) -> None:
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+@tile.kernel
+def with_an_unused_output(x: tile.Tensor) -> Any:
+    """2 * x; a tensor is made for nothing."""
+    (N,) = x.shape
+    _ = tile.empty((N, N), x.dtype)
+    z = tile.empty((N,), x.dtype)
+    for n in tile.grid(N):
+        z[n] = x[n] * 2
+    return z
+
+
+@pytest.mark.parametrize("arch", ["cpu", "reference"])
+def test_a_new_tensor_that_nobody_uses_is_not_made(arch: str) -> None:
+    np.testing.assert_array_equal(with_an_unused_output.compile(ANY, arch=arch)(ramp()), ramp() * 2)
