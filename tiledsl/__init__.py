@@ -9,6 +9,9 @@
 warning that they give.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from tiledsl.support import catalogue as catalogue  # fills the table of messages
 from tiledsl.support.errors import (
     TileError,
@@ -31,11 +34,21 @@ from tiledsl.api.graphs import fuse, trace  # isort: skip
 from tiledsl.api.module import Module, load  # isort: skip
 from tiledsl.api.synchronise import synchronize  # isort: skip
 
+if TYPE_CHECKING:
+    from tiledsl import ops
+
 __version__ = VERSION
 __all__ = [
-    "tile", "Kernel", "CompiledKernel", "trace", "fuse", "Module", "load", "synchronize", "__version__",
+    "tile", "ops", "Kernel", "CompiledKernel", "trace", "fuse", "Module", "load", "synchronize", "__version__",
     "TileError", "TileSyntaxError", "TileTypeError", "TileShapeError", "TileLayoutError", "TileResourceError",
     "TileUnsupportedError", "TileRuntimeError", "TilePerformanceWarning",
 ]  # fmt: skip
 
 configure_log()
+
+
+def __getattr__(name: str) -> Any:
+    """`tiledsl.ops`, loaded at first use: it costs start-up time."""
+    if name == "ops":
+        return import_module("tiledsl.ops")
+    raise AttributeError(f"module 'tiledsl' has no attribute {name!r}")

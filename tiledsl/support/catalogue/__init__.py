@@ -8,11 +8,12 @@ from tiledsl.support.catalogue import (
     graphs,
     ir_text,
     modules,
+    ops,
     passes,
     reference,
     runtime,
 )
 from tiledsl.support.errors import register
 
-for _part in (ir_text, frontend, graphs, passes, backend, cuda, reference, runtime, emulator, modules):
+for _part in (ir_text, frontend, graphs, passes, backend, cuda, reference, runtime, emulator, modules, ops):
     register(_part.ENTRIES)

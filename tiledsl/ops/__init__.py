@@ -1,0 +1,38 @@
+"""The library of ops, written in the language: `tiledsl.ops.linear(x, w, b)`.
+
+In a function that `tiledsl.trace` writes down they record what they compute, to be fused with what is around them.
+Called with arrays (NumPy's, or on a CUDA device) they are traced, compiled and run at once, as any `@tile.kernel` in
+tensor form. Names and arguments are those of PyTorch's functions and of NumPy; axes are `axis`, and may be negative.
+"""
+
+from tiledsl.ops.activations import (
+    elu,
+    gelu,
+    hardswish,
+    leaky_relu,
+    relu,
+    sigmoid,
+    silu,
+    softplus,
+    swiglu,
+    tanh,
+)
+from tiledsl.ops.attention import attention
+from tiledsl.ops.convolution import conv2d
+from tiledsl.ops.dropout import dropout
+from tiledsl.ops.normalisation import batch_norm, layer_norm, rms_norm
+from tiledsl.ops.order import cumsum, top_k
+from tiledsl.ops.pooling import avg_pool2d, max_pool2d
+from tiledsl.ops.positions import embedding, rotary_embedding
+from tiledsl.ops.probabilities import cross_entropy, log_softmax, softmax
+from tiledsl.ops.products import linear, matmul
+from tiledsl.ops.shapes import concat, pad, reshape, split, transpose
+from tiledsl.ops.statistics import mean, var
+
+__all__ = [
+    "matmul", "linear", "conv2d", "max_pool2d", "avg_pool2d",
+    "softmax", "log_softmax", "cross_entropy", "layer_norm", "rms_norm", "batch_norm",
+    "relu", "leaky_relu", "elu", "gelu", "silu", "sigmoid", "tanh", "softplus", "hardswish", "swiglu",
+    "embedding", "rotary_embedding", "attention", "dropout", "cumsum", "top_k", "mean", "var",
+    "concat", "split", "pad", "transpose", "reshape",
+]  # fmt: skip
