@@ -47,7 +47,9 @@ def attention(
     scores = tile.dot(q, k.mT) * (q.shape[-1] ** -0.5 if scale is None else scale)
     if bias is not None:
         scores = scores + _bias(name, as_tensor(bias), shape[:-1], columns, group, k).to(scores.dtype)
-    position, key = tile.arange(rows)[:, None] + (columns - rows), tile.arange(columns)[None, :]
+    position, key = tile.arange(rows)[:, None], tile.arange(columns)[None, :]
+    if columns != rows:
+        position = position + (columns - rows)
     if causal:
         scores = tile.where(key <= position, scores, -math.inf)
     if window is not None:
@@ -55,7 +57,7 @@ def attention(
         if not causal:
             scores = tile.where(key < position + window, scores, -math.inf)
     shares = tile.softmax(scores, axis=-1)
-    return tile.dot(shares.to(v.dtype), v).reshape(shape).to(q.dtype)
+    return tile.dot(shares.to(v.dtype), v).to(q.dtype).reshape(shape)
 
 
 def _check_shapes(name: str, q: Any, k: Any, v: Any) -> Any:

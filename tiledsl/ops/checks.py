@@ -19,7 +19,7 @@ def active() -> Trace:
     return cast("Trace", ACTIVE.get())
 
 
-def as_tensor(x: Any) -> TracedTensor:
+def as_tensor(x: Any) -> Any:
     """An argument as a tensor of the graph. Raises TileTypeError for what is none."""
     return tensor(active(), x)
 
@@ -46,13 +46,14 @@ def axis_of(name: str, x: TracedTensor, axis: Any) -> int:
 
 def pair(name: str, parameter: str, value: Any, least: int) -> tuple[int, int]:
     """One int for both axes of an image, or one for each; none below `least`. Raises TileTypeError."""
-    values: Any = (value, value) if isinstance(value, int) else value
+    values = cast("Any", (value, value) if isinstance(value, int) else value)
     fits = isinstance(values, (tuple, list)) and len(cast("Any", values)) == 2
-    if not fits or not all(isinstance(v, int) and v >= least for v in values):
+    if not fits or not all(isinstance(v, int) and v >= least for v in cast("Any", values)):
         refuse_option(
             name, parameter, value, f"an int from {least} on, or two of them", "give one for height and one for width"
         )
-    return values[0], values[1]
+    first, second = cast("tuple[int, int]", values)
+    return first, second
 
 
 def require_float(name: str, x: TracedTensor) -> None:

@@ -25,7 +25,7 @@ def conv2d(
     stride: Any = 1,
     padding: Any = 0,
     dilation: Any = 1,
-    groups: int = 1,
+    groups: Any = 1,
     *,
     layout: str = "NCHW",
 ) -> Any:
@@ -68,11 +68,13 @@ def conv2d(
         axes = (3, 4) if layout == "NCHW" else axes
     windows = tile.window(source, tuple(sizes), axes, steps, dilations)
     y = tile.einsum(_FORMS[layout, groups > 1], windows, weight)
-    if groups > 1:
-        y = y.reshape((y.shape[0], outer, *y.shape[3:]) if layout == "NCHW" else (*y.shape[:3], outer))
     if bias is not None:
         bias = as_tensor(bias)
         if bias.shape != (outer,):
             refuse_shapes(name, bias, weight, "there is one bias for each output channel", f"give it [{outer}]")
-        y = y + bias.to(y.dtype).reshape((outer, 1, 1) if layout == "NCHW" else (outer,))
-    return y.to(x.dtype)
+        parts = (groups, outer // groups) if groups > 1 else (outer,)
+        y = y + bias.to(y.dtype).reshape((*parts, 1, 1) if layout == "NCHW" else parts)
+    y = y.to(x.dtype)
+    if groups > 1:
+        y = y.reshape((y.shape[0], outer, *y.shape[3:]) if layout == "NCHW" else (*y.shape[:3], outer))
+    return y

@@ -9,7 +9,7 @@ from tiledsl.ops.checks import as_tensor, float_dtype, refuse_option, widened
 
 
 @tile.kernel
-def dropout(x: Any, p: float = 0.5, *, seed: Any = 0, offset: int = 0, training: bool = True) -> Any:
+def dropout(x: Any, p: Any = 0.5, *, seed: Any = 0, offset: int = 0, training: bool = True) -> Any:
     """x / (1 - p) where a random number of each element, in [0, 1), is at least `p`; else 0.
 
     Element i in row-major order has the number `tile.rand(seed, offset + i)` (Philox): one seed drops the same again,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from tiledsl import tile
+from tiledsl.frontend.trace_shapes import entries_of
 from tiledsl.ops.checks import as_tensor, axis_of, refuse_option, refuse_shapes, require_float, widened
 
 
@@ -70,8 +71,8 @@ def batch_norm(
 def _last_axes(name: str, x: Any, normalized_shape: Any) -> tuple[int, ...]:
     """The axes that a norm goes over."""
     require_float(name, x)
-    sizes: Any = normalized_shape if isinstance(normalized_shape, (tuple, list)) else (normalized_shape,)
-    if not sizes or len(sizes) > x.ndim or tuple(sizes) != x.shape[x.ndim - len(sizes) :]:
+    sizes = entries_of(normalized_shape)
+    if not sizes or len(sizes) > x.ndim or sizes != x.shape[x.ndim - len(sizes) :]:
         expected = f"the last sizes of `x`, {list(x.shape)}"
         refuse_option(name, "normalized_shape", normalized_shape, expected, f"use {x.shape[-1] if x.ndim else ()}")
     return tuple(range(x.ndim - len(sizes), x.ndim))

@@ -21,7 +21,7 @@ def cumsum(x: Any, axis: int = -1, reverse: bool = False) -> Any:
 
 
 @tile.kernel
-def top_k(x: Any, k: int, axis: int = -1, largest: bool = True) -> Any:
+def top_k(x: Any, k: Any, axis: int = -1, largest: bool = True) -> Any:
     """The `k` largest elements along `axis` (the smallest if not `largest`), the largest first, and where they are.
 
     Gives (values, indices): both have `k` elements along `axis`; indices are i64. Of equal elements the first comes

@@ -45,8 +45,8 @@ def avg_pool2d(
     name = "ops.avg_pool2d"
     x = as_tensor(x)
     require_float(name, x)
-    windows, widths = _windows(name, widened(x), kernel_size, stride, padding, 1, layout, 0.0)
-    total = tile.sum(windows, axis=(-2, -1))
+    windows, widths = _windows(name, x, kernel_size, stride, padding, 1, layout, 0.0)
+    total = tile.sum(widened(windows), axis=(-2, -1))
     sizes = windows.shape[-2:]
     if count_include_pad or not any(n for width in widths for n in width):
         return (total / float(sizes[0] * sizes[1])).to(x.dtype)

@@ -60,7 +60,7 @@ def cross_entropy(logits: Any, target: Any, *, reduction: str = "mean", ignore_i
     wide = widened(logits)
     largest = tile.max(wide, axis=at, keepdims=True)
     total = tile.sum(tile.exp(wide - largest), axis=at)
-    expected = tuple(target.shape[:at]) + (1,) + tuple(target.shape[at:])
+    expected = (*target.shape[:at], 1, *target.shape[at:])
     beside = (1,) * (logits.ndim - at - 1)
     classes = tile.arange(logits.shape[at]).reshape((logits.shape[at], *beside))
     chosen = tile.where(classes == target.reshape(expected).to(tile.i64), wide, -math.inf)

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from tiledsl import tile
+from tiledsl.frontend.trace_shapes import entries_of
 from tiledsl.ops.checks import as_tensor, axis_of, float_dtype, refuse_option, widened
 
 
@@ -16,7 +17,7 @@ def mean(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
 
 
 @tile.kernel
-def var(x: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
+def var(x: Any, axis: Any = None, ddof: Any = 0, keepdims: bool = False) -> Any:
     """The sum of (x - mean)^2 over some axes, divided by the number of elements less `ddof` (1: the sample variance).
 
     NaN (or inf) where that is nothing. Raises TileShapeError for an axis that `x` does not have.
@@ -25,7 +26,7 @@ def var(x: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
     x = as_tensor(x)
     if not isinstance(ddof, int) or ddof < 0:
         refuse_option(name, "ddof", ddof, "an int from 0 on", "use 1 for the variance of a sample")
-    given: Any = range(x.ndim) if axis is None else axis if isinstance(axis, (tuple, list)) else (axis,)
+    given = range(x.ndim) if axis is None else entries_of(axis)
     axes = tuple(axis_of(name, x, each) for each in given)
     wide = widened(x)
     centred = wide - tile.mean(wide, axes, keepdims=True)

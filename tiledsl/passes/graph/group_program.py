@@ -135,7 +135,12 @@ class GroupProgram:
         return self._not_single(self.axes.kept[value])
 
     def _not_single(self, axes: Sequence[Axis]) -> tuple[Axis, ...]:
-        return tuple(axis for axis in axes if axis not in self.schedule.single)
+        return tuple(axis for axis in axes if not self._is_single(axis))
+
+    def _is_single(self, axis: Axis) -> bool:
+        """Whether an axis goes one coordinate at a time: in the grid, or in a loop that is open."""
+        block = self.blocks.get(axis)
+        return axis in self.schedule.single or (block is not None and not isinstance(block.type, AxisType))
 
     def extent(self, axis: Axis) -> Dim:
         """How many coordinates of an axis a tile has here."""
@@ -211,7 +216,7 @@ class GroupProgram:
         block = self.blocks.get(axis)
         if block is None:
             return self.builder.emit(ops.Arange, extent=self.sizes[axis]).result
-        return block if axis in self.schedule.single else self.builder.emit(ops.Coordinates, axis=block).result
+        return block if self._is_single(axis) else self.builder.emit(ops.Coordinates, axis=block).result
 
     def _map(self, op: graph.Map) -> Value:
         inputs = [self.tile(value) for value in op.inputs]
@@ -254,7 +259,7 @@ class GroupProgram:
     # Folds
 
     def _fold(self, op: Fold) -> Value:
-        streams = [axis for axis in self.axes.reduced[op] if axis in self.schedule.streamed]
+        streams = self._streams_of(self.axes.reduced[op])
         if streams:
             self._stream(streams)
             return self.tile(op.result)
@@ -298,7 +303,7 @@ class GroupProgram:
     def _sum_of_products(self, op: graph.Contract, acc: Value | None) -> Value:
         """A product that is none of matrices: multiplied elementwise, and folded."""
         out = self.tile_axes(op.result)
-        over = [axis for axis in self.axes.reduced[op] if axis not in self.schedule.single]
+        over = self._not_single(self.axes.reduced[op])
         wanted = (*out, *over)
         a, b = (self.spread(self.builder.cast(self.tile(v), op.dtype), self.tile_axes(v), wanted) for v in (op.a, op.b))
         value = self.builder.map("mul", a, b)
@@ -327,7 +332,8 @@ class GroupProgram:
         return any(other is not op and depends(other.result, op.result) for other in folds)
 
     def _streams_of(self, reduced: Sequence[Axis]) -> list[Axis]:
-        return [axis for axis in reduced if axis in self.schedule.streamed]
+        """The streamed ones, the outermost loop's first: the longest goes by blocks."""
+        return sorted((axis for axis in reduced if axis in self.schedule.streamed), key=lambda axis: axis.size)
 
     def _made(self) -> Mapping[Value, Value]:
         return {value: tile for scope in self.scopes for value, tile in scope.items()}
