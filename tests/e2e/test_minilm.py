@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.minilm import check
 from minilm import build
 from minilm_numpy import least_cosine, numpy_embed
 from minilm_tokens import Tokeniser, words
@@ -109,6 +110,19 @@ def test_a_layer_is_at_most_six_kernels() -> None:
     fused = build(model()[1].to(np.float16), 1, 128).fused
     for arch in ("cpu", "sm_90"):
         assert fused.ir(arch).count("graph.call") <= 6 * 6 + 3
+
+
+@needs_weights
+def test_traffic_is_at_most_half_of_what_single_ops_move() -> None:
+    moved, unfused = build(model()[1], 1, 128, "cpu").modules[0].traffic()
+    assert moved <= 0.5 * unfused
+
+
+def test_the_benchmark_refuses_wrong_embeddings() -> None:
+    expected = np.eye(2)
+    check({"right": lambda: expected * 3}, expected, 0.9999)
+    with pytest.raises(SystemExit, match="wrong: the embeddings differ"):
+        check({"wrong": lambda: expected + 0.1}, expected, 0.9999)
 
 
 @needs_weights
