@@ -47,7 +47,8 @@ def _linear(random: np.random.Generator, *rows: int) -> list[object]:
 
 CASES = [
     Case("gelu", linear_gelu, lambda random: _linear(random, N), {"form": "erf"}, relative=4e-3, terms=4),
-    Case("residual", linear_residual, lambda random: [*_linear(random, N), drawn(random, M, N)], relative=4e-3, terms=4),
+    Case("residual", linear_residual, lambda random: [*_linear(random, N), drawn(random, M, N)], relative=4e-3,
+         terms=4),
     Case("gated", gated_products, lambda random: [*_linear(random), drawn(random, K, N)], relative=4e-3, terms=4),
     Case("layer norm", linear_layer_norm,
          lambda random: [*_linear(random, N), drawn(random, M, N), drawn(random, N), drawn(random, N)],
@@ -74,7 +75,7 @@ def _zeros(*shape: int) -> Array:
     return np.zeros(shape, np.float16)
 
 
-def _sizes(m: int, n: int, k: int) -> list[tuple[Case, list[object]]]:
+def _sizes(m: int, n: int, k: int) -> list[tuple[Case, list[Array]]]:
     a, b, row, beside = _zeros(m, k), _zeros(k, n), _zeros(n), _zeros(m, n)
     found = [
         (Case("gelu", linear_gelu, lambda random: [], {"form": "erf"}), [a, b, row]),

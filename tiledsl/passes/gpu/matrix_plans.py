@@ -84,7 +84,7 @@ def matrix_plans(
 
 
 def has_whole_rows(dots: Sequence[ops.Dot], blocks: Sequence[BlockDefinition]) -> bool:
-    """Whether a grid makes whole rows of a product in a loop over what is added up, as something is folded along them."""
+    """Whether a grid makes whole rows of a product in a loop, as something is folded along them."""
     if len(dots) != 1 or any(_feeds(dot, dots) for dot in dots):
         return False
     extents = {block.extent: block for block in blocks}
@@ -106,9 +106,8 @@ def _whole_row_plans(
         if n % (warps[1] * 8) or sums > (WHOLE_ROW_SUMS // 2 if plain else WHOLE_ROW_SUMS):
             continue
         for deep in (128 // dot.a.dtype.bytes, 64 // dot.a.dtype.bytes, 32 // dot.a.dtype.bytes):
-            stages = min(
-                MOST_STAGES, (machine.shared_bytes_per_block - 2048) // ((rows + n) * deep * dot.a.dtype.bytes)
-            )
+            stage_bytes = (rows + n) * deep * dot.a.dtype.bytes
+            stages = min(MOST_STAGES, (machine.shared_bytes_per_block - 2048) // stage_bytes)
             if stages >= 2:
                 blocks = {name: rows if name == row else deep if name == depth else 1 for name in open_}
                 found.append(Plan((GridPlan(32 * math.prod(warps), 1, warps, stages),), blocks=tuple(blocks.items())))
