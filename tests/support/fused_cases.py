@@ -93,6 +93,11 @@ def layer_norm_cases() -> list[PlannedCase]:
         ("NT", (130, 192, 200), "m=64, k=64, 384 threads, 4x3 warps, cooperative, 2 stages, 2 programs, N:=192"),
         ("NT", (200, 64, 64), "m=64, k=64, 128 threads, 4x1 warps, cooperative, 3 stages, N:=64"),
         ("NT", (200, 64, 72), "m=64, k=64, 256 threads, 4x1 warps, 2 stages, 2 programs, pingpong, N:=64"),
+        (
+            "NN",
+            (130, 128, 72),
+            "m=128, k=64, 256 threads x 2, 8x1 warps, cooperative, 2 stages, 1 programs, 2 across, N:=128",
+        ),
         ("NT", (72, 128, 136), "m=64, k=64, 128 threads x 2, 4x1 warps, cooperative, 2 stages, 2 across, N:=128"),
         (
             "NN",

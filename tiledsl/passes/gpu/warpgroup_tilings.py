@@ -209,9 +209,13 @@ def accumulators(product: Product, rows: int, columns: int, groups: int) -> int:
 
 
 def registers_beside(product: Product, sums: int, columns: int) -> int:
-    """Registers of a thread that has so many sums of so many columns, for what its result is combined with: two
-    neighbours of each eight columns are its own, and those of all of its rows."""
-    return int(sums * product.epilogue_bytes + columns * product.row_bytes / 4) // 4
+    """Registers of a thread that has so many sums of so many columns, for what its result is combined with: a quarter
+    of its part of tiles, which are read as they are needed, and two neighbours of each eight columns of rows.
+
+    >>> registers_beside(Product(1, 1, 1, epilogue_bytes=2, row_bytes=2), 128, 256)
+    48
+    """
+    return int(sums * product.epilogue_bytes / 4 + columns * product.row_bytes / 4) // 4
 
 
 def registers_at_launch(machine: GpuMachine, consumers: int, resident: int) -> int:
