@@ -69,7 +69,9 @@ class Bound:
     def prepare(self, pointers: Sequence[int], scalars: Sequence[int | float], stream: int) -> Callable[[], None]:
         return lambda: self(pointers, scalars, stream)
 
-    def record(self, pointers: Sequence[int], scalars: Sequence[int | float], stream: int) -> HostRecorded:
+    def record(
+        self, pointers: Sequence[int], scalars: Sequence[int | float], stream: int, behind: bool
+    ) -> HostRecorded:
         return HostRecorded(self, tuple(scalars), tuple(pointers))
 
 

@@ -56,7 +56,7 @@ def _compile(module: Module, arch: str, plan: Plan, notes: Sequence[str]) -> Var
     context = PassContext()
     lowered = PassManager(gpu_pipeline(plan, arch)).run(module, context)
     function = lowered.entry
-    source = emit_program(lowered, gpu_machine(arch).capability)
+    source = emit_program(lowered, gpu_machine(arch).capability, chained=plan.chained)
     cubin = compile_cubin(source.text, arch, function.name, [function.location])
     remarks = tuple(dict.fromkeys(context.remarks))
     return Variant(plan, source, cubin, print_module(lowered), tuple(notes), remarks, tile_reports(lowered))

@@ -24,15 +24,18 @@ from tiledsl.ir.gpu_ops import Copy, Launch, Load, Write
 from tiledsl.ir.tile_ops import Empty
 
 
-def emit_program(module: Module, capability: int) -> CudaSource:
-    """CUDA C for the entry function of a module in GPU form, for an architecture of that capability (90 for sm_90)."""
+def emit_program(module: Module, capability: int, *, chained: bool = False) -> CudaSource:
+    """CUDA C for the entry function of a module in GPU form, for an architecture of that capability (90 for sm_90).
+
+    `chained`: the program is one of a chain (`overlap_kernels.py`).
+    """
     function = module.entry
     program = ProgramFrame(function, capability)
     names = kernel_names(defined_names())
     kernels: list[KernelCode] = []
     texts: list[str] = []
     phases = phases_of(function.body.ops)
-    for phase, overlap in zip(phases, overlaps_of(function.body.ops, phases, capability)):
+    for phase, overlap in zip(phases, overlaps_of(function.body.ops, phases, capability, chained)):
         name = names.fresh(function.name)
         code, text = _emit_kernel(program, name, phase, overlap)
         kernels.append(code)

@@ -39,7 +39,9 @@ class Recorded(Protocol):
 class Recordable(Protocol):
     """What can be launched on a stream that is being captured."""
 
-    def record(self, pointers: Sequence[int], scalars: Sequence[int | float], stream: int, /) -> Recorded: ...
+    def record(
+        self, pointers: Sequence[int], scalars: Sequence[int | float], stream: int, behind: bool, /
+    ) -> Recorded: ...
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,10 @@ class LaunchedGraph:
             with process().lock:  # one capture at a time on that stream
                 call("cuStreamBeginCapture", stream_handle(stream), mode)
                 try:
-                    self._recorded = [one.program.record(one.pointers, one.scalars, stream) for one in self._launches]
+                    self._recorded = [
+                        one.program.record(one.pointers, one.scalars, stream, number > 0)
+                        for number, one in enumerate(self._launches)
+                    ]
                 except TileError:
                     bindings().cuStreamEndCapture(stream_handle(stream))
                     raise

@@ -262,11 +262,16 @@ class BoundKernels:
         frame.pack(frame.buffer, 0, *pointers, *scalars)
         return PreparedKernels(self, frame, held)
 
-    def record(self, pointers: Sequence[int], scalars: Sequence[int | float], stream: int) -> RecordedKernels:
-        """Launches on a stream that is being captured, and gives what can change the addresses in the graph."""
+    def record(
+        self, pointers: Sequence[int], scalars: Sequence[int | float], stream: int, behind: bool
+    ) -> RecordedKernels:
+        """Launches on a stream that is being captured, and gives what can change the addresses in the graph.
+
+        `behind`: what stands before it there are programs of ours, beside whose ends this one may begin.
+        """
         with current(self.loaded.device):
             taken = () if self._scratch is None else self._scratch.taken(stream)
-            frame = _Frame(self, len(pointers) + len(taken), len(scalars))
+            frame = _Frame(self, len(pointers) + len(taken), len(scalars), behind=behind and not taken)
             frame.use(stream)
             frame.pack(frame.buffer, 0, *pointers, *taken, *scalars)
             recorded = RecordedKernels(self.loaded.record, frame, taken, scalars)
@@ -364,7 +369,8 @@ _SCALAR_CODES = {"f64": "d", "f32": "d", "f16": "d", "bf16": "d", "f8e4m3": "d",
 class _Frame:
     """The parameters of one launch of all kernels: the words that differ from call to call, then those that do not."""
 
-    def __init__(self, bound: BoundKernels, pointers: int, scalars: int) -> None:
+    def __init__(self, bound: BoundKernels, pointers: int, scalars: int, *, behind: bool = False) -> None:
+        """`behind`: whether the first kernel comes after others of ours."""
         steps = bound.steps
         used = [parameter for kernel, _, _ in steps for parameter in kernel.parameters]
         codes = ["d"] * scalars  # what no kernel takes may be anything
@@ -400,9 +406,11 @@ class _Frame:
 
         self._arrays = [(ctypes.c_void_p * len(k.parameters))(*map(place, k.parameters)) for k, _, _ in steps]
         # the first one that is launched comes after all that is on the stream, which may be another's, or waits for it
-        behind = [bound.overlaps_calls and steps[0][0].waits_first, *(True for _ in steps[1:])] if steps else []
+        early = [
+            (behind or bound.overlaps_calls) and k.waits_first if n == 0 else True for n, (k, _, _) in enumerate(steps)
+        ]
         self._configs = [
-            _configuration(kernel, blocks, overlaps=behind[number] and kernel.overlaps and bound.loaded.may_overlap)
+            _configuration(kernel, blocks, overlaps=early[number] and kernel.overlaps and bound.loaded.may_overlap)
             for number, (kernel, _, blocks) in enumerate(steps)
         ]
         functions = [function for _, function, _ in steps]

@@ -14,6 +14,11 @@ be read at any time.
 With `TILEDSL_OVERLAP=1` the first kernel too may begin early, beside what others have put on the stream, if it has
 roles. It waits before its first role: mbarriers are ready by then and tensor maps on their way, but no tensor has been
 touched. It lets nobody begin before its blocks end, so the kernels behind it come after all that it has waited for.
+
+In a chain of programs (a module's CUDA graph) the first kernel of each program but the first begins early too, with
+roles or without, and waits before it touches a tensor; and every kernel lets the next one begin as soon as all of its
+own blocks run. All of them wait, so the argument above holds from end to end; and none waits for room that others take
+which cannot go on, since by then all blocks of the kernel before have theirs.
 """
 
 from __future__ import annotations
@@ -59,8 +64,10 @@ class Overlap:
     """Whether it waits before it touches any tensor: then it may begin beside what stands before the program."""
 
 
-def overlaps_of(function_ops: Sequence[Op], phases: Sequence[Sequence[Op]], capability: int) -> list[Overlap]:
-    """How each kernel of a program overlaps; `phases` are the ops of each, in order."""
+def overlaps_of(
+    function_ops: Sequence[Op], phases: Sequence[Sequence[Op]], capability: int, chained: bool = False
+) -> list[Overlap]:
+    """How each kernel of a program, or of one in a chain, overlaps; `phases` are the ops of each, in order."""
     if capability < CAPABILITY:
         return [Overlap() for _ in phases]
     early = [number > 0 and _may_begin_early(phase) for number, phase in enumerate(phases)]
@@ -75,11 +82,13 @@ def overlaps_of(function_ops: Sequence[Op], phases: Sequence[Sequence[Op]], capa
             used, written = nothing, nothing  # all that came before is done
         own, own_written = tensors_used_by(phase) | everywhere, tensors_written_by(phase)
         contended = ((own | own_written) & written) | (own_written & used)
-        waits_first = number == 0 and _has_roles(phase)
-        if waits_first:
-            contended = own | own_written
+        waits_first = number == 0 and (_may_be_chained(phase) if chained else _has_roles(phase))
+        if waits_first or chained:
+            contended = own | own_written  # programs before this one may still work on any of them
         is_followed = number + 1 < len(phases) and early[number + 1]
         releases = is_followed and _is_small(phase) and not waits_first
+        if chained:
+            releases = _may_be_chained(phase)
         found.append(Overlap(early[number] or waits_first, contended, releases, waits_first))
         used, written = used | own, written | own_written
     return found
@@ -94,6 +103,11 @@ def _has_roles(phase: Sequence[Op]) -> bool:
     """Whether it is a launch whose blocks have roles, and nothing that people see."""
     first = phase[0]
     return isinstance(first, Launch) and any(isinstance(op, Role) for op in first.body.ops) and not _is_seen(phase)
+
+
+def _may_be_chained(phase: Sequence[Op]) -> bool:
+    """Whether it is a launch that nobody sees anything of but its tensors."""
+    return isinstance(phase[0], Launch) and not _is_seen(phase)
 
 
 def _is_small(phase: Sequence[Op]) -> bool:

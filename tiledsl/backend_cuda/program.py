@@ -11,11 +11,12 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tiledsl.backend_cuda.nvrtc import nvrtc_identity
+from tiledsl.backend_cuda.overlap_kernels import CAPABILITY
 from tiledsl.backend_cuda.planned_program import PlannedProgram
 from tiledsl.backend_cuda.stored_variant import variant_from_json, variant_to_json
 from tiledsl.backend_cuda.variant import Variant
@@ -76,9 +77,12 @@ class CudaProgram:
         return other
 
     def planned(self, sizes: Mapping[str, int], alignment: Sequence[int]) -> PlannedProgram:
-        """The code for these sizes and alignments as a program of its own; compiled now if nobody has."""
-        function = self.module.entry
-        variant = self.variant(choose_plans(function, gpu_machine(self.arch), sizes, alignment))
+        """The code for these sizes and alignments, in a chain of others, as a program of its own; compiled now if nobody
+        has."""
+        function, machine = self.module.entry, gpu_machine(self.arch)
+        chained = machine.capability >= CAPABILITY
+        plans = [replace(plan, chained=chained) for plan in choose_plans(function, machine, sizes, alignment)]
+        variant = self.variant(plans)
         return PlannedProgram(function.name, function.location, variant)
 
     def watch(self, listener: Callable[[VariantMade], None]) -> None:

@@ -77,11 +77,11 @@ def plan_to_json(plan: Plan) -> dict[str, Any]:
 def plan_from_json(described: dict[str, Any]) -> Plan:
     """The inverse of `plan_to_json`: lists become tuples again."""
     grids = tuple(_grid_from_json(**grid) for grid in described["grids"])
-    pairs = {
+    pairs: dict[str, Any] = {
         name: tuple((key, value) for key, value in described[name])
         for name in ("blocks", "capacities", "sizes", "divisors")
     }
-    return Plan(grids, alignment=tuple(described["alignment"]), **pairs)
+    return Plan(grids, alignment=tuple(described["alignment"]), chained=described["chained"], **pairs)
 
 
 def _grid_from_json(*, warps: list[int], schedule: str, copied: list[int], **others: int) -> GridPlan:

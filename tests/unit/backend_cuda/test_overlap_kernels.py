@@ -18,7 +18,7 @@ MARKS = ("LDG", "BAR", "ACQBULK", "REDG")
 WAIT, RELEASE = "wait_for_earlier();", "let_next_begin();"
 
 
-def program(*ops: str, capability: int = 90) -> CudaSource:
+def program(*ops: str, capability: int = 90, chained: bool = False) -> CudaSource:
     """A function of two parameters and one new tensor that is not filled."""
     body = "\n".join(ops)
     return emit_program(
@@ -33,6 +33,7 @@ func @f(%x: tensor<f32, [M], unit=0>, %y: tensor<f32, [M], unit=0>, %n: i64) {{
 }}
 """),
         capability,
+        chained=chained,
     )
 
 
@@ -208,3 +209,25 @@ def test_a_first_kernel_that_is_seen_comes_after_all_others() -> None:
     source = program(roles(load("x"), store("y", "of_x"), 'tile.print([%half]) {text = "half"}'))
     assert [(kernel.overlaps, kernel.waits_first) for kernel in source.kernels] == [(False, False)]
     assert WAIT not in source.text
+
+
+def test_in_a_chain_every_kernel_waits_before_it_touches_a_tensor_and_lets_the_next_one_begin() -> None:
+    """Also the second one, of what no kernel of this program writes: programs before may."""
+    source = program(copy("x", "y"), copy("x", "z"), chained=True)
+    assert [(kernel.overlaps, kernel.waits_first) for kernel in source.kernels] == [(True, True), (True, False)]
+    for body in bodies(source):
+        assert body.count(WAIT) == body.count(RELEASE) == 1
+        assert body.index(RELEASE) < body.index(WAIT) < place(body, "load_float(of_x")
+
+
+def test_in_a_chain_what_is_seen_comes_after_all_others() -> None:
+    seen = grid(load("x"), store("y", "of_x"), 'tile.print([%half]) {text = "half"}')
+    source = program(seen, copy("y", "z"), chained=True)
+    assert not source.kernels[0].overlaps
+    assert RELEASE not in bodies(source)[0]
+
+
+def test_before_sm_90_a_chain_is_nothing() -> None:
+    source = program(copy("x", "y"), capability=80, chained=True)
+    assert WAIT not in source.text
+    assert RELEASE not in source.text

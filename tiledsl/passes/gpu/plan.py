@@ -69,7 +69,8 @@ class Plan:
     `blocks`: the size of each block, by the symbol of its extent. `capacities`: for each whole axis of a tile (its size
     as text), how many elements it has room for; the true size is at most that. `sizes`: what is taken for a constant.
     `divisors`: sizes that are multiples of a number. `alignment`: for each tensor, parameters first, the bytes that
-    every row of it starts at a multiple of (at most 16).
+    every row of it starts at a multiple of (at most 16). `chained`: whether it is one of a chain of programs: it may begin
+    while the one before it on its stream still runs, and lets the next one begin as soon as all of its blocks have.
     """
 
     grids: tuple[GridPlan, ...]
@@ -78,6 +79,7 @@ class Plan:
     sizes: tuple[tuple[str, int], ...] = ()
     divisors: tuple[tuple[str, int], ...] = ()
     alignment: tuple[int, ...] = ()
+    chained: bool = False
 
     def __str__(self) -> str:
         """The whole plan; `parse_plan` reads it: `m=4, N<=4096, 128 threads, 16 per row, M%2=0, aligned to 16/8`."""
@@ -89,6 +91,8 @@ class Plan:
         words += [f"{name}%{divisor}=0" for name, divisor in self.divisors]
         if self.alignment:
             words.append("aligned to " + "/".join(map(str, self.alignment)))
+        if self.chained:
+            words.append(CHAINED)
         return ", ".join(words)
 
 
@@ -126,6 +130,7 @@ def _grid_words(grid: GridPlan) -> list[str]:
     return words
 
 
+CHAINED = "in a chain"
 _THREADS = re.compile(r"(\d+) threads(?: x (\d+))?")
 _OF_GRID = {
     "warps": re.compile(r"(\d+)x(\d+) warps"),
@@ -156,6 +161,7 @@ def parse_plan(text: str) -> Plan:
     grids: list[GridPlan] = []
     named: dict[str, list[tuple[str, int]]] = {name: [] for name in _OF_SIZES}
     alignment: tuple[int, ...] = ()
+    chained = False
     for word in _words(text):
         found = _matching(_OF_GRID, word)
         if match := _THREADS.fullmatch(word):
@@ -167,11 +173,14 @@ def parse_plan(text: str) -> Plan:
             grids[-1] = replace(grids[-1], schedule=word)
         elif match := _ALIGNMENT.fullmatch(word):
             alignment = tuple(map(int, match[1].split("/")))
+        elif word == CHAINED:
+            chained = True
         elif (pair := _matching(_OF_SIZES, word)) is not None:
             named[pair[0]].append((pair[1][1], int(pair[1][2])))
         else:
             raise ValueError(f"`{word}` is nothing that a plan says")
-    return Plan(tuple(grids), **{name: tuple(pairs) for name, pairs in named.items()}, alignment=alignment)
+    lists = {name: tuple(pairs) for name, pairs in named.items()}
+    return Plan(tuple(grids), **lists, alignment=alignment, chained=chained)
 
 
 def _words(text: str) -> list[str]:
