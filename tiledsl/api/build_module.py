@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from tiledsl.api.built_module import build_for
 from tiledsl.api.module import Module, Signature
-from tiledsl.api.module_weights import check_weights
+from tiledsl.api.module_weights import WeightCache, check_weights
 from tiledsl.api.schedule_graph import schedule_graph
 from tiledsl.frontend.structures import Leaf, Sequenced, Structure
 from tiledsl.ir.core import Module as IRModule
@@ -23,14 +23,15 @@ def build_module(
     arguments: Mapping[str, Structure] | None = None,
     result: Structure | None = None,
     unfused_bytes: int | None = None,
+    cache: WeightCache | None = None,
 ) -> Module:
     """A module of a lowered graph, as docs/graphs.md describes one.
 
     `inputs` are the parameters of the entry that calls pass, in order; `constants` has arrays for all others. `arch`:
     `cpu`, `reference`, a GPU's (`sm_90`; no GPU is needed), or None: that of the arrays of each call. `notes` are what
     passes had to say. `arguments` and `result` are structures as a `Graph` has them; without them the module takes its
-    inputs and gives a tensor, or a tuple of them. Raises TileError for weights that do not fit, and for what cannot be
-    compiled.
+    inputs and gives a tensor, or a tuple of them. `cache`: of the weights, for several modules of one graph. Raises
+    TileError for weights that do not fit, and for what cannot be compiled.
     """
     entry = lowered.entry
     types = {p.name: p.type for p in entry.parameters if p.name not in inputs and isinstance(p.type, TensorType)}
@@ -48,5 +49,5 @@ def build_module(
     signature = Signature(arguments, result)
     return Module(
         schedule, weights, signature, built, lambda wanted: build_for(scheduled, wanted), every, unfused_bytes,
-        entry.location,
+        entry.location, cache,
     )  # fmt: skip

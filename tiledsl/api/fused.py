@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tiledsl.api.build_module import build_module
 from tiledsl.api.graph import Graph
 from tiledsl.api.module import Module
+from tiledsl.api.module_weights import WeightCache
 from tiledsl.api.specs import arch_of_specs
 from tiledsl.api.targets import target_of
 from tiledsl.ir.core import Module as IRModule
@@ -96,6 +97,7 @@ class BuiltGraph:
         self._lock = threading.Lock()
         self._modules: dict[tuple[str, tuple[tuple[str, int], ...]], Module] = {}
         self._graph = fused.graph
+        self._cache = WeightCache()
         self._plain = not fused.symbols
         self._only: Module | None = None
         self._known: dict[object, Module] = {}
@@ -126,7 +128,7 @@ class BuiltGraph:
                 graph = self._graph
                 found = build_module(
                     lowered, graph.constants, graph.inputs, arch, list(dict.fromkeys(notes)),
-                    graph.tensor_arguments, graph.result, self.fused.unfused_bytes(sizes),
+                    graph.tensor_arguments, graph.result, self.fused.unfused_bytes(sizes), self._cache,
                 )  # fmt: skip
                 self._modules[key] = found
                 if self._plain and self.arch is not None:
@@ -141,6 +143,13 @@ class BuiltGraph:
     def explain(self, html: str | None = None) -> str:
         """What was decided, and what it costs: groups, buffers, bytes, time. `html`: a file to write the page to."""
         return "\n\n".join(module.explain(html=html) for module in self.modules) or f"{self!r}: not built yet"
+
+    def traffic(self) -> tuple[int, int | None]:
+        """Bytes that a call reads and writes, and the same if each op ran by itself: `Module.traffic`.
+
+        Raises TileError unless it is built for one target, and one set of sizes.
+        """
+        return self._one("traffic").traffic()
 
     def save(self, path: str) -> None:
         """Writes the module to a file that `tiledsl.load` reads. Raises TileError unless it is built for one target."""

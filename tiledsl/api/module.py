@@ -19,6 +19,7 @@ from tiledsl.support.location import BUILTIN, Location
 if TYPE_CHECKING:  # what is not, costs start-up time
     from tiledsl.api.built_module import Built
     from tiledsl.api.module_places import Places
+    from tiledsl.api.module_weights import WeightCache
     from tiledsl.runtime.schedule import Schedule
 
 
@@ -77,11 +78,12 @@ class Module:
         notes: Sequence[Note] = (),
         unfused_bytes: int | None = None,
         location: Location = BUILTIN,
+        cache: WeightCache | None = None,
     ) -> None:
         """Either `built` already, or built by `build_for` at calls, for the architecture of where their arrays are.
 
         `weights`: an array for each buffer of the schedule that is a constant, by name. `unfused_bytes`: what the graph
-        would read and write if each of its ops ran by itself.
+        would read and write if each of its ops ran by itself. `cache`: of the weights, if it is shared with others.
         """
         self.name = schedule.name
         self.weights = weights
@@ -93,12 +95,15 @@ class Module:
         self._count = len(signature.arguments)
         self._builds = Builds(built, build_for)
         self._location = location
+        self._cache = cache
 
     @cached_property
     def _places(self) -> Places:
         from tiledsl.api.module_places import Places
+        from tiledsl.api.module_weights import WeightCache
 
-        return Places(self.name, self.weights, self._builds.get, self._location)
+        cache = WeightCache() if self._cache is None else self._cache
+        return Places(self.name, self.weights, cache, self._builds.get, self._location)
 
     def __call__(self, *args: object, out: object = None, **named: object) -> Any:
         """Runs the module. Nothing is written when arguments do not fit. Raises TileError."""

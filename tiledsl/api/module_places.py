@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from tiledsl.api.built_module import Built
 from tiledsl.api.compiled import runs_on
-from tiledsl.api.module_weights import device_array, host_array
+from tiledsl.api.module_weights import WeightCache
 from tiledsl.api.targets import cuda_services, worker_threads
 from tiledsl.runtime.arrays import is_foreign_array
 from tiledsl.runtime.cuda_arrays import ArrayReader, is_on_cuda
@@ -31,11 +31,17 @@ class Places:
     """Calls of one module, wherever its arrays are. Safe to use from several threads at once."""
 
     def __init__(
-        self, name: str, weights: Mapping[str, object], built_for: Callable[[str], Built], location: Location
+        self,
+        name: str,
+        weights: Mapping[str, object],
+        cache: WeightCache,
+        built_for: Callable[[str], Built],
+        location: Location,
     ) -> None:
         """`built_for` gives the module for the architecture of a place: code for another one, if it has no other."""
         self._name = name
         self._weights = weights
+        self._cache = cache
         self._built_for = built_for
         self._location = location
         self._lock = threading.Lock()
@@ -64,7 +70,7 @@ class Places:
                 if built.arch.startswith("sm_"):
                     self._fail_place(built, "in CPU memory", "cpu")
                 programs: Any = [program.load() for program in built.programs]
-                weights = {n: host_array(self._weights[name], name) for n, name in _weights(built.schedule)}
+                weights = {n: self._cache.in_host(self._weights[name], name) for n, name in _weights(built.schedule)}
                 runner = ModuleOnCpu(built.schedule, built.memory, programs, weights, worker_threads())
                 self._cpu = CpuCalls(runner)
             return self._cpu
@@ -94,7 +100,9 @@ class Places:
             self._fail_place(built, f"on CUDA device {device}, whose architecture is `{arch}`", arch)
         schedule = built.schedule
         programs: Any = [program.load() for program in built.programs]
-        weights = {n: device_array(self._weights[name], name, self._reader, device) for n, name in _weights(schedule)}
+        weights = {
+            n: self._cache.on_device(self._weights[name], name, device, self._reader) for n, name in _weights(schedule)
+        }
         return ModuleOnCuda(schedule, built.memory, programs, weights, device, services, self._location)
 
     @cached_property

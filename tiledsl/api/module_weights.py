@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -84,13 +85,53 @@ def _detached(array: Any) -> Any:
     return array.detach() if getattr(array, "requires_grad", False) else array
 
 
-def device_array(array: Any, name: str, reader: ArrayReader, device: int) -> Array | tuple[int, object]:
-    """A weight for a device: where it lies there and what keeps it, or in CPU memory, from where it is copied.
+class WeightCache:
+    """Weights where they are used, for all modules of one graph: each is copied to a device once.
+
+    Safe to use from several threads at once.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._host: dict[str, Array] = {}
+        self._device: dict[tuple[str, int], tuple[int, object]] = {}
+
+    def in_host(self, array: object, name: str) -> Array:
+        """A weight in CPU memory, row-major. Raises TileRuntimeError for one on a device."""
+        with self._lock:
+            if name not in self._host:
+                self._host[name] = host_array(array, name)
+            return self._host[name]
+
+    def on_device(self, array: object, name: str, device: int, reader: ArrayReader) -> tuple[int, object]:
+        """Where a weight lies on a device, row-major, and what keeps it there.
+
+        Raises TileTypeError for one on another device, TileResourceError where there is no memory left.
+        """
+        with self._lock:
+            found = self._device.get((name, device))
+            if found is None:
+                found = (
+                    device_array(array, name, reader, device) if is_on_cuda(array) else _uploaded(array, name, device)
+                )
+                self._device[name, device] = found
+            return found
+
+
+def _uploaded(array: object, name: str, device: int) -> tuple[int, object]:
+    """A copy of a weight on a device, for use on any stream."""
+    host, services = host_array(array, name), cuda_services()
+    stream = services.own_stream(device)
+    memory = services.allocate(max(1, host.nbytes), device, stream)
+    services.copy_to_device(memory.address, host.ctypes.data, host.nbytes, device, stream)
+    return memory.address, memory
+
+
+def device_array(array: Any, name: str, reader: ArrayReader, device: int) -> tuple[int, object]:
+    """Where a weight lies that is on a device already, row-major, and what keeps it there.
 
     Raises TileTypeError for one on another device.
     """
-    if not is_on_cuda(array):
-        return host_array(array, name)
     view = reader.read(_detached(array), name)
     if view.device != device:
         fail(

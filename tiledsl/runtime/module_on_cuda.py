@@ -14,7 +14,6 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tiledsl.runtime.arrays import Array
 from tiledsl.runtime.device_services import DeviceGraph, DeviceServices, RecordedLaunch
 from tiledsl.runtime.memory_plan import ALIGNMENT, MemoryPlan
 from tiledsl.runtime.program import BoundDeviceProgram, DeviceProgram
@@ -31,13 +30,12 @@ class ModuleOnCuda:
         schedule: Schedule,
         plan: MemoryPlan,
         programs: Sequence[DeviceProgram],
-        weights: Mapping[int, Array | tuple[int, object]],
+        weights: Mapping[int, tuple[int, object]],
         device: int,
         services: DeviceServices,
         location: Location,
     ) -> None:
-        """`weights`, by the number of the buffer: arrays in CPU memory, which are copied to the device; or an address
-        on the device, with what keeps it alive."""
+        """`weights`, by the number of the buffer: where each lies on the device, and what keeps it there."""
         self.schedule = schedule
         self.plan = plan
         self.device = device
@@ -50,7 +48,7 @@ class ModuleOnCuda:
         self._arena: Any = None
         self._addresses: list[int] = []
         self._done = services.event(device)
-        self._fixed = self._uploaded(weights)
+        self._fixed = {buffer: address for buffer, (address, _) in weights.items()}
         self.bound: list[BoundDeviceProgram] = []
         known: dict[object, BoundDeviceProgram] = {}
         for step in schedule.steps:
@@ -130,22 +128,6 @@ class ModuleOnCuda:
 
     def _place(self, known: Mapping[int, int], tensor: Operand) -> int:
         return known[tensor.buffer] + tensor.view.offset * self.schedule.buffers[tensor.buffer].dtype.bytes
-
-    def _uploaded(self, weights: Mapping[int, Array | tuple[int, object]]) -> dict[int, int]:
-        """Where the weights are on the device; those in CPU memory are copied there, one behind the other."""
-        places = {buffer: weight[0] for buffer, weight in weights.items() if isinstance(weight, tuple)}
-        arrays = {buffer: weight for buffer, weight in weights.items() if not isinstance(weight, tuple)}
-        sizes = {buffer: -(-max(1, array.nbytes) // ALIGNMENT) * ALIGNMENT for buffer, array in arrays.items()}
-        self._memory: Any = None
-        if arrays:
-            own = self._services.own_stream(self.device)
-            self._memory = self._services.allocate(sum(sizes.values()) + ALIGNMENT, self.device, own)
-            place = -(-self._memory.address // ALIGNMENT) * ALIGNMENT
-            for buffer, array in arrays.items():
-                self._services.copy_to_device(place, array.ctypes.data, array.nbytes, self.device, own)
-                places[buffer] = place
-                place += sizes[buffer]
-        return places
 
     def __del__(self) -> None:
         """What the module has on the device is free once the last launch is done."""

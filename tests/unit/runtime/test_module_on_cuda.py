@@ -16,6 +16,7 @@ from tests.support.graph_texts import LINEAR, VIEWS
 from tests.support.random_lowered import RandomLowered, lowered_graphs
 from tiledsl.api.build_module import build_module
 from tiledsl.api.module import Module
+from tiledsl.api.module_weights import WeightCache
 from tiledsl.ir.parser import parse_module
 from tiledsl.runtime import module_cuda_calls
 from tiledsl.runtime.cuda_arrays import ArrayReader
@@ -166,6 +167,19 @@ def test_weights_go_to_a_device_once(cuda: FakeCuda) -> None:
     for device in (0, 1, 0, 1):
         check(both, cuda, array(5, 8), device=device)
     assert cuda.driver.calls.count("cuMemcpyHtoDAsync") == 5
+
+
+def test_modules_of_one_graph_share_weights(cuda: FakeCuda) -> None:
+    cache, before = WeightCache(), len(cuda.driver.memory)
+    for arch in ("sm_90", None):
+        module = build_module(parse_module(LINEAR), {"w": W, "b": B}, ["x"], arch, cache=cache)
+        for _ in range(3):
+            check(module, cuda, array(5, 8))
+    assert cuda.driver.calls.count("cuMemcpyHtoDAsync") == 2
+    assert len(cuda.driver.memory) >= before + 2
+    del module, cache
+    gc.collect()
+    assert len(cuda.driver.memory) == before
 
 
 def test_narrow_weights_of_pytorch_in_cpu_memory(cuda: FakeCuda) -> None:
