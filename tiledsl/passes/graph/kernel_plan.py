@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tiledsl.ir import graph_ops as ops
 from tiledsl.ir.core import Op, Value
 from tiledsl.passes.graph.axes import AxesError, GroupAxes, group_axes
 from tiledsl.passes.graph.limits import Limits
 from tiledsl.passes.graph.online_rules import Dependence, RuleError, factors_of
-from tiledsl.passes.graph.outline import Outlined, outline, results_of
+from tiledsl.passes.graph.outline import Apart, Outlined, outline, results_of
 from tiledsl.passes.graph.schedule import Schedule, ScheduleError, schedule_of
 
 
@@ -37,10 +37,11 @@ def plan_kernel(
     """A plan for the ops `members` of a graph (`order`: all of its ops), or why there is none."""
     results = results_of(set(members), order)
     refusal: Refusal | None = None
-    for apart in (False, True):
-        outlined = outline(name, members, results, apart=apart)
+    ways: tuple[Apart, ...] = ("together", "products", "all")
+    for apart in ways:
+        outlined = outline(name, members, results, apart)
         try:
-            return _planned(outlined, limits)
+            return _with_fewer_parameters(_planned(outlined, limits))
         except (AxesError, ScheduleError, RuleError) as error:
             refusal = Refusal(error.op, error.reason)
     assert refusal is not None
@@ -58,6 +59,23 @@ def _planned(outlined: Outlined, limits: Limits) -> KernelPlan:
     schedule = schedule_of(function, axes, limits)
     _check_streams(function.body.ops, axes, schedule)
     return KernelPlan(outlined, axes, schedule)
+
+
+def _with_fewer_parameters(plan: KernelPlan) -> KernelPlan:
+    """One parameter for all that are one value along the same axes."""
+    outlined = plan.outlined
+    function = outlined.function
+    known: dict[object, Value] = {}
+    inputs: list[Value] = []
+    for parameter, value in zip(list(function.parameters), outlined.inputs):
+        gathered = any(isinstance(user, ops.Gather) and user.source is parameter for user in parameter.users)
+        first = known.setdefault((value, plan.axes.kept[parameter], parameter if gathered else None), parameter)
+        if first is parameter:
+            inputs.append(value)
+        else:
+            parameter.replace_with(first)
+            function.body.arguments.remove(parameter)
+    return replace(plan, outlined=replace(outlined, inputs=tuple(inputs)))
 
 
 def _check_streams(all_ops: Sequence[Op], axes: GroupAxes, schedule: Schedule) -> None:

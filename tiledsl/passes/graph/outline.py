@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from tiledsl.ir import graph_ops as ops
 from tiledsl.ir.core import Block, Function, Op, Value
@@ -37,11 +38,13 @@ class Outlined:
     outputs: tuple[Value, ...]
 
 
-def outline(name: str, members: Sequence[Op], results: Sequence[Value], *, apart: bool = False) -> Outlined:
-    """The function of `members`, in order, that gives `results`.
+Apart = Literal["together", "products", "all"]
+"""Which operands from outside are a parameter each, even where two are one value: those of no op, of products, of all.
+A value that is read along different axes has to be."""
 
-    `apart`: each operand of a product that comes from outside is a parameter of its own, also where two are one value.
-    """
+
+def outline(name: str, members: Sequence[Op], results: Sequence[Value], apart: Apart = "together") -> Outlined:
+    """The function of `members`, in order, that gives `results`."""
     return _Outliner(members, apart).outline(name, results)
 
 
@@ -81,7 +84,7 @@ def _base(value: Value) -> Value:
 
 
 class _Outliner:
-    def __init__(self, members: Sequence[Op], apart: bool) -> None:
+    def __init__(self, members: Sequence[Op], apart: Apart) -> None:
         self.members = members
         self.apart = apart
         self.block = Block()
@@ -92,15 +95,18 @@ class _Outliner:
     def outline(self, name: str, results: Sequence[Value]) -> Outlined:
         for op in self.members:
             match op:
-                case ops.Contract() if self.apart:
+                case ops.Contract() if self.apart != "together":
                     copy: Op = self._again(op, a=self.read(op.a, (op, 0)), b=self.read(op.b, (op, 1)))
+                case ops.Map() if self.apart == "all":
+                    copy = self._again(op, inputs=[self.read(v, (op, i)) for i, v in enumerate(op.inputs)])
                 case ops.Gather():
                     # what is read at computed coordinates is a parameter of its own, as it is in memory
                     computed = _base(op.source) in self.inside
                     source = self.read(op.source, None) if computed else self.parameter(op.source, op)
                     copy = self._again(op, source=source, indices=self.read(op.indices, None))
                 case _:
-                    copy = op.clone({value: self.read(value, None) for value in op.operands})
+                    place = op if self.apart == "all" else None
+                    copy = op.clone({value: self.read(value, place) for value in op.operands})
             self._append(copy, op)
         returned = [self.read(value, None) for value in results]
         location = self.members[0].location if self.members else results[0].op.location  # pyright: ignore[reportOptionalMemberAccess]
@@ -109,7 +115,7 @@ class _Outliner:
         function = Function(name, self.block, (), location)
         return Outlined(function, tuple(self.inputs), tuple(results))
 
-    def _again(self, op: Op, **operands: Value) -> Op:
+    def _again(self, op: Op, **operands: Value | list[Value]) -> Op:
         """The op with other operands; those that were one value may be two."""
         return type(op)(op.location, result_names=[op.results[0].name], **operands, **op.attributes)
 
