@@ -30,12 +30,15 @@ of them come to the same folds.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import takewhile
 
 from tiledsl.backend_cuda.index_text import sum_text
 from tiledsl.backend_cuda.kernel_frame import KernelFrame
 from tiledsl.backend_cuda.storage import SharedMemory
-from tiledsl.ir.core import Value
+from tiledsl.ir.async_ops import Role
+from tiledsl.ir.core import Op, Value
 from tiledsl.ir.fold_plans import BARRIER
+from tiledsl.ir.gpu_ops import Barrier, Launch
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,21 @@ def _make_barriers(frame: KernelFrame, value: Value, memory: SharedMemory) -> bo
         with frame.block("if (threadIdx.x == 0)"):
             frame.line(line)
             frame.barriers_end = len(frame.entry.lines)
+        if _meet_before_roles(value):
+            return False
         frame.line(f"{frame.use('cluster_begin')}();")
         if not early:
             frame.line(f"{frame.use('cluster_wait')}();")
     return early
+
+
+def _meet_before_roles(value: Value) -> bool:
+    """Whether all blocks meet anyway before their roles, in one of which the fold of this buffer is."""
+    block = value.owner
+    while isinstance(block, Op):
+        block = block.parent
+    while block is not None and block.parent is not None and not isinstance(block.parent, Launch):
+        block = block.parent.parent
+    before = takewhile(lambda op: not isinstance(op, Role), block.ops if block is not None else ())
+    roles = block is not None and any(isinstance(op, Role) for op in block.ops)
+    return roles and any(isinstance(op, Barrier) and op.scope == "cluster" for op in before)
