@@ -10,6 +10,7 @@ from tiledsl.passes.gpu.lower import LowerToGpu
 from tiledsl.passes.gpu.tidy import Tidy
 from tiledsl.passes.graph.canonicalise_graph import CanonicaliseGraph
 from tiledsl.passes.graph.derive_online import DeriveOnline
+from tiledsl.passes.graph.fuse_into_calls import FuseIntoCalls
 from tiledsl.passes.graph.graph_to_tile import GraphToTile
 from tiledsl.passes.graph.group import Group
 from tiledsl.passes.graph.materialise import Materialise
@@ -37,6 +38,7 @@ _KINDS: tuple[type[Pass], ...] = (
     Materialise,
     GraphToTile,
     RaisePrograms,
+    FuseIntoCalls,
     SplitFolds,
     InferShapes,
     Canonicalise,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tiledsl.passes.graph.canonicalise_graph import CanonicaliseGraph
 from tiledsl.passes.graph.derive_online import DeriveOnline
+from tiledsl.passes.graph.fuse_into_calls import FuseIntoCalls
 from tiledsl.passes.graph.graph_to_tile import GraphToTile
 from tiledsl.passes.graph.group import Group
 from tiledsl.passes.graph.materialise import Materialise
@@ -22,6 +23,7 @@ def graph_pipeline(arch: str, *, fuse: bool = True) -> list[Pass]:
         CanonicaliseGraph(),
         *([RaisePrograms(arch=arch)] if fuse else []),
         WidenFloats(),
+        *([FuseIntoCalls(arch=arch)] if fuse else []),
         SplitFolds(arch=arch),
         DeriveOnline(),
         Group(arch=arch, fuse=fuse),
