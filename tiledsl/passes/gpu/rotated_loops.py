@@ -37,6 +37,9 @@ from tiledsl.passes.gpu.warpgroup_products import initial_accumulator, left_oper
 from tiledsl.passes.gpu.warpgroup_turns import hand_over
 from tiledsl.passes.tile.carried_values import carried_arguments, yielded
 
+SHORT_HEAD = 64
+"""Columns of values up to which a thread has registers for rows that are loaded ahead."""
+
 
 def lower_rotated_loop(
     state: Lowering, op: ops.Range, rotation: Rotation, turns: Turns, rings: tuple[Ring, Ring]
@@ -154,6 +157,9 @@ class _RotatedLoop:
                 for number in self.others
             ]
             self._define_others(carried)
+            if is_clean is None:
+                self._enter(state.constant(0), True)
+                self._load_first()
             self.of_scores.wait(state)
             hand_over(state, "take", self.rotation.scores.location)
             begun = self._begin_scores()
@@ -209,6 +215,7 @@ class _RotatedLoop:
         acc, left, *others = carried
         self._enter(number, clean)
         self._define_others(others)
+        self._load_first()
         self.of_scores.wait(state)
         hand_over(state, "take", self.rotation.scores.location)
         begun = self._begin_scores()
@@ -287,6 +294,18 @@ class _RotatedLoop:
             self.of_values.advance(state)
         return landed
 
+    def _load_first(self) -> None:
+        """Rows that scores are combined with (what is added to each key), while nothing is waited for yet: where heads
+        are short, there are registers for them beside the products."""
+        state = self.state
+        if state.capacities.of(self.rotation.values.result.shape[-1]) > SHORT_HEAD:
+            return
+        for op in self.rotation.ahead:
+            if isinstance(op, ops.Load) and len(op.result.shape) == 1:
+                state.kept.discard(op.result)
+                state.lower_op(op)
+                state.kept.add(op.result)
+
     def _ahead(self, carried: Sequence[Value], clean: bool) -> list[Value]:
         """What does not depend on the accumulator; what is carried on of it."""
         state = self.state
@@ -300,6 +319,7 @@ class _RotatedLoop:
                 state.lower_op(op)
             if not clean:
                 self._know_padding(op)
+        state.kept.difference_update(op.results[0] for op in self.rotation.ahead if isinstance(op, ops.Load))
         following: list[Value] = []
         given = yielded(self.op.body)
         for number, value in zip(self.others, carried):
