@@ -79,6 +79,7 @@ class HostRecorded:
     """A launch in a graph of the fake driver."""
 
     failure_record = None
+    ends_with_a_kernel = True
 
     def __init__(self, bound: Bound, scalars: tuple[int | float, ...], pointers: tuple[int, ...]) -> None:
         self._bound, self._scalars = bound, scalars

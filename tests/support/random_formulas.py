@@ -100,7 +100,7 @@ def scaled(weights: Weights, x: Any) -> Any:
 
 def both(weights: Weights, x: Any) -> Any:
     """A value that two chains read."""
-    return tile.exp(-tile.abs(x)) + x * tile.max(x, axis=-1, keepdims=True)
+    return tile.exp(-tile.abs(x)) + tile.tanh(x) * tile.sigmoid(tile.max(x, axis=-1, keepdims=True))
 
 
 def merged(weights: Weights, x: Any) -> Any:

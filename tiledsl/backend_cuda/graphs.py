@@ -31,6 +31,11 @@ class Recorded(Protocol):
         """Where its failures are found, if it can fail."""
         ...
 
+    @property
+    def ends_with_a_kernel(self) -> bool:
+        """Whether the last thing that it put on the stream is a kernel, not the end of some memory."""
+        ...
+
     def update(self, executable: Any, pointers: Sequence[int], /) -> bool:
         """Has it run on tensors at these addresses. False where the driver refuses."""
         ...
@@ -84,10 +89,11 @@ class LaunchedGraph:
             with process().lock:  # one capture at a time on that stream
                 call("cuStreamBeginCapture", stream_handle(stream), mode)
                 try:
-                    self._recorded = [
-                        one.program.record(one.pointers, one.scalars, stream, number > 0)
-                        for number, one in enumerate(self._launches)
-                    ]
+                    recorded: list[Recorded] = []
+                    for one in self._launches:
+                        behind = bool(recorded) and recorded[-1].ends_with_a_kernel
+                        recorded.append(one.program.record(one.pointers, one.scalars, stream, behind))
+                    self._recorded = recorded
                 except TileError:
                     bindings().cuStreamEndCapture(stream_handle(stream))
                     raise
@@ -145,6 +151,11 @@ class RecordedKernels:
         self._taken = tuple(taken)
         self._scalars = tuple(scalars)
         self._nodes: list[tuple[Any, Any]] = []
+
+    @property
+    def ends_with_a_kernel(self) -> bool:
+        """Whether no memory was given back after the last kernel, and there is one."""
+        return bool(self._nodes) and not self._taken
 
     def add(self, kernel: KernelCode, function: Any, blocks: int, words: int, stream: int) -> None:
         """Notes the kernel that was launched last on the captured stream."""

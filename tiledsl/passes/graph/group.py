@@ -220,9 +220,9 @@ def _called_op(op: Op) -> str:
 
 
 def _is_read_in_memory(value: Value) -> bool:
-    """Whether anything reads a value that no group repeats it for: a view, a call, the return."""
+    """Whether anything reads a value that no group repeats it for: a view, a call, the return, a gather."""
     for user in value.users:
-        if isinstance(user, COMPUTED):
+        if isinstance(user, COMPUTED) and not (isinstance(user, ops.Gather) and user.source is value):
             continue
         if not is_soft(user) or _is_read_in_memory(user.result):
             return True
@@ -270,10 +270,21 @@ def _call(outlined: Outlined, members: Sequence[Op], stands_for: dict[Value, Val
     call = ops.Call(last.location, inputs=inputs, callee=outlined.function.name, types=types, result_names=names)
     last.parent.insert_before(last, call)
     for old, new in zip(outlined.outputs, call.results):
-        stands_for[old] = new
-        for user in list(old.users):
-            if user not in members:
-                user.replace_operand(old, new)
+        _replace(old, new, members, stands_for)
+        op = old.op
+        if op not in members and isinstance(op, ops.Transpose):
+            # stored in that order; who reads through other reindexing wants it as it was computed
+            back = tuple(op.permutation.index(axis) for axis in range(len(op.permutation)))
+            turned = ops.Transpose(op.location, source=new, permutation=back)
+            last.parent.insert_before(last, turned)
+            _replace(op.source, turned.result, members, stands_for)
+
+
+def _replace(old: Value, new: Value, members: Sequence[Op], stands_for: dict[Value, Value]) -> None:
+    stands_for[old] = new
+    for user in list(old.users):
+        if user not in members and user is not new.op:
+            user.replace_operand(old, new)
 
 
 def sort_by_use(function: Function) -> None:

@@ -9,6 +9,8 @@ from tests.support.compare import assert_close
 from tests.support.random_graphs import RandomGraph, graph_modules
 from tiledsl.backend_ref.execute_graph import execute_graph
 from tiledsl.ir.printer import print_module
+from tiledsl.ir.graph_ops import Call, Constant, Return
+from tiledsl.ir.strided_views import VIEWS
 from tiledsl.passes.graph.pipeline import graph_pipeline
 from tiledsl.passes.graph.set_sizes import SetSizes
 from tiledsl.passes.manager import PassContext, PassManager
@@ -26,3 +28,5 @@ def test_each_stage_of_a_random_graph_computes_the_same(fuse: bool, graph: Rando
         module = PassManager([step]).run(module, PassContext())
         for actual, wanted in zip(execute_graph(module.entry, graph.arguments(), module), expected):
             assert_close(actual, wanted)
+    left = [op for op in module.entry.body.ops if not isinstance(op, (Call, Constant, Return, *VIEWS))]
+    assert not left, "the entry has calls, views and constants"
