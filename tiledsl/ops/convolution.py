@@ -56,16 +56,18 @@ def conv2d(
     sizes = weight.shape[2:] if layout == "NCHW" else weight.shape[1:3]
     steps, dilations = strides_of(name, "stride", stride), strides_of(name, "dilation", dilation)
     widths = padding_of(name, padding, [x.shape[axis] for axis in axes], sizes, steps, dilations)
-    source = padded(x, axes, widths, 0)
-    extents = [(size - 1) * dilation + 1 for size, dilation in zip(sizes, dilations)]
-    if any(isinstance(source.shape[axis], int) and source.shape[axis] < n for axis, n in zip(axes, extents)):
-        refuse_shapes(name, x, weight, "the window is larger than the padded image", "pad it, or use a smaller window")
+    for axis, size, step, width in zip(axes, sizes, dilations, widths):
+        length = x.shape[axis] + sum(width)
+        if isinstance(length, int) and length < (size - 1) * step + 1:
+            reason = "the window is larger than the padded image"
+            refuse_shapes(name, x, weight, reason, "pad it, or use a smaller window")
+    source = x
     if groups > 1:
         parts = (groups, inner)
-        shape = (*source.shape[:1], *parts, *source.shape[2:]) if layout == "NCHW" else (*source.shape[:3], *parts)
-        source = source.reshape(shape)
+        source = x.reshape((*x.shape[:1], *parts, *x.shape[2:]) if layout == "NCHW" else (*x.shape[:3], *parts))
         weight = weight.reshape((groups, outer // groups, *weight.shape[1:]))
         axes = (3, 4) if layout == "NCHW" else axes
+    source = padded(source, axes, widths, 0)
     windows = tile.window(source, tuple(sizes), axes, steps, dilations)
     y = tile.einsum(_FORMS[layout, groups > 1], windows, weight)
     if bias is not None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, Union
+from typing import NamedTuple, TypeAlias, Union
 
 from tiledsl.ir import graph_ops as ops
 from tiledsl.ir.core import Function, Op, Value
@@ -50,17 +50,41 @@ class AxesError(Exception):
         self.reason = reason
 
 
+class WindowAxes(NamedTuple):
+    """Of each axis of memory that windows slide over: itself, the axis of positions, and the one within a window."""
+
+    slid: Axes
+    positions: Axes
+    inner: Axes
+
+
 @dataclass(frozen=True)
 class GroupAxes:
     """The axes of a group: `kept` of every value, in order, without those of one element.
 
     `reduced`: what each reduction, scan or contraction folds over. `indexed`: the axis of its source that each
-    `graph.gather` reads at computed coordinates.
+    `graph.gather` reads at computed coordinates. `windows`: those of each `graph.window` of a padded tensor in memory.
     """
 
     kept: Mapping[Value, tuple[Axis, ...]]
     reduced: Mapping[Op, tuple[Axis, ...]]
     indexed: Mapping[Op, Axis | None]
+    windows: Mapping[ops.Window, WindowAxes]
+
+    @property
+    def slid(self) -> set[Axis]:
+        """The axes that windows slide over."""
+        return {axis for window in self.windows.values() for axis in window.slid}
+
+    @property
+    def inner(self) -> set[Axis]:
+        """The axes within windows."""
+        return {axis for window in self.windows.values() for axis in window.inner if axis is not None}
+
+    @property
+    def positions(self) -> set[Axis]:
+        """The axes of windows' positions."""
+        return {axis for window in self.windows.values() for axis in window.positions if axis is not None}
 
     @property
     def all(self) -> list[Axis]:
@@ -83,6 +107,7 @@ class _Finder:
         self.parents: dict[Axis, Axis] = {}
         self.of: dict[Value, Axes] = {}
         self.indexed: dict[Op, Axis | None] = {}
+        self.windows: dict[ops.Window, WindowAxes] = {}
 
     def find(self, function: Function) -> GroupAxes:
         for parameter in function.parameters:
@@ -102,7 +127,8 @@ class _Finder:
             op: self.folded(op, kept) for op in function.body.ops if isinstance(op, FOLDS)
         }
         indexed = {op: None if axis is None else self.root(axis) for op, axis in self.indexed.items()}
-        return GroupAxes(kept, reduced, indexed)
+        windows = {op: WindowAxes(*map(self.roots, axes)) for op, axes in self.windows.items()}
+        return GroupAxes(kept, reduced, indexed, windows)
 
     def folded(self, op: Fold, kept: Mapping[Value, tuple[Axis, ...]]) -> tuple[Axis, ...]:
         if isinstance(op, ops.Reduce):
@@ -126,6 +152,9 @@ class _Finder:
         while axis in self.parents:
             axis = self.parents[axis]
         return axis
+
+    def roots(self, axes: Axes) -> Axes:
+        return tuple(axis if axis is None else self.root(axis) for axis in axes)
 
     def unite(self, a: Axis | None, b: Axis | None) -> Axis | None:
         if a is None or b is None:
@@ -164,12 +193,30 @@ class _Finder:
                 return self.broadcast(op)
             case ops.Reshape():
                 return self.reshape(op)
+            case ops.Pad() if all(isinstance(user, ops.Window) for user in op.result.users):
+                return ()
+            case ops.Window():
+                return self.window(op)
             case ops.Gather():
                 axes = self.of[op.source]
                 self.indexed[op] = axes[op.axis]
                 return (*axes[: op.axis], *self.of[op.indices], *axes[op.axis + 1 :])
             case _:
                 raise AxesError(op, f"`{op.name}` has no blocks of its operands' axes")
+
+    def window(self, op: ops.Window) -> Axes:
+        pad = op.source.op
+        if not isinstance(pad, ops.Pad) or pad.source.op is not None:
+            raise AxesError(op, "what windows slide over has to be in memory")
+        sizes = sizes_of(op.result)
+        axes = list(self.of[pad.source])
+        slid = tuple(axes[i] for i in op.axes)
+        positions = tuple(Axis(sizes[i]) if sizes[i] != 1 else None for i in op.axes)
+        inner = tuple(Axis(n) if n != 1 else None for n in sizes[len(axes) :])
+        for i, position in zip(op.axes, positions):
+            axes[i] = position
+        self.windows[op] = WindowAxes(slid, positions, inner)
+        return (*axes, *inner)
 
     def united(self, operands: Sequence[Axes]) -> Axes:
         result: Axes = operands[0] if operands else ()

@@ -191,6 +191,8 @@ class GroupProgram:
                 return self.spread(self.tile(op.source), self.tile_axes(op.source), self.tile_axes(value))
             case graph.Gather():
                 return self._gather(op)
+            case graph.Window():
+                return self._window(op)
             case graph.Reduce() | graph.Contract():
                 return self._fold(op)
             case graph.Scan():
@@ -255,6 +257,40 @@ class GroupProgram:
         there = self.spread(there, self.tile_axes(op.indices), wanted)
         zero = self.builder.constant(False if tile.dtype == bool_ else 0, tile.dtype)
         return self.builder.map("where", there, self.spread(tile, have, wanted), zero)
+
+    def _window(self, op: graph.Window) -> Value:
+        """The elements of windows at one place in each: what lies outside of the tensor is the padding."""
+        pad = op.source.op
+        assert isinstance(pad, graph.Pad), f"{op.name} of what is not padded"
+        slid = self.axes.windows[op].slid
+        kept = self.axes.kept[pad.source]
+        subscripts = [
+            self._slid(op, pad, slid.index(axis)) if axis in slid else self.blocks.get(axis, WHOLE) for axis in kept
+        ]
+        dtype = tensor_type(op.result).dtype
+        other = self.builder.constant(pad.value, dtype) if pad.value else None
+        tensor = self.tensors[pad.source]
+        return self.builder.emit(ops.Load, tensor=tensor, indices=subscripts, other=other).result
+
+    def _slid(self, op: graph.Window, pad: graph.Pad, number: int) -> Index:
+        """Which coordinates of a tensor windows read: position * stride + place in the window * dilation - padding."""
+        build, window = self.builder, self.axes.windows[op]
+        stride, dilation, low = op.strides[number], op.dilations[number], pad.low[op.axes[number]]
+        position, inner = window.positions[number], window.inner[number]
+        offset = build.constant(0, i64) if inner is None else self.blocks[inner]
+        if dilation != 1:
+            offset = build.map("mul", offset, build.constant(dilation, i64))
+        if low != 0:
+            offset = build.map("sub", offset, build.size(low))
+        if position is None:
+            return offset
+        block = self.blocks.get(position)
+        if stride == 1 and block is not None and not self._is_single(position):
+            return build.emit(ops.Shift, axis=block, offset=offset).result
+        coordinates = self._coordinates(position)
+        if stride != 1:
+            coordinates = build.map("mul", coordinates, build.constant(stride, i64))
+        return build.map("add", coordinates, offset)
 
     # Folds
 
@@ -333,7 +369,9 @@ class GroupProgram:
 
     def _streams_of(self, reduced: Sequence[Axis]) -> list[Axis]:
         """The streamed ones, the outermost loop's first: the longest goes by blocks."""
-        return sorted((axis for axis in reduced if axis in self.schedule.streamed), key=lambda axis: axis.size)
+        inner = self.axes.inner
+        streamed = (axis for axis in reduced if axis in self.schedule.streamed)
+        return sorted(streamed, key=lambda axis: (axis not in inner, axis.size))
 
     def _made(self) -> Mapping[Value, Value]:
         return {value: tile for scope in self.scopes for value, tile in scope.items()}
@@ -350,7 +388,7 @@ class GroupProgram:
             if not streams & set(self.axes.kept[value]) and not dependence.of(value):
                 if value.op is not None and not isinstance(value.op, (graph.Constant, graph.Broadcast)):
                     self.tile(value)
-            elif value.op is not None and value not in moving:
+            elif value.op is not None and value not in moving and not isinstance(value.op, graph.Window):
                 pending += value.op.operands
 
     def accumulator(self, op: Fold) -> DType:
@@ -372,7 +410,7 @@ class GroupProgram:
             return self._turn(folds, carried)
         axis, inner = streams[0], streams[1:]
         start, stop = self._limits(axis, folds)
-        single = bool(inner)
+        single = bool(inner) or axis in self.axes.inner
         body = Block()
         self._open(body, axis, single=single)
         arguments = [body.add_argument(value.type, op.result.name or "acc") for value, op in zip(carried, folds)]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 from tiledsl.ir import graph_ops as ops
 from tiledsl.ir.core import Op, Value
 from tiledsl.passes.graph.axes import AxesError, GroupAxes, group_axes
 from tiledsl.passes.graph.limits import Limits
 from tiledsl.passes.graph.online_rules import Dependence, RuleError, factors_of
-from tiledsl.passes.graph.outline import Apart, Outlined, outline, results_of
+from tiledsl.passes.graph.outline import Apart, Outlined, outline, padding_of, results_of
 from tiledsl.passes.graph.schedule import Schedule, ScheduleError, schedule_of
 
 
@@ -37,9 +38,10 @@ def plan_kernel(
     """A plan for the ops `members` of a graph (`order`: all of its ops), or why there is none."""
     results = results_of(set(members), order)
     refusal: Refusal | None = None
+    slides = any(padding_of(value.op) for op in members for value in op.operands)
     ways: tuple[Apart, ...] = ("together", "products", "all")
-    for apart in ways:
-        outlined = outline(name, members, results, apart)
+    for slide, apart in product((True, False) if slides else (False,), ways):
+        outlined = outline(name, members, results, apart, slide=slide)
         try:
             return _with_fewer_parameters(_planned(outlined, limits))
         except (AxesError, ScheduleError, RuleError) as error:

@@ -31,7 +31,7 @@ def merged_axes(plan: KernelPlan) -> KernelPlan:
 def _find(plan: KernelPlan) -> tuple[Axis, Axis] | None:
     """Two axes that can be one."""
     axes = plan.axes
-    fixed: set[Axis | None] = set(axes.indexed.values())
+    fixed: set[Axis | None] = {*axes.indexed.values(), *axes.slid, *axes.positions, *axes.inner}
     for op in plan.outlined.function.body.ops:
         if isinstance(op, ops.Iota):
             fixed |= set(axes.kept[op.result])
@@ -96,4 +96,4 @@ def _merge(plan: KernelPlan, first: Axis, second: Axis) -> KernelPlan:
         whole=of_set(schedule.whole),
         streamed=of_set(schedule.streamed),
     )
-    return replace(plan, axes=GroupAxes(kept, reduced, plan.axes.indexed), schedule=both)
+    return replace(plan, axes=GroupAxes(kept, reduced, plan.axes.indexed, plan.axes.windows), schedule=both)

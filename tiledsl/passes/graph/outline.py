@@ -43,9 +43,25 @@ Apart = Literal["together", "products", "all"]
 A value that is read along different axes has to be."""
 
 
-def outline(name: str, members: Sequence[Op], results: Sequence[Value], apart: Apart = "together") -> Outlined:
-    """The function of `members`, in order, that gives `results`."""
-    return _Outliner(members, apart).outline(name, results)
+def outline(
+    name: str, members: Sequence[Op], results: Sequence[Value], apart: Apart = "together", *, slide: bool = False
+) -> Outlined:
+    """The function of `members`, in order, that gives `results`.
+
+    `slide`: windows of padded tensors are of the function too, which reads what is not padded; else they are in memory.
+    """
+    return _Outliner(members, apart, slide).outline(name, results)
+
+
+def padding_of(op: Op | None) -> ops.Pad | None:
+    """What pads the tensor in memory that an op takes windows of, where a group can do both; None elsewhere."""
+    pad = op.source.op if isinstance(op, ops.Window) else None
+    if not isinstance(op, ops.Window) or not isinstance(pad, ops.Pad):
+        return None
+    sizes = sizes_of(pad.source)
+    others = [n for axis, pair in enumerate(zip(pad.low, pad.high)) if axis not in op.axes for n in pair]
+    # an axis of one element has no place in tile programs, so nothing can be outside of it
+    return pad if not any(others) and all(sizes[axis] > 1 for axis in op.axes) else None
 
 
 def results_of(members: Collection[Op], order: Sequence[Op]) -> tuple[Value, ...]:
@@ -84,9 +100,10 @@ def _base(value: Value) -> Value:
 
 
 class _Outliner:
-    def __init__(self, members: Sequence[Op], apart: Apart) -> None:
+    def __init__(self, members: Sequence[Op], apart: Apart, slide: bool) -> None:
         self.members = members
         self.apart = apart
+        self.slide = slide
         self.block = Block()
         self.inside: dict[Value, Value] = {}
         self.inputs: list[Value] = []
@@ -128,12 +145,23 @@ class _Outliner:
         if value in self.inside:
             return self.inside[value]
         op = value.op
+        pad = padding_of(op) if self.slide else None
+        if op is not None and pad is not None:
+            return self.window(op, pad)
         if op is not None and is_repeated(op):
             # each reader has its own: it may stand along another axis there
             copy = op.clone({v: self.read(v, place) for v in op.operands})
             self.block.append(copy)
             return copy.result
         return self.parameter(value, value if place is None else (value, place))
+
+    def window(self, op: Op, pad: ops.Pad) -> Value:
+        """The windows of a padded tensor, which is a parameter of its own."""
+        padded = self._again(pad, source=self.parameter(pad.source, op))
+        self.block.append(padded)
+        copy = self._again(op, source=padded.results[0])
+        self._append(copy, op)
+        return copy.results[0]
 
     def parameter(self, value: Value, key: object) -> Value:
         """The parameter for a value, as it is in memory; one for each key."""

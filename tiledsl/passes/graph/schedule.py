@@ -83,6 +83,8 @@ class _Scheduler:
         folded = {axis for op in self.reduces for axis in self.axes.reduced[op]}
         chained = self.chained()
         if chained is not None:
+            if self.axes.windows:
+                raise ScheduleError(chained, "of two products in a row one reads windows")
             streamed, whole = self.chain(chained)
         else:
             streamed = {axis for op in self.contracts for axis in self.axes.reduced[op]}
@@ -90,6 +92,8 @@ class _Scheduler:
             for op in self.reduces:
                 if streamed & set(self.axes.reduced[op]):
                     raise ScheduleError(op, "it folds over an axis that a product of the group sums over")
+            slides = self.slides()
+            streamed, whole = streamed | slides, whole - slides
             if self.contracts:
                 self.within(sorted(whole, key=lambda a: a.name), self.limits.columns, "a fold of a product's row")
         for op in self.function.body.ops:
@@ -98,6 +102,7 @@ class _Scheduler:
                 raise ScheduleError(op, "what is read at computed coordinates has to be in memory")
         grid = self.grid(streamed | whole)
         single = self.single(grid, whole)
+        single |= self.of_windows(grid, single, whole)
         # neighbours in memory last: one coordinate at a time goes slowest
         grid = (*(a for a in grid if a in single), *(a for a in grid if a not in single))
         return Schedule(grid, single, frozenset(whole), frozenset(streamed), chained)
@@ -137,6 +142,22 @@ class _Scheduler:
             self.within(list(group), self.limits.head, name)
         return streamed, inner | outer
 
+    def slides(self) -> set[Axis]:
+        """The axes within windows that are folded: one coordinate after the other, all of a window in one loop."""
+        found: set[Axis] = set()
+        before: list[Op] = []
+        for op, reduced in self.axes.reduced.items():
+            mine = self.axes.inner & set(reduced)
+            for window in self.axes.windows.values():
+                its = {axis for axis in window.inner if axis is not None}
+                if mine & its and (isinstance(op, ops.Scan) or not its <= mine):
+                    raise ScheduleError(op, "it folds over a part of the axes of a window")
+            if mine and any(depends(op.results[0], other.results[0]) for other in before):
+                raise ScheduleError(op, "it folds over a window, and depends on another fold over windows")
+            before += [op] if mine else []
+            found |= mine
+        return found
+
     def within(self, axes: Sequence[Axis], limit: int, what: str) -> None:
         """Raises ScheduleError unless the axes have at most `limit` elements together."""
         size = 1
@@ -161,7 +182,9 @@ class _Scheduler:
                 raise ScheduleError(value.op, f"results of different axes: {_names(mine)} and {_names(largest)}")
         for value, kept in self.axes.kept.items():
             for axis in kept:
-                if axis not in inner and axis not in largest and axis not in self.axes.indexed.values() and value.users:
+                if axis in self.axes.slid or axis in self.axes.indexed.values() or not value.users:
+                    continue
+                if axis not in inner and axis not in largest:
                     raise ScheduleError(value.op, f"%{value.name} has an axis that the results lack")
         return tuple(largest)
 
@@ -179,6 +202,19 @@ class _Scheduler:
                 free = [x for x in self.axes.kept[operand] if x in grid and x not in single]
                 single |= set(free[:-1])
         return frozenset(single & set(grid))
+
+    def of_windows(self, grid: tuple[Axis, ...], single: frozenset[Axis], whole: set[Axis]) -> frozenset[Axis]:
+        """What goes one coordinate at a time as windows are read: at most one axis of positions goes by blocks."""
+        found = self.axes.inner & set(grid)
+        if self.axes.inner & whole:
+            raise ScheduleError(None, "an axis within windows is read as a whole")
+        for op, window in self.axes.windows.items():
+            kept = [axis for axis in window.positions if axis in whole]
+            blocked = [axis for axis in window.positions if axis in grid and axis not in single]
+            if len(kept) > 1:
+                raise ScheduleError(op, "two axes of windows' positions are read as a whole")
+            found.update(axis for axis in (blocked if kept else blocked[:-1]) if axis is not None)
+        return frozenset(found)
 
     def blocked_of_maps(self, grid: tuple[Axis, ...]) -> list[Axis]:
         """The axes that matter most to memory: the last one of the results, then that of other operands."""
