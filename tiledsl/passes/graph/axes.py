@@ -74,7 +74,7 @@ class GroupAxes:
     @property
     def slid(self) -> set[Axis]:
         """The axes that windows slide over."""
-        return {axis for window in self.windows.values() for axis in window.slid}
+        return {axis for window in self.windows.values() for axis in window.slid if axis is not None}
 
     @property
     def inner(self) -> set[Axis]:

@@ -209,11 +209,12 @@ class _Scheduler:
         if self.axes.inner & whole:
             raise ScheduleError(None, "an axis within windows is read as a whole")
         for op, window in self.axes.windows.items():
-            kept = [axis for axis in window.positions if axis in whole]
-            blocked = [axis for axis in window.positions if axis in grid and axis not in single]
+            positions = [axis for axis in window.positions if axis is not None]
+            kept = [axis for axis in positions if axis in whole]
+            blocked = [axis for axis in positions if axis in grid and axis not in single]
             if len(kept) > 1:
                 raise ScheduleError(op, "two axes of windows' positions are read as a whole")
-            found.update(axis for axis in (blocked if kept else blocked[:-1]) if axis is not None)
+            found.update(blocked if kept else blocked[:-1])
         return frozenset(found)
 
     def blocked_of_maps(self, grid: tuple[Axis, ...]) -> list[Axis]:

@@ -50,8 +50,8 @@ def windowed(draw: st.DrawFn) -> tuple[str, Formula, list[Any]]:
     inner = [draw(st.sampled_from((1, 2, 3))) for _ in range(2)]
     dilation = tuple(draw(st.sampled_from((1, 1, 2))) for _ in range(2))
     stride = tuple(draw(st.sampled_from((1, 1, 2))) for _ in range(2))
-    widths: list[tuple[int, int]] = [(draw(st.sampled_from((0, 0, 1))),) * 2] * 2 if draw(st.integers(0, 5)) == 5 else []
-    widths = widths or [(0, 0), (0, 0)]
+    beside = draw(st.sampled_from((0, 0, 0, 1)))
+    widths = [(beside, beside), (beside, beside)]
     for n, k, d in zip(size, inner, dilation):
         low, high = draw(st.integers(0, 2)), draw(st.integers(0, 2))
         widths.append((low, max(high, (k - 1) * d + 1 - n - low)))
