@@ -1,7 +1,8 @@
 """A set of ops of a graph as a function of its own.
 
-Sources (constants, sizes, coordinates) and plain reindexing (transposes, broadcasts, axes of one element) are not of
-any set: they are repeated in every function that reads them, which costs nothing there.
+Sources (constants, sizes, coordinates), what integers are computed of them (masks), and plain reindexing (transposes,
+broadcasts, axes of one element) are not of any set: they are repeated in every function that reads them, which costs
+nothing there.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Literal
 
 from tiledsl.ir import graph_ops as ops
 from tiledsl.ir.core import Block, Function, Op, Value
+from tiledsl.ir.tile_ops import tensor_type
 from tiledsl.passes.graph.shapes import sizes_of
 
 SOURCES = (ops.Constant, ops.Size, ops.Iota)
@@ -19,7 +21,20 @@ SOURCES = (ops.Constant, ops.Size, ops.Iota)
 
 def is_repeated(op: Op | None) -> bool:
     """Whether an op is written again in every function that reads its result."""
-    return isinstance(op, SOURCES) or is_soft(op)
+    return isinstance(op, SOURCES) or is_soft(op) or is_arithmetic_of_coordinates(op)
+
+
+def is_arithmetic_of_coordinates(op: Op | None) -> bool:
+    """Whether an op only computes with coordinates and numbers, in integers: masks are made where they are read."""
+    if not isinstance(op, (ops.Map, ops.Cast)) or tensor_type(op.result).dtype.is_float:
+        return False
+    return all(_is_of_coordinates(value.op) for value in op.operands)
+
+
+def _is_of_coordinates(op: Op | None) -> bool:
+    if is_soft(op) and op is not None:
+        return _is_of_coordinates(op.operands[0].op)
+    return isinstance(op, SOURCES) or is_arithmetic_of_coordinates(op)
 
 
 def is_soft(op: Op | None) -> bool:
