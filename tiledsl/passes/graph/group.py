@@ -22,7 +22,7 @@ from tiledsl.ir.verifier import Form
 from tiledsl.passes.graph.canonicalise_graph import drop_unread
 from tiledsl.passes.graph.kernel_plan import KernelPlan, Refusal, plan_kernel
 from tiledsl.passes.graph.limits import Limits, limits_of
-from tiledsl.passes.graph.outline import Outlined, is_arithmetic_of_coordinates, is_repeated, is_soft
+from tiledsl.passes.graph.outline import Outlined, is_arithmetic_of_coordinates, is_repeated, is_soft, is_widened
 from tiledsl.passes.graph.price import Prices
 from tiledsl.passes.manager import PassContext
 
@@ -74,7 +74,7 @@ class _Groups:
         """Whether an op has to be in a group: one that computes, or a source that has to be in memory."""
         if isinstance(op, (ops.Size, ops.Iota)) or is_arithmetic_of_coordinates(op):
             return _is_read_in_memory(op.results[0])
-        return isinstance(op, COMPUTED)
+        return isinstance(op, COMPUTED) and not is_widened(op)
 
     # Growing
 

@@ -1,8 +1,8 @@
 """A set of ops of a graph as a function of its own.
 
-Sources (constants, sizes, coordinates), what integers are computed of them (masks), and plain reindexing (transposes,
-broadcasts, axes of one element) are not of any set: they are repeated in every function that reads them, which costs
-nothing there.
+Sources (constants, sizes, coordinates), what integers are computed of them (masks), plain reindexing (transposes,
+broadcasts, axes of one element) and the widening of narrow floats are not of any set: they are repeated in every
+function that reads them, which costs nothing there.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SOURCES = (ops.Constant, ops.Size, ops.Iota)
 
 def is_repeated(op: Op | None) -> bool:
     """Whether an op is written again in every function that reads its result."""
-    return isinstance(op, SOURCES) or is_soft(op) or is_arithmetic_of_coordinates(op)
+    return isinstance(op, SOURCES) or is_soft(op) or is_arithmetic_of_coordinates(op) or is_widened(op)
 
 
 def is_arithmetic_of_coordinates(op: Op | None) -> bool:
@@ -42,6 +42,23 @@ def is_soft(op: Op | None) -> bool:
     if isinstance(op, ops.Reshape):
         return [n for n in sizes_of(op.source) if n != 1] == [n for n in sizes_of(op.result) if n != 1]
     return isinstance(op, (ops.Transpose, ops.Broadcast))
+
+
+def is_widened(op: Op | None) -> bool:
+    """Whether an op widens narrow floats for nothing but maps and folds, which may as well read the narrow ones."""
+    if not isinstance(op, ops.Cast) or not 8 <= tensor_type(op.source).dtype.bits < op.dtype.bits:
+        return False
+    if isinstance(op.source.op, ops.Window):
+        return False  # groups look for windows right before what they compute
+    return op.dtype.is_float and tensor_type(op.source).dtype.is_float and _is_mapped(op.result)
+
+
+def _is_mapped(value: Value) -> bool:
+    """Whether only maps, folds and casts read a value, by plain reindexing too."""
+    return all(
+        isinstance(user, (ops.Map, ops.Reduce, ops.Cast)) or (is_soft(user) and _is_mapped(user.result))
+        for user in value.users
+    )
 
 
 @dataclass(frozen=True)
@@ -95,13 +112,14 @@ def _read_outside(value: Value, members: Collection[Op]) -> bool:
     for user in value.users:
         if user in members:
             continue
-        if not is_soft(user) or _read_outside(user.result, members):
+        if not (is_soft(user) or is_widened(user)) or _read_outside(user.result, members):
             return True
     return False
 
 
 def _turned(value: Value, members: Collection[Op]) -> Value:
-    outside = [u for u in value.users if u not in members and (not is_soft(u) or _read_outside(u.result, members))]
+    apart = [user for user in value.users if user not in members]
+    outside = [u for u in apart if not (is_soft(u) or is_widened(u)) or _read_outside(u.result, members)]
     if len(outside) == 1 and isinstance(outside[0], ops.Transpose):
         return outside[0].result
     return value
