@@ -24,8 +24,9 @@ from tiledsl.ir.tile_ops import tensor_type
 from tiledsl.ir.types import WHOLE, AxisType, BlockSize, Shape, TensorType, scalar
 from tiledsl.passes.graph.axes import Axis, GroupAxes
 from tiledsl.passes.graph.mask_bounds import Bound, bounds_of
-from tiledsl.passes.graph.online_rules import Dependence, Factor, factors_of
+from tiledsl.passes.graph.online_rules import Dependence, Factor, Moments, factors_of, moments_of, unspread
 from tiledsl.passes.graph.schedule import Schedule, depends
+from tiledsl.passes.graph.stream_moments import counts_of, squares_after
 
 LOWEST = -3.0e38
 """Below every score of f32 that matters, but finite: a difference of two of it is 0, of two infinities NaN."""
@@ -456,9 +457,13 @@ class GroupProgram:
             earlier = frozenset(other.result for other in folds[:number])
             with self.builder.at(op.location):
                 old = before[op.result]
-                for factor in factors_of(op, Dependence(earlier)):
-                    old = self._corrected(op, old, factor, before)
-                new = self._with_block(op, old)
+                moments = moments_of(op)
+                if moments is not None and moments.total in earlier:
+                    new = self._squares(op, moments, old, before)
+                else:
+                    for factor in factors_of(op, Dependence(earlier)):
+                        old = self._corrected(op, old, factor, before)
+                    new = self._with_block(op, old)
             self.scopes[-1][op.result] = new
             after.append(new)
         return after
@@ -473,6 +478,21 @@ class GroupProgram:
             source = self.builder.emit(ops.Reduce, sources=[source], axes=over, fn=op.fn).result
         return self.builder.map(_PAIRWISE[op.fn], old, source)
 
+    def _squares(self, op: Fold, moments: Moments, old: Value, before: Mapping[Value, Value]) -> Value:
+        """The sum of squares around the mean after one more block."""
+        source, axes = self.builder.cast(self.tile(moments.source), old.dtype), self.tile_axes(moments.source)
+        reduced = self.axes.reduced[op]
+        streams = self._streams_of(reduced)
+        counts = counts_of(
+            self.builder,
+            [(self.blocks[axis], self.sizes[axis]) for axis in streams],
+            [self.sizes[axis] for axis in reduced if axis not in streams],
+        )
+        over = tuple(axes.index(axis) for axis in reduced if axis in axes)
+        kept = self.tile_axes(op.result)
+        total = before[moments.total]
+        return squares_after(self.builder, source, over, lambda v: self.spread(v, kept, axes), counts, total, old)
+
     def _corrected(self, op: Fold, old: Value, factor: Factor, before: Mapping[Value, Value]) -> Value:
         """What was summed so far, in terms of what the values that it depends on are now."""
         change = self._change(factor.exponent, before)
@@ -481,16 +501,16 @@ class GroupProgram:
         return self.builder.map("mul", old, self.spread(rescale, axes, self.tile_axes(op.result)))
 
     def _exponent_axes(self, exponent: Value) -> tuple[Axis, ...]:
-        return self.tile_axes(_unspread(exponent))
+        return self.tile_axes(unspread(exponent))
 
     def _change(self, exponent: Value, before: Mapping[Value, Value]) -> Value:
         """u - u': what the exponent was before this block, less what it is now."""
-        plain = _unspread(exponent)
+        plain = unspread(exponent)
         op = plain.op
         if plain not in before and isinstance(op, graph.Map) and op.fn == "mul":
             for value, other in (op.inputs, op.inputs[::-1]):
-                if _unspread(value) in before and isinstance(_unspread(other).op, graph.Constant):
-                    return self.builder.map("mul", self._change(value, before), self.tile(_unspread(other)))
+                if unspread(value) in before and isinstance(unspread(other).op, graph.Constant):
+                    return self.builder.map("mul", self._change(value, before), self.tile(unspread(other)))
         old = self._evaluated(plain, before)
         return self.builder.map("sub", old, self.tile(plain))
 
@@ -524,13 +544,6 @@ class _Scope:
     def __exit__(self, *_: object) -> None:
         self.program.builder.block = self.outer
         self.program.scopes.pop()
-
-
-def _unspread(value: Value) -> Value:
-    """What a value repeats along other axes."""
-    while isinstance(value.op, (graph.Broadcast, graph.Reshape)):
-        value = value.op.source
-    return value
 
 
 _PAIRWISE = {"add": "add", "mul": "mul", "max": "maximum", "min": "minimum", "and": "and", "or": "or"}

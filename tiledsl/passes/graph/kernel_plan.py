@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from tiledsl.ir import graph_ops as ops
-from tiledsl.ir.core import Op, Value
+from tiledsl.ir.core import Function, Op, Value
 from tiledsl.passes.graph.axes import AxesError, GroupAxes, group_axes
 from tiledsl.passes.graph.limits import Limits
-from tiledsl.passes.graph.online_rules import Dependence, RuleError, factors_of
+from tiledsl.passes.graph.online_rules import Dependence, RuleError, factors_of, moments_of
 from tiledsl.passes.graph.outline import Apart, Outlined, outline, padding_of, results_of
-from tiledsl.passes.graph.schedule import Schedule, ScheduleError, schedule_of
+from tiledsl.passes.graph.schedule import Schedule, ScheduleError, contracts_of, schedule_of
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def _planned(outlined: Outlined, limits: Limits) -> KernelPlan:
     function = outlined.function
     axes = group_axes(function)
     schedule = schedule_of(function, axes, limits)
-    _check_streams(function.body.ops, axes, schedule)
+    _check_streams(function, axes, schedule)
     return KernelPlan(outlined, axes, schedule)
 
 
@@ -80,14 +80,16 @@ def _with_fewer_parameters(plan: KernelPlan) -> KernelPlan:
     return replace(plan, outlined=replace(outlined, inputs=tuple(inputs)))
 
 
-def _check_streams(all_ops: Sequence[Op], axes: GroupAxes, schedule: Schedule) -> None:
+def _check_streams(function: Function, axes: GroupAxes, schedule: Schedule) -> None:
     """Raises RuleError where a fold over a streamed axis depends on another one and no rule says how it follows."""
     earlier: list[Value] = []
-    for op in all_ops:
+    for op in function.body.ops:
         if not isinstance(op, (ops.Reduce, ops.Contract)) or not schedule.streamed & set(axes.reduced[op]):
             continue
         if isinstance(op, ops.Reduce) and op.fn in ("argmax", "argmin"):
-            raise RuleError(op, f"`{op.fn}` over an axis that a product sums over")
-        moving = [v for v in earlier if schedule.chained is not None]
-        factors_of(op, Dependence(frozenset(moving)))
+            raise RuleError(op, f"`{op.fn}` over a streamed axis")
+        moving = earlier if schedule.chained is not None or not contracts_of(function) else []
+        moments = moments_of(op)
+        if moments is None or moments.total not in moving or Dependence(frozenset(moving)).of(moments.source):
+            factors_of(op, Dependence(frozenset(moving)))
         earlier.append(op.result)

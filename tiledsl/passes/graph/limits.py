@@ -7,14 +7,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Limits:
-    """In elements. `columns`: of a product's row that is folded; `head`: what two products in a row have whole."""
+    """In elements. `columns`: of a product's row that is folded; `head`: what two products in a row have whole; `row`:
+    what one program has of a tensor along all axes that it has whole, where there is no product.
+    """
 
     columns: int
     head: int
+    row: int
 
 
-CPU_LIMITS = Limits(columns=16384, head=1024)
-GPU_LIMITS = Limits(columns=1024, head=256)
+CPU_LIMITS = Limits(columns=16384, head=1024, row=1 << 22)
+GPU_LIMITS = Limits(columns=1024, head=256, row=1 << 18)
 
 
 def limits_of(arch: str) -> Limits:

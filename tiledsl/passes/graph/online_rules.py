@@ -15,6 +15,8 @@ the same sum in terms of the new one. So both stream in one pass. A rule says of
 | where(c, a, 0), c does not depend on m | that of a |
 | sum(a), contract(a, b) | that of the operands |
 
+| sum((x - u)^2), u the mean of x, m its sum | see `Moments`: something is added |
+
 Everything else has no rule, and what it is part of is not fused.
 """
 
@@ -24,6 +26,7 @@ from typing import NamedTuple
 
 from tiledsl.ir import graph_ops as ops
 from tiledsl.ir.core import Op, Value
+from tiledsl.passes.graph.shapes import volume
 
 LINEAR_FOLDS = ("add",)
 """Folds whose result is multiplied where all operands are."""
@@ -34,6 +37,18 @@ class Factor(NamedTuple):
 
     fn: str
     exponent: Value
+
+
+class Moments(NamedTuple):
+    """Of sum((x - mean)^2): the fold `total` that the mean is made of, and `source`, which is x.
+
+    Around the mean of what has come so far, that sum grows by the squares of the block around the mean of the block,
+    and by delta^2 * n_a * n_b / (n_a + n_b): n_a elements came before, n_b are in the block, their means are delta
+    apart (`stream_moments`).
+    """
+
+    total: Value
+    source: Value
 
 
 class RuleError(Exception):
@@ -99,6 +114,40 @@ def _factors(value: Value, user: Op, dependence: Dependence) -> list[Factor]:
             raise RuleError(op, f"`{op.fn}` of what depends on a fold of the same axis has no rule")
         case _:
             raise RuleError(op, f"`{op.name}` of what depends on a fold of the same axis has no rule")
+
+
+def moments_of(op: Op) -> Moments | None:
+    """The parts of a fold that sums squares around the mean over the same axes, if it is one."""
+    if not isinstance(op, ops.Reduce) or op.fn != "add":
+        return None
+    square = op.source.op
+    if not isinstance(square, ops.Map) or square.fn not in ("mul", "pow"):
+        return None
+    centred, other = square.inputs
+    if not (other is centred if square.fn == "mul" else is_constant(other, 2)):
+        return None
+    difference = centred.op
+    if not isinstance(difference, ops.Map) or difference.fn != "sub":
+        return None
+    source, mean = difference.inputs[0], unspread(difference.inputs[1]).op
+    if not isinstance(mean, ops.Map) or mean.fn not in ("mul", "div"):
+        return None
+    total, number = (unspread(value) for value in mean.inputs)
+    fold = total.op
+    if not isinstance(fold, ops.Reduce) or fold.fn != "add" or not isinstance(number.op, ops.Constant):
+        return None
+    count = volume(source) / max(1, volume(total))
+    share = number.op.value if mean.fn == "mul" else 1 / (number.op.value or 1)
+    if fold.source is not source or set(fold.axes) != set(op.axes) or abs(share * count - 1) > 1e-5:
+        return None
+    return Moments(total, source)
+
+
+def unspread(value: Value) -> Value:
+    """What a value repeats along other axes."""
+    while isinstance(value.op, (ops.Broadcast, ops.Reshape)):
+        value = value.op.source
+    return value
 
 
 def is_constant(value: Value, number: float) -> bool:

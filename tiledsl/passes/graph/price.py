@@ -88,7 +88,7 @@ class Prices:
             # a row of a product that is folded is one program's: few rows keep little of the target busy
             compute *= min(4.0, max(1.0, self.rates.programs / max(1.0, rows / 64)))
         busy = max(moved / self.rates.memory, compute)
-        if plan.schedule.whole and not any(isinstance(op, ops.Contract) for op in body):
+        if (plan.schedule.whole or plan.schedule.streamed) and not any(isinstance(op, ops.Contract) for op in body):
             # so does a row that is only folded, and reading it takes longer too
             busy *= max(1.0, self.rates.programs / max(1, rows))
         return Price(self.rates.launch + busy, moved)

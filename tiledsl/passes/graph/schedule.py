@@ -8,11 +8,12 @@
 
 An axis is streamed by products: k of `x @ w`. Where a product feeds another (attention), the axis between them is
 streamed, and what the first one sums over is whole, and so are the columns of the result. A fold alone (softmax) takes
-whole axes: how a row is kept, or read again, is then the business of tiling.
+whole axes: how a row is kept, or read again, is then the business of tiling. One that is too long for that is streamed.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,6 +22,7 @@ from tiledsl.ir.core import Function, Op, Value
 from tiledsl.ir.tile_ops import tensor_type
 from tiledsl.passes.graph.axes import Axis, GroupAxes
 from tiledsl.passes.graph.limits import Limits
+from tiledsl.passes.graph.outline import is_repeated
 
 
 @dataclass(frozen=True)
@@ -96,12 +98,14 @@ class _Scheduler:
             streamed, whole = streamed | slides, whole - slides
             if self.contracts:
                 self.within(sorted(whole, key=lambda a: a.name), self.limits.columns, "a fold of a product's row")
+            elif not self.axes.windows and self.row(whole) > self.limits.row:
+                streamed, whole = self.long(whole)
         for op in self.function.body.ops:
             self.check_streams(op, streamed)
             if isinstance(op, ops.Gather) and op.source.op is not None:
                 raise ScheduleError(op, "what is read at computed coordinates has to be in memory")
         grid = self.grid(streamed | whole)
-        single = self.single(grid, whole)
+        single = self.single(grid, (whole | streamed) - self.axes.inner)
         single |= self.of_windows(grid, single, whole)
         # neighbours in memory last: one coordinate at a time goes slowest
         grid = (*(a for a in grid if a in single), *(a for a in grid if a not in single))
@@ -158,6 +162,34 @@ class _Scheduler:
             found |= mine
         return found
 
+    def long(self, folded: set[Axis]) -> tuple[set[Axis], set[Axis]]:
+        """What is streamed and what is whole where what is folded is too long to be whole."""
+        kept = {axis for value in self.outputs for axis in self.axes.kept[value]}
+        first = self.reduces[0]
+        streams = [axis for axis in self.axes.reduced[first] if axis not in kept]
+        whole = folded - set(streams)
+        if (
+            streams
+            and self.row(whole) <= self.limits.row
+            and all(self.streams(op, streams, kept) for op in self.reduces)
+        ):
+            return set(streams), whole
+        computed = [op for op in self.function.body.ops if not is_repeated(op) and not isinstance(op, ops.Cast)]
+        if computed[:-1] == [first]:  # and the return
+            return set(), folded
+        raise ScheduleError(first, f"a row of {self.row(folded)} elements at once, and {self.limits.row} is the most")
+
+    def streams(self, op: ops.Reduce | ops.Scan, streams: Sequence[Axis], kept: set[Axis]) -> bool:
+        """Whether a fold can go through these axes block by block, in every program for what it alone gives."""
+        if isinstance(op, ops.Scan) or op.fn in ("argmax", "argmin"):
+            return False
+        mine = [axis for axis in self.axes.reduced[op] if axis in streams]
+        return mine == streams and kept <= set(self.axes.kept[op.source])
+
+    def row(self, whole: set[Axis]) -> int:
+        """How many elements of one tensor have these axes."""
+        return max(math.prod(a.size for a in kept if a in whole) for kept in self.axes.kept.values())
+
     def within(self, axes: Sequence[Axis], limit: int, what: str) -> None:
         """Raises ScheduleError unless the axes have at most `limit` elements together."""
         size = 1
@@ -172,7 +204,7 @@ class _Scheduler:
             for value in op.values:
                 left = streamed & set(self.axes.kept[value])
                 if left:
-                    raise ScheduleError(op, f"the result %{value.name} has an axis that a product sums over")
+                    raise ScheduleError(op, f"the result %{value.name} has an axis that is summed in a stream")
 
     def grid(self, inner: set[Axis]) -> tuple[Axis, ...]:
         outputs = [[a for a in self.axes.kept[value] if a not in inner] for value in self.outputs]
@@ -188,9 +220,9 @@ class _Scheduler:
                     raise ScheduleError(value.op, f"%{value.name} has an axis that the results lack")
         return tuple(largest)
 
-    def single(self, grid: tuple[Axis, ...], whole: set[Axis]) -> frozenset[Axis]:
+    def single(self, grid: tuple[Axis, ...], inner: set[Axis]) -> frozenset[Axis]:
         if not self.contracts:
-            count = 1 if whole else 2
+            count = 1 if inner else 2
             blocked = self.blocked_of_maps(grid)[:count]
             return frozenset(axis for axis in grid if axis not in blocked)
         single: set[Axis] = set()
