@@ -27,7 +27,7 @@ import numpy as np  # isort: skip
 
 from benchmarks.figures import MOST_LOAD, other_load
 from benchmarks.gpu.device import missing, optional
-from benchmarks.minilm_torch import TorchEncoder
+from benchmarks.minilm_torch import torch_encoder
 from minilm import build
 from minilm_numpy import least_cosine, numpy_embed
 from minilm_weights import Array, Weights, from_arrays, model_folder, read_weights
@@ -135,16 +135,17 @@ def peers(torch: Any, weights: Weights, arrays: list[Any], on_gpu: bool) -> dict
     """PyTorch's ways of the same, by name."""
     torch.set_num_threads(THREADS)
     device, dtype = ("cuda", torch.float16) if on_gpu else ("cpu", torch.float32)
-    encoder = TorchEncoder(torch, weights, device, dtype)
+    encoder = torch_encoder(torch, weights, device, dtype)
     tokens, mask = (torch.as_tensor(array, device=device) for array in arrays)
+    tokens = tokens.long()  # as PyTorch wants subscripts
 
     def call(function: Any) -> Any:
         with torch.inference_mode():
-            return function(tokens.long(), mask)
+            return function(tokens, mask)
 
     calls = {"PyTorch eager": partial(call, encoder)}
     if on_gpu:
-        compiled = torch.compile(encoder.__call__, mode="max-autotune", dynamic=False)
+        compiled = torch.compile(encoder, mode="max-autotune", dynamic=False)
         calls["torch.compile, max-autotune"] = partial(call, compiled)
     return calls
 
