@@ -115,6 +115,18 @@ def test_rotary_embedding(dtype: Any, interleaved: bool) -> None:
         agree(lambda x, c, s: ops.rotary_embedding(x, c, s, interleaved=interleaved), [x, cos, sin], expected)
 
 
+def test_rotating_slices_of_one_projection_copies_nothing() -> None:
+    def formula(x: Any, w: Any, cos: Any, sin: Any) -> Any:
+        qkv = ops.linear(x, w).reshape(2, 128, 3, 8, 64)
+        q, k, v = (qkv[:, :, i].transpose(0, 2, 1, 3) for i in range(3))
+        q, k = ops.rotary_embedding(q, cos, sin), ops.rotary_embedding(k, cos, sin)
+        return ops.attention(q, k, v, causal=True)
+
+    shapes = ((2, 128, 512), (1536, 512), (128, 32), (128, 32))
+    # the projection, each rotation (its pairs are in memory), the attention
+    assert kernels_of(formula, *(tile.spec(shape, tile.f16) for shape in shapes)) == 4
+
+
 def test_embedding() -> None:
     table = normal(6, 4, dtype=F16)
     index = np.array([[0, 5, 3], [-1, 6, 2]])

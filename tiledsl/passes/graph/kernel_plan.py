@@ -11,7 +11,7 @@ from tiledsl.ir.core import Function, Op, Value
 from tiledsl.passes.graph.axes import AxesError, GroupAxes, group_axes
 from tiledsl.passes.graph.limits import Limits
 from tiledsl.passes.graph.online_rules import Dependence, RuleError, factors_of, moments_of
-from tiledsl.passes.graph.outline import Apart, Outlined, outline, padding_of, results_of
+from tiledsl.passes.graph.outline import Apart, Outlined, outline, reads_padded_windows, results_of
 from tiledsl.passes.graph.schedule import Schedule, ScheduleError, contracts_of, schedule_of
 
 
@@ -38,7 +38,7 @@ def plan_kernel(
     """A plan for the ops `members` of a graph (`order`: all of its ops), or why there is none."""
     results = results_of(set(members), order)
     refusal: Refusal | None = None
-    slides = any(padding_of(value.op) for op in members for value in op.operands)
+    slides = any(reads_padded_windows(op) for op in members)
     ways: tuple[Apart, ...] = ("together", "products", "all")
     for slide, apart in product((True, False) if slides else (False,), ways):
         outlined = outline(name, members, results, apart, slide=slide)

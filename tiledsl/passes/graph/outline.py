@@ -96,6 +96,14 @@ def padding_of(op: Op | None) -> ops.Pad | None:
     return pad if not any(others) and all(sizes[axis] > 1 for axis in op.axes) else None
 
 
+def reads_padded_windows(op: Op) -> bool:
+    """Whether an op reads windows that a group can take of what is not padded, maybe by ops that are repeated."""
+    sources = [value.op for value in op.operands]
+    return any(
+        padding_of(source) or (is_repeated(source) and reads_padded_windows(source)) for source in sources if source
+    )
+
+
 def results_of(members: Collection[Op], order: Sequence[Op]) -> tuple[Value, ...]:
     """The values that ops outside of a set read, by plain reindexing too, in the order of the graph.
 
