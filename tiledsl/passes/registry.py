@@ -15,6 +15,7 @@ from tiledsl.passes.graph.graph_to_tile import GraphToTile
 from tiledsl.passes.graph.group import Group
 from tiledsl.passes.graph.materialise import Materialise
 from tiledsl.passes.graph.raise_programs import RaisePrograms
+from tiledsl.passes.graph.repeat_maps import RepeatMaps
 from tiledsl.passes.graph.set_sizes import SetSizes
 from tiledsl.passes.graph.split_folds import SplitFolds
 from tiledsl.passes.graph.widen_floats import DropRoundings, WidenFloats
@@ -40,6 +41,7 @@ _KINDS: tuple[type[Pass], ...] = (
     RaisePrograms,
     FuseIntoCalls,
     SplitFolds,
+    RepeatMaps,
     InferShapes,
     Canonicalise,
     EliminateCommonSubexpressions,

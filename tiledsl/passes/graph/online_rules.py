@@ -138,9 +138,20 @@ def moments_of(op: Op) -> Moments | None:
         return None
     count = volume(source) / max(1, volume(total))
     share = number.op.value if mean.fn == "mul" else 1 / (number.op.value or 1)
-    if fold.source is not source or set(fold.axes) != set(op.axes) or abs(share * count - 1) > 1e-5:
+    if not is_same(fold.source, source) or set(fold.axes) != set(op.axes) or abs(share * count - 1) > 1e-5:
         return None
     return Moments(total, source)
+
+
+def is_same(a: Value, b: Value) -> bool:
+    """Whether two values are computed alike from the same ones: what is repeated in each reader is written twice."""
+    if a is b:
+        return True
+    one, other = a.op, b.op
+    if one is None or type(one) is not type(other) or other is None or not one.operands:
+        return False
+    alike = repr(one.attributes) == repr(other.attributes) and len(one.operands) == len(other.operands)
+    return alike and len(one.results) == 1 and all(map(is_same, one.operands, other.operands))
 
 
 def unspread(value: Value) -> Value:

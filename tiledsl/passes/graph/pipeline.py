@@ -9,6 +9,7 @@ from tiledsl.passes.graph.graph_to_tile import GraphToTile
 from tiledsl.passes.graph.group import Group
 from tiledsl.passes.graph.materialise import Materialise
 from tiledsl.passes.graph.raise_programs import RaisePrograms
+from tiledsl.passes.graph.repeat_maps import RepeatMaps
 from tiledsl.passes.graph.split_folds import SplitFolds
 from tiledsl.passes.graph.widen_floats import DropRoundings, WidenFloats
 from tiledsl.passes.manager import Pass
@@ -26,6 +27,7 @@ def graph_pipeline(arch: str, *, fuse: bool = True) -> list[Pass]:
         *([FuseIntoCalls(arch=arch)] if fuse else []),
         SplitFolds(arch=arch),
         DeriveOnline(),
+        *([RepeatMaps(arch=arch)] if fuse else []),
         Group(arch=arch, fuse=fuse),
         DropRoundings(),
         Materialise(),

@@ -105,7 +105,7 @@ class _Scheduler:
             if isinstance(op, ops.Gather) and op.source.op is not None:
                 raise ScheduleError(op, "what is read at computed coordinates has to be in memory")
         grid = self.grid(streamed | whole)
-        single = self.single(grid, (whole | streamed) - self.axes.inner)
+        single = self.single(grid, whole, streamed - self.axes.inner)
         single |= self.of_windows(grid, single, whole)
         # neighbours in memory last: one coordinate at a time goes slowest
         grid = (*(a for a in grid if a in single), *(a for a in grid if a not in single))
@@ -220,9 +220,12 @@ class _Scheduler:
                     raise ScheduleError(value.op, f"%{value.name} has an axis that the results lack")
         return tuple(largest)
 
-    def single(self, grid: tuple[Axis, ...], inner: set[Axis]) -> frozenset[Axis]:
+    def single(self, grid: tuple[Axis, ...], whole: set[Axis], streamed: set[Axis]) -> frozenset[Axis]:
         if not self.contracts:
-            count = 1 if inner else 2
+            count = 1 if whole or streamed else 2
+            read = [self.axes.kept[parameter] for parameter in self.function.parameters]
+            if any(kept and kept[-1] in streamed for kept in read):
+                count = 0  # a row for each program, whose elements lie side by side
             blocked = self.blocked_of_maps(grid)[:count]
             return frozenset(axis for axis in grid if axis not in blocked)
         single: set[Axis] = set()
