@@ -69,9 +69,10 @@ class Weights:
 
 def from_arrays(arrays: dict[str, Array]) -> Weights:
     """The inverse of `Weights.arrays`."""
+    count = sum(name.endswith(".qkv") for name in arrays)
     layers = [
         Layer(**{n.rpartition(".")[2]: a for n, a in arrays.items() if n.startswith(f"layers.{i}.")})
-        for i in range(LAYERS)
+        for i in range(count)
     ]
     return Weights(**{n: a for n, a in arrays.items() if "." not in n}, layers=tuple(layers))
 

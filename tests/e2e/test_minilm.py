@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from minilm import build
 from minilm_numpy import least_cosine, numpy_embed
 from minilm_tokens import Tokeniser, words
 from minilm_weights import Array, Weights, find_model, read_weights
+from tests.support.random_encoder import random_texts, random_weights
+from tiledsl.backend_ref.execute_graph import execute_graph
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDER = find_model() or Path()
@@ -95,6 +98,17 @@ def test_embeddings(dtype: Any, least: float) -> None:
     assert least_cosine(embeddings, by_numpy) >= least
     similarities = embeddings @ np.transpose(embeddings) - 2 * np.eye(len(SENTENCES))
     assert np.argmax(similarities, axis=1).tolist() == CLOSEST
+
+
+def test_kernels_for_a_gpu_by_the_reference() -> None:
+    """One layer as it is built for an architecture, op by op on the CPU; with random weights."""
+    weights = random_weights()
+    weights = replace(weights, layers=weights.layers[:1])
+    tokens, mask = random_texts(2, 5)
+    fused = build(weights.to(np.float16), 2, 5).fused
+    lowered = fused.lowered("sm_90")
+    (embeddings,) = execute_graph(lowered.entry, [tokens, mask, *fused.graph.constants.values()], lowered)
+    assert least_cosine(embeddings, numpy_embed(tokens, mask, weights)) >= 0.999
 
 
 @needs_weights
