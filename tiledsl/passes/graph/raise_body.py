@@ -13,25 +13,25 @@ end: loads and stores cover axes, folds are over whole axes, and what a loop car
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NoReturn, TypeAlias, Union
+from typing import Any
 
 from tiledsl.ir import graph_ops
 from tiledsl.ir import tile_ops as ops
-from tiledsl.ir.builder import Builder
-from tiledsl.ir.core import Block, Function, Index, Op, Value, free_names
+from tiledsl.ir.core import Block, Function, Op, Value, free_names
 from tiledsl.ir.dtypes import i64
-from tiledsl.ir.symbolic import Dim, evaluate, symbol_name, symbols_of
-from tiledsl.ir.tile_ops import tensor_type, tile_type
-from tiledsl.ir.types import AxisType, BlockSize, Shape, Slice, TensorType, TileType, Whole
+from tiledsl.ir.symbolic import Dim, symbol_name, symbols_of
+from tiledsl.ir.tile_ops import tile_type
+from tiledsl.ir.types import AxisType, BlockSize, TensorType, TileType
 from tiledsl.passes.graph.online_rules import is_constant
-from tiledsl.passes.graph.raised import Carried, NotPlainError, Raised, Run, aligned, spread
+from tiledsl.passes.graph.program_memory import ProgramMemory
+from tiledsl.passes.graph.program_values import Known
+from tiledsl.passes.graph.raised import Carried, Raised, Run, aligned
 from tiledsl.passes.graph.shapes import sizes_of
 
 _FOLDS = {"add": "add", "mul": "mul", "maximum": "max", "minimum": "min"}
 """How a fold goes on, and what folds so."""
 _STARTS = {"add": 0.0, "mul": 1.0, "max": float("-inf"), "min": float("inf")}
 """What leaves the result of a fold as it is."""
-Known: TypeAlias = Union[Raised, Carried, Run]
 
 
 def raise_body(function: Function) -> Function:
@@ -39,19 +39,7 @@ def raise_body(function: Function) -> Function:
     return _Raiser(function).run()
 
 
-class _Raiser:
-    def __init__(self, function: Function) -> None:
-        self.function = function
-        self.body = Block()
-        self.builder = Builder(self.body, function.location)
-        self.known: dict[Value, Known] = {}
-        self.tensors: dict[Value, Value] = {}
-        """What is in each tensor by now."""
-        self.extents: dict[str, Run] = {}
-        self.grid: list[Run] = []
-        self.loops: list[Run] = []
-        self.written_here: set[Value] = set()
-
+class _Raiser(ProgramMemory):
     def run(self) -> Function:
         for parameter in self.function.parameters:
             type_ = parameter.type
@@ -129,53 +117,6 @@ class _Raiser:
                 return Raised(drawn, offsets.outer)
             case _:
                 self.refuse(op, "whole tensors have no word for it")
-
-    def refuse(self, op: Op, reason: str) -> NoReturn:
-        raise NotPlainError(op, reason)
-
-    # What values are
-
-    def source(self, op: Op, value: Value) -> Raised:
-        """The tensor of a tile that an op reads; it may be a part of a sum."""
-        found = self.known.get(value)
-        match found:
-            case Raised():
-                return found
-            case Run():
-                return Raised(self.coordinates(found), (found,))
-            case Carried():
-                self.refuse(op, "it reads what a loop has carried so far")
-            case None:
-                self.refuse(op, f"it reads %{value.name}")
-
-    def whole(self, op: Op, value: Value) -> Raised:
-        """The tensor of a tile that is no part of a sum."""
-        found = self.source(op, value)
-        if found.partial:
-            self.refuse(op, "it reads the sum of one block of a loop")
-        return found
-
-    def coordinates(self, run: Run) -> Value:
-        iota = self.builder.emit(graph_ops.Iota, shape=(run.size,), axis=0).result
-        if run.start == 0:
-            return iota
-        start = self.builder.emit(graph_ops.Constant, value=run.start, dtype=i64).result
-        return self.builder.emit(graph_ops.Map, fn="add", inputs=[iota, start]).result
-
-    def run_of(self, op: Op, axis: Value) -> Run:
-        found = self.known.get(axis)
-        if not isinstance(found, Run):
-            self.refuse(op, f"%{axis.name} is no block as the grid or the loop gives it")
-        return found
-
-    def number(self, op: Op, dim: Dim) -> int:
-        """A size, where blocks are whole axes."""
-        if symbols_of(dim) - self.extents.keys():
-            self.refuse(op, f"the size {dim} is not known")
-        return evaluate(dim, {name: run.size for name, run in self.extents.items()})
-
-    def shape(self, op: Op, shape: Shape) -> tuple[int, ...]:
-        return tuple(self.number(op, dim) for dim in shape)
 
     # Axes
 
@@ -350,89 +291,3 @@ class _Raiser:
         axes = f"{' '.join(left)}, {' '.join(right)} -> {' '.join(out)}"
         fields: dict[str, Any] = {"axes": axes, "dtype": op.dtype, "precision": op.precision}
         return Raised(self.builder.emit(graph_ops.Contract, a=a.value, b=b.value, **fields).result, outer)
-
-    # Memory
-
-    def load(self, op: ops.Load) -> Raised:
-        if tile_type(op.result).level is not None:
-            self.refuse(op, "it says a level")
-        if op.tensor not in self.tensors or op.tensor in self.written_here:
-            self.refuse(op, f"it reads %{op.tensor.name}, which the program writes")
-        value = self.tensors[op.tensor]
-        parts = [self.selected(op, index, n) for index, n in zip(op.indices, sizes_of(value))]
-        starts, stops = tuple(start for start, _, _ in parts), tuple(stop for _, stop, _ in parts)
-        if any(starts) or stops != sizes_of(value):
-            steps = (1,) * len(parts)
-            value = self.builder.emit(graph_ops.Slice, source=value, starts=starts, stops=stops, steps=steps).result
-        runs = [run for _, _, run in parts if isinstance(run, Run)]
-        if len(set(runs)) != len(runs):
-            self.refuse(op, "it reads a diagonal")
-        kept = [run for _, _, run in parts if run is not None]  # an axis of one coordinate that is known goes
-        places = tuple(stop - start for start, stop, run in parts if run is not None)
-        if places != sizes_of(value):
-            value = self.builder.emit(graph_ops.Reshape, source=value, shape=places).result
-        outer = sorted((run for run in runs if run.single), key=lambda run: run.number)
-        first = [kept.index(run) for run in outer]
-        permutation = (*first, *(i for i in range(len(kept)) if i not in first))
-        if permutation != tuple(range(len(kept))):
-            value = self.builder.emit(graph_ops.Transpose, source=value, permutation=permutation).result
-        return Raised(value, tuple(outer))
-
-    def selected(self, op: ops.Load | ops.Store, index: Index, size: int) -> tuple[int, int, Run | str | None]:
-        """Start, stop and axis of what a subscript selects: None for one known coordinate, a word for a part."""
-        if isinstance(index, Whole):
-            return 0, size, "whole"
-        run = None
-        if isinstance(index, Slice):
-            start, stop = self.number(op, index.start), self.number(op, index.stop)
-        elif isinstance(found := self.known.get(index), Run):
-            start, stop, run = found.start, found.start + found.size, found
-        elif isinstance(index.op, ops.Constant):
-            start = int(index.op.value)
-            stop = start + 1
-        else:
-            self.refuse(op, f"the subscript %{index.name} is computed" if index.name else "a subscript is computed")
-        if not 0 <= start <= stop <= size:
-            self.refuse(op, f"it reaches from {start} to {stop} of an axis of {size}")
-        return start, stop, "part" if isinstance(index, Slice) else run
-
-    def store(self, op: ops.Store) -> None:
-        if not isinstance(op.tensor.op, ops.Empty):
-            self.refuse(op, f"it writes to %{op.tensor.name}, which it is given")
-        if self.loops:
-            self.refuse(op, "it writes within a loop")
-        if op.tensor in self.tensors:
-            self.refuse(op, f"%{op.tensor.name} is written by another store too")
-        sizes = self.shape(op, tensor_type(op.tensor).shape)
-        parts = [self.selected(op, index, n) for index, n in zip(op.indices, sizes)]
-        runs = [run for _, _, run in parts if isinstance(run, Run)]
-        covered = all((start, stop) == (0, n) for (start, stop, _), n in zip(parts, sizes))
-        if not covered or any(run.size != 1 for run in self.grid if run not in runs) or len(set(runs)) != len(runs):
-            self.refuse(op, "it does not write each element of the result once")
-        kept = [run for _, _, run in parts if run is not None]
-        outer = sorted((run for run in runs if run.single), key=lambda run: run.number)
-        tile = tuple(n for n, (_, _, run) in zip(sizes, parts) if run is not None and run not in outer)
-        value = self.over(self.whole(op, op.value), outer, tile)
-        tiles = iter(range(len(outer), len(kept)))
-        permutation = tuple(outer.index(run) if run in outer else next(tiles) for run in kept)
-        if permutation != tuple(range(len(kept))):
-            value = self.builder.emit(graph_ops.Transpose, source=value, permutation=permutation).result
-        if sizes_of(value) != sizes:
-            value = self.builder.emit(graph_ops.Reshape, source=value, shape=sizes).result
-        self.tensors[op.tensor] = value
-        self.written_here.add(op.tensor)
-
-    def over(self, source: Raised, outer: Sequence[Run], tile: tuple[int, ...]) -> Value:
-        """A tensor over all of `outer` and `tile`. What else it has is of one element."""
-        kept = tuple(run for run in source.outer if run in outer)
-        value = source.value
-        if kept != source.outer:
-            shape = (*(run.size for run in kept), *source.tile)
-            value = self.builder.emit(graph_ops.Reshape, source=value, shape=shape).result
-        value = spread(self.builder, Raised(value, kept), outer, tile)
-        shape = (*(run.size for run in outer), *tile)
-        return (
-            value
-            if shape == sizes_of(value)
-            else self.builder.emit(graph_ops.Broadcast, source=value, shape=shape).result
-        )
