@@ -38,14 +38,17 @@ def plan_kernel(
     """A plan for the ops `members` of a graph (`order`: all of its ops), or why there is none."""
     results = results_of(set(members), order)
     refusal: Refusal | None = None
+    missing: Refusal | None = None
     slides = any(reads_padded_windows(op) for op in members)
     ways: tuple[Apart, ...] = ("together", "products", "all")
     for slide, apart in product((True, False) if slides else (False,), ways):
         outlined = outline(name, members, results, apart, slide=slide)
         try:
             return _with_fewer_parameters(_planned(outlined, limits))
-        except (AxesError, ScheduleError, RuleError) as error:
-            refusal = Refusal(error.op, error.reason)
+        except RuleError as error:  # what would be missing says more than what stands in another way
+            refusal = missing = Refusal(error.op, error.reason)
+        except (AxesError, ScheduleError) as error:
+            refusal = missing or Refusal(error.op, error.reason)
     assert refusal is not None
     return refusal
 
