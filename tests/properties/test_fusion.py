@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -26,7 +27,7 @@ def check(fused: FusedGraph, formula: RandomFormula, arch: str, tolerance: float
     graph = fused.graph
     lowered = fused.lowered(arch)
     assert all(isinstance(op, (Call, Constant, Return, *VIEWS)) for op in lowered.entry.body.ops)
-    arrays = [formula.x, *graph.constants.values()]
+    arrays: list[Any] = [formula.x, *graph.constants.values()]
     for actual, expected in zip(execute_graph(lowered.entry, arrays, lowered), graph(formula.x)):
         largest = max(1.0, float(np.max(np.abs(expected.astype(np.float64)), initial=0.0)))
         assert_close(actual, expected, relative=tolerance, absolute=tolerance * largest)

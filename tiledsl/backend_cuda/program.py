@@ -77,8 +77,7 @@ class CudaProgram:
         return other
 
     def planned(self, sizes: Mapping[str, int], alignment: Sequence[int]) -> PlannedProgram:
-        """The code for these sizes and alignments, in a chain of others, as a program of its own; compiled now if nobody
-        has."""
+        """The code for these sizes and alignments, in a chain of others, as a program; compiled now if nobody has."""
         function, machine = self.module.entry, gpu_machine(self.arch)
         chained = machine.capability >= CAPABILITY
         plans = [replace(plan, chained=chained) for plan in choose_plans(function, machine, sizes, alignment)]

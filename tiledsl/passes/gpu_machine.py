@@ -99,9 +99,13 @@ class GpuMachine:
         return self.capability == 90
 
     def multiprocessors_in_clusters(self, cluster: int) -> int:
-        """How many multiprocessors clusters of that size can use at once: a cluster stays within a part of the device
-        (16 or 18 multiprocessors on sm_90)."""
-        return self.multiprocessors if cluster <= 2 else self.multiprocessors // 16 * 16 // cluster * cluster
+        """How many multiprocessors clusters of that size can use at once: a cluster stays within a part of the device.
+
+        An H200 has room for 66 clusters of 2 blocks that need a multiprocessor each, 30 of 4 and 15 of 8, as the
+        driver tells: parts differ in size, and what is left of each goes to waste.
+        """
+        usable = self.multiprocessors if cluster <= 2 else self.multiprocessors * 10 // 11
+        return usable // cluster * cluster
 
     @property
     def has_async_copy(self) -> bool:

@@ -57,7 +57,7 @@ class BoundDeviceProgram(Protocol):
         """A launch with these very arguments, to be repeated."""
         ...
 
-    def record(self, pointers: Sequence[int], scalars: Sequence[int | float], stream: int, /) -> object:
+    def record(self, pointers: Sequence[int], scalars: Sequence[int | float], stream: int, behind: bool, /) -> object:
         """For the back end's `DeviceServices.record`: launches on a stream that is being captured."""
         ...
 

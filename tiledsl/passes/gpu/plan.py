@@ -70,7 +70,7 @@ class Plan:
     as text), how many elements it has room for; the true size is at most that. `sizes`: what is taken for a constant.
     `divisors`: sizes that are multiples of a number. `alignment`: for each tensor, parameters first, the bytes that
     every row of it starts at a multiple of (at most 16). `chained`: whether it is one of a chain of programs: it may
-    begin while the one before it on its stream still runs, and lets the next one begin as soon as all of its blocks have.
+    begin while the one before it on its stream still runs, and lets the next one begin once all of its blocks have.
     """
 
     grids: tuple[GridPlan, ...]

@@ -181,6 +181,7 @@ def _product(
     batches = math.prod(-(-size_of(b.total) // (b.block.size if b.block.kind == "fixed" else 1)) for b in others)
     stores = [op for op in grid.body.walk() if isinstance(op, ops.Store) and len(op.value.shape) >= 2]
     epilogue = epilogue_of(grid, dot)
+    rows = dot.result.shape[-2:-1]
     return Product(
         m, n, k, batches, dot.a.dtype.bytes, dot.b.dtype.bytes,
         out_bytes=sum(tensor_of(op).dtype.bytes for op in stores) or dot.dtype.bytes,
@@ -191,6 +192,7 @@ def _product(
         folds=epilogue.folds, promoted=is_promoted(dot),
         a_copied=copied_bytes(dot.a, alignment_of), b_copied=copied_bytes(dot.b, alignment_of),
         whole_rows=axes.column is None,
+        number_of_a_row=any(isinstance(op, ops.Load) and op.result.shape == rows for op in grid.body.walk()),
     )  # fmt: skip
 
 

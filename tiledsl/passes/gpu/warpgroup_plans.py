@@ -163,7 +163,8 @@ class _Enumeration:
     def _is_shared(self, across: int) -> bool:
         """Whether blocks of a cluster can share whole rows."""
         product = self.product
-        return product.n % (across * COLUMN_UNIT) == 0 and product.tma_store and not product.by_threads
+        alone = product.by_threads or product.number_of_a_row
+        return product.n % (across * COLUMN_UNIT) == 0 and product.tma_store and not alone
 
     def _divides(self, columns: int, groups: int) -> bool:
         """Whether consumers can share these columns: no instruction ends within a row of a swizzle."""

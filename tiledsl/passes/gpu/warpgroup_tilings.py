@@ -53,7 +53,8 @@ class Product:
     many bytes at a time threads that load copy of that operand; 0 where TMA does. `beside`: right operands that are
     multiplied by the same left one, each into sums of its own; `n` and columns of tiles count those of all of them.
     `whole_rows`: a tile has all columns, since something is folded along them, `folds` times. `epilogue_work`:
-    instructions for each element of the result.
+    instructions for each element of the result. `number_of_a_row`: whether one number for each row is read beside,
+    which blocks that share whole rows cannot load each a part of.
     """
 
     m: int
@@ -76,6 +77,7 @@ class Product:
     b_copied: int = 0
     beside: int = 1
     whole_rows: bool = False
+    number_of_a_row: bool = False
 
     @property
     def staged(self) -> bool:

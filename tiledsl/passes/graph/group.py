@@ -23,7 +23,7 @@ from tiledsl.passes.graph.canonicalise_graph import drop_unread
 from tiledsl.passes.graph.kernel_plan import KernelPlan, Refusal, plan_kernel
 from tiledsl.passes.graph.limits import Limits, limits_of
 from tiledsl.passes.graph.outline import Outlined, is_arithmetic_of_coordinates, is_repeated, is_soft, is_widened
-from tiledsl.passes.graph.price import Prices
+from tiledsl.passes.graph.price import Price, Prices
 from tiledsl.passes.manager import PassContext
 
 COMPUTED = (ops.Map, ops.Cast, ops.Random, ops.Reduce, ops.Scan, ops.Contract, ops.Gather)
@@ -156,15 +156,23 @@ class _Groups:
                 continue
             apart = [self.plan(self.members[mine]), self.plan(self.members[theirs])]
             if all(isinstance(p, KernelPlan) for p in apart):
-                before = sum(self.prices.of(p).seconds for p in apart if isinstance(p, KernelPlan))
-                after = self.prices.of(plan).seconds
-                if after > before:
-                    reason = f"{after * 1e6:.1f} us in one, {before * 1e6:.1f} us in two"
-                    self.refusals[op, producer] = Refusal(None, reason)
+                refusal = self._dearer(plan, [self.prices.of(p) for p in apart if isinstance(p, KernelPlan)])
+                if refusal is not None:
+                    self.refusals[op, producer] = refusal
                     continue
             self._merge(merged)
             return True
         return False
+
+    def _dearer(self, plan: KernelPlan, apart: Sequence[Price]) -> Refusal | None:
+        """Why groups at these prices are better not one, if they are."""
+        together = self.prices.of(plan)
+        if any(price.by_warpgroups for price in apart) and not together.by_warpgroups:
+            return Refusal(None, "no plan has warpgroups for its products then")
+        before = sum(price.seconds for price in apart)
+        if together.seconds <= before:
+            return None
+        return Refusal(None, f"{together.seconds * 1e6:.1f} us in one, {before * 1e6:.1f} us in two")
 
     def _is_convex(self, members: Sequence[Op]) -> bool:
         """Whether no way leads out of a set of ops and into it again, through groups as they are."""
