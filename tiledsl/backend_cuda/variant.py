@@ -58,4 +58,5 @@ class Variant:
                 "cluster": kernel.cluster,
             }
             for kernel in self.program.kernels
+            if kernel.name in measured
         }
