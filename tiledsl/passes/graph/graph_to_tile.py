@@ -21,6 +21,7 @@ from tiledsl.ir.core import Function, Module, Op, Value
 from tiledsl.ir.tile_ops import tensor_type
 from tiledsl.ir.types import TensorType
 from tiledsl.ir.verifier import Form, is_tile_function
+from tiledsl.passes.graph.edge_levels import edges_of
 from tiledsl.passes.graph.group_program import GroupProgram
 from tiledsl.passes.graph.kernel_plan import KernelPlan, plan_function
 from tiledsl.passes.graph.limits import limits_of
@@ -48,16 +49,17 @@ class GraphToTile:
                 if is_tile_function(callee):
                     programs.keep(callee)
                 else:
-                    self._lower(op, callee, programs)
+                    self._lower(op, callee, programs, context)
         return Module([module.entry, *programs.functions])
 
-    def _lower(self, call: ops.Call, function: Function, programs: _Programs) -> None:
+    def _lower(self, call: ops.Call, function: Function, programs: _Programs, context: PassContext) -> None:
         outlined = Outlined(function, call.inputs, call.results)
         plan = merged_axes(plan_function(outlined, limits_of(self.arch)))
         shapes = [_sizes(plan, parameter) for parameter in function.parameters]
         inputs = [_reshaped(call, value, shape) for value, shape in zip(call.inputs, shapes)]
         units = [unit_axis(value) for value in inputs]
         name = programs.add(GroupProgram(function, plan.axes, plan.schedule, units).build(function.name))
+        context.remark(self.name, function.location, f"@{function.name}: {edges_of(function)}")
         last = function.body.terminator
         assert isinstance(last, ops.Return)
         made = [TensorType(tensor_type(v).dtype, _sizes(plan, v)) for v in last.values]

@@ -13,7 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tiledsl
+from tests.support.compare import assert_close
 from tiledsl import tile
+from tiledsl.backend_ref.execute_graph import execute_graph
 from tiledsl.backend_ref.execute_tile import execute
 from tiledsl.ir.core import Op
 from tiledsl.ir.types import BlockSize
@@ -217,3 +219,21 @@ def test_what_has_no_rule_is_refused() -> None:
         plan = planned(function, (4, 16))
         assert isinstance(plan, Refusal)
         assert reason in plan.reason
+
+
+def test_a_maximum_that_is_followed_and_returned_is_that_of_the_rows() -> None:
+    """Also of rows that are hidden as a whole, and of numbers below those that f32 has."""
+
+    def formula(x: Any, y: Any) -> Any:
+        s = x @ y.mT
+        top = tile.max(s, axis=-1, keepdims=True)
+        return top, tile.exp(s - top) @ y
+
+    x = np.array([[1.0, 2.0], [-np.inf, 0.5], [-3.0, 1.0]], np.float32)
+    y = np.array([[1.0, 0.0], [2.0, 1.0]], np.float32)
+    graph = tiledsl.trace(formula, x, y)
+    fused = tiledsl.fuse(graph)
+    assert fused.ir("cpu").count("graph.call") == 1
+    lowered = fused.lowered("cpu")
+    top = execute_graph(lowered.entry, [x, y], lowered)[0]
+    assert_close(top, np.max(x @ y.T, axis=-1, keepdims=True))
