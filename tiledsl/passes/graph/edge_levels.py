@@ -1,8 +1,7 @@
 """At which memory level the ops of a group meet, in words for `explain()`.
 
 Values of a group are tiles in registers. Operands of products come from memory by way of shared memory, where all
-threads of a block share them; everything else is loaded to registers. Results, and what other groups read, are in global
-memory.
+threads of a block share them; everything else is loaded to registers. Results are in global memory.
 """
 
 from __future__ import annotations

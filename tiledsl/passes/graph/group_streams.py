@@ -69,7 +69,7 @@ class GroupStreams(GroupTiles):
         return self.builder.broadcast(start, self.shape(self.tile_axes(op.result)))
 
     def _finished(self, op: Fold, final: Value, followed: bool) -> Value:
-        """What a fold comes to. An extremum that others follow began with a number, which is left if nothing was seen."""
+        """What a fold comes to. If an extremum that others follow is what it began with, nothing was seen."""
         if followed and isinstance(op, graph.Reduce) and op.fn in ("max", "min") and final.dtype.is_float:
             start = self.builder.constant(identity(op.fn, final.dtype, followed=True), final.dtype)
             nothing = self.builder.constant(identity(op.fn, final.dtype, followed=False), final.dtype)
