@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -210,11 +211,9 @@ def test_other_libraries(cuda: Framework) -> None:
         result = module(Plain(cuda.put(x)))
         assert isinstance(result, DeviceArray)
         np.testing.assert_array_equal(result.numpy(), x @ W + B)
-    jax = framework("jax")
-    if isinstance(jax, Framework):
-        result = module(jax.put(x))
-        on_host: Any = result if isinstance(result, np.ndarray) else result.numpy()  # where jax sees no device
-        np.testing.assert_array_equal(on_host, x @ W + B)
+    cupy = framework("cupy")
+    if isinstance(cupy, Framework):
+        np.testing.assert_array_equal(cupy.take(module(cupy.put(x))), x @ W + B)
 
 
 def test_a_saved_module_runs_here(torch: Any, tmp_path: Path) -> None:
@@ -245,6 +244,8 @@ def test_weights_of_the_caller_are_used_where_they_are(torch: Any) -> None:
 
 
 def test_memory_is_given_back(torch: Any) -> None:
+    if int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) > 1:
+        pytest.skip("other tests use the device at the same time")
     tiledsl.synchronize()
     x = torch.zeros(1 << 12, 1 << 12, device="cuda")
 
