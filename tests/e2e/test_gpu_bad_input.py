@@ -66,8 +66,8 @@ def test_a_failure_of_nvrtc_shows_the_users_line(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("TILEDSL_CACHE_DIR", str(tmp_path))
     emit = compile_module.emit_program
 
-    def emit_nonsense(*arguments: Any) -> CudaSource:
-        source = emit(*arguments)
+    def emit_nonsense(*arguments: Any, **named: Any) -> CudaSource:
+        source = emit(*arguments, **named)
         lines = source.text.splitlines()
         place = next(number for number, line in enumerate(lines) if "// call_kernels.py:" in line and "x[n]" in line)
         lines.insert(place + 1, "undeclared = 1;")
