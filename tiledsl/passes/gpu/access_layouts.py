@@ -29,10 +29,12 @@ def access_layout(
         return RegisterLayout((), [Digit(threads, None, 0)], [])
     fast = order[-1]
     vector = min(vector, power_of_two_in(shape[fast]))
-    room = shape[fast] // vector
     rows = 1
     for axis in order[:-1]:
         rows *= power_of_two_in(shape[axis])
+    while vector > 1 and _is_odd(shape[fast] // vector) and rows * power_of_two_in(shape[fast] // vector) < threads:
+        vector //= 2  # 56 = 7 * 8: vectors of 8 would leave one thread for a row, and the others with nothing to do
+    room = shape[fast] // vector
     line = max(1, LINE_BYTES // (vector * element_bytes))
     wanted = row_threads or max(threads // min(rows, threads), line)
     along = power_of_two_up_to(min(power_of_two_in(room), power_of_two_in(threads), wanted))
@@ -48,6 +50,11 @@ def access_layout(
     digits_of_threads = [Digit(left, None, 0), *spread, Digit(along, fast, vector)]
     digits_of_slots += [Digit(room // along, fast, vector * along), Digit(vector, fast, 1)]
     return RegisterLayout(shape, digits_of_threads, digits_of_slots)
+
+
+def _is_odd(count: int) -> bool:
+    """Whether threads, which come in powers of two, cannot take one each of so many."""
+    return power_of_two_in(count) != count
 
 
 def contiguous_bytes(layout: RegisterLayout, axis: int, element_bytes: int) -> int:
