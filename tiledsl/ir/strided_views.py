@@ -45,6 +45,12 @@ class StridedView:
         return min(reach, _volume(n for n, stride in zip(self.shape, self.strides) if stride != 0))
 
     @property
+    def unit(self) -> int | None:
+        """The last axis of more than one element whose elements lie side by side; None if there is none."""
+        found = [axis for axis, stride in enumerate(self.strides) if stride == 1 and self.shape[axis] != 1]
+        return found[-1] if found else None
+
+    @property
     def is_contiguous(self) -> bool:
         """Whether the elements lie one behind the other, row by row."""
         return self.strides == row_major(self.shape) or self.count == 0

@@ -7,8 +7,8 @@ threads of a block share them; everything else is loaded to registers. Results a
 from __future__ import annotations
 
 from tiledsl.ir import graph_ops as ops
-from tiledsl.ir.core import Function, Op, Value
-from tiledsl.passes.graph.outline import is_repeated
+from tiledsl.ir.core import Function, Value
+from tiledsl.passes.graph.outline import computed_of, is_repeated
 
 
 def edges_of(function: Function) -> str:
@@ -16,7 +16,7 @@ def edges_of(function: Function) -> str:
     last = function.body.terminator
     assert last is not None
     members = [op for op in function.body.ops if not is_repeated(op) and op is not last]
-    between = sum(1 for op in members for operand in op.operands if _computed(operand) in members)
+    between = sum(1 for op in members for operand in op.operands if computed_of(operand) in members)
     shared = [p.name or "a value" for p in function.parameters if _is_multiplied(p)]
     others = [p.name or "a value" for p in function.parameters if not _is_multiplied(p)]
     parts = [f"{between} edges in registers"]
@@ -26,13 +26,6 @@ def edges_of(function: Function) -> str:
         parts.append(f"from global memory: {', '.join(others)}")
     results = ", ".join(value.name or "a result" for value in last.operands)
     return "; ".join([*parts, f"to global memory: {results}"])
-
-
-def _computed(value: Value) -> Op | None:
-    """The op whose result a value reindexes."""
-    while value.op is not None and is_repeated(value.op) and value.op.operands:
-        value = value.op.operands[0]
-    return value.op
 
 
 def _is_multiplied(value: Value) -> bool:

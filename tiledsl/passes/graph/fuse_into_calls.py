@@ -25,7 +25,7 @@ from tiledsl.passes.graph.group import sort_by_use
 from tiledsl.passes.graph.map_chains import Chain, Leaf, consumers_of, producers_of
 from tiledsl.passes.graph.maps_in_programs import MapsInProgram, is_computed
 from tiledsl.passes.graph.shapes import sizes_of
-from tiledsl.passes.graph.views import unit_axis, view_of_value
+from tiledsl.passes.graph.views import place_of
 from tiledsl.passes.manager import PassContext
 from tiledsl.passes.tile.bounds import Bounds
 
@@ -140,7 +140,8 @@ class _Fusion:
         found: dict[Leaf, Value] = {}
         for leaf in chain.tensors:
             shape = tuple(n for n in sizes_of(leaf.base) if n != 1)
-            unit = unit_axis(leaf.base, shape) if view_of_value(leaf.base) is not None and shape else None
+            place = place_of(leaf.base, shape) if shape else None
+            unit = None if place is None else place.unit
             found[leaf] = self.program.parameter(leaf, tensor_type(tensor).shape, unit)
         return found
 

@@ -28,7 +28,7 @@ from tiledsl.passes.graph.limits import limits_of
 from tiledsl.passes.graph.merge_axes import merged_axes
 from tiledsl.passes.graph.outline import Outlined
 from tiledsl.passes.graph.shapes import sizes_of
-from tiledsl.passes.graph.views import unit_axis
+from tiledsl.passes.graph.views import view_of_value
 from tiledsl.passes.manager import PassContext
 
 
@@ -57,7 +57,7 @@ class GraphToTile:
         plan = merged_axes(plan_function(outlined, limits_of(self.arch)))
         shapes = [_sizes(plan, parameter) for parameter in function.parameters]
         inputs = [_reshaped(call, value, shape) for value, shape in zip(call.inputs, shapes)]
-        units = [unit_axis(value) for value in inputs]
+        units = [_unit_axis(value) for value in inputs]
         name = programs.add(GroupProgram(function, plan.axes, plan.schedule, units).build(function.name))
         context.remark(self.name, function.location, f"@{function.name}: {edges_of(function)}")
         last = function.body.terminator
@@ -83,6 +83,13 @@ def _reshaped(before: Op, value: Value, shape: Sequence[int]) -> Value:
     op = ops.Reshape(before.location, source=value, shape=tuple(shape), result_names=[value.name])
     before.parent.insert_before(before, op)
     return op.result
+
+
+def _unit_axis(value: Value) -> int | None:
+    """The axis whose elements lie side by side. Parameters of the entry are row by row: the runtime sees to it."""
+    view = view_of_value(value)
+    assert view is not None, f"%{value.name} is no view of memory"
+    return view.place.unit
 
 
 class _Programs:

@@ -22,7 +22,14 @@ from tiledsl.ir.verifier import Form
 from tiledsl.passes.graph.canonicalise_graph import drop_unread
 from tiledsl.passes.graph.kernel_plan import KernelPlan, Refusal, plan_kernel
 from tiledsl.passes.graph.limits import Limits, limits_of
-from tiledsl.passes.graph.outline import Outlined, is_arithmetic_of_coordinates, is_repeated, is_soft, is_widened
+from tiledsl.passes.graph.outline import (
+    Outlined,
+    computed_of,
+    is_arithmetic_of_coordinates,
+    is_repeated,
+    is_soft,
+    is_widened,
+)
 from tiledsl.passes.graph.price import Price, Prices
 from tiledsl.passes.manager import PassContext
 
@@ -61,6 +68,7 @@ class _Groups:
         self.of: dict[Op, int] = {op: i for i, op in enumerate(self.order) if self._is_computed(op)}
         self.members: dict[int, list[Op]] = {i: [op] for op, i in self.of.items()}
         self.plans: dict[tuple[Op, ...], KernelPlan | Refusal] = {}
+        self.known_prices: dict[tuple[Op, ...], Price] = {}
         self.refusals: dict[tuple[Op, Op], Refusal] = {}
         """Why a reader and what it reads are not in one group, as it was found last."""
 
@@ -69,6 +77,13 @@ class _Groups:
         if key not in self.plans:
             self.plans[key] = plan_kernel(members, self.order, self.limits)
         return self.plans[key]
+
+    def price(self, members: Sequence[Op], plan: KernelPlan) -> Price:
+        """The price of `plan`, which is that of `members`."""
+        key = tuple(members)
+        if key not in self.known_prices:
+            self.known_prices[key] = self.prices.of(plan)
+        return self.known_prices[key]
 
     def _is_computed(self, op: Op) -> bool:
         """Whether an op has to be in a group: one that computes, or a source that has to be in memory."""
@@ -110,13 +125,8 @@ class _Groups:
 
     def _producers(self, op: Op) -> list[Op]:
         """The computed ops whose results an op reads, by plain reindexing too."""
-        found: list[Op] = []
-        for value in op.operands:
-            while value.op is not None and is_repeated(value.op) and value.op.operands:
-                value = value.op.operands[0]
-            if value.op in self.of:
-                found.append(value.op)  # pyright: ignore[reportArgumentType]
-        return found
+        sources = [computed_of(value) for value in op.operands]
+        return [source for source in sources if source is not None and source in self.of]
 
     def _above(self, value: Value) -> set[Op]:
         """Every op that a value is computed from."""
@@ -154,19 +164,20 @@ class _Groups:
             if isinstance(plan, Refusal):
                 self.refusals[op, producer] = plan
                 continue
-            apart = [self.plan(self.members[mine]), self.plan(self.members[theirs])]
-            if all(isinstance(p, KernelPlan) for p in apart):
-                refusal = self._dearer(plan, [self.prices.of(p) for p in apart if isinstance(p, KernelPlan)])
-                if refusal is not None:
-                    self.refusals[op, producer] = refusal
-                    continue
+            refusal = self._dearer(self.price(merged, plan), [self.members[mine], self.members[theirs]])
+            if refusal is not None:
+                self.refusals[op, producer] = refusal
+                continue
             self._merge(merged)
             return True
         return False
 
-    def _dearer(self, plan: KernelPlan, apart: Sequence[Price]) -> Refusal | None:
-        """Why groups at these prices are better not one, if they are."""
-        together = self.prices.of(plan)
+    def _dearer(self, together: Price, groups: Sequence[Sequence[Op]]) -> Refusal | None:
+        """Why groups that would be one at a price are better not, if they are. What is no kernel yet has no price."""
+        plans = [(members, self.plan(members)) for members in groups]
+        apart = [self.price(members, plan) for members, plan in plans if isinstance(plan, KernelPlan)]
+        if len(apart) < len(groups):
+            return None
         if any(price.by_warpgroups for price in apart) and not together.by_warpgroups:
             return Refusal(None, "no plan has warpgroups for its products then")
         before = sum(price.seconds for price in apart)
@@ -256,18 +267,22 @@ def _called(module: Module, groups: _Groups) -> list[Function]:
         taken.add(name)
         plan.outlined.function.name = name
         made.append(plan.outlined.function)
-        groups.context.remark("group", members[-1].location, f"@{name}: {_described(plan, groups.prices)}")
+        groups.context.remark(
+            "group",
+            members[-1].location,
+            f"@{name}: {_described(plan, groups.price(members, plan), groups.prices.apart(plan))}",
+        )
         _call(plan.outlined, members, stands_for)
     drop_unread(function.body)
     sort_by_use(function)
     return [function, *made]
 
 
-def _described(plan: KernelPlan, prices: Prices) -> str:
-    """What a group has, and the price of it."""
+def _described(plan: KernelPlan, together: Price, apart: Price) -> str:
+    """What a group has, its price, and that of its ops as a kernel each."""
     body = plan.outlined.function.body.ops
     names = ", ".join(op.name.removeprefix("graph.") for op in body if isinstance(op, COMPUTED))
-    return f"{names}; predicted: {prices.of(plan)} (each op by itself: {prices.apart(plan)})"
+    return f"{names}; predicted: {together} (each op by itself: {apart})"
 
 
 def _call(outlined: Outlined, members: Sequence[Op], stands_for: dict[Value, Value]) -> None:

@@ -24,6 +24,13 @@ def is_repeated(op: Op | None) -> bool:
     return isinstance(op, SOURCES) or is_soft(op) or is_arithmetic_of_coordinates(op) or is_widened(op)
 
 
+def computed_of(value: Value) -> Op | None:
+    """The op that a value comes from, by nothing but ops that are written again in every function; None for inputs."""
+    while value.op is not None and is_repeated(value.op) and value.op.operands:
+        value = value.op.operands[0]
+    return value.op
+
+
 def is_arithmetic_of_coordinates(op: Op | None) -> bool:
     """Whether an op only computes with coordinates and numbers, in integers: masks are made where they are read."""
     if not isinstance(op, (ops.Map, ops.Cast)) or tensor_type(op.result).dtype.is_float:

@@ -35,8 +35,7 @@ class Place:
     def of(view: View | None, shape: tuple[int, ...], start: tuple[int, ...]) -> Place:
         """The place of a source that is a view of memory."""
         assert view is not None, "a copy of what is not in memory"
-        units = [axis for axis, stride in enumerate(view.place.strides) if stride == 1 and shape[axis] != 1]
-        return Place(shape, units[-1] if units else None, start)
+        return Place(shape, view.place.unit, start)
 
 
 def placed_copies(

@@ -21,7 +21,7 @@ from tiledsl.passes.graph.kernel_plan import KernelPlan
 from tiledsl.passes.graph.merge_axes import merged_axes
 from tiledsl.passes.graph.outline import is_repeated
 from tiledsl.passes.graph.shapes import bytes_of, sizes_of, volume
-from tiledsl.passes.graph.views import unit_axis
+from tiledsl.passes.graph.views import place_of
 from tiledsl.passes.manager import PassContext, PassManager
 from tiledsl.passes.pipelines import gpu_front_pipeline
 from tiledsl.support.location import BUILTIN
@@ -131,11 +131,11 @@ class Prices:
         """The predicted time of the best plan with warpgroups; None where there is none."""
         plan = merged_axes(plan)
         inputs, parameters = plan.outlined.inputs, plan.outlined.function.parameters
-        try:
-            kept = [tuple(axis.size for axis in plan.axes.kept[p]) for p in parameters]
-            units = [unit_axis(value, shape) for value, shape in zip(inputs, kept)]
-        except AssertionError:
+        kept = [tuple(axis.size for axis in plan.axes.kept[p]) for p in parameters]
+        places = [place for place in map(place_of, inputs, kept) if place is not None]
+        if len(places) < len(parameters):
             return None
+        units = [place.unit for place in places]
         program = GroupProgram(plan.outlined.function, plan.axes, plan.schedule, units)
         sizes = {str(size): axis.size for axis, size in program.sizes.items() if not isinstance(size, int)}
         function = program.build("priced")

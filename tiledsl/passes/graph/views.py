@@ -35,12 +35,7 @@ def can_reshape(place: StridedView, shape: tuple[int, ...]) -> bool:
     return reshaped(place, shape) is not None
 
 
-def unit_axis(value: Value, shape: tuple[int, ...] | None = None) -> int | None:
-    """The last axis whose elements lie side by side in memory, of a view under `shape` (default: its own), if any."""
+def place_of(value: Value, shape: tuple[int, ...]) -> StridedView | None:
+    """Where the elements of a value are, under `shape`; None if that is no view of memory."""
     view = view_of_value(value)
-    assert view is not None, f"%{value.name} is no view of memory"
-    place = view.place if shape is None else reshaped(view.place, shape)
-    assert place is not None, f"%{value.name} is no view of memory as {shape}"
-    # the entry's parameters are row by row: `runtime` sees to it
-    found = [axis for axis, stride in enumerate(place.strides) if stride == 1 and place.shape[axis] != 1]
-    return found[-1] if found else None
+    return view and reshaped(view.place, shape)
