@@ -10,7 +10,7 @@ from tiledsl.runtime.arrays import is_array
 from tiledsl.runtime.binding import bind_sizes
 from tiledsl.runtime.cuda_arrays import ArrayReader, DeviceView, is_on_cuda, views_overlap
 from tiledsl.runtime.cuda_launch import Addresses, CudaLaunch, Go
-from tiledsl.runtime.device_calls import streams_of
+from tiledsl.runtime.device_calls import one_device, streams_of
 from tiledsl.runtime.device_services import Services
 from tiledsl.runtime.frameworks import Framework, Torch
 from tiledsl.runtime.interface import Interface, TensorParameter
@@ -247,13 +247,7 @@ class CudaDispatcher:
         for other, value in arrays:
             if not is_on_cuda(value):
                 fail("array-mixed", caller_location(), first=name, device=first.device, second=other)
-        for other, view in placed:
-            if view.device != first.device:
-                fail(
-                    "array-devices", caller_location(),
-                    first=name, first_device=first.device, second=other, second_device=view.device,
-                )  # fmt: skip
-        return first.device
+        return one_device(placed)
 
     def _positions(self, interface: Interface) -> list[int]:
         return [self._parameters.names.index(parameter.name) for parameter in interface.parameters]

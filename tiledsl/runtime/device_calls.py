@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from tiledsl.runtime.cuda_arrays import DeviceView
 from tiledsl.runtime.frameworks import Framework
+from tiledsl.support.caller import caller_location
+from tiledsl.support.errors import fail
 
 
 def streams_of(views: Sequence[DeviceView], device: int, stream: int | None) -> tuple[Framework, int, tuple[int, ...]]:
@@ -17,3 +19,15 @@ def streams_of(views: Sequence[DeviceView], device: int, stream: int | None) -> 
     streams = streams or [main.stream(device)]
     first = streams[0] if stream is None else stream
     return main, first, tuple(dict.fromkeys(other for other in streams if other != first))
+
+
+def one_device(placed: Sequence[tuple[str, DeviceView]]) -> int:
+    """The device that arrays, each with the name of its parameter, are on. Raises TileTypeError if there are two."""
+    name, first = placed[0]
+    for other, view in placed:
+        if view.device != first.device:
+            fail(
+                "array-devices", caller_location(),
+                first=name, first_device=first.device, second=other, second_device=view.device,
+            )  # fmt: skip
+    return first.device

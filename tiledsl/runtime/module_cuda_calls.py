@@ -11,7 +11,7 @@ from tiledsl.ir.dtypes import to_numpy
 from tiledsl.runtime.arrays import is_array, row_major
 from tiledsl.runtime.cuda_arrays import ArrayReader, DeviceView, is_on_cuda
 from tiledsl.runtime.cuda_dispatch import OnDevice
-from tiledsl.runtime.device_calls import streams_of
+from tiledsl.runtime.device_calls import one_device, streams_of
 from tiledsl.runtime.device_services import DeviceServices
 from tiledsl.runtime.frameworks import Framework, Torch
 from tiledsl.runtime.launch import NewArray
@@ -149,13 +149,7 @@ class CudaCalls:
         for other, value in arrays:
             if is_array(value) and not is_on_cuda(value) and np.ndim(value) > 0:  # pyright: ignore[reportArgumentType]
                 fail("array-mixed", caller_location(), first=name, device=first.device, second=other)
-        for other, view in placed:
-            if view.device != first.device:
-                fail(
-                    "array-devices", caller_location(),
-                    first=name, first_device=first.device, second=other, second_device=view.device,
-                )  # fmt: skip
-        return first.device
+        return one_device(placed)
 
 
 class _ShortWay:
