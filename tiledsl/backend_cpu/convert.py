@@ -1,8 +1,8 @@
 """Conversion of register values between dtypes, and between registers and memory.
 
 Floats round to nearest even and once only, whatever the widths. What overflows becomes an infinity, and NaN in f8e4m3,
-which has no infinity. Floats are cut off towards zero to become integers; those out of range, and NaN, give some
-integer near the ends of the range. Integers wrap. Anything but zero is true, NaN too.
+which has no infinity. Floats are cut off towards zero to become integers; those out of range give the nearest end of the
+range, NaN gives 0. Integers wrap. Anything but zero is true, NaN too.
 """
 
 from __future__ import annotations
@@ -63,9 +63,7 @@ def _between_wide(lanes: Lanes, value: str, target: Lanes) -> str:
     if source_dtype.is_float and target_dtype.is_float:
         return lanes.change("fpext" if target_dtype == f64 else "fptrunc", value, target)
     if source_dtype.is_float:
-        return lanes.change(
-            "fptosi" if target_dtype.is_signed else "fptoui", _within(lanes, value, target_dtype), target
-        )
+        return _saturated(lanes, value, target)
     if target_dtype.is_float:
         return lanes.change("sitofp" if signed else "uitofp", value, target)
     width = 1 if source_dtype == bool_ else source_dtype.bits
@@ -76,18 +74,27 @@ def _between_wide(lanes: Lanes, value: str, target: Lanes) -> str:
     return lanes.change("sext" if signed else "zext", value, target)
 
 
-def _within(lanes: Lanes, value: str, target: DType) -> str:
-    """Floats clamped to the range of an integer type, where their conversion is defined. NaN becomes the low end.
+def _saturated(lanes: Lanes, value: str, target: Lanes) -> str:
+    """Floats as integers: the nearest end of the range for what is out of it, 0 for NaN.
 
-    A select each is one instruction; LLVM's own saturating conversion would go lane by lane.
+    They are clamped first, since LLVM's conversion is defined within the range alone. A select each is one instruction;
+    LLVM's own saturating conversion would go lane by lane.
     """
+    dtype = target.type.dtype
     digits = 53 if lanes.type.dtype == f64 else 24
-    magnitude = target.bits - 1 if target.is_signed else target.bits
-    low = lanes.constant(-(2.0**magnitude) if target.is_signed else 0.0)
+    magnitude = dtype.bits - 1 if dtype.is_signed else dtype.bits
+    low = lanes.constant(-(2.0**magnitude) if dtype.is_signed else 0.0)
     # the largest float that is not above the largest integer
     high = lanes.constant(2.0**magnitude - 2.0 ** max(0, magnitude - digits))
-    value = lanes.select(lanes.compare("ogt", value, low), value, low)
-    return lanes.select(lanes.compare("olt", value, high), value, high)
+    within = lanes.select(lanes.compare("ogt", value, low), value, low)
+    within = lanes.select(lanes.compare("olt", within, high), within, high)
+    converted = lanes.change("fptosi" if dtype.is_signed else "fptoui", within, target)
+    if magnitude > digits:  # the largest integer is no float
+        above = lanes.compare("oge", value, lanes.constant(2.0**magnitude))
+        converted = target.select(above, target.constant(2**magnitude - 1), converted)
+    if dtype.is_signed:
+        converted = target.select(lanes.compare("uno", value, value), target.constant(0), converted)
+    return converted
 
 
 # Narrow floats
