@@ -8,7 +8,9 @@ import warnings
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
+
+from typing_extensions import TypeVar
 
 from tiledsl.api.compiled import CompiledKernel
 from tiledsl.api.specialisations import Compilation, Keys, Specialisations
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
     from tiledsl.api.tensor_form import TensorForm
 
 
+Result = TypeVar("Result", default=Any)
+
+
 class _NoSeed(int):
     """The seed 0 of `Kernel.emulate` where none is given: told from a 0 that may be meant for the kernel."""
 
@@ -36,13 +41,16 @@ _FIRST_SEED = _NoSeed()
 _EMULATE = "emulate a kernel in tile form"
 
 
-class Kernel:
-    """A kernel. Calling it compiles it, once for each specialisation, and runs it. Threads may share it."""
+class Kernel(Generic[Result]):
+    """A kernel. Calling it compiles it, once for each specialisation, and runs it. Threads may share it.
+
+    For type checkers a call gives what the function's annotation says (`-> tile.Tensor`).
+    """
 
     __name__: str
     __qualname__: str
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Result]) -> None:
         """Raises TileError for what is not a plain function. The source is not read yet."""
         source = KernelSource(function)
         self.__wrapped__: FunctionType = source.function
@@ -54,7 +62,7 @@ class Kernel:
         """Every compilation so far, in order."""
         self._current = Specialisations(source, self.parameters, "first use", self.recompiles)
 
-    def __call__(self, *args: object, out: object = None, **kwargs: object) -> Any:
+    def __call__(self, *args: object, out: object = None, **kwargs: object) -> Result:
         """Runs the kernel on arrays in CPU memory or on one CUDA device, and gives what it returns.
 
         On a device, on the caller's current stream, and without waiting for it. Outputs are made by the library of the
@@ -70,7 +78,8 @@ class Kernel:
         if trace is not None:
             from tiledsl.api.traced_calls import call_in_trace  # costs start-up time
 
-            return call_in_trace(self, trace, args, kwargs, out)
+            traced: Any = call_in_trace(self, trace, args, kwargs, out)
+            return traced
         current = self._current
         if current.watched:
             current = self._up_to_date()
@@ -79,12 +88,11 @@ class Kernel:
         dispatcher = current.dispatcher
         try:
             if dispatcher.quick is not None and not kwargs:  # as `call` does, one step earlier
-                result = dispatcher.quick(args, out)
+                result: Any = dispatcher.quick(args, out)
                 if result is not MISSED:
                     return result
-            if self.is_tensor_form:
-                return self._tensor_form.call(args, kwargs, out)
-            return dispatcher.call(args, kwargs, out)
+            called: Callable[..., Any] = self._tensor_form.call if self.is_tensor_form else dispatcher.call
+            return called(args, kwargs, out)
         except TileError as error:
             raise error.with_traceback(None) from error.__cause__  # the user's lines, not the compiler's
 
@@ -225,6 +233,6 @@ class Kernel:
         return Specialisations(KernelSource(self.__wrapped__), self.parameters, cause, self.recompiles)
 
 
-def kernel(function: Callable[..., Any]) -> Kernel:
+def kernel(function: Callable[..., Result]) -> Kernel[Result]:
     """Makes a kernel of a function: `@tile.kernel`. Raises TileError for what is not a plain function."""
     return Kernel(function)

@@ -138,7 +138,7 @@ def load_kernel(file: Path, name: str) -> Kernel:
         kernels = [known for known, value in vars(module).items() if isinstance(value, Kernel)]
         known = ", ".join(f"`{kernel}`" for kernel in kernels) or "it has none"
         fail("command-kernel", None, file=file, kernel=name, known=known)
-    return found
+    return cast("Kernel", found)
 
 
 def parse_spec(text: str) -> object:

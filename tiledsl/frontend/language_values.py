@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, Union
 
+import numpy as np
+
 from tiledsl.ir.dtypes import DType
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
@@ -151,9 +153,15 @@ class Tile:
     __lt__ = __le__ = __gt__ = __ge__ = __add__
     __invert__ = __pos__ = __abs__ = __neg__
 
+    if TYPE_CHECKING:
+        # For type checkers a call of a kernel gives what its function is annotated with. In truth it is an array of the
+        # caller's library, which NumPy and PyTorch take.
+        def __array__(self, dtype: Any = None, /) -> np.ndarray[Any, np.dtype[Any]]: ...
+        def __len__(self) -> int: ...
 
-class Tensor:
-    """A whole tensor in global memory: a parameter, or what `tile.empty` makes.
+
+class Tensor(Tile):
+    """A whole tensor in global memory: a parameter, or what `tile.empty` makes. A formula computes with it as with a tile.
 
     A subscript selects a tile: one entry per axis, each a block of an axis (`m`, or shifted: `m + 1`), a scalar, `:`,
     a slice between sizes known at compile time, or an int tile (gather, scatter); `None` adds an axis, missing
@@ -163,13 +171,9 @@ class Tensor:
 
     shape: tuple[Any, ...]
     """Sizes of the axes. `M, K = a.shape` names them; naming one again asserts that both are equal."""
-    dtype: DType
-    ndim: int
-    size: Any
-    """The number of elements."""
-    T: Tensor
+    T: Tensor  # pyright: ignore[reportIncompatibleVariableOverride] - both are only declared
     """A view with all axes reversed."""
-    mT: Tensor  # noqa: N815 - NumPy's name
+    mT: Tensor  # noqa: N815 - NumPy's name # pyright: ignore[reportIncompatibleVariableOverride]
     """A view with the last two axes swapped."""
 
     def __getitem__(self, subscript: Any) -> Tile:
@@ -177,6 +181,10 @@ class Tensor:
 
     def __setitem__(self, subscript: Any, value: TileLike) -> None:
         kernel_only("Tensor[...]", "a NumPy array")
+
+    if TYPE_CHECKING:
+        # What a call gives has the methods of its library (`.cpu()`, `.copy()`).
+        def __getattr__(self, name: str) -> Any: ...
 
 
 TileLike: TypeAlias = Union[Tile, int, float, bool]
