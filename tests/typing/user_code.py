@@ -1,4 +1,4 @@
-"""What type checkers make of a user's file: checked by mypy against the installed package, and by pyright with the rest."""
+"""What type checkers make of a user's file: mypy checks it against the installed package, pyright with the rest."""
 
 from typing import Any
 

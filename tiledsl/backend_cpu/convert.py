@@ -1,8 +1,8 @@
 """Conversion of register values between dtypes, and between registers and memory.
 
 Floats round to nearest even and once only, whatever the widths. What overflows becomes an infinity, and NaN in f8e4m3,
-which has no infinity. Floats are cut off towards zero to become integers; those out of range give the nearest end of the
-range, NaN gives 0. Integers wrap. Anything but zero is true, NaN too.
+which has no infinity. Floats are cut off towards zero to become integers; those out of range give the nearest end of
+the range, NaN gives 0. Integers wrap. Anything but zero is true, NaN too.
 """
 
 from __future__ import annotations

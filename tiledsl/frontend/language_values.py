@@ -161,7 +161,7 @@ class Tile:
 
 
 class Tensor(Tile):
-    """A whole tensor in global memory: a parameter, or what `tile.empty` makes. A formula computes with it as with a tile.
+    """A whole tensor in global memory: a parameter, or what `tile.empty` makes. Formulas compute with it like a tile.
 
     A subscript selects a tile: one entry per axis, each a block of an axis (`m`, or shifted: `m + 1`), a scalar, `:`,
     a slice between sizes known at compile time, or an int tile (gather, scatter); `None` adds an axis, missing
