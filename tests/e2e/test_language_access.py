@@ -11,6 +11,7 @@ from tests.support.compare import assert_close
 from tests.support.kernels import run_kernel
 from tests.support.kernels_access import (
     axes,
+    computed,
     coordinates,
     filling,
     gather,
@@ -26,6 +27,7 @@ from tests.support.kernels_access import (
     update,
     views,
 )
+from tiledsl.api.kernel import Kernel
 
 RNG = np.random.default_rng(2)
 
@@ -79,6 +81,23 @@ def test_slices_and_constant_coordinates(columns: int) -> None:
     assert_close(right, x[:, 4:])
     assert_close(picked, x[:, 1:5])
     assert_close(corner, np.stack([x[:, -1], x[:, 0] + x[:, -2]]))
+
+
+@pytest.mark.parametrize("known", [-2, -1, 0, 5])
+def test_coordinates_that_are_computed_lie_outside_and_never_wrap(known: int) -> None:
+    x = floats(3, 5)
+    wide = np.pad(x, ((0, 0), (2, 4)))  # column j is at j + 2
+    expected = np.zeros((6, 3, 7), np.float32)
+    expected[0] = expected[3] = 2 * wide[:, 1:8]
+    expected[1] = np.pad(x, ((0, 0), (1, 1)), constant_values=9)
+    expected[2] = expected[4] = 2 * wide[:, known + 2, None]
+    expected[4] += 2 * x[:, -1:]
+    places = np.arange(7) + known - 3
+    expected[5][:, places[(places >= 0) & (places < 7)]] = x[:, :1]
+    assert_close(run_kernel(computed, x, known, constants={"known": known})[0], expected)
+    kernel = Kernel(computed)
+    assert_close(kernel(x, known, known=known), expected)
+    assert_close(kernel.emulate(x, known, known=known, seed=None), expected)
 
 
 def test_new_axes_ellipsis_and_reshape() -> None:

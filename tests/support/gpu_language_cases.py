@@ -99,6 +99,8 @@ def access_cases() -> list[Case]:
                  lambda r, m=m, n=n: [floats(r, m, n), np.zeros((m, n), np.float32)], constants={"B": 1}),
             case(f"slices of {m}x{n}", access.slices,
                  lambda r, m=m, n=n: [floats(r, m, n)], constants={"half": 4}),
+            case(f"computed coordinates of {m}x{n}", access.computed,
+                 lambda r, m=m, n=n: [floats(r, m, n), n], constants={"known": -1}),
         ]  # fmt: skip
     cases += [
         case("scatter", access.scatter,

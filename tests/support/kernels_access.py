@@ -70,6 +70,23 @@ def slices(x: tile.Tensor, half: tile.constexpr) -> Any:
     return left, right, picked, corner
 
 
+def computed(x: tile.Tensor, last: int, known: tile.constexpr) -> tile.Tensor:
+    """Coordinates on both sides of an axis, of a tensor and of a tile; those that are computed never wrap."""
+    M = x.shape[0]
+    out = tile.zeros((6, M, 7), x.dtype)
+    for m in tile.grid(M):
+        row = x[m, :]
+        for i in tile.range(7, block=1):
+            out[0, m, i] = x[m, i - 1] + row[:, i - 1]
+            out[1, m, i] = tile.load(x[m, i - 1], other=9)
+            out[2, m, i] = x[m, last + i - i] + row[:, last + i - i]
+        for i in range(7):
+            out[3, m, i] = x[m, i - 1] + row[:, i - 1]
+            out[4, m, i] = x[m, known] + row[:, known] + x[m, -1] + row[:, -1]
+            out[5, m, i + known - 3] = x[m, 0]
+    return out
+
+
 def axes(x: tile.Tensor) -> Any:
     M, N = x.shape
     outer, stacked, flat = tile.empty((M, M), x.dtype), tile.empty((M, 1, N), x.dtype), tile.empty((N, M), x.dtype)

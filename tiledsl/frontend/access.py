@@ -138,24 +138,27 @@ def _index(low: Lowering, tensor: Tensor, axis: int, entry: Subscript) -> Index:
                 low.fail_at(entry, "subscript-dtype", dtype=value.dtype, name=tensor.name)
             return value
         case _:
-            return scalar_index(low, entry, dim, tensor.name)
+            return low.integer(coordinate(low, entry, dim, tensor.name))
 
 
-def scalar_index(low: Lowering, entry: Operand, dim: Dim, name: str) -> Value:
-    """A compile-time coordinate or a size as an i64 scalar. Negative ints count from the end of an axis of `dim`."""
+def coordinate(low: Lowering, entry: Operand, dim: Dim, name: str) -> Dim:
+    """A compile-time coordinate, or a size, in an axis of `dim`. A negative literal counts from the end.
+
+    One that is computed means what it would mean at run time: below 0 it lies outside.
+    """
     size = size_of(entry.value)
     if size is None:
         low.fail_at(entry, "subscript-kind", name=name)
     size = low.sizes.resolve(size)
-    if isinstance(size, int):
+    if isinstance(size, int) and entry.is_literal:
         if isinstance(dim, int) and not -dim <= size < dim:
             low.fail_at(entry, "subscript-range", name=name, dim=dim)
         size = dim + size if size < 0 else size
-    return low.integer(size)
+    return size
 
 
 def slice_index(low: Lowering, entry: SliceText, dim: Dim, name: str) -> Index:
-    """`start:stop` of an axis of `dim`. Bounds are sizes; negative ints count from the end."""
+    """`start:stop` of an axis of `dim`. Bounds are sizes; negative literals count from the end."""
     if entry.start is None and entry.stop is None:
         return WHOLE
     bounds: list[Dim] = []
@@ -165,12 +168,16 @@ def slice_index(low: Lowering, entry: SliceText, dim: Dim, name: str) -> Index:
             assert bound is not None
             low.fail_at(bound, "slice-bound", name=name)
         size = low.sizes.resolve(size)
-        bounds.append(dim + size if isinstance(size, int) and size < 0 else size)
+        from_end = bound is not None and bound.is_literal and isinstance(size, int) and size < 0
+        bounds.append(dim + size if from_end else size)
     start, stop = bounds
     extent = stop - start
-    too_far = isinstance(dim, int) and isinstance(stop, int) and stop > dim
-    if too_far or (isinstance(extent, int) and extent < 0):
+    if isinstance(extent, int) and extent < 0:
         fail("slice-range", entry.location, name=name, start=start, stop=stop, dim=dim)
+    for bound, position in ((entry.start, start), (entry.stop, stop)):
+        outside = isinstance(dim, int) and isinstance(position, int) and not 0 <= position <= dim
+        if bound is not None and bound.is_literal and outside:
+            fail("slice-range", entry.location, name=name, start=start, stop=stop, dim=dim)
     return Slice(start, stop)
 
 

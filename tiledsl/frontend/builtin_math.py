@@ -8,13 +8,12 @@ from typing import Any
 
 from tiledsl.frontend import language_math as language
 from tiledsl.frontend.builtin_table import Arguments, Handler, lowers
-from tiledsl.frontend.elementwise import apply, cast, elementwise, truth
+from tiledsl.frontend.elementwise import apply, cast, choose, elementwise, truth
 from tiledsl.frontend.lowering import Lowering
-from tiledsl.frontend.operands import broadcast, coerce, common_shape, operand_like, read, strength_of
-from tiledsl.frontend.promotion import float_for, promote_all
+from tiledsl.frontend.operands import coerce, operand_like, read, strength_of
+from tiledsl.frontend.promotion import float_for
 from tiledsl.frontend.values import FrontValue, Operand, Static, Tile
 from tiledsl.ir.dtypes import bool_, compute_dtype
-from tiledsl.ir.tile_ops import Map
 
 FUNCTIONS: dict[Callable[..., Any], str] = {
     language.exp: "exp", language.exp2: "exp2", language.log: "log", language.log2: "log2", language.sqrt: "sqrt",
@@ -59,16 +58,7 @@ lowers(language.round)(_rounding("round"))
 @lowers(language.where)
 def where(low: Lowering, arguments: Arguments) -> FrontValue:
     condition = operand_like(arguments["condition"], truth(low, arguments.read("condition")))
-    return select(low, condition, arguments.read("x"), arguments.read("y"))
-
-
-def select(low: Lowering, condition: Operand, x: Operand, y: Operand) -> Tile:
-    """`x` where the bool `condition` holds, else `y`."""
-    strength = promote_all([strength_of(x), strength_of(y)])
-    shape = common_shape(low, [condition, x, y])
-    values = [coerce(low, o, d) for o, d in ((condition, bool_), (x, strength.dtype), (y, strength.dtype))]
-    values = [broadcast(low, v, shape) if v.shape else v for v in values]
-    return Tile(low.builder.emit(Map, fn="where", inputs=values).result, strength.weak)
+    return choose(low, condition, arguments.read("x"), arguments.read("y"))
 
 
 def in_compute_dtype(low: Lowering, x: Operand, formula: Callable[[Operand], FrontValue]) -> Tile:

@@ -5,6 +5,7 @@ What involves compile-time numbers and sizes only is computed here and now.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -35,7 +36,6 @@ from tiledsl.frontend.values import (
 )
 from tiledsl.ir import symbolic
 from tiledsl.ir.dtypes import DType, bool_, f64
-from tiledsl.ir.scalar_functions import SCALAR_FUNCTIONS
 from tiledsl.ir.symbolic import Dim
 
 _operator: Any = operator  # its functions are declared with parts left open
@@ -44,7 +44,7 @@ _PYTHON: dict[str, Callable[..., Any]] = {
     "floordiv": _operator.floordiv, "mod": _operator.mod, "pow": _operator.pow, "and": _operator.and_,
     "or": _operator.or_, "xor": _operator.xor, "shl": _operator.lshift, "shr": _operator.rshift, "eq": _operator.eq,
     "ne": _operator.ne, "lt": _operator.lt, "le": _operator.le, "gt": _operator.gt, "ge": _operator.ge,
-    "neg": _operator.neg, "not": _operator.invert, "abs": abs, "minimum": min, "maximum": max,
+    "neg": _operator.neg, "not": _operator.invert, "abs": abs,
 }  # fmt: skip
 _SIZES: dict[str, Callable[[Dim, Dim], Dim]] = {
     "add": _operator.add, "sub": _operator.sub, "mul": _operator.mul, "floordiv": symbolic.floordiv,
@@ -73,11 +73,33 @@ def _fold(low: Lowering, fn: str, operands: Sequence[Operand]) -> FrontValue | N
 
 
 def _fold_constants(low: Lowering, fn: str, operands: Sequence[Operand]) -> FrontValue:
-    values = [o.value.value for o in operands if isinstance(o.value, Static)]
+    values: list[Any] = [o.value.value for o in operands if isinstance(o.value, Static)]
     try:
-        return Static(_PYTHON[fn](*values))
+        result = _PYTHON[fn](*values)
+        if isinstance(result, complex):  # (-8.0) ** 0.5
+            raise ValueError("the result is a complex number")
+        return Static(result)
     except (TypeError, ValueError, ArithmeticError) as error:
         low.fail("compile-time-error", text=_text(fn, operands), error=f"{type(error).__name__}: {error}")
+
+
+def _inverted(value: Any) -> Any:
+    """`~`: of a bool its opposite, as everywhere in a kernel; Python's `~True` is -2."""
+    return not value if isinstance(value, bool) else ~value
+
+
+def _extremum(fn: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+    """The smaller or larger of two numbers as at run time: NaN if one is, a float if one is."""
+
+    def extremum(left: Any, right: Any) -> Any:
+        if left != left or right != right:
+            return math.nan
+        return fn(left, right) + (0.0 if isinstance(left, float) or isinstance(right, float) else 0)
+
+    return extremum
+
+
+_PYTHON |= {"not": _inverted, "minimum": _extremum(min), "maximum": _extremum(max)}
 
 
 def _fold_sizes(low: Lowering, fn: str, operands: Sequence[Operand], left: Dim, right: Dim) -> FrontValue | None:
@@ -108,7 +130,16 @@ def elementwise(low: Lowering, fn: str, *operands: Operand) -> Tile:
     values = [coerce(low, o, strength.dtype) for o in read_operands]
     values = [broadcast(low, v, shape) if v.shape else v for v in values]
     result = low.builder.map(fn, *values)
-    return Tile(result, weak=strength.weak and not SCALAR_FUNCTIONS[fn].gives_bool)
+    return Tile(result, strength.weak)
+
+
+def choose(low: Lowering, condition: Operand, x: Operand, y: Operand) -> Tile:
+    """`x` where the bool `condition` holds, else `y`."""
+    strength = promote_all([strength_of(x), strength_of(y)])
+    shape = common_shape(low, [condition, x, y])
+    values = [coerce(low, o, d) for o, d in ((condition, bool_), (x, strength.dtype), (y, strength.dtype))]
+    values = [broadcast(low, v, shape) if v.shape else v for v in values]
+    return Tile(low.builder.map("where", *values), strength.weak)
 
 
 def working_dtype(low: Lowering, fn: str, strength: Strength, operands: Sequence[Operand]) -> tuple[str, Strength]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from dataclasses import replace
 from types import ModuleType
 from typing import NoReturn
 
@@ -12,10 +13,10 @@ from tiledsl.frontend.access import select
 from tiledsl.frontend.attributes import attribute
 from tiledsl.frontend.builtin_dot import product
 from tiledsl.frontend.builtin_memory import ATOMICS
-from tiledsl.frontend.elementwise import apply, compare, truth
+from tiledsl.frontend.elementwise import apply, choose, compare, truth
 from tiledsl.frontend.frame import Frame, closest, language_words
 from tiledsl.frontend.merging import merge_branches
-from tiledsl.frontend.operands import as_tile, fail_no_value, operand_like, read, shape_of
+from tiledsl.frontend.operands import as_tile, fail_no_value, operand_like, read, shape_of, strength_of
 from tiledsl.frontend.promotion import OPERATOR_NAMES
 from tiledsl.frontend.tile_subscripts import subscript_tile, subscript_tuple
 from tiledsl.frontend.unsupported import UNSUPPORTED
@@ -35,6 +36,7 @@ from tiledsl.frontend.values import (
     static_number,
 )
 from tiledsl.ir.core import Value
+from tiledsl.ir.dtypes import bool_
 from tiledsl.ir.tile_ops import Shift
 
 BINARY: dict[type[ast.operator], str] = {
@@ -140,12 +142,18 @@ def subscripts(frame: Frame, node: ast.expr) -> list[Subscript]:
         if isinstance(item, ast.Slice):
             if item.step is not None:
                 frame.fail(item.step, "slice-step")
-            bounds = [None if bound is None else operand(frame, bound) for bound in (item.lower, item.upper)]
+            bounds = [None if bound is None else _position(frame, bound) for bound in (item.lower, item.upper)]
             entries.append(SliceText(bounds[0], bounds[1], frame.location(item)))
         else:
-            entry = operand(frame, _no_star(frame, item))
-            entries.append(read(frame.low, entry))
+            entries.append(read(frame.low, _position(frame, _no_star(frame, item))))
     return entries
+
+
+def _position(frame: Frame, node: ast.expr) -> Operand:
+    """An entry of a subscript, or a bound of a slice. `3` and `-3` are literals; `i - 1` is not, whatever `i` is."""
+    number = node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)) else node
+    is_literal = isinstance(number, ast.Constant) and type(number.value) is int
+    return replace(operand(frame, node), is_literal=is_literal)
 
 
 def _no_star(frame: Frame, node: ast.expr) -> ast.expr:
@@ -298,19 +306,27 @@ def _is_known(value: FrontValue) -> bool:
 
 
 def _logic(frame: Frame, node: ast.BoolOp) -> FrontValue:
-    """`and` and `or`: Python's for what is known; for run-time scalars both sides are evaluated."""
-    stop_at = isinstance(node.op, ast.Or)  # the truth that decides the whole
+    """`and` and `or` have Python's value: the operand that decides. For run-time scalars all sides are evaluated."""
+    low = frame.low
+    is_or = isinstance(node.op, ast.Or)
     result: Operand | None = None
     for part in node.values:
-        value = read(frame.low, operand(frame, part))
+        value = read(low, operand(frame, part))
         known = static_truth(value.value)
         if result is None and known is not None:
-            if known == stop_at or part is node.values[-1]:
+            if known == is_or or part is node.values[-1]:
                 return value.value
             continue
-        tile = operand_like(value, condition(frame, value))
-        fn = "or" if stop_at else "and"
-        result = tile if result is None else operand_like(tile, apply(frame.low, fn, result, tile))
+        if shape_of(value):
+            low.fail_at(value, "condition-tile")
+        if result is None:
+            result = value
+        elif all(strength_of(side).dtype == bool_ for side in (result, value)):
+            result = operand_like(value, apply(low, "or" if is_or else "and", result, value))
+        else:
+            holds = operand_like(result, condition(frame, result))
+            yes, no = (result, value) if is_or else (value, result)
+            result = operand_like(value, choose(low, holds, yes, no))
     assert result is not None
     return result.value
 

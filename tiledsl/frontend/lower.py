@@ -16,7 +16,6 @@ from tiledsl.frontend.promotion import WEAK_DTYPES
 from tiledsl.frontend.statements import run
 from tiledsl.frontend.values import FrontValue, Static, Tensor, Tile, Tuple, describe
 from tiledsl.ir.core import Block, Fact, Function, Module, SizeOrigin, Value
-from tiledsl.ir.dtypes import bool_
 from tiledsl.ir.symbolic import Dim
 from tiledsl.ir.tile_ops import Empty, Return
 from tiledsl.ir.types import TensorType, scalar
@@ -75,7 +74,7 @@ def _declare_parameters(frame: Frame, arguments: Mapping[str, Argument]) -> list
                 frame.scope[name] = Tensor(value, name, tuple(range(len(dims))), is_parameter=True)
             case ScalarArgument():
                 dtype = WEAK_DTYPES[argument.kind] if argument.dtype is None else argument.dtype
-                weak = argument.dtype is None and dtype != bool_
+                weak = argument.dtype is None
                 frame.scope[name] = Tile(body.add_argument(scalar(dtype), name), weak)
             case ConstantArgument():
                 frame.scope[name] = frame.constant(source.tree, argument.value)

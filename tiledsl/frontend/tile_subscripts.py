@@ -4,50 +4,88 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tiledsl.frontend.access import expand_subscripts, scalar_index, slice_index
+from tiledsl.frontend.access import coordinate, expand_subscripts, slice_index
+from tiledsl.frontend.elementwise import apply, choose
 from tiledsl.frontend.lowering import Lowering
-from tiledsl.frontend.operands import as_tile, reshape
-from tiledsl.frontend.values import AxisBlock, FrontValue, Operand, SliceText, Subscript, Tile, Tuple, static_integer
+from tiledsl.frontend.operands import as_tile, operand_like, reshape
+from tiledsl.frontend.values import (
+    AxisBlock,
+    FrontValue,
+    Operand,
+    SliceText,
+    Static,
+    Subscript,
+    Tile,
+    Tuple,
+    dim_value,
+    static_integer,
+)
 from tiledsl.ir.core import Index, Value
 from tiledsl.ir.dtypes import i64
 from tiledsl.ir.symbolic import Dim
+from tiledsl.ir.symbolic_order import known_inside
 from tiledsl.ir.tile_ops import Extract
-from tiledsl.ir.types import WHOLE, Whole
+from tiledsl.ir.types import Slice, Whole
+from tiledsl.support.errors import fail
 
 
 def subscript_tile(low: Lowering, operand: Operand, subscripts: Sequence[Subscript]) -> Tile:
-    """A part of a tile, with new axes where `None` stands."""
+    """A part of a tile, with new axes where `None` stands. A coordinate outside of its axis gives 0."""
     source = as_tile(low, operand)
     entries = expand_subscripts(subscripts, len(source.value.shape), operand.text, low.location)
     indices: list[Index] = []
     kept: list[bool | None] = []  # for each entry: a new axis (None), an axis that stays, one that a scalar drops
+    inside: Operand | None = None
     for entry in entries:
         if entry is None:
             kept.append(None)
             continue
-        index = _index(low, operand, source.value.shape[len(indices)], entry)
+        index, condition = _index(low, operand, source.value.shape[len(indices)], entry)
         indices.append(index)
         kept.append(not isinstance(index, Value))
+        if condition is not None:
+            inside = condition if inside is None else operand_like(entry, apply(low, "and", inside, condition))
     value = source.value
     if not all(isinstance(index, Whole) for index in indices):
         value = low.builder.emit(Extract, source=value, indices=indices).result
+    if inside is not None:
+        found, zero = operand_like(operand, Tile(value, source.weak)), operand_like(operand, Static(0))
+        value = choose(low, inside, found, zero).value
     rest = iter(value.shape)
     shape: list[Dim] = [1 if keep is None else next(rest) for keep in kept if keep is not False]
     return Tile(reshape(low, value, tuple(shape)), source.weak)
 
 
-def _index(low: Lowering, operand: Operand, dim: Dim, entry: Subscript) -> Index:
+def _index(low: Lowering, operand: Operand, dim: Dim, entry: Subscript) -> tuple[Index, Operand | None]:
+    """The IR subscript for an axis, and the condition that it lies inside, if that is not known."""
     if isinstance(entry, SliceText):
-        return WHOLE if entry.start is None and entry.stop is None else slice_index(low, entry, dim, operand.text)
+        index = slice_index(low, entry, dim, operand.text)
+        if isinstance(index, Slice) and not _may_fit(index, dim):
+            fail("slice-range", entry.location, name=operand.text, start=index.start, stop=index.stop, dim=dim)
+        return index, None
     match entry.value:
         case AxisBlock():
             low.fail_at(entry, "tile-block-subscript", name=operand.text)
         case Tile(value=value) if value.shape or not value.dtype.is_integer:
             low.fail_at(entry, "tile-gather", name=operand.text)
         case Tile(value=value):
-            return low.builder.cast(value, i64)
+            at = operand_like(entry, Tile(low.builder.cast(value, i64), weak=True))
         case _:
-            return scalar_index(low, entry, dim, operand.text)
+            size = coordinate(low, entry, dim, operand.text)
+            if known_inside(size, dim):
+                return low.integer(size), None
+            at = operand_like(entry, dim_value(size))
+    zero, end = operand_like(entry, Static(0)), operand_like(entry, dim_value(dim))
+    inside = operand_like(
+        entry, apply(low, "and", *(operand_like(entry, apply(low, *c)) for c in (("ge", at, zero), ("lt", at, end))))
+    )
+    return choose(low, inside, at, zero).value, inside
+
+
+def _may_fit(index: Slice, dim: Dim) -> bool:
+    """Whether a slice is not known to go beyond an axis: a part of a tile never does."""
+    below = isinstance(index.start, int) and index.start < 0
+    return not (below or (isinstance(index.stop - dim, int) and index.stop - dim > 0))
 
 
 def subscript_tuple(low: Lowering, operand: Operand, source: Tuple, subscripts: Sequence[Subscript]) -> FrontValue:

@@ -13,7 +13,8 @@ from tiledsl.frontend.trace_shapes import reshaped, to_axis
 from tiledsl.frontend.traced import TracedTensor, dim_of
 from tiledsl.ir.dtypes import bool_
 from tiledsl.ir.graph_ops import Gather, Slice
-from tiledsl.ir.symbolic import Dim, Expr, Opaque, maximum, minimum
+from tiledsl.ir.symbolic import Dim, maximum, minimum
+from tiledsl.ir.symbolic_order import known_at_most
 from tiledsl.ir.types import Shape
 
 
@@ -151,31 +152,6 @@ def _bounds(trace: Trace, source: TracedTensor, dim: Dim, entry: slice[Any, Any,
 
 def _at_least(size: Dim, least: int) -> Dim:
     return max(size, least) if isinstance(size, int) else size if known_at_most(least, size) else maximum(size, least)
-
-
-def known_at_most(a: Dim, b: Dim) -> bool:
-    """Whether `a <= b` for all values of the symbols, as far as the signs of `b - a` tell: sizes are 0 or more."""
-    for dim, is_left in ((a, True), (b, False)):
-        extremum = _extremum(dim)
-        if extremum is not None:
-            sides = (extremum.left, extremum.right)
-            known = [known_at_most(side, b) if is_left else known_at_most(a, side) for side in sides]
-            return all(known) if (extremum.operation == "max") == is_left else any(known)
-    difference = b - a
-    if isinstance(difference, int):
-        return difference >= 0
-    plain = all(not isinstance(atom, Opaque) for monomial, _ in difference.terms for atom in monomial)
-    return plain and all(coefficient >= 0 for _, coefficient in difference.terms)
-
-
-def _extremum(dim: Dim) -> Opaque | None:
-    """The maximum or minimum that a size is, if it is one."""
-    if isinstance(dim, Expr) and len(dim.terms) == 1:
-        monomial, coefficient = dim.terms[0]
-        if coefficient == 1 and len(monomial) == 1:
-            atom = monomial[0]
-            return atom if isinstance(atom, Opaque) and atom.operation in ("min", "max") else None
-    return None
 
 
 def _check_order(trace: Trace, source: TracedTensor, selection: _Selection) -> None:

@@ -118,11 +118,15 @@ FRONT_VALUES = (Static, Size, Tile, AxisBlock, Tensor, Access, Tuple, Method, Un
 
 @dataclass(frozen=True)
 class Operand:
-    """A value with how the user wrote it and where: what an error message needs."""
+    """A value with how the user wrote it and where: what an error message needs.
+
+    `is_literal`: an int that stands as such in a subscript, where a negative one counts from the end.
+    """
 
     value: FrontValue
     text: str
     location: Location
+    is_literal: bool = False
 
 
 @dataclass(frozen=True)

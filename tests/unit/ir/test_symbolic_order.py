@@ -1,0 +1,31 @@
+"""What is known of the order of sizes."""
+
+from __future__ import annotations
+
+import pytest
+
+from tiledsl.ir.symbolic import dim_from_text
+from tiledsl.ir.symbolic_order import known_at_most, known_inside
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "known"),
+    [
+        ("2", "3", True), ("3", "2", False), ("0", "N", True), ("1", "N", False), ("N", "N + M", True),
+        ("N", "2 * N", True), ("N", "M", False), ("min(N, M)", "N", True), ("N", "max(N, M)", True),
+        ("max(N, M)", "N", False), ("N // 2", "N", False),
+    ],
+)  # fmt: skip
+def test_at_most(a: str, b: str, known: bool) -> None:
+    assert known_at_most(dim_from_text(a), dim_from_text(b)) == known
+
+
+@pytest.mark.parametrize(
+    ("coordinate", "dim", "known"),
+    [
+        ("0", "N", True), ("1", "N", False), ("N - 1", "N", True), ("N - 2", "N", False), ("N", "N", False),
+        ("3", "4", True), ("4", "4", False), ("-1", "4", False), ("M", "M + N", True), ("M - 1", "M * N", True),
+    ],
+)  # fmt: skip
+def test_inside(coordinate: str, dim: str, known: bool) -> None:
+    assert known_inside(dim_from_text(coordinate), dim_from_text(dim)) == known
