@@ -19,6 +19,7 @@ from tests.support.kernels_access import (
     histogram,
     levels,
     neighbours,
+    open_reshapes,
     ranges,
     scalars,
     scatter,
@@ -106,6 +107,14 @@ def test_new_axes_ellipsis_and_reshape() -> None:
     assert_close(outer, x[:, 0][:, None] - x[:, 0])
     assert_close(stacked, x[:, None])
     assert_close(flat, x.reshape(6, 4))
+
+
+def test_reshapes_with_an_open_size() -> None:
+    x = floats(5, 3, 7)
+    expected = x.reshape(5, -1), x.reshape(5, -1, 3), x.reshape(5, -1)
+    for run in (lambda: run_kernel(open_reshapes, x), lambda: Kernel(open_reshapes)(x)):
+        for got, wanted in zip(run(), expected, strict=True):
+            assert_close(got, wanted)
 
 
 def test_shapes_of_tiles() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import math
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -71,8 +72,11 @@ class Line:
         return int(LINE[index]) if 0 <= index < len(LINE) else 0
 
 
-def extremum(pick: Any) -> Any:
-    return lambda x, y: math.nan if x != x or y != y else pick(x, y)
+def extremum(pick: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def of_two(x: Any, y: Any) -> Any:
+        return math.nan if x != x or y != y else pick(x, y)
+
+    return of_two
 
 
 def choose(condition: Any, yes: Any, no: Any) -> Any:

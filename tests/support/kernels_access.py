@@ -168,3 +168,15 @@ def levels(x: tile.Tensor) -> tile.Tensor:
         for k in tile.range(1, block=1, num_stages=2):
             out[n] = tile.load(x[n], level=tile.shared) + tile.load(x[n], level=tile.register) * (k + 1)
     return out
+
+
+def open_reshapes(x: tile.Tensor) -> Any:
+    """Reshapes whose open size follows from sizes that are known at the call."""
+    B, M, N = x.shape
+    flat, turned, one = tile.empty((B, M * N), x.dtype), tile.empty((B, N, M), x.dtype), tile.empty((B, M * N), x.dtype)
+    for b in tile.grid(B):
+        flat[b, :] = x[b].reshape(b, -1)
+        turned[b, :, :] = x[b].reshape(-1, M * N).reshape((b, -1, M))
+    for b in tile.grid(B, block=1):
+        one[b, :] = x[b].reshape(b, -1)
+    return flat, turned, one

@@ -10,7 +10,8 @@ from tiledsl.frontend import language_math as language
 from tiledsl.frontend.access import selected_shape, tensor_type, view_shape
 from tiledsl.frontend.builtin_shapes import permuted
 from tiledsl.frontend.lowering import Lowering
-from tiledsl.frontend.operands import as_tile, element_count, operand_like
+from tiledsl.frontend.operands import as_tile, operand_like
+from tiledsl.frontend.sizes import element_count
 from tiledsl.frontend.values import (
     Access,
     AxisBlock,

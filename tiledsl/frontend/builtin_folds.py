@@ -10,8 +10,9 @@ from tiledsl.frontend.builtin_math import in_compute_dtype
 from tiledsl.frontend.builtin_table import Arguments, Handler, lowers
 from tiledsl.frontend.elementwise import apply, truth
 from tiledsl.frontend.lowering import Lowering
-from tiledsl.frontend.operands import as_tile, coerce, element_count, operand_like, reshape, shape_of, strength_of
+from tiledsl.frontend.operands import as_tile, coerce, operand_like, reshape, shape_of, strength_of
 from tiledsl.frontend.promotion import sum_dtype
+from tiledsl.frontend.sizes import element_count
 from tiledsl.frontend.values import FrontValue, Operand, Tile, Tuple, dim_value
 from tiledsl.ir.core import Block, Value
 from tiledsl.ir.dtypes import bool_, f64

@@ -9,11 +9,12 @@ from tiledsl.frontend import language_math, language_program
 from tiledsl.frontend.builtin_table import Arguments, Handler, dim_from, lowers, normal_axis, shape_from
 from tiledsl.frontend.elementwise import apply
 from tiledsl.frontend.lowering import Lowering
-from tiledsl.frontend.operands import as_tile, coerce, element_count, operand_like, reshape, shape_of, strength_of
+from tiledsl.frontend.operands import as_tile, coerce, operand_like, reshape, shape_of, strength_of
+from tiledsl.frontend.sizes import counts_differ, filled_hole
 from tiledsl.frontend.values import FrontValue, Operand, Static, Tensor, Tile, Tuple, static_integer
 from tiledsl.ir.core import Value
 from tiledsl.ir.dtypes import DType, f32, i64
-from tiledsl.ir.symbolic import Dim, ceildiv, floordiv
+from tiledsl.ir.symbolic import Dim, ceildiv
 from tiledsl.ir.tile_ops import Arange, Broadcast, Empty, Transpose, broadcast_shapes
 from tiledsl.ir.types import Shape, format_shape
 
@@ -91,29 +92,25 @@ def _bound(low: Lowering, operand: Operand) -> Dim:
 @lowers(language_math.reshape)
 def reshape_to(low: Lowering, arguments: Arguments) -> FrontValue:
     source = as_tile(low, arguments.read("x"))
-    shape = _fill_in(low, source.value.shape, arguments["shape"])
-    if element_count(shape) != element_count(source.value.shape):
-        before, after = format_shape(source.value.shape), format_shape(shape)
-        low.fail("reshape-size", name=arguments["x"].text, before=before, after=after)
+    before = source.value.shape
+    shape = filled_hole(before, _with_hole(low, arguments["shape"]))
+    why = counts_differ(before, shape)
+    if why:
+        text, after = arguments["x"].text, format_shape(shape)
+        low.fail("reshape-size", name=text, before=format_shape(before), after=after, why=why)
     return Tile(reshape(low, source.value, shape), source.weak)
 
 
-def _fill_in(low: Lowering, before: Shape, wanted: Operand) -> Shape:
-    """The wanted shape with one -1 replaced by what is left."""
+def _with_hole(low: Lowering, wanted: Operand) -> Shape:
+    """A shape in which one size may be -1."""
     items = wanted.value.items if isinstance(wanted.value, Tuple) else (wanted.value,)
     holes = [i for i, item in enumerate(items) if static_integer(item) == -1]
     if not holes:
         return shape_from(low, wanted)
     if len(holes) > 1:
         low.fail_at(wanted, "reshape-holes")
-    at = holes[0]
-    rest = shape_from(low, operand_like(wanted, Tuple(items[:at] + items[at + 1 :])))
-    known = element_count(rest)
-    total = element_count(before)
-    missing = 0 if known == 0 else floordiv(total, known)
-    if missing * known != total:
-        low.fail("reshape-size", name=wanted.text, before=format_shape(before), after=format_shape(rest))
-    return (*rest[:at], missing, *rest[at:])
+    parts = [operand_like(wanted, Tuple(part)) for part in (items[: holes[0]], items[holes[0] + 1 :])]
+    return (*shape_from(low, parts[0]), -1, *shape_from(low, parts[1]))
 
 
 @lowers(language_math.transpose)

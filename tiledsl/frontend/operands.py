@@ -161,14 +161,6 @@ def fail_shapes(low: Lowering, a: Operand, b: Operand, left: Dim, right: Dim) ->
     low.fail("shapes-differ", a=a.text, b=b.text, first=first, second=second, left=left, right=right)
 
 
-def element_count(shape: Shape) -> Dim:
-    """The number of elements in a shape."""
-    count: Dim = 1
-    for dim in shape:
-        count = count * dim
-    return count
-
-
 def broadcast(low: Lowering, value: Value, shape: Shape) -> Value:
     """A value under a larger shape. It is known to fit, but for sizes that were found equal by now."""
     return low.builder.broadcast(value, shape)

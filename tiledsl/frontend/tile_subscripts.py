@@ -44,7 +44,7 @@ def subscript_tile(low: Lowering, operand: Operand, subscripts: Sequence[Subscri
         indices.append(index)
         kept.append(not isinstance(index, Value))
         if condition is not None:
-            inside = condition if inside is None else operand_like(entry, apply(low, "and", inside, condition))
+            inside = condition if inside is None else operand_like(condition, apply(low, "and", inside, condition))
     value = source.value
     if not all(isinstance(index, Whole) for index in indices):
         value = low.builder.emit(Extract, source=value, indices=indices).result
@@ -84,8 +84,8 @@ def _index(low: Lowering, operand: Operand, dim: Dim, entry: Subscript) -> tuple
 
 def _may_fit(index: Slice, dim: Dim) -> bool:
     """Whether a slice is not known to go beyond an axis: a part of a tile never does."""
-    below = isinstance(index.start, int) and index.start < 0
-    return not (below or (isinstance(index.stop - dim, int) and index.stop - dim > 0))
+    beyond = index.stop - dim
+    return not any(isinstance(size, int) and size < 0 for size in (index.start, -beyond))
 
 
 def subscript_tuple(low: Lowering, operand: Operand, source: Tuple, subscripts: Sequence[Subscript]) -> FrontValue:

@@ -10,9 +10,10 @@ from typing import Any
 from tiledsl.frontend import language_math as language
 from tiledsl.frontend import language_program
 from tiledsl.frontend.promotion import sum_dtype
+from tiledsl.frontend.sizes import element_count
 from tiledsl.frontend.trace import Trace, describe, records
 from tiledsl.frontend.trace_elementwise import apply, in_compute_dtype, tensor, truth
-from tiledsl.frontend.trace_shapes import element_count, reshaped, to_axes, to_axis
+from tiledsl.frontend.trace_shapes import reshaped, to_axes, to_axis
 from tiledsl.frontend.traced import TracedTensor, size_value
 from tiledsl.ir.dtypes import bool_, f64
 from tiledsl.ir.graph_ops import Random, Reduce, Scan

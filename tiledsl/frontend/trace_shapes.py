@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 from tiledsl.frontend import language_math, language_program
+from tiledsl.frontend.sizes import counts_differ, filled_hole
 from tiledsl.frontend.trace import Trace, describe, performs, records, type_of
 from tiledsl.frontend.trace_elementwise import apply, coerce, dtype_of, operand, shape_of, strength_of, tensor
 from tiledsl.frontend.traced import TracedTensor, dim_of
 from tiledsl.ir.core import Value
 from tiledsl.ir.dtypes import DType, f32, i64
 from tiledsl.ir.graph_ops import Broadcast, Iota, Reshape, Transpose
-from tiledsl.ir.symbolic import Dim, Expr, ceildiv, floordiv
+from tiledsl.ir.symbolic import Dim, ceildiv
 from tiledsl.ir.tile_ops import broadcast_shapes
 from tiledsl.ir.types import Shape, format_shape
-
-
-def element_count(shape: Shape) -> Dim:
-    """The number of elements in a shape."""
-    count: Dim = 1
-    for dim in shape:
-        count = count * dim
-    return count
 
 
 def entries_of(value: Any) -> tuple[Any, ...]:
@@ -83,55 +76,22 @@ def permuted(trace: Trace, value: Value, permutation: tuple[int, ...]) -> Value:
 def reshape(trace: Trace, x: Any, shape: Any) -> TracedTensor:
     source = tensor(trace, x)
     before = source.type.shape
-    after = _filled_in(trace, source, entries_of(shape))
-    if element_count(after) != element_count(before):
-        _fail_size(trace, source, format_shape(after))
+    after = filled_hole(before, _with_hole(trace, entries_of(shape)))
+    why = counts_differ(before, after)
+    if why:
+        name, first, second = trace.text_of(source), format_shape(before), format_shape(after)
+        trace.fail("reshape-size", source, name=name, before=first, after=second, why=why)
     return trace.tensor(reshaped(trace, source.value, after), source.weak)
 
 
-def _filled_in(trace: Trace, source: TracedTensor, entries: tuple[Any, ...]) -> Shape:
-    """The wanted shape with one -1 replaced by what is left."""
+def _with_hole(trace: Trace, entries: tuple[Any, ...]) -> Shape:
+    """A shape in which one size may be -1."""
     holes = [i for i, entry in enumerate(entries) if dim_of(entry) == -1]
     if not holes:
         return to_shape(trace, entries)
     if len(holes) > 1:
         trace.fail("reshape-holes", text=entries)
-    at = holes[0]
-    rest = to_shape(trace, entries[:at] + entries[at + 1 :])
-    known, total = element_count(rest), element_count(source.type.shape)
-    missing = 0 if known == 0 else _quotient(total, known)
-    if missing * known != total:
-        _fail_size(trace, source, format_shape(rest).replace("]", ", -1]"))
-    return (*rest[:at], missing, *rest[at:])
-
-
-def _quotient(total: Dim, known: Dim) -> Dim:
-    """total // known, where every term of the one has the only term of the other as a factor.
-
-    # (2*M*N) // (2*N) => M
-    """
-    if not isinstance(total, Expr) or not isinstance(known, Expr) or len(known.terms) != 1:
-        return floordiv(total, known)
-    atoms, divisor = known.terms[0]
-    quotient: Dim = 0
-    for monomial, coefficient in total.terms:
-        rest = list(monomial)
-        for atom in atoms:
-            if atom not in rest:
-                return floordiv(total, known)
-            rest.remove(atom)
-        if coefficient % divisor:
-            return floordiv(total, known)
-        product: Dim = coefficient // divisor
-        for atom in rest:
-            product = product * Expr((((atom,), 1),))
-        quotient = quotient + product
-    return quotient
-
-
-def _fail_size(trace: Trace, source: TracedTensor, after: str) -> NoReturn:
-    before = format_shape(source.type.shape)
-    trace.fail("reshape-size", source, name=trace.text_of(source), before=before, after=after)
+    return (*to_shape(trace, entries[: holes[0]]), -1, *to_shape(trace, entries[holes[0] + 1 :]))
 
 
 @records(language_math.transpose)

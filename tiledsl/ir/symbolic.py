@@ -180,6 +180,30 @@ def ceildiv(left: Dim, right: Dim) -> Dim:
     return floordiv(left + right - 1, right)
 
 
+def exact_quotient(total: Dim, known: Dim) -> Dim:
+    """total // known, where every term of the one has the only term of the other as a factor.
+
+    # (2*M*N) // (2*N) => M
+    """
+    if not isinstance(total, Expr) or not isinstance(known, Expr) or len(known.terms) != 1:
+        return floordiv(total, known)
+    atoms, divisor = known.terms[0]
+    quotient: Dim = 0
+    for monomial, coefficient in total.terms:
+        rest = list(monomial)
+        for atom in atoms:
+            if atom not in rest:
+                return floordiv(total, known)
+            rest.remove(atom)
+        if coefficient % divisor:
+            return floordiv(total, known)
+        product: Dim = coefficient // divisor
+        for atom in rest:
+            product = product * _atom(atom)
+        quotient = quotient + product
+    return quotient
+
+
 def minimum(left: Dim, right: Dim) -> Dim:
     """The smaller of two sizes."""
     return _extremum("min", left, right)

@@ -128,7 +128,10 @@ _SIZES = {
         "use sizes, constants and blocks; loop over the rest with `tile.range`",
     ),
     "shape-negative": _shape("`{text}` has a negative size, {dim}", "sizes are 0 or more"),
-    "reshape-size": _shape("`{name}` cannot be reshaped from {before} to {after}: sizes differ", "keep the size"),
+    "reshape-size": _shape(
+        "`{name}` cannot be reshaped from {before} to {after}: {why}",
+        "give sizes whose product is that of {before}; one may be -1, if the others divide it for all sizes",
+    ),
     "reshape-holes": _shape("`{text}` has more than one -1", "leave one axis open at most"),
     "not-a-permutation": _shape("`{text}` is no permutation of {rank} axes", "name each axis once"),
     "transpose-rank": _shape("`.mT` needs two axes; `{text}` has {rank}", "add an axis: `{text}[None, :]`"),
