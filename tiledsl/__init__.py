@@ -17,6 +17,7 @@ from tiledsl.support.errors import (
     TileError,
     TileLayoutError,
     TilePerformanceWarning,
+    TileRaceError,
     TileResourceError,
     TileRuntimeError,
     TileShapeError,
@@ -41,7 +42,7 @@ __version__ = VERSION
 __all__ = [
     "tile", "ops", "Kernel", "CompiledKernel", "trace", "fuse", "Module", "load", "synchronize", "__version__",
     "TileError", "TileSyntaxError", "TileTypeError", "TileShapeError", "TileLayoutError", "TileResourceError",
-    "TileUnsupportedError", "TileRuntimeError", "TilePerformanceWarning",
+    "TileUnsupportedError", "TileRuntimeError", "TileRaceError", "TilePerformanceWarning",
 ]  # fmt: skip
 
 configure_log()

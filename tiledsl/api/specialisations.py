@@ -143,9 +143,11 @@ class Specialisations:
 
     def _compile(self, target: Target, keys: Keys) -> tuple[Artifact, Program]:
         from tiledsl.frontend.lower import lower_kernel  # a kernel that the disk cache has does not need it
+        from tiledsl.passes.analysis.races import refuse_races
 
         arguments = {name: front_end_argument(key) for name, key in zip(self._parameters.names, keys)}
         module = lower_kernel(self._source, arguments)
+        refuse_races(module.entry)
         made = target.compile(module)
         program = made.program
         return Artifact(target.name, interface_of(module.entry), made.stages, made.notes, program.to_bytes()), program

@@ -102,11 +102,13 @@ def _argument(kernel: Kernel, trace: Trace, name: str, value: Any) -> tuple[Argu
 def _program(kernel: Kernel, trace: Trace, arguments: Mapping[str, Argument]) -> Function:
     """The tile program of a kernel for such arguments: one for all calls of it."""
     from tiledsl.frontend.lower import lower_kernel  # costs start-up time
+    from tiledsl.passes.analysis.races import refuse_races
 
     key = (kernel.__wrapped__, tuple(arguments.items()))
     if key not in trace.programs:
         try:
             function = lower_kernel(KernelSource(kernel.__wrapped__), arguments).entry
+            refuse_races(function)
         except TileError as error:
             add_note(error, f"called from {trace.builder.location}")
             raise

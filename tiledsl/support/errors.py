@@ -61,6 +61,10 @@ class TileRuntimeError(TileError, RuntimeError):
     """A fault while a kernel runs: a failed assertion, a device that is not there."""
 
 
+class TileRaceError(TileError):
+    """Accesses to memory in no order: programs of a grid that meet, elements that are read before they are written."""
+
+
 class TilePerformanceWarning(UserWarning):
     """Code that is right, and slower than it could be."""
 

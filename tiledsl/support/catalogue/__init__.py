@@ -2,6 +2,7 @@
 
 from tiledsl.support.catalogue import (
     backend,
+    checking,
     cuda,
     emulator,
     frontend,
@@ -15,5 +16,7 @@ from tiledsl.support.catalogue import (
 )
 from tiledsl.support.errors import register
 
-for _part in (ir_text, frontend, graphs, passes, backend, cuda, reference, runtime, emulator, modules, ops):
+for _part in (
+    ir_text, frontend, checking, graphs, passes, backend, cuda, reference, runtime, emulator, modules, ops,
+):  # fmt: skip
     register(_part.ENTRIES)
