@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy.typing as npt
 
 from tiledsl.backend_cpu.compile import compile_module
 from tiledsl.backend_cpu.frame import tensors_of
-from tiledsl.backend_cpu.program import CpuProgram
+from tiledsl.backend_cpu.program import CpuProgram, LoadedProgram
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Function, Module
 from tiledsl.ir.dtypes import to_numpy
@@ -33,22 +34,39 @@ def run_module_on_cpu(
     module: Module, *arguments: Any, block: int = 8, threads: int = 1, machine: CpuMachine | None = None
 ) -> list[Array]:
     """As `run_on_cpu`, for a module. Arrays that the function writes are written in place."""
+    return compiled_for_cpu(module, block, machine).run(*arguments, threads=threads)
+
+
+@dataclass(frozen=True)
+class CompiledForCpu:
+    """A function, and its machine code."""
+
+    function: Function
+    program: LoadedProgram
+
+    def run(self, *arguments: Any, threads: int = 1) -> list[Array]:
+        """One run. Arrays that the function writes are written in place."""
+        function = self.function
+        kinds = [isinstance(p.type, TensorType) for p in function.parameters]
+        given: list[Array] = [a for a, is_tensor in zip(arguments, kinds) if is_tensor]
+        scalars = [_number(a) for a, is_tensor in zip(arguments, kinds) if not is_tensor]
+        sizes = _sizes(function, arguments)
+        tensors = tensors_of(function)
+        arrays = [*given, *(_new(t.type, sizes) for t in tensors[len(given) :])]
+        strides = [tuple(s // a.itemsize for s in a.strides) for a in arrays]
+        bound = self.program.bind(sizes, strides, threads)
+        bound([a.ctypes.data for a in arrays], scalars)
+        returned = function.body.terminator
+        assert returned is not None
+        return [arrays[tensors.index(value)] for value in returned.operands]
+
+
+def compiled_for_cpu(module: Module, block: int = 8, machine: CpuMachine | None = None) -> CompiledForCpu:
+    """The entry of a module, which is changed; `block` as for `run_on_cpu`."""
     set_blocks(module, block)
     # through its stored form, so that every test checks that nothing is lost on the way to the disk
     program = CpuProgram.from_bytes(compile_module(module, machine or host()).to_bytes())
-    function = module.entry
-    kinds = [isinstance(p.type, TensorType) for p in function.parameters]
-    given: list[Array] = [a for a, is_tensor in zip(arguments, kinds) if is_tensor]
-    scalars = [_number(a) for a, is_tensor in zip(arguments, kinds) if not is_tensor]
-    sizes = _sizes(function, arguments)
-    tensors = tensors_of(function)
-    arrays = [*given, *(_new(t.type, sizes) for t in tensors[len(given) :])]
-    strides = [tuple(s // a.itemsize for s in a.strides) for a in arrays]
-    bound = program.load().bind(sizes, strides, threads)
-    bound([a.ctypes.data for a in arrays], scalars)
-    returned = function.body.terminator
-    assert returned is not None
-    return [arrays[tensors.index(value)] for value in returned.operands]
+    return CompiledForCpu(module.entry, program.load())
 
 
 def _number(argument: Any) -> int | float:

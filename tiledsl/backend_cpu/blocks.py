@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from tiledsl.backend_cpu import operands as o
 from tiledsl.backend_cpu.context import Context
+from tiledsl.backend_cpu.convert import convert
 from tiledsl.backend_cpu.dots import accumulates_in_place, allocate_left, allocate_right, call_dot, kernel_of
 from tiledsl.backend_cpu.evaluate import evaluate
 from tiledsl.backend_cpu.expressions import contiguity, expression_ops, is_lazy, leaves, op_cost, store_contiguity
@@ -20,9 +21,10 @@ from tiledsl.backend_cpu.print_calls import dense, emit_print
 from tiledsl.backend_cpu.residence import kept_values
 from tiledsl.backend_cpu.sinks import AssertTile, AtomicTile, Keep, Sink, StoreTile
 from tiledsl.backend_cpu.storage import Buffer, PackedLeft, PackedRight, Point, Storage
+from tiledsl.backend_cpu.writer import VectorType
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Op, Value
-from tiledsl.ir.dtypes import DType, compute_dtype
+from tiledsl.ir.dtypes import DType, compute_dtype, i64
 from tiledsl.ir.types import TileType
 
 SCALAR = Point(())
@@ -201,10 +203,14 @@ class BlockEmitter:
         operands = [v for v in op.operands if isinstance(v.type, TileType)]
         return any(leaf.value in made for v in operands for leaf in leaves(self.context, v, made))
 
+    def index(self, value: Value) -> str:
+        """An integer scalar as an i64 operand."""
+        operand = evaluate(self.context, value, SCALAR).operand
+        return convert(self.context.writer, operand, VectorType(value.dtype), VectorType(i64))
+
     def shift(self, op: ops.Shift) -> None:
         start, extent = self.context.axes[op.axis]
-        offset = self.context.scalars[op.offset]
-        self.context.axes[op.result] = (o.add(self.context.writer, start, offset), extent)
+        self.context.axes[op.result] = (o.add(self.context.writer, start, self.index(op.offset)), extent)
 
     def keep(self, value: Value) -> Buffer:
         """Stores a lazy tile in scratch."""

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 from tiledsl.backend_cpu import operands as o
 from tiledsl.backend_cpu.blocks import BlockEmitter
-from tiledsl.backend_cpu.convert import convert
 from tiledsl.backend_cpu.evaluate import evaluate
 from tiledsl.backend_cpu.expressions import leaves
 from tiledsl.backend_cpu.scans import emit_scan
@@ -19,7 +18,6 @@ from tiledsl.backend_cpu.storage import Point, Storage
 from tiledsl.backend_cpu.writer import VectorType
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Op, Value
-from tiledsl.ir.dtypes import i64
 from tiledsl.ir.symbolic import symbol_name
 from tiledsl.ir.types import AxisType, BlockSize
 
@@ -239,11 +237,6 @@ class FunctionEmitter(BlockEmitter):
             writer.branch(labels[2])
         writer.start(labels[2])
         self.open_iteration(op.results, targets)
-
-    def index(self, value: Value) -> str:
-        """An integer scalar as an i64 operand."""
-        operand = evaluate(self.context, value, Point(())).operand
-        return convert(self.context.writer, operand, VectorType(value.dtype), VectorType(i64))
 
     # Scans
 

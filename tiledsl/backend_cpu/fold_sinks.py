@@ -47,7 +47,7 @@ class FoldTile(_FoldOne):
         writer = context.writer
         self.type = VectorType(self.dtype, lanes)
         self.slots = [writer.alloca(str(self.type)) for _ in range(copies)]
-        start = writer.splat(self.type, identity(self.op.fn, self.dtype))
+        start = writer.splat(self.type, identity(self.op.fn, self.source.dtype))
         for slot in self.slots:
             writer.line(f"store {self.type} {start}, ptr {slot}")
 
@@ -56,7 +56,7 @@ class FoldTile(_FoldOne):
         operand = evaluate_lanes(context, self.source, point)
         operand = convert(writer, operand, type_.of(self.source.dtype), type_)
         if point.mask is not None and point.lane in self.folded:
-            rest = writer.splat(type_, identity(fn, self.dtype))
+            rest = writer.splat(type_, identity(fn, self.source.dtype))
             operand = writer.emit(f"select {mask_type(type_.lanes)} {point.mask}, {type_} {operand}, {type_} {rest}")
         slot = self.slots[copy]
         before = writer.emit(f"load {type_}, ptr {slot}")
@@ -111,8 +111,9 @@ class FindTile(_FoldOne):
         index = self.type.of(i64)
         self.slots = [(writer.alloca(str(self.type)), writer.alloca(str(index))) for _ in range(copies)]
         # index -1 says that nothing was seen: the first element, whatever it is, takes its place
+        start = writer.splat(self.type, identity(self.op.fn, self.source.dtype))
         for best, where in self.slots:
-            writer.line(f"store {self.type} {writer.splat(self.type, identity(self.op.fn, self.dtype))}, ptr {best}")
+            writer.line(f"store {self.type} {start}, ptr {best}")
             writer.line(f"store {index} {writer.splat(index, '-1')}, ptr {where}")
 
     def visit(self, context: Context, point: Point, copy: int) -> None:

@@ -11,36 +11,17 @@ from tiledsl.backend_cpu.convert import convert
 from tiledsl.backend_cpu.vector_math import emit_map
 from tiledsl.backend_cpu.writer import FunctionWriter, VectorType
 from tiledsl.ir import tile_ops as ops
-from tiledsl.ir.core import Block, Number, Value
-from tiledsl.ir.dtypes import DType, bool_, compute_dtype
+from tiledsl.ir.core import Block, Value
+from tiledsl.ir.dtypes import DType, compute_dtype
+from tiledsl.ir.fold_identities import fold_identity
 
 COMBINERS = {"add": "add", "mul": "mul", "max": "maximum", "min": "minimum", "and": "and", "or": "or"}
 """The scalar function that combines two partial results of a named fold."""
 
 
 def identity(fn: str, dtype: DType) -> str:
-    """The literal that leaves every other value as it is."""
-    low: Number
-    high: Number
-    if dtype.is_float:
-        low, high = float("-inf"), float("inf")
-    elif dtype == bool_:
-        low, high = False, True
-    else:
-        low = -(1 << (dtype.bits - 1)) if dtype.kind == "int" else 0
-        high = (1 << (dtype.bits - (1 if dtype.kind == "int" else 0))) - 1
-    match fn:
-        case "mul":
-            value: Number = 1
-        case "max" | "argmax":
-            value = low
-        case "min" | "argmin":
-            value = high
-        case "and":
-            value = -1 if dtype.is_integer else True
-        case _:
-            value = 0
-    return o.literal(value, dtype)
+    """What a fold of elements of `dtype` starts from, as a literal of the type that it is carried in."""
+    return o.literal(fold_identity(fn, dtype), accumulator_dtype(dtype))
 
 
 def accumulator_dtype(dtype: DType) -> DType:

@@ -12,9 +12,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from tiledsl.backend_ref.execution import Execution
-from tiledsl.backend_ref.scalar_functions import Array, cast, element_type, identity
+from tiledsl.backend_ref.scalar_functions import Array, cast, constant, element_type
 from tiledsl.ir import gpu_ops
 from tiledsl.ir.core import Block
+from tiledsl.ir.fold_identities import fold_identity
 from tiledsl.ir.tile_ops import Cast, Constant, Dot, Map, Reduce, Scan, Size, Yield
 
 FOLDS: dict[str, np.ufunc] = {
@@ -49,7 +50,7 @@ def fold(source: Array, fn: str, axes: Sequence[int], keepdims: bool) -> Array:
         (axis,) = axes
         return _extreme_position(source, axis, fn == "argmax", keepdims)
     wide, dtype = _widen(source), element_type(source)
-    start = identity(fn, dtype).astype(wide.dtype)
+    start = constant(fold_identity(fn, dtype), dtype).astype(wide.dtype)
     result = FOLDS[fn].reduce(wide, axis=tuple(axes), dtype=wide.dtype, keepdims=keepdims, initial=start)
     return cast(np.asarray(result), dtype)
 

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tiledsl.ir.dtypes import DType, bool_, from_numpy, is_narrow_float, to_numpy
+from tiledsl.ir.fold_identities import least, most
 from tiledsl.ir.scalar_functions import SCALAR_FUNCTIONS
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -85,7 +86,8 @@ def _saturate(array: Array, dtype: DType) -> Array:
     low = -(2.0 ** (dtype.bits - 1)) if dtype.is_signed else 0.0
     high = 2.0 ** (dtype.bits - 1 if dtype.is_signed else dtype.bits)
     integers = array.astype(to_numpy(dtype))
-    limited = np.where(array < low, _lowest(dtype), np.where(array >= high, _highest(dtype), integers))
+    limited = np.where(array < low, constant(least(dtype), dtype), integers)
+    limited = np.where(array >= high, constant(most(dtype), dtype), limited)
     return np.where(np.isnan(array), constant(0, dtype), limited)
 
 
@@ -95,38 +97,6 @@ def constant(value: float, dtype: DType) -> Array:
         bits = int(value) & 0xFFFF_FFFF_FFFF_FFFF
         return np.asarray(bits, np.uint64).astype(to_numpy(dtype))
     return cast(np.asarray(value, np.float64), dtype)
-
-
-def identity(fn: str, dtype: DType) -> Array:
-    """What a fold with `fn` (a row of REDUCTIONS) starts from, of rank 0. Folds that have no identity give 0."""
-    match fn:
-        case "mul":
-            return constant(1, dtype)
-        case "max" | "min":
-            return _lowest(dtype) if fn == "max" else _highest(dtype)
-        case "and":
-            return constant(True if dtype == bool_ else -1, dtype)
-        case _:
-            return constant(0, dtype)
-
-
-def _lowest(dtype: DType) -> Array:
-    if dtype.is_float:
-        return -_highest(dtype)
-    return constant(-(1 << dtype.bits - 1) if dtype.kind == "int" else 0, dtype)
-
-
-def _highest(dtype: DType) -> Array:
-    match dtype.kind:
-        case "float":
-            # f8e4m3 has no infinity; 448 is its largest number
-            return constant(448.0 if dtype.name == "f8e4m3" else math.inf, dtype)
-        case "int":
-            return constant((1 << dtype.bits - 1) - 1, dtype)
-        case "uint":
-            return constant((1 << dtype.bits) - 1, dtype)
-        case "bool":
-            return constant(True, dtype)
 
 
 def _in_f64(function: NumpyFunction) -> NumpyFunction:

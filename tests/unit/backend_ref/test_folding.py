@@ -86,6 +86,7 @@ def test_argmax_gives_the_first_of_ties() -> None:
 @pytest.mark.parametrize(
     ("dtype", "fn", "identity"),
     [("f32", "add", 0), ("f32", "mul", 1), ("f32", "max", -math.inf), ("f16", "min", math.inf),
+     ("f8e4m3", "max", -448), ("f8e4m3", "min", 448),
      ("i8", "max", -128), ("u8", "min", 255), ("i32", "and", -1), ("i32", "or", 0), ("i32", "argmax", 0)],
 )  # fmt: skip
 def test_a_fold_of_nothing_is_the_identity(dtype: str, fn: str, identity: float) -> None:

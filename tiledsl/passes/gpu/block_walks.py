@@ -31,7 +31,7 @@ class BlockWalk:
         self.state = state
         self.op = op
         self.sizes = [block_size(block) for block in op.blocks]
-        self.ends = [state.scalar(stop) for stop in op.stops]
+        self.ends = [state.coordinate(stop) for stop in op.stops]
         self.is_persistent = bool(state.grid.programs)
         programs = state.grid.programs
         self.stops: list[Value] = [state.constant(programs)] if self.is_persistent else self.ends

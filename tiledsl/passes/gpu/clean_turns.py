@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from tiledsl.ir import gpu_ops as gpu
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Value
-from tiledsl.ir.dtypes import bool_, i32, i64
+from tiledsl.ir.dtypes import bool_, i32
 from tiledsl.ir.layouts import RegisterLayout
 from tiledsl.ir.types import AxisType, TileType
 from tiledsl.passes.analysis.splats import number_of
@@ -129,7 +129,7 @@ def _true_turns(state: Lowering, turns: Turns, mask: Mask) -> Value:
             else:
                 most = state.arithmetic("sub", most, start)
     for value, times in mask.difference.scalars:
-        scalar = state.builder.cast(state.scalar(value), i64)
+        scalar = state.coordinate(value)
         most = state.arithmetic("add", most, state.arithmetic("mul", scalar, times))
     # most + size * t <= 0
     if mask.strict:
@@ -157,7 +157,7 @@ def masked(state: Lowering, mask: Mask, layout: RegisterLayout) -> Value | None:
         apart = state.arithmetic("add" if grows else "sub", apart, state.block(axis).start)
         sides[grows] = _within(state, layout, shape.index(axis.type.extent))
     for value, times in difference.scalars:
-        scalar = state.builder.cast(state.scalar(value), i64)
+        scalar = state.coordinate(value)
         apart = state.arithmetic("add", apart, state.arithmetic("mul", scalar, times))
     # grown + apart <= fallen  =>  grown <= fallen - apart
     room = state.arithmetic("sub", state.constant(-1 if mask.strict else 0), apart)

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from tiledsl.ir import gpu_ops as gpu
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Value
+from tiledsl.ir.fold_identities import fold_identity
 from tiledsl.ir.layouts import RegisterLayout
-from tiledsl.passes.gpu.lower_folds import fold_scratch, neutral
+from tiledsl.passes.gpu.lower_folds import fold_scratch
 from tiledsl.passes.gpu.lowering import Lowering
 from tiledsl.passes.tile.carried_values import carried_arguments, yielded
 
@@ -67,13 +68,13 @@ def delayed_folds(state: Lowering, op: ops.Range | ops.For) -> dict[int, Delayed
 def begin(state: Lowering, delayed: DelayedFold) -> Value:
     """What is carried at first: nothing folded yet."""
     dtype = delayed.source.dtype
-    return state.filled(state.constant(neutral(delayed.fold.fn, dtype), dtype), delayed.layout)
+    return state.filled(state.constant(fold_identity(delayed.fold.fn, dtype), dtype), delayed.layout)
 
 
 def follow(state: Lowering, delayed: DelayedFold, carried: Value) -> Value:
     """What is carried on: with the tile of this turn, its padding left out."""
     source = state.tile(delayed.source, delayed.layout)
-    fill = neutral(delayed.fold.fn, source.dtype)
+    fill = fold_identity(delayed.fold.fn, source.dtype)
     source = state.padded(source, delayed.source.shape, fill, delayed.fold.axes)
     return state.emit(ops.Map, types=[carried.tile], fn=delayed.combine.fn, inputs=(carried, source)).result
 

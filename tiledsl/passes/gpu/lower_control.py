@@ -37,7 +37,7 @@ def lower_grid(state: Lowering, op: ops.Grid, consumers: int = 1) -> None:
         return
     body = Block([(scalar(i64), f"{argument.name}_start") for argument in op.body.arguments])
     sizes = [block_size(block) for block in op.blocks]
-    stops = [state.scalar(stop) for stop in op.stops]
+    stops = [state.coordinate(stop) for stop in op.stops]
     with state.scope(body):
         for argument, start, stop, size in zip(op.body.arguments, body.arguments, stops, sizes):
             place = block_place(state, argument, start, stop, size, state.multiple(_source(op, argument)))
@@ -89,7 +89,7 @@ def lower_range(state: Lowering, op: ops.Range) -> None:
 
 def lower_for(state: Lowering, op: ops.For) -> None:
     """A loop over numbers."""
-    bounds = (state.scalar(op.start), state.scalar(op.stop), state.scalar(op.step))
+    bounds = (state.coordinate(op.start), state.coordinate(op.stop), state.coordinate(op.step))
 
     def enter(number: Value) -> None:
         state.define_scalar(op.body.arguments[0], number)

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ from tiledsl.ir import gpu_ops as gpu
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Value
 from tiledsl.ir.dtypes import DType, bool_, i64, u8
+from tiledsl.ir.fold_identities import fold_identity
 from tiledsl.ir.fold_plans import fold_scratch_bytes
 from tiledsl.ir.layouts import Digit, RegisterLayout, SharedLayout
 from tiledsl.ir.types import scalar
@@ -87,35 +87,10 @@ def _without_padding(
     shape = op.sources[0].shape
     if not op.has_body("combiner"):
         (source,) = sources
-        return [state.padded(source, shape, neutral(op.fn, source.dtype), axes, source.name)], None
+        return [state.padded(source, shape, fold_identity(op.fn, source.dtype), axes, source.name)], None
     combiner = op.combiner.clone({})
     ragged = state.ragged(shape, axes)
     return _with_validity(state, sources, combiner, ragged, layout) if ragged else (sources, combiner)
-
-
-def neutral(fn: str, dtype: DType) -> int | float | bool:
-    """What folds to nothing: an element that leaves all others as they are."""
-    least: int | float = -math.inf if dtype.is_float else 0
-    most: int | float = math.inf
-    if dtype == bool_:
-        least, most = False, True
-    elif not dtype.is_float:
-        signed = dtype.kind == "int"
-        least = -(1 << (dtype.bits - 1)) if signed else 0
-        most = (1 << (dtype.bits - signed)) - 1
-    match fn:
-        case "add" | "or":
-            return False if dtype == bool_ else 0.0 if dtype.is_float else 0
-        case "mul":
-            return 1.0 if dtype.is_float else 1
-        case "max" | "argmax":
-            return least
-        case "min" | "argmin":
-            return most
-        case "and":
-            return True if dtype == bool_ else -1 if dtype.kind == "int" else most
-        case _:
-            raise AssertionError(fn)
 
 
 def _with_validity(

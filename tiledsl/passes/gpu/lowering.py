@@ -197,6 +197,10 @@ class Lowering:
             self.lower_op(value.op)
         return self._scalars[value]
 
+    def coordinate(self, value: Value) -> Value:
+        """What an integer scalar has become, as i64: programs count in any integer type, GPU form in this one alone."""
+        return self.builder.cast(self.scalar(value), i64)
+
     lower_op: Callable[[Op], None]
     """Lowers an op at the current point; set by the pass."""
     lower_block: Callable[[Block], None]
@@ -242,7 +246,7 @@ class Lowering:
         if axis not in self._blocks:
             assert isinstance(axis.op, ops.Shift)
             inner, offset = self.block(axis.op.axis), axis.op.offset
-            start = self.arithmetic("add", inner.start, self.scalar(offset))
+            start = self.arithmetic("add", inner.start, self.coordinate(offset))
             multiple = math.gcd(inner.multiple, self.multiple(offset))
             return BlockPlace(start, inner.extent, multiple, inner.extent_multiple)
         return self._blocks[axis]
@@ -257,8 +261,7 @@ class Lowering:
             case Value(type=AxisType()):
                 return self.block(index).start
             case Value():
-                lowered = self.scalar(index)
-                return lowered if lowered.dtype.bits == 64 else self.builder.cast(lowered, i64)
+                return self.coordinate(index)
 
     def size(self, dim: Dim) -> Value:
         """A size as an i64 scalar; the extents of blocks may stand in it."""

@@ -47,7 +47,7 @@ class _PersistentGrid:
 
     def lower(self) -> None:
         state, op = self.state, self.op
-        self.stops = [state.scalar(stop) for stop in op.stops]
+        self.stops = [state.coordinate(stop) for stop in op.stops]
         programs = state.constant(state.grid.programs)
         body = Block([(scalar(i64), "program")])
         with state.scope(body):

@@ -71,7 +71,7 @@ class Turns:
 def turns_of(state: Lowering, op: ops.Range) -> Turns:
     """The turns of a loop, from its bounds at the current point."""
     size = block_size(op.blocks[0])
-    start, stop = state.scalar(op.start), state.scalar(op.stop)
+    start, stop = state.coordinate(op.start), state.coordinate(op.stop)
     count = state.quotient_up(state.arithmetic("sub", stop, start), size)
     return Turns(op.body.arguments[0], start, stop, count, size, state.multiple(op.start), state.multiple(op.stop))
 

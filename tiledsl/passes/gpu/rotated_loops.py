@@ -21,13 +21,13 @@ from tiledsl.ir import async_ops
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Op, Value
 from tiledsl.ir.dtypes import i64
+from tiledsl.ir.fold_identities import fold_identity
 from tiledsl.ir.types import TileType, scalar
 from tiledsl.passes.analysis.sizes import constant_of
 from tiledsl.passes.gpu import running_sums
 from tiledsl.passes.gpu.bulk_stores import lent_ring
 from tiledsl.passes.gpu.clean_turns import Mask, always_whole, clean_count, masked, masks_of, whole_place
 from tiledsl.passes.gpu.known_padding import fills_of
-from tiledsl.passes.gpu.lower_folds import neutral
 from tiledsl.passes.gpu.lowering import Lowering
 from tiledsl.passes.gpu.place_blocks import Turns, define_place
 from tiledsl.passes.gpu.rings import Position, Ring
@@ -346,7 +346,7 @@ class _RotatedLoop:
         layout = state.layout(source)
         with state.builder.at(fold.location):
             tile = state.tile(source, layout)
-            padded = state.padded(tile, source.shape, neutral(fold.fn, source.dtype), fold.axes, tile.name)
+            padded = state.padded(tile, source.shape, fold_identity(fold.fn, source.dtype), fold.axes, tile.name)
             if padded is not tile:
                 state.redefine(source, padded)
 

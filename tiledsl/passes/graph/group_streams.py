@@ -65,14 +65,14 @@ class GroupStreams(GroupTiles):
     def _initial(self, op: Fold, followed: bool) -> Value:
         fn = "add" if isinstance(op, graph.Contract) else op.fn
         dtype = self.accumulator(op)
-        start = self.builder.constant(identity(fn, dtype, followed), dtype)
+        start = self.builder.constant(identity(fn, tensor_type(op.result).dtype, followed), dtype)
         return self.builder.broadcast(start, self.shape(self.tile_axes(op.result)))
 
     def _finished(self, op: Fold, final: Value, followed: bool) -> Value:
         """What a fold comes to. If an extremum that others follow is what it began with, nothing was seen."""
         if followed and isinstance(op, graph.Reduce) and op.fn in ("max", "min") and final.dtype.is_float:
             start = self.builder.constant(identity(op.fn, final.dtype, followed=True), final.dtype)
-            nothing = self.builder.constant(identity(op.fn, final.dtype, followed=False), final.dtype)
+            nothing = self.builder.constant(identity(op.fn, tensor_type(op.result).dtype, followed=False), final.dtype)
             unseen = self.builder.map("le" if op.fn == "max" else "ge", final, start)
             final = self.builder.map("where", unseen, nothing, final)
         return self.builder.cast(final, tensor_type(op.result).dtype)

@@ -19,8 +19,9 @@ from tiledsl.ir import graph_ops
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Function, Op, Value, free_names
 from tiledsl.ir.dtypes import i64
+from tiledsl.ir.fold_identities import fold_identity
 from tiledsl.ir.symbolic import Dim, symbol_name, symbols_of
-from tiledsl.ir.tile_ops import tile_type
+from tiledsl.ir.tile_ops import tensor_type, tile_type
 from tiledsl.ir.types import AxisType, BlockSize, TensorType, TileType
 from tiledsl.passes.graph.online_rules import is_constant
 from tiledsl.passes.graph.program_memory import ProgramMemory
@@ -30,8 +31,6 @@ from tiledsl.passes.graph.shapes import sizes_of
 
 _FOLDS = {"add": "add", "mul": "mul", "maximum": "max", "minimum": "min"}
 """How a fold goes on, and what folds so."""
-_STARTS = {"add": 0.0, "mul": 1.0, "max": float("-inf"), "min": float("inf")}
-"""What leaves the result of a fold as it is."""
 
 
 def raise_body(function: Function) -> Function:
@@ -174,7 +173,8 @@ class _Raiser(ProgramMemory):
         if not carried.parts:
             return carried.initial
         first, *rest = carried.parts
-        if not is_constant(carried.initial.value, _STARTS[_FOLDS[carried.fn]]):
+        start = fold_identity(_FOLDS[carried.fn], tensor_type(carried.initial.value).dtype)
+        if not is_constant(carried.initial.value, start):
             first, rest = carried.initial, carried.parts
         for part in rest:
             inputs, outer = aligned(self.builder, [first, part])
