@@ -7,7 +7,7 @@ from tiledsl.backend_cpu.context import Context
 from tiledsl.backend_cpu.convert import from_memory, memory_type, to_memory
 from tiledsl.backend_cpu.storage import Place, Point, Storage
 from tiledsl.backend_cpu.writer import FunctionWriter, VectorType
-from tiledsl.ir.dtypes import DType
+from tiledsl.ir.dtypes import DType, i64
 
 
 def lane_numbers(lanes: int) -> str:
@@ -155,11 +155,27 @@ def write(
     if mask is None:
         writer.line(f"store {type_} {value}, ptr {pointer}, align {dtype.bytes}")
     else:
+        if type_.element.startswith("i") and dtype.bytes < i64.bytes:
+            mask = _opaque_mask(writer, mask, lanes)
         writer.call(
             f"llvm.masked.store.{type_.suffix}.p0",
             "void",
             [(str(type_), value), ("ptr", pointer), ("i32", str(dtype.bytes)), (mask_type(lanes), mask)],
         )
+
+
+def _opaque_mask(writer: FunctionWriter, mask: str, lanes: int) -> str:
+    """The mask as bits that LLVM cannot know when compiling.
+
+    Where LLVM sees that just one lane is stored, it stores a scalar instead. Where the vector comes from a truncation,
+    its code generator for x86 forgets that, and stores the wider element: beyond the end of the array.
+    """
+    word = f"i{max(lanes, 32)}"
+    bits = writer.emit(f"bitcast {mask_type(lanes)} {mask} to i{lanes}")
+    wide = bits if lanes >= 32 else writer.emit(f"zext i{lanes} {bits} to {word}")
+    hidden = writer.emit(f'call {word} asm "", "=r,0"({word} {wide})')
+    back = hidden if lanes >= 32 else writer.emit(f"trunc {word} {hidden} to i{lanes}")
+    return writer.emit(f"bitcast i{lanes} {back} to {mask_type(lanes)}")
 
 
 def write_scattered(writer: FunctionWriter, pointers: str, type_: VectorType, value: str, mask: str | None) -> None:
