@@ -19,6 +19,7 @@ settings.load_profile("quick")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the expected texts of golden tests")
+    parser.addoption("--guard-pages", action="store_true", help="arrays of CPU kernels end where access faults")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -43,3 +44,12 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Keeps the tests out of the user's artifact cache."""
     patch = pytest.MonkeyPatch()
     patch.setenv("TILEDSL_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def guarded_memory(request: pytest.FixtureRequest) -> None:
+    """With --guard-pages: who reads or writes past the end of an array on the CPU ends the process."""
+    if request.config.getoption("--guard-pages"):
+        from tests.support import guard_pages  # here, since it imports much that few tests need
+
+        guard_pages.install(pytest.MonkeyPatch())

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tests.support import guard_pages
 from tiledsl.backend_cpu.compile import compile_module
 from tiledsl.backend_cpu.frame import tensors_of
 from tiledsl.backend_cpu.program import CpuProgram, LoadedProgram
@@ -48,7 +49,8 @@ class CompiledForCpu:
         """One run. Arrays that the function writes are written in place."""
         function = self.function
         kinds = [isinstance(p.type, TensorType) for p in function.parameters]
-        given: list[Array] = [a for a, is_tensor in zip(arguments, kinds) if is_tensor]
+        passed: list[Array] = [a for a, is_tensor in zip(arguments, kinds) if is_tensor]
+        given: list[Array] = guard_pages.placed(passed)
         scalars = [_number(a) for a, is_tensor in zip(arguments, kinds) if not is_tensor]
         sizes = _sizes(function, arguments)
         tensors = tensors_of(function)
@@ -56,6 +58,7 @@ class CompiledForCpu:
         strides = [tuple(s // a.itemsize for s in a.strides) for a in arrays]
         bound = self.program.bind(sizes, strides, threads)
         bound([a.ctypes.data for a in arrays], scalars)
+        guard_pages.take_back(passed, given)
         returned = function.body.terminator
         assert returned is not None
         return [arrays[tensors.index(value)] for value in returned.operands]
@@ -93,7 +96,9 @@ def _sizes(function: Function, arguments: tuple[Any, ...]) -> dict[str, int]:
 
 def _new(type_: object, sizes: dict[str, int]) -> Array:
     assert isinstance(type_, TensorType)
-    array: Array = np.empty([evaluate(dim, sizes) for dim in type_.shape], to_numpy(type_.dtype))
+    shape, dtype = [evaluate(dim, sizes) for dim in type_.shape], to_numpy(type_.dtype)
+    array: Array = np.empty(shape, dtype)
+    (array,) = guard_pages.placed([array])
     if array.size:
         memory: Array = np.frombuffer(array, np.uint8)
         memory[...] = 0x5A  # so that what is never written shows

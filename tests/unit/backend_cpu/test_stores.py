@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +16,7 @@ from tiledsl import tile
 from tiledsl.ir import dtypes
 from tiledsl.ir.dtypes import DType, to_numpy
 
+Array = npt.NDArray[Any]
 EXTENTS = tuple(range(1, 131))
 FEW = tuple(e for e in EXTENTS if e < 20 or e % 32 in (0, 1, 2, 31) or e % 16 == 1)
 """Those next to whole vectors, of 4 to 32 elements."""
@@ -52,41 +55,56 @@ def source_of(dtype: DType) -> DType:
     return dtypes.i64 if dtype.bits != 64 else dtypes.i32
 
 
-def numbers(dtype: DType, *shape: int) -> npt.NDArray[Any]:
+def numbers(dtype: DType, *shape: int) -> Array:
     """Numbers that every dtype can hold exactly (bool: as true and false)."""
-    return (np.arange(np.prod(shape)).reshape(shape) % 13).astype(to_numpy(dtype))
+    counted: Array = np.arange(math.prod(shape)) % 13
+    return np.reshape(counted.astype(to_numpy(dtype)), shape)
 
 
-def guarded(dtype: DType, count: int) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint8]]:
-    """An array between guard bytes, with the memory that it lies in."""
-    bytes_ = count * dtype.bytes
-    raw = np.full(bytes_ + 4 * GAP, GUARD, np.uint8)
-    return raw[2 * GAP : 2 * GAP + bytes_].view(to_numpy(dtype)), raw
+class Guarded:
+    """Memory with guard bytes all around what a kernel may write."""
+
+    def __init__(self, dtype: DType, count: int) -> None:
+        """Room for `count` elements."""
+        self.dtype = to_numpy(dtype)
+        self.raw: Array = np.full(count * dtype.bytes + 4 * GAP, GUARD, np.uint8)
+        self.expected: Array = np.array(self.raw)
+
+    def view(self, at: int, shape: tuple[int, ...], row: int) -> tuple[Array, Array]:
+        """The elements from `at` on, with rows that lie `row` elements apart; and where their values are expected."""
+        strides = (row * self.dtype.itemsize, self.dtype.itemsize)[-len(shape) :]
+        start = 2 * GAP + at * self.dtype.itemsize
+        actual, expected = (np.ndarray(shape, self.dtype, m, start, strides) for m in (self.raw, self.expected))
+        return actual, expected
+
+    @property
+    def wrong(self) -> list[int]:
+        """The bytes, counted from the first element, that are not what is expected."""
+        places: list[int] = [int(i) - 2 * GAP for i in np.flatnonzero(self.raw != self.expected)]
+        return places
 
 
 @pytest.mark.parametrize("dtype", STORED, ids=str)
 @pytest.mark.parametrize("extents", [FEW, pytest.param(EXTENTS, marks=pytest.mark.slow)], ids=["few", "all"])
 def test_extents_that_are_known_when_compiling(dtype: DType, extents: tuple[int, ...]) -> None:
     gap = GAP // dtype.bytes
-    starts: list[int] = np.cumsum([0, *(extent + gap for extent in extents)]).tolist()
-    x = numbers(source_of(dtype), 130)
-    y, raw = guarded(dtype, starts[-1])
-    expected = raw.copy()
-    view = expected[2 * GAP : -2 * GAP].view(y.dtype)
+    starts = list(itertools.accumulate((extent + gap for extent in extents), initial=0))
+    memory, x = Guarded(dtype, starts[-1]), numbers(source_of(dtype), 130)
+    outputs: list[Array] = []
     for at, extent in zip(starts, extents):
-        view[at : at + extent] = x[:extent].astype(y.dtype)
-    known(extents)(x, dtype, out=tuple(y[at : at + extent] for at, extent in zip(starts, extents)))
-    wrong = np.flatnonzero(raw != expected)
-    assert wrong.size == 0, f"bytes {wrong - 2 * GAP}, where stores of {dtype} begin at {starts}"
+        output, expected = memory.view(at, (extent,), 0)
+        expected[...] = x[:extent]
+        outputs.append(output)
+    known(extents)(x, dtype, out=tuple(outputs))
+    assert not memory.wrong, f"bytes {memory.wrong}, where stores of {dtype} begin at {starts}"
 
 
 @pytest.mark.parametrize("dtype", STORED, ids=str)
 def test_extents_that_are_known_at_the_call(dtype: DType) -> None:
     for extent in EXTENTS:
-        x = numbers(source_of(dtype), 3, extent)
-        y, raw = guarded(dtype, 3 * (extent + GAP))
-        rows = y.reshape(3, extent + GAP)[:, :extent]
-        before = raw.copy()
+        row = extent + GAP // dtype.bytes
+        memory, x = Guarded(dtype, 3 * row), numbers(source_of(dtype), 3, extent)
+        rows, expected = memory.view(0, (3, extent), row)
+        expected[...] = x
         open_(x, rows)
-        before[2 * GAP : -2 * GAP].view(to_numpy(dtype)).reshape(3, extent + GAP)[:, :extent] = x.astype(rows.dtype)
-        assert (raw == before).all(), f"{dtype}, {extent} elements"
+        assert not memory.wrong, f"{dtype}, {extent} elements"
