@@ -96,7 +96,7 @@ class PackedLeft:
             total = o.add(writer, total, o.multiply(writer, which, self.chunk_stride))
             total = o.add(writer, total, o.remainder(writer, depth, str(self.chunk)))
         total = o.add(writer, total, dot_product(writer, tuple(batch), self.batch_strides))
-        return Place(total, str(self.row_stride) if point.lane == len(batch) else "1")
+        return Place(total, _lane_stride(point.lane, self.batch_strides, str(self.row_stride)))
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,15 @@ class PackedRight:
         total = o.add(writer, total, o.multiply(writer, depth, width))
         total = o.add(writer, total, o.subtract(writer, column, first))
         total = o.add(writer, total, dot_product(writer, tuple(batch), self.batch_strides))
-        return Place(total, width if point.lane == len(batch) else "1")
+        return Place(total, _lane_stride(point.lane, self.batch_strides, width))
+
+
+def _lane_stride(lane: int | None, batch_strides: tuple[str, ...], row_stride: str) -> str:
+    """From one lane to the next in packed matrices, whose columns are neighbours. Lanes run along a batch axis where
+    the matrices are of one element.
+    """
+    strides = (*batch_strides, row_stride, "1")
+    return "1" if lane is None else strides[lane]
 
 
 Storage: TypeAlias = Union[Buffer, PackedLeft, PackedRight]
