@@ -92,12 +92,9 @@ class Specialisations:
         return self.get(target_of(arch), keys).variant
 
     @cached_property
-    def _captured(self) -> Captured | None:
-        """What the kernel reads from outside. None where its source cannot be read, of which the front end tells."""
-        try:
-            captured = Captured(self._source.function)
-        except (OSError, TypeError):
-            return None
+    def _captured(self) -> Captured:
+        """What the kernel reads from outside."""
+        captured = Captured(self._source.function)
         self.watched = tuple(captured.watched)
         return captured
 
@@ -108,7 +105,7 @@ class Specialisations:
             captured = self._captured
         cause = self._cause(target, keys)
         disk, entry, stored = None, "", None
-        if captured is not None and options.cache_directory is not None:
+        if options.cache_directory is not None:
             disk = disk_cache(options.cache_directory, options.cache_bytes)
             entry = digest([compiler_identity(), target.name, target.identity(), *map(str, keys), *captured.texts])
             stored = _stored(disk, entry, target)

@@ -71,7 +71,7 @@ class TensorForm:
                 self._quick.clear()
                 self._graphs.clear()
             if key not in self._graphs:
-                self._watched = _watched(self._function)
+                self._watched = tuple(Captured(self._function).watched)
                 self._graphs[key] = self._traced(values)
             return self._graphs[key]
 
@@ -125,14 +125,6 @@ def _likeness(args: tuple[Any, ...]) -> object:
         return key
     except (AttributeError, TypeError):
         return None
-
-
-def _watched(function: FunctionType) -> tuple[Watched, ...]:
-    """The names outside of the formula that it reads. None are known where its source cannot be read."""
-    try:
-        return tuple(Captured(function).watched)
-    except (OSError, TypeError):
-        return ()
 
 
 def _key(value: object) -> object:

@@ -196,7 +196,7 @@ def settle_size(low: Lowering, tensor: Tensor, axis: int, stop: Dim, block: str)
         origins = [o for o in low.sizes.origins if (o.parameter, o.axis) == (key.parameter, key.axis)]
         labels = [Label(o.location, f"axis {axis} of `{tensor.name}` is taken to be {dim}") for o in origins[:1]]
         low.fail("block-other-axis", labels=labels, name=tensor.name, axis=axis, dim=dim, block=block, stop=stop)
-    low.sizes.record(key, stop, low.location)
+    low.sizes.record(key, stop, low.location, block)
 
 
 def selected_shape(low: Lowering, access: Access) -> Shape:

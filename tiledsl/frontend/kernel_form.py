@@ -11,8 +11,9 @@ from tiledsl.frontend.kernel_source import KernelSource
 
 def mentions_grid(source: KernelSource) -> bool:
     """Whether the code mentions `tile.grid`, under any name. Its source text is not needed."""
-    names = set(_names_in(source.function.__code__))
-    for name in names:
+    code = source.function.__code__
+    names = set(_names_in(code))
+    for name in (*names, *code.co_varnames, *code.co_cellvars):  # a local may bear the name of the language
         _, found = source.lookup(name)
         if found is language.grid:
             return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
+import sys
 from collections.abc import Callable
 from functools import cached_property
 from types import CodeType, FunctionType
@@ -13,6 +14,7 @@ from typing import Any
 from tiledsl.frontend.active_trace import ACTIVE
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
+from tiledsl.support.function_source import source_lines
 from tiledsl.support.location import Location
 
 
@@ -20,7 +22,7 @@ class KernelSource:
     """A Python function as the front end sees it: signature, syntax tree, and what its free names stand for.
 
     Raises TileSyntaxError at once for what is not a plain function; the source itself is read at first use, through
-    linecache, so that notebooks, doctests and the interactive prompt work.
+    linecache, so that notebooks, doctests and the interactive prompt work. A lambda has no tree: it can be a formula.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -36,8 +38,6 @@ class KernelSource:
     def _reject_odd_functions(self) -> None:
         code: CodeType = self.function.__code__
         scope, _, _ = self.function.__qualname__.rpartition(".")
-        if self.name == "<lambda>":
-            fail("kernel-lambda", self.definition)
         if code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
             fail("kernel-async", self.definition, name=self.name)
         if code.co_flags & inspect.CO_GENERATOR:
@@ -57,15 +57,17 @@ class KernelSource:
         for node in ast.walk(ast.parse(source)):
             if isinstance(node, ast.FunctionDef) and node.name == self.name:
                 return node
-        fail("source-unreadable", self.definition, name=self.name, file=self.file)
+        fail("kernel-lambda", self.definition)
 
     @cached_property
     def _lines(self) -> tuple[list[str], int]:
         """The lines of the function, decorators included, and the number of the first one."""
         try:
-            return inspect.getsourcelines(self.function)
-        except (OSError, TypeError):
-            fail("source-unreadable", self.definition, name=self.name, file=self.file)
+            return source_lines(self.function)
+        except OSError:
+            is_typed = self.file == "<stdin>" and sys.version_info < (3, 13)
+            typed = "; Python 3.13 and later also keep what is typed at the prompt" if is_typed else ""
+            fail("source-unreadable", self.definition, name=self.name, file=self.file, typed=typed)
 
     @property
     def text(self) -> str:
@@ -118,6 +120,8 @@ class KernelFunction:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.source = KernelSource(function)
+        if self.source.name == "<lambda>":
+            fail("kernel-lambda", self.source.definition)
         self.__name__ = self.source.name
         self.__doc__ = function.__doc__
         self.__wrapped__ = function

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from tiledsl.frontend import language_program as language
 from tiledsl.frontend.access import tensor_type
@@ -15,7 +16,7 @@ from tiledsl.frontend.lowering import Lowering
 from tiledsl.frontend.promotion import WEAK_DTYPES
 from tiledsl.frontend.statements import run
 from tiledsl.frontend.values import FrontValue, Static, Tensor, Tile, Tuple, describe
-from tiledsl.ir.core import Block, Fact, Function, Module, SizeOrigin, Value
+from tiledsl.ir.core import Block, Fact, Function, Module, Value
 from tiledsl.ir.symbolic import Dim
 from tiledsl.ir.tile_ops import Empty, Return
 from tiledsl.ir.types import TensorType, scalar
@@ -45,7 +46,7 @@ def lower_kernel(source: KernelSource, arguments: Mapping[str, Argument]) -> Mod
     _drop_unused(body)
     facts = [Fact(low.sizes.resolve(dim), 16) for dim in declared]
     facts = [fact for fact in dict.fromkeys(facts) if not isinstance(fact.dim, int)]
-    origins = [SizeOrigin(o.parameter, o.axis, low.sizes.resolve(o.size), o.location) for o in low.sizes.origins]
+    origins = [replace(o, size=low.sizes.resolve(o.size)) for o in low.sizes.origins]
     return Module([Function(source.name, body, facts, location, list(dict.fromkeys(origins)))])
 
 

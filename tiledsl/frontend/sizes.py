@@ -105,10 +105,10 @@ class Sizes:
                 self._replace(current, symbolic.symbol(self._fresh(wanted)))
         self.record(axis, dim, location)
 
-    def record(self, axis: TensorAxis, dim: Dim, location: Location) -> None:
-        """Notes that the source at `location` says how long an axis is."""
+    def record(self, axis: TensorAxis, dim: Dim, location: Location, block: str = "") -> None:
+        """Notes that the source at `location` says how long an axis is (by a subscript, if there is a block)."""
         if axis.parameter is not None:
-            self.origins.append(SizeOrigin(axis.parameter, axis.axis, dim, location))
+            self.origins.append(SizeOrigin(axis.parameter, axis.axis, dim, location, block))
 
     def equate(self, a: Dim, b: Dim) -> bool:
         """Makes two sizes equal by replacing a symbol, rather in `b`; False if neither is one that can be replaced."""

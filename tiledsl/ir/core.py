@@ -487,12 +487,16 @@ class Fact:
 
 @dataclass(frozen=True)
 class SizeOrigin:
-    """Where the program says how long an axis of a parameter is; for the error at a call that disagrees."""
+    """Where the program says how long an axis of a parameter is; for the error at a call that disagrees.
+
+    `block`: the name of the block of an axis that subscripts it there, if that is how it says so.
+    """
 
     parameter: str
     axis: int
     size: Dim
     location: Location
+    block: str = ""
 
 
 class Function:

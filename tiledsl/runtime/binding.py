@@ -54,25 +54,26 @@ def _fail_size(
 ) -> NoReturn:
     tensor = interface.tensors[number]
     dim, actual, shape = tensor.shape[axis], shapes[number][axis], shapes[number]
-    labels = _said(interface, tensor, axis)
+    labels, way_out = _said(interface, tensor, axis), _way_out(interface, tensor, axis)
     location = caller_location()
     name = symbol_name(dim)
     if name is not None:
         other_number, other_axis = first_axis[name]
         other = interface.tensors[other_number]
+        way_out = way_out or _way_out(interface, other, other_axis)
         fail(
-            "size-mismatch", location, labels=_said(interface, other, other_axis) + labels, size=name,
+            "size-mismatch", location, labels=_said(interface, other, other_axis) + labels, size=name, way_out=way_out,
             first=sizes[name], first_parameter=other.name, first_axis=other_axis, first_shape=shapes[other_number],
             second=actual, second_parameter=tensor.name, second_axis=axis, second_shape=shape,
         )  # fmt: skip
     if isinstance(dim, int):
         fail(
             "size-fixed", location, labels=labels,
-            parameter=tensor.name, axis=axis, expected=dim, actual=actual, shape=shape,
+            parameter=tensor.name, axis=axis, expected=dim, actual=actual, shape=shape, way_out=way_out,
         )  # fmt: skip
     fail(
         "size-expression", location, labels=labels, parameter=tensor.name, axis=axis, size=dim, shape=shape,
-        expected=evaluate(dim, sizes), actual=actual, values=_values(dim, sizes),
+        expected=evaluate(dim, sizes), actual=actual, values=_values(dim, sizes), way_out=way_out,
     )  # fmt: skip
 
 
@@ -82,7 +83,17 @@ def _said(interface: Interface, tensor: TensorParameter, axis: int) -> list[Labe
     place: Location = interface.location if origin is None else origin.location
     dim = tensor.shape[axis]
     says = f"must be {dim}" if isinstance(dim, int) else f"is `{dim}`"
-    return [Label(place, f"here axis {axis} of `{tensor.name}` {says}")]
+    by_block = "" if origin is None or not origin.block else f", for `{origin.block}` runs over it"
+    return [Label(place, f"here axis {axis} of `{tensor.name}` {says}{by_block}")]
+
+
+def _way_out(interface: Interface, tensor: TensorParameter, axis: int) -> str:
+    """What to write where a block of another axis is meant to subscript an axis of another size."""
+    origin = interface.origin(tensor.name, axis)
+    if origin is None or not origin.block:
+        return ""
+    named = f"size_of_{tensor.name} = {tensor.name}.shape[{axis}]"
+    return f"; or, if `{origin.block}` runs over a part of `{tensor.name}`, name its size first: `{named}`"
 
 
 def _values(dim: Dim, sizes: Sizes) -> str:

@@ -7,7 +7,6 @@ compared by identity at each call, so that a changed constant or a redefined hel
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
@@ -17,6 +16,7 @@ import numpy as np
 
 from tiledsl.ir.dtypes import DType
 from tiledsl.runtime.specialise import is_tuple
+from tiledsl.support.function_source import source_lines
 
 _MISSING = object()
 _PART_OF_THE_KEY = ("tiledsl", "numpy", "ml_dtypes", "math", "builtins")
@@ -62,7 +62,6 @@ class Captured:
     """What one function can read. `texts` (for the cache key) and `watched` are of one moment."""
 
     def __init__(self, function: FunctionType) -> None:
-        """Raises OSError if the source of the function or of one of its helpers cannot be read."""
         self.texts: list[str] = []
         self.watched: list[Watched] = []
         self._seen: set[int] = set()
@@ -72,8 +71,12 @@ class Captured:
         if id(function) in self._seen:
             return
         self._seen.add(id(function))
-        lines, first = inspect.getsourcelines(function)
-        self.texts.append(f"{function.__module__}.{function.__qualname__} {function.__code__.co_filename}:{first}")
+        code = function.__code__
+        try:
+            lines, first = source_lines(function)
+        except OSError:  # a formula needs no source; a kernel in tile form will say that it does
+            lines, first = [code.co_code.hex(), repr(code.co_consts), repr(code.co_names)], code.co_firstlineno
+        self.texts.append(f"{function.__module__}.{function.__qualname__} {code.co_filename}:{first}")
         self.texts += lines
         for default in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
             self._add_value(default, frozenset())

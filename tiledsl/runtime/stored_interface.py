@@ -23,7 +23,7 @@ def interface_to_json(interface: Interface) -> Json:
         [_new_tensor_to_json(tensor) for tensor in interface.new_tensors],
         [[r.kind, r.index] for r in interface.results],
         [[dim_to_json(f.dim), f.divisor] for f in interface.facts],
-        [[o.parameter, o.axis, dim_to_json(o.size), _location_to_json(o.location)] for o in interface.origins],
+        [[o.parameter, o.axis, dim_to_json(o.size), _location_to_json(o.location), o.block] for o in interface.origins],
     ]
 
 
@@ -41,8 +41,8 @@ def interface_from_json(stored: Json) -> Interface:
         tuple(Result(kind, index) for kind, index in results),
         tuple(Fact(dim_from_json(dim), divisor) for dim, divisor in facts),
         tuple(
-            SizeOrigin(parameter, axis, dim_from_json(dim), _location_from_json(place))
-            for parameter, axis, dim, place in origins
+            SizeOrigin(parameter, axis, dim_from_json(dim), _location_from_json(place), block)
+            for parameter, axis, dim, place, block in origins
         ),
     )
 

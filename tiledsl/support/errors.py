@@ -156,8 +156,10 @@ def excerpt(location: Location) -> list[str]:
     if not text:
         return []
     gutter = f"{location.line:5d} | "
-    end = location.end_column if location.end_line == location.line else len(text) + 1
-    width = max(1, min(end, len(text) + 1) - location.column)
+    start, end = location.column, location.end_column if location.end_line == location.line else len(text) + 1
+    if not text[start - 1 : end - 1].strip():  # nothing is told but the line
+        start, end = len(text) - len(text.lstrip()) + 1, len(text) + 1
+    width = max(1, min(end, len(text) + 1) - start)
     # Tabs stay tabs, so that the carets line up whatever the terminal makes of them.
-    pad = "".join("\t" if c == "\t" else " " for c in text[: location.column - 1])
+    pad = "".join("\t" if c == "\t" else " " for c in text[: start - 1])
     return [gutter + text, " " * (len(gutter) - 2) + "| " + pad + "^" * width]

@@ -92,7 +92,7 @@ def helper(parameters: str, statements: str, arguments: str) -> Callable[[], obj
 FUNCTIONS: dict[str, Callable[[], object]] = {
     "outside-kernel": lambda: tile.exp(1.0),
     "not-a-function": lambda: tile.func(3),  # pyright: ignore[reportArgumentType]
-    "kernel-lambda": lambda: KernelSource(lambda: 0),
+    "kernel-lambda": lambda: tile.func(lambda: 0),
     "kernel-async": kernel("async def f(x): pass"),
     "kernel-generator": kernel("def f(x): yield x"),
     "kernel-method": kernel("class C:\n    def f(self): pass\nf = C.f"),

@@ -38,7 +38,7 @@ def _no_python(construct: str, fix: str) -> ErrorSpec:
 _FUNCTIONS = {
     "outside-kernel": _syntax("tile.{name} works inside of a @tile.kernel", "use {instead} here"),
     "not-a-function": _type("@tile.kernel and @tile.func take a function, not {what}", "decorate a `def`"),
-    "kernel-lambda": _syntax("a lambda cannot be a kernel or a helper", "give it a name: `def f(...):`"),
+    "kernel-lambda": _syntax("a lambda can be a formula of whole tensors only", "give it a name: `def f(...):`"),
     "kernel-async": _syntax("`{name}` is async; kernels are plain functions", "write `def` instead of `async def`"),
     "kernel-generator": _syntax("`{name}` yields; a kernel returns its tensors", "use `return`"),
     "kernel-method": _syntax(
@@ -48,7 +48,7 @@ _FUNCTIONS = {
         "`{name}` has the parameter `{parameter}`; a kernel has a fixed number of them", "name each parameter"
     ),
     "source-unreadable": _syntax(
-        "the source of `{name}` cannot be read ({file})", "put the kernel into a file or a notebook cell"
+        "the source of `{name}` cannot be read ({file})", "put the kernel into a file or a notebook cell{typed}"
     ),
     "tensor-form": _syntax(
         "`{name}` has no loop over `tile.grid`", "write `for m in tile.grid(M):`, or a formula of whole tensors"

@@ -80,17 +80,17 @@ ENTRIES: dict[str, ErrorSpec] = {
         "size `{size}` is {first} in `{first_parameter}` (axis {first_axis}) "
         "but {second} in `{second_parameter}` (axis {second_axis})",
         "pass arrays that agree: `{first_parameter}` has shape {first_shape}, "
-        "`{second_parameter}` has shape {second_shape}",
+        "`{second_parameter}` has shape {second_shape}{way_out}",
     ),
     "size-fixed": ErrorSpec(
         TileShapeError,
         "axis {axis} of `{parameter}` must be {expected}, not {actual}",
-        "pass an array of that size: `{parameter}` has shape {shape}",
+        "pass an array of that size: `{parameter}` has shape {shape}{way_out}",
     ),
     "size-expression": ErrorSpec(
         TileShapeError,
         "axis {axis} of `{parameter}` must be `{size}` = {expected}, not {actual} ({values})",
-        "pass an array of that size: `{parameter}` has shape {shape}",
+        "pass an array of that size: `{parameter}` has shape {shape}{way_out}",
     ),
     "size-divisible": ErrorSpec(
         TileShapeError,
