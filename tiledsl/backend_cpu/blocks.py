@@ -7,7 +7,7 @@ when something arrives that needs its results or does not fit in with it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tiledsl.backend_cpu import operands as o
 from tiledsl.backend_cpu.context import Context
@@ -15,8 +15,9 @@ from tiledsl.backend_cpu.convert import convert
 from tiledsl.backend_cpu.dots import accumulates_in_place, allocate_left, allocate_right, call_dot, kernel_of
 from tiledsl.backend_cpu.evaluate import evaluate
 from tiledsl.backend_cpu.expressions import contiguity, expression_ops, is_lazy, leaves, op_cost, store_contiguity
+from tiledsl.backend_cpu.fold_nests import emit_nest, fold_form
 from tiledsl.backend_cpu.fold_sinks import FindTile, FoldCustom, FoldTile
-from tiledsl.backend_cpu.nests import Nest, emit_nest
+from tiledsl.backend_cpu.nests import Nest
 from tiledsl.backend_cpu.print_calls import dense, emit_print
 from tiledsl.backend_cpu.residence import kept_values
 from tiledsl.backend_cpu.sinks import AssertTile, AtomicTile, Keep, Sink, StoreTile
@@ -166,7 +167,8 @@ class BlockEmitter:
         folded = next((s.folded for s in sinks if s.folded), ())
         cost = sum(op_cost(op) for op in {op for s in sinks for v in s.reads for op in expression_ops(self.context, v)})
         with self.context.scope():
-            emit_nest(self.context, Nest(sinks[0].domain, sinks, folded, self._lane_axis(sinks, folded), cost))
+            nest = Nest(sinks[0].domain, sinks, folded, self._lane_axis(sinks, folded), cost)
+            emit_nest(self.context, replace(nest, form=fold_form(self.context, nest)))
         self.context.storage.update(pending.homes)
 
     def _lane_axis(self, sinks: Sequence[Sink], folded: tuple[int, ...]) -> int | None:

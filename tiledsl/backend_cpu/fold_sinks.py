@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tiledsl.backend_cpu import operands as o
-from tiledsl.backend_cpu.access import lane_numbers, mask_type, splat_index, write_buffer
+from tiledsl.backend_cpu.access import lane_numbers, mask_type, read_buffer, splat_index, write_buffer
 from tiledsl.backend_cpu.context import Context
 from tiledsl.backend_cpu.convert import convert
 from tiledsl.backend_cpu.evaluate import evaluate_lanes
@@ -62,6 +62,26 @@ class FoldTile(_FoldOne):
         before = writer.emit(f"load {type_}, ptr {slot}")
         writer.line(f"store {type_} {combine(writer, fn, type_, before, operand)}, ptr {slot}")
 
+    def clear(self, context: Context, points: Sequence[Point]) -> None:
+        """Sets the results of these points to the identity."""
+        assert self.target is not None
+        for point in points:
+            lanes = 1 if point.lane is None else point.lanes
+            start = context.writer.splat(VectorType(self.dtype, lanes), identity(self.op.fn, self.dtype))
+            write_buffer(context, self.target, _kept_point(self.op, point), start)
+
+    def gather(self, context: Context, points: Sequence[Point]) -> None:
+        """Folds elements (or vectors) of one and the same result into it, where it is."""
+        assert self.target is not None
+        place = _kept_point(self.op, points[0])
+        total = read_buffer(context, self.target, place)
+        for point in points:
+            type_ = VectorType(self.dtype, 1 if point.lane is None else point.lanes)
+            operand = evaluate_lanes(context, self.source, point)
+            operand = convert(context.writer, operand, type_.of(self.source.dtype), type_)
+            total = combine(context.writer, self.op.fn, type_, total, operand)
+        write_buffer(context, self.target, place, total)
+
     def end(self, context: Context, kept: Sequence[Point]) -> None:
         writer, fn, type_ = context.writer, self.op.fn, self.type
         partial = [writer.emit(f"load {type_}, ptr {slot}") for slot in self.slots]
@@ -87,6 +107,12 @@ def deliver(
     if target is None:
         context.scalars[result] = convert(context.writer, operand, type_, type_.of(result.dtype))
         return
+    stored = convert(context.writer, operand, type_, type_.of(target.dtype))
+    write_buffer(context, target, _kept_point(op, point), stored)
+
+
+def _kept_point(op: ops.Reduce, point: Point) -> Point:
+    """The point of the result that an element of the source goes into."""
     kept: list[str] = []
     lane: int | None = None
     for axis, index in enumerate(point.indices):
@@ -95,8 +121,7 @@ def deliver(
         if axis == point.lane:
             lane = len(kept)
         kept.append("0" if axis in op.axes else index)
-    stored = convert(context.writer, operand, type_, type_.of(target.dtype))
-    write_buffer(context, target, point.at(tuple(kept), lane), stored)
+    return point.at(tuple(kept), lane)
 
 
 class FindTile(_FoldOne):

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from tiledsl.backend_cpu import operands as o
 from tiledsl.backend_cpu.access import lanes_left
@@ -30,6 +31,8 @@ MANY_COPIES, FEW_COPIES = 4, 2
 CHEAP = 10
 """Nests whose bodies cost no more than this (in vector operations) are unrolled further: enough independent
 accumulators to hide the latency of an addition. Heavier bodies hide it by themselves."""
+Form = Literal["plain", "rows", "sweep"]
+"""How the loops of a nest go: see `fold_nests` for the last two."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,7 @@ class Nest:
     folded: tuple[int, ...]
     lane: int | None
     cost: int
+    form: Form = "plain"
 
     @property
     def kept(self) -> list[int]:
@@ -48,13 +52,9 @@ class Nest:
         return [a for a in range(len(self.domain)) if a not in self.folded and a != self.lane]
 
 
-def emit_nest(context: Context, nest: Nest) -> None:
-    """Writes the loops of a nest."""
-    emission = _Emission(context, nest)
-    emission.outer(nest.kept, Point(("0",) * len(nest.domain)))
+class Emission:
+    """Writes the loops of a nest, as the head of this file has them."""
 
-
-class _Emission:
     def __init__(self, context: Context, nest: Nest) -> None:
         self.context = context
         self.writer = context.writer
@@ -88,7 +88,7 @@ class _Emission:
             self.folds([a for a in nest.folded if a != nest.lane], [point])
             self.end([point])
         else:
-            self.lane_loops(point, self.chunk)
+            self.lane_loops([point], self.chunk)
 
     def chunk(self, points: list[Point]) -> None:
         """Neighbouring vectors along a kept lane axis: everything that is folded into them."""
@@ -105,28 +105,31 @@ class _Emission:
             with self.writer.loop("0", self.sizes[axes[0]]) as index, self.context.scope():
                 self.folds(axes[1:], [p.moved(axes[0], index) for p in points])
         elif nest.lane is not None and nest.lane in nest.folded:
-            self.lane_loops(points[0], self.visit)
+            self.lane_loops(points, self.visit)
         else:
             self.visit(points)
 
-    def lane_loops(self, point: Point, inside: Callable[[list[Point]], None]) -> None:
-        """Whole groups of vectors along the lane axis, then single vectors, the last of them under a mask."""
+    def lane_loops(self, points: list[Point], inside: Callable[[list[Point]], None]) -> None:
+        """Whole groups of vectors along the lane axis, then single vectors, the last of them under a mask.
+
+        `inside` gets the vectors of each point in turn.
+        """
         writer, lane, lanes = self.writer, self.nest.lane, self.lanes
         assert lane is not None
-        self.hoist([point], lane)
+        self.hoist(points, lane)
         size, step = self.sizes[lane], lanes * self.copies
         rest = str(int(size) // step * step) if o.is_literal(size) else writer.emit(f"and i64 {size}, {-step}")
         if rest != "0":
             with writer.loop("0", rest, str(step)) as index, self.context.scope():
                 starts = [o.add(writer, index, str(copy * lanes)) for copy in range(self.copies)]
-                inside([Point(point.moved(lane, start).indices, lane, lanes) for start in starts])
+                inside([Point(p.moved(lane, start).indices, lane, lanes) for p in points for start in starts])
         if rest == size or self.context.facts.divisible(self.nest.domain[lane], step):
             return
         with writer.loop(rest, size, str(lanes)) as index, self.context.scope():
             mask = None
             if not self.context.whole_vectors(self.nest.domain[lane]):
                 mask = lanes_left(writer, index, size, lanes)
-            inside([Point(point.moved(lane, index).indices, lane, lanes, mask)])
+            inside([Point(p.moved(lane, index).indices, lane, lanes, mask) for p in points])
 
     def hoist(self, points: list[Point], axis: int) -> None:
         """Evaluates what does not move with the loop over `axis`."""

@@ -28,7 +28,11 @@ PACK_CYCLES = 0.5
 MEMORY_BYTES_PER_CYCLE = 6.0
 """What one core draws from memory beyond its own caches."""
 STREAM_CYCLES = 400.0
-"""Until the prefetchers follow a new run of addresses."""
+"""Until the prefetchers follow a tile."""
+RUN_CYCLES = 80.0
+"""What each further run of contiguous addresses costs beside its bytes."""
+MOST_STREAMS = 64
+"""So many runs that a loop cuts short are still known when it comes to their next parts."""
 UNKNOWN_SIZE = 2048
 """What a size that nobody knows is taken for."""
 MICRO_ROWS = 8
@@ -59,6 +63,8 @@ class Task:
     dims: tuple[Dim, ...]
     weight: int
     loops: tuple[str, ...]
+    run: int | None = None
+    """The dim along which a load or store is contiguous, if there is one."""
 
 
 @dataclass(frozen=True)
@@ -121,12 +127,13 @@ class _Collector:
                 self.tasks.append(Task("dot", dims, 1, loops))
                 self.tiles += [op.result.shape, op.a.shape, op.b.shape]
             case ops.Load() if op.result.shape:
-                self.tasks.append(Task("load", op.result.shape, op.result.dtype.bytes, loops))
+                self.tasks.append(Task("load", op.result.shape, op.result.dtype.bytes, loops, contiguous_dim(op)))
                 if len(op.result.users) > 1:  # else it streams through, and nothing comes back to it
                     self.tiles.append(op.result.shape)
             case ops.Store() | ops.Atomic() if op.value.shape:
                 assert isinstance(op.tensor.type, TensorType)
-                self.tasks.append(Task("store", op.value.shape, op.tensor.type.dtype.bytes, loops))
+                run = contiguous_dim(op) if isinstance(op, ops.Store) else None
+                self.tasks.append(Task("store", op.value.shape, op.tensor.type.dtype.bytes, loops, run))
             case ops.Map() if op.result.shape:
                 cost = SCALAR_FUNCTIONS[op.fn].cost
                 self.tasks.append(Task("vector", op.result.shape, cost, loops))
@@ -138,16 +145,50 @@ class _Collector:
                 pass
 
 
+def contiguous_dim(op: ops.Load | ops.Store) -> int | None:
+    """The axis of the tile along which its elements are neighbours in memory, if there is one."""
+    assert isinstance(op.tensor.type, TensorType)
+    selected = 0
+    for axis, subscript in enumerate(op.indices):
+        if isinstance(subscript, Value) and not isinstance(subscript.type, AxisType):
+            if subscript.shape:
+                return None  # a gather
+            continue
+        if op.tensor.type.unit == axis:
+            return selected
+        selected += 1
+    return None
+
+
 def estimate(work: GridWork, machine: CpuMachine, sizes: Mapping[str, int], blocks: Mapping[str, int]) -> float:
     """Cycles of one program with those block sizes. `sizes` has every size symbol."""
-    values = {**sizes, **blocks}
     trips = _trips(work, sizes, blocks)
+    values = {**sizes, **blocks, **_whole_axes(work, sizes, blocks)}
     slowdown = _cache_factor(work, machine, values)
     total = PROGRAM_CYCLES + sum(ITERATION_CYCLES * count for count in trips.values())
     for task in work.tasks:
         dims = [evaluate(dim, values) for dim in task.dims]
         total += _product(trips.get(loop, 1) for loop in task.loops) * _cycles(task, dims, machine, slowdown)
+        total += _run_cycles(task, dims, trips)
     return total
+
+
+def _whole_axes(work: GridWork, sizes: Mapping[str, int], blocks: Mapping[str, int]) -> dict[str, int]:
+    """The lengths of the axes that are shorter than their blocks."""
+    lengths = {axis.symbol: axis_length(axis, sizes) for axis in (*work.axes, *work.loops)}
+    return {name: max(1, length) for name, length in lengths.items() if length < blocks[name]}
+
+
+def _run_cycles(task: Task, dims: list[int], trips: Mapping[str, int]) -> float:
+    """What is lost at the beginnings of runs, over all turns of the loops around the task."""
+    if task.run is None or not dims[task.run]:
+        return 0.0
+    runs = _product(dims) // dims[task.run] - 1
+    turns = _product(trips.get(loop, 1) for loop in task.loops)
+    along = symbol_name(task.dims[task.run])
+    if along in task.loops and runs < MOST_STREAMS:
+        turns //= trips.get(along, 1)
+    return RUN_CYCLES * runs * turns
 
 
 def _trips(work: GridWork, sizes: Mapping[str, int], blocks: Mapping[str, int]) -> dict[str, int]:

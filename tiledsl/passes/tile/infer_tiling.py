@@ -27,6 +27,7 @@ ROW_UNIT = 8
 ROWS = (8, 16, 32, 64, 128, 256, 512)
 DEPTHS = (32, 64, 128, 256)
 COLUMN_VECTORS = (1, 2, 4, 8, 16, 32, 64)
+FEW_VECTORS = (1, 4)
 ELEMENT_VECTORS = (16, 64, 256, 1024, 4096)
 OUTER = (1, 2, 4, 8, 16, 64)
 
@@ -107,8 +108,18 @@ def _role(axis: Axis, work: GridWork, machine: CpuMachine) -> _Role:
     if any(symbol_name(dims[-3]) == axis.symbol for dims in dots):
         return _Role("the rows of a dot: whole register tiles, their panel in the second cache", ROW_UNIT, ROWS)
     if any(task.dims and symbol_name(task.dims[-1]) == axis.symbol for task in work.tasks):
-        return _Role("a contiguous axis: whole vectors", lanes, [lanes * count for count in ELEMENT_VECTORS])
+        vectors = (*FEW_VECTORS, *ELEMENT_VECTORS) if _crosses_runs(axis, work) else ELEMENT_VECTORS
+        return _Role("a contiguous axis: whole vectors", lanes, [lanes * count for count in vectors])
     return _Role("an outer axis: as few as keep the tiles in the first caches", 1, OUTER)
+
+
+def _crosses_runs(axis: Axis, work: GridWork) -> bool:
+    """Whether a tile has a run of contiguous addresses for each coordinate of the axis."""
+    return any(
+        task.run is not None and symbol_name(dim) == axis.symbol and position != task.run
+        for task in work.tasks
+        for position, dim in enumerate(task.dims)
+    )
 
 
 def _size_symbols(work: GridWork) -> set[str]:
