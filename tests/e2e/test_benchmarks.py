@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import cpu, report, start_up, throughput
+from benchmarks import cpu, irregular, report, start_up, throughput
 from benchmarks.figures import Figure, Run, describe_run, load, save
 
 RATIO = Figure("GEMM 512", 0.9, "x", 0.85, "1 ms")
@@ -66,6 +66,7 @@ def test_the_page_is_that_of_the_results() -> None:
         throughput.layer_norm_case(40),
         throughput.attention_case(40, False),
         throughput.attention_case(40, True),
+        irregular.window_case(40, 8),
     ],
     ids=lambda case: case.what,
 )

@@ -84,6 +84,20 @@ def attention_of_itself(weights: Weights, x: Any) -> Any:
     return tile.softmax((x @ x.mT) * 0.3, axis=-1) @ x
 
 
+def windowed(weights: Weights, x: Any) -> Any:
+    """Attention of neighbours; those at the other places are hidden, and scores are not scaled."""
+    length = x.shape[-2]
+    rows, columns = tile.arange(length)[:, None], tile.arange(length)[None, :]
+    return tile.softmax(tile.where(tile.abs(rows - columns) > 1, -np.inf, tile.tanh(x @ x.mT)), axis=-1) @ x
+
+
+def triangle(weights: Weights, x: Any) -> Any:
+    """A product with the lower triangle of another one."""
+    length = x.shape[-2]
+    rows, columns = tile.arange(length)[:, None], tile.arange(length)[None, :]
+    return tile.where(rows >= columns, tile.tanh(x @ x.mT), 0.0) @ x
+
+
 def turned(weights: Weights, x: Any) -> Any:
     return x.transpose(0, 2, 1)
 
@@ -109,8 +123,8 @@ def merged(weights: Weights, x: Any) -> Any:
 
 
 STEPS: tuple[Step, ...] = (
-    linear, gate, residual, layer_norm, softmax, softmax_of_columns, attention, attention_of_itself, turned, halves,
-    scaled, both, merged,
+    linear, gate, residual, layer_norm, softmax, softmax_of_columns, attention, attention_of_itself, windowed, triangle,
+    turned, halves, scaled, both, merged,
 )  # fmt: skip
 
 

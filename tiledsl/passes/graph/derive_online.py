@@ -25,6 +25,7 @@ from tiledsl.ir.tile_ops import tensor_type
 from tiledsl.ir.types import Shape
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.graph.canonicalise_graph import tidy
+from tiledsl.passes.graph.fold_identities import MOST_SCALE
 from tiledsl.passes.graph.online_rules import is_constant
 from tiledsl.passes.graph.outline import is_soft
 from tiledsl.passes.manager import PassContext
@@ -69,22 +70,24 @@ def _times(rewriter: Rewriter, value: Value, number: float) -> Value:
 
 @RULES.on(ops.Map)
 def scaled_after_the_mask(op: ops.Map, rewriter: Rewriter) -> bool:
-    # where(mask, x * c, -inf) => where(mask, x, -inf) * c, c > 0
-    if op.fn != "where" or not is_constant(op.inputs[2], -math.inf) or len(op.inputs[1].users) != 1:
+    # where(mask, x * c, -inf) => where(mask, x, -inf) * c, c > 0; the same where it is the other way round
+    places = [place for place in (1, 2) if op.fn == "where" and is_constant(op.inputs[3 - place], -math.inf)]
+    if len(places) != 1 or len(op.inputs[places[0]].users) != 1:
         return False
-    scaled = _scale(op.inputs[1])
+    scaled = _scale(op.inputs[places[0]])
     if scaled is None or not tensor_type(scaled[0]).shape:
         return False
     x, number = scaled
-    rewriter.replace(op, _times(rewriter, _map(rewriter, "where", op.inputs[0], x, op.inputs[2]), number))
+    chosen = [x if place == places[0] else v for place, v in enumerate(op.inputs)]
+    rewriter.replace(op, _times(rewriter, _map(rewriter, "where", *chosen), number))
     return True
 
 
 @RULES.on(ops.Reduce)
 def scaled_after_the_maximum(op: ops.Reduce, rewriter: Rewriter) -> bool:
-    # max(x * c) => max(x) * c, c > 0
+    # max(x * c) => max(x) * c, c > 0; c / ln 2 times what a maximum starts from has to be finite
     scaled = _scale(op.source) if op.fn in ("max", "min") else None
-    if scaled is None or not tensor_type(op.source).dtype.is_float:
+    if scaled is None or not tensor_type(op.source).dtype.is_float or scaled[1] * LOG2_E > MOST_SCALE:
         return False
     x, number = scaled
     fields: dict[str, Any] = {"axes": op.axes, "fn": op.fn, "keepdims": op.keepdims}

@@ -6,9 +6,11 @@ from tiledsl.ir.core import Number
 from tiledsl.ir.dtypes import DType
 from tiledsl.ir.fold_identities import fold_identity
 
-LOWEST = -3.0e38
+LOWEST = -1.0e38
 """Below every score of f32 that matters, but finite: a difference of two of it is 0, of two infinities NaN."""
-LOWEST_OF_F64 = -1.0e308
+LOWEST_OF_F64 = -5.0e307
+MOST_SCALE = 3.0
+"""What these may be multiplied by, and are finite still."""
 
 PAIRWISE = {"add": "add", "mul": "mul", "max": "maximum", "min": "minimum", "and": "and", "or": "or"}
 """The function of two values, by that of a fold."""

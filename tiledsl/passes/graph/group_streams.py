@@ -9,11 +9,12 @@ from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Op, Value
 from tiledsl.ir.dtypes import DType, f32, i64
 from tiledsl.ir.tile_ops import tensor_type
-from tiledsl.ir.types import BlockSize
+from tiledsl.ir.types import AxisType, BlockSize
 from tiledsl.passes.graph.axes import Axis
 from tiledsl.passes.graph.fold_identities import PAIRWISE, identity
 from tiledsl.passes.graph.group_tiles import Fold, GroupTiles, Scope
-from tiledsl.passes.graph.mask_bounds import Bound, bounds_of
+from tiledsl.passes.graph.index_limits import Combined, Edge, IndexLimits, Term
+from tiledsl.passes.graph.mask_bounds import limits_of_folds
 from tiledsl.passes.graph.online_rules import Dependence, Factor, Moments, factors_of, moments_of, unspread
 from tiledsl.passes.graph.schedule import depends
 from tiledsl.passes.graph.stream_moments import counts_of, squares_after
@@ -98,27 +99,45 @@ class GroupStreams(GroupTiles):
         """Where the loop over an axis begins and ends: masks may leave only a part of it."""
         build = self.builder
         start, stop = build.constant(0, i64), build.size(self.sizes[axis])
-        maxima = [op for op in folds if isinstance(op, graph.Reduce) and op.fn == "max"]
-        if len(maxima) != 1 or any(not depends(op.result, maxima[0].result) for op in folds):
-            return start, stop
-        for bound in bounds_of(maxima[0].source, axis, self.axes):
-            start, stop = self._bounded(bound, start, stop)
+        moving = Dependence(frozenset(fold.result for fold in folds))
+
+        def is_loaded(value: Value) -> bool:
+            mine = self.axes.kept[value]
+            return (
+                axis not in mine
+                and not moving.of(value)
+                and all(a in self.blocks for a in mine)
+                and (not self.tile_axes(value))
+            )
+
+        limits = limits_of_folds(folds, IndexLimits(axis, self.axes, is_loaded))
+        if limits.start is not None:
+            start = build.map("maximum", start, self._term(limits.start))
+        if limits.end is not None:
+            stop = build.map("minimum", self._term(limits.end), stop)
         return start, stop
 
-    def _bounded(self, bound: Bound, start: Value, stop: Value) -> tuple[Value, Value]:
-        build, block = self.builder, self.blocks.get(bound.rows)
+    def _term(self, term: Term) -> Value:
+        """The value of a limit, as an i64."""
+        build = self.builder
+        match term:
+            case int():
+                return build.constant(term, i64)
+            case Value():
+                return build.cast(self.tile(term), i64)
+            case Combined(fn=fn, left=left, right=right):
+                return build.map(fn, self._term(left), self._term(right))
+            case Edge(axis=axis, past=past):
+                return self._edge(axis, past)
+
+    def _edge(self, axis: Axis, past: bool) -> Value:
+        build, block = self.builder, self.blocks.get(axis)
         if block is None:
-            return start, stop
-        single = bound.rows in self.schedule.single
-        first = block if single else build.emit(ops.Start, axis=block).result
-        if bound.kind == "start":
-            moved = build.map("add", first, build.constant(bound.offset, i64))
-            return build.map("maximum", start, moved), stop
-        extent = build.constant(1, i64) if single else build.emit(ops.Extent, axis=block).result
-        last = build.map("add", first, extent)
-        if bound.offset:
-            last = build.map("add", last, build.constant(bound.offset, i64))
-        return start, build.map("minimum", last, stop)
+            return build.size(self.sizes[axis]) if past else build.constant(0, i64)
+        if not isinstance(block.type, AxisType):
+            return build.map("add", block, build.constant(1, i64)) if past else block
+        first = build.emit(ops.Start, axis=block).result
+        return build.map("add", first, build.emit(ops.Extent, axis=block).result) if past else first
 
     def _turn(self, folds: Sequence[Fold], carried: Sequence[Value]) -> list[Value]:
         """The values of the folds after one more block."""

@@ -8,7 +8,7 @@ the same sum in terms of the new one. So both stream in one pass. A rule says of
 | the summed value | what it is multiplied by when u, a function of m, goes from u to u' |
 | --- | --- |
 | does not depend on m | 1 |
-| exp(x - u), exp2(x - u), x does not depend on m | exp(u - u'), exp2(u - u') |
+| exp(x - u), exp2(x - u), x does not depend on m; if m is a maximum, it is the one of x | exp(u - u'), exp2(u - u') |
 | a * b | the product of both |
 | a / b, b does not depend on m | that of a |
 | -a, cast(a), broadcast(a), transposed a | that of a |
@@ -107,13 +107,72 @@ def _factors(value: Value, user: Op, dependence: Dependence) -> list[Factor]:
             return _factors(op.inputs[1], op, dependence)
         case ops.Map(fn="exp" | "exp2"):
             difference = op.inputs[0].op
-            if isinstance(difference, ops.Map) and difference.fn == "sub" and not dependence.of(difference.inputs[0]):
-                return [Factor(op.fn, difference.inputs[1])]
-            raise RuleError(op, f"`{op.fn}` of something else than x - m, where m is a fold of the same axis")
+            if not isinstance(difference, ops.Map) or difference.fn != "sub" or dependence.of(difference.inputs[0]):
+                raise RuleError(op, f"`{op.fn}` of something else than x - m, where m is a fold of the same axis")
+            if not _stays_finite(difference.inputs[1], difference.inputs[0], 1.0, dependence):
+                raise RuleError(op, f"`{op.fn}` of x - m, where x may be far above what m is so far")
+            return [Factor(op.fn, difference.inputs[1])]
         case ops.Map():
             raise RuleError(op, f"`{op.fn}` of what depends on a fold of the same axis has no rule")
         case _:
             raise RuleError(op, f"`{op.name}` of what depends on a fold of the same axis has no rule")
+
+
+def _stays_finite(exponent: Value, x: Value, scale: float, dependence: Dependence) -> bool:
+    """Whether x * scale - exponent * scale is never far above 0 before all of a stream has come.
+
+    Extrema start from the least number there is, so that their own elements alone may follow them.
+    """
+    exponent = unspread(exponent)
+    op = exponent.op
+    if not dependence.of(exponent):
+        return True
+    match op:
+        case ops.Reduce(fn="max" | "min"):
+            return op.fn == "max" and _is_among(x, op.source, scale)
+        case ops.Reduce() | ops.Contract():
+            return True
+        case ops.Map(fn="mul") if (scaled := times_positive(op)) is not None:
+            return _stays_finite(scaled[0], x, scale * scaled[1], dependence)
+        case ops.Map(fn="maximum"):
+            return any(dependence.of(v) and _stays_finite(v, x, scale, dependence) for v in op.inputs)
+        case ops.Map() | ops.Cast() | ops.Transpose():
+            return all(_stays_finite(v, x, scale, dependence) for v in op.operands)
+        case _:
+            return False
+
+
+def _is_among(x: Value, source: Value, scale: float) -> bool:
+    """Whether x is `source * scale`, or hides some of it."""
+    x, source = _plain(x), _plain(source)
+    if abs(scale - 1) < 1e-6 and is_same(x, source):
+        return True
+    match x.op:
+        case ops.Map(fn="where") as op:
+            shown = [v for v in op.inputs[1:] if not is_constant(v, float("-inf"))]
+            return len(shown) == 1 and _is_among(shown[0], source, scale)
+        case ops.Map(fn="mul") as op if (scaled := times_positive(op)) is not None:
+            return _is_among(scaled[0], source, scale / scaled[1])
+        case _:
+            return False
+
+
+def _plain(value: Value) -> Value:
+    """What a value rounds, repeats or reindexes."""
+    while isinstance(value.op, (ops.Broadcast, ops.Reshape, ops.Transpose, ops.Cast)):
+        value = value.op.source
+    return value
+
+
+def times_positive(op: ops.Map) -> tuple[Value, float] | None:
+    """x and c where a map is x * c for a positive number c."""
+    if op.fn != "mul":
+        return None
+    for x, factor in (op.inputs, op.inputs[::-1]):
+        constant = unspread(factor).op
+        if isinstance(constant, ops.Constant) and 0 < constant.value < float("inf"):
+            return x, float(constant.value)
+    return None
 
 
 def moments_of(op: Op) -> Moments | None:
