@@ -22,6 +22,7 @@ import numpy.typing as npt
 from tests.support.fake_driver import fake_driver
 from tiledsl.backend_cuda.kernel_code import CudaSource, KernelCode, KernelParameter, TensorMapCode
 from tiledsl.backend_cuda.launched_maps import LaunchedMap
+from tiledsl.backend_cuda.names import function_of
 from tiledsl.backend_ref.arguments import Argument, bind_arguments
 from tiledsl.ir.core import Function
 from tiledsl.ir.dtypes import BY_NAME, to_numpy
@@ -115,7 +116,7 @@ def host_text(source: CudaSource) -> str:
     """The program as C++."""
     text = _FUNCTION.sub(lambda found: f"static inline {_host_function(found[1])}", source.text)
     declared = "extern __shared__ __align__(1024) unsigned char shared_memory[];"
-    text = text.replace(declared, "unsigned char* const shared_memory = block_().shared;")
+    text = text.replace(declared, "unsigned char* const shared_memory = ::block_().shared;")
     launches = [_launch(found[1], found[2]) for found in _KERNEL.finditer(text)]
     return "\n".join([*(header.read_text(encoding="utf-8") for header in HEADERS), text, *launches])
 
@@ -388,6 +389,6 @@ def _word(
 def _call(library: ctypes.CDLL, kernel: KernelCode, grid: int, words: Sequence[int]) -> None:
     packed = (ctypes.c_uint64 * max(1, len(words)))(*(word & (1 << 64) - 1 for word in words))
     if grid > 0:
-        library[f"launch_{kernel.name}"](
+        library[f"launch_{function_of(kernel.name)}"](
             ctypes.c_int64(grid), kernel.threads, kernel.cluster, kernel.shared_bytes, packed
         )

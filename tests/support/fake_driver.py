@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from tiledsl.backend_cuda import driver
+from tiledsl.backend_cuda.names import kernel_of
 
 
 class Status(IntEnum):
@@ -241,7 +242,7 @@ class FakeDriver:
 
     def cuModuleGetFunction(self, module: Module, name: bytes) -> tuple[Status, Function]:
         function = Function(0x100 + len(self._functions))
-        self._functions[int(function)] = name.decode()
+        self._functions[int(function)] = kernel_of(name.decode())
         return self._status("cuModuleGetFunction"), function
 
     def cuFuncSetAttribute(self, function: Function, attribute: str, value: int) -> tuple[Status]:

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tiledsl.backend_cuda.cubin import Cubin
+from tiledsl.backend_cuda.names import kernel_of
 
 
 class Product(NamedTuple):
@@ -117,7 +118,8 @@ def disassemble(cubin: Cubin) -> dict[str, Disassembly]:
     found: dict[str, list[str]] = {}
     for function in functions:
         # What a kernel calls stands in its own section, behind it.
-        owner = function["function-name"] if function["function-name"] in names else next(reversed(found), "")
+        name = kernel_of(function["function-name"])
+        owner = name if name in names else next(reversed(found), "")
         found.setdefault(owner, []).extend(_opcodes(function["sass-instructions"]))
     return {name: Disassembly(name, tuple(opcodes)) for name, opcodes in found.items()}
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tiledsl.backend_cuda.kernel_frame import KernelFrame
+from tiledsl.backend_cuda.names import of_program
 from tiledsl.backend_cuda.preamble import Preamble
 from tiledsl.backend_cuda.scalar_math import scalar_function
 from tiledsl.backend_cuda.scalars import c_type, register_dtype
@@ -78,7 +79,7 @@ def _custom(frame: KernelFrame, op: Reduce | Scan, body: Callable[[KernelFrame, 
     parameters: list[str] = []
     targets: list[str] = []
     for number, argument in enumerate(block.arguments):
-        text = frame.names.fresh(argument.name or "operand")
+        text = frame.names.fresh(of_program(argument.name or "operand"))
         frame.values[argument] = Scalar(text, argument.dtype)
         if number < count:
             targets.append(text)
@@ -90,7 +91,7 @@ def _custom(frame: KernelFrame, op: Reduce | Scan, body: Callable[[KernelFrame, 
         results = [frame.scalar(v) for v in terminator.operands]
         if count > 1:
             results = [
-                frame.define(c_type(v.dtype), f"new_{target}", text)
+                frame.define(c_type(v.dtype), of_program("new", target), text)
                 for v, target, text in zip(terminator.operands, targets, results)
             ]
         for target, text in zip(targets, results):

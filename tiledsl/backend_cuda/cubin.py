@@ -10,6 +10,8 @@ import re
 import struct
 from dataclasses import dataclass
 
+from tiledsl.backend_cuda.names import kernel_of
+
 
 @dataclass(frozen=True)
 class KernelResources:
@@ -69,7 +71,7 @@ def kernels_of(log: str, code: bytes = b"") -> tuple[KernelResources, ...]:
         used = next((line for line in report.splitlines() if _USED.search(line)), "")
         found.append(
             KernelResources(
-                name=name,
+                name=kernel_of(name),
                 registers=_number(_USED, used),
                 spill_store_bytes=sum(stores for _, stores, _ in frames),
                 spill_load_bytes=sum(loads for _, _, loads in frames),

@@ -13,9 +13,8 @@ from tiledsl.backend_cuda.emit_programs import emit_launch, emit_single
 from tiledsl.backend_cuda.emit_table import emit_block, emit_op
 from tiledsl.backend_cuda.kernel_code import CudaSource, KernelCode
 from tiledsl.backend_cuda.kernel_frame import KernelFrame
-from tiledsl.backend_cuda.names import kernel_names
+from tiledsl.backend_cuda.names import Names, function_of, kernel_of, of_program
 from tiledsl.backend_cuda.overlap_kernels import Overlap, overlaps_of, tensors_written_by
-from tiledsl.backend_cuda.preamble import defined_names
 from tiledsl.backend_cuda.program_frame import ProgramFrame
 from tiledsl.backend_cuda.tma_functions import TENSOR_MAP
 from tiledsl.ir.async_ops import Role, TmaLoad, Wgmma
@@ -31,12 +30,12 @@ def emit_program(module: Module, capability: int, *, chained: bool = False) -> C
     """
     function = module.entry
     program = ProgramFrame(function, capability)
-    names = kernel_names(defined_names())
+    names = Names()
     kernels: list[KernelCode] = []
     texts: list[str] = []
     phases = phases_of(function.body.ops)
     for phase, overlap in zip(phases, overlaps_of(function.body.ops, phases, capability, chained)):
-        name = names.fresh(function.name)
+        name = kernel_of(names.fresh(of_program(function.name)))
         code, text = _emit_kernel(program, name, phase, overlap)
         kernels.append(code)
         texts.append(text)
@@ -78,7 +77,7 @@ def _emit_kernel(program: ProgramFrame, name: str, phase: list[Op], overlap: Ove
     declared = frame.declared_parameters()
     clusters = f"__cluster_dims__({cluster}, 1, 1) " if cluster > 1 else ""
     alone = f", {launch.resident}" if launch and _has_a_multiprocessor(launch) else ""
-    head = f'extern "C" __global__ void {clusters}__launch_bounds__({threads}{alone}) {name}('
+    head = f'extern "C" __global__ void {clusters}__launch_bounds__({threads}{alone}) {function_of(name)}('
     joined = ", ".join(text for _, text in declared)
     if len(head) + len(joined) > 118:
         joined = "\n    " + ",\n    ".join(text for _, text in declared)

@@ -12,6 +12,7 @@ from tiledsl.backend_cuda.emit_elementwise import as_registers, slot_table
 from tiledsl.backend_cuda.index_text import operand_text, sum_text, table_text
 from tiledsl.backend_cuda.kernel_frame import KernelFrame
 from tiledsl.backend_cuda.memory_functions import vector_name
+from tiledsl.backend_cuda.names import of_program
 from tiledsl.backend_cuda.scalars import c_type, constant, memory_type
 from tiledsl.backend_cuda.storage import Registers, Scalar, Slot, element_text
 from tiledsl.ir import gpu_ops as gpu
@@ -75,7 +76,7 @@ class Access:
         pointed = f"{'' if self.tensor in frame.written else 'const '}{memory_type(self.type.dtype)}*"
         offset = sum_text(*terms)
         text = f"{pointer} + {operand_text(offset)}"
-        return frame.once(("pointer", text), lambda: frame.define(pointed, f"{pointer}_at", text))
+        return frame.once(("pointer", text), lambda: frame.define(pointed, of_program(pointer, "at"), text))
 
     def address(self, number: str, slot: str) -> str:
         """The pointer of access `number`, whose first element is in `slot`."""
@@ -132,7 +133,7 @@ def emit_load(frame: KernelFrame, op: gpu.Load) -> None:
     verb = _verb(frame, op.tensor)
     step = op.vector
     access = Access(frame, op, layout, step)
-    target = frame.new_registers(op.result.name or f"{op.tensor.name}_tile", dtype, layout.slots)
+    target = frame.new_registers(of_program(op.result.name or f"{op.tensor.name}_tile"), dtype, layout.slots)
     frame.values[op.result] = target
     fill = "0" if op.other is None else frame.scalar(op.other)
     with frame.unrolled("v", layout.slots // step) as number:
@@ -193,7 +194,7 @@ def _read_elements(
     width = count * dtype.bits
     if width >= 32:
         words = width // 32
-        name = frame.names.fresh(f"{target.name}_bits")
+        name = frame.names.fresh(of_program(target.name, "bits"))
         frame.line(f"unsigned {name}[{words}];")
         function, filling = f"{verb}_{vector_name('unsigned', words)}", _filled_bytes(fill)
         text = f"{frame.use(function)}({name}, {address});"
@@ -254,7 +255,7 @@ def _load_scalar(frame: KernelFrame, op: gpu.Load) -> Scalar:
     pointer = access.address("0", "0")
     verb = _verb(frame, op.tensor)
     fill = constant(0, dtype) if op.other is None else frame.scalar(op.other)
-    name = op.result.name or f"{op.tensor.name}_element"
+    name = of_program(op.result.name or f"{op.tensor.name}_element")
     if dtype.bits >= 32:
         type_ = c_type(dtype)
         target = frame.names.fresh(name)
@@ -342,7 +343,9 @@ def emit_atomic(frame: KernelFrame, op: gpu.Atomic) -> None:
     access = Access(frame, op, layout, 1)
     first = frame.is_first(layout)
     source = frame.storage(op.value)
-    before = frame.new_registers(op.result.name or "before", dtype, layout.slots) if op.result.users else None
+    before = (
+        frame.new_registers(of_program(op.result.name or "before"), dtype, layout.slots) if op.result.users else None
+    )
     with frame.unrolled("s", layout.slots) as slot:
         inside = joined(first, access.inside(slot, slot))
         value = element_text(source, Slot(slot), frame.preamble)

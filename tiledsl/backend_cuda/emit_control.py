@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from tiledsl.backend_cuda.emit_elementwise import copied, used_by
 from tiledsl.backend_cuda.kernel_frame import KernelFrame
+from tiledsl.backend_cuda.names import of_program
 from tiledsl.backend_cuda.scalars import c_type
 from tiledsl.backend_cuda.storage import Registers, Scalar, SharedMemory, Storage, View
 from tiledsl.ir.async_ops import MbarrierWait, Wgmma
@@ -32,7 +33,7 @@ def emit_for(frame: KernelFrame, op: For, body: BodyEmitter) -> None:
     _, *carried = op.body.arguments
     variables = [_variable(frame, value, argument) for value, argument in zip(op.initial, carried)]
     index = op.body.arguments[0]
-    name = frame.names.fresh(index.name or "i")
+    name = frame.names.fresh(of_program(index.name or "index"))
     type_ = c_type(index.dtype)
     start, stop, step = (frame.scalar(v) for v in (op.start, op.stop, op.step))
     known = constant_of(op.step)
@@ -89,7 +90,7 @@ def emit_while(frame: KernelFrame, op: While, condition: BodyEmitter, body: Body
 def emit_if(frame: KernelFrame, op: If, body: BodyEmitter) -> None:
     variables: list[Scalar | Registers] = []
     for result, yes in zip(op.results, _yielded(op.then)):
-        wanted = result.name or yes.name or "chosen"
+        wanted = of_program(result.name or yes.name or "chosen")
         if result.shape:
             variables.append(frame.new_registers(wanted, result.dtype, yes.layout.slots))
         else:
@@ -119,7 +120,7 @@ def _yielded(block: Block) -> tuple[Value, ...]:
 
 def _variable(frame: KernelFrame, initial: Value, argument: Value) -> Scalar | Registers:
     """The variable of a carried value, with what it starts from. Registers that nothing else reads are taken over."""
-    wanted = argument.name or initial.name or "carried"
+    wanted = of_program(argument.name or initial.name or "carried")
     stored = frame.storage(initial)
     if not initial.shape:
         assert isinstance(stored, Scalar)
@@ -172,7 +173,9 @@ def _assign(frame: KernelFrame, variables: Sequence[Scalar | Registers], values:
             assert isinstance(stored, Scalar)
             frame.line(f"{variable.text} = {stored.text};")
             continue
-        source = stored if isinstance(stored, Registers) else copied(frame, value, stored, f"next_{variable.name}")
+        source = (
+            stored if isinstance(stored, Registers) else copied(frame, value, stored, of_program("next", variable.name))
+        )
         with frame.unrolled("s", variable.words) as s:
             frame.line(f"{variable.name}[{s}] = {source.name}[{s}];")
 
@@ -191,5 +194,5 @@ def _array_name(storage: Storage) -> str:
 
 def _saved(frame: KernelFrame, stored: Storage, value: Value) -> Storage:
     if isinstance(stored, Scalar):
-        return Scalar(frame.define(c_type(stored.dtype), f"next_{stored.text}", stored.text), stored.dtype)
-    return copied(frame, value, stored, f"next_{value.name}")
+        return Scalar(frame.define(c_type(stored.dtype), of_program("next", stored.text), stored.text), stored.dtype)
+    return copied(frame, value, stored, of_program("next", value.name))

@@ -7,6 +7,7 @@ from tiledsl.backend_cuda.emit_elementwise import as_registers
 from tiledsl.backend_cuda.emit_fold import FULL
 from tiledsl.backend_cuda.index_text import sum_text, table_text
 from tiledsl.backend_cuda.kernel_frame import KernelFrame
+from tiledsl.backend_cuda.names import of_program
 from tiledsl.backend_cuda.shared_address import is_sum_of_digits
 from tiledsl.backend_cuda.storage import Registers
 from tiledsl.ir.gpu_ops import Convert
@@ -19,7 +20,7 @@ def emit_convert(frame: KernelFrame, op: Convert) -> None:
     plan = convert_plan(op.source.layout, op.layout)
     assert plan.kind == "shuffle", f"{op.source.layout} to {op.layout} is a matter of shared memory"
     source = as_registers(frame, op.source)
-    target = frame.new_registers(op.result.name or "moved", op.result.dtype, op.layout.slots)
+    target = frame.new_registers(of_program(op.result.name or "moved"), op.result.dtype, op.layout.slots)
     frame.values[op.result] = target
     own = _own_lane(frame, plan)
     words = _word_plan(plan, source.per_word)

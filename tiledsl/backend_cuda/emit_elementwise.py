@@ -23,6 +23,7 @@ import numpy as np
 from tiledsl.backend_cuda.casts import cast, pack
 from tiledsl.backend_cuda.index_text import operand_text, sum_text, table_text
 from tiledsl.backend_cuda.kernel_frame import KernelFrame
+from tiledsl.backend_cuda.names import of_program
 from tiledsl.backend_cuda.one_plus import FUNCTIONS, one_plus
 from tiledsl.backend_cuda.random_bits import random
 from tiledsl.backend_cuda.scalar_math import scalar_function
@@ -225,14 +226,14 @@ class _GroupWriter:
         frame = self.frame
         packed = {value: registers for value, registers in self.kept.items() if registers.per_word > 1}
         for value, registers in packed.items():
-            name = frame.names.fresh(f"{registers.name}_part")
+            name = frame.names.fresh(of_program(registers.name, "part"))
             frame.line(f"{frame.c_type(value.dtype)} {name}[{slot.per_word}]{' = {}' if self._ragged else ''};")
             self.parts[value] = name
         if count == 1:
             self._write_ops(Slot("0", slot.per_word, "0", "0"))
         else:
             with frame.unrolled("i", count) as position:
-                index = frame.define("int", "s", f"{slot.per_word} * {slot.word} + {position}")
+                index = frame.define("int", "slot", f"{slot.per_word} * {slot.word} + {position}")
                 here = Slot(index, slot.per_word, slot.word, position)
                 if self._ragged:
                     with frame.block(f"if ({index} < {self.group.slots})"):
@@ -292,10 +293,9 @@ class _GroupWriter:
 
 
 def _name(value: Value) -> str:
-    if value.name:
-        return value.name
     op = value.op
-    return str(op.attributes.get("fn", "")) or type(op).__name__.lower() if op is not None else "value"
+    fallback = str(op.attributes.get("fn", "")) or type(op).__name__.lower() if op is not None else ""
+    return of_program(value.name or fallback)
 
 
 # The ops

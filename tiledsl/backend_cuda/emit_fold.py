@@ -12,6 +12,7 @@ from tiledsl.backend_cuda.emit_elementwise import coordinate_text
 from tiledsl.backend_cuda.exchange_partials import Exchange, begin_exchange
 from tiledsl.backend_cuda.index_text import sum_text, table_text
 from tiledsl.backend_cuda.kernel_frame import KernelFrame
+from tiledsl.backend_cuda.names import of_program
 from tiledsl.backend_cuda.scalars import c_type
 from tiledsl.backend_cuda.storage import Registers, Scalar, Slot, Storage, element_text
 from tiledsl.ir.core import Block, Value
@@ -59,8 +60,8 @@ def _partial_name(op: Reduce, number: int) -> str:
     result = op.results[min(number, len(op.results) - 1)]
     name = result.name or op.fn
     if op.fn in ("argmax", "argmin"):
-        return ("extreme", name)[number]
-    return name if result.dtype.bits >= 32 or op.fn == "custom" else f"{name}_wide"
+        return ("extreme", of_program(name))[number]
+    return of_program(name, "" if result.dtype.bits >= 32 or op.fn == "custom" else "wide")
 
 
 # In one thread
@@ -189,7 +190,7 @@ def _fold_through_memory(
     if plan.warps:
         places: list[str] = []
         for name, dtype, size in zip(partials.names, partials.dtypes, sizes):
-            places.append(scratch_pointer(frame, memory.text(offset) + turn, f"{name}_of_warps", dtype))
+            places.append(scratch_pointer(frame, memory.text(offset) + turn, of_program(name, "of_warps"), dtype))
             offset += plan.block_bytes(size)
         _fold_warps(frame, plan, combiner, partials, places)
     elif exchange is not None and exchange.run:
@@ -198,7 +199,7 @@ def _fold_through_memory(
         places = []
         for name, dtype, size in zip(partials.names, partials.dtypes, sizes):
             sent = i32 if dtype == bool_ else dtype
-            places.append(scratch_pointer(frame, memory.text(offset) + turn, f"{name}_of_blocks", sent))
+            places.append(scratch_pointer(frame, memory.text(offset) + turn, of_program(name, "of_blocks"), sent))
             offset += plan.cluster_bytes(size)
         _fold_blocks(frame, plan, combiner, partials, places, exchange)
 
@@ -325,10 +326,10 @@ def _result(frame: KernelFrame, op: Reduce, result: Value, partials: Partials, n
         return cast(f"{name}[{slot}]", dtype, target, frame.preamble)
 
     if not result.shape:
-        return Scalar(frame.define(c_type(target), f"{result.name or op.fn}_value", text("0")), target)
+        return Scalar(frame.define(c_type(target), of_program(result.name or op.fn, "value"), text("0")), target)
     if dtype == target and Registers(name, target, count).per_word == 1:
         return Registers(name, target, count)
-    registers = frame.new_registers(result.name or op.fn, target, count)
+    registers = frame.new_registers(of_program(result.name or op.fn), target, count)
     with frame.unrolled("r", registers.words) as r:
         per = registers.per_word
         if per == 1:

@@ -13,6 +13,7 @@ from tiledsl.backend_cuda.emit_elementwise import as_registers, copied
 from tiledsl.backend_cuda.index_text import sum_text, table_text
 from tiledsl.backend_cuda.kernel_frame import KernelFrame
 from tiledsl.backend_cuda.matrix_functions import product_function, words_of
+from tiledsl.backend_cuda.names import of_program
 from tiledsl.backend_cuda.scalar_math import scalar_function
 from tiledsl.backend_cuda.scalars import register_dtype
 from tiledsl.backend_cuda.storage import Registers, Slot, element_text
@@ -29,7 +30,9 @@ def emit_mma(frame: KernelFrame, op: Mma) -> None:
     instruction = INSTRUCTIONS[op.instruction]
     stored = frame.storage(op.acc)
     taken = isinstance(stored, Registers) and can_take_over(op.acc)
-    acc = stored if taken and isinstance(stored, Registers) else copied(frame, op.acc, stored, op.result.name)
+    acc = (
+        stored if taken and isinstance(stored, Registers) else copied(frame, op.acc, stored, of_program(op.result.name))
+    )
     frame.values[op.result] = acc
     if instruction.is_fma:
         _multiply_elements(frame, op, acc)

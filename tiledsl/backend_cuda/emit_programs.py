@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from tiledsl.backend_cuda.casts import bits
 from tiledsl.backend_cuda.index_text import operand_text
 from tiledsl.backend_cuda.kernel_frame import KernelFrame
+from tiledsl.backend_cuda.names import of_program
 from tiledsl.backend_cuda.scalars import memory_type
 from tiledsl.backend_cuda.storage import Scalar
 from tiledsl.backend_cuda.writer import Writer
@@ -82,7 +83,7 @@ def _block_count(frame: KernelFrame, stop: Value, block: int) -> str:
         count = text if block == 1 else f"({text} + {block - 1}) / {block}"
         if size is None:
             count = f"{frame.use('larger')}({count}, 0)"
-        return frame.define("unsigned", f"{stop.name}_blocks", count)
+        return frame.define("unsigned", of_program(stop.name, "blocks"), count)
 
     return frame.once(("blocks", stop, block), make)
 
@@ -101,7 +102,9 @@ def _bind_coordinates(frame: KernelFrame, op: Launch, program: str, counts: Sequ
         rest = f"{rest} / {count}" if outer else rest
     for argument, block, number in zip(op.body.arguments, op.blocks, reversed(numbers)):
         wide = f"(long long){operand_text(number)}"
-        name = frame.define("long long", argument.name or "start", wide if block == 1 else f"{wide} * {block}")
+        name = frame.define(
+            "long long", of_program(argument.name or "start"), wide if block == 1 else f"{wide} * {block}"
+        )
         frame.values[argument] = Scalar(name, i64)
 
 
@@ -148,11 +151,12 @@ def _emit_fill(frame: KernelFrame, op: Empty) -> Dim:
     step = frame.define("long long", "step", "(long long)gridDim.x * blockDim.x")
     with frame.block(f"struct alignas({_FILL_BYTES}) Piece", "};"):
         frame.line(f"{memory_type(dtype)} elements[{per}];")
-    frame.line("Piece piece;")
+    piece = frame.names.fresh("piece")
+    frame.line(f"Piece {piece};")
     with frame.unrolled("e", per) as e:
-        frame.line(f"piece.elements[{e}] = fill;")
-    with frame.block(f"for (long long at = {first}; at < {count} / {per}; at += {step})"):
-        frame.line(f"reinterpret_cast<Piece*>({pointer})[at] = piece;")
+        frame.line(f"{piece}.elements[{e}] = {value};")
+    with frame.block(f"for (long long p = {first}; p < {count} / {per}; p += {step})"):
+        frame.line(f"reinterpret_cast<Piece*>({pointer})[p] = {piece};")
     with frame.block(f"if ({first} < {count} % {per})"):
         frame.line(f"{pointer}[{count} - 1 - {first}] = {value};")
     return ceildiv(total, frame.threads * per * _FILL_PIECES)

@@ -14,6 +14,7 @@ from tiledsl.backend_cuda.combine import Combiner, combiner_of, folded_dtypes
 from tiledsl.backend_cuda.emit_fold import FULL, are_zero, pieces_text, scratch_pointer, slot_tables
 from tiledsl.backend_cuda.index_text import sum_text, table_text
 from tiledsl.backend_cuda.kernel_frame import KernelFrame
+from tiledsl.backend_cuda.names import of_program
 from tiledsl.backend_cuda.scalars import c_type
 from tiledsl.backend_cuda.storage import Registers, Slot, Storage, element_text
 from tiledsl.ir.core import Block, Value
@@ -65,7 +66,7 @@ def emit_scan(frame: KernelFrame, op: Scan, body: Callable[[KernelFrame, Block],
     assert not plan.blocks, "a scan across a cluster"
     dtypes = folded_dtypes(op.fn, [v.dtype for v in op.sources])
     rows, along = slot_tables(layout, (op.axis,))
-    names = [frame.names.fresh(v.name or "running") for v in op.results]
+    names = [frame.names.fresh(of_program(v.name or "running")) for v in op.results]
     run = _Run(
         frame,
         op,
@@ -106,7 +107,7 @@ def _scan_threads(run: _Run) -> None:
     lanes = plan.lanes[0] if plan.lanes else None
     lane = _position(run, lanes, "lane_position") if lanes else "0"
     warps = plan.warps[0] if plan.warps else None
-    totals = [frame.names.fresh(f"{name}_total") for name in run.names]
+    totals = [frame.names.fresh(of_program(name, "total")) for name in run.names]
     for total, dtype in zip(totals, run.dtypes):
         frame.line(f"{c_type(dtype)} {total}[{plan.results}];")
     with frame.unrolled("r", plan.results) as r:
@@ -156,7 +157,7 @@ def _share_totals(run: _Run, lanes: Piece | None, lane: str, totals: Sequence[st
     offset = 0
     places: list[str] = []
     for name, dtype in zip(run.names, run.dtypes):
-        places.append(scratch_pointer(frame, buffer.text(offset), f"{name}_of_warps", dtype))
+        places.append(scratch_pointer(frame, buffer.text(offset), of_program(name, "of_warps"), dtype))
         offset += plan.block_bytes(partial_bytes(dtype))
     writers = [are_zero(plan.copies, frame.local_thread), f"{lane} == {lanes.size - 1}" if lanes else ""]
     condition = " && ".join(test for test in writers if test)
@@ -211,7 +212,7 @@ def _result(frame: KernelFrame, result: Value, name: str, dtype: DType) -> Stora
     wide = Registers(name, dtype, slots)
     if dtype == result.dtype and wide.per_word == 1:
         return wide
-    registers = frame.new_registers(f"{name}_{result.dtype}", result.dtype, slots)
+    registers = frame.new_registers(of_program(name, str(result.dtype)), result.dtype, slots)
     per = registers.per_word
     if per == 1 or wide.per_word > 1:
         with frame.unrolled("s", slots) as s:

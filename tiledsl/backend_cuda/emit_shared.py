@@ -14,6 +14,7 @@ from tiledsl.backend_cuda.index_text import sum_text, table_text
 from tiledsl.backend_cuda.kernel_frame import KernelFrame
 from tiledsl.backend_cuda.matrix_functions import wait_function
 from tiledsl.backend_cuda.memory_functions import vector_name
+from tiledsl.backend_cuda.names import of_program
 from tiledsl.backend_cuda.scalars import c_type
 from tiledsl.backend_cuda.shared_address import SharedAddresses, ThreadPart, is_sum_of_digits
 from tiledsl.backend_cuda.storage import Registers, Scalar, SharedMemory, Slot, element_text
@@ -130,7 +131,7 @@ def emit_read(frame: KernelFrame, op: gpu.Read) -> None:
 
 
 def _name(op: gpu.Read) -> str:
-    return op.result.name or (f"{op.buffer.name}_tile" if op.buffer.name else "tile")
+    return of_program(op.result.name or op.buffer.name, "" if op.result.name else "tile")
 
 
 def _slots(op: gpu.Read) -> int:

@@ -18,6 +18,7 @@ from tiledsl.backend_cuda.emit_mma import slot_numbers
 from tiledsl.backend_cuda.index_text import sum_text, table_text
 from tiledsl.backend_cuda.kernel_frame import KernelFrame
 from tiledsl.backend_cuda.matrix_functions import words_of
+from tiledsl.backend_cuda.names import of_program
 from tiledsl.backend_cuda.shared_address import linear_text
 from tiledsl.backend_cuda.storage import Registers
 from tiledsl.backend_cuda.warpgroup_functions import Onto, product_function, settle, wgmma_wait
@@ -82,10 +83,10 @@ def _accumulator(frame: KernelFrame, op: Wgmma) -> Registers:
     if isinstance(stored, Registers) and can_take_over(op.acc):
         found = stored
     elif _onto(op) == "nothing":
-        found = frame.new_registers(op.result.name or "acc", op.acc.dtype, op.acc.layout.slots)
+        found = frame.new_registers(of_program(op.result.name or "acc"), op.acc.dtype, op.acc.layout.slots)
     else:
         assert not isinstance(op.acc.op, Wgmma), "registers in flight cannot be copied"
-        found = copied(frame, op.acc, stored, op.result.name)
+        found = copied(frame, op.acc, stored, of_program(op.result.name))
     frame.accumulators[op] = found
     return found
 

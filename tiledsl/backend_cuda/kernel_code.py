@@ -36,6 +36,7 @@ class KernelCode:
     """One CUDA function. Those of a program are launched in order, on one stream."""
 
     name: str
+    """As people see it; its C function is `names.function_of` of it."""
     programs: Dim | None
     """How many programs there are, over size symbols; a program is a cluster of `cluster` blocks. None: only the device
     knows, and the kernel goes through its programs itself, however many blocks are launched."""

@@ -11,9 +11,8 @@ from tiledsl.backend_cuda.barrier_functions import named_barrier
 from tiledsl.backend_cuda.casts import cast
 from tiledsl.backend_cuda.index_text import dim_text, operand_text, thread_text
 from tiledsl.backend_cuda.kernel_code import KernelParameter
-from tiledsl.backend_cuda.names import Names
+from tiledsl.backend_cuda.names import LOOPS, Names, of_program
 from tiledsl.backend_cuda.overlap_kernels import Overlap, tensors_used_by
-from tiledsl.backend_cuda.preamble import defined_names
 from tiledsl.backend_cuda.program_frame import ProgramFrame
 from tiledsl.backend_cuda.scalars import bare, c_type, constant, memory_type
 from tiledsl.backend_cuda.source_map import comment_of
@@ -75,7 +74,7 @@ class KernelFrame:
         self.overlap = overlap
         self.coherent = written | overlap.contended
         """The tensors that something may write to while the kernel runs, which a read-only cache would miss."""
-        self.names = Names((*defined_names(), "TensorMap"))
+        self.names = Names()
         self.entry = Writer(1)
         self.writer = self.entry
         self.values: dict[Value, Storage] = {}
@@ -173,8 +172,9 @@ class KernelFrame:
             with self.scope():
                 yield "0"
             return
+        assert wanted in LOOPS, f"{wanted} is no name of a loop variable"
         name = wanted
-        while name in self._loop_variables or self.names.is_taken(name):
+        while name in self._loop_variables:
             name += wanted
         self._loop_variables.append(name)
         with self.writer.unrolled(name, count), self.scope():
@@ -236,7 +236,7 @@ class KernelFrame:
         return self.parameters[parameter]
 
     def size(self, symbol: str) -> str:
-        return self.parameter(KernelParameter("size", symbol=symbol), symbol)
+        return self.parameter(KernelParameter("size", symbol=symbol), of_program(symbol))
 
     def dim(self, dim: Dim) -> str:
         """A size as a C expression."""
@@ -244,13 +244,13 @@ class KernelFrame:
 
     def tensor(self, value: Value) -> str:
         """The pointer to a tensor's first element."""
-        return self.parameter(KernelParameter("tensor", self.program.tensors[value]), value.name)
+        return self.parameter(KernelParameter("tensor", self.program.tensors[value]), of_program(value.name))
 
     def tensor_map(self, value: Value, wanted: TensorMap) -> str:
         """The name of a tensor map, which the kernel fetches when it begins."""
         parameter = KernelParameter("map", self.program.map_number(value, wanted))
         known = parameter in self.parameters
-        name = self.parameter(parameter, f"{value.name}_map")
+        name = self.parameter(parameter, of_program(value.name, "map"))
         if not known:
             with self.in_entry():
                 self.line(f"if (threadIdx.x == 0) {self.use('prefetch_tensor_map')}(&{name});")
@@ -263,7 +263,7 @@ class KernelFrame:
         if type_.unit == axis:
             return "1"
         number = self.program.tensors[value]
-        return self.parameter(KernelParameter("stride", number, axis), f"{value.name}_stride{axis}")
+        return self.parameter(KernelParameter("stride", number, axis), of_program(value.name, f"stride{axis}"))
 
     def declared_parameters(self) -> list[tuple[KernelParameter, str]]:
         """Each parameter with its C declaration: tensor maps, tensors, sizes, strides, scalars, the failure record."""
@@ -322,13 +322,13 @@ class KernelFrame:
     def _scalar_parameter(self, value: Value) -> Scalar:
         dtype = value.dtype
         parameter = KernelParameter("scalar", self.program.scalars[value], symbol=dtype.name)
-        name = self.parameter(parameter, value.name)
+        name = self.parameter(parameter, of_program(value.name))
         wide = f64 if dtype.is_float else u64 if dtype == u64 else i64
         if dtype == wide:
             return Scalar(name, dtype)
         with self.in_entry():
             text = f"{name} != 0" if dtype == bool_ else cast(name, wide, dtype, self.preamble)
-            return Scalar(self.define(self.c_type(dtype), f"{value.name}_{dtype}", text), dtype)
+            return Scalar(self.define(self.c_type(dtype), of_program(value.name, str(dtype)), text), dtype)
 
     def scalar(self, value: Value) -> str:
         """A scalar as a C expression."""
@@ -414,8 +414,9 @@ class KernelFrame:
         def make() -> str:
             self.uses_shared = True
             with self.in_entry():
-                self.line("extern __shared__ __align__(1024) unsigned char shared_memory[];")
-            return "shared_memory"
+                name = self.names.fresh("shared_memory")
+                self.line(f"extern __shared__ __align__(1024) unsigned char {name}[];")
+            return name
 
         return self._entry_once("shared memory", make)
 
@@ -488,7 +489,7 @@ class KernelFrame:
         text = self.scalar(value)
         return self.once(
             ("extent", text, capacity),
-            lambda: self.define("int", f"{value.name}_extent", f"{self.use('limited')}({text}, {capacity})"),
+            lambda: self.define("int", of_program(value.name, "extent"), f"{self.use('limited')}({text}, {capacity})"),
         )
 
 

@@ -20,6 +20,7 @@ from tiledsl.backend_cuda.failure_records import FailureRecord
 from tiledsl.backend_cuda.graphs import RecordedKernels
 from tiledsl.backend_cuda.kernel_code import CudaSource, KernelCode, KernelParameter
 from tiledsl.backend_cuda.launched_maps import MAP_ALIGNMENT, MAP_BYTES, LaunchedMap
+from tiledsl.backend_cuda.names import function_of
 from tiledsl.backend_cuda.scratch_memory import HeldScratch, ScratchMemory
 from tiledsl.backend_cuda.streams import is_capturing, stream_handle
 from tiledsl.ir.dtypes import BY_NAME
@@ -81,7 +82,7 @@ class LoadedKernels:
 
     def _function(self, kernel: KernelCode) -> Any:
         attributes = bindings().CUfunction_attribute
-        function = call("cuModuleGetFunction", self._module, kernel.name.encode())
+        function = call("cuModuleGetFunction", self._module, function_of(kernel.name).encode())
         if kernel.shared_bytes > DEFAULT_SHARED_BYTES:
             most = attributes.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             (status,) = bindings().cuFuncSetAttribute(function, most, kernel.shared_bytes)

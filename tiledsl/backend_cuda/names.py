@@ -1,53 +1,76 @@
-"""Names for C: those of the user's program where they can be had."""
+"""Names in generated C: those that come from the program can meet no others, whatever they are.
+
+A name that comes from the program, of a variable, a parameter, a size or a kernel, ends in an underscore: `x_`,
+`x_at_`, `x_1_`. Nothing else does: no word of C++ or CUDA, no macro, no device function, and none of the emitters' own
+names, which are `VARIABLES` (`row`, `row_1`) and `LOOPS` (`s`).
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
-_WORDS = """
-    alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class compl
-    concept const consteval constexpr constinit const_cast continue co_await co_return co_yield decltype default delete
-    do double dynamic_cast else enum explicit export extern false float for friend goto if inline int long mutable
-    namespace new noexcept not not_eq nullptr operator or or_eq private protected public register reinterpret_cast
-    requires return short signed sizeof static static_assert static_cast struct switch template this thread_local throw
-    true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor xor_eq
-    threadIdx blockIdx blockDim gridDim warpSize clock min max abs printf malloc free main
+_VARIABLES = """
+    a_at a_descriptor arrivals at b_at b_descriptor band band_rows batch before block box column combine count element
+    extreme failures fill first first_peer from from_lane has_prefix holds inner is_first issues lane_position left old
+    other own_part owner part peer piece position prefix program programs rank room row row_thread run shared_base
+    shared_memory slot start step thread to total turn warp warp_position within
 """
+VARIABLES = frozenset(_VARIABLES.split())
+"""What emitters call variables of their own. A number may follow, as in `batch0`."""
 
-_GLOBALS = """
-    abs acos acosh asin asinh assert atan atan2 atanh cbrt ceil clock64 cospi cyl_bessel_i0 cyl_bessel_i1 dim3 div erfc
-    erfcinv erfcx erfinv exp10 expm1 fdim fdividef fmax fmin frexp fdivide hypot ilogb j0 j1 jn labs ldexp lgamma llabs
-    llmax llmin llrint llround log1p logb lrint lround modf nan nearbyint nextafter norm norm3d norm4d normcdf
-    normcdfinv rcbrt remainder remquo rhypot rnorm rnorm3d rnorm4d round saturate scalbln scalbn sincos sincospi sinh
-    sinpi size_t tan tgamma trunc ullmax ullmin umax umin y0 y1 yn cosh memcpy memset
-"""
-"""Functions and types that CUDA C has from the start: a variable may hide them, a kernel may not be called so."""
+LOOPS = frozenset("bdeijkprsvw")
+"""The variables of loops that emitters write; of one within another the letter may be doubled."""
 
 
-def kernel_names(taken: Iterable[str] = ()) -> Names:
-    """What gives each kernel of a program a name."""
-    floats = [f"{word}f" for word in _GLOBALS.split()]
-    return Names((*_GLOBALS.split(), *floats, *taken))
+def of_program(*parts: str) -> str:
+    """The C name of something that comes from the program, of the words of it that are not empty.
+
+    >>> of_program("x"), of_program("x_", "at"), of_program("größe"), of_program("__shared__"), of_program("λ")
+    ('x_', 'x_at_', 'gr__e_', 'shared_', 'value_')
+    """
+    cleaned = (re.sub(r"\W", "_", part, flags=re.ASCII).strip("_") for part in parts)
+    joined = "_".join(part for part in cleaned if part) or "value"
+    return f"{'v' if joined[0].isdigit() else ''}{joined}_"
+
+
+def is_of_program(name: str) -> bool:
+    return name.endswith("_")
+
+
+def function_of(kernel: str) -> str:
+    """The C function of a kernel of that name.
+
+    >>> function_of("softmax_1")
+    'softmax_1_'
+    """
+    return f"{kernel}_"
+
+
+def kernel_of(function: str) -> str:
+    """The kernel that a C function is: `softmax_1` for `softmax_1_`."""
+    return function.removesuffix("_")
 
 
 class Names:
-    """Gives each thing of one function a name of its own."""
+    """Gives each thing of one function a name of its own.
 
-    def __init__(self, taken: Iterable[str] = ()) -> None:
-        self._taken: set[str] = {*_WORDS.split(), *taken}
+    >>> names = Names()
+    >>> [names.fresh(wanted) for wanted in ("row", of_program("row"), "row", of_program("row"))]
+    ['row', 'row_', 'row_1', 'row_1_']
+    """
 
-    def is_taken(self, name: str) -> bool:
-        return name in self._taken
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+        self._counts: dict[str, int] = {}
 
     def fresh(self, wanted: str) -> str:
-        """`wanted`, made an identifier, or `wanted_1`, `wanted_2` ... where it is taken."""
-        base = re.sub(r"\W", "_", wanted, flags=re.ASCII) or "value"
-        if base[0].isdigit() or base.startswith("_"):
-            base = f"v{base}" if base[0].isdigit() else base.lstrip("_") or "value"
-        name, count = base, 0
+        """`wanted`, or with a number where it is taken: a name by `of_program`, or one of `VARIABLES`."""
+        tail = "_" if is_of_program(wanted) else ""
+        assert tail or wanted.rstrip("0123456789") in VARIABLES, f"{wanted} is no name of the program or of an emitter"
+        name, count = wanted, self._counts.get(wanted, 0)
         while name in self._taken:
             count += 1
-            name = f"{base}_{count}"
+            name = f"{wanted.removesuffix('_')}_{count}{tail}"
+        self._counts[wanted] = count
         self._taken.add(name)
         return name

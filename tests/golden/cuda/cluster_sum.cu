@@ -68,11 +68,11 @@ __device__ __forceinline__ void wait_for_bytes(unsigned barrier, unsigned parity
     } while (!complete);
 }
 
-extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(64) cluster_sum(
-    const float* __restrict__ x,
-    float* __restrict__ y,
-    long long N,
-    long long x_stride0) {
+extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(64) cluster_sum_(
+    const float* __restrict__ x_,
+    float* __restrict__ y_,
+    long long N_,
+    long long x_stride0_) {
     extern __shared__ __align__(1024) unsigned char shared_memory[];
     const unsigned rank = cluster_rank();
     const unsigned thread = rank * 64u + threadIdx.x;
@@ -85,50 +85,50 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(64) clust
     const bool is_first = thread % 32 == 0 && thread / 32 % 2 == 0 && thread / 64 == 0;
     // gpu.launch([%M]) {blocks = [1], threads = 64, cluster = 4, shared_bytes = 80}  // <text>:5
     const unsigned program = blockIdx.x / 4;
-    const long long m = (long long)program;
+    const long long m_ = (long long)program;
     // %row = gpu.load(%x, [%m, %zero], [%N]) {axes = [0, 1], masked = [1], vector = 4, shape = [1, 1024], layout = spatial(1, 256) * local(1, 4)}  // <text>:8
-    const float* const x_at = x + (m * x_stride0 + column);
-    const int N_extent = limited(N, 1024);
-    float row[4];
-    read_float4_if(row, x_at, column < N_extent, 0);
+    const float* const x_at_ = x_ + (m_ * x_stride0_ + column);
+    const int N_extent_ = limited(N_, 1024);
+    float row_[4];
+    read_float4_if(row_, x_at_, column < N_extent_, 0);
     // %total = gpu.reduce([%row], %partials) {axes = [1], fn = add}  // <text>:9
-    float total[1];
-    total[0] = row[0];
+    float total_[1];
+    total_[0] = row_[0];
     #pragma unroll
     for (int j = 1; j < 4; ++j) {
-        total[0] = (total[0] + row[j]);
+        total_[0] = (total_[0] + row_[j]);
     }
     #pragma unroll
     for (int d = 16; d >= 1; d /= 2) {
-        total[0] = (total[0] + __shfl_xor_sync(0xffffffffu, total[0], d));
+        total_[0] = (total_[0] + __shfl_xor_sync(0xffffffffu, total_[0], d));
     }
     const unsigned arrivals = shared_base;
     if (threadIdx.x == 0) expect_bytes(arrivals, 16u);
-    float* const total_of_warps = reinterpret_cast<float*>(shared_memory + 16);
+    float* const total_of_warps_ = reinterpret_cast<float*>(shared_memory + 16);
     const int position = threadIdx.x / 32 % 2;
     if (threadIdx.x % 32 == 0) {
-        total_of_warps[position] = total[0];
+        total_of_warps_[position] = total_[0];
     }
     __syncthreads();
-    total[0] = total_of_warps[0];
+    total_[0] = total_of_warps_[0];
     #pragma unroll
     for (int p = 1; p < 2; ++p) {
-        total[0] = (total[0] + total_of_warps[p]);
+        total_[0] = (total_[0] + total_of_warps_[p]);
     }
-    float* const total_of_blocks = reinterpret_cast<float*>(shared_memory + 32);
+    float* const total_of_blocks_ = reinterpret_cast<float*>(shared_memory + 32);
     const int own_part = rank % 4;
     const unsigned first_peer = rank - (rank / 1 % 4 * 1);
     cluster_wait();  // all blocks have made their barriers
     if (threadIdx.x < 4) {
-        send_to_peer_f32(&total_of_blocks[own_part], arrivals, first_peer + threadIdx.x, total[0]);
+        send_to_peer_f32(&total_of_blocks_[own_part], arrivals, first_peer + threadIdx.x, total_[0]);
     }
     wait_for_bytes(arrivals, 0u);
-    total[0] = total_of_blocks[0];
+    total_[0] = total_of_blocks_[0];
     #pragma unroll
     for (int p = 1; p < 4; ++p) {
-        total[0] = (total[0] + total_of_blocks[p]);
+        total_[0] = (total_[0] + total_of_blocks_[p]);
     }
     // gpu.store(%y, [%m], %total, []) {axes = [0]}  // <text>:10
-    float* const y_at = y + m;
-    store_float_if(y_at, total, is_first);
+    float* const y_at_ = y_ + m_;
+    store_float_if(y_at_, total_, is_first);
 }

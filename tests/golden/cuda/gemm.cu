@@ -64,16 +64,16 @@ __device__ __forceinline__ void wait_for_copies_but_1() {
     asm volatile("cp.async.wait_group 1;" ::: "memory");
 }
 
-extern "C" __global__ void __launch_bounds__(128) gemm(
-    const unsigned short* __restrict__ a,
-    const unsigned short* __restrict__ b,
-    float* __restrict__ c,
-    long long K,
-    long long M,
-    long long N,
-    long long a_stride0,
-    long long b_stride0,
-    long long c_stride0) {
+extern "C" __global__ void __launch_bounds__(128) gemm_(
+    const unsigned short* __restrict__ a_,
+    const unsigned short* __restrict__ b_,
+    float* __restrict__ c_,
+    long long K_,
+    long long M_,
+    long long N_,
+    long long a_stride0_,
+    long long b_stride0_,
+    long long c_stride0_) {
     extern __shared__ __align__(1024) unsigned char shared_memory[];
     const unsigned thread = threadIdx.x;
     const int row = thread / 4;
@@ -90,59 +90,59 @@ extern "C" __global__ void __launch_bounds__(128) gemm(
     const int row_2 = thread / 64 * 32 + thread / 4 % 8;
     const int column_2 = thread / 32 % 2 * 32 + thread % 4 * 2;
     // gpu.launch([%M, %N]) {blocks = [64, 64], threads = 128, shared_bytes = 16384}  // <text>:10
-    const unsigned N_blocks = (N + 63) / 64;
+    const unsigned N_blocks_ = (N_ + 63) / 64;
     const unsigned program = blockIdx.x;
-    const long long m = (long long)(program / N_blocks) * 64;
-    const long long n = (long long)(program % N_blocks) * 64;
+    const long long m_ = (long long)(program / N_blocks_) * 64;
+    const long long n_ = (long long)(program % N_blocks_) * 64;
     // %rows = tile.map([%M, %m]) {fn = sub}  // <text>:11
-    const long long rows = sub_i64(M, m);
+    const long long rows_ = sub_i64(M_, m_);
     // %columns = tile.map([%N, %n]) {fn = sub}  // <text>:12
-    const long long columns = sub_i64(N, n);
+    const long long columns_ = sub_i64(N_, n_);
     // <text>:17
-    const unsigned short* const a_at = a + ((m + row) * a_stride0 + column);
-    const int rows_extent = limited(rows, 64);
-    const int K_extent = limited(K, 32);
+    const unsigned short* const a_at_ = a_ + ((m_ + row) * a_stride0_ + column);
+    const int rows_extent_ = limited(rows_, 64);
+    const int K_extent_ = limited(K_, 32);
     #pragma unroll
     for (int v = 0; v < 2; ++v) {
-        copy_16_if(shared_base + at + v * 2048, a_at + ((v * 32) * a_stride0), row + v * 32 < rows_extent && column < K_extent);
+        copy_16_if(shared_base + at + v * 2048, a_at_ + ((v * 32) * a_stride0_), row + v * 32 < rows_extent_ && column < K_extent_);
     }
     // <text>:19
-    const unsigned short* const b_at = b + (row_1 * b_stride0 + n + column_1);
-    const int columns_extent = limited(columns, 64);
+    const unsigned short* const b_at_ = b_ + (row_1 * b_stride0_ + n_ + column_1);
+    const int columns_extent_ = limited(columns_, 64);
     #pragma unroll
     for (int v = 0; v < 2; ++v) {
-        copy_16_if(shared_base + at_1 + v * 2048 + 8192, b_at + ((v * 16) * b_stride0), row_1 + v * 16 < K_extent && column_1 < columns_extent);
+        copy_16_if(shared_base + at_1 + v * 2048 + 8192, b_at_ + ((v * 16) * b_stride0_), row_1 + v * 16 < K_extent_ && column_1 < columns_extent_);
     }
     // gpu.commit()  // <text>:21
     commit_copies();
     // %total, %last = tile.for(%zero, %K, %step, [%start, %zero])  // <text>:22
-    float acc[32];
+    float acc_[32];
     #pragma unroll
     for (int s = 0; s < 32; ++s) {
-        acc[s] = 0.0f;
+        acc_[s] = 0.0f;
     }
-    long long stage = 0ll;
+    long long stage_ = 0ll;
     #pragma unroll 1
-    for (long long k = 0ll; k < K; k += 32ll) {
+    for (long long k_ = 0ll; k_ < K_; k_ += 32ll) {
         // %next = tile.map([%k, %step]) {fn = add}  // <text>:24
-        const long long next = add_i64(k, 32ll);
+        const long long next_ = add_i64(k_, 32ll);
         // %left = tile.map([%K, %next]) {fn = sub}  // <text>:25
-        const long long left = sub_i64(K, next);
+        const long long left_ = sub_i64(K_, next_);
         // %other = tile.map([%one, %stage]) {fn = sub}  // <text>:26
-        const long long other = sub_i64(1ll, stage);
+        const long long other_ = sub_i64(1ll, stage_);
         // <text>:27
-        const unsigned short* const a_at_1 = a + ((m + row) * a_stride0 + next + column);
-        const int left_extent = limited(left, 32);
-        const unsigned from = (unsigned)other * 4096u;
+        const unsigned short* const a_at_1_ = a_ + ((m_ + row) * a_stride0_ + next_ + column);
+        const int left_extent_ = limited(left_, 32);
+        const unsigned from = (unsigned)other_ * 4096u;
         #pragma unroll
         for (int v = 0; v < 2; ++v) {
-            copy_16_if(shared_base + from + at + v * 2048, a_at_1 + ((v * 32) * a_stride0), row + v * 32 < rows_extent && column < left_extent);
+            copy_16_if(shared_base + from + at + v * 2048, a_at_1_ + ((v * 32) * a_stride0_), row + v * 32 < rows_extent_ && column < left_extent_);
         }
         // <text>:29
-        const unsigned short* const b_at_1 = b + ((next + row_1) * b_stride0 + n + column_1);
+        const unsigned short* const b_at_1_ = b_ + ((next_ + row_1) * b_stride0_ + n_ + column_1);
         #pragma unroll
         for (int v = 0; v < 2; ++v) {
-            copy_16_if(shared_base + from + at_1 + v * 2048 + 8192, b_at_1 + ((v * 16) * b_stride0), row_1 + v * 16 < left_extent && column_1 < columns_extent);
+            copy_16_if(shared_base + from + at_1 + v * 2048 + 8192, b_at_1_ + ((v * 16) * b_stride0_), row_1 + v * 16 < left_extent_ && column_1 < columns_extent_);
         }
         // gpu.commit()  // <text>:31
         commit_copies();
@@ -151,37 +151,37 @@ extern "C" __global__ void __launch_bounds__(128) gemm(
         // gpu.barrier()  // <text>:33
         __syncthreads();
         // <text>:34
-        unsigned x[16];
-        const unsigned from_1 = (unsigned)stage * 4096u;
+        unsigned x_[16];
+        const unsigned from_1 = (unsigned)stage_ * 4096u;
         #pragma unroll
         for (int v = 0; v < 4; ++v) {
-            read_matrices_4(&x[4 * v], shared_base + from_1 + (at_2 ^ (v % 2 * 32)) + v / 2 * 1024);
+            read_matrices_4(&x_[4 * v], shared_base + from_1 + (at_2 ^ (v % 2 * 32)) + v / 2 * 1024);
         }
         // <text>:36
-        unsigned y[16];
+        unsigned y_[16];
         #pragma unroll
         for (int v = 0; v < 4; ++v) {
-            read_matrices_4_transposed(&y[4 * v], shared_base + from_1 + (at_3 ^ (v % 2 * 32)) + v / 2 * 2048 + 8192);
+            read_matrices_4_transposed(&y_[4 * v], shared_base + from_1 + (at_3 ^ (v % 2 * 32)) + v / 2 * 2048 + 8192);
         }
         // %sum = gpu.mma(%x, %y, %acc) {instruction = m16n8k16_bf16_f32}  // <text>:38
         #pragma unroll
-        for (int kk = 0; kk < 2; ++kk) {
+        for (int k = 0; k < 2; ++k) {
             #pragma unroll
             for (int i = 0; i < 2; ++i) {
                 #pragma unroll
                 for (int j = 0; j < 4; ++j) {
-                    mma_m16n8k16_bf16_f32(&acc[i * 16 + j * 4], &x[i * 8 + kk * 4], &y[kk * 8 + j * 2]);
+                    mma_m16n8k16_bf16_f32(&acc_[i * 16 + j * 4], &x_[i * 8 + k * 4], &y_[k * 8 + j * 2]);
                 }
             }
         }
         // gpu.barrier()  // <text>:39
         __syncthreads();
-        stage = other;
+        stage_ = other_;
     }
     // gpu.store(%c, [%m, %n], %total, [%rows, %columns]) {axes = [0, 1], masked = [0, 1], vector = 2}  // <text>:42
-    float* const c_at = c + ((m + row_2) * c_stride0 + n + column_2);
+    float* const c_at_ = c_ + ((m_ + row_2) * c_stride0_ + n_ + column_2);
     #pragma unroll
     for (int v = 0; v < 16; ++v) {
-        store_float2_if(c_at + ((v / 8 * 16 + v % 2 * 8) * c_stride0 + v / 2 % 4 * 8), &acc[2 * v], row_2 + v / 8 * 16 + v % 2 * 8 < rows_extent && column_2 + v / 2 % 4 * 8 < columns_extent);
+        store_float2_if(c_at_ + ((v / 8 * 16 + v % 2 * 8) * c_stride0_ + v / 2 % 4 * 8), &acc_[2 * v], row_2 + v / 8 * 16 + v % 2 * 8 < rows_extent_ && column_2 + v / 2 % 4 * 8 < columns_extent_);
     }
 }

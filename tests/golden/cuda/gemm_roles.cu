@@ -192,24 +192,24 @@ __device__ __forceinline__ void write_matrices_4(unsigned row, const unsigned* f
                  :: "r"(row), "r"(from[0]), "r"(from[1]), "r"(from[2]), "r"(from[3]) : "memory");
 }
 
-extern "C" __global__ void __launch_bounds__(160, 1) gemm_roles(
-    const __grid_constant__ TensorMap out_map,
-    const __grid_constant__ TensorMap a_map,
-    const __grid_constant__ TensorMap b_map,
-    long long K,
-    long long N) {
+extern "C" __global__ void __launch_bounds__(160, 1) gemm_roles_(
+    const __grid_constant__ TensorMap out_map_,
+    const __grid_constant__ TensorMap a_map_,
+    const __grid_constant__ TensorMap b_map_,
+    long long K_,
+    long long N_) {
     extern __shared__ __align__(1024) unsigned char shared_memory[];
     const unsigned shared_base = __shfl_sync(0xffffffffu, shared_address(shared_memory), 0);
     const unsigned thread = threadIdx.x;
     const unsigned warp = __shfl_sync(0xffffffffu, thread / 32, 0);
-    if (threadIdx.x == 0) prefetch_tensor_map(&out_map);
-    if (threadIdx.x == 0) prefetch_tensor_map(&a_map);
-    if (threadIdx.x == 0) prefetch_tensor_map(&b_map);
+    if (threadIdx.x == 0) prefetch_tensor_map(&out_map_);
+    if (threadIdx.x == 0) prefetch_tensor_map(&a_map_);
+    if (threadIdx.x == 0) prefetch_tensor_map(&b_map_);
     // gpu.launch([%M, %N]) {blocks = [64, 64], threads = 160, shared_bytes = 41984}  // <text>:10
-    const unsigned N_blocks = (N + 63) / 64;
+    const unsigned N_blocks_ = (N_ + 63) / 64;
     const unsigned program = blockIdx.x;
-    const long long m = (long long)(program / N_blocks) * 64;
-    const long long n = (long long)(program % N_blocks) * 64;
+    const long long m_ = (long long)(program / N_blocks_) * 64;
+    const long long n_ = (long long)(program % N_blocks_) * 64;
     // %full = gpu.mbarriers() {count = 2, arrivals = 1, offset = 32768}  // <text>:13
     if (threadIdx.x == 0) begin_mbarriers(shared_base + 32768, 2, 1);
     // %empty = gpu.mbarriers() {count = 2, arrivals = 4, offset = 32784}  // <text>:14
@@ -224,59 +224,59 @@ extern "C" __global__ void __launch_bounds__(160, 1) gemm_roles(
         const unsigned at = swizzled((unsigned)(row_thread / 32 * 16 + row_thread / 4 % 8 + (thread_1 % 32 / 8 % 4) % 2 * 8) * 128u + (unsigned)(row_thread % 4 * 2 + (thread_1 % 32 / 8 % 4) / 2 * 8) * 2u, 3, 0x70);
         const unsigned warp_1 = __shfl_sync(0xffffffffu, thread_1 / 32, 0);
         // %total = tile.for(%0, %steps, %1, [%start])  // <text>:21
-        float acc[32];
+        float acc_[32];
         #pragma unroll
         for (int s = 0; s < 32; ++s) {
-            acc[s] = 1000.0f;
+            acc_[s] = 1000.0f;
         }
         #pragma unroll 1
-        for (long long i = 0ll; i < (floor_div(K + 63, 64)); i += 1ll) {
+        for (long long i_ = 0ll; i_ < (floor_div(K_ + 63, 64)); i_ += 1ll) {
             // %stage = tile.map([%i, %2]) {fn = mod}  // <text>:22
-            const long long stage = mod_i64(i, 2ll);
+            const long long stage_ = mod_i64(i_, 2ll);
             // %turn = tile.map([%i, %2]) {fn = floordiv}  // <text>:23
-            const long long turn = floordiv_i64(i, 2ll);
+            const long long turn_ = floordiv_i64(i_, 2ll);
             // %parity = tile.map([%turn, %2]) {fn = mod}  // <text>:24
-            const long long parity = mod_i64(turn, 2ll);
+            const long long parity_ = mod_i64(turn_, 2ll);
             // gpu.mbarrier_wait(%full, %stage, %parity)  // <text>:26
-            wait_for_phase(shared_base + (unsigned)stage * 8u + 32768, (unsigned)parity);
+            wait_for_phase(shared_base + (unsigned)stage_ * 8u + 32768, (unsigned)parity_);
             // gpu.wgmma_fence()  // <text>:27
             wgmma_fence();
             // %more = tile.map([%i, %0]) {fn = ne}  // <text>:28
-            const bool more = i != 0ll;
+            const bool more_ = i_ != 0ll;
             // <text>:29
-            const unsigned a_at = shared_base + (unsigned)stage * 8192u;
+            const unsigned a_at = shared_base + (unsigned)stage_ * 8192u;
             const unsigned long long a_descriptor = matrix_descriptor(a_at, 0x4000004000010000ull);
-            const unsigned b_at = shared_base + (unsigned)stage * 8192u + 16384;
+            const unsigned b_at = shared_base + (unsigned)stage_ * 8192u + 16384;
             const unsigned long long b_descriptor = matrix_descriptor(b_at, 0x4000004000010000ull);
-            wgmma_m64n64k16_bf16_f32_if(acc, a_descriptor, b_descriptor, more);
-            wgmma_m64n64k16_bf16_f32(acc, a_descriptor + 2, b_descriptor + 2);
-            wgmma_m64n64k16_bf16_f32(acc, a_descriptor + 4, b_descriptor + 4);
-            wgmma_m64n64k16_bf16_f32(acc, a_descriptor + 6, b_descriptor + 6);
+            wgmma_m64n64k16_bf16_f32_if(acc_, a_descriptor, b_descriptor, more_);
+            wgmma_m64n64k16_bf16_f32(acc_, a_descriptor + 2, b_descriptor + 2);
+            wgmma_m64n64k16_bf16_f32(acc_, a_descriptor + 4, b_descriptor + 4);
+            wgmma_m64n64k16_bf16_f32(acc_, a_descriptor + 6, b_descriptor + 6);
             // gpu.wgmma_commit()  // <text>:31
             wgmma_commit();
             // %landed = gpu.wgmma_wait([%next]) {groups = 0}  // <text>:32
             wgmma_wait();
-            landed_float_32(acc);
+            landed_float_32(acc_);
             // gpu.mbarrier_arrive(%empty, %stage) {by = warp}  // <text>:33
             __syncwarp();
-            if (thread_1 % 32 == 0) arrive(shared_base + (unsigned)stage * 8u + 32784);
+            if (thread_1 % 32 == 0) arrive(shared_base + (unsigned)stage_ * 8u + 32784);
         }
         // %narrow = tile.cast(%total) {dtype = bf16} : tile<bf16, [64, 64], register, spatial(4, 1) * local(1, 8) * local(2, 1) * spatial(8, 4) * local(1, 2)>  // <text>:36
-        unsigned narrow[16];
+        unsigned narrow_[16];
         #pragma unroll
         for (int w = 0; w < 16; ++w) {
-            float narrow_part[2];
+            float narrow_part_[2];
             #pragma unroll
-            for (int ii = 0; ii < 2; ++ii) {
-                const int s = 2 * w + ii;
-                narrow_part[ii] = acc[s];
+            for (int i = 0; i < 2; ++i) {
+                const int slot = 2 * w + i;
+                narrow_part_[i] = acc_[slot];
             }
-            narrow[w] = pack_bf16(narrow_part[0], narrow_part[1]);
+            narrow_[w] = pack_bf16(narrow_part_[0], narrow_part_[1]);
         }
         // gpu.write(%cs, %narrow, [%0, %0]) {places = [0, 1], method = matrix}  // <text>:37
         #pragma unroll
         for (int v = 0; v < 4; ++v) {
-            write_matrices_4(shared_base + (at ^ (v * 32)) + 33792, &narrow[4 * v]);
+            write_matrices_4(shared_base + (at ^ (v * 32)) + 33792, &narrow_[4 * v]);
         }
         // gpu.proxy_fence()  // <text>:38
         fence_shared_proxies();
@@ -285,9 +285,9 @@ extern "C" __global__ void __launch_bounds__(160, 1) gemm_roles(
         // <text>:40
         if (warp_1 == 0 && elect_lane()) {
             const unsigned box = shared_base + 33792;
-            const int start = (int)n;
-            const int start_1 = (int)m;
-            tma_store_2(&out_map, box, start, start_1);
+            const int start = (int)n_;
+            const int start_1 = (int)m_;
+            tma_store_2(&out_map_, box, start, start_1);
         }
         // gpu.bulk_commit()  // <text>:42
         if (warp_1 == 0 && elect_lane()) bulk_commit();
@@ -299,34 +299,34 @@ extern "C" __global__ void __launch_bounds__(160, 1) gemm_roles(
         const bool issues = elect_lane();
         // tile.for(%0, %steps, %1, [])  // <text>:46
         #pragma unroll 1
-        for (long long i_1 = 0ll; i_1 < (floor_div(K + 63, 64)); i_1 += 1ll) {
+        for (long long i_1_ = 0ll; i_1_ < (floor_div(K_ + 63, 64)); i_1_ += 1ll) {
             // %stage = tile.map([%i, %2]) {fn = mod}  // <text>:47
-            const long long stage_1 = mod_i64(i_1, 2ll);
+            const long long stage_1_ = mod_i64(i_1_, 2ll);
             // %turn = tile.map([%i, %2]) {fn = floordiv}  // <text>:48
-            const long long turn_1 = floordiv_i64(i_1, 2ll);
+            const long long turn_1_ = floordiv_i64(i_1_, 2ll);
             // %parity = tile.map([%turn, %2]) {fn = mod}  // <text>:49
-            const long long parity_1 = mod_i64(turn_1, 2ll);
+            const long long parity_1_ = mod_i64(turn_1_, 2ll);
             // %other = tile.map([%parity, %1]) {fn = xor}  // <text>:50
-            const long long other = parity_1 ^ 1ll;
+            const long long other_ = parity_1_ ^ 1ll;
             // gpu.mbarrier_wait(%empty, %stage, %other)  // <text>:51
-            wait_for_phase(shared_base + (unsigned)stage_1 * 8u + 32784, (unsigned)other);
+            wait_for_phase(shared_base + (unsigned)stage_1_ * 8u + 32784, (unsigned)other_);
             // gpu.mbarrier_expect(%full, %stage) {bytes = 16384}  // <text>:52
-            if (issues) expect_bytes(shared_base + (unsigned)stage_1 * 8u + 32768, 16384u);
+            if (issues) expect_bytes(shared_base + (unsigned)stage_1_ * 8u + 32768, 16384u);
             // %k = tile.map([%i, %64]) {fn = mul}  // <text>:53
-            const long long k = mul_i64(i_1, 64ll);
+            const long long k_ = mul_i64(i_1_, 64ll);
             // <text>:54
             if (issues) {
-                const unsigned box_1 = shared_base + (unsigned)stage_1 * 8192u;
-                const int start_2 = (int)k;
-                const int start_3 = (int)m;
-                tma_load_2(box_1, &a_map, shared_base + (unsigned)stage_1 * 8u + 32768, start_2, start_3);
+                const unsigned box_1 = shared_base + (unsigned)stage_1_ * 8192u;
+                const int start_2 = (int)k_;
+                const int start_3 = (int)m_;
+                tma_load_2(box_1, &a_map_, shared_base + (unsigned)stage_1_ * 8u + 32768, start_2, start_3);
             }
             // <text>:56
             if (issues) {
-                const unsigned box_2 = shared_base + (unsigned)stage_1 * 8192u + 16384;
-                const int start_4 = (int)k;
-                const int start_5 = (int)n;
-                tma_load_2(box_2, &b_map, shared_base + (unsigned)stage_1 * 8u + 32768, start_4, start_5);
+                const unsigned box_2 = shared_base + (unsigned)stage_1_ * 8192u + 16384;
+                const int start_4 = (int)k_;
+                const int start_5 = (int)n_;
+                tma_load_2(box_2, &b_map_, shared_base + (unsigned)stage_1_ * 8u + 32768, start_4, start_5);
             }
         }
     }

@@ -24,58 +24,58 @@ __device__ __forceinline__ void take_larger_f32(float& value, int& index, float 
     }
 }
 
-extern "C" __global__ void __launch_bounds__(128) running(
-    const float* __restrict__ x,
-    float* __restrict__ y,
-    long long* __restrict__ at) {
+extern "C" __global__ void __launch_bounds__(128) running_(
+    const float* __restrict__ x_,
+    float* __restrict__ y_,
+    long long* __restrict__ at_) {
     extern __shared__ __align__(1024) unsigned char shared_memory[];
     const unsigned thread = threadIdx.x;
     const int element = thread * 4;
     const bool is_first = thread % 32 == 0 && thread / 32 == 0;
     // gpu.launch([%one]) {blocks = [1], threads = 128, shared_bytes = 64}  // <text>:5
-    const long long p = (long long)(blockIdx.x);
+    const long long p_ = (long long)(blockIdx.x);
     // %values = gpu.load(%x, [%zero], []) {axes = [0], vector = 4, shape = [512], layout = spatial(128) * local(4)}  // <text>:9
-    const float* const x_at = x + element;
-    float values[4];
-    read_float4(values, x_at);
+    const float* const x_at_ = x_ + element;
+    float values_[4];
+    read_float4(values_, x_at_);
     // %sums = gpu.scan([%values], %totals) {axis = 0, fn = add}  // <text>:10
-    float sums[4];
+    float sums_[4];
     #pragma unroll
     for (int s = 0; s < 4; ++s) {
-        sums[s] = values[s];
+        sums_[s] = values_[s];
     }
     #pragma unroll
     for (int j = 1; j < 4; ++j) {
-        sums[j] = (sums[(j - 1)] + sums[j]);
+        sums_[j] = (sums_[(j - 1)] + sums_[j]);
     }
     const int lane_position = thread % 32;
-    float sums_total[1];
-    sums_total[0] = sums[3];
+    float sums_total_[1];
+    sums_total_[0] = sums_[3];
     #pragma unroll
     for (int d = 1; d < 32; d *= 2) {
-        const float before = __shfl_up_sync(0xffffffffu, sums_total[0], d);
+        const float before = __shfl_up_sync(0xffffffffu, sums_total_[0], d);
         if (lane_position >= d) {
-            sums_total[0] = (before + sums_total[0]);
+            sums_total_[0] = (before + sums_total_[0]);
         }
     }
     const int warp_position = thread / 32 % 4;
-    float* const sums_of_warps = reinterpret_cast<float*>(shared_memory);
+    float* const sums_of_warps_ = reinterpret_cast<float*>(shared_memory);
     if (lane_position == 31) {
-        sums_of_warps[(0) * 4 + warp_position] = sums_total[0];
+        sums_of_warps_[(0) * 4 + warp_position] = sums_total_[0];
     }
     __syncthreads();
-    float prefix = sums_total[0];
-    const float before_1 = __shfl_up_sync(0xffffffffu, sums_total[0], 1);
+    float prefix = sums_total_[0];
+    const float before_1 = __shfl_up_sync(0xffffffffu, sums_total_[0], 1);
     prefix = before_1;
     bool has_prefix = lane_position > 0;
     #pragma unroll
     for (int p = 3; p >= 0; --p) {
         if (p < warp_position) {
             if (has_prefix) {
-                prefix = (sums_of_warps[(0) * 4 + p] + prefix);
+                prefix = (sums_of_warps_[(0) * 4 + p] + prefix);
             }
             else {
-                prefix = sums_of_warps[(0) * 4 + p];
+                prefix = sums_of_warps_[(0) * 4 + p];
             }
             has_prefix = true;
         }
@@ -83,41 +83,41 @@ extern "C" __global__ void __launch_bounds__(128) running(
     if (has_prefix) {
         #pragma unroll
         for (int j = 0; j < 4; ++j) {
-            sums[j] = (prefix + sums[j]);
+            sums_[j] = (prefix + sums_[j]);
         }
     }
     // %place = gpu.reduce([%sums], %extremes) {axes = [0], fn = argmax, keepdims = true}  // <text>:11
     float extreme[1];
-    int place[1];
-    extreme[0] = sums[0];
-    place[0] = element;
+    int place_[1];
+    extreme[0] = sums_[0];
+    place_[0] = element;
     #pragma unroll
     for (int j = 1; j < 4; ++j) {
-        take_larger_f32(extreme[0], place[0], sums[j], element + j);
+        take_larger_f32(extreme[0], place_[0], sums_[j], element + j);
     }
     #pragma unroll
     for (int d = 16; d >= 1; d /= 2) {
-        take_larger_f32(extreme[0], place[0], __shfl_xor_sync(0xffffffffu, extreme[0], d), __shfl_xor_sync(0xffffffffu, place[0], d));
+        take_larger_f32(extreme[0], place_[0], __shfl_xor_sync(0xffffffffu, extreme[0], d), __shfl_xor_sync(0xffffffffu, place_[0], d));
     }
-    float* const extreme_of_warps = reinterpret_cast<float*>(shared_memory + 32);
-    int* const place_of_warps = reinterpret_cast<int*>(shared_memory + 48);
+    float* const extreme_of_warps_ = reinterpret_cast<float*>(shared_memory + 32);
+    int* const place_of_warps_ = reinterpret_cast<int*>(shared_memory + 48);
     const int position = thread / 32 % 4;
     if (thread % 32 == 0) {
-        extreme_of_warps[position] = extreme[0];
-        place_of_warps[position] = place[0];
+        extreme_of_warps_[position] = extreme[0];
+        place_of_warps_[position] = place_[0];
     }
     __syncthreads();
-    extreme[0] = extreme_of_warps[0];
-    place[0] = place_of_warps[0];
+    extreme[0] = extreme_of_warps_[0];
+    place_[0] = place_of_warps_[0];
     #pragma unroll
     for (int p = 1; p < 4; ++p) {
-        take_larger_f32(extreme[0], place[0], extreme_of_warps[p], place_of_warps[p]);
+        take_larger_f32(extreme[0], place_[0], extreme_of_warps_[p], place_of_warps_[p]);
     }
-    long long place_1[1];
-    place_1[0] = (long long)place[0];
+    long long place_1_[1];
+    place_1_[0] = (long long)place_[0];
     // gpu.store(%y, [%zero], %sums, []) {axes = [0], vector = 4}  // <text>:12
-    float* const y_at = y + element;
-    store_float4(y_at, sums);
+    float* const y_at_ = y_ + element;
+    store_float4(y_at_, sums_);
     // gpu.store(%at, [%zero], %place, []) {axes = [0]}  // <text>:13
-    store_longlong_if(at, place_1, is_first);
+    store_longlong_if(at_, place_1_, is_first);
 }

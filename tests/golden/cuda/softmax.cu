@@ -60,111 +60,111 @@ __device__ __forceinline__ void store_uint4_if(void* to, const unsigned* from, b
                  :: "l"(to), "r"(from[0]), "r"(from[1]), "r"(from[2]), "r"(from[3]), "r"((int)inside) : "memory");
 }
 
-extern "C" __global__ void __launch_bounds__(256) softmax(
-    const unsigned short* __restrict__ x,
-    unsigned short* __restrict__ y,
-    long long N,
-    long long x_stride0,
-    long long y_stride0) {
+extern "C" __global__ void __launch_bounds__(256) softmax_(
+    const unsigned short* __restrict__ x_,
+    unsigned short* __restrict__ y_,
+    long long N_,
+    long long x_stride0_,
+    long long y_stride0_) {
     extern __shared__ __align__(1024) unsigned char shared_memory[];
     const unsigned thread = threadIdx.x;
     const int column = thread * 8;
     // gpu.launch([%M]) {blocks = [1], threads = 256, shared_bytes = 64}  // <text>:5
-    const long long m = (long long)(blockIdx.x);
+    const long long m_ = (long long)(blockIdx.x);
     // %row = gpu.load(%x, [%m, %zero], [%N]) {axes = [0, 1], masked = [1], vector = 8, shape = [1, 4096], layout = local(1, 2) * spatial(1, 256) * local(1, 8)}  // <text>:11
-    const unsigned short* const x_at = x + (m * x_stride0 + column);
-    const int N_extent = limited(N, 4096);
-    unsigned row[8];
+    const unsigned short* const x_at_ = x_ + (m_ * x_stride0_ + column);
+    const int N_extent_ = limited(N_, 4096);
+    unsigned row_[8];
     #pragma unroll
     for (int v = 0; v < 2; ++v) {
-        read_uint4_if(&row[4 * v], x_at + (v * 2048), column + v * 2048 < N_extent, 0);
+        read_uint4_if(&row_[4 * v], x_at_ + (v * 2048), column + v * 2048 < N_extent_, 0);
     }
     // %wide = tile.cast(%row) {dtype = f32} : tile<f32, [1, 4096], register, local(1, 2) * spatial(1, 256) * local(1, 8)>  // <text>:12
-    float wide[16];
-    float padded[16];
+    float wide_[16];
+    float padded_[16];
     #pragma unroll
     for (int s = 0; s < 16; ++s) {
-        wide[s] = low_bf16(row[s / 2] >> 16 * (s % 2));
+        wide_[s] = low_bf16(row_[s / 2] >> 16 * (s % 2));
         // %padded = gpu.pad(%wide, [%N], %lowest) {axes = [1]}  // <text>:13
-        const int left = N_extent - column;
-        padded[s] = s / 8 * 2048 < left ? wide[s] : __uint_as_float(0xff800000u /* -inf */);
+        const int left = N_extent_ - column;
+        padded_[s] = s / 8 * 2048 < left ? wide_[s] : __uint_as_float(0xff800000u /* -inf */);
     }
     // %top = gpu.reduce([%padded], %s1) {axes = [1], fn = max, keepdims = true}  // <text>:14
-    float top[1];
-    float part[4] = {padded[0], padded[1], padded[2], padded[3]};
+    float top_[1];
+    float part[4] = {padded_[0], padded_[1], padded_[2], padded_[3]};
     #pragma unroll
     for (int j = 4; j < 16; ++j) {
-        part[j % 4] = max_f32(part[j % 4], padded[j]);
+        part[j % 4] = max_f32(part[j % 4], padded_[j]);
     }
-    top[0] = max_f32(max_f32(part[0], part[1]), max_f32(part[2], part[3]));
+    top_[0] = max_f32(max_f32(part[0], part[1]), max_f32(part[2], part[3]));
     #pragma unroll
     for (int d = 16; d >= 1; d /= 2) {
-        top[0] = max_f32(top[0], __shfl_xor_sync(0xffffffffu, top[0], d));
+        top_[0] = max_f32(top_[0], __shfl_xor_sync(0xffffffffu, top_[0], d));
     }
-    float* const top_of_warps = reinterpret_cast<float*>(shared_memory);
+    float* const top_of_warps_ = reinterpret_cast<float*>(shared_memory);
     const int position = thread / 32 % 8;
     if (thread % 32 == 0) {
-        top_of_warps[position] = top[0];
+        top_of_warps_[position] = top_[0];
     }
     __syncthreads();
-    top[0] = top_of_warps[thread % 8];
+    top_[0] = top_of_warps_[thread % 8];
     #pragma unroll
     for (int d = 4; d >= 1; d /= 2) {
-        top[0] = max_f32(top[0], __shfl_xor_sync(0xffffffffu, top[0], d));
+        top_[0] = max_f32(top_[0], __shfl_xor_sync(0xffffffffu, top_[0], d));
     }
     // %d = tile.map([%wide, %tops]) {fn = sub} : tile<f32, [1, 4096], register, local(1, 2) * spatial(1, 256) * local(1, 8)>  // <text>:16
-    float e[16];
-    float e0[16];
+    float e_[16];
+    float e0_[16];
     #pragma unroll
     for (int s = 0; s < 16; ++s) {
-        const float d = wide[s] - top[0];
+        const float d_ = wide_[s] - top_[0];
         // %e = tile.map([%d]) {fn = exp} : tile<f32, [1, 4096], register, local(1, 2) * spatial(1, 256) * local(1, 8)>  // <text>:17
-        e[s] = exp_approx(d);
+        e_[s] = exp_approx(d_);
         // %e0 = gpu.pad(%e, [%N], %nil) {axes = [1]}  // <text>:18
-        const int left_1 = N_extent - column;
-        e0[s] = s / 8 * 2048 < left_1 ? e[s] : 0.0f;
+        const int left_1 = N_extent_ - column;
+        e0_[s] = s / 8 * 2048 < left_1 ? e_[s] : 0.0f;
     }
     // %total = gpu.reduce([%e0], %s2) {axes = [1], fn = add, keepdims = true}  // <text>:19
-    float total[1];
-    float part_1[4] = {e0[0], e0[1], e0[2], e0[3]};
+    float total_[1];
+    float part_1[4] = {e0_[0], e0_[1], e0_[2], e0_[3]};
     #pragma unroll
     for (int j = 4; j < 16; ++j) {
-        part_1[j % 4] = (part_1[j % 4] + e0[j]);
+        part_1[j % 4] = (part_1[j % 4] + e0_[j]);
     }
-    total[0] = ((part_1[0] + part_1[1]) + (part_1[2] + part_1[3]));
+    total_[0] = ((part_1[0] + part_1[1]) + (part_1[2] + part_1[3]));
     #pragma unroll
     for (int d = 16; d >= 1; d /= 2) {
-        total[0] = (total[0] + __shfl_xor_sync(0xffffffffu, total[0], d));
+        total_[0] = (total_[0] + __shfl_xor_sync(0xffffffffu, total_[0], d));
     }
-    float* const total_of_warps = reinterpret_cast<float*>(shared_memory + 32);
+    float* const total_of_warps_ = reinterpret_cast<float*>(shared_memory + 32);
     const int position_1 = thread / 32 % 8;
     if (thread % 32 == 0) {
-        total_of_warps[position_1] = total[0];
+        total_of_warps_[position_1] = total_[0];
     }
     __syncthreads();
-    total[0] = total_of_warps[thread % 8];
+    total_[0] = total_of_warps_[thread % 8];
     #pragma unroll
     for (int d = 4; d >= 1; d /= 2) {
-        total[0] = (total[0] + __shfl_xor_sync(0xffffffffu, total[0], d));
+        total_[0] = (total_[0] + __shfl_xor_sync(0xffffffffu, total_[0], d));
     }
     // %q = tile.map([%e, %totals]) {fn = div} : tile<f32, [1, 4096], register, local(1, 2) * spatial(1, 256) * local(1, 8)>  // <text>:21
-    unsigned n[8];
+    unsigned n_[8];
     #pragma unroll
     for (int w = 0; w < 8; ++w) {
-        float n_part[2];
+        float n_part_[2];
         #pragma unroll
         for (int i = 0; i < 2; ++i) {
-            const int s = 2 * w + i;
-            const float q = div_approx(e[s], total[0]);
+            const int slot = 2 * w + i;
+            const float q_ = div_approx(e_[slot], total_[0]);
             // %n = tile.cast(%q) {dtype = bf16} : tile<bf16, [1, 4096], register, local(1, 2) * spatial(1, 256) * local(1, 8)>  // <text>:22
-            n_part[i] = q;
+            n_part_[i] = q_;
         }
-        n[w] = pack_bf16(n_part[0], n_part[1]);
+        n_[w] = pack_bf16(n_part_[0], n_part_[1]);
     }
     // gpu.store(%y, [%m, %zero], %n, [%N]) {axes = [0, 1], masked = [1], vector = 8}  // <text>:23
-    unsigned short* const y_at = y + (m * y_stride0 + column);
+    unsigned short* const y_at_ = y_ + (m_ * y_stride0_ + column);
     #pragma unroll
     for (int v = 0; v < 2; ++v) {
-        store_uint4_if(y_at + (v * 2048), &n[4 * v], column + v * 2048 < N_extent);
+        store_uint4_if(y_at_ + (v * 2048), &n_[4 * v], column + v * 2048 < N_extent_);
     }
 }

@@ -19,7 +19,7 @@ __device__ __forceinline__ void wait_for_earlier() {
     asm volatile("griddepcontrol.wait;" ::: "memory");
 }
 
-extern "C" __global__ void __launch_bounds__(256) total(float* __restrict__ y) {
+extern "C" __global__ void __launch_bounds__(256) total_(float* __restrict__ y_) {
     let_next_begin();
     // %y = tile.empty(%start) {shape = [], dtype = f32}  // <text>:3
     const long long count = 1;
@@ -34,54 +34,54 @@ extern "C" __global__ void __launch_bounds__(256) total(float* __restrict__ y) {
     for (int e = 0; e < 4; ++e) {
         piece.elements[e] = fill;
     }
-    for (long long at = first; at < count / 4; at += step) {
-        reinterpret_cast<Piece*>(y)[at] = piece;
+    for (long long p = first; p < count / 4; p += step) {
+        reinterpret_cast<Piece*>(y_)[p] = piece;
     }
     if (first < count % 4) {
-        y[count - 1 - first] = fill;
+        y_[count - 1 - first] = fill;
     }
 }
 
-extern "C" __global__ void __launch_bounds__(64) total_1(
-    const float* __restrict__ x,
-    float* __restrict__ y,
-    long long N,
-    long long x_stride0) {
+extern "C" __global__ void __launch_bounds__(64) total_1_(
+    const float* __restrict__ x_,
+    float* __restrict__ y_,
+    long long N_,
+    long long x_stride0_) {
     const unsigned thread = threadIdx.x;
     const int column = thread * 4;
     extern __shared__ __align__(1024) unsigned char shared_memory[];
     const bool is_first = thread % 32 == 0 && thread / 32 == 0;
     // gpu.launch([%M]) {blocks = [1], threads = 64, shared_bytes = 8}  // <text>:6
-    const long long m = (long long)(blockIdx.x);
+    const long long m_ = (long long)(blockIdx.x);
     // %row = gpu.load(%x, [%m, %zero], [%N]) {axes = [0, 1], masked = [1], vector = 4, shape = [1, 256], layout = spatial(1, 64) * local(1, 4)}  // <text>:8
-    const float* const x_at = x + (m * x_stride0 + column);
-    const int N_extent = limited(N, 256);
-    float row[4];
-    read_float4_if(row, x_at, column < N_extent, 0);
+    const float* const x_at_ = x_ + (m_ * x_stride0_ + column);
+    const int N_extent_ = limited(N_, 256);
+    float row_[4];
+    read_float4_if(row_, x_at_, column < N_extent_, 0);
     // %sum = gpu.reduce([%row], %partials) {axes = [0, 1], fn = add}  // <text>:10
-    float sum[1];
-    sum[0] = row[0];
+    float sum_[1];
+    sum_[0] = row_[0];
     #pragma unroll
     for (int j = 1; j < 4; ++j) {
-        sum[0] = (sum[0] + row[j]);
+        sum_[0] = (sum_[0] + row_[j]);
     }
     #pragma unroll
     for (int d = 16; d >= 1; d /= 2) {
-        sum[0] = (sum[0] + __shfl_xor_sync(0xffffffffu, sum[0], d));
+        sum_[0] = (sum_[0] + __shfl_xor_sync(0xffffffffu, sum_[0], d));
     }
-    float* const sum_of_warps = reinterpret_cast<float*>(shared_memory);
+    float* const sum_of_warps_ = reinterpret_cast<float*>(shared_memory);
     const int position = thread / 32 % 2;
     if (thread % 32 == 0) {
-        sum_of_warps[position] = sum[0];
+        sum_of_warps_[position] = sum_[0];
     }
     __syncthreads();
-    sum[0] = sum_of_warps[0];
+    sum_[0] = sum_of_warps_[0];
     #pragma unroll
     for (int p = 1; p < 2; ++p) {
-        sum[0] = (sum[0] + sum_of_warps[p]);
+        sum_[0] = (sum_[0] + sum_of_warps_[p]);
     }
-    const float sum_value = sum[0];
+    const float sum_value_ = sum_[0];
     wait_for_earlier();
     // %before = gpu.atomic(%y, [], %one, []) {fn = add, axes = []}  // <text>:12
-    if (is_first) atomicAdd((float *)(y), sum_value);
+    if (is_first) atomicAdd((float *)(y_), sum_value_);
 }

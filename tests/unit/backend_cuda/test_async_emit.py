@@ -84,7 +84,7 @@ def test_accumulators_stay_where_they_are() -> None:
 
 def test_a_product_onto_nothing_needs_no_zeros() -> None:
     text = kernel_text(compiled(named("product: m64n64k16_bf16_f32 of 64x64x64, 128 and 128 bytes")))
-    assert "float sum[32];" in text
+    assert "float sum_[32];" in text
     assert "= 0.0f" not in text
 
 
@@ -117,8 +117,8 @@ def test_tensor_maps_are_parameters() -> None:
     assert (first.axes, first.box, first.swizzle) == ((1, 0), (64, 64), 128)
     assert (second.name, second.tensor) == ("b", 1)
     text = kernel_text(program)
-    assert "const __grid_constant__ TensorMap a_map" in text
-    assert text.index("prefetch_tensor_map(&a_map)") < text.index("begin_mbarriers(")
+    assert "const __grid_constant__ TensorMap a_map_" in text
+    assert text.index("prefetch_tensor_map(&a_map_)") < text.index("begin_mbarriers(")
 
 
 def test_copies_of_one_kind_share_a_map() -> None:

@@ -135,7 +135,7 @@ def test_scalars_of_the_function_wait_where_they_are_computed(read: str) -> None
     level = f"%first = gpu.load(%{read}, [%nought], []) {{axes = [-1], shape = []}}"
     used = """%v = tile.broadcast(%first) {shape = [32]} : tile<f32, [32], register, spatial(32)>"""
     _, lines = bodies(program(copy("x", "z"), level, grid(load("z"), used, store("z", "v"))))
-    at = place(lines, f"_float(&first, {read})")
+    at = place(lines, f"_float(&first_, {read}_)")
     if read == "z":
         assert WAIT in lines[:at]
     else:
