@@ -318,6 +318,8 @@ class Op:
         """Builds the op from its fields by name. The result types are inferred unless given. Raises InvalidIRError."""
         self.location = location
         self.parent: Block | None = None
+        self.place = 0
+        """Near where in its block the op stands: a hint for `Block.index`, which is never wrong by it."""
         self.fields: dict[str, FieldValue] = {}
         self.attributes: dict[str, Any] = {}
         self.bodies: dict[str, Block] = {}
@@ -389,7 +391,7 @@ class Op:
         for value in self.results:
             assert not value.users, f"%{value.name} of {self.name} is still used"
         if self.parent is not None:
-            self.parent.ops.remove(self)
+            del self.parent.ops[self.parent.index(self)]
             self.parent = None
         for block in self.bodies.values():
             for op in reversed(list(block.ops)):
@@ -440,6 +442,7 @@ class Block:
         self.arguments: list[Value] = [Value(t, n, self) for t, n in arguments]
         self.ops: list[Op] = []
         self.parent: Op | None = None
+        self._shift = 0
 
     def add_argument(self, type_: Type, name: str = "") -> Value:
         value = Value(type_, name, self)
@@ -448,12 +451,35 @@ class Block:
 
     def append(self, op: Op) -> None:
         op.parent = self
+        op.place = len(self.ops)
         self.ops.append(op)
 
     def insert_before(self, anchor: Op, op: Op) -> None:
         """Puts `op` just before `anchor`, which is in this block."""
         op.parent = self
-        self.ops.insert(self.ops.index(anchor), op)
+        op.place = self.index(anchor)
+        self.ops.insert(op.place, op)
+
+    def index(self, op: Op) -> int:
+        """Where `op` stands in this block, in which it must be.
+
+        It is looked for around where it was last, moved by as much as the op before it was: passes that go through a
+        block and change it find each op after a step or two, where a search from the front would take the square.
+        """
+        last = len(self.ops)
+        near = min(max(op.place + self._shift, 0), last)
+        reach = 8
+        while True:
+            low, high = max(near - reach, 0), near + reach
+            try:
+                found = self.ops.index(op, low, high)
+            except ValueError:
+                if low == 0 and high >= last:
+                    raise
+                reach *= 8
+                continue
+            self._shift = found - op.place
+            return found
 
     @property
     def terminator(self) -> Op | None:

@@ -6,7 +6,7 @@ more is a row of `RULES`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum
 from functools import lru_cache
@@ -87,13 +87,14 @@ def verify(module: Module, form: Form = Form.TILE) -> None:
     In a module of form GRAPH the functions that are called may be of form TILE.
     """
     names: set[str] = set()
+    places = {function.name: (place, function) for place, function in enumerate(module.functions)}
     for function in module.functions:
         if function.name in names or not IDENTIFIER.fullmatch(function.name):
             problem = "the name is taken" if function.name in names else "the name is no identifier"
             _fail(form, f"@{function.name}", function.location, problem, "give the function another name")
         names.add(function.name)
         called = form is Form.GRAPH and function is not module.entry and is_tile_function(function)
-        _FunctionVerifier(module, function, Form.TILE if called else form).verify()
+        _FunctionVerifier(places, function, Form.TILE if called else form).verify()
 
 
 def is_tile_function(function: Function) -> bool:
@@ -112,12 +113,13 @@ def _fail(
 class _FunctionVerifier:
     """Walks one function in order, keeping what is in scope.
 
+    `places` has the functions of the module and their order, by name.
     `visible` holds the values that may be read here, `sizes` the symbols that may be spoken of, `reads` every operand
     slot met so far, `around` the ops whose bodies we are in.
     """
 
-    def __init__(self, module: Module, function: Function, form: Form) -> None:
-        self.module = module
+    def __init__(self, places: Mapping[str, tuple[int, Function]], function: Function, form: Form) -> None:
+        self.places = places
         self.function = function
         self.form = form
         self.visible: set[Value] = set()
@@ -271,9 +273,9 @@ class _FunctionVerifier:
 
     def call(self, op: graph_ops.Call) -> tuple[Type, ...]:
         """The result types of a call, from the function that it names."""
-        following = self.module.functions[self.module.functions.index(self.function) + 1 :]
-        callee = next((f for f in following if f.name == op.callee), None)
-        if callee is None:  # the order keeps functions from calling themselves, through others too
+        place, callee = self.places.get(op.callee, (-1, self.function))
+        # the order keeps functions from calling themselves, through others too
+        if place <= self.places[self.function.name][0]:
             problem = f"calls @{op.callee}, which is no function after @{self.function.name}"
             raise IllegalError(problem, "put the callee after its callers")
         return graph_ops.call_types(callee, op.inputs)
