@@ -12,26 +12,29 @@ memory. A result that others read too is stored as well as passed on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import ClassVar
 
 from tiledsl.ir import graph_ops as ops
 from tiledsl.ir.core import Function, Module, Op, Value, free_names
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.graph.canonicalise_graph import drop_unread
+from tiledsl.passes.graph.group_order import FAR, Between, GroupOrder
 from tiledsl.passes.graph.kernel_plan import KernelPlan, Refusal, plan_kernel
 from tiledsl.passes.graph.limits import Limits, limits_of
-from tiledsl.passes.graph.outline import (
-    Outlined,
-    computed_of,
-    is_arithmetic_of_coordinates,
-    is_repeated,
-    is_soft,
-    is_widened,
-)
+from tiledsl.passes.graph.map_groups import MapGroups
+from tiledsl.passes.graph.outline import Outlined, computed_of, is_arithmetic_of_coordinates, is_soft, is_widened
 from tiledsl.passes.graph.price import Price, Prices
 from tiledsl.passes.manager import PassContext
+
+MOST_OPS = 96
+"""At most so many ops are one kernel because that is faster: what compiling a kernel takes grows faster than it, and
+so do the values that wait in registers.
+"""
+NEAR = 4 * MOST_OPS
+"""At most so many ops above a product are looked at for one that feeds it."""
 
 COMPUTED = (ops.Map, ops.Cast, ops.Random, ops.Reduce, ops.Scan, ops.Contract, ops.Gather)
 """Ops that groups are made of."""
@@ -67,6 +70,9 @@ class _Groups:
         self.position = {op: i for i, op in enumerate(self.order)}
         self.of: dict[Op, int] = {op: i for i, op in enumerate(self.order) if self._is_computed(op)}
         self.members: dict[int, list[Op]] = {i: [op] for op, i in self.of.items()}
+        self.producers = {op: self._producers(op) for op in self.of}
+        self.groups = GroupOrder(self.order, self.of, self.members)
+        self.maps = MapGroups(self.members)
         self.plans: dict[tuple[Op, ...], KernelPlan | Refusal] = {}
         self.known_prices: dict[tuple[Op, ...], Price] = {}
         self.refusals: dict[tuple[Op, Op], Refusal] = {}
@@ -75,7 +81,7 @@ class _Groups:
     def plan(self, members: Sequence[Op]) -> KernelPlan | Refusal:
         key = tuple(members)
         if key not in self.plans:
-            self.plans[key] = plan_kernel(members, self.order, self.limits)
+            self.plans[key] = plan_kernel(members, self.limits)
         return self.plans[key]
 
     def price(self, members: Sequence[Op], plan: KernelPlan) -> Price:
@@ -106,71 +112,97 @@ class _Groups:
 
     def _chain(self, second: ops.Contract) -> None:
         """Puts a product that another one feeds into a group with it and with what lies between them."""
-        above = sorted(self._above(second.a) & self.position.keys(), key=self.position.__getitem__, reverse=True)
+        above = self._above(second.a)
         for first in (op for op in above if isinstance(op, ops.Contract)):  # the nearest first
-            below = self._below(first)
-            between = [op for op in above if op in below]
-            members = {first, second, *(op for op in between if op in self.of)}
-            folds = [
-                op for op in below if isinstance(op, ops.Reduce) and any(v in members for v in self._producers(op))
-            ]
-            members |= set(folds)
+            below: set[Op] = {first}
+            for op in reversed(above):
+                if any(value.op in below for value in op.operands):
+                    below.add(op)
+            members: set[Op] = {second, *(op for op in below if op in self.of)}
+            readers = [reader for op in members for reader in self.groups.readers(op)]
+            members.update(op for op in readers if isinstance(op, ops.Reduce))
             merged = sorted(members, key=self.position.__getitem__)
-            if all(len(self.members[self.of[op]]) == 1 for op in merged) and self._is_convex(merged):
-                plan = self.plan(merged)
-                if isinstance(plan, KernelPlan):
-                    self._merge(merged)
-                    return
-                self.refusals[second, first] = plan
+            groups = {self.of[op] for op in merged}
+            if any(len(self.members[group]) > 1 for group in groups):
+                continue
+            between = self.groups.between(groups)
+            if not isinstance(between, Between):
+                continue
+            plan = self.plan(merged)
+            if isinstance(plan, KernelPlan):
+                self._merge(merged, groups, between)
+                return
+            self.refusals[second, first] = plan
 
     def _producers(self, op: Op) -> list[Op]:
         """The computed ops whose results an op reads, by plain reindexing too."""
         sources = [computed_of(value) for value in op.operands]
         return [source for source in sources if source is not None and source in self.of]
 
-    def _above(self, value: Value) -> set[Op]:
-        """Every op that a value is computed from."""
-        found: set[Op] = set()
-        pending = [value.op]
-        while pending:
-            op = pending.pop()
-            if op is not None and op not in found:
-                found.add(op)
-                pending += [v.op for v in op.operands]
-        return found
+    def _above(self, value: Value) -> list[Op]:
+        """The ops that a value is computed from and no other product between, the last in the graph first.
 
-    def _below(self, op: Op) -> set[Op]:
-        """Every op that is computed from the results of `op`."""
-        found: set[Op] = set()
-        pending = [op]
-        while pending:
-            for value in pending.pop().results:
-                for user in value.users:
-                    if user not in found and user in self.position:
-                        found.add(user)
-                        pending.append(user)
+        Three products in a row are no kernel, so what is above a product that was found is of no interest.
+        """
+        found: list[Op] = []
+        pending = [-self.position[value.op]] if value.op is not None else []
+        near, far = set(pending), set[int]()
+        while near and len(found) < NEAR:
+            place = heappop(pending)
+            op = self.order[-place]
+            if place in near:
+                near.remove(place)
+                found.append(op)
+            behind = place in far or isinstance(op, ops.Contract)
+            for above in {-self.position[v.op] for v in op.operands if v.op is not None}:
+                if above not in near and above not in far:
+                    heappush(pending, above)
+                if behind:
+                    near.discard(above)
+                    far.add(above)
+                elif above not in far:
+                    near.add(above)
         return found
 
     def _join(self, op: Op) -> bool:
         """Puts the group of `op` together with one whose result it reads, if that gains; whether it did."""
-        for producer in self._producers(op):
+        for producer in self.producers[op]:
             mine, theirs = self.of[op], self.of[producer]
             if mine == theirs:
                 continue
-            merged = sorted([*self.members[mine], *self.members[theirs]], key=self.position.__getitem__)
-            if not self._is_convex(merged):
-                continue
-            plan = self.plan(merged)
-            if isinstance(plan, Refusal):
-                self.refusals[op, producer] = plan
-                continue
-            refusal = self._dearer(self.price(merged, plan), [self.members[mine], self.members[theirs]])
+            groups = (mine, theirs)
+            refusal = self._too_many(groups)
             if refusal is not None:
                 self.refusals[op, producer] = refusal
                 continue
-            self._merge(merged)
+            between = self.groups.between(groups)
+            if not isinstance(between, Between):
+                if between == "far":
+                    self.refusals[op, producer] = Refusal(None, f"more than {FAR} kernels stand between them")
+                continue
+            merged = sorted([*self.members[mine], *self.members[theirs]], key=self.position.__getitem__)
+            if not self.maps.are_one(mine, theirs):
+                refusal = self._refused(merged, groups)
+                if refusal is not None:
+                    self.refusals[op, producer] = refusal
+                    continue
+            self._merge(merged, groups, between)
             return True
         return False
+
+    def _too_many(self, groups: Sequence[int]) -> Refusal | None:
+        """Why groups that are kernels together have too many ops for one, if they have."""
+        count = sum(len(self.members[group]) for group in groups)
+        if count <= MOST_OPS or not all(isinstance(self.plan(self.members[g]), KernelPlan) for g in groups):
+            return None
+        return Refusal(None, f"{count} ops in one kernel, and {MOST_OPS} is the most")
+
+    def _refused(self, merged: Sequence[Op], groups: Sequence[int]) -> Refusal | None:
+        """Why groups that would be one are better not, or cannot be, if so."""
+        plan = self.plan(merged)
+        if isinstance(plan, Refusal):
+            return plan
+        return self._dearer(self.price(merged, plan), [self.members[group] for group in groups])
 
     def _dearer(self, together: Price, groups: Sequence[Sequence[Op]]) -> Refusal | None:
         """Why groups that would be one at a price are better not, if they are. What is no kernel yet has no price."""
@@ -185,39 +217,12 @@ class _Groups:
             return None
         return Refusal(None, f"{together.seconds * 1e6:.1f} us in one, {before * 1e6:.1f} us in two")
 
-    def _is_convex(self, members: Sequence[Op]) -> bool:
-        """Whether no way leads out of a set of ops and into it again, through groups as they are."""
-        inside = set(members)
-        pending = list(self._outside_users(inside, inside))
-        seen: set[Op] = set()
-        while pending:
-            op = pending.pop()
-            if op in inside:
-                return False
-            if op in seen:
-                continue
-            seen.add(op)
-            whole = self.members[self.of[op]] if op in self.of else [op]
-            for member in whole:
-                pending += [user for value in member.results for user in value.users if user in self.position]
-        return True
-
-    def _outside_users(self, ops_: set[Op], inside: set[Op]) -> Iterator[Op]:
-        """Ops outside that read results; a plain reindexing within counts as the ops that read it."""
-        for op in ops_:
-            for value in op.results:
-                for user in value.users:
-                    if user in inside or user not in self.position:
-                        continue
-                    if is_repeated(user):
-                        yield from self._outside_users({user}, inside)
-                    else:
-                        yield user
-
-    def _merge(self, members: Sequence[Op]) -> None:
-        number = min(self.of[op] for op in members)
-        for op in members:
-            self.members.pop(self.of[op], None)
+    def _merge(self, members: Sequence[Op], groups: Collection[int], between: Between) -> None:
+        number = min(groups)
+        self.groups.join(groups, between, number)
+        self.maps.join(groups, number)
+        for group in groups:
+            del self.members[group]
         for op in members:
             self.of[op] = number
         self.members[number] = list(members)
@@ -317,16 +322,17 @@ def sort_by_use(function: Function) -> None:
     body = function.body
     done: set[Op] = set()
     ordered: list[Op] = []
-
-    def visit(op: Op) -> None:
-        if op in done:
-            return
-        done.add(op)
-        for value in op.operands:
-            if value.op is not None:
-                visit(value.op)
-        ordered.append(op)
-
-    for op in body.ops:
-        visit(op)
+    pending = list(reversed(body.ops))
+    opened: set[Op] = set()
+    while pending:
+        op = pending[-1]
+        if op in done or op in opened:
+            pending.pop()
+            if op not in done:
+                done.add(op)
+                op.place = len(ordered)
+                ordered.append(op)
+            continue
+        opened.add(op)
+        pending += [value.op for value in reversed(op.operands) if value.op is not None and value.op not in opened]
     body.ops = ordered

@@ -15,11 +15,14 @@ from tiledsl.ir.tile_ops import tensor_type
 from tiledsl.ir.types import WHOLE, AxisType, Shape, scalar
 from tiledsl.passes.graph.axes import Axis, GroupAxes
 from tiledsl.passes.graph.schedule import Schedule
+from tiledsl.passes.graph.value_order import operands_first
 
 _GRID_NAMES = ("M", "N", "P", "Q", "R", "S")
 _WHOLE_NAMES = ("D", "E", "F", "G")
 _STREAM_NAMES = ("K", "L", "J")
 
+_MAPS = (graph.Map, graph.Cast, graph.Broadcast, graph.Transpose, graph.Reshape)
+"""Ops whose tiles are made of those of their operands, where they are asked for."""
 Fold: TypeAlias = Union[graph.Reduce, graph.Contract]
 
 
@@ -100,9 +103,22 @@ class GroupTiles:
 
     def tile(self, value: Value) -> Value:
         """The tile of a value, made now unless there is one already."""
-        for scope in reversed(self.scopes):
-            if value in scope:
-                return scope[value]
+        found = self._known(value)
+        if found is not None:
+            return found
+        # what maps read is made first, so that long chains of them are not followed by recursion
+        for part in operands_first(value, lambda v: isinstance(v.op, _MAPS) and self._known(v) is None):
+            found = self._tile(part)
+        assert found is not None
+        return found
+
+    def _known(self, value: Value) -> Value | None:
+        return next((scope[value] for scope in reversed(self.scopes) if value in scope), None)
+
+    def _tile(self, value: Value) -> Value:
+        found = self._known(value)
+        if found is not None:
+            return found
         with self.builder.at(value.op.location if value.op is not None else self.builder.location):
             made = self._make(value)
             if not made.shape:

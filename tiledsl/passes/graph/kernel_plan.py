@@ -32,11 +32,9 @@ class Refusal:
     reason: str
 
 
-def plan_kernel(
-    members: Sequence[Op], order: Sequence[Op], limits: Limits, name: str = "group"
-) -> KernelPlan | Refusal:
-    """A plan for the ops `members` of a graph (`order`: all of its ops), or why there is none."""
-    results = results_of(set(members), order)
+def plan_kernel(members: Sequence[Op], limits: Limits, name: str = "group") -> KernelPlan | Refusal:
+    """A plan for ops of a graph, in its order, or why there is none."""
+    results = results_of(members)
     refusal: Refusal | None = None
     missing: Refusal | None = None
     slides = any(reads_padded_windows(op) for op in members)

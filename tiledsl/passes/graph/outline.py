@@ -33,15 +33,26 @@ def computed_of(value: Value) -> Op | None:
 
 def is_arithmetic_of_coordinates(op: Op | None) -> bool:
     """Whether an op only computes with coordinates and numbers, in integers: masks are made where they are read."""
-    if not isinstance(op, (ops.Map, ops.Cast)) or tensor_type(op.result).dtype.is_float:
+    if not isinstance(op, (ops.Map, ops.Cast)):
         return False
-    return all(_is_of_coordinates(value.op) for value in op.operands)
-
-
-def _is_of_coordinates(op: Op | None) -> bool:
-    if is_soft(op) and op is not None:
-        return _is_of_coordinates(op.operands[0].op)
-    return isinstance(op, SOURCES) or is_arithmetic_of_coordinates(op)
+    seen: set[Op] = set()
+    pending: list[Op] = [op]
+    while pending:
+        current = pending.pop()
+        if current in seen or isinstance(current, SOURCES):
+            continue
+        seen.add(current)
+        if not is_soft(current):
+            if not isinstance(current, (ops.Map, ops.Cast)) or tensor_type(current.result).dtype.is_float:
+                return False
+            sources = current.operands
+        else:
+            sources = current.operands[:1]
+        for value in sources:
+            if value.op is None:
+                return False
+            pending.append(value.op)
+    return True
 
 
 def is_soft(op: Op | None) -> bool:
@@ -111,15 +122,13 @@ def reads_padded_windows(op: Op) -> bool:
     )
 
 
-def results_of(members: Collection[Op], order: Sequence[Op]) -> tuple[Value, ...]:
-    """The values that ops outside of a set read, by plain reindexing too, in the order of the graph.
+def results_of(members: Sequence[Op]) -> tuple[Value, ...]:
+    """The values of ops, in order, that ops outside of them read, by plain reindexing too.
 
     A transpose that is all that others see of a value stands for it: then the result is stored in that order.
     """
-    found: list[Value] = []
-    for op in order:
-        if op in members:
-            found += [_turned(v, members) for v in op.results if _read_outside(v, members)]
+    inside = set(members)
+    found = [_turned(v, inside) for op in members for v in op.results if _read_outside(v, inside)]
     return tuple(dict.fromkeys(found))
 
 

@@ -106,11 +106,11 @@ def _refusal(function: Function, arch: str) -> Refusal | None:
     module = Module([function.clone()])
     for step in passes:
         module = step.run(module, PassContext())
-    order = [op for op in module.entry.body.ops if op.effect != "terminator"]
-    members = [op for op in order if not is_repeated(op) and not isinstance(op, ops.Slice)]
+    body = [op for op in module.entry.body.ops if op.effect != "terminator"]
+    members = [op for op in body if not is_repeated(op) and not isinstance(op, ops.Slice)]
     if not members:
         return None
-    plan = plan_kernel(members, order, limits_of(arch))
+    plan = plan_kernel(members, limits_of(arch))
     return None if isinstance(plan, KernelPlan) else plan
 
 

@@ -21,6 +21,7 @@ from tiledsl.passes.graph.canonicalise_graph import drop_unread
 from tiledsl.passes.graph.limits import limits_of
 from tiledsl.passes.graph.outline import is_repeated
 from tiledsl.passes.graph.shapes import sizes_of, volume
+from tiledsl.passes.graph.value_order import operands_first
 from tiledsl.passes.manager import PassContext
 
 COST = 40
@@ -43,7 +44,8 @@ class RepeatMaps:
                 continue
             row = volume(op.source) // volume(op.result)
             chain = _chain(op.source)
-            shared = any(user is not op and user not in chain for made in chain for user in made.result.users)
+            inside = {op, *chain}
+            shared = any(user not in inside for made in chain for user in made.result.users)
             if row > limit and shared and sum(map(_cost, chain)) <= COST:
                 op.set_field("source", _again(op, chain))
                 context.remark(self.name, op.location, f"folds {row} elements, which it computes itself")
@@ -53,19 +55,13 @@ class RepeatMaps:
 
 def _chain(value: Value) -> list[Op]:
     """The elementwise ops that compute a value, each after what it reads."""
-    found: list[Op] = []
     shape = sizes_of(value)
 
-    def visit(current: Value) -> None:
-        op = current.op
-        if isinstance(op, (ops.Map, ops.Cast)) and op not in found and sizes_of(current) == shape:
-            for operand in op.operands:
-                visit(operand)
-            if not is_repeated(op):
-                found.append(op)
+    def is_map(v: Value) -> bool:
+        return isinstance(v.op, (ops.Map, ops.Cast)) and sizes_of(v) == shape
 
-    visit(value)
-    return found
+    maps = [v.op for v in operands_first(value, is_map) if is_map(v)]
+    return [op for op in maps if op is not None and not is_repeated(op)]
 
 
 def _cost(op: Op) -> int:

@@ -23,6 +23,7 @@ from tiledsl.ir.verifier import Form
 from tiledsl.passes.graph.canonicalise_graph import tidy
 from tiledsl.passes.graph.price import rates_of
 from tiledsl.passes.graph.shapes import sizes_of, volume
+from tiledsl.passes.graph.value_order import operands_first
 from tiledsl.passes.manager import PassContext
 
 MANY = 1 << 16
@@ -105,8 +106,10 @@ class Cut:
 
     def of(self, value: Value) -> Value:
         """The tensor with the axis cut: what is computed for each element is computed so."""
-        if value not in self.known:
-            self.known[value] = self._cut(value)
+        # what maps read is cut first, so that long chains of them are not followed by recursion
+        for part in operands_first(value, lambda v: v not in self.known and isinstance(v.op, (ops.Map, ops.Cast))):
+            if part not in self.known:
+                self.known[part] = self._cut(part)
         return self.known[value]
 
     def shape(self, shape: Sequence[int]) -> tuple[int, ...]:

@@ -36,7 +36,7 @@ def planned(function: Callable[..., Any], *shapes: tuple[int, ...]) -> KernelPla
     graph = tiledsl.trace(function, *(tile.spec(shape, tile.f64) for shape in shapes))
     module = PassManager([CanonicaliseGraph(), DeriveOnline()]).run(graph.module, PassContext())
     order = [op for op in module.entry.body.ops if op.effect != "terminator"]
-    return plan_kernel([op for op in order if not is_repeated(op)], order, STREAM)
+    return plan_kernel([op for op in order if not is_repeated(op)], STREAM)
 
 
 def streamed(function: Callable[..., Any], block: int, *arrays: Array) -> list[Array]:

@@ -1,0 +1,143 @@
+"""Graphs of thousands of ops: what the passes do grows with them, and no chain is too long."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tiledsl
+from tiledsl import tile
+from tiledsl.ir import graph_ops as ops
+from tiledsl.ir.core import Block, Op
+from tiledsl.ir.dtypes import f32
+from tiledsl.ir.types import TensorType
+from tiledsl.passes.graph import group
+from tiledsl.passes.graph.group_order import Between, GroupOrder
+from tiledsl.passes.graph.kernel_plan import plan_kernel
+from tiledsl.passes.manager import PassContext
+from tiledsl.support.location import BUILTIN
+
+ROW = tile.spec((1000,), tile.f32)
+
+
+def waves(steps: int) -> Any:
+    def formula(x: Any, v: Any) -> Any:
+        for _ in range(steps):
+            v = v - 0.25 * tile.sin(x)
+            x = x + 0.25 * v
+        return x, v
+
+    return formula
+
+
+def recurrent(steps: int) -> Any:
+    def formula(x: Any, w: Any, h: Any) -> Any:
+        for number in range(steps):
+            h = tile.tanh(x[number] @ w + h @ w) * tile.sigmoid(h)
+        return h
+
+    return formula
+
+
+def lowered(formula: Any, *specs: Any) -> tuple[Any, PassContext]:
+    context = PassContext()
+    return tiledsl.fuse(tiledsl.trace(formula, *specs)).lowered("cpu", context=context), context
+
+
+def test_a_long_chain_is_cut_into_kernels_of_a_size() -> None:
+    module, context = lowered(waves(200), ROW, ROW)
+    calls = [op for op in module.entry.body.ops if isinstance(op, ops.Call)]
+    assert len(calls) == -(-1000 // group.MOST_OPS)
+    assert any(f"and {group.MOST_OPS} is the most" in remark.text for remark in context.remarks)
+
+
+def test_equal_steps_are_one_program() -> None:
+    module, _ = lowered(
+        recurrent(40), tile.spec((40, 8, 32), tile.f32), tile.spec((32, 32), tile.f32), tile.spec((8, 32), tile.f32)
+    )
+    assert len(module.functions) - 1 <= 4
+    assert sum(isinstance(op, ops.Call) for op in module.entry.body.ops) >= 40
+
+
+@pytest.mark.parametrize("formula", [waves, recurrent])
+def test_planning_grows_with_the_graph(formula: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ops that are looked at for plans, in a graph of twice the steps: no more than about twice as many."""
+    seen: list[int] = []
+
+    def counted(members: Any, *others: Any) -> Any:
+        seen.append(len(members))
+        return plan_kernel(members, *others)
+
+    monkeypatch.setattr(group, "plan_kernel", counted)
+    counts: list[int] = []
+    for steps in (60, 120):
+        seen.clear()
+        row = tile.spec((steps, 8, 16), tile.f32)
+        specs = (
+            (row, tile.spec((16, 16), tile.f32), tile.spec((8, 16), tile.f32)) if formula is recurrent else (ROW, ROW)
+        )
+        lowered(formula(steps), *specs)
+        counts.append(sum(seen))
+    assert counts[1] <= 2.5 * counts[0]
+
+
+def test_folds_of_long_chains() -> None:
+    def formula(x: Any) -> Any:
+        for _ in range(1500):
+            x = x * 0.5 + 1.0
+        return tile.sum(x)
+
+    module, _ = lowered(formula, tile.spec((1 << 20,), tile.f32))
+    assert len(module.functions) < 40
+
+
+def maps(edges: list[list[int]]) -> list[Op]:
+    """An op for each list, which reads the results of those."""
+    block = Block()
+    parameter = block.add_argument(TensorType(f32, (4,)), "x")
+    for sources in edges:
+        values = [block.ops[source].result for source in sources] or [parameter]
+        block.append(ops.Map(BUILTIN, fn="fma", inputs=(values * 3)[:3]))
+    return block.ops
+
+
+@given(st.integers(0, 10_000))
+def test_groups_are_joined_where_no_way_leads_out_and_back(seed: int) -> None:
+    choose = random.Random(seed)
+    edges = [sorted(choose.sample(range(n), min(n, choose.randrange(4)))) for n in range(14)]
+    order = maps(edges)
+    of = {op: number for number, op in enumerate(order)}
+    members = {number: [op] for op, number in of.items()}
+    groups = GroupOrder(order, of, members)
+    for _ in range(20):
+        if len(members) < 2:
+            break
+        some = choose.sample(sorted(members), 2)
+        between = groups.between(some)
+        assert isinstance(between, Between) == _is_convex(some, edges, [of[op] for op in order])
+        if isinstance(between, Between):
+            groups.join(some, between, min(some))
+            ops_ = [op for number in some for op in members.pop(number)]
+            of.update(dict.fromkeys(ops_, min(some)))
+            members[min(some)] = ops_
+
+
+def _is_convex(some: list[int], edges: list[list[int]], of: list[int]) -> bool:
+    """Whether the groups stay without circles when two of them are one, by following every way."""
+    joined = [min(some) if number in some else number for number in of]
+    reads: dict[int, set[int]] = {number: set() for number in joined}
+    for reader, sources in enumerate(edges):
+        reads[joined[reader]] |= {joined[source] for source in sources} - {joined[reader]}
+    while reads:
+        free = [number for number, sources in reads.items() if not sources]
+        if not free:
+            return False
+        for number in free:
+            del reads[number]
+        for sources in reads.values():
+            sources.difference_update(free)
+    return True
