@@ -206,7 +206,7 @@ def planned(function: Callable[..., Any], *arrays: Array) -> KernelPlan | Refusa
     module: Module = tiledsl.trace(function, *specs).module
     module = PassManager([CanonicaliseGraph(), DeriveOnline()]).run(module, PassContext())
     order = [op for op in module.entry.body.ops if op.effect != "terminator"]
-    return plan_kernel([op for op in order if not is_repeated(op)], order, STREAM)
+    return plan_kernel([op for op in order if not is_repeated(op)], STREAM)
 
 
 def streamed(function: Callable[..., Any], block: int, *arrays: Array) -> tuple[Array, list[str]]:
