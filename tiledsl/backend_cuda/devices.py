@@ -10,6 +10,7 @@ from typing import Any
 from tiledsl.backend_cuda.driver import bindings, call, process
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
+from tiledsl.support.when_dropped import when_dropped
 
 
 @dataclass(frozen=True)
@@ -87,3 +88,16 @@ def current(device: Device) -> Generator[None]:
             yield
         finally:
             call("cuCtxPopCurrent")
+
+
+def free_when_dropped(owner: object, device: Device, name: str, *arguments: Any) -> None:
+    """Calls a function of the driver once nobody has the owner any more: not at the end of the process, nor in a fork,
+    and if the device has failed in the meantime nobody hears of it."""
+    when_dropped(owner, _free, device, name, arguments)
+
+
+def _free(device: Device, name: str, arguments: tuple[Any, ...]) -> None:
+    if process().forked:
+        return
+    with current(device):
+        call(name, *arguments)

@@ -6,14 +6,12 @@ on a stream. After each kernel the driver is asked for the node that it became, 
 
 from __future__ import annotations
 
-import contextlib
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tiledsl.backend_cuda import failures
-from tiledsl.backend_cuda.devices import Device, current
+from tiledsl.backend_cuda.devices import Device, current, free_when_dropped
 from tiledsl.backend_cuda.driver import bindings, call, process, status_name, status_text
 from tiledsl.backend_cuda.failure_records import FailureRecord
 from tiledsl.backend_cuda.kernel_code import KernelCode
@@ -78,8 +76,7 @@ class LaunchedGraph:
         self._handle: Any = None
         self._synchronous = read_options().synchronous
         self._remember = process().history.add
-        self._graph: Any = None
-        self._executable: Any = None
+        self._graph: HeldGraph
         self._record()
 
     def _record(self) -> None:
@@ -98,9 +95,7 @@ class LaunchedGraph:
                     bindings().cuStreamEndCapture(stream_handle(stream))
                     raise
                 graph = call("cuStreamEndCapture", stream_handle(stream))
-            old, self._graph = (self._graph, self._executable), graph
-            self._executable = call("cuGraphInstantiate", graph, 0)
-            self._drop(*old)
+            self._graph = HeldGraph(self._device, graph)
         self._failures = [one.failure_record for one in self._recorded if one.failure_record is not None]
 
     def update(self, step: int, pointers: Sequence[int]) -> None:
@@ -108,7 +103,7 @@ class LaunchedGraph:
         one = self._launches[step]
         self._launches[step] = GraphLaunch(one.program, tuple(pointers), one.scalars)
         with current(self._device):
-            updated = self._recorded[step].update(self._executable, pointers)
+            updated = self._recorded[step].update(self._graph.executable, pointers)
         if not updated:
             self._record()
 
@@ -121,7 +116,7 @@ class LaunchedGraph:
         if stream != self._stream:
             self._handle, self._stream = stream_handle(stream), stream
         with current(self._device):
-            (status,) = bindings().cuGraphLaunch(self._executable, self._handle)
+            (status,) = bindings().cuGraphLaunch(self._graph.executable, self._handle)
             if int(status) == 0 and self._synchronous:
                 (status,) = bindings().cuStreamSynchronize(self._handle)
         self._remember(self._name)
@@ -129,17 +124,15 @@ class LaunchedGraph:
             name, text = status_name(status), status_text(status)
             raise failures.status_error(int(status), name, text, "cuGraphLaunch", process().history)
 
-    def _drop(self, graph: Any, executable: Any) -> None:
-        if executable is not None:
-            call("cuGraphExecDestroy", executable)  # one that runs is freed when it has ended
-        if graph is not None:
-            call("cuGraphDestroy", graph)
 
-    def __del__(self) -> None:
-        if sys.is_finalizing() or process().forked:
-            return
-        with contextlib.suppress(Exception), current(self._device):  # the device may have failed in the meantime
-            self._drop(self._graph, self._executable)
+class HeldGraph:
+    """What the driver has of a graph, until it is recorded anew or dropped."""
+
+    def __init__(self, device: Device, graph: Any) -> None:
+        """`graph` is this one's from now on. The context of the device is current. Raises TileRuntimeError."""
+        free_when_dropped(self, device, "cuGraphDestroy", graph)
+        self.executable: Any = call("cuGraphInstantiate", graph, 0)
+        free_when_dropped(self, device, "cuGraphExecDestroy", self.executable)  # one that runs ends first
 
 
 class RecordedKernels:

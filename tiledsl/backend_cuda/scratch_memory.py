@@ -7,13 +7,11 @@ for, and what is given back stays in the pool.
 
 from __future__ import annotations
 
-import contextlib
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 from tiledsl.backend_cuda import failures
-from tiledsl.backend_cuda.devices import Device, current
+from tiledsl.backend_cuda.devices import Device, current, free_when_dropped
 from tiledsl.backend_cuda.driver import bindings, call, process, status_name, status_text
 from tiledsl.backend_cuda.streams import stream_handle
 from tiledsl.support.caller import caller_location
@@ -61,17 +59,9 @@ class HeldScratch:
     """Scratch memory that is taken once, for launches that are repeated; given back when it is dropped."""
 
     def __init__(self, memory: ScratchMemory, device: Device, stream: int) -> None:
-        self._memory = memory
-        self._device = device
-        self._stream = stream
         with current(device):
             self.pointers = memory.taken(stream)
-
-    def __del__(self) -> None:
-        if not hasattr(self, "pointers") or sys.is_finalizing() or process().forked:
-            return
-        with contextlib.suppress(Exception), current(self._device):  # the device may have failed in the meantime
-            self._memory.give_back(self.pointers, self._stream)
+        free_when_dropped(self, device, "cuMemFreeAsync", self.pointers[0], stream_handle(stream))
 
 
 def _pool(device: Device) -> Any:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
-import sys
 from collections.abc import Sequence
 from typing import cast
 
 from tiledsl.backend_cuda import failures
-from tiledsl.backend_cuda.devices import Device, current, device_count, device_of
+from tiledsl.backend_cuda.devices import Device, current, device_count, device_of, free_when_dropped
 from tiledsl.backend_cuda.driver import bindings, call, process, status_name, status_text
 from tiledsl.backend_cuda.failure_records import raise_failures
 from tiledsl.backend_cuda.graphs import GraphLaunch, LaunchedGraph, Recordable, own_stream
@@ -38,8 +36,6 @@ class AllocatedMemory:
 
     def __init__(self, size: int, device: Device, stream: int) -> None:
         self.address = 0
-        self._device = device
-        self._stream = stream
         if size == 0:
             return
         with current(device):
@@ -50,12 +46,7 @@ class AllocatedMemory:
             name, text = status_name(status), status_text(status)
             raise failures.status_error(int(status), name, text, "cuMemAllocAsync", process().history)
         self.address = int(pointer)
-
-    def __del__(self) -> None:
-        if self.address == 0 or sys.is_finalizing() or process().forked:
-            return
-        with contextlib.suppress(Exception), current(self._device):  # the device may have failed in the meantime
-            call("cuMemFreeAsync", self.address, stream_handle(self._stream))
+        free_when_dropped(self, device, "cuMemFreeAsync", self.address, stream_handle(stream))
 
 
 class CudaServices:

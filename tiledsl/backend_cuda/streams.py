@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import sys
 from typing import Any
 
-from tiledsl.backend_cuda.devices import Device, current
-from tiledsl.backend_cuda.driver import bindings, call, process
+from tiledsl.backend_cuda.devices import Device, current, free_when_dropped
+from tiledsl.backend_cuda.driver import bindings, call
 
 
 def stream_handle(stream: int) -> Any:
@@ -53,6 +51,7 @@ class Event:
         self._device = device
         with current(device):
             self._event = call("cuEventCreate", bindings().CUevent_flags.CU_EVENT_DISABLE_TIMING)
+        free_when_dropped(self, device, "cuEventDestroy", self._event)  # the driver keeps it until it has happened
 
     def mark(self, stream: int) -> None:
         """The event is what is on the stream now."""
@@ -63,9 +62,3 @@ class Event:
         """What comes on the stream waits for the event; for nothing if it was never marked."""
         with current(self._device):
             call("cuStreamWaitEvent", stream_handle(stream), self._event, 0)
-
-    def __del__(self) -> None:
-        if sys.is_finalizing() or process().forked:
-            return
-        with contextlib.suppress(Exception), current(self._device):  # the device may have failed in the meantime
-            call("cuEventDestroy", self._event)  # the driver keeps it until it has happened

@@ -6,6 +6,7 @@ The layout is that of `dlpack.h`: a DLTensor, and behind it what its owner needs
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,8 +80,8 @@ _shared: dict[int, tuple[object, ...]] = {}
 
 
 @_DELETER
-def _drop(address: int) -> None:
-    _shared.pop(address, None)
+def _drop(address: int, forget: Callable[[int, None], object] = _shared.pop) -> None:
+    forget(address, None)
 
 
 def make_capsule(owner: object, address: int, device: int, shape: tuple[int, ...], dtype: str, bits: int) -> object:
@@ -104,14 +105,21 @@ def make_capsule(owner: object, address: int, device: int, shape: tuple[int, ...
 _NAME = b"dltensor"
 
 
+_IS_VALID = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", ctypes.pythonapi))
+_POINTER_OF = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
+
+
 @ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
-def _discard(capsule: int) -> None:
+def _discard(
+    capsule: int, valid: Any = _IS_VALID, pointer_of: Any = _POINTER_OF, drop: Any = _drop, name: bytes = _NAME
+) -> None:
     """The destructor of a capsule: whoever took the array has renamed it, and calls the deleter later."""
-    valid: Any = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(
-        ("PyCapsule_IsValid", ctypes.pythonapi)
-    )
-    pointer: Any = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
-        ("PyCapsule_GetPointer", ctypes.pythonapi)
-    )
-    if valid(capsule, _NAME):
-        _drop(pointer(capsule, _NAME))
+    if valid(capsule, name):
+        drop(pointer_of(capsule, name))
+
+
+# A capsule may go when this module is gone: so what it calls reads no names of it, and never goes itself.
+for _function in (_drop, _discard):
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(_function))

@@ -8,18 +8,17 @@ nothing to tell.) The driver runs launches of one graph one after the other, als
 
 from __future__ import annotations
 
-import contextlib
-import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tiledsl.runtime.device_services import DeviceGraph, DeviceServices, RecordedLaunch
+from tiledsl.runtime.device_services import DeviceEvent, DeviceGraph, DeviceServices, RecordedLaunch
 from tiledsl.runtime.memory_plan import ALIGNMENT, MemoryPlan
 from tiledsl.runtime.program import BoundDeviceProgram, DeviceProgram
 from tiledsl.runtime.schedule import Operand, Schedule
 from tiledsl.runtime.step_alignment import step_alignment
 from tiledsl.support.location import Location
+from tiledsl.support.when_dropped import when_dropped
 
 
 class ModuleOnCuda:
@@ -48,6 +47,7 @@ class ModuleOnCuda:
         self._arena: Any = None
         self._addresses: list[int] = []
         self._done = services.event(device)
+        when_dropped(self, _end, services, self._done, device)
         self._fixed = {buffer: address for buffer, (address, _) in weights.items()}
         self.bound: list[BoundDeviceProgram] = []
         known: dict[object, BoundDeviceProgram] = {}
@@ -129,9 +129,7 @@ class ModuleOnCuda:
     def _place(self, known: Mapping[int, int], tensor: Operand) -> int:
         return known[tensor.buffer] + tensor.view.offset * self.schedule.buffers[tensor.buffer].dtype.bytes
 
-    def __del__(self) -> None:
-        """What the module has on the device is free once the last launch is done."""
-        if sys.is_finalizing():
-            return
-        with contextlib.suppress(Exception):  # the device may have failed in the meantime
-            self._done.before(self._services.own_stream(self.device))
+
+def _end(services: DeviceServices, done: DeviceEvent, device: int) -> None:
+    """What a module has on its device is free once the last launch is done."""
+    done.before(services.own_stream(device))

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tiledsl.support.when_dropped import when_dropped
+
 SMALLEST = 1 << 20
 """Bytes from which on memory is kept."""
 STEP = 1 << 18
@@ -58,7 +60,7 @@ class _Lease:
     """What an array of leased memory holds on to: the last array to go, view or not, gives the memory back."""
 
     def __init__(self, memory: _Memory, address: int, shape: tuple[int, ...], item: int) -> None:
-        self.memory = memory
+        when_dropped(self, _idle.give_back, memory)
         self.__array_interface__ = {
             "version": 3,
             "data": (address, False),
@@ -66,9 +68,6 @@ class _Lease:
             # as plain bits: bf16 and the 8-bit floats have no type string
             "typestr": f"|u{item}" if item == 1 else f"<u{item}",
         }
-
-    def __del__(self) -> None:
-        _idle.give_back(self.memory)
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
