@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from copy import copy
 from typing import Any
 
@@ -12,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tests.support.compare import assert_close
+from tests.support.gpu_cases import named
 from tiledsl import Kernel
 from tiledsl.runtime.outputs import as_tuple
-from tiledsl.support.errors import TilePerformanceWarning
+from tiledsl.support.errors import TilePerformanceWarning, TileUnsupportedError
 
 ARCHITECTURES = ("sm_80", "sm_90")
 """Without bulk copies and instructions of warpgroups, and with them."""
@@ -30,17 +30,28 @@ def on_every_target(kernel: Kernel, *arguments: object, plans: int = 1, **consta
         "reference": _listed(kernel.compile(*arguments, arch="reference", **constants)(*_copies(arguments))),
         "cpu": _listed(kernel(*_copies(arguments), **constants)),
     }
+    for arch in ARCHITECTURES:
+        for plan, made in enumerate(emulated_plans(kernel, arch, *arguments, most=plans, **constants)):
+            results[f"{arch}, plan {plan}"] = made
+    return results
+
+
+def emulated_plans(
+    kernel: Kernel, arch: str, *arguments: object, most: int | None = None, **constants: object
+) -> list[list[Array]]:
+    """What the code of each plan for a call gives, the best first, or of so many. Arguments are copied."""
+    results: list[list[Array]] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TilePerformanceWarning)
-        for arch in ARCHITECTURES:
-            for plan in range(plans):
-                try:
-                    made = kernel.emulate(*_copies(arguments), arch=arch, plan=plan, seed=plan or None, **constants)
-                except ValueError as error:
-                    if plan and getattr(error, "code", "") == "emulate-plan":
-                        break
+        while most is None or len(results) < most:
+            plan = len(results)
+            try:
+                made = kernel.emulate(*_copies(arguments), arch=arch, plan=plan, seed=plan or None, **constants)
+            except TileUnsupportedError as error:
+                if error.code != "emulate-plan" or not results:
                     raise
-                results[f"{arch}, plan {plan}"] = _listed(made)
+                break
+            results.append(_listed(made))
     return results
 
 
@@ -61,17 +72,8 @@ def assert_same(
     """That a target gave what was wanted, types included; a failure says which result is another."""
     for number, (got, want) in enumerate(zip(found, wanted, strict=True)):
         name = names[number] if names else f"result {number}"
-        with saying(f"{target}, {name}"):
+        with named(f"{target}, {name}"):
             assert_close(got, want, relative=0, absolute=tolerance)
-
-
-@contextmanager
-def saying(words: str) -> Generator[None]:
-    """Begins what a failed assertion says with some words."""
-    try:
-        yield
-    except AssertionError as error:
-        raise AssertionError(f"{words}: {error}") from None
 
 
 def _copies(arguments: Sequence[object]) -> list[object]:

@@ -244,14 +244,16 @@ def _written(agent: Agent, op: Store | Atomic) -> tuple[Array, RegisterLayout, A
 
 
 def atomic(agent: Agent, op: Atomic) -> tuple[Array, ...]:
-    """One thread after the other. Other than first replicas are left undefined."""
+    """One thread after the other. What lies outside was 0. Other than first replicas are left undefined."""
     tensor, layout, value = _written(agent, op)
     access = resolve(agent, op, layout)
     if op.value not in agent.first_only:
         check_replicas_of(agent, op, layout, value, access.active)
     before = poison(op.value.dtype, value.shape)
     function = {"max": "maximum", "min": "minimum"}.get(op.fn, op.fn)
-    writes = access.active & _writers(agent, layout)
+    writers = _writers(agent, layout)
+    writes = access.active & writers
+    before[np.broadcast_to(writers, before.shape) & ~access.active] = 0
     _use(agent, op, layout, access, writes, "combine")
     for thread, slot in np.argwhere(writes):
         at = tuple(int(c[thread, slot]) for c in access.coordinates)

@@ -147,17 +147,24 @@ class Operand:
     registers: Value | None
 
     def step(self, state: Lowering, layout: RegisterLayout, start: int) -> Value:
-        """The part of it from `start` on, in that layout."""
+        """The part of it from `start` on, in that layout, as the product takes it."""
+        return self.cast(state, self.read(state, layout, start))
+
+    def read(self, state: Lowering, layout: RegisterLayout, start: int) -> Value:
+        """The part of it from `start` on, in that layout, not cast yet."""
         starts = (0, start) if self.axis == 1 else (start, 0)
         if self.registers is not None:
             if self.registers.layout == layout:
                 return self.registers
             return state.emit(gpu.Slice, name=self.name, source=self.registers, starts=starts, layout=layout).result
         assert self.staged is not None
-        value = state.read_staged(self.staged, layout, self.name, starts, self.method)
+        return state.read_staged(self.staged, layout, self.name, starts, self.method)
+
+    def cast(self, state: Lowering, value: Value) -> Value:
+        """What was read, in the type that is multiplied."""
         if value.dtype == self.dtype:
             return value
-        type_ = TileType(self.dtype, layout.shape, "register", layout)
+        type_ = TileType(self.dtype, value.layout.shape, "register", value.layout)
         return state.emit(ops.Cast, types=[type_], source=value, dtype=self.dtype).result
 
 

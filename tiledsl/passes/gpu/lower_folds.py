@@ -36,7 +36,12 @@ def lower_reduce(state: Lowering, op: ops.Reduce) -> None:
         gpu.Reduce, name=[v.name for v in op.results], sources=sources, buffer=scratch, axes=op.axes, fn=op.fn,
         keepdims=op.keepdims, **fields,
     )  # fmt: skip
+    valid = folded.results[len(op.results) :]
     for old, new in zip(op.results, folded.results):
+        if valid:  # of nothing a fold by a combiner gives 0
+            zero = state.constant(fold_identity("add", new.dtype), new.dtype)
+            inputs = (valid[0], new, zero)
+            new = state.emit(ops.Map, types=[new.tile], name=new.name, fn="where", inputs=inputs).result
         state.define(old, new)
 
 

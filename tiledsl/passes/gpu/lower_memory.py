@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from tiledsl.ir import gpu_ops as gpu
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Index, Value
+from tiledsl.ir.fold_identities import fold_identity
 from tiledsl.ir.layouts import RegisterLayout, SharedLayout
 from tiledsl.ir.types import AxisType, Shape, Slice, TensorType, TileType, Whole
+from tiledsl.passes.analysis.sizes import constant_of
 from tiledsl.passes.gpu.access_layouts import contiguous_bytes
 from tiledsl.passes.gpu.infer_layouts import access_order, tile_axes
 from tiledsl.passes.gpu.lowering import MOST_MULTIPLE, Lowering
@@ -264,6 +266,9 @@ def start_multiple(state: Lowering, index: Index) -> int:
 
 def lower_extract(state: Lowering, op: ops.Extract) -> None:
     """A part of a tile: what other threads hold is read from shared memory."""
+    if 0 in op.source.shape or 0 in op.result.shape:
+        state.define(op.result, _nothing(state, op.result))
+        return
     source = state.any(op.source)
     state.stay_in_block(source.layout, "a part of a tile")
     shared = SharedLayout(tuple(range(len(op.source.shape))))
@@ -271,8 +276,14 @@ def lower_extract(state: Lowering, op: ops.Extract) -> None:
     state.write(buffer, source)
     offsets: list[Value] = []
     places: list[int] = []
-    for axis, index in enumerate(op.indices):
-        offsets.append(state.start_of(index))
+    for axis, (index, room) in enumerate(zip(op.indices, static_shape(buffer))):
+        start = state.start_of(index)
+        if not isinstance(index, Whole) and constant_of(start) is None:
+            # a part of no elements may begin behind the last one, where there is no buffer any more; and the last
+            # element of none stands in front of the first
+            start = state.builder.map("minimum", start, state.constant(room - 1))
+            start = state.builder.map("maximum", start, state.constant(0))
+        offsets.append(start)
         if isinstance(index, (Whole, Slice)):
             places.append(axis)
     if not op.result.shape:
@@ -287,6 +298,9 @@ def lower_reshape(state: Lowering, op: ops.Reshape) -> None:
 
     Rows of the buffer are as long as the true extents are, so these must be known on all axes but the first.
     """
+    if 0 in op.result.shape:
+        state.define(op.result, _nothing(state, op.result))
+        return
     source = state.any(op.source)
     state.stay_in_block(source.layout, "a reshape")
     shared = SharedLayout(tuple(range(len(op.source.shape))))
@@ -310,6 +324,12 @@ def lower_reshape(state: Lowering, op: ops.Reshape) -> None:
     other = SharedLayout(tuple(range(len(after))))
     view = state.emit(gpu.View, buffer=buffer, shape=after, layout=other).result
     state.define(op.result, state.read(view, state.layout(op.result), name=op.result.name))
+
+
+def _nothing(state: Lowering, value: Value) -> Value:
+    """A part of a tile without elements: 0, or a tile that has none either, but room that nobody looks at."""
+    zero = state.constant(fold_identity("add", value.dtype), value.dtype)
+    return state.filled(zero, state.layout(value)) if value.shape else zero
 
 
 def _true_shape(state: Lowering, shape: Shape) -> tuple[int, ...]:

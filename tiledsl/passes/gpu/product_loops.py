@@ -105,7 +105,7 @@ class _ProductLoop:
             following = self._step(a, b, start)
             if share:
                 pipeline.copy_if_there(ahead, writing, share, apart=True)
-            value = self._multiply(left, right, value)
+            value = self._multiply(a, b, left, right, value)
             left, right = following
         if not starts:
             pipeline.copy_if_there(ahead, writing, apart=True)
@@ -113,7 +113,7 @@ class _ProductLoop:
         state.emit(gpu.Wait, groups=pipeline.stages - 2)
         after = state.next_stage(reading, pipeline.stages)
         following = self._step(*self._operands(after), 0)
-        value = self._multiply(left, right, value)
+        value = self._multiply(a, b, left, right, value)
         value = added(state, total, value) if plan.promoted else value
         rank = len(self.dot.result.shape)
         if rank > 2:
@@ -137,11 +137,13 @@ class _ProductLoop:
         return self._step(*self._operands(stage), start)
 
     def _step(self, a: Operand, b: Operand, start: int) -> tuple[Value, Value]:
+        """A step of both, not cast yet: what is read after the last turn is nobody's, and nothing is computed of it."""
         with self.state.builder.at(self.dot.location):
-            return a.step(self.state, self.layouts[0], start), b.step(self.state, self.layouts[1], start)
+            return a.read(self.state, self.layouts[0], start), b.read(self.state, self.layouts[1], start)
 
-    def _multiply(self, left: Value, right: Value, value: Value) -> Value:
-        with self.state.builder.at(self.dot.location):
-            return self.state.emit(
-                gpu.Mma, name=self.dot.result.name, a=left, b=right, acc=value, instruction=self.plan.instruction.name
-            ).result
+    def _multiply(self, a: Operand, b: Operand, left: Value, right: Value, value: Value) -> Value:
+        state, dot = self.state, self.dot
+        with state.builder.at(dot.location):
+            left, right = a.cast(state, left), b.cast(state, right)
+            instruction = self.plan.instruction.name
+            return state.emit(gpu.Mma, name=dot.result.name, a=left, b=right, acc=value, instruction=instruction).result

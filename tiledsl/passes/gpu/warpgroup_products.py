@@ -19,11 +19,13 @@ when the product after it has begun:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from tiledsl.ir import async_ops
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Value
 from tiledsl.ir.dtypes import bool_, i64
+from tiledsl.ir.matrix_descriptors import shared_operand
 from tiledsl.ir.types import scalar
 from tiledsl.ir.warpgroup_instructions import WARPGROUP
 from tiledsl.passes.analysis.splats import number_of
@@ -34,6 +36,7 @@ from tiledsl.passes.gpu.promoted_sums import added, is_promoted
 from tiledsl.passes.gpu.rings import Position, Ring
 from tiledsl.passes.gpu.select_wgmma import WarpgroupProduct, plan_product
 from tiledsl.passes.gpu.split_sums import SplitSum
+from tiledsl.support.errors import fail
 
 
 def lower_product(state: Lowering, dot: ops.Dot) -> None:
@@ -86,8 +89,12 @@ def multiply(
     accumulate: Value | None,
     part: tuple[int, int] | None = None,
 ) -> Value:
-    """Begins a product; what it gives is in flight. `part`: where along K it begins, and how deep it is."""
+    """Begins a product; what it gives is in flight. `part`: where along K it begins, and how deep it is.
+
+    Raises TileResourceError (`plan-specialised`) where tensor cores cannot read an operand as it stands in its stage.
+    """
     b = state.staged[dot.b]
+    _check_operand(dot, "b", b, plan)
     start, depth = part or (0, plan.shape[2])
 
     def offsets(staged: Staged, axis: int) -> list[Value]:
@@ -104,12 +111,21 @@ def multiply(
     if a is None:
         staged = state.staged[dot.a]
         a, a_axes = staged.buffer, staged.places[-2:]
+        _check_operand(dot, "a", staged, plan)
         a_offsets = offsets(staged, -1)
     return state.emit(
         async_ops.Wgmma, name=dot.result.name, a=a, a_offsets=a_offsets, b=b.buffer, b_offsets=offsets(b, -2),
         acc=acc, accumulate=accumulate, depth=depth, a_axes=a_axes, b_axes=b.places[-2:],
         instruction=plan.instruction.name,
     ).result  # fmt: skip
+
+
+def _check_operand(dot: ops.Dot, which: Literal["a", "b"], staged: Staged, plan: WarpgroupProduct) -> None:
+    outer_axis, k_axis = staged.places[-2:] if which == "a" else staged.places[:-3:-1]
+    try:
+        shared_operand(staged.buffer.tile, outer_axis, k_axis, plan.instruction, which)
+    except ValueError as error:
+        fail("plan-specialised", dot.location, reason=f"`{staged.buffer.name}` {error}")
 
 
 def lower_product_ring(state: Lowering, op: ops.Range, dots: Sequence[ops.Dot], ring: Ring, turns: Turns) -> None:

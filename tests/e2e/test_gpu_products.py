@@ -1,0 +1,79 @@
+"""Products on GPUs, in the emulator: loops of few rounds, batches, several products in one loop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from tests.support.every_target import emulated_plans
+from tiledsl import tile
+from tiledsl.ir.dtypes import BY_NAME, to_numpy
+
+Array = npt.NDArray[Any]
+
+
+def whole(*shape: int, dtype: str = "f32", seed: int = 0) -> Array:
+    """Whole numbers, so that sums are exact in any order."""
+    numbers = np.random.default_rng(seed).integers(0 if dtype[0] == "u" else -3, 4, shape)
+    return numbers.astype(to_numpy(BY_NAME[dtype]))
+
+
+def exact(a: Array, b: Array) -> Array:
+    return np.matmul(a.astype(np.float64), b.astype(np.float64))
+
+
+@tile.kernel
+def product(a: tile.Tensor, b: tile.Tensor) -> tile.Tensor:
+    M, K = a.shape
+    K, N = b.shape
+    total = tile.f32 if a.dtype.is_float else tile.i32
+    c = tile.empty((M, N), total)
+    for m, n in tile.grid(M, N, block=(32, tile.auto)):
+        acc = tile.zeros((m, n), total)
+        for k in tile.range(K):
+            acc = tile.dot(a[m, k], b[k, n], acc)
+        c[m, n] = acc
+    return c
+
+
+@pytest.mark.parametrize("dtype", ["f8e4m3", "f8e5m2", "f16", "bf16", "i8", "u8"])
+@pytest.mark.parametrize("arch", ["sm_80", "sm_89"])
+@pytest.mark.filterwarnings("ignore::tiledsl.TilePerformanceWarning")
+def test_loops_of_few_rounds(dtype: str, arch: str) -> None:
+    """Operands of a round that is not there are neither computed with nor cast."""
+    for rows, columns, depth in ((17, 96, 96), (32, 64, 16), (32, 64, 256), (16, 16, 0)):
+        a, b = whole(rows, depth, dtype=dtype), whole(depth, columns, dtype=dtype, seed=1)
+        c: Any = product.emulate(a, b, arch=arch, seed=None)
+        np.testing.assert_array_equal(np.asarray(c, np.float64), exact(a, b))
+
+
+@tile.kernel
+def two_products(a: tile.Tensor, b: tile.Tensor, b2: tile.Tensor, BLOCK: tile.constexpr) -> tile.Tensor:
+    """Right operands of both orders: K counts fastest in `b`, N in `b2`."""
+    M, K = a.shape
+    N, K = b.shape
+    K, N = b2.shape
+    total = tile.f32 if a.dtype.is_float else tile.i32
+    c = tile.empty((M, N), total)
+    for m, n in tile.grid(M, N):
+        acc, acc2 = tile.zeros((m, n), total), tile.zeros((m, n), total)
+        for k in tile.range(K, block=BLOCK):
+            acc = tile.dot(a[m, k], b.T[k, n], acc)
+            acc2 = tile.dot(a[m, k], b2[k, n], acc2)
+        c[m, n] = acc + acc2
+    return c
+
+
+@pytest.mark.parametrize("dtype", ["f16", "f8e4m3", "i8"])
+@pytest.mark.parametrize("block", [8, 16, 48])
+@pytest.mark.filterwarnings("ignore::tiledsl.TilePerformanceWarning")
+def test_every_plan_for_a_block_of_the_user_runs_or_is_left_out(dtype: str, block: int) -> None:
+    a, b, b2 = whole(64, 64, dtype=dtype), whole(48, 64, dtype=dtype, seed=1), whole(64, 48, dtype=dtype, seed=2)
+    wanted = exact(a, np.swapaxes(b, 0, 1)) + exact(a, b2)
+    results = emulated_plans(two_products, "sm_90", a, b, b2, BLOCK=block)
+    assert results
+    for (c,) in results:
+        np.testing.assert_array_equal(np.asarray(c, np.float64), wanted)
