@@ -15,6 +15,9 @@ from typing import NoReturn
 from tiledsl.support.errors import fail
 from tiledsl.support.location import Location
 
+COPY_SHARE = 0.88
+"""Of the maker's bandwidth, what a plain copy reaches."""
+
 
 @dataclass(frozen=True)
 class Speeds:
@@ -78,6 +81,11 @@ class GpuMachine:
     max_threads_per_block: int = 1024
     speeds: Speeds | None = None
     """None where no plans are ranked by a model of the device."""
+
+    @property
+    def copied_bytes_per_second(self) -> float:
+        """Of memory, read and written together, as a plain copy reaches it."""
+        return COPY_SHARE * self.memory_bytes_per_second
 
     def shared_bytes_of_block(self, resident: int) -> int:
         """The most that a block can ask for where so many share a multiprocessor."""

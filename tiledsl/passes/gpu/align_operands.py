@@ -18,7 +18,6 @@ from tiledsl.ir.types import TensorType
 from tiledsl.passes.analysis.effects import tensors_in_order
 from tiledsl.passes.gpu.aligned_copies import can_be_copied
 from tiledsl.passes.gpu.streamed_loads import COPIED_BYTES, source_load
-from tiledsl.passes.gpu.warpgroup_costs import COPY_SHARE
 from tiledsl.passes.gpu_machine import GpuMachine
 
 COPY_LAUNCH = 1.5e-6
@@ -82,4 +81,4 @@ def _seconds_of_copy(tensor: Value, machine: GpuMachine, size_of: Callable[[Dim 
     type_ = tensor.type
     assert isinstance(type_, TensorType)
     bytes_ = math.prod(map(size_of, type_.shape)) * type_.dtype.bytes
-    return COPY_LAUNCH + 2 * bytes_ / (COPY_SHARE * machine.memory_bytes_per_second)
+    return COPY_LAUNCH + 2 * bytes_ / machine.copied_bytes_per_second

@@ -16,7 +16,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from tiledsl.passes.gpu.plan import GridPlan
-from tiledsl.passes.gpu.warpgroup_costs import COPY_SHARE, DRAIN_CLOCKS, greatest
+from tiledsl.passes.gpu.warpgroup_costs import DRAIN_CLOCKS, greatest
 from tiledsl.passes.gpu.warpgroup_tilings import RESERVED_BYTES, STEP_BYTES, WARPGROUP, WARPGROUP_ROWS
 from tiledsl.passes.gpu_machine import GpuMachine, Speeds
 
@@ -172,7 +172,7 @@ def _seconds(attention: Attention, tiling: AttentionTiling, machine: GpuMachine,
     if together * attention.kv_len * (attention.head_dim + attention.values) * attention.bytes > HELD_BYTES:
         # as many blocks as meet in one head read it together
         moved += all_turns * bytes_ / max(1.0, machine.multiprocessors / together)
-    memory = moved / (COPY_SHARE * machine.memory_bytes_per_second) * speeds.clock
+    memory = moved / machine.copied_bytes_per_second * speeds.clock
     return speeds.launch + (fill + DRAIN_CLOCKS + greatest(loop, power, memory)) / speeds.clock
 
 

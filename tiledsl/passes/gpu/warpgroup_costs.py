@@ -23,8 +23,6 @@ from tiledsl.passes.gpu.warpgroup_tilings import (
 )
 from tiledsl.passes.gpu_machine import GpuMachine, Speeds
 
-COPY_SHARE = 0.88
-"""Of the maker's bandwidth, what a plain copy reaches."""
 STEP_CLOCKS = 16
 """Clocks between the products of two steps: a wait, a fence."""
 ALONE_CLOCKS = 60
@@ -89,7 +87,7 @@ class ProductCosts:
         self.machine = machine
         self.speeds: Speeds = machine.speeds
         self.rate = machine.speeds.products_of(max(product.a_bytes, product.b_bytes))
-        self.memory_bytes = COPY_SHARE * machine.memory_bytes_per_second / machine.speeds.clock
+        self.memory_bytes = machine.copied_bytes_per_second / machine.speeds.clock
         self.cached = CACHED_SHARE * machine.l2_bytes
         self.power_clocks = (
             product.batches

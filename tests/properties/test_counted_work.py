@@ -1,0 +1,31 @@
+"""Bytes counted from a loop nest are the bytes that run, whatever the blocks."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.executed_work import Meter, counted, open_blocks
+from tests.support.random_modules import RandomProgram, tile_programs
+from tiledsl.ir.types import BlockSize
+
+
+def sizes_of_block(size: BlockSize) -> st.SearchStrategy[int]:
+    if size.kind == "auto":
+        return st.integers(1, 17)
+    return st.integers(1, size.size // size.unit).map(lambda units: units * size.unit)
+
+
+@given(program=tile_programs(), data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_random_programs(program: RandomProgram, data: st.DataObject) -> None:
+    entry = program.module.entry
+    blocks = {name: data.draw(sizes_of_block(size), label=name) for name, size in open_blocks(entry).items()}
+    moved, exact = counted(entry, program.sizes, blocks)
+    assert moved.read >= 0
+    assert moved.written >= 0
+    if exact:
+        with pytest.MonkeyPatch.context() as patch:
+            executed = Meter(patch).run(entry, program.arguments(), blocks)
+        assert executed == moved, (blocks, executed, moved)

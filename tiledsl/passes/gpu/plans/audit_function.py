@@ -1,0 +1,123 @@
+"""What a program for a GPU moves and how long it is predicted to take, beside the least that it could: no GPU is needed.
+
+softmax 8192x4096 f16    must 128 MiB, moves 128 MiB, memory; predicted 34.9 us, floor 31.8 us: 1.1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tiledsl.ir.core import Function, Value
+from tiledsl.ir.types import AxisType
+from tiledsl.passes.analysis.sizes import symbols_in
+from tiledsl.passes.analysis.work import UNKNOWN_SIZE
+from tiledsl.passes.gpu.choose_plans import ranked_plans
+from tiledsl.passes.gpu.plan import Plan
+from tiledsl.passes.gpu.plans.grid_cost import GridCost
+from tiledsl.passes.gpu_machine import GpuMachine
+from tiledsl.passes.nest.loop_nest import loop_nests
+from tiledsl.support.errors import fail
+from tiledsl.support.location import Location
+
+
+@dataclass(frozen=True)
+class KernelAudit:
+    """One program, in one run. Bytes are those of tensors in global memory; times are seconds.
+
+    `must_bytes`: each element that is read or written once. `moved_bytes`: as often as the program asks for them, from
+    memory or L2. `memory_bytes`: those that memory moves, by the model. `multiply_adds`: of products; `tensor_core_share`
+    of them by matrix instructions. `exact`: whether nothing was guessed (trip counts that are data, sampled blocks).
+    """
+
+    name: str
+    location: Location
+    plan: str
+    must_bytes: float
+    moved_bytes: float
+    memory_bytes: float
+    multiply_adds: float
+    tensor_core_share: float | None
+    predicted: float
+    floor: float
+    products_floor: float
+    """The part of the floor that products take."""
+    bound: str
+    exact: bool
+
+    @property
+    def ratio(self) -> float:
+        """Predicted time over the floor."""
+        return self.predicted / self.floor
+
+
+def audit_function(
+    function: Function, machine: GpuMachine, sizes: Mapping[str, int], alignment: Sequence[int] = ()
+) -> KernelAudit:
+    """The audit of a function in form `tile-placed` under its best plan. Sizes that are not given are guessed.
+
+    Raises TileUnsupportedError for a machine whose speeds are not known.
+    """
+    if machine.speeds is None:
+        fail("machine-speeds", function.location, arch=machine.name)
+    plan, seconds = ranked_plans(function, machine, sizes, alignment, 1)[0]
+    return audit_plan(function, machine, {**_guessed(function), **sizes}, plan, seconds)
+
+
+def audit_plan(
+    function: Function, machine: GpuMachine, sizes: Mapping[str, int], plan: Plan, seconds: float | None
+) -> KernelAudit:
+    """The same under a plan, whose time the ranking may have predicted. All sizes are known."""
+    assert machine.speeds is not None
+    launch = machine.speeds.launch
+    blocks = dict(plan.blocks)
+    costs = [GridCost(nest, grid, blocks, sizes, machine) for nest, grid in zip(loop_nests(function), plan.grids)]
+    counted = [cost.counts.moved(access) for cost in costs for access in cost.nest.accesses]
+    shares = [(cost.multiply_adds, cost.tensor_core_share) for cost in costs if cost.tensor_core_share is not None]
+    multiplied = sum(number for number, _ in shares)
+    slowest = max(costs, key=lambda cost: cost.times.seconds, default=None)
+    products = sum(cost.multiply_floor for cost in costs)
+    return KernelAudit(
+        name=function.name,
+        location=function.location,
+        plan=str(plan),
+        must_bytes=_must_bytes(function, costs),
+        moved_bytes=sum(cost.read_bytes + cost.written_bytes for cost in costs),
+        memory_bytes=sum(cost.memory_bytes for cost in costs),
+        multiply_adds=multiplied,
+        tensor_core_share=sum(number * share for number, share in shares) / multiplied if multiplied else None,
+        predicted=max(seconds or 0.0, sum(launch + cost.times.seconds for cost in costs)),
+        floor=launch + max(products, _must_bytes(function, costs) / machine.copied_bytes_per_second),
+        products_floor=products,
+        bound=slowest.times.bound if slowest is not None else "launch",
+        exact=all(amount.exact for amount in counted),
+    )
+
+
+def _must_bytes(function: Function, costs: Sequence[GridCost]) -> float:
+    """Each element that is read or written once; what the function makes for itself does not count."""
+    returned = {value for op in function.body.ops if op.effect == "terminator" for value in op.operands}
+    outside = {*function.parameters, *returned}
+    once: dict[tuple[Value, bool], float] = {}
+    made: set[Value] = set()
+    for cost in costs:
+        for access in cost.nest.accesses:
+            tensor = access.op.tensor
+            if tensor in outside and not (access.is_read and tensor in made):
+                key = (tensor, access.is_read)
+                once[key] = max(once.get(key, 0.0), cost.touched_bytes(access))
+        made.update(access.op.tensor for access in cost.nest.accesses if not access.is_read)
+    return sum(once.values())
+
+
+def _guessed(function: Function) -> dict[str, int]:
+    """A size for every symbol that is not a block."""
+    blocks = {
+        str(argument.type.extent)
+        for op in function.walk()
+        for body in op.bodies.values()
+        for argument in body.arguments
+        if isinstance(argument.type, AxisType)
+    }
+    names = frozenset[str]().union(*(symbols_in(op) for op in function.walk()))
+    return dict.fromkeys(sorted(names - blocks), UNKNOWN_SIZE)

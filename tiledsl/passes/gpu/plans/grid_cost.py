@@ -1,0 +1,269 @@
+"""What a grid costs on a GPU with given blocks: time by resource, from the counts of its nest and the machine's speeds.
+
+    gemm 4096^3 in 128 x 256 blocks         l2 118 us, products 200 us, memory 24 us
+    y[m] = sum(x[m, :]), one row a program  memory 14 us, all else less
+
+Every program of a launch is taken for the average one. What goes on at once hides behind the slowest resource; what
+programs wait for one after the other comes on top.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from tiledsl.ir import tile_ops as ops
+from tiledsl.ir.core import Value
+from tiledsl.ir.types import AxisType
+from tiledsl.passes.gpu.infer_layouts import access_order
+from tiledsl.passes.gpu.plan import GridPlan
+from tiledsl.passes.gpu.plans.operation_units import UnitCounts, units_of
+from tiledsl.passes.gpu.select_mma import choose_instruction
+from tiledsl.passes.gpu_machine import GpuMachine, Speeds
+from tiledsl.passes.nest.count_work import WorkCounts
+from tiledsl.passes.nest.loop_nest import Access, LoopNest, NestDot
+
+SECTOR_BYTES = 32
+"""What memory and L2 move at least."""
+CACHED_SHARE = 0.45
+"""Of L2, what can be counted on to be still there."""
+MMA_SHARE = 0.62
+"""Of the rate of `wgmma`, what `mma.sync` reaches on the same machine."""
+LOADS_AHEAD = 4
+"""Loads of a thread that are under way at once, where a program does not say."""
+
+
+@dataclass(frozen=True)
+class ResourceTimes:
+    """Seconds that a grid keeps each resource busy. `waiting`: of programs, for what they load, one after the other."""
+
+    memory: float = 0.0
+    l2: float = 0.0
+    products: float = 0.0
+    arithmetic: float = 0.0
+    special: float = 0.0
+    waiting: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """All together: a little above the greatest, since nothing hides in full."""
+        return sum(time**8 for time in vars(self).values()) ** 0.125
+
+    @property
+    def bound(self) -> str:
+        """The resource that takes longest."""
+        return max(vars(self), key=lambda name: vars(self)[name])
+
+
+class GridCost:
+    """The cost of one grid of a function. Raises ValueError where the machine has no speeds."""
+
+    def __init__(
+        self, nest: LoopNest, grid: GridPlan, blocks: Mapping[str, int], sizes: Mapping[str, int], machine: GpuMachine
+    ) -> None:
+        """`sizes`: every symbol but those of blocks; `blocks`: by symbol, those that the program leaves open."""
+        if machine.speeds is None:
+            raise ValueError(f"the speeds of {machine.name} are not known")
+        self.nest, self.grid, self.machine = nest, grid, machine
+        self.speeds: Speeds = machine.speeds
+        self.counts = WorkCounts(nest, sizes, blocks)
+
+    @cached_property
+    def programs(self) -> int:
+        """Blocks of the plan: each is one CTA, or one turn of a persistent one."""
+        return max(1, self.counts.programs)
+
+    @cached_property
+    def resident(self) -> int:
+        """Programs that a multiprocessor runs at once: by threads alone, since registers are not known here."""
+        if self.grid.schedule:
+            return self.grid.resident
+        return max(1, min(self.machine.max_blocks_per_multiprocessor, 1024 // self.grid.threads_of_tile))
+
+    @cached_property
+    def busy(self) -> float:
+        """Multiprocessors that work, on average over the time that the grid takes: the last wave is not full."""
+        blocks = self.programs * self.grid.cluster
+        at_once = self.machine.multiprocessors * self.resident
+        waves = math.ceil(blocks / at_once)
+        return self.machine.multiprocessors * min(
+            1.0, blocks / (waves * at_once) if waves > 1 else self._spread(blocks)
+        )
+
+    def _spread(self, blocks: int) -> float:
+        """Of a single wave: multiprocessors share out the blocks evenly."""
+        each = math.ceil(blocks / self.machine.multiprocessors)
+        return blocks / (each * self.machine.multiprocessors)
+
+    def moved_bytes(self, access: Access) -> float:
+        """Bytes that an access moves, whenever it is made."""
+        return self.counts.moved(access).number * access.tensor.dtype.bytes
+
+    def sector_bytes(self, access: Access) -> float:
+        """The same in whole sectors: a run of neighbours that is shorter than one costs all of it."""
+        run = self._run_bytes(access)
+        return self.moved_bytes(access) * (-(-run // SECTOR_BYTES) * SECTOR_BYTES / run if run else 1.0)
+
+    def _run_bytes(self, access: Access) -> int:
+        """How many bytes of a tile lie next to each other in memory, at least where rows begin."""
+        element, unit = access.tensor.dtype.bytes, access.tensor.unit
+        if not access.shape or unit is None:
+            return SECTOR_BYTES if not access.shape else element
+        if not _runs_along(access, unit):
+            return element
+        length = self.counts.number(access.shape[access_order(access.op)[-1]])
+        size = self.counts.number(access.tensor.shape[unit])
+        if length >= size and len(access.shape) > 1:
+            return SECTOR_BYTES * max(1, length * element // SECTOR_BYTES)  # whole rows go on into each other
+        return max(element, length * element)
+
+    @cached_property
+    def read_bytes(self) -> float:
+        """Bytes that loads ask for."""
+        return sum(self.moved_bytes(access) for access in self.nest.accesses if access.is_read)
+
+    @cached_property
+    def written_bytes(self) -> float:
+        """Bytes that stores and atomics write."""
+        return sum(self.moved_bytes(access) for access in self.nest.accesses if not access.is_read)
+
+    @cached_property
+    def memory_bytes(self) -> float:
+        """What of all that comes from memory, or goes there, and is not in L2 from before."""
+        return sum(self._from_memory(access) for access in self.nest.accesses)
+
+    def _from_memory(self, access: Access) -> float:
+        """Parts of sectors that one program leaves are taken by its neighbours, while the sector is in L2."""
+        moved = self.sector_bytes(access) if access.gathers else self.moved_bytes(access)
+        distinct = self.touched_bytes(access)
+        if not access.is_read or distinct <= CACHED_SHARE * self.machine.l2_bytes:
+            return distinct
+        return max(distinct, moved / self._shared_by(access))
+
+    def _shared_by(self, access: Access) -> float:
+        """How many programs of a wave ask for the same elements at about the same time."""
+        lengths = [-(-self.counts.total(axis) // self.counts.block_sizes[axis]) for axis in self.nest.axis_values]
+        at_once = min(self.programs, self.machine.multiprocessors * self.resident)
+        wave = [1] * len(lengths)
+        order = list(reversed(range(len(lengths))))
+        if self.grid.raster > 1 and len(order) > 1:
+            wave[order[1]] = min(self.grid.raster, lengths[order[1]], at_once)
+            at_once = max(1, at_once // wave[order[1]])
+        for place in order:
+            taken = min(at_once, max(1, lengths[place] // wave[place]))
+            wave[place] *= taken
+            at_once = max(1, at_once // taken)
+        repeated = set(access.repeated_by)
+        turns = math.prod(
+            max(1.0, self.counts.turns(loop).number / self.programs) for loop in access.loops if loop.axis in repeated
+        )
+        return turns * math.prod(count for axis, count in zip(self.nest.axis_values, wave) if axis in repeated)
+
+    @cached_property
+    def work(self) -> UnitCounts:
+        """Operations of threads, by unit."""
+        total = UnitCounts()
+        for work in self.nest.elementwise:
+            total += units_of(work.op).times(self.counts.computed(work).number)
+        for dot in self.nest.dots:
+            if self.instruction(dot) == "fma":
+                total += UnitCounts(arithmetic=self.counts.multiplied(dot).number)
+        return total
+
+    def instruction(self, dot: NestDot) -> str:
+        """`wgmma`, the name of an instruction of `mma.sync`, or `fma`."""
+        if self.grid.schedule:
+            return "wgmma"
+        op = dot.op
+        return choose_instruction(op.a.dtype, op.b.dtype, op.dtype, op.precision, self.machine.capability).instruction
+
+    @cached_property
+    def tensor_core_share(self) -> float | None:
+        """The share of multiply-adds that matrix instructions do; None where there is no product."""
+        amounts = [(self.counts.multiplied(dot).number, self.instruction(dot)) for dot in self.nest.dots]
+        total = sum(number for number, _ in amounts)
+        return sum(number for number, name in amounts if name != "fma") / total if total else None
+
+    def _product_clocks(self) -> float:
+        """Of one multiprocessor, if it did all of the work."""
+        clocks = 0.0
+        for dot in self.nest.dots:
+            instruction = self.instruction(dot)
+            if instruction != "fma":
+                share = 1.0 if instruction == "wgmma" else MMA_SHARE
+                clocks += self.counts.multiplied(dot).number / (self._rate(dot.op) * share)
+        return clocks
+
+    def _rate(self, dot: ops.Dot) -> float:
+        element = max(dot.a.dtype.bytes, dot.b.dtype.bytes)
+        rates = dict(self.speeds.products)
+        return rates.get(element) or rates[max(rates)] / (element / max(rates)) ** 2
+
+    @cached_property
+    def times(self) -> ResourceTimes:
+        """Seconds by resource."""
+        speeds, machine, busy = self.speeds, self.machine, max(self.busy, 1.0)
+        l2 = sum(self.sector_bytes(access) for access in self.nest.accesses)
+        each = min(speeds.l2_bytes_each, speeds.l2_bytes / busy)
+        of_memory = machine.copied_bytes_per_second
+        if not self.grid.schedule:  # a ring of stages keeps enough under way
+            of_memory = min(of_memory, self._in_flight * busy / self._latency)
+        return ResourceTimes(
+            memory=self.memory_bytes / of_memory,
+            l2=l2 / (each * busy) / speeds.clock,
+            products=self._product_clocks() / (busy * speeds.power_limit) / speeds.clock,
+            arithmetic=self.work.arithmetic / (speeds.instructions * busy) / speeds.clock,
+            special=self.work.special / (speeds.exponentials * busy) / speeds.clock,
+            waiting=self._waiting(),
+        )
+
+    @property
+    def _latency(self) -> float:
+        """Seconds until what is asked for in memory is there."""
+        return self.speeds.memory_latency / self.speeds.clock
+
+    @property
+    def _in_flight(self) -> float:
+        """Bytes that one multiprocessor has asked for at a time."""
+        threads = (
+            self.resident * self.grid.threads * min(1.0, self.programs / self.machine.multiprocessors / self.resident)
+        )
+        widest = max((min(16, self._run_bytes(a)) for a in self.nest.accesses if a.is_read), default=16)
+        return max(threads, self.grid.threads) * widest * max(LOADS_AHEAD, self.grid.stages)
+
+    def _waiting(self) -> float:
+        """Turns of loops that load, one after the other: each waits, unless stages or other programs fill the time."""
+        turns = 0.0
+        for loop in self.nest.loops:
+            if any(access.is_read and access.loops and access.loops[-1] is loop for access in self.nest.accesses):
+                turns += self.counts.turns(loop).number / self.programs
+        waves = math.ceil(self.programs * self.grid.cluster / (self.machine.multiprocessors * self.resident))
+        ahead = max(1, self.grid.stages)
+        return waves * (1 + turns / ahead) * self.speeds.latency / self.speeds.clock
+
+    def touched_bytes(self, access: Access) -> float:
+        """Bytes of the tensor that an access touches, each once, as far as is known."""
+        return min(self.moved_bytes(access), self.counts.distinct(access) * access.tensor.dtype.bytes)
+
+    @cached_property
+    def multiply_adds(self) -> float:
+        """Of all products."""
+        return sum(self.counts.multiplied(dot).number for dot in self.nest.dots)
+
+    @cached_property
+    def multiply_floor(self) -> float:
+        """Seconds that the products take at the best rate that their dtypes allow."""
+        clocks = sum(self.counts.multiplied(dot).number / self._best_rate(dot.op) for dot in self.nest.dots)
+        return clocks / (self.machine.multiprocessors * self.speeds.power_limit) / self.speeds.clock
+
+    def _best_rate(self, dot: ops.Dot) -> float:
+        found = choose_instruction(dot.a.dtype, dot.b.dtype, dot.dtype, dot.precision, self.machine.capability)
+        return self.speeds.instructions if found.instruction == "fma" else self._rate(dot)
+
+
+def _runs_along(access: Access, unit: int) -> bool:
+    """Whether a tile runs along that axis of its tensor."""
+    index = access.op.indices[unit]
+    return not isinstance(index, Value) or isinstance(index.type, AxisType)

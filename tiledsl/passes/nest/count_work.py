@@ -1,0 +1,348 @@
+"""How often the work of a nest is done, for sizes and block sizes: elements moved, multiplied, computed.
+
+What is counted is what runs: blocks at an edge are short, what lies outside of a tensor is not moved, a causal loop has
+as many turns as its block needs. Most axes only multiply a count; those that bounds of loops or computed subscripts
+depend on are gone through block by block.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from tiledsl.ir import tile_ops as ops
+from tiledsl.ir.core import Index, Value
+from tiledsl.ir.symbolic import Dim, Expr, evaluate, symbol_name, symbols_of
+from tiledsl.ir.types import AxisType, Slice, TileType, Whole
+from tiledsl.passes.nest.dependence import AxisDependence
+from tiledsl.passes.nest.evaluate_scalars import Place, ScalarValues
+from tiledsl.passes.nest.loop_nest import Access, Elementwise, LoopNest, NestDot, NestLoop
+
+LOOKED_AT = 2048
+"""Blocks that are gone through one by one, for one count; of more an even sample is taken."""
+GUESSED_TURNS = 64
+"""Of a loop whose bounds are data, where nothing says how long all its turns are together."""
+
+
+@dataclass(frozen=True)
+class Amount:
+    """A count over all programs; `exact` where nothing was guessed or sampled."""
+
+    number: float
+    exact: bool = True
+
+
+@dataclass(frozen=True)
+class _Term:
+    """A place of the nest, with the dims that multiply there: lengths of tile axes, or clipped subscripts."""
+
+    loops: tuple[NestLoop, ...]
+    lengths: tuple[_Length, ...]
+
+
+@dataclass(frozen=True)
+class _Length:
+    """One factor of a count: `dim`, or how much of what a subscript selects lies in a tensor's axis of `size`: of the
+    block or the coordinate `index`, or of the slice that begins at `start`."""
+
+    dim: Dim
+    index: Value | None = None
+    size: Dim = 0
+    start: Dim | None = None
+
+
+class WorkCounts:
+    """Counts for one nest at given sizes (all symbols but those of blocks) and block sizes (by symbol)."""
+
+    def __init__(self, nest: LoopNest, sizes: Mapping[str, int], blocks: Mapping[str, int]) -> None:
+        self.nest = nest
+        self.sizes = dict(sizes)
+        self._dependence = AxisDependence()
+        self.block_sizes: dict[Value, int] = {}
+        self.axis_of: dict[str, Value] = {}
+        ranges = [loop.definition for loop in nest.loops]
+        for block in (*nest.axes, *(r for r in ranges if r is not None)):
+            chosen = block.block.size if block.block.kind == "fixed" else blocks.get(block.extent or "", 1)
+            self.block_sizes[block.argument] = chosen if isinstance(block.argument.type, AxisType) else 1
+            if block.extent is not None:
+                self.axis_of[block.extent] = block.argument
+
+    @cached_property
+    def programs(self) -> int:
+        """Programs of the grid."""
+        return math.prod(-(-self.total(axis.argument) // self.block_sizes[axis.argument]) for axis in self.nest.axes)
+
+    def moved(self, access: Access) -> Amount:
+        """Elements that an access moves, each time that it does."""
+        return self._sum(_Term(access.loops, tuple(_selected(access))))
+
+    def distinct(self, access: Access) -> int:
+        """Elements of the tensor that an access touches, at most: each counts once."""
+        tensor = [max(0, self.number(dim)) for dim in access.tensor.shape]
+        return math.prod(min(size, self._covered(index, size)) for index, size in zip(access.op.indices, tensor))
+
+    def multiplied(self, dot: NestDot) -> Amount:
+        """Multiply-adds of a product."""
+        *batch, rows, depth = dot.op.a.shape
+        dims = (*batch, rows, depth, dot.op.b.shape[-1])
+        return self._sum(_Term(dot.loops, tuple(_Length(dim) for dim in dims)))
+
+    def computed(self, work: Elementwise) -> Amount:
+        """Elements that are gone through."""
+        return self._sum(_Term(work.loops, tuple(_Length(dim) for dim in work.shape)))
+
+    def turns(self, loop: NestLoop) -> Amount:
+        """Turns of a loop, of all programs together."""
+        return self._sum(_Term((*loop.outer, loop), ()))
+
+    def number(self, dim: Dim) -> int:
+        """A size; the blocks in it as large as they get."""
+        largest = {name: self.block_sizes[axis] for name, axis in self.axis_of.items()}
+        return evaluate(dim, {**largest, **self.sizes})
+
+    def total(self, axis: Value) -> int:
+        """Coordinates of an axis of the grid, all blocks together."""
+        (block,) = [a for a in self.nest.axes if a.argument is axis]
+        return max(0, ScalarValues(self.sizes, {}).of(block.stop) or 0)
+
+    def _covered(self, index: Index, size: int) -> int:
+        """Coordinates of a tensor's axis that a subscript reaches in any program, as far as is known."""
+        if isinstance(index, Whole):
+            return size
+        if isinstance(index, Slice):
+            return max(0, self.number(index.stop) - self.number(index.start))
+        if isinstance(index.type, AxisType):
+            axis, offset = _unshifted(index)
+            if axis in self.nest.axis_values:
+                return self.total(axis) if offset is None else _overlap(offset, self.total(axis), size)
+            return size
+        if isinstance(index.type, TileType) and index.type.shape:
+            return size
+        found = self._dependence.of(index)
+        if found.on_data:
+            return size
+        turns = 1
+        for axis in found.axes:
+            turns *= self.total(axis) if axis in self.nest.axis_values else size
+        return turns
+
+    # Sums over programs and turns
+
+    def _sum(self, term: _Term) -> Amount:
+        around = [*self.nest.axis_values, *(loop.axis for loop in term.loops if loop.axis is not None)]
+        apart = self._looked_at(term, around)
+        counted = _Counted(self, term, [axis for axis in around if axis not in apart])
+        total, exact = 0.0, True
+        for places, weight in self._places(term, [axis for axis in around if axis in apart], {}):
+            amount = counted.at(places)
+            total += weight * amount.number
+            exact = exact and amount.exact
+        return Amount(total, exact and not self._is_sampled(apart, term))
+
+    def _looked_at(self, term: _Term, around: Sequence[Value]) -> list[Value]:
+        """The axes that are gone through block by block."""
+        needed: set[Value] = set()
+        for loop in term.loops:
+            needed |= loop.depends
+        seen: set[str] = set()
+        for length in term.lengths:
+            if length.index in around:
+                pass  # a block, or the coordinate that it is
+            elif length.index is not None and not isinstance(length.index.type, AxisType):
+                needed |= self._dependence.of(length.index).axes  # a scalar: outside for some blocks, perhaps
+            elif length.index is not None and _unshifted(length.index)[1] is None:
+                needed |= self._dependence.of(length.index).axes
+            for name in symbols_of(length.dim):
+                if name in self.axis_of and (name in seen or symbol_name(length.dim) is None):
+                    needed.add(self.axis_of[name])  # it does not count in proportion
+                seen.add(name)
+        return [axis for axis in around if axis in needed]
+
+    def _is_sampled(self, apart: Sequence[Value], term: _Term) -> bool:
+        limit = self._limit(len(apart))
+        return any(
+            -(-self.total(axis) // self.block_sizes[axis]) > limit for axis in apart if axis in self.nest.axis_values
+        )
+
+    @staticmethod
+    def _limit(axes: int) -> int:
+        return max(2, int(LOOKED_AT ** (1 / max(1, axes))))
+
+    def _places(
+        self, term: _Term, apart: Sequence[Value], places: dict[Value, Place]
+    ) -> Iterator[tuple[dict[Value, Place], float]]:
+        """The places of the blocks of these axes, outer ones first, and how many blocks each stands for."""
+        if not apart:
+            yield places, 1.0
+            return
+        axis, *rest = apart
+        found = self.bounds(axis, term, places)
+        if found is None:
+            loop = next(loop for loop in term.loops if loop.axis is axis)
+            turns = -(-self.guessed_turns(loop) // self.block_sizes.get(axis, 1))
+            for inner, weight in self._places(term, rest, places):
+                yield inner, weight * turns
+            return
+        start, stop, step = found
+        size = self.block_sizes.get(axis, 1)
+        count = max(0, -(-(stop - start) // step))
+        limit = self._limit(len(apart))
+        numbers = (
+            range(count) if count <= limit else sorted({round(i * (count - 1) / (limit - 1)) for i in range(limit)})
+        )
+        weight = count / max(1, len(numbers))
+        for number in numbers:
+            first = start + number * step
+            place = Place(first, min(size, stop - first))
+            for inner, inner_weight in self._places(term, rest, {**places, axis: place}):
+                yield inner, weight * inner_weight
+
+    def bounds(self, axis: Value, term: _Term, places: Mapping[Value, Place]) -> tuple[int, int, int] | None:
+        """Where the blocks of an axis begin, end, and how far apart they are; None where data say so."""
+        if axis in self.nest.axis_values:
+            return 0, self.total(axis), self.block_sizes[axis]
+        loop = next(loop for loop in term.loops if loop.axis is axis)
+        assert not isinstance(loop.op, ops.While)
+        values = ScalarValues(self.sizes, places)
+        start, stop = values.of(loop.op.start), values.of(loop.op.stop)
+        step = values.of(loop.op.step) if isinstance(loop.op, ops.For) else self.block_sizes[axis]
+        if start is None or stop is None or not step:
+            return None
+        if step < 0:
+            return stop + 1, start + 1, -step  # as many turns, from the other end
+        return start, max(start, stop), step
+
+    def guessed_turns(self, loop: NestLoop) -> int:
+        """Of a loop whose bounds are data: all turns of the blocks that they depend on make up the axis, perhaps."""
+        for access in self.nest.accesses:
+            for index, size in zip(access.op.indices, access.tensor.shape):
+                if isinstance(index, Value) and loop.axis is not None and _unshifted(index)[0] is loop.axis:
+                    apart = math.prod(
+                        -(-self.total(axis) // self.block_sizes[axis])
+                        for axis in loop.depends
+                        if axis in self.nest.axis_values
+                    )
+                    return max(1, self.number(size) // max(1, apart))
+        return GUESSED_TURNS
+
+
+class _Counted:
+    """The factors of a term that need no place of their own, and those that do."""
+
+    def __init__(self, counts: WorkCounts, term: _Term, free: Sequence[Value]) -> None:
+        self.counts = counts
+        self.term = term
+        self.free = free
+
+    def at(self, places: dict[Value, Place]) -> Amount:
+        """The product of all factors for blocks at these places."""
+        counts, exact = self.counts, True
+        values = ScalarValues(counts.sizes, places)
+        factors = {axis: self._blocks(axis, places) for axis in self.free}
+        exact = all(amount.exact for amount in factors.values())
+        result = 1.0
+        used: set[Value] = set()
+        for length in self.term.lengths:
+            axis = self._free_axis(length)
+            if axis is None:
+                result *= self._placed(length, places, values)
+            else:
+                used.add(axis)
+                result *= self._along(axis, length, places)
+        for loop in self.term.loops:
+            if loop.axis is None:
+                result *= GUESSED_TURNS
+                exact = False
+        for axis, amount in factors.items():
+            if axis not in used:
+                result *= amount.number
+        return Amount(result, exact)
+
+    def _free_axis(self, length: _Length) -> Value | None:
+        """The axis of this factor, if its blocks make up the count together."""
+        if length.index is not None:
+            axis = _unshifted(length.index)[0]
+            return axis if axis in self.free else None
+        name = symbol_name(length.dim)
+        axis = self.counts.axis_of.get(name) if name is not None else None
+        return axis if axis is not None and axis in self.free else None
+
+    def _range(self, axis: Value, places: Mapping[Value, Place]) -> tuple[int, int, int] | None:
+        return self.counts.bounds(axis, self.term, places)
+
+    def _blocks(self, axis: Value, places: Mapping[Value, Place]) -> Amount:
+        """How many blocks an axis has."""
+        found = self._range(axis, places)
+        if found is None:
+            loop = next(loop for loop in self.term.loops if loop.axis is axis)
+            size = self.counts.block_sizes.get(axis, 1)
+            return Amount(-(-self.counts.guessed_turns(loop) // size), exact=False)
+        start, stop, step = found
+        return Amount(max(0, -(-(stop - start) // step)))
+
+    def _along(self, axis: Value, length: _Length, places: Mapping[Value, Place]) -> float:
+        """The coordinates of all blocks of a free axis; those in the tensor, of a subscript."""
+        found = self._range(axis, places)
+        if found is None:
+            loop = next(loop for loop in self.term.loops if loop.axis is axis)
+            return self.counts.guessed_turns(loop)
+        start, stop, _ = found
+        if length.index is None:
+            return max(0, stop - start)
+        offset = _unshifted(length.index)[1] or 0
+        return _overlap(start + offset, stop - start, self.counts.number(length.size))
+
+    def _placed(self, length: _Length, places: Mapping[Value, Place], values: ScalarValues) -> float:
+        """A factor where every block that it speaks of has a place, or none does."""
+        counts = self.counts
+        if length.start is not None:
+            return _overlap(counts.number(length.start), counts.number(length.dim), counts.number(length.size))
+        if length.index is None:
+            extents = {name: places[axis].extent for name, axis in counts.axis_of.items() if axis in places}
+            return (
+                max(0, evaluate(length.dim, {**counts.sizes, **extents}))
+                if isinstance(length.dim, Expr)
+                else length.dim
+            )
+        size = counts.number(length.size)
+        if isinstance(length.index.type, AxisType):
+            place = values.place(length.index)
+            return counts.number(length.dim) if place is None else _overlap(place.start, place.extent, size)
+        at = values.of(length.index)
+        return 1.0 if at is None or 0 <= at < size else 0.0
+
+
+def _selected(access: Access) -> Iterator[_Length]:
+    """The factors of what an access moves: a subscript each; int tiles together have one shape."""
+    gathered: tuple[Dim, ...] | None = None
+    for index, size in zip(access.op.indices, access.tensor.shape):
+        match index:
+            case Whole():
+                yield _Length(size)
+            case Slice():
+                yield _Length(index.stop - index.start, size=size, start=index.start)
+            case Value(type=AxisType(extent=extent)):
+                yield _Length(extent, index, size)
+            case Value(type=TileType(shape=shape)) if shape:
+                gathered = shape if gathered is None or len(shape) > len(gathered) else gathered
+            case _:
+                yield _Length(1, index, size)
+    for dim in gathered or ():
+        yield _Length(dim)
+
+
+def _unshifted(index: Value) -> tuple[Value, int | None]:
+    """The block that a subscript is, and by how much it is shifted; None where that is not known when compiling."""
+    offset: int | None = 0
+    while isinstance(index.op, ops.Shift):
+        by = index.op.offset.op
+        offset = offset + int(by.value) if isinstance(by, ops.Constant) and offset is not None else None
+        index = index.op.axis
+    return index, offset
+
+
+def _overlap(start: int, length: int, size: int) -> int:
+    """How much of [start, start + length) lies in [0, size)."""
+    return max(0, min(start + length, size) - max(start, 0))

@@ -1,0 +1,216 @@
+"""What a grid does, read off its TILE program once: axes, loops, accesses, products, elementwise work.
+
+    for m, n in tile.grid(M, N):                       axes m of M, n of N
+        for k in tile.range(K):                        loop k of K: fixed
+            acc = tile.dot(a[m, k], b[k, n], acc)      reads a: moved by m and k, repeated by n
+
+Nothing here depends on sizes, block sizes or a machine: `count_work` puts in the numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from tiledsl.ir import tile_ops as ops
+from tiledsl.ir.core import Block, Function, Value
+from tiledsl.ir.types import Shape, TensorType, TileType
+from tiledsl.passes.analysis.sizes import BlockDefinition, blocks_of
+from tiledsl.passes.nest.dependence import AxisDependence, slope
+
+AccessOp: TypeAlias = "ops.Load | ops.Store | ops.Atomic"
+LoopOp: TypeAlias = "ops.Range | ops.For | ops.While"
+Trips = Literal["fixed", "grows", "shrinks", "band", "varies", "data"]
+"""How often a loop turns, from block to block of the grid: always alike; more often the farther along an axis (causal
+attention), less often; a window that moves along; otherwise by where the block lies; or by values in memory."""
+Source = Literal["loaded", "computed", "carried"]
+
+
+@dataclass(frozen=True, eq=False)
+class NestLoop:
+    """A sequential loop of a grid, within the loops of `outer`."""
+
+    op: LoopOp
+    outer: tuple[NestLoop, ...]
+    trips: Trips
+    depends: frozenset[Value]
+    """The axes that its bounds depend on: blocks of the grid, of ranges and indices of loops."""
+
+    @property
+    def axis(self) -> Value | None:
+        """The block or the index that its body is given; a `while` has none."""
+        return None if isinstance(self.op, ops.While) else self.op.body.arguments[0]
+
+    @property
+    def definition(self) -> BlockDefinition | None:
+        """Where its blocks begin and end, of a `tile.range`."""
+        return next(blocks_of(self.op)) if isinstance(self.op, ops.Range) else None
+
+
+@dataclass(frozen=True, eq=False)
+class Access:
+    """A load, store or atomic: what it selects, and what moves it.
+
+    `moved_by`: the axes that its subscripts depend on. `repeated_by`: the axes around it that they do not depend on; for
+    each block of those the same elements are accessed again. `gathers`: at coordinates that a tile of integers lists.
+    """
+
+    op: AccessOp
+    loops: tuple[NestLoop, ...]
+    moved_by: tuple[Value, ...]
+    repeated_by: tuple[Value, ...]
+    gathers: bool
+    conditional: bool
+    """Whether it stands in a branch, and so may not be made."""
+
+    @property
+    def shape(self) -> Shape:
+        """Of the tile that is moved."""
+        return self.op.result.shape if isinstance(self.op, ops.Load) else self.op.value.shape
+
+    @property
+    def tensor(self) -> TensorType:
+        """The type of the tensor."""
+        assert isinstance(self.op.tensor.type, TensorType)
+        return self.op.tensor.type
+
+    @property
+    def is_read(self) -> bool:
+        """Whether it brings values in; an atomic counts as written."""
+        return isinstance(self.op, ops.Load)
+
+
+@dataclass(frozen=True, eq=False)
+class NestDot:
+    """A matrix product, and where its operands come from."""
+
+    op: ops.Dot
+    loops: tuple[NestLoop, ...]
+    left: Source
+    right: Source
+
+
+@dataclass(frozen=True, eq=False)
+class Elementwise:
+    """Work on every element of a tile: a map, a conversion, a fold or a scan, random numbers."""
+
+    op: ops.Map | ops.Cast | ops.Reduce | ops.Scan | ops.Random
+    loops: tuple[NestLoop, ...]
+
+    @property
+    def shape(self) -> Shape:
+        """Of what is gone through: a fold reads more than it gives."""
+        return self.op.sources[0].shape if isinstance(self.op, (ops.Reduce, ops.Scan)) else self.op.result.shape
+
+
+@dataclass(frozen=True, eq=False)
+class LoopNest:
+    """All of one grid. `axes` are its own, in order; `loops` come with the outer ones first."""
+
+    grid: ops.Grid
+    axes: tuple[BlockDefinition, ...]
+    loops: tuple[NestLoop, ...]
+    accesses: tuple[Access, ...]
+    dots: tuple[NestDot, ...]
+    elementwise: tuple[Elementwise, ...]
+
+    @property
+    def axis_values(self) -> tuple[Value, ...]:
+        """The blocks that the body of the grid is given."""
+        return tuple(axis.argument for axis in self.axes)
+
+
+def loop_nests(function: Function) -> list[LoopNest]:
+    """The nests of a function, one for each grid, in order."""
+    dependence = AxisDependence()
+    return [_Reader(op, dependence).nest() for op in function.body.ops if isinstance(op, ops.Grid)]
+
+
+class _Reader:
+    def __init__(self, grid: ops.Grid, dependence: AxisDependence) -> None:
+        self.grid = grid
+        self.axes = tuple(blocks_of(grid))
+        self.dependence = dependence
+        self.loops: list[NestLoop] = []
+        self.accesses: list[Access] = []
+        self.dots: list[NestDot] = []
+        self.elementwise: list[Elementwise] = []
+
+    def nest(self) -> LoopNest:
+        self._block(self.grid.body, (), conditional=False)
+        return LoopNest(
+            self.grid, self.axes, tuple(self.loops), tuple(self.accesses), tuple(self.dots), tuple(self.elementwise)
+        )
+
+    def _block(self, block: Block, loops: tuple[NestLoop, ...], *, conditional: bool) -> None:
+        for op in block.ops:
+            match op:
+                case ops.Range() | ops.For() | ops.While():
+                    loop = self._loop(op, loops)
+                    self.loops.append(loop)
+                    for body in op.bodies.values():
+                        self._block(body, (*loops, loop), conditional=conditional)
+                case ops.If():
+                    for body in op.bodies.values():
+                        self._block(body, loops, conditional=True)
+                case ops.Load() | ops.Store() | ops.Atomic():
+                    self.accesses.append(self._access(op, loops, conditional))
+                case ops.Dot():
+                    self.dots.append(NestDot(op, loops, _source(op.a), _source(op.b)))
+                case ops.Map() | ops.Cast() | ops.Reduce() | ops.Scan() | ops.Random():
+                    self.elementwise.append(Elementwise(op, loops))
+                case _:
+                    pass
+
+    def _loop(self, op: LoopOp, outer: tuple[NestLoop, ...]) -> NestLoop:
+        if isinstance(op, ops.While):
+            return NestLoop(op, outer, "data", frozenset())
+        bounds = [self.dependence.of(value) for value in (op.start, op.stop)]
+        depends = bounds[0].axes | bounds[1].axes
+        if bounds[0].on_data or bounds[1].on_data:
+            return NestLoop(op, outer, "data", depends)
+        return NestLoop(op, outer, _trips(op, depends), depends)
+
+    def _access(self, op: AccessOp, loops: tuple[NestLoop, ...], conditional: bool) -> Access:
+        found = [self.dependence.of(index) for index in op.indices if isinstance(index, Value)]
+        moved = frozenset[Value]().union(*(d.axes for d in found))
+        around = [*(a.argument for a in self.axes), *(loop.axis for loop in loops if loop.axis is not None)]
+        return Access(
+            op, loops,
+            moved_by=tuple(axis for axis in around if axis in moved),
+            repeated_by=tuple(axis for axis in around if axis not in moved),
+            gathers=any(isinstance(i, Value) and isinstance(i.type, TileType) and i.shape != () for i in op.indices),
+            conditional=conditional,
+        )  # fmt: skip
+
+
+def _trips(op: ops.Range | ops.For, depends: frozenset[Value]) -> Trips:
+    if not depends:
+        return "fixed"
+    if len(depends) > 1:
+        return "varies"
+    (axis,) = depends
+    starts, stops = slope(op.start, axis), slope(op.stop, axis)
+    if starts is None or stops is None or starts < 0 or stops < 0:
+        return "varies"
+    if starts and stops:
+        return "band"
+    return "grows" if stops else "shrinks"
+
+
+def _source(operand: Value) -> Source:
+    """Where an operand of a product comes from, perhaps transposed or reshaped on its way."""
+    for value in _through_views(operand):
+        if isinstance(value.op, ops.Load):
+            return "loaded"
+        if value.op is None:
+            return "carried"
+    return "computed"
+
+
+def _through_views(value: Value) -> Iterator[Value]:
+    yield value
+    while isinstance(value.op, (ops.Transpose, ops.Reshape)):
+        value = value.op.source
+        yield value
