@@ -18,7 +18,6 @@ from tiledsl.passes.manager import PassContext, PassManager
 from tiledsl.passes.pipelines import gpu_front_pipeline
 from tiledsl.runtime.schedule import Schedule
 from tiledsl.runtime.step_alignment import step_alignment
-from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
 
 HEAD = ("kernel", "runs", "must move", "moves", "by memory", "tensor cores", "predicted", "floor", "ratio", "bound by")
@@ -116,10 +115,10 @@ def _time(seconds: float) -> str:
 def audited_machine(name: str, arch: str) -> GpuMachine:
     """The machine of an architecture that audits know. Raises TileUnsupportedError for others."""
     if not arch.startswith("sm_"):
-        fail("audit-target", caller_location(), name=name, arch=arch)
-    machine = gpu_machine(arch, caller_location())
+        fail("audit-target", None, name=name, arch=arch)
+    machine = gpu_machine(arch)
     if machine.speeds is None:
-        fail("machine-speeds", caller_location(), arch=machine.name)
+        fail("machine-speeds", None, arch=machine.name)
     return machine
 
 

@@ -70,6 +70,13 @@ class CompiledKernel:
         """
         if not isinstance(self.program, HasVariants):
             return self
+        program = self.program.with_sizes(self.sizes_of(specs))
+        assert isinstance(program, HasVariants)
+        program.default_variant()
+        return CompiledKernel(self._parameters, self._keys, self._artifact, program, self.cause)
+
+    def sizes_of(self, specs: Sequence[object]) -> dict[str, int]:
+        """The sizes that the shapes of `specs` (in the order of the parameters) tell, by symbol."""
         shapes: dict[str, Any] = {name: getattr(spec, "shape", None) for name, spec in zip(self._names, specs)}
         sizes: dict[str, int] = {}
         for parameter in self._artifact.interface.tensors:
@@ -77,10 +84,7 @@ class CompiledKernel:
                 name = symbol_name(dim)
                 if name is not None and type(size) is int:
                     sizes.setdefault(name, size)
-        program = self.program.with_sizes(sizes)
-        assert isinstance(program, HasVariants)
-        program.default_variant()
-        return CompiledKernel(self._parameters, self._keys, self._artifact, program, self.cause)
+        return sizes
 
     @cached_property
     def variant(self) -> Variant:

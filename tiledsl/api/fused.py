@@ -27,6 +27,8 @@ from tiledsl.support.errors import TileError, fail
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from tiledsl.api.audit import Audit
+
 
 class FusedGraph:
     """What `tiledsl.fuse` gives. Nothing is decided yet: how a graph is fused depends on what it is built for."""
@@ -60,6 +62,18 @@ class FusedGraph:
     def unfused_bytes(self, sizes: Mapping[str, int]) -> int:
         """What the graph reads and writes if each of its ops runs by itself, with these sizes."""
         return graph_traffic(PassManager([SetSizes(tuple(sizes.items()))]).run(self.graph.module).entry)
+
+    def audit(self, arch: str = "sm_90", **sizes: int) -> Audit:
+        """What the kernels move and how long they are predicted to take, beside the least that they could.
+
+        `sizes`: those that the graph leaves open. Nothing is compiled to machine code. Raises TileError.
+        """
+        from tiledsl.api.audit import audit_schedule, audited_machine  # costs start-up time
+        from tiledsl.api.schedule_graph import schedule_graph
+
+        arch = audited_machine(self.graph.name, arch).name
+        lowered = self.lowered(arch, sizes)
+        return audit_schedule(schedule_graph(lowered, self.graph.inputs, self.graph.constants), arch)
 
     def ir(self, arch: str = "cpu", **sizes: int) -> str:
         """The IR text of `lowered`."""
@@ -143,6 +157,11 @@ class BuiltGraph:
     def explain(self, html: str | None = None) -> str:
         """What was decided, and what it costs: groups, buffers, bytes, time. `html`: a file to write the page to."""
         return "\n\n".join(module.explain(html=html) for module in self.modules) or f"{self!r}: not built yet"
+
+    def audit(self, arch: str = "sm_90") -> Audit:
+        """What the kernels move and how long they should take: `FusedGraph.audit`, for the sizes and the GPU that it is
+        built for; `arch` where it is built for none. Raises TileError."""
+        return self.fused.audit(self.arch or arch, **self._sizes)
 
     def traffic(self) -> tuple[int, int | None]:
         """Bytes that a call reads and writes, and the same if each op ran by itself: `Module.traffic`.

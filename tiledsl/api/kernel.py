@@ -26,6 +26,7 @@ from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import TileError, TilePerformanceWarning, fail
 
 if TYPE_CHECKING:
+    from tiledsl.api.audit import Audit
     from tiledsl.api.emulate import Emulated, Request
     from tiledsl.api.tensor_form import TensorForm
 
@@ -127,6 +128,28 @@ class Kernel(Generic[Result]):
             target = target_of(arch or arch_of_specs((*specs, *named.values())))
             compiled = self._up_to_date().get(target, self._spec_keys(specs, named))
             return compiled.with_sizes_of(self.parameters.arrange(specs, named))
+        except TileError as error:
+            raise error.with_traceback(None) from error.__cause__  # the user's lines, not the compiler's
+
+    def audit(self, *specs: object, arch: str = "sm_90", **named: object) -> Audit:
+        """What the kernel moves and how long it is predicted to take on a GPU, beside the least that it could.
+
+        Arguments are those of `compile`; sizes that specs leave open are guessed. Nothing is run, and no GPU is needed.
+        Raises TileError.
+        """
+        from tiledsl.api.audit import audit_program, audited_machine  # costs start-up time
+        from tiledsl.api.fused import FusedGraph
+        from tiledsl.backend_cuda.program import CudaProgram
+
+        try:
+            audited_machine(self.__name__, arch)
+            if self.is_tensor_form:
+                graph = self._tensor_form.graph_of(self.parameters.arrange(specs, named))
+                return FusedGraph(graph).audit(arch)
+            compiled = self._up_to_date().get(target_of(arch), self._spec_keys(specs, named))
+            assert isinstance(compiled.program, CudaProgram)
+            sizes = compiled.sizes_of(self.parameters.arrange(specs, named))
+            return audit_program(compiled.program.module.entry, compiled.arch, sizes)
         except TileError as error:
             raise error.with_traceback(None) from error.__cause__  # the user's lines, not the compiler's
 

@@ -4,6 +4,7 @@ passes on IR text.
 tiledsl compile examples/gemm.py:gemm --spec "f32[M,K]" --spec "f32[K,N]" --emit tile
 tiledsl compile examples/gemm.py:gemm --spec "f16[512,512]" --spec "f16[512,512]" --arch sm_90 --emit cuda
 tiledsl emulate examples/gemm.py:gemm --spec "bf16[128,256]" --spec "bf16[256,128]" --seeds 5
+tiledsl audit examples/gemm.py:gemm --spec "f16[4096,4096]" --spec "f16[4096,4096]"
 tiledsl opt gemm.tir -p "place-levels,infer-tiling"
 """
 
@@ -14,6 +15,7 @@ import sys
 from collections.abc import Sequence
 
 from tiledsl import __version__
+from tiledsl.cli.audit import add_audit_command
 from tiledsl.cli.compile import add_compile_command
 from tiledsl.cli.emulate import add_emulate_command
 from tiledsl.cli.opt import add_opt_command
@@ -27,6 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     add_compile_command(commands)
     add_emulate_command(commands)
+    add_audit_command(commands)
     add_opt_command(commands)
     try:
         options = parser.parse_args(argv)

@@ -50,6 +50,8 @@ def _opt(options: argparse.Namespace) -> int:
 
     context = PassContext()
     result = PassManager(parse_pipeline(options.passes), dump=dump if options.dump else None).run(module, context)
+    for line in context.printed:
+        print(f"# {line}")
     if not options.dump:
         print(show(result), end="")
     if options.remarks:

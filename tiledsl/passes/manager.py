@@ -60,6 +60,8 @@ class PassContext:
 
     machine: CpuMachine = field(default_factory=host)
     remarks: list[Remark] = field(default_factory=list[Remark])
+    printed: list[str] = field(default_factory=list[str])
+    """Lines that passes were asked to print."""
 
     def remark(self, pass_name: str, location: Location, text: str) -> None:
         """Notes something for `explain()`."""

@@ -20,6 +20,7 @@ from tiledsl.passes.graph.set_sizes import SetSizes
 from tiledsl.passes.graph.split_folds import SplitFolds
 from tiledsl.passes.graph.widen_floats import DropRoundings, WidenFloats
 from tiledsl.passes.manager import Pass
+from tiledsl.passes.nest.describe_nest import PrintLoopNests
 from tiledsl.passes.tile.bounds import Bounds
 from tiledsl.passes.tile.canonicalise import Canonicalise
 from tiledsl.passes.tile.cse import EliminateCommonSubexpressions
@@ -50,6 +51,7 @@ _KINDS: tuple[type[Pass], ...] = (
     PlaceLevels,
     Bounds,
     InferTiling,
+    PrintLoopNests,
     ApplyPlan,
     LowerToGpu,
     Tidy,

@@ -60,7 +60,9 @@ class AxisDependence:
 
 def _reads(value: Value) -> list[Value]:
     """What a value is computed from, if that is to be looked at."""
-    return [] if value.op is None or (_is_data(value.op) and not isinstance(value.op, ops.Load)) else _operands(value.op)
+    if value.op is None or (_is_data(value.op) and not isinstance(value.op, ops.Load)):
+        return []
+    return _operands(value.op)
 
 
 def _operands(op: Op) -> list[Value]:

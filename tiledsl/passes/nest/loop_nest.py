@@ -52,8 +52,9 @@ class NestLoop:
 class Access:
     """A load, store or atomic: what it selects, and what moves it.
 
-    `moved_by`: the axes that its subscripts depend on. `repeated_by`: the axes around it that they do not depend on; for
-    each block of those the same elements are accessed again. `gathers`: at coordinates that a tile of integers lists.
+    `moved_by`: the axes that its subscripts depend on. `repeated_by`: the axes around it that they do not depend on;
+    for each block of those the same elements are accessed again. `gathers`: at coordinates that a tile of integers
+    lists.
     """
 
     op: AccessOp

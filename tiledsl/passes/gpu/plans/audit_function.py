@@ -1,4 +1,4 @@
-"""What a program for a GPU moves and how long it is predicted to take, beside the least that it could: no GPU is needed.
+"""What a program for a GPU moves, and how long it is predicted to take, beside the least that it could.
 
 softmax 8192x4096 f16    must 128 MiB, moves 128 MiB, memory; predicted 34.9 us, floor 31.8 us: 1.1
 """
@@ -26,8 +26,9 @@ class KernelAudit:
     """One program, in one run. Bytes are those of tensors in global memory; times are seconds.
 
     `must_bytes`: each element that is read or written once. `moved_bytes`: as often as the program asks for them, from
-    memory or L2. `memory_bytes`: those that memory moves, by the model. `multiply_adds`: of products; `tensor_core_share`
-    of them by matrix instructions. `exact`: whether nothing was guessed (trip counts that are data, sampled blocks).
+    memory or L2. `memory_bytes`: those that memory moves, by the model. `multiply_adds`: of products;
+    `tensor_core_share` of them by matrix instructions. `exact`: whether nothing was guessed (trip counts that are data,
+    sampled blocks).
     """
 
     name: str

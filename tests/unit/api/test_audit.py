@@ -1,0 +1,95 @@
+"""Audits of kernels, formulas and modules: cliffs are seen without a GPU."""
+
+from __future__ import annotations
+
+import pytest
+
+import tiledsl
+from tiledsl import TileUnsupportedError, tile
+from tiledsl.cli.main import main
+
+
+@tile.kernel
+def softmax(x: tile.Tensor) -> tile.Tensor:
+    M, N = x.shape
+    y = tile.empty((M, N), x.dtype)
+    for m in tile.grid(M):
+        e = tile.exp(x[m, :] - tile.max(x[m, :], axis=1, keepdims=True))
+        y[m, :] = e / tile.sum(e, axis=1, keepdims=True)
+    return y
+
+
+@tile.kernel
+def normalised_again(x: tile.Tensor) -> tile.Tensor:
+    """Reads a whole row for each block of it."""
+    M, N = x.shape
+    y = tile.empty((M, N), x.dtype)
+    for m, n in tile.grid(M, N, block=(1, 64)):
+        y[m, n] = x[m, n] / tile.sum(x[m, :], axis=0)
+    return y
+
+
+@tile.kernel
+def formula(x: tile.Tensor, w: tile.Tensor) -> tile.Tile:
+    return tile.softmax(x @ w, axis=-1)
+
+
+HALF = tile.spec((4096, 4096), tile.f16)
+
+
+def test_a_kernel_that_moves_what_it_must() -> None:
+    audit = softmax.audit(HALF)
+    (row,) = audit.kernels
+    assert audit.must_bytes == row.kernel.moved_bytes == row.kernel.memory_bytes == 2 * 2 * 4096**2
+    assert row.kernel.tensor_core_share is None
+    assert row.kernel.bound == "memory"
+    assert audit.ratio < 1.2
+    assert "64 MiB" in str(audit)
+
+
+def test_what_is_read_again_and_again_shows() -> None:
+    audit = normalised_again.audit(HALF)
+    (row,) = audit.kernels
+    assert row.kernel.must_bytes == 2 * 2 * 4096**2
+    assert row.kernel.moved_bytes == (2 + 64) * 2 * 4096**2
+    assert audit.ratio > 3
+
+
+def test_sizes_that_specs_leave_open_are_guessed() -> None:
+    assert softmax.audit(tile.spec(("M", 4096), tile.f16)).predicted > 0
+
+
+def test_a_formula_and_a_module() -> None:
+    audit = formula.audit(HALF, HALF)
+    module = tiledsl.fuse(tiledsl.trace(lambda x, w: tile.softmax(x @ w, axis=-1), HALF, HALF)).build()
+    assert [k.kernel.name.rpartition("_")[2] for k in module.audit().kernels] == [
+        k.kernel.name.rpartition("_")[2] for k in audit.kernels
+    ]
+    assert audit.tensor_core_share == 1
+    assert audit.multiply_adds == 4096**3
+    assert audit.must_bytes == 3 * 2 * 4096**2
+    assert audit.predicted > audit.floor
+
+
+def test_products_without_matrix_instructions_show() -> None:
+    single = tile.spec((512, 512), tile.f32)
+    assert formula.audit(single, single).tensor_core_share == 0
+
+
+def test_only_machines_with_known_speeds() -> None:
+    with pytest.raises(TileUnsupportedError, match="speeds of sm_80 are not known"):
+        softmax.audit(HALF, arch="sm_80")
+    with pytest.raises(TileUnsupportedError, match="`softmax` cannot be audited for `cpu`"):
+        softmax.audit(HALF, arch="cpu")
+
+
+def test_the_command(tmp_path: object, capsys: pytest.CaptureFixture[str]) -> None:
+    file = f"{tmp_path}/doubled.py"
+    text = "from tiledsl import tile\n\n\n@tile.kernel\ndef doubled(x):\n    return x * 2\n"
+    with open(file, "w", encoding="utf-8") as stream:
+        stream.write(text)
+    assert main(["audit", f"{file}:doubled", "--spec", "f16[4096,4096]"]) == 0
+    head, names, row = capsys.readouterr().out.strip().splitlines()
+    assert head.startswith("doubled, predicted for sm_90")
+    assert names.split()[:2] == ["kernel", "runs"]
+    assert "64 MiB" in row
