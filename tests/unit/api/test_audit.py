@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import tiledsl
@@ -61,7 +63,7 @@ def test_sizes_that_specs_leave_open_are_guessed() -> None:
 
 def test_a_formula_and_a_module() -> None:
     audit = formula.audit(HALF, HALF)
-    module = tiledsl.fuse(tiledsl.trace(lambda x, w: tile.softmax(x @ w, axis=-1), HALF, HALF)).build()
+    module = tiledsl.fuse(tiledsl.trace(formula, HALF, HALF)).build()
     assert [k.kernel.name.rpartition("_")[2] for k in module.audit().kernels] == [
         k.kernel.name.rpartition("_")[2] for k in audit.kernels
     ]
@@ -83,11 +85,10 @@ def test_only_machines_with_known_speeds() -> None:
         softmax.audit(HALF, arch="cpu")
 
 
-def test_the_command(tmp_path: object, capsys: pytest.CaptureFixture[str]) -> None:
-    file = f"{tmp_path}/doubled.py"
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "doubled.py"
     text = "from tiledsl import tile\n\n\n@tile.kernel\ndef doubled(x):\n    return x * 2\n"
-    with open(file, "w", encoding="utf-8") as stream:
-        stream.write(text)
+    file.write_text(text, encoding="utf-8")
     assert main(["audit", f"{file}:doubled", "--spec", "f16[4096,4096]"]) == 0
     head, names, row = capsys.readouterr().out.strip().splitlines()
     assert head.startswith("doubled, predicted for sm_90")
