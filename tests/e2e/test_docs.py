@@ -39,6 +39,15 @@ def test_the_language_page_runs_from_top_to_bottom() -> None:
     exec(compile(source, str(LANGUAGE), "exec"), names)  # under the path of the page: kernels find their lines in it
 
 
+def test_the_page_on_checking_runs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    page = DOCS / "checking.md"
+    exec(compile(python_of(page.read_text(encoding="utf-8")), str(page), "exec"), {"__name__": "checking"})
+    (command,) = blocks(page.read_text(encoding="utf-8"), "bash")
+    monkeypatch.chdir(ROOT)
+    assert main(shlex.split(command)[1:]) == 0
+    assert capsys.readouterr().out.endswith("nothing wrong was found\n")
+
+
 def test_the_language_page_names_every_word_of_the_language() -> None:
     words = set(re.findall(r"\w+", LANGUAGE.read_text(encoding="utf-8")))
     for_type_checkers = {"Tensor", "Tile", "TileLike", "TensorSpec", "DType"}

@@ -162,6 +162,42 @@ RACY: dict[Any, tuple[str, str, str]] = {
 """For each kernel the code of its error, and what message and fix say."""
 
 
+# Wrong for some arguments: found by running them
+
+
+def neighbours_by_choice(x: tile.Tensor) -> None:
+    N = x.shape[0]
+    for n in tile.grid(N):
+        x[n] = tile.where(x[n] > 2, x[n - 1], x[n])
+
+
+def atomics_by_rows(x: tile.Tensor, rows: tile.Tensor) -> tile.Tensor:
+    N = x.shape[0]
+    N = rows.shape[0]
+    y = tile.zeros(N, x.dtype)
+    for n in tile.grid(N):
+        tile.atomic_add(y[rows[n]], x[n] + y[n])
+    return y
+
+
+def half_written(x: tile.Tensor) -> tile.Tensor:
+    N = x.shape[0]
+    y, z = tile.empty(N, x.dtype), tile.empty(N, x.dtype)
+    for n in tile.grid(N // 2):
+        y[n] = x[n]
+    for n in tile.grid(N):
+        z[n] = y[n]
+    return z
+
+
+def by_blocks(x: tile.Tensor) -> tile.Tensor:
+    N = x.shape[0]
+    y = tile.empty(N, x.dtype)
+    for n in tile.grid(N):
+        y[n] = x[n] / n.size
+    return y
+
+
 # Sound
 
 
@@ -179,7 +215,6 @@ def same_from_all(x: tile.Tensor) -> tuple[tile.Tensor, tile.Tensor]:
     M, N = x.shape
     y, z = tile.empty(M, x.dtype), tile.empty((M, N), x.dtype)
     for m, n in tile.grid(M, N):
-        y[m] = 0
         y[m] = tile.sum(x[m, :], axis=1)
         z[m, n] = x[m, n] - y[m][:, None]
     return y, z

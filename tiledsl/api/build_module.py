@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tiledsl.api.built_module import build_for
+from tiledsl.api.built_module import Build, build_for
 from tiledsl.api.module import Module, Signature
 from tiledsl.api.module_weights import WeightCache, check_weights
 from tiledsl.api.schedule_graph import schedule_graph
@@ -24,21 +24,22 @@ def build_module(
     result: Structure | None = None,
     unfused_bytes: int | None = None,
     cache: WeightCache | None = None,
+    build: Build = build_for,
 ) -> Module:
     """A module of a lowered graph, as docs/graphs.md describes one.
 
     `inputs` are the parameters of the entry that calls pass, in order; `constants` has arrays for all others. `arch`:
     `cpu`, `reference`, a GPU's (`sm_90`; no GPU is needed), or None: that of the arrays of each call. `notes` are what
     passes had to say. `arguments` and `result` are structures as a `Graph` has them; without them the module takes its
-    inputs and gives a tensor, or a tuple of them. `cache`: of the weights, for several modules of one graph. Raises
-    TileError for weights that do not fit, and for what cannot be compiled.
+    inputs and gives a tensor, or a tuple of them. `cache`: of the weights, for several modules of one graph. `build`
+    compiles the functions of a schedule. Raises TileError for weights that do not fit, and for what cannot be compiled.
     """
     entry = lowered.entry
     types = {p.name: p.type for p in entry.parameters if p.name not in inputs and isinstance(p.type, TensorType)}
     check_weights(types, constants, entry.name)
     scheduled = schedule_graph(lowered, inputs, types.keys())
     schedule = scheduled.schedule
-    built = None if arch is None else build_for(scheduled, arch)
+    built = None if arch is None else build(scheduled, arch)
     weights = {**{name: constants[name] for name in types}, **scheduled.literals}
     if arguments is None:
         arguments = {name: Leaf(name) for name in inputs}
@@ -48,6 +49,6 @@ def build_module(
     every = (*notes, *(Note("schedule-graph", "", 0, remark) for remark in scheduled.remarks))
     signature = Signature(arguments, result)
     return Module(
-        schedule, weights, signature, built, lambda wanted: build_for(scheduled, wanted), every, unfused_bytes,
+        schedule, weights, signature, built, lambda wanted: build(scheduled, wanted), every, unfused_bytes,
         entry.location, cache,
     )  # fmt: skip

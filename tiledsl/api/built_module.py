@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from tiledsl.api.graph_programs import CompiledFunction, compile_functions
 from tiledsl.api.schedule_graph import Scheduled
@@ -34,6 +35,10 @@ class Built:
     programs: tuple[Program, ...]
     compiled: tuple[CompiledFunction, ...] = ()
     seconds: float = 0.0
+
+
+Build: TypeAlias = Callable[[Scheduled, str], Built]
+"""What compiles all that a schedule runs, for an architecture."""
 
 
 def build_for(scheduled: Scheduled, arch: str) -> Built:

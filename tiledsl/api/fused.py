@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tiledsl.api.build_module import build_module
+from tiledsl.api.built_module import Build, build_for
 from tiledsl.api.graph import Graph
 from tiledsl.api.module import Module
 from tiledsl.api.module_weights import WeightCache
@@ -20,9 +21,12 @@ from tiledsl.passes.graph.pipeline import graph_pipeline
 from tiledsl.passes.graph.set_sizes import SetSizes
 from tiledsl.passes.graph.step_traffic import graph_traffic
 from tiledsl.passes.manager import Pass, PassContext, PassManager
+from tiledsl.runtime.arrays import is_foreign_array
 from tiledsl.runtime.artifact import Note
+from tiledsl.runtime.cuda_arrays import is_on_cuda
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import TileError, fail
+from tiledsl.support.options import checks_calls
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -104,7 +108,8 @@ class BuiltGraph:
     Results have the structure that the formula returns. Threads may share it.
     """
 
-    def __init__(self, fused: FusedGraph, arch: str | None, sizes: Mapping[str, int]) -> None:
+    def __init__(self, fused: FusedGraph, arch: str | None, sizes: Mapping[str, int], build: Build = build_for) -> None:
+        """`build`: what compiles the functions of a schedule."""
         self.fused = fused
         self.arch = arch
         self._sizes = dict(sizes)
@@ -112,6 +117,8 @@ class BuiltGraph:
         self._modules: dict[tuple[str, tuple[tuple[str, int], ...]], Module] = {}
         self._graph = fused.graph
         self._cache = WeightCache()
+        self._build = build
+        self._checks = build is build_for and checks_calls()
         self._plain = not fused.symbols
         self._only: Module | None = None
         self._known: dict[object, Module] = {}
@@ -119,6 +126,8 @@ class BuiltGraph:
 
     def __call__(self, *args: object, out: object = None, **named: object) -> Any:
         """Runs the module on arrays, where they are. Raises TileError before anything is written."""
+        if self._checks:
+            self._check(args, named)
         module = self._only
         if module is None:
             key = None if named else _likeness(args)
@@ -128,6 +137,13 @@ class BuiltGraph:
                 if key is not None:
                     self._known[key] = module
         return module(*args, out=out, **named)
+
+    def _check(self, args: Sequence[object], named: Mapping[str, object]) -> None:
+        """Raises TileError for what a call on arrays in CPU memory does wrong, before it is made."""
+        from tiledsl.api.check import check_graph, raise_unasked  # it is hardly ever asked for
+
+        if not any(is_foreign_array(v) and is_on_cuda(v) for v in self._graph.flatten(*args, **named)):
+            raise_unasked(check_graph(self._graph, args, named, None))
 
     def module(self, arch: str, sizes: Mapping[str, int]) -> Module:
         """The module for an architecture and the sizes that the graph leaves open."""
@@ -142,7 +158,7 @@ class BuiltGraph:
                 graph = self._graph
                 found = build_module(
                     lowered, graph.constants, graph.inputs, arch, list(dict.fromkeys(notes)),
-                    graph.tensor_arguments, graph.result, self.fused.unfused_bytes(sizes), self._cache,
+                    graph.tensor_arguments, graph.result, self.fused.unfused_bytes(sizes), self._cache, self._build,
                 )  # fmt: skip
                 self._modules[key] = found
                 if self._plain and self.arch is not None:

@@ -27,6 +27,7 @@ from tiledsl.support.errors import TileError, TilePerformanceWarning, fail
 
 if TYPE_CHECKING:
     from tiledsl.api.audit import Audit
+    from tiledsl.api.check import CheckReport
     from tiledsl.api.emulate import Emulated, Request
     from tiledsl.api.tensor_form import TensorForm
 
@@ -214,6 +215,26 @@ class Kernel(Generic[Result]):
         for warning in emulated.warnings:
             warnings.warn(str(warning).strip(), TilePerformanceWarning, stacklevel=2)
         return emulated.result
+
+    def check(self, *args: object, out: object = None, **kwargs: object) -> CheckReport:
+        """Runs the kernel on arrays in CPU memory with a shadow of the memory: op by op, with small blocks.
+
+        Finds races between programs of a grid, reads of what nothing was stored to, subscripts from data that lie
+        outside, and results that depend on the sizes of blocks: docs/checking.md. Arguments, `out` and what happens to
+        them are those of a call; what the call gives is `.result` of the report. Raises TileError as a call does. If it
+        will take more than about 10 s it says so on standard error, and how far it is.
+        """
+        from tiledsl.api.check import check_call  # costs start-up time
+
+        if out is not None and self._takes_out:
+            kwargs["out"], out = out, None
+        try:
+            arguments = self.parameters.arrange(args, kwargs)
+            if self.is_tensor_form:
+                return self._tensor_form.check(arguments, out)
+            return check_call(self._up_to_date(), self.parameters, arguments, out)
+        except TileError as error:
+            raise error.with_traceback(None) from error.__cause__  # the user's lines, not the compiler's
 
     def emulated(
         self, args: tuple[object, ...], named: Mapping[str, object], out: object, request: Request

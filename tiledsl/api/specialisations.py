@@ -8,12 +8,13 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tiledsl.api.compiled import CompiledKernel
 from tiledsl.api.specs import front_end_argument
 from tiledsl.api.targets import Target, cuda_services, target_of, worker_threads
 from tiledsl.frontend.kernel_source import KernelSource
+from tiledsl.ir.core import Module
 from tiledsl.runtime.artifact import Artifact
 from tiledsl.runtime.cache import DiskCache, compiler_identity, digest, disk_cache
 from tiledsl.runtime.captured import Captured, Watched
@@ -89,7 +90,23 @@ class Specialisations:
 
     def _choose(self, keys: Keys, device: int | None) -> Variant:
         arch = "cpu" if device is None else cuda_services().arch(device)
-        return self.get(target_of(arch), keys).variant
+        variant = self.get(target_of(arch), keys).variant
+        if device is None and read_options().checking:
+            from tiledsl.api.check import CheckedFirst  # it is hardly ever asked for
+
+            program: Any = variant.program
+            return Variant(variant.interface, CheckedFirst(program, self.lowered(keys).entry))
+        return variant
+
+    def lowered(self, keys: Keys) -> Module:
+        """The module of the front end for these keys, which `refuse_races` let through. Raises TileError."""
+        from tiledsl.frontend.lower import lower_kernel  # a kernel that the disk cache has does not need it
+        from tiledsl.passes.analysis.races import refuse_races
+
+        arguments = {name: front_end_argument(key) for name, key in zip(self._parameters.names, keys)}
+        module = lower_kernel(self._source, arguments)
+        refuse_races(module.entry)
+        return module
 
     @cached_property
     def _captured(self) -> Captured:
@@ -139,12 +156,7 @@ class Specialisations:
         LOG.info("%s %s for %s in %.3f s%s: %s", self._source.name, how, made.arch, made.seconds, plan, made.cause)
 
     def _compile(self, target: Target, keys: Keys) -> tuple[Artifact, Program]:
-        from tiledsl.frontend.lower import lower_kernel  # a kernel that the disk cache has does not need it
-        from tiledsl.passes.analysis.races import refuse_races
-
-        arguments = {name: front_end_argument(key) for name, key in zip(self._parameters.names, keys)}
-        module = lower_kernel(self._source, arguments)
-        refuse_races(module.entry)
+        module = self.lowered(keys)
         made = target.compile(module)
         program = made.program
         return Artifact(target.name, interface_of(module.entry), made.stages, made.notes, program.to_bytes()), program

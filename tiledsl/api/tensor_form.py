@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tiledsl.api.fused import BuiltGraph, FusedGraph
 from tiledsl.api.graph import Graph
@@ -15,6 +15,9 @@ from tiledsl.runtime.captured import Captured, Watched
 from tiledsl.runtime.parameters import Parameters
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
+
+if TYPE_CHECKING:
+    from tiledsl.api.check import CheckReport
 
 
 class TensorForm:
@@ -41,6 +44,14 @@ class TensorForm:
             self._quick[likeness] = run
         given = dict(zip(self._parameters.names, values))
         return run(*(given[name] for name in graph.tensor_arguments), out=out)
+
+    def check(self, values: tuple[object, ...], out: object) -> CheckReport:
+        """Runs the formula with a shadow of the memory; `values` are in the order of the parameters."""
+        from tiledsl.api.check import check_graph  # costs start-up time
+
+        graph = self._found(values)[0]
+        given = dict(zip(self._parameters.names, values))
+        return check_graph(graph, [given[name] for name in graph.tensor_arguments], {}, out)
 
     def prepare(
         self, args: tuple[object, ...], kwargs: Mapping[str, object], out: object

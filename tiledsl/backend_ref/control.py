@@ -24,7 +24,7 @@ def grid(execution: Execution, op: Grid) -> tuple[RuntimeValue, ...]:
         execution.order.shuffle(programs)
     outer = execution.coordinates
     for program in programs:
-        execution.coordinates = outer + _program_coordinates(op.body.arguments, program)
+        execution.begin_program(op, outer + _program_coordinates(op.body.arguments, program), len(programs))
         arguments = [execution.enter_block(op, a, b) for a, b in zip(op.body.arguments, program)]
         execution.run(op.body, arguments)
     execution.coordinates = outer

@@ -99,6 +99,11 @@ class Execution:
             return False
         return result.shape == self.shape(value.type.shape) and element_type(result) == value.type.dtype
 
+    def begin_program(self, op: Op, coordinates: list[str], count: int) -> None:
+        """The next of the `count` programs of a grid begins."""
+        del op, count
+        self.coordinates = coordinates
+
     def block_size(self, op: Op, axis: int, size: BlockSize) -> int:
         """The size of the blocks of one axis of a grid or range: the op's, or one chosen within its limits."""
         if size.kind == "fixed":

@@ -117,29 +117,40 @@ def empty(execution: Execution, op: Empty) -> tuple[Array, ...]:
     return (np.full(shape, np.frombuffer(b"\xff" * dtype.itemsize, dtype)[0], dtype),)
 
 
-def load(execution: Execution, op: Load) -> tuple[Array, ...]:
+def accessed(execution: Execution, op: Load | Store | Atomic) -> tuple[Array, Selection]:
+    """The tensor that is accessed, and which of its elements."""
     tensor = execution.array(op.tensor)
+    if not isinstance(op, Load):
+        _check_writable(op, op.tensor, tensor)
     selection = select(execution, tensor, op.indices)
     _check_in_bounds(op, op.tensor, tensor, selection, op.in_bounds)
+    return tensor, selection
+
+
+def load(execution: Execution, op: Load) -> tuple[Array, ...]:
+    return loaded(execution, op, *accessed(execution, op))
+
+
+def loaded(execution: Execution, op: Load, tensor: Array, selection: Selection) -> tuple[Array, ...]:
+    """What a load of these elements gives."""
     other = constant(0, op.result.dtype) if op.other is None else execution.array(op.other)
     return (selection.read(tensor, other),)
 
 
 def store(execution: Execution, op: Store) -> tuple[Array, ...]:
-    tensor = execution.array(op.tensor)
-    _check_writable(op, op.tensor, tensor)
-    selection = select(execution, tensor, op.indices)
-    _check_in_bounds(op, op.tensor, tensor, selection, op.in_bounds)
+    tensor, selection = accessed(execution, op)
     selection.write(tensor, execution.array(op.value))
     return ()
 
 
 def atomic(execution: Execution, op: Atomic) -> tuple[Array, ...]:
     """Element by element in row-major order, so that equal coordinates combine. Outside, the old value is 0."""
-    tensor, value = execution.array(op.tensor), execution.array(op.value)
-    _check_writable(op, op.tensor, tensor)
-    selection = select(execution, tensor, op.indices)
-    _check_in_bounds(op, op.tensor, tensor, selection, op.in_bounds)
+    return combined(execution, op, *accessed(execution, op))
+
+
+def combined(execution: Execution, op: Atomic, tensor: Array, selection: Selection) -> tuple[Array, ...]:
+    """Does what an atomic does to these elements, and gives what was there before."""
+    value = execution.array(op.value)
     before = np.zeros(value.shape, tensor.dtype)
     function = {"max": "maximum", "min": "minimum"}.get(op.fn, op.fn)
     for index in itertools.product(*map(range, value.shape)):

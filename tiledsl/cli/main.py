@@ -1,10 +1,11 @@
-"""The command `tiledsl`: compile kernels and read what becomes of them, run their GPU code in the emulator, run
-passes on IR text.
+"""The command `tiledsl`: compile kernels and read what becomes of them, look for races, run their GPU code
+in the emulator, run passes on IR text.
 
 tiledsl compile examples/gemm.py:gemm --spec "f32[M,K]" --spec "f32[K,N]" --emit tile
 tiledsl compile examples/gemm.py:gemm --spec "f16[512,512]" --spec "f16[512,512]" --arch sm_90 --emit cuda
 tiledsl emulate examples/gemm.py:gemm --spec "bf16[128,256]" --spec "bf16[256,128]" --seeds 5
 tiledsl audit examples/gemm.py:gemm --spec "f16[4096,4096]" --spec "f16[4096,4096]"
+tiledsl check examples/softmax.py:softmax --spec "f32[30,100]"
 tiledsl opt gemm.tir -p "place-levels,infer-tiling"
 """
 
@@ -16,6 +17,7 @@ from collections.abc import Sequence
 
 from tiledsl import __version__
 from tiledsl.cli.audit import add_audit_command
+from tiledsl.cli.check import add_check_command
 from tiledsl.cli.compile import add_compile_command
 from tiledsl.cli.emulate import add_emulate_command
 from tiledsl.cli.opt import add_opt_command
@@ -28,6 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"tiledsl {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     add_compile_command(commands)
+    add_check_command(commands)
     add_emulate_command(commands)
     add_audit_command(commands)
     add_opt_command(commands)

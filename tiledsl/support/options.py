@@ -8,6 +8,7 @@
 | `TILEDSL_NUM_THREADS` | threads of a kernel on a CPU; default: the CPUs this process may use |
 | `TILEDSL_SYNC` | 1: waits for each kernel on a CUDA device, so that a fault names the kernel it happened in |
 | `TILEDSL_OVERLAP` | 1: kernels with specialised warps may begin while others of their CUDA stream still run |
+| `TILEDSL_CHECK` | 1: each call with arrays in CPU memory is checked before it is made, as by `kernel.check` |
 | `TILEDSL_LOG` | `debug`, `info`, `warning` or `error`: writes the log of that level to standard error |
 """
 
@@ -38,6 +39,8 @@ class Options:
     """None: as many as the process may use."""
     synchronous: bool = False
     """Whether each launch on a CUDA device is waited for."""
+    checking: bool = False
+    """Whether calls are checked for races and for reads of what nothing was stored to."""
     overlapping: bool = False
     """Whether kernels may begin before what stands before them on a stream is done, and wait for it themselves."""
 
@@ -50,8 +53,14 @@ def read_options() -> Options:
         cache_bytes=(_count("TILEDSL_CACHE_SIZE_MB") or _DEFAULT_CACHE_MB) << 20,
         threads=_count("TILEDSL_NUM_THREADS"),
         synchronous=_flag("TILEDSL_SYNC"),
+        checking=checks_calls(),
         overlapping=_flag("TILEDSL_OVERLAP"),
     )
+
+
+def checks_calls() -> bool:
+    """Whether calls are to be checked before they are made. Raises TileRuntimeError for a value that makes no sense."""
+    return _flag("TILEDSL_CHECK")
 
 
 def configure_log() -> None:

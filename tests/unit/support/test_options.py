@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tiledsl.support.errors import TileRuntimeError
-from tiledsl.support.options import LOG, configure_log, read_options
+from tiledsl.support.options import LOG, checks_calls, configure_log, read_options
 
 VARIABLES = [name for name in os.environ if name.startswith("TILEDSL_")]
 
@@ -72,3 +72,10 @@ def test_log_goes_to_standard_error() -> None:
     run = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
     assert run.stderr == "tiledsl: compiled\n"
     assert LOG is logging.getLogger("tiledsl")
+
+
+@pytest.mark.parametrize(("value", "expected"), [("", False), ("0", False), ("1", True)])
+def test_checking(monkeypatch: pytest.MonkeyPatch, value: str, expected: bool) -> None:
+    monkeypatch.setenv("TILEDSL_CHECK", value)
+    assert checks_calls() is expected
+    assert read_options().checking is expected
