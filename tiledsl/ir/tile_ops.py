@@ -428,11 +428,14 @@ def mapped(fn: str, types: Sequence[TileType | TensorType]) -> tuple[DType, Shap
     alike = types[1:] if fn == "where" else types
     require(fn != "where" or types[0].dtype == bool_, "the condition of where must be bool")
     dtype = alike[0].dtype
-    require(all(t.dtype == dtype for t in alike), f"{fn} of {' and '.join(str(t.dtype) for t in alike)}")
-    require(function.accepts(dtype), f"{fn} does not take {dtype}")
     shape = next((t.shape for t in types if t.shape), ())
+    # the most frequent op of all: texts are made only where there is something to say
+    if any(t.dtype != dtype for t in alike):
+        raise InvalidIRError(f"{fn} of {' and '.join(str(t.dtype) for t in alike)}")
+    require(function.accepts(dtype), f"{fn} does not take {dtype}")
     for type_ in types:
-        require(not type_.shape or type_.shape == shape, f"{fn} of {type_} beside {format_shape(shape)}")
+        if type_.shape and type_.shape != shape:
+            raise InvalidIRError(f"{fn} of {type_} beside {format_shape(shape)}")
     return bool_ if function.gives_bool else dtype, shape
 
 

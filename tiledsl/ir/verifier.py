@@ -153,7 +153,7 @@ class _FunctionVerifier:
                 legal = IDENTIFIER.fullmatch(name) is not None
                 demand(legal, f"the size `{name}` of {named(parameter)} is no identifier", "give it another name")
             self.sizes |= _symbols_in_type(type_)
-            self.dims_of_type(type_, named(parameter))
+            self.dims_of_type(type_, lambda parameter=parameter: named(parameter))
             self.define(parameter, self.function.body)
         self.sizes_are_told()
         self.declared = set(self.sizes)
@@ -266,9 +266,11 @@ class _FunctionVerifier:
         inferred = self.call(op) if isinstance(op, graph_ops.Call) else op.infer_types()
         demand(len(op.results) == len(inferred), f"gives {len(inferred)} results", "build the op anew")
         for value, type_ in zip(op.results, inferred):
-            fits = same_but_level(value.type, type_)
-            demand(fits, f"{named(value)} is {value.type}, but the op gives {type_}", "build the op anew")
-            self.dims_of_type(value.type, named(value))
+            # every result of every op: texts are made only where there is something to say
+            if not same_but_level(value.type, type_):
+                problem = f"{named(value)} is {value.type}, but the op gives {type_}"
+                raise IllegalError(problem, "build the op anew")
+            self.dims_of_type(value.type, lambda value=value: named(value))
             self.define(value, op)
 
     def call(self, op: graph_ops.Call) -> tuple[Type, ...]:
@@ -290,11 +292,12 @@ class _FunctionVerifier:
                     "sizes come from parameters and from the blocks of the grids and ranges around an op",
                 )
 
-    def dims_of_type(self, type_: Type, what: str) -> None:
+    def dims_of_type(self, type_: Type, what: Callable[[], str]) -> None:
         if not _symbols_in_type(type_) <= self.sizes:
-            self.dims(_dims_in_type(type_), what)
+            self.dims(_dims_in_type(type_), what())
         for dim in _dims_in_type(type_):
-            demand(not isinstance(dim, int) or dim >= 0, f"{what} has the size {dim}", "sizes are not negative")
+            if isinstance(dim, int) and dim < 0:
+                raise IllegalError(f"{what()} has the size {dim}", "sizes are not negative")
 
     # Where ops may stand
 
@@ -345,7 +348,7 @@ class _FunctionVerifier:
         for argument, size in blocks:
             self.declare(argument, size)
         for argument in body.arguments:
-            self.dims_of_type(argument.type, named(argument))
+            self.dims_of_type(argument.type, lambda argument=argument: named(argument))
 
     def declare(self, argument: Value, size: BlockSize) -> None:
         """The extent of a block is a new symbol, or made of what is known."""

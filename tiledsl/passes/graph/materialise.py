@@ -23,6 +23,9 @@ from tiledsl.passes.graph.shapes import sizes_of
 from tiledsl.passes.graph.views import view_of_value
 from tiledsl.passes.manager import PassContext
 
+MOST_SOURCES = 32
+"""At most so many tensors are joined by one program, which has a loop for each; more are joined in several steps."""
+
 
 @dataclass(frozen=True)
 class Materialise:
@@ -61,13 +64,22 @@ class _Copies:
         op.erase()
 
     def concat(self, op: ops.Concat) -> None:
+        sources: Sequence[Value] = op.sources
+        while len(sources) > MOST_SOURCES:
+            parts = [sources[i : i + MOST_SOURCES] for i in range(0, len(sources), MOST_SOURCES)]
+            sources = [self.joined(op, part) if len(part) > 1 else part[0] for part in parts]
+        op.result.replace_with(self.joined(op, sources))
+        op.erase()
+
+    def joined(self, op: ops.Concat, sources: Sequence[Value]) -> Value:
+        """Some tensors behind each other, by one program."""
         places: list[tuple[int, ...]] = []
         at = 0
-        for source in op.sources:
+        for source in sources:
             places.append(tuple(at if axis == op.axis else 0 for axis in range(len(sizes_of(source)))))
             at += sizes_of(source)[op.axis]
-        op.result.replace_with(self.call(op, "concat", op.sources, sizes_of(op.result), places))
-        op.erase()
+        shape = tuple(at if axis == op.axis else size for axis, size in enumerate(sizes_of(op.result)))
+        return self.call(op, "concat", sources, shape, places)
 
     def reshape(self, op: ops.Reshape) -> None:
         sizes = sizes_of(op.source)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +19,7 @@ from tiledsl.ir.types import TensorType
 from tiledsl.passes.graph import group
 from tiledsl.passes.graph.group_order import Between, GroupOrder
 from tiledsl.passes.graph.kernel_plan import plan_kernel
+from tiledsl.passes.graph.materialise import MOST_SOURCES
 from tiledsl.passes.manager import PassContext
 from tiledsl.support.location import BUILTIN
 
@@ -141,3 +143,15 @@ def _is_convex(some: list[int], edges: list[list[int]], of: list[int]) -> bool:
         for sources in reads.values():
             sources.difference_update(free)
     return True
+
+
+def test_many_tensors_are_joined_in_steps() -> None:
+    def formula(x: Any) -> Any:
+        return tile.concat([tile.sin(x[number]) for number in range(100)], axis=0)
+
+    x = np.arange(800, dtype=np.float32).reshape(100, 2, 4)
+    graph = tiledsl.trace(formula, x)
+    module = tiledsl.fuse(graph).build(arch="cpu")
+    np.testing.assert_allclose(module(x), np.sin(x.reshape(200, 4)), rtol=1e-6, atol=1e-6)
+    joining = [f for f in tiledsl.fuse(graph).lowered("cpu").functions if f.name.startswith("concat")]
+    assert max(len(f.parameters) for f in joining) <= MOST_SOURCES
