@@ -9,14 +9,14 @@ from typing import Any
 from tiledsl.frontend.array_types import is_array
 from tiledsl.frontend.language_values import TensorSpec
 from tiledsl.frontend.sizes import RESERVED
-from tiledsl.frontend.structures import Leaf, Structure, build, leaf_names, structure_of
+from tiledsl.frontend.structures import Keyed, Leaf, Sequenced, Structure, build, leaf_names, structure_of
 from tiledsl.frontend.trace import Trace, describe, identifier
 from tiledsl.frontend.trace_elementwise import dtype_of, tensor
 from tiledsl.frontend.trace_places import definition, parameter_place
 from tiledsl.frontend.trace_words import WORDS
 from tiledsl.frontend.traced import TracedTensor
 from tiledsl.frontend.traced_graph import TracedGraph
-from tiledsl.ir.core import Function, Module
+from tiledsl.ir.core import Function, Module, free_names
 from tiledsl.ir.graph_ops import Return
 from tiledsl.ir.symbolic import Dim, symbol
 from tiledsl.ir.types import TensorType
@@ -54,7 +54,8 @@ def trace_function(fn: Callable[..., Any], specs: Sequence[object], named: Mappi
     outputs = [tensor(trace, value).value for value in results]
     trace.builder.emit(Return, values=outputs)
     function = Function(name, trace.body, [], trace.start)
-    return TracedGraph(Module([function, *trace.functions]), inputs, trace.constants, structures, result)
+    called = _as_called(fn, structures)
+    return TracedGraph(Module([function, *trace.functions]), inputs, trace.constants, called, result)
 
 
 def unused_inputs(graph: TracedGraph) -> Iterator[str]:
@@ -108,6 +109,36 @@ def _call_arguments(fn: Callable[..., Any], values: Mapping[str, Any]) -> tuple[
         return list(values.values()), {}
     bound = inspect.BoundArguments(signature, dict(values))  # pyright: ignore[reportArgumentType] - a dict will do
     return list(bound.args), dict(bound.kwargs)
+
+
+def _as_called(fn: Callable[..., Any], structures: Mapping[str, Structure]) -> dict[str, Structure]:
+    """The structures by the arguments of a call: those of `*args` and `**kwargs` are arguments of their own.
+
+    formula(x, *rest, **named), traced with (x, y, scale=z)     =>     x, rest_0, scale
+    """
+    try:
+        parameters = inspect.signature(fn).parameters
+    except (TypeError, ValueError):
+        return dict(structures)
+    taken = {name for name in structures if parameters[name].kind not in _SPREAD}
+    called: dict[str, Structure] = {}
+    for name, structure in structures.items():
+        match structure:
+            case Sequenced(_, items) if parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
+                parts = [(f"{name}_{i}", item) for i, item in enumerate(items)]
+            case Keyed(items) if parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
+                parts = [(str(key), item) for key, item in items]
+            case _:
+                called[name] = structure
+                continue
+        for wanted, item in parts:
+            argument = free_names(taken, wanted)
+            taken.add(argument)
+            called[argument] = item
+    return called
+
+
+_SPREAD = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def _parameter(trace: Trace, name: str, spec: Any) -> TracedTensor:

@@ -61,3 +61,23 @@ def test_structures_of_arguments_and_results_are_kept() -> None:
     results = tiledsl.fuse(graph).build("cpu")(x, {"w": w, "b": b})
     assert_close(results["sum"], x @ w + b)
     assert_close(results["rows"], (x @ w).sum(-1), terms=8)
+
+
+def test_arguments_of_any_number_are_called_as_they_were_traced() -> None:
+    def formula(x: Any, *rest: Any, k: Any, **named: Any) -> Any:
+        return x - 2 * rest[0] + 3 * rest[1] - 5 * k + 7 * named["scale"]
+
+    arrays = [np.full((2, 3), value, np.float32) for value in (1, 2, 4, 8, 16)]
+    x, *rest, k, scale = arrays
+    graph = tiledsl.trace(formula, x, *rest, k=k, scale=scale)
+    module = tiledsl.fuse(graph).build(arch="cpu")
+    for run in (graph, module):
+        np.testing.assert_array_equal(run(x, *rest, scale=scale, k=k), formula(x, *rest, k=k, scale=scale))
+    with pytest.raises(tiledsl.TileTypeError, match="without `rest_1`"):
+        module(x, rest[0], k=k, scale=scale)
+
+
+def test_arguments_of_any_number_keep_clear_of_other_names() -> None:
+    x = np.arange(4, dtype=np.float32)
+    graph = tiledsl.trace(lambda *a, a_0: a[0] - 2 * a_0, x, a_0=x * 3)
+    np.testing.assert_array_equal(graph(x, a_0=x * 3), -5 * x)
