@@ -64,7 +64,7 @@ class _Copies:
         op.erase()
 
     def concat(self, op: ops.Concat) -> None:
-        sources: Sequence[Value] = op.sources
+        sources = list(op.sources)
         while len(sources) > MOST_SOURCES:
             parts = [sources[i : i + MOST_SOURCES] for i in range(0, len(sources), MOST_SOURCES)]
             sources = [self.joined(op, part) if len(part) > 1 else part[0] for part in parts]

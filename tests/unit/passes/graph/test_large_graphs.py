@@ -149,7 +149,8 @@ def test_many_tensors_are_joined_in_steps() -> None:
     def formula(x: Any) -> Any:
         return tile.concat([tile.sin(x[number]) for number in range(100)], axis=0)
 
-    x = np.arange(800, dtype=np.float32).reshape(100, 2, 4)
+    x: Any = np.arange(800, dtype=np.float32)
+    x = x.reshape(100, 2, 4)
     graph = tiledsl.trace(formula, x)
     module = tiledsl.fuse(graph).build(arch="cpu")
     np.testing.assert_allclose(module(x), np.sin(x.reshape(200, 4)), rtol=1e-6, atol=1e-6)
