@@ -78,6 +78,9 @@ def test_arguments_of_any_number_are_called_as_they_were_traced() -> None:
 
 
 def test_arguments_of_any_number_keep_clear_of_other_names() -> None:
+    def formula(*a: Any, a_0: Any) -> Any:
+        return a[0] - 2 * a_0
+
     x = np.arange(4, dtype=np.float32)
-    graph = tiledsl.trace(lambda *a, a_0: a[0] - 2 * a_0, x, a_0=x * 3)
+    graph = tiledsl.trace(formula, x, a_0=x * 3)
     np.testing.assert_array_equal(graph(x, a_0=x * 3), -5 * x)
