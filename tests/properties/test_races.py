@@ -10,10 +10,12 @@ from hypothesis import HealthCheck, given, note, settings
 import tiledsl
 from tests.support.kernels import argument_for, lower
 from tests.support.random_formulas import RandomFormula, formulas
+from tests.support.random_modules import RandomProgram, ignore_output, tile_programs
 from tests.support.random_races import MUTATIONS, RandomKernel, kernels
 from tiledsl import TileRaceError
 from tiledsl.backend_ref.check_tile import Checked, check
 from tiledsl.ir.core import Module
+from tiledsl.ir.printer import print_module
 from tiledsl.ir.tile_ops import Grid
 from tiledsl.passes.analysis.races import refuse_races
 
@@ -38,6 +40,16 @@ def test_sound_kernels_are_left_alone(kernel: RandomKernel) -> None:
     module, arguments = lowered(kernel)
     refuse_races(module.entry)
     assert not run(module, arguments).findings
+
+
+@given(program=tile_programs())
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_sound_programs_are_left_alone(program: RandomProgram) -> None:
+    """Those on which passes are tested, whose results depend neither on blocks nor on the order of programs."""
+    note(print_module(program.module))
+    refuse_races(program.module.entry)
+    found = check(program.module.entry, program.arguments(), output=ignore_output).findings
+    assert found.codes <= {"check-outside"}
 
 
 @given(kernel=kernels(MUTATIONS))

@@ -60,7 +60,7 @@ def check(function: Function, arguments: Sequence[Argument], *, output: Callable
     others = (_How(alone=True), _How(order=_Reversed())) if findings.codes & _HARMLESS else ()
     if others and not any(any(_differing(first, again(how), exact=True)) for how in others):
         notes += [f"{error.location}: {error.message}; no result depends on it" for error in findings.drop(_HARMLESS)]
-    if not findings.codes - {"check-outside"}:
+    if not findings.codes - {"check-outside"} and _leaves_blocks_open(function):
         other = _How(parts=2, order=_Reversed())
         for tensor, at, count, one, changed in _differing(first, again(other), exact=False):
             op = first.shadow.op_that_stored(tensor, at)
@@ -181,6 +181,12 @@ def _first(op: Op) -> Value | None:
     """The index or block of a loop, which is no data."""
     body = op.bodies.get("body")
     return body.arguments[0] if isinstance(op, (Range, tile_ops.For)) and body is not None else None
+
+
+def _leaves_blocks_open(function: Function) -> bool:
+    """Whether programs may be others than those of the first run."""
+    grids = [op for op in function.body.ops if isinstance(op, Grid)]
+    return any(size.kind != "fixed" for grid in grids for size in grid.blocks)
 
 
 def _run(
