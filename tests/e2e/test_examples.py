@@ -26,7 +26,13 @@ NO_GPU: Any = SimpleNamespace(cuda=SimpleNamespace(is_available=lambda: False))
 def test_no_example_is_forgotten() -> None:
     scripts = {path.stem for path in (ROOT / "examples").glob("*.py")}
     models = {"minilm", "minilm_numpy", "minilm_tokens", "minilm_weights"}  # tests/e2e/test_minilm.py
-    assert scripts == {*EXAMPLES, *models, "beside_numpy", "beside_torch"}
+    assert scripts == {*EXAMPLES, *models, "beside_numpy", "beside_torch", "__init__"}
+
+
+def test_examples_are_imported_from_the_root() -> None:
+    script = "from examples.gemm import gemm; from examples.attention import attention; print(gemm.__name__)"
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout == "gemm\n", done.stderr
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

@@ -76,10 +76,9 @@ def emulate_call(
     code: Specialisations, parameters: Parameters, args: Sequence[object], out: object, request: Request
 ) -> Emulated:
     """Runs a kernel in the emulator. `args` are in the order of `parameters`. Raises TileError."""
-    if not request.arch.startswith("sm_"):
-        fail("emulate-arch", caller_location(), arch=request.arch, kernel=parameters.kernel)
+    check_emulated_arch(request.arch, parameters.kernel)
     target = target_of(request.arch)
-    _check_in_cpu_memory([*zip(parameters.names, args), *(("out", value) for value in as_tuple(out))])
+    check_in_cpu_memory([*zip(parameters.names, args), *(("out", value) for value in as_tuple(out))])
     found: list[EmulatorWarning] = []
 
     def choose(keys: tuple[ArgumentKey, ...], device: int | None) -> Variant:
@@ -93,7 +92,14 @@ def emulate_call(
     return Emulated(result, tuple(found))
 
 
-def _check_in_cpu_memory(arrays: Sequence[tuple[str, object]]) -> None:
+def check_emulated_arch(arch: str, kernel: str) -> None:
+    """Raises TileUnsupportedError for what is no GPU."""
+    if not arch.startswith("sm_"):
+        fail("emulate-arch", caller_location(), arch=arch, kernel=kernel)
+
+
+def check_in_cpu_memory(arrays: Sequence[tuple[str, object]]) -> None:
+    """Raises TileTypeError for an array on a device. `arrays`: by the name of the parameter."""
     for name, value in arrays:
         if is_on_cuda(value):
             fail("emulate-device", caller_location(), parameter=name, kind=type(value).__name__)
@@ -101,12 +107,16 @@ def _check_in_cpu_memory(arrays: Sequence[tuple[str, object]]) -> None:
 
 @dataclass(frozen=True)
 class EmulatedProgram:
-    """A TILE module (form `tile-placed`) that runs as GPU IR. Warnings are added to `found`."""
+    """A TILE module (form `tile-placed`) that runs as GPU IR. Warnings are added to `found`.
+
+    `clamped`: whether the last plan is meant where there are fewer than asked for, as of one kernel of several.
+    """
 
     module: Module
     arch: str
     request: Request
     found: list[EmulatorWarning]
+    clamped: bool = False
 
     def bind(self, symbols: Mapping[str, int], strides: Sequence[tuple[int, ...]], threads: int) -> BoundEmulation:
         """For those sizes; `strides` are in elements: of the tensor parameters, then of the new tensors."""
@@ -165,11 +175,14 @@ class BoundEmulation:
 
     def _code(self, alignment: tuple[int, ...]) -> Code:
         program, wanted = self.program, self.program.request.plan
-        count = 0
+        count, last = 0, None
         for plan, function in fitting_plans(program.module, program.arch, self.symbols, alignment):
+            last = Code(plan, function, programs_of(function, self.symbols))
             if count == wanted:
-                return Code(plan, function, programs_of(function, self.symbols))
+                return last
             count += 1
+        if last is not None and program.clamped and wanted >= 0:
+            return last
         _fail_plan(wanted, count, program.module.entry.name)
 
 

@@ -22,8 +22,7 @@ from tiledsl.runtime.captured import Watched
 from tiledsl.runtime.missed import MISSED
 from tiledsl.runtime.parameters import Parameters
 from tiledsl.runtime.prepared import PreparedCall
-from tiledsl.support.caller import caller_location
-from tiledsl.support.errors import TileError, TilePerformanceWarning, fail
+from tiledsl.support.errors import TileError, TilePerformanceWarning
 
 if TYPE_CHECKING:
     from tiledsl.api.audit import Audit
@@ -40,7 +39,6 @@ class _NoSeed(int):
 
 
 _FIRST_SEED = _NoSeed()
-_EMULATE = "emulate a kernel in tile form"
 
 
 class Kernel(Generic[Result]):
@@ -202,7 +200,9 @@ class Kernel(Generic[Result]):
         arrays, from 0 on (default), the one that a launch would take. Raises TileError for what is wrong with the code:
         races, missing fences, deadlocks; and as a call does. Warns (TilePerformanceWarning) of bank conflicts.
 
-        If the kernel has a parameter `out` or `seed` (and it is not among `args`), it gets the argument of that name.
+        Of a kernel in tensor form each of the kernels that it becomes is run; `plan` then means the last one of those
+        that have fewer. If the kernel has a parameter `out` or `seed` (and it is not among `args`), it gets the
+        argument of that name. What will take more than about 10 s says so on standard error, and how far it is.
         """
         from tiledsl.api.emulate import Request  # costs start-up time
 
@@ -243,9 +243,9 @@ class Kernel(Generic[Result]):
         from tiledsl.api.emulate import emulate_call  # costs start-up time
 
         try:
-            if self.is_tensor_form:
-                fail("feature-missing", caller_location(), feature="`emulate` of a formula", advice=_EMULATE)
             arguments = self.parameters.arrange(args, named)
+            if self.is_tensor_form:
+                return self._tensor_form.emulated(arguments, out, request)
             return emulate_call(self._up_to_date(), self.parameters, arguments, out, request)
         except TileError as error:
             raise error.with_traceback(None) from error.__cause__  # the user's lines, not the compiler's

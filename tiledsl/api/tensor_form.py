@@ -18,6 +18,7 @@ from tiledsl.support.errors import fail
 
 if TYPE_CHECKING:
     from tiledsl.api.check import CheckReport
+    from tiledsl.api.emulate import Emulated, Request
 
 
 class TensorForm:
@@ -52,6 +53,14 @@ class TensorForm:
         graph = self._found(values)[0]
         given = dict(zip(self._parameters.names, values))
         return check_graph(graph, [given[name] for name in graph.tensor_arguments], {}, out)
+
+    def emulated(self, values: tuple[object, ...], out: object, request: Request) -> Emulated:
+        """Runs the kernels that the formula becomes on a GPU in the emulator."""
+        from tiledsl.api.emulate_graph import emulate_graph  # costs start-up time
+
+        graph = self.graph_of(values)
+        given = dict(zip(self._parameters.names, values))
+        return emulate_graph(graph, [given[name] for name in graph.tensor_arguments], {}, out, request)
 
     def prepare(
         self, args: tuple[object, ...], kwargs: Mapping[str, object], out: object

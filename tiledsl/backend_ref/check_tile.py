@@ -25,7 +25,6 @@ from tiledsl.ir import tile_ops
 from tiledsl.ir.core import Block, Function, Op, Value
 from tiledsl.ir.tile_ops import Atomic, Empty, Extract, Grid, Load, Range, Store
 from tiledsl.ir.types import AxisType, BlockSize, TensorType
-from tiledsl.support.progress import Progress
 
 _LARGEST = {1: 1 << 14, 2: 256, 3: 40}
 """The largest block of an axis, by the number of axes of its grid: tiles may have all of them and more."""
@@ -102,22 +101,16 @@ class _CheckedExecution(Execution):
     """What was in tensors when the grid began, for programs that see nothing of each other."""
     results: tuple[Array, ...] = ()
     function: Function | None = None
-    _progress: Progress | None = None
     _from_data: dict[Value, bool] = field(default_factory=dict[Value, bool])
 
     def begin_program(self, op: Op, coordinates: list[str], count: int) -> None:
         super().begin_program(op, coordinates, count)
         self.shadow.begin_program(coordinates)
-        if self._progress is not None:
-            self._progress.step()
-        else:
-            name = "a kernel" if self.function is None else f"`{self.function.name}`"
-            self._progress = Progress(f"checking {name}", count)
 
     def begin_grid(self) -> None:
         """Nothing runs now; what programs did so far is over."""
         self.shadow.begin_grid()
-        self._progress = None
+        self.progress = None
         if self.how.alone:
             self.snapshots = {tensor: np.copy(self.array(tensor)) for tensor in self.shadow.tensors}
 
@@ -194,8 +187,9 @@ def _run(
 ) -> _CheckedExecution:
     sizes, values = bind_arguments(function, arguments)
     execution = _CheckedExecution(
-        CHECKED, sizes, small_blocks, output, how.order, symbols=dict(sizes), how=how, function=function
-    )
+        CHECKED, sizes, small_blocks, output, how.order, symbols=dict(sizes), how=how, function=function,
+        task=f"checking `{function.name}`",
+    )  # fmt: skip
     written = {op.tensor for op in function.walk() if isinstance(op, (Store, Atomic))}
     for parameter, value in zip(function.parameters, values):
         if parameter in written:

@@ -46,7 +46,8 @@ def execute(
     Raises TileTypeError or TileShapeError for arguments that do not fit, TileRuntimeError for a failed `tile.assert`.
     """
     sizes, values = bind_arguments(function, arguments)
-    execution = Execution(EXECUTORS, sizes, blocks or small_blocks, output, order, symbols=dict(sizes))
+    task = f"running `{function.name}` op by op"
+    execution = Execution(EXECUTORS, sizes, blocks or small_blocks, output, order, symbols=dict(sizes), task=task)
     with np.errstate(all="ignore"):
         return execution.run(function.body, values)
 

@@ -14,6 +14,7 @@ from tiledsl.ir.core import Block, Op, Value
 from tiledsl.ir.symbolic import evaluate, symbol_name
 from tiledsl.ir.types import AxisType, BlockSize, Shape
 from tiledsl.support.errors import fail
+from tiledsl.support.progress import Progress
 
 
 class AxisBlock(NamedTuple):
@@ -55,6 +56,10 @@ class Execution:
     """`sizes`, and the extents of the blocks that are being run."""
     coordinates: list[str] = field(default_factory=list[str])
     """Those of the program that is being run, for messages."""
+    task: str = "running a kernel op by op"
+    """What is done, for messages about how far it is."""
+    progress: tuple[Op, Progress] | None = None
+    """Of the grid that is being run."""
 
     def array(self, value: Value) -> Array:
         """What a tensor, a tile or a scalar is."""
@@ -101,8 +106,11 @@ class Execution:
 
     def begin_program(self, op: Op, coordinates: list[str], count: int) -> None:
         """The next of the `count` programs of a grid begins."""
-        del op, count
         self.coordinates = coordinates
+        if self.progress is None or self.progress[0] is not op:
+            self.progress = op, Progress(self.task, count)
+        else:
+            self.progress[1].step()
 
     def block_size(self, op: Op, axis: int, size: BlockSize) -> int:
         """The size of the blocks of one axis of a grid or range: the op's, or one chosen within its limits."""

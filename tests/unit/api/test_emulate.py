@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 import warnings
-from typing import Any
+from typing import Any, cast
 
 import ml_dtypes
 import numpy as np
@@ -28,6 +29,7 @@ from tiledsl.support.errors import (
     make_error,
 )
 from tiledsl.support.location import Location
+from tiledsl.support.progress import Progress
 
 # not the kernels themselves: other tests compile these for devices that are none
 accumulate, add, both, column_totals, gemm, power, relay, scale, sum_and_difference = (
@@ -338,3 +340,44 @@ def test_import_does_not_load_the_emulator() -> None:
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert "tiledsl.api.emulate" not in run.stdout
     assert "backend_ref" not in run.stdout
+
+
+@tile.kernel
+def normalised(x: tile.Tensor, w: tile.Tensor, bias: tile.Tensor) -> Any:
+    y = tile.gelu(x @ w + bias)
+    return y, y.mT @ y
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_formulas_run_kernel_by_kernel(arch: str) -> None:
+    x, w, bias = normal(24, 32), normal(32, 16), normal(16)
+    ran: list[Code] = []
+    request = Request(arch, watch=ran.append)
+    given = normalised.emulated((x, w), {"bias": bias}, None, request).result
+    for result, expected in zip(cast("Any", given), normalised(x, w, bias)):
+        np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+    assert len({code.function.name for code in ran}) == len(ran) >= 2
+    out = tuple(np.zeros_like(result) for result in cast("Any", given))
+    assert normalised.emulate(x, w, bias, arch=arch, seed=None, plan=1, out=out)[0] is out[0]
+    np.testing.assert_allclose(out[1], out[0].T @ out[0], rtol=1e-4, atol=1e-5)
+
+
+def test_formulas_are_emulated_as_they_are_called() -> None:
+    x, w, bias = normal(8, 16), normal(16, 8), normal(8)
+    with pytest.raises(TileUnsupportedError, match="none for `cpu`"):
+        normalised.emulate(x, w, bias, arch="cpu")
+    with pytest.raises(TileShapeError):
+        normalised.emulate(x, w, bias, out=(np.zeros((3, 8), F32), np.zeros((8, 8), F32)))
+
+
+def test_what_takes_long_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Twelve seconds for each program, by a clock that runs ahead."""
+    now = itertools.count(step=12.0)
+    defaults = Progress.__init__.__defaults__
+    assert defaults is not None
+    monkeypatch.setattr(Progress.__init__, "__defaults__", (defaults[0], lambda: next(now)))
+    x = ramp(10_000)
+    add.emulate(x, x, seed=None)
+    assert "emulating `add`: 1 of " in capsys.readouterr().err
+    add.compile(x, x, arch="reference")(x, x)
+    assert "running `add` op by op: 1 of " in capsys.readouterr().err

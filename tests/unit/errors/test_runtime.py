@@ -145,7 +145,6 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
         lambda: tile.kernel(add.__wrapped__).emulate(vector(), vector(), plan=17),
         "there is no plan 17 for this call of `add`: there are 2",
     ),
-    "feature-missing": (lambda: formula.emulate(vector()), "`emulate` of a formula is not in this version"),
     "option-invalid": (
         lambda: with_environment("TILEDSL_NUM_THREADS", "many"),
         "the environment variable TILEDSL_NUM_THREADS is 'many'",

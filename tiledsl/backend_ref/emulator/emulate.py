@@ -79,7 +79,8 @@ def run(
     shared = Shared()
     launches = Launches(shared, schedule)
     executors: dict[type[Op], Executor] = {**_OUTSIDE, gpu_ops.Launch: launches.run}
-    execution = Execution(executors, sizes, small_blocks, output, order, symbols=dict(sizes))
+    task = f"emulating `{function.name}`"
+    execution = Execution(executors, sizes, small_blocks, output, order, symbols=dict(sizes), task=task)
     named = {value: addresses.get(value.name, 0) for value in _tensors(function)}
     launches.addresses = {value: address for value, address in named.items() if address}
     for op in function.body.walk():

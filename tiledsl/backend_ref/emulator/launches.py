@@ -27,6 +27,7 @@ from tiledsl.ir.gpu_rules import role_around
 from tiledsl.ir.layouts import WARP
 from tiledsl.ir.types import TensorType
 from tiledsl.ir.warpgroup_instructions import WARPGROUP
+from tiledsl.support.progress import Progress
 
 MOST_AGENTS = 16
 """In one team: what more warps there are run together."""
@@ -56,6 +57,7 @@ class Launches:
         places = place_buffers(op)
         tensors: dict[int, TensorShadow] = {}
         kinds = [to_numpy(argument.dtype) for argument in op.body.arguments]
+        progress = Progress(execution.task, len(programs))
         for number, starts in enumerate(programs):
             name = _program_name(op, starts, stops)
             self.shared.programs.append(name)
@@ -65,6 +67,7 @@ class Launches:
                 _watch_written(execution, op, program)
             arguments = [np.asarray(start, kind) for start, kind in zip(starts, kinds)]
             _run_program(execution, program, teams, cuts, arguments, self.shared)
+            progress.step()
         return ()
 
 

@@ -189,7 +189,6 @@ ENTRIES: dict[str, ErrorSpec] = {
         "there is no plan {plan!r} for this call of `{kernel}`: {count}",
         "pass {known}, or leave it out for the plan that a launch would take",
     ),
-    "feature-missing": ErrorSpec(TileUnsupportedError, "{feature} is not in this version", "{advice}"),
     # Environment
     "option-invalid": ErrorSpec(
         TileRuntimeError, "the environment variable {name} is {value!r}", "set it to {wanted}, or unset it"
