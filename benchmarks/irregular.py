@@ -7,6 +7,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from benchmarks.throughput import Comparison, normal
 from tiledsl import ops, tile
 
@@ -28,6 +30,23 @@ def window_case(length: int, width: int) -> Comparison:
     return Comparison(what, partial(neighbours, q, k, v, width), plain, 0.9, work, "GFLOP/s")
 
 
+@tile.kernel
+def running_sums(x: Any) -> Any:
+    return tile.cumsum(x, axis=-1)
+
+
+def scan_case(*shape: int) -> Comparison:
+    """Sums of i64 that run along the last axis, into arrays that are there."""
+    x = np.random.default_rng(0).integers(-5, 5, shape)
+    ours, numpys = np.empty_like(x), np.empty_like(x)
+    return Comparison(
+        f"running sums of i64, {'x'.join(map(str, shape))}",
+        partial(running_sums, x, out=ours), partial(np.cumsum, x, axis=-1, out=numpys), 0.9, 2e-9 * x.nbytes, "GB/s",
+    )  # fmt: skip
+
+
 CASES: dict[str, Callable[[], Comparison]] = {
     "window": partial(window_case, 2048, 64),
+    "scan": partial(scan_case, 1 << 20),
+    "scan-rows": partial(scan_case, 1024, 1024),
 }

@@ -67,6 +67,7 @@ def test_the_page_is_that_of_the_results() -> None:
         throughput.attention_case(40, False),
         throughput.attention_case(40, True),
         irregular.window_case(40, 8),
+        irregular.scan_case(3, 40),
     ],
     ids=lambda case: case.what,
 )

@@ -19,7 +19,8 @@ from tiledsl.backend_cpu.fold_nests import emit_nest, fold_form
 from tiledsl.backend_cpu.fold_sinks import FindTile, FoldCustom, FoldTile
 from tiledsl.backend_cpu.nests import Nest
 from tiledsl.backend_cpu.print_calls import dense, emit_print
-from tiledsl.backend_cpu.residence import kept_values
+from tiledsl.backend_cpu.residence import all_read, kept_values
+from tiledsl.backend_cpu.scans import ScanTile
 from tiledsl.backend_cpu.sinks import AssertTile, AtomicTile, Keep, Sink, StoreTile
 from tiledsl.backend_cpu.storage import Buffer, PackedLeft, PackedRight, Point, Storage
 from tiledsl.backend_cpu.writer import VectorType
@@ -91,9 +92,11 @@ class BlockEmitter:
                 self.reduce(op)
             case ops.Dot():
                 self.dot(op)
+            case ops.Scan():
+                self.add(ScanTile(op))
             case ops.Reshape() if not is_lazy(op):
                 self.reshape(op)
-            case ops.Grid() | ops.Range() | ops.For() | ops.While() | ops.If() | ops.Scan():
+            case ops.Grid() | ops.Range() | ops.For() | ops.While() | ops.If():
                 self.flush()
                 self.control(op)
             case _ if not op.result.shape:
@@ -127,17 +130,27 @@ class BlockEmitter:
             return False
         if any(isinstance(s, FoldCustom) for s in (*sinks, sink)) and any(not s.folded for s in (*sinks, sink)):
             return False
+        scans = [s.op for s in (*sinks, sink) if isinstance(s, ScanTile)]
+        if scans and any(isinstance(s, (FoldCustom, FindTile)) for s in (*sinks, sink)):
+            return False
+        if len({op.reverse for op in scans}) > 1:
+            return False
         return not self._depends(sink) and not self._conflicts(sink)
 
     def _depends(self, sink: Sink) -> bool:
         """Whether the sink needs more of what the pending nest makes than the element at hand."""
         finished = frozenset(v for s in self.pending.sinks for v in s.produces)
-        passing = frozenset(self.pending.homes) - finished
+        passing = self._made() - finished
         for value in sink.reads:
             for leaf in leaves(self.context, value, finished | passing):
                 if leaf.value in finished or (leaf.value in passing and not leaf.aligned):
                     return True
         return False
+
+    def _made(self) -> frozenset[Value]:
+        """What the pending nest makes."""
+        values = (v for s in self.pending.sinks for v in (*s.produces, *s.passes))
+        return frozenset(values) | frozenset(self.pending.homes)
 
     def _conflicts(self, sink: Sink) -> bool:
         """Whether the order of reads and writes of a tensor would change by joining."""
@@ -165,16 +178,28 @@ class BlockEmitter:
             return
         sinks = tuple(pending.sinks)
         folded = next((s.folded for s in sinks if s.folded), ())
+        scans = [s for s in sinks if isinstance(s, ScanTile)]
+        for scan in scans:
+            self._home(scan, pending)
         cost = sum(op_cost(op) for op in {op for s in sinks for v in s.reads for op in expression_ops(self.context, v)})
         with self.context.scope():
             nest = Nest(sinks[0].domain, sinks, folded, self._lane_axis(sinks, folded), cost)
+            nest = replace(nest, reverse=any(scan.op.reverse for scan in scans))
             emit_nest(self.context, replace(nest, form=fold_form(self.context, nest)))
         self.context.storage.update(pending.homes)
+
+    def _home(self, scan: ScanTile, pending: Pending) -> None:
+        """Scratch for the results of a scan that are read outside of the nest."""
+        for number, result in enumerate(scan.op.results):
+            if not all_read(result, pending.sinks):
+                buffer = self.allocate(result)
+                scan.targets[number] = pending.homes[result] = buffer
+                self.effects.residence[result] = "kept in scratch"
 
     def _lane_axis(self, sinks: Sequence[Sink], folded: tuple[int, ...]) -> int | None:
         if not all(s.vectorises for s in sinks):
             return None
-        in_order = any(isinstance(s, FoldCustom) for s in sinks)
+        in_order = any(isinstance(s, FoldCustom) or (isinstance(s, ScanTile) and s.in_order) for s in sinks)
         domain = sinks[0].domain
         axes = [a for a, dim in enumerate(domain) if dim != 1 and not (in_order and a in folded)]
         return max(axes, key=lambda a: (self._contiguous(sinks, a), a), default=None)
@@ -201,7 +226,7 @@ class BlockEmitter:
         self.context.scalars[op.result] = evaluate(self.context, op.result, SCALAR).operand
 
     def _scalar_depends(self, op: Op) -> bool:
-        made = frozenset(v for s in self.pending.sinks for v in s.produces) | frozenset(self.pending.homes)
+        made = self._made()
         operands = [v for v in op.operands if isinstance(v.type, TileType)]
         return any(leaf.value in made for v in operands for leaf in leaves(self.context, v, made))
 

@@ -12,7 +12,6 @@ from tiledsl.backend_cpu import operands as o
 from tiledsl.backend_cpu.blocks import BlockEmitter
 from tiledsl.backend_cpu.evaluate import evaluate
 from tiledsl.backend_cpu.expressions import leaves
-from tiledsl.backend_cpu.scans import emit_scan
 from tiledsl.backend_cpu.sinks import Keep
 from tiledsl.backend_cpu.storage import Point, Storage
 from tiledsl.backend_cpu.writer import VectorType
@@ -35,8 +34,6 @@ class FunctionEmitter(BlockEmitter):
                 self.while_(op)
             case ops.If():
                 self.if_(op)
-            case ops.Scan():
-                self.scan(op)
             case _:
                 raise NotImplementedError(op.name)
 
@@ -237,12 +234,3 @@ class FunctionEmitter(BlockEmitter):
             writer.branch(labels[2])
         writer.start(labels[2])
         self.open_iteration(op.results, targets)
-
-    # Scans
-
-    def scan(self, op: ops.Scan) -> None:
-        """Runs along the axis in order; vectors run across the last other axis, if there is one."""
-        buffers = [self.allocate(v) for v in op.results]
-        with self.context.scope():
-            emit_scan(self.context, op, buffers)
-        self.context.storage.update(zip(op.results, buffers))

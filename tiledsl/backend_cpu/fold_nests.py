@@ -12,6 +12,8 @@ meanwhile.
 
     y[n] = sum over k of x[k] * b[k, n]         for k in rows, four at a time:
                                                     for n in vectors: y[n] += x[k + 0..3] * b[k + 0..3, n]
+
+scan: as a sweep, for sums that run from row to row; one row at a time, since all of them are results.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from tiledsl.backend_cpu.context import Context
 from tiledsl.backend_cpu.expressions import contiguity, expression_ops
 from tiledsl.backend_cpu.fold_sinks import FoldTile
 from tiledsl.backend_cpu.nests import CHEAP, FEW_COPIES, Emission, Form, Nest
+from tiledsl.backend_cpu.scans import ScanTile
 from tiledsl.backend_cpu.sinks import Sink
 from tiledsl.backend_cpu.storage import Point
 from tiledsl.ir import tile_ops as ops
@@ -35,13 +38,17 @@ STREAMS = 4
 
 def emit_nest(context: Context, nest: Nest) -> None:
     """Writes the loops of a nest in its form."""
-    kinds: dict[Form, type[Emission]] = {"plain": Emission, "rows": FoldedRows, "sweep": Sweep}
+    kinds: dict[Form, type[Emission]] = {
+        "plain": Emission, "rows": FoldedRows, "sweep": Sweep, "scan": SweepOfScans,
+    }  # fmt: skip
     kinds[nest.form](context, nest).outer(nest.kept, Point(("0",) * len(nest.domain)))
 
 
 def fold_form(context: Context, nest: Nest) -> Form:
-    """Whether a nest is of one of the forms above: cheap folds of contiguous reads."""
+    """Whether a nest is of one of the forms above: cheap folds of contiguous reads, scans from row to row."""
     folds = [s for s in nest.sinks if s.folded]
+    if folds and all(isinstance(s, ScanTile) and not s.in_order for s in folds):
+        return "scan" if nest.lane is not None and nest.lane not in nest.folded and _is_wide(context, nest) else "plain"
     if nest.lane is None or not folds or nest.cost > CHEAP or not all(isinstance(s, FoldTile) for s in folds):
         return "plain"
     if not any(_streams(context, value, nest.lane) for s in folds for value in s.reads):
@@ -62,11 +69,17 @@ def _sweeps(context: Context, nest: Nest) -> bool:
         if not isinstance(sink, FoldTile) or sink.target is None or sink.target.dtype != sink.dtype:
             return False
     assert nest.lane is not None
-    columns = context.static_limit(nest.domain[nest.lane])
-    if columns is not None and columns <= FEW_COPIES * context.lanes:
-        return False  # a strip is as wide as the rows
+    if not _is_wide(context, nest):
+        return False
     rows = [context.static_limit(nest.domain[axis]) for axis in nest.folded]
     return len(rows) > 1 or rows[0] is None or rows[0] > STREAMS
+
+
+def _is_wide(context: Context, nest: Nest) -> bool:
+    """Whether the rows are wider than a strip."""
+    assert nest.lane is not None
+    columns = context.static_limit(nest.domain[nest.lane])
+    return columns is None or columns > FEW_COPIES * context.lanes
 
 
 class FoldedRows(Emission):
@@ -159,3 +172,26 @@ class Sweep(Emission):
                     sink.gather(self.context, points[place::each])
 
         self.lane_loops(rows, gather)
+
+
+class SweepOfScans(Emission):
+    """Rows of a scan from end to end; what came of each column so far lies in scratch."""
+
+    def outer(self, axes: list[int], point: Point) -> None:
+        if axes:
+            super().outer(axes, point)
+            return
+        scans = [sink for sink in self.nest.sinks if isinstance(sink, ScanTile)]
+        (axis,) = self.nest.folded
+        for scan in scans:
+            shape = tuple(1 if a == axis else dim for a, dim in enumerate(self.nest.domain))
+            scan.row = self.context.allocate(shape, scan.carried(scan.op.sources[0].dtype))
+
+        def clear(points: list[Point]) -> None:
+            for scan in scans:
+                scan.clear(self.context, points)
+
+        self.lane_loops([point], clear)
+        with self.writer.loop("0", self.sizes[axis]) as count, self.context.scope():
+            index = self.turned("0", self.sizes[axis], 1, count)
+            self.lane_loops([point.moved(axis, index)], self.visit)

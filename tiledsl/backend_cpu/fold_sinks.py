@@ -25,7 +25,7 @@ class _FoldOne(Sink):
     def __init__(self, op: ops.Reduce, target: Storage | None) -> None:
         """`target` is where the result goes; None for a scalar, which becomes an operand."""
         (source,) = op.sources
-        super().__init__(source.shape, op.axes, (source,))
+        super().__init__(source.shape, op.axes, (source,), op)
         self.op = op
         self.source = source
         self.target = target
@@ -229,7 +229,7 @@ class FoldCustom(Sink):
     """A reduction by a user's combiner, along one axis, in order; lanes run across another axis."""
 
     def __init__(self, op: ops.Reduce, targets: Sequence[Storage | None]) -> None:
-        super().__init__(op.sources[0].shape, op.axes, op.sources)
+        super().__init__(op.sources[0].shape, op.axes, op.sources, op)
         self.op = op
         self.targets = tuple(targets)
         self.slots: list[list[str]] = []

@@ -31,8 +31,8 @@ MANY_COPIES, FEW_COPIES = 4, 2
 CHEAP = 10
 """Nests whose bodies cost no more than this (in vector operations) are unrolled further: enough independent
 accumulators to hide the latency of an addition. Heavier bodies hide it by themselves."""
-Form = Literal["plain", "rows", "sweep"]
-"""How the loops of a nest go: see `fold_nests` for the last two."""
+Form = Literal["plain", "rows", "sweep", "scan"]
+"""How the loops of a nest go: see `fold_nests` for all but the first."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,8 @@ class Nest:
     lane: int | None
     cost: int
     form: Form = "plain"
+    reverse: bool = False
+    """Whether folded axes are gone through from their ends."""
 
     @property
     def kept(self) -> list[int]:
@@ -102,7 +104,9 @@ class Emission:
         if axes:
             if len(axes) == 1:
                 self.hoist(points, axes[0])
-            with self.writer.loop("0", self.sizes[axes[0]]) as index, self.context.scope():
+            size = self.sizes[axes[0]]
+            with self.writer.loop("0", size) as count, self.context.scope():
+                index = self.turned("0", size, 1, count)
                 self.folds(axes[1:], [p.moved(axes[0], index) for p in points])
         elif nest.lane is not None and nest.lane in nest.folded:
             self.lane_loops(points, self.visit)
@@ -119,17 +123,38 @@ class Emission:
         self.hoist(points, lane)
         size, step = self.sizes[lane], lanes * self.copies
         rest = str(int(size) // step * step) if o.is_literal(size) else writer.emit(f"and i64 {size}, {-step}")
-        if rest != "0":
-            with writer.loop("0", rest, str(step)) as index, self.context.scope():
+        backwards = self.nest.reverse and lane in self.nest.folded
+
+        def groups() -> None:
+            if rest == "0":
+                return
+            with writer.loop("0", rest, str(step)) as count, self.context.scope():
+                index = self.turned("0", rest, step, count) if backwards else count
                 starts = [o.add(writer, index, str(copy * lanes)) for copy in range(self.copies)]
+                starts = starts[::-1] if backwards else starts
                 inside([Point(p.moved(lane, start).indices, lane, lanes) for p in points for start in starts])
-        if rest == size or self.context.facts.divisible(self.nest.domain[lane], step):
-            return
-        with writer.loop(rest, size, str(lanes)) as index, self.context.scope():
-            mask = None
-            if not self.context.whole_vectors(self.nest.domain[lane]):
-                mask = lanes_left(writer, index, size, lanes)
-            inside([Point(p.moved(lane, index).indices, lane, lanes, mask) for p in points])
+
+        def single() -> None:
+            if rest == size or self.context.facts.divisible(self.nest.domain[lane], step):
+                return
+            with writer.loop(rest, size, str(lanes)) as count, self.context.scope():
+                index = self.turned(rest, size, lanes, count) if backwards else count
+                mask = None
+                if not self.context.whole_vectors(self.nest.domain[lane]):
+                    mask = lanes_left(writer, index, size, lanes)
+                inside([Point(p.moved(lane, index).indices, lane, lanes, mask) for p in points])
+
+        for part in (single, groups) if backwards else (groups, single):
+            part()
+
+    def turned(self, start: str, stop: str, step: int, index: str) -> str:
+        """The index that a loop has where it goes the way of the nest: the last one instead of the first."""
+        if not self.nest.reverse:
+            return index
+        writer = self.writer
+        turns = o.divide(writer, o.subtract(writer, o.subtract(writer, stop, "1"), start), str(step))
+        last = o.add(writer, start, o.multiply(writer, turns, str(step)))
+        return o.subtract(writer, o.add(writer, last, start), index)
 
     def hoist(self, points: list[Point], axis: int) -> None:
         """Evaluates what does not move with the loop over `axis`."""

@@ -7,7 +7,10 @@ store c[m, :], e / sum(e)  nothing to keep
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tiledsl.backend_cpu.expressions import is_lazy, op_cost
+from tiledsl.backend_cpu.sinks import Keep, Sink
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Op, Value
 from tiledsl.ir.types import TensorType, TileType
@@ -42,6 +45,27 @@ def _sinks(value: Value, block: Block, sinks: dict[Value, set[Op]], kept: set[Va
         else:
             found |= sinks[user.result]
     return found
+
+
+def all_read(value: Value, sinks: Sequence[Sink]) -> bool:
+    """Whether these sinks are all that reads a value: nothing else would find it missing."""
+    readers = {sink.reader for sink in sinks}
+    copied = {sink.value for sink in sinks if isinstance(sink, Keep)}
+    pending, seen = [value], {value}
+    while pending:
+        for user in pending.pop().users:
+            if user in readers or (len(user.results) == 1 and user.results[0] in copied):
+                continue
+            if user.parent is not _block_of(value) or not is_lazy(user) or not user.result.shape:
+                return False
+            if user.result not in seen:
+                seen.add(user.result)
+                pending.append(user.result)
+    return True
+
+
+def _block_of(value: Value) -> Block | None:
+    return value.op.parent if value.op is not None else None
 
 
 def _must_keep(op: Op, block: Block, sinks: dict[Value, set[Op]], written: frozenset[Value]) -> bool:

@@ -1,74 +1,156 @@
-"""Scans: running folds along one axis, in order, with vectors across the last of the other axes."""
+"""Scans: running folds along one axis, as sinks of loop nests. What reads the result joins the nest.
+
+The scanned axis is the vectors' own where memory is contiguous along it. A vector is folded within itself by shifted
+copies of itself, and what all before it came to is added on top, so that only one addition waits for another:
+
+    1 2 3 4 | 5 6 7 8        shifted by 1: 1 3 5 7 | 5 11 13 15        by 2: 1 3 6 10 | 5 11 18 26        10 + ...
+
+Otherwise vectors run across another axis, each lane on its own.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tiledsl.backend_cpu import operands as o
-from tiledsl.backend_cpu.access import lanes_left, write_buffer
-from tiledsl.backend_cpu.context import Context
+from tiledsl.backend_cpu.access import mask_type, read_buffer, write_buffer
+from tiledsl.backend_cpu.context import Context, Element
 from tiledsl.backend_cpu.convert import convert
 from tiledsl.backend_cpu.evaluate import evaluate_lanes
-from tiledsl.backend_cpu.folds import accumulator_dtype, combine, emit_combiner
-from tiledsl.backend_cpu.storage import Buffer, Point
-from tiledsl.backend_cpu.writer import VectorType
+from tiledsl.backend_cpu.folds import accumulator_dtype, combine, emit_combiner, identity
+from tiledsl.backend_cpu.sinks import Sink
+from tiledsl.backend_cpu.storage import Buffer, Point, Storage
+from tiledsl.backend_cpu.writer import FunctionWriter, VectorType
 from tiledsl.ir import tile_ops as ops
+from tiledsl.ir.core import Value
 from tiledsl.ir.dtypes import DType
 
 
-def emit_scan(context: Context, op: ops.Scan, buffers: Sequence[Buffer]) -> None:
-    """Writes the loops of a scan, whose results go to `buffers`."""
-    shape = op.sources[0].shape
-    others = [a for a, dim in enumerate(shape) if a != op.axis and dim != 1]
-    lane = others.pop() if others else None
-    _loops(context, op, buffers, others, lane, Point(("0",) * len(shape)))
+class ScanTile(Sink):
+    """A scan. Its elements are known to sinks of the same nest that come after it, at the point at hand."""
 
+    row: Buffer | None = None
+    """Where a sweep keeps what came of each lane so far."""
 
-def _loops(
-    context: Context, op: ops.Scan, buffers: Sequence[Buffer], axes: list[int], lane: int | None, point: Point
-) -> None:
-    writer, shape = context.writer, op.sources[0].shape
-    if axes:
-        with writer.loop("0", context.dim(shape[axes[0]])) as index, context.scope():
-            _loops(context, op, buffers, axes[1:], lane, point.moved(axes[0], index))
-        return
-    if lane is None:
-        _run(context, op, buffers, point)
-        return
-    size = context.dim(shape[lane])
-    with writer.loop("0", size, str(context.lanes)) as index, context.scope():
-        mask = lanes_left(writer, index, size, context.lanes)
-        vector = Point(point.moved(lane, index).indices, lane, context.lanes, mask)
-        _run(context, op, buffers, vector)
+    def __init__(self, op: ops.Scan) -> None:
+        super().__init__(op.sources[0].shape, (op.axis,), op.sources, op)
+        self.op = op
+        self.targets: list[Storage | None] = [None] * len(op.results)
+        """Where results go that are read elsewhere too."""
+        self.slots: list[list[str]] = []
+        self.types = [VectorType(self.carried(v.dtype)) for v in op.sources]
 
+    @property
+    def passes(self) -> tuple[Value, ...]:
+        return self.op.results
 
-def _run(context: Context, op: ops.Scan, buffers: Sequence[Buffer], point: Point) -> None:
-    """The loop along the scanned axis, for one element or vector of the others."""
-    writer = context.writer
-    lanes = point.lanes if point.lane is not None else 1
-    types = [VectorType(_carried(op, v.dtype), lanes) for v in op.sources]
-    slots = [writer.alloca(str(t)) for t in types]
-    for type_, slot in zip(types, slots):
-        writer.line(f"store {type_} {writer.splat(type_, o.literal(0, type_.dtype))}, ptr {slot}")
-    size = context.dim(op.sources[0].shape[op.axis])
-    with writer.loop("0", size) as step, context.scope():
-        index = o.subtract(writer, o.subtract(writer, size, "1"), step) if op.reverse else step
-        here = point.moved(op.axis, index)
-        new = [
-            convert(writer, evaluate_lanes(context, v, here), VectorType(v.dtype, lanes), t)
-            for v, t in zip(op.sources, types)
-        ]
-        old = [writer.emit(f"load {t}, ptr {slot}") for t, slot in zip(types, slots)]
-        if op.fn == "custom":
-            folded = emit_combiner(context, op.combiner, [*old, *new], lanes)
+    @property
+    def in_order(self) -> bool:
+        """Whether elements have to come one by one: a user's combiner has no neutral element to fill vectors with."""
+        return self.op.fn == "custom"
+
+    def carried(self, dtype: DType) -> DType:
+        return dtype if self.in_order else accumulator_dtype(dtype)
+
+    def begin(self, context: Context, copies: int, lanes: int) -> None:
+        writer = context.writer
+        self.types = [VectorType(self.carried(v.dtype), lanes) for v in self.op.sources]
+        self.slots = [[writer.alloca(str(t)) for t in self.types] for _ in range(copies)]
+        for slots in self.slots:
+            for type_, slot in zip(self.types, slots):
+                writer.line(f"store {type_} {writer.splat(type_, self.start(type_.dtype))}, ptr {slot}")
+
+    def start(self, dtype: DType) -> str:
+        """What running folds begin with: -0.0 for sums of floats, as 0.0 would change the sign of a zero."""
+        if self.in_order:
+            return o.literal(0, dtype)
+        return o.literal(-0.0, dtype) if self.op.fn == "add" and dtype.is_float else identity(self.op.fn, dtype)
+
+    def clear(self, context: Context, points: Sequence[Point]) -> None:
+        """Sets what a sweep keeps to the beginning."""
+        assert self.row is not None
+        for point in points:
+            start = context.writer.splat(self._type(point), self.start(self.row.dtype))
+            write_buffer(context, self.row, point.moved(self.op.axis, "0"), start)
+
+    def visit(self, context: Context, point: Point, copy: int) -> None:
+        if self.in_order:
+            values = self._combined(context, point, copy)
+        elif point.lane == self.op.axis:
+            values = [self._prefix(context, point)]
         else:
-            folded = [combine(writer, op.fn, types[0], old[0], new[0])]
-        first = writer.emit(f"icmp eq i64 {step}, 0")
-        for type_, slot, fresh, both, buffer in zip(types, slots, new, folded, buffers):
-            value = writer.emit(f"select i1 {first}, {type_} {fresh}, {type_} {both}")
-            writer.line(f"store {type_} {value}, ptr {slot}")
-            write_buffer(context, buffer, here, convert(writer, value, type_, type_.of(buffer.dtype)))
+            values = [self._next(context, point, copy)]
+        for result, value, target in zip(self.op.results, values, self.targets):
+            type_ = self._type(point, self.carried(result.dtype))
+            element = convert(context.writer, value, type_, type_.of(result.dtype))
+            context.remember(result, point, Element(element, type_.lanes))
+            if target is not None:
+                write_buffer(context, target, point, convert(context.writer, value, type_, type_.of(target.dtype)))
+
+    def _type(self, point: Point, dtype: DType | None = None) -> VectorType:
+        return VectorType(dtype or self.types[0].dtype, 1 if point.lane is None else point.lanes)
+
+    def _read(self, context: Context, source: Value, point: Point) -> str:
+        type_ = self._type(point, source.dtype)
+        return convert(
+            context.writer, evaluate_lanes(context, source, point), type_, type_.of(self.carried(source.dtype))
+        )
+
+    def _next(self, context: Context, point: Point, copy: int) -> str:
+        """One more element of each lane."""
+        writer, type_ = context.writer, self._type(point)
+        new = self._read(context, self.op.sources[0], point)
+        if self.row is not None:
+            place = point.moved(self.op.axis, "0")
+            value = combine(writer, self.op.fn, type_, read_buffer(context, self.row, place), new)
+            write_buffer(context, self.row, place, value)
+            return value
+        slot = self.slots[copy][0]
+        value = combine(writer, self.op.fn, type_, writer.emit(f"load {type_}, ptr {slot}"), new)
+        writer.line(f"store {type_} {value}, ptr {slot}")
+        return value
+
+    def _prefix(self, context: Context, point: Point) -> str:
+        """The elements of one vector. The first lane of the first slot has what came before."""
+        writer, fn, type_ = context.writer, self.op.fn, self._type(point)
+        one, lanes, slot = replace(type_, lanes=1), type_.lanes, self.slots[0][0]
+        value = self._read(context, self.op.sources[0], point)
+        neutral = writer.splat(type_, self.start(type_.dtype))
+        if point.mask is not None:
+            value = writer.emit(f"select {mask_type(lanes)} {point.mask}, {type_} {value}, {type_} {neutral}")
+        step = 1
+        while step < lanes:
+            value = combine(writer, fn, type_, _shifted(writer, type_, value, neutral, self._towards(step)), value)
+            step *= 2
+        last = writer.emit(f"extractelement {type_} {value}, i64 {0 if self.op.reverse else lanes - 1}")
+        before = writer.emit(f"load {one}, ptr {slot}")
+        writer.line(f"store {one} {combine(writer, fn, one, before, last)}, ptr {slot}")
+        return combine(writer, fn, type_, writer.splat(type_, before), value)
+
+    def _towards(self, step: int) -> int:
+        return -step if self.op.reverse else step
+
+    def _combined(self, context: Context, point: Point, copy: int) -> list[str]:
+        """One more element of each lane, by a user's combiner."""
+        writer = context.writer
+        types = [self._type(point, t.dtype) for t in self.types]
+        index, size = point.indices[self.op.axis], context.dim(self.domain[self.op.axis])
+        new = [self._read(context, v, point) for v in self.op.sources]
+        old = [writer.emit(f"load {t}, ptr {slot}") for t, slot in zip(types, self.slots[copy])]
+        folded = emit_combiner(context, self.op.combiner, [*old, *new], types[0].lanes)
+        first = o.subtract(writer, size, "1") if self.op.reverse else "0"
+        is_first = writer.emit(f"icmp eq i64 {index}, {first}")
+        values: list[str] = []
+        for type_, slot, fresh, both in zip(types, self.slots[copy], new, folded):
+            values.append(writer.emit(f"select i1 {is_first}, {type_} {fresh}, {type_} {both}"))
+            writer.line(f"store {type_} {values[-1]}, ptr {slot}")
+        return values
 
 
-def _carried(op: ops.Scan, dtype: DType) -> DType:
-    return dtype if op.fn == "custom" else accumulator_dtype(dtype)
+def _shifted(writer: FunctionWriter, type_: VectorType, value: str, neutral: str, step: int) -> str:
+    """Lane i has what lane i - step had, or the neutral element."""
+    lanes = type_.lanes
+    places = [i - step if 0 <= i - step < lanes else lanes + i for i in range(lanes)]
+    mask = ", ".join(f"i32 {place}" for place in places)
+    return writer.emit(f"shufflevector {type_} {value}, {type_} {neutral}, <{lanes} x i32> <{mask}>")

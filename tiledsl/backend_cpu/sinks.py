@@ -26,7 +26,7 @@ from tiledsl.backend_cpu.storage import Place, Point, Storage
 from tiledsl.backend_cpu.vector_math import emit_map
 from tiledsl.backend_cpu.writer import VectorType
 from tiledsl.ir import tile_ops as ops
-from tiledsl.ir.core import Value
+from tiledsl.ir.core import Op, Value
 from tiledsl.ir.types import AxisType, Shape
 
 
@@ -36,7 +36,11 @@ class Sink(ABC):
     vectorises = True
     """False: one element at a time, in order."""
 
-    def __init__(self, domain: Shape, folded: tuple[int, ...], reads: Sequence[Value]) -> None:
+    def __init__(
+        self, domain: Shape, folded: tuple[int, ...], reads: Sequence[Value], reader: Op | None = None
+    ) -> None:
+        """`reader` is the op that the sink is for; a tile that is kept is for whoever comes."""
+        self.reader = reader
         self.domain = domain
         self.folded = folded
         self.reads = tuple(reads)
@@ -44,6 +48,11 @@ class Sink(ABC):
     @property
     def produces(self) -> tuple[Value, ...]:
         """The values that exist only behind the nest."""
+        return ()
+
+    @property
+    def passes(self) -> tuple[Value, ...]:
+        """The values whose element at hand other sinks may read."""
         return ()
 
     def begin(self, context: Context, copies: int, lanes: int) -> None:  # noqa: B027 (most have nothing to set up)
@@ -79,7 +88,7 @@ class StoreTile(Sink):
 
     def __init__(self, op: ops.Store) -> None:
         gathered = [s for s in op.indices if isinstance(s, Value) and not isinstance(s.type, AxisType)]
-        super().__init__(op.value.shape, (), (op.value, *gathered))
+        super().__init__(op.value.shape, (), (op.value, *gathered), op)
         self.op = op
 
     def visit(self, context: Context, point: Point, copy: int) -> None:
@@ -112,7 +121,7 @@ class AtomicTile(Sink):
 
     def __init__(self, op: ops.Atomic, old: Storage | None) -> None:
         gathered = [s for s in op.indices if isinstance(s, Value) and not isinstance(s.type, AxisType)]
-        super().__init__(op.value.shape, (), (op.value, *gathered))
+        super().__init__(op.value.shape, (), (op.value, *gathered), op)
         self.op = op
         self.old = old
 
@@ -184,7 +193,7 @@ class AssertTile(Sink):
     """Notes the number of an assertion in the first word of the state where an element is false."""
 
     def __init__(self, op: ops.Assert, number: int) -> None:
-        super().__init__(op.condition.shape, (), (op.condition,))
+        super().__init__(op.condition.shape, (), (op.condition,), op)
         self.op = op
         self.number = number
 

@@ -187,7 +187,7 @@ def _run_cycles(task: Task, dims: list[int], trips: Mapping[str, int]) -> float:
     turns = _product(trips.get(loop, 1) for loop in task.loops)
     along = symbol_name(task.dims[task.run])
     if along in task.loops and runs < MOST_STREAMS:
-        turns //= trips.get(along, 1)
+        turns //= max(trips.get(along, 1), 1)
     return RUN_CYCLES * runs * turns
 
 
