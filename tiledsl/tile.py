@@ -2,6 +2,8 @@
 
 # ruff: noqa: A004 - the language has NumPy's names for what Python calls abs, sum, round ...
 
+from typing import TYPE_CHECKING
+
 from tiledsl.api import kernel
 from tiledsl.frontend.kernel_source import func
 from tiledsl.frontend.language_math import (
@@ -103,6 +105,8 @@ from tiledsl.ir.dtypes import (
     u64,
 )
 from tiledsl.ir.dtypes import bool_ as bool
+from tiledsl.support.caller import caller_location
+from tiledsl.support.errors import fail
 
 __all__ = [
     # what makes a program
@@ -213,3 +217,13 @@ __all__ = [
     "u4",
     "bool",
 ]
+
+if not TYPE_CHECKING:  # which are to know what there is not
+
+    def __getattr__(name):
+        """Raises TileAttributeError for a word that the language does not have, with the one that it has."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        from tiledsl.frontend.word_advice import language_words, member_advice  # most programs need it not
+
+        fail("language-word", caller_location(), name=name, hint=member_advice("tile", name, language_words()))

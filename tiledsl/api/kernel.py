@@ -17,7 +17,7 @@ from tiledsl.api.specialisations import Compilation, Keys, Specialisations
 from tiledsl.api.specs import arch_of_specs, constant_names, spec_key
 from tiledsl.api.targets import target_of
 from tiledsl.frontend.active_trace import ACTIVE
-from tiledsl.frontend.kernel_source import KernelSource
+from tiledsl.frontend.kernel_source import KernelObject, KernelSource
 from tiledsl.runtime.captured import Watched
 from tiledsl.runtime.missed import MISSED
 from tiledsl.runtime.parameters import Parameters
@@ -41,7 +41,7 @@ class _NoSeed(int):
 _FIRST_SEED = _NoSeed()
 
 
-class Kernel(Generic[Result]):
+class Kernel(KernelObject, Generic[Result]):
     """A kernel. Calling it compiles it, once for each specialisation, and runs it. Threads may share it.
 
     For type checkers a call gives what the function's annotation says (`-> tile.Tensor`).

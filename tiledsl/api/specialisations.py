@@ -23,6 +23,8 @@ from tiledsl.runtime.interface import interface_of
 from tiledsl.runtime.parameters import Parameters
 from tiledsl.runtime.program import HasVariants, Program
 from tiledsl.runtime.specialise import ArgumentKey, difference
+from tiledsl.support.caller import caller_location
+from tiledsl.support.errors import Label, TileShapeError, TileTypeError, add_place
 from tiledsl.support.options import LOG, read_options
 
 if TYPE_CHECKING:
@@ -104,7 +106,15 @@ class Specialisations:
         from tiledsl.passes.analysis.races import refuse_races
 
         arguments = {name: front_end_argument(key) for name, key in zip(self._parameters.names, keys)}
-        module = lower_kernel(self._source, arguments)
+        try:
+            module = lower_kernel(self._source, arguments)
+        except (TileTypeError, TileShapeError) as error:  # it may well be due to what the call passes
+            call = caller_location()
+            if call is not None:
+                keys_text = (str(key).replace("16*?", "?") for key in keys)
+                given = ", ".join(f"`{name}` {key}" for name, key in zip(self._parameters.names, keys_text))
+                add_place(error, Label(call, f"compiled for {given}"))
+            raise
         refuse_races(module.entry)
         return module
 

@@ -32,6 +32,10 @@ class Recorder(Protocol):
         """Raises the error `code` of the catalogue for something that a traced value cannot do."""
         ...
 
+    def lacks(self, value: Any, name: str) -> Any:
+        """Raises the error for an attribute that a traced value does not have: an AttributeError."""
+        ...
+
 
 ACTIVE: ContextVar[Recorder | None] = ContextVar("tiledsl_trace", default=None)
 """The trace of this thread (or task)."""

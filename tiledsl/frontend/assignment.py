@@ -51,6 +51,9 @@ def _unpack(frame: Frame, target: ast.Tuple, value: Operand) -> None:
     if not isinstance(value.value, Tuple):
         frame.fail(target, "unpack-kind", text=value.text, what=describe(value.value))
     items = value.value.items
+    owner = value.text.removesuffix(".shape")
+    if len(items) != len(target.elts) and owner != value.text:
+        frame.fail(target, "unpack-rank", text=value.text, name=owner, count=len(items), expected=len(target.elts))
     if len(items) != len(target.elts):
         frame.fail(target, "unpack-count", text=value.text, count=len(items), expected=len(target.elts))
     for element, item in zip(target.elts, items):

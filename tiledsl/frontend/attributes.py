@@ -27,6 +27,7 @@ from tiledsl.frontend.values import (
     Tuple,
     dim_value,
 )
+from tiledsl.frontend.word_advice import method_advice
 from tiledsl.ir.dtypes import DType
 from tiledsl.ir.tile_ops import Coordinates, Start
 from tiledsl.ir.types import AxisType
@@ -61,8 +62,17 @@ def attribute(low: Lowering, operand: Operand, name: str) -> FrontValue | object
         case Static(value=DType() as dtype) if name in _DTYPE_ATTRIBUTES:
             return getattr(dtype, name)
         case _:
-            choices = ", ".join(attributes_of(operand.value)) or "none"
-            low.fail_at(operand, "attribute-unknown", name=name, choices=choices)
+            low.fail_at(operand, "attribute-unknown", name=name, hint=_advice(operand, name))
+
+
+def _advice(operand: Operand, name: str) -> str:
+    """What to write instead of an attribute that a value does not have."""
+    text, known = operand.text, attributes_of(operand.value)
+    if isinstance(operand.value, Tensor) and name in METHODS:
+        return f"subscript it first: `{text}[...].{name}`"
+    if isinstance(operand.value, Static) and not known:
+        return f"pass an array as `{text}`" if name in _TILE_ATTRIBUTES else "use tensors, tiles, numbers and tuples"
+    return method_advice(text, name, known) or f"it has: {', '.join(known) or 'nothing'}"
 
 
 def attributes_of(value: FrontValue) -> list[str]:

@@ -47,6 +47,7 @@ def product(
         if len(shape_of(operand)) < 2:
             low.fail_at(operand, "dot-rank", shape=format_shape(shape_of(operand)))
     left, right = as_tile(low, a).value, as_tile(low, b).value
+    given = left.dtype, right.dtype
     left, right = _same_dtype(low, a, b, left, right)
     result = _accumulator(low, a, left.dtype, acc, dtype)
     if not low.sizes.unify(left.shape[-1], right.shape[-2]):
@@ -58,10 +59,20 @@ def product(
     if acc is not None:
         value = as_tile(low, acc).value
         if isinstance(acc.value, Tile) and value.dtype != result:
-            low.fail_at(acc, "dot-accumulator", dtype=value.dtype, result=result, a=a.text, of=left.dtype)
+            names = operands_of_product(a.text, given[0], b.text, given[1])
+            low.fail_at(acc, "dot-accumulator", dtype=value.dtype, result=result, **names)
         total = broadcast_exactly(low, coerce(low, acc, result), shape, acc.text)
     op = low.builder.emit(Dot, a=left, b=right, acc=total, dtype=result, precision=precision)
     return Tile(op.result)
+
+
+def operands_of_product(a: str, left: DType, b: str, right: DType) -> dict[str, str]:
+    """What a message says of operands that accumulate in another dtype: both, and the one to convert if they differ."""
+    if left == right:
+        return {"operands": f"`{a}` and `{b}` of {left}", "way_out": ""}
+    wide, narrow = (a, right) if promote(left, right) == left else (b, left)
+    operands = f"`{a}` of {left} and `{b}` of {right}"
+    return {"operands": operands, "way_out": f", or convert: `{wide}.to(tile.{narrow})`"}
 
 
 def _same_dtype(low: Lowering, a: Operand, b: Operand, left: Value, right: Value) -> tuple[Value, Value]:

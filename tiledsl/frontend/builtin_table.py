@@ -24,6 +24,7 @@ from tiledsl.frontend.values import (
     static_integer,
     static_number,
 )
+from tiledsl.frontend.word_advice import argument_advice
 from tiledsl.ir.dtypes import DType, from_numpy
 from tiledsl.ir.symbolic import Dim
 from tiledsl.ir.types import AxisType, Shape
@@ -189,8 +190,8 @@ def bind(
     try:
         bound = signature.bind(*positional, **keywords)
     except TypeError as error:
-        parameters = ", ".join(signature.parameters)
-        low.fail("call-arguments", name=name, error=error, parameters=parameters)
+        problem, hint = argument_advice(error, signature.parameters, keywords)
+        low.fail("call-arguments", name=name, error=problem, hint=hint)
     operands: dict[str, Operand] = {}
     rest: tuple[Operand, ...] = ()
     for parameter in signature.parameters.values():

@@ -17,7 +17,7 @@ from tiledsl.frontend.attributes import METHODS
 from tiledsl.frontend.builtin_table import BUILTINS, bind, call_builtin
 from tiledsl.frontend.elementwise import apply, cast, truth
 from tiledsl.frontend.expressions import frozen
-from tiledsl.frontend.frame import Frame, word_hint
+from tiledsl.frontend.frame import HELPER, Frame
 from tiledsl.frontend.kernel_source import KernelFunction, KernelSource
 from tiledsl.frontend.language_values import constexpr
 from tiledsl.frontend.lowering import Lowering
@@ -34,6 +34,7 @@ from tiledsl.frontend.values import (
     static_integer,
     static_number,
 )
+from tiledsl.frontend.word_advice import function_advice
 from tiledsl.ir.dtypes import DType, f64, i64
 from tiledsl.support.errors import Label
 
@@ -57,7 +58,9 @@ def call(
                 return call_builtin(low, target, positional, keywords)
             return _call_python(low, function, target, positional, keywords)
         case _:
-            low.fail_at(function, "not-callable")
+            owner = function.text.removesuffix(".size")
+            hint = "call a function" if owner == function.text else f"write `{owner}.shape[axis]`, or `{function.text}`"
+            low.fail_at(function, "not-callable", hint=hint)
 
 
 def _call_method(
@@ -137,7 +140,8 @@ def _call_python(
         except (TypeError, ValueError, ArithmeticError) as error:
             low.fail("compile-time-error", text=function.text, error=f"{type(error).__name__}: {error}")
         return Static(result)
-    hint = "use numbers, dtypes, tuples and tiles only" if inspect.isclass(target) else word_hint(target)
+    advice = function_advice(getattr(target, "__name__", ""))
+    hint = "use numbers, dtypes, tuples and tiles only" if inspect.isclass(target) else advice or HELPER
     low.fail_at(function, "plain-call", hint=hint)
 
 

@@ -14,7 +14,7 @@ from tiledsl.frontend.attributes import attribute
 from tiledsl.frontend.builtin_dot import product
 from tiledsl.frontend.builtin_memory import ATOMICS
 from tiledsl.frontend.elementwise import apply, choose, compare, truth
-from tiledsl.frontend.frame import Frame, closest, language_words
+from tiledsl.frontend.frame import Frame
 from tiledsl.frontend.merging import merge_branches
 from tiledsl.frontend.operands import as_tile, fail_no_value, operand_like, read, shape_of, strength_of
 from tiledsl.frontend.promotion import OPERATOR_NAMES
@@ -35,6 +35,7 @@ from tiledsl.frontend.values import (
     Tuple,
     static_number,
 )
+from tiledsl.frontend.word_advice import language_words, member_advice, name_advice
 from tiledsl.ir.core import Value
 from tiledsl.ir.dtypes import bool_
 from tiledsl.ir.tile_ops import Shift
@@ -122,12 +123,15 @@ def _literal(frame: Frame, node: ast.Constant) -> FrontValue:
 
 
 def _attribute(frame: Frame, node: ast.Attribute) -> FrontValue:
+    if isinstance(node.value, ast.Name) and not frame.is_known(node.value.id):
+        hint = name_advice(node.value.id, node.attr)
+        if hint is not None:
+            frame.fail(node.value, "name-unknown", name=node.value.id, hint=hint)
     owner = operand(frame, node.value)
     match owner.value:
         case Static(value=ModuleType() as module) if not hasattr(module, node.attr):
             names = language_words() if module.__name__ == "tiledsl.tile" else dir(module)
-            close = closest(node.attr, names)
-            hint = f"did you mean `{owner.text}.{close}`?" if close else "see the list of names with dir()"
+            hint = member_advice(owner.text, node.attr, names)
             frame.fail(node, "module-attribute", name=node.attr, module=owner.text, hint=hint)
         case _:
             found = attribute(frame.low, owner, node.attr)
@@ -239,6 +243,8 @@ def _unary(frame: Frame, node: ast.UnaryOp) -> FrontValue:
     value = read(low, operand(frame, node.operand))
     match node.op:
         case ast.Not():
+            if shape_of(value):
+                low.fail_at(value, "logic-tile", word="not", sign="~", example=f"`~({value.text})`")
             known = static_truth(value.value)
             return (
                 Static(not known)
@@ -318,7 +324,8 @@ def _logic(frame: Frame, node: ast.BoolOp) -> FrontValue:
                 return value.value
             continue
         if shape_of(value):
-            low.fail_at(value, "condition-tile")
+            word, sign = ("or", "|") if is_or else ("and", "&")
+            low.fail_at(value, "logic-tile", word=word, sign=sign, example=f"`(a) {sign} (b)`, in parentheses")
         if result is None:
             result = value
         elif all(strength_of(side).dtype == bool_ for side in (result, value)):

@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import ast
-import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import NoReturn, cast
 
 import numpy as np
 
-from tiledsl.frontend import language_math, language_program, language_tensors
-from tiledsl.frontend.kernel_source import KernelFunction, KernelSource
+from tiledsl.frontend.kernel_source import KernelFunction, KernelObject, KernelSource
 from tiledsl.frontend.language_values import Auto, MemoryLevel
 from tiledsl.frontend.lowering import Lowering
 from tiledsl.frontend.values import FrontValue, Operand, Static, Tuple, Undefined
-from tiledsl.ir.dtypes import BY_NAME, DType
+from tiledsl.frontend.word_advice import function_advice, language_words, name_advice
+from tiledsl.ir.dtypes import DType
 from tiledsl.support.errors import Label, fail
 from tiledsl.support.location import Location
+from tiledsl.support.suggest import nearest
 
 CONSTANT_TYPES = (
     bool, int, float, str, type(None), type(...), DType, MemoryLevel, Auto, np.dtype, FunctionType,
     BuiltinFunctionType, ModuleType, KernelFunction, type,
 )  # fmt: skip
 """What may be captured from outside of a kernel: it cannot change, or is code. Tuples of these too."""
+HELPER = "make it a helper with `@tile.func`"
+"""What to do with a function of the user's."""
 
 
 @dataclass
@@ -69,14 +71,19 @@ class Frame:
             self.fail(node, "name-unknown", name=node.id, hint=self._hint(node.id))
         return self.constant(node, captured)
 
+    def is_known(self, name: str) -> bool:
+        """Whether a name stands for something, or did."""
+        return name in self.scope or self.source.lookup(name)[0]
+
     def _hint(self, name: str) -> str:
         """A name that may have been meant."""
         known = [n for n, value in self.scope.items() if not isinstance(value, Undefined)]
-        close = closest(name, [*known, *self.source.visible_names()])
+        close = nearest(name, [*known, *self.source.visible_names()])
         if close is not None:
             return f"did you mean `{close}`?"
-        word = name if name in language_words() else closest(name, language_words())
-        return "assign it first" if word is None else f"did you mean `tile.{word}`?"
+        advice = function_advice(name) or name_advice(name, None)
+        word = nearest(name, language_words())
+        return advice or ("assign it first" if word is None else f"did you mean `tile.{word}`?")
 
     def constant(self, node: ast.AST, value: object) -> FrontValue:
         """A Python value from outside of the kernel. Raises TileTypeError for what could change unseen."""
@@ -87,30 +94,13 @@ class Frame:
             return Tuple(tuple(self.constant(node, item) for item in items))
         if isinstance(value, CONSTANT_TYPES):
             return Static(cast(object, value))
+        if isinstance(value, KernelObject):
+            itself = vars(value)["__wrapped__"] is self.source.function
+            apart = "call it before or after this one, or make it a `@tile.func`"
+            hint = "loop in it, or give it a second `tile.grid`" if itself else apart
+            which = "this kernel itself" if itself else "a kernel"
+            self.fail(node, "kernel-called", text=self.source.segment(node), which=which, hint=hint)
         if callable(value):
-            self.fail(node, "captured-callable", text=self.source.segment(node), hint=word_hint(value))
+            hint = function_advice(getattr(value, "__name__", "")) or HELPER
+            self.fail(node, "captured-callable", text=self.source.segment(node), hint=hint)
         self.fail(node, "captured-object", text=self.source.segment(node), kind=type(value).__name__)
-
-
-def word_hint(function: object) -> str:
-    """What to write instead of a function that kernels cannot call."""
-    name = getattr(function, "__name__", "")
-    return f"write `tile.{name}`" if name in language_words() else "make it a helper with `@tile.func`"
-
-
-def closest(name: str, candidates: Iterable[str]) -> str | None:
-    """The candidate most like `name`, if one is like it at all."""
-    close = difflib.get_close_matches(name, list(candidates), n=1)
-    return close[0] if close else None
-
-
-def language_words() -> list[str]:
-    """Every name that users can write after `tile.`."""
-    modules = (language_math, language_program, language_tensors)
-    words = [n for module in modules for n in vars(module) if _is_stub(module, n)]
-    return [*words, *BY_NAME, "auto", "constexpr", "func", "register", "shared", "kernel", "spec"]
-
-
-def _is_stub(module: ModuleType, name: str) -> bool:
-    value = getattr(module, name)
-    return isinstance(value, FunctionType) and value.__module__ == module.__name__

@@ -115,6 +115,12 @@ class KernelSource:
         return [*self.function.__code__.co_freevars, *self.function.__globals__]
 
 
+class KernelObject:
+    """What `@tile.kernel` makes, as far as the front end knows it."""
+
+    __wrapped__: FunctionType
+
+
 class KernelFunction:
     """What `@tile.func` makes: a function that kernels call, inlined at each call."""
 

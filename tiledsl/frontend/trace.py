@@ -15,7 +15,8 @@ from tiledsl.frontend.active_trace import ACTIVE
 from tiledsl.frontend.array_types import array_dtype, array_shape, identity
 from tiledsl.frontend.trace_places import Places, source_text
 from tiledsl.frontend.trace_weights import WeightNames
-from tiledsl.frontend.traced import TracedSize, TracedTensor
+from tiledsl.frontend.traced import NOT_IN_FORMULAS, TracedSize, TracedTensor
+from tiledsl.frontend.word_advice import argument_advice, function_advice, method_advice
 from tiledsl.ir.builder import Builder
 from tiledsl.ir.core import Block, Function, Number, Op, Value, free_names
 from tiledsl.ir.dtypes import ALL, DType
@@ -105,11 +106,12 @@ class Trace:
         try:
             bound = _signature(stub).bind(*args, **kwargs)
         except TypeError as error:
-            self.fail("call-arguments", name=name, error=error, parameters=", ".join(_signature(stub).parameters))
+            problem, hint = argument_advice(error, _signature(stub).parameters, kwargs)
+            self.fail("call-arguments", name=name, error=problem, hint=hint)
         bound.apply_defaults()
         handler = WORDS.get(stub)
         if handler is None:
-            self.fail("graph-word", name=name)
+            self.fail("graph-word", name=name, formula=self.name)
         return handler(self, *bound.args, **bound.kwargs)
 
     def operation(self, fn: str, *operands: Any) -> Any:
@@ -122,7 +124,17 @@ class Trace:
 
     def refuse(self, code: str, value: Any, operation: str) -> NoReturn:
         self.arrive()
-        self.fail(code, operation=operation, text=self.text_of(value), what=describe(value))
+        hint = function_advice(operation.rpartition(".")[2]) or "use the word of `tile` for it"
+        self.fail(code, operation=operation, text=self.text_of(value), what=describe(value), hint=hint)
+
+    def lacks(self, value: Any, name: str) -> NoReturn:
+        if ACTIVE.get() is not self:
+            raise AttributeError(name)
+        self.arrive()
+        known = [n for n in dir(TracedTensor) if not n.startswith("_") and n not in NOT_IN_FORMULAS]
+        text = self.text_of(value)
+        hint = method_advice(text, name, known) or f"it has: {', '.join(known)}"
+        self.fail("graph-attribute", value, text=text, what=describe(value), name=name, hint=hint)
 
     def arrive(self) -> None:
         """Notes where the user's code is, and what it calls its tensors."""

@@ -16,6 +16,7 @@ from tiledsl.frontend.trace_places import definition, parameter_place
 from tiledsl.frontend.trace_words import WORDS
 from tiledsl.frontend.traced import TracedTensor
 from tiledsl.frontend.traced_graph import TracedGraph
+from tiledsl.frontend.word_advice import argument_advice
 from tiledsl.ir.core import Function, Module, free_names
 from tiledsl.ir.graph_ops import Return
 from tiledsl.ir.symbolic import Dim, symbol
@@ -96,7 +97,8 @@ def _bound(
     try:
         bound = signature.bind(*specs, **named)
     except TypeError as error:
-        fail("call-arguments", caller_location(), name=name, error=error, parameters=", ".join(signature.parameters))
+        problem, hint = argument_advice(error, signature.parameters, named)
+        fail("call-arguments", caller_location(), name=name, error=problem, hint=hint)
     bound.apply_defaults()
     return dict(bound.arguments)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from tiledsl.frontend import language_math as language
 from tiledsl.frontend import language_tensors
-from tiledsl.frontend.builtin_dot import ACCUMULATORS
+from tiledsl.frontend.builtin_dot import ACCUMULATORS, operands_of_product
 from tiledsl.frontend.trace import Trace, describe, performs, records
 from tiledsl.frontend.trace_elementwise import apply, coerce, dtype_of, operand, tensor
 from tiledsl.frontend.trace_shapes import broadcast_exactly, reshaped
@@ -34,10 +34,8 @@ def dot(trace: Trace, a: Any, b: Any, acc: Any = None, *, dtype: Any = None, pre
         if dtype is None and start.dtype in allowed:
             result = start.dtype
         if start.dtype != result:
-            trace.fail(
-                "dot-accumulator", start,
-                text=trace.text_of(start), dtype=start.dtype, result=result, a=trace.text_of(left), of=of,
-            )  # fmt: skip
+            names = operands_of_product(trace.text_of(left), left.dtype, trace.text_of(right), right.dtype)
+            trace.fail("dot-accumulator", start, text=trace.text_of(start), dtype=start.dtype, result=result, **names)
     if result not in allowed:
         choices = " or ".join(map(str, allowed))
         trace.fail("dot-result", left, a=trace.text_of(left), operand=of, dtype=result, choices=choices)

@@ -117,9 +117,9 @@ class TracedTensor(TensorOperators):
         """The last two axes swapped."""
         return self.recorder.operation("mT", self)
 
-    def to(self, dtype: DType) -> Any:
-        """Converted to `dtype`: floats round to nearest even, floats to ints truncate."""
-        return self._word(language.cast, dtype)
+    def to(self, *args: Any, **kwargs: Any) -> Any:
+        """Converted to a dtype: floats round to nearest even, floats to ints truncate."""
+        return self._word(language.cast, *args, **kwargs)
 
     astype = to
 
@@ -138,37 +138,36 @@ class TracedTensor(TensorOperators):
         """The two axes swapped."""
         return self.recorder.operation("swapaxes", self, axis1, axis2)
 
-    def sum(self, axis: Any = None, keepdims: bool = False) -> Any:
-        """See `tile.sum`; so for the other reductions."""
-        return self._word(language.sum, axis, keepdims)
+    def sum(self, *args: Any, **kwargs: Any) -> Any:
+        """See `tile.sum`; so for the other folds and scans."""
+        return self._word(language.sum, *args, **kwargs)
 
-    def prod(self, axis: Any = None, keepdims: bool = False) -> Any:
-        return self._word(language.prod, axis, keepdims)
+    def prod(self, *args: Any, **kwargs: Any) -> Any:
+        return self._word(language.prod, *args, **kwargs)
 
-    def max(self, axis: Any = None, keepdims: bool = False) -> Any:
-        return self._word(language.max, axis, keepdims)
+    def max(self, *args: Any, **kwargs: Any) -> Any:
+        return self._word(language.max, *args, **kwargs)
 
-    def min(self, axis: Any = None, keepdims: bool = False) -> Any:
-        return self._word(language.min, axis, keepdims)
+    def min(self, *args: Any, **kwargs: Any) -> Any:
+        return self._word(language.min, *args, **kwargs)
 
-    def any(self, axis: Any = None, keepdims: bool = False) -> Any:
-        return self._word(language.any, axis, keepdims)
+    def any(self, *args: Any, **kwargs: Any) -> Any:
+        return self._word(language.any, *args, **kwargs)
 
-    def all(self, axis: Any = None, keepdims: bool = False) -> Any:
-        return self._word(language.all, axis, keepdims)
+    def all(self, *args: Any, **kwargs: Any) -> Any:
+        return self._word(language.all, *args, **kwargs)
 
-    def mean(self, axis: Any = None, keepdims: bool = False) -> Any:
-        return self._word(language.mean, axis, keepdims)
+    def mean(self, *args: Any, **kwargs: Any) -> Any:
+        return self._word(language.mean, *args, **kwargs)
 
-    def argmax(self, axis: Any = None, keepdims: bool = False) -> Any:
-        return self._word(language.argmax, axis, keepdims)
+    def argmax(self, *args: Any, **kwargs: Any) -> Any:
+        return self._word(language.argmax, *args, **kwargs)
 
-    def argmin(self, axis: Any = None, keepdims: bool = False) -> Any:
-        return self._word(language.argmin, axis, keepdims)
+    def argmin(self, *args: Any, **kwargs: Any) -> Any:
+        return self._word(language.argmin, *args, **kwargs)
 
-    def cumsum(self, axis: Any = None, reverse: bool = False) -> Any:
-        """See `tile.cumsum`."""
-        return self._word(language.cumsum, axis, reverse)
+    def cumsum(self, *args: Any, **kwargs: Any) -> Any:
+        return self._word(language.cumsum, *args, **kwargs)
 
     def flatten(self) -> Any:
         """All elements along one axis."""
@@ -180,8 +179,15 @@ class TracedTensor(TensorOperators):
         """Without axes of size 1: all of them, or the one given."""
         return self.recorder.operation("squeeze", self, axis)
 
-    def _word(self, stub: Any, *args: Any) -> Any:
-        return self.recorder.word(stub, (self, *args), {})
+    def _word(self, stub: Any, *args: Any, **kwargs: Any) -> Any:
+        return self.recorder.word(stub, (self, *args), kwargs)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """What there is not. Names with an underscore are asked for by other libraries, which go without."""
+        if name.startswith("_") or name in TracedTensor.__slots__:
+            raise AttributeError(name)
+        self.recorder.lacks(self, name)
+        raise AssertionError
 
     def __getitem__(self, key: Any) -> Any:
         return self.recorder.subscript(self, key)
@@ -251,6 +257,10 @@ class TracedTensor(TensorOperators):
 
     def __repr__(self) -> str:
         return f"<traced {self.type}>"
+
+
+NOT_IN_FORMULAS = (*TracedTensor.__slots__, "type", "item", "tolist", "nonzero")
+"""Attributes that are the compiler's, or there to be refused."""
 
 
 def size_value(dim: Dim, recorder: Recorder) -> Any:

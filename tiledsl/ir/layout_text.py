@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from difflib import get_close_matches
 from functools import lru_cache
 
 from tiledsl.ir.layouts import Layout, RegisterLayout, SharedLayout, Swizzle, local, replicate, spatial
+from tiledsl.support.suggest import suggest
 
 _FACTOR = re.compile(r"\s*([^\W\d]\w*)\s*\(([\w\s,=]*(?:\([\w\s,=]*\)[\w\s,=]*)*)\)\s*")
 _INTEGER = re.compile(r"\d{1,9}")
@@ -81,8 +81,7 @@ def _factor(name: str, arguments: str, rank: int) -> RegisterLayout:
                 raise LayoutTextError("`replicate` takes one number", "write how many copies there are: `replicate(4)`")
             return replicate(sizes[0], rank)
         case _:
-            close = get_close_matches(name, _FACTORS, n=1)
-            known = f"did you mean `{close[0]}`?" if close else "factors are: " + ", ".join(_FACTORS)
+            known = suggest(name, _FACTORS, "factors are: " + ", ".join(_FACTORS))
             raise LayoutTextError(f"there is no factor `{name}`", known)
 
 

@@ -113,6 +113,8 @@ def fail_not_array(value: object, parameter: str) -> NoReturn:
     """Raises the error for a value that is neither an array nor a number."""
     kind = "None" if value is None else type(value).__name__
     advice = f"`np.asarray({parameter})`" if kind in ("list", "tuple", "range") else "one of NumPy's"
+    if kind == "TensorSpec":
+        advice = "a spec stands for one in `compile` and in `tiledsl.trace` only"
     fail("argument-not-array", caller_location(), parameter=parameter, kind=kind, advice=advice)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import NoReturn
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import Label, make_error
 from tiledsl.support.location import Location
+from tiledsl.support.suggest import nearest
 
 
 @dataclass(frozen=True)
@@ -49,19 +49,31 @@ class Parameters:
             elif parameter.default is not inspect.Parameter.empty:
                 values.append(parameter.default)
             else:
+                self._refuse_unknown(remaining)
                 self._fail("call-missing", parameter=name)
-        if remaining:
-            unknown = next(iter(remaining))
-            close = difflib.get_close_matches(unknown, self.names, n=1)
-            self._fail("call-unknown", parameter=unknown, hint=f": did you mean `{close[0]}`?" if close else "")
+        self._refuse_unknown(remaining)
         if positional < len(args):
             self._fail("call-extra", most=positional, given=len(args))
         return tuple(values)
 
+    def _refuse_unknown(self, named: Mapping[str, object]) -> None:
+        """Raises TileTypeError for an argument of a name that no parameter has."""
+        for unknown in named:
+            if unknown not in self.names:
+                close = nearest(unknown, [*self.names, "out"])
+                self._fail("call-unknown", parameter=unknown, hint=f"did you mean `{close}=`? " if close else "")
+
     def _fail(self, code: str, **names: str | int) -> NoReturn:
         """Raises the error at the call, with the definition as a second place."""
         label = Label(self.location, f"`{self.kernel}` is defined here")
+        plain = [p.replace(annotation=inspect.Parameter.empty) for p in self.signature.parameters.values()]
         error = make_error(
-            code, caller_location(), labels=[label], notes=(), kernel=self.kernel, signature=self.signature, **names
+            code,
+            caller_location(),
+            labels=[label],
+            notes=(),
+            kernel=self.kernel,
+            signature=inspect.Signature(plain),
+            **names,
         )
         raise error

@@ -41,6 +41,10 @@ class TileTypeError(TileError, TypeError):
     """A value of the wrong dtype or kind."""
 
 
+class TileAttributeError(TileTypeError, AttributeError):
+    """An attribute that a value does not have, also for those who only ask whether it has it."""
+
+
 class TileShapeError(TileError, ValueError):
     """Sizes or ranks that do not fit each other."""
 
@@ -123,6 +127,13 @@ def add_note(error: TileError, note: str) -> None:
     """Adds a line to the text of an error, before the fix."""
     fix = f"\n  fix: {error.fix}" if error.fix else ""
     error.args = (f"{str(error).removesuffix(fix)}\n  note: {note}{fix}",)
+
+
+def add_place(error: TileError, label: Label) -> None:
+    """Adds a place to the text of an error, before the fix."""
+    fix = f"\n  fix: {error.fix}" if error.fix else ""
+    lines = [f"  {label.location}: {label.text}", *excerpt(label.location)]
+    error.args = ("\n".join((str(error).removesuffix(fix), *lines)) + fix,)
 
 
 def render(

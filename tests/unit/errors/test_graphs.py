@@ -93,6 +93,7 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "graph-data-shape": (trace(lambda x: x[x > 0]), "selection by a bool mask by `x[x > 0]`"),
     "graph-size-unknown": (trace(lambda x: x[0] if x.shape[0] > 3 else x, M), "> of the size `M, 3` is not known"),
     "graph-assignment": (trace(changed), "`x` cannot be assigned to"),
+    "graph-attribute": (trace(lambda x: x.var()), "`x` is tensor<f32, [3, 4], unit=1> and has no `var`"),
     "graph-numpy": (trace(lambda x: np.concatenate([x, x])), "np.concatenate does not work on `x`"),
     "graph-sizes-differ": (trace(lambda x, y: x + y, M, N), "`y` of shape [N, 4] do not broadcast: M may not be N"),
     "graph-axis": (trace(lambda x: x.sum(2)), "tile.sum: there is no axis 2 in a tensor of rank 2"),

@@ -84,7 +84,10 @@ def formula(x: Any) -> Any:
 CASES: dict[str, tuple[Callable[[], object], str]] = {
     "call-missing": (lambda: add(vector()), "`add` was called without `y`"),
     "call-extra": (lambda: add(vector(), vector(), vector()), "takes at most 2 positional arguments but was given 3"),
-    "call-unknown": (lambda: scale(vector(), factr=2.0, factor=1.0), "did you mean `factor`?"),
+    "call-unknown": (
+        lambda: scale(vector(), factr=2.0, factor=1.0),
+        "did you mean `factor=`? call it as `scale(x, factor, offset=0)`",
+    ),
     "call-duplicate": (lambda: add(vector(), vector(), x=vector()), "was given `x` twice"),
     "argument-not-array": (lambda: add([1, 2], vector()), "`x` is a list"),
     "array-dtype": (lambda: add(vector(dtype=np.complex64), vector()), "`x` has dtype complex64"),

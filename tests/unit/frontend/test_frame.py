@@ -16,7 +16,7 @@ from tiledsl import TileSyntaxError, TileTypeError, tile
     [
         ("widht", "did you mean `width`?"),  # a variable
         ("WIDHT", "did you mean `WIDTH`?"),  # a global
-        ("exp", "did you mean `tile.exp`?"),
+        ("exp", "write `tile.exp`"),
         ("softmx", "did you mean `tile.softmax`?"),
         ("qqq", "assign it first"),
     ],
@@ -53,6 +53,6 @@ def test_objects_from_outside_are_refused(value: object) -> None:
 
 def test_kernels_do_not_call_kernels() -> None:
     text = "def kernel(x):\n    for m in tile.grid(3):\n        x[m] = other(x)"
-    with pytest.raises(TileTypeError, match="nothing that a kernel can call") as caught:
+    with pytest.raises(TileTypeError, match="`other` is a kernel") as caught:
         lower(kernel_from_text(text, other=tile.kernel(test_numbers_from_outside)), x=1)
-    assert caught.value.fix == "make it a helper with `@tile.func`"
+    assert caught.value.fix == "call it before or after this one, or make it a `@tile.func`"

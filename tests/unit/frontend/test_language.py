@@ -13,8 +13,8 @@ from tiledsl.frontend import language_math, language_program, language_tensors
 from tiledsl.frontend.attributes import METHODS
 from tiledsl.frontend.builtin_table import BUILTINS
 from tiledsl.frontend.calls import HANDLERS
-from tiledsl.frontend.frame import language_words
 from tiledsl.frontend.language_values import MemoryLevel, Tensor, TensorSpec, Tile
+from tiledsl.frontend.word_advice import language_words
 from tiledsl.ir.dtypes import BY_NAME
 
 STUBS: dict[str, Callable[..., Any]] = {

@@ -2,6 +2,7 @@
 
 from tiledsl.support.errors import (
     ErrorSpec,
+    TileAttributeError,
     TileError,
     TileShapeError,
     TileSyntaxError,
@@ -67,9 +68,9 @@ _FUNCTIONS = {
         "`{name}` of `{function}` must be known at compile time, but `{text}` is {what}",
         "give a constant, or drop `tile.constexpr`",
     ),
-    "call-arguments": _type("{name}(): {error}", "its parameters are ({parameters})"),
+    "call-arguments": _type("{name}(): {error}", "{hint}"),
     "argument-kind": _type("`{parameter}` of {name} must be {expected}; `{text}` is {what}", "give {expected}"),
-    "not-callable": _type("`{text}` is {what}, which cannot be called", "call a function"),
+    "not-callable": _type("`{text}` is {what}, which cannot be called", "{hint}"),
     "dtype-called": _type("the dtype `{text}` cannot be called", "convert with `x.to(tile.{dtype})`"),
     "plain-call": _type("`{text}` is plain Python, and works on compile-time values at most", "{hint}"),
     "scalars-only": _type("`{fn}` takes scalars; `{text}` is {what}", "write `{word}`"),
@@ -79,14 +80,20 @@ _NAMES = {
     "name-unknown": _syntax("the name `{name}` is not defined", "{hint}"),
     "name-undefined-here": _syntax("`{name}` has no value here: {reason}", "assign `{name}` before"),
     "module-attribute": _syntax("`{module}` has no `{name}`", "{hint}"),
-    "attribute-unknown": _type("`{text}` is {what} and has no `{name}`", "it has: {choices}"),
+    "language-word": _entry(TileAttributeError, "`tile` has no `{name}`", "{hint}"),
+    "attribute-unknown": _type("`{text}` is {what} and has no `{name}`", "{hint}"),
     "captured-object": _type(
         "`{text}` is a {kind} from outside of the kernel, which could change unseen",
         "pass it as an argument, or use a number, string, dtype or tuple",
     ),
+    "kernel-called": _type("`{text}` is {which}, and kernels in tile form call helpers only", "{hint}"),
     "captured-callable": _type("`{text}` is nothing that a kernel can call", "{hint}"),
     "assign-attribute": _syntax("`{text}` cannot be assigned: kernels change no objects", "assign to a variable"),
     "unpack-kind": _type("`{text}` is {what} and cannot be unpacked", "unpack a tuple, as `a.shape`"),
+    "unpack-rank": _shape(
+        "`{name}` has the rank {count}, but `{text}` is unpacked into {expected}",
+        "pass an array of rank {expected} as `{name}`, or name {count} on the left",
+    ),
     "unpack-count": _shape(
         "`{text}` has {count} elements, but there are {expected} targets", "write {count} names on the left"
     ),
@@ -153,6 +160,7 @@ _DTYPES = {
     "condition-tile": _type(
         "the condition `{text}` is {what}; a branch needs one bool", "use `tile.where`, or reduce: `tile.any(...)`"
     ),
+    "logic-tile": _type("`{word}` takes scalars; `{text}` is {what}", "write `{sign}`: {example}"),
     "integer-needed": _type("`{text}` is {what}, where an integer scalar is needed", "convert with `int(...)`"),
     "is-run-time": _type("`is` compares compile-time values; `{left}` and `{right}` are not", "use `==`"),
     "in-run-time": _type("`in` looks for compile-time values in tuples", "compare with `==` and `|`"),
@@ -189,8 +197,8 @@ _DOT = {
         "convert both to one of f64, f32, f16, bf16, f8e4m3, f8e5m2, i8, u8",
     ),
     "dot-accumulator": _type(
-        "the accumulator `{text}` is of {dtype}, but `{a}` of {of} accumulates in {result}",
-        "start it with `tile.zeros(shape, tile.{result})`",
+        "the accumulator `{text}` is of {dtype}, but {operands} accumulate in {result}",
+        "start it with `tile.zeros(shape, tile.{result})`{way_out}",
     ),
     "dot-result": _type("`{a}` of {operand} cannot accumulate in {dtype}", "accumulate in {choices}"),
     "dot-precision": _type("`precision` cannot be {text}", 'write "ieee", "tf32" or "fast"'),
@@ -208,7 +216,8 @@ _MEMORY = {
         "tile.empty makes tensors and stands outside of `tile.grid`", "use `tile.zeros` for a tile, or move it up"
     ),
     "store-shape": _shape(
-        "`{name}` of shape {shape} is stored to `{target}` of shape {selected}", "make it broadcast to {selected}"
+        "`{name}` of shape {shape} is stored to `{target}` of shape {selected}",
+        "fold an axis of it, as in `tile.sum(..., axis=1)`; or subscript `{target}` by all blocks",
     ),
     "load-other": _shape("`other` must be a scalar; `{text}` is {what}", "give one number"),
     "not-an-access": _type(

@@ -2,6 +2,7 @@
 
 from tiledsl.support.errors import (
     ErrorSpec,
+    TileAttributeError,
     TileError,
     TileShapeError,
     TileSyntaxError,
@@ -35,7 +36,8 @@ _FUNCTIONS = {
     "graph-result": _type("`{name}` returns {what}, and no tensor", "return the tensors that it computes"),
     "graph-arguments": _type("the graph `{name}` {problem}", "call it with arrays for ({known})"),
     "graph-word": _syntax(
-        "{name} does not work on whole tensors", "write a kernel in tile form, with `tile.grid`, and call it"
+        "{name} goes with a loop over `tile.grid`; `{formula}` has none, and so is a formula of whole tensors",
+        "loop over blocks, `for m in tile.grid(M):`; or return what is computed, without {name}",
     ),
     "graph-cycle": _entry(TileError, "{path}, with the same arguments: that never ends", "break the cycle"),
     "graph-call": _shape("`{name}` cannot be called with these tensors: {reason}", "give it tensors that fit"),
@@ -73,7 +75,8 @@ _VALUES = {
         "`{text}` cannot be assigned to: tensors of a formula never change",
         "make a new tensor, by `tile.where` or `tile.concat`",
     ),
-    "graph-numpy": _type("{operation} does not work on `{text}` ({what})", "use the word of `tile` for it"),
+    "graph-attribute": _entry(TileAttributeError, "`{text}` is {what} and has no `{name}`", "{hint}"),
+    "graph-numpy": _type("{operation} does not work on `{text}` ({what})", "{hint}"),
 }
 
 _SHAPES = {

@@ -20,7 +20,7 @@ ENTRIES: dict[str, ErrorSpec] = {
         "call it as `{kernel}{signature}`",
     ),
     "call-unknown": ErrorSpec(
-        TileTypeError, "`{kernel}` has no parameter `{parameter}`", "call it as `{kernel}{signature}`{hint}"
+        TileTypeError, "`{kernel}` has no parameter `{parameter}`", "{hint}call it as `{kernel}{signature}`"
     ),
     "call-duplicate": ErrorSpec(
         TileTypeError,
