@@ -14,14 +14,15 @@ from tiledsl.backend_cpu.context import Context
 from tiledsl.backend_cpu.convert import convert
 from tiledsl.backend_cpu.dots import accumulates_in_place, allocate_left, allocate_right, call_dot, kernel_of
 from tiledsl.backend_cpu.evaluate import evaluate
-from tiledsl.backend_cpu.expressions import contiguity, expression_ops, is_lazy, leaves, op_cost, store_contiguity
+from tiledsl.backend_cpu.expressions import contiguity, expression_ops, is_lazy, op_cost, store_contiguity
 from tiledsl.backend_cpu.fold_nests import emit_nest, fold_form
 from tiledsl.backend_cpu.fold_sinks import FindTile, FoldCustom, FoldTile
 from tiledsl.backend_cpu.nests import Nest
+from tiledsl.backend_cpu.pending import Pending
 from tiledsl.backend_cpu.print_calls import dense, emit_print
-from tiledsl.backend_cpu.residence import all_read, kept_values
+from tiledsl.backend_cpu.residence import BlockPlan, plan_block
 from tiledsl.backend_cpu.scans import ScanTile
-from tiledsl.backend_cpu.sinks import AssertTile, AtomicTile, Keep, Sink, StoreTile
+from tiledsl.backend_cpu.sinks import AssertTile, AtomicTile, Keep, KeepForLater, Sink, StoreTile
 from tiledsl.backend_cpu.storage import Buffer, PackedLeft, PackedRight, Point, Storage
 from tiledsl.backend_cpu.writer import VectorType
 from tiledsl.ir import tile_ops as ops
@@ -43,15 +44,6 @@ class Effects:
     """What became of the tiles that are loaded, computed at cost, or kept."""
 
 
-@dataclass
-class Pending:
-    """The nest that is being gathered."""
-
-    sinks: list[Sink] = field(default_factory=list[Sink])
-    homes: dict[Value, Storage] = field(default_factory=dict[Value, Storage])
-    """Where the values that the nest makes will be found once it is written."""
-
-
 class BlockEmitter:
     """Writes blocks of one function; `control` ops are handed to whoever subclasses this."""
 
@@ -59,21 +51,33 @@ class BlockEmitter:
         self.context = context
         self.written = written
         self.effects = effects
-        self.pending = Pending()
+        self.pending = Pending(context, written)
+        self.kept: set[Value] = set()
+        self.readers: dict[Value, set[Op]] = {}
+        """The ops that end up looping over each value of the blocks so far."""
         self.packed: dict[tuple[Value, str, str], Storage] = {}
 
     def block_ops(self, block: Block) -> None:
         """Writes every op but the terminator, and what they leave pending."""
-        kept = kept_values(block, self.written)
+        plan = self.plan(block)
         for op in block.ops:
             if op.effect == "terminator":
                 break
-            self.op(op, op.results[0] in kept if op.results else False)
+            self.op(op)
             if op.effect != "control":
                 self._pack_for_inner_dots(op, block)
+            if op in plan.cuts:
+                self.flush()
         self.flush()
 
-    def op(self, op: Op, keep: bool) -> None:
+    def plan(self, block: Block) -> BlockPlan:
+        """What becomes of the tiles of a block."""
+        plan = plan_block(block, self.written)
+        self.kept |= plan.kept
+        self.readers.update(plan.readers)
+        return plan
+
+    def op(self, op: Op) -> None:
         match op:
             case ops.Empty():
                 pass  # made by the launch
@@ -101,8 +105,8 @@ class BlockEmitter:
                 self.control(op)
             case _ if not op.result.shape:
                 self.scalar(op)
-            case _ if keep:
-                self.keep(op.result)
+            case _ if op.result in self.kept:
+                self.add(KeepForLater(op.result))
             case ops.Load():
                 self.effects.residence[op.result] = "read from memory where it is needed"
             case _:
@@ -115,86 +119,29 @@ class BlockEmitter:
 
     def add(self, sink: Sink, homes: dict[Value, Storage] | None = None) -> None:
         """Lets a sink join the pending nest, or start the next one."""
-        if not self._fits(sink):
+        if not self.pending.fits(sink):
             self.flush()
-        self.pending.sinks.append(sink)
-        self.pending.homes.update(homes or {})
-
-    def _fits(self, sink: Sink) -> bool:
-        sinks = self.pending.sinks
-        if not sinks:
-            return True
-        first = sinks[0]
-        folded = {s.folded for s in (*sinks, sink) if s.folded}
-        if first.domain != sink.domain or first.vectorises != sink.vectorises or len(folded) > 1:
-            return False
-        if any(isinstance(s, FoldCustom) for s in (*sinks, sink)) and any(not s.folded for s in (*sinks, sink)):
-            return False
-        scans = [s.op for s in (*sinks, sink) if isinstance(s, ScanTile)]
-        if scans and any(isinstance(s, (FoldCustom, FindTile)) for s in (*sinks, sink)):
-            return False
-        if len({op.reverse for op in scans}) > 1:
-            return False
-        return not self._depends(sink) and not self._conflicts(sink)
-
-    def _depends(self, sink: Sink) -> bool:
-        """Whether the sink needs more of what the pending nest makes than the element at hand."""
-        finished = frozenset(v for s in self.pending.sinks for v in s.produces)
-        passing = self._made() - finished
-        for value in sink.reads:
-            for leaf in leaves(self.context, value, finished | passing):
-                if leaf.value in finished or (leaf.value in passing and not leaf.aligned):
-                    return True
-        return False
-
-    def _made(self) -> frozenset[Value]:
-        """What the pending nest makes."""
-        values = (v for s in self.pending.sinks for v in (*s.produces, *s.passes))
-        return frozenset(values) | frozenset(self.pending.homes)
-
-    def _conflicts(self, sink: Sink) -> bool:
-        """Whether the order of reads and writes of a tensor would change by joining."""
-        reads, writes = self._touched(sink)
-        for other in self.pending.sinks:
-            other_reads, other_writes = self._touched(other)
-            if writes & (other_reads | other_writes) or reads & other_writes:
-                return True
-        return False
-
-    def _touched(self, sink: Sink) -> tuple[set[Value], set[Value]]:
-        reads = {
-            op.tensor
-            for value in sink.reads
-            for op in expression_ops(self.context, value)
-            if isinstance(op, ops.Load) and op.tensor in self.written
-        }
-        writes = {sink.op.tensor} if isinstance(sink, (StoreTile, AtomicTile)) else set[Value]()
-        return reads, writes
+        self.pending.add(sink, homes or {})
 
     def flush(self) -> None:
         """Writes the pending nest."""
-        pending, self.pending = self.pending, Pending()
-        if not pending.sinks:
+        pending, self.pending = self.pending, Pending(self.context, self.written)
+        sinks = pending.settle(self.readers, self._keep)
+        if not sinks:
             return
-        sinks = tuple(pending.sinks)
         folded = next((s.folded for s in sinks if s.folded), ())
-        scans = [s for s in sinks if isinstance(s, ScanTile)]
-        for scan in scans:
-            self._home(scan, pending)
-        cost = sum(op_cost(op) for op in {op for s in sinks for v in s.reads for op in expression_ops(self.context, v)})
+        cost = sum(op_cost(op) for op in expression_ops(self.context, *(v for s in sinks for v in s.reads)))
         with self.context.scope():
             nest = Nest(sinks[0].domain, sinks, folded, self._lane_axis(sinks, folded), cost)
-            nest = replace(nest, reverse=any(scan.op.reverse for scan in scans))
+            nest = replace(nest, reverse=any(scan.op.reverse for scan in pending.scans))
             emit_nest(self.context, replace(nest, form=fold_form(self.context, nest)))
         self.context.storage.update(pending.homes)
 
-    def _home(self, scan: ScanTile, pending: Pending) -> None:
-        """Scratch for the results of a scan that are read outside of the nest."""
-        for number, result in enumerate(scan.op.results):
-            if not all_read(result, pending.sinks):
-                buffer = self.allocate(result)
-                scan.targets[number] = pending.homes[result] = buffer
-                self.effects.residence[result] = "kept in scratch"
+    def _keep(self, value: Value) -> Buffer:
+        """A place in scratch for a tile that other nests read."""
+        lazy = value.op is not None and is_lazy(value.op)
+        self.effects.residence[value] = "computed once, kept in scratch" if lazy else "kept in scratch"
+        return self.allocate(value)
 
     def _lane_axis(self, sinks: Sequence[Sink], folded: tuple[int, ...]) -> int | None:
         if not all(s.vectorises for s in sinks):
@@ -205,11 +152,9 @@ class BlockEmitter:
         return max(axes, key=lambda a: (self._contiguous(sinks, a), a), default=None)
 
     def _contiguous(self, sinks: Sequence[Sink], axis: int) -> int:
-        score = 0
+        reads = [value for sink in sinks for value in sink.reads if value.shape == sink.domain]
+        score = contiguity(self.context, reads, axis)
         for sink in sinks:
-            for value in sink.reads:
-                if value.shape == sink.domain:
-                    score += contiguity(self.context, value, axis)
             if isinstance(sink, StoreTile):
                 score += store_contiguity(sink.op, axis)
             elif isinstance(sink, Keep):
@@ -226,9 +171,7 @@ class BlockEmitter:
         self.context.scalars[op.result] = evaluate(self.context, op.result, SCALAR).operand
 
     def _scalar_depends(self, op: Op) -> bool:
-        made = self._made()
-        operands = [v for v in op.operands if isinstance(v.type, TileType)]
-        return any(leaf.value in made for v in operands for leaf in leaves(self.context, v, made))
+        return any(self.pending.depends(v) for v in op.operands if isinstance(v.type, TileType))
 
     def index(self, value: Value) -> str:
         """An integer scalar as an i64 operand."""
@@ -238,13 +181,6 @@ class BlockEmitter:
     def shift(self, op: ops.Shift) -> None:
         start, extent = self.context.axes[op.axis]
         self.context.axes[op.result] = (o.add(self.context.writer, start, self.index(op.offset)), extent)
-
-    def keep(self, value: Value) -> Buffer:
-        """Stores a lazy tile in scratch."""
-        buffer = self.allocate(value)
-        self.add(Keep(value, [buffer]), {value: buffer})
-        self.effects.residence[value] = "computed once, kept in scratch"
-        return buffer
 
     def allocate(self, value: Value, *, dense: bool = False) -> Buffer:
         """Scratch for a tile, with room for whole micro-kernel rows: any tile of rank 2 can accumulate a dot."""

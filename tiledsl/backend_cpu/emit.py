@@ -12,6 +12,7 @@ callback for prints, and for each phase how many programs make a run.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from tiledsl.backend_cpu import operands as o
@@ -21,19 +22,23 @@ from tiledsl.backend_cpu.context import Context, Tensor
 from tiledsl.backend_cpu.control import FunctionEmitter
 from tiledsl.backend_cpu.evaluate import evaluate
 from tiledsl.backend_cpu.frame import FrameLayout, axis_symbol, layout_of, tensors_of
-from tiledsl.backend_cpu.residence import kept_values
 from tiledsl.backend_cpu.storage import Place, Point
 from tiledsl.backend_cpu.writer import FunctionWriter, ModuleWriter, VectorType
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Function, Op, Value
 from tiledsl.ir.dtypes import bool_, i64
 from tiledsl.ir.facts import facts_of
+from tiledsl.ir.scalar_functions import SCALAR_FUNCTIONS
 from tiledsl.ir.symbolic import symbol_name
 from tiledsl.ir.types import AxisType, TensorType, TileType
 from tiledsl.passes.analysis.effects import has_effect, tensors_written
 from tiledsl.passes.analysis.phases import phases_of
 from tiledsl.passes.analysis.work import GridWork, collect_work
 from tiledsl.passes.machine import CpuMachine
+
+LONG, MANY = 8, 32
+"""A program with more than so many uses of a scalar function of that cost calls it: written out each time, it would be
+slow to compile."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,7 @@ class EmittedProgram:
 def emit_program(function: Function, machine: CpuMachine) -> EmittedProgram:
     """Emits a function in form `tile-tiled`."""
     module = ModuleWriter()
+    module.called = _often_used(function)
     layout = layout_of(function)
     effects = Effects()
     phases = phases_of(function, with_fills=True)
@@ -64,6 +70,12 @@ def emit_program(function: Function, machine: CpuMachine) -> EmittedProgram:
         grid = phase[0]
         works.append(collect_work(grid) if isinstance(grid, ops.Grid) else None)
     return EmittedProgram(module.text(), layout, tuple(names), tuple(works), effects)
+
+
+def _often_used(function: Function) -> frozenset[str]:
+    """The long scalar functions that the program has many of."""
+    counts = Counter(op.fn for op in function.walk() if isinstance(op, ops.Map))
+    return frozenset(fn for fn, count in counts.items() if SCALAR_FUNCTIONS[fn].cost >= LONG and count > MANY)
 
 
 class _Phase:
@@ -152,7 +164,7 @@ class _PhaseEmitter(FunctionEmitter):
         alone = not any(isinstance(op, ops.Grid) for op in phase)
         if alone:
             self._only_first()
-        kept = kept_values(function.body, self.written)
+        plan = self.plan(function.body)
         for op in function.body.ops:
             if op in phase and isinstance(op, ops.Grid):
                 self.grid(op)
@@ -160,7 +172,9 @@ class _PhaseEmitter(FunctionEmitter):
             if op in phase and isinstance(op, ops.Empty):
                 self._fill(op)
             elif op in phase or _pure(op):
-                self.op(op, keep=bool(op.results) and op.results[0] in kept)
+                self.op(op)
+            if op in plan.cuts:
+                self.flush()
         self.flush()
 
     def _only_first(self) -> None:

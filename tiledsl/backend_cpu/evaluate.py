@@ -38,20 +38,42 @@ Read = tuple[Value, Point]
 
 
 def evaluate(context: Context, value: Value, point: Point) -> Element:
-    """The element (or lanes) of `value` at `point`; its `lanes` is 1 where all lanes are the same."""
+    """The element (or lanes) of `value` at `point`; its `lanes` is 1 where all lanes are the same.
+
+    Each op on the way is evaluated once, however often it is read. An expression may be as deep as it likes.
+    """
+    stack: list[tuple[Value, Point, list[Read] | None]] = [(value, point, None)]
+    while stack:
+        here, where, reads = stack[-1]
+        if reads is None:
+            if _known(context, here, where) is not None:
+                stack.pop()
+                continue
+            if here in context.storage:
+                context.remember(here, where, _from_storage(context, here, where))
+                continue
+            assert here.op is not None, f"%{here.name} has no value yet"
+            reads = operand_points(context, here.op, where)
+            stack[-1] = (here, where, reads)
+            stack += [(v, p, None) for v, p in reversed(reads)]
+            continue
+        op = here.op
+        assert op is not None
+        elements = [_evaluated(context, v, p) for v, p in reads]
+        context.remember(here, where, EMITTERS[type(op)](context, op, elements, where))
+        stack.pop()
+    return _evaluated(context, value, point)
+
+
+def _known(context: Context, value: Value, point: Point) -> Element | None:
     if value in context.scalars:
         return Element(context.scalars[value], 1)
-    known = context.recall(value, point)
-    if known is not None:
-        return known
-    if value in context.storage:
-        element = _from_storage(context, value, point)
-    else:
-        op = value.op
-        assert op is not None, f"%{value.name} has no value yet"
-        elements = [evaluate(context, v, p) for v, p in operand_points(context, op, point)]
-        element = EMITTERS[type(op)](context, op, elements, point)
-    context.remember(value, point, element)
+    return context.recall(value, point)
+
+
+def _evaluated(context: Context, value: Value, point: Point) -> Element:
+    element = _known(context, value, point)
+    assert element is not None
     return element
 
 
@@ -63,15 +85,19 @@ def evaluate_lanes(context: Context, value: Value, point: Point) -> str:
     return context.writer.splat(VectorType(value.dtype, point.lanes), element.operand)
 
 
-def hoist(context: Context, value: Value, point: Point) -> None:
-    """Evaluates now whatever in `value` does not need the UNKNOWN index of `point`."""
-    if value in context.scalars:
-        return
-    if UNKNOWN not in point.indices:
-        evaluate(context, value, point)
-    elif value not in context.storage and value.op is not None:
-        for operand, where in operand_points(context, value.op, point):
-            hoist(context, operand, where)
+def hoist(context: Context, values: Sequence[Value], point: Point) -> None:
+    """Evaluates now whatever in `values` does not need the UNKNOWN index of `point`."""
+    stack = [(value, point) for value in reversed(values)]
+    seen: set[Read] = set()
+    while stack:
+        read = value, where = stack.pop()
+        if value in context.scalars or read in seen:
+            continue
+        seen.add(read)
+        if UNKNOWN not in where.indices:
+            evaluate(context, value, where)
+        elif value not in context.storage and value.op is not None:
+            stack += reversed(operand_points(context, value.op, where))
 
 
 def _from_storage(context: Context, value: Value, point: Point) -> Element:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 
 from tiledsl.backend_cpu.context import Context
@@ -29,7 +29,7 @@ def is_lazy(op: Op) -> bool:
     return type(op) in EMITTERS and not (isinstance(op, ops.Reshape) and not is_unit_reshape(op))
 
 
-def leaves(context: Context, value: Value, pending: frozenset[Value] = frozenset()) -> Iterator[Leaf]:
+def leaves(context: Context, value: Value, pending: Container[Value] = ()) -> Iterator[Leaf]:
     """The stored tiles, the `pending` values and the scalars behind a value (itself, if it is one of them)."""
     stack, seen = [Leaf(value, True)], set[Leaf]()
     while stack:
@@ -45,20 +45,16 @@ def leaves(context: Context, value: Value, pending: frozenset[Value] = frozenset
         stack += [Leaf(v, leaf.aligned and keeps_place) for v in op.operands if not isinstance(v.type, TensorType)]
 
 
-def expression_ops(context: Context, value: Value) -> Iterator[Op]:
-    """Every lazy op that evaluating the value runs through, each once."""
-    stack, seen = [value], set[Value]()
+def expression_ops(context: Context, *values: Value, stop: Container[Value] = ()) -> Iterator[Op]:
+    """Every lazy op that evaluating the values runs through, each once; not those behind values of `stop`."""
+    stack, seen = list(values), set[Value]()
     while stack:
         here = stack.pop()
-        if (
-            here in seen
-            or here in context.storage
-            or here in context.scalars
-            or here.op is None
-            or not is_lazy(here.op)
-        ):
+        if here in seen or here in stop:
             continue
         seen.add(here)
+        if here in context.storage or here in context.scalars or here.op is None or not is_lazy(here.op):
+            continue
         yield here.op
         stack += [v for v in here.op.operands if not isinstance(v.type, (TensorType, AxisType))]
 
@@ -79,26 +75,38 @@ def op_cost(op: Op) -> int:
             return 0
 
 
-def contiguity(context: Context, value: Value, axis: int) -> int:
-    """How many reads behind a value are contiguous along its axis, less those that are strided."""
-    if value in context.storage or value.op is None or not is_lazy(value.op):
-        return 0 if axis >= len(value.shape) else 1 if axis == len(value.shape) - 1 else -1
-    op = value.op
-    match op:
-        case ops.Map():
-            return sum(contiguity(context, v, axis) for v in op.inputs if v.shape)
-        case ops.Cast():
-            return contiguity(context, op.source, axis)
-        case ops.Transpose():
-            return contiguity(context, op.source, op.permutation[axis])
-        case ops.Broadcast():
-            inner = axis - (len(op.shape) - len(op.source.shape))
-            moves = inner >= 0 and op.source.shape[inner] == op.shape[axis]
-            return contiguity(context, op.source, inner) if moves else 0
-        case ops.Load():
-            return _load_contiguity(op, axis)
-        case _:
-            return 0
+def contiguity(context: Context, values: Iterable[Value], axis: int) -> int:
+    """How many reads behind values of one shape are contiguous along their axis, less those that are strided.
+
+    A nest reads each once, however often its expressions use it.
+    """
+    total = 0
+    stack, seen = [(value, axis) for value in values], set[tuple[Value, int]]()
+    while stack:
+        here = value, along = stack.pop()
+        if here in seen:
+            continue
+        seen.add(here)
+        op = value.op
+        if value in context.storage or op is None or not is_lazy(op):
+            total += 0 if along >= len(value.shape) else 1 if along == len(value.shape) - 1 else -1
+            continue
+        match op:
+            case ops.Map():
+                stack += [(v, along) for v in op.inputs if v.shape]
+            case ops.Cast():
+                stack.append((op.source, along))
+            case ops.Transpose():
+                stack.append((op.source, op.permutation[along]))
+            case ops.Broadcast():
+                inner = along - (len(op.shape) - len(op.source.shape))
+                if inner >= 0 and op.source.shape[inner] == op.shape[along]:
+                    stack.append((op.source, inner))
+            case ops.Load():
+                total += _load_contiguity(op, along)
+            case _:
+                pass
+    return total
 
 
 def _load_contiguity(op: ops.Load | ops.Store, axis: int) -> int:

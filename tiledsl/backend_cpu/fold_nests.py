@@ -60,7 +60,7 @@ def fold_form(context: Context, nest: Nest) -> Form:
 
 def _streams(context: Context, value: Value, lane: int) -> bool:
     loads = any(isinstance(op, ops.Load) and op.result.shape for op in expression_ops(context, value))
-    return loads and contiguity(context, value, lane) > 0
+    return loads and contiguity(context, [value], lane) > 0
 
 
 def _sweeps(context: Context, nest: Nest) -> bool:

@@ -9,7 +9,7 @@ from tiledsl.backend_cpu.access import lane_numbers, mask_type, read_buffer, spl
 from tiledsl.backend_cpu.context import Context
 from tiledsl.backend_cpu.convert import convert
 from tiledsl.backend_cpu.evaluate import evaluate_lanes
-from tiledsl.backend_cpu.folds import accumulator_dtype, collapse, combine, emit_combiner, identity
+from tiledsl.backend_cpu.folds import accumulator_dtype, collapse, combine, emit_combiner, halves, identity
 from tiledsl.backend_cpu.sinks import Sink
 from tiledsl.backend_cpu.storage import Point, Storage
 from tiledsl.backend_cpu.vector_math import emit_map
@@ -196,33 +196,39 @@ class FindTile(_FoldOne):
             deliver(context, self.op, self.op.result, self.target, point, index, type_)
 
     def _first(self, context: Context, found: list[tuple[str, str]]) -> tuple[str, str]:
-        """The winner among all lanes of all copies; of equals, the one of least index."""
-        writer, lanes = context.writer, self.type.lanes
-        scalar, index = VectorType(self.dtype), VectorType(i64)
-        candidates = found if lanes == 1 else [
-            (
-                writer.emit(f"extractelement {self.type} {best}, i64 {lane}"),
-                writer.emit(f"extractelement {self.type.of(i64)} {where}, i64 {lane}"),
-            )
-            for best, where in found
-            for lane in range(lanes)
-        ]  # fmt: skip
-        best, where = candidates[0]
-        for other, at in candidates[1:]:
-            better = self._beats(context, other, best, scalar)
-            worse = self._beats(context, best, other, scalar)
-            earlier = writer.emit(f"icmp ult i64 {at}, {where}")  # -1, nothing seen, is the last of all
-            equal = writer.emit(f"xor i1 {writer.emit(f'or i1 {better}, {worse}')}, true")
-            takes = writer.emit(f"or i1 {better}, {writer.emit(f'and i1 {equal}, {earlier}')}")
-            takes = writer.emit(f"and i1 {takes}, {writer.emit(f'icmp sge i64 {at}, 0')}")
-            takes = writer.emit(f"or i1 {takes}, {writer.emit(f'icmp slt i64 {where}, 0')}")
-            best = writer.emit(f"select i1 {takes}, {scalar} {other}, {scalar} {best}")
-            where = writer.emit(f"select i1 {takes}, {index} {at}, {index} {where}")
-        return best, where
+        """The winner among all lanes of all copies, by halves; of equals, the one of least index."""
+        type_ = self.type
+        while len(found) > 1:
+            found = [self._winner(context, type_, *pair) for pair in zip(found[::2], found[1::2])]
+        winner = found[0]
+        while type_.lanes > 1:
+            half = VectorType(type_.dtype, type_.lanes // 2)
+            low, high = halves(context.writer, type_, winner[0]), halves(context.writer, type_.of(i64), winner[1])
+            winner = self._winner(context, half, *zip(low, high))
+            type_ = half
+        return winner
+
+    def _winner(
+        self, context: Context, type_: VectorType, one: tuple[str, str], other: tuple[str, str]
+    ) -> tuple[str, str]:
+        """Of two candidates, element by element: the better one; of equals, that of lesser index."""
+        writer, lanes = context.writer, type_.lanes
+        mask, index = mask_type(lanes), type_.of(i64)
+        (best, where), (value, at) = one, other
+        better, worse = self._beats(context, value, best, type_), self._beats(context, best, value, type_)
+        earlier = writer.emit(f"icmp ult {index} {at}, {where}")  # -1, nothing seen, is the last of all
+        tied = writer.emit(f"select {mask} {worse}, {mask} {_zero(lanes, 'false')}, {mask} {earlier}")
+        takes = writer.emit(f"or {mask} {better}, {tied}")
+        takes = writer.emit(f"and {mask} {takes}, {writer.emit(f'icmp sge {index} {at}, {_zero(lanes)}')}")
+        takes = writer.emit(f"or {mask} {takes}, {writer.emit(f'icmp slt {index} {where}, {_zero(lanes)}')}")
+        return (
+            writer.emit(f"select {mask} {takes}, {type_} {value}, {type_} {best}"),
+            writer.emit(f"select {mask} {takes}, {index} {at}, {index} {where}"),
+        )
 
 
-def _zero(lanes: int) -> str:
-    return "0" if lanes == 1 else "zeroinitializer"
+def _zero(lanes: int, scalar: str = "0") -> str:
+    return scalar if lanes == 1 else "zeroinitializer"
 
 
 class FoldCustom(Sink):

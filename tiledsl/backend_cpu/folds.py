@@ -36,19 +36,24 @@ def combine(writer: FunctionWriter, fn: str, type_: VectorType, left: str, right
 
 def collapse(writer: FunctionWriter, fn: str, type_: VectorType, vector: str) -> str:
     """The lanes of a partial result as one scalar, by halves."""
-    lanes = type_.lanes
-    while lanes > 1:
-        half = lanes // 2
-        wide, narrow = VectorType(type_.dtype, lanes), VectorType(type_.dtype, half)
-        parts = [
-            writer.emit(f"shufflevector {wide} {vector}, {wide} poison, {_lanes_mask(start, half)}")
-            for start in (0, half)
-        ]
-        if half == 1:
-            parts = [writer.emit(f"extractelement {wide} {vector}, i64 {start}") for start in (0, half)]
-        vector = combine(writer, fn, narrow, *parts)
-        lanes = half
+    while type_.lanes > 1:
+        parts = halves(writer, type_, vector)
+        type_ = VectorType(type_.dtype, type_.lanes // 2)
+        vector = combine(writer, fn, type_, *parts)
     return vector
+
+
+def halves(writer: FunctionWriter, type_: VectorType, vector: str) -> tuple[str, str]:
+    """The lower and the upper lanes of a vector; of two lanes, two scalars."""
+    half = type_.lanes // 2
+    if half == 1:
+        low, high = (writer.emit(f"extractelement {type_} {vector}, i64 {start}") for start in (0, 1))
+    else:
+        low, high = (
+            writer.emit(f"shufflevector {type_} {vector}, {type_} poison, {_lanes_mask(start, half)}")
+            for start in (0, half)
+        )
+    return low, high
 
 
 def _lanes_mask(start: int, count: int) -> str:

@@ -31,6 +31,8 @@ MANY_COPIES, FEW_COPIES = 4, 2
 CHEAP = 10
 """Nests whose bodies cost no more than this (in vector operations) are unrolled further: enough independent
 accumulators to hide the latency of an addition. Heavier bodies hide it by themselves."""
+HEAVY = 100
+"""Nests whose bodies cost more than this have one body, for all vectors: what it takes to compile it counts."""
 Form = Literal["plain", "rows", "sweep", "scan"]
 """How the loops of a nest go: see `fold_nests` for all but the first."""
 
@@ -67,7 +69,7 @@ class Emission:
 
     def _copies(self) -> int:
         nest = self.nest
-        if nest.lane is None:
+        if nest.lane is None or nest.cost > HEAVY:
             return 1
         copies = MANY_COPIES if nest.cost <= CHEAP else FEW_COPIES
         size = nest.domain[nest.lane]
@@ -122,7 +124,9 @@ class Emission:
         assert lane is not None
         self.hoist(points, lane)
         size, step = self.sizes[lane], lanes * self.copies
-        rest = str(int(size) // step * step) if o.is_literal(size) else writer.emit(f"and i64 {size}, {-step}")
+        rest, grouped = "0", self.nest.cost <= HEAVY
+        if grouped:
+            rest = str(int(size) // step * step) if o.is_literal(size) else writer.emit(f"and i64 {size}, {-step}")
         backwards = self.nest.reverse and lane in self.nest.folded
 
         def groups() -> None:
@@ -135,7 +139,7 @@ class Emission:
                 inside([Point(p.moved(lane, start).indices, lane, lanes) for p in points for start in starts])
 
         def single() -> None:
-            if rest == size or self.context.facts.divisible(self.nest.domain[lane], step):
+            if grouped and (rest == size or self.context.facts.divisible(self.nest.domain[lane], step)):
                 return
             with writer.loop(rest, size, str(lanes)) as count, self.context.scope():
                 index = self.turned(rest, size, lanes, count) if backwards else count
@@ -158,12 +162,9 @@ class Emission:
 
     def hoist(self, points: list[Point], axis: int) -> None:
         """Evaluates what does not move with the loop over `axis`."""
+        values = [value for sink in self.nest.sinks for value in sink.reads if value.shape == self.nest.domain]
         for point in points:
-            before = point.moved(axis, UNKNOWN)
-            for sink in self.nest.sinks:
-                for value in sink.reads:
-                    if value.shape == self.nest.domain:
-                        hoist(self.context, value, before)
+            hoist(self.context, values, point.moved(axis, UNKNOWN))
 
     def begin(self, copies: int, lanes: int) -> None:
         for sink in self.nest.sinks:

@@ -3,24 +3,42 @@
 x = load a[m, :]           lazy: read twice, but a load from cache costs no more than one from scratch
 e = exp(x - max(x))        kept: two loops need it (the sum, the division) and it is expensive
 store c[m, :], e / sum(e)  nothing to keep
+
+Where a block computes so much that one loop of it would be slow to compile, it is cut: what is made before a cut and
+read behind it is kept too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from tiledsl.backend_cpu.expressions import is_lazy, op_cost
-from tiledsl.backend_cpu.sinks import Keep, Sink
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Op, Value
-from tiledsl.ir.types import TensorType, TileType
+from tiledsl.ir.types import AxisType, TensorType, TileType
 
 EXPENSIVE = 4
 """An expression that costs at least this (in vector operations) is not evaluated in two loops."""
+LONGEST = 400
+"""So much (in vector operations) is computed between two cuts. A place in scratch costs next to nothing beside it."""
 
 
-def kept_values(block: Block, written: frozenset[Value]) -> frozenset[Value]:
-    """The tiles made by lazy ops of this block (not of nested ones) that are to be kept in scratch."""
+@dataclass(frozen=True)
+class BlockPlan:
+    """What becomes of the lazy tiles of a block."""
+
+    kept: frozenset[Value]
+    """The tiles that are to be kept where several loops read them."""
+    readers: dict[Value, set[Op]]
+    """The ops that end up looping over each value: its users, or theirs where a user is lazy itself."""
+    cuts: frozenset[Op]
+    """The ops behind which no loop is shared with what comes before."""
+
+
+def plan_block(block: Block, written: frozenset[Value]) -> BlockPlan:
+    """For the lazy ops of this block (not of nested ones); `written` are the tensors that the program stores to."""
+    cuts, crossing = _cuts(block)
     kept: set[Value] = set()
     sinks: dict[Value, set[Op]] = {}
     for op in reversed(block.ops):
@@ -30,10 +48,55 @@ def kept_values(block: Block, written: frozenset[Value]) -> frozenset[Value]:
                 is_lazy(op)
                 and isinstance(value.type, TileType)
                 and value.type.shape
-                and _must_keep(op, block, sinks, written)
+                and (value in crossing or _must_keep(op, block, sinks, written))
             ):
                 kept.add(value)
-    return frozenset(kept)
+    return BlockPlan(frozenset(kept), sinks, cuts)
+
+
+def _cuts(block: Block) -> tuple[frozenset[Op], set[Value]]:
+    """Where a block is cut, and the tiles that are to be kept for what comes behind."""
+    cuts: list[Op] = []
+    pieces: dict[Op, int] = {}
+    weight = 0
+    for before, op in zip((None, *block.ops), block.ops):
+        cost = max(1, op_cost(op)) if _is_lazy_tile(op) else 0
+        if before is not None and weight + cost > LONGEST:
+            cuts.append(before)
+            weight = 0
+        weight += cost
+        pieces[op] = len(cuts)
+    if not cuts:
+        return frozenset(), set()
+    crossing = {
+        source
+        for op in block.ops
+        for value in op.results
+        if any(pieces.get(user, 0) > pieces[op] for user in value.users)
+        for source in _computed(value)
+    }
+    return frozenset(cuts), crossing
+
+
+def _is_lazy_tile(op: Op) -> bool:
+    return is_lazy(op) and bool(op.results[0].shape)
+
+
+def _computed(value: Value) -> Iterator[Value]:
+    """What has to be kept to have a value again without computing anything."""
+    while value.op is not None and _is_lazy_tile(value.op):
+        match value.op:
+            case ops.Broadcast() | ops.Transpose() | ops.Reshape() | ops.Extract() as op:
+                value = op.source
+            case ops.Map() | ops.Cast() | ops.Random():
+                yield value
+                return
+            case ops.Load() as op:
+                if any(isinstance(i, Value) and not isinstance(i.type, AxisType) and i.shape for i in op.indices):
+                    yield value
+                return
+            case _:
+                return
 
 
 def _sinks(value: Value, block: Block, sinks: dict[Value, set[Op]], kept: set[Value]) -> set[Op]:
@@ -47,27 +110,6 @@ def _sinks(value: Value, block: Block, sinks: dict[Value, set[Op]], kept: set[Va
     return found
 
 
-def all_read(value: Value, sinks: Sequence[Sink]) -> bool:
-    """Whether these sinks are all that reads a value: nothing else would find it missing."""
-    readers = {sink.reader for sink in sinks}
-    copied = {sink.value for sink in sinks if isinstance(sink, Keep)}
-    pending, seen = [value], {value}
-    while pending:
-        for user in pending.pop().users:
-            if user in readers or (len(user.results) == 1 and user.results[0] in copied):
-                continue
-            if user.parent is not _block_of(value) or not is_lazy(user) or not user.result.shape:
-                return False
-            if user.result not in seen:
-                seen.add(user.result)
-                pending.append(user.result)
-    return True
-
-
-def _block_of(value: Value) -> Block | None:
-    return value.op.parent if value.op is not None else None
-
-
 def _must_keep(op: Op, block: Block, sinks: dict[Value, set[Op]], written: frozenset[Value]) -> bool:
     users = sinks[op.result]
     if isinstance(op, ops.Load) and op.tensor in written:
@@ -75,7 +117,7 @@ def _must_keep(op: Op, block: Block, sinks: dict[Value, set[Op]], written: froze
     if any(user.parent is not block for user in users) and not _is_free(op):
         # a dot in a loop reads an operand from outside of it in packed form only
         return any(user.parent is not block and not _reads_packed(user, op.result) for user in users)
-    return len(users) > 1 and _cost(op) >= EXPENSIVE
+    return len(users) > 1 and _is_expensive(op)
 
 
 def _reads_packed(user: Op, value: Value) -> bool:
@@ -93,9 +135,9 @@ def _is_free_value(value: Value) -> bool:
     return not value.shape or (value.op is not None and _is_free(value.op))
 
 
-def _cost(op: Op) -> int:
+def _is_expensive(op: Op) -> bool:
     total, stack, seen = 0, [op], {op}
-    while stack:
+    while stack and total < EXPENSIVE:
         here = stack.pop()
         total += op_cost(here)
         for operand in here.operands:
@@ -108,4 +150,4 @@ def _cost(op: Op) -> int:
             ):
                 seen.add(source)
                 stack.append(source)
-    return total
+    return total >= EXPENSIVE

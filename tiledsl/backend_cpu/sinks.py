@@ -69,8 +69,8 @@ class Sink(ABC):
 class Keep(Sink):
     """Stores a tile into one or more places in scratch."""
 
-    def __init__(self, value: Value, targets: Sequence[Storage]) -> None:
-        super().__init__(value.shape, (), (value,))
+    def __init__(self, value: Value, targets: Sequence[Storage], reader: Op | None = None) -> None:
+        super().__init__(value.shape, (), (value,), reader)
         self.value = value
         self.targets = tuple(targets)
 
@@ -81,6 +81,17 @@ class Keep(Sink):
         for target in self.targets:
             stored = convert(context.writer, operand, source, source.of(target.dtype))
             write_buffer(context, target, point, stored)
+
+
+class KeepForLater(Keep):
+    """Stores a lazy tile into scratch if it has readers in other nests, which is known when this one is complete."""
+
+    def __init__(self, value: Value) -> None:
+        super().__init__(value, (), value.op)
+
+    @property
+    def passes(self) -> tuple[Value, ...]:
+        return (self.value,)
 
 
 class StoreTile(Sink):

@@ -25,6 +25,26 @@ def emit_map(writer: FunctionWriter, fn: str, type_: VectorType, operands: list[
     Narrow floats are computed in f32 and rounded once. Comparisons give i1. The functions `sin`, `cos` and the
     `pow` of integers begin new basic blocks.
     """
+    if fn in writer.module.called:
+        return _call_map(writer, fn, type_, operands)
+    return _write_map(writer, fn, type_, operands)
+
+
+def _call_map(writer: FunctionWriter, fn: str, type_: VectorType, operands: list[str]) -> str:
+    """By a function of the module, written at its first use."""
+    module, name = writer.module, f"map_{fn}_{type_.dtype}_{type_.lanes}"
+    result = type_.of(bool_) if SCALAR_FUNCTIONS[fn].gives_bool else type_
+    if name not in module.names:
+        module.names.add(name)
+        parameters = [f"%a{number}" for number in range(len(operands))]
+        signature = f"internal {result} @{name}({', '.join(f'{type_} {p}' for p in parameters)})"
+        body = FunctionWriter(module, signature, "noinline nounwind")
+        body.line(f"ret {result} {_write_map(body, fn, type_, parameters)}")
+        body.finish()
+    return writer.emit(f"call {result} @{name}({', '.join(f'{type_} {v}' for v in operands)})")
+
+
+def _write_map(writer: FunctionWriter, fn: str, type_: VectorType, operands: list[str]) -> str:
     lanes = Lanes(writer, type_)
     if fn == "where":
         return lanes.select(*operands)

@@ -29,15 +29,15 @@ entry:
   %t60 = alloca <8 x float>
   %t67 = alloca i64
   %t131 = alloca i64
-  %t243 = alloca i64
-  %t246 = alloca <8 x float>
-  %t247 = alloca <8 x float>
-  %t254 = alloca i64
-  %t276 = alloca i64
-  %t314 = alloca i64
-  %t340 = alloca i64
-  %t353 = icmp eq ptr %scratch, null
-  br i1 %t353, label %query, label %start
+  %t235 = alloca i64
+  %t238 = alloca <8 x float>
+  %t239 = alloca <8 x float>
+  %t246 = alloca i64
+  %t268 = alloca i64
+  %t304 = alloca i64
+  %t330 = alloca i64
+  %t343 = icmp eq ptr %scratch, null
+  br i1 %t343, label %query, label %start
 query:
   ret i64 64
 start:
@@ -238,208 +238,198 @@ loop.done130:
   %t185 = shufflevector <4 x float> %t184, <4 x float> poison, <2 x i32> <i32 0, i32 1>
   %t186 = shufflevector <4 x float> %t184, <4 x float> poison, <2 x i32> <i32 2, i32 3>
   %t187 = fadd <2 x float> %t185, %t186
-  %t188 = shufflevector <2 x float> %t187, <2 x float> poison, <1 x i32> <i32 0>
-  %t189 = shufflevector <2 x float> %t187, <2 x float> poison, <1 x i32> <i32 1>
-  %t190 = extractelement <2 x float> %t187, i64 0
-  %t191 = extractelement <2 x float> %t187, i64 1
-  %t192 = fadd float %t190, %t191
-  %t193 = getelementptr inbounds i32, ptr %t35, i64 %t42
-  store float %t192, ptr %t193, align 4
-  %t194 = load <8 x float>, ptr %t51
-  %t195 = load <8 x float>, ptr %t52
-  %t196 = fadd <8 x float> %t194, %t195
-  %t197 = shufflevector <8 x float> %t196, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
-  %t198 = shufflevector <8 x float> %t196, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
-  %t199 = fadd <4 x float> %t197, %t198
-  %t200 = shufflevector <4 x float> %t199, <4 x float> poison, <2 x i32> <i32 0, i32 1>
-  %t201 = shufflevector <4 x float> %t199, <4 x float> poison, <2 x i32> <i32 2, i32 3>
-  %t202 = fadd <2 x float> %t200, %t201
-  %t203 = shufflevector <2 x float> %t202, <2 x float> poison, <1 x i32> <i32 0>
-  %t204 = shufflevector <2 x float> %t202, <2 x float> poison, <1 x i32> <i32 1>
-  %t205 = extractelement <2 x float> %t202, i64 0
-  %t206 = extractelement <2 x float> %t202, i64 1
-  %t207 = fadd float %t205, %t206
-  %t208 = getelementptr inbounds i32, ptr %t35, i64 %t44
-  store float %t207, ptr %t208, align 4
-  %t209 = load <8 x float>, ptr %t55
-  %t210 = load <8 x float>, ptr %t56
-  %t211 = fadd <8 x float> %t209, %t210
-  %t212 = shufflevector <8 x float> %t211, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
-  %t213 = shufflevector <8 x float> %t211, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
-  %t214 = fadd <4 x float> %t212, %t213
-  %t215 = shufflevector <4 x float> %t214, <4 x float> poison, <2 x i32> <i32 0, i32 1>
-  %t216 = shufflevector <4 x float> %t214, <4 x float> poison, <2 x i32> <i32 2, i32 3>
-  %t217 = fadd <2 x float> %t215, %t216
-  %t218 = shufflevector <2 x float> %t217, <2 x float> poison, <1 x i32> <i32 0>
-  %t219 = shufflevector <2 x float> %t217, <2 x float> poison, <1 x i32> <i32 1>
-  %t220 = extractelement <2 x float> %t217, i64 0
-  %t221 = extractelement <2 x float> %t217, i64 1
-  %t222 = fadd float %t220, %t221
-  %t223 = getelementptr inbounds i32, ptr %t35, i64 %t45
-  store float %t222, ptr %t223, align 4
-  %t224 = load <8 x float>, ptr %t59
-  %t225 = load <8 x float>, ptr %t60
-  %t226 = fadd <8 x float> %t224, %t225
-  %t227 = shufflevector <8 x float> %t226, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
-  %t228 = shufflevector <8 x float> %t226, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
-  %t229 = fadd <4 x float> %t227, %t228
-  %t230 = shufflevector <4 x float> %t229, <4 x float> poison, <2 x i32> <i32 0, i32 1>
-  %t231 = shufflevector <4 x float> %t229, <4 x float> poison, <2 x i32> <i32 2, i32 3>
-  %t232 = fadd <2 x float> %t230, %t231
-  %t233 = shufflevector <2 x float> %t232, <2 x float> poison, <1 x i32> <i32 0>
-  %t234 = shufflevector <2 x float> %t232, <2 x float> poison, <1 x i32> <i32 1>
-  %t235 = extractelement <2 x float> %t232, i64 0
-  %t236 = extractelement <2 x float> %t232, i64 1
-  %t237 = fadd float %t235, %t236
-  %t238 = getelementptr inbounds i32, ptr %t35, i64 %t46
-  store float %t237, ptr %t238, align 4
-  %t239 = add nsw i64 %t42, 4
-  store i64 %t239, ptr %t41
+  %t188 = extractelement <2 x float> %t187, i64 0
+  %t189 = extractelement <2 x float> %t187, i64 1
+  %t190 = fadd float %t188, %t189
+  %t191 = getelementptr inbounds i32, ptr %t35, i64 %t42
+  store float %t190, ptr %t191, align 4
+  %t192 = load <8 x float>, ptr %t51
+  %t193 = load <8 x float>, ptr %t52
+  %t194 = fadd <8 x float> %t192, %t193
+  %t195 = shufflevector <8 x float> %t194, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  %t196 = shufflevector <8 x float> %t194, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
+  %t197 = fadd <4 x float> %t195, %t196
+  %t198 = shufflevector <4 x float> %t197, <4 x float> poison, <2 x i32> <i32 0, i32 1>
+  %t199 = shufflevector <4 x float> %t197, <4 x float> poison, <2 x i32> <i32 2, i32 3>
+  %t200 = fadd <2 x float> %t198, %t199
+  %t201 = extractelement <2 x float> %t200, i64 0
+  %t202 = extractelement <2 x float> %t200, i64 1
+  %t203 = fadd float %t201, %t202
+  %t204 = getelementptr inbounds i32, ptr %t35, i64 %t44
+  store float %t203, ptr %t204, align 4
+  %t205 = load <8 x float>, ptr %t55
+  %t206 = load <8 x float>, ptr %t56
+  %t207 = fadd <8 x float> %t205, %t206
+  %t208 = shufflevector <8 x float> %t207, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  %t209 = shufflevector <8 x float> %t207, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
+  %t210 = fadd <4 x float> %t208, %t209
+  %t211 = shufflevector <4 x float> %t210, <4 x float> poison, <2 x i32> <i32 0, i32 1>
+  %t212 = shufflevector <4 x float> %t210, <4 x float> poison, <2 x i32> <i32 2, i32 3>
+  %t213 = fadd <2 x float> %t211, %t212
+  %t214 = extractelement <2 x float> %t213, i64 0
+  %t215 = extractelement <2 x float> %t213, i64 1
+  %t216 = fadd float %t214, %t215
+  %t217 = getelementptr inbounds i32, ptr %t35, i64 %t45
+  store float %t216, ptr %t217, align 4
+  %t218 = load <8 x float>, ptr %t59
+  %t219 = load <8 x float>, ptr %t60
+  %t220 = fadd <8 x float> %t218, %t219
+  %t221 = shufflevector <8 x float> %t220, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  %t222 = shufflevector <8 x float> %t220, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
+  %t223 = fadd <4 x float> %t221, %t222
+  %t224 = shufflevector <4 x float> %t223, <4 x float> poison, <2 x i32> <i32 0, i32 1>
+  %t225 = shufflevector <4 x float> %t223, <4 x float> poison, <2 x i32> <i32 2, i32 3>
+  %t226 = fadd <2 x float> %t224, %t225
+  %t227 = extractelement <2 x float> %t226, i64 0
+  %t228 = extractelement <2 x float> %t226, i64 1
+  %t229 = fadd float %t227, %t228
+  %t230 = getelementptr inbounds i32, ptr %t35, i64 %t46
+  store float %t229, ptr %t230, align 4
+  %t231 = add nsw i64 %t42, 4
+  store i64 %t231, ptr %t41
   br label %loop.head38
 loop.done40:
-  store i64 %t37, ptr %t243
-  br label %loop.head240
-loop.head240:
-  %t244 = load i64, ptr %t243
-  %t245 = icmp slt i64 %t244, %t34
-  br i1 %t245, label %loop.body241, label %loop.done242
-loop.body241:
-  %t248 = insertelement <8 x float> poison, float 0x0000000000000000, i64 0
-  %t249 = shufflevector <8 x float> %t248, <8 x float> poison, <8 x i32> zeroinitializer
-  store <8 x float> %t249, ptr %t246
-  store <8 x float> %t249, ptr %t247
-  %t250 = and i64 %t4, -16
-  store i64 0, ptr %t254
-  br label %loop.head251
-loop.head251:
-  %t255 = load i64, ptr %t254
-  %t256 = icmp slt i64 %t255, %t250
-  br i1 %t256, label %loop.body252, label %loop.done253
-loop.body252:
-  %t257 = add nsw i64 %t255, 8
-  %t258 = add nsw i64 %t244, %t32
-  %t259 = mul nsw i64 %t258, %t7
-  %t260 = add nsw i64 %t259, %t255
-  %t261 = getelementptr inbounds i32, ptr %t5, i64 %t260
-  %t262 = load <8 x float>, ptr %t261, align 4
-  %t263 = load <8 x float>, ptr %t246
-  %t264 = fadd <8 x float> %t263, %t262
-  store <8 x float> %t264, ptr %t246
-  %t265 = add nsw i64 %t244, %t32
-  %t266 = mul nsw i64 %t265, %t7
-  %t267 = add nsw i64 %t266, %t257
-  %t268 = getelementptr inbounds i32, ptr %t5, i64 %t267
-  %t269 = load <8 x float>, ptr %t268, align 4
-  %t270 = load <8 x float>, ptr %t247
-  %t271 = fadd <8 x float> %t270, %t269
-  store <8 x float> %t271, ptr %t247
-  %t272 = add nsw i64 %t255, 16
-  store i64 %t272, ptr %t254
-  br label %loop.head251
-loop.done253:
-  store i64 %t250, ptr %t276
-  br label %loop.head273
-loop.head273:
-  %t277 = load i64, ptr %t276
-  %t278 = icmp slt i64 %t277, %t4
-  br i1 %t278, label %loop.body274, label %loop.done275
-loop.body274:
-  %t279 = sub nsw i64 %t4, %t277
-  %t280 = insertelement <8 x i64> poison, i64 %t279, i64 0
-  %t281 = shufflevector <8 x i64> %t280, <8 x i64> poison, <8 x i32> zeroinitializer
-  %t282 = icmp ult <8 x i64> <i64 0, i64 1, i64 2, i64 3, i64 4, i64 5, i64 6, i64 7>, %t281
-  %t283 = add nsw i64 %t244, %t32
-  %t284 = mul nsw i64 %t283, %t7
-  %t285 = add nsw i64 %t284, %t277
-  %t286 = getelementptr inbounds i32, ptr %t5, i64 %t285
-  %t287 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr %t286, i32 4, <8 x i1> %t282, <8 x float> zeroinitializer)
-  %t288 = insertelement <8 x float> poison, float 0x0000000000000000, i64 0
-  %t289 = shufflevector <8 x float> %t288, <8 x float> poison, <8 x i32> zeroinitializer
-  %t290 = select <8 x i1> %t282, <8 x float> %t287, <8 x float> %t289
-  %t291 = load <8 x float>, ptr %t246
-  %t292 = fadd <8 x float> %t291, %t290
-  store <8 x float> %t292, ptr %t246
-  %t293 = add nsw i64 %t277, 8
-  store i64 %t293, ptr %t276
-  br label %loop.head273
-loop.done275:
-  %t294 = load <8 x float>, ptr %t246
-  %t295 = load <8 x float>, ptr %t247
-  %t296 = fadd <8 x float> %t294, %t295
-  %t297 = shufflevector <8 x float> %t296, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
-  %t298 = shufflevector <8 x float> %t296, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
-  %t299 = fadd <4 x float> %t297, %t298
-  %t300 = shufflevector <4 x float> %t299, <4 x float> poison, <2 x i32> <i32 0, i32 1>
-  %t301 = shufflevector <4 x float> %t299, <4 x float> poison, <2 x i32> <i32 2, i32 3>
-  %t302 = fadd <2 x float> %t300, %t301
-  %t303 = shufflevector <2 x float> %t302, <2 x float> poison, <1 x i32> <i32 0>
-  %t304 = shufflevector <2 x float> %t302, <2 x float> poison, <1 x i32> <i32 1>
-  %t305 = extractelement <2 x float> %t302, i64 0
-  %t306 = extractelement <2 x float> %t302, i64 1
-  %t307 = fadd float %t305, %t306
-  %t308 = getelementptr inbounds i32, ptr %t35, i64 %t244
-  store float %t307, ptr %t308, align 4
-  %t309 = add nsw i64 %t244, 1
-  store i64 %t309, ptr %t243
-  br label %loop.head240
-loop.done242:
-  %t310 = and i64 %t34, -32
-  store i64 0, ptr %t314
-  br label %loop.head311
-loop.head311:
-  %t315 = load i64, ptr %t314
-  %t316 = icmp slt i64 %t315, %t310
-  br i1 %t316, label %loop.body312, label %loop.done313
-loop.body312:
-  %t317 = add nsw i64 %t315, 8
-  %t318 = add nsw i64 %t315, 16
-  %t319 = add nsw i64 %t315, 24
-  %t320 = getelementptr inbounds i32, ptr %t35, i64 %t315
-  %t321 = load <8 x float>, ptr %t320, align 4
-  %t322 = add nsw i64 %t315, %t32
-  %t323 = getelementptr inbounds i32, ptr %t9, i64 %t322
-  store <8 x float> %t321, ptr %t323, align 4
-  %t324 = getelementptr inbounds i32, ptr %t35, i64 %t317
-  %t325 = load <8 x float>, ptr %t324, align 4
-  %t326 = add nsw i64 %t317, %t32
-  %t327 = getelementptr inbounds i32, ptr %t9, i64 %t326
-  store <8 x float> %t325, ptr %t327, align 4
-  %t328 = getelementptr inbounds i32, ptr %t35, i64 %t318
-  %t329 = load <8 x float>, ptr %t328, align 4
-  %t330 = add nsw i64 %t318, %t32
-  %t331 = getelementptr inbounds i32, ptr %t9, i64 %t330
-  store <8 x float> %t329, ptr %t331, align 4
-  %t332 = getelementptr inbounds i32, ptr %t35, i64 %t319
-  %t333 = load <8 x float>, ptr %t332, align 4
-  %t334 = add nsw i64 %t319, %t32
-  %t335 = getelementptr inbounds i32, ptr %t9, i64 %t334
-  store <8 x float> %t333, ptr %t335, align 4
-  %t336 = add nsw i64 %t315, 32
-  store i64 %t336, ptr %t314
-  br label %loop.head311
-loop.done313:
-  store i64 %t310, ptr %t340
-  br label %loop.head337
-loop.head337:
-  %t341 = load i64, ptr %t340
-  %t342 = icmp slt i64 %t341, %t34
-  br i1 %t342, label %loop.body338, label %loop.done339
-loop.body338:
-  %t343 = sub nsw i64 %t34, %t341
-  %t344 = insertelement <8 x i64> poison, i64 %t343, i64 0
-  %t345 = shufflevector <8 x i64> %t344, <8 x i64> poison, <8 x i32> zeroinitializer
-  %t346 = icmp ult <8 x i64> <i64 0, i64 1, i64 2, i64 3, i64 4, i64 5, i64 6, i64 7>, %t345
-  %t347 = getelementptr inbounds i32, ptr %t35, i64 %t341
-  %t348 = load <8 x float>, ptr %t347, align 4
-  %t349 = add nsw i64 %t341, %t32
-  %t350 = getelementptr inbounds i32, ptr %t9, i64 %t349
-  call void @llvm.masked.store.v8f32.p0(<8 x float> %t348, ptr %t350, i32 4, <8 x i1> %t346)
-  %t351 = add nsw i64 %t341, 8
-  store i64 %t351, ptr %t340
-  br label %loop.head337
-loop.done339:
-  %t352 = add nsw i64 %t28, 1
-  store i64 %t352, ptr %t27
+  store i64 %t37, ptr %t235
+  br label %loop.head232
+loop.head232:
+  %t236 = load i64, ptr %t235
+  %t237 = icmp slt i64 %t236, %t34
+  br i1 %t237, label %loop.body233, label %loop.done234
+loop.body233:
+  %t240 = insertelement <8 x float> poison, float 0x0000000000000000, i64 0
+  %t241 = shufflevector <8 x float> %t240, <8 x float> poison, <8 x i32> zeroinitializer
+  store <8 x float> %t241, ptr %t238
+  store <8 x float> %t241, ptr %t239
+  %t242 = and i64 %t4, -16
+  store i64 0, ptr %t246
+  br label %loop.head243
+loop.head243:
+  %t247 = load i64, ptr %t246
+  %t248 = icmp slt i64 %t247, %t242
+  br i1 %t248, label %loop.body244, label %loop.done245
+loop.body244:
+  %t249 = add nsw i64 %t247, 8
+  %t250 = add nsw i64 %t236, %t32
+  %t251 = mul nsw i64 %t250, %t7
+  %t252 = add nsw i64 %t251, %t247
+  %t253 = getelementptr inbounds i32, ptr %t5, i64 %t252
+  %t254 = load <8 x float>, ptr %t253, align 4
+  %t255 = load <8 x float>, ptr %t238
+  %t256 = fadd <8 x float> %t255, %t254
+  store <8 x float> %t256, ptr %t238
+  %t257 = add nsw i64 %t236, %t32
+  %t258 = mul nsw i64 %t257, %t7
+  %t259 = add nsw i64 %t258, %t249
+  %t260 = getelementptr inbounds i32, ptr %t5, i64 %t259
+  %t261 = load <8 x float>, ptr %t260, align 4
+  %t262 = load <8 x float>, ptr %t239
+  %t263 = fadd <8 x float> %t262, %t261
+  store <8 x float> %t263, ptr %t239
+  %t264 = add nsw i64 %t247, 16
+  store i64 %t264, ptr %t246
+  br label %loop.head243
+loop.done245:
+  store i64 %t242, ptr %t268
+  br label %loop.head265
+loop.head265:
+  %t269 = load i64, ptr %t268
+  %t270 = icmp slt i64 %t269, %t4
+  br i1 %t270, label %loop.body266, label %loop.done267
+loop.body266:
+  %t271 = sub nsw i64 %t4, %t269
+  %t272 = insertelement <8 x i64> poison, i64 %t271, i64 0
+  %t273 = shufflevector <8 x i64> %t272, <8 x i64> poison, <8 x i32> zeroinitializer
+  %t274 = icmp ult <8 x i64> <i64 0, i64 1, i64 2, i64 3, i64 4, i64 5, i64 6, i64 7>, %t273
+  %t275 = add nsw i64 %t236, %t32
+  %t276 = mul nsw i64 %t275, %t7
+  %t277 = add nsw i64 %t276, %t269
+  %t278 = getelementptr inbounds i32, ptr %t5, i64 %t277
+  %t279 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr %t278, i32 4, <8 x i1> %t274, <8 x float> zeroinitializer)
+  %t280 = insertelement <8 x float> poison, float 0x0000000000000000, i64 0
+  %t281 = shufflevector <8 x float> %t280, <8 x float> poison, <8 x i32> zeroinitializer
+  %t282 = select <8 x i1> %t274, <8 x float> %t279, <8 x float> %t281
+  %t283 = load <8 x float>, ptr %t238
+  %t284 = fadd <8 x float> %t283, %t282
+  store <8 x float> %t284, ptr %t238
+  %t285 = add nsw i64 %t269, 8
+  store i64 %t285, ptr %t268
+  br label %loop.head265
+loop.done267:
+  %t286 = load <8 x float>, ptr %t238
+  %t287 = load <8 x float>, ptr %t239
+  %t288 = fadd <8 x float> %t286, %t287
+  %t289 = shufflevector <8 x float> %t288, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  %t290 = shufflevector <8 x float> %t288, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
+  %t291 = fadd <4 x float> %t289, %t290
+  %t292 = shufflevector <4 x float> %t291, <4 x float> poison, <2 x i32> <i32 0, i32 1>
+  %t293 = shufflevector <4 x float> %t291, <4 x float> poison, <2 x i32> <i32 2, i32 3>
+  %t294 = fadd <2 x float> %t292, %t293
+  %t295 = extractelement <2 x float> %t294, i64 0
+  %t296 = extractelement <2 x float> %t294, i64 1
+  %t297 = fadd float %t295, %t296
+  %t298 = getelementptr inbounds i32, ptr %t35, i64 %t236
+  store float %t297, ptr %t298, align 4
+  %t299 = add nsw i64 %t236, 1
+  store i64 %t299, ptr %t235
+  br label %loop.head232
+loop.done234:
+  %t300 = and i64 %t34, -32
+  store i64 0, ptr %t304
+  br label %loop.head301
+loop.head301:
+  %t305 = load i64, ptr %t304
+  %t306 = icmp slt i64 %t305, %t300
+  br i1 %t306, label %loop.body302, label %loop.done303
+loop.body302:
+  %t307 = add nsw i64 %t305, 8
+  %t308 = add nsw i64 %t305, 16
+  %t309 = add nsw i64 %t305, 24
+  %t310 = getelementptr inbounds i32, ptr %t35, i64 %t305
+  %t311 = load <8 x float>, ptr %t310, align 4
+  %t312 = add nsw i64 %t305, %t32
+  %t313 = getelementptr inbounds i32, ptr %t9, i64 %t312
+  store <8 x float> %t311, ptr %t313, align 4
+  %t314 = getelementptr inbounds i32, ptr %t35, i64 %t307
+  %t315 = load <8 x float>, ptr %t314, align 4
+  %t316 = add nsw i64 %t307, %t32
+  %t317 = getelementptr inbounds i32, ptr %t9, i64 %t316
+  store <8 x float> %t315, ptr %t317, align 4
+  %t318 = getelementptr inbounds i32, ptr %t35, i64 %t308
+  %t319 = load <8 x float>, ptr %t318, align 4
+  %t320 = add nsw i64 %t308, %t32
+  %t321 = getelementptr inbounds i32, ptr %t9, i64 %t320
+  store <8 x float> %t319, ptr %t321, align 4
+  %t322 = getelementptr inbounds i32, ptr %t35, i64 %t309
+  %t323 = load <8 x float>, ptr %t322, align 4
+  %t324 = add nsw i64 %t309, %t32
+  %t325 = getelementptr inbounds i32, ptr %t9, i64 %t324
+  store <8 x float> %t323, ptr %t325, align 4
+  %t326 = add nsw i64 %t305, 32
+  store i64 %t326, ptr %t304
+  br label %loop.head301
+loop.done303:
+  store i64 %t300, ptr %t330
+  br label %loop.head327
+loop.head327:
+  %t331 = load i64, ptr %t330
+  %t332 = icmp slt i64 %t331, %t34
+  br i1 %t332, label %loop.body328, label %loop.done329
+loop.body328:
+  %t333 = sub nsw i64 %t34, %t331
+  %t334 = insertelement <8 x i64> poison, i64 %t333, i64 0
+  %t335 = shufflevector <8 x i64> %t334, <8 x i64> poison, <8 x i32> zeroinitializer
+  %t336 = icmp ult <8 x i64> <i64 0, i64 1, i64 2, i64 3, i64 4, i64 5, i64 6, i64 7>, %t335
+  %t337 = getelementptr inbounds i32, ptr %t35, i64 %t331
+  %t338 = load <8 x float>, ptr %t337, align 4
+  %t339 = add nsw i64 %t331, %t32
+  %t340 = getelementptr inbounds i32, ptr %t9, i64 %t339
+  call void @llvm.masked.store.v8f32.p0(<8 x float> %t338, ptr %t340, i32 4, <8 x i1> %t336)
+  %t341 = add nsw i64 %t331, 8
+  store i64 %t341, ptr %t330
+  br label %loop.head327
+loop.done329:
+  %t342 = add nsw i64 %t28, 1
+  store i64 %t342, ptr %t27
   br label %loop.head24
 loop.done26:
   br label %next16
