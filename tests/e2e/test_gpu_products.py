@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tests.support.every_target import emulated_plans
+from tests.support.every_target import assert_alike, emulated_plans
 from tiledsl import tile
 from tiledsl.ir.dtypes import BY_NAME, to_numpy
 
@@ -77,3 +77,45 @@ def test_every_plan_for_a_block_of_the_user_runs_or_is_left_out(dtype: str, bloc
     assert results
     for (c,) in results:
         np.testing.assert_array_equal(np.asarray(c, np.float64), wanted)
+
+
+@tile.kernel
+def batched_product(a: tile.Tensor, b: tile.Tensor, BLOCK: tile.constexpr) -> tile.Tensor:
+    """So many matrices for each program, in a loop over K."""
+    B, M, K = a.shape
+    B, K, N = b.shape
+    total = tile.f32 if a.dtype.is_float else tile.i32
+    c = tile.empty((B, M, N), total)
+    for i, m, n in tile.grid(B, M, N, block=(BLOCK, tile.auto, tile.auto)):
+        acc = tile.zeros((i, m, n), total)
+        for k in tile.range(K):
+            acc = tile.dot(a[i, m, k], b[i, k, n], acc)
+        c[i, m, n] = acc
+    return c
+
+
+@tile.kernel
+def batched_whole(a: tile.Tensor, b: tile.Tensor, BLOCK: tile.constexpr) -> tile.Tensor:
+    """Whole matrices, computed operands, under two leading axes; what is made of the products at once."""
+    B, H, M = a.shape[:3]
+    total = tile.f32 if a.dtype.is_float else tile.i32
+    c = tile.empty((B, H, M), total)
+    for i in tile.grid(B, block=BLOCK):
+        left = a[i, :, :, :] + a[i, :, :, :]
+        c[i, :, :] = tile.sum(tile.dot(left, b[i, :, :, :]) + 1, axis=3)
+    return c
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16", "f8e4m3", "i8"])
+@pytest.mark.parametrize("block", [1, 2, 3])
+def test_batches(dtype: str, block: int) -> None:
+    a, b = whole(5, 17, 40, dtype=dtype), whole(5, 40, 24, dtype=dtype, seed=1)
+    (c,) = assert_alike(batched_product, a, b, BLOCK=block)
+    np.testing.assert_array_equal(c, exact(a, b))
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16", "i8"])
+def test_batches_of_computed_operands(dtype: str) -> None:
+    a, b = whole(3, 3, 9, 20, dtype=dtype), whole(3, 3, 20, 10, dtype=dtype, seed=1)
+    (c,) = assert_alike(batched_whole, a, b, BLOCK=2)
+    np.testing.assert_array_equal(c, (2 * exact(a, b) + 1).sum(3))

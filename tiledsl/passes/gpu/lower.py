@@ -27,7 +27,7 @@ from tiledsl.passes.gpu.apply_plan import check_applied
 from tiledsl.passes.gpu.capacities import Capacities
 from tiledsl.passes.gpu.infer_layouts import LayoutInference, reshapes_units
 from tiledsl.passes.gpu.lower_control import lower_for, lower_grid, lower_if, lower_range, lower_while
-from tiledsl.passes.gpu.lower_dot import batched, lower_dot, plan_dot
+from tiledsl.passes.gpu.lower_dot import batched, batches_of, in_batches, lower_dot, plan_dot
 from tiledsl.passes.gpu.lower_folds import lower_reduce, lower_scan
 from tiledsl.passes.gpu.lower_memory import (
     lower_atomic,
@@ -115,7 +115,7 @@ class _FunctionLowering:
             if grid.schedule:
                 return batched(plan_product(op, self.capacities, grid).result, len(op.result.shape))
             plan = plan_dot(op, self.capacities, grid, self.machine)
-            return batched(plan.accumulator, len(op.result.shape))
+            return in_batches(plan.accumulator, batches_of(op, self.capacities))
 
         threads = grid.threads * grid.cluster
         inference = LayoutInference(

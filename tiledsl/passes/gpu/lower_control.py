@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from tiledsl.ir.layouts import RegisterLayout
 from tiledsl.ir.types import TileType, scalar
 from tiledsl.passes.gpu import delay_folds
 from tiledsl.passes.gpu.delay_folds import delayed_folds
-from tiledsl.passes.gpu.lower_dot import hold_operands
+from tiledsl.passes.gpu.lower_dot import batches_of, hold_operands
 from tiledsl.passes.gpu.lowering import Lowering
 from tiledsl.passes.gpu.persistent_grids import lower_persistent_grid
 from tiledsl.passes.gpu.pipeline_loads import Pipeline, pipeline_of
@@ -69,7 +70,8 @@ def lower_range(state: Lowering, op: ops.Range) -> None:
         return
     pipeline = pipeline_of(state, op, turns)
     dot = product_of(op)
-    if pipeline is not None and dot is not None and brings_all(pipeline, op):
+    single = dot is not None and math.prod(batches_of(dot, state.capacities)) == 1
+    if pipeline is not None and dot is not None and single and brings_all(pipeline, op):
         lower_product_loop(state, op, dot, pipeline)
         return
     if pipeline is not None:

@@ -9,15 +9,17 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from tiledsl.ir import gpu_ops as gpu
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Op, Value
-from tiledsl.ir.dtypes import DType, f32
+from tiledsl.ir.dtypes import DType, bool_, f32
 from tiledsl.ir.layout_conversions import convert_plan
-from tiledsl.ir.layouts import RegisterLayout
+from tiledsl.ir.layouts import RegisterLayout, local
 from tiledsl.ir.matrix_instructions import FMA, INSTRUCTIONS, MatrixInstruction, fits, tiled_layouts
 from tiledsl.ir.shared_layouts import Access, Method, choose_shared_layout
 from tiledsl.ir.types import TileType
@@ -30,6 +32,8 @@ from tiledsl.passes.gpu.shared_accesses import plain_access, shared_layout
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.support.errors import fail
 
+MOST_SUMS = 256
+"""Registers of a thread, of 4 bytes, that hold sums of several matrices at most."""
 FMA_STEP = 8
 """How much of K a product without matrix instructions reads at a time."""
 
@@ -87,33 +91,76 @@ def batched(layout: RegisterLayout, rank: int) -> RegisterLayout:
     return layout
 
 
+def in_batches(layout: RegisterLayout, batches: Sequence[int]) -> RegisterLayout:
+    """A layout of so many matrices, along leading axes: every thread has its part of each."""
+    matrix = batched(layout, len(batches) + layout.rank)
+    return local(*batches, *(1 for _ in layout.shape)) * matrix if math.prod(batches) > 1 else matrix
+
+
+def batches_of(op: ops.Dot, capacities: Capacities) -> tuple[int, ...]:
+    """How many matrices a product has room for, along each of its leading axes."""
+    return capacities.shape(op.result.shape[:-2])
+
+
 def lower_dot(state: Lowering, op: ops.Dot) -> None:
-    """A product of matrices. Raises TileResourceError for several at once: leading axes of more than 1."""
+    """A product of matrices, or of several, one after the other.
+
+    Raises TileResourceError for more than registers can have the sums of.
+    """
     plan = plan_dot(op, state.capacities, state.grid, state.machine)
     state.remark(op, plan.reason)
-    rank = len(op.result.shape)
-    batches = math.prod(state.capacities.shape(op.result.shape[:-2]))
-    if batches > 1:
-        fail("plan-batches", op.location, batches=batches)
-    value = _multiply(state, op, plan, _accumulator(state, op, plan, rank))
-    if rank > 2:
-        value = state.reshaped(value, batched(plan.accumulator, rank), op.result.name)
-    state.define(op.result, value)
-
-
-def _accumulator(state: Lowering, op: ops.Dot, plan: DotPlan, rank: int) -> Value:
-    layout = plan.accumulator
-    if op.acc is None:
-        return state.filled(state.constant(0.0 if op.dtype.is_float else 0, op.dtype), layout)
-    value = state.tile(op.acc, batched(layout, rank))
-    return value if rank == 2 else state.reshaped(value, layout)
-
-
-def _multiply(state: Lowering, op: ops.Dot, plan: DotPlan, accumulator: Value) -> Value:
-    depth, step = plan.shape[2], plan.step
-    full_a, full_b, _ = plan.layouts(depth)
+    batches = batches_of(op, state.capacities)
+    whole = in_batches(plan.accumulator, batches)
+    count = math.prod(batches)
+    if count > 1 and whole.slots * op.dtype.bytes // 4 > MOST_SUMS:
+        fail("plan-batches", op.location, batches=count, sums=whole.slots, most=MOST_SUMS * 4 // op.dtype.bytes)
+    sums = None if op.acc is None else state.tile(op.acc, whole)
+    full_a, full_b, _ = plan.layouts(plan.shape[2])
     a = operand(state, op, op.a, full_a, plan, is_left=True)
     b = operand(state, op, op.b, full_b, plan, is_left=False)
+    made: Value | None = None
+    for batch in itertools.product(*map(range, batches)):
+        accumulator = _accumulator(state, op, plan, sums, batch)
+        value = _multiply(state, op, plan, accumulator, a.of_batch(batch), b.of_batch(batch))
+        if batch:
+            value = state.reshaped(value, batched(plan.accumulator, whole.rank), op.result.name)
+        made = value if made is None else _joined(state, made, value, whole, batch)
+    assert made is not None, "there is room for one matrix at least"
+    state.define(op.result, made)
+
+
+def _accumulator(state: Lowering, op: ops.Dot, plan: DotPlan, sums: Value | None, batch: tuple[int, ...]) -> Value:
+    """What the product of a batch is added to."""
+    layout = plan.accumulator
+    if sums is None:
+        return state.filled(state.constant(0.0 if op.dtype.is_float else 0, op.dtype), layout)
+    one = batched(layout, layout.rank + len(batch))
+    if sums.layout != one:
+        sums = state.emit(gpu.Slice, name=sums.name, source=sums, starts=(*batch, 0, 0), layout=one).result
+    return state.reshaped(sums, layout) if batch else sums
+
+
+def _joined(state: Lowering, made: Value, value: Value, whole: RegisterLayout, batch: tuple[int, ...]) -> Value:
+    """The products made so far, in the layout of all of them, and that of one more batch: which element is whose is
+    known from the slot, so that nothing is left of the comparisons."""
+    here: Value | None = None
+    for axis, number in enumerate(batch):
+        if whole.shape[axis] > 1:
+            others = [other for other in range(whole.rank) if other != axis]
+            counted = state.emit(gpu.Arange, layout=whole.reduced(others)).result
+            counted = state.reshaped(counted, whole.reduced(others, keepdims=True))
+            coordinates = state.filled(counted, whole)
+            type_ = TileType(bool_, whole.shape, "register", whole)
+            inputs: tuple[Value, Value] = (coordinates, state.constant(number))
+            same = state.emit(ops.Map, types=[type_], fn="eq", inputs=inputs).result
+            here = same if here is None else state.emit(ops.Map, types=[type_], fn="and", inputs=(here, same)).result
+    assert here is not None, "there are several batches"
+    both = [tile if tile.layout == whole else state.filled(tile, whole) for tile in (value, made)]
+    return state.emit(ops.Map, types=[both[0].tile], name=value.name, fn="where", inputs=(here, *both)).result
+
+
+def _multiply(state: Lowering, op: ops.Dot, plan: DotPlan, accumulator: Value, a: Operand, b: Operand) -> Value:
+    depth, step = plan.shape[2], plan.step
     layout_a, layout_b, _ = plan.layouts(step)
     value = nothing(state, plan) if plan.promoted else accumulator
     following = (a.step(state, layout_a, 0), b.step(state, layout_b, 0))
@@ -145,6 +192,14 @@ class Operand:
     staged: Staged | None
     method: Method
     registers: Value | None
+    leading: tuple[int, ...] = ()
+    """The axes of the buffer along which there are several matrices."""
+    batch: tuple[int, ...] = ()
+    """Which of these it is."""
+
+    def of_batch(self, batch: tuple[int, ...]) -> Operand:
+        """That of one of several products."""
+        return replace(self, batch=batch)
 
     def step(self, state: Lowering, layout: RegisterLayout, start: int) -> Value:
         """The part of it from `start` on, in that layout, as the product takes it."""
@@ -158,7 +213,8 @@ class Operand:
                 return self.registers
             return state.emit(gpu.Slice, name=self.name, source=self.registers, starts=starts, layout=layout).result
         assert self.staged is not None
-        return state.read_staged(self.staged, layout, self.name, starts, self.method)
+        fixed = dict(zip(self.leading, self.batch))
+        return state.read_staged(self.staged, layout, self.name, starts, self.method, fixed)
 
     def cast(self, state: Lowering, value: Value) -> Value:
         """What was read, in the type that is multiplied."""
@@ -176,31 +232,39 @@ def operand(
     dtype = plan.cast or value.dtype
     rank = len(value.shape)
     if value in state.staged:
-        staged = state.staged[value]
-        staged = Staged(staged.buffer, staged.places[rank - 2 :], staged.stage)
+        whole = state.staged[value]
+        staged = Staged(whole.buffer, whole.places[rank - 2 :], whole.stage)
         depth_is_fast = staged.places[axis] == shared_layout(staged.buffer).order[-1]
-        return Operand(axis, dtype, value.name, staged, read_method(value.dtype, plan, depth_is_fast), None)
+        method = read_method(value.dtype, plan, depth_is_fast)
+        return Operand(axis, dtype, value.name, staged, method, None, whole.places[: rank - 2])
     ready = state.operands.get((value, layout))
     if ready is not None:
         return Operand(axis, dtype, value.name, None, "plain", ready)
-    source = matrix_of(state, value, axis)
-    if dtype == value.dtype and convert_plan(source.layout, layout).kind != "shared":
+    several = math.prod(batches_of(op, state.capacities)) > 1
+    source = without_depth_padding(state, value, axis) if several else matrix_of(state, value, axis)
+    if not several and dtype == value.dtype and convert_plan(source.layout, layout).kind != "shared":
         return Operand(axis, dtype, value.name, None, "plain", state.convert(source, layout))
     # rows of K for the left operand, of N for the right one: ldmatrix can read either
     method = read_method(value.dtype, plan, is_left)
     step = plan.layouts(plan.step)[0 if is_left else 1]
-    accesses = (plain_access(source.layout, (0, 1), value.dtype), operand_access(step, (0, 1), value.dtype, method))
+    axes = tuple(range(source.layout.rank))
+    accesses = (plain_access(source.layout, axes, value.dtype), operand_access(step, axes[-2:], value.dtype, method))
     shared = choose_shared_layout(source.layout.shape, value.dtype, accesses)
     buffer = state.buffer(source.layout.shape, value.dtype, shared, value.name)
     state.write(buffer, source)
-    return Operand(axis, dtype, value.name, Staged(buffer, (0, 1)), method, None)
+    return Operand(axis, dtype, value.name, Staged(buffer, axes[-2:]), method, None, axes[:-2])
+
+
+def without_depth_padding(state: Lowering, value: Value, axis: int) -> Value:
+    """An operand in registers, with zeros beyond the end of K (`axis` of its matrices), so that they add nothing."""
+    source = state.any(value)
+    return state.padded(source, value.shape, 0.0 if source.dtype.is_float else 0, [len(value.shape) - 2 + axis])
 
 
 def matrix_of(state: Lowering, value: Value, axis: int) -> Value:
-    """An operand in registers as a matrix, with zeros beyond the end of K (`axis`), so that they add nothing."""
-    source = state.any(value)
+    """The same of an operand that is one matrix, as that."""
+    source = without_depth_padding(state, value, axis)
     rank = len(value.shape)
-    source = state.padded(source, value.shape, 0.0 if source.dtype.is_float else 0, [rank - 2 + axis])
     if rank == 2:
         return source
     return state.reshaped(source, source.layout.reduced(list(range(rank - 2))))
@@ -215,7 +279,7 @@ def hold_operands(state: Lowering, loop: Op) -> None:
     inside = {op for body in loop.bodies.values() for op in body.walk()}
     arguments = {a for op in (loop, *inside) for body in op.bodies.values() for a in body.arguments}
     for op in inside:
-        if isinstance(op, ops.Dot):
+        if isinstance(op, ops.Dot) and math.prod(batches_of(op, state.capacities)) == 1:
             plan = plan_dot(op, state.capacities, state.grid, state.machine)
             layouts = plan.layouts(plan.shape[2])
             for value, layout, axis in ((op.a, layouts[0], 1), (op.b, layouts[1], 0)):

@@ -8,7 +8,7 @@ from the layout that it is in.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -525,9 +525,10 @@ class Lowering:
         name: str,
         starts: Sequence[int] | None = None,
         method: Method = "plain",
+        fixed: Mapping[int, int] | None = None,
     ) -> Value:
-        """A tile, or the part of it from `starts` on, out of its buffer."""
-        offsets = [self.constant(0) for _ in static_shape(staged.buffer)]
+        """A tile, or the part of it from `starts` on, out of its buffer; `fixed`: where on other axes of that."""
+        offsets = [self.constant((fixed or {}).get(axis, 0)) for axis in range(len(static_shape(staged.buffer)))]
         for axis, start in zip(staged.places, starts or ()):
             if start:
                 offsets[axis] = self.constant(start)

@@ -15,9 +15,11 @@ from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Value
 from tiledsl.ir.symbolic import Dim, symbol_name
 from tiledsl.passes.analysis.sizes import BlockDefinition
+from tiledsl.passes.gpu.capacities import ROOM_DEPTH, ROOM_DEPTH_OF_BYTES
 from tiledsl.passes.gpu.plan import GridPlan, Plan
 from tiledsl.passes.gpu.select_mma import choose_instruction
 from tiledsl.passes.gpu_machine import GpuMachine
+from tiledsl.support.powers_of_two import power_of_two_up_to
 
 SizeOf = Callable[["Dim | None"], int]
 
@@ -80,7 +82,14 @@ def matrix_plans(
     if whole:
         return whole
     beside = sum(dot.parent is main.parent and dot.result.shape == main.result.shape for dot in dots)
-    return _product_plans(main, open_, machine, size_of, beside)
+    return _product_plans(main, open_, machine, size_of, beside, matrices_at_once(main, blocks, size_of))
+
+
+def matrices_at_once(dot: ops.Dot, blocks: Sequence[BlockDefinition], size_of: SizeOf) -> int:
+    """How many matrices a program multiplies at once: along leading axes that are whole, or cut as the user says. Those
+    that are open get blocks of 1."""
+    said = {b.extent: b.block.size if b.block.kind == "fixed" else 1 for b in blocks if b.extent is not None}
+    return math.prod(said.get(symbol_name(dim) or "") or size_of(dim) for dim in dot.result.shape[:-2])
 
 
 def has_whole_rows(dots: Sequence[ops.Dot], blocks: Sequence[BlockDefinition]) -> bool:
@@ -149,9 +158,10 @@ def _total(open_: dict[str, BlockDefinition], name: str, size_of: SizeOf) -> int
 
 
 def _product_plans(
-    dot: ops.Dot, open_: dict[str, BlockDefinition], machine: GpuMachine, size_of: SizeOf, beside: int
+    dot: ops.Dot, open_: dict[str, BlockDefinition], machine: GpuMachine, size_of: SizeOf, beside: int, batches: int
 ) -> list[Plan]:
-    """`beside`: products of that shape in one loop, each with a right operand and sums of its own."""
+    """`beside`: products of that shape in one loop, each with a right operand and sums of its own. `batches`: matrices
+    that each of them multiplies at once, which share the depth of a stage."""
     row, column, depth = (symbol_name(dim) or "" for dim in (dot.a.shape[-2], dot.b.shape[-1], dot.a.shape[-1]))
     instruction = choose_instruction(dot.a.dtype, dot.b.dtype, dot.dtype, dot.precision, machine.capability)
     plain = instruction.instruction == "fma"
@@ -162,13 +172,16 @@ def _product_plans(
     )
     bytes_ = dot.a.dtype.bytes
     found: list[tuple[float, Plan]] = []
-    for choice in PLAIN_TILES if plain else MATRIX_TILES:
-        deep = 16 if plain else max(16, choice.depth_bytes // bytes_)
-        stage_bytes = (choice.rows + choice.columns * beside) * deep * bytes_
+    choices = PLAIN_TILES if plain else MATRIX_TILES
+    smallest = min(choices, key=lambda choice: choice.rows * choice.columns)
+    for choice in choices:
+        least = ROOM_DEPTH if bytes_ > 1 else ROOM_DEPTH_OF_BYTES
+        deep = 16 if plain else max(least, power_of_two_up_to(max(1, choice.depth_bytes // bytes_ // batches)))
+        stage_bytes = (choice.rows + choice.columns * beside) * deep * bytes_ * batches
         stages = max(1, min(MOST_STAGES, (machine.shared_bytes_per_block - 2048) // stage_bytes))
-        sums = choice.rows * choice.columns * beside * dot.dtype.bytes // 4
+        sums = choice.rows * choice.columns * beside * batches * dot.dtype.bytes // 4
         accumulators = sums // (32 * math.prod(choice.warps))
-        if stages < 2 or accumulators > 128:
+        if (stages < 2 or accumulators > 128) and choice is not smallest:
             continue
         if stages * stage_bytes > BLOCKS_RESIDENT_BYTES >= 3 * stage_bytes:
             stages = 3  # so that two blocks fit

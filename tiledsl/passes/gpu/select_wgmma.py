@@ -44,6 +44,9 @@ class WarpgroupProduct:
 
 def plan_product(dot: ops.Dot, capacities: Capacities, grid: GridPlan) -> WarpgroupProduct:
     """The instruction and the layouts of a product. Raises TileResourceError (`plan-specialised`) if it has no room."""
+    batches = math.prod(capacities.shape(dot.result.shape[:-2]))
+    if batches > 1:
+        fail("plan-specialised", dot.location, reason=f"it multiplies {batches} matrices at once")
     m, k = capacities.of(dot.a.shape[-2]), capacities.of(dot.a.shape[-1])
     n = capacities.of(dot.b.shape[-1])
     dtypes = instruction_dtypes(dot.a.dtype, dot.b.dtype, dot.dtype, dot.precision)

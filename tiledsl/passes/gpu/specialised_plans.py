@@ -21,6 +21,7 @@ from tiledsl.passes.gpu.align_operands import Way, copied_bytes, ways_to_operand
 from tiledsl.passes.gpu.attention_plans import attention_plans
 from tiledsl.passes.gpu.chained_products import ChainedProducts, chained_products
 from tiledsl.passes.gpu.infer_layouts import access_order, tensor_of, tile_axes
+from tiledsl.passes.gpu.matrix_plans import matrices_at_once
 from tiledsl.passes.gpu.parallel_products import products_of
 from tiledsl.passes.gpu.plan import GridPlan, Plan, RankedPlan
 from tiledsl.passes.gpu.product_epilogues import epilogue_of
@@ -88,7 +89,7 @@ def _plans_one_way(
 ) -> list[RankedPlan]:
     """The same for rows that start at these multiples, after copies."""
     dots = [op for op in grid.body.walk() if isinstance(op, ops.Dot)]
-    if not dots:
+    if not dots or any(matrices_at_once(dot, blocks, size_of) > 1 for dot in dots):
         return []
     try:
         feeds = feeds_of(grid, machine.capability, alignment_of, COPIED_BYTES)

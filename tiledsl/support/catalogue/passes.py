@@ -82,8 +82,8 @@ ENTRIES: dict[str, ErrorSpec] = {
     ),
     "plan-batches": ErrorSpec(
         TileResourceError,
-        "`tile.dot` of {batches} matrices at once is not made for a GPU",
-        "give the leading axes blocks of 1: `tile.grid(B, M, N, block=(1, tile.auto, tile.auto))`",
+        "`tile.dot` of {batches} matrices at once keeps {sums} sums in each thread, which has registers for {most}",
+        "give the leading axes smaller blocks, as in `tile.grid(B, M, N, block=(1, tile.auto, tile.auto))`",
     ),
     "plan-specialised": ErrorSpec(
         TileResourceError,
