@@ -24,8 +24,8 @@ from tiledsl.support.errors import fail
 class Built:
     """`programs` are those that `schedule` counts. For a GPU each is code for certain sizes and alignments.
 
-    `compiled` has the functions that were compiled, in a module that was not loaded from a file; `identity` is what the
-    code depends on besides.
+    `compiled` has the functions that were compiled, in a module that was not loaded from a file, and `functions` which
+    of them each program is of; `identity` is what the code depends on besides.
     """
 
     arch: str
@@ -34,6 +34,7 @@ class Built:
     memory: MemoryPlan
     programs: tuple[Program, ...]
     compiled: tuple[CompiledFunction, ...] = ()
+    functions: tuple[int, ...] = ()
     seconds: float = 0.0
 
 
@@ -51,15 +52,20 @@ def build_for(scheduled: Scheduled, arch: str) -> Built:
             _check_numbers(schedule, step)
     compiled = compile_functions(scheduled.functions, target)
     programs: Sequence[Program] = [function.program for function in compiled]
+    functions: Sequence[int] = range(len(programs))
     if any(isinstance(program, HasVariants) for program in programs):
-        schedule, programs = _planned(schedule, programs)
+        schedule, programs, functions = _planned(schedule, programs)
     memory = plan_memory(schedule)
     seconds = time.perf_counter() - started
-    return Built(target.name, target.identity(), schedule, memory, tuple(programs), tuple(compiled), seconds)
+    identity = target.identity()
+    return Built(
+        target.name, identity, schedule, memory, tuple(programs), tuple(compiled), tuple(functions), seconds,
+    )  # fmt: skip
 
 
-def _planned(schedule: Schedule, programs: Sequence[Program]) -> tuple[Schedule, list[Program]]:
-    """The schedule with a program of its own for each plan that the sizes and alignments of its steps ask for.
+def _planned(schedule: Schedule, programs: Sequence[Program]) -> tuple[Schedule, list[Program], list[int]]:
+    """The schedule with a program of its own for each plan that the sizes and alignments of its steps ask for; these
+    programs; and of each the number of the one that it was planned from.
 
     Several are compiled at once: the compiler of CUDA C lets other threads run.
     """
@@ -78,7 +84,7 @@ def _planned(schedule: Schedule, programs: Sequence[Program]) -> tuple[Schedule,
         planned.setdefault((one.program, program.plan), program)
     numbers = {key: number for number, key in enumerate(planned)}
     steps = [replace(step, program=numbers[key.program, made[key].plan]) for step, key in zip(schedule.steps, keys)]
-    return replace(schedule, steps=tuple(steps)), list(planned.values())
+    return replace(schedule, steps=tuple(steps)), list(planned.values()), [program for program, _ in planned]
 
 
 @dataclass(frozen=True)

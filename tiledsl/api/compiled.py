@@ -59,7 +59,7 @@ class CompiledKernel:
             kwargs["out"], out = out, None
         try:
             prepare = self._dispatcher.prepare
-            return PreparedCall(lambda a, k, o: prepare(a, k, o, stream), args, kwargs, out)
+            return PreparedCall(lambda a, k, o: prepare(a, k, o, stream), args, kwargs, out, self.name)
         except TileError as error:
             raise error.with_traceback(None) from error.__cause__  # the user's lines, not the compiler's
 
@@ -205,6 +205,11 @@ class CompiledKernel:
     def __repr__(self) -> str:
         arguments = ", ".join(f"{name}: {key}" for name, key in self.specialisation.items())
         return f"<{self.name}({arguments}) for {self.arch}>"
+
+    def _repr_html_(self) -> str:
+        from tiledsl.api.notebook import folded
+
+        return folded(repr(self), self.explain)
 
 
 def runs_on(arch: str, device: str) -> bool:

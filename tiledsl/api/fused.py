@@ -11,6 +11,7 @@ from tiledsl.api.built_module import Build, build_for
 from tiledsl.api.graph import Graph
 from tiledsl.api.module import Module
 from tiledsl.api.module_weights import WeightCache
+from tiledsl.api.notebook import folded
 from tiledsl.api.specs import arch_of_specs
 from tiledsl.api.targets import target_of
 from tiledsl.ir.core import Module as IRModule
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tiledsl.api.audit import Audit
+    from tiledsl.api.module_kernels import ModuleKernel
 
 
 class FusedGraph:
@@ -100,6 +102,9 @@ class FusedGraph:
 
     def __repr__(self) -> str:
         return f"<fused {self.graph!r}>"
+
+    def _repr_html_(self) -> str:
+        return folded(repr(self), self.graph.ir)
 
 
 class BuiltGraph:
@@ -179,6 +184,12 @@ class BuiltGraph:
         built for; `arch` where it is built for none. Raises TileError."""
         return self.fused.audit(self.arch or arch, **self._sizes)
 
+    @property
+    def kernels(self) -> dict[str, ModuleKernel]:
+        """The kernels by name: `Module.kernels`. Raises TileError unless it is built for one target, and one set of
+        sizes."""
+        return self._one("kernels").kernels
+
     def traffic(self) -> tuple[int, int | None]:
         """Bytes that a call reads and writes, and the same if each op ran by itself: `Module.traffic`.
 
@@ -215,6 +226,9 @@ class BuiltGraph:
 
     def __repr__(self) -> str:
         return f"<built {self._graph!r} for {self.arch or 'wherever its arrays are'}>"
+
+    def _repr_html_(self) -> str:
+        return folded(repr(self), self.explain)
 
 
 def _likeness(args: Sequence[Any]) -> object:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tiledsl.api.notebook import folded
 from tiledsl.api.structured_calls import flatten_call
 from tiledsl.frontend.structures import build
 from tiledsl.frontend.traced_graph import TracedGraph
@@ -26,6 +27,9 @@ class Graph(TracedGraph):
         arrays += [as_array(weight, name) for name, weight in self.constants.items()]
         results = execute_graph(self.module.entry, arrays, self.module)
         return build(self.result, iter(results))
+
+    def _repr_html_(self) -> str:
+        return folded(repr(self), self.ir)
 
     def flatten(self, *args: object, **kwargs: object) -> list[object]:
         """The arrays of a call in the order of `inputs`. Raises TileTypeError for arguments of another structure."""

@@ -7,6 +7,7 @@ import threading
 import warnings
 from collections.abc import Callable, Mapping
 from functools import cached_property
+from inspect import Parameter
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Generic
 
@@ -105,9 +106,9 @@ class Kernel(KernelObject, Generic[Result]):
             kwargs["out"], out = out, None
         try:
             if self.is_tensor_form:
-                return PreparedCall(self._tensor_form.prepare, args, kwargs, out)
+                return PreparedCall(self._tensor_form.prepare, args, kwargs, out, self.__name__)
             prepare = self._up_to_date().dispatcher.prepare
-            return PreparedCall(lambda a, k, o: prepare(a, k, o, stream), args, kwargs, out)
+            return PreparedCall(lambda a, k, o: prepare(a, k, o, stream), args, kwargs, out, self.__name__)
         except TileError as error:
             raise error.with_traceback(None) from error.__cause__  # the user's lines, not the compiler's
 
@@ -251,7 +252,14 @@ class Kernel(KernelObject, Generic[Result]):
             raise error.with_traceback(None) from error.__cause__  # the user's lines, not the compiler's
 
     def __repr__(self) -> str:
-        return f"<tile.kernel {self.__name__}{self.parameters.signature}>"
+        return (
+            f"<tile.kernel {self.__name__}({', '.join(map(_written, self.parameters.signature.parameters.values()))})>"
+        )
+
+    def _repr_html_(self) -> str:
+        from tiledsl.api.notebook import folded
+
+        return folded(repr(self), self.explain)
 
     def __reduce__(self) -> str:
         """Kernels are pickled by name, as functions are."""
@@ -275,6 +283,15 @@ class Kernel(KernelObject, Generic[Result]):
     def _renewed(self, changed: Watched) -> Specialisations:
         cause = f"`{changed.name}`, read from outside of the kernel, has changed"
         return Specialisations(KernelSource(self.__wrapped__), self.parameters, cause, self.recompiles)
+
+
+def _written(parameter: Parameter) -> str:
+    """A parameter as people write it: `block: constexpr = 64`."""
+    kind: Any = parameter.annotation
+    type_ = "" if kind is Parameter.empty else f": {getattr(kind, '__name__', kind)}"
+    if getattr(kind, "__module__", "").startswith("tiledsl."):
+        type_ = f": tile.{kind.__name__}"
+    return f"{parameter.name}{type_}" + ("" if parameter.default is Parameter.empty else f" = {parameter.default!r}")
 
 
 def kernel(function: Callable[..., Result]) -> Kernel[Result]:

@@ -18,6 +18,7 @@ from tiledsl.support.location import BUILTIN, Location
 
 if TYPE_CHECKING:  # what is not, costs start-up time
     from tiledsl.api.built_module import Built
+    from tiledsl.api.module_kernels import ModuleKernel
     from tiledsl.api.module_places import Places
     from tiledsl.api.module_weights import WeightCache
     from tiledsl.runtime.schedule import Schedule
@@ -157,6 +158,16 @@ class Module:
             Path(html).write_text(module_page(built, self.notes, self.unfused_bytes), encoding="utf-8")
         return explain_module(built, self.notes, self.unfused_bytes)
 
+    @property
+    def kernels(self) -> dict[str, ModuleKernel]:
+        """The kernels by name, each with `source`, `ir(level)`, `resources` and `plan`.
+
+        Raises TileUnsupportedError if nothing was built yet.
+        """
+        from tiledsl.api.module_kernels import kernels_of
+
+        return kernels_of(self.built)
+
     def traffic(self) -> tuple[int, int | None]:
         """Bytes that a call reads and writes, by the count of what each kernel reads and makes; and the same if each op
         of the graph ran by itself, where that is known."""
@@ -165,6 +176,12 @@ class Module:
     def __repr__(self) -> str:
         archs = ", ".join(self._builds.made) or "wherever its arrays are"
         return f"<module {self.name}({', '.join(self._signature.arguments)}) for {archs}>"
+
+    def _repr_html_(self) -> str:
+        from tiledsl.api.module_page import module_page
+        from tiledsl.api.notebook import framed
+
+        return framed(repr(self), lambda: module_page(self.built, self.notes, self.unfused_bytes))
 
 
 def load(path: str | Path) -> Module:

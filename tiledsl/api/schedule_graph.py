@@ -58,6 +58,9 @@ class _Scheduler:
         self._buffers: list[Buffer] = []
         self._steps: list[Step] = []
         self._functions: dict[object, tuple[int, Function]] = {}
+        self._numbers: dict[Function, int] = {}
+        """Of the functions met so far, the number of the program of each."""
+        self._by_number: list[Function] = []
         self._interfaces: dict[int, Interface] = {}
         self._known: dict[Value, _Known] = {}
         self._literals: dict[str, Array] = {}
@@ -155,11 +158,14 @@ class _Scheduler:
 
     def _program(self, function: Function) -> int:
         """The number of the program of a function; functions that differ in their names alone have one program."""
-        key: Any = Module([function]).structure(locations=False)[0]
-        number, _ = self._functions.setdefault(key[1:], (len(self._functions), function))
-        if number not in self._interfaces:
-            self._interfaces[number] = interface_of(function)
-        return number
+        if function not in self._numbers:
+            key: Any = Module([function]).structure(locations=False)[0]
+            number, _ = self._functions.setdefault(key[1:], (len(self._functions), function))
+            if number not in self._interfaces:
+                self._interfaces[number] = interface_of(function)
+                self._by_number.append(function)
+            self._numbers[function] = number
+        return self._numbers[function]
 
     def _step(
         self,
@@ -178,14 +184,11 @@ class _Scheduler:
         tensors = (*operands, *made)
         written = [n for n, p in enumerate(interface.tensors) if p.written]
         written += range(len(operands), len(tensors))
-        function = self._function(program)
+        function = self._by_number[program]
         read, wrote = step_traffic(function, [(tensor.buffer, tensor.view) for tensor in tensors])
         ops = ops_of(function)
         self._steps.append(Step(name, program, tensors, tuple(written), tuple(scalars), sizes, read, wrote, ops))
         return [(operands if r.kind == "parameter" else made)[r.index] for r in interface.results]
-
-    def _function(self, program: int) -> Function:
-        return next(function for number, function in self._functions.values() if number == program)
 
     def _copied(self, operand: Operand, dtype: DType, role: Role, name: str = "copy") -> Operand:
         """A row-major copy, in a new buffer of that role."""

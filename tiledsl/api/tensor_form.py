@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tiledsl.api.fused import BuiltGraph, FusedGraph
 from tiledsl.api.graph import Graph
+from tiledsl.api.notebook import folded
 from tiledsl.frontend.structures import Keyed, Sequenced, Static, Structure, structure_of
 from tiledsl.frontend.trace_function import is_tensor_like, trace_function
 from tiledsl.runtime.captured import Captured, Watched
@@ -19,6 +20,7 @@ from tiledsl.support.errors import fail
 if TYPE_CHECKING:
     from tiledsl.api.check import CheckReport
     from tiledsl.api.emulate import Emulated, Request
+    from tiledsl.api.module_kernels import ModuleKernel
 
 
 class TensorForm:
@@ -133,8 +135,16 @@ class CompiledFormula:
         """What was decided, and what it costs."""
         return self.built.explain()
 
+    @property
+    def kernels(self) -> dict[str, ModuleKernel]:
+        """The kernels that the formula became, by name: `Module.kernels`."""
+        return self.built.kernels
+
     def __repr__(self) -> str:
         return f"<{self.graph!r} for {self.arch}>"
+
+    def _repr_html_(self) -> str:
+        return folded(repr(self), self.explain)
 
 
 def _likeness(args: tuple[Any, ...]) -> object:

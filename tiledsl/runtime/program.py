@@ -118,6 +118,11 @@ class PlannedProgram(Program, Protocol):
     """Code for one plan: `bind_cuda` of what `load()` gives takes any sizes and alignments that the plan is for."""
 
     @property
+    def variant(self) -> GpuVariant:
+        """The code."""
+        ...
+
+    @property
     def plan(self) -> str:
         """The plan as text; programs that were planned from one program and have equal plans are equal."""
         ...
