@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -78,10 +78,10 @@ def test_notebooks_show_what_is_not_built_yet() -> None:
 
 
 @pytest.mark.parametrize("module", [tiledsl, tile])
-def test_no_public_class_is_without_a_repr(module: Any) -> None:
-    public: dict[str, Any] = vars(module)
+def test_no_public_class_is_without_a_repr(module: ModuleType) -> None:
+    public = vars(module)
     names: list[str] = list(public.get("__all__", ())) or [name for name in public if not name.startswith("_")]
     for value in (public[name] for name in names if name in public):
-        kind: Any = value if inspect.isclass(value) else value.__class__
-        assert kind in STUBS or kind.__repr__ is not object.__repr__, f"{value} has no repr"
+        kind: Any = value if isinstance(value, type) else type(value)
+        assert kind in STUBS or kind.__repr__ is not object.__repr__, f"{kind} has no repr"
         assert " object at 0x" not in repr(value)
