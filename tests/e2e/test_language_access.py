@@ -24,10 +24,12 @@ from tests.support.kernels_access import (
     scalars,
     scatter,
     slices,
+    stepped,
     tile_shapes,
     update,
     views,
 )
+from tiledsl import tile, trace
 from tiledsl.api.kernel import Kernel
 
 RNG = np.random.default_rng(2)
@@ -115,6 +117,29 @@ def test_reshapes_with_an_open_size() -> None:
     for run in (lambda: run_kernel(open_reshapes, x), lambda: Kernel(open_reshapes)(x)):
         for got, wanted in zip(run(), expected, strict=True):
             assert_close(got, wanted)
+
+
+@pytest.mark.parametrize("columns", [8, 9])
+def test_slices_with_steps(columns: int) -> None:
+    x = floats(5, columns)
+    spread = np.zeros_like(x)
+    spread[:, ::-2] = x[:, ::2]
+    expected = x[:, ::-1], x[:, ::2] * 2, x[:, -1:-7:-2], spread
+    kernel = Kernel(stepped)
+    for run in (lambda: run_kernel(stepped, x), lambda: kernel(x), lambda: kernel.emulate(x, seed=None)):
+        for got, wanted in zip(run(), expected, strict=True):
+            assert_close(got, wanted)
+
+
+def test_formulas_with_steps_backwards() -> None:
+    def formula(x: Any) -> Any:
+        return x[:, ::-1], x[::-1, ::-2] + 1, x[3:0:-1, 1], x[-2::-1], x[10:2:-3, :-2], x[1:3:-1]
+
+    x = floats(5, 9)
+    open_sizes = trace(formula, tile.spec(("M", "N"), tile.f32))
+    for run in (Kernel(formula), open_sizes):
+        for got, wanted in zip(run(x), formula(x), strict=True):
+            assert_close(np.asarray(got), wanted)
 
 
 def test_shapes_of_tiles() -> None:

@@ -47,7 +47,9 @@ def unary(random: Random, x: Any) -> tuple[str, Formula]:
         choices += [("+1", lambda a: a + 1), ("neg", lambda a: -a), ("*0.5", lambda a: a * 0.5), ("sq", lambda a: a**2)]
     axis, keep = random.randrange(-rank, max(rank, 1)), random.random() < 0.5
     if rank:
-        part = slice(random.randint(-3, 3), random.choice([None, -2, -1, 1, 2, 3, 5]), random.randint(1, 3))
+        part = slice(
+            random.randint(-3, 3), random.choice([None, -2, -1, 1, 2, 3, 5]), random.choice([-3, -2, -1, 1, 2, 3])
+        )
         choices += [
             (f"sum {axis}", lambda a: a.sum(axis=axis, keepdims=keep)),
             (str(part), lambda a: a[part]),
@@ -157,7 +159,7 @@ def compare(graph: Any, arrays: Sequence[Any], steps: Sequence[Step]) -> None:
     """Whether a graph gives what NumPy gives."""
     with np.errstate(all="ignore"):
         expected = run(steps, arrays, np.asarray)
-    for step, actual, wanted in zip([*arrays, *steps], graph(arrays), expected):
+    for step, actual, wanted in zip([*arrays, *steps], graph(*arrays), expected):
         assert (actual.dtype, actual.shape) == (wanted.dtype, wanted.shape), step
         close = {"float16": 2e-2, "float32": 1e-5}.get(wanted.dtype.name, 1e-12)
         np.testing.assert_allclose(actual, wanted, rtol=close, atol=close, err_msg=str(step))

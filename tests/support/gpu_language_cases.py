@@ -94,6 +94,7 @@ def access_cases() -> list[Case]:
                  lambda r, m=m, n=n: [floats(r, m, n), r.integers(0, m, 9), r.integers(0, n, 5)]),
             case(f"views of 3x{m}x{n}", access.views, lambda r, m=m, n=n: [floats(r, 3, m, n)]),
             case(f"open reshapes of 3x{m}x{n}", access.open_reshapes, lambda r, m=m, n=n: [floats(r, 3, m, n)]),
+            case(f"slices with steps of {m}x{n}", access.stepped, lambda r, m=m, n=n: [floats(r, m, n)]),
             case(f"axes of {m}x{n}", access.axes, lambda r, m=m, n=n: [floats(r, m, n)]),
             case(f"shapes of {m}x{n}", access.tile_shapes, lambda r, m=m, n=n: [floats(r, m, n)], terms=m),
             case(f"a block of one of {m}x{n}", access.coordinates,

@@ -180,3 +180,16 @@ def open_reshapes(x: tile.Tensor) -> Any:
     for b in tile.grid(B, block=1):
         one[b, :] = x[b].reshape(b, -1)
     return flat, turned, one
+
+
+def stepped(x: tile.Tensor) -> Any:
+    """Slices with steps, forwards and backwards, read and written."""
+    M, N = x.shape
+    back, half = tile.empty((M, N), x.dtype), tile.empty((M, (N + 1) // 2), x.dtype)
+    last, spread = tile.empty((M, 3), x.dtype), tile.zeros((M, N), x.dtype)
+    for m in tile.grid(M):
+        back[m, :] = x[m, ::-1]
+        half[m, :] = x[m, ::2] * 2
+        last[m, :] = x[m, -1:-7:-2]
+        spread[m, ::-2] = x[m, ::2]
+    return back, half, last, spread

@@ -20,7 +20,7 @@ from tiledsl.frontend.values import (
 )
 from tiledsl.ir import tile_ops
 from tiledsl.ir.core import Index, Value
-from tiledsl.ir.symbolic import Dim
+from tiledsl.ir.symbolic import Dim, ceildiv
 from tiledsl.ir.tile_ops import broadcast_shapes, indexed_shape
 from tiledsl.ir.types import WHOLE, Level, Shape, Slice, TensorType, TileType, format_shape
 from tiledsl.support.errors import Label, fail
@@ -86,6 +86,9 @@ def select(low: Lowering, tensor: Tensor, subscripts: Sequence[Subscript]) -> Ac
             written += [] if "gathered" in written else ["gathered"]
         elif keeps_axis(index):
             written.append(axis)
+    stepped = [entry for entry in entries if isinstance(entry, SliceText) and entry.step != 1]
+    if stepped and sum(map(is_gather, indices)) > 1:
+        fail("slice-step-gather", stepped[0].location, name=tensor.name)
     rank = _gathered_rank(low, tensor, indices)
     gathered = [("gathered", i) for i in range(rank)]
     result = [part for item in written for part in (gathered if item == "gathered" else [item])]
@@ -125,7 +128,7 @@ def _index(low: Lowering, tensor: Tensor, axis: int, entry: Subscript) -> Index:
     """The IR subscript for one axis of a tensor."""
     dim = tensor_type(tensor).shape[axis]
     if isinstance(entry, SliceText):
-        return slice_index(low, entry, dim, tensor.name)
+        return (slice_index if entry.step == 1 else _stepped_index)(low, entry, dim, tensor.name)
     match entry.value:
         case AxisBlock(value=value, stop=stop, name=name) | Coordinate(value=value, stop=stop, name=name):
             if stop is None and isinstance(entry.value, AxisBlock) and not entry.value.is_shifted:
@@ -161,16 +164,7 @@ def slice_index(low: Lowering, entry: SliceText, dim: Dim, name: str) -> Index:
     """`start:stop` of an axis of `dim`. Bounds are sizes; negative literals count from the end."""
     if entry.start is None and entry.stop is None:
         return WHOLE
-    bounds: list[Dim] = []
-    for bound, default in ((entry.start, 0), (entry.stop, dim)):
-        size = default if bound is None else size_of(bound.value)
-        if size is None:
-            assert bound is not None
-            low.fail_at(bound, "slice-bound", name=name)
-        size = low.sizes.resolve(size)
-        from_end = bound is not None and bound.is_literal and isinstance(size, int) and size < 0
-        bounds.append(dim + size if from_end else size)
-    start, stop = bounds
+    start, stop = _bounds(low, entry, dim, name, (0, dim))
     extent = stop - start
     if isinstance(extent, int) and extent < 0:
         fail("slice-range", entry.location, name=name, start=start, stop=stop, dim=dim)
@@ -179,6 +173,38 @@ def slice_index(low: Lowering, entry: SliceText, dim: Dim, name: str) -> Index:
         if bound is not None and bound.is_literal and outside:
             fail("slice-range", entry.location, name=name, start=start, stop=stop, dim=dim)
     return Slice(start, stop)
+
+
+def _bounds(low: Lowering, entry: SliceText, dim: Dim, name: str, defaults: tuple[Dim, Dim]) -> tuple[Dim, Dim]:
+    """Where a slice starts and stops. Raises TileTypeError for what is no size."""
+    bounds: list[Dim] = []
+    for bound, default in zip((entry.start, entry.stop), defaults):
+        size = default if bound is None else size_of(bound.value)
+        if size is None:
+            assert bound is not None
+            low.fail_at(bound, "slice-bound", name=name)
+        size = low.sizes.resolve(size)
+        from_end = bound is not None and bound.is_literal and isinstance(size, int) and size < 0
+        bounds.append(dim + size if from_end else size)
+    return bounds[0], bounds[1]
+
+
+def _stepped_index(low: Lowering, entry: SliceText, dim: Dim, name: str) -> Index:
+    """`start:stop:step` as an int tile of the coordinates. What lies outside of the axis reads as any coordinate does.
+
+    # x[::-1] is x[N - 1 - arange(N)]
+    """
+    low.require_in_grid(f"a slice of `{name}` with a step")
+    step = entry.step
+    start, stop = _bounds(low, entry, dim, name, (0, dim) if step > 0 else (dim - 1, -1))
+    extent = ceildiv(stop - start, step) if step > 0 else ceildiv(start - stop, -step)
+    if isinstance(extent, int) and extent < 0:
+        fail("slice-range", entry.location, name=name, start=start, stop=stop, dim=dim)
+    index = low.builder.emit(tile_ops.Arange, extent=extent).result
+    for fn, number in (("mul", step), ("add", start)):
+        if number != (1 if fn == "mul" else 0):
+            index = low.builder.map(fn, index, low.builder.broadcast(low.integer(number), index.shape))
+    return index
 
 
 def settle_size(low: Lowering, tensor: Tensor, axis: int, stop: Dim, block: str) -> None:

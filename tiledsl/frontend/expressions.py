@@ -33,6 +33,7 @@ from tiledsl.frontend.values import (
     Tensor,
     Tile,
     Tuple,
+    static_integer,
     static_number,
 )
 from tiledsl.frontend.word_advice import language_words, member_advice, name_advice
@@ -144,13 +145,21 @@ def subscripts(frame: Frame, node: ast.expr) -> list[Subscript]:
     entries: list[Subscript] = []
     for item in items:
         if isinstance(item, ast.Slice):
-            if item.step is not None:
-                frame.fail(item.step, "slice-step")
+            step = 1 if item.step is None else _step(frame, item.step)
             bounds = [None if bound is None else _position(frame, bound) for bound in (item.lower, item.upper)]
-            entries.append(SliceText(bounds[0], bounds[1], frame.location(item)))
+            entries.append(SliceText(bounds[0], bounds[1], frame.location(item), step))
         else:
             entries.append(read(frame.low, _position(frame, _no_star(frame, item))))
     return entries
+
+
+def _step(frame: Frame, node: ast.expr) -> int:
+    """The step of a slice."""
+    given = operand(frame, node)
+    step = static_integer(given.value)
+    if not step:
+        frame.low.fail_at(given, "slice-step-kind")
+    return step
 
 
 def _position(frame: Frame, node: ast.expr) -> Operand:

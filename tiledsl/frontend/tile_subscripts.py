@@ -59,6 +59,8 @@ def subscript_tile(low: Lowering, operand: Operand, subscripts: Sequence[Subscri
 def _index(low: Lowering, operand: Operand, dim: Dim, entry: Subscript) -> tuple[Index, Operand | None]:
     """The IR subscript for an axis, and the condition that it lies inside, if that is not known."""
     if isinstance(entry, SliceText):
+        if entry.step != 1:
+            fail("slice-step", entry.location, name=operand.text)
         index = slice_index(low, entry, dim, operand.text)
         if isinstance(index, Slice) and not _may_fit(index, dim):
             fail("slice-range", entry.location, name=operand.text, start=index.start, stop=index.stop, dim=dim)
@@ -93,7 +95,7 @@ def subscript_tuple(low: Lowering, operand: Operand, source: Tuple, subscripts: 
     entry = subscripts[0]
     if isinstance(entry, SliceText) and len(subscripts) == 1:
         bounds = [None if bound is None else _position(low, bound) for bound in (entry.start, entry.stop)]
-        return Tuple(source.items[bounds[0] : bounds[1]])
+        return Tuple(source.items[bounds[0] : bounds[1] : entry.step])
     if isinstance(entry, SliceText) or len(subscripts) != 1:
         low.fail("tuple-subscript", text=operand.text)
     position = _position(low, entry)

@@ -8,12 +8,13 @@ from typing import Any, cast
 from tiledsl.frontend import language_tensors
 from tiledsl.frontend.array_types import is_array
 from tiledsl.frontend.trace import Trace, describe, performs, records
-from tiledsl.frontend.trace_elementwise import tensor
+from tiledsl.frontend.trace_elementwise import apply, tensor
 from tiledsl.frontend.trace_shapes import reshaped, to_axis
 from tiledsl.frontend.traced import TracedTensor, dim_of
+from tiledsl.ir.core import Value
 from tiledsl.ir.dtypes import bool_
-from tiledsl.ir.graph_ops import Gather, Slice
-from tiledsl.ir.symbolic import Dim, maximum, minimum
+from tiledsl.ir.graph_ops import Gather, Iota, Slice
+from tiledsl.ir.symbolic import Dim, ceildiv, maximum, minimum
 from tiledsl.ir.symbolic_order import known_at_most
 from tiledsl.ir.types import Shape
 
@@ -27,13 +28,15 @@ class _Selection:
     steps: list[int] = field(default_factory=list[int])
     order: list[str] = field(default_factory=list[str])
     """The entries in order: `axis`, `drop`, `new`, `gather`."""
+    reversed: dict[int, tuple[Dim, Dim, int]] = field(default_factory=dict[int, "tuple[Dim, Dim, int]"])
+    """Axes that are taken backwards: the first coordinate, how many, and the step."""
     gather: TracedTensor | None = None
     gathered_axis: int = 0
 
 
 @performs("subscript")
 def subscript(trace: Trace, source: TracedTensor, key: Any) -> TracedTensor:
-    """`source[key]` as at most one slice, one gather and one reshape."""
+    """`source[key]` as at most one slice, a gather for each axis that is taken backwards, one gather, one reshape."""
     selection = _Selection()
     entries = cast("tuple[Any, ...]", key if isinstance(key, tuple) else (key,))
     for entry in _expanded(trace, source, entries):
@@ -47,6 +50,8 @@ def subscript(trace: Trace, source: TracedTensor, key: Any) -> TracedTensor:
     if not whole:
         starts, stops, steps = tuple(selection.starts), tuple(selection.stops), tuple(selection.steps)
         value = trace.emit(Slice, source=value, starts=starts, stops=stops, steps=steps)
+    for axis, (first, count, step) in selection.reversed.items():
+        value = trace.emit(Gather, source=value, indices=_backwards(trace, first, count, step), axis=axis)
     indices: Shape = ()
     if selection.gather is not None:
         axis = selection.gathered_axis
@@ -93,6 +98,10 @@ def _select(trace: Trace, source: TracedTensor, selection: _Selection, entry: An
     coordinate = dim_of(entry)
     if isinstance(entry, slice):
         start, stop, step = _bounds(trace, source, dim, cast("Any", entry))
+        if step < 0:
+            length = ceildiv(start - stop, -step)
+            selection.reversed[axis] = start, _at_least(length, 0), step
+            start, stop, step = 0, dim, 1
         what = "axis"
     elif coordinate is not None:
         start = _coordinate(trace, source, dim, coordinate)
@@ -132,22 +141,33 @@ def _coordinate(trace: Trace, source: TracedTensor, dim: Dim, coordinate: Dim) -
 
 
 def _bounds(trace: Trace, source: TracedTensor, dim: Dim, entry: slice[Any, Any, Any]) -> tuple[Dim, Dim, int]:
-    """Start, stop and step of a slice, within the axis as NumPy's are."""
+    """Start, stop and step of a slice, within the axis as NumPy's are: backwards, from its last to before its first."""
     step = 1 if entry.step is None else entry.step
-    if not isinstance(step, int) or step < 1:
+    if not isinstance(step, int) or step == 0:
         trace.fail("graph-slice-step", source, text=trace.text_of(source), step=describe(step))
+    low, high, defaults = (0, dim, (0, dim)) if step > 0 else (-1, dim - 1, (dim - 1, -1))
     bounds: list[Dim] = []
-    for bound, default in ((entry.start, 0), (entry.stop, dim)):
+    for bound, default in zip((entry.start, entry.stop), defaults):
         size = default if bound is None else dim_of(bound)
         if size is None:
             what = describe(bound)
             trace.fail("graph-slice-bound", bound, text=trace.text_of(bound), name=trace.text_of(source), what=what)
-        if isinstance(size, int) and size < 0:
-            bounds.append(_at_least(dim + size, 0))
+        if bound is None:
+            bounds.append(default)
+        elif isinstance(size, int) and size < 0:
+            bounds.append(_at_least(dim + size, low))
         else:
-            bounds.append(size if known_at_most(size, dim) else minimum(size, dim))
+            bounds.append(size if known_at_most(size, high) else minimum(size, high))
     start, stop = bounds
-    return start, stop if known_at_most(start, stop) else maximum(start, stop), step
+    if step > 0 and not known_at_most(start, stop):
+        stop = maximum(start, stop)
+    return start, stop, step
+
+
+def _backwards(trace: Trace, first: Dim, count: Dim, step: int) -> Value:
+    """The coordinates first, first + step ..."""
+    turns = apply(trace, "mul", trace.tensor(trace.emit(Iota, shape=(count,), axis=0)), step)
+    return apply(trace, "add", turns, trace.tensor(trace.size(first), weak=True)).value
 
 
 def _at_least(size: Dim, least: int) -> Dim:

@@ -66,7 +66,7 @@ class TracedSize(NumberOperators):
 class TracedTensor(TensorOperators):
     """A whole tensor of a formula that is being traced, in NumPy's and PyTorch's manners.
 
-    Operators, comparisons, `@`, subscripts (ints, slices with steps above 0, `None`, `...`, one tensor of ints) and
+    Operators, comparisons, `@`, subscripts (ints, slices, `None`, `...`, one tensor of ints) and
     the methods here are recorded. A `weak` one is a scalar made of sizes or Python numbers, which gives way to others.
     """
 

@@ -131,11 +131,12 @@ class Operand:
 
 @dataclass(frozen=True)
 class SliceText:
-    """A subscript `start:stop` as it was written; None where a bound was left out."""
+    """A subscript `start:stop:step` as it was written; None where a bound was left out."""
 
     start: Operand | None
     stop: Operand | None
     location: Location
+    step: int = 1
 
 
 Subscript: TypeAlias = Union[Operand, SliceText]

@@ -245,7 +245,16 @@ _SUBSCRIPTS = {
         "the slice bound `{text}` of `{name}` is {what}, not a size", "gather instead: `x[start + tile.arange(n)]`"
     ),
     "slice-range": _shape("the slice {start}:{stop} does not fit `{name}`, of size {dim}", "stay within the axis"),
-    "slice-step": _unsupported("slices have no step", "gather instead: `x[tile.arange(0, n, 2)]`"),
+    "slice-step": _unsupported(
+        "a slice of the tile `{name}` has a step", "give the step where the tensor is read: `x[m, ::2]`, `x[m, ::-1]`"
+    ),
+    "slice-step-kind": _type(
+        "the step `{text}` of a slice is {what}, not an int other than 0 that is known when compiling", "use a constant"
+    ),
+    "slice-step-gather": _unsupported(
+        "`{name}` is subscripted by a slice with a step and by another one, or by an int tile",
+        "write both as int tiles: `x[rows[:, None], tile.arange(0, n, 2)]`",
+    ),
     "gather-shapes": _shape(
         "the int tiles that subscript `{name}`, of shapes {first} and {second}, do not broadcast",
         "line them up: `x[i[:, None], j[None, :]]`",

@@ -111,7 +111,7 @@ _SHAPES = {
     ),
     "graph-dot-rank": _shape("a product of `{text}`, which is {what} and has no axis", "multiply with `*`"),
     "graph-subscript": _type("{what} cannot subscript `{text}`", "use ints, slices, `None`, `...` or a tensor of ints"),
-    "graph-slice-step": _unsupported("a slice of `{text}` has as its step {step}", "use an int above 0"),
+    "graph-slice-step": _unsupported("a slice of `{text}` has as its step {step}", "use an int other than 0"),
     "graph-slice-bound": _type(
         "the slice bound `{text}` of `{name}` is {what}, not a size", "gather instead: `x[start + tile.arange(n)]`"
     ),
