@@ -249,7 +249,7 @@ def _load(execution: _CheckedExecution, op: Load) -> tuple[Array, ...]:
         _check_outside(execution, op, op.tensor.name, tensor, selection, "reads")
     (found,) = memory.loaded(execution, op, tensor, selection)
     if op.tensor in execution.shadow.tensors:
-        at = _positions(tensor, selection)
+        at = _positions(tensor, _index(selection))
         execution.shadow.load(op, op.tensor, tensor.shape, at)
         if op.tensor in execution.snapshots:
             others = execution.shadow.stored_by_others(op.tensor, at)
@@ -262,13 +262,12 @@ def _load(execution: _CheckedExecution, op: Load) -> tuple[Array, ...]:
 def _store(execution: _CheckedExecution, op: Store) -> tuple[Array, ...]:
     tensor, selection = memory.accessed(execution, op)
     _check_outside(execution, op, op.tensor.name, tensor, selection, "stores to")
-    at = _positions(tensor, selection)
-    value = execution.array(op.value)[selection.inside]
-    before = selection.read(tensor, np.zeros((), tensor.dtype))[selection.inside]
-    execution.shadow.store(op, op.tensor, tensor.shape, at, _bits(before) != _bits(value))
+    index = _index(selection)
+    at = _positions(tensor, index)
+    value = _bits(execution.array(op.value)[selection.inside])
+    execution.shadow.store(op, op.tensor, tensor.shape, at, _bits(tensor[index]) != value)
     selection.write(tensor, execution.array(op.value))
-    after = selection.read(tensor, np.zeros((), tensor.dtype))[selection.inside]
-    met = np.flatnonzero(_bits(after) != _bits(value))
+    met = np.flatnonzero(_bits(tensor[index]) != value)
     if met.size:
         element = element_text(tensor.shape, int(at[met[0]]))
         names = {"program": execution.shadow.name, "element": element, "tensor": op.tensor.name}
@@ -279,7 +278,7 @@ def _store(execution: _CheckedExecution, op: Store) -> tuple[Array, ...]:
 def _atomic(execution: _CheckedExecution, op: Atomic) -> tuple[Array, ...]:
     tensor, selection = memory.accessed(execution, op)
     _check_outside(execution, op, op.tensor.name, tensor, selection, "updates")
-    execution.shadow.atomic(op, op.tensor, tensor.shape, _positions(tensor, selection))
+    execution.shadow.atomic(op, op.tensor, tensor.shape, _positions(tensor, _index(selection)))
     return memory.combined(execution, op, tensor, selection)
 
 
@@ -290,12 +289,16 @@ def _extract(execution: _CheckedExecution, op: Extract) -> tuple[Array, ...]:
     return memory.extract(execution, op)
 
 
-def _positions(tensor: Array, selection: Selection) -> Array:
-    """The selected elements within the tensor, by their position row by row."""
-    if tensor.ndim == 0:
-        return np.zeros(selection.inside.size, np.int64)
-    coordinates = tuple(c[selection.inside] for c in selection.coordinates)
-    return np.ravel(np.asarray(np.ravel_multi_index(coordinates, tensor.shape), np.int64))
+def _index(selection: Selection) -> tuple[Array, ...]:
+    """What subscripts a tensor with the selected elements, in a line."""
+    return tuple(c[selection.inside] for c in selection.coordinates)
+
+
+def _positions(tensor: Array, index: tuple[Array, ...]) -> Array:
+    """Where elements are in the tensor, row by row."""
+    if not index:
+        return np.zeros(1, np.int64)
+    return np.ravel(np.asarray(np.ravel_multi_index(index, tensor.shape), np.int64))
 
 
 def _bits(values: Array) -> Array:

@@ -43,6 +43,10 @@ class Selection:
 
 def select(execution: Execution, array: Array, subscripts: Sequence[Index]) -> Selection:
     """Resolves a subscript; its shape is as `tile_ops.indexed_shape` has it."""
+    point = _point(execution, subscripts)
+    if point is not None:
+        within = all(0 <= at < size for at, size in zip(point, array.shape))
+        return Selection(tuple(np.asarray(at) for at in point), np.asarray(within))
     lines = [_coordinates(execution, subscript, size) for subscript, size in zip(subscripts, array.shape)]
     gathers = [_is_gather(execution, subscript) for subscript in subscripts]
     gathered = np.broadcast_shapes(*(line.shape for line, gather in zip(lines, gathers) if gather))
@@ -68,6 +72,17 @@ def select(execution: Execution, array: Array, subscripts: Sequence[Index]) -> S
     for coordinates, size in zip(placed, array.shape):
         inside &= (coordinates >= 0) & (coordinates < size)
     return Selection(tuple(np.broadcast_to(x, shape) for x in placed), inside)
+
+
+def _point(execution: Execution, subscripts: Sequence[Index]) -> list[int] | None:
+    """The coordinates of one element, if the subscripts are scalars."""
+    point: list[int] = []
+    for subscript in subscripts:
+        found = execution.values[subscript] if isinstance(subscript, Value) else None
+        if found is None or isinstance(found, AxisBlock) or found.ndim:
+            return None
+        point.append(int(found.astype(np.int64)))
+    return point
 
 
 def _coordinates(execution: Execution, subscript: Index, size: int) -> Array:
