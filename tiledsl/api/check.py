@@ -41,7 +41,7 @@ _DEFINED = "check-outside"
 
 @dataclass(frozen=True)
 class CheckReport:
-    """What `check` found. `str(report)` has all of it; `report.ok` is whether there is nothing.
+    """What `check` found. `str(report)` has all of it; `report.ok` is whether there is nothing, as is `bool(report)`.
 
     `errors` are errors that were not raised, each with its place, what it says and a fix; `notes` is what may be meant.
     `result` is what the call gave.
@@ -55,6 +55,9 @@ class CheckReport:
     def ok(self) -> bool:
         """Whether nothing is wrong, as far as this call shows."""
         return not self.errors
+
+    def __bool__(self) -> bool:
+        return self.ok
 
     def raise_if_any(self) -> None:
         """Raises the first error, if there is one, with how many there are besides."""

@@ -29,6 +29,7 @@ def checking(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_sound() -> None:
     report = kernel_of(kernels_racy.permuted).check(RAMP, 11 - SOME)
     assert report.ok
+    assert report
     assert np.array_equal(report.result, RAMP[::-1])
     assert repr(report) == "<check: ok>"
     assert str(report) == "nothing wrong was found"
@@ -38,6 +39,7 @@ def test_sound() -> None:
 def test_findings() -> None:
     report = kernel_of(kernels_racy.permuted).check(RAMP, TWICE % 3)
     assert not report.ok
+    assert not report
     assert {error.code for error in report.errors} == {"check-race-within", "check-race-store"}
     assert repr(report) == "<check: 2 errors>"
     assert all(error.message in str(report) for error in report.errors)

@@ -27,6 +27,8 @@ from tiledsl.support.errors import Label, fail
 
 _MOST_PAIRS = 2000
 """Of accesses to one tensor: long unrolled code is not looked at to the end."""
+_MOST_PROGRAMS = 200_000
+"""Of pairs of programs, for all accesses to one tensor together: grids of many axes have many."""
 _ORDER = ("race-update", "race-store", "race-atomic", "race-neighbour", "race-stores")
 """What is told first where several are true."""
 _ATOMICS = {
@@ -63,7 +65,7 @@ class _Race:
         grid, first, second = self.flow.grid, self.first.op, self.second.op
         axis = grid.body.arguments[min(self.axes)]
         stop = size_of(grid.stops[min(self.axes)])
-        shown = axis.name.upper() if stop is None else str(stop)
+        shown = "..." if stop is None else str(stop)
         names = {"tensor": first.tensor.name, "axis": axis.name, "stop": shown}
         around = Label(grid.location, f"programs along `{axis.name}` of this grid run at the same time")
         labels = [around]
@@ -185,6 +187,7 @@ class _Finder:
         self._shape = shape
         self._tried = tried
         self._extents: dict[tuple[int, int], Extents] = {}
+        self._left = _MOST_PROGRAMS
 
     def race(self, first: Access, second: Access) -> _Race | None:
         """The race between one access in a program and another in another program, if there surely is one."""
@@ -213,6 +216,9 @@ class _Finder:
         left, right = (self._extents_of(access, number, sizes) for access in (first, second))
         harmless: dict[Axes, bool] = {}
         for axes, one, other in pairs_of_programs(sizes, free):
+            self._left -= 1
+            if self._left < 0:
+                return None
             if axes not in harmless:
                 harmless[axes] = self._is_harmless(first, second, axes)
             if not harmless[axes] and meet(left, one, right, other):

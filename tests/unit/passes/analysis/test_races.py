@@ -116,5 +116,23 @@ def f(x, y):
     refuse_races(lower(function, x=1, y=2).entry)
 
 
+def test_grids_of_many_axes_are_looked_at_in_bounded_time() -> None:
+    axes = ", ".join(f"i{n}" for n in range(6))
+    stores = "\n".join(f"        y[{axes}, {n}] = y[{axes}, {n + 1}] + 1" for n in range(0, 40, 2))
+    function = kernel_from_text(f"def f(y):\n    for {axes} in tile.grid(4, 4, 4, 4, 4, 4):\n{stores}\n")
+    refuse_races(lower(function, y=7).entry)
+
+
+def test_a_bound_that_is_computed_is_left_out_of_the_fix() -> None:
+    function = kernel_from_text("""
+        def f(x, y, count):
+            for n in tile.grid(count):
+                y[0] = tile.sum(x[n])
+    """)
+    with pytest.raises(TileRaceError) as caught:
+        refuse_races(lower(function, x=1, y=1, count=ScalarArgument("int")).entry)
+    assert caught.value.fix.endswith("`for n in tile.range(...):`")
+
+
 def test_codes_are_in_the_catalogue() -> None:
     assert {code for code, _, _ in RACY.values()} <= set(CATALOGUE)
