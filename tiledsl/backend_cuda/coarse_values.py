@@ -29,7 +29,7 @@ divisors are as in accurate division; results of exp and sigmoid below 2**-126 a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 
 from tiledsl.backend_cuda.one_plus import ERRORS as ONE_PLUS_ERRORS
@@ -81,8 +81,9 @@ class _Tolerance:
         self.functions = functions
         self.carried = _carried(ops)
         self.roundings = {op for op in ops if isinstance(op, Cast) and _rounds_to(op, dtype)}
+        from_last = list(dict.fromkeys(_values(ops)))[::-1]
         while True:
-            self.tolerated = _shrunk(_values(ops), self._tolerated_by_users)
+            self.tolerated = _shrunk(from_last, self._tolerated_by_users)
             self.coarse = {v for v in self.tolerated - self.carried if v.users}
             errors = self._errors()
             too_much = {op for op in self.roundings if errors.get(op.operands[0], 0) > _LIMITS[dtype]}
@@ -179,17 +180,20 @@ def _values(ops: Sequence[Op]) -> Iterator[Value]:
         yield from (v for v in chain(op.results, carried) if isinstance(v.type, TileType))
 
 
-def _shrunk(values: Iterator[Value], holds: Callable[[Value, set[Value]], bool]) -> set[Value]:
-    """The largest set of those values in which `holds` is true of each, where it asks about others of the set."""
-    found = dict.fromkeys(values)
+def _shrunk(values: Iterable[Value], holds: Callable[[Value, set[Value]], bool]) -> set[Value]:
+    """The largest set of those values in which `holds` is true of each, where it asks about others of the set.
+
+    What it asks about should come before: then only what loops carry needs another round.
+    """
+    found = list(values)
     while True:
         kept = set(found)
-        for value in reversed(found):
+        for value in found:
             if not holds(value, kept):
                 kept.discard(value)
         if len(kept) == len(found):
             return kept
-        found = {value: None for value in found if value in kept}
+        found = [value for value in found if value in kept]
 
 
 def _carries(op: For) -> Iterator[tuple[Value, Value, Value, Value]]:
@@ -280,7 +284,7 @@ def _nonnegative(ops: Sequence[Op]) -> set[Value]:
 
     # constants may stand before the launch
     constants = (v for op in ops for v in op.operands if isinstance(v.op, Constant))
-    return _shrunk(chain(constants, _values(ops)), holds)
+    return _shrunk(dict.fromkeys(chain(constants, _values(ops))), holds)
 
 
 def _arguments(op: For) -> Iterator[tuple[int, Value]]:

@@ -136,8 +136,13 @@ class Groups:
 def used_by(value: Value) -> list[Op]:
     """The ops that read a value, looked at through ops that only give it another name. One for each time it is read."""
     found: list[Op] = []
-    for user, count in value.users.items():
-        found += used_by(user.result) if is_renaming(user) else [user] * count
+    work = [value]
+    while work:
+        for user, count in work.pop().users.items():
+            if is_renaming(user):
+                work.append(user.result)
+            else:
+                found += [user] * count
     return found
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from math import gcd
 
 from tiledsl.ir.core import Function, Value
 from tiledsl.ir.facts import facts_of
 from tiledsl.ir.gpu_ops import Launch
 from tiledsl.ir.tile_ops import Constant, For, Map, Size
+from tiledsl.support.follow import follow
 
 MOST = 64
 """Multiples of more are of no use."""
@@ -22,13 +24,14 @@ class Multiples:
 
     def of(self, value: Value) -> int:
         """A power of two that an integer scalar is a multiple of."""
-        if value not in self._known:
-            self._known[value] = 1  # a value that depends on itself, through a loop
-            found = self._find(value)
-            self._known[value] = gcd(found, MOST)
-        return self._known[value]
+        return follow(self._bounded, value, self._known)
 
-    def _find(self, value: Value) -> int:
+    def _bounded(self, value: Value) -> Generator[Value, int, int]:
+        self._known[value] = 1  # a value that depends on itself, through a loop
+        found = yield from self._find(value)
+        return gcd(found, MOST)
+
+    def _find(self, value: Value) -> Generator[Value, int, int]:
         match value.op:
             case Constant() as op:
                 return int(op.value)
@@ -38,15 +41,15 @@ class Multiples:
                     number //= 2
                 return number
             case Map() as op if op.fn in ("add", "sub", "minimum", "maximum"):
-                return gcd(*map(self.of, op.inputs))
+                return gcd((yield op.inputs[0]), (yield op.inputs[1]))
             case Map() as op if op.fn == "mul":
-                return self.of(op.inputs[0]) * self.of(op.inputs[1])
+                return (yield op.inputs[0]) * (yield op.inputs[1])
             case None:
-                return self._of_argument(value)
+                return (yield from self._of_argument(value))
             case _:
                 return 1
 
-    def _of_argument(self, value: Value) -> int:
+    def _of_argument(self, value: Value) -> Generator[Value, int, int]:
         block = value.owner
         if block is None or not hasattr(block, "parent"):
             return 1
@@ -54,6 +57,6 @@ class Multiples:
             case Launch() as op:
                 return op.blocks[op.body.arguments.index(value)]
             case For() as op if op.body.arguments[0] is value:
-                return gcd(self.of(op.start), self.of(op.step))
+                return gcd((yield op.start), (yield op.step))
             case _:
                 return 1

@@ -7,9 +7,10 @@ x[(m.index * 2) % 8]                  lies in [0, 7]
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import TypeAlias
 
 from tiledsl.ir.core import Block, Function, Value
 from tiledsl.ir.dtypes import DType, i64
@@ -30,6 +31,7 @@ from tiledsl.ir.tile_ops import (
 )
 from tiledsl.ir.types import AxisType, TileType
 from tiledsl.passes.analysis.sizes import blocks_in, constant_of, size_of
+from tiledsl.support.follow import follow
 
 _MOST = 4
 """How many bounds of a kind are kept: each step may multiply them, and more are hardly ever of use."""
@@ -53,6 +55,7 @@ class Span:
         return bool(self.lows and self.highs)
 
 
+Asking: TypeAlias = Generator[Value, Span, Span]
 _ANY = Span()
 
 
@@ -79,52 +82,53 @@ class CoordinateAnalysis:
 
     def span(self, value: Value) -> Span:
         """What is known of where `value` lies."""
-        if value not in self.spans:
-            self.spans[value] = _ANY  # a loop would ask again; none of the ops below can make one
-            self.spans[value] = self._span(value)
-        return self.spans[value]
+        return follow(self._span, value, self.spans)
 
-    def _span(self, value: Value) -> Span:
+    def _span(self, value: Value) -> Asking:
+        self.spans[value] = _ANY  # a loop would ask again; none of the ops below can make one
         size = None if isinstance(value.type, AxisType) else size_of(value)
         if size is not None:
             return _only(size)
         if value in self.blocks:
             block = self.blocks[value]
-            lows = (0,) if block.start is None else self.span(block.start).lows
-            return Span(lows, tuple(high - 1 for high in self.span(block.stop).highs))
+            lows = (0,) if block.start is None else (yield block.start).lows
+            return Span(lows, tuple(high - 1 for high in (yield block.stop).highs))
         match value.op:
             case None:
-                return self._argument_span(value)
+                return (yield from self._argument_span(value))
             case Arange() as op:
                 return Span((0,), (op.extent - 1,))
             case Coordinates() | Start() as op:
-                return self.span(op.axis)
+                return (yield op.axis)
             case Extent(axis=Value(type=AxisType(extent=extent))):
                 return _only(extent)
             case Shift() as op:
-                return _add(self.span(op.axis), self.span(op.offset))
+                return _add((yield op.axis), (yield op.offset))
             case Broadcast() | Reshape() | Transpose() as op:
-                return self.span(op.source)
+                return (yield op.source)
             case Cast() as op:
-                return self._cast_span(op)
+                return self._cast_span(op, (yield op.source))
             case Map() as op if op.result.dtype == i64:
-                return self._map_span(op)
+                spans: list[Span] = []
+                for operand in op.inputs:
+                    spans.append((yield operand))
+                return self._map_span(op, spans)
             case _:
                 return _span_of_dtype(value)
 
-    def _argument_span(self, value: Value) -> Span:
+    def _argument_span(self, value: Value) -> Asking:
         """A parameter, or the index of a loop; of what loops carry nothing is known."""
         loop = value.owner.parent if isinstance(value.owner, Block) else None
         if isinstance(loop, For) and value is loop.body.arguments[0]:
-            step, start, stop = constant_of(loop.step), self.span(loop.start), self.span(loop.stop)
+            step, start, stop = constant_of(loop.step), (yield loop.start), (yield loop.stop)
             if step is not None and step > 0:
                 return Span(start.lows, tuple(high - 1 for high in stop.highs))
             if step is not None and step < 0:
                 return Span(tuple(low + 1 for low in stop.lows), start.highs)
         return _span_of_dtype(value)
 
-    def _cast_span(self, op: Cast) -> Span:
-        span, dtype = self.span(op.source), op.dtype
+    def _cast_span(self, op: Cast, span: Span) -> Span:
+        dtype = op.dtype
         if not op.source.dtype.is_integer or not dtype.is_integer:
             return _span_of_dtype(op.result)
         if dtype == i64 and op.source.dtype.kind == "int":
@@ -134,8 +138,7 @@ class CoordinateAnalysis:
         highs = [high for _, high in map(self.facts.bounds, span.highs) if high is not None and high <= largest]
         return span if lows and highs else _span_of_dtype(op.result)
 
-    def _map_span(self, op: Map) -> Span:
-        spans = [self.span(v) for v in op.inputs]
+    def _map_span(self, op: Map, spans: Sequence[Span]) -> Span:
         match op.fn:
             case "minimum":
                 return Span(_pairs(minimum, spans[0].lows, spans[1].lows), _union(spans[0].highs, spans[1].highs))

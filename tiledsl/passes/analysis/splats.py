@@ -15,6 +15,8 @@ def number_of(value: Value) -> Number | None:
 
 def splat_of(value: Value) -> Value | None:
     """The scalar that all elements of a tile are, or the scalar itself."""
-    if is_scalar(value):
-        return value
-    return splat_of(value.op.source) if isinstance(value.op, Broadcast) else None
+    while not is_scalar(value):
+        if not isinstance(value.op, Broadcast):
+            return None
+        value = value.op.source
+    return value

@@ -14,7 +14,8 @@ other turn goes back through the programs: who had the longest block gets the sh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from functools import partial
 
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Value
@@ -22,6 +23,7 @@ from tiledsl.ir.dtypes import i32, i64
 from tiledsl.passes.gpu.lowering import Lowering
 from tiledsl.passes.gpu.place_blocks import block_place, block_size, define_place
 from tiledsl.passes.gpu.rings import Ring, carry_positions
+from tiledsl.support.follow import follow
 
 
 class BlockWalk:
@@ -144,12 +146,16 @@ def grows_along(grid: ops.Grid, argument: Value) -> bool:
 
 def _follows(value: Value, axis: Value) -> bool:
     """Whether a scalar grows with where a block starts."""
+    return follow(partial(_grows, axis), value)
+
+
+def _grows(axis: Value, value: Value) -> Generator[Value, bool, bool]:
     match value.op:
         case ops.Start() as op:
             return op.axis is axis
         case ops.Map(fn="add" | "minimum" | "maximum") as op:
-            return any(_follows(v, axis) for v in op.inputs)
+            return (yield op.inputs[0]) or (yield op.inputs[1])
         case ops.Map(fn="sub" | "mul" | "floordiv") as op:
-            return _follows(op.inputs[0], axis)
+            return (yield op.inputs[0])
         case _:
             return value is axis

@@ -24,6 +24,8 @@ from tiledsl.passes.gpu.place_blocks import Turns
 
 _SWAPPED = {"le": "ge", "lt": "gt", "ge": "le", "gt": "lt"}
 _MOVES = (ops.Broadcast, ops.Reshape, ops.Transpose)
+_MOST_TERMS = 64
+"""Steps by which a difference is taken apart: a sum of a value and itself, again and again, has any number."""
 
 
 @dataclass
@@ -34,22 +36,29 @@ class Difference:
     scalars: list[tuple[Value, int]] = field(default_factory=list[tuple[Value, int]])
 
     def add(self, value: Value, times: int) -> bool:
-        """Whether `times * value` is such a sum."""
-        op = value.op
-        if not value.shape:
-            self.scalars.append((value, times))
-            return value.dtype.is_integer
-        match op:
-            case ops.Coordinates():
-                self.coordinates[op.axis] = self.coordinates.get(op.axis, 0) + times
+        """Whether `times * value` is such a sum, of at most `_MOST_TERMS` terms."""
+        work = [(value, times)]
+        for _ in range(_MOST_TERMS):
+            if not work:
                 return True
-            case ops.Broadcast() | ops.Reshape() | ops.Transpose():
-                return self.add(op.source, times)
-            case ops.Map(fn="add" | "sub"):
-                left, right = op.inputs
-                return self.add(left, times) and self.add(right, times if op.fn == "add" else -times)
-            case _:
-                return False
+            here, many = work.pop()
+            op = here.op
+            if not here.shape:
+                if not here.dtype.is_integer:
+                    return False
+                self.scalars.append((here, many))
+                continue
+            match op:
+                case ops.Coordinates():
+                    self.coordinates[op.axis] = self.coordinates.get(op.axis, 0) + many
+                case ops.Broadcast() | ops.Reshape() | ops.Transpose():
+                    work.append((op.source, many))
+                case ops.Map(fn="add" | "sub"):
+                    left, right = op.inputs
+                    work += [(right, many if op.fn == "add" else -many), (left, many)]
+                case _:
+                    return False
+        return not work
 
 
 @dataclass(frozen=True)

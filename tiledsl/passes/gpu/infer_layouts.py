@@ -11,7 +11,7 @@ in whatever layout it is needed in. Where two anchors meet, the stronger one win
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, replace
 
 from tiledsl.ir import tile_ops as ops
@@ -22,6 +22,7 @@ from tiledsl.passes.gpu.access_layouts import access_layout
 from tiledsl.passes.gpu.capacities import Capacities
 from tiledsl.passes.gpu.unit_axes import broadcast_source_layout, reshaped_layout
 from tiledsl.passes.tile.carried_values import carried_arguments, yielded
+from tiledsl.support.follow import follow
 
 ROWS_OF_BLOCK = 8
 """Rows that each block of a cluster gets at least, if rows are what the blocks share out."""
@@ -129,7 +130,7 @@ class LayoutInference:
     def _follow_product(self, op: ops.Load | ops.Cast) -> None:
         """What meets an accumulator comes as it is needed there: a whole tile of it would take as much shared memory as
         the result, and between blocks of a cluster nothing moves any more. That it does may be seen late."""
-        needed, known = self._needed(op.result), self._wishes.get(op.result)
+        needed, known = follow(self._needed, op.result), self._wishes.get(op.result)
         if needed is not None and known is not None and known.strength < MULTIPLIED:
             self._wishes[op.result] = replace(known, layout=needed)
 
@@ -187,7 +188,7 @@ class LayoutInference:
 
     def _load(self, op: ops.Load) -> Wish | None:
         """Where it is broadcast right away, or meets an accumulator, it is loaded as it is needed there."""
-        needed = self._needed(op.result)
+        needed = follow(self._needed, op.result)
         if needed is not None:
             return Wish(ACCESSED, needed)
         if only_broadcast(op.result):
@@ -195,7 +196,7 @@ class LayoutInference:
         order = access_order(op)
         return Wish(ACCESSED, self.access(op.result.shape, order, op.result.dtype.bytes))
 
-    def _needed(self, value: Value) -> RegisterLayout | None:
+    def _needed(self, value: Value) -> Generator[Value, RegisterLayout | None, RegisterLayout | None]:
         """The layout in which the users of a value will ask for it, if that is clear and not its own to choose."""
         for user in value.users:
             match user:
@@ -204,11 +205,11 @@ class LayoutInference:
                         if wish is not None:
                             return broadcast_source_layout(wish.layout, value.shape)
                 case ops.Cast():
-                    found = self._needed(user.result)
+                    found = yield user.result
                     if found is not None:
                         return found
                 case ops.Reshape():
-                    wanted = self._needed(user.result)
+                    wanted = yield user.result
                     found = wanted and reshaped_layout(wanted, user.result.shape, value.shape)
                     if found is not None:
                         return found
@@ -235,12 +236,19 @@ def reshapes_units(op: ops.Reshape) -> bool:
 
 def only_broadcast(value: Value) -> bool:
     """Whether a tile is only ever used by being broadcast (after casts and the like)."""
-    return bool(value.users) and all(
-        isinstance(user, ops.Broadcast)
-        or (isinstance(user, (ops.Cast, ops.Reshape)) and only_broadcast(user.result))
-        or (isinstance(user, ops.Map) and only_broadcast(user.result))
-        for user in value.users
-    )
+    seen, work = {value}, [value]
+    while work:
+        here = work.pop()
+        if not here.users:
+            return False
+        for user in here.users:
+            if isinstance(user, (ops.Cast, ops.Reshape, ops.Map)):
+                if user.result not in seen:
+                    seen.add(user.result)
+                    work.append(user.result)
+            elif not isinstance(user, ops.Broadcast):
+                return False
+    return True
 
 
 def tensor_of(op: ops.Load | ops.Store | ops.Atomic) -> TensorType:

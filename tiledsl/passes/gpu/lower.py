@@ -11,7 +11,7 @@ without barriers (`allocate-shared`, `insert-barriers`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -43,6 +43,7 @@ from tiledsl.passes.gpu.plan import GridPlan, Plan
 from tiledsl.passes.gpu.select_wgmma import plan_product
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.passes.manager import PassContext
+from tiledsl.support.follow import follow
 
 OUTSIDE = GridPlan(threads=128)
 """How ops outside of grids are run: by one program."""
@@ -99,12 +100,15 @@ class _FunctionLowering:
 
     def _outer_scalar(self, value: Value, builder: Builder) -> Value:
         """A scalar of the function itself, which is made of pure ops."""
-        if value not in self.values:
+
+        def copied(value: Value) -> Generator[Value, Value, Value]:
             assert value.op is not None
-            for operand in value.op.operands:
-                self._outer_scalar(operand, builder)
-            builder.block.append(value.op.clone(self.values))
-        return self.values[value]
+            yield from value.op.operands
+            copy = value.op.clone(self.values)
+            builder.block.append(copy)
+            return copy.results[value.op.results.index(value)]
+
+        return follow(copied, value, self.values)
 
     def _phase(self, phase: list[Op], builder: Builder, grids: Iterator[GridPlan]) -> None:
         whole = next(grids) if isinstance(phase[0], ops.Grid) else OUTSIDE

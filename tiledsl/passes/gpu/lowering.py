@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tiledsl.ir import gpu_ops as gpu
@@ -39,6 +40,7 @@ from tiledsl.passes.gpu.shared_accesses import (
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.passes.manager import PassContext
 from tiledsl.support.errors import fail
+from tiledsl.support.follow import follow
 
 if TYPE_CHECKING:
     from tiledsl.passes.gpu.rings import Ring
@@ -338,6 +340,9 @@ class Lowering:
 
     def multiple(self, value: Value) -> int:
         """A power of two (at most `MOST_MULTIPLE`) that an i64 scalar of the TILE program is a multiple of."""
+        return follow(self._multiple, value)
+
+    def _multiple(self, value: Value) -> Generator[Value, int, int]:
         match value.op:
             case ops.Constant() as op:
                 return math.gcd(int(op.value), MOST_MULTIPLE)
@@ -346,14 +351,17 @@ class Lowering:
             case ops.Start() as op:
                 return self.block(op.axis).multiple
             case ops.Map() as op if op.fn in ("add", "sub", "minimum", "maximum"):
-                return math.gcd(self.multiple(op.inputs[0]), self.multiple(op.inputs[1]))
+                return math.gcd((yield op.inputs[0]), (yield op.inputs[1]))
             case ops.Map() as op if op.fn == "mul":
-                return min(MOST_MULTIPLE, self.multiple(op.inputs[0]) * self.multiple(op.inputs[1]))
+                return min(MOST_MULTIPLE, (yield op.inputs[0]) * (yield op.inputs[1]))
             case _:
                 return 1
 
     def divides(self, divisor: int, value: Value) -> bool:
         """Whether an i64 scalar of the TILE program is known to be a multiple of some number."""
+        return follow(partial(self._divides, divisor), value)
+
+    def _divides(self, divisor: int, value: Value) -> Generator[Value, bool, bool]:
         match value.op:
             case ops.Constant() as op:
                 return int(op.value) % divisor == 0
@@ -365,9 +373,9 @@ class Lowering:
                     return False
                 return owner.blocks[owner.body.arguments.index(op.axis)].size % divisor == 0
             case ops.Map() as op if op.fn in ("add", "sub", "minimum", "maximum"):
-                return all(self.divides(divisor, v) for v in op.inputs)
+                return (yield op.inputs[0]) and (yield op.inputs[1])
             case ops.Map(fn="mul") as op:
-                return any(self.divides(divisor, v) for v in op.inputs)
+                return (yield op.inputs[0]) or (yield op.inputs[1])
             case _:
                 return False
 

@@ -141,15 +141,14 @@ def _feeds(dot: ops.Dot, dots: Sequence[ops.Dot]) -> bool:
 
 def _is_folded(value: Value) -> bool:
     """Whether a product is folded along its columns, perhaps after elementwise ops."""
-    for user in value.users:
-        match user:
-            case ops.Reduce():
+    seen, work = {value}, [value]
+    while work:
+        for user in work.pop().users:
+            if isinstance(user, ops.Reduce):
                 return True
-            case ops.Map() | ops.Cast():
-                if _is_folded(user.result):
-                    return True
-            case _:
-                pass
+            if isinstance(user, (ops.Map, ops.Cast)) and user.result not in seen:
+                seen.add(user.result)
+                work.append(user.result)
     return False
 
 

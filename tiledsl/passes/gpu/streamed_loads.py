@@ -210,21 +210,20 @@ def check_index(index: Index, grid: ops.Grid, loop: ops.Range | None) -> None:
 
 def _check_known(value: Value, grid: ops.Grid) -> None:
     """A scalar that a thread which only loads can compute by itself."""
-    op = value.op
-    if op is None:
-        owner = value.owner.parent if isinstance(value.owner, Block) else None
-        if isinstance(owner, Op) and owner is not grid:
-            raise DeclinedError("where an operand is depends on what a loop computes")
-        return
-    if (
-        op.bodies
-        or op.effect not in ("pure", "read")
-        or any(isinstance(v.type, TileType) and v.shape for v in op.operands)
-    ):
-        raise DeclinedError("where an operand is depends on tiles, or on what a loop computes")
-    for operand in op.operands:
-        if isinstance(operand.type, TileType):
-            _check_known(operand, grid)
+    seen, work = {value}, [value]
+    while work:
+        here = work.pop()
+        op = here.op
+        if op is None:
+            owner = here.owner.parent if isinstance(here.owner, Block) else None
+            if isinstance(owner, Op) and owner is not grid:
+                raise DeclinedError("where an operand is depends on what a loop computes")
+            continue
+        scalars = [operand for operand in op.operands if isinstance(operand.type, TileType)]
+        if op.bodies or op.effect not in ("pure", "read") or any(v.shape for v in scalars):
+            raise DeclinedError("where an operand is depends on tiles, or on what a loop computes")
+        work += [operand for operand in scalars if operand not in seen]
+        seen.update(scalars)
 
 
 def _check_depth(load: ops.Load, value: Value, dot: ops.Dot, *, is_left: bool) -> None:
