@@ -1,7 +1,7 @@
 """Compiles one Triton kernel in a fresh process and prints the seconds as JSON: arguments NAME ARCH."""
 
-# Triton has no types that a checker could use:
-# pyright: basic, reportMissingImports=false
+# Triton has no types that a checker could use (see typings/):
+# pyright: basic, reportMissingModuleSource=false
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A short fused attention in TileLang, to be measured beside. Needs TileLang, and the CUDA compiler that it calls."""
 
 # TileLang's language has no types that a checker could use, and reads annotations as values:
-# pyright: basic, reportMissingImports=false, reportInvalidTypeForm=false
+# pyright: basic, reportMissingModuleSource=false, reportInvalidTypeForm=false
 
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,7 @@
 """A short fused attention in Triton, to be measured beside. Needs Triton, and a device with TMA."""
 
-# Triton and its language have no types that a checker could use:
-# pyright: basic, reportMissingImports=false, reportIndexIssue=false
+# Triton and its language have no types that a checker could use (see typings/):
+# pyright: basic, reportMissingModuleSource=false, reportIndexIssue=false
 
 from __future__ import annotations
 

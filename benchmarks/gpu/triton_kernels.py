@@ -1,7 +1,7 @@
 """Short Triton kernels to be measured beside: add, softmax, layer norm, a matrix product. Needs Triton."""
 
-# Triton and its language have no types that a checker could use:
-# pyright: basic, reportMissingImports=false, reportIndexIssue=false
+# Triton and its language have no types that a checker could use (see typings/):
+# pyright: basic, reportMissingModuleSource=false, reportIndexIssue=false
 
 from __future__ import annotations
 
