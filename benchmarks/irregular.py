@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.throughput import Comparison, normal
+from beside_numpy import Array
 from tiledsl import ops, tile
 
 
@@ -45,8 +46,36 @@ def scan_case(*shape: int) -> Comparison:
     )  # fmt: skip
 
 
+def convolution_case(image: tuple[int, ...], channels: int, size: int, stride: int) -> Comparison:
+    """[N, C, H, W] with windows of size x size, beside a product with copied windows."""
+    inner, padding = image[1], size // 2
+    x, weight = normal(*image), normal(channels, inner, size, size, seed=1)
+    ours = partial(ops.conv2d, x, weight, stride=stride, padding=padding)
+    what = f"convolution {'x'.join(map(str, image))} to {channels}, {size}x{size} / {stride}"
+    rows, columns = (-(-length // stride) for length in image[2:])
+    work = 2e-9 * image[0] * rows * columns * channels * inner * size**2
+    numpys = partial(_numpy_convolution, x, weight, stride, padding)
+    return Comparison(what, ours, numpys, 0.6, work, "GFLOP/s", tolerance=1e-4)
+
+
+def _numpy_convolution(x: Array, weight: Array, stride: int, padding: int) -> Array:
+    around = ((0, 0), (0, 0), (padding, padding), (padding, padding))
+    outer, inner, size, _ = weight.shape
+    image: Array = np.pad(x, around)
+    windows: Array = np.lib.stride_tricks.sliding_window_view(image, (size, size), axis=(2, 3))
+    windows = windows[:, :, ::stride, ::stride]
+    batch, _, rows, columns = windows.shape[:4]
+    copied: Array = np.reshape(np.transpose(windows, (0, 2, 3, 1, 4, 5)), (batch * rows * columns, inner * size * size))
+    y: Array = copied @ np.transpose(np.reshape(weight, (outer, -1)))
+    return np.transpose(np.reshape(y, (batch, rows, columns, outer)), (0, 3, 1, 2))
+
+
 CASES: dict[str, Callable[[], Comparison]] = {
     "window": partial(window_case, 2048, 64),
+    "conv-stem": partial(convolution_case, (1, 3, 224, 224), 64, 7, 2),
+    "conv-56": partial(convolution_case, (2, 64, 56, 56), 64, 3, 1),
+    "conv-14": partial(convolution_case, (1, 256, 14, 14), 256, 3, 1),
+    "conv-7": partial(convolution_case, (1, 512, 7, 7), 512, 3, 1),
     "scan": partial(scan_case, 1 << 20),
     "scan-rows": partial(scan_case, 1024, 1024),
 }

@@ -9,6 +9,7 @@ from tiledsl.passes.gpu.insert_proxy_fences import InsertProxyFences
 from tiledsl.passes.gpu.lower import LowerToGpu
 from tiledsl.passes.gpu.tidy import Tidy
 from tiledsl.passes.graph.canonicalise_graph import CanonicaliseGraph
+from tiledsl.passes.graph.copy_windows import CopyWindows
 from tiledsl.passes.graph.derive_online import DeriveOnline
 from tiledsl.passes.graph.fuse_into_calls import FuseIntoCalls
 from tiledsl.passes.graph.graph_to_tile import GraphToTile
@@ -42,6 +43,7 @@ _KINDS: tuple[type[Pass], ...] = (
     RaisePrograms,
     FuseIntoCalls,
     SplitFolds,
+    CopyWindows,
     RepeatMaps,
     InferShapes,
     Canonicalise,

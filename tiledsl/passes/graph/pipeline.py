@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tiledsl.passes.graph.canonicalise_graph import CanonicaliseGraph
+from tiledsl.passes.graph.copy_windows import CopyWindows
 from tiledsl.passes.graph.derive_online import DeriveOnline
 from tiledsl.passes.graph.fuse_into_calls import FuseIntoCalls
 from tiledsl.passes.graph.graph_to_tile import GraphToTile
@@ -23,6 +24,7 @@ def graph_pipeline(arch: str, *, fuse: bool = True) -> list[Pass]:
     return [
         CanonicaliseGraph(),
         *([RaisePrograms(arch=arch)] if fuse else []),
+        *([CopyWindows(arch=arch)] if fuse else []),
         WidenFloats(),
         *([FuseIntoCalls(arch=arch)] if fuse else []),
         SplitFolds(arch=arch),
