@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from tests.support.kernels_access import (
     update,
     views,
 )
-from tiledsl import tile, trace
+from tiledsl import TileRuntimeError, tile, trace
 from tiledsl.api.kernel import Kernel
 
 RNG = np.random.default_rng(2)
@@ -140,6 +141,27 @@ def test_formulas_with_steps_backwards() -> None:
     for run in (Kernel(formula), open_sizes):
         for got, wanted in zip(run(x), formula(x), strict=True):
             assert_close(np.asarray(got), wanted)
+
+
+def test_a_slice_of_a_tile_lies_within_it() -> None:
+    def first(x: tile.Tensor, n: tile.constexpr) -> tile.Tensor:
+        M = x.shape[0]
+        y = tile.empty((M, n), x.dtype)
+        for m in tile.grid(M):
+            y[m, :] = x[m, :][:, 0:n]
+        return y
+
+    x = floats(3, 4)
+    kernel: Any = Kernel(first)
+    runs: list[Callable[[int], Any]] = [
+        lambda n: kernel(x, n=n),
+        lambda n: kernel.compile(x, n=n, arch="reference")(x),
+        lambda n: kernel.emulate(x, n=n, seed=None),
+    ]
+    for run in runs:
+        assert_close(run(3), x[:, :3])
+        with pytest.raises(TileRuntimeError, match="the slice 0:8 lies within"):
+            run(8)
 
 
 def test_shapes_of_tiles() -> None:

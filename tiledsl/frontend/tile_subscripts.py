@@ -23,8 +23,8 @@ from tiledsl.frontend.values import (
 from tiledsl.ir.core import Index, Value
 from tiledsl.ir.dtypes import i64
 from tiledsl.ir.symbolic import Dim
-from tiledsl.ir.symbolic_order import known_inside
-from tiledsl.ir.tile_ops import Extract
+from tiledsl.ir.symbolic_order import known_at_most, known_inside
+from tiledsl.ir.tile_ops import Assert, Extract
 from tiledsl.ir.types import Slice, Whole
 from tiledsl.support.errors import fail
 
@@ -64,6 +64,8 @@ def _index(low: Lowering, operand: Operand, dim: Dim, entry: Subscript) -> tuple
         index = slice_index(low, entry, dim, operand.text)
         if isinstance(index, Slice) and not _may_fit(index, dim):
             fail("slice-range", entry.location, name=operand.text, start=index.start, stop=index.stop, dim=dim)
+        if isinstance(index, Slice):
+            _require_fit(low, operand, index, dim, entry)
         return index, None
     match entry.value:
         case AxisBlock():
@@ -82,6 +84,17 @@ def _index(low: Lowering, operand: Operand, dim: Dim, entry: Subscript) -> tuple
         entry, apply(low, "and", *(operand_like(entry, apply(low, *c)) for c in (("ge", at, zero), ("lt", at, end))))
     )
     return choose(low, inside, at, zero).value, inside
+
+
+def _require_fit(low: Lowering, operand: Operand, index: Slice, dim: Dim, entry: SliceText) -> None:
+    """Has the kernel fail where a slice goes beyond a tile: unlike a tensor, a tile has nothing there to read."""
+    for small, large in ((0, index.start), (index.stop, dim)):
+        if not known_at_most(small, large):
+            place = [Operand(dim_value(size), operand.text, entry.location) for size in (small, large)]
+            text = f"the slice {index} lies within `{operand.text}`, of size {dim}"
+            low.builder.emit(
+                Assert, condition=as_tile(low, operand_like(operand, apply(low, "le", *place))).value, text=text
+            )
 
 
 def _may_fit(index: Slice, dim: Dim) -> bool:

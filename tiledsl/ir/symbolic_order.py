@@ -13,7 +13,7 @@ def known_at_most(a: Dim, b: Dim) -> bool:
             sides = (extremum.left, extremum.right)
             known = [known_at_most(side, b) if is_left else known_at_most(a, side) for side in sides]
             return all(known) if (extremum.operation == "max") == is_left else any(known)
-    difference = b - a
+    difference = _without_quotients(b - a)
     if isinstance(difference, int):
         return difference >= 0
     plain = all(not isinstance(atom, Opaque) for monomial, _ in difference.terms for atom in monomial)
@@ -28,6 +28,22 @@ def known_inside(coordinate: Dim, dim: Dim) -> bool:
     above = {name: symbol(name) + 1 for name in symbols_of(coordinate) | symbols_of(dim)}
     coordinate, dim = substitute(coordinate, above), substitute(dim, above)
     return known_at_most(0, coordinate) and known_at_most(coordinate + 1, dim)
+
+
+def _without_quotients(difference: Dim) -> Dim:
+    """A multiple of what is at most `difference`, without its quotients by known numbers; the same where there is none.
+
+    # N - N // 2: twice that is at least 2 * N - N
+    """
+    if not isinstance(difference, Expr):
+        return difference
+    for monomial, coefficient in difference.terms:
+        atom = monomial[0] if len(monomial) == 1 else None
+        if isinstance(atom, Opaque) and atom.operation == "floordiv" and isinstance(atom.right, int) and atom.right > 0:
+            rest = difference - coefficient * Expr((((atom,), 1),))
+            bound = atom.left if coefficient < 0 else atom.left - (atom.right - 1)
+            return _without_quotients(atom.right * rest + coefficient * bound)
+    return difference
 
 
 def _extremum(dim: Dim) -> Opaque | None:

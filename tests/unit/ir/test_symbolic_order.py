@@ -13,7 +13,8 @@ from tiledsl.ir.symbolic_order import known_at_most, known_inside
     [
         ("2", "3", True), ("3", "2", False), ("0", "N", True), ("1", "N", False), ("N", "N + M", True),
         ("N", "2 * N", True), ("N", "M", False), ("min(N, M)", "N", True), ("N", "max(N, M)", True),
-        ("max(N, M)", "N", False), ("N // 2", "N", False),
+        ("max(N, M)", "N", False), ("N // 2", "N", True), ("N", "N // 2", False), ("0", "N // 2 - 1", False),
+        ("N // 2 + N // 3", "N", True), ("N // 2", "N - N // 2", True), ("N - N // 2", "N // 2", False),
     ],
 )  # fmt: skip
 def test_at_most(a: str, b: str, known: bool) -> None:
