@@ -13,7 +13,7 @@ from typing import Any, NoReturn, TypeAlias, TypeVar
 
 from tiledsl.frontend.active_trace import ACTIVE
 from tiledsl.frontend.array_types import array_dtype, array_shape, identity
-from tiledsl.frontend.trace_places import Places, source_text
+from tiledsl.frontend.trace_places import Places, is_internal, source_text, span
 from tiledsl.frontend.trace_weights import WeightNames
 from tiledsl.frontend.traced import NOT_IN_FORMULAS, TracedSize, TracedTensor
 from tiledsl.frontend.word_advice import argument_advice, function_advice, method_advice
@@ -95,8 +95,21 @@ class Trace:
             return fn(*args, **kwargs)
         except RecursionError:
             self.fail("graph-recursion", name=self.name)
+        except ValueError as error:
+            self._explain_unpacking(error)
+            raise
         finally:
             ACTIVE.reset(token)
+
+    def _explain_unpacking(self, error: ValueError) -> None:
+        """Says of `M, N = x.shape` what shapes there are, if that is what Python complains of."""
+        last = error.__traceback__
+        while last is not None and last.tb_next is not None:
+            last = last.tb_next
+        if last is None or is_internal(last.tb_frame) or "values to unpack" not in str(error):
+            return
+        self.builder.location = span(last.tb_frame)
+        self.fail("graph-unpack", *(TracedTensor(value, self) for value in self.body.arguments), error=error)
 
     # What formulas do
 

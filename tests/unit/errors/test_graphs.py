@@ -56,6 +56,11 @@ def kept() -> object:
     return box[0] + 1
 
 
+def unpacked(x: Any) -> Any:
+    (n,) = x.shape
+    return x / n
+
+
 def if_positive(x: Any) -> Any:
     return x if x.sum() > 0 else -x
 
@@ -96,6 +101,7 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "graph-attribute": (trace(lambda x: x.var()), "`x` is tensor<f32, [3, 4], unit=1> and has no `var`"),
     "graph-numpy": (trace(lambda x: np.concatenate([x, x])), "np.concatenate does not work on `x`"),
     "graph-sizes-differ": (trace(lambda x, y: x + y, M, N), "`y` of shape [N, 4] do not broadcast: M may not be N"),
+    "graph-unpack": (trace(unpacked), "too many values to unpack (expected 1"),
     "graph-axis": (trace(lambda x: x.sum(2)), "tile.sum: there is no axis 2 in a tensor of rank 2"),
     "graph-dot-rank": (trace(lambda x: x @ x.sum()), "a product of `x.sum()`, which is tensor<f32, []>"),
     "graph-squeeze": (trace(lambda x: x.squeeze(0)), "axis 0 of `x` has the size 3, not 1"),

@@ -84,6 +84,7 @@ _SHAPES = {
         "`{a}` of shape {first} and `{b}` of shape {second} do not broadcast: {left} may not be {right}",
         'give both axes one name in their specs, `tile.spec(("N", 4), dtype)`, or trace with numbers',
     ),
+    "graph-unpack": _shape("{error}", "name as many sizes as the tensor has axes, or pass one of that rank"),
     "graph-axis": _shape("{name}: there is no axis {axis} in a tensor of rank {rank}", "{choices}"),
     "graph-squeeze": _shape("axis {axis} of `{text}` has the size {size}, not 1", "leave it out"),
     "graph-combiner": _unsupported(
