@@ -24,6 +24,14 @@ from tiledsl.backend_cpu.residence import BlockPlan, plan_block
 from tiledsl.backend_cpu.scans import ScanTile
 from tiledsl.backend_cpu.sinks import AssertTile, AtomicTile, Keep, KeepForLater, Sink, StoreTile
 from tiledsl.backend_cpu.storage import Buffer, PackedLeft, PackedRight, Point, Storage
+from tiledsl.backend_cpu.streamed_dots import (
+    Side,
+    StreamedDot,
+    allocate_few,
+    allocate_turned,
+    few_side,
+    runs_along_depth,
+)
 from tiledsl.backend_cpu.writer import VectorType
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Op, Value
@@ -185,6 +193,8 @@ class BlockEmitter:
     def allocate(self, value: Value, *, dense: bool = False) -> Buffer:
         """Scratch for a tile, with room for whole micro-kernel rows: any tile of rank 2 can accumulate a dot."""
         rows = WIDEST_ROW_UNIT if len(value.shape) >= 2 and not dense else 1
+        if not dense and any(_sums_down_columns(self.context, dot) for dot in _dots_into(value)):
+            return allocate_turned(self.context, value, _stored_dtype(value))
         return self.context.allocate(value.shape, _stored_dtype(value), padded=not dense, row_unit=rows)
 
     def atomic(self, op: ops.Atomic) -> None:
@@ -223,12 +233,26 @@ class BlockEmitter:
         emit_print(self.context, op, len(self.effects.prints) - 1, tiles)
 
     def dot(self, op: ops.Dot) -> None:
-        """Packs operands that are not packed yet, evaluates the accumulator into its place, multiplies."""
-        context, kernel = self.context, kernel_of(self.context, op)
-        left = self._packed(op.a, "left", op)
-        right = self._packed(op.b, "right", op)
-        assert isinstance(left, PackedLeft)
-        assert isinstance(right, PackedRight)
+        """Stores operands that are not stored yet, evaluates the accumulator into its place, multiplies."""
+        side = few_side(self.context, op)
+        if side is None:
+            left, right = self._packed(op.a, "left", op), self._packed(op.b, "right", op)
+            assert isinstance(left, PackedLeft)
+            assert isinstance(right, PackedRight)
+            target, fresh = self._dot_target(op)
+            call_dot(self.context, op, left, right, target, fresh)
+        else:
+            few = self._few(op.a if side == "left" else op.b, side, op)
+            wide = op.b if side == "left" else op.a
+            if wide not in self.context.storage:
+                self.effects.residence[wide] = "read in the loops of a dot, since the other operand is small"
+            target, fresh = self._dot_target(op)
+            with self.context.scope():
+                StreamedDot(self.context, op, side, few, target, fresh).emit()
+
+    def _dot_target(self, op: ops.Dot) -> tuple[Buffer, str]:
+        """Where the sums go, with the accumulator in it, and an i1 that says whether they overwrite what is there."""
+        context = self.context
         owner = accumulates_in_place(context, op)
         fresh = "true" if op.acc is None else "false"
         if owner is not None and owner is op.acc:
@@ -244,13 +268,30 @@ class BlockEmitter:
                 self.add(Keep(op.acc, [target]))
             self.flush()
         assert isinstance(target, Buffer)
-        assert target.dtype == kernel.dtype
-        call_dot(context, op, left, right, target, fresh)
+        assert target.dtype == kernel_of(context, op).dtype
         kept = "in scratch" if owner is None else "in the scratch of the loop's accumulator"
         self.effects.residence[op.result] = f"summed in registers, kept {kept}"
         context.storage[op.result] = target
+        return target, fresh
 
-    def _packed(self, value: Value, side: str, op: ops.Dot) -> Storage:
+    def _few(self, value: Value, side: Side, op: ops.Dot) -> Buffer:
+        """The operand with few rows or columns, stored along k in the dtype of the sum."""
+        dtype = kernel_of(self.context, op).dtype
+        stored = self.context.storage.get(value)
+        along = -1 if side == "left" else -2
+        if isinstance(stored, Buffer) and stored.dtype == dtype and stored.strides[along] == "1":
+            self.flush()
+            return stored
+        key = (value, f"few-{side}", dtype.name)
+        if key not in self.packed:
+            self.packed[key] = allocate_few(self.context, value, side, dtype)
+            self.effects.residence[value] = f"kept in scratch, the small {side} operand of a dot"
+            self.add(Keep(value, [self.packed[key]]))
+        room = self.packed[key]
+        assert isinstance(room, Buffer)
+        return room
+
+    def _packed(self, value: Value, side: Side, op: ops.Dot) -> Storage:
         kernel = kernel_of(self.context, op)
         key = (value, side, kernel.dtype.name)
         if key not in self.packed:
@@ -267,9 +308,31 @@ class BlockEmitter:
                 continue
             for user in value.users:
                 if isinstance(user, ops.Dot) and user.parent is not block:
-                    for side, operand in (("left", user.a), ("right", user.b)):
+                    sides: tuple[tuple[Side, Value], ...] = (("left", user.a), ("right", user.b))
+                    for side, operand in sides:
                         if operand is value:
-                            self._packed(value, side, user)
+                            self._store_for_inner_dot(value, side, user)
+
+    def _store_for_inner_dot(self, value: Value, side: Side, dot: ops.Dot) -> None:
+        few = few_side(self.context, dot)
+        if few is None:
+            self._packed(value, side, dot)
+        elif few == side:
+            self._few(value, side, dot)
+        elif value not in self.context.storage and value not in self.kept and not isinstance(value.op, ops.Load):
+            room = self._keep(value)
+            self.add(Keep(value, [room]), {value: room})
+
+
+def _dots_into(value: Value) -> list[ops.Dot]:
+    """The dots that add to a tile or make it."""
+    found = [user for user in value.users if isinstance(user, ops.Dot) and user.acc is value]
+    return [*found, value.op] if isinstance(value.op, ops.Dot) else found
+
+
+def _sums_down_columns(context: Context, dot: ops.Dot) -> bool:
+    """Whether vectors of the dot's results run along its rows: few columns, and a left operand that is turned."""
+    return few_side(context, dot) == "right" and not runs_along_depth(context, dot, "right")
 
 
 def _stored_dtype(value: Value) -> DType:

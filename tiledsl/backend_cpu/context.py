@@ -14,8 +14,9 @@ from tiledsl.ir import dtypes
 from tiledsl.ir.core import Value
 from tiledsl.ir.dtypes import DType
 from tiledsl.ir.facts import Facts
-from tiledsl.ir.symbolic import Dim, Opaque, Symbol
+from tiledsl.ir.symbolic import Dim, Opaque, Symbol, symbol_name
 from tiledsl.ir.types import Shape, TensorType
+from tiledsl.passes.analysis.few import is_few
 from tiledsl.passes.machine import CpuMachine
 
 CACHE_LINE = 64
@@ -68,6 +69,8 @@ class Context:
         """Pointer to the number of programs that a thread takes at a time."""
         self.callback = ""
         """Pointer to the host's callback for prints."""
+        self.few: frozenset[str] = frozenset()
+        """The sizes (symbols) that are known to be at most `FEW` in the code that is written now."""
         self.program = "0"
         """Number of the program within its grid."""
         self.scratch_base = ""
@@ -117,6 +120,10 @@ class Context:
         """Whether a size is surely a multiple of the vector length."""
         return self.facts.divisible(dim, self.lanes)
 
+    def is_few(self, dim: Dim) -> bool:
+        """Whether a size is known to be at most `FEW` here."""
+        return is_few(self.facts, dim) or symbol_name(dim) in self.few
+
     # Scratch
 
     def allocate(self, shape: Shape, dtype: DType, *, padded: bool = True, row_unit: int = 1) -> Buffer:
@@ -144,6 +151,21 @@ class Context:
         base = writer.emit(f"getelementptr inbounds i8, ptr {self.scratch_base}, i64 {self.scratch_bytes}")
         self.scratch_bytes = o.add(writer, self.scratch_bytes, o.round_up(writer, count, CACHE_LINE))
         return base
+
+    # Writing the same ops twice
+
+    @contextmanager
+    def version(self, few: frozenset[str]) -> Generator[None]:
+        """For ops that are written once more under another assumption: what is known of values is forgotten again."""
+        kept = dict(self.scalars), dict(self.storage), dict(self.axes), dict(self.symbols), dict(self.fresh)
+        owned, before = set(self.owned), self.few
+        self.few = few
+        try:
+            with self.scope():
+                yield
+        finally:
+            self.scalars, self.storage, self.axes, self.symbols, self.fresh = kept
+            self.owned, self.few = owned, before
 
     # Values evaluated so far
 

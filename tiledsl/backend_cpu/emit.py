@@ -32,13 +32,16 @@ from tiledsl.ir.scalar_functions import SCALAR_FUNCTIONS
 from tiledsl.ir.symbolic import symbol_name
 from tiledsl.ir.types import AxisType, TensorType, TileType
 from tiledsl.passes.analysis.effects import has_effect, tensors_written
+from tiledsl.passes.analysis.few import sizes_that_may_be_few
 from tiledsl.passes.analysis.phases import phases_of
-from tiledsl.passes.analysis.work import GridWork, collect_work
+from tiledsl.passes.analysis.work import FEW, GridWork, collect_work
 from tiledsl.passes.machine import CpuMachine
 
 LONG, MANY = 8, 32
 """A program with more than so many uses of a scalar function of that cost calls it: written out each time, it would be
 slow to compile."""
+MOST_VERSIONS = 2
+"""Sizes for which the programs of a grid are written apart: each version is as much to compile as the rest."""
 
 
 @dataclass(frozen=True)
@@ -205,6 +208,32 @@ class _PhaseEmitter(FunctionEmitter):
         context, writer = self.context, self.context.writer
         self.flush()
         stops = [self.index(stop) for stop in op.stops]
+        start, rooms = context.scratch_bytes, list[tuple[str, str]]()
+        done = writer.new_label("versions")
+        for few in sizes_that_may_be_few(op, context.facts)[:MOST_VERSIONS]:
+            this, other = writer.new_label("few"), writer.new_label("many")
+            with writer.in_entry():
+                is_few = writer.emit(f"icmp sle i64 {context.limit(few)}, {FEW}")
+            writer.branch_if(is_few, this, other)
+            writer.start(this)
+            name = symbol_name(few)
+            assert name is not None
+            with context.version(frozenset({name})):
+                self._programs(op, stops)
+            writer.branch(done)
+            writer.start(other)
+            rooms.append((is_few, context.scratch_bytes))
+            context.scratch_bytes = start  # only one of the versions runs
+        self._programs(op, stops)
+        writer.branch(done)
+        writer.start(done)
+        with writer.in_entry():
+            for is_few, size in reversed(rooms):
+                other = context.scratch_bytes
+                context.scratch_bytes = writer.emit(f"select i1 {is_few}, i64 {size}, i64 {other}")
+
+    def _programs(self, op: ops.Grid, stops: list[str]) -> None:
+        context, writer, packed = self.context, self.context.writer, dict(self.packed)
         sizes = [
             self.block_size(argument, block) if isinstance(argument.type, AxisType) else "1"
             for argument, block in zip(op.body.arguments, op.blocks)
@@ -233,6 +262,7 @@ class _PhaseEmitter(FunctionEmitter):
             self.block_ops(op.body)
         writer.branch(head)
         writer.start(done)
+        self.packed = packed
 
 
 def _pure(op: Op) -> bool:

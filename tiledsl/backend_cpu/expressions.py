@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tiledsl.backend_cpu.context import Context
 from tiledsl.backend_cpu.evaluate import EMITTERS, is_unit_reshape
+from tiledsl.backend_cpu.storage import Buffer
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Op, Value
 from tiledsl.ir.scalar_functions import SCALAR_FUNCTIONS
@@ -87,8 +88,11 @@ def contiguity(context: Context, values: Iterable[Value], axis: int) -> int:
         if here in seen:
             continue
         seen.add(here)
-        op = value.op
-        if value in context.storage or op is None or not is_lazy(op):
+        op, stored = value.op, context.storage.get(value)
+        if isinstance(stored, Buffer):
+            total += 0 if along >= len(value.shape) else 1 if stored.strides[along] == "1" else -1
+            continue
+        if stored is not None or op is None or not is_lazy(op):
             total += 0 if along >= len(value.shape) else 1 if along == len(value.shape) - 1 else -1
             continue
         match op:

@@ -164,10 +164,11 @@ def _step(
         for column in range(vectors):
             slot = slots[row, column]
             before = writer.emit(f"load {vector}, ptr {slot}")
-            writer.line(f"store {vector} {_multiply_add(writer, vector, left, right[column], before)}, ptr {slot}")
+            writer.line(f"store {vector} {multiply_add(writer, vector, left, right[column], before)}, ptr {slot}")
 
 
-def _multiply_add(writer: FunctionWriter, vector: VectorType, a: str, b: str, c: str) -> str:
+def multiply_add(writer: FunctionWriter, vector: VectorType, a: str, b: str, c: str) -> str:
+    """a * b + c of vectors: rounded once for floats, modulo the width for integers."""
     if vector.dtype.is_float:
         text = str(vector)
         return writer.call(f"llvm.fma.{vector.suffix}", text, [(text, a), (text, b), (text, c)])

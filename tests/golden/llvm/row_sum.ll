@@ -16,423 +16,425 @@ entry:
   %t10 = getelementptr inbounds i64, ptr %state, i64 2
   %t11 = getelementptr inbounds i64, ptr %state, i64 3
   %t12 = getelementptr inbounds i64, ptr %state, i64 1
-  %t27 = alloca i64
-  %t35 = getelementptr inbounds i8, ptr %scratch, i64 0
-  %t41 = alloca i64
-  %t47 = alloca <8 x float>
+  %t28 = alloca i64
+  %t36 = getelementptr inbounds i8, ptr %scratch, i64 0
+  %t42 = alloca i64
   %t48 = alloca <8 x float>
-  %t51 = alloca <8 x float>
+  %t49 = alloca <8 x float>
   %t52 = alloca <8 x float>
-  %t55 = alloca <8 x float>
+  %t53 = alloca <8 x float>
   %t56 = alloca <8 x float>
-  %t59 = alloca <8 x float>
+  %t57 = alloca <8 x float>
   %t60 = alloca <8 x float>
-  %t67 = alloca i64
-  %t131 = alloca i64
-  %t235 = alloca i64
-  %t238 = alloca <8 x float>
+  %t61 = alloca <8 x float>
+  %t68 = alloca i64
+  %t132 = alloca i64
+  %t236 = alloca i64
   %t239 = alloca <8 x float>
-  %t246 = alloca i64
-  %t268 = alloca i64
-  %t304 = alloca i64
-  %t330 = alloca i64
-  %t343 = icmp eq ptr %scratch, null
-  br i1 %t343, label %query, label %start
+  %t240 = alloca <8 x float>
+  %t247 = alloca i64
+  %t269 = alloca i64
+  %t305 = alloca i64
+  %t331 = alloca i64
+  %t344 = icmp eq ptr %scratch, null
+  br i1 %t344, label %query, label %start
 query:
   ret i64 64
 start:
-  %t13 = call i64 @llvm.smax.i64(i64 %t2, i64 0)
-  %t14 = add nsw i64 %t13, 3
-  %t15 = udiv i64 %t14, 4
-  %t19 = load i64, ptr %t11
-  br label %next16
-next16:
-  %t20 = atomicrmw add ptr %t12, i64 %t19 monotonic, align 8
-  %t21 = icmp slt i64 %t20, %t15
-  br i1 %t21, label %run17, label %finished18
-run17:
-  %t22 = add nsw i64 %t20, %t19
-  %t23 = call i64 @llvm.smin.i64(i64 %t22, i64 %t15)
-  store i64 %t20, ptr %t27
-  br label %loop.head24
-loop.head24:
-  %t28 = load i64, ptr %t27
-  %t29 = icmp slt i64 %t28, %t23
-  br i1 %t29, label %loop.body25, label %loop.done26
-loop.body25:
-  %t30 = urem i64 %t28, %t15
-  %t31 = udiv i64 %t28, %t15
-  %t32 = mul nsw i64 %t30, 4
-  %t33 = sub nsw i64 %t2, %t32
-  %t34 = call i64 @llvm.smin.i64(i64 4, i64 %t33)
-  %t36 = udiv i64 %t34, 4
-  %t37 = mul nsw i64 %t36, 4
-  store i64 0, ptr %t41
-  br label %loop.head38
-loop.head38:
-  %t42 = load i64, ptr %t41
-  %t43 = icmp slt i64 %t42, %t37
-  br i1 %t43, label %loop.body39, label %loop.done40
-loop.body39:
-  %t44 = add nsw i64 %t42, 1
-  %t45 = add nsw i64 %t42, 2
-  %t46 = add nsw i64 %t42, 3
-  %t49 = insertelement <8 x float> poison, float 0x0000000000000000, i64 0
-  %t50 = shufflevector <8 x float> %t49, <8 x float> poison, <8 x i32> zeroinitializer
-  store <8 x float> %t50, ptr %t47
-  store <8 x float> %t50, ptr %t48
-  %t53 = insertelement <8 x float> poison, float 0x0000000000000000, i64 0
-  %t54 = shufflevector <8 x float> %t53, <8 x float> poison, <8 x i32> zeroinitializer
-  store <8 x float> %t54, ptr %t51
-  store <8 x float> %t54, ptr %t52
-  %t57 = insertelement <8 x float> poison, float 0x0000000000000000, i64 0
-  %t58 = shufflevector <8 x float> %t57, <8 x float> poison, <8 x i32> zeroinitializer
-  store <8 x float> %t58, ptr %t55
-  store <8 x float> %t58, ptr %t56
-  %t61 = insertelement <8 x float> poison, float 0x0000000000000000, i64 0
-  %t62 = shufflevector <8 x float> %t61, <8 x float> poison, <8 x i32> zeroinitializer
-  store <8 x float> %t62, ptr %t59
-  store <8 x float> %t62, ptr %t60
-  %t63 = and i64 %t4, -16
-  store i64 0, ptr %t67
-  br label %loop.head64
-loop.head64:
-  %t68 = load i64, ptr %t67
-  %t69 = icmp slt i64 %t68, %t63
-  br i1 %t69, label %loop.body65, label %loop.done66
-loop.body65:
-  %t70 = add nsw i64 %t68, 8
-  %t71 = add nsw i64 %t42, %t32
-  %t72 = mul nsw i64 %t71, %t7
-  %t73 = add nsw i64 %t72, %t68
-  %t74 = getelementptr inbounds i32, ptr %t5, i64 %t73
-  %t75 = load <8 x float>, ptr %t74, align 4
-  %t76 = load <8 x float>, ptr %t47
-  %t77 = fadd <8 x float> %t76, %t75
-  store <8 x float> %t77, ptr %t47
-  %t78 = add nsw i64 %t42, %t32
-  %t79 = mul nsw i64 %t78, %t7
-  %t80 = add nsw i64 %t79, %t70
-  %t81 = getelementptr inbounds i32, ptr %t5, i64 %t80
-  %t82 = load <8 x float>, ptr %t81, align 4
-  %t83 = load <8 x float>, ptr %t48
-  %t84 = fadd <8 x float> %t83, %t82
-  store <8 x float> %t84, ptr %t48
-  %t85 = add nsw i64 %t44, %t32
-  %t86 = mul nsw i64 %t85, %t7
-  %t87 = add nsw i64 %t86, %t68
-  %t88 = getelementptr inbounds i32, ptr %t5, i64 %t87
-  %t89 = load <8 x float>, ptr %t88, align 4
-  %t90 = load <8 x float>, ptr %t51
-  %t91 = fadd <8 x float> %t90, %t89
-  store <8 x float> %t91, ptr %t51
-  %t92 = add nsw i64 %t44, %t32
-  %t93 = mul nsw i64 %t92, %t7
-  %t94 = add nsw i64 %t93, %t70
-  %t95 = getelementptr inbounds i32, ptr %t5, i64 %t94
-  %t96 = load <8 x float>, ptr %t95, align 4
-  %t97 = load <8 x float>, ptr %t52
-  %t98 = fadd <8 x float> %t97, %t96
-  store <8 x float> %t98, ptr %t52
-  %t99 = add nsw i64 %t45, %t32
-  %t100 = mul nsw i64 %t99, %t7
-  %t101 = add nsw i64 %t100, %t68
-  %t102 = getelementptr inbounds i32, ptr %t5, i64 %t101
-  %t103 = load <8 x float>, ptr %t102, align 4
-  %t104 = load <8 x float>, ptr %t55
-  %t105 = fadd <8 x float> %t104, %t103
-  store <8 x float> %t105, ptr %t55
-  %t106 = add nsw i64 %t45, %t32
-  %t107 = mul nsw i64 %t106, %t7
-  %t108 = add nsw i64 %t107, %t70
-  %t109 = getelementptr inbounds i32, ptr %t5, i64 %t108
-  %t110 = load <8 x float>, ptr %t109, align 4
-  %t111 = load <8 x float>, ptr %t56
-  %t112 = fadd <8 x float> %t111, %t110
-  store <8 x float> %t112, ptr %t56
-  %t113 = add nsw i64 %t46, %t32
-  %t114 = mul nsw i64 %t113, %t7
-  %t115 = add nsw i64 %t114, %t68
-  %t116 = getelementptr inbounds i32, ptr %t5, i64 %t115
-  %t117 = load <8 x float>, ptr %t116, align 4
-  %t118 = load <8 x float>, ptr %t59
-  %t119 = fadd <8 x float> %t118, %t117
-  store <8 x float> %t119, ptr %t59
-  %t120 = add nsw i64 %t46, %t32
-  %t121 = mul nsw i64 %t120, %t7
-  %t122 = add nsw i64 %t121, %t70
-  %t123 = getelementptr inbounds i32, ptr %t5, i64 %t122
-  %t124 = load <8 x float>, ptr %t123, align 4
-  %t125 = load <8 x float>, ptr %t60
-  %t126 = fadd <8 x float> %t125, %t124
-  store <8 x float> %t126, ptr %t60
-  %t127 = add nsw i64 %t68, 16
-  store i64 %t127, ptr %t67
-  br label %loop.head64
-loop.done66:
-  store i64 %t63, ptr %t131
-  br label %loop.head128
-loop.head128:
-  %t132 = load i64, ptr %t131
-  %t133 = icmp slt i64 %t132, %t4
-  br i1 %t133, label %loop.body129, label %loop.done130
-loop.body129:
-  %t134 = sub nsw i64 %t4, %t132
-  %t135 = insertelement <8 x i64> poison, i64 %t134, i64 0
-  %t136 = shufflevector <8 x i64> %t135, <8 x i64> poison, <8 x i32> zeroinitializer
-  %t137 = icmp ult <8 x i64> <i64 0, i64 1, i64 2, i64 3, i64 4, i64 5, i64 6, i64 7>, %t136
-  %t138 = add nsw i64 %t42, %t32
-  %t139 = mul nsw i64 %t138, %t7
-  %t140 = add nsw i64 %t139, %t132
-  %t141 = getelementptr inbounds i32, ptr %t5, i64 %t140
-  %t142 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr %t141, i32 4, <8 x i1> %t137, <8 x float> zeroinitializer)
-  %t143 = insertelement <8 x float> poison, float 0x0000000000000000, i64 0
-  %t144 = shufflevector <8 x float> %t143, <8 x float> poison, <8 x i32> zeroinitializer
-  %t145 = select <8 x i1> %t137, <8 x float> %t142, <8 x float> %t144
-  %t146 = load <8 x float>, ptr %t47
-  %t147 = fadd <8 x float> %t146, %t145
-  store <8 x float> %t147, ptr %t47
-  %t148 = add nsw i64 %t44, %t32
-  %t149 = mul nsw i64 %t148, %t7
-  %t150 = add nsw i64 %t149, %t132
-  %t151 = getelementptr inbounds i32, ptr %t5, i64 %t150
-  %t152 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr %t151, i32 4, <8 x i1> %t137, <8 x float> zeroinitializer)
-  %t153 = insertelement <8 x float> poison, float 0x0000000000000000, i64 0
-  %t154 = shufflevector <8 x float> %t153, <8 x float> poison, <8 x i32> zeroinitializer
-  %t155 = select <8 x i1> %t137, <8 x float> %t152, <8 x float> %t154
-  %t156 = load <8 x float>, ptr %t51
-  %t157 = fadd <8 x float> %t156, %t155
-  store <8 x float> %t157, ptr %t51
-  %t158 = add nsw i64 %t45, %t32
-  %t159 = mul nsw i64 %t158, %t7
-  %t160 = add nsw i64 %t159, %t132
-  %t161 = getelementptr inbounds i32, ptr %t5, i64 %t160
-  %t162 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr %t161, i32 4, <8 x i1> %t137, <8 x float> zeroinitializer)
-  %t163 = insertelement <8 x float> poison, float 0x0000000000000000, i64 0
-  %t164 = shufflevector <8 x float> %t163, <8 x float> poison, <8 x i32> zeroinitializer
-  %t165 = select <8 x i1> %t137, <8 x float> %t162, <8 x float> %t164
-  %t166 = load <8 x float>, ptr %t55
-  %t167 = fadd <8 x float> %t166, %t165
-  store <8 x float> %t167, ptr %t55
-  %t168 = add nsw i64 %t46, %t32
-  %t169 = mul nsw i64 %t168, %t7
-  %t170 = add nsw i64 %t169, %t132
-  %t171 = getelementptr inbounds i32, ptr %t5, i64 %t170
-  %t172 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr %t171, i32 4, <8 x i1> %t137, <8 x float> zeroinitializer)
-  %t173 = insertelement <8 x float> poison, float 0x0000000000000000, i64 0
-  %t174 = shufflevector <8 x float> %t173, <8 x float> poison, <8 x i32> zeroinitializer
-  %t175 = select <8 x i1> %t137, <8 x float> %t172, <8 x float> %t174
-  %t176 = load <8 x float>, ptr %t59
-  %t177 = fadd <8 x float> %t176, %t175
-  store <8 x float> %t177, ptr %t59
-  %t178 = add nsw i64 %t132, 8
-  store i64 %t178, ptr %t131
-  br label %loop.head128
-loop.done130:
-  %t179 = load <8 x float>, ptr %t47
+  %t14 = call i64 @llvm.smax.i64(i64 %t2, i64 0)
+  %t15 = add nsw i64 %t14, 3
+  %t16 = udiv i64 %t15, 4
+  %t20 = load i64, ptr %t11
+  br label %next17
+next17:
+  %t21 = atomicrmw add ptr %t12, i64 %t20 monotonic, align 8
+  %t22 = icmp slt i64 %t21, %t16
+  br i1 %t22, label %run18, label %finished19
+run18:
+  %t23 = add nsw i64 %t21, %t20
+  %t24 = call i64 @llvm.smin.i64(i64 %t23, i64 %t16)
+  store i64 %t21, ptr %t28
+  br label %loop.head25
+loop.head25:
+  %t29 = load i64, ptr %t28
+  %t30 = icmp slt i64 %t29, %t24
+  br i1 %t30, label %loop.body26, label %loop.done27
+loop.body26:
+  %t31 = urem i64 %t29, %t16
+  %t32 = udiv i64 %t29, %t16
+  %t33 = mul nsw i64 %t31, 4
+  %t34 = sub nsw i64 %t2, %t33
+  %t35 = call i64 @llvm.smin.i64(i64 4, i64 %t34)
+  %t37 = udiv i64 %t35, 4
+  %t38 = mul nsw i64 %t37, 4
+  store i64 0, ptr %t42
+  br label %loop.head39
+loop.head39:
+  %t43 = load i64, ptr %t42
+  %t44 = icmp slt i64 %t43, %t38
+  br i1 %t44, label %loop.body40, label %loop.done41
+loop.body40:
+  %t45 = add nsw i64 %t43, 1
+  %t46 = add nsw i64 %t43, 2
+  %t47 = add nsw i64 %t43, 3
+  %t50 = insertelement <8 x float> poison, float 0x0000000000000000, i64 0
+  %t51 = shufflevector <8 x float> %t50, <8 x float> poison, <8 x i32> zeroinitializer
+  store <8 x float> %t51, ptr %t48
+  store <8 x float> %t51, ptr %t49
+  %t54 = insertelement <8 x float> poison, float 0x0000000000000000, i64 0
+  %t55 = shufflevector <8 x float> %t54, <8 x float> poison, <8 x i32> zeroinitializer
+  store <8 x float> %t55, ptr %t52
+  store <8 x float> %t55, ptr %t53
+  %t58 = insertelement <8 x float> poison, float 0x0000000000000000, i64 0
+  %t59 = shufflevector <8 x float> %t58, <8 x float> poison, <8 x i32> zeroinitializer
+  store <8 x float> %t59, ptr %t56
+  store <8 x float> %t59, ptr %t57
+  %t62 = insertelement <8 x float> poison, float 0x0000000000000000, i64 0
+  %t63 = shufflevector <8 x float> %t62, <8 x float> poison, <8 x i32> zeroinitializer
+  store <8 x float> %t63, ptr %t60
+  store <8 x float> %t63, ptr %t61
+  %t64 = and i64 %t4, -16
+  store i64 0, ptr %t68
+  br label %loop.head65
+loop.head65:
+  %t69 = load i64, ptr %t68
+  %t70 = icmp slt i64 %t69, %t64
+  br i1 %t70, label %loop.body66, label %loop.done67
+loop.body66:
+  %t71 = add nsw i64 %t69, 8
+  %t72 = add nsw i64 %t43, %t33
+  %t73 = mul nsw i64 %t72, %t7
+  %t74 = add nsw i64 %t73, %t69
+  %t75 = getelementptr inbounds i32, ptr %t5, i64 %t74
+  %t76 = load <8 x float>, ptr %t75, align 4
+  %t77 = load <8 x float>, ptr %t48
+  %t78 = fadd <8 x float> %t77, %t76
+  store <8 x float> %t78, ptr %t48
+  %t79 = add nsw i64 %t43, %t33
+  %t80 = mul nsw i64 %t79, %t7
+  %t81 = add nsw i64 %t80, %t71
+  %t82 = getelementptr inbounds i32, ptr %t5, i64 %t81
+  %t83 = load <8 x float>, ptr %t82, align 4
+  %t84 = load <8 x float>, ptr %t49
+  %t85 = fadd <8 x float> %t84, %t83
+  store <8 x float> %t85, ptr %t49
+  %t86 = add nsw i64 %t45, %t33
+  %t87 = mul nsw i64 %t86, %t7
+  %t88 = add nsw i64 %t87, %t69
+  %t89 = getelementptr inbounds i32, ptr %t5, i64 %t88
+  %t90 = load <8 x float>, ptr %t89, align 4
+  %t91 = load <8 x float>, ptr %t52
+  %t92 = fadd <8 x float> %t91, %t90
+  store <8 x float> %t92, ptr %t52
+  %t93 = add nsw i64 %t45, %t33
+  %t94 = mul nsw i64 %t93, %t7
+  %t95 = add nsw i64 %t94, %t71
+  %t96 = getelementptr inbounds i32, ptr %t5, i64 %t95
+  %t97 = load <8 x float>, ptr %t96, align 4
+  %t98 = load <8 x float>, ptr %t53
+  %t99 = fadd <8 x float> %t98, %t97
+  store <8 x float> %t99, ptr %t53
+  %t100 = add nsw i64 %t46, %t33
+  %t101 = mul nsw i64 %t100, %t7
+  %t102 = add nsw i64 %t101, %t69
+  %t103 = getelementptr inbounds i32, ptr %t5, i64 %t102
+  %t104 = load <8 x float>, ptr %t103, align 4
+  %t105 = load <8 x float>, ptr %t56
+  %t106 = fadd <8 x float> %t105, %t104
+  store <8 x float> %t106, ptr %t56
+  %t107 = add nsw i64 %t46, %t33
+  %t108 = mul nsw i64 %t107, %t7
+  %t109 = add nsw i64 %t108, %t71
+  %t110 = getelementptr inbounds i32, ptr %t5, i64 %t109
+  %t111 = load <8 x float>, ptr %t110, align 4
+  %t112 = load <8 x float>, ptr %t57
+  %t113 = fadd <8 x float> %t112, %t111
+  store <8 x float> %t113, ptr %t57
+  %t114 = add nsw i64 %t47, %t33
+  %t115 = mul nsw i64 %t114, %t7
+  %t116 = add nsw i64 %t115, %t69
+  %t117 = getelementptr inbounds i32, ptr %t5, i64 %t116
+  %t118 = load <8 x float>, ptr %t117, align 4
+  %t119 = load <8 x float>, ptr %t60
+  %t120 = fadd <8 x float> %t119, %t118
+  store <8 x float> %t120, ptr %t60
+  %t121 = add nsw i64 %t47, %t33
+  %t122 = mul nsw i64 %t121, %t7
+  %t123 = add nsw i64 %t122, %t71
+  %t124 = getelementptr inbounds i32, ptr %t5, i64 %t123
+  %t125 = load <8 x float>, ptr %t124, align 4
+  %t126 = load <8 x float>, ptr %t61
+  %t127 = fadd <8 x float> %t126, %t125
+  store <8 x float> %t127, ptr %t61
+  %t128 = add nsw i64 %t69, 16
+  store i64 %t128, ptr %t68
+  br label %loop.head65
+loop.done67:
+  store i64 %t64, ptr %t132
+  br label %loop.head129
+loop.head129:
+  %t133 = load i64, ptr %t132
+  %t134 = icmp slt i64 %t133, %t4
+  br i1 %t134, label %loop.body130, label %loop.done131
+loop.body130:
+  %t135 = sub nsw i64 %t4, %t133
+  %t136 = insertelement <8 x i64> poison, i64 %t135, i64 0
+  %t137 = shufflevector <8 x i64> %t136, <8 x i64> poison, <8 x i32> zeroinitializer
+  %t138 = icmp ult <8 x i64> <i64 0, i64 1, i64 2, i64 3, i64 4, i64 5, i64 6, i64 7>, %t137
+  %t139 = add nsw i64 %t43, %t33
+  %t140 = mul nsw i64 %t139, %t7
+  %t141 = add nsw i64 %t140, %t133
+  %t142 = getelementptr inbounds i32, ptr %t5, i64 %t141
+  %t143 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr %t142, i32 4, <8 x i1> %t138, <8 x float> zeroinitializer)
+  %t144 = insertelement <8 x float> poison, float 0x0000000000000000, i64 0
+  %t145 = shufflevector <8 x float> %t144, <8 x float> poison, <8 x i32> zeroinitializer
+  %t146 = select <8 x i1> %t138, <8 x float> %t143, <8 x float> %t145
+  %t147 = load <8 x float>, ptr %t48
+  %t148 = fadd <8 x float> %t147, %t146
+  store <8 x float> %t148, ptr %t48
+  %t149 = add nsw i64 %t45, %t33
+  %t150 = mul nsw i64 %t149, %t7
+  %t151 = add nsw i64 %t150, %t133
+  %t152 = getelementptr inbounds i32, ptr %t5, i64 %t151
+  %t153 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr %t152, i32 4, <8 x i1> %t138, <8 x float> zeroinitializer)
+  %t154 = insertelement <8 x float> poison, float 0x0000000000000000, i64 0
+  %t155 = shufflevector <8 x float> %t154, <8 x float> poison, <8 x i32> zeroinitializer
+  %t156 = select <8 x i1> %t138, <8 x float> %t153, <8 x float> %t155
+  %t157 = load <8 x float>, ptr %t52
+  %t158 = fadd <8 x float> %t157, %t156
+  store <8 x float> %t158, ptr %t52
+  %t159 = add nsw i64 %t46, %t33
+  %t160 = mul nsw i64 %t159, %t7
+  %t161 = add nsw i64 %t160, %t133
+  %t162 = getelementptr inbounds i32, ptr %t5, i64 %t161
+  %t163 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr %t162, i32 4, <8 x i1> %t138, <8 x float> zeroinitializer)
+  %t164 = insertelement <8 x float> poison, float 0x0000000000000000, i64 0
+  %t165 = shufflevector <8 x float> %t164, <8 x float> poison, <8 x i32> zeroinitializer
+  %t166 = select <8 x i1> %t138, <8 x float> %t163, <8 x float> %t165
+  %t167 = load <8 x float>, ptr %t56
+  %t168 = fadd <8 x float> %t167, %t166
+  store <8 x float> %t168, ptr %t56
+  %t169 = add nsw i64 %t47, %t33
+  %t170 = mul nsw i64 %t169, %t7
+  %t171 = add nsw i64 %t170, %t133
+  %t172 = getelementptr inbounds i32, ptr %t5, i64 %t171
+  %t173 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr %t172, i32 4, <8 x i1> %t138, <8 x float> zeroinitializer)
+  %t174 = insertelement <8 x float> poison, float 0x0000000000000000, i64 0
+  %t175 = shufflevector <8 x float> %t174, <8 x float> poison, <8 x i32> zeroinitializer
+  %t176 = select <8 x i1> %t138, <8 x float> %t173, <8 x float> %t175
+  %t177 = load <8 x float>, ptr %t60
+  %t178 = fadd <8 x float> %t177, %t176
+  store <8 x float> %t178, ptr %t60
+  %t179 = add nsw i64 %t133, 8
+  store i64 %t179, ptr %t132
+  br label %loop.head129
+loop.done131:
   %t180 = load <8 x float>, ptr %t48
-  %t181 = fadd <8 x float> %t179, %t180
-  %t182 = shufflevector <8 x float> %t181, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
-  %t183 = shufflevector <8 x float> %t181, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
-  %t184 = fadd <4 x float> %t182, %t183
-  %t185 = shufflevector <4 x float> %t184, <4 x float> poison, <2 x i32> <i32 0, i32 1>
-  %t186 = shufflevector <4 x float> %t184, <4 x float> poison, <2 x i32> <i32 2, i32 3>
-  %t187 = fadd <2 x float> %t185, %t186
-  %t188 = extractelement <2 x float> %t187, i64 0
-  %t189 = extractelement <2 x float> %t187, i64 1
-  %t190 = fadd float %t188, %t189
-  %t191 = getelementptr inbounds i32, ptr %t35, i64 %t42
-  store float %t190, ptr %t191, align 4
-  %t192 = load <8 x float>, ptr %t51
+  %t181 = load <8 x float>, ptr %t49
+  %t182 = fadd <8 x float> %t180, %t181
+  %t183 = shufflevector <8 x float> %t182, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  %t184 = shufflevector <8 x float> %t182, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
+  %t185 = fadd <4 x float> %t183, %t184
+  %t186 = shufflevector <4 x float> %t185, <4 x float> poison, <2 x i32> <i32 0, i32 1>
+  %t187 = shufflevector <4 x float> %t185, <4 x float> poison, <2 x i32> <i32 2, i32 3>
+  %t188 = fadd <2 x float> %t186, %t187
+  %t189 = extractelement <2 x float> %t188, i64 0
+  %t190 = extractelement <2 x float> %t188, i64 1
+  %t191 = fadd float %t189, %t190
+  %t192 = getelementptr inbounds i32, ptr %t36, i64 %t43
+  store float %t191, ptr %t192, align 4
   %t193 = load <8 x float>, ptr %t52
-  %t194 = fadd <8 x float> %t192, %t193
-  %t195 = shufflevector <8 x float> %t194, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
-  %t196 = shufflevector <8 x float> %t194, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
-  %t197 = fadd <4 x float> %t195, %t196
-  %t198 = shufflevector <4 x float> %t197, <4 x float> poison, <2 x i32> <i32 0, i32 1>
-  %t199 = shufflevector <4 x float> %t197, <4 x float> poison, <2 x i32> <i32 2, i32 3>
-  %t200 = fadd <2 x float> %t198, %t199
-  %t201 = extractelement <2 x float> %t200, i64 0
-  %t202 = extractelement <2 x float> %t200, i64 1
-  %t203 = fadd float %t201, %t202
-  %t204 = getelementptr inbounds i32, ptr %t35, i64 %t44
-  store float %t203, ptr %t204, align 4
-  %t205 = load <8 x float>, ptr %t55
+  %t194 = load <8 x float>, ptr %t53
+  %t195 = fadd <8 x float> %t193, %t194
+  %t196 = shufflevector <8 x float> %t195, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  %t197 = shufflevector <8 x float> %t195, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
+  %t198 = fadd <4 x float> %t196, %t197
+  %t199 = shufflevector <4 x float> %t198, <4 x float> poison, <2 x i32> <i32 0, i32 1>
+  %t200 = shufflevector <4 x float> %t198, <4 x float> poison, <2 x i32> <i32 2, i32 3>
+  %t201 = fadd <2 x float> %t199, %t200
+  %t202 = extractelement <2 x float> %t201, i64 0
+  %t203 = extractelement <2 x float> %t201, i64 1
+  %t204 = fadd float %t202, %t203
+  %t205 = getelementptr inbounds i32, ptr %t36, i64 %t45
+  store float %t204, ptr %t205, align 4
   %t206 = load <8 x float>, ptr %t56
-  %t207 = fadd <8 x float> %t205, %t206
-  %t208 = shufflevector <8 x float> %t207, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
-  %t209 = shufflevector <8 x float> %t207, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
-  %t210 = fadd <4 x float> %t208, %t209
-  %t211 = shufflevector <4 x float> %t210, <4 x float> poison, <2 x i32> <i32 0, i32 1>
-  %t212 = shufflevector <4 x float> %t210, <4 x float> poison, <2 x i32> <i32 2, i32 3>
-  %t213 = fadd <2 x float> %t211, %t212
-  %t214 = extractelement <2 x float> %t213, i64 0
-  %t215 = extractelement <2 x float> %t213, i64 1
-  %t216 = fadd float %t214, %t215
-  %t217 = getelementptr inbounds i32, ptr %t35, i64 %t45
-  store float %t216, ptr %t217, align 4
-  %t218 = load <8 x float>, ptr %t59
+  %t207 = load <8 x float>, ptr %t57
+  %t208 = fadd <8 x float> %t206, %t207
+  %t209 = shufflevector <8 x float> %t208, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  %t210 = shufflevector <8 x float> %t208, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
+  %t211 = fadd <4 x float> %t209, %t210
+  %t212 = shufflevector <4 x float> %t211, <4 x float> poison, <2 x i32> <i32 0, i32 1>
+  %t213 = shufflevector <4 x float> %t211, <4 x float> poison, <2 x i32> <i32 2, i32 3>
+  %t214 = fadd <2 x float> %t212, %t213
+  %t215 = extractelement <2 x float> %t214, i64 0
+  %t216 = extractelement <2 x float> %t214, i64 1
+  %t217 = fadd float %t215, %t216
+  %t218 = getelementptr inbounds i32, ptr %t36, i64 %t46
+  store float %t217, ptr %t218, align 4
   %t219 = load <8 x float>, ptr %t60
-  %t220 = fadd <8 x float> %t218, %t219
-  %t221 = shufflevector <8 x float> %t220, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
-  %t222 = shufflevector <8 x float> %t220, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
-  %t223 = fadd <4 x float> %t221, %t222
-  %t224 = shufflevector <4 x float> %t223, <4 x float> poison, <2 x i32> <i32 0, i32 1>
-  %t225 = shufflevector <4 x float> %t223, <4 x float> poison, <2 x i32> <i32 2, i32 3>
-  %t226 = fadd <2 x float> %t224, %t225
-  %t227 = extractelement <2 x float> %t226, i64 0
-  %t228 = extractelement <2 x float> %t226, i64 1
-  %t229 = fadd float %t227, %t228
-  %t230 = getelementptr inbounds i32, ptr %t35, i64 %t46
-  store float %t229, ptr %t230, align 4
-  %t231 = add nsw i64 %t42, 4
-  store i64 %t231, ptr %t41
-  br label %loop.head38
-loop.done40:
-  store i64 %t37, ptr %t235
-  br label %loop.head232
-loop.head232:
-  %t236 = load i64, ptr %t235
-  %t237 = icmp slt i64 %t236, %t34
-  br i1 %t237, label %loop.body233, label %loop.done234
-loop.body233:
-  %t240 = insertelement <8 x float> poison, float 0x0000000000000000, i64 0
-  %t241 = shufflevector <8 x float> %t240, <8 x float> poison, <8 x i32> zeroinitializer
-  store <8 x float> %t241, ptr %t238
-  store <8 x float> %t241, ptr %t239
-  %t242 = and i64 %t4, -16
-  store i64 0, ptr %t246
-  br label %loop.head243
-loop.head243:
-  %t247 = load i64, ptr %t246
-  %t248 = icmp slt i64 %t247, %t242
-  br i1 %t248, label %loop.body244, label %loop.done245
-loop.body244:
-  %t249 = add nsw i64 %t247, 8
-  %t250 = add nsw i64 %t236, %t32
-  %t251 = mul nsw i64 %t250, %t7
-  %t252 = add nsw i64 %t251, %t247
-  %t253 = getelementptr inbounds i32, ptr %t5, i64 %t252
-  %t254 = load <8 x float>, ptr %t253, align 4
-  %t255 = load <8 x float>, ptr %t238
-  %t256 = fadd <8 x float> %t255, %t254
-  store <8 x float> %t256, ptr %t238
-  %t257 = add nsw i64 %t236, %t32
-  %t258 = mul nsw i64 %t257, %t7
-  %t259 = add nsw i64 %t258, %t249
-  %t260 = getelementptr inbounds i32, ptr %t5, i64 %t259
-  %t261 = load <8 x float>, ptr %t260, align 4
-  %t262 = load <8 x float>, ptr %t239
-  %t263 = fadd <8 x float> %t262, %t261
-  store <8 x float> %t263, ptr %t239
-  %t264 = add nsw i64 %t247, 16
-  store i64 %t264, ptr %t246
-  br label %loop.head243
-loop.done245:
-  store i64 %t242, ptr %t268
-  br label %loop.head265
-loop.head265:
-  %t269 = load i64, ptr %t268
-  %t270 = icmp slt i64 %t269, %t4
-  br i1 %t270, label %loop.body266, label %loop.done267
-loop.body266:
-  %t271 = sub nsw i64 %t4, %t269
-  %t272 = insertelement <8 x i64> poison, i64 %t271, i64 0
-  %t273 = shufflevector <8 x i64> %t272, <8 x i64> poison, <8 x i32> zeroinitializer
-  %t274 = icmp ult <8 x i64> <i64 0, i64 1, i64 2, i64 3, i64 4, i64 5, i64 6, i64 7>, %t273
-  %t275 = add nsw i64 %t236, %t32
-  %t276 = mul nsw i64 %t275, %t7
-  %t277 = add nsw i64 %t276, %t269
-  %t278 = getelementptr inbounds i32, ptr %t5, i64 %t277
-  %t279 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr %t278, i32 4, <8 x i1> %t274, <8 x float> zeroinitializer)
-  %t280 = insertelement <8 x float> poison, float 0x0000000000000000, i64 0
-  %t281 = shufflevector <8 x float> %t280, <8 x float> poison, <8 x i32> zeroinitializer
-  %t282 = select <8 x i1> %t274, <8 x float> %t279, <8 x float> %t281
-  %t283 = load <8 x float>, ptr %t238
-  %t284 = fadd <8 x float> %t283, %t282
-  store <8 x float> %t284, ptr %t238
-  %t285 = add nsw i64 %t269, 8
-  store i64 %t285, ptr %t268
-  br label %loop.head265
-loop.done267:
-  %t286 = load <8 x float>, ptr %t238
+  %t220 = load <8 x float>, ptr %t61
+  %t221 = fadd <8 x float> %t219, %t220
+  %t222 = shufflevector <8 x float> %t221, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  %t223 = shufflevector <8 x float> %t221, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
+  %t224 = fadd <4 x float> %t222, %t223
+  %t225 = shufflevector <4 x float> %t224, <4 x float> poison, <2 x i32> <i32 0, i32 1>
+  %t226 = shufflevector <4 x float> %t224, <4 x float> poison, <2 x i32> <i32 2, i32 3>
+  %t227 = fadd <2 x float> %t225, %t226
+  %t228 = extractelement <2 x float> %t227, i64 0
+  %t229 = extractelement <2 x float> %t227, i64 1
+  %t230 = fadd float %t228, %t229
+  %t231 = getelementptr inbounds i32, ptr %t36, i64 %t47
+  store float %t230, ptr %t231, align 4
+  %t232 = add nsw i64 %t43, 4
+  store i64 %t232, ptr %t42
+  br label %loop.head39
+loop.done41:
+  store i64 %t38, ptr %t236
+  br label %loop.head233
+loop.head233:
+  %t237 = load i64, ptr %t236
+  %t238 = icmp slt i64 %t237, %t35
+  br i1 %t238, label %loop.body234, label %loop.done235
+loop.body234:
+  %t241 = insertelement <8 x float> poison, float 0x0000000000000000, i64 0
+  %t242 = shufflevector <8 x float> %t241, <8 x float> poison, <8 x i32> zeroinitializer
+  store <8 x float> %t242, ptr %t239
+  store <8 x float> %t242, ptr %t240
+  %t243 = and i64 %t4, -16
+  store i64 0, ptr %t247
+  br label %loop.head244
+loop.head244:
+  %t248 = load i64, ptr %t247
+  %t249 = icmp slt i64 %t248, %t243
+  br i1 %t249, label %loop.body245, label %loop.done246
+loop.body245:
+  %t250 = add nsw i64 %t248, 8
+  %t251 = add nsw i64 %t237, %t33
+  %t252 = mul nsw i64 %t251, %t7
+  %t253 = add nsw i64 %t252, %t248
+  %t254 = getelementptr inbounds i32, ptr %t5, i64 %t253
+  %t255 = load <8 x float>, ptr %t254, align 4
+  %t256 = load <8 x float>, ptr %t239
+  %t257 = fadd <8 x float> %t256, %t255
+  store <8 x float> %t257, ptr %t239
+  %t258 = add nsw i64 %t237, %t33
+  %t259 = mul nsw i64 %t258, %t7
+  %t260 = add nsw i64 %t259, %t250
+  %t261 = getelementptr inbounds i32, ptr %t5, i64 %t260
+  %t262 = load <8 x float>, ptr %t261, align 4
+  %t263 = load <8 x float>, ptr %t240
+  %t264 = fadd <8 x float> %t263, %t262
+  store <8 x float> %t264, ptr %t240
+  %t265 = add nsw i64 %t248, 16
+  store i64 %t265, ptr %t247
+  br label %loop.head244
+loop.done246:
+  store i64 %t243, ptr %t269
+  br label %loop.head266
+loop.head266:
+  %t270 = load i64, ptr %t269
+  %t271 = icmp slt i64 %t270, %t4
+  br i1 %t271, label %loop.body267, label %loop.done268
+loop.body267:
+  %t272 = sub nsw i64 %t4, %t270
+  %t273 = insertelement <8 x i64> poison, i64 %t272, i64 0
+  %t274 = shufflevector <8 x i64> %t273, <8 x i64> poison, <8 x i32> zeroinitializer
+  %t275 = icmp ult <8 x i64> <i64 0, i64 1, i64 2, i64 3, i64 4, i64 5, i64 6, i64 7>, %t274
+  %t276 = add nsw i64 %t237, %t33
+  %t277 = mul nsw i64 %t276, %t7
+  %t278 = add nsw i64 %t277, %t270
+  %t279 = getelementptr inbounds i32, ptr %t5, i64 %t278
+  %t280 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr %t279, i32 4, <8 x i1> %t275, <8 x float> zeroinitializer)
+  %t281 = insertelement <8 x float> poison, float 0x0000000000000000, i64 0
+  %t282 = shufflevector <8 x float> %t281, <8 x float> poison, <8 x i32> zeroinitializer
+  %t283 = select <8 x i1> %t275, <8 x float> %t280, <8 x float> %t282
+  %t284 = load <8 x float>, ptr %t239
+  %t285 = fadd <8 x float> %t284, %t283
+  store <8 x float> %t285, ptr %t239
+  %t286 = add nsw i64 %t270, 8
+  store i64 %t286, ptr %t269
+  br label %loop.head266
+loop.done268:
   %t287 = load <8 x float>, ptr %t239
-  %t288 = fadd <8 x float> %t286, %t287
-  %t289 = shufflevector <8 x float> %t288, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
-  %t290 = shufflevector <8 x float> %t288, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
-  %t291 = fadd <4 x float> %t289, %t290
-  %t292 = shufflevector <4 x float> %t291, <4 x float> poison, <2 x i32> <i32 0, i32 1>
-  %t293 = shufflevector <4 x float> %t291, <4 x float> poison, <2 x i32> <i32 2, i32 3>
-  %t294 = fadd <2 x float> %t292, %t293
-  %t295 = extractelement <2 x float> %t294, i64 0
-  %t296 = extractelement <2 x float> %t294, i64 1
-  %t297 = fadd float %t295, %t296
-  %t298 = getelementptr inbounds i32, ptr %t35, i64 %t236
-  store float %t297, ptr %t298, align 4
-  %t299 = add nsw i64 %t236, 1
-  store i64 %t299, ptr %t235
-  br label %loop.head232
-loop.done234:
-  %t300 = and i64 %t34, -32
-  store i64 0, ptr %t304
-  br label %loop.head301
-loop.head301:
-  %t305 = load i64, ptr %t304
-  %t306 = icmp slt i64 %t305, %t300
-  br i1 %t306, label %loop.body302, label %loop.done303
-loop.body302:
-  %t307 = add nsw i64 %t305, 8
-  %t308 = add nsw i64 %t305, 16
-  %t309 = add nsw i64 %t305, 24
-  %t310 = getelementptr inbounds i32, ptr %t35, i64 %t305
-  %t311 = load <8 x float>, ptr %t310, align 4
-  %t312 = add nsw i64 %t305, %t32
-  %t313 = getelementptr inbounds i32, ptr %t9, i64 %t312
-  store <8 x float> %t311, ptr %t313, align 4
-  %t314 = getelementptr inbounds i32, ptr %t35, i64 %t307
-  %t315 = load <8 x float>, ptr %t314, align 4
-  %t316 = add nsw i64 %t307, %t32
-  %t317 = getelementptr inbounds i32, ptr %t9, i64 %t316
-  store <8 x float> %t315, ptr %t317, align 4
-  %t318 = getelementptr inbounds i32, ptr %t35, i64 %t308
-  %t319 = load <8 x float>, ptr %t318, align 4
-  %t320 = add nsw i64 %t308, %t32
-  %t321 = getelementptr inbounds i32, ptr %t9, i64 %t320
-  store <8 x float> %t319, ptr %t321, align 4
-  %t322 = getelementptr inbounds i32, ptr %t35, i64 %t309
-  %t323 = load <8 x float>, ptr %t322, align 4
-  %t324 = add nsw i64 %t309, %t32
-  %t325 = getelementptr inbounds i32, ptr %t9, i64 %t324
-  store <8 x float> %t323, ptr %t325, align 4
-  %t326 = add nsw i64 %t305, 32
-  store i64 %t326, ptr %t304
-  br label %loop.head301
-loop.done303:
-  store i64 %t300, ptr %t330
-  br label %loop.head327
-loop.head327:
-  %t331 = load i64, ptr %t330
-  %t332 = icmp slt i64 %t331, %t34
-  br i1 %t332, label %loop.body328, label %loop.done329
-loop.body328:
-  %t333 = sub nsw i64 %t34, %t331
-  %t334 = insertelement <8 x i64> poison, i64 %t333, i64 0
-  %t335 = shufflevector <8 x i64> %t334, <8 x i64> poison, <8 x i32> zeroinitializer
-  %t336 = icmp ult <8 x i64> <i64 0, i64 1, i64 2, i64 3, i64 4, i64 5, i64 6, i64 7>, %t335
-  %t337 = getelementptr inbounds i32, ptr %t35, i64 %t331
-  %t338 = load <8 x float>, ptr %t337, align 4
-  %t339 = add nsw i64 %t331, %t32
-  %t340 = getelementptr inbounds i32, ptr %t9, i64 %t339
-  call void @llvm.masked.store.v8f32.p0(<8 x float> %t338, ptr %t340, i32 4, <8 x i1> %t336)
-  %t341 = add nsw i64 %t331, 8
-  store i64 %t341, ptr %t330
-  br label %loop.head327
-loop.done329:
-  %t342 = add nsw i64 %t28, 1
-  store i64 %t342, ptr %t27
-  br label %loop.head24
-loop.done26:
-  br label %next16
-finished18:
+  %t288 = load <8 x float>, ptr %t240
+  %t289 = fadd <8 x float> %t287, %t288
+  %t290 = shufflevector <8 x float> %t289, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  %t291 = shufflevector <8 x float> %t289, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
+  %t292 = fadd <4 x float> %t290, %t291
+  %t293 = shufflevector <4 x float> %t292, <4 x float> poison, <2 x i32> <i32 0, i32 1>
+  %t294 = shufflevector <4 x float> %t292, <4 x float> poison, <2 x i32> <i32 2, i32 3>
+  %t295 = fadd <2 x float> %t293, %t294
+  %t296 = extractelement <2 x float> %t295, i64 0
+  %t297 = extractelement <2 x float> %t295, i64 1
+  %t298 = fadd float %t296, %t297
+  %t299 = getelementptr inbounds i32, ptr %t36, i64 %t237
+  store float %t298, ptr %t299, align 4
+  %t300 = add nsw i64 %t237, 1
+  store i64 %t300, ptr %t236
+  br label %loop.head233
+loop.done235:
+  %t301 = and i64 %t35, -32
+  store i64 0, ptr %t305
+  br label %loop.head302
+loop.head302:
+  %t306 = load i64, ptr %t305
+  %t307 = icmp slt i64 %t306, %t301
+  br i1 %t307, label %loop.body303, label %loop.done304
+loop.body303:
+  %t308 = add nsw i64 %t306, 8
+  %t309 = add nsw i64 %t306, 16
+  %t310 = add nsw i64 %t306, 24
+  %t311 = getelementptr inbounds i32, ptr %t36, i64 %t306
+  %t312 = load <8 x float>, ptr %t311, align 4
+  %t313 = add nsw i64 %t306, %t33
+  %t314 = getelementptr inbounds i32, ptr %t9, i64 %t313
+  store <8 x float> %t312, ptr %t314, align 4
+  %t315 = getelementptr inbounds i32, ptr %t36, i64 %t308
+  %t316 = load <8 x float>, ptr %t315, align 4
+  %t317 = add nsw i64 %t308, %t33
+  %t318 = getelementptr inbounds i32, ptr %t9, i64 %t317
+  store <8 x float> %t316, ptr %t318, align 4
+  %t319 = getelementptr inbounds i32, ptr %t36, i64 %t309
+  %t320 = load <8 x float>, ptr %t319, align 4
+  %t321 = add nsw i64 %t309, %t33
+  %t322 = getelementptr inbounds i32, ptr %t9, i64 %t321
+  store <8 x float> %t320, ptr %t322, align 4
+  %t323 = getelementptr inbounds i32, ptr %t36, i64 %t310
+  %t324 = load <8 x float>, ptr %t323, align 4
+  %t325 = add nsw i64 %t310, %t33
+  %t326 = getelementptr inbounds i32, ptr %t9, i64 %t325
+  store <8 x float> %t324, ptr %t326, align 4
+  %t327 = add nsw i64 %t306, 32
+  store i64 %t327, ptr %t305
+  br label %loop.head302
+loop.done304:
+  store i64 %t301, ptr %t331
+  br label %loop.head328
+loop.head328:
+  %t332 = load i64, ptr %t331
+  %t333 = icmp slt i64 %t332, %t35
+  br i1 %t333, label %loop.body329, label %loop.done330
+loop.body329:
+  %t334 = sub nsw i64 %t35, %t332
+  %t335 = insertelement <8 x i64> poison, i64 %t334, i64 0
+  %t336 = shufflevector <8 x i64> %t335, <8 x i64> poison, <8 x i32> zeroinitializer
+  %t337 = icmp ult <8 x i64> <i64 0, i64 1, i64 2, i64 3, i64 4, i64 5, i64 6, i64 7>, %t336
+  %t338 = getelementptr inbounds i32, ptr %t36, i64 %t332
+  %t339 = load <8 x float>, ptr %t338, align 4
+  %t340 = add nsw i64 %t332, %t33
+  %t341 = getelementptr inbounds i32, ptr %t9, i64 %t340
+  call void @llvm.masked.store.v8f32.p0(<8 x float> %t339, ptr %t341, i32 4, <8 x i1> %t337)
+  %t342 = add nsw i64 %t332, 8
+  store i64 %t342, ptr %t331
+  br label %loop.head328
+loop.done330:
+  %t343 = add nsw i64 %t29, 1
+  store i64 %t343, ptr %t28
+  br label %loop.head25
+loop.done27:
+  br label %next17
+finished19:
+  br label %versions13
+versions13:
   ret i64 0
 }

@@ -35,6 +35,10 @@ MOST_STREAMS = 64
 """So many runs that a loop cuts short are still known when it comes to their next parts."""
 UNKNOWN_SIZE = 2048
 """What a size that nobody knows is taken for."""
+FEW = 16
+"""Rows (or columns) of a product up to which its other operand is read where it lies, and not packed."""
+PACKED_DEPTH = 256
+"""The longest part of an axis that packed operands are summed over at a time."""
 MICRO_ROWS = 8
 """Rows that a micro-kernel computes whether they are there or not."""
 
@@ -212,6 +216,11 @@ def _cycles(task: Task, dims: list[int], machine: CpuMachine, slowdown: float) -
     if task.kind == "dot":
         *batch, rows, columns, depth = dims
         copies = _product(batch)
+        if min(rows, columns) <= FEW:
+            few, wide = min(rows, columns), max(rows, columns)
+            return copies * (few * depth * PACK_CYCLES + wide * depth * (1 + few) / lanes)
+        if depth > PACKED_DEPTH:
+            copies *= 4
         multiply = -(-rows // MICRO_ROWS) * MICRO_ROWS * -(-columns // lanes) * depth
         pack = (rows * depth + depth * columns) * PACK_CYCLES
         # accumulators are read and written once; the packed left operand once for every panel of the right one

@@ -15,10 +15,12 @@ from typing import ClassVar
 
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Module, Op
+from tiledsl.ir.facts import Facts, facts_of
 from tiledsl.ir.symbolic import symbol_name, symbols_of
 from tiledsl.ir.types import AxisType, BlockSize
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.analysis.choose_blocks import choose_blocks
+from tiledsl.passes.analysis.few import is_few, sizes_that_may_be_few
 from tiledsl.passes.analysis.work import UNKNOWN_SIZE, Axis, GridWork, collect_work
 from tiledsl.passes.machine import CpuMachine, named
 from tiledsl.passes.manager import PassContext
@@ -30,6 +32,7 @@ COLUMN_VECTORS = (1, 2, 4, 8, 16, 32, 64)
 FEW_VECTORS = (1, 4)
 ELEMENT_VECTORS = (16, 64, 256, 1024, 4096)
 OUTER = (1, 2, 4, 8, 16, 64)
+LONG = 4096
 
 
 @dataclass(frozen=True)
@@ -45,10 +48,10 @@ class InferTiling:
         machine = named(self.arch, module.entry.location) if self.arch != "cpu" else context.machine
         for op in module.walk():
             if isinstance(op, ops.Grid):
-                self._grid(op, machine, context)
+                self._grid(op, machine, facts_of(module.entry), context)
         return module
 
-    def _grid(self, grid: ops.Grid, machine: CpuMachine, context: PassContext) -> None:
+    def _grid(self, grid: ops.Grid, machine: CpuMachine, facts: Facts, context: PassContext) -> None:
         self._note_given(grid, context)
         work = collect_work(grid)
         if all(axis.kind != "auto" for axis in (*work.axes, *work.loops)):
@@ -59,9 +62,10 @@ class InferTiling:
         # whatever the ranks, arrays of a few million elements
         sizes = dict.fromkeys(names, UNKNOWN_SIZE if len(names) > 1 else UNKNOWN_SIZE**2)
         limits = choose_blocks(work, machine, sizes, 1, candidates)
+        few = bool(sizes_that_may_be_few(grid, facts)) or any(_has_few(op, facts) for op in grid.walk())
         for op in grid.walk():
             if isinstance(op, (ops.Grid, ops.Range)):
-                self._replace(op, limits, roles, context)
+                self._replace(op, limits, roles, few, context)
 
     def _note_given(self, grid: ops.Grid, context: PassContext) -> None:
         for op in grid.walk():
@@ -70,7 +74,9 @@ class InferTiling:
                     if block.kind == "fixed":
                         context.remark(self.name, op.location, f"{argument.name}: blocks of {block.size}, as given")
 
-    def _replace(self, op: Op, limits: dict[str, int], roles: dict[str, _Role], context: PassContext) -> None:
+    def _replace(
+        self, op: Op, limits: dict[str, int], roles: dict[str, _Role], few: bool, context: PassContext
+    ) -> None:
         assert isinstance(op, (ops.Grid, ops.Range))
         blocks = list(op.blocks)
         for position, (block, argument) in enumerate(zip(op.blocks, op.body.arguments)):
@@ -79,8 +85,12 @@ class InferTiling:
                 name = symbol_name(argument.type.extent)
                 assert name is not None
                 role = roles[name]
-                blocks[position] = BlockSize.upto(max(limits[name], role.unit), role.unit)
+                limit = max(limits[name], role.unit)
                 text = f"{name}: blocks of up to {limits[name]} in multiples of {role.unit} ({role.reason})"
+                if few and limit < role.long:
+                    limit = role.long
+                    text += f"; of up to {limit} where a dot has few rows or columns"
+                blocks[position] = BlockSize.upto(limit, role.unit)
                 context.remark(self.name, op.location, text)
         op.attributes["blocks"] = tuple(blocks)
 
@@ -92,6 +102,13 @@ class _Role:
     reason: str
     unit: int
     candidates: Sequence[int]
+    long: int = 0
+    """How long blocks may be where the operands of dots are read in place, and long runs of addresses are all that
+    counts."""
+
+
+def _has_few(op: Op, facts: Facts) -> bool:
+    return isinstance(op, ops.Dot) and (is_few(facts, op.a.shape[-2]) or is_few(facts, op.b.shape[-1]))
 
 
 def _role(axis: Axis, work: GridWork, machine: CpuMachine) -> _Role:
@@ -101,12 +118,14 @@ def _role(axis: Axis, work: GridWork, machine: CpuMachine) -> _Role:
     dots = [task.dims for task in work.tasks if task.kind == "dot"]
     in_loop = axis in work.loops
     if any(symbol_name(dims[-1]) == axis.symbol for dims in dots):
-        return _Role("the depth of a dot: packed rows of it stay in the first caches", 8, DEPTHS)
+        return _Role("the depth of a dot: packed rows of it stay in the first caches", 8, DEPTHS, LONG)
     if any(symbol_name(dims[-2]) == axis.symbol for dims in dots):
         vectors = COLUMN_VECTORS[:5] if in_loop else COLUMN_VECTORS
-        return _Role("the columns of a dot: whole vectors", lanes, [lanes * count for count in vectors])
+        long = 0 if in_loop else LONG
+        return _Role("the columns of a dot: whole vectors", lanes, [lanes * count for count in vectors], long)
     if any(symbol_name(dims[-3]) == axis.symbol for dims in dots):
-        return _Role("the rows of a dot: whole register tiles, their panel in the second cache", ROW_UNIT, ROWS)
+        long = 0 if in_loop else LONG
+        return _Role("the rows of a dot: whole register tiles, their panel in the second cache", ROW_UNIT, ROWS, long)
     if any(task.dims and symbol_name(task.dims[-1]) == axis.symbol for task in work.tasks):
         vectors = (*FEW_VECTORS, *ELEMENT_VECTORS) if _crosses_runs(axis, work) else ELEMENT_VECTORS
         return _Role("a contiguous axis: whole vectors", lanes, [lanes * count for count in vectors])

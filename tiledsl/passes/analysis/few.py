@@ -1,0 +1,43 @@
+"""Which sizes make a dot one of few rows or columns, so that its wide operand is better read in place than packed."""
+
+from __future__ import annotations
+
+from tiledsl.ir import tile_ops as ops
+from tiledsl.ir.facts import Facts
+from tiledsl.ir.symbolic import Dim, symbol_name
+from tiledsl.ir.types import AxisType
+from tiledsl.passes.analysis.sizes import size_of
+from tiledsl.passes.analysis.work import FEW
+
+
+def is_few(facts: Facts, dim: Dim) -> bool:
+    """Whether a size is surely at most `FEW`."""
+    limit = facts.bounds(dim)[1]
+    return limit is not None and limit <= FEW
+
+
+def sizes_that_may_be_few(grid: ops.Grid, facts: Facts) -> list[Dim]:
+    """Sizes of dots in a grid that may turn out to be `FEW` or less, numbers of rows first.
+
+    They are sizes of tensors and of the grid's own blocks. What divides by 16 is not few.
+    """
+    inner = {
+        symbol_name(op.body.arguments[0].type.extent)
+        for op in grid.walk()
+        if isinstance(op, ops.Range) and isinstance(op.body.arguments[0].type, AxisType)
+    }
+    lengths = {
+        symbol_name(argument.type.extent): size_of(stop)
+        for argument, stop in zip(grid.body.arguments, grid.stops)
+        if isinstance(argument.type, AxisType)
+    }
+    dots = [op for op in grid.walk() if isinstance(op, ops.Dot)]
+    dots = [dot for dot in dots if not is_few(facts, dot.a.shape[-2]) and not is_few(facts, dot.b.shape[-1])]
+    found: list[Dim] = []
+    for dim in (*(dot.a.shape[-2] for dot in dots), *(dot.b.shape[-1] for dot in dots)):
+        name = symbol_name(dim)
+        length = lengths.get(name, dim)
+        whole = length is not None and facts.divisible(length, FEW)
+        if name is not None and name not in inner and dim not in found and not whole:
+            found.append(dim)
+    return found
