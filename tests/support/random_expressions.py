@@ -91,9 +91,13 @@ class Expressions:
         blocks = [dim for dim in shape if self.is_block(dim)]
         return len(shape) <= 4 and self.volume(shape) <= VOLUME and len(set(blocks)) == len(blocks)
 
+    def fold_axes(self, known: Known) -> list[int]:
+        """Axes that can be folded: not blocks. They may be empty."""
+        return [i for i, dim in enumerate(known.shape) if not self.is_block(dim)]
+
     def whole_axes(self, known: Known) -> list[int]:
-        """Axes that can be folded: not blocks, and not empty, since most folds of nothing have no result."""
-        return [i for i, dim in enumerate(known.shape) if not self.is_block(dim) and self.count(dim) > 0]
+        """Those that are not empty."""
+        return [i for i in self.fold_axes(known) if self.count(known.shape[i]) > 0]
 
     # The ops that both vocabularies have
 
@@ -254,11 +258,11 @@ class Expressions:
         return Slice(start, dim) if self.chance() else Slice(0, start)
 
     def reduce(self) -> None:
-        source = self.pick_known(lambda k: bool(self.whole_axes(k)))
+        source = self.pick_known(lambda k: bool(self.fold_axes(k)))
         if source is None:
             return
         fn = self.pick(("add", "mul", "max", "min", "and", "or", "argmax", "argmin"))
-        axes = tuple(sorted(self.draw(st.sets(st.sampled_from(self.whole_axes(source)), min_size=1))))
+        axes = tuple(sorted(self.draw(st.sets(st.sampled_from(self.fold_axes(source)), min_size=1))))
         if fn in ("argmax", "argmin"):
             axes = axes[:1]
         count = self.volume(source.shape[i] for i in axes)
@@ -270,10 +274,10 @@ class Expressions:
             self.learn(result, bound, fold_error(source, fn, count, bound))
 
     def scan(self) -> None:
-        source = self.pick_known(lambda k: bool(self.whole_axes(k)))
+        source = self.pick_known(lambda k: bool(self.fold_axes(k)))
         if source is None:
             return
-        fn, axis = self.pick(("add", "mul", "max", "min")), self.pick(self.whole_axes(source))
+        fn, axis = self.pick(("add", "mul", "max", "min")), self.pick(self.fold_axes(source))
         count = self.count(source.shape[axis])
         bound = self.fold_bound(source, fn, count)
         if bound is not None:
@@ -285,6 +289,8 @@ class Expressions:
     def fold_bound(self, source: Known, fn: str, count: int) -> float | None:
         """How large a fold of `count` elements gets, or None if it should not be done."""
         dtype = source.dtype
+        if count == 0 and fn in ("max", "min") and dtype.is_float:
+            return None  # it would be infinite
         if fn in ("argmax", "argmin"):
             return float(count) if source.exact else None
         if (fn in ("add", "mul") and dtype == bool_) or (fn in ("and", "or") and dtype.is_float):
@@ -299,11 +305,11 @@ class Expressions:
 
     def custom(self) -> None:
         """A fold of two sources at once by a block: the sum of one, the larger of the other."""
-        first = self.pick_known(lambda k: bool(self.whole_axes(k)) and k.dtype != bool_)
+        first = self.pick_known(lambda k: bool(self.fold_axes(k)) and k.dtype != bool_)
         if first is None:
             return
         second = self.pick([k for k in self.pool if k.shape == first.shape])
-        axis = self.pick(self.whole_axes(first))
+        axis = self.pick(self.fold_axes(first))
         count = self.count(first.shape[axis])
         bound = self.fold_bound(first, "add", count)
         if bound is None:

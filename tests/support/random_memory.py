@@ -76,7 +76,8 @@ class Memory(Expressions):
     def shifted(self, axis: Value) -> Value:
         if not self.chance(3):
             return axis
-        return self.builder.emit(tile_ops.Shift, axis=axis, offset=self.constant(i64).value).result
+        offset = self.constant(self.pick(INTEGERS)).value
+        return self.builder.emit(tile_ops.Shift, axis=axis, offset=offset).result
 
     def load(self, *_: int) -> None:
         tensor = self.pick(self.readable)

@@ -21,7 +21,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from tests.support.known_values import Known, limit, rounding
-from tests.support.random_expressions import DTYPES, dot_bounds, fold_error
+from tests.support.random_expressions import DTYPES, INTEGERS, dot_bounds, fold_error
 from tests.support.random_memory import LOADED, LOCATIONS, Axis, Memory
 from tiledsl.backend_ref.arguments import Argument
 from tiledsl.backend_ref.execute_tile import execute
@@ -146,12 +146,17 @@ class _Writer(Memory):
     def parameters(self) -> None:
         m, n, k = self.symbols
         shapes: list[Shape] = [(m, n), (n, k)]
+        if self.chance(3):  # several matrices at once
+            shapes = [(3, m, n), (3, n, k)]
         for _ in range(self.draw(st.integers(0, 2))):
             dims = st.sampled_from((m, n, k, 1, 3, m + 1, 2 * n))
             shapes.append(tuple(self.draw(st.lists(dims, max_size=3))))
-        for shape, name in zip(shapes, "abcd"):
+        dtypes = [self.pick(DTYPES) for _ in shapes]
+        if self.chance():
+            dtypes[1] = dtypes[0]  # so that there is something to multiply
+        for shape, dtype, name in zip(shapes, dtypes, "abcd"):
             unit = len(shape) - 1 if shape and self.chance() else None
-            tensor = self.top.add_argument(TensorType(self.pick(DTYPES), shape, unit), name)
+            tensor = self.top.add_argument(TensorType(dtype, shape, unit), name)
             self.readable.append(tensor)
             self.contents[tensor] = (LOADED, 0.0)
         for dtype, name in ((f32, "s"), (i64, "i"), (bool_, "flag")):
@@ -161,7 +166,7 @@ class _Writer(Memory):
     def grid(self) -> None:
         count = self.draw(st.integers(1, 3))
         stops = [self.pick((*self.symbols, 3, 1)) for _ in range(count)]
-        values = [self.builder.size(stop) for stop in stops]
+        values = [self.bound(stop) for stop in stops]
         sizes, arguments = zip(*(self.block_of(stop, name) for stop, name in zip(stops, "mnp")))
         with self.body(*arguments, covers=True) as body:
             for argument, stop in zip(body.arguments, stops):
@@ -171,6 +176,11 @@ class _Writer(Memory):
             if self.chance():
                 self.emit_yield()
         self.builder.emit(tile_ops.Grid, stops=values, blocks=sizes, body=body)
+
+    def bound(self, size: Dim) -> Value:
+        """A size as a loop's bound: in any integer type that has it."""
+        dtype = self.pick((i64, i64, *INTEGERS))
+        return self.convert(self.builder.size(size), dtype if self.count(size) < 1 << (dtype.bits - 1) else i64)
 
     def block_of(self, stop: Dim, name: str) -> tuple[BlockSize, tuple[Type, str]]:
         """A block size, and the type and name of the argument that stands for the block."""
@@ -215,7 +225,7 @@ class _Writer(Memory):
         """Folds the blocks of an axis into carried values."""
         stop = self.pick(self.symbols)
         first = self.pick((0, 0, 1))
-        start, end = self.builder.constant(first, i64), self.builder.size(stop)
+        start, end = self.builder.constant(first, self.pick((i64, *INTEGERS))), self.bound(stop)
         size, (kind, name) = self.block_of(stop, "k")
         initial = [self.pick(self.pool)] if self.pool and self.chance() else []
         types = [(k.value.type, "carried") for k in initial]
@@ -233,7 +243,7 @@ class _Writer(Memory):
             if isinstance(block.type, AxisType):
                 plus = self.builder.emit(tile_ops.Extent, axis=block).result
             self.emit_yield(*yields, self.builder.map("add", count, plus))
-        values = [*(k.value for k in initial), start]
+        values = [*(k.value for k in initial), self.convert(start, i64)]
         op = self.builder.emit(tile_ops.Range, start=start, stop=end, initial=values, blocks=(size,), body=body)
         for result, known in zip(op.results, results):
             self.learn(result, known.bound, known.error)
@@ -270,7 +280,7 @@ class _Writer(Memory):
         a, b = self.pick(pairs)
         assert isinstance(a.type, TensorType)
         m, n = self.pick(self.blocks_in_scope()), self.pick(self.blocks_in_scope())
-        stop = a.type.shape[1]
+        stop = a.type.shape[-1]
         dtype = f64 if a.type.dtype == f64 else f32 if a.type.dtype.is_float else i64
         right: Index = WHOLE if n.value is m.value else n.value
         size, (kind, name) = self.block_of(stop, "k")
@@ -278,8 +288,9 @@ class _Writer(Memory):
             return
         with self.body((kind, name), covers=False) as body:
             (k,) = body.arguments
-            at = self.builder.emit(tile_ops.Load, tensor=a, indices=[m.value, k]).result
-            bt = self.builder.emit(tile_ops.Load, tensor=b, indices=[k, right]).result
+            batches = [WHOLE for _ in a.type.shape[:-2]]
+            at = self.builder.emit(tile_ops.Load, tensor=a, indices=[*batches, m.value, k]).result
+            bt = self.builder.emit(tile_ops.Load, tensor=b, indices=[*batches, k, right]).result
             product = TileType(dtype, (*at.shape[:-1], bt.shape[-1]))
             acc = body.add_argument(product, "acc")
             self.emit_yield(self.builder.emit(tile_ops.Dot, a=at, b=bt, acc=acc, dtype=dtype).result)
@@ -293,12 +304,13 @@ class _Writer(Memory):
         if not isinstance(a.type, TensorType) or not isinstance(b.type, TensorType):
             return False
         small = a.owner is self.top and b.owner is self.top
-        matrices = len(a.type.shape) == 2 and len(b.type.shape) == 2 and a.type.shape[1] == b.type.shape[0]
+        ranks = len(a.type.shape) == len(b.type.shape) >= 2
+        matrices = ranks and (*a.type.shape[:-2], a.type.shape[-1]) == b.type.shape[:-1]
         return small and matrices and a.type.dtype == b.type.dtype != bool_
 
     def for_(self, depth: int) -> None:
         bounds = (self.pick((0, 1)), self.pick((3, 0, 4)), self.pick((1, 2)))
-        start, stop, step = (self.builder.constant(bound, i64) for bound in bounds)
+        start, stop, step = (self.builder.constant(bound, self.pick((i64, *INTEGERS))) for bound in bounds)
         initial = self.clipped()
         types = [(k.value.type, "carried") for k in initial]
         with self.body((scalar(i64), "i"), *types, covers=False) as body:
