@@ -156,3 +156,17 @@ def test_many_tensors_are_joined_in_steps() -> None:
     np.testing.assert_allclose(module(x), np.sin(x.reshape(200, 4)), rtol=1e-6, atol=1e-6)
     joining = [f for f in tiledsl.fuse(graph).lowered("cpu").functions if f.name.startswith("concat")]
     assert max(len(f.parameters) for f in joining) <= MOST_SOURCES
+
+
+@pytest.mark.slow
+def test_twenty_thousand_ops_are_built() -> None:
+    def formula(x: Any) -> Any:
+        for _ in range(10_000):
+            x = x * 0.5 + 0.25
+        return x
+
+    graph = tiledsl.trace(formula, tile.spec((64,), tile.f32))
+    module = tiledsl.fuse(graph).build(arch="cpu")
+    x = np.linspace(0, 1, 64, dtype=np.float32)
+    np.testing.assert_allclose(module(x), np.full(64, 0.5, np.float32), rtol=1e-6)
+    assert len({kernel.source for kernel in module.kernels.values()}) <= 3  # equal groups are compiled once
