@@ -46,6 +46,35 @@ def scan_case(*shape: int) -> Comparison:
     )  # fmt: skip
 
 
+@tile.kernel
+def sparse_product(starts: Any, columns: Any, data: Any, x: Any) -> Any:
+    """A matrix of compressed rows times a vector."""
+    P = starts.shape[0]
+    y = tile.empty(P - 1, x.dtype)
+    for row in tile.grid(P - 1, block=1):
+        total = 0.0
+        for j in tile.range(starts[row], starts[row + 1]):
+            total += tile.sum(data[j] * x[columns[j]])
+        y[row] = total
+    return y
+
+
+def sparse_case(size: int, each: int) -> Comparison:
+    """About `each` elements in each of `size` rows, in f32, beside sums of products of NumPy."""
+    generator = np.random.default_rng(0)
+    lengths = generator.integers(1, 2 * each, size)
+    starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
+    columns = generator.integers(0, size, starts[-1], np.int32)
+    data, x = normal(int(starts[-1])), normal(size, seed=1)
+
+    def numpys() -> Array:
+        return np.add.reduceat(data * x[columns], starts[:-1])
+
+    ours = partial(sparse_product, starts, columns, data, x)
+    work = 2e-9 * int(starts[-1])
+    return Comparison(f"sparse {size}x{size}, {each} in a row", ours, numpys, 0.9, work, "GFLOP/s", tolerance=1e-4)
+
+
 def convolution_case(image: tuple[int, ...], channels: int, size: int, stride: int) -> Comparison:
     """[N, C, H, W] with windows of size x size, beside a product with copied windows."""
     inner, padding = image[1], size // 2
@@ -76,6 +105,7 @@ CASES: dict[str, Callable[[], Comparison]] = {
     "conv-56": partial(convolution_case, (2, 64, 56, 56), 64, 3, 1),
     "conv-14": partial(convolution_case, (1, 256, 14, 14), 256, 3, 1),
     "conv-7": partial(convolution_case, (1, 512, 7, 7), 512, 3, 1),
+    "sparse": partial(sparse_case, 4000, 20),
     "scan": partial(scan_case, 1 << 20),
     "scan-rows": partial(scan_case, 1024, 1024),
 }

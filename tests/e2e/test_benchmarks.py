@@ -68,6 +68,7 @@ def test_the_page_is_that_of_the_results() -> None:
         throughput.attention_case(40, True),
         irregular.window_case(40, 8),
         irregular.scan_case(3, 40),
+        irregular.sparse_case(30, 5),
         irregular.convolution_case((1, 2, 9, 8), 16, 3, 2),
     ],
     ids=lambda case: case.what,

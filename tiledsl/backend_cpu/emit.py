@@ -254,9 +254,10 @@ class _PhaseEmitter(FunctionEmitter):
             context.program = number
             left = number
             places: list[str] = []
-            for count in reversed(counts):
+            for count in reversed(counts[1:]):
                 places.insert(0, o.remainder(writer, left, count))
                 left = o.divide(writer, left, count)
+            places[:0] = [left] * len(counts[:1])  # below its count: a division may take as long as a short row
             for argument, block, place, size, stop in zip(op.body.arguments, op.blocks, places, sizes, stops):
                 self.axis_block(argument, block, o.multiply(writer, place, size), stop)
             self.block_ops(op.body)

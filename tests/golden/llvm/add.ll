@@ -17,10 +17,10 @@ entry:
   %t11 = getelementptr inbounds i64, ptr %state, i64 3
   %t12 = getelementptr inbounds i64, ptr %state, i64 1
   %t29 = alloca i64
-  %t41 = alloca i64
-  %t87 = alloca i64
-  %t105 = icmp eq ptr %scratch, null
-  br i1 %t105, label %query, label %start
+  %t39 = alloca i64
+  %t85 = alloca i64
+  %t103 = icmp eq ptr %scratch, null
+  br i1 %t103, label %query, label %start
 query:
   ret i64 0
 start:
@@ -44,93 +44,91 @@ loop.head26:
   %t31 = icmp slt i64 %t30, %t25
   br i1 %t31, label %loop.body27, label %loop.done28
 loop.body27:
-  %t32 = urem i64 %t30, %t17
-  %t33 = udiv i64 %t30, %t17
-  %t34 = mul nsw i64 %t32, %t4
-  %t35 = sub nsw i64 %t2, %t34
-  %t36 = call i64 @llvm.smin.i64(i64 %t4, i64 %t35)
-  %t37 = and i64 %t36, -32
-  store i64 0, ptr %t41
-  br label %loop.head38
-loop.head38:
-  %t42 = load i64, ptr %t41
-  %t43 = icmp slt i64 %t42, %t37
-  br i1 %t43, label %loop.body39, label %loop.done40
-loop.body39:
-  %t44 = add nsw i64 %t42, 8
-  %t45 = add nsw i64 %t42, 16
-  %t46 = add nsw i64 %t42, 24
-  %t47 = add nsw i64 %t42, %t34
-  %t48 = getelementptr inbounds i32, ptr %t5, i64 %t47
-  %t49 = load <8 x float>, ptr %t48, align 4
-  %t50 = add nsw i64 %t42, %t34
-  %t51 = getelementptr inbounds i32, ptr %t7, i64 %t50
-  %t52 = load <8 x float>, ptr %t51, align 4
-  %t53 = fadd <8 x float> %t49, %t52
-  %t54 = add nsw i64 %t42, %t34
-  %t55 = getelementptr inbounds i32, ptr %t9, i64 %t54
-  store <8 x float> %t53, ptr %t55, align 4
-  %t56 = add nsw i64 %t44, %t34
-  %t57 = getelementptr inbounds i32, ptr %t5, i64 %t56
-  %t58 = load <8 x float>, ptr %t57, align 4
-  %t59 = add nsw i64 %t44, %t34
-  %t60 = getelementptr inbounds i32, ptr %t7, i64 %t59
-  %t61 = load <8 x float>, ptr %t60, align 4
-  %t62 = fadd <8 x float> %t58, %t61
-  %t63 = add nsw i64 %t44, %t34
-  %t64 = getelementptr inbounds i32, ptr %t9, i64 %t63
-  store <8 x float> %t62, ptr %t64, align 4
-  %t65 = add nsw i64 %t45, %t34
-  %t66 = getelementptr inbounds i32, ptr %t5, i64 %t65
-  %t67 = load <8 x float>, ptr %t66, align 4
-  %t68 = add nsw i64 %t45, %t34
-  %t69 = getelementptr inbounds i32, ptr %t7, i64 %t68
-  %t70 = load <8 x float>, ptr %t69, align 4
-  %t71 = fadd <8 x float> %t67, %t70
-  %t72 = add nsw i64 %t45, %t34
-  %t73 = getelementptr inbounds i32, ptr %t9, i64 %t72
-  store <8 x float> %t71, ptr %t73, align 4
-  %t74 = add nsw i64 %t46, %t34
-  %t75 = getelementptr inbounds i32, ptr %t5, i64 %t74
-  %t76 = load <8 x float>, ptr %t75, align 4
-  %t77 = add nsw i64 %t46, %t34
-  %t78 = getelementptr inbounds i32, ptr %t7, i64 %t77
-  %t79 = load <8 x float>, ptr %t78, align 4
-  %t80 = fadd <8 x float> %t76, %t79
-  %t81 = add nsw i64 %t46, %t34
-  %t82 = getelementptr inbounds i32, ptr %t9, i64 %t81
-  store <8 x float> %t80, ptr %t82, align 4
-  %t83 = add nsw i64 %t42, 32
-  store i64 %t83, ptr %t41
-  br label %loop.head38
-loop.done40:
-  store i64 %t37, ptr %t87
-  br label %loop.head84
-loop.head84:
-  %t88 = load i64, ptr %t87
-  %t89 = icmp slt i64 %t88, %t36
-  br i1 %t89, label %loop.body85, label %loop.done86
-loop.body85:
-  %t90 = sub nsw i64 %t36, %t88
-  %t91 = insertelement <8 x i64> poison, i64 %t90, i64 0
-  %t92 = shufflevector <8 x i64> %t91, <8 x i64> poison, <8 x i32> zeroinitializer
-  %t93 = icmp ult <8 x i64> <i64 0, i64 1, i64 2, i64 3, i64 4, i64 5, i64 6, i64 7>, %t92
-  %t94 = add nsw i64 %t88, %t34
-  %t95 = getelementptr inbounds i32, ptr %t5, i64 %t94
-  %t96 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr %t95, i32 4, <8 x i1> %t93, <8 x float> zeroinitializer)
-  %t97 = add nsw i64 %t88, %t34
-  %t98 = getelementptr inbounds i32, ptr %t7, i64 %t97
-  %t99 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr %t98, i32 4, <8 x i1> %t93, <8 x float> zeroinitializer)
-  %t100 = fadd <8 x float> %t96, %t99
-  %t101 = add nsw i64 %t88, %t34
-  %t102 = getelementptr inbounds i32, ptr %t9, i64 %t101
-  call void @llvm.masked.store.v8f32.p0(<8 x float> %t100, ptr %t102, i32 4, <8 x i1> %t93)
-  %t103 = add nsw i64 %t88, 8
-  store i64 %t103, ptr %t87
-  br label %loop.head84
-loop.done86:
-  %t104 = add nsw i64 %t30, 1
-  store i64 %t104, ptr %t29
+  %t32 = mul nsw i64 %t30, %t4
+  %t33 = sub nsw i64 %t2, %t32
+  %t34 = call i64 @llvm.smin.i64(i64 %t4, i64 %t33)
+  %t35 = and i64 %t34, -32
+  store i64 0, ptr %t39
+  br label %loop.head36
+loop.head36:
+  %t40 = load i64, ptr %t39
+  %t41 = icmp slt i64 %t40, %t35
+  br i1 %t41, label %loop.body37, label %loop.done38
+loop.body37:
+  %t42 = add nsw i64 %t40, 8
+  %t43 = add nsw i64 %t40, 16
+  %t44 = add nsw i64 %t40, 24
+  %t45 = add nsw i64 %t40, %t32
+  %t46 = getelementptr inbounds i32, ptr %t5, i64 %t45
+  %t47 = load <8 x float>, ptr %t46, align 4
+  %t48 = add nsw i64 %t40, %t32
+  %t49 = getelementptr inbounds i32, ptr %t7, i64 %t48
+  %t50 = load <8 x float>, ptr %t49, align 4
+  %t51 = fadd <8 x float> %t47, %t50
+  %t52 = add nsw i64 %t40, %t32
+  %t53 = getelementptr inbounds i32, ptr %t9, i64 %t52
+  store <8 x float> %t51, ptr %t53, align 4
+  %t54 = add nsw i64 %t42, %t32
+  %t55 = getelementptr inbounds i32, ptr %t5, i64 %t54
+  %t56 = load <8 x float>, ptr %t55, align 4
+  %t57 = add nsw i64 %t42, %t32
+  %t58 = getelementptr inbounds i32, ptr %t7, i64 %t57
+  %t59 = load <8 x float>, ptr %t58, align 4
+  %t60 = fadd <8 x float> %t56, %t59
+  %t61 = add nsw i64 %t42, %t32
+  %t62 = getelementptr inbounds i32, ptr %t9, i64 %t61
+  store <8 x float> %t60, ptr %t62, align 4
+  %t63 = add nsw i64 %t43, %t32
+  %t64 = getelementptr inbounds i32, ptr %t5, i64 %t63
+  %t65 = load <8 x float>, ptr %t64, align 4
+  %t66 = add nsw i64 %t43, %t32
+  %t67 = getelementptr inbounds i32, ptr %t7, i64 %t66
+  %t68 = load <8 x float>, ptr %t67, align 4
+  %t69 = fadd <8 x float> %t65, %t68
+  %t70 = add nsw i64 %t43, %t32
+  %t71 = getelementptr inbounds i32, ptr %t9, i64 %t70
+  store <8 x float> %t69, ptr %t71, align 4
+  %t72 = add nsw i64 %t44, %t32
+  %t73 = getelementptr inbounds i32, ptr %t5, i64 %t72
+  %t74 = load <8 x float>, ptr %t73, align 4
+  %t75 = add nsw i64 %t44, %t32
+  %t76 = getelementptr inbounds i32, ptr %t7, i64 %t75
+  %t77 = load <8 x float>, ptr %t76, align 4
+  %t78 = fadd <8 x float> %t74, %t77
+  %t79 = add nsw i64 %t44, %t32
+  %t80 = getelementptr inbounds i32, ptr %t9, i64 %t79
+  store <8 x float> %t78, ptr %t80, align 4
+  %t81 = add nsw i64 %t40, 32
+  store i64 %t81, ptr %t39
+  br label %loop.head36
+loop.done38:
+  store i64 %t35, ptr %t85
+  br label %loop.head82
+loop.head82:
+  %t86 = load i64, ptr %t85
+  %t87 = icmp slt i64 %t86, %t34
+  br i1 %t87, label %loop.body83, label %loop.done84
+loop.body83:
+  %t88 = sub nsw i64 %t34, %t86
+  %t89 = insertelement <8 x i64> poison, i64 %t88, i64 0
+  %t90 = shufflevector <8 x i64> %t89, <8 x i64> poison, <8 x i32> zeroinitializer
+  %t91 = icmp ult <8 x i64> <i64 0, i64 1, i64 2, i64 3, i64 4, i64 5, i64 6, i64 7>, %t90
+  %t92 = add nsw i64 %t86, %t32
+  %t93 = getelementptr inbounds i32, ptr %t5, i64 %t92
+  %t94 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr %t93, i32 4, <8 x i1> %t91, <8 x float> zeroinitializer)
+  %t95 = add nsw i64 %t86, %t32
+  %t96 = getelementptr inbounds i32, ptr %t7, i64 %t95
+  %t97 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr %t96, i32 4, <8 x i1> %t91, <8 x float> zeroinitializer)
+  %t98 = fadd <8 x float> %t94, %t97
+  %t99 = add nsw i64 %t86, %t32
+  %t100 = getelementptr inbounds i32, ptr %t9, i64 %t99
+  call void @llvm.masked.store.v8f32.p0(<8 x float> %t98, ptr %t100, i32 4, <8 x i1> %t91)
+  %t101 = add nsw i64 %t86, 8
+  store i64 %t101, ptr %t85
+  br label %loop.head82
+loop.done84:
+  %t102 = add nsw i64 %t30, 1
+  store i64 %t102, ptr %t29
   br label %loop.head26
 loop.done28:
   br label %next18
