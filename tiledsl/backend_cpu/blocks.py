@@ -32,6 +32,7 @@ from tiledsl.backend_cpu.streamed_dots import (
     few_side,
     runs_along_depth,
 )
+from tiledsl.backend_cpu.turned_nests import turned
 from tiledsl.backend_cpu.writer import VectorType
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Op, Value
@@ -142,7 +143,7 @@ class BlockEmitter:
         with self.context.scope():
             nest = Nest(sinks[0].domain, sinks, folded, self._lane_axis(sinks, folded), cost)
             nest = replace(nest, reverse=any(scan.op.reverse for scan in pending.scans))
-            emit_nest(self.context, replace(nest, form=fold_form(self.context, nest)))
+            emit_nest(self.context, turned(self.context, nest) or replace(nest, form=fold_form(self.context, nest)))
         self.context.storage.update(pending.homes)
 
     def _keep(self, value: Value) -> Buffer:

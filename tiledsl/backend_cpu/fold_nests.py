@@ -29,6 +29,7 @@ from tiledsl.backend_cpu.nests import CHEAP, FEW_COPIES, Emission, Form, Nest
 from tiledsl.backend_cpu.scans import ScanTile
 from tiledsl.backend_cpu.sinks import Sink
 from tiledsl.backend_cpu.storage import Point
+from tiledsl.backend_cpu.turned_nests import Turned
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Value
 
@@ -39,7 +40,7 @@ STREAMS = 4
 def emit_nest(context: Context, nest: Nest) -> None:
     """Writes the loops of a nest in its form."""
     kinds: dict[Form, type[Emission]] = {
-        "plain": Emission, "rows": FoldedRows, "sweep": Sweep, "scan": SweepOfScans,
+        "plain": Emission, "rows": FoldedRows, "sweep": Sweep, "scan": SweepOfScans, "turn": Turned,
     }  # fmt: skip
     kinds[nest.form](context, nest).outer(nest.kept, Point(("0",) * len(nest.domain)))
 

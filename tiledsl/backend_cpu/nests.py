@@ -33,8 +33,8 @@ CHEAP = 10
 accumulators to hide the latency of an addition. Heavier bodies hide it by themselves."""
 HEAVY = 100
 """Nests whose bodies cost more than this have one body, for all vectors: what it takes to compile it counts."""
-Form = Literal["plain", "rows", "sweep", "scan"]
-"""How the loops of a nest go: see `fold_nests` for all but the first."""
+Form = Literal["plain", "rows", "sweep", "scan", "turn"]
+"""How the loops of a nest go: see `turned_nests` for the last, `fold_nests` for all others but the first."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,8 @@ class Nest:
     lane: int | None
     cost: int
     form: Form = "plain"
+    across: int | None = None
+    """Of a nest that turns squares: the axis along which it writes."""
     reverse: bool = False
     """Whether folded axes are gone through from their ends."""
 
