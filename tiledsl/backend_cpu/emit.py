@@ -26,7 +26,7 @@ from tiledsl.backend_cpu.storage import Place, Point
 from tiledsl.backend_cpu.writer import FunctionWriter, ModuleWriter, VectorType
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Function, Op, Value
-from tiledsl.ir.dtypes import bool_, i64
+from tiledsl.ir.dtypes import bool_, i64, is_narrow_float
 from tiledsl.ir.facts import facts_of
 from tiledsl.ir.scalar_functions import SCALAR_FUNCTIONS
 from tiledsl.ir.symbolic import symbol_name
@@ -37,6 +37,10 @@ from tiledsl.passes.analysis.phases import phases_of
 from tiledsl.passes.analysis.work import FEW, GridWork, collect_work
 from tiledsl.passes.machine import CpuMachine
 
+ROUNDING = 10
+"""What it costs to compute in f32 for a narrow float, in the units of SCALAR_FUNCTIONS."""
+UNROUNDED = ("where", "neg", "abs")
+"""Functions that narrow floats need no arithmetic for."""
 LONG, MANY = 8, 32
 """A program with more than so many uses of a scalar function of that cost calls it: written out each time, it would be
 slow to compile."""
@@ -75,10 +79,16 @@ def emit_program(function: Function, machine: CpuMachine) -> EmittedProgram:
     return EmittedProgram(module.text(), layout, tuple(names), tuple(works), effects)
 
 
-def _often_used(function: Function) -> frozenset[str]:
-    """The long scalar functions that the program has many of."""
-    counts = Counter(op.fn for op in function.walk() if isinstance(op, ops.Map))
-    return frozenset(fn for fn, count in counts.items() if SCALAR_FUNCTIONS[fn].cost >= LONG and count > MANY)
+def _often_used(function: Function) -> frozenset[tuple[str, bool]]:
+    """The scalar functions that take many instructions and that the program has many of; whether on narrow floats."""
+    maps = (op for op in function.walk() if isinstance(op, ops.Map))
+    counts = Counter((op.fn, is_narrow_float(op.inputs[-1].dtype)) for op in maps)
+    long = {
+        (fn, narrow)
+        for fn, narrow in counts
+        if SCALAR_FUNCTIONS[fn].cost + (ROUNDING if narrow and fn not in UNROUNDED else 0) >= LONG
+    }
+    return frozenset(key for key in long if counts[key] > MANY)
 
 
 class _Phase:

@@ -28,10 +28,18 @@ def host_description() -> str:
     return f"llvmlite {llvmlite.__version__} {cpu}"
 
 
+MANY_LOOPS = 500
+"""Some of LLVM's passes take time with the square of the loops of a function: where there are more, they are left out.
+"""
+
+
 def optimised(text: str) -> llvm.ModuleRef:
     """Parses and optimises LLVM IR. Loops keep their shape: they are vectorised and unrolled already."""
     machine = target_machine()
     module = llvm.parse_assembly(text)
+    if text.count(" = icmp slt i64 ") > MANY_LOOPS:
+        _tidy(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2)))
+        return module
     options = llvm.create_pipeline_tuning_options(speed_level=2)
     options.loop_vectorization = False
     options.slp_vectorization = False
@@ -40,6 +48,17 @@ def optimised(text: str) -> llvm.ModuleRef:
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
     return module
+
+
+def _tidy(module: llvm.ModuleRef, builder: llvm.PassBuilder) -> None:
+    """Registers for stack slots, simple instructions, loops that test at their ends."""
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_sroa_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_simplify_cfg_pass()
+    passes.add_loop_rotate_pass()
+    passes.add_new_gvn_pass()
+    passes.run(module, builder)
 
 
 def object_code(text: str) -> bytes:

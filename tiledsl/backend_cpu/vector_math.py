@@ -25,7 +25,7 @@ def emit_map(writer: FunctionWriter, fn: str, type_: VectorType, operands: list[
     Narrow floats are computed in f32 and rounded once. Comparisons give i1. The functions `sin`, `cos` and the
     `pow` of integers begin new basic blocks.
     """
-    if fn in writer.module.called:
+    if (fn, is_narrow_float(type_.dtype)) in writer.module.called:
         return _call_map(writer, fn, type_, operands)
     return _write_map(writer, fn, type_, operands)
 

@@ -55,8 +55,10 @@ class ModuleWriter:
         self.constants: dict[str, str] = {}
         self.names: set[str] = set()
         """Functions written on demand, so that each is written once."""
-        self.called: frozenset[str] = frozenset()
-        """The scalar functions that the program uses so often that they are called, not written out each time."""
+        self.called: frozenset[tuple[str, bool]] = frozenset()
+        """The scalar functions (and whether on narrow floats) that the program uses so often that they are called, not
+        written out each time.
+        """
 
     def text(self, triple: str = "") -> str:
         """The whole module."""

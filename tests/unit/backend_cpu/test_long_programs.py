@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 
 from tests.support.compare import assert_close
-from tests.support.cpu_programs import Array, run_module_on_cpu
-from tests.support.tile_programs import run
+from tests.support.cpu_programs import Array, run_module_on_cpu, run_on_cpu
+from tests.support.tile_programs import GEMM, SOFTMAX, run
+from tiledsl.backend_cpu import native
 from tiledsl.backend_cpu.emit import emit_program
 from tiledsl.ir.core import Module
+from tiledsl.ir.dtypes import BY_NAME, to_numpy
 from tiledsl.ir.parser import parse_module
+from tiledsl.passes.analysis.coordinates import CoordinateAnalysis
 from tiledsl.passes.machine import host
 from tiledsl.passes.manager import PassContext, PassManager
 from tiledsl.passes.pipelines import cpu_pipeline
@@ -75,3 +78,48 @@ def test_values_read_twice_are_evaluated_once(body: str) -> None:
 def test_long_chains(ops: int) -> None:
     program = emit_program(tiled(LOGISTIC, ops // 2).entry, host())
     assert program.text.count("\n") < 5 * ops
+
+
+def test_programs_of_many_loops_are_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "MANY_LOOPS", 0)
+    x, y = numbers()
+    expected = run(text(EULER, 3), x, y, block=16)
+    for got, want in zip(run_module_on_cpu(tiled(EULER, 3), x, y), expected):
+        assert_close(got, want, terms=3)
+    a: Array = np.random.default_rng(0).integers(0, 7, (12, 40)).astype(np.float32)
+    b: Array = np.random.default_rng(1).integers(0, 5, (40, 20)).astype(np.float32)
+    for program, arguments in ((GEMM, (a, b)), (SOFTMAX, (a,))):
+        for got, want in zip(run_on_cpu(program, *arguments), run(program, *arguments, block=8)):
+            assert_close(got, want, terms=40)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_functions_that_are_used_often_are_called(dtype: str) -> None:
+    x, y = (v.astype(to_numpy(BY_NAME[dtype])) for v in numbers())
+    program = text(EULER, 40).replace("f32", dtype)
+    module = PassManager(cpu_pipeline()).run(parse_module(program), PassContext(host()))
+    assert f"@map_sin_{dtype}_" in emit_program(module.entry, host()).text
+    for got, want in zip(run_module_on_cpu(module, x, y), run(program, x, y, block=16)):
+        assert_close(got, want, terms=40)
+
+
+def test_long_chains_of_indices() -> None:
+    lines = "".join(f"%i{n + 1} = tile.map([%i{n}, %c]) {{fn = add}}\n" for n in range(1500))
+    program = f"""
+    func @f(%x: tensor<f32, [N]>) {{
+      %z = tile.empty() {{shape = [N], dtype = f32}}
+      %size = tile.size() {{value = N}}
+      tile.grid([%size]) {{blocks = [auto]}} body(%n: axis<n>) {{
+        %c = tile.index(%n)
+        %i0 = tile.index(%n)
+        {lines}
+        %v = tile.load(%x, [%i1500])
+        tile.store(%z, [%n], %v)
+      }}
+      tile.return([%z])
+    }}
+    """
+    function = parse_module(program).entry
+    analysis = CoordinateAnalysis(function)
+    (last,) = (op.results[0] for op in function.walk() if op.results and op.results[0].name == "i1500")
+    assert analysis.span(last).lows[0] == 0
