@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from tiledsl.backend_cpu import operands as o
+from tiledsl.backend_cpu.byte_products import turn_signs
 from tiledsl.backend_cpu.context import Context
 from tiledsl.backend_cpu.convert import from_memory, memory_type, to_memory
-from tiledsl.backend_cpu.storage import Place, Point, Storage
+from tiledsl.backend_cpu.storage import PackedLeft, Place, Point, Storage
 from tiledsl.backend_cpu.writer import FunctionWriter, VectorType
 from tiledsl.ir.dtypes import DType, i64
 
@@ -223,4 +224,6 @@ def write_buffer(context: Context, storage: Storage, point: Point, value: str) -
     lanes = 1 if point.lane is None else point.lanes
     needs_mask = point.mask is not None and not (storage.padded and place.lane_stride == "1")
     mask = point.mask if needs_mask and lanes > 1 else None
+    if isinstance(storage, PackedLeft) and storage.turns_signs:
+        value = turn_signs(context.writer, value, VectorType(storage.dtype, lanes))
     write(context.writer, storage.base, place, storage.dtype, lanes, value, mask)

@@ -18,6 +18,7 @@ from tiledsl.backend_cpu.expressions import contiguity, expression_ops, is_lazy,
 from tiledsl.backend_cpu.fold_nests import emit_nest, fold_form
 from tiledsl.backend_cpu.fold_sinks import FindTile, FoldCustom, FoldTile
 from tiledsl.backend_cpu.nests import Nest
+from tiledsl.backend_cpu.pack_bytes import PackBytes
 from tiledsl.backend_cpu.pending import Pending
 from tiledsl.backend_cpu.print_calls import dense, emit_print
 from tiledsl.backend_cpu.residence import BlockPlan, plan_block
@@ -294,12 +295,17 @@ class BlockEmitter:
 
     def _packed(self, value: Value, side: Side, op: ops.Dot) -> Storage:
         kernel = kernel_of(self.context, op)
-        key = (value, side, kernel.dtype.name)
+        key = (value, side, kernel.name)
         if key not in self.packed:
             make = allocate_left if side == "left" else allocate_right
-            self.packed[key] = make(self.context, value, kernel)
+            room = self.packed[key] = make(self.context, value, kernel)
             self.effects.residence[value] = f"packed in scratch as the {side} operand of a dot"
-            self.add(Keep(value, [self.packed[key]]))
+            if kernel.group > 1 and isinstance(room, PackedRight):
+                self.flush()
+                with self.context.scope():
+                    PackBytes(self.context, value, room).emit()
+            else:
+                self.add(Keep(value, [room]))
         return self.packed[key]
 
     def _pack_for_inner_dots(self, op: Op, block: Block) -> None:

@@ -21,7 +21,7 @@ LONGEST_CHUNK = 512
 
 def kernel_of(context: Context, op: ops.Dot) -> Microkernel:
     """The micro-kernel of a dot: in the accumulator's dtype."""
-    return microkernel_for(context.machine, compute_dtype(op.dtype))
+    return microkernel_for(context.machine, compute_dtype(op.dtype), op.a.dtype, op.b.dtype)
 
 
 def chunk_of(context: Context, depth: Dim) -> int:
@@ -46,8 +46,9 @@ def allocate_left(context: Context, value: Value, kernel: Microkernel) -> Packed
         single = limit is not None and limit <= chunk
         matrix = one_chunk if single else o.multiply(writer, one_chunk, o.larger(writer, chunks, "1"))
         strides, total = _batches(context, batch, matrix)
-        base = context.allocate_bytes(o.multiply(writer, total, str(kernel.dtype.bytes)))
-    return PackedLeft(base, chunk, stride, "0" if single else one_chunk, strides, kernel.dtype)
+        base = context.allocate_bytes(o.multiply(writer, total, str(kernel.left.bytes)))
+    single_chunk = "0" if single else one_chunk
+    return PackedLeft(base, chunk, stride, single_chunk, strides, kernel.left, turns_signs=kernel.bytes is not None)
 
 
 def allocate_right(context: Context, value: Value, kernel: Microkernel) -> PackedRight:
@@ -56,11 +57,12 @@ def allocate_right(context: Context, value: Value, kernel: Microkernel) -> Packe
     *batch, depth, columns = value.shape
     with writer.in_entry():
         limit = o.round_up(writer, context.limit(columns), kernel.lanes)
-        matrix = o.multiply(writer, limit, context.limit(depth))
+        matrix = o.multiply(writer, limit, o.round_up(writer, context.limit(depth), kernel.group))
         strides, total = _batches(context, batch, matrix)
-        base = context.allocate_bytes(o.multiply(writer, total, str(kernel.dtype.bytes)))
+        base = context.allocate_bytes(o.multiply(writer, total, str(kernel.right.bytes)))
     width = o.round_up(writer, context.dim(columns), kernel.lanes)
-    return PackedRight(base, kernel.panel, context.dim(depth), width, strides, kernel.dtype)
+    rows = o.round_up(writer, context.dim(depth), kernel.group)
+    return PackedRight(base, kernel.panel, rows, width, strides, kernel.right)
 
 
 def _batches(context: Context, batch: list[Dim], matrix: str) -> tuple[tuple[str, ...], str]:
@@ -111,7 +113,7 @@ def call_dot(context: Context, op: ops.Dot, left: PackedLeft, right: PackedRight
             return
         writer = context.writer
         bases = [
-            o.element_pointer(writer, storage.base, dot_product(context.writer, indices, strides), kernel.dtype)
+            o.element_pointer(writer, storage.base, dot_product(context.writer, indices, strides), storage.dtype)
             for storage, strides in (
                 (left, left.batch_strides),
                 (right, right.batch_strides),

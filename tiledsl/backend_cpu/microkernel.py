@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tiledsl.backend_cpu import operands as o
+from tiledsl.backend_cpu.byte_products import ByteProduct, byte_product_for, column_sums_function
 from tiledsl.backend_cpu.writer import FunctionWriter, ModuleWriter, VectorType
 from tiledsl.ir.dtypes import DType, f32
 from tiledsl.passes.machine import CpuMachine
@@ -21,9 +22,32 @@ class Microkernel:
     """The shape of the register tile for one element type on one machine."""
 
     dtype: DType
+    """Of the sums."""
     rows: int
     vectors: int
     lanes: int
+    bytes: ByteProduct | None = None
+    """How operands of a byte are multiplied, four along k at a time; None: operands are packed in the dtype of sums."""
+
+    @property
+    def left(self) -> DType:
+        """Of the packed left operand."""
+        return self.dtype if self.bytes is None else self.bytes.left
+
+    @property
+    def right(self) -> DType:
+        """Of the packed right operand."""
+        return self.dtype if self.bytes is None else self.bytes.right
+
+    @property
+    def group(self) -> int:
+        """Elements along k that one step takes: in a packed right operand they are neighbours."""
+        return 1 if self.bytes is None else self.bytes.group
+
+    @property
+    def name(self) -> str:
+        """What tells its functions, and what is packed for it, from others."""
+        return f"{self.dtype}" if self.bytes is None else f"{self.dtype}_{self.left}_{self.right}_{self.bytes.offset}"
 
     @property
     def panel(self) -> int:
@@ -35,15 +59,15 @@ class Microkernel:
         return VectorType(self.dtype, self.lanes)
 
 
-def microkernel_for(machine: CpuMachine, dtype: DType) -> Microkernel:
-    """The register tile that fills the machine's vector registers.
+def microkernel_for(machine: CpuMachine, dtype: DType, left: DType, right: DType) -> Microkernel:
+    """The register tile that fills the machine's vector registers, for sums of `dtype` of products of the other two.
 
     Its vectors have as many lanes as those that pack its operands, whatever the dtype, so that none of them straddles
     two panels; 64-bit lanes take two registers, and half as many rows.
     """
     registers_per_vector = max(1, dtype.bytes // f32.bytes)
     rows = (8 if machine.vector_registers >= 32 else 4) // registers_per_vector
-    return Microkernel(dtype, rows, 3, machine.lanes(f32))
+    return Microkernel(dtype, rows, 3, machine.lanes(f32), byte_product_for(machine, dtype, left, right))
 
 
 def dot_function(module: ModuleWriter, kernel: Microkernel, chunk: int) -> str:
@@ -52,7 +76,7 @@ def dot_function(module: ModuleWriter, kernel: Microkernel, chunk: int) -> str:
     `a` is a PackedLeft with rows of `chunk` elements (and one vector of padding), `b` a PackedRight. With `fresh`, C is
     overwritten, else added to. Written into the module at first use.
     """
-    name = f"dot_{kernel.dtype}_{chunk}"
+    name = f"dot_{kernel.name}_{chunk}"
     if name not in module.names:
         module.names.add(name)
         for vectors in range(1, kernel.vectors + 1):
@@ -67,7 +91,7 @@ def row_stride(kernel: Microkernel, chunk: int) -> int:
 
 
 def _microkernel_name(kernel: Microkernel, chunk: int, vectors: int) -> str:
-    return f"microkernel_{kernel.dtype}_{chunk}_{vectors}"
+    return f"microkernel_{kernel.name}_{chunk}_{vectors}"
 
 
 def _write_dot(module: ModuleWriter, kernel: Microkernel, chunk: int, name: str) -> None:
@@ -79,29 +103,35 @@ def _write_dot(module: ModuleWriter, kernel: Microkernel, chunk: int, name: str)
     columns = o.round_up(writer, "%n", kernel.lanes)
     # an empty contraction still has to clear C, so that there is at least one chunk
     depth = o.larger(writer, "%k", "1")
+    panel_depth = o.round_up(writer, "%k", kernel.group)
+    constants = writer.alloca(f"[{kernel.panel} x {kernel.vector.element}]", align=64) if kernel.bytes else "null"
     with writer.loop("0", depth, str(chunk)) as k0:
         taken = o.smaller(writer, o.subtract(writer, "%k", k0), str(chunk))
         first = writer.emit(f"icmp eq i64 {k0}, 0")
         clear = writer.emit(f"and i1 %fresh, {first}")
         a_offset = o.multiply(writer, o.divide(writer, k0, str(chunk)), "%a_chunk_stride")
-        a_chunk = o.element_pointer(writer, "%a", a_offset, kernel.dtype)
+        a_chunk = o.element_pointer(writer, "%a", a_offset, kernel.left)
+        steps = o.ceil_divide(writer, taken, str(kernel.group))
         with writer.loop("0", columns, str(kernel.panel)) as column:
             width = o.smaller(writer, o.subtract(writer, columns, column), str(kernel.panel))
-            b_offset = o.add(writer, o.multiply(writer, column, "%k"), o.multiply(writer, k0, width))
-            b_panel = o.element_pointer(writer, "%b", b_offset, kernel.dtype)
+            b_offset = o.add(writer, o.multiply(writer, column, panel_depth), o.multiply(writer, k0, width))
+            b_panel = o.element_pointer(writer, "%b", b_offset, kernel.right)
             c_panel = o.element_pointer(writer, "%c", column, kernel.dtype)
             for vectors in range(1, kernel.vectors + 1):
                 matches = writer.emit(f"icmp eq i64 {width}, {vectors * kernel.lanes}")
                 run, done = writer.new_label("run"), writer.new_label("ran")
                 writer.branch_if(matches, run, done)
                 writer.start(run)
+                if kernel.bytes is not None:
+                    sums = column_sums_function(module, kernel.bytes, kernel.vector, vectors)
+                    writer.line(f"call void @{sums}(ptr {b_panel}, ptr {constants}, i64 {steps})")
                 with writer.loop("0", "%m", str(kernel.rows)) as row:
                     a_row = o.multiply(writer, row, str(row_stride(kernel, chunk)))
-                    a_rows = o.element_pointer(writer, a_chunk, a_row, kernel.dtype)
+                    a_rows = o.element_pointer(writer, a_chunk, a_row, kernel.left)
                     c_tile = o.element_pointer(writer, c_panel, o.multiply(writer, row, "%c_stride"), kernel.dtype)
                     writer.line(
                         f"call void @{_microkernel_name(kernel, chunk, vectors)}(ptr {a_rows}, ptr {b_panel}, "
-                        f"ptr {c_tile}, i64 {taken}, i64 %c_stride, i1 {clear})"
+                        f"ptr {c_tile}, ptr {constants}, i64 {steps}, i64 %c_stride, i1 {clear})"
                     )
                 writer.branch(done)
                 writer.start(done)
@@ -112,7 +142,8 @@ def _write_dot(module: ModuleWriter, kernel: Microkernel, chunk: int, name: str)
 def _write_microkernel(module: ModuleWriter, kernel: Microkernel, chunk: int, vectors: int) -> None:
     name = _microkernel_name(kernel, chunk, vectors)
     signature = (
-        f"internal void @{name}(ptr noalias %a, ptr noalias %b, ptr noalias %c, i64 %k, i64 %c_stride, i1 %fresh)"
+        f"internal void @{name}(ptr noalias %a, ptr noalias %b, ptr noalias %c, ptr noalias %constants, i64 %k, "
+        "i64 %c_stride, i1 %fresh)"
     )
     writer = FunctionWriter(module, signature, "noinline nounwind")
     vector = kernel.vector
@@ -134,6 +165,8 @@ def _write_microkernel(module: ModuleWriter, kernel: Microkernel, chunk: int, ve
         writer.line(f"store {vector} {before}, ptr {slots[tile]}")
     writer.branch(loop)
     writer.start(loop)
+    if kernel.bytes is not None:
+        _add_constants(writer, kernel, slots)
     with writer.loop("0", "%k") as depth:
         _step(writer, kernel, chunk, vectors, depth, slots)
     for tile in tiles:
@@ -141,6 +174,15 @@ def _write_microkernel(module: ModuleWriter, kernel: Microkernel, chunk: int, ve
         writer.line(f"store {vector} {after}, ptr {places[tile]}, align {kernel.dtype.bytes}")
     writer.line("ret void")
     writer.finish()
+
+
+def _add_constants(writer: FunctionWriter, kernel: Microkernel, slots: dict[tuple[int, int], str]) -> None:
+    """Adds what the offset of the packed left operand makes too little of each column."""
+    for (_, column), slot in slots.items():
+        pointer = o.element_pointer(writer, "%constants", str(column * kernel.lanes), kernel.dtype)
+        constant = writer.emit(f"load {kernel.vector}, ptr {pointer}, align {kernel.dtype.bytes}")
+        before = writer.emit(f"load {kernel.vector}, ptr {slot}")
+        writer.line(f"store {kernel.vector} {writer.emit(f'add {kernel.vector} {before}, {constant}')}, ptr {slot}")
 
 
 def _step(
@@ -151,20 +193,26 @@ def _step(
     depth: str,
     slots: dict[tuple[int, int], str],
 ) -> None:
-    """One step along k: a rank-1 update of all accumulators."""
-    vector, dtype = kernel.vector, kernel.dtype
+    """One step along k: an update of all accumulators by one product each, or by four of bytes."""
+    vector = kernel.vector
     right: list[str] = []
     for column in range(vectors):
         offset = o.multiply(writer, depth, str(vectors * kernel.lanes))
-        pointer = o.element_pointer(writer, "%b", o.add(writer, offset, str(column * kernel.lanes)), dtype)
-        right.append(writer.emit(f"load {vector}, ptr {pointer}, align {dtype.bytes}"))
+        # a group of bytes is as wide as a sum
+        pointer = o.element_pointer(writer, "%b", o.add(writer, offset, str(column * kernel.lanes)), kernel.dtype)
+        right.append(writer.emit(f"load {vector}, ptr {pointer}, align {kernel.right.bytes}"))
     for row in range(kernel.rows):
-        pointer = o.element_pointer(writer, "%a", o.add(writer, depth, str(row * row_stride(kernel, chunk))), dtype)
-        left = writer.splat(vector, writer.emit(f"load {vector.element}, ptr {pointer}, align {dtype.bytes}"))
+        place = o.add(writer, o.multiply(writer, depth, str(kernel.group)), str(row * row_stride(kernel, chunk)))
+        pointer = o.element_pointer(writer, "%a", place, kernel.left)
+        left = writer.splat(vector, writer.emit(f"load {vector.element}, ptr {pointer}, align {kernel.left.bytes}"))
         for column in range(vectors):
             slot = slots[row, column]
             before = writer.emit(f"load {vector}, ptr {slot}")
-            writer.line(f"store {vector} {multiply_add(writer, vector, left, right[column], before)}, ptr {slot}")
+            if kernel.bytes is None:
+                total = multiply_add(writer, vector, left, right[column], before)
+            else:
+                total = kernel.bytes.add(writer, vector, before, left, right[column])
+            writer.line(f"store {vector} {total}, ptr {slot}")
 
 
 def multiply_add(writer: FunctionWriter, vector: VectorType, a: str, b: str, c: str) -> str:

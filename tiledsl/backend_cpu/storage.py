@@ -83,6 +83,8 @@ class PackedLeft:
     chunk_stride: str
     batch_strides: tuple[str, ...]
     dtype: DType
+    turns_signs: bool = False
+    """Whether its bytes are stored with their sign bits turned over (see `byte_products`)."""
     padded: bool = True
 
     def locate(self, writer: FunctionWriter, point: Point) -> Place:
