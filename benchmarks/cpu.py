@@ -9,13 +9,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-from benchmarks import emulation, irregular, start_up, throughput
+from benchmarks import emulation, irregular, small_products, start_up, throughput
 from benchmarks.figures import MOST_LOAD, Figure, describe_run, other_load, save
 
 CASES: dict[str, Callable[[], Figure]] = {
     **{
         name: lambda make=make: throughput.compare(make())
-        for name, make in (throughput.CASES | irregular.CASES).items()
+        for name, make in (throughput.CASES | small_products.CASES | irregular.CASES).items()
     },
     **start_up.CASES,
     **emulation.CASES,

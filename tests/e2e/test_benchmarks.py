@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import cpu, irregular, report, start_up, throughput
+from benchmarks import cpu, irregular, report, small_products, start_up, throughput
 from benchmarks.figures import Figure, Run, describe_run, load, save
 
 RATIO = Figure("GEMM 512", 0.9, "x", 0.85, "1 ms")
@@ -66,6 +66,12 @@ def test_the_page_is_that_of_the_results() -> None:
         throughput.layer_norm_case(40),
         throughput.attention_case(40, False),
         throughput.attention_case(40, True),
+        small_products.few_rows_case(3, 40, True),
+        small_products.few_columns_case(1, 40, True),
+        small_products.sums_case(40),
+        small_products.linear_case(16, 40),
+        small_products.byte_weights_case(200),
+        small_products.bytes_case(20, 40),
         irregular.window_case(40, 8),
         irregular.scan_case(3, 40),
         irregular.sparse_case(30, 5),
