@@ -141,6 +141,7 @@ class BlockEmitter:
             return
         folded = next((s.folded for s in sinks if s.folded), ())
         cost = sum(op_cost(op) for op in expression_ops(self.context, *(v for s in sinks for v in s.reads)))
+        cost += sum(sink.cost for sink in sinks)
         with self.context.scope():
             nest = Nest(sinks[0].domain, sinks, folded, self._lane_axis(sinks, folded), cost)
             nest = replace(nest, reverse=any(scan.op.reverse for scan in pending.scans))

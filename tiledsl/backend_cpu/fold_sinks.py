@@ -127,6 +127,8 @@ def _kept_point(op: ops.Reduce, point: Point) -> Point:
 class FindTile(_FoldOne):
     """argmax or argmin: the first index of the extremum; a NaN counts as one."""
 
+    cost = 12
+
     slots: list[tuple[str, str]]
     """The best value and its index, for each copy."""
 

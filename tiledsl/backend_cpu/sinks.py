@@ -35,6 +35,8 @@ class Sink(ABC):
 
     vectorises = True
     """False: one element at a time, in order."""
+    cost = 0
+    """What a visit costs beside evaluating what it reads, in vector operations."""
 
     def __init__(
         self, domain: Shape, folded: tuple[int, ...], reads: Sequence[Value], reader: Op | None = None

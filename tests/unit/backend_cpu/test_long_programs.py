@@ -123,3 +123,20 @@ def test_long_chains_of_indices() -> None:
     analysis = CoordinateAnalysis(function)
     (last,) = (op.results[0] for op in function.walk() if op.results and op.results[0].name == "i1500")
     assert analysis.span(last).lows[0] == 0
+
+
+def test_the_lanes_of_an_argmax_meet_by_halves() -> None:
+    program = """
+    func @f(%x: tensor<f32, [M, N]>) {
+      %z = tile.empty() {shape = [M], dtype = i64}
+      %size = tile.size() {value = M}
+      tile.grid([%size]) {blocks = [auto]} body(%m: axis<m>) {
+        %v = tile.load(%x, [%m, :])
+        %at = tile.reduce([%v]) {axes = [1], fn = argmax}
+        tile.store(%z, [%m], %at)
+      }
+      tile.return([%z])
+    }
+    """
+    module = PassManager(cpu_pipeline()).run(parse_module(program), PassContext(host()))
+    assert emit_program(module.entry, host()).text.count("extractelement") <= 4
