@@ -12,6 +12,7 @@ memory. A result that others read too is stored as well as passed on.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -129,10 +130,17 @@ class _Groups:
             if not isinstance(between, Between):
                 continue
             plan = self.plan(merged)
-            if isinstance(plan, KernelPlan):
+            refusal = plan if isinstance(plan, Refusal) else self._starved(merged, plan, groups)
+            if refusal is None:
                 self._merge(merged, groups, between)
                 return
-            self.refusals[second, first] = plan
+            self.refusals[second, first] = refusal
+
+    def _starved(self, merged: Sequence[Op], plan: KernelPlan, groups: Collection[int]) -> Refusal | None:
+        """Why two products in one kernel would leave cores without work, if they would: one row is one program."""
+        if math.prod(axis.size for axis in plan.schedule.grid) >= self.prices.rates.programs or self.prices.on_gpu:
+            return None
+        return self._dearer(self.price(merged, plan), [self.members[group] for group in groups])
 
     def _producers(self, op: Op) -> list[Op]:
         """The computed ops whose results an op reads, by plain reindexing too."""

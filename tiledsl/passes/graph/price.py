@@ -79,12 +79,16 @@ class Prices:
         self.rates = rates_of(arch)
         self._ranked: dict[object, float | None] = {}
 
+    @property
+    def on_gpu(self) -> bool:
+        return self.arch.startswith("sm_")
+
     def of(self, plan: KernelPlan) -> Price:
         """The price of a group as one kernel."""
         inputs = plan.outlined.inputs
         moved = sum(map(bytes_of, dict.fromkeys(inputs))) + sum(map(bytes_of, plan.outlined.outputs))
         body = plan.outlined.function.body.ops
-        if self.arch.startswith("sm_") and any(isinstance(op, ops.Contract) for op in body):
+        if self.on_gpu and any(isinstance(op, ops.Contract) for op in body):
             seconds = self._rank(plan)
             if seconds is not None:
                 return Price(seconds - BEHIND_ANOTHER, moved, by_warpgroups=True)
@@ -94,8 +98,10 @@ class Prices:
             # a row of a product that is folded is one program's: few rows keep little of the target busy
             compute *= min(4.0, max(1.0, self.rates.programs / max(1.0, rows / 64)))
         busy = max(moved / self.rates.memory, compute)
-        if (plan.schedule.whole or plan.schedule.streamed) and not any(isinstance(op, ops.Contract) for op in body):
-            # so does a row that is only folded, and reading it takes longer too
+        folds_alone = not self.on_gpu or not any(isinstance(op, ops.Contract) for op in body)
+        if (plan.schedule.whole or plan.schedule.streamed) and folds_alone:
+            # so does a row that is only folded, and reading it takes longer too; on a CPU, where programs are few and
+            # long, any row that is
             busy *= max(1.0, self.rates.programs / max(1, rows))
         return Price(self.rates.launch + busy, moved)
 
