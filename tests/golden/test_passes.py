@@ -58,7 +58,7 @@ def transformed(text: str) -> str:
     context = PassContext(MACHINES["avx2"])
     module = PassManager(parse_pipeline(header(text, "pipeline"))).run(parse_module(text), context)
     remarks = [f"# {r.pass_name}, line {r.location.line}: {r.text}\n" for r in context.remarks]
-    return print_module(module) + "".join(remarks)
+    return "".join(f"# {line}\n" for line in context.printed) + print_module(module) + "".join(remarks)
 
 
 def arguments(module: Module, sizes: dict[str, int]) -> list[Argument]:

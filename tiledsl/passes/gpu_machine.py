@@ -26,7 +26,9 @@ class Speeds:
     clock: float
     """Clocks per second, under products that keep the device within its power."""
     products: tuple[tuple[int, int], ...]
-    """Multiply-adds of matrix instructions, by the bytes of an operand's element."""
+    """Multiply-adds of the fastest matrix instructions, by the bytes of an operand's element."""
+    mma_share: float
+    """Of that, what `mma.sync` reaches."""
     power_limit: float
     """The share of these multiply-adds that the device has power for, in the long run."""
     exponentials: int
@@ -46,10 +48,14 @@ class Speeds:
     """The same from memory."""
     launch: float
     """Seconds that an empty kernel takes."""
+    measured: bool = False
+    """Whether these were measured on the device; else they follow from what the maker states, and are less sure."""
 
     def products_of(self, element_bytes: int) -> int:
         """Multiply-adds per clock for operands of so many bytes per element."""
-        return dict(self.products)[element_bytes]
+        rates = dict(self.products)
+        widest = max(rates)
+        return rates[element_bytes] if element_bytes in rates else rates[widest] * widest // (2 * element_bytes)
 
 
 @dataclass(frozen=True)
@@ -74,13 +80,12 @@ class GpuMachine:
     l2_bytes: int
     memory_bytes_per_second: float
     """As the maker states it; a copy reaches about nine tenths."""
+    speeds: Speeds
     block_bytes: int = 1024
     """Of a multiprocessor's shared memory, that each block takes for itself."""
     registers: int = 65536
     """32-bit registers per multiprocessor, and the most that one block can have."""
     max_threads_per_block: int = 1024
-    speeds: Speeds | None = None
-    """None where no plans are ranked by a model of the device."""
 
     @property
     def copied_bytes_per_second(self) -> float:
@@ -129,6 +134,7 @@ class GpuMachine:
 HOPPER_SPEEDS = Speeds(
     clock=1.755e9,
     products=((4, 1024), (2, 2048), (1, 4096)),
+    mma_share=0.62,
     power_limit=0.86,
     exponentials=16,
     instructions=128,
@@ -139,8 +145,21 @@ HOPPER_SPEEDS = Speeds(
     latency=750,
     memory_latency=1250,
     launch=3.1e-6,
+    measured=True,
 )
 """Of an H200. The maker's peak of 989e12 operations per second in 16 bits is at 1.83 GHz."""
+
+
+def _stated(
+    ghz: float, products: int, instructions: int, l2_bytes: float, *, mma_share: float = 1.0, narrow: int = 2
+) -> Speeds:
+    """What the maker states of a GPU: its clock, multiply-adds per clock of 16-bit operands (`narrow` times as many of
+    8 bits), of single instructions, and bytes of L2 per clock. The rest is about the same for all of them."""
+    return Speeds(
+        clock=ghz * 1e9, products=((4, products // 2), (2, products), (1, products * narrow)), mma_share=mma_share,
+        power_limit=0.9, exponentials=16, instructions=instructions, shared_bytes=128, l2_bytes=l2_bytes,
+        l2_bytes_each=64, peer_bytes=9, latency=600, memory_latency=1000, launch=3e-6,
+    )  # fmt: skip
 
 
 def _machine(
@@ -151,7 +170,7 @@ def _machine(
     blocks: int,
     l2: float,
     bandwidth: float,
-    speeds: Speeds | None = None,
+    speeds: Speeds,
 ) -> GpuMachine:
     """A row of the table; `shared` in KiB, `l2` in MiB, `bandwidth` in GB/s."""
     return GpuMachine(
@@ -171,14 +190,14 @@ def _machine(
 GPU_MACHINES: dict[str, GpuMachine] = {
     machine.name: machine
     for machine in (
-        _machine(80, 108, 163, 2048, 32, 40, 2039),  # A100, 80 GB
-        _machine(86, 84, 99, 1536, 16, 6, 768),  # A6000
-        _machine(89, 142, 99, 1536, 24, 96, 864),  # L40S
+        _machine(80, 108, 163, 2048, 32, 40, 2039, _stated(1.41, 1024, 64, 5120)),  # A100, 80 GB
+        _machine(86, 84, 99, 1536, 16, 6, 768, _stated(1.8, 512, 128, 1536)),  # A6000
+        _machine(89, 142, 99, 1536, 24, 96, 864, _stated(2.5, 512, 128, 3072)),  # L40S
         _machine(90, 132, 227, 2048, 32, 50, 4800, HOPPER_SPEEDS),  # H200
-        _machine(100, 148, 227, 2048, 32, 126, 8000),  # B200
-        _machine(103, 148, 227, 2048, 32, 126, 8000),  # B300
-        _machine(120, 170, 99, 1536, 24, 96, 1792),  # RTX 5090
-        _machine(121, 48, 99, 1536, 24, 24, 273),  # GB10
+        _machine(100, 148, 227, 2048, 32, 126, 8000, _stated(1.85, 4096, 128, 10000, mma_share=0.25)),  # B200
+        _machine(103, 148, 227, 2048, 32, 126, 8000, _stated(1.9, 4096, 128, 10000, mma_share=0.25)),  # B300
+        _machine(120, 170, 99, 1536, 24, 96, 1792, _stated(2.4, 256, 128, 5000)),  # RTX 5090
+        _machine(121, 48, 99, 1536, 24, 24, 273, _stated(2.4, 256, 128, 2000)),  # GB10
     )
 }
 """The architectures that code can be made for, oldest first, by name."""

@@ -78,9 +78,14 @@ def test_products_without_matrix_instructions_show() -> None:
     assert formula.audit(single, single).tensor_core_share == 0
 
 
-def test_only_machines_with_known_speeds() -> None:
-    with pytest.raises(TileUnsupportedError, match="speeds of sm_80 are not known"):
-        softmax.audit(HALF, arch="sm_80")
+@pytest.mark.parametrize("arch", ["sm_80", "sm_89", "sm_100"])
+def test_machines_that_nobody_measured(arch: str) -> None:
+    audit = formula.audit(HALF, HALF, arch=arch)
+    assert audit.ratio >= 1
+    assert f"predicted for {arch}, from what its maker states" in str(audit)
+
+
+def test_only_gpus() -> None:
     with pytest.raises(TileUnsupportedError, match="`softmax` cannot be audited for `cpu`"):
         softmax.audit(HALF, arch="cpu")
 

@@ -9,6 +9,7 @@ import pytest
 from tests.support.gpu_texts import launch_text, run_pass
 from tests.support.pass_runs import run_passes
 from tiledsl import tile
+from tiledsl.api.audit import audited_machine
 from tiledsl.cli.opt import read_text
 from tiledsl.ir.core import Block, Function, Module
 from tiledsl.ir.dtypes import f32
@@ -120,6 +121,7 @@ CASES: dict[str, Callable[[], object]] = {
         'lower-to-gpu{plan="m=16, 128 threads, cooperative"}',
         COPY,
     ),
+    "audit-target": lambda: audited_machine("softmax", "cpu"),
     "gpu-unknown": lambda: gpu_machine("sm_87", Location("kernel.py", 2)),
     "gpu-too-old": lambda: gpu_machine("sm_75", Location("kernel.py", 2)),
     "opt-file": lambda: read_text("no/such/file.tir"),
@@ -150,6 +152,7 @@ MESSAGES: dict[str, str] = {
         "this grid cannot be shared out among threads that load and threads that multiply, because it multiplies no"
         " matrices"
     ),
+    "audit-target": "`softmax` cannot be audited for `cpu`: times are predicted for GPUs",
     "gpu-unknown": "there is no GPU architecture `sm_87` here",
     "gpu-too-old": "the GPU architecture `sm_75` is older than `sm_80`, the first that code is made for",
     "opt-file": "cannot read `no/such/file.tir`: No such file or directory",
@@ -175,7 +178,7 @@ FIXES: dict[str, str] = {
     "gpu-too-old": 'compile for `arch="cpu"`, or run on a newer GPU',
     "shared-too-much": "`num_stages=3` fits",
 }
-WITHOUT_LOCATION = {"opt-file"}
+WITHOUT_LOCATION = {"opt-file", "audit-target"}
 
 
 def test_every_message_has_a_case() -> None:

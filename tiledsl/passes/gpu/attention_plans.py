@@ -103,7 +103,7 @@ def attention_plans(
 ) -> list[RankedAttention]:
     """The tilings that fit, the fastest by prediction first; `rows`, `columns`, `stages`: those that the program asks
     for. Empty where the machine is not for it."""
-    if not machine.has_warpgroups or machine.speeds is None:
+    if not machine.has_warpgroups:
         return []
     found = [
         RankedAttention(_seconds(attention, tiling, machine, machine.speeds), tiling)

@@ -21,7 +21,7 @@ from tiledsl.passes.gpu.warpgroup_tilings import (
     stage_bytes,
     sums_bytes,
 )
-from tiledsl.passes.gpu_machine import GpuMachine, Speeds
+from tiledsl.passes.gpu_machine import GpuMachine
 
 STEP_CLOCKS = 16
 """Clocks between the products of two steps: a wait, a fence."""
@@ -81,11 +81,9 @@ class ProductCosts:
     """Predicts tilings of one product. Raises ValueError where the speeds of the machine are not known."""
 
     def __init__(self, product: Product, machine: GpuMachine) -> None:
-        if machine.speeds is None:
-            raise ValueError(f"the speeds of {machine.name} are not known")
         self.product = product
         self.machine = machine
-        self.speeds: Speeds = machine.speeds
+        self.speeds = machine.speeds
         self.rate = machine.speeds.products_of(max(product.a_bytes, product.b_bytes))
         self.memory_bytes = machine.copied_bytes_per_second / machine.speeds.clock
         self.cached = CACHED_SHARE * machine.l2_bytes

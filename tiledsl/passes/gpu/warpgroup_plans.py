@@ -102,7 +102,7 @@ def product_plans(
     product: Product, machine: GpuMachine, contract: Contract = Contract(), families: Families = EVERY
 ) -> list[RankedTiling]:
     """The tilings that fit, the fastest by prediction first. Empty where the machine or the operands are not for it."""
-    if not machine.has_warpgroups or machine.speeds is None or not _instructions_exist(product):
+    if not machine.has_warpgroups or not _instructions_exist(product):
         return []
     costs = ProductCosts(product, machine)
     found = _Enumeration(product, machine, contract, families).tilings()

@@ -36,21 +36,10 @@ ENTRIES: dict[str, ErrorSpec] = {
     ),
     "machine-unknown": ErrorSpec(TileUnsupportedError, "there is no machine table `{name}`", "{hint}"),
     "gpu-unknown": ErrorSpec(TileUnsupportedError, "there is no GPU architecture `{name}` here", "{hint}"),
-    "machine-speeds": ErrorSpec(
-        TileUnsupportedError,
-        "the speeds of {arch} are not known, so nothing can be predicted for it",
-        "measure them on such a device with `python -m benchmarks.gpu machine`, and put the row that it prints into"
-        " `tiledsl/passes/gpu_machine.py`; or audit for `sm_90`",
-    ),
     "audit-target": ErrorSpec(
         TileUnsupportedError,
         "`{name}` cannot be audited for `{arch}`: times are predicted for GPUs",
         'audit it with `arch="sm_90"`; no GPU is needed',
-    ),
-    "audit-loaded": ErrorSpec(
-        TileUnsupportedError,
-        "the module `{module}` came from a file, which has code but no programs to count",
-        "audit the graph that it was built of",
     ),
     "gpu-too-old": ErrorSpec(
         TileUnsupportedError,

@@ -17,7 +17,6 @@ from tiledsl.passes.gpu.plan import Plan
 from tiledsl.passes.gpu.plans.grid_cost import GridCost
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.passes.nest.loop_nest import loop_nests
-from tiledsl.support.errors import fail
 from tiledsl.support.location import Location
 
 
@@ -45,6 +44,8 @@ class KernelAudit:
     """The part of the floor that products take."""
     bound: str
     exact: bool
+    by_warpgroups: bool
+    """Whether its products go by `wgmma`."""
 
     @property
     def ratio(self) -> float:
@@ -55,12 +56,7 @@ class KernelAudit:
 def audit_function(
     function: Function, machine: GpuMachine, sizes: Mapping[str, int], alignment: Sequence[int] = ()
 ) -> KernelAudit:
-    """The audit of a function in form `tile-placed` under its best plan. Sizes that are not given are guessed.
-
-    Raises TileUnsupportedError for a machine whose speeds are not known.
-    """
-    if machine.speeds is None:
-        fail("machine-speeds", function.location, arch=machine.name)
+    """The audit of a function in form `tile-placed` under its best plan. Sizes that are not given are guessed."""
     plan, seconds = ranked_plans(function, machine, sizes, alignment, 1)[0]
     return audit_plan(function, machine, {**_guessed(function), **sizes}, plan, seconds)
 
@@ -69,7 +65,6 @@ def audit_plan(
     function: Function, machine: GpuMachine, sizes: Mapping[str, int], plan: Plan, seconds: float | None
 ) -> KernelAudit:
     """The same under a plan, whose time the ranking may have predicted. All sizes are known."""
-    assert machine.speeds is not None
     launch = machine.speeds.launch
     blocks = dict(plan.blocks)
     costs = [GridCost(nest, grid, blocks, sizes, machine) for nest, grid in zip(loop_nests(function), plan.grids)]
@@ -92,6 +87,7 @@ def audit_plan(
         products_floor=products,
         bound=slowest.times.bound if slowest is not None else "launch",
         exact=all(amount.exact for amount in counted),
+        by_warpgroups=any(grid.schedule for grid in plan.grids),
     )
 
 

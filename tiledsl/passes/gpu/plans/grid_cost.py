@@ -21,7 +21,7 @@ from tiledsl.passes.gpu.infer_layouts import access_order
 from tiledsl.passes.gpu.plan import GridPlan
 from tiledsl.passes.gpu.plans.operation_units import UnitCounts, units_of
 from tiledsl.passes.gpu.select_mma import choose_instruction
-from tiledsl.passes.gpu_machine import GpuMachine, Speeds
+from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.passes.nest.count_work import WorkCounts
 from tiledsl.passes.nest.loop_nest import Access, LoopNest, NestDot
 
@@ -29,8 +29,6 @@ SECTOR_BYTES = 32
 """What memory and L2 move at least."""
 CACHED_SHARE = 0.45
 """Of L2, what can be counted on to be still there."""
-MMA_SHARE = 0.62
-"""Of the rate of `wgmma`, what `mma.sync` reaches on the same machine."""
 LOADS_AHEAD = 4
 """Loads of a thread that are under way at once, where a program does not say."""
 
@@ -58,16 +56,14 @@ class ResourceTimes:
 
 
 class GridCost:
-    """The cost of one grid of a function. Raises ValueError where the machine has no speeds."""
+    """The cost of one grid of a function."""
 
     def __init__(
         self, nest: LoopNest, grid: GridPlan, blocks: Mapping[str, int], sizes: Mapping[str, int], machine: GpuMachine
     ) -> None:
         """`sizes`: every symbol but those of blocks; `blocks`: by symbol, those that the program leaves open."""
-        if machine.speeds is None:
-            raise ValueError(f"the speeds of {machine.name} are not known")
         self.nest, self.grid, self.machine = nest, grid, machine
-        self.speeds: Speeds = machine.speeds
+        self.speeds = machine.speeds
         self.counts = WorkCounts(nest, sizes, blocks)
 
     @cached_property
@@ -192,14 +188,12 @@ class GridCost:
         for dot in self.nest.dots:
             instruction = self.instruction(dot)
             if instruction != "fma":
-                share = 1.0 if instruction == "wgmma" else MMA_SHARE
+                share = 1.0 if instruction == "wgmma" else self.speeds.mma_share
                 clocks += self.counts.multiplied(dot).number / (self._rate(dot.op) * share)
         return clocks
 
     def _rate(self, dot: ops.Dot) -> float:
-        element = max(dot.a.dtype.bytes, dot.b.dtype.bytes)
-        rates = dict(self.speeds.products)
-        return rates.get(element) or rates[max(rates)] / (element / max(rates)) ** 2
+        return self.speeds.products_of(max(dot.a.dtype.bytes, dot.b.dtype.bytes))
 
     @cached_property
     def times(self) -> ResourceTimes:
@@ -248,6 +242,11 @@ class GridCost:
         return min(self.moved_bytes(access), self.counts.distinct(access) * access.tensor.dtype.bytes)
 
     @cached_property
+    def least_seconds(self) -> float:
+        """What no plan of this grid goes below: each access moves what it touches, once."""
+        return sum(self.touched_bytes(a) for a in self.nest.accesses) / self.machine.copied_bytes_per_second
+
+    @cached_property
     def multiply_adds(self) -> float:
         """Of all products."""
         return sum(self.counts.multiplied(dot).number for dot in self.nest.dots)
@@ -256,11 +255,11 @@ class GridCost:
     def multiply_floor(self) -> float:
         """Seconds that the products take at the best rate that their dtypes allow."""
         clocks = sum(self.counts.multiplied(dot).number / self._best_rate(dot.op) for dot in self.nest.dots)
-        return clocks / (self.machine.multiprocessors * self.speeds.power_limit) / self.speeds.clock
+        return clocks / self.machine.multiprocessors / self.speeds.clock
 
     def _best_rate(self, dot: ops.Dot) -> float:
         found = choose_instruction(dot.a.dtype, dot.b.dtype, dot.dtype, dot.precision, self.machine.capability)
-        return self.speeds.instructions if found.instruction == "fma" else self._rate(dot)
+        return self.speeds.instructions if found.instruction == "fma" else self._rate(dot) * self.speeds.power_limit
 
 
 def _runs_along(access: Access, unit: int) -> bool:
