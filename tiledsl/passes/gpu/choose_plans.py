@@ -16,13 +16,15 @@ from tiledsl.ir.core import Function, Op, Value
 from tiledsl.ir.symbolic import Dim, evaluate, symbol_name, symbols_of
 from tiledsl.ir.types import AxisType, Shape, TileType
 from tiledsl.passes.analysis.effects import tensors_in_order
-from tiledsl.passes.analysis.sizes import BlockDefinition, blocks_of
+from tiledsl.passes.analysis.sizes import BlockDefinition, blocks_of, symbols_in
 from tiledsl.passes.analysis.work import UNKNOWN_SIZE
 from tiledsl.passes.gpu.capacities import rounded
 from tiledsl.passes.gpu.infer_layouts import access_order, reshapes_units, tensor_of
 from tiledsl.passes.gpu.matrix_plans import has_whole_rows, matrix_plans
 from tiledsl.passes.gpu.plan import GridPlan, Plan, RankedPlan
+from tiledsl.passes.gpu.plans.improve_plan import improved
 from tiledsl.passes.gpu_machine import GpuMachine
+from tiledsl.passes.nest.loop_nest import loop_nest
 from tiledsl.support.powers_of_two import power_of_two_from, power_of_two_in
 
 
@@ -168,6 +170,12 @@ class _Sizes:
         self.known = dict(sizes)
         self.values = {**dict.fromkeys(names, UNKNOWN_SIZE), **sizes}
 
+    def all_of(self, grid: GridShape) -> dict[str, int]:
+        """Every size that a grid speaks of, by symbol, but those of blocks; a guess for those that are not known."""
+        names = frozenset[str]().union(*(symbols_in(op) for op in (grid.op, *grid.op.body.walk())))
+        stops = frozenset[str]().union(*(symbols_of(b.total) for b in grid.blocks if b.total is not None))
+        return {**dict.fromkeys((names | stops) - grid.block_symbols, UNKNOWN_SIZE), **self.values}
+
     def of(self, dim: Dim | None, blocks: Mapping[str, int] | None = None) -> int:
         """A size, or a guess."""
         if dim is None:
@@ -216,8 +224,19 @@ def _grid_options(grid: GridShape, machine: GpuMachine, sizes: _Sizes) -> list[P
     row = max((_fixed_elements(grid, shape, sizes) for shape in grid.shapes), default=1)
     vector = max(1, 16 // min((tensor_of(op).dtype.bytes for op in grid.accesses), default=4))
     if row >= SMALLEST_ROW * vector // 4 and any(_whole(grid, shape) for shape in grid.shapes):
-        return _row_plans(grid, machine, sizes, row, vector)
-    return _stream_plans(grid, sizes, row, vector)
+        found = _row_plans(grid, machine, sizes, row, vector)
+    else:
+        found = _stream_plans(grid, sizes, row, vector)
+    return list(dict.fromkeys([_improved(grid, found[0], machine, sizes, vector), *found]))
+
+
+def _improved(grid: GridShape, plan: Plan, machine: GpuMachine, sizes: _Sizes, vector: int) -> Plan:
+    """The plan, or what the model of the machine finds near it that costs clearly less."""
+    (before,), blocks = plan.grids, dict(plan.blocks)
+    better, changed = improved(loop_nest(grid.op), before, blocks, sizes.all_of(grid), machine)
+    if (better, changed) == (before, blocks):
+        return plan
+    return _with_whole_axes(grid, Plan((better,), blocks=tuple(changed.items())), sizes, vector, better.threads)
 
 
 def _whole(grid: GridShape, shape: Shape) -> bool:
@@ -260,7 +279,7 @@ def _long_row_plans(grid: GridShape, machine: GpuMachine, sizes: _Sizes, row: in
     pieces = -(-row // vector)
     cluster = min(machine.largest_cluster, power_of_two_from(-(-pieces // (LARGEST_ROW * WEIGHTED_VECTORS))))
     room = pieces <= cluster * LARGEST_ROW * ROW_VECTORS
-    if pieces <= LARGEST_ROW * ROW_VECTORS or not machine.has_clusters or not room:
+    if pieces <= LARGEST_ROW * ROW_VECTORS or not machine.has_clusters or not room or not grid.op.body.arguments:
         return []
     programs = max(1, round(WEIGHTED_BLOCKS * machine.multiprocessors / cluster))
     grid_plan = GridPlan(LARGEST_ROW, cluster, stages=WEIGHTED_STAGES, programs=programs)

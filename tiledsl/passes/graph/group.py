@@ -28,6 +28,7 @@ from tiledsl.passes.graph.limits import Limits, limits_of
 from tiledsl.passes.graph.map_groups import MapGroups
 from tiledsl.passes.graph.outline import Outlined, computed_of, is_arithmetic_of_coordinates, is_soft, is_widened
 from tiledsl.passes.graph.price import Price, Prices
+from tiledsl.passes.graph.shapes import bytes_of
 from tiledsl.passes.manager import PassContext
 
 MOST_OPS = 96
@@ -110,6 +111,10 @@ class _Groups:
             for op in self.order:
                 if op in self.of and self._join(op):
                     changed = True
+            if not changed:
+                for op in reversed(self.order):
+                    if op in self.of and self._hand_on(op):
+                        changed = True
 
     def _chain(self, second: ops.Contract) -> None:
         """Puts a product that another one feeds into a group with it and with what lies between them."""
@@ -197,6 +202,45 @@ class _Groups:
             self._merge(merged, groups, between)
             return True
         return False
+
+    def _hand_on(self, op: Op) -> bool:
+        """Gives an elementwise op that ends its group to the one group that reads it, if both cost less; whether it
+        did."""
+        mine = self.of[op]
+        readers = {self.of[reader] for reader in self.groups.readers(op) if reader in self.of}
+        if not isinstance(op, (ops.Map, ops.Cast)) or len(self.members[mine]) < 2 or len(readers) != 1:
+            return False
+        (theirs,) = readers
+        if theirs == mine or _is_read_in_memory(op.result) or not self._moves_less(op, mine, theirs):
+            return False
+        given = [member for member in self.members[mine] if member is not op]
+        taken = sorted([*self.members[theirs], op], key=self.position.__getitem__)
+        before, after = [self.members[mine], self.members[theirs]], [given, taken]
+        plans = [self.plan(members) for members in (*before, *after)]
+        if not all(isinstance(plan, KernelPlan) for plan in plans):
+            return False
+        costs = [
+            self.price(members, plan) for members, plan in zip((*before, *after), plans) if isinstance(plan, KernelPlan)
+        ]
+        if costs[2].by_warpgroups != costs[0].by_warpgroups:
+            return False
+        if costs[2].seconds + costs[3].seconds >= costs[0].seconds + costs[1].seconds:
+            return False
+        self.members[mine], self.members[theirs] = given, taken
+        self.of[op] = theirs
+        self.maps.move(op, mine, theirs)
+        return True
+
+    def _moves_less(self, op: Op, mine: int, theirs: int) -> bool:
+        """Whether fewer bytes go between a group and the one that reads its last op, if that computes the op itself."""
+        more = 0
+        for source in dict.fromkeys(map(computed_of, op.operands)):
+            if source is None or self.of.get(source) != mine:
+                continue
+            readers = [self.of.get(reader, mine) for reader in self.groups.readers(source) if reader is not op]
+            stored = any(reader != mine for reader in readers)
+            more += bytes_of(source.results[0]) * ((not stored) + (theirs not in readers))
+        return more < 2 * bytes_of(op.results[0])
 
     def _too_many(self, groups: Sequence[int]) -> Refusal | None:
         """Why groups that are kernels together have too many ops for one, if they have."""

@@ -34,6 +34,15 @@ class MapGroups:
             return False
         return self._turned[a].isdisjoint(self._members[b]) and self._turned[b].isdisjoint(self._members[a])
 
+    def move(self, op: Op, source: int, target: int) -> None:
+        """Notes that an op has gone from one group to another."""
+        del source  # what is left of it is what it was
+        if target in self._shapes:
+            if isinstance(op, (ops.Map, ops.Cast)) and sizes_of(op.result) == self._shapes[target]:
+                self._turned[target] |= _turned(op)
+            else:
+                del self._shapes[target], self._turned[target]
+
     def join(self, groups: Collection[int], joined: int) -> None:
         """Notes that groups are one now."""
         shapes = {self._shapes.pop(group, None) for group in groups}

@@ -1,27 +1,28 @@
-"""What a kernel is predicted to cost: seconds, and bytes to and from memory.
+"""What a kernel is predicted to cost: seconds, and bytes that it asks for.
 
-Products by warpgroups are priced by the ranking that will choose their tiles (docs/tiling.md): the group is written as
-a tile program, and the time of its best plan counts. All else has a formula: a launch, and then memory or arithmetic,
-whichever takes longer.
+For a GPU the group is written as the tile program that it would become, and the cost of that program's best plan
+counts (docs/planner.md): what it reads again and again is seen there. For a CPU there is a formula: a launch, and then
+memory or arithmetic, whichever takes longer.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from tiledsl.ir import graph_ops as ops
-from tiledsl.ir.core import Module, Op
+from tiledsl.ir.core import Module, Op, Value
 from tiledsl.ir.scalar_functions import SCALAR_FUNCTIONS
 from tiledsl.ir.tile_ops import tensor_type
-from tiledsl.passes.gpu.choose_plans import ranked_plans
+from tiledsl.passes.gpu.plans.audit_function import audit_function
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.passes.graph.group_program import GroupProgram
 from tiledsl.passes.graph.kernel_plan import KernelPlan
 from tiledsl.passes.graph.merge_axes import merged_axes
 from tiledsl.passes.graph.outline import is_repeated
 from tiledsl.passes.graph.shapes import bytes_of, sizes_of, volume
-from tiledsl.passes.graph.views import place_of
+from tiledsl.passes.graph.views import place_of, view_of_value
 from tiledsl.passes.manager import PassContext, PassManager
 from tiledsl.passes.pipelines import gpu_front_pipeline
 from tiledsl.support.location import BUILTIN
@@ -77,7 +78,8 @@ class Prices:
     def __init__(self, arch: str) -> None:
         self.arch = arch
         self.rates = rates_of(arch)
-        self._ranked: dict[object, float | None] = {}
+        self._groups: dict[object, Price] = {}
+        self._programs: dict[object, Price] = {}
 
     @property
     def on_gpu(self) -> bool:
@@ -88,10 +90,8 @@ class Prices:
         inputs = plan.outlined.inputs
         moved = sum(map(bytes_of, dict.fromkeys(inputs))) + sum(map(bytes_of, plan.outlined.outputs))
         body = plan.outlined.function.body.ops
-        if self.on_gpu and any(isinstance(op, ops.Contract) for op in body):
-            seconds = self._rank(plan)
-            if seconds is not None:
-                return Price(seconds - BEHIND_ANOTHER, moved, by_warpgroups=True)
+        if self.on_gpu:
+            return self._of_program(plan)
         compute = sum(self._compute(op) for op in body)
         rows = math.prod(axis.size for axis in plan.schedule.grid)
         if plan.schedule.whole and any(isinstance(op, ops.Contract) for op in body):
@@ -133,22 +133,33 @@ class Prices:
             case _:
                 return 0.0
 
-    def _rank(self, plan: KernelPlan) -> float | None:
-        """The predicted time of the best plan with warpgroups; None where there is none."""
+    def _of_program(self, plan: KernelPlan) -> Price:
+        """The cost of the best plan of the program that a group becomes on a GPU. Groups that are alike have one."""
+        views = [view_of_value(value) for value in plan.outlined.inputs]
+        function: Any = Module([plan.outlined.function]).structure(locations=False)[0]
+        alike = (function[1:], tuple(None if view is None else view.place for view in views))
+        if alike not in self._groups:
+            self._groups[alike] = self._price_of_program(plan)
+        return self._groups[alike]
+
+    def _price_of_program(self, plan: KernelPlan) -> Price:
         plan = merged_axes(plan)
         inputs, parameters = plan.outlined.inputs, plan.outlined.function.parameters
         kept = [tuple(axis.size for axis in plan.axes.kept[p]) for p in parameters]
-        places = [place for place in map(place_of, inputs, kept) if place is not None]
-        if len(places) < len(parameters):
-            return None
-        units = [place.unit for place in places]
+        units = [_unit(value, shape) for value, shape in zip(inputs, kept)]
         program = GroupProgram(plan.outlined.function, plan.axes, plan.schedule, units)
         sizes = {str(size): axis.size for axis, size in program.sizes.items() if not isinstance(size, int)}
-        function = program.build("priced")
-        module = Module([function])
+        module = Module([program.build("priced")])
         key = (module.structure(locations=False), tuple(sizes.items()))
-        if key not in self._ranked:
+        if key not in self._programs:
             placed = PassManager(gpu_front_pipeline(), verify=False).run(module, PassContext())
-            ranked = ranked_plans(placed.entry, gpu_machine(self.arch, BUILTIN), sizes, (), 1)
-            self._ranked[key] = ranked[0].seconds
-        return self._ranked[key]
+            audit = audit_function(placed.entry, gpu_machine(self.arch, BUILTIN), sizes)
+            seconds = audit.predicted - BEHIND_ANOTHER
+            self._programs[key] = Price(seconds, round(audit.moved_bytes), audit.by_warpgroups)
+        return self._programs[key]
+
+
+def _unit(value: Value, shape: tuple[int, ...]) -> int | None:
+    """The axis of unit stride of an input; the last one where the input has to be copied to have any."""
+    place = place_of(value, shape)
+    return (len(shape) - 1 if shape else None) if place is None else place.unit

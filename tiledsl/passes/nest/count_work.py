@@ -60,6 +60,7 @@ class WorkCounts:
         self.nest = nest
         self.sizes = dict(sizes)
         self._dependence = AxisDependence()
+        self._moved: dict[Access, Amount] = {}
         self.block_sizes: dict[Value, int] = {}
         self.axis_of: dict[str, Value] = {}
         ranges = [loop.definition for loop in nest.loops]
@@ -76,7 +77,9 @@ class WorkCounts:
 
     def moved(self, access: Access) -> Amount:
         """Elements that an access moves, each time that it does."""
-        return self._sum(_Term(access.loops, tuple(_selected(access))))
+        if access not in self._moved:
+            self._moved[access] = self._sum(_Term(access.loops, tuple(_selected(access))))
+        return self._moved[access]
 
     def distinct(self, access: Access) -> int:
         """Elements of the tensor that an access touches, at most: each counts once."""

@@ -124,8 +124,12 @@ class LoopNest:
 
 def loop_nests(function: Function) -> list[LoopNest]:
     """The nests of a function, one for each grid, in order."""
-    dependence = AxisDependence()
-    return [_Reader(op, dependence).nest() for op in function.body.ops if isinstance(op, ops.Grid)]
+    return [loop_nest(op) for op in function.body.ops if isinstance(op, ops.Grid)]
+
+
+def loop_nest(grid: ops.Grid) -> LoopNest:
+    """The nest of one grid."""
+    return _Reader(grid, AxisDependence()).nest()
 
 
 class _Reader:
