@@ -21,6 +21,7 @@ from benchmarks.gpu.timing import Clock, CudaClock, in_turns
 from benchmarks.zoo.case import ZooCase
 from benchmarks.zoo.cases import cases
 from tiledsl.ir.dtypes import f32
+from tiledsl.runtime.outputs import as_tuple
 
 COLUMNS = ("what", "us", "kernels", "predicted", "measured / it", "floor us", "eager us", "compiled us", "peer / ours")
 OURS, EAGER, COMPILED = "fused", "eager", "compiled"
@@ -79,16 +80,19 @@ def _one(torch: Any, case: ZooCase, clock: Clock, results: Results) -> None:
 
 def _problem(torch: Any, case: ZooCase, tensors: list[Any], call: Callable[[], Any]) -> str:
     """What is wrong with the result, if anything: against PyTorch in f32."""
-    expected = case.expected(torch, *(tensor.float() for tensor in tensors))
-    given = call()
-    pairs = zip(given, expected) if isinstance(given, tuple) else [(given, expected)]
+    expected = as_tuple(case.expected(torch, *(tensor.float() for tensor in tensors)))
+    given = as_tuple(call())
     # what is rounded between ops that PyTorch keeps in f32 here, and sums of 16-bit products
     allowed = TOLERANCE["torch.float32"] * 10 if case.dtype == f32 else 4 * TOLERANCE["torch.bfloat16"] / 5
-    for ours, theirs in pairs:
-        _, problem = check(torch, lambda ours=ours: ours, None, theirs, allowed)
+    for ours, theirs in zip(given, expected):
+        _, problem = check(torch, partial(_same, ours), None, theirs, allowed)
         if problem:
             return problem
     return ""
+
+
+def _same(value: object) -> object:
+    return value
 
 
 def _summary(results: Results) -> None:

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Union
 
 from tiledsl import tile
 from tiledsl.ir.dtypes import DType, bf16, f16, f32
 
 Shape = tuple[int, ...]
+Formula = Union[
+    Callable[[Any], Any], Callable[[Any, Any], Any], Callable[[Any, Any, Any], Any],
+    Callable[[Any, Any, Any, Any, Any], Any],
+]  # fmt: skip
+"""Of tensors; written out, so that checkers know what a lambda takes."""
+Expected = Union[
+    Callable[[Any, Any], Any], Callable[[Any, Any, Any], Any], Callable[[Any, Any, Any, Any], Any],
+    Callable[[Any, Any, Any, Any, Any, Any], Any],
+]  # fmt: skip
+"""Of torch and tensors."""
 TORCH_NAMES = {f16: "float16", bf16: "bfloat16", f32: "float32"}
 
 
@@ -20,8 +30,8 @@ class ZooCase:
 
     family: str
     name: str
-    formula: Callable[..., Any]
-    expected: Callable[..., Any]
+    formula: Formula
+    expected: Expected
     shapes: tuple[Shape, ...]
     dtype: DType = f16
     scale: float | tuple[float, ...] = 1.0

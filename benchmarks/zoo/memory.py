@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from benchmarks.zoo.case import ZooCase
+from benchmarks.zoo.case import Expected, Formula, Shape, ZooCase
 from tiledsl import tile
 
 
@@ -27,10 +27,10 @@ def elementwise() -> Iterator[ZooCase]:
 def folds() -> Iterator[ZooCase]:
     """Sums, extrema and norms over the first, the last, several and middle axes."""
 
-    def sum_of(axis: Any) -> Any:
+    def sum_of(axis: Any) -> Callable[[Any], Any]:
         return lambda x: tile.sum(x.to(tile.f32), axis=axis)
 
-    def torch_sum(axis: Any) -> Any:
+    def torch_sum(axis: Any) -> Callable[[Any, Any], Any]:
         return lambda t, x: t.sum(x.float(), dim=axis)
 
     for name, shape, axis in (
@@ -72,15 +72,15 @@ def movement() -> Iterator[ZooCase]:
     )  # fmt: skip
 
 
-def _elementwise(name: str, formula: Any, expected: Any, shapes: Any) -> ZooCase:
+def _elementwise(name: str, formula: Formula, expected: Expected, shapes: tuple[Shape, ...]) -> ZooCase:
     return ZooCase("elementwise", name, formula, expected, shapes)
 
 
-def _fold(name: str, formula: Any, expected: Any, shapes: Any) -> ZooCase:
+def _fold(name: str, formula: Formula, expected: Expected, shapes: tuple[Shape, ...]) -> ZooCase:
     return ZooCase("folds", name, formula, expected, shapes)
 
 
-def _moved(name: str, formula: Any, expected: Any, shapes: Any) -> ZooCase:
+def _moved(name: str, formula: Formula, expected: Expected, shapes: tuple[Shape, ...]) -> ZooCase:
     return ZooCase("movement", name, formula, expected, shapes)
 
 

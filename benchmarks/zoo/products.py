@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from benchmarks.zoo.case import ZooCase
+from benchmarks.zoo.case import Expected, Formula, Shape, ZooCase
 from tiledsl import tile
 from tiledsl.ir.dtypes import DType, bf16, f16, f32
 
@@ -95,15 +95,17 @@ def attention() -> Iterator[ZooCase]:
     )
 
 
-def _product(name: str, formula: Any, expected: Any, shapes: Any, dtype: DType) -> ZooCase:
+def _product(name: str, formula: Formula, expected: Expected, shapes: tuple[Shape, ...], dtype: DType) -> ZooCase:
     return ZooCase("products", name, formula, expected, shapes, dtype, (1.0, SMALL))
 
 
-def _with(name: str, formula: Any, expected: Any, shapes: Any) -> ZooCase:
+def _with(name: str, formula: Formula, expected: Expected, shapes: tuple[Shape, ...]) -> ZooCase:
     return ZooCase("epilogues", name, formula, expected, shapes, f16, (1.0, *(SMALL,) * (len(shapes) - 1)))
 
 
-def _attention(name: str, formula: Any, expected: Any, shapes: Any, scale: float = 1.0) -> ZooCase:
+def _attention(
+    name: str, formula: Formula, expected: Expected, shapes: tuple[Shape, ...], scale: float = 1.0
+) -> ZooCase:
     return ZooCase("attention", name, formula, expected, shapes, f16, scale)
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from tiledsl.ir.core import Function, Value
 from tiledsl.ir.types import AxisType
+from tiledsl.passes.analysis.effects import tensors_in_order
 from tiledsl.passes.analysis.sizes import symbols_in
 from tiledsl.passes.analysis.work import UNKNOWN_SIZE
 from tiledsl.passes.gpu.choose_plans import ranked_plans
@@ -58,7 +59,8 @@ def audit_function(
 ) -> KernelAudit:
     """The audit of a function in form `tile-placed` under its best plan. Sizes that are not given are guessed."""
     plan, seconds = ranked_plans(function, machine, sizes, alignment, 1)[0]
-    return audit_plan(function, machine, {**_guessed(function), **sizes}, plan, seconds)
+    known = {**_guessed(function), **sizes}
+    return audit_plan(function, machine, known, plan, seconds)
 
 
 def audit_plan(
@@ -67,7 +69,9 @@ def audit_plan(
     """The same under a plan, whose time the ranking may have predicted. All sizes are known."""
     launch = machine.speeds.launch
     blocks = dict(plan.blocks)
-    costs = [GridCost(nest, grid, blocks, sizes, machine) for nest, grid in zip(loop_nests(function), plan.grids)]
+    alignment = dict(zip(tensors_in_order(function.body), plan.alignment))
+    pairs = zip(loop_nests(function), plan.grids)
+    costs = [GridCost(nest, grid, blocks, sizes, machine, alignment) for nest, grid in pairs]
     counted = [cost.counts.moved(access) for cost in costs for access in cost.nest.accesses]
     shares = [(cost.multiply_adds, cost.tensor_core_share) for cost in costs if cost.tensor_core_share is not None]
     multiplied = sum(number for number, _ in shares)

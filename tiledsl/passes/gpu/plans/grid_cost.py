@@ -25,12 +25,21 @@ from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.passes.nest.count_work import WorkCounts
 from tiledsl.passes.nest.loop_nest import Access, LoopNest, NestDot
 
+WIDEST = 16
+"""Bytes that a thread accesses at most."""
 SECTOR_BYTES = 32
 """What memory and L2 move at least."""
 CACHED_SHARE = 0.45
 """Of L2, what can be counted on to be still there."""
 LOADS_AHEAD = 4
 """Loads of a thread that are under way at once, where a program does not say."""
+LINE_BYTES = 128
+LINE_CLOCKS = 2
+"""Clocks of a multiprocessor for each line of memory that an access of a warp touches."""
+ACCESS_INSTRUCTIONS = 20
+"""Of a thread, for each access of at most 16 bytes: where it lies, whether it is there, and the access."""
+FMA_SHARE = 0.62
+"""Of the rate of single multiply-adds, what products of threads reach: their operands come from shared memory."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +48,7 @@ class ResourceTimes:
 
     memory: float = 0.0
     l2: float = 0.0
+    lines: float = 0.0
     products: float = 0.0
     arithmetic: float = 0.0
     special: float = 0.0
@@ -59,9 +69,17 @@ class GridCost:
     """The cost of one grid of a function."""
 
     def __init__(
-        self, nest: LoopNest, grid: GridPlan, blocks: Mapping[str, int], sizes: Mapping[str, int], machine: GpuMachine
+        self,
+        nest: LoopNest,
+        grid: GridPlan,
+        blocks: Mapping[str, int],
+        sizes: Mapping[str, int],
+        machine: GpuMachine,
+        alignment: Mapping[Value, int] | None = None,
     ) -> None:
-        """`sizes`: every symbol but those of blocks; `blocks`: by symbol, those that the program leaves open."""
+        """`sizes`: every symbol but those of blocks; `blocks`: by symbol, those that the program leaves open.
+        `alignment`: the bytes that every row of a tensor starts at a multiple of; 16 for those that are not there."""
+        self.alignment = alignment or {}
         self.nest, self.grid, self.machine = nest, grid, machine
         self.speeds = machine.speeds
         self.counts = WorkCounts(nest, sizes, blocks)
@@ -165,7 +183,10 @@ class GridCost:
             total += units_of(work.op).times(self.counts.computed(work).number)
         for dot in self.nest.dots:
             if self.instruction(dot) == "fma":
-                total += UnitCounts(arithmetic=self.counts.multiplied(dot).number)
+                total += UnitCounts(arithmetic=self.counts.multiplied(dot).number / FMA_SHARE)
+        if not self.grid.schedule:  # else one thread loads whole boxes
+            accesses = sum(self.moved_bytes(a) / self._width(a) for a in self.nest.accesses)
+            total += UnitCounts(arithmetic=ACCESS_INSTRUCTIONS * accesses)
         return total
 
     def instruction(self, dot: NestDot) -> str:
@@ -206,12 +227,24 @@ class GridCost:
             of_memory = min(of_memory, self._in_flight * busy / self._latency)
         return ResourceTimes(
             memory=self.memory_bytes / of_memory,
+            lines=self._lines() * LINE_CLOCKS / busy / speeds.clock,
             l2=l2 / (each * busy) / speeds.clock,
             products=self._product_clocks() / (busy * speeds.power_limit) / speeds.clock,
             arithmetic=self.work.arithmetic / (speeds.instructions * busy) / speeds.clock,
             special=self.work.special / (speeds.exponentials * busy) / speeds.clock,
             waiting=self._waiting(),
         )
+
+    def _width(self, access: Access) -> float:
+        """Bytes that a thread accesses at a time."""
+        aligned = self.alignment.get(access.op.tensor, WIDEST)
+        return max(access.tensor.dtype.bytes, min(WIDEST, aligned, self._run_bytes(access)))
+
+    def _lines(self) -> float:
+        """Lines of memory that accesses of threads touch; boxes of TMA go another way."""
+        if self.grid.schedule:
+            return 0.0
+        return sum(self.moved_bytes(a) / min(LINE_BYTES, self._run_bytes(a)) for a in self.nest.accesses)
 
     @property
     def _latency(self) -> float:
@@ -234,8 +267,11 @@ class GridCost:
             if any(access.is_read and access.loops and access.loops[-1] is loop for access in self.nest.accesses):
                 turns += self.counts.turns(loop).number / self.programs
         waves = math.ceil(self.programs * self.grid.cluster / (self.machine.multiprocessors * self.resident))
-        ahead = max(1, self.grid.stages)
-        return waves * (1 + turns / ahead) * self.speeds.latency / self.speeds.clock
+        if self.grid.stages > 1:
+            return waves * (1 + turns / self.grid.stages) * self.speeds.latency / self.speeds.clock
+        # nothing is under way while a turn is computed: what it loads takes its time as well
+        moved = self.read_bytes / self.programs / self.speeds.l2_bytes_each if turns else 0.0
+        return waves * ((1 + turns) * self.speeds.memory_latency + moved) / self.speeds.clock
 
     def touched_bytes(self, access: Access) -> float:
         """Bytes of the tensor that an access touches, each once, as far as is known."""

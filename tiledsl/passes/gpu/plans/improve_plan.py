@@ -23,7 +23,9 @@ GAIN = 0.85
 """A neighbour is taken that costs no more than this share: within it, predictions are no reason to leave a rule."""
 MOST_THREADS = 1024
 MOST_BLOCK = 64
-"""Coordinates of a block that was one coordinate before."""
+"""Coordinates of a block of the grid that was smaller before."""
+MOST_TURN = 1024
+"""Coordinates of a turn of a loop."""
 HELD = {32: 64, 64: 64, 128: 64, 256: 64, 512: 64, 1024: 32}
 """Registers of 32 bits that a thread of a block of so many has for its part of the largest tile."""
 
@@ -37,7 +39,7 @@ def improved(
 ) -> tuple[GridPlan, dict[str, int]]:
     """The plan of a grid and its blocks, or the best that neighbours lead to."""
     best = (grid, dict(blocks))
-    if nest.dots or grid.programs or grid.cluster > 1 or grid.row_threads:
+    if nest.dots or grid.programs or grid.row_threads:
         return best
     cost = GridCost(nest, *best, sizes, machine)
     least = start = cost.times.seconds
@@ -47,7 +49,7 @@ def improved(
     while True:
         options = [
             (_seconds(nest, *option, sizes, machine), number, option)
-            for number, option in enumerate(_neighbours(nest, *found, sizes))
+            for number, option in enumerate(_neighbours(nest, *found, sizes, machine.max_cluster))
         ]
         if not options:
             break
@@ -65,25 +67,29 @@ def _seconds(
 
 
 def _neighbours(
-    nest: LoopNest, grid: GridPlan, blocks: Mapping[str, int], sizes: Mapping[str, int]
+    nest: LoopNest, grid: GridPlan, blocks: Mapping[str, int], sizes: Mapping[str, int], largest_cluster: int
 ) -> Iterator[tuple[GridPlan, dict[str, int]]]:
-    """One open block twice or half as large, or twice as many threads, or both."""
-    for threads in (grid.threads, 2 * grid.threads):
-        if threads > MOST_THREADS:
+    """One open block larger or half as large, more threads, more blocks in a cluster, or several of these."""
+    open_ = _open_blocks(nest)
+    for more_threads, more_blocks in ((1, 1), (2, 1), (1, 2), (2, 2)):
+        option = replace(grid, threads=more_threads * grid.threads, cluster=more_blocks * grid.cluster)
+        if option.threads > MOST_THREADS or option.cluster > largest_cluster:
             continue
-        for axis in (None, *nest.axes):
-            name = None if axis is None else axis.extent
-            if axis is not None and (name is None or axis.block.kind == "fixed"):
-                continue
-            for factor in (2, 1) if name is None else (2, 4, 8):
-                changed = dict(blocks)
-                if name is not None:
-                    changed[name] = blocks.get(name, 1) * factor
-                    if changed[name] > max(MOST_BLOCK, blocks.get(name, 1)):
-                        continue
-                option = replace(grid, threads=threads)
-                if held_registers(nest, option, changed, sizes) <= HELD[threads]:
-                    yield option, changed
+        for name, most in open_.items():
+            size = blocks.get(name, 1)
+            for changed in (size // 2, size, 2 * size, 4 * size, 8 * size):
+                if 1 <= changed <= max(most, size) and (changed != size or option != grid):
+                    candidate = {**blocks, name: changed}
+                    if held_registers(nest, option, candidate, sizes) <= HELD[option.threads]:
+                        yield option, candidate
+
+
+def _open_blocks(nest: LoopNest) -> dict[str, int]:
+    """The blocks that nobody has chosen, and how large they may get."""
+    of_grid = {axis.extent: MOST_BLOCK for axis in nest.axes if axis.block.kind != "fixed"}
+    loops = [loop.definition for loop in nest.loops if loop.definition is not None]
+    of_loops = {block.extent: MOST_TURN for block in loops if block.block.kind != "fixed"}
+    return {name: most for name, most in {**of_grid, **of_loops}.items() if name is not None}
 
 
 def held_registers(nest: LoopNest, grid: GridPlan, blocks: Mapping[str, int], sizes: Mapping[str, int]) -> float:
@@ -91,4 +97,4 @@ def held_registers(nest: LoopNest, grid: GridPlan, blocks: Mapping[str, int], si
     counts = WorkCounts(nest, sizes, blocks)
     tiles = [v for op in nest.grid.body.walk() for v in op.results if isinstance(v.type, TileType) and v.shape]
     held = [math.prod(map(counts.number, tile.shape)) * max(4, tile.dtype.bytes) / 4 for tile in tiles]
-    return max(held, default=0.0) / grid.threads
+    return max(held, default=0.0) / (grid.threads * grid.cluster)
