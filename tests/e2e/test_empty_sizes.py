@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from tests.support.call_kernels import ends
 from tests.support.every_target import ARCHITECTURES, assert_alike
 from tests.support.gpu_cases import Case, assert_same, expected, outcome
 from tests.support.gpu_example_cases import EXAMPLE_CASES
@@ -167,3 +168,48 @@ def test_folds_of_the_user(columns: int) -> None:
     else:
         assert not top.any()
         assert not where.any()
+
+
+@pytest.mark.parametrize("columns", [0, 1, 5])
+def test_ends_of_tiles(columns: int) -> None:
+    """Of a view, whose neighbours are not to be seen."""
+    x = np.random.default_rng(0).random((4, 8), np.float32)[:, 2 : 2 + columns]
+    first, last, other = assert_alike(ends, x, 3)
+    none = np.zeros(4, np.float32)
+    np.testing.assert_array_equal(first, x[:, 0] + 1 if columns else none)
+    np.testing.assert_array_equal(last, x[:, -1] + 1 if columns else none)
+    np.testing.assert_array_equal(other, x[:, 3] + 1 if columns > 3 else none)
+
+
+@tile.kernel
+def inner(x: tile.Tensor) -> Any:
+    M = x.shape[0]
+    y = tile.zeros(M, x.dtype)
+    for m in tile.grid(M):
+        y[m] = tile.sum(x[m, 1:-1], axis=1) + tile.sum((x[m, :] + 0)[:, 1:-1], axis=1)
+    return y
+
+
+@tile.kernel
+def inner_if_any(x: tile.Tensor) -> Any:
+    M, N = x.shape
+    y = tile.zeros(M, x.dtype)
+    for m in tile.grid(M):
+        if N > 2:
+            y[m] = tile.sum(x[m, 1:-1], axis=1)
+    return y
+
+
+@pytest.mark.parametrize("columns", [0, 1, 2, 5])
+def test_a_part_has_no_negative_size(columns: int) -> None:
+    x = reshaped(np.arange(3 * columns, dtype=np.int32), 3, columns)
+    (guarded,) = assert_alike(inner_if_any, x)
+    np.testing.assert_array_equal(guarded, x[:, 1:-1].sum(1))
+    if columns >= 2:
+        (total,) = assert_alike(inner, x)
+        np.testing.assert_array_equal(total, 2 * x[:, 1:-1].sum(1))
+        return
+    calls: list[Callable[[Array], object]] = [inner, inner.emulate, inner.compile(x, arch="reference")]
+    for call in calls:
+        with pytest.raises(TileError, match=f"axis 1 of a tile is `.* - 2` = {columns - 2}"):
+            call(x)

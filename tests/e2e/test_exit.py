@@ -53,7 +53,8 @@ KEPT = {
 
 @pytest.mark.parametrize("kept", KEPT)
 def test_nothing_is_said_at_the_end(kept: str, tmp_path: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "examples")])}
+    path = [str(ROOT), str(ROOT / "examples"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
     environment["TILEDSL_CACHE_DIR"] = str(tmp_path)
     program = f"{BEGIN}\n{KEPT[kept]}\nprint('done')\n"
     done = subprocess.run(

@@ -27,6 +27,15 @@ address = memory.ctypes.data
 import ctypes
 ctypes.string_at(address, int(sys.argv[2]))
 """
+ENDS_OF_NOTHING = """
+import numpy as np
+from tests.support.call_kernels import ends
+from tests.support.guard_pages import memory_before_a_guard
+
+x = np.ndarray((4, 8), np.float32, memory_before_a_guard(128))
+rows = np.lib.stride_tricks.as_strided(x, (100, 0), x.strides)
+print(*(part.any() for part in ends(rows, 0)))
+"""
 
 pytestmark = pytest.mark.skipif(not available, reason="guard pages need Linux")
 
@@ -38,6 +47,11 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(("size", "read", "faults"), [(100, 100, False), (100, 101, True), (4096, 4097, True)])
 def test_the_page_behind_is_guarded(size: int, read: int, faults: bool) -> None:
     assert (run("-c", PAST_THE_END, str(size), str(read)).returncode < 0) == faults
+
+
+def test_an_end_of_nothing_is_not_read() -> None:
+    done = run("-c", ENDS_OF_NOTHING)
+    assert (done.returncode, done.stdout) == (0, "False False False\n"), done.stderr
 
 
 @pytest.mark.parametrize("choice", [FEW, pytest.param(MANY, marks=pytest.mark.slow)], ids=["few", "many"])

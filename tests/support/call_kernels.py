@@ -102,6 +102,26 @@ def relay(x: tile.Tensor) -> Any:
 
 
 @tile.kernel
+def ends(x: tile.Tensor, i: int) -> Any:
+    """The first and the last element of a tile, and one in between."""
+    M = x.shape[0]
+    first, last, other = tile.empty(M, x.dtype), tile.empty(M, x.dtype), tile.empty(M, x.dtype)
+    for m in tile.grid(M):
+        t = x[m, :] + 1
+        first[m], last[m], other[m] = t[:, 0], t[:, -1], t[:, i]
+    return first, last, other
+
+
+@tile.kernel
+def inner_total(x: tile.Tensor) -> Any:
+    """The sum of x without its ends, in one element."""
+    z = tile.empty((1,), x.dtype)
+    for one in tile.grid(1, block=1):
+        z[one] = tile.sum(x[1:-1])
+    return z
+
+
+@tile.kernel
 def shorter(x: tile.Tensor) -> Any:
     """x without its last 4 elements."""
     (N,) = x.shape

@@ -8,6 +8,7 @@ begins, every part of an expression that does not move with that loop (`hoist`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tiledsl.backend_cpu import operands as o
@@ -30,6 +31,7 @@ from tiledsl.backend_cpu.writer import VectorType
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Index, Op, Value
 from tiledsl.ir.dtypes import i64
+from tiledsl.ir.symbolic_order import known_at_most
 from tiledsl.ir.types import AxisType, Slice, Whole
 
 UNKNOWN = "<inner>"
@@ -173,7 +175,10 @@ def _reshape_point(op: ops.Reshape, point: Point) -> Point:
 
 
 def _extract_point(context: Context, op: ops.Extract, point: Point) -> Point:
+    """Where the op reads. An axis without elements has none at any coordinate: whoever loads one has to look."""
     indices: list[str] = []
+    if any(isinstance(s, Value) and not known_at_most(1, dim) for s, dim in zip(op.indices, op.source.shape)):
+        point = replace(point, checked=True)
     lane: int | None = None
     at = 0
     for subscript in op.indices:
@@ -342,7 +347,7 @@ class Address:
         indices: list[str] = []
         remaining = list(elements)
         for axis, (subscript, where) in enumerate(subscript_points(subscripts, point)):
-            checked = axis not in in_bounds
+            checked = point.checked or axis not in in_bounds
             indices.append(self._one_axis(axis, subscript, where, remaining, checked))
         self.offset = dot_product(context.writer, tuple(indices), tensor.strides)
 

@@ -19,13 +19,14 @@ class Point:
     """One element of a tile, or `lanes` consecutive ones along the axis `lane`.
 
     `indices` holds an i64 operand per axis; at the lane axis, that of the first lane. `mask` is None where all lanes
-    exist, else a vector of i1.
+    exist, else a vector of i1. `checked`: it may lie outside of what is loaded there, although the whole does not.
     """
 
     indices: tuple[str, ...]
     lane: int | None = None
     lanes: int = 1
     mask: str | None = None
+    checked: bool = False
 
     def moved(self, axis: int, index: str) -> Point:
         """The point with another index on one axis."""
@@ -34,8 +35,8 @@ class Point:
     def at(self, indices: tuple[str, ...], lane: int | None) -> Point:
         """The point of another tile that this one maps to; without a lane axis it is a single element."""
         if lane is None:
-            return Point(indices)
-        return Point(indices, lane, self.lanes, self.mask)
+            return Point(indices, checked=self.checked)
+        return Point(indices, lane, self.lanes, self.mask, self.checked)
 
 
 @dataclass(frozen=True)

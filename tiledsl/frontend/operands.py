@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import NoReturn
 
 from tiledsl.frontend.access import emit_load, tensor_type
 from tiledsl.frontend.lowering import Lowering
-from tiledsl.frontend.promotion import Strength, weak_strength
+from tiledsl.frontend.promotion import Strength, constant_in, weak_strength
 from tiledsl.frontend.values import (
     Access,
     AxisBlock,
@@ -22,8 +21,8 @@ from tiledsl.frontend.values import (
     describe,
     static_number,
 )
-from tiledsl.ir.core import Number, Value
-from tiledsl.ir.dtypes import DType, bool_, i64
+from tiledsl.ir.core import Value
+from tiledsl.ir.dtypes import DType, i64
 from tiledsl.ir.symbolic import Dim
 from tiledsl.ir.tile_ops import Reshape
 from tiledsl.ir.types import Shape, format_shape
@@ -114,24 +113,11 @@ def coerce(low: Lowering, operand: Operand, dtype: DType) -> Value:
 
 
 def constant(low: Lowering, operand: Operand, number: float, dtype: DType) -> Value:
-    """A number as a scalar constant. Raises TileTypeError for an integer that the dtype cannot hold."""
-    value: Number
-    if dtype == bool_:
-        value = bool(number)
-    elif dtype.is_float:
-        value = float(number)
-    else:
-        if not math.isfinite(number) or not integer_fits(int(number), dtype):
-            low.fail_at(operand, "constant-range", dtype=dtype)
-        value = int(number)
+    """A number as a scalar constant. Raises TileTypeError for an int that the dtype cannot hold."""
+    value = constant_in(number, dtype)
+    if value is None:
+        low.fail_at(operand, "constant-range", dtype=dtype)
     return low.builder.constant(value, dtype)
-
-
-def integer_fits(number: int, dtype: DType) -> bool:
-    """Whether an integer dtype can hold a number."""
-    if dtype.is_signed:
-        return -(1 << (dtype.bits - 1)) <= number < 1 << (dtype.bits - 1)
-    return 0 <= number < 1 << dtype.bits
 
 
 def common_shape(low: Lowering, operands: Sequence[Operand]) -> Shape:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tiledsl.ir.core import Number
 from tiledsl.ir.dtypes import DType, Kind, bool_, f16, f32, f64, i8, i64, promote, promote_weak, u64
 from tiledsl.ir.scalar_functions import SCALAR_FUNCTIONS
 
@@ -32,6 +34,22 @@ def weak_strength(number: float) -> Strength:
     if isinstance(number, bool):
         return Strength(bool_, weak=True)
     return Strength(i64 if isinstance(number, int) else f64, weak=True)
+
+
+def constant_in(number: float, dtype: DType) -> Number | None:
+    """A Python number as a constant of a dtype. None for an int that the dtype cannot hold, or no float can."""
+    if dtype == bool_:
+        return bool(number)
+    if dtype.is_float:
+        try:
+            return float(number)
+        except OverflowError:
+            return None
+    if isinstance(number, float) and not math.isfinite(number):
+        return None
+    value = int(number)
+    low, high = (-(1 << (dtype.bits - 1)), 1 << (dtype.bits - 1)) if dtype.is_signed else (0, 1 << dtype.bits)
+    return value if low <= value < high else None
 
 
 def promote_all(strengths: Sequence[Strength]) -> Strength:

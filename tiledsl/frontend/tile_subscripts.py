@@ -76,7 +76,7 @@ def _index(low: Lowering, operand: Operand, dim: Dim, entry: Subscript) -> tuple
             at = operand_like(entry, Tile(low.builder.cast(value, i64), weak=True))
         case _:
             size = coordinate(low, entry, dim, operand.text)
-            if known_inside(size, dim):
+            if known_inside(size, dim, low.blocks):
                 return low.integer(size), None
             at = operand_like(entry, dim_value(size))
     zero, end = operand_like(entry, Static(0)), operand_like(entry, dim_value(dim))

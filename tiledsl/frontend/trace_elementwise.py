@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NoReturn, cast
@@ -14,6 +15,7 @@ from tiledsl.frontend.array_types import as_dtype, is_array
 from tiledsl.frontend.promotion import (
     OPERATOR_NAMES,
     Strength,
+    constant_in,
     float_for,
     promote_all,
     weak_strength,
@@ -68,19 +70,10 @@ def coerce(trace: Trace, value: Any, dtype: DType) -> Value:
         return trace.cast(value.value, dtype)
     if isinstance(value, TracedSize):
         return trace.cast(trace.size(value.dim), dtype)
-    if dtype == bool_:
-        return trace.constant(bool(value), dtype)
-    if dtype.is_float:
-        return trace.constant(float(value), dtype)
-    if not math.isfinite(value) or not _integer_fits(int(value), dtype):
-        trace.fail("constant-range", text=value, dtype=dtype)
-    return trace.constant(int(value), dtype)
-
-
-def _integer_fits(number: int, dtype: DType) -> bool:
-    if dtype.is_signed:
-        return -(1 << (dtype.bits - 1)) <= number < 1 << (dtype.bits - 1)
-    return 0 <= number < 1 << dtype.bits
+    constant = constant_in(value, dtype)
+    if constant is None:
+        trace.fail("constant-range", text=reprlib.repr(value), dtype=dtype)
+    return trace.constant(constant, dtype)
 
 
 def shape_of(value: Any) -> Shape:

@@ -59,8 +59,22 @@ class TracedSize(NumberOperators):
         self.recorder.refuse("graph-size-unknown", self, operation)
         raise AssertionError
 
+    def __call__(self, *args: Any) -> NoReturn:
+        self.recorder.refuse("graph-size-called", self, "call")
+        raise AssertionError
+
     def __repr__(self) -> str:
         return str(self.dim)
+
+
+class Count(int):
+    """A number of elements that is known, and says what to write where it is called: `size` is a method in PyTorch."""
+
+    recorder: Recorder
+
+    def __call__(self, *args: Any) -> NoReturn:
+        self.recorder.refuse("graph-size-called", self, "call")
+        raise AssertionError
 
 
 class TracedTensor(TensorOperators):
@@ -105,7 +119,11 @@ class TracedTensor(TensorOperators):
         count: Dim = 1
         for dim in self.type.shape:
             count = count * dim
-        return size_value(count, self.recorder)
+        if not isinstance(count, int):
+            return TracedSize(count, self.recorder)
+        known = Count(count)
+        known.recorder = self.recorder
+        return known
 
     @property
     def T(self) -> Any:  # noqa: N802 - NumPy's name

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from tiledsl.ir.symbolic import Dim, Expr, Opaque, substitute, symbol, symbols_of
 
 
@@ -20,12 +22,12 @@ def known_at_most(a: Dim, b: Dim) -> bool:
     return plain and all(coefficient >= 0 for _, coefficient in difference.terms)
 
 
-def known_inside(coordinate: Dim, dim: Dim) -> bool:
-    """Whether `0 <= coordinate < dim` for all values of the symbols from 1 on: an axis has elements, if one is read.
+def known_inside(coordinate: Dim, dim: Dim, positive: Collection[str] = ()) -> bool:
+    """Whether `0 <= coordinate < dim` for all values of the symbols, of which `positive` are 1 or more.
 
-    # 0 is inside of N, 1 may not be; N - 1 is inside of N, N - 2 may not be
+    # 0 is inside of a block m, which has elements, but not of an axis N, which may have none; 1 may be outside of both
     """
-    above = {name: symbol(name) + 1 for name in symbols_of(coordinate) | symbols_of(dim)}
+    above = {name: symbol(name) + 1 for name in symbols_of(coordinate) | symbols_of(dim) if name in positive}
     coordinate, dim = substitute(coordinate, above), substitute(dim, above)
     return known_at_most(0, coordinate) and known_at_most(coordinate + 1, dim)
 

@@ -18,8 +18,8 @@ ArrayShape = tuple[int, ...]
 def bind_sizes(interface: Interface, shapes: Sequence[ArrayShape]) -> Sizes:
     """The size symbols of a call, from the shape of each tensor parameter (whose ranks are right already).
 
-    Raises TileShapeError where sizes that must be equal are not, where a size is not what the kernel asks for, and
-    where one breaks a promise that the kernel was compiled with.
+    Raises TileShapeError where sizes that must be equal are not, where a size is not what the kernel asks for, where
+    one breaks a promise that the kernel was compiled with, and where a part of an array has less than no elements.
     """
     sizes: Sizes = {}
     first_axis: dict[str, tuple[int, int]] = {}
@@ -40,6 +40,13 @@ def bind_sizes(interface: Interface, shapes: Sequence[ArrayShape]) -> Sizes:
             fail(
                 "size-divisible", caller_location(),
                 size=fact.dim, actual=actual, divisor=fact.divisor, kernel=interface.name,
+            )  # fmt: skip
+    for part in interface.part_sizes:
+        actual = evaluate(part.size, sizes)
+        if actual < 0:
+            fail(
+                "part-negative", caller_location(), labels=[Label(part.location, "it is made here")],
+                axis=part.axis, size=part.size, actual=actual, values=_values(part.size, sizes),
             )  # fmt: skip
     return sizes
 

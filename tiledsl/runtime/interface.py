@@ -6,14 +6,16 @@ its kernel there needs neither the front end nor the IR.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, Union
 
 from tiledsl.ir import tile_ops
-from tiledsl.ir.core import Fact, Function, SizeOrigin, Value
+from tiledsl.ir.core import Block, Fact, Function, Op, SizeOrigin, Value
 from tiledsl.ir.dtypes import DType
-from tiledsl.ir.types import Shape, TensorType, TileType, format_shape
+from tiledsl.ir.symbolic import Dim, symbols_of
+from tiledsl.ir.symbolic_order import known_at_most
+from tiledsl.ir.types import Shape, Slice, TensorType, TileType, format_shape
 from tiledsl.support.location import Location
 
 
@@ -56,6 +58,15 @@ class NewTensor:
     location: Location
 
 
+@dataclass(frozen=True)
+class PartSize:
+    """A size that a tile has wherever the kernel runs, and that some arrays would make negative: of `x[1:-1]`, say."""
+
+    axis: int
+    size: Dim
+    location: Location
+
+
 Parameter: TypeAlias = Union[TensorParameter, ScalarParameter]
 
 
@@ -78,6 +89,7 @@ class Interface:
     results: tuple[Result, ...]
     facts: tuple[Fact, ...]
     origins: tuple[SizeOrigin, ...]
+    part_sizes: tuple[PartSize, ...]
 
     @property
     def tensors(self) -> tuple[TensorParameter, ...]:
@@ -117,11 +129,41 @@ def interface_of(function: Function) -> Interface:
         results=tuple(_result(v, tensors, made) for v in (returned.operands if returned else ())),
         facts=function.facts,
         origins=function.size_origins,
+        part_sizes=tuple(_part_sizes(function)),
     )
 
 
 def _written(function: Function) -> set[Value]:
     return {op.tensor for op in function.walk() if isinstance(op, (tile_ops.Store, tile_ops.Atomic))}
+
+
+def _part_sizes(function: Function) -> Iterator[PartSize]:
+    """Each size once that is known at a call and may be negative. What a branch has may never be made."""
+    types = [value.type for value in function.parameters]
+    given = {name for t in types if isinstance(t, TensorType) for dim in t.shape for name in symbols_of(dim)}
+    made = [op.result.type for op in function.body.ops if isinstance(op, tile_ops.Empty)]
+    seen = {dim for t in made if isinstance(t, TensorType) for dim in t.shape}  # looked at when they are made
+    for op in _unconditional(function.body):
+        for shape in _shapes_of_parts(op):
+            for axis, dim in enumerate(shape):
+                if dim not in seen and symbols_of(dim) <= given and not known_at_most(0, dim):
+                    yield PartSize(axis, dim, op.location)
+                seen.add(dim)
+
+
+def _unconditional(block: Block) -> Iterator[Op]:
+    for op in block.ops:
+        yield op
+        if not isinstance(op, (tile_ops.If, tile_ops.While)):
+            for body in op.bodies.values():
+                yield from _unconditional(body)
+
+
+def _shapes_of_parts(op: Op) -> list[Shape]:
+    shapes = [result.shape for result in op.results if isinstance(result.type, TileType)]
+    if isinstance(op, (tile_ops.Store, tile_ops.Atomic)):
+        shapes.append(tuple(index.stop - index.start for index in op.indices if isinstance(index, Slice)))
+    return shapes
 
 
 def _new_tensor(value: Value) -> NewTensor:

@@ -7,7 +7,15 @@ from typing import Any, TypeAlias
 from tiledsl.ir.core import Fact, SizeOrigin
 from tiledsl.ir.dtypes import BY_NAME
 from tiledsl.ir.symbolic import OPERATIONS, Atom, Dim, Opaque, Symbol, symbol
-from tiledsl.runtime.interface import Interface, NewTensor, Parameter, Result, ScalarParameter, TensorParameter
+from tiledsl.runtime.interface import (
+    Interface,
+    NewTensor,
+    Parameter,
+    PartSize,
+    Result,
+    ScalarParameter,
+    TensorParameter,
+)
 from tiledsl.support.location import Location
 
 Json: TypeAlias = Any
@@ -24,12 +32,13 @@ def interface_to_json(interface: Interface) -> Json:
         [[r.kind, r.index] for r in interface.results],
         [[dim_to_json(f.dim), f.divisor] for f in interface.facts],
         [[o.parameter, o.axis, dim_to_json(o.size), _location_to_json(o.location), o.block] for o in interface.origins],
+        [[p.axis, dim_to_json(p.size), _location_to_json(p.location)] for p in interface.part_sizes],
     ]
 
 
 def interface_from_json(stored: Json) -> Interface:
     """The inverse of `interface_to_json`."""
-    name, location, parameters, new_tensors, results, facts, origins = stored
+    name, location, parameters, new_tensors, results, facts, origins, part_sizes = stored
     return Interface(
         name,
         _location_from_json(location),
@@ -44,6 +53,7 @@ def interface_from_json(stored: Json) -> Interface:
             SizeOrigin(parameter, axis, dim_from_json(dim), _location_from_json(place), block)
             for parameter, axis, dim, place, block in origins
         ),
+        tuple(PartSize(axis, dim_from_json(dim), _location_from_json(place)) for axis, dim, place in part_sizes),
     )
 
 

@@ -98,6 +98,7 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "graph-data-shape": (trace(lambda x: x[x > 0]), "selection by a bool mask by `x[x > 0]`"),
     "graph-size-unknown": (trace(lambda x: x[0] if x.shape[0] > 3 else x, M), "> of the size `M, 3` is not known"),
     "graph-assignment": (trace(changed), "`x` cannot be assigned to"),
+    "graph-size-called": (trace(lambda x: x * x.size(0)), "a size is a number, which cannot be called"),
     "graph-attribute": (trace(lambda x: x.var()), "`x` is tensor<f32, [3, 4], unit=1> and has no `var`"),
     "graph-numpy": (trace(lambda x: np.concatenate([x, x])), "np.concatenate does not work on `x`"),
     "graph-sizes-differ": (trace(lambda x, y: x + y, M, N), "`y` of shape [N, 4] do not broadcast: M may not be N"),

@@ -10,7 +10,17 @@ import numpy as np
 import pytest
 
 from tests.support.bound_programs import compiled_text
-from tests.support.call_kernels import accumulate, add, both, gemm, power, scale, shorter, sum_and_difference
+from tests.support.call_kernels import (
+    accumulate,
+    add,
+    both,
+    gemm,
+    inner_total,
+    power,
+    scale,
+    shorter,
+    sum_and_difference,
+)
 from tiledsl import tile
 from tiledsl.backend_cuda.disassemble import disassembly
 from tiledsl.cli.compile import emitted, load_kernel, parse_constant, parse_spec, split_target
@@ -112,6 +122,7 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
         "`N` is 17, but this kernel was compiled for multiples of 16",
     ),
     "size-negative": (lambda: call(shorter, vector(3), specs=(V,)), "axis 0 of the output `z` is `N - 4` = -1"),
+    "part-negative": (lambda: call(inner_total, vector(1), specs=(V,)), "a negative size"),
     "out-nothing": (lambda: call(both, vector(), vector(), out=vector()), "`both` makes no output"),
     "out-count": (
         lambda: call(sum_and_difference, vector(), vector(), out=vector()),

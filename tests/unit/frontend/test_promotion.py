@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tiledsl.frontend.promotion import Strength, float_for, promote_all, sum_dtype, weak_strength
+from tiledsl.frontend.promotion import Strength, constant_in, float_for, promote_all, sum_dtype, weak_strength
 from tiledsl.ir.dtypes import ALL, DType, bool_, f16, f32, f64, from_numpy, i8, i32, i64, to_numpy, u8
 
 IN_NUMPY = [d for d in ALL if d.bits != 4 and d.name not in ("bf16", "f8e4m3", "f8e5m2")]
@@ -46,3 +46,15 @@ def test_several_strong_operands() -> None:
     assert strong(i8, u8, f16) == f32
     assert strong(i32, f32) == f64
     assert strong(f16, f32) == f32
+
+
+@pytest.mark.parametrize(
+    ("number", "dtype", "constant"),
+    [
+        (127, i8, 127), (128, i8, None), (-128, i8, -128), (-129, i8, None), (255, u8, 255), (-1, u8, None),
+        (2.7, i8, 2), (float("inf"), i64, None), (10**400, i64, None), (10**400, f64, None), (10**400, bool_, True),
+        (3, f32, 3.0), (float("-inf"), f16, float("-inf")),
+    ],
+)  # fmt: skip
+def test_numbers_as_constants(number: float, dtype: DType, constant: object) -> None:
+    assert constant_in(number, dtype) == constant

@@ -24,9 +24,10 @@ def test_at_most(a: str, b: str, known: bool) -> None:
 @pytest.mark.parametrize(
     ("coordinate", "dim", "known"),
     [
-        ("0", "N", True), ("1", "N", False), ("N - 1", "N", True), ("N - 2", "N", False), ("N", "N", False),
-        ("3", "4", True), ("4", "4", False), ("-1", "4", False), ("M", "M + N", True), ("M - 1", "M * N", True),
+        ("0", "m", True), ("1", "m", False), ("m - 1", "m", True), ("m - 2", "m", False), ("m", "m", False),
+        ("3", "4", True), ("4", "4", False), ("-1", "4", False), ("N", "m + N", True), ("m - 1", "m * n", True),
+        ("0", "N", False), ("N - 1", "N", False), ("m - 1", "m * N", False), ("0", "N + 1", True),
     ],
 )  # fmt: skip
 def test_inside(coordinate: str, dim: str, known: bool) -> None:
-    assert known_inside(dim_from_text(coordinate), dim_from_text(dim)) == known
+    assert known_inside(dim_from_text(coordinate), dim_from_text(dim), {"m", "n"}) == known

@@ -16,6 +16,7 @@ func @f(%x: tensor<f32, [N, 3]>, %n: i64, %y: tensor<f16, [2 * N + M, M], unit=1
   %b = tile.empty() {shape = [M - N], dtype = i64}
   %t = tile.load(%y, [:, :])
   tile.store(%y, [:, :], %t)
+  %part = tile.load(%y, [:, 1:M - 20])
   tile.return([%b, %y, %b])
 }
 """
@@ -32,6 +33,7 @@ def test_interface(interface: Interface) -> None:
     assert [t.name for t in interface.new_tensors] == ["a", "b"]
     assert interface.results == (Result("new", 1), Result("parameter", 1), Result("new", 1))
     assert interface.outputs == (1,)
+    assert [(part.axis, str(part.size)) for part in interface.part_sizes] == [(1, "M - 21")]
 
 
 def test_sizes(interface: Interface) -> None:
@@ -46,6 +48,7 @@ def test_sizes(interface: Interface) -> None:
         ([(5, 4), (42, 32)], "size-fixed"),
         ([(5, 3), (41, 32)], "size-expression"),
         ([(5, 3), (41, 31)], "size-divisible"),
+        ([(5, 3), (26, 16)], "part-negative"),
     ],
 )
 def test_sizes_that_do_not_fit(interface: Interface, shapes: list[tuple[int, ...]], code: str) -> None:

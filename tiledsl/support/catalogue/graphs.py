@@ -75,6 +75,7 @@ _VALUES = {
         "`{text}` cannot be assigned to: tensors of a formula never change",
         "make a new tensor, by `tile.where` or `tile.concat`",
     ),
+    "graph-size-called": _type("a size is a number, which cannot be called", "write `x.shape[axis]`, or `x.size`"),
     "graph-attribute": _entry(TileAttributeError, "`{text}` is {what} and has no `{name}`", "{hint}"),
     "graph-numpy": _type("{operation} does not work on `{text}` ({what})", "{hint}"),
 }

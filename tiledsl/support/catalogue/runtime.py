@@ -102,6 +102,11 @@ ENTRIES: dict[str, ErrorSpec] = {
         "axis {axis} of the output `{output}` is `{size}` = {actual}, a negative size ({values})",
         "pass larger arrays, or keep the size of the output from getting below 0",
     ),
+    "part-negative": ErrorSpec(
+        TileShapeError,
+        "axis {axis} of a tile is `{size}` = {actual}, a negative size ({values})",
+        "pass larger arrays, or make it under an `if` that asks for the size",
+    ),
     # Outputs
     "out-nothing": ErrorSpec(
         TileTypeError,
