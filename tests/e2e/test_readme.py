@@ -57,3 +57,12 @@ def test_what_needs_a_gpu_is_python() -> None:
 
 def test_links() -> None:
     assert [path for path in re.findall(r"\]\(([^)#:]+)\)", README) if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize(
+    "page", ["CONTRIBUTING.md", *(f"docs/{file.name}" for file in sorted((ROOT / "docs").glob("*.md")))]
+)
+def test_named_files_exist(page: str) -> None:
+    """A path with a folder, from the root or from `tiledsl/`."""
+    named = re.findall(r"`([a-z_]+/[a-z_*][a-z_/*]*(?:\.py)?)`", (ROOT / page).read_text())
+    assert [path for path in named if not any(any(root.glob(path)) for root in (ROOT, ROOT / "tiledsl"))] == []
