@@ -45,13 +45,13 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "caller": "it captures allocations of PyTorch, which has no pool of its own here",
         "saved": "it runs behind that capture",
         "given_back": "it measures the free memory, of which the tool takes a part",
-        "splits": "a block copies its own part of a sum by `cp.async.bulk.shared::cluster` as it does those of others; the"
+        "splits": "a block copies its own part of a sum by `cp.async.bulk.shared::cluster`, as it does others; the"
         " tool says that this is not in another block",
     },
     "racecheck": {
         "pingpong": "what a warpgroup hands to another one by an mbarrier is reported; why is not known, the emulator"
         " finds no race there",
-        "sum_of_all": "what comes from another block by `st.async` is counted by an mbarrier, which the tool does not see",
+        "sum_of_all": "what comes from another block by `st.async` is counted by an mbarrier, which it does not see",
     },
 }
 """By tool: tests that are left out, by a word of their names, and why."""
