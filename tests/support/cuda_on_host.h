@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -325,9 +326,9 @@ static void enter_() {
 }
 static void run_(long long grid, unsigned threads, unsigned cluster, unsigned shared, std::function<void()> body) {
     static const size_t stack = 512 * 1024;
-    static std::vector<std::vector<char>> stacks;
+    std::vector<std::unique_ptr<char[]>> stacks;  // not filled: a page is there once a fiber has come to it
     threads_ = threads, cluster_size_ = cluster, grid_ = (unsigned)grid, body_ = body;
-    while (stacks.size() < (size_t)threads * cluster) stacks.emplace_back(stack);
+    while (stacks.size() < (size_t)threads * cluster) stacks.emplace_back(new char[stack]);
     for (first_block_ = 0; first_block_ < grid; first_block_ += cluster) {
         blocks_.assign(cluster, Block());
         cluster_ = Meeting();
@@ -341,7 +342,7 @@ static void run_(long long grid, unsigned threads, unsigned cluster, unsigned sh
             Fiber& fiber = fibers[i];
             fiber.thread = i % threads, fiber.block = i / threads;
             getcontext(&fiber.context);
-            fiber.context.uc_stack.ss_sp = stacks[i].data();
+            fiber.context.uc_stack.ss_sp = stacks[i].get();
             fiber.context.uc_stack.ss_size = stack;
             fiber.context.uc_link = nullptr;
             makecontext(&fiber.context, enter_, 0);
