@@ -151,6 +151,7 @@ define(
     *quarter = x < 0.0f ? -count : count;
     return x < 0.0f ? -r : r;
 }""",
+    rare=True,
 )
 define(
     "reduce_angle",

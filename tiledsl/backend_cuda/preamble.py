@@ -21,21 +21,26 @@ BUILTINS: frozenset[str] = frozenset(_BUILTINS.split())
 
 @dataclass(frozen=True)
 class DeviceFunction:
-    """One function: `text` is its result type, name, parameters and body; `purpose` the comment above it."""
+    """One function: `text` is its result type, name, parameters and body; `purpose` the comment above it.
+
+    One that is `rare` is called, not written out: code that hardly ever runs would cost compile time at each use.
+    """
 
     name: str
     purpose: str
     text: str
+    rare: bool = False
 
     def __str__(self) -> str:
-        return f"// {self.purpose}\n__device__ __forceinline__ {self.text}\n"
+        how = "__noinline__" if self.rare else "__forceinline__"
+        return f"// {self.purpose}\n__device__ {how} {self.text}\n"
 
 
 _REGISTRY: dict[str, dict[int, DeviceFunction]] = {}
 """For each name, the function by the least capability that it is for."""
 
 
-def define(name: str, purpose: str, text: str, since: int = 80) -> None:
+def define(name: str, purpose: str, text: str, since: int = 80, *, rare: bool = False) -> None:
     """Adds a function to the registry; `since` is the least compute capability (80, 89, ...) that this text is for.
 
     Several texts of one name are several ways to compute the same: a program takes the newest that it may.
@@ -43,7 +48,7 @@ def define(name: str, purpose: str, text: str, since: int = 80) -> None:
     texts = _REGISTRY.setdefault(name, {})
     assert since not in texts, f"{name} is defined twice for {since}"
     assert re.search(rf"\b{name}\(", text), f"the text of {name} defines something else"
-    texts[since] = DeviceFunction(name, purpose, text.strip())
+    texts[since] = DeviceFunction(name, purpose, text.strip(), rare)
 
 
 def defined_names() -> frozenset[str]:

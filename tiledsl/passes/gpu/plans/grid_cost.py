@@ -21,6 +21,7 @@ from tiledsl.passes.gpu.infer_layouts import access_order
 from tiledsl.passes.gpu.plan import GridPlan
 from tiledsl.passes.gpu.plans.operation_units import UnitCounts, units_of
 from tiledsl.passes.gpu.select_mma import choose_instruction
+from tiledsl.passes.gpu.warpgroup_costs import CLUSTER_CLOCKS
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.passes.nest.count_work import WorkCounts
 from tiledsl.passes.nest.loop_nest import Access, LoopNest, NestDot
@@ -267,11 +268,12 @@ class GridCost:
             if any(access.is_read and access.loops and access.loops[-1] is loop for access in self.nest.accesses):
                 turns += self.counts.turns(loop).number / self.programs
         waves = math.ceil(self.programs * self.grid.cluster / (self.machine.multiprocessors * self.resident))
+        met = 2 * CLUSTER_CLOCKS if self.grid.cluster > 1 else 0
         if self.grid.stages > 1:
-            return waves * (1 + turns / self.grid.stages) * self.speeds.latency / self.speeds.clock
+            return waves * (met + (1 + turns / self.grid.stages) * self.speeds.latency) / self.speeds.clock
         # nothing is under way while a turn is computed: what it loads takes its time as well
         moved = self.read_bytes / self.programs / self.speeds.l2_bytes_each if turns else 0.0
-        return waves * ((1 + turns) * self.speeds.memory_latency + moved) / self.speeds.clock
+        return waves * (met + (1 + turns) * self.speeds.memory_latency + moved) / self.speeds.clock
 
     def touched_bytes(self, access: Access) -> float:
         """Bytes of the tensor that an access touches, each once, as far as is known."""

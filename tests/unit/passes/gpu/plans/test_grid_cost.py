@@ -1,0 +1,52 @@
+"""The cost of a grid by resource."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.kernels import lower, tensor
+from tests.unit.passes.gpu.plans.test_improve_plan import column_sums, nest_of, product, row_sums
+from tiledsl.ir.dtypes import f16
+from tiledsl.passes.gpu.plan import GridPlan
+from tiledsl.passes.gpu.plans.grid_cost import GridCost
+from tiledsl.passes.gpu_machine import gpu_machine
+
+HOPPER = gpu_machine("sm_90")
+SIZES = {"M": 4096, "N": 8192, "K": 4096}
+
+
+def test_a_row_for_each_program() -> None:
+    cost = GridCost(nest_of(lower(row_sums, x=2)), GridPlan(256), {"m": 1}, SIZES, HOPPER)
+    assert cost.programs == 4096
+    assert cost.read_bytes == cost.memory_bytes - 4 * 4096 == 4 * 4096 * 8192
+    assert cost.times.bound == "memory"
+    assert cost.times.seconds == pytest.approx(cost.memory_bytes / HOPPER.copied_bytes_per_second, rel=0.05)
+    assert cost.tensor_core_share is None
+
+
+def test_few_programs_leave_the_device_idle() -> None:
+    nest = nest_of(lower(row_sums, x=2))
+    few = GridCost(nest, GridPlan(256), {"m": 512}, SIZES, HOPPER)
+    assert few.busy == pytest.approx(8)
+    assert few.times.seconds > 5 * GridCost(nest, GridPlan(256), {"m": 1}, SIZES, HOPPER).times.seconds
+
+
+def test_narrow_tiles_touch_many_lines() -> None:
+    nest = nest_of(lower(column_sums, x=2))
+    narrow, wide = (GridCost(nest, GridPlan(256), {"n": n}, SIZES, HOPPER).times for n in (1, 32))
+    assert narrow.lines == pytest.approx(32 * wide.lines, rel=0.1)
+    assert narrow.l2 == pytest.approx(8 * wide.l2, rel=0.1)
+
+
+def test_products_by_instruction() -> None:
+    half = nest_of(lower(product, x=tensor(2, f16), w=tensor(2, f16)))
+    single = nest_of(lower(product, x=2, w=2))
+    blocks = {"m": 128, "k": 128}
+    by_wgmma = GridCost(half, GridPlan(256, schedule="cooperative"), blocks, SIZES, HOPPER)
+    by_mma = GridCost(half, GridPlan(256), blocks, SIZES, HOPPER)
+    by_threads = GridCost(single, GridPlan(256), blocks, SIZES, HOPPER)
+    assert by_wgmma.multiply_adds == by_threads.multiply_adds == 4096 * 8192 * 4096
+    assert (by_wgmma.tensor_core_share, by_mma.tensor_core_share, by_threads.tensor_core_share) == (1, 1, 0)
+    assert by_mma.times.products == pytest.approx(by_wgmma.times.products / HOPPER.speeds.mma_share)
+    assert by_threads.times.arithmetic > 10 * by_mma.times.products
+    assert by_wgmma.multiply_floor <= by_wgmma.times.products

@@ -1,0 +1,72 @@
+"""Blocks and threads that predicted cost leads to."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.kernels import lower
+from tiledsl import tile
+from tiledsl.ir.core import Module
+from tiledsl.passes.gpu.plan import GridPlan
+from tiledsl.passes.gpu.plans.grid_cost import GridCost
+from tiledsl.passes.gpu.plans.improve_plan import HELD, held_registers, improved
+from tiledsl.passes.gpu_machine import gpu_machine
+from tiledsl.passes.manager import PassContext, PassManager
+from tiledsl.passes.nest.loop_nest import LoopNest, loop_nests
+from tiledsl.passes.pipelines import gpu_front_pipeline
+
+SIZES = {"M": 4096, "N": 8192}
+
+
+def column_sums(x: tile.Tensor) -> tile.Tensor:
+    M, N = x.shape  # noqa: RUF059 - names the sizes
+    y = tile.empty(N, tile.f32)
+    for n in tile.grid(N):
+        y[n] = tile.sum(x[:, n].to(tile.f32), axis=0)
+    return y
+
+
+def row_sums(x: tile.Tensor) -> tile.Tensor:
+    M, N = x.shape  # noqa: RUF059 - names the sizes
+    y = tile.empty(M, tile.f32)
+    for m in tile.grid(M):
+        y[m] = tile.sum(x[m, :].to(tile.f32), axis=1)
+    return y
+
+
+def product(x: tile.Tensor, w: tile.Tensor) -> tile.Tensor:
+    M, N = x.shape
+    N, K = w.shape  # noqa: RUF059 - names the sizes
+    y = tile.empty((M, K), tile.f32)
+    for m, k in tile.grid(M, K):
+        y[m, k] = tile.dot(x[m, :], w[:, k])
+    return y
+
+
+def nest_of(module: Module) -> LoopNest:
+    (nest,) = loop_nests(PassManager(gpu_front_pipeline()).run(module, PassContext()).entry)
+    return nest
+
+
+@pytest.mark.parametrize(("arch", "clusters"), [("sm_90", True), ("sm_80", False)])
+def test_columns_are_read_in_runs(arch: str, clusters: bool) -> None:
+    nest, machine = nest_of(lower(column_sums, x=2)), gpu_machine(arch)
+    before = GridCost(nest, GridPlan(256), {"n": 1}, SIZES, machine).times
+    plan, blocks = improved(nest, GridPlan(256), {"n": 1}, SIZES, machine)
+    after = GridCost(nest, plan, blocks, SIZES, machine).times
+    assert blocks["n"] >= 4
+    assert (plan.cluster > 1) == clusters
+    assert held_registers(nest, plan, blocks, SIZES) <= HELD[plan.threads]
+    assert after.seconds < before.seconds / 2
+    assert before.bound == "lines"
+
+
+def test_what_is_near_its_floor_stays() -> None:
+    nest, machine = nest_of(lower(row_sums, x=2)), gpu_machine("sm_90")
+    assert improved(nest, GridPlan(256), {"m": 1}, SIZES, machine) == (GridPlan(256), {"m": 1})
+
+
+def test_products_have_plans_of_their_own() -> None:
+    nest, machine = nest_of(lower(product, x=2, w=2)), gpu_machine("sm_90")
+    blocks = {"m": 1, "k": 1}
+    assert improved(nest, GridPlan(32), blocks, {**SIZES, "K": 64}, machine) == (GridPlan(32), blocks)
