@@ -15,6 +15,7 @@ from tests.support.gpu_example_cases import EXAMPLE_CASES
 from tests.support.gpu_language_cases import LANGUAGE_CASES
 from tests.support.gpu_shape_cases import SHAPE_CASES
 from tests.support.sass import Disassembly, disassemble
+from tests.support.shares import share
 from tiledsl import CompiledKernel
 from tiledsl.backend_cuda.cubin import Cubin, KernelResources
 from tiledsl.backend_ref.execute_gpu import execute_gpu
@@ -72,7 +73,7 @@ def check_local_memory(case: Case, code: dict[str, Disassembly]) -> None:
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_100"])
-@pytest.mark.parametrize("case", [*ESSENTIAL, *KINDS], ids=str)
+@pytest.mark.parametrize("case", share([*ESSENTIAL, *KINDS], 3), ids=str)
 def test_compiles(case: Case, arch: str) -> None:
     check_local_memory(case, machine_code(compiled_for(case, arch)))
 
@@ -81,7 +82,7 @@ WARPGROUPS_ALSO = {"HMMA": "HGMMA", "IMMA": "IGMMA"}
 """What stands for an instruction where warpgroups multiply."""
 
 
-@pytest.mark.parametrize("case", ON_SM_90, ids=str)
+@pytest.mark.parametrize("case", share(ON_SM_90, 3), ids=str)
 def test_machine_code_for_sm_90(case: Case) -> None:
     code = machine_code(compiled_for(case, "sm_90"))
     for instruction in case.instructions:

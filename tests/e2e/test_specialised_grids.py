@@ -14,6 +14,7 @@ from tests.e2e.test_gpu_plans import module_of
 from tests.support.fused_cases import FUSED_CASES
 from tests.support.gpu_cases import assert_same, expected, outcome
 from tests.support.gpu_lowering import lowered, plans_for, run_as_launched
+from tests.support.shares import share
 from tests.support.specialised_cases import SPECIALISED_CASES, PlannedCase
 from tiledsl.backend_cuda.emit import emit_program
 from tiledsl.backend_cuda.gate import refusals
@@ -31,7 +32,7 @@ def lowered_case(planned: PlannedCase) -> Module:
     return lowered(placed, planned.plan)
 
 
-@pytest.mark.parametrize("planned", [*SPECIALISED_CASES, *FUSED_CASES], ids=str)
+@pytest.mark.parametrize("planned", share([*SPECIALISED_CASES, *FUSED_CASES], 2), ids=str)
 def test_in_the_emulator(planned: PlannedCase) -> None:
     module = lowered_case(planned)
     kinds = {type(op) for op in module.walk()}

@@ -132,8 +132,8 @@ define(
 )
 define(
     "reduce_large_angle",
-    "x, of at least 2**15, less the nearest multiple of pi / 2, which is counted modulo 4",
-    """float reduce_large_angle(float x, int *quarter) {
+    "x, of at least 2**15, less the nearest multiple of pi / 2; and how many of these, modulo 4, in the bits of y",
+    """float2 reduce_large_angle(float x) {
     unsigned word = __float_as_uint(x);
     unsigned mantissa = (word & 0x7fffffu) | 0x800000u;
     // |x| is mantissa * 2**exponent. Bits of 2 / pi that count whole turns are left out, the next 96 are taken.
@@ -148,8 +148,10 @@ define(
     // two bits of quarters, then a fraction of a quarter
     int count = (int)(turns >> 62) + (int)(turns >> 61 & 1u);
     float r = (float)((double)(long long)(turns << 2) * 8.515303950216386e-20);
-    *quarter = x < 0.0f ? -count : count;
-    return x < 0.0f ? -r : r;
+    float2 reduced;
+    reduced.x = x < 0.0f ? -r : r;
+    reduced.y = __uint_as_float((unsigned)(x < 0.0f ? -count : count));
+    return reduced;
 }""",
     rare=True,
 )
@@ -158,8 +160,11 @@ define(
     "x less the nearest multiple of pi / 2, which is counted modulo 4; NaN if x is not finite",
     """float reduce_angle(float x, int *quarter) {
     if (fabsf(x) >= 32768.0f) {
-        if (fabsf(x) < __uint_as_float(0x7f800000u))
-            return reduce_large_angle(x, quarter);
+        if (fabsf(x) < __uint_as_float(0x7f800000u)) {
+            float2 reduced = reduce_large_angle(x);
+            *quarter = (int)__float_as_uint(reduced.y);
+            return reduced.x;
+        }
         *quarter = 0;
         return x - x;
     }
