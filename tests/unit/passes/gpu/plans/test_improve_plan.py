@@ -19,7 +19,7 @@ SIZES = {"M": 4096, "N": 8192}
 
 
 def column_sums(x: tile.Tensor) -> tile.Tensor:
-    M, N = x.shape  # noqa: RUF059 - names the sizes
+    M, N = x.shape  # noqa: RUF059 # pyright: ignore[reportUnusedVariable] - names the sizes
     y = tile.empty(N, tile.f32)
     for n in tile.grid(N):
         y[n] = tile.sum(x[:, n].to(tile.f32), axis=0)
@@ -27,7 +27,7 @@ def column_sums(x: tile.Tensor) -> tile.Tensor:
 
 
 def row_sums(x: tile.Tensor) -> tile.Tensor:
-    M, N = x.shape  # noqa: RUF059 - names the sizes
+    M, N = x.shape  # noqa: RUF059 # pyright: ignore[reportUnusedVariable] - names the sizes
     y = tile.empty(M, tile.f32)
     for m in tile.grid(M):
         y[m] = tile.sum(x[m, :].to(tile.f32), axis=1)
@@ -35,8 +35,8 @@ def row_sums(x: tile.Tensor) -> tile.Tensor:
 
 
 def product(x: tile.Tensor, w: tile.Tensor) -> tile.Tensor:
-    M, N = x.shape
-    N, K = w.shape  # noqa: RUF059 - names the sizes
+    M, N = x.shape  # pyright: ignore[reportUnusedVariable] - names the sizes
+    N, K = w.shape  # noqa: RUF059 # pyright: ignore[reportUnusedVariable] - names the sizes
     y = tile.empty((M, K), tile.f32)
     for m, k in tile.grid(M, K):
         y[m, k] = tile.dot(x[m, :], w[:, k])
