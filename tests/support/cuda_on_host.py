@@ -36,7 +36,7 @@ from tiledsl.ir.warpgroup_instructions import warpgroup_instruction
 Array = npt.NDArray[Any]
 
 HEADERS = (Path(__file__).with_suffix(".h"), Path(__file__).with_name("async_on_host.h"))
-_FUNCTION = re.compile(r"__device__ __forceinline__ (.*?\n\})", re.DOTALL)
+_FUNCTION = re.compile(r"__device__ __(?:forceinline|noinline)__ (.*?\n\})", re.DOTALL)
 _KERNEL = re.compile(r'extern "C" __global__ void[^{]*?(\w+)\(([^(){}]*)\) \{')
 _MATRICES = re.compile(r"(read|write)_matrices_(\d)(_transposed)?")
 _READ = re.compile(r"(?:load|read|stream)_(?!shared)(\w+?)(_if)?")
