@@ -98,10 +98,8 @@ class Prices:
             # a row of a product that is folded is one program's: few rows keep little of the target busy
             compute *= min(4.0, max(1.0, self.rates.programs / max(1.0, rows / 64)))
         busy = max(moved / self.rates.memory, compute)
-        folds_alone = not self.on_gpu or not any(isinstance(op, ops.Contract) for op in body)
-        if (plan.schedule.whole or plan.schedule.streamed) and folds_alone:
-            # so does a row that is only folded, and reading it takes longer too; on a CPU, where programs are few and
-            # long, any row that is
+        if plan.schedule.whole or plan.schedule.streamed:
+            # so does a row that is folded, and reading it takes longer too
             busy *= max(1.0, self.rates.programs / max(1, rows))
         return Price(self.rates.launch + busy, moved)
 

@@ -76,18 +76,19 @@ def audit_plan(
     shares = [(cost.multiply_adds, cost.tensor_core_share) for cost in costs if cost.tensor_core_share is not None]
     multiplied = sum(number for number, _ in shares)
     slowest = max(costs, key=lambda cost: cost.times.seconds, default=None)
+    must = _must_bytes(function, costs)
     products = sum(cost.multiply_floor for cost in costs)
     return KernelAudit(
         name=function.name,
         location=function.location,
         plan=str(plan),
-        must_bytes=_must_bytes(function, costs),
+        must_bytes=must,
         moved_bytes=sum(cost.read_bytes + cost.written_bytes for cost in costs),
         memory_bytes=sum(cost.memory_bytes for cost in costs),
         multiply_adds=multiplied,
         tensor_core_share=sum(number * share for number, share in shares) / multiplied if multiplied else None,
         predicted=max(seconds or 0.0, sum(launch + cost.times.seconds for cost in costs)),
-        floor=launch + max(products, _must_bytes(function, costs) / machine.copied_bytes_per_second),
+        floor=launch + max(products, must / machine.copied_bytes_per_second),
         products_floor=products,
         bound=slowest.times.bound if slowest is not None else "launch",
         exact=all(amount.exact for amount in counted),

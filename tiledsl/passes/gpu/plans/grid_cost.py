@@ -21,7 +21,7 @@ from tiledsl.passes.gpu.infer_layouts import access_order
 from tiledsl.passes.gpu.plan import GridPlan
 from tiledsl.passes.gpu.plans.operation_units import UnitCounts, units_of
 from tiledsl.passes.gpu.select_mma import choose_instruction
-from tiledsl.passes.gpu.warpgroup_costs import CLUSTER_CLOCKS
+from tiledsl.passes.gpu.warpgroup_costs import CLUSTER_CLOCKS, greatest
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.passes.nest.count_work import WorkCounts
 from tiledsl.passes.nest.loop_nest import Access, LoopNest, NestDot
@@ -58,7 +58,7 @@ class ResourceTimes:
     @property
     def seconds(self) -> float:
         """All together: a little above the greatest, since nothing hides in full."""
-        return sum(time**8 for time in vars(self).values()) ** 0.125
+        return greatest(*vars(self).values())
 
     @property
     def bound(self) -> str:
