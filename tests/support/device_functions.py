@@ -169,6 +169,7 @@ _HOST = """\
 #include <string.h>
 
 typedef struct { unsigned x, y, z, w; } uint4;
+typedef struct { float x, y; } float2;
 
 #define BITS_AS(name, target, source) \\
     static inline target name(source x) { target y; memcpy(&y, &x, sizeof y); return y; }
