@@ -142,7 +142,7 @@ class BlockEmitter:
         folded = next((s.folded for s in sinks if s.folded), ())
         cost = sum(op_cost(op) for op in expression_ops(self.context, *(v for s in sinks for v in s.reads)))
         cost += sum(sink.cost for sink in sinks)
-        with self.context.scope():
+        with self.context.scope(), self.context.writer.nest():
             nest = Nest(sinks[0].domain, sinks, folded, self._lane_axis(sinks, folded), cost)
             nest = replace(nest, reverse=any(scan.op.reverse for scan in pending.scans))
             emit_nest(self.context, turned(self.context, nest) or replace(nest, form=fold_form(self.context, nest)))
@@ -250,7 +250,7 @@ class BlockEmitter:
             if wide not in self.context.storage:
                 self.effects.residence[wide] = "read in the loops of a dot, since the other operand is small"
             target, fresh = self._dot_target(op)
-            with self.context.scope():
+            with self.context.scope(), self.context.writer.nest():
                 StreamedDot(self.context, op, side, few, target, fresh).emit()
 
     def _dot_target(self, op: ops.Dot) -> tuple[Buffer, str]:
@@ -303,7 +303,7 @@ class BlockEmitter:
             self.effects.residence[value] = f"packed in scratch as the {side} operand of a dot"
             if kernel.group > 1 and isinstance(room, PackedRight):
                 self.flush()
-                with self.context.scope():
+                with self.context.scope(), self.context.writer.nest():
                     PackBytes(self.context, value, room).emit()
             else:
                 self.add(Keep(value, [room]))

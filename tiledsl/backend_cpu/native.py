@@ -7,6 +7,8 @@ from functools import cache
 import llvmlite
 import llvmlite.binding as llvm
 
+from tiledsl.backend_cpu.outline import loops
+
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # (llvmlite has no annotations; nothing that lacks a type leaves this file)
 
@@ -37,7 +39,7 @@ def optimised(text: str) -> llvm.ModuleRef:
     """Parses and optimises LLVM IR. Loops keep their shape: they are vectorised and unrolled already."""
     machine = target_machine()
     module = llvm.parse_assembly(text)
-    if text.count(" = icmp slt i64 ") > MANY_LOOPS:
+    if any(loops(function) > MANY_LOOPS for function in text.split("\ndefine ")):
         _tidy(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2)))
         return module
     options = llvm.create_pipeline_tuning_options(speed_level=2)

@@ -6,10 +6,11 @@ objects. A value is its operand text (`%t7`, `3`, `0x7FF0000000000000`); who emi
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from tiledsl.backend_cpu.outline import MOST_LOOPS, loops, outline
 from tiledsl.ir.dtypes import DType
 
 _ELEMENT = {
@@ -55,10 +56,20 @@ class ModuleWriter:
         self.constants: dict[str, str] = {}
         self.names: set[str] = set()
         """Functions written on demand, so that each is written once."""
+        self.nests: dict[str, str] = {}
+        """The name of each loop nest that is a function, by its text."""
         self.called: frozenset[tuple[str, bool]] = frozenset()
         """The scalar functions (and whether on narrow floats) that the program uses so often that they are called, not
         written out each time.
         """
+
+    def add_nest(self, write: Callable[[str], str]) -> str:
+        """Adds a function that is written for its name, unless there is one of that text. Gives its name."""
+        body = write("")
+        if body not in self.nests:
+            self.nests[body] = f"nest{len(self.nests)}"
+            self.functions.append(write(self.nests[body]))
+        return self.nests[body]
 
     def text(self, triple: str = "") -> str:
         """The whole module."""
@@ -77,6 +88,7 @@ class FunctionWriter:
         self._entry: list[str] = []
         self._lines: list[str] = []
         self._count = 0
+        self._regions: list[tuple[int, int]] = []
         self.label = "start"
 
     def fresh(self) -> str:
@@ -160,6 +172,13 @@ class FunctionWriter:
         self.branch(head)
         self.start(done)
 
+    @contextmanager
+    def nest(self) -> Generator[None]:
+        """Says that what is written inside is a loop nest, which may become a function. One holds no other."""
+        start = len(self._lines)
+        yield
+        self._regions.append((start, len(self._lines)))
+
     def splat(self, type_: VectorType, value: str) -> str:
         """A scalar operand repeated over the lanes of `type_`."""
         if type_.lanes == 1:
@@ -169,8 +188,11 @@ class FunctionWriter:
 
     def finish(self) -> None:
         """Adds the function, which must have ended with `ret`, to the module."""
+        entry, body = self._entry, self._lines
+        if loops("\n".join(body)) > MOST_LOOPS:
+            entry, body = outline(entry, body, self._regions, self.fresh, self.module.add_nest)
         head = f"define {self._signature} {self._attributes} {{"
-        leaves_entry = any(line.startswith(("  br", "  ret")) for line in self._entry[-1:])
-        entry = self._entry if leaves_entry else [*self._entry, "  br label %start"]
-        lines = [head, "entry:", *entry, "start:", *self._lines, "}"]
+        leaves_entry = any(line.startswith(("  br", "  ret")) for line in entry[-1:])
+        entry = entry if leaves_entry else [*entry, "  br label %start"]
+        lines = [head, "entry:", *entry, "start:", *body, "}"]
         self.module.functions.append("\n".join(lines))
