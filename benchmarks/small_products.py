@@ -100,6 +100,24 @@ def bytes_case(rows: int, size: int) -> Comparison:
     return Comparison(what, partial(byte_product, a, b), partial(np.matmul, *wide), 2, work, "GOP/s", 1e-6)
 
 
+@tile.kernel
+def two_layers(x: Any, w1: Any, b1: Any, w2: Any, b2: Any) -> Any:
+    return tile.maximum(x @ w1 + b1, 0.0) @ w2 + b2
+
+
+def two_layers_case(inner: int, hidden: int, outer: int) -> Comparison:
+    """One row: small ones cost what a call costs, larger ones what handing work to a second thread does."""
+    x, w1, b1 = normal(1, inner), normal(inner, hidden, seed=1) * inner**-0.5, normal(hidden, seed=2)
+    w2, b2 = normal(hidden, outer, seed=3) * hidden**-0.5, normal(outer, seed=4)
+
+    def numpys() -> Array:
+        return np.maximum(x @ w1 + b1, 0) @ w2 + b2
+
+    ours = partial(two_layers, x, w1, b1, w2, b2)
+    work = 4e-9 * (inner + outer) * hidden
+    return Comparison(f"MLP {inner}-{hidden}-{outer}, one row", ours, numpys, 0.9, work, "GB/s", 1e-4)
+
+
 CASES: dict[str, Callable[[], Comparison]] = {
     "row-vector": partial(few_rows_case, 1, 4096, False),
     "row-vector-turned": partial(few_rows_case, 1, 4096, True),
@@ -110,6 +128,8 @@ CASES: dict[str, Callable[[], Comparison]] = {
     "sums-of-products": partial(sums_case, 4096),
     "linear-1": partial(linear_case, 1, 4096),
     "linear-16": partial(linear_case, 16, 4096),
+    "mlp-small": partial(two_layers_case, 64, 128, 10),
+    "mlp": partial(two_layers_case, 512, 2048, 512),
     "byte-weights": partial(byte_weights_case, 4096),
     "bytes": partial(bytes_case, 512, 1024),
 }

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import mmap
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, cast
@@ -19,7 +18,7 @@ import numpy.typing as npt
 import pytest
 
 from tiledsl.api.kernel import Kernel
-from tiledsl.backend_cpu import program
+from tiledsl.backend_cpu import threads
 from tiledsl.runtime import launch, module_calls
 
 Array = npt.NDArray[Any]
@@ -77,13 +76,13 @@ def install(patch: pytest.MonkeyPatch) -> None:
     """Lets the arguments, outputs and scratch of kernels on the CPU end at guard pages from now on."""
     global _installed
     _installed = True
-    kept = threading.local()
+    kept: dict[threads.Scratch, npt.NDArray[np.uint8]] = {}
 
-    def scratch_address(size: int) -> int:
-        kept.scratch = memory_before_a_guard(size)
-        return kept.scratch.ctypes.data
+    def at_least(scratch: threads.Scratch, size: int) -> int:
+        kept[scratch] = memory_before_a_guard(size)
+        return kept[scratch].ctypes.data
 
-    patch.setattr(program, "scratch_address", scratch_address)
+    patch.setattr(threads.Scratch, "at_least", at_least)
     patch.setattr(launch, "empty", empty)
     patch.setattr(module_calls, "empty", empty)
     patch.setattr(Kernel, "__call__", _with_placed_arguments(Kernel.__call__))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tiledsl.api.build_module import build_module
@@ -25,6 +25,7 @@ from tiledsl.passes.manager import Pass, PassContext, PassManager
 from tiledsl.runtime.arrays import is_foreign_array
 from tiledsl.runtime.artifact import Note
 from tiledsl.runtime.cuda_arrays import is_on_cuda
+from tiledsl.runtime.missed import MISSED
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import TileError, fail
 from tiledsl.support.options import checks_calls
@@ -126,11 +127,17 @@ class BuiltGraph:
         self._checks = build is build_for and checks_calls()
         self._plain = not fused.symbols
         self._only: Module | None = None
+        self.quick: Callable[[Sequence[Any], object], object] | None = None
+        """`Module.quick` of the last call."""
         self._known: dict[object, Module] = {}
         """What calls with arguments of some shapes, somewhere, have come to."""
 
     def __call__(self, *args: object, out: object = None, **named: object) -> Any:
         """Runs the module on arrays, where they are. Raises TileError before anything is written."""
+        if self.quick is not None and not named:
+            result = self.quick(args, out)
+            if result is not MISSED:
+                return result
         if self._checks:
             self._check(args, named)
         module = self._only
@@ -141,7 +148,10 @@ class BuiltGraph:
                 module = self._for(self._graph.flatten(*args, **named))
                 if key is not None:
                     self._known[key] = module
-        return module(*args, out=out, **named)
+        result = module(*args, out=out, **named)
+        if not self._checks:
+            self.quick = module.quick
+        return result
 
     def _check(self, args: Sequence[object], named: Mapping[str, object]) -> None:
         """Raises TileError for what a call on arrays in CPU memory does wrong, before it is made."""

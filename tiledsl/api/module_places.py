@@ -47,20 +47,20 @@ class Places:
         self._lock = threading.Lock()
         self._cpu: CpuCalls | None = None
         self._cuda: dict[int, CudaCalls] = {}
-        self._quick: Callable[[Sequence[Any], object], object] | None = None
-        """The short way, for arguments like those of an earlier call."""
+        self.quick: Callable[[Sequence[Any], object], object] | None = None
+        """The short way, for arguments like those of an earlier call: `MISSED` for others."""
 
     def call(self, args: Sequence[object], out: object) -> object:
         """Runs the module. Raises TileError before anything is written if the arguments do not fit."""
-        if self._quick is not None:
-            result = self._quick(args, out)
+        if self.quick is not None:
+            result = self.quick(args, out)
             if result is not MISSED:
                 return result
         given = (*args, *as_tuple(out))
         on_cuda = [v for v in given if is_foreign_array(v) and is_on_cuda(v)]
         calls = self._calls_on_cuda(on_cuda[0]) if on_cuda else self._calls_on_cpu()
         result = calls.call(args, out)
-        self._quick = calls.quick
+        self.quick = calls.quick
         return result
 
     def _calls_on_cpu(self) -> CpuCalls:

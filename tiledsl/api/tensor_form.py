@@ -13,6 +13,7 @@ from tiledsl.api.notebook import folded
 from tiledsl.frontend.structures import Keyed, Sequenced, Static, Structure, structure_of
 from tiledsl.frontend.trace_function import is_tensor_like, trace_function
 from tiledsl.runtime.captured import Captured, Watched
+from tiledsl.runtime.missed import MISSED
 from tiledsl.runtime.parameters import Parameters
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
@@ -33,13 +34,21 @@ class TensorForm:
         self._graphs: dict[object, tuple[Graph, BuiltGraph]] = {}
         self._quick: dict[object, BuiltGraph] = {}
         """What runs calls of nothing but arrays, by their types, dtypes and shapes."""
+        self._recent: BuiltGraph | None = None
+        """What ran the last call of nothing but arrays."""
         self._watched: tuple[Watched, ...] = ()
 
     def call(self, args: tuple[object, ...], kwargs: Mapping[str, object], out: object) -> Any:
         """Runs the kernel on arrays. Raises TileError."""
+        recent = self._recent
+        if recent is not None and recent.quick is not None and not kwargs and self._is_current():
+            result = recent.quick(args, out)
+            if result is not MISSED:
+                return result
         likeness = None if kwargs else _likeness(args)
         run = self._quick.get(likeness)
         if run is not None and self._is_current():
+            self._recent = run
             return run(*args, out=out)
         values = self._parameters.arrange(args, kwargs)
         graph, run = self._found(values)
@@ -91,6 +100,7 @@ class TensorForm:
         with self._lock:
             if not self._is_current():
                 self._quick.clear()
+                self._recent = None
                 self._graphs.clear()
             if key not in self._graphs:
                 self._watched = tuple(Captured(self._function).watched)

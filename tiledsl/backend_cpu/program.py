@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tiledsl.backend_cpu.chain import Chain, Launched, Patch, PhaseCode
 from tiledsl.backend_cpu.frame import PROGRAM_UNIT, FrameLayout
 from tiledsl.backend_cpu.prints import PrintFormat, printer
 from tiledsl.backend_cpu.stored_work import work_from_json, work_to_json
-from tiledsl.backend_cpu.threads import run_on_threads, scratch_address
 from tiledsl.ir.dtypes import BY_NAME, to_numpy
 from tiledsl.passes.analysis.choose_blocks import launch_blocks
 from tiledsl.passes.analysis.work import GridWork, grid_programs, total_time, total_traffic
 from tiledsl.passes.machine import CpuMachine
+from tiledsl.runtime.program import ChainedRun, ExpectedArray
 from tiledsl.support.errors import TileError, make_error
 from tiledsl.support.location import Location
 
@@ -159,7 +160,8 @@ class LoadedProgram:
 
     def __init__(self, program: CpuProgram, code: LinkedCode) -> None:
         self.program = program
-        self.functions = [_PHASE(code.addresses[name]) for name in program.phases]
+        self.addresses = [code.addresses[name] for name in program.phases]
+        self.functions = [_PHASE(address) for address in self.addresses]
         self._code = code
         self.printer = printer(program.prints) if program.prints else None
 
@@ -189,16 +191,16 @@ class BoundProgram:
         program = loaded.program
         self._tail = tail
         codes = "".join(_SCALAR_CODES.get(name, "q") for name in program.layout.scalars)
-        self._pack = struct.Struct("<" + "Q" * len(program.layout.ranks) + codes).pack
+        numbers = struct.Struct("<" + "Q" * len(program.layout.ranks) + codes)
+        self._pack, self._pack_into = numbers.pack, numbers.pack_into
         names = program.layout.scalars
         self._narrow = names if NARROW.intersection(names) else ()
         phases = len(program.phases)
-        self._state = ctypes.c_int64 * (2 + 2 * phases)
         self._assertions = program.assertions
-        self._callback = ctypes.cast(loaded.printer, ctypes.c_void_p).value if loaded.printer is not None else None
+        callback = ctypes.cast(loaded.printer, ctypes.c_void_p).value if loaded.printer is not None else None
         self._loaded = loaded
         empty = self._frame([0] * len(program.layout.ranks), [0] * len(program.layout.scalars))
-        state = self._state()
+        state = (ctypes.c_int64 * (2 + 2 * phases))()
         scratch = tuple(function(empty, None, state) for function in loaded.functions)
         programs = tuple(1 if w is None else grid_programs(w, symbols, blocks) for w in program.works)
         counts = tuple(
@@ -209,34 +211,88 @@ class BoundProgram:
         read, written, operations = (sum(part) for part in zip(*totals)) if totals else (0, 0, 0)
         self.description = BoundDescription(blocks, programs, counts, scratch, read, written, operations)
         grains = [max(1, number // (GRAINS * count)) for number, count in zip(programs, counts)]
-        self._initial = (*[0] * (1 + phases), self._callback or 0, *grains)
-        self._steps = tuple(zip(loaded.functions, scratch, counts))
+        self._state = (*[0] * (1 + phases), callback or 0, *grains)
+        self._phases = tuple(map(PhaseCode, loaded.addresses, scratch, counts))
+        self._alone = Launched(empty, self._state, 1 + phases, self._phases)
+        self._rooms: list[Chain] = []
+        """Of no call: each takes one, so that several threads may call at once."""
 
     def _frame(self, pointers: Sequence[int], scalars: Sequence[int | float]) -> bytes:
-        return self._pack(*pointers, *scalars) + self._tail
+        return self._pack(*pointers, *self._packed(scalars)) + self._tail
+
+    def _packed(self, scalars: Sequence[int | float]) -> Sequence[int | float]:
+        """The scalars as `struct` takes them."""
+        if not self._narrow:
+            return scalars
+        return [_bits(value, name) if name in NARROW else value for value, name in zip(scalars, self._narrow)]
+
+    def launched(self, pointers: Sequence[int], scalars: Sequence[int | float]) -> Launched:
+        """A run with these arguments, as a part of a chain."""
+        return Launched(self._frame(pointers, scalars), self._state, 1 + len(self._phases), self._phases)
 
     def __call__(self, pointers: Sequence[int], scalars: Sequence[int | float]) -> None:
         """Runs the program: data pointers in the order of the strides, scalars in the order of the parameters.
 
         Raises TileRuntimeError where a `tile.assert_` failed.
         """
-        if self._narrow:
-            scalars = [_bits(value, name) if name in NARROW else value for value, name in zip(scalars, self._narrow)]
-        frame = self._pack(*pointers, *scalars) + self._tail
-        state = self._state(*self._initial)
-        for function, scratch, threads in self._steps:
-            if threads == 1:
-                function(frame, scratch_address(scratch), state)
-            else:
-                run_on_threads(lambda f=function, s=scratch: f(frame, scratch_address(s), state), threads)
-        if state[0]:
-            raise self._failure(int(state[0]))
+        try:
+            room = self._rooms.pop()
+        except IndexError:
+            room = Chain([self._alone])
+        self._pack_into(room.frames[0], 0, *pointers, *self._packed(scalars))
+        failed = room.run()
+        status = room.status(0) if failed else 0
+        self._rooms.append(room)
+        if failed:
+            raise self.failure(status)
 
-    def _failure(self, status: int) -> TileError:
+    def chained(
+        self,
+        runs: Sequence[ChainedRun],
+        patches: Sequence[tuple[int, int, int, int]],
+        expected: Sequence[ExpectedArray],
+    ) -> ChainedPrograms | None:
+        """These runs by one call: see `runtime.program.Chains`."""
+        own = [(program, pointers, numbers) for program, pointers, numbers in runs if isinstance(program, BoundProgram)]
+        if len(own) < len(runs):
+            return None
+        launches = [program.launched(pointers, numbers) for program, pointers, numbers in own]
+        chain = Chain(launches, [Patch(*patch) for patch in patches], expected)
+        return ChainedPrograms(chain, [program for program, _, _ in own])
+
+    def failure(self, status: int) -> TileError:
+        """The error for a status that is not 0."""
         program, number = divmod(status, PROGRAM_UNIT)
         failed = self._assertions[number - 1]
         text = failed.text or "the condition is false"
         return make_error("assertion-failed", failed.location, text=text, program=f"in program {program} of the grid")
+
+
+class ChainedPrograms:
+    """Runs of several programs. One call at a time may make them."""
+
+    def __init__(self, chain: Chain, programs: Sequence[BoundProgram]) -> None:
+        self._chain = chain
+        self._programs = programs
+
+    def run(self, addresses: Sequence[int]) -> None:
+        """Makes the runs, with arrays at these addresses. Raises TileRuntimeError where a `tile.assert_` failed."""
+        self._chain.addresses[:] = addresses
+        failed = self._chain.run()
+        if failed:
+            self._fail(failed - 1)
+
+    def run_on(self, arrays: tuple[object, ...]) -> bool:
+        """Makes the runs on these arrays; False, and nothing done, unless all are as they were expected."""
+        if not self._chain.read(arrays):
+            return False
+        failed = self._chain.run()
+        if failed:
+            self._fail(failed - 1)
+        return True
+
+    def _fail(self, launch: int) -> None:
+        raise self._programs[launch].failure(self._chain.status(launch))
 
 
 def _bits(value: int | float, name: str) -> int:

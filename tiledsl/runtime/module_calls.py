@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from tiledsl.ir.dtypes import from_numpy, to_numpy
-from tiledsl.runtime.arrays import Array, as_array, fail_not_array, is_array, numpy_array, overlap, pointer, row_major
+from tiledsl.runtime.arrays import Array, as_array, fail_not_array, is_array, numpy_array, overlap, pointer
 from tiledsl.runtime.dispatch import CPU
 from tiledsl.runtime.launch import NewArray
 from tiledsl.runtime.missed import MISSED
-from tiledsl.runtime.module_on_cpu import ModuleOnCpu
+from tiledsl.runtime.module_on_cpu import ModuleOnCpu, expected_array
 from tiledsl.runtime.output_memory import empty
 from tiledsl.runtime.outputs import as_tuple, check_outputs_of
 from tiledsl.runtime.schedule import Buffer
 from tiledsl.runtime.specialise import is_numpy_number
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
-
-Expected: TypeAlias = "tuple[np.dtype[Any], tuple[int, ...], tuple[int, ...]]"
 
 
 class CpuCalls:
@@ -32,32 +30,37 @@ class CpuCalls:
         self._name = schedule.name
         self._inputs = [schedule.buffers[n] for n in schedule.inputs]
         self._outputs = [schedule.buffers[n] for n in schedule.outputs]
-        self._expected: list[Expected] = [_expected(buffer) for buffer in self._inputs]
+        self._expected = [expected_array(buffer) for buffer in self._inputs]
         self._new = [(buffer.shape, to_numpy(buffer.dtype)) for buffer in self._outputs]
         self._misaligned_bits = max((buffer.dtype.bytes for buffer in self._inputs), default=1) - 1
-        self._run = module.run
+        self._run, self._run_on = module.run, module.run_on
 
     def quick(self, args: Sequence[object], out: object) -> object:
         """Runs the module on arrays of NumPy that are as it was built for; gives `MISSED` for others."""
-        if out is not None:
+        if out is not None or len(args) != len(self._expected):
             return MISSED
+        made = [empty(shape, dtype) for shape, dtype in self._new]
+        if not self._run_on((*args, *made)) and not self._run_on_arrays(args, made):
+            return MISSED
+        return made[0] if len(made) == 1 else tuple(made)
+
+    def _run_on_arrays(self, args: Sequence[object], made: Sequence[Array]) -> bool:
+        """As `ModuleOnCpu.run_on`, where that cannot look at arrays or does not know one of them."""
         addresses: list[int] = []
         bits = 0
-        for value, (dtype, shape, strides) in zip(args, self._expected):
+        for value, (dtype, shape, _) in zip(args, self._expected):
             if value.__class__ is not np.ndarray:
-                return MISSED
+                return False
             array = numpy_array(value)
-            if array.dtype != dtype or array.shape != shape or array.strides != strides:
-                return MISSED
+            if array.dtype != dtype or array.shape != shape or not array.flags.c_contiguous:
+                return False
             address = pointer(array)
             bits |= address
             addresses.append(address)
         if bits & self._misaligned_bits:
-            return MISSED
-        made = [empty(shape, dtype) for shape, dtype in self._new]
-        addresses += map(pointer, made)
-        self._run(addresses)
-        return made[0] if len(made) == 1 else tuple(made)
+            return False
+        self._run([*addresses, *map(pointer, made)])
+        return True
 
     def call(self, args: Sequence[object], out: object) -> object:
         """Runs the module. Raises TileError before anything is written if the arguments do not fit."""
@@ -81,7 +84,7 @@ class CpuCalls:
         """An argument as a row-major array; a copy where it is not one. Raises TileError if it does not fit."""
         array = number_or_array(value, buffer)
         check_argument(array.dtype, array.shape, buffer, self._name)
-        if array.strides != row_major(array.shape, array.itemsize) or not array.flags.aligned:
+        if not array.flags.c_contiguous or not array.flags.aligned:
             array = np.array(array, order="C")
         return array
 
@@ -111,10 +114,5 @@ def check_argument(dtype: np.dtype[Any], shape: tuple[int, ...], buffer: Buffer,
         )  # fmt: skip
 
 
-def _expected(buffer: Buffer) -> Expected:
-    return to_numpy(buffer.dtype), buffer.shape, row_major(buffer.shape, buffer.dtype.bytes)
-
-
 def _can_write(target: Array, arrays: Sequence[Array]) -> bool:
-    contiguous = target.strides == row_major(target.shape, target.itemsize)
-    return contiguous and target.flags.behaved and not any(overlap(target, array) for array in arrays)
+    return target.flags.c_contiguous and target.flags.behaved and not any(overlap(target, array) for array in arrays)

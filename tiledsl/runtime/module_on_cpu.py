@@ -12,10 +12,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tiledsl.ir.dtypes import DType, to_numpy
-from tiledsl.runtime.arrays import Array, pointer
+from tiledsl.runtime.arrays import Array, pointer, row_major
 from tiledsl.runtime.memory_plan import ALIGNMENT, MemoryPlan
-from tiledsl.runtime.program import BoundProgram, LoadedProgram
-from tiledsl.runtime.schedule import Operand, Schedule, Step
+from tiledsl.runtime.program import BoundProgram, ChainedRuns, Chains, ExpectedArray, LoadedProgram
+from tiledsl.runtime.schedule import Buffer, Operand, Schedule, Step
 
 Run: TypeAlias = Callable[[Sequence[int], Sequence["int | float"]], None]
 _Places: TypeAlias = "list[tuple[list[int], int, int]]"
@@ -49,18 +49,26 @@ class ModuleOnCpu:
 
     def run(self, addresses: Sequence[int]) -> None:
         """Runs on inputs, then outputs, at these addresses. TileRuntimeError: a failed assertion of a program."""
+        room = self._room()
         try:
-            room = self._rooms.pop()
-        except IndexError:
-            room = _Room(self)
-        try:
-            for address, places in zip(addresses, room.places):
-                for pointers, index, offset in places:
-                    pointers[index] = address + offset
-            for run, pointers, numbers in room.steps:
-                run(pointers, numbers)
+            room.run(addresses)
         finally:
             self._rooms.append(room)
+
+    def run_on(self, arrays: tuple[object, ...]) -> bool:
+        """The same with inputs, then outputs; False, and nothing done, if one is not an array just as the module wants
+        it. It may also be that the back end does not look at arrays."""
+        room = self._room()
+        try:
+            return room.run_on(arrays)
+        finally:
+            self._rooms.append(room)
+
+    def _room(self) -> _Room:
+        try:
+            return self._rooms.pop()
+        except IndexError:
+            return _Room(self)
 
 
 class _Room:
@@ -77,6 +85,30 @@ class _Room:
             self._locate(schedule, step.tensors, known, places, pointers)
             self.steps.append(self._step(schedule, step, bound, known, places, pointers))
         self.places = [places[buffer] for buffer in (*schedule.inputs, *schedule.outputs)]
+        chained = self._chained(schedule)
+        self.run = self._one_by_one if chained is None else chained.run
+        self.run_on = _never if chained is None else chained.run_on
+
+    def _one_by_one(self, addresses: Sequence[int]) -> None:
+        for address, places in zip(addresses, self.places):
+            for pointers, index, offset in places:
+                pointers[index] = address + offset
+        for run, pointers, numbers in self.steps:
+            run(pointers, numbers)
+
+    def _chained(self, schedule: Schedule) -> ChainedRuns | None:
+        """All steps by one call; None where the back end has no such thing, or where numbers are read in between."""
+        runs = [(run, pointers, numbers) for run, pointers, numbers in self.steps if isinstance(run, Chains)]
+        if not runs or len(runs) < len(self.steps):
+            return None
+        steps = {id(pointers): number for number, (_, pointers, _) in enumerate(self.steps)}
+        patches = [
+            (source, offset, steps[id(pointers)], index)
+            for source, places in enumerate(self.places)
+            for pointers, index, offset in places
+        ]
+        expected = [expected_array(schedule.buffers[n]) for n in (*schedule.inputs, *schedule.outputs)]
+        return runs[0][0].chained(runs, patches, expected)
 
     def _locate(
         self,
@@ -113,6 +145,15 @@ class _Room:
             bound(pointers, [next(values) if isinstance(n, Operand) else n for n in step.numbers])
 
         return run, pointers, ()
+
+
+def expected_array(buffer: Buffer) -> ExpectedArray:
+    """What an argument or a result has to be to be used as it is."""
+    return to_numpy(buffer.dtype), buffer.shape, row_major(buffer.shape, buffer.dtype.bytes)
+
+
+def _never(arrays: tuple[object, ...]) -> bool:
+    return False
 
 
 def number_at(address: int, dtype: DType) -> int | float:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeAlias, Union, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, Union, runtime_checkable
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from tiledsl.runtime.variant_report import ProgramReport, VariantMade
 
 WIDEST = 16
@@ -23,6 +25,45 @@ class BoundProgram(Protocol):
     def __call__(self, pointers: Sequence[int], scalars: Sequence[int | float], /) -> None:
         """Runs on tensors at these addresses. TileRuntimeError: a failed assertion."""
         ...
+
+
+ExpectedArray: TypeAlias = "tuple[np.dtype[Any], tuple[int, ...], tuple[int, ...]]"
+"""dtype, shape, and strides in bytes, which do not matter for axes of one element."""
+
+
+class ChainedRuns(Protocol):
+    """Runs of several programs, made by a single call. Not to be called twice at once."""
+
+    def run(self, addresses: Sequence[int], /) -> None:
+        """TileRuntimeError: a failed assertion."""
+        ...
+
+    def run_on(self, arrays: tuple[object, ...], /) -> bool:
+        """`run` with the addresses of these arrays; False, and nothing done, unless all are as they were expected."""
+        ...
+
+
+@runtime_checkable
+class Chains(BoundProgram, Protocol):
+    """A program that can be run by a single call with others that go before or come after."""
+
+    def chained(
+        self,
+        runs: Sequence[ChainedRun],
+        patches: Sequence[tuple[int, int, int, int]],
+        expected: Sequence[ExpectedArray],
+        /,
+    ) -> ChainedRuns | None:
+        """These runs, in order, on arrays that are known when they are made: `expected`.
+
+        A patch `source, added, run, pointer`: the address of array number `source`, plus that many bytes, is that
+        pointer of that run. None where not all of the programs can be chained.
+        """
+        ...
+
+
+ChainedRun: TypeAlias = tuple[Chains, Sequence[int], Sequence[Union[int, float]]]
+"""A program with the pointers and the scalars of one run."""
 
 
 class LoadedProgram(Protocol):

@@ -10,6 +10,7 @@ import pytest
 import tiledsl
 from tests.support.compare import assert_close
 from tiledsl import tile
+from tiledsl.support.errors import TileError
 
 
 def attention(q: Any, k: Any, v: Any) -> Any:
@@ -84,3 +85,21 @@ def test_arguments_of_any_number_keep_clear_of_other_names() -> None:
     x = np.arange(4, dtype=np.float32)
     graph = tiledsl.trace(formula, x, a_0=x * 3)
     np.testing.assert_array_equal(graph(x, a_0=x * 3), -5 * x)
+
+
+def test_calls_of_a_formula_look_at_their_arguments() -> None:
+    @tile.kernel
+    def formula(x: Any, w: Any) -> Any:
+        return x @ w
+
+    x, w, longer = normals((4, 6), (6, 5), (7, 6))
+    for _ in range(3):  # the second and the third call take the short way
+        assert_close(formula(x, w), x @ w)
+        assert_close(formula(longer, w), longer @ w)
+        assert_close(formula(x[:1][None][0], w), x[:1] @ w)
+        assert_close(formula(x, np.asfortranarray(w)), x @ w)
+        assert_close(formula(x.astype(np.float64), w.astype(np.float64)), x.astype(np.float64) @ w)
+        assert_close(formula(x=x, w=w, out=np.empty((4, 5), np.float32)), x @ w)
+        for wrong in ((x,), (x, w, w), (x, x), (x, None)):
+            with pytest.raises(TileError):
+                formula(*wrong)

@@ -16,6 +16,7 @@ from tiledsl.api.build_module import build_module
 from tiledsl.api.module import Module
 from tiledsl.ir.parser import parse_module
 from tiledsl.runtime.outputs import as_tuple
+from tiledsl.support.errors import TileError, TileShapeError, TileTypeError
 
 RANDOM = np.random.default_rng(3)
 
@@ -117,6 +118,24 @@ def test_random_graphs(graph: RandomLowered) -> None:
             np.testing.assert_array_equal(actual, wanted)
     for argument, old in zip((*arguments, values), before):
         np.testing.assert_array_equal(argument, old)
+
+
+def test_calls_after_a_first_one_look_at_their_arguments() -> None:
+    module = linear()
+    x = array(5, 8)
+    expected = x @ W + B
+    module(x)
+    read_only = x.copy()
+    read_only.flags.writeable = False
+    for same in (x, read_only, np.asfortranarray(x), np.repeat(x, 2, axis=0)[::2]):
+        np.testing.assert_array_equal(module(same), expected)
+    with pytest.raises(TileShapeError):
+        module(array(4, 8))
+    with pytest.raises(TileTypeError):
+        module(x.astype(np.float64))
+    for wrong in ((), (x, x)):
+        with pytest.raises(TileError):
+            module(*wrong)
 
 
 def test_threads_may_call_at_once() -> None:
