@@ -3,7 +3,8 @@
 memory: memory-bound kernels beside a large copy, PyTorch, torch.compile and Triton. launch: the host cost of a call.
 compile: cold compile times, which need no GPU. gemm: matrix products beside cuBLAS. attention: beside FlashAttention,
 cuDNN, Triton, TileLang. ranking: how good the first of the planner's plans is beside the next ones. graphs: fused
-formulas beside tile form, bare products and PyTorch. zoo: formulas of the field beside PyTorch and their predictions.
+formulas beside tile form, bare products and PyTorch. zoo: formulas of the field beside PyTorch and their predictions;
+`--family F` takes those of one family.
 all: memory, launch, gemm and attention.
 `--save` keeps the run in benchmarks/results; `python -m benchmarks.report` makes docs/performance.md of what is there.
 Exit status: 0; 1 if a kernel failed or gave a wrong result; 2 where there is no GPU for what needs one.
@@ -20,6 +21,7 @@ from typing import Any
 
 from benchmarks.gpu.device import missing
 from benchmarks.gpu.results import Results
+from benchmarks.zoo.cases import families
 
 ALL = ("memory", "launch", "gemm", "attention")
 NAMES = (*ALL, "compile", "ranking", "graphs", "zoo")
@@ -32,9 +34,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("what", nargs="+", choices=[*NAMES, "all"])
     parser.add_argument("--save", action="store_true", help="keep the run in benchmarks/results")
     parser.add_argument("--only", default="", metavar="NAME", help="only what has this in its name")
+    parser.add_argument("--family", default="", choices=families(), metavar="F", help=f"zoo: {', '.join(families())}")
     chosen = parser.parse_args(arguments)
-    if chosen.save and chosen.only:
-        parser.error("--save keeps whole runs: give no --only")
+    if chosen.save and (chosen.only or chosen.family):
+        parser.error("--save keeps whole runs: give no --only and no --family")
+    if chosen.family and chosen.what != ["zoo"]:
+        parser.error("--family is for the zoo alone")
     names = list(dict.fromkeys(name for what in chosen.what for name in (ALL if what == "all" else (what,))))
     reason = missing()
     if reason and "compile" in names:
@@ -45,16 +50,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not names:
             return 2
     started = time.perf_counter()
-    done = [measured(name, chosen.only) for name in names]
+    done = [measured(name, chosen.only, **({"family": chosen.family} if name == "zoo" else {})) for name in names]
     print(f"\n{time.perf_counter() - started:.0f} s in all")
     status = finish(done, save=chosen.save)
     return 2 if reason and chosen.what != ["compile"] else status
 
 
-def measured(name: str, only: str) -> Results:
+def measured(name: str, only: str, **more: str) -> Results:
     """What one of NAMES gives."""
     module: Any = importlib.import_module(f"benchmarks.gpu.{name}")  # each needs what may not be there
-    return module.measure(only) if name == "compile" else module.measure(importlib.import_module("torch"), only)
+    return module.measure(only) if name == "compile" else module.measure(importlib.import_module("torch"), only, **more)
 
 
 def finish(done: Sequence[Results], *, save: bool) -> int:

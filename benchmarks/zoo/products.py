@@ -1,118 +1,74 @@
-"""What multiplies: products of every shape, with work before and behind them; attention."""
+"""Bare products: square, few waves, skinny, deep, batched; every order of memory and dtype."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-from benchmarks.zoo.case import Expected, Formula, Shape, ZooCase
+import numpy as np
+
+from benchmarks.zoo.case import Family, Formula, ZooCase
 from tiledsl import tile
-from tiledsl.ir.dtypes import DType, bf16, f16, f32
 
-SMALL = 0.05
-
-
-def products() -> Iterator[ZooCase]:
-    """Bare ones: square, few waves, skinny, deep, batched; and f32."""
-    for name, m, n, k in (
-        ("4096", 4096, 4096, 4096), ("few waves", 777, 4096, 4096), ("uneven", 2000, 1000, 3000),
-        ("192 rows", 192, 8192, 8192), ("16 rows", 16, 8192, 8192), ("1 row", 1, 8192, 8192),
-        ("deep", 64, 64, 262144), ("deep and wide", 256, 256, 65536),
-    ):  # fmt: skip
-        yield _product(f"product, {name}", lambda x, w: x @ w, lambda t, x, w: x @ w, ((m, k), (k, n)), bf16)
-    yield _product(
-        "product, batched", lambda x, w: x @ w, lambda t, x, w: x @ w, ((64, 512, 512), (64, 512, 512)), bf16
-    )
-    yield _product("product, f32", lambda x, w: x @ w, lambda t, x, w: x @ w, ((2048, 2048),) * 2, f32)
+row = Family("products")
 
 
-def with_work() -> Iterator[ZooCase]:
-    """Products with something before or behind them."""
-    square, row = ((4096, 4096), (4096, 4096)), (4096,)
-    gelu = tile.gelu
-    yield _with("gelu(x @ w)", lambda x, w: gelu(x @ w), lambda t, x, w: t.nn.functional.gelu(x @ w), square)
-    yield _with(
-        "gelu(x @ w + r)", lambda x, w, r: gelu(x @ w + r), lambda t, x, w, r: t.nn.functional.gelu(x @ w + r),
-        (*square, (4096, 4096)),
-    )  # fmt: skip
-    yield _with("x @ w + b", lambda x, w, b: x @ w + b, lambda t, x, w, b: t.addmm(b, x, w), (*square, row))
-    yield _with("rms norm of x @ w", lambda x, w: _normed(x @ w), lambda t, x, w: _torch_normed(t, x @ w), square)
-    yield _with("softmax of x @ w", lambda x, w: tile.softmax(x @ w), lambda t, x, w: t.softmax(x @ w, -1), square)
-    yield _with("(rms norm of x) @ w", lambda x, w: _normed(x) @ w, lambda t, x, w: _torch_normed(t, x) @ w, square)
-    yield _with(
-        "gated", lambda x, w, v: tile.silu(x @ w) * (x @ v), lambda t, x, w, v: t.nn.functional.silu(x @ w) * (x @ v),
-        ((4096, 4096), (4096, 11008), (4096, 11008)),
-    )  # fmt: skip
-    yield _with(
-        "product and row sums", lambda x, w: (x @ w, tile.sum(x.to(tile.f32), axis=1)),
-        lambda t, x, w: (x @ w, t.sum(x.float(), 1)), square,
-    )  # fmt: skip
-
-
-def attention() -> Iterator[ZooCase]:
-    """softmax(q k) v in its variants, heads of 128."""
-    heads = ((32, 4096, 128),) * 3
-    scale = 128**-0.5
-
-    def plain(q: Any, k: Any, v: Any) -> Any:
-        return tile.softmax((q @ k.mT) * scale, axis=-1) @ v
-
-    def sdpa(t: Any, q: Any, k: Any, v: Any, **more: Any) -> Any:
-        return t.nn.functional.scaled_dot_product_attention(q, k, v, **more)
-
-    def causal(q: Any, k: Any, v: Any) -> Any:
-        i, j = tile.arange(q.shape[1])[:, None], tile.arange(k.shape[1])[None, :]
-        return tile.softmax(tile.where(j <= i, (q @ k.mT) * scale, float("-inf")), axis=-1) @ v
-
-    def window(q: Any, k: Any, v: Any) -> Any:
-        i, j = tile.arange(q.shape[1])[:, None], tile.arange(k.shape[1])[None, :]
-        near = (j <= i) & (i - j < 1024)
-        return tile.softmax(tile.where(near, (q @ k.mT) * scale, float("-inf")), axis=-1) @ v
-
-    def torch_window(t: Any, q: Any, k: Any, v: Any) -> Any:
-        i = t.arange(q.shape[1], device=q.device)
-        near = (i[None, :] <= i[:, None]) & (i[:, None] - i[None, :] < 1024)
-        return sdpa(t, q, k, v, attn_mask=near)
-
-    def capped(q: Any, k: Any, v: Any) -> Any:
-        return tile.softmax(30 * tile.tanh((q @ k.mT) * (scale / 30)), axis=-1) @ v
-
-    def torch_capped(t: Any, q: Any, k: Any, v: Any) -> Any:
-        return t.softmax(30 * t.tanh((q @ k.mT) * (scale / 30)), -1) @ v
-
-    yield _attention("attention", plain, sdpa, heads)
-    yield _attention("attention, causal", causal, lambda t, q, k, v: sdpa(t, q, k, v, is_causal=True), heads)
-    yield _attention("attention, window of 1024", window, torch_window, heads)
-    yield _attention("attention, capped", capped, torch_capped, heads)
-    yield _attention(
-        "attention, two products of scores",
-        lambda q, k, a, b, v: tile.softmax((q @ k.mT + a @ b.mT) * scale, axis=-1) @ v,
-        lambda t, q, k, a, b, v: t.softmax((q @ k.mT + a @ b.mT) * scale, -1) @ v,
-        (*((16, 4096, 128),) * 2, *((16, 4096, 64),) * 2, (16, 4096, 128)),
-    )
-    yield _attention(
-        "linear attention", lambda q, k, v: q @ (k.mT @ v), lambda t, q, k, v: q @ (k.mT @ v), heads, scale=0.1
+def _plain(name: str, m: int, n: int, k: int, dtype: str = "bf16", torch: Formula | None = None) -> ZooCase:
+    return row(
+        f"product, {name}", f"{dtype}[m,k], {dtype}[k,n]*0.05", f"m={m} n={n} k={k}", lambda x, w: x @ w, None, torch
     )
 
 
-def _product(name: str, formula: Formula, expected: Expected, shapes: tuple[Shape, ...], dtype: DType) -> ZooCase:
-    return ZooCase("products", name, formula, expected, shapes, dtype, (1.0, SMALL))
+def _torch_of_f8(t: Any, x: Any, w: Any) -> Any:
+    """PyTorch multiplies f8 by a function of its own, which wants scales."""
+    if x.dtype.itemsize > 1:
+        return x @ w.T
+    one = t.ones((), device=x.device)
+    return t._scaled_mm(x, w.T, one, one, out_dtype=t.bfloat16)
 
 
-def _with(name: str, formula: Formula, expected: Expected, shapes: tuple[Shape, ...]) -> ZooCase:
-    return ZooCase("epilogues", name, formula, expected, shapes, f16, (1.0, *(SMALL,) * (len(shapes) - 1)))
-
-
-def _attention(
-    name: str, formula: Formula, expected: Expected, shapes: tuple[Shape, ...], scale: float = 1.0
-) -> ZooCase:
-    return ZooCase("attention", name, formula, expected, shapes, f16, scale)
-
-
-def _normed(x: Any) -> Any:
-    wide = x.to(tile.f32)
-    return (wide * tile.rsqrt(tile.mean(wide * wide, axis=-1, keepdims=True) + 1e-5)).to(x.dtype)
-
-
-def _torch_normed(torch: Any, x: Any) -> Any:
-    return torch.nn.functional.rms_norm(x, x.shape[-1:], None, 1e-5)
+PRODUCTS = (
+    _plain("4096", 4096, 4096, 4096),
+    _plain("8192, f16", 8192, 8192, 8192, "f16"),
+    _plain("512", 512, 512, 512),
+    _plain("few waves", 777, 4096, 4096),
+    _plain("uneven", 2000, 1000, 3000),
+    _plain("odd", 1999, 1001, 3001),
+    _plain("192 rows", 192, 8192, 8192),
+    _plain("64 columns", 16384, 64, 4096),
+    _plain("16 rows", 16, 8192, 8192),
+    _plain("1 row", 1, 8192, 8192),
+    _plain("1 column", 8192, 1, 8192),
+    _plain("deep", 64, 64, 262144),
+    _plain("deep and wide", 256, 256, 65536),
+    _plain("shallow", 8192, 8192, 64),
+    _plain("tall", 131072, 256, 256),
+    _plain("f32", 2048, 2048, 2048, "f32"),
+    _plain("f64", 1024, 1024, 1024, "f64"),
+    row("product, tf32", "f32[m,k], f32[k,n]*0.05", "m=4096 n=4096 k=4096",
+        lambda x, w: tile.dot(x, w, precision="tf32"), lambda x, w: x @ w, lambda t, x, w: x @ w),
+    row("product, f32 out of bf16", "bf16[m,k], bf16[k,n]*0.05", "m=4096 n=4096 k=4096", lambda x, w: tile.dot(x, w),
+        lambda x, w: x @ w, lambda t, x, w: (x @ w).float()),
+    row("product, i8", "i8[m,k], i8[n,k]", "m=4096 n=4096 k=4096", lambda x, w: tile.dot(x, w.T),
+        lambda x, w: x.astype(np.int32) @ w.astype(np.int32).T, lambda t, x, w: t._int_mm(x, w.T)),
+    row("product, f8", "f8e4m3[m,k], f8e4m3[n,k]*0.05", "m=4096 n=4096 k=4096",
+        lambda x, w: tile.dot(x, w.T).to(tile.bf16), lambda x, w: x @ w.T,
+        _torch_of_f8),
+    row("product, right operand turned", "bf16[m,k], bf16[n,k]*0.05", "m=4096 n=4096 k=4096", lambda x, w: x @ w.T),
+    row("product, left operand turned", "bf16[k,m], bf16[k,n]*0.05", "m=4096 n=4096 k=4096", lambda x, w: x.T @ w),
+    row("product, both turned", "bf16[k,m], bf16[n,k]*0.05", "m=4096 n=4096 k=4096", lambda x, w: x.T @ w.T),
+    row("product with itself", "bf16[m,k]*0.2", "m=4096 k=4096", lambda x: x @ x.T),
+    row("product, batched", "bf16[b,m,k], bf16[b,k,n]*0.05", "b=64 m=512 n=512 k=512", lambda x, w: x @ w),
+    row("product, small ones batched", "f16[b,m,k], f16[b,k,n]", "b=8192 m=32 n=32 k=32", lambda x, w: x @ w),
+    row("product, batched with one", "bf16[b,m,k], bf16[k,n]*0.05", "b=32 m=512 n=1024 k=1024", lambda x, w: x @ w),
+    row("product, batch in the middle", "bf16[m,b,k], bf16[n,b,k]*0.05", "b=16 m=1024 n=1024 k=512",
+        lambda x, w: tile.einsum("mbk,nbk->bmn", x, w), lambda x, w: np.einsum("mbk,nbk->bmn", x, w),
+        lambda t, x, w: t.einsum("mbk,nbk->bmn", x, w)),
+    row("product, sum over two axes", "bf16[m,h,d], bf16[h,d,n]*0.05", "m=4096 h=32 d=128 n=4096",
+        lambda x, w: tile.einsum("mhd,hdn->mn", x, w), lambda x, w: np.einsum("mhd,hdn->mn", x, w),
+        lambda t, x, w: t.einsum("mhd,hdn->mn", x, w)),
+    row("product, heads apart", "bf16[b,s,k], bf16[h,k,d]*0.05", "b=4 s=2048 k=4096 h=32 d=128",
+        lambda x, w: tile.einsum("bsk,hkd->bhsd", x, w), lambda x, w: np.einsum("bsk,hkd->bhsd", x, w),
+        lambda t, x, w: t.einsum("bsk,hkd->bhsd", x, w)),
+    row("products in a row", "bf16[m,k], bf16[k,r]*0.05, bf16[r,n]*0.05", "m=8192 k=4096 r=16 n=4096",
+        lambda x, a, b: x @ a @ b),
+)  # fmt: skip

@@ -73,6 +73,13 @@ def test_a_formula_and_a_module() -> None:
     assert audit.predicted > audit.floor
 
 
+def test_of_a_table_only_what_is_gathered_must_move() -> None:
+    rows, table = tile.spec((1024,), tile.i32), tile.spec((128 * 1024, 512), tile.f16)
+    audit = tiledsl.fuse(tiledsl.trace(tiledsl.ops.embedding, rows, table)).audit()
+    assert audit.must_bytes == 1024 * (4 + 2 * 512 * 2)
+    assert audit.predicted >= audit.floor
+
+
 def test_products_without_matrix_instructions_show() -> None:
     single = tile.spec((512, 512), tile.f32)
     assert formula.audit(single, single).tensor_core_share == 0
