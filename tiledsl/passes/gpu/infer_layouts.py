@@ -7,6 +7,7 @@ in whatever layout it is needed in. Where two anchors meet, the stronger one win
 
     x[m, n] -> exp -> sum over n          local(1, 8) * spatial(4, 32) * local(1, 8) -> the same -> its slice
     dot(q, k) -> where(mask, s, -inf)     the accumulator's layout; the mask is computed in it
+    x[m, k] * g[k] -> dot(.., b)          what the product takes from registers, where it takes that
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from tiledsl.ir.layouts import RegisterLayout, spatial
 from tiledsl.ir.types import Shape, TensorType, TileType
 from tiledsl.passes.gpu.access_layouts import access_layout
 from tiledsl.passes.gpu.capacities import Capacities
+from tiledsl.passes.gpu.operand_sources import elementwise_inputs
 from tiledsl.passes.gpu.unit_axes import broadcast_source_layout, reshaped_layout
 from tiledsl.passes.tile.carried_values import carried_arguments, yielded
 from tiledsl.support.follow import follow
@@ -52,10 +54,12 @@ class LayoutInference:
         dot_layout: Callable[[ops.Dot], RegisterLayout],
         row_threads: int = 0,
         cluster: int = 1,
+        left_layout: Callable[[ops.Dot], RegisterLayout | None] = lambda dot: None,
     ) -> None:
         """`threads` in a program of `cluster` blocks, `row_threads` of them for a row (0: as many as suit it).
 
-        `dot_layout` tells the layout of a product's accumulator.
+        `dot_layout` tells the layout of a product's accumulator, `left_layout` that of a left operand which is computed
+        for it of what its loop loads (None for others).
         """
         self.row_threads = row_threads
         self.cluster = cluster
@@ -67,6 +71,10 @@ class LayoutInference:
         accesses = [op for op in every if isinstance(op, (ops.Load, ops.Store)) and _runs(op)]
         accessed = [tensor_of(op).dtype.bytes for op in accesses]
         self._vector = max(1, vector_bytes // min(accessed, default=4))
+        for op in every:
+            layout = left_layout(op) if isinstance(op, ops.Dot) else None
+            if isinstance(op, ops.Dot) and layout is not None:
+                self._anchor(op.a, layout)
         for _ in range(4):  # what loops carry may need a second turn, what is carried through two of them a third
             before = dict(self._wishes)
             for op in every:
@@ -112,6 +120,14 @@ class LayoutInference:
     def copy_layout(self, shape: Shape, order: list[int], vector: int, element_bytes: int) -> RegisterLayout:
         """The layout in which threads copy a tile to shared memory, `vector` elements at a time."""
         return access_layout(self.capacities.shape(shape), order, self.threads, vector, element_bytes)
+
+    def _anchor(self, operand: Value, layout: RegisterLayout) -> None:
+        """All whole tiles that an operand is computed of come as it is needed."""
+        rank = len(operand.shape)
+        for value, axes in elementwise_inputs(operand):
+            if value.op is not None and sorted(axes) == list(range(rank)) and not isinstance(value.op, ops.Broadcast):
+                back = [axes.index(axis) for axis in range(rank)]
+                self._wish(value, Wish(MULTIPLIED, layout.permuted(back)))
 
     def _visit(self, op: Op) -> None:
         match op:
@@ -201,9 +217,13 @@ class LayoutInference:
         for user in value.users:
             match user:
                 case ops.Broadcast():
-                    for wish in (self._user_wish(after) for after in user.result.users):
-                        if wish is not None:
-                            return broadcast_source_layout(wish.layout, value.shape)
+                    for after in user.result.users:
+                        wish = self._user_wish(after)
+                        wanted = None if wish is None else wish.layout
+                        if wanted is None and isinstance(after, (ops.Map, ops.Cast)):
+                            wanted = yield after.result  # it is made wherever it is needed itself
+                        if wanted is not None:
+                            return broadcast_source_layout(wanted, value.shape)
                 case ops.Cast():
                     found = yield user.result
                     if found is not None:

@@ -23,7 +23,7 @@ from tiledsl.ir.core import Block, Value
 from tiledsl.ir.dtypes import i32, i64
 from tiledsl.ir.layouts import WARP, RegisterLayout, SharedLayout
 from tiledsl.ir.matrix_descriptors import SPANS, swizzle_of
-from tiledsl.ir.tensor_maps import UNIT_BYTES
+from tiledsl.ir.tensor_maps import ALIGNMENT, UNIT_BYTES
 from tiledsl.ir.types import TileType, scalar
 from tiledsl.ir.warpgroup_instructions import ROWS
 from tiledsl.passes.gpu.access_layouts import access_layout
@@ -36,7 +36,7 @@ from tiledsl.passes.gpu.plan import LOADING_THREADS
 from tiledsl.passes.gpu.product_order import ProductOrder
 from tiledsl.passes.gpu.select_wgmma import plan_product
 from tiledsl.passes.gpu.split_sums import SplitSum
-from tiledsl.passes.gpu.streamed_loads import COPIED_BYTES, Feed, load_axis, source_load
+from tiledsl.passes.gpu.streamed_loads import COPIED_BYTES, Feed, Use, load_axis, source_load
 from tiledsl.support.errors import fail
 
 MOST_BEHIND = 3
@@ -90,7 +90,11 @@ class Ring:
         self.block: Block = feed.block
         self.stages = stages
         self.name = "_".join(load.result.name or load.tensor.name for load in feed.loads)
-        self.streams = list(streams) or [_stream(state, load, feed.dot_of(load), stages, copies) for load in feed.loads]
+        self.streams = list(streams) or [
+            _stream(state, load, use, stages, copies)
+            for load, use in zip(feed.loads, feed.uses)
+            if _fits_stages(state, load)
+        ]
         self._to_all = state.grid.cluster > state.grid.splits and not all(stream.divided for stream in self.streams)
         warps = state.grid.threads // WARP
         self.by_threads = any(stream.layout is not None for stream in self.streams)
@@ -206,6 +210,10 @@ class Ring:
         state.emit(
             async_ops.MbarrierWait, barriers=self.full, index=self.position.stage, parity=self.position.parity
         )  # fmt: skip
+        self.define(state)
+
+    def define(self, state: Lowering) -> None:
+        """On the consumers' side: the tiles of the next stage, which is full, stand there from now on."""
         for stream in self.streams:
             rank = len(stream.op.result.shape)
             define_staged(
@@ -240,28 +248,38 @@ class Ring:
         self.position = Position(left, builder.map("xor", parity, turned))
 
 
+def _fits_stages(state: Lowering, op: ops.Load) -> bool:
+    """Whether TMA can copy to every stage of a row; of what is longer it can."""
+    sizes = state.capacities.shape(op.result.shape)
+    return len(sizes) > 1 or sizes[0] * op.result.dtype.bytes % (ALIGNMENT * state.grid.cluster) == 0
+
+
 def _stream(
-    state: Lowering, op: ops.Load, dot: ops.Dot, stages: int, copies: Mapping[Value, AlignedCopy]
+    state: Lowering, op: ops.Load, use: Use, stages: int, copies: Mapping[Value, AlignedCopy]
 ) -> StreamedLoad:
     """The buffer of a load: rows as long as a swizzle, in panels where they are longer."""
     sizes = list(state.capacities.shape(op.result.shape))
     rank = len(sizes)
-    cluster, is_left = state.grid.cluster, source_load(dot.a) is op
+    cluster, is_left = state.grid.cluster, use.is_left
     divided = cluster > 1 and (state.grid.splits > 1 or is_left == (state.grid.across == 1))
     if divided:
         axis = -2 if is_left else -1
         if state.grid.splits > 1:
             axis = -1 if is_left else -2
-        sizes[load_axis(dot.a if is_left else dot.b, axis)] //= cluster
+        if use.axes[axis] >= 0:
+            sizes[use.axes[axis]] //= cluster
     order = access_order(op)
-    layout = operand_layout(tuple(sizes), order[-1], op.result.dtype.bytes, _run(state, op, dot, order[-1]))
-    staged = replace(layout, order=(0, *(1 + axis for axis in layout.order)))
-    buffer = state.buffer((stages, *sizes), op.result.dtype, staged, op.result.name or op.tensor.name)
-    assert rank >= 2
     box = list(state.capacities.shape(op.result.shape))
-    if is_left and cluster == state.grid.splits:
-        rows = load_axis(dot.a, -2)
-        box[rows] = sizes[rows] = _rows_to_load(state, op, dot, rows, box[rows])
+    name = op.result.name or op.tensor.name
+    if rank == 1:  # each block gets all of its own part
+        buffer = state.buffer((stages, *sizes), op.result.dtype, SharedLayout((0, 1)), name)
+        return StreamedLoad(op, buffer, True, tuple(box), math.prod(sizes) * op.result.dtype.bytes, None)
+    layout = operand_layout(tuple(sizes), order[-1], op.result.dtype.bytes, _run(state, use, order[-1]))
+    staged = replace(layout, order=(0, *(1 + axis for axis in layout.order)))
+    buffer = state.buffer((stages, *sizes), op.result.dtype, staged, name)
+    if is_left and cluster == state.grid.splits and not use.computed:
+        rows = use.axes[-2]
+        box[rows] = sizes[rows] = _rows_to_load(state, op, rows, box[rows])
     total = math.prod(sizes) * op.result.dtype.bytes
     width = UNIT_BYTES if op.tensor in copies else row_alignment(state, op.tensor)
     copied = None
@@ -275,7 +293,7 @@ def _stream(
     return StreamedLoad(op, buffer, divided, tuple(box), total, copied)
 
 
-def _rows_to_load(state: Lowering, op: ops.Load, dot: ops.Dot, axis: int, room: int) -> int:
+def _rows_to_load(state: Lowering, op: ops.Load, axis: int, room: int) -> int:
     """How many rows of the left operand a stage gets. Where the tensor has fewer than a block, those outside cost as
     much as others, and are left out: what stands there in a stage makes rows of the product that nobody looks at."""
     place = tile_axes(op).index(axis)
@@ -289,11 +307,13 @@ def _rows_to_load(state: Lowering, op: ops.Load, dot: ops.Dot, axis: int, room: 
     return min(room, wanted)  # each instruction gets some rows at least
 
 
-def _run(state: Lowering, op: ops.Load, dot: ops.Dot, fast: int) -> int:
+def _run(state: Lowering, use: Use, fast: int) -> int:
     """How many elements along its fastest axis one instruction takes at most of an operand; 0 for all."""
-    if source_load(dot.b) is op and load_axis(dot.b, -1) == fast:
-        return plan_product(dot, state.capacities, state.grid).instruction.n
-    return ROWS if source_load(dot.a) is op and load_axis(dot.a, -2) == fast else 0
+    if use.computed:
+        return 0
+    if not use.is_left and use.axes[-1] == fast:
+        return plan_product(use.dot, state.capacities, state.grid).instruction.n
+    return ROWS if use.is_left and use.axes[-2] == fast else 0
 
 
 def operand_layout(sizes: Sequence[int], fast: int, element_bytes: int, run: int = 0) -> SharedLayout:

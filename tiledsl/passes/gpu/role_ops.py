@@ -14,6 +14,7 @@ from tiledsl.passes.gpu.lower_memory import lower_store
 from tiledsl.passes.gpu.lowering import Lowering
 from tiledsl.passes.gpu.parallel_products import products_of
 from tiledsl.passes.gpu.place_blocks import Turns, define_place
+from tiledsl.passes.gpu.prepared_loops import company_of, lower_company
 from tiledsl.passes.gpu.promoted_products import lower_promoted_product, lower_promoted_ring
 from tiledsl.passes.gpu.promoted_sums import is_promoted
 from tiledsl.passes.gpu.rings import FedLoop, Ring
@@ -39,7 +40,7 @@ def lower_role_range(state: Lowering, op: ops.Range, turns: Turns, plain: Plain)
 
 def _lower_ring_range(state: Lowering, op: ops.Range, turns: Turns, rings: Sequence[Ring], plain: Plain) -> None:
     dots = products_of(op)
-    if len(rings) == 1 and dots and source_load(dots[0].a) in rings[0].feed.loads:
+    if len(rings) == 1 and dots and all(source_load(dot.a) in rings[0].feed.loads for dot in dots):
         if not any(is_promoted(dot) for dot in dots):
             lower_product_ring(state, op, dots, rings[0], turns)
             return
@@ -50,6 +51,10 @@ def _lower_ring_range(state: Lowering, op: ops.Range, turns: Turns, rings: Seque
     rotation = None if promoted else rotation_of(op, rings)
     if rotation is not None:
         lower_rotated_loop(state, op, rotation, turns, (rings[0], rings[1]))
+        return
+    company = company_of(op, rings)
+    if company is not None:
+        lower_company(state, op, company, turns, rings)
         return
     fed = FedLoop(rings) if rings else None
 

@@ -3,14 +3,19 @@
     for k in tile.range(K):                        feed of the loop: a[m, k] and b[k, n], which one product takes
         acc = tile.dot(a[m, k], b[k, n], acc)
 
-A *feed* is the loads of one block of the program that the same product is the first to take. What is loaded ahead must
-be known ahead: subscripts and bounds of loops come from blocks, sizes and scalars that no loop carries.
+    for k in tile.range(K):                        feed of the loop: x[m, k], g[k] and b[k, n]
+        acc = tile.dot(x[m, k] * g[k], b[k, n], acc)
+
+A *feed* is the loads of one block of the program that the same product is the first to take, as they are or in what
+its left operand is computed of. Products of a loop that do not feed on each other have one feed. What is loaded ahead
+must be known ahead: subscripts and bounds of loops come from blocks, sizes and scalars that no loop carries. What
+a left operand is computed of and TMA cannot bring is loaded by the threads that multiply.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Index, Op, Value
@@ -21,6 +26,7 @@ from tiledsl.ir.types import AxisType, TileType, Whole
 from tiledsl.ir.warpgroup_instructions import DEPTH_BYTES, warpgroup_instruction
 from tiledsl.passes.analysis.effects import tensors_written
 from tiledsl.passes.gpu.infer_layouts import access_order, tensor_of, tile_axes
+from tiledsl.passes.gpu.operand_sources import Source, are_independent, depends_on, sources_of
 from tiledsl.passes.gpu.parallel_products import are_alike, products_of
 
 COPIED_BYTES = (4, 8)
@@ -30,17 +36,30 @@ SINCE = 90
 
 
 @dataclass(frozen=True)
+class Use:
+    """How a product takes a load: as its left or right operand, or in what that is computed of (`computed`). `axes`:
+    see `Source`."""
+
+    dot: ops.Dot
+    is_left: bool
+    axes: tuple[int, ...]
+    computed: bool
+
+
+@dataclass(frozen=True)
 class Feed:
-    """Loads that a product takes, in the block of a loop or of the grid itself. Products side by side in a loop that
-    does nothing else have one feed; `dot` is the first of them."""
+    """Loads that a product takes, in the block of a loop or of the grid itself. Products of a loop that do not feed on
+    each other have one feed; `dot` is the first of them.
+
+    `uses`: how each of the loads is taken first; none where no product takes them. `left_out`: loads of a computed
+    operand that the threads which multiply make themselves, and why.
+    """
 
     block: Block
     loads: tuple[ops.Load, ...]
     dot: ops.Dot
-
-    def dot_of(self, load: ops.Load) -> ops.Dot:
-        """The first product that takes a load."""
-        return next(_dots_of(load.result), self.dot)
+    uses: tuple[Use, ...] = ()
+    left_out: tuple[tuple[ops.Load, str], ...] = ()
 
 
 class DeclinedError(Exception):
@@ -61,67 +80,103 @@ def feeds_of(
     if not dots:
         raise DeclinedError("it multiplies no matrices")
     written = tensors_written([grid])
-    feeds: dict[tuple[Block, ops.Dot], list[ops.Load]] = {}
+    found: dict[tuple[Block, ops.Dot], Feed] = {}
     seen: set[ops.Load] = set()
+
+    def add(load: ops.Load, use: Use, reason: str = "") -> None:
+        if load in seen:
+            return
+        seen.add(load)
+        block = load.parent
+        assert block is not None
+        feed = found.setdefault((block, use.dot), Feed(block, (), use.dot))
+        if reason:
+            feed = replace(feed, left_out=(*feed.left_out, (load, reason)))
+        else:
+            feed = replace(feed, loads=(*feed.loads, load), uses=(*feed.uses, use))
+        found[block, use.dot] = feed
+
     for dot in dots:
         _check_product(dot)
         for value, is_left in ((dot.a, True), (dot.b, False)):
             load = source_load(value)
-            if load is None:
-                if not is_left:
-                    raise DeclinedError("a right operand is computed, and `wgmma` takes it from memory")
+            if load is not None:
+                _check_load(load, grid, alignment, copied_bytes, written)
+                _check_depth(load, value, dot, is_left=is_left)
+                axes = tuple(load_axis(value, axis) for axis in range(-len(value.shape), 0))
+                add(load, Use(dot, is_left, axes, False))
                 continue
-            _check_load(load, grid, alignment, copied_bytes, written)
-            _check_depth(load, value, dot, is_left=is_left)
-            if load not in seen:
-                seen.add(load)
-                assert load.parent is not None
-                feeds.setdefault((load.parent, dot), []).append(load)
+            if not is_left:
+                raise DeclinedError("a right operand is computed, and `wgmma` takes it from memory")
+            for source in sources_in_loop(dot):
+                try:
+                    _check_load(source.load, grid, alignment, (), written)
+                    reason = ""
+                except DeclinedError as declined:
+                    reason = str(declined)
+                add(source.load, Use(dot, is_left, source.axes, True), reason)
     for op in grid.body.walk():
         _check_beside(op)
-    if len(feeds) > 1 and any(alignment(load.tensor) % UNIT_BYTES for loads in feeds.values() for load in loads):
+    feeds = _joined(found.values())
+    if len(feeds) > 1 and any(alignment(load.tensor) % UNIT_BYTES for feed in feeds for load in feed.loads):
         raise DeclinedError("threads that copy rows fill one ring only")
-    return _joined([Feed(block, tuple(loads), dot) for (block, dot), loads in feeds.items()])
+    return feeds
 
 
-def _joined(feeds: list[Feed]) -> tuple[Feed, ...]:
-    """With one feed for the products that make up a loop."""
-    found: dict[Block, Feed] = {}
-    rest: list[Feed] = []
+def sources_in_loop(dot: ops.Dot) -> list[Source]:
+    """The loads of a product's loop that its left operand is computed of, where that takes no product of the loop."""
+    body = dot.parent
+    if body is None or not isinstance(body.parent, ops.Range) or source_load(dot.a) is not None:
+        return []
+    dots = {op for op in body.ops if isinstance(op, ops.Dot)}
+    if depends_on(dot.a, body, dots):
+        return []
+    return [source for source in sources_of(dot.a) if source.load.parent is body and source.load.result.shape]
+
+
+def _joined(feeds: Iterable[Feed]) -> tuple[Feed, ...]:
+    """With one feed for a loop whose products do not feed on each other."""
+    found: dict[tuple[Block, ops.Dot | None], Feed] = {}
     for feed in feeds:
-        loop = feed.block.parent
-        dots = products_of(loop) if isinstance(loop, ops.Range) else ()
-        if len(dots) < 2 or not are_alike(dots):
-            rest.append(feed)
-            continue
-        before = found.get(feed.block)
-        loads = (*before.loads, *feed.loads) if before is not None else feed.loads
-        joined = Feed(feed.block, loads, dots[0])
+        key = feed.block, None if _has_one_feed(feed.block) else feed.dot
+        before = found.get(key)
         if before is not None:
-            rest[rest.index(before)] = joined
-        else:
-            rest.append(joined)
-        found[feed.block] = joined
-    return tuple(rest)
+            loads, uses = (*before.loads, *feed.loads), (*before.uses, *feed.uses)
+            feed = replace(before, loads=loads, uses=uses, left_out=(*before.left_out, *feed.left_out))
+        found[key] = feed
+    return tuple(feed for feed in found.values() if feed.loads)
 
 
-def _dots_of(value: Value) -> Iterator[ops.Dot]:
-    """The products that take a value, perhaps transposed."""
-    for user in value.users:
-        if isinstance(user, ops.Dot):
-            yield user
-        elif isinstance(user, ops.Transpose):
-            yield from _dots_of(user.result)
+def _has_one_feed(body: Block) -> bool:
+    """Whether products of a loop that feed on nothing of each other get what they take together: those that make up
+    a loop only if they are alike."""
+    loop = body.parent
+    if not isinstance(loop, ops.Range):
+        return False
+    alone = products_of(loop)
+    if alone:
+        return are_alike(alone)
+    return are_independent([op for op in body.ops if isinstance(op, ops.Dot)], body)
 
 
 def source_load(value: Value) -> ops.Load | None:
-    """The load that an operand is, perhaps transposed; None if it is computed, or stays in registers."""
+    """The load that an operand is, perhaps transposed; None if it is computed, or stays in registers. Others may read
+    it too (`goes_to_products_alone`)."""
     while isinstance(value.op, ops.Transpose):
         value = value.op.source
     load = value.op
-    if not isinstance(load, ops.Load) or load.result.tile.level != "shared":
-        return None
-    return load if all(_goes_to_product(user) for user in load.result.users) else None
+    return load if isinstance(load, ops.Load) and load.result.tile.level == "shared" else None
+
+
+def goes_to_products_alone(load: ops.Load) -> bool:
+    """Whether a load is read by nothing but products, perhaps transposed."""
+    return all(_goes_to_product(user) for user in load.result.users)
+
+
+def is_read_beside(operand: Value) -> bool:
+    """Whether an operand is a load that something else than products reads too."""
+    load = source_load(operand)
+    return load is not None and not goes_to_products_alone(load)
 
 
 def load_axis(operand: Value, axis: int) -> int:
@@ -166,7 +221,7 @@ def _check_load(
         raise DeclinedError(f"what lies outside of `{name}` is not to be 0")
     if load.tensor in written:
         raise DeclinedError(f"`{name}` is written by the same grid")
-    if tensor.unit is None or tile_axes(load)[tensor.unit] < len(load.result.shape) - 2:
+    if tensor.unit is None or tile_axes(load)[tensor.unit] < max(0, len(load.result.shape) - 2):
         raise DeclinedError(f"no row of `{name}` is known to lie in one piece")
     if len(tensor.shape) > MOST_AXES or tensor.dtype.bits < 8:
         raise DeclinedError(f"TMA does not copy tensors like `{name}`")
