@@ -36,7 +36,7 @@ def narrow_product(a: tile.Tensor, b: tile.Tensor) -> tile.Tensor:
 
 
 @tile.kernel
-def activated_operand(a: tile.Tensor, beside: tile.Tensor, b: tile.Tensor) -> tile.Tensor:
+def exponential_operand(a: tile.Tensor, beside: tile.Tensor, b: tile.Tensor) -> tile.Tensor:
     """exp(a - beside) @ b: what is 0 beyond the end of K does not stay 0."""
     M, K = a.shape
     M, K = beside.shape
@@ -122,7 +122,7 @@ def dequantised_product(a: tile.Tensor, b: tile.Tensor) -> tile.Tensor:
 
 @tile.kernel
 def linear_attention(q: tile.Tensor, k: tile.Tensor, v: tile.Tensor) -> tile.Tensor:
-    """Causal attention without a softmax, a block of rows at a time: what came before is in one matrix for each head."""
+    """Causal attention without a softmax, some rows at a time: what came before is in one matrix for each head."""
     H, T, D = q.shape
     H, T, D = k.shape
     H, T, E = v.shape
@@ -133,7 +133,7 @@ def linear_attention(q: tile.Tensor, k: tile.Tensor, v: tile.Tensor) -> tile.Ten
             keys = k[h, t, :]
             values = v[h, t, e]
             queries = q[h, t, :]
-            rows = tile.arange(t.size)
+            rows = t.index
             scores = tile.dot(queries, keys.mT)
             scores = tile.where(rows[:, None] >= rows, scores, 0.0)
             mine = tile.dot(tile.cast(scores, v.dtype), values)

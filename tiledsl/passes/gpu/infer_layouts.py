@@ -12,7 +12,7 @@ in whatever layout it is needed in. Where two anchors meet, the stronger one win
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from tiledsl.ir import tile_ops as ops
@@ -54,12 +54,12 @@ class LayoutInference:
         dot_layout: Callable[[ops.Dot], RegisterLayout],
         row_threads: int = 0,
         cluster: int = 1,
-        left_layout: Callable[[ops.Dot], RegisterLayout | None] = lambda dot: None,
+        operand_layouts: Callable[[ops.Dot], Mapping[Value, RegisterLayout]] = lambda dot: {},
     ) -> None:
         """`threads` in a program of `cluster` blocks, `row_threads` of them for a row (0: as many as suit it).
 
-        `dot_layout` tells the layout of a product's accumulator, `left_layout` that of a left operand which is computed
-        for it of what its loop loads (None for others).
+        `dot_layout` tells the layout of a product's accumulator, `operand_layouts` those of operands that are computed
+        for it of what its loop loads.
         """
         self.row_threads = row_threads
         self.cluster = cluster
@@ -72,9 +72,8 @@ class LayoutInference:
         accessed = [tensor_of(op).dtype.bytes for op in accesses]
         self._vector = max(1, vector_bytes // min(accessed, default=4))
         for op in every:
-            layout = left_layout(op) if isinstance(op, ops.Dot) else None
-            if isinstance(op, ops.Dot) and layout is not None:
-                self._anchor(op.a, layout)
+            for operand, layout in operand_layouts(op).items() if isinstance(op, ops.Dot) else ():
+                self._anchor(operand, layout)
         for _ in range(4):  # what loops carry may need a second turn, what is carried through two of them a third
             before = dict(self._wishes)
             for op in every:

@@ -41,7 +41,6 @@ from tiledsl.passes.gpu.make_tiles import make_tile
 from tiledsl.passes.gpu.pipeline_loads import goes_through_shared, stage_load
 from tiledsl.passes.gpu.plan import GridPlan, Plan
 from tiledsl.passes.gpu.select_wgmma import plan_product
-from tiledsl.passes.gpu.streamed_loads import is_read_beside, sources_in_loop
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.passes.manager import PassContext
 from tiledsl.support.follow import follow
@@ -122,14 +121,16 @@ class _FunctionLowering:
             plan = plan_dot(op, self.capacities, grid, self.machine)
             return in_batches(plan.accumulator, batches_of(op, self.capacities))
 
-        def left_layout(op: ops.Dot) -> RegisterLayout | None:
-            if not grid.schedule or not (sources_in_loop(op) or is_read_beside(op.a)):
-                return None
-            return batched(plan_product(op, self.capacities, grid).left, len(op.a.shape))
+        def operand_layouts(op: ops.Dot) -> dict[Value, RegisterLayout]:
+            if not grid.schedule:
+                return {}
+            from tiledsl.passes.gpu.computed_operands import computed_layouts  # costs start-up time
+
+            return computed_layouts(op, self.capacities, grid)
 
         threads = grid.threads * grid.cluster
         inference = LayoutInference(
-            [*outer, *phase], self.capacities, threads, 16, dot_layout, grid.row_threads, grid.cluster, left_layout
+            [*outer, *phase], self.capacities, threads, 16, dot_layout, grid.row_threads, grid.cluster, operand_layouts
         )
         state = Lowering(self.function, self.machine, self.plan, grid, inference, builder, self.context)
         for value, lowered in self.values.items():

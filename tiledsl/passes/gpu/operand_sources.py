@@ -1,14 +1,14 @@
 """What operands of products are computed of: the loads that elementwise ops turn into them.
 
-    %x = tile.load(%X, [%m, %k])                    %left is computed of %x, whose axes run along both of its own,
-    %g = tile.load(%G, [%k])                        and of %g, whose only axis runs along its second one
-    %left = tile.map([%x, broadcast(%g)])
-    %acc = tile.dot(%left, %b, %acc)
+%x = tile.load(%X, [%m, %k])                    %left is computed of %x, whose axes run along both of its own,
+%g = tile.load(%G, [%k])                        and of %g, whose only axis runs along its second one
+%left = tile.map([%x, broadcast(%g)])
+%acc = tile.dot(%left, %b, %acc)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 
 from tiledsl.ir import tile_ops as ops
@@ -18,8 +18,8 @@ from tiledsl.ir.types import Shape
 
 @dataclass(frozen=True)
 class Source:
-    """A load that an operand is computed of. `axes`: for each axis of the operand the load's axis that runs along it, or
-    -1 where what is loaded is the same all along."""
+    """A load that an operand is computed of. `axes`: for each axis of the operand the axis of the load that runs along
+    it, or -1 where what is loaded is the same all along."""
 
     load: ops.Load
     axes: tuple[int, ...]
@@ -83,7 +83,7 @@ def _before_reshape(source: Shape, target: Shape, axes: Sequence[int]) -> tuple[
     return tuple(to.get(axis, -1) for axis in axes)
 
 
-def depends_on(value: Value, body: Block, reached: set[Op] | set[Value]) -> bool:
+def depends_on(value: Value, body: Block, reached: Container[Op | Value]) -> bool:
     """Whether a value of a block is made of any of these, by ops of the block."""
     work, seen = [value], {value}
     while work:

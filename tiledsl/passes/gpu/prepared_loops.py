@@ -14,7 +14,7 @@
                                                              wait for the product before; give block k - 1 back
 
 What a turn computes goes on beside products: the left operands of the next turn, and all that no product takes. So
-nothing but the products may take what they give, and there are at least two stages, as two blocks are looked at at once.
+nothing but the products may take what they give, and there are at least two stages: two blocks are looked at at once.
 """
 
 from __future__ import annotations
@@ -62,6 +62,8 @@ def company_of(loop: ops.Range, rings: Sequence[Ring]) -> Company | None:
     numbers = tuple(number for number, value in enumerate(given) if value.op in dots)
     in_order = tuple(value.op for value in given if isinstance(value.op, ops.Dot) and value.op in dots)
     sums = [arguments[number] for number in numbers]
+    if any(source_load(dot.b) is None for dot in dots):
+        return None
     if not dots or len(set(in_order)) != len(in_order) or len(in_order) != len(dots):
         return None
     if any(dot.acc is not value or len(value.users) != 1 for dot, value in zip(in_order, sums)):
@@ -80,9 +82,7 @@ def lower_company(state: Lowering, op: ops.Range, company: Company, turns: Turns
 
 
 class _Loop:
-    def __init__(
-        self, state: Lowering, op: ops.Range, company: Company, turns: Turns, rings: Sequence[Ring]
-    ) -> None:
+    def __init__(self, state: Lowering, op: ops.Range, company: Company, turns: Turns, rings: Sequence[Ring]) -> None:
         self.state = state
         self.op = op
         self.dots = company.dots

@@ -17,6 +17,7 @@ from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Value
 from tiledsl.ir.dtypes import bool_, i64
 from tiledsl.ir.types import scalar
+from tiledsl.passes.gpu.computed_operands import stage_right_operand
 from tiledsl.passes.gpu.lower_dot import batched
 from tiledsl.passes.gpu.lowering import Lowering
 from tiledsl.passes.gpu.place_blocks import Turns
@@ -32,6 +33,7 @@ def lower_promoted_product(state: Lowering, dot: ops.Dot) -> None:
     remark_product(state, dot, plan)
     rank = len(dot.result.shape)
     left = left_operand(state, dot, plan)
+    stage_right_operand(state, dot, plan)
     total: Value | None = None
     if dot.acc is not None:
         total = state.tile(dot.acc, batched(plan.accumulator, rank))

@@ -251,12 +251,10 @@ class Ring:
 def _fits_stages(state: Lowering, op: ops.Load) -> bool:
     """Whether TMA can copy to every stage of a row; of what is longer it can."""
     sizes = state.capacities.shape(op.result.shape)
-    return len(sizes) > 1 or sizes[0] * op.result.dtype.bytes % (ALIGNMENT * state.grid.cluster) == 0
+    return len(sizes) > 1 or math.prod(sizes) * op.result.dtype.bytes % (ALIGNMENT * state.grid.cluster) == 0
 
 
-def _stream(
-    state: Lowering, op: ops.Load, use: Use, stages: int, copies: Mapping[Value, AlignedCopy]
-) -> StreamedLoad:
+def _stream(state: Lowering, op: ops.Load, use: Use, stages: int, copies: Mapping[Value, AlignedCopy]) -> StreamedLoad:
     """The buffer of a load: rows as long as a swizzle, in panels where they are longer."""
     sizes = list(state.capacities.shape(op.result.shape))
     rank = len(sizes)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Op, Value
 from tiledsl.passes.gpu.rings import Ring
-from tiledsl.passes.gpu.streamed_loads import source_load
+from tiledsl.passes.gpu.streamed_loads import goes_to_products_alone, source_load
 from tiledsl.passes.tile.carried_values import carried_arguments, yielded
 
 _ELEMENTWISE = (ops.Map, ops.Cast, ops.Broadcast, ops.Reshape)
@@ -44,6 +44,8 @@ def rotation_of(loop: ops.Range, rings: Sequence[Ring]) -> Rotation | None:
     if argument in given or values.a.op in behind:
         return None
     loads = {load for ring in rings for load in ring.feed.loads}
+    if not all(goes_to_products_alone(load) for load in loads):
+        return None  # stages are given back once their products are done
     apart = {scores, *behind, *loads}
     if isinstance(values.a.op, ops.Cast) and len(values.a.users) == 1:
         apart.add(values.a.op)  # it takes the registers of what is multiplied till then

@@ -155,6 +155,8 @@ class _SpecialisedGrid:
             how = "by TMA" if stream.layout is None else "by copies of threads"
             who = "a warpgroup" if ring.by_threads else "a warp"
             self.state.remark(stream.op, f"loaded {how}, into {stages} stages, by {who} of its own")
+        for load, reason in feed.left_out:
+            self.state.remark(load, f"loaded by the threads that multiply, because {reason}")
         return ring
 
     def _rings_beside(self, rings: Sequence[Ring]) -> list[Ring]:

@@ -106,9 +106,7 @@ def feeds_of(
                 axes = tuple(load_axis(value, axis) for axis in range(-len(value.shape), 0))
                 add(load, Use(dot, is_left, axes, False))
                 continue
-            if not is_left:
-                raise DeclinedError("a right operand is computed, and `wgmma` takes it from memory")
-            for source in sources_in_loop(dot):
+            for source in sources_in_loop(dot, is_left=is_left):
                 try:
                     _check_load(source.load, grid, alignment, (), written)
                     reason = ""
@@ -123,15 +121,15 @@ def feeds_of(
     return feeds
 
 
-def sources_in_loop(dot: ops.Dot) -> list[Source]:
-    """The loads of a product's loop that its left operand is computed of, where that takes no product of the loop."""
-    body = dot.parent
-    if body is None or not isinstance(body.parent, ops.Range) or source_load(dot.a) is not None:
+def sources_in_loop(dot: ops.Dot, *, is_left: bool) -> list[Source]:
+    """The loads of a product's loop that an operand is computed of, where that takes no product of the loop."""
+    body, operand = dot.parent, dot.a if is_left else dot.b
+    if body is None or not isinstance(body.parent, ops.Range) or source_load(operand) is not None:
         return []
     dots = {op for op in body.ops if isinstance(op, ops.Dot)}
-    if depends_on(dot.a, body, dots):
+    if depends_on(operand, body, dots):
         return []
-    return [source for source in sources_of(dot.a) if source.load.parent is body and source.load.result.shape]
+    return [source for source in sources_of(operand) if source.load.parent is body and source.load.result.shape]
 
 
 def _joined(feeds: Iterable[Feed]) -> tuple[Feed, ...]:

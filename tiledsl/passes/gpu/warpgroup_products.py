@@ -29,6 +29,7 @@ from tiledsl.ir.matrix_descriptors import shared_operand
 from tiledsl.ir.types import scalar
 from tiledsl.ir.warpgroup_instructions import WARPGROUP
 from tiledsl.passes.analysis.splats import number_of
+from tiledsl.passes.gpu.computed_operands import stage_right_operand
 from tiledsl.passes.gpu.lower_dot import batched, matrix_of
 from tiledsl.passes.gpu.lowering import Lowering, Staged
 from tiledsl.passes.gpu.place_blocks import Turns
@@ -45,6 +46,7 @@ def lower_product(state: Lowering, dot: ops.Dot) -> None:
     remark_product(state, dot, plan)
     rank = len(dot.result.shape)
     left = left_operand(state, dot, plan)
+    stage_right_operand(state, dot, plan)
     acc, accumulate = initial_accumulator(state, dot, plan)
     state.emit(async_ops.WgmmaFence)
     product = multiply(state, dot, plan, left, acc, accumulate)

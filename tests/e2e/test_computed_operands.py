@@ -1,0 +1,63 @@
+"""Products with company on Hopper: operands that are computed, tiles that something else reads too.
+
+They run with `wgmma` and TMA, right in the emulator under several seeds, and compile without spills or warnings.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.e2e.test_specialised_grids import SEEDS, lowered_case
+from tests.support.gpu_cases import assert_same, expected, outcome
+from tests.support.gpu_lowering import run_as_launched
+from tests.support.neighbour_cases import NEIGHBOUR_CASES, products_with_readers
+from tests.support.shares import share
+from tests.support.specialised_cases import PlannedCase
+from tiledsl.backend_cuda.emit import emit_program
+from tiledsl.backend_cuda.gate import refusals
+from tiledsl.backend_cuda.nvrtc import compile_cubin
+from tiledsl.ir.async_ops import TmaLoad, Wgmma, WgmmaWait
+from tiledsl.ir.core import Module
+from tiledsl.ir.gpu_ops import Launch, Load
+from tiledsl.ir.tile_ops import For
+
+
+@pytest.mark.parametrize("planned", NEIGHBOUR_CASES, ids=str)
+def test_in_the_emulator(planned: PlannedCase) -> None:
+    module = lowered_case(planned)
+    wanted = expected(planned.case)
+    for seed in SEEDS[:2]:
+        changed = planned.case.arguments()
+        returned = run_as_launched(module.entry, changed, seed=seed)
+        actual = outcome(returned, changed, lambda value: isinstance(value, np.ndarray), np.asarray)
+        assert_same(planned.case, actual, wanted)
+
+
+@pytest.mark.parametrize("planned", share(NEIGHBOUR_CASES, 2), ids=str)
+def test_compiles_without_spills_or_warnings(planned: PlannedCase) -> None:
+    source = emit_program(lowered_case(planned), 90)
+    assert refusals(compile_cubin(source.text, "sm_90", "kernel")) == []
+
+
+@pytest.mark.parametrize("planned", NEIGHBOUR_CASES, ids=str)
+def test_is_one_kernel_whose_matrices_come_by_tma(planned: PlannedCase) -> None:
+    module = lowered_case(planned)
+    ops = list(module.walk())
+    assert sum(isinstance(op, Launch) for op in ops) == 1
+    assert any(isinstance(op, Wgmma) for op in ops)
+    matrices = [op for op in ops if isinstance(op, Load) and len(op.shape) > 1 and 1 not in op.shape]
+    by_threads = "x by threads" in planned.case.name
+    assert bool(matrices) == by_threads
+    assert sum(isinstance(op, TmaLoad) for op in ops) >= 2 - by_threads
+
+
+@pytest.mark.parametrize("planned", products_with_readers()[:3], ids=str)
+def test_what_reads_beside_a_product_does_not_wait_for_it(planned: PlannedCase) -> None:
+    """In the loop one product is still under way at the end of its turn."""
+    assert [op.groups for op in waits_in_loops(lowered_case(planned))] == [1]
+
+
+def waits_in_loops(module: Module) -> list[WgmmaWait]:
+    loops = [op for op in module.walk() if isinstance(op, For) and not any(isinstance(o, For) for o in op.body.walk())]
+    return [op for loop in loops for op in loop.body.walk() if isinstance(op, WgmmaWait)]

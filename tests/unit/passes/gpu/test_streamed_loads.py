@@ -1,0 +1,137 @@
+"""What a grid gets by TMA where warps are specialised, and why others are declined."""
+
+from __future__ import annotations
+
+import pytest
+
+from tiledsl.ir import tile_ops as ops
+from tiledsl.ir.core import Module
+from tiledsl.ir.parser import parse_module
+from tiledsl.passes.gpu.streamed_loads import DeclinedError, Feed, feeds_of
+from tiledsl.passes.manager import PassContext, PassManager
+from tiledsl.passes.pipelines import gpu_front_pipeline
+
+A, B = "%at = tile.load(%a, [%m, %k])", "%bt = tile.load(%b, [%k, %n])"
+DOT = "%next = tile.dot(%at, %bt, %partial) {dtype = f32}"
+
+ONE = "%one = tile.constant() {value = 1.0, dtype = bf16}"
+HALF = "%two = tile.constant() {value = 2, dtype = i64}\n%end = tile.map([%K, %two]) {fn = floordiv}"
+
+
+def program(
+    inside: str = f"{A}\n{B}\n{DOT}",
+    before: str = "",
+    after: str = "",
+    stop: str = "%K",
+    a: str = "bf16, [M, K], unit=1",
+    b: str = "bf16",
+) -> Module:
+    """A product of which the loop does what `inside` says."""
+    module = parse_module(f"""
+func @f(%a: tensor<{a}>, %b: tensor<{b}, [K, N], unit=1>, %g: tensor<f32, [K], unit=0>, %i: tensor<i64, [K], unit=0>,
+        %c: tensor<f32, [M, N], unit=1>) {{
+  %M = tile.size() {{value = M}}
+  %N = tile.size() {{value = N}}
+  tile.grid([%M, %N]) {{blocks = [auto, auto]}} body(%m: axis<m>, %n: axis<n>) {{
+    %zero = tile.constant() {{value = 0.0, dtype = f32}}
+    %none = tile.constant() {{value = 0, dtype = i64}}
+    %acc = tile.broadcast(%zero) {{shape = [m, n]}}
+    %K = tile.size() {{value = K}}
+    {before}
+    %total = tile.range(%none, {stop}, [%acc]) {{blocks = [auto]}} body(%k: axis<k>, %partial: tile<f32, [m, n]>) {{
+      {inside}
+      tile.yield([%next])
+    }}
+    {after}
+    tile.store(%c, [%m, %n], %total)
+  }}
+  tile.return([])
+}}
+""")
+    return PassManager(gpu_front_pipeline()).run(module, PassContext())
+
+
+def feeds(module: Module, alignment: int = 16, capability: int = 90) -> tuple[Feed, ...]:
+    (grid,) = [op for op in module.walk() if isinstance(op, ops.Grid)]
+    return feeds_of(grid, capability, lambda tensor: alignment, (4, 8))
+
+
+def names(feed: Feed) -> list[str]:
+    return [load.tensor.name for load in feed.loads]
+
+
+SCALED = """%xt = tile.load(%a, [%m, %k])
+%wide = tile.cast(%xt) {dtype = f32}
+%gt = tile.load(%g, [%k])
+%gains = tile.broadcast(%gt) {shape = [m, k]}
+%scaled = tile.map([%wide, %gains]) {fn = mul}
+%at = tile.cast(%scaled) {dtype = bf16}"""
+
+
+def test_what_a_left_operand_is_computed_of_comes_with_the_right_one() -> None:
+    (feed,) = feeds(program(f"{SCALED}\n{B}\n{DOT}"))
+    assert sorted(names(feed)) == ["a", "b", "g"]
+    axes = {load.tensor.name: (use.is_left, use.computed, use.axes) for load, use in zip(feed.loads, feed.uses)}
+    assert axes == {"a": (True, True, (0, 1)), "g": (True, True, (-1, 0)), "b": (False, False, (0, 1))}
+
+
+def test_what_tma_cannot_bring_of_it_is_left_to_others() -> None:
+    (feed,) = feeds(program(f"{SCALED}\n{B}\n{DOT}", a="bf16, [M, K]"))
+    assert sorted(names(feed)) == ["b", "g"]
+    assert [(load.tensor.name, why) for load, why in feed.left_out] == [
+        ("a", "no row of `a` is known to lie in one piece")
+    ]
+
+
+def test_a_tile_that_something_else_reads_comes_all_the_same() -> None:
+    more = (
+        "%wide = tile.cast(%at) {dtype = f32}\n%most = tile.reduce([%wide]) {axes = [0, 1], fn = max, keepdims = false}"
+    )
+    assert_ = '%fine = tile.map([%most, %zero]) {fn = ge}\ntile.assert(%fine) {text = "negative"}'
+    (feed,) = feeds(program(f"{A}\n{B}\n{DOT}\n{more}\n{assert_}"))
+    assert names(feed) == ["a", "b"]
+
+
+def test_products_that_do_not_feed_on_each_other_have_one_feed() -> None:
+    second = f"{SCALED}\n{B}\n%first = tile.dot(%at, %bt, %partial) {{dtype = f32}}"
+    third = "%wt = tile.load(%b, [%k, %n])\n%none_yet = tile.broadcast(%zero) {shape = [m, n]}"
+    last = "%other = tile.dot(%at, %wt, %none_yet) {dtype = f32}\n%next = tile.map([%first, %other]) {fn = add}"
+    (feed,) = feeds(program(f"{second}\n{third}\n{last}"))
+    assert set(names(feed)) == {"a", "b", "g"}
+    assert {use.dot for use in feed.uses} <= {op for op in feed.block.ops if isinstance(op, ops.Dot)}
+
+
+DECLINED: list[tuple[dict[str, str], dict[str, int], str]] = [
+    ({"inside": "%next = tile.map([%partial, %partial]) {fn = add}"}, {}, "it multiplies no matrices"),
+    ({}, {"capability": 80}, "sm_80 has no `wgmma`"),
+    ({"a": "f32, [M, K], unit=1", "b": "f32"}, {}, "`wgmma` does not multiply f32 and f32 into f32"),
+    ({}, {"alignment": 2}, "rows of `a` do not start at multiples of 4 bytes"),
+    ({"a": "bf16, [M, K]"}, {}, "no row of `a` is known to lie in one piece"),
+    (
+        {"inside": f"%at = tile.load(%a, [%m, %k], %one)\n{B}\n{DOT}", "before": ONE},
+        {},
+        "what lies outside of `a` is not to be 0",
+    ),
+    (
+        {"inside": f"{A}\n%it = tile.load(%i, [%k])\n%bt = tile.load(%b, [%it, %n])\n{DOT}"},
+        {},
+        "an operand is gathered, or a part of a row",
+    ),
+    (
+        {"before": HALF, "stop": "%end"},
+        {},
+        "the loop does not end where `a` does",
+    ),
+    (
+        {"after": "tile.print([%zero]) {text = \"x\"}"},
+        {},
+        "`tile.print` wants all threads of a block",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("parts", "asked", "reason"), DECLINED, ids=[reason for _, _, reason in DECLINED])
+def test_declines(parts: dict[str, str], asked: dict[str, int], reason: str) -> None:
+    with pytest.raises(DeclinedError) as caught:
+        feeds(program(**parts), **asked)
+    assert str(caught.value) == reason
