@@ -27,7 +27,7 @@ from tiledsl.passes.gpu.lower_memory import row_alignment
 from tiledsl.passes.gpu.lowering import Lowering
 from tiledsl.passes.gpu.rings import Ring, operand_layout
 from tiledsl.passes.gpu.shared_accesses import shared_layout, static_shape, whole_vector
-from tiledsl.passes.gpu.streamed_loads import ends_at
+from tiledsl.passes.gpu.streamed_loads import ends_at, goes_to_products_alone
 
 RESERVED_BYTES = 2048
 """Of a block's shared memory: mbarriers, and what alignment to 1024 bytes may cost."""
@@ -135,7 +135,8 @@ def lent_ring(state: Lowering, op: ops.Store) -> Ring | None:
         fits = [(b.shape, b.dtype, b.tile.layout) for b in buffers] == [((1, *shape), dtype, wanted)]
         first = next(store for store in op.parent.ops if isinstance(store, ops.Store)) is op
         short = not state.grid.programs or ring.lends or _is_short(state, shape, dtype)
-        if fits and first and ring.stages == 1 and short:
+        kept = any(not goes_to_products_alone(load) for load in ring.feed.loads) and bool(ring.feed.uses)
+        if fits and first and ring.stages == 1 and short and not kept:  # what else reads it may do so later
             return ring
     return None
 

@@ -89,7 +89,7 @@ def depends_on(value: Value, body: Block, reached: Container[Op | Value]) -> boo
     while work:
         here = work.pop()
         op = here.op
-        if here in reached or op in reached:
+        if here in reached or (op is not None and op in reached):
             return True
         if op is None or op.parent is not body:
             continue
