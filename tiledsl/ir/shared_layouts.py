@@ -19,7 +19,7 @@ from tiledsl.ir.dtypes import DType
 from tiledsl.ir.layouts import BANK_BYTES, BANKS, WARP, Integers, RegisterLayout, SharedLayout, Swizzle
 
 Method = Literal["plain", "copy", "matrix", "matrix-transposed"]
-MATRICES = ("matrix", "matrix-transposed")
+MATRICES: tuple[Method, ...] = ("matrix", "matrix-transposed")
 WARPS = 4
 """How many warps are counted: the others repeat them."""
 GROUPS = 8

@@ -19,18 +19,21 @@ from tiledsl.ir.layouts import SharedLayout
 from tiledsl.ir.tensor_maps import ALIGNMENT, MOST_AXES, UNIT_BYTES
 from tiledsl.passes.analysis.effects import tensors_written
 from tiledsl.passes.gpu.bulk_stores import RESERVED_BYTES
+from tiledsl.passes.gpu.computed_operands import SLOTS
 from tiledsl.passes.gpu.infer_layouts import tensor_of, tile_axes
 from tiledsl.passes.gpu.lowering import Lowering
-from tiledsl.passes.gpu.parallel_products import products_of
+from tiledsl.passes.gpu.operand_sources import are_independent
 from tiledsl.passes.gpu.rings import Ring, StreamedLoad, operand_layout
-from tiledsl.passes.gpu.streamed_loads import DeclinedError, Feed, check_index
+from tiledsl.passes.gpu.streamed_loads import DeclinedError, Feed, check_index, source_load
 
 
 def beside_feeds(grid: ops.Grid, feeds: Sequence[Feed], alignment: Callable[[Value], int]) -> tuple[Feed, ...]:
     """The loads behind the loop of a grid's products that can be made ahead: whole tiles of the result one by one,
     and those of its columns together. None for products that feed on each other."""
     loop = feeds[0].block.parent
-    if len(feeds) != 1 or not isinstance(loop, ops.Range) or loop.parent is not grid.body or not products_of(loop):
+    if len(feeds) != 1 or not isinstance(loop, ops.Range) or loop.parent is not grid.body:
+        return ()
+    if not are_independent([op for op in loop.body.ops if isinstance(op, ops.Dot)], loop.body):
         return ()
     shape = feeds[0].dot.result.shape
     behind = grid.body.ops[grid.body.ops.index(loop) + 1 :]
@@ -63,7 +66,7 @@ def beside_rings(state: Lowering, feeds: Sequence[Feed], rings: Sequence[Ring], 
     machine, grid = state.machine, state.grid
     room = machine.shared_bytes_of_block(grid.resident) - RESERVED_BYTES
     room -= sum(stream.bytes * ring.stages for ring in rings for stream in ring.streams)
-    room -= _scratch_bytes(state, feeds)
+    room -= _scratch_bytes(state, feeds) + _computed_bytes(state, rings) * consumers
     staged = sum(_bytes(state, op) for op in _stores(feeds)) * consumers
     found: list[Ring] = []
     for feed in feeds:
@@ -92,6 +95,13 @@ def _scratch_bytes(state: Lowering, feeds: Sequence[Feed]) -> int:
     each = 4 * rows * state.grid.across // state.grid.cluster
     groups = state.grid.warps[1]
     return len(folds) * each * (groups if across == 1 else 2 * (across + groups))
+
+
+def _computed_bytes(state: Lowering, rings: Sequence[Ring]) -> int:
+    """Of right operands that each role writes itself."""
+    dots = {op for ring in rings for op in ring.block.ops if isinstance(op, ops.Dot) and source_load(op.b) is None}
+    sizes = (math.prod(state.capacities.shape(dot.b.shape)) * dot.b.dtype.bytes for dot in dots)
+    return SLOTS * sum(sizes) // state.grid.across
 
 
 def _sizes(state: Lowering, op: Op) -> list[int]:

@@ -13,7 +13,7 @@ from tiledsl.ir import gpu_ops as gpu
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Value
 from tiledsl.ir.layouts import RegisterLayout, replicate, spatial
-from tiledsl.ir.shared_layouts import Access, access_turns
+from tiledsl.ir.shared_layouts import MATRICES, Access, Method, access_turns
 from tiledsl.ir.tensor_maps import UNIT_BYTES
 from tiledsl.passes.gpu.access_layouts import access_layout
 from tiledsl.passes.gpu.capacities import Capacities
@@ -23,8 +23,11 @@ from tiledsl.passes.gpu.lowering import Lowering, Staged
 from tiledsl.passes.gpu.plan import GridPlan
 from tiledsl.passes.gpu.rings import operand_layout
 from tiledsl.passes.gpu.select_wgmma import WarpgroupProduct, plan_product
-from tiledsl.passes.gpu.shared_accesses import shared_layout, static_shape, whole_vector
+from tiledsl.passes.gpu.shared_accesses import shared_layout, staged_layout, static_shape, whole_vector
 from tiledsl.passes.gpu.streamed_loads import is_read_beside, source_load, sources_in_loop
+
+SLOTS = 2
+"""Places for a right operand that is computed: that of the turn at hand, and that of the next."""
 
 
 def computed_layouts(dot: ops.Dot, capacities: Capacities, grid: GridPlan) -> dict[Value, RegisterLayout]:
@@ -65,34 +68,43 @@ def _fast_axis(dot: ops.Dot) -> int:
 
 
 def stage_right_operand(state: Lowering, dot: ops.Dot, plan: WarpgroupProduct) -> None:
-    """Writes a right operand that is in registers to a buffer, from which the product takes it, with 0 for what is
-    beyond the end of K. Nothing where it stands in a stage."""
-    if source_load(dot.b) is not None:
-        return
-    value = matrix_of(state, dot.b, 0)
-    layout = value.layout
-    sizes = list(layout.shape)
-    if state.grid.across > 1:
-        sizes[1] //= state.grid.across
+    """Writes a right operand that is in registers to a buffer, from which the product takes it. Nothing where it stands
+    in a stage."""
+    if source_load(dot.b) is None:
+        buffer = right_buffer(state, dot, plan)
+        write_right_operand(state, dot, buffer)
+        define_right_operand(state, dot, buffer)
+
+
+def right_buffer(state: Lowering, dot: ops.Dot, plan: WarpgroupProduct, slots: int = 0) -> Value:
+    """A buffer for a right operand that is computed, or for so many of it."""
+    _, columns, depth = plan.shape
+    sizes = (depth, columns // state.grid.across)
     fast = _fast_axis(dot)
-    run = plan.instruction.n if fast == 1 else 0
-    shared = operand_layout(tuple(sizes), fast, value.dtype.bytes, run)
-    buffer = state.buffer(sizes, value.dtype, shared, dot.b.name or "right")
-    write_operand(state, buffer, value)
-    state.staged[dot.b] = Staged(buffer, (0, 1))
+    shared = operand_layout(sizes, fast, dot.b.dtype.bytes, plan.instruction.n if fast == 1 else 0)
+    name = dot.b.name or "right"
     state.remark(dot, "its right operand is computed, and written to shared memory")
+    if not slots:
+        return state.buffer(sizes, dot.b.dtype, shared, name)
+    return state.buffer((slots, *sizes), dot.b.dtype, staged_layout(shared), name)
 
 
-def write_operand(state: Lowering, buffer: Value, value: Value) -> None:
-    """Writes a tile to a buffer: by matrices where it lies as they take it."""
+def write_right_operand(state: Lowering, dot: ops.Dot, buffer: Value, slot: Value | None = None) -> None:
+    """Writes it as it is now, with 0 for what is beyond the end of K: by matrices where it lies as they take it."""
+    value = matrix_of(state, dot.b, 0)
     shared, shape = shared_layout(buffer), static_shape(buffer)
     part = value.layout if state.grid.cluster == 1 else value.layout.part_of_block(state.grid.cluster)
-    method = "plain"
-    for one in ("matrix", "matrix-transposed") if value.dtype.bits == 16 else ():
-        if method == "plain" and access_turns(Access(part, (0, 1), method=one), shared, shape, value.dtype) is not None:
+    places = (0, 1) if slot is None else (1, 2)
+    method: Method = "plain"
+    for one in MATRICES if value.dtype.bits == 16 else ():
+        if method == "plain" and access_turns(Access(part, places, method=one), shared, shape, value.dtype) is not None:
             method = one
-    vector = whole_vector(part, shared, shape, value.dtype, (0, 1)) if method == "plain" else 1
-    zeros = [state.constant(0)] * len(shape)
-    state.emit(
-        gpu.Write, buffer=buffer, value=value, offsets=zeros, places=(0, 1), vector=vector, method=method
-    )  # fmt: skip
+    vector = whole_vector(part, shared, shape, value.dtype, places) if method == "plain" else 1
+    zero = state.constant(0)
+    offsets = [zero, zero] if slot is None else [slot, zero, zero]
+    state.emit(gpu.Write, buffer=buffer, value=value, offsets=offsets, places=places, vector=vector, method=method)
+
+
+def define_right_operand(state: Lowering, dot: ops.Dot, buffer: Value, slot: Value | None = None) -> None:
+    """Says that it stands in a buffer, or in one of its slots."""
+    state.staged[dot.b] = Staged(buffer, (0, 1) if slot is None else (1, 2), slot)

@@ -227,8 +227,10 @@ def _apart(later: Span | None, earlier: Span | None, crossed: Sequence[Op]) -> b
     The outermost of these loops is at least one iteration further. How the others stand is not known, so the spans must
     not depend on them.
     """
-    if later is None or earlier is None or later.start.terms != earlier.start.terms:
+    if later is None or earlier is None:
         return False
+    if later.start.terms != earlier.start.terms:
+        return not crossed and later.size == earlier.size == 1 and _differ_by_odd(later.start, earlier.start)
     distance = later.start.constant - earlier.start.constant
     if crossed:
         step = later.start.step(crossed[-1])
@@ -240,6 +242,15 @@ def _apart(later: Span | None, earlier: Span | None, crossed: Sequence[Op]) -> b
         if step < 0:
             return -(distance + step) >= later.size
     return distance >= earlier.size or -distance >= later.size
+
+
+def _differ_by_odd(first: LinearIndex, second: LinearIndex) -> bool:
+    """Whether two sums differ by an odd number, whatever their terms are: as `slot` and `1 - slot` do, the two places
+    that take turns."""
+    factors = dict(first.terms)
+    for value, factor in second.terms:
+        factors[value] = factors.get(value, 0) - factor
+    return (first.constant - second.constant) % 2 == 1 and all(factor % 2 == 0 for factor in factors.values())
 
 
 def _share_bytes(first: Value, second: Value) -> bool:

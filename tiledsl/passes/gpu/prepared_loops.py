@@ -30,6 +30,7 @@ from tiledsl.ir.types import scalar
 from tiledsl.passes.analysis.sizes import constant_of
 from tiledsl.passes.analysis.splats import number_of
 from tiledsl.passes.gpu import running_sums
+from tiledsl.passes.gpu.computed_operands import SLOTS, define_right_operand, right_buffer, write_right_operand
 from tiledsl.passes.gpu.lowering import Lowering
 from tiledsl.passes.gpu.operand_sources import depends_on
 from tiledsl.passes.gpu.place_blocks import Turns, define_place
@@ -62,8 +63,6 @@ def company_of(loop: ops.Range, rings: Sequence[Ring]) -> Company | None:
     numbers = tuple(number for number, value in enumerate(given) if value.op in dots)
     in_order = tuple(value.op for value in given if isinstance(value.op, ops.Dot) and value.op in dots)
     sums = [arguments[number] for number in numbers]
-    if any(source_load(dot.b) is None for dot in dots):
-        return None
     if not dots or len(set(in_order)) != len(in_order) or len(in_order) != len(dots):
         return None
     if any(dot.acc is not value or len(value.users) != 1 for dot, value in zip(in_order, sums)):
@@ -97,6 +96,8 @@ class _Loop:
         replaced = {one for running in self.sums.values() for one in running.replaced}
         self.others = [one for one in company.others if one not in replaced]
         self.computed = [dot for dot in self.dots if source_load(dot.a) is None]
+        self.rights = {dot.b: n for n, dot in enumerate(self.dots) if source_load(dot.b) is None}
+        self.buffers: list[Value] = []
         self.from_zero = [number_of(op.initial[number]) == 0 for number in self.numbers]
 
     def lower(self) -> None:
@@ -104,10 +105,14 @@ class _Loop:
         state = self.state
         for dot, plan in zip(self.dots, self.plans):
             remark_product(state, dot, plan)
-        if not self.computed:
+        if not self.computed and not self.rights:
             self._define(self._turns_of_stages())
             return
-        state.remark(self.computed[0], "its left operand is computed a turn ahead, beside the product before")
+        for dot in self.dots:
+            if dot in self.computed or dot.b in self.rights:
+                which = "left" if dot in self.computed else "right"
+                state.remark(dot, f"its {which} operand is computed a turn ahead, beside the product before")
+        self.buffers = [right_buffer(state, self.dots[n], self.plans[n], SLOTS) for n in self.rights.values()]
         start, stop = constant_of(self.op.start), constant_of(self.op.stop)
         if start is not None and stop is not None and stop > start:
             self._define(self._turns_of_registers())
@@ -233,47 +238,65 @@ class _Loop:
         )  # fmt: skip
         return list(loop.results)
 
-    # Left operands in registers
+    # Operands that are computed
+
+    def _write_rights(self, slot: Value) -> None:
+        """The right operands that are computed, each once, in shared memory."""
+        for number, buffer in zip(self.rights.values(), self.buffers):
+            with self.state.builder.at(self.dots[number].location):
+                write_right_operand(self.state, self.dots[number], buffer, slot)
+
+    def _place(self, slot: Value) -> None:
+        """Where the operands of the turn at hand stand."""
+        for ring in self.rings:
+            ring.define(self.state)
+        for number, buffer in zip(self.rights.values(), self.buffers):
+            define_right_operand(self.state, self.dots[number], buffer, slot)
 
     def _turns_of_registers(self) -> list[Value]:
         """At least one turn."""
         state, count, one = self.state, len(self.dots), self.state.constant(1)
+        slots = [state.constant(0)] if self.rights else []
+        for slot in slots:
+            slot.name = "slot"
         with state.scope(state.builder.block):
             begins = self._begins()
             self.fed.wait(state)
             begins = self._compute(state.constant(0), begins)
             lefts = self._lefts()
+            self._write_rights(state.constant(0))
         sums = self._first_sums()
         before_last = state.arithmetic("sub", self.turns.count, one)
+        ends = (count, count + len(lefts), count + len(lefts) + len(begins))
 
         def turn(number: Value, carried: Sequence[Value]) -> list[Value]:
-            position = count + len(lefts) + len(begins)
-            self.fed.enter(carried[position:])
+            before = carried[ends[0] : ends[1]]
+            self.fed.enter(carried[ends[2] : len(carried) - len(slots)])
+            slot = carried[-1]
             stages = [ring.position.stage for ring in self.rings]
-            for ring in self.rings:
-                ring.define(state)
+            self._place(slot)
             later = state.builder.map("gt", number, state.constant(0))
-            products = self._multiply(carried[:count], carried[count : count + len(lefts)], later)
+            products = self._multiply(carried[:count], before, later)
             for ring in self.rings:
                 ring.advance(state)
             self.fed.wait(state)
-            values = self._compute(state.arithmetic("add", number, one), carried[count + len(lefts) : position])
+            values = self._compute(state.arithmetic("add", number, one), carried[ends[1] : ends[2]])
             following = self._lefts()
-            landed = self._land(products, carried[count : count + len(lefts)], stages)
-            return [*landed, *following, *values, *self.fed.carried()]
+            after = [state.builder.map("sub", one, slot)] if slots else []
+            for other in after:
+                self._write_rights(other)
+            return [*self._land(products, before, stages), *following, *values, *self.fed.carried(), *after]
 
-        results = self._loop([*sums, *lefts, *begins, *self.fed.carried()], before_last, turn)
-        lefts_end = count + len(lefts)
-        self.fed.leave(results[lefts_end + len(begins) :])
-        for ring in self.rings:
-            ring.define(state)
+        results = self._loop([*sums, *lefts, *begins, *self.fed.carried(), *slots], before_last, turn)
+        lefts, begins = results[ends[0] : ends[1]], results[ends[1] : ends[2]]
+        self.fed.leave(results[ends[2] : len(results) - len(slots)])
+        self._place(results[-1])
         later = state.builder.map("gt", self.turns.count, one)
-        products = self._multiply(results[:count], results[count:lefts_end], later)
-        landed = self._land(products, results[count:lefts_end], [ring.position.stage for ring in self.rings])
+        products = self._multiply(results[:count], lefts, later)
+        landed = self._land(products, lefts, [ring.position.stage for ring in self.rings])
         for ring in self.rings:
             ring.advance(state)
-        ends = self._ends(results[lefts_end : lefts_end + len(begins)])
-        return [*self._totals(landed), *ends, *self.fed.carried()]
+        return [*self._totals(landed), *self._ends(begins), *self.fed.carried()]
 
     def _land(self, products: Sequence[Value], lefts: Sequence[Value], stages: Sequence[Value]) -> list[Value]:
         """Waits for products, and gives back what they took."""
