@@ -98,7 +98,7 @@ def _read_element(
     slot = writer.alloca(str(type_))
     inside, done = writer.new_label("inside"), writer.new_label("done")
     writer.line(f"store {type_} {to_memory(writer, default, VectorType(dtype))}, ptr {slot}")
-    writer.branch_if(condition, inside, done)
+    writer.branch_if(condition, inside, done, likely=True)
     writer.start(inside)
     pointer = o.element_pointer(writer, base, place.offset, dtype)
     loaded = writer.emit(f"load {type_}, ptr {pointer}, align {dtype.bytes}")

@@ -71,6 +71,8 @@ class Context:
         """Pointer to the host's callback for prints."""
         self.few: frozenset[str] = frozenset()
         """The sizes (symbols) that are known to be at most `FEW` in the code that is written now."""
+        self.inside: frozenset[tuple[Value, str]] = frozenset()
+        """Axes whose blocks are known to lie within a size (an operand) in the code that is written now."""
         self.program = "0"
         """Number of the program within its grid."""
         self.scratch_base = ""

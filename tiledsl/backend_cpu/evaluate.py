@@ -347,7 +347,8 @@ class Address:
         indices: list[str] = []
         remaining = list(elements)
         for axis, (subscript, where) in enumerate(subscript_points(subscripts, point)):
-            checked = point.checked or axis not in in_bounds
+            known = axis in in_bounds or (subscript, tensor.shape[axis]) in context.inside
+            checked = point.checked or not known
             indices.append(self._one_axis(axis, subscript, where, remaining, checked))
         self.offset = dot_product(context.writer, tuple(indices), tensor.strides)
 

@@ -60,6 +60,13 @@ def expression_ops(context: Context, *values: Value, stop: Container[Value] = ()
         stack += [v for v in here.op.operands if not isinstance(v.type, (TensorType, AxisType))]
 
 
+def gathers(op: Op) -> bool:
+    """Whether the op reads where a tile of integers says."""
+    if not isinstance(op, ops.Load):
+        return False
+    return any(isinstance(i, Value) and not isinstance(i.type, AxisType) and i.shape for i in op.indices)
+
+
 def op_cost(op: Op) -> int:
     """The cost of one element, in simple vector operations."""
     match op:
@@ -68,8 +75,7 @@ def op_cost(op: Op) -> int:
         case ops.Random():
             return RANDOM_COST
         case ops.Load():
-            gathers = any(isinstance(i, Value) and not isinstance(i.type, AxisType) and i.shape for i in op.indices)
-            return STRIDED_COST if gathers else 1
+            return STRIDED_COST if gathers(op) else 1
         case ops.Cast():
             return 1
         case _:

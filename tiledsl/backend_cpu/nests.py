@@ -33,7 +33,7 @@ CHEAP = 10
 accumulators to hide the latency of an addition. Heavier bodies hide it by themselves."""
 HEAVY = 100
 """Nests whose bodies cost more than this have one body, for all vectors: what it takes to compile it counts."""
-Form = Literal["plain", "rows", "sweep", "scan", "turn"]
+Form = Literal["plain", "rows", "single", "sweep", "scan", "turn"]
 """How the loops of a nest go: see `turned_nests` for the last, `fold_nests` for all others but the first."""
 
 

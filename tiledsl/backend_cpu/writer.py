@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from tiledsl.backend_cpu.outline import MOST_LOOPS, loops, outline
 from tiledsl.ir.dtypes import DType
 
+LIKELY = "!0"
+"""The metadata of branches that nearly always go one way."""
 _ELEMENT = {
     "f64": "double", "f32": "float", "f16": "half", "bf16": "i16", "f8e4m3": "i8", "f8e5m2": "i8", "bool": "i1",
 }  # fmt: skip
@@ -54,6 +56,7 @@ class ModuleWriter:
         self.functions: list[str] = []
         self.declarations: dict[str, str] = {}
         self.constants: dict[str, str] = {}
+        self.metadata: dict[str, str] = {}
         self.names: set[str] = set()
         """Functions written on demand, so that each is written once."""
         self.nests: dict[str, str] = {}
@@ -74,7 +77,8 @@ class ModuleWriter:
     def text(self, triple: str = "") -> str:
         """The whole module."""
         head = [f'target triple = "{triple}"'] if triple else []
-        return "\n".join([*head, *self.constants.values(), *self.declarations.values(), *self.functions, ""])
+        metadata = (f"{name} = {node}" for name, node in self.metadata.items())
+        return "\n".join([*head, *self.constants.values(), *self.declarations.values(), *self.functions, *metadata, ""])
 
 
 class FunctionWriter:
@@ -136,8 +140,13 @@ class FunctionWriter:
     def branch(self, label: str) -> None:
         self.line(f"br label %{label}")
 
-    def branch_if(self, condition: str, then: str, otherwise: str) -> None:
-        self.line(f"br i1 {condition}, label %{then}, label %{otherwise}")
+    def branch_if(self, condition: str, then: str, otherwise: str, *, likely: bool = False) -> None:
+        """`likely`: the condition nearly always holds; what is done otherwise may well take a jump."""
+        weights = ""
+        if likely:
+            self.module.metadata[LIKELY] = '!{!"branch_weights", i32 1000, i32 1}'
+            weights = f", !prof {LIKELY}"
+        self.line(f"br i1 {condition}, label %{then}, label %{otherwise}{weights}")
 
     def declare(self, name: str, result: str, parameters: str) -> None:
         """Makes sure that the module declares `result @name(parameters)`."""

@@ -100,6 +100,8 @@ class Dispatcher:
         self._threads = threads
         self._constant = tuple(name in parameters.constants for name in parameters.names)
         self._launches: dict[tuple[object, ...], Launch] = {}
+        self._recent: Launch | None = None
+        """That of the last call, if it is simple."""
         self._services = services
         self._cuda: CudaDispatcher | None = None
         """Made when the first array of another library than NumPy is passed."""
@@ -134,6 +136,10 @@ class Dispatcher:
             result = self.quick(args, out)
             if result is not MISSED:
                 return result
+        if self._recent is not None and out is None:
+            result = self._recent.quick(args)
+            if result is not MISSED:
+                return result
         outputs: Any = (out,) if out.__class__ is np.ndarray else out if out.__class__ is tuple else None
         if out is None or outputs is not None:
             signature = self._signature(args, outputs)
@@ -141,6 +147,7 @@ class Dispatcher:
             if launch is not None:
                 addresses = launch.addresses(args, outputs)
                 if addresses is not None:
+                    self._recent = launch if launch.is_simple else None
                     return launch.run(addresses, args, outputs, args)
         cuda = self._for_devices(args, out)
         if cuda is not None:

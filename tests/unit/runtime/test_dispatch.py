@@ -309,6 +309,23 @@ def test_launches_are_forgotten_in_time(any_add: Any, monkeypatch: pytest.Monkey
         np.testing.assert_array_equal(any_add(ramp(size), ramp(size)), ramp(size) * 2)
 
 
+def test_calls_like_an_earlier_one_look_at_their_arguments() -> None:
+    x: Any = np.arange(12, dtype=np.float32)
+    y: Any = np.ones(12, np.float32)
+    read_only = x.copy()
+    read_only.flags.writeable = False
+    memory: Any = np.zeros(49, np.uint8)
+    odd: Any = np.ndarray(12, np.float32, memory, 1)
+    odd[...] = x
+    for _ in range(3):  # the second and the third time the short way is tried first
+        for other in (x, read_only, odd, x[::-1], np.repeat(x, 2)[::2], x[:5], x.astype(np.float64)):
+            np.testing.assert_array_equal(add(other, np.ones(other.shape, other.dtype)), other + 1)
+        for wrong in ((x,), (x, y, y), (x, None), (x, y[:2])):
+            with pytest.raises(TileError):
+                add(*wrong)
+        np.testing.assert_array_equal(add(x, y), x + 1)
+
+
 def test_calls_from_several_threads(any_add: Any) -> None:
     wrong: list[int] = []
 
