@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from benchmarks.zoo.attention import ATTENTION
+from benchmarks.zoo.blocks import BLOCKS
 from benchmarks.zoo.case import ZooCase
+from benchmarks.zoo.convolutions import CONVOLUTIONS
 from benchmarks.zoo.elementwise import ELEMENTWISE
 from benchmarks.zoo.folds import FOLDS, NORMS
 from benchmarks.zoo.fused_products import FUSED_PRODUCTS
+from benchmarks.zoo.losses import LOSSES
 from benchmarks.zoo.movement import MOVEMENT
+from benchmarks.zoo.neighbours import NEIGHBOURS
 from benchmarks.zoo.products import PRODUCTS
+from benchmarks.zoo.recurrent import RECURRENT
 from benchmarks.zoo.scans import SCANS
 
 CASES: tuple[ZooCase, ...] = (
     *ELEMENTWISE, *FOLDS, *NORMS, *SCANS, *MOVEMENT, *PRODUCTS, *FUSED_PRODUCTS, *ATTENTION,
+    *CONVOLUTIONS, *RECURRENT, *BLOCKS, *LOSSES, *NEIGHBOURS,
 )  # fmt: skip
 
 

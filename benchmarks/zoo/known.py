@@ -12,6 +12,10 @@ _LONG_SUM = "the long sum is not split among programs"
 _RANKING = "the ranking of attention does not count the blocks that a mask leaves out"
 _PARTLY_MASKED = "rows of an odd size are masked and accessed element by element"
 _STRIDED = "neighbouring threads take every other element, or go backwards: a line for each few of them"
+_WINDOWS = "blocks of windows are read from L2 again for each place in the window, by warps, not by TMA: mma.sync"
+_LOADED_BY_WARPS = "the loop is none that plans with warpgroups know: mma.sync, its operands loaded by all warps"
+_SCORES = "scores with two readers, or of two products, are no kernel with what follows: they go to memory"
+_SMALL_PRODUCTS = "two products that are added are two kernels, each with too few blocks for all multiprocessors"
 _WIDENED = "a left or right operand that is computed goes to memory first, in its wide form"
 
 KNOWN: dict[str, str] = {
@@ -40,13 +44,13 @@ KNOWN: dict[str, str] = {
     "gather of columns": "gathered columns are single elements: a sector for each",
     # products
     "product, 512": "few blocks: most multiprocessors have none, and no sum is split among them",
-    "product, odd": "rows whose size is no multiple of 8 have no TMA: mma.sync, and copies of single elements",
+    "product, odd": "rows of an odd size have no TMA: a warp copies them element by element",
     "product, deep": _LONG_SUM,
     "product, deep and wide": _LONG_SUM,
     "product, f32": "products in f32 with all digits are single multiply-adds, at 0.62 of their rate",
     "product, f64": "mma.sync in f64 at the share that the model gives mma.sync of wgmma; f64 has no wgmma",
     "product, tf32": "a right operand whose rows run along n has no wgmma in 32 bits: mma.sync",
-    "product, heads apart": "weights of four axes have no plan with warpgroups: mma.sync",
+    "product, heads apart": "each head is an axis of the grid: blocks are no wider than a head, and x is read for each",
     "x @ w of i8": _WIDENED,
     "x @ w of groups of i8": _WIDENED,
     "narrow perceptron": "three products in a row are two kernels, with the wide middle in memory",
@@ -62,6 +66,45 @@ KNOWN: dict[str, str] = {
     "attention, cross": "77 keys: one short block for each program, whose start and end are not hidden",
     "decoding, grouped, batch 1": "few programs: the keys are not split among more of them",
     "linear attention": "sums of rows beside products are kernels of their own, and read keys and queries again",
+    # convolutions and pooling
+    "convolution, 3x3, 64 channels": _WINDOWS,
+    "convolution, 3x3, 256 channels": _WINDOWS,
+    "convolution, 3x3, 512 channels": _WINDOWS,
+    "convolution, 3x3, every other": _WINDOWS,
+    "convolution, 1x1, every other": _WINDOWS,
+    "convolution, 7x7 of 3 channels": "only 3 channels are summed in each turn: products of 3 are padded to 16",
+    "convolution, 5x5, 32 channels": _WINDOWS,
+    "convolution, turned views": _WINDOWS,
+    "convolution, channels first": "channels of a place lie far apart: operands are gathered element by element",
+    "convolution, norm, residual, relu": _WINDOWS,
+    "depthwise convolution": "each place of the window is a pass of loads; blocks run across channels and rows alike",
+    "grouped convolution": _WINDOWS,
+    "patches of an image": "only 3 channels are summed in each turn: products of 3 are padded to 16",
+    "short convolution along time": "four shifted blocks are read, and those that overlap are read from memory again",
+    "largest of 3x3": "each place of the window is a pass of loads, one after the other",
+    # recurrent cells
+    "LSTM cell": _SMALL_PRODUCTS,
+    "GRU cell": _SMALL_PRODUCTS,
+    "four steps of a cell": _SMALL_PRODUCTS,
+    "gated scan along time": "each of 2048 steps waits for its loads: a loop without products has no stages",
+    # blocks
+    "encoder layer, 384 wide": "five kernels with little to do: what lies between them goes through memory",
+    "cross-attention layer": "six kernels with little to do: what lies between them goes through memory",
+    "bottleneck of an image net": _WINDOWS,
+    "ConvNeXt's layer": "depthwise convolution of 7 by 7: each place of the window is a pass of loads",
+    "mixer layer": "what lies between kernels goes through memory, and is turned on the way",
+    "eight experts, all of them": "seventeen small products, one after the other, their sums in memory between them",
+    "latent attention layer": "products that expand the latent vectors are kernels of their own",
+    # losses
+    "contrastive loss": "a log-sum-exp behind a product is a kernel of its own: the scores go to memory",
+    # neighbours
+    "two value matrices, kernel": _LOADED_BY_WARPS,
+    "two value matrices, formula": _SCORES,
+    "three dots, kernel": _LOADED_BY_WARPS,
+    "three dots, formula": _SCORES,
+    "softmax(q k + a b) v": _SCORES,
+    "sliding window, kernel": _RANKING,
+    "left operand normed, kernel": _LOADED_BY_WARPS,
 }
 """Why a case is predicted to be beyond CLIFF, or multiplies outside of tensor cores; by name."""
 
