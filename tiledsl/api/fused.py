@@ -68,7 +68,10 @@ class FusedGraph:
 
     def unfused_bytes(self, sizes: Mapping[str, int]) -> int:
         """What the graph reads and writes if each of its ops runs by itself, with these sizes."""
-        return graph_traffic(PassManager([SetSizes(tuple(sizes.items()))]).run(self.graph.module).entry)
+        module = self.graph.module
+        if sizes:
+            module = PassManager([SetSizes(tuple(sizes.items()))]).run(module)
+        return graph_traffic(module.entry)
 
     def audit(self, arch: str = "sm_90", **sizes: int) -> Audit:
         """What the kernels move and how long they are predicted to take, beside the least that they could.

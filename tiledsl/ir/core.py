@@ -320,6 +320,10 @@ class Op:
         self.parent: Block | None = None
         self.place = 0
         """Near where in its block the op stands: a hint for `Block.index`, which is never wrong by it."""
+        self.typed: tuple[list[object], frozenset[str]] | None = None
+        """What the verifier last found to be well typed: attributes, the types of operands and results, and the sizes
+        that they speak of. An op of which all this is still so need not be checked again.
+        """
         self.fields: dict[str, FieldValue] = {}
         self.attributes: dict[str, Any] = {}
         self.bodies: dict[str, Block] = {}
@@ -337,8 +341,8 @@ class Op:
                 block.parent = self
         assert not fields, f"{self.name} has no field {next(iter(fields))}"
         types = self.infer_types() if types is None else types
-        names = list(result_names) + [""] * (len(types) - len(result_names))
-        self.results: tuple[Value, ...] = tuple(Value(t, n, self) for t, n in zip(types, names))
+        names = [*result_names, *[""] * (len(types) - len(result_names))]
+        self.results: tuple[Value, ...] = tuple([Value(t, n, self) for t, n in zip(types, names)])
 
     def _set_field(self, name: str, field: AnyOperandField, value: Any) -> None:
         if isinstance(field, (VariadicField, IndicesField)):
@@ -361,7 +365,13 @@ class Op:
     @property
     def operands(self) -> tuple[Value, ...]:
         """Every value read, in the order of the declared fields."""
-        return tuple(v for field in self.fields.values() for v in _values_in(field))
+        found: list[Value] = []
+        for field in self.fields.values():
+            if isinstance(field, tuple):
+                found += [v for v in field if isinstance(v, Value)]
+            elif field is not None:
+                found.append(field)
+        return tuple(found)
 
     def has_body(self, name: str) -> bool:
         return name in self.bodies
@@ -418,6 +428,7 @@ class Op:
             fields[name] = block.clone(values)
         types = [v.type for v in self.results]
         copy = type(self)(self.location, types=types, result_names=[v.name for v in self.results], **fields)
+        copy.typed = self.typed
         values.update(zip(self.results, copy.results))
         return copy
 
@@ -431,7 +442,7 @@ OPS: dict[str, type[Op]] = {}
 
 def _values_in(field: FieldValue) -> tuple[Value, ...]:
     if isinstance(field, tuple):
-        return tuple(v for v in field if isinstance(v, Value))
+        return tuple([v for v in field if isinstance(v, Value)])
     return () if field is None else (field,)
 
 

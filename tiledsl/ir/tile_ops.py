@@ -424,17 +424,22 @@ class Atomic(Op):
 def mapped(fn: str, types: Sequence[TileType | TensorType]) -> tuple[DType, Shape]:
     """What the scalar function `fn` gives elementwise for operands of these types. Raises InvalidIRError."""
     function = SCALAR_FUNCTIONS[fn]
-    require(len(types) == function.arity, f"{fn} takes {function.arity} operands, not {len(types)}")
+    # the most frequent op of all: texts are made only where there is something to say
+    if len(types) != function.arity:
+        raise InvalidIRError(f"{fn} takes {function.arity} operands, not {len(types)}")
     alike = types[1:] if fn == "where" else types
     require(fn != "where" or types[0].dtype == bool_, "the condition of where must be bool")
     dtype = alike[0].dtype
-    shape = next((t.shape for t in types if t.shape), ())
-    # the most frequent op of all: texts are made only where there is something to say
-    if any(t.dtype != dtype for t in alike):
-        raise InvalidIRError(f"{fn} of {' and '.join(str(t.dtype) for t in alike)}")
-    require(function.accepts(dtype), f"{fn} does not take {dtype}")
+    for type_ in alike:
+        if type_.dtype is not dtype and type_.dtype != dtype:
+            raise InvalidIRError(f"{fn} of {' and '.join(str(t.dtype) for t in alike)}")
+    if not function.accepts(dtype):
+        raise InvalidIRError(f"{fn} does not take {dtype}")
+    shape: Shape = ()
     for type_ in types:
-        if type_.shape and type_.shape != shape:
+        if not shape:
+            shape = type_.shape
+        elif type_.shape and type_.shape is not shape and type_.shape != shape:
             raise InvalidIRError(f"{fn} of {type_} beside {format_shape(shape)}")
     return bool_ if function.gives_bool else dtype, shape
 

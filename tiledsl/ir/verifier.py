@@ -46,8 +46,10 @@ def is_graph_op(op: Op) -> None:
     """Only ops of the GRAPH vocabulary."""
     demand(op.name.startswith("graph."), "is no op of the GRAPH vocabulary", "see ir/graph_ops.py for what there is")
     for value in op.results:
-        tensor = isinstance(value.type, TensorType)
-        demand(tensor, f"{named(value)} is {value.type}, no tensor", "a scalar of a graph is a tensor of rank 0")
+        if not isinstance(value.type, TensorType):
+            raise IllegalError(
+                f"{named(value)} is {value.type}, no tensor", "a scalar of a graph is a tensor of rank 0"
+            )
 
 
 def is_tile_op(op: Op) -> None:
@@ -57,7 +59,10 @@ def is_tile_op(op: Op) -> None:
 
 def tiles_have_levels(op: Op) -> None:
     """Every tile, result or argument of a body, is in registers or in shared memory."""
-    for value in (*op.results, *(argument for body in op.bodies.values() for argument in body.arguments)):
+    values = op.results
+    if op.bodies:
+        values = (*values, *(argument for body in op.bodies.values() for argument in body.arguments))
+    for value in values:
         if isinstance(value.type, TileType) and value.type.shape and value.type.level is None:
             raise IllegalError(f"{named(value)} has no level", "run the pass place-levels, or write `register`")
 
@@ -185,7 +190,8 @@ class _FunctionVerifier:
             self.op(op, block)
 
     def define(self, value: Value, owner: Op | Block) -> None:
-        demand(value.owner is owner, f"{named(value)} names another owner", "build a new value instead of moving it")
+        if value.owner is not owner:
+            raise IllegalError(f"{named(value)} names another owner", "build a new value instead of moving it")
         self.visible.add(value)
         self.reads.setdefault(value, {})
 
@@ -218,30 +224,51 @@ class _FunctionVerifier:
         demand(op.parent is block, "names another parent", "insert ops by `append` or `insert_before`")
         for rule in RULES[self.form]:
             rule(op)
-        self.operands(op)
-        self.attributes(op)
+        signature = self.operands(op)
+        typed = _known_to_be_typed(op, signature)
+        if typed is None or not typed <= self.sizes:
+            self.slices(op)
+            self.attributes(op)
         self.place(op, block)
         for name, body in op.bodies.items():
             demand(body.parent is op, f"the body `{name}` names another parent", "give every op a body of its own")
             self.body(op, name, body)
-        self.results(op)
+        if typed is not None and typed <= self.sizes:
+            for value in op.results:
+                self.define(value, op)
+        else:
+            self.results(op)
+            op.typed = signature, _symbols_in_op(op)
         for rule in TYPED_RULES.get(self.form, ()):
             rule(op)
 
-    def operands(self, op: Op) -> None:
-        for value in op.operands:
-            if value not in self.visible:
-                raise IllegalError(
-                    f"reads {named(value)}, which is not defined before it",
-                    "define the value above, in this block or in one around it",
-                )
-            users = self.reads[value]
-            users[op] = users.get(op, 0) + 1
+    def operands(self, op: Op) -> list[object]:
+        """What the op reads is defined. Gives all that its types are checked by: see `Op.typed`."""
+        signature: list[object] = [*op.attributes.values()]
         for field in op.fields.values():
-            if isinstance(field, tuple):
-                for item in field:
-                    if isinstance(item, Slice):
-                        self.dims((item.start, item.stop), f"the slice `{item}`")
+            items = field if isinstance(field, tuple) else (field,)
+            signature.append(len(items))
+            for item in items:
+                if isinstance(item, Value):
+                    self.read(item, op)
+                    signature.append(item.type)
+                else:
+                    signature.append(item)
+        signature += [value.type for value in op.results]
+        return signature
+
+    def read(self, value: Value, op: Op) -> None:
+        if value not in self.visible:
+            raise IllegalError(
+                f"reads {named(value)}, which is not defined before it",
+                "define the value above, in this block or in one around it",
+            )
+        users = self.reads[value]
+        users[op] = users.get(op, 0) + 1
+
+    def slices(self, op: Op) -> None:
+        for item in _slices(op):
+            self.dims((item.start, item.stop), f"the slice `{item}`")
 
     def attributes(self, op: Op) -> None:
         for name, field in op.attribute_fields.items():
@@ -376,6 +403,29 @@ class _FunctionVerifier:
         fits = len(given) == len(expected) and all(map(same_but_level, given, expected))
         wanted, got = ", ".join(map(str, expected)) or "nothing", ", ".join(map(str, given)) or "nothing"
         demand(fits, f"the body `{name}` yields {got}, but {wanted} is expected", f"yield {wanted}")
+
+
+def _known_to_be_typed(op: Op, signature: list[object]) -> frozenset[str] | None:
+    """The sizes that an op speaks of, if it was found to be well typed once and nothing has changed that counts.
+
+    What bodies yield and what functions give may change without the op.
+    """
+    if op.typed is None or op.bodies or isinstance(op, graph_ops.Call) or op.typed[0] != signature:
+        return None
+    return op.typed[1]
+
+
+def _slices(op: Op) -> list[Slice]:
+    return [i for field in op.fields.values() if isinstance(field, tuple) for i in field if isinstance(i, Slice)]
+
+
+def _symbols_in_op(op: Op) -> frozenset[str]:
+    """The sizes that an op's slices, attributes and results speak of."""
+    dims: list[Dim] = [dim for item in _slices(op) for dim in (item.start, item.stop)]
+    for name, field in op.attribute_fields.items():
+        if field.kind in ("dim", "shape"):
+            dims += op.attributes[name] if field.kind == "shape" else (op.attributes[name],)
+    return frozenset[str]().union(*map(symbols_of, dims), *(_symbols_in_type(value.type) for value in op.results))
 
 
 def yielded_types(op: Op, name: str) -> Sequence[Type] | None:

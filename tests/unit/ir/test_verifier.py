@@ -14,7 +14,7 @@ from tiledsl.ir.core import Block, Fact, Function, Module, Op
 from tiledsl.ir.dtypes import f16, f32, i64
 from tiledsl.ir.parser import parse_module
 from tiledsl.ir.symbolic import symbol
-from tiledsl.ir.types import AxisType, BlockSize, Slice, TensorType, TileType, scalar
+from tiledsl.ir.types import AxisType, BlockSize, Slice, TensorType, TileType, Type, scalar
 from tiledsl.ir.verifier import Form, verify
 from tiledsl.support.errors import TileError
 from tiledsl.support.location import BUILTIN, Location
@@ -345,3 +345,70 @@ def test_the_functions_that_a_graph_calls_are_verified() -> None:
     assert reason(other).startswith("`graph.constant`")
     with pytest.raises(TileError, match=r"not legal in form `tile`: `tile\.arange`"):
         verify(other, Form.GRAPH)
+
+
+def ops_of(module: Module, kind: type[Op]) -> list[Op]:
+    return [op for op in module.walk() if type(op) is kind]
+
+
+MAPPED = "%u = tile.map([%t, %t]) {fn = add} %v = tile.map([%u]) {fn = sin} tile.store(%x, [%m], %v)"
+
+
+def test_types_are_inferred_once_while_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    inferred: list[Op] = []
+    infer = tile_ops.Map.infer_types
+
+    def counted(op: tile_ops.Map) -> tuple[Type, ...]:
+        inferred.append(op)
+        return infer(op)
+
+    module = program(MAPPED)
+    monkeypatch.setattr(tile_ops.Map, "infer_types", counted)
+    verify(module)
+    verify(module)
+    verify(module.clone())
+    assert len(inferred) == 2
+
+
+def _another_function(module: Module) -> None:
+    ops_of(module, tile_ops.Map)[1].attributes["fn"] = "invert"
+
+
+def _another_result(module: Module) -> None:
+    ops_of(module, tile_ops.Map)[0].result.type = TileType(f16, (symbol("m"),))
+
+
+def _another_operand(module: Module) -> None:
+    ops_of(module, tile_ops.Load)[0].result.type = TileType(f32, ())
+
+
+def _another_count(module: Module) -> None:
+    add, sine = ops_of(module, tile_ops.Map)
+    sine.set_field("inputs", (add.result, add.result))
+
+
+def _another_size(module: Module) -> None:
+    ops_of(module, tile_ops.Size)[0].attributes["value"] = symbol("K")
+
+
+@pytest.mark.parametrize(
+    "change", [_another_function, _another_result, _another_operand, _another_count, _another_size]
+)
+@pytest.mark.parametrize("cloned", [False, True])
+def test_what_changes_after_it_was_verified_is_verified_again(change: Callable[[Module], None], cloned: bool) -> None:
+    module = program(MAPPED)
+    verify(module)
+    module = module.clone() if cloned else module
+    change(module)
+    assert reason(module)
+
+
+def test_sizes_that_go_out_of_scope_are_found_again() -> None:
+    module = program("%size = tile.size() {value = m}")
+    verify(module)
+    (grid,) = ops_of(module, tile_ops.Grid)
+    size = ops_of(module, tile_ops.Size)[1]
+    body = grid.bodies["body"]
+    body.ops.remove(size)
+    module.entry.body.insert_before(grid, size)
+    assert "speaks of the size `m`, which is not in scope" in reason(module)

@@ -60,8 +60,12 @@ def _merge_equal(block: Block) -> bool:
     for op in list(block.ops):
         if op.effect == "terminator" or isinstance(op, (ops.Call, ops.Iota)):
             continue  # coordinates of two axes of one size are not the same: each has its own
-        attributes = tuple((name, repr(value)) for name, value in op.attributes.items())
-        key = (op.name, tuple(map(id, op.operands)), attributes)
+        # 1, 1.0 and True are equal, so are 0.0 and -0.0: numbers are told by their text
+        attributes = [
+            repr(op.attributes[name]) if kind.kind == "number" else op.attributes[name]
+            for name, kind in op.attribute_fields.items()
+        ]
+        key = (op.name, op.operands, *attributes)
         first = known.setdefault(key, op)
         if first is not op:
             op.result.replace_with(first.result)

@@ -15,7 +15,7 @@ def edges_of(function: Function) -> str:
     """The edges of a group: `4 edges in registers; through shared memory: x, w; from global memory: b; to ...: y`."""
     last = function.body.terminator
     assert last is not None
-    members = [op for op in function.body.ops if not is_repeated(op) and op is not last]
+    members = {op for op in function.body.ops if not is_repeated(op) and op is not last}
     between = sum(1 for op in members for operand in op.operands if computed_of(operand) in members)
     shared = [p.name or "a value" for p in function.parameters if _is_multiplied(p)]
     others = [p.name or "a value" for p in function.parameters if not _is_multiplied(p)]

@@ -13,7 +13,7 @@ around the call, which cost nothing, say so. Groups that come to the same progra
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from tiledsl.ir import graph_ops as ops
@@ -53,18 +53,29 @@ class GraphToTile:
         return Module([module.entry, *programs.functions])
 
     def _lower(self, call: ops.Call, function: Function, programs: _Programs, context: PassContext) -> None:
-        outlined = Outlined(function, call.inputs, call.results)
-        plan = merged_axes(plan_function(outlined, limits_of(self.arch)))
-        shapes = [_sizes(plan, parameter) for parameter in function.parameters]
-        inputs = [_reshaped(call, value, shape) for value, shape in zip(call.inputs, shapes)]
-        units = [_unit_axis(value) for value in inputs]
-        name = programs.add(GroupProgram(function, plan.axes, plan.schedule, units).build(function.name))
+        function.name, name = "group", function.name  # groups that differ in nothing else are planned once
+        structure = Module([function]).structure(locations=False)
+        function.name = name
+        shaped = programs.shaped.get(structure)
+        if shaped is None:
+            plan = merged_axes(plan_function(Outlined(function, call.inputs, call.results), limits_of(self.arch)))
+            last = function.body.terminator
+            assert isinstance(last, ops.Return)
+            parameters = tuple(_sizes(plan, parameter) for parameter in function.parameters)
+            made = tuple(TensorType(tensor_type(v).dtype, _sizes(plan, v)) for v in last.values)
+            shaped = programs.shaped[structure] = _Shaped(plan, parameters, made)
+        inputs = [_reshaped(call, value, shape) for value, shape in zip(call.inputs, shaped.parameters)]
+        units = tuple(_unit_axis(value) for value in inputs)
+        name = shaped.programs.get(units)
+        if name is None:
+            plan = shaped.plan
+            if plan.outlined.function is not function:
+                plan = merged_axes(plan_function(Outlined(function, call.inputs, call.results), limits_of(self.arch)))
+            name = programs.add(GroupProgram(function, plan.axes, plan.schedule, units).build(function.name))
+            shaped.programs[units] = name
         context.remark(self.name, function.location, f"@{function.name}: {edges_of(function)}")
-        last = function.body.terminator
-        assert isinstance(last, ops.Return)
-        made = [TensorType(tensor_type(v).dtype, _sizes(plan, v)) for v in last.values]
         names = [value.name for value in call.results]
-        new = ops.Call(call.location, inputs=inputs, callee=name, types=made, result_names=names)
+        new = ops.Call(call.location, inputs=inputs, callee=name, types=shaped.made, result_names=names)
         assert call.parent is not None
         call.parent.insert_before(call, new)
         for old, value in zip(call.results, new.results):
@@ -92,10 +103,23 @@ def _unit_axis(value: Value) -> int | None:
     return view.place.unit
 
 
+@dataclass(frozen=True)
+class _Shaped:
+    """What calls of equal groups have in common."""
+
+    plan: KernelPlan
+    parameters: tuple[tuple[int, ...], ...]
+    """The shapes that the program takes, of axes that were merged."""
+    made: tuple[TensorType, ...]
+    programs: dict[tuple[int | None, ...], str] = field(default_factory=dict[tuple["int | None", ...], str])
+    """The program by the axes of its inputs whose elements lie side by side."""
+
+
 class _Programs:
     """The programs so far, each once."""
 
     def __init__(self) -> None:
+        self.shaped: dict[object, _Shaped] = {}
         self.functions: list[Function] = []
         self.known: dict[object, str] = {}
 

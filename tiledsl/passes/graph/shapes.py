@@ -11,8 +11,9 @@ from tiledsl.ir.tile_ops import tensor_type
 def sizes_of(value: Value) -> tuple[int, ...]:
     """The shape of a tensor, as numbers. AssertionError for a symbol: `with_sizes` comes before these passes."""
     shape = tensor_type(value).shape
-    assert all(isinstance(size, int) for size in shape), f"%{value.name} has no numbers for sizes: {value.type}"
-    return tuple(size for size in shape if isinstance(size, int))
+    sizes = tuple([size for size in shape if isinstance(size, int)])
+    assert len(sizes) == len(shape), f"%{value.name} has no numbers for sizes: {value.type}"
+    return sizes
 
 
 def volume(value: Value) -> int:

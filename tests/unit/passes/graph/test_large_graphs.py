@@ -18,6 +18,7 @@ from tiledsl.ir.dtypes import f32
 from tiledsl.ir.types import TensorType
 from tiledsl.passes.graph import group
 from tiledsl.passes.graph.group_order import Between, GroupOrder
+from tiledsl.passes.graph.group_program import GroupProgram
 from tiledsl.passes.graph.kernel_plan import plan_kernel
 from tiledsl.passes.graph.materialise import MOST_SOURCES
 from tiledsl.passes.manager import PassContext
@@ -63,6 +64,24 @@ def test_equal_steps_are_one_program() -> None:
     )
     assert len(module.functions) - 1 <= 4
     assert sum(isinstance(op, ops.Call) for op in module.entry.body.ops) >= 40
+
+
+def test_equal_groups_become_programs_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    built: list[str] = []
+    build = GroupProgram.build
+
+    def counted(program: GroupProgram, name: str) -> Any:
+        built.append(name)
+        return build(program, name)
+
+    monkeypatch.setattr(GroupProgram, "build", counted)
+    counts: list[int] = []
+    for steps in (20, 60):
+        built.clear()
+        row = tile.spec((steps, 8, 32), tile.f32)
+        lowered(recurrent(steps), row, tile.spec((32, 32), tile.f32), tile.spec((8, 32), tile.f32))
+        counts.append(len(built))
+    assert counts[0] == counts[1]
 
 
 @pytest.mark.parametrize("formula", [waves, recurrent])
