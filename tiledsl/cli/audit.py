@@ -1,19 +1,26 @@
-"""`tiledsl audit`: what a kernel of a Python file moves, and how long it should take, beside the least it could."""
+"""`tiledsl audit`: what a kernel of a Python file, or all of it, moves, and how long it should take, beside the least
+that it could."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import cast
 
-from tiledsl.cli.compile import load_kernel, parse_constant, parse_spec, split_target
+from tiledsl.cli.audit_file import Arguments, audit_names
+from tiledsl.cli.compile import load_kernel, load_names, parse_constant, split_target
 
 
 def add_audit_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:  # pyright: ignore[reportPrivateUsage]  # argparse has no public name for it
-    parser = commands.add_parser("audit", help="predict what a kernel or a formula moves, and how long it takes")
-    parser.add_argument("target", metavar="FILE.py:KERNEL")
+    parser = commands.add_parser("audit", help="predict what kernels and formulas move, and how long they take")
     parser.add_argument(
-        "--spec", action="append", default=[], metavar="SPEC", help="one argument, in order: f32[4096,512], int, float"
-    )
+        "target", metavar="FILE.py[:KERNEL]",
+        help="a kernel; or all kernels, formulas, graphs and modules that a file names, the worst first",
+    )  # fmt: skip
+    parser.add_argument(
+        "--spec", action="append", default=[], metavar="[KERNEL:]SPEC",
+        help="one argument, in order: f32[4096,512], int, float; of a file for all, or for the kernel that is named",
+    )  # fmt: skip
     parser.add_argument(
         "--constexpr", action="append", default=[], metavar="NAME=VALUE", help="a compile-time argument"
     )
@@ -22,9 +29,12 @@ def add_audit_command(commands: argparse._SubParsersAction[argparse.ArgumentPars
 
 
 def _audit(options: argparse.Namespace) -> int:
-    file, name = split_target(options.target)
-    kernel = load_kernel(file, name)
-    specs = [parse_spec(text) for text in cast("list[str]", options.spec)]
     constants = dict(parse_constant(text) for text in cast("list[str]", options.constexpr))
-    print(kernel.audit(*specs, arch=options.arch, **constants))
+    arguments = Arguments.parse(cast("list[str]", options.spec), constants)
+    if options.target.endswith(".py"):
+        file = Path(options.target)
+        print(audit_names(file, load_names(file), arguments, options.arch))
+        return 0
+    file, name = split_target(options.target)
+    print(load_kernel(file, name).audit(*arguments.of(name), arch=options.arch, **constants))
     return 0

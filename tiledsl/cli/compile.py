@@ -120,6 +120,17 @@ def split_target(target: str) -> tuple[Path, str]:
 
 def load_kernel(file: Path, name: str) -> Kernel:
     """A kernel of a Python file, which is run for it. Raises TileRuntimeError or TileTypeError if there is none."""
+    names = load_names(file)
+    found = names.get(name)
+    if not isinstance(found, Kernel):
+        kernels = [known for known, value in names.items() if isinstance(value, Kernel)]
+        known = ", ".join(f"`{kernel}`" for kernel in kernels) or "it has none"
+        fail("command-kernel", None, file=file, kernel=name, known=known)
+    return cast("Kernel", found)
+
+
+def load_names(file: Path) -> Mapping[str, object]:
+    """What a Python file defines, by name; it is run for that. Raises TileRuntimeError if it cannot be."""
     module_spec = importlib.util.spec_from_file_location(file.stem, file)
     if module_spec is None or module_spec.loader is None:
         fail("command-file", None, file=file, reason="it is no Python file")
@@ -133,12 +144,7 @@ def load_kernel(file: Path, name: str) -> Kernel:
         fail("command-file", None, file=file, reason=f"{type(error).__name__}: {error}")
     finally:
         sys.path.pop(0)
-    found: object = getattr(module, name, None)
-    if not isinstance(found, Kernel):
-        kernels = [known for known, value in vars(module).items() if isinstance(value, Kernel)]
-        known = ", ".join(f"`{kernel}`" for kernel in kernels) or "it has none"
-        fail("command-kernel", None, file=file, kernel=name, known=known)
-    return cast("Kernel", found)
+    return vars(module)
 
 
 def parse_spec(text: str) -> object:

@@ -5,6 +5,7 @@ tiledsl compile examples/gemm.py:gemm --spec "f32[M,K]" --spec "f32[K,N]" --emit
 tiledsl compile examples/gemm.py:gemm --spec "f16[512,512]" --spec "f16[512,512]" --arch sm_90 --emit cuda
 tiledsl emulate examples/gemm.py:gemm --spec "bf16[128,256]" --spec "bf16[256,128]" --seeds 5
 tiledsl audit examples/gemm.py:gemm --spec "f16[4096,4096]" --spec "f16[4096,4096]"
+tiledsl audit models.py --spec "attention:f16[32,4096,128]"
 tiledsl check examples/softmax.py:softmax --spec "f32[30,100]"
 tiledsl opt gemm.tir -p "place-levels,infer-tiling"
 """

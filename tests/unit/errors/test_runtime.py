@@ -23,6 +23,7 @@ from tests.support.call_kernels import (
 )
 from tiledsl import tile
 from tiledsl.backend_cuda.disassemble import disassembly
+from tiledsl.cli.audit_file import Arguments, audit_names
 from tiledsl.cli.compile import emitted, load_kernel, parse_constant, parse_spec, split_target
 from tiledsl.cli.draw import draw_for_specs, parse_size
 from tiledsl.support.catalogue.runtime import ENTRIES
@@ -166,6 +167,10 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "command-target": (lambda: split_target("gemm.py"), "`gemm.py` does not say which kernel"),
     "command-file": (lambda: load_kernel(Path("nowhere.py"), "k"), "cannot load `nowhere.py`"),
     "command-kernel": (lambda: load_kernel(Path(__file__), "CASES"), "has no kernel `CASES`"),
+    "command-audit": (
+        lambda: audit_names(Path("numbers.py"), {"x": 1}, Arguments(), "sm_90"),
+        "nothing of `numbers.py` can be audited: it has no kernel, formula, graph or module",
+    ),
     "command-spec": (lambda: parse_spec("f31[M]"), "`f31[M]` is no specification"),
     "command-size": (lambda: parse_size("M"), "`M` does not set a size"),
     "command-size-open": (

@@ -206,6 +206,7 @@ ENTRIES: dict[str, ErrorSpec] = {
         TileRuntimeError, "cannot load `{file}`: {reason}", "name a Python file that runs by itself"
     ),
     "command-kernel": ErrorSpec(TileTypeError, "`{file}` has no kernel `{kernel}`", "name one of its kernels: {known}"),
+    "command-audit": ErrorSpec(TileTypeError, "nothing of `{file}` can be audited: {reasons}", "{hint}"),
     "command-spec": ErrorSpec(
         TileSyntaxError,
         "`{text}` is no specification of an argument",
