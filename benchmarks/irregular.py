@@ -87,6 +87,22 @@ def convolution_case(image: tuple[int, ...], channels: int, size: int, stride: i
     return Comparison(what, ours, numpys, 0.6, work, "GFLOP/s", tolerance=1e-4)
 
 
+def rows_of_channels_case(image: tuple[int, ...], channels: int, size: int) -> Comparison:
+    """The same computation in NHWC; NumPy's side has its arrays in the order that suits it."""
+    inner, padding = image[3], size // 2
+    x, weight = normal(*image), normal(channels, size, size, inner, seed=1)
+    ours = partial(ops.conv2d, x, weight, padding=padding, layout="NHWC")
+    image_of_planes: Array = np.ascontiguousarray(np.transpose(x, (0, 3, 1, 2)))
+    weight_of_planes: Array = np.ascontiguousarray(np.transpose(weight, (0, 3, 1, 2)))
+
+    def numpys() -> Array:
+        return np.transpose(_numpy_convolution(image_of_planes, weight_of_planes, 1, padding), (0, 2, 3, 1))
+
+    what = f"convolution {'x'.join(map(str, image))} (NHWC) to {channels}, {size}x{size}"
+    work = 2e-9 * image[0] * image[1] * image[2] * channels * inner * size**2
+    return Comparison(what, ours, numpys, 0.6, work, "GFLOP/s", tolerance=1e-4)
+
+
 def _numpy_convolution(x: Array, weight: Array, stride: int, padding: int) -> Array:
     around = ((0, 0), (0, 0), (padding, padding), (padding, padding))
     outer, inner, size, _ = weight.shape
@@ -105,6 +121,7 @@ CASES: dict[str, Callable[[], Comparison]] = {
     "conv-56": partial(convolution_case, (2, 64, 56, 56), 64, 3, 1),
     "conv-14": partial(convolution_case, (1, 256, 14, 14), 256, 3, 1),
     "conv-7": partial(convolution_case, (1, 512, 7, 7), 512, 3, 1),
+    "conv-7-nhwc": partial(rows_of_channels_case, (1, 7, 7, 512), 512, 3),
     "sparse": partial(sparse_case, 4000, 20),
     "scan": partial(scan_case, 1 << 20),
     "scan-rows": partial(scan_case, 1024, 1024),

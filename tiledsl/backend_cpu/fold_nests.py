@@ -10,8 +10,8 @@ sweep: the kept axis is contiguous. A strip of a few columns, folded in register
 of memory for each row of it. A sweep takes some rows at a time from end to end, and the results lie in scratch
 meanwhile.
 
-    y[n] = sum over k of x[k] * b[k, n]         for k in rows, four at a time:
-                                                    for n in vectors: y[n] += x[k + 0..3] * b[k + 0..3, n]
+    y[n] = sum over k of x[k] * b[k, n]         for k in rows, eight at a time:
+                                                    for n in vectors: y[n] += x[k + 0..7] * b[k + 0..7, n]
 
 single: what is folded is gathered. Processors gather a vector's lanes one by one, and take longer than for as many
 loads; nor does a vector suit short rows. Elements go one by one, into a few partial results in turn.
@@ -43,6 +43,8 @@ from tiledsl.ir.types import AxisType
 
 STREAMS = 4
 """Rows that are read at a time."""
+SWEPT = 8
+"""Rows that a sweep reads at a time: each time it reads and writes the sums once more."""
 
 
 MOST_BESIDE = 4
@@ -226,7 +228,7 @@ class Singles(Emission):
 
 
 class Sweep(Emission):
-    """Results along the lane axis, to which `STREAMS` rows at a time are added from end to end."""
+    """Results along the lane axis, to which `SWEPT` rows at a time are added from end to end."""
 
     def __init__(self, context: Context, nest: Nest) -> None:
         super().__init__(context, nest)
@@ -254,10 +256,10 @@ class Sweep(Emission):
                 self.folds(axes[1:], [point.moved(axes[0], index)])
             return
         writer, size = self.writer, self.sizes[axes[0]]
-        whole = o.multiply(writer, o.divide(writer, size, str(STREAMS)), str(STREAMS))
+        whole = o.multiply(writer, o.divide(writer, size, str(SWEPT)), str(SWEPT))
         if whole != "0":
-            with writer.loop("0", whole, str(STREAMS)) as first, self.context.scope():
-                rows = [o.add(writer, first, str(row)) for row in range(STREAMS)]
+            with writer.loop("0", whole, str(SWEPT)) as first, self.context.scope():
+                rows = [o.add(writer, first, str(row)) for row in range(SWEPT)]
                 self._across([point.moved(axes[0], row) for row in rows])
         if whole != size:
             with writer.loop(whole, size) as row, self.context.scope():
