@@ -20,6 +20,7 @@ from tiledsl.passes.gpu.capacities import Capacities
 from tiledsl.passes.gpu.infer_layouts import access_order
 from tiledsl.passes.gpu.lower_dot import batched, matrix_of
 from tiledsl.passes.gpu.lowering import Lowering, Staged
+from tiledsl.passes.gpu.operand_sources import sources_of
 from tiledsl.passes.gpu.plan import GridPlan
 from tiledsl.passes.gpu.rings import operand_layout
 from tiledsl.passes.gpu.select_wgmma import WarpgroupProduct, plan_product
@@ -36,7 +37,7 @@ def computed_layouts(dot: ops.Dot, capacities: Capacities, grid: GridPlan) -> di
     found: dict[Value, RegisterLayout] = {}
     if sources_in_loop(dot, is_left=True) or is_read_beside(dot.a):
         found[dot.a] = batched(plan_product(dot, capacities, grid).left, len(dot.a.shape))
-    if sources_in_loop(dot, is_left=False):
+    if sources_in_loop(dot, is_left=False) or is_read_beside(dot.b):
         found[dot.b] = batched(_right_layout(dot, capacities, grid), len(dot.b.shape))
     return found
 
@@ -45,7 +46,8 @@ def _right_layout(dot: ops.Dot, capacities: Capacities, grid: GridPlan) -> Regis
     """As the narrowest of the tiles that it is computed of is read best. Blocks of a cluster have all rows of it, and
     each its own columns where they lie side by side."""
     k, n = capacities.of(dot.b.shape[-2]), capacities.of(dot.b.shape[-1])
-    bytes_ = [source.load.result.dtype.bytes for source in sources_in_loop(dot, is_left=False)]
+    sources = sources_in_loop(dot, is_left=False)
+    bytes_ = [source.load.result.dtype.bytes for source in sources] or [dot.b.dtype.bytes]
     order = (0, 1) if _fast_axis(dot) == 1 else (1, 0)
     vector = UNIT_BYTES // min(bytes_)
     across = grid.across
@@ -60,7 +62,7 @@ def _fast_axis(dot: ops.Dot) -> int:
     of; where there is none, that of the columns. Elements of other than 16 bits have to count along K."""
     if dot.b.dtype.bits != 16:
         return 0
-    for source in sources_in_loop(dot, is_left=False):
+    for source in sources_of(dot.b):
         axes = source.axes[-2:]
         if min(axes) >= 0:
             return axes.index(access_order(source.load)[-1]) if access_order(source.load)[-1] in axes else 1

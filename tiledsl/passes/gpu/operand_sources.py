@@ -47,7 +47,7 @@ def elementwise_inputs(operand: Value) -> Iterator[tuple[Value, tuple[int, ...]]
         yield value, axes
         match value.op:
             case ops.Map() as op:
-                work += [(v, axes) for v in op.inputs if v.shape]
+                work += [(v, axes) for v in reversed(op.inputs) if v.shape]  # the first one first
             case ops.Cast() as op:
                 work.append((op.source, axes))
             case ops.Transpose() as op:

@@ -41,7 +41,7 @@ def lower_role_range(state: Lowering, op: ops.Range, turns: Turns, plain: Plain)
 def _lower_ring_range(state: Lowering, op: ops.Range, turns: Turns, rings: Sequence[Ring], plain: Plain) -> None:
     dots = products_of(op)
     if len(rings) == 1 and dots and all(source_load(dot.a) in rings[0].feed.loads for dot in dots):
-        if not any(is_promoted(dot) for dot in dots):
+        if not any(is_promoted(dot) for dot in dots) and rings[0].stages > 1:  # two of them are looked at at once
             lower_product_ring(state, op, dots, rings[0], turns)
             return
         if len(dots) == 1:

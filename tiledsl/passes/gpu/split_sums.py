@@ -61,6 +61,8 @@ def check_splits(op: ops.Grid, feeds: Sequence[Feed], grid: GridPlan | None = No
         return
     if grid.programs or grid.cluster != grid.splits or grid.warps[1] != 1 or grid.schedule != "cooperative":
         raise DeclinedError("blocks that share a loop have one tile, all columns of it in each warpgroup")
+    if (loops[0].num_stages or grid.stages) == 1:
+        raise DeclinedError("blocks that share a loop look at two stages at once")
 
 
 def can_split(op: ops.Grid, feeds: Sequence[Feed]) -> bool:

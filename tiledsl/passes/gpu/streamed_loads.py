@@ -116,6 +116,10 @@ def feeds_of(
     for op in grid.body.walk():
         _check_beside(op)
     feeds = _joined(found.values())
+    if not feeds:
+        raise DeclinedError(
+            next(iter(found.values())).left_out[0][1] if found else "TMA brings nothing that it multiplies"
+        )
     if len(feeds) > 1 and any(alignment(load.tensor) % UNIT_BYTES for feed in feeds for load in feed.loads):
         raise DeclinedError("threads that copy rows fill one ring only")
     return feeds

@@ -56,6 +56,7 @@ def test_only_rows_that_there_are_go_out() -> None:
         ),
         (PRODUCT, f"m=64, n=64, k=128, {TWO}, 1 programs, {ALIGNED}", "blocks that share a loop have one tile"),
         (PRODUCT, f"m=128, n=64, k=128, {TWO.replace('x 2', 'x 4')}, {ALIGNED}", "blocks that share a loop have one"),
+        (PRODUCT, f"m=64, n=64, k=128, {TWO.replace('2 stages', '1 stages')}, {ALIGNED}", "look at two stages at once"),
         (PRODUCT, f"m=64, n=64, k=16, {TWO}, {ALIGNED}", "cannot share a product of 64 x 64 x 16"),
         (
             PRODUCT,

@@ -14,6 +14,10 @@ from tiledsl.passes.pipelines import gpu_front_pipeline
 A, B = "%at = tile.load(%a, [%m, %k])", "%bt = tile.load(%b, [%k, %n])"
 DOT = "%next = tile.dot(%at, %bt, %partial) {dtype = f32}"
 
+B_WIDE = """%braw = tile.load(%b, [%k, %n])
+%bwide = tile.cast(%braw) {dtype = f32}
+%btwice = tile.map([%bwide, %bwide]) {fn = add}
+%bt = tile.cast(%btwice) {dtype = bf16}"""
 ONE = "%one = tile.constant() {value = 1.0, dtype = bf16}"
 HALF = "%two = tile.constant() {value = 2, dtype = i64}\n%end = tile.map([%K, %two]) {fn = floordiv}"
 
@@ -121,6 +125,11 @@ DECLINED: list[tuple[dict[str, str], dict[str, int], str]] = [
         {"before": HALF, "stop": "%end"},
         {},
         "the loop does not end where `a` does",
+    ),
+    (
+        {"inside": f"{SCALED}\n{B_WIDE}\n{DOT}"},
+        {"alignment": 8},
+        "rows of `a` do not start at multiples of 16 bytes",
     ),
     (
         {"after": "tile.print([%zero]) {text = \"x\"}"},

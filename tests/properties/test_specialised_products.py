@@ -1,0 +1,36 @@
+"""Random loops of products compute the same under plans with specialised warps, whatever order threads come in."""
+
+from __future__ import annotations
+
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from tests.support.gpu_lowering import lowered, run_as_launched
+from tests.support.random_products import RandomProduct, random_products
+from tiledsl.backend_ref.execute_tile import execute
+from tiledsl.ir.async_ops import TmaLoad, Wgmma
+from tiledsl.ir.parser import parse_module
+from tiledsl.ir.printer import print_module
+from tiledsl.passes.gpu.plan import parse_plan
+from tiledsl.passes.manager import PassContext, PassManager
+from tiledsl.passes.pipelines import gpu_front_pipeline
+
+BLOCK = 128
+"""The reference gives the same for all blocks, and is the faster the fewer there are."""
+
+
+@given(product=random_products(), seed=st.integers(0, 99))
+@settings(max_examples=12, phases=(Phase.explicit, Phase.reuse, Phase.generate))  # smaller ones take as long
+def test_random_products(product: RandomProduct, seed: int) -> None:
+    module = parse_module(product.text)
+    (expected,) = execute(module.entry, product.arguments(), blocks=lambda op, axis, block: BLOCK)
+    placed = PassManager(gpu_front_pipeline()).run(module.clone(), PassContext())
+    gpu = lowered(placed, parse_plan(product.whole_plan))
+    kinds = {type(op) for op in gpu.walk()}
+    assert Wgmma in kinds
+    assert TmaLoad in kinds
+    try:
+        (actual,) = run_as_launched(gpu.entry, product.arguments(), seed=seed)
+        assert (actual == expected).all()
+    except Exception as error:
+        raise AssertionError(f"{error}\nplan: {product.whole_plan}\n{print_module(gpu)}") from error

@@ -1,0 +1,228 @@
+"""Generated TILE programs with a loop of products, under plans with specialised warps.
+
+Each operand is a load, or is computed of some elementwise; what is loaded may be folded too; a second product may
+stand beside the first. All numbers are small and whole, so that every order of sums gives the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from hypothesis import strategies as st
+
+from tiledsl.ir.dtypes import BY_NAME, to_numpy
+
+Array = npt.NDArray[Any]
+
+STEPS = {
+    "vector": "{to} = tile.map([{of}, %{side}_along]) {{fn = mul}}",
+    "scalar": "{to} = tile.map([{of}, %{side}_ones]) {{fn = add}}",
+    "relu": "{to} = tile.map([{of}, %{side}_zeros]) {{fn = maximum}}",
+    "square": "{to} = tile.map([{of}, {of}]) {{fn = mul}}",
+    "beside": "{to} = tile.map([{of}, %{side}_beside]) {{fn = sub}}",
+}
+"""What may be done to an operand, in f32."""
+PLANS = (
+    "m=64, n=64, k=64, 128 threads, 4x1 warps, cooperative, {stages} stages",
+    "m=64, n=64, k=64, 128 threads, 4x1 warps, cooperative, {stages} stages, 2 programs",
+    "m=128, n=32, k=64, 256 threads, 8x1 warps, cooperative, {stages} stages",
+    "m=64, n=64, k=128, 256 threads, 4x2 warps, cooperative, {stages} stages",
+    "m=128, n=64, k=64, 128 threads x 2, 4x1 warps, cooperative, {stages} stages",
+    "m=64, n=32, k=64, 256 threads, 4x1 warps, {stages} stages, 2 programs, pingpong",
+)
+
+
+@dataclass(frozen=True)
+class Operand:
+    """How an operand is made: of elements of `dtype`, which lie the other way in memory if they are `turned`, by some
+    of STEPS; or as it is, if there are none and the dtype is that of the product. `folded`: whether what is loaded is
+    added up along K too."""
+
+    dtype: str
+    turned: bool
+    steps: tuple[str, ...]
+    folded: bool
+
+
+@dataclass(frozen=True)
+class RandomProduct:
+    """out[M, N] = left[M, K] @ right[K, N], less sums and a second product; `beside`: how its right operand is made."""
+
+    left: Operand
+    right: Operand
+    beside: Operand | None
+    m: int
+    n: int
+    k: int
+    plan: str
+    by_threads: bool
+    """Whether the plan takes rows of what a left operand is computed of for too short for TMA."""
+
+    @property
+    def text(self) -> str:
+        """The program."""
+        operands = [("a", self.left, True), ("b", self.right, False)]
+        if self.beside is not None:
+            operands.append(("c", self.beside, False))
+        lines, sums, parameters = list[str](), list[str](), list[str]()
+        for side, operand, is_left in operands:
+            parameters += _parameters(side, operand, is_left)
+            lines += _operand(side, operand, is_left)
+            if operand.folded:
+                sums.append(side)
+                lines += [
+                    f"%{side}_whole = tile.cast(%{side}_tile) {{dtype = f32}}",
+                    f"%{side}_part = tile.reduce([%{side}_whole]) {{axes = [{int(is_left)}], fn = add}}",
+                    f"%{side}_more = tile.map([%{side}_sum, %{side}_part]) {{fn = add}}",
+                ]
+        dots = [side for side, _, is_left in operands if not is_left]
+        lines += [f"%next_{side} = tile.dot(%a_operand, %{side}_operand, %acc_{side}) {{dtype = f32}}" for side in dots]
+        axis = {"a": "m"}
+        types = [*(f"%acc_{s}: tile<f32, [m, n]>" for s in dots)]
+        types += [f"%{s}_sum: tile<f32, [{axis.get(s, 'n')}]>" for s in sums]
+        carried = [*(f"%next_{s}" for s in dots), *(f"%{s}_more" for s in sums)]
+        initial = [*("%acc" for _ in dots), *(f"%none_{axis.get(s, 'n')}" for s in sums)]
+        results = [*(f"%total_{s}" for s in dots), *(f"%sum_{s}" for s in sums)]
+        after, value = list[str](), f"%total_{dots[0]}"
+        for other in results[1:]:
+            if other.startswith("%sum"):
+                shape = "[m, 1]" if other == "%sum_a" else "[1, n]"
+                after += [
+                    f"{other}_axes = tile.reshape({other}) {{shape = {shape}}}",
+                    f"{other}_wide = tile.broadcast({other}_axes) {{shape = [m, n]}}",
+                ]
+            wide = f"{other}_wide" if other.startswith("%sum") else other
+            after.append(f"{value}_ = tile.map([{value}, {wide}]) {{fn = sub}}")
+            value += "_"
+        inside, behind = "\n      ".join(lines), "\n    ".join(after)
+        return f"""
+func @f({", ".join(parameters)}) {{
+  %out = tile.empty() {{shape = [M, N], dtype = f32}}
+  %M = tile.size() {{value = M}}
+  %N = tile.size() {{value = N}}
+  tile.grid([%M, %N]) {{blocks = [auto, auto]}} body(%m: axis<m>, %n: axis<n>) {{
+    %zero = tile.constant() {{value = 0.0, dtype = f32}}
+    %one = tile.constant() {{value = 1.0, dtype = f32}}
+    %start = tile.constant() {{value = 0, dtype = i64}}
+    %acc = tile.broadcast(%zero) {{shape = [m, n]}}
+    %none_m = tile.broadcast(%zero) {{shape = [m]}}
+    %none_n = tile.broadcast(%zero) {{shape = [n]}}
+    %K = tile.size() {{value = K}}
+    {", ".join(results)} = tile.range(%start, %K, [{", ".join(initial)}]) {{blocks = [auto]}}
+        body(%k: axis<k>, {", ".join(types)}) {{
+      {inside}
+      tile.yield([{", ".join(carried)}])
+    }}
+    {behind}
+    tile.store(%out, [%m, %n], {value})
+  }}
+  tile.return([%out])
+}}
+"""
+
+    def arguments(self) -> list[Array]:
+        """Small whole numbers."""
+        sizes = {"M": self.m, "N": self.n, "K": self.k}
+        generator = np.random.default_rng(0)
+        found: list[Array] = []
+        for side, operand in (("a", self.left), ("b", self.right), ("c", self.beside)):
+            if operand is not None:
+                for dtype, shape in _tensors(side, operand, is_left=side == "a").values():
+                    shape_ = tuple(sizes[name] for name in shape)
+                    found.append(generator.integers(-1, 3, shape_).astype(to_numpy(BY_NAME[dtype])))
+        return found
+
+    @property
+    def whole_plan(self) -> str:
+        """The plan, with what it takes rows of tensors to start at multiples of."""
+        alignment: list[int] = []
+        for side, operand in (("a", self.left), ("b", self.right), ("c", self.beside)):
+            if operand is not None:
+                short = self.by_threads and side == "a" and _is_computed(operand)
+                alignment += [2 if short else 16 for _ in _tensors(side, operand, is_left=side == "a")]
+        return f"{self.plan}, aligned to {'/'.join(map(str, (*alignment, 16)))}"
+
+
+def _is_computed(operand: Operand) -> bool:
+    return bool(operand.steps) or operand.dtype != "bf16"
+
+
+def _tensors(side: str, operand: Operand, is_left: bool) -> dict[str, tuple[str, Sequence[str]]]:
+    """The tensors of an operand by name: dtypes and sizes."""
+    shape = ["M", "K"] if is_left else ["K", "N"]
+    turned = shape[::-1] if operand.turned else shape
+    found: dict[str, tuple[str, Sequence[str]]] = {side: (operand.dtype, turned)}
+    if "vector" in operand.steps:
+        found[f"{side}_v"] = ("f32", "K")
+    if "beside" in operand.steps:
+        found[f"{side}_o"] = ("bf16", shape)
+    return found
+
+
+def _parameters(side: str, operand: Operand, is_left: bool) -> list[str]:
+    return [
+        f"%{name}: tensor<{dtype}, [{', '.join(shape)}], unit={len(shape) - 1}>"
+        for name, (dtype, shape) in _tensors(side, operand, is_left).items()
+    ]
+
+
+def _operand(side: str, operand: Operand, is_left: bool) -> list[str]:
+    """The lines that make an operand, of which `%side_tile` is what was loaded."""
+    axes = ["m", "k"] if is_left else ["k", "n"]
+    at = axes[::-1] if operand.turned else axes
+    whole = f"[{axes[0]}, {axes[1]}]"
+    loaded = f"%{side}_raw" if operand.turned else f"%{side}_tile"
+    lines = [f"{loaded} = tile.load(%{side}, [%{at[0]}, %{at[1]}])"]
+    if operand.turned:
+        lines.append(f"%{side}_tile = tile.transpose({loaded}) {{permutation = [1, 0]}}")
+    if not _is_computed(operand):
+        lines[-1] = lines[-1].replace(f"%{side}_tile", f"%{side}_operand")
+        lines.append(f"%{side}_tile = tile.cast(%{side}_operand) {{dtype = f32}}" if operand.folded else "")
+        return lines
+    lines.append(f"%{side}_0 = tile.cast(%{side}_tile) {{dtype = f32}}")
+    if "vector" in operand.steps:
+        shape = "[1, k]" if is_left else "[k, 1]"
+        lines += [
+            f"%{side}_vector = tile.load(%{side}_v, [%k])",
+            f"%{side}_shaped = tile.reshape(%{side}_vector) {{shape = {shape}}}",
+            f"%{side}_along = tile.broadcast(%{side}_shaped) {{shape = {whole}}}",
+        ]
+    lines.append(f"%{side}_ones = tile.broadcast(%one) {{shape = {whole}}}")
+    lines.append(f"%{side}_zeros = tile.broadcast(%zero) {{shape = {whole}}}")
+    if "beside" in operand.steps:
+        lines.append(f"%{side}_other = tile.load(%{side}_o, [%{axes[0]}, %{axes[1]}])")
+        lines.append(f"%{side}_beside = tile.cast(%{side}_other) {{dtype = f32}}")
+    for number, step in enumerate(operand.steps):
+        lines.append(STEPS[step].format(to=f"%{side}_{number + 1}", of=f"%{side}_{number}", side=side))
+    lines.append(f"%{side}_operand = tile.cast(%{side}_{len(operand.steps)}) {{dtype = bf16}}")
+    return lines
+
+
+def operands(computed: st.SearchStrategy[bool]) -> st.SearchStrategy[Operand]:
+    """Plain ones, and ones of at most three steps."""
+
+    def make(is_computed: bool) -> st.SearchStrategy[Operand]:
+        if not is_computed:
+            return st.builds(Operand, st.just("bf16"), st.booleans(), st.just(()), st.booleans())
+        steps = st.lists(st.sampled_from(sorted(STEPS)), max_size=3).filter(lambda found: found.count("square") < 2)
+        return st.builds(
+            Operand, st.sampled_from(["bf16", "i8", "f32"]), st.booleans(), steps.map(tuple), st.booleans()
+        )
+
+    return computed.flatmap(make)
+
+
+@st.composite
+def random_products(draw: st.DrawFn) -> RandomProduct:
+    """Programs that go through their rings less than once, once or more often, with ends within a block."""
+    left, right = draw(operands(st.booleans())), draw(operands(st.sampled_from([False, False, True])))
+    beside = draw(operands(st.just(False))) if draw(st.integers(0, 3)) == 0 else None
+    stages = draw(st.sampled_from([2, 3, 1]))
+    m, n = draw(st.sampled_from([64, 80, 16, 144])), draw(st.sampled_from([64, 80, 16]))
+    k = draw(st.sampled_from([208, 64, 80]))
+    plan = draw(st.sampled_from(PLANS)).format(stages=stages)
+    return RandomProduct(left, right, beside, m, n, k, plan, draw(st.sampled_from([False, False, True])))
