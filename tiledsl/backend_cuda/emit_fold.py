@@ -25,6 +25,8 @@ assert lane_functions  # it defines device functions
 
 _ACCUMULATORS = 4
 """Independent sums of one thread, so that an addition need not wait for the one before."""
+MOST_UNROLLED = 256
+"""So many partial results of other threads are fetched by code of their own each. NVRTC takes seconds for thousands."""
 FULL = "0xffffffffu"
 
 
@@ -247,18 +249,42 @@ def _fold_warps(
     # lanes side by side may fetch a partial each only where they hold the same element
     alike = all(piece.step >= count for piece in plan.kept)
     by_lanes = alike and 4 < count <= WARP and count & (count - 1) == 0 and frame.threads % WARP == 0
+    if not by_lanes:
+        _fold_parts(frame, plan.results, count, combiner, partials, places, index)
+        return
     with frame.unrolled("r", plan.results) as r:
-        if by_lanes:
-            at = f"{frame.local_thread} % {count}"
-            for place, target in zip(places, partials.at(r)):
-                frame.line(f"{target} = {place}[{index(r, at)}];")
-            fold_distances(frame, 1, count, combiner, partials.at(r))
-            return
+        at = f"{frame.local_thread} % {count}"
+        for place, target in zip(places, partials.at(r)):
+            frame.line(f"{target} = {place}[{index(r, at)}];")
+        fold_distances(frame, 1, count, combiner, partials.at(r))
+
+
+def _fold_parts(
+    frame: KernelFrame,
+    results: int,
+    count: int,
+    combiner: Combiner,
+    partials: Partials,
+    places: Sequence[str],
+    index: Callable[[str, str], str],
+) -> None:
+    """Folds `count` parts of each result, in order; a part lies at an `index` of `places`.
+
+    Where that is much to write, the parts are a loop, in which all results of a part are fetched at a time.
+    """
+    few = results * count <= MOST_UNROLLED
+    with frame.unrolled("r", results) as r:
         for place, target in zip(places, partials.at(r)):
             frame.line(f"{target} = {place}[{index(r, '0')}];")
-        frame.line("#pragma unroll")
-        with frame.block(f"for (int p = 1; p < {count}; ++p)"):
-            frame.line(combiner.into(partials.at(r), [f"{place}[{index(r, 'p')}]" for place in places]))
+        if few:
+            frame.line("#pragma unroll")
+            with frame.block(f"for (int p = 1; p < {count}; ++p)"):
+                frame.line(combiner.into(partials.at(r), [f"{place}[{index(r, 'p')}]" for place in places]))
+    if few:
+        return
+    frame.line("#pragma unroll 1")
+    with frame.block(f"for (int p = 1; p < {count}; ++p)"), frame.unrolled("r", results) as r:
+        frame.line(combiner.into(partials.at(r), [f"{place}[{index(r, 'p')}]" for place in places]))
 
 
 def _fold_blocks(
@@ -307,12 +333,7 @@ def _fold_blocks(
     frame.line(f"{frame.use('wait_for_bytes')}({exchange.barrier}, {exchange.parity});")
     if exchange.run:
         frame.line(f"++{exchange.run};")
-    with frame.unrolled("r", plan.results) as r:
-        for place, target in zip(places, partials.at(r)):
-            frame.line(f"{target} = {place}[{index(r, '0')}];")
-        frame.line("#pragma unroll")
-        with frame.block(f"for (int p = 1; p < {plan.peers}; ++p)"):
-            frame.line(combiner.into(partials.at(r), [f"{place}[{index(r, 'p')}]" for place in places]))
+    _fold_parts(frame, plan.results, plan.peers, combiner, partials, places, index)
 
 
 def _result(frame: KernelFrame, op: Reduce, result: Value, partials: Partials, number: int, count: int) -> Storage:

@@ -134,6 +134,34 @@ def test_fills_and_effects_are_kernels() -> None:
     assert disassemble(compile_cubin(source.text, "sm_90", "f"))["f"].global_stores == {4, 16}
 
 
+def folded_columns(rows: int, columns: int) -> str:
+    """Sums over rows that are in a warp each; a thread has `columns` / 4 of them."""
+    source = f"spatial({rows // 8}, 1) * spatial(8, 4) * local(1, {columns // 4})"
+    result = f"replicate({rows}) * spatial(4) * local({columns // 4})"
+    return gpu_programs.program(
+        f"""
+    %t = gpu.load(%x, [%zero, %zero], []) {{axes = [0, 1], shape = [{rows}, {columns}], layout = {source}}}
+    %bytes = gpu.buffer() {{shape = [{rows // 8 * columns * 4}], dtype = u8, layout = rows(0), offset = 0}}
+    %sums = gpu.reduce([%t], %bytes) {{axes = [0], fn = add}} : tile<f32, [{columns}], register, {result}>
+    gpu.store(%y, [%zero], %sums, []) {{axes = [0]}}""",
+        "%x: tensor<f32, [M, N], unit=1>, %y: tensor<f32, [N], unit=0>",
+        threads=rows * 4,
+        shared=rows // 8 * columns * 4,
+    )
+
+
+def test_many_parts_of_many_results_are_a_loop() -> None:
+    """Each result has a part of every warp: 64 of them of 32 warps are not 2,048 pieces of code."""
+    sizes: list[int] = []
+    for rows, columns in ((32, 64), (256, 256)):
+        cubin = compile_cubin(emit(folded_columns(rows, columns)).text, "sm_90", "f")
+        sizes.append(sum(disassemble(cubin)["f"].counts.values()))
+    looped = emit(folded_columns(256, 256)).text
+    assert "#pragma unroll 1\n" in looped
+    assert "#pragma unroll 1\n" not in emit(folded_columns(32, 64)).text
+    assert sizes[1] < 8 * sizes[0]
+
+
 RUN_TIME_STOP = """
 func @f(%x: tensor<f32, [M], unit=0>, %n: i64) {
   %twice = tile.map([%n, %n]) {fn = add}
