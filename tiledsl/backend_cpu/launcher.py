@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from tiledsl.backend_cpu.launcher_text import LAUNCHES, READS, SLEEP_BY_POSIX, SLEEP_IN_PYTHON
-from tiledsl.runtime.cache import digest, disk_cache
+from tiledsl.runtime.cache import compiler_identity, digest, disk_cache
 from tiledsl.support.options import read_options
 
 SLOT_WORDS = 64
@@ -68,17 +68,17 @@ def compile_launcher(sleeps: bool) -> Launcher:
 
 
 def _object_code(text: str) -> bytes:
-    """Machine code, from the disk cache where that has it: a tenth of a second is a long time for a first call."""
+    """Machine code, from the disk cache where that has it: 30 ms are a long time for a first call."""
     from tiledsl.backend_cpu import native  # as above
 
     options = read_options()
     if options.cache_directory is None:
-        return native.object_code(text)
+        return native.object_code_as_written(text)
     disk = disk_cache(options.cache_directory, options.cache_bytes)
-    entry = digest(["launcher", text, native.host_description(), sys.platform])
+    entry = digest(["launcher", compiler_identity(), text, native.host_description()])
     code = disk.get(entry)
     if code is None:
-        code = native.object_code(text)
+        code = native.object_code_as_written(text)
         disk.put(entry, code)
     return code
 

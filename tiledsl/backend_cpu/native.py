@@ -68,6 +68,11 @@ def object_code(text: str) -> bytes:
     return target_machine().emit_object(optimised(text))
 
 
+def object_code_as_written(text: str) -> bytes:
+    """The same for IR that needs no optimising, which takes longer than the rest."""
+    return target_machine().emit_object(llvm.parse_assembly(text))
+
+
 def assembly(text: str) -> str:
     """The same as assembler text."""
     return target_machine().emit_assembly(optimised(text))

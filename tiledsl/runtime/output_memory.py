@@ -7,6 +7,7 @@ arrays that is as much time as the kernel itself takes. Small arrays come from N
 from __future__ import annotations
 
 from collections import deque
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -72,10 +73,7 @@ class _Lease:
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """As `numpy.empty`: a new row-major array with whatever is in its memory."""
-    count = 1
-    for size in shape:
-        count *= size
-    needed = count * dtype.itemsize
+    needed = prod(shape) * dtype.itemsize
     if needed < SMALLEST:
         return np.empty(shape, dtype)
     memory = _idle.take(-(-(needed + ALIGNMENT) // STEP) * STEP)
