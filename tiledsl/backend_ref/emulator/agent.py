@@ -291,6 +291,10 @@ class Shared:
     """The names of those of the launch that is run, so far."""
     quiet: set[Op] = field(default_factory=set[Op])
     """Ops that have none."""
+    read_bytes: int = 0
+    """Of tensors: each element as often as it is asked for; what several threads hold copies of, once."""
+    written_bytes: int = 0
+    """Likewise; atomics count as both."""
 
 
 def fault(op: Op, problem: str) -> Any:

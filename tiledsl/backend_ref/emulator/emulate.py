@@ -43,6 +43,11 @@ class Emulation:
 
     results: tuple[Array, ...]
     warnings: tuple[EmulatorWarning, ...]
+    read_bytes: int
+    """Of tensors in global memory, by all programs: each element as often as it is asked for. A block of a cluster that
+    gets what another asked for has asked for it as well."""
+    written_bytes: int
+    """Likewise; atomics read and write."""
 
 
 def emulate(
@@ -88,7 +93,7 @@ def run(
             check_carried(op)
     with np.errstate(all="ignore"):
         results = execution.run(function.body, values)
-    return Emulation(results, tuple(_warnings(shared)))
+    return Emulation(results, tuple(_warnings(shared)), shared.read_bytes, shared.written_bytes)
 
 
 def _tensors(function: Function) -> list[Value]:

@@ -141,6 +141,7 @@ def _fail_elements(agent: Agent, op: Op, tensor: Value, conflict: Conflict) -> N
 
 def _use(agent: Agent, op: AnyAccess, layout: RegisterLayout, access: Access, where: Array, kind: Kind) -> None:
     tensor = agent.array(op.tensor)
+    _count(agent, op, layout, where, kind)
     if id(tensor) not in agent.program.tensors:
         return
     used = where
@@ -157,6 +158,13 @@ def _use(agent: Agent, op: AnyAccess, layout: RegisterLayout, access: Access, wh
     who = agent.accessor(op, threads, atomic=kind == "combine")
     units = _units(access, used, tensor)
     use_elements(agent, op, op.tensor, who, units, threads, writes=kind != "read")
+
+
+def _count(agent: Agent, op: AnyAccess, layout: RegisterLayout, where: Array, kind: Kind) -> None:
+    """Adds the bytes of an access to those of the emulation."""
+    once = int(np.count_nonzero(where & _writers(agent, layout))) * agent.array(op.tensor).itemsize
+    agent.common.read_bytes += 0 if kind == "write" else once
+    agent.common.written_bytes += 0 if kind == "read" else once
 
 
 def _units(access: Access, where: Array, tensor: Array) -> Integers:

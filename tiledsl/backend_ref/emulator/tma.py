@@ -114,6 +114,7 @@ def _begin_load(agent: Agent, op: TmaLoad, piece: _Piece, barrier: Mbarrier, tar
     claim_bytes(agent, op, who, addresses, np.full(addresses.shape, thread))
     units = piece.units(tensor)
     use_elements(agent, op, op.tensor, who, units, np.full(units.shape, thread), writes=False)
+    agent.common.read_bytes += units.size * tensor.itemsize
     phase, clock = barrier.phase, agent.clock.copy()
     program.expect_from_afar(op, target, barrier, None)
     program.memory[addresses] = 0xFF
@@ -160,6 +161,7 @@ def _begin_store(agent: Agent, op: TmaStore, piece: _Piece, reads: Accessor, sto
     found = read_bytes(agent, op, reads, addresses, np.full(addresses.shape, thread))
     units = piece.units(tensor)
     use_elements(agent, op, op.tensor, stores, units, np.full(units.shape, thread), writes=True)
+    agent.common.written_bytes += units.size * tensor.itemsize
     early = found if program.chance() else None
 
     def land() -> None:
