@@ -14,16 +14,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 MOST_LOOPS = 32
 """A function of more loops is cut into functions."""
 
 _NAME = re.compile(r"%[\w.]+")
+_NAME_OR_LABEL = re.compile(r"%[\w.]+|^[\w.]+(?=:$)", re.MULTILINE)
+_LABEL = re.compile(r"^([\w.]+):$", re.MULTILINE)
 _LABEL_USE = re.compile(r"label (%[\w.]+)")
-_DEFINITION = re.compile(r"  (%[\w.]+) = (.*)")
-_INDEX_LITERAL = re.compile(r"(?<== )((?:add|sub|mul)(?: nsw)? i64 )(%[\w.]+|-?\d+), (%[\w.]+|-?\d+)$")
+_DEFINITION = re.compile(r"^  (%[\w.]+) = (.*)", re.MULTILINE)
+_INDEX_LITERAL = re.compile(r"(?<== )((?:add|sub|mul)(?: nsw)? i64 )(%[\w.]+|-?\d+), (%[\w.]+|-?\d+)$", re.MULTILINE)
 _IN_SCRATCH = re.compile(r"getelementptr inbounds i8, ptr %scratch, i64 (\S+)")
 _FLAGS = frozenset(("nsw", "nuw", "exact", "fast", "contract", "reassoc", "nnan", "ninf", "nsz", "disjoint", "nneg"))
 _CASTS = frozenset(("trunc", "zext", "sext", "fptrunc", "fpext", "fptoui", "fptosi", "uitofp", "sitofp", "bitcast",
@@ -98,8 +100,8 @@ class _Nest:
 
     start: int
     stop: int
-    body: tuple[str, ...]
-    """Its lines, with names in the order in which they are met, and `#0`, `#1`, ... for the literals of indices."""
+    body: str
+    """Its text, with names in the order in which they are met, and `#0`, `#1`, ... for the literals of indices."""
     literals: tuple[str, ...]
     parameters: tuple[tuple[str, str], ...]
     """(type, name within) of what it takes."""
@@ -107,6 +109,8 @@ class _Nest:
     """What the parameters are here."""
     results: tuple[tuple[str, str, str], ...]
     """(type, name within, name here) of what is used behind it."""
+    slots: frozenset[str]
+    """The stack slots of the function that nobody else uses: they are slots of the nest."""
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -151,7 +155,7 @@ def outline(
                 arguments.append(f"ptr {slot}")
                 written.append(f"  {value} = load {type_}, ptr {slot}")
             calls[nest.start] = nest.stop, [f"  call void @{name}({', '.join(arguments)})", *written]
-            inner |= reader.inner(nest.start, nest.stop)
+            inner |= nest.slots
     replaced: list[str] = []
     at = 0
     while at < len(lines):
@@ -174,7 +178,7 @@ def _function(name: str, nest: _Nest, differing: Sequence[int]) -> str:
         f"#{number}": f"%literal{number}" if number in differing else literal
         for number, literal in enumerate(nest.literals)
     }
-    body = re.sub(r"#\d+", lambda found: known[found[0]], "\n".join(nest.body))
+    body = re.sub(r"#\d+", lambda found: known[found[0]], nest.body)
     stores = [f"  store {type_} {value}, ptr %result{n}" for n, (type_, value, _) in enumerate(nest.results)]
     head = f"define internal void @{name}({', '.join(parameters)}) noinline nounwind {{"
     return "\n".join([head, "entry:", body, *stores, "  ret void", "}"])
@@ -185,26 +189,21 @@ class _Reader:
 
     def __init__(self, entry: Sequence[str], lines: Sequence[str]) -> None:
         self.lines = lines
-        self.definitions = dict(_definitions([*entry, *lines]))
-        self.slots = {name for name, text in _definitions(entry) if text.startswith("alloca ")}
-        self.uses = Counter(name for line in (*entry, *lines) for name in _NAME.findall(line))
+        first, rest = "\n".join(entry), "\n".join(lines)
+        self.definitions: dict[str, str] = dict(_DEFINITION.findall(first) + _DEFINITION.findall(rest))
+        self.slots = {name for name, text in _DEFINITION.findall(first) if text.startswith("alloca ")}
+        self.uses = Counter[str](_NAME.findall(first) + _NAME.findall(rest))
         """How often each name stands in the function."""
-
-    def inner(self, start: int, stop: int) -> set[str]:
-        """The stack slots that nobody uses but these lines."""
-        counts = Counter(name for line in self.lines[start:stop] for name in _NAME.findall(line))
-        return {name for name, count in counts.items() if name in self.slots and self.uses[name] == count + 1}
 
     def read(self, start: int, stop: int) -> _Nest | None:
         """The nest of these lines; None if they are no loop that begins and ends here."""
-        lines = self.lines[start:stop]
-        text = "\n".join(lines)
-        labels = {f"%{line[:-1]}" for line in lines if line.endswith(":")}
+        text = "\n".join(self.lines[start:stop])
+        labels = {f"%{label}" for label in _LABEL.findall(text)}
         if not loops(text) or "  ret " in text or not labels.issuperset(_LABEL_USE.findall(text)):
             return None
-        counts = Counter(_NAME.findall(text))
-        made = {name for name, _ in _definitions(lines)}
-        slots = self.inner(start, stop)
+        counts = Counter[str](_NAME.findall(text))
+        made = {name for name, _ in _DEFINITION.findall(text)}
+        slots = frozenset(n for n, count in counts.items() if n in self.slots and self.uses[n] == count + 1)
         names: dict[str, str] = {}
         head: list[str] = []
         taken: list[_Taken] = []
@@ -216,10 +215,10 @@ class _Reader:
                 taken += self._take(name, inside, head, taken)
         results = [(result_type(self.definitions[n]), names[n], n) for n in made if self.uses[n] > counts[n]]
         literals: list[str] = []
-        body = [_renamed(line, names, literals) for line in lines]
+        body = "\n".join([*head, _renamed(text, names, literals)])
         return _Nest(
-            start, stop, (*head, *body), tuple(literals), tuple((t.type, t.inside) for t in taken),
-            tuple(t.argument for t in taken), tuple(sorted(results, key=lambda result: result[1])),
+            start, stop, body, tuple(literals), tuple((t.type, t.inside) for t in taken),
+            tuple(t.argument for t in taken), tuple(sorted(results, key=lambda result: result[1])), slots,
         )  # fmt: skip
 
     def _take(self, name: str, inside: str, head: list[str], taken: Sequence[_Taken]) -> list[_Taken]:
@@ -237,16 +236,8 @@ class _Reader:
         return [_Taken(result_type(text), inside, name)]
 
 
-def _definitions(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
-    for line in lines:
-        if found := _DEFINITION.match(line):
-            yield found[1], found[2]
-
-
-def _renamed(line: str, names: Mapping[str, str], literals: list[str]) -> str:
-    """A line under other names; literals of index arithmetic are set aside."""
-    if line.endswith(":"):
-        return f"{names[f'%{line[:-1]}'][1:]}:"
+def _renamed(text: str, names: Mapping[str, str], literals: list[str]) -> str:
+    """Lines under other names; literals of index arithmetic are set aside."""
 
     def aside(operand: str) -> str:
         if operand.startswith("%"):
@@ -254,5 +245,9 @@ def _renamed(line: str, names: Mapping[str, str], literals: list[str]) -> str:
         literals.append(operand)
         return f"#{len(literals) - 1}"
 
-    line = _INDEX_LITERAL.sub(lambda found: f"{found[1]}{aside(found[2])}, {aside(found[3])}", line)
-    return _NAME.sub(lambda found: names[found[0]], line)
+    def name(found: re.Match[str]) -> str:
+        here = found[0]
+        return names[here] if here.startswith("%") else names[f"%{here}"][1:]
+
+    text = _INDEX_LITERAL.sub(lambda found: f"{found[1]}{aside(found[2])}, {aside(found[3])}", text)
+    return _NAME_OR_LABEL.sub(name, text)
