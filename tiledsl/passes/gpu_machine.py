@@ -240,4 +240,6 @@ def _of_generation(capability: int) -> GpuMachine | None:
 def _unknown(name: str, location: Location | None, instead: GpuMachine | None) -> NoReturn:
     known = ", ".join(f"`{known}`" for known in GPU_MACHINES)
     hint = f"compile for `{instead.name}`, whose code runs there too" if instead else f"choose one of {known}"
+    if instead is None and _NAME.fullmatch(name):
+        hint += "; on that GPU, `python -m benchmarks.gpu machine` measures the row that the table of machines lacks"
     fail("gpu-unknown", location, name=name, hint=hint)
