@@ -12,6 +12,7 @@ from tests.e2e.test_specialised_grids import SEEDS, lowered_case
 from tests.support.gpu_cases import assert_same, expected, outcome
 from tests.support.gpu_lowering import run_as_launched
 from tests.support.neighbour_cases import NEIGHBOUR_CASES, products_with_readers
+from tests.support.sass import disassemble
 from tests.support.shares import share
 from tests.support.specialised_cases import PlannedCase
 from tiledsl.backend_cuda.emit import emit_program
@@ -50,6 +51,14 @@ def test_is_one_kernel_whose_matrices_come_by_tma(planned: PlannedCase) -> None:
     by_threads = "x by threads" in planned.case.name
     assert bool(matrices) == by_threads
     assert sum(isinstance(op, TmaLoad) for op in ops) >= 2 - by_threads
+
+
+def test_integers_of_8_bits_become_floats_without_the_unit_for_conversions() -> None:
+    planned = next(one for one in NEIGHBOUR_CASES if one.case.name == "dequantised_product cluster")
+    source = emit_program(lowered_case(planned), 90)
+    (kernel,) = disassemble(compile_cubin(source.text, "sm_90", "kernel")).values()
+    assert kernel.counts["HGMMA"] > 0
+    assert kernel.counts["I2F"] < 4  # those are of places of blocks
 
 
 @pytest.mark.parametrize("planned", products_with_readers()[:3], ids=str)

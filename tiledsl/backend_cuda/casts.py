@@ -34,6 +34,16 @@ for _source in FLOATS:
         _define_cut_off(_source, _target, f"__{_source.type}2{_word}_rz")
 
 
+# Conversions have a slow unit. With 2**23 added, an integer of 8 bits stands in the low bits of a float.
+for _name, _type, _flip, _bias in (("i8", "int", 0x80, 128), ("u8", "unsigned", 0, 0)):
+    define(
+        f"float_of_{_name}",
+        f"an integer of 8 bits ({_name}) as a float: exact, and without the unit for conversions",
+        f"float float_of_{_name}({_type} x) {{\n    return __uint_as_float(((unsigned)x & 0xffu) ^ "
+        f"{0x4B000000 | _flip:#x}u) - {2**23 + _bias}.0f;\n}}",
+    )
+
+
 def cast(expression: str, from_dtype: DType, to_dtype: DType, preamble: Preamble) -> str:
     """The C expression, of the register type of `from_dtype`, as one of that of `to_dtype`."""
     if from_dtype == to_dtype:
@@ -48,6 +58,9 @@ def cast(expression: str, from_dtype: DType, to_dtype: DType, preamble: Preamble
 
 
 def _to_float(expression: str, source: DType, target: DType, preamble: Preamble) -> str:
+    if source.name in ("i8", "u8") and target != f64:
+        expression = f"{preamble.use(f'float_of_{source.name}')}({expression})"
+        return f"{preamble.use(f'round_{target}')}({expression})" if is_narrow_float(target) else expression
     if not is_narrow_float(target):
         same = register_dtype(source) == target
         return expression if same else f"({c_type(target)}){enclosed(expression)}"

@@ -429,10 +429,11 @@ class Lowering:
     def _method(self, staged: Staged, layout: RegisterLayout) -> Method:
         """By matrices where a role reads 16-bit elements as accumulators lie: one instruction for 8 elements each."""
         dtype, shared, shape = staged.buffer.dtype, shared_layout(staged.buffer), static_shape(staged.buffer)
-        if not self.grid.schedule or dtype.bits != 16 or layout.rank != 2 or shared.order[-1] != staged.places[-1]:
+        if not self.grid.schedule or dtype.bits != 16 or layout.rank != 2 or shared.order[-1] not in staged.places:
             return "plain"
-        turns = access_turns(Access(layout, staged.places, method="matrix"), shared, shape, dtype)
-        return "plain" if turns is None else "matrix"
+        method: Method = "matrix" if shared.order[-1] == staged.places[-1] else "matrix-transposed"
+        turns = access_turns(Access(layout, staged.places, method=method), shared, shape, dtype)
+        return "plain" if turns is None else method
 
     def hold_operand(self, value: Value, layout: RegisterLayout, lowered: Value) -> None:
         """Says that an operand of products is ready, from here to the end of this scope."""
