@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -282,9 +282,10 @@ class ChainedPrograms:
         if failed:
             self._fail(failed - 1)
 
-    def run_on(self, arrays: tuple[object, ...]) -> bool:
-        """Makes the runs on these arrays; False, and nothing done, unless all are as they were expected."""
-        if not self._chain.read(arrays):
+    def run_on(self, arrays: tuple[object, ...], may: Callable[[Sequence[int]], bool] | None = None) -> bool:
+        """Makes the runs on these arrays; False, and nothing done, unless all are as they were expected, and `may` says
+        of their addresses that it may be done."""
+        if not self._chain.read(arrays) or (may is not None and not may(list(self._chain.addresses))):
             return False
         failed = self._chain.run()
         if failed:

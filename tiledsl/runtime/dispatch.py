@@ -136,12 +136,12 @@ class Dispatcher:
             result = self.quick(args, out)
             if result is not MISSED:
                 return result
-        if self._recent is not None and out is None:
-            result = self._recent.quick(args)
-            if result is not MISSED:
-                return result
         outputs: Any = (out,) if out.__class__ is np.ndarray else out if out.__class__ is tuple else None
         if out is None or outputs is not None:
+            if self._recent is not None:
+                result = self._recent.quick(args, outputs)
+                if result is not MISSED:
+                    return result
             signature = self._signature(args, outputs)
             launch = self._launches.get(signature) if signature is not None else None
             if launch is not None:

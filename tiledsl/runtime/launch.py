@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -81,17 +82,26 @@ class Launch:
         self._misaligned_bits = max((array.itemsize for array in arrays), default=1) - 1
         self.program = program
         self.bound: BoundProgram = program.bind(sizes, strides, threads)
-        self.is_simple = (
-            isinstance(self.bound, Chains) and outputs is None and not self._written
-            and len(self._tensors) == len(arguments) and not self._scalars
-        )  # fmt: skip
-        """Whether it is made on nothing but arrays, of which none is written, so that `quick` may know them again."""
-        self._expected: list[ExpectedArray] = []
-        if self.is_simple:
-            given = map(numpy_array, arguments)
-            self._expected = [(array.dtype, array.shape, array.strides) for array in given]
-            self._expected += [(new.dtype, new.shape, row_major(new.shape, new.dtype.itemsize)) for new in made]
+        self.is_simple = isinstance(self.bound, Chains) and len(self._tensors) == len(arguments)
+        """Whether it is made on nothing but arrays, so that `quick` may know them again."""
+        self._outputs = 0 if outputs is None else len(outputs)
+        behind = enumerate(self._made, len(arguments))
+        self._apart = (*self._written, *(place for place, (slot, _, _) in behind if slot >= 0))
+        """Places of the arrays that are written and were there before the call, among arguments and new tensors."""
+        self._expected = self._all_expected(arguments, outputs) if self.is_simple else []
+        self._spans = [_span(*expected) for expected in self._expected]
         self._rooms: list[ChainedRuns] = []
+
+    def _all_expected(self, arguments: Sequence[object], outputs: Outputs | None) -> list[ExpectedArray]:
+        """What the arguments and the new tensors of later calls are compared with."""
+        known = [numpy_array(array) for array in arguments]
+        expected = [(array.dtype, array.shape, array.strides) for array in known]
+        for slot, shape, dtype in self._made:
+            if outputs is None or slot < 0:
+                expected.append((dtype, shape, row_major(shape, dtype.itemsize)))
+            else:
+                expected.append((outputs[slot].dtype, outputs[slot].shape, outputs[slot].strides))
+        return expected
 
     @property
     def variants(self) -> list[BoundProgram]:
@@ -153,21 +163,37 @@ class Launch:
         self.bound(addresses, self._numbers(arguments))
         return self._returned(made, given)
 
-    def quick(self, args: tuple[object, ...]) -> object:
+    def quick(self, args: tuple[object, ...], outputs: Outputs | None) -> object:
         """For `is_simple` ones: runs on arrays just like those of the first call; gives `MISSED` for others."""
+        if (0 if outputs is None else len(outputs)) != self._outputs:
+            return MISSED
         try:
             room = self._rooms.pop()
         except IndexError:
             room = self._room()
             if room is None:
                 return MISSED
-        made = [empty(shape, dtype) for _, shape, dtype in self._made]
+        made = [
+            empty(shape, dtype) if outputs is None or slot < 0 else outputs[slot] for slot, shape, dtype in self._made
+        ]
+        arrays = (*args, *made)
         try:
-            if not room.run_on((*args, *made)):
+            if not room.run_on(arrays, partial(self._may_run, arrays) if self._apart else None):
                 return MISSED
         finally:
             self._rooms.append(room)
         return self._returned(made, args)
+
+    def _may_run(self, arrays: tuple[object, ...], addresses: Sequence[int]) -> bool:
+        """Whether what is written can be, and lies apart from all else."""
+        for written in self._apart:
+            if not numpy_array(arrays[written]).flags.writeable:
+                return False
+            start, stop = (addresses[written] + end for end in self._spans[written])
+            for other, (first, last) in enumerate(self._spans):
+                if other != written and addresses[other] + first < stop and start < addresses[other] + last:
+                    return False
+        return True
 
     def _room(self) -> ChainedRuns | None:
         assert isinstance(self.bound, Chains)
@@ -243,3 +269,11 @@ def _limits(parameter: ScalarParameter) -> tuple[int, int] | None:
             return 0, 2**dtype.bits - 1
         case "int":
             return -(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1
+
+
+def _span(dtype: np.dtype[Any], shape: ArrayShape, strides: ArrayShape) -> tuple[int, int]:
+    """The first byte of an array and the one behind its last, from its address on."""
+    if 0 in shape:
+        return 0, 0
+    ends = [(size - 1) * stride for size, stride in zip(shape, strides)]
+    return sum(end for end in ends if end < 0), dtype.itemsize + sum(end for end in ends if end > 0)

@@ -38,8 +38,9 @@ class ChainedRuns(Protocol):
         """TileRuntimeError: a failed assertion."""
         ...
 
-    def run_on(self, arrays: tuple[object, ...], /) -> bool:
-        """`run` with the addresses of these arrays; False, and nothing done, unless all are as they were expected."""
+    def run_on(self, arrays: tuple[object, ...], may: Callable[[Sequence[int]], bool] | None = None, /) -> bool:
+        """`run` with the addresses of these arrays; False, and nothing done, unless all are as they were expected, and
+        `may`, if there is one, says of the addresses that it may be done."""
         ...
 
 

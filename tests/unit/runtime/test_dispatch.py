@@ -326,6 +326,40 @@ def test_calls_like_an_earlier_one_look_at_their_arguments() -> None:
         np.testing.assert_array_equal(add(x, y), x + 1)
 
 
+def test_calls_like_an_earlier_one_look_at_their_outputs() -> None:
+    x, y = np.arange(12, dtype=np.float32), np.ones(12, np.float32)
+    memory = np.zeros(40, np.float32)
+    read_only = np.zeros(12, np.float32)
+    read_only.flags.writeable = False
+    for _ in range(3):  # the second and the third time the short way is tried first
+        for out in (memory[:12], memory[20:32], memory[0:24:2], memory[11::-1]):
+            assert add(x, y, out=out) is out
+            np.testing.assert_array_equal(out, x + 1)
+            memory[:12] = x
+            np.testing.assert_array_equal(add(memory[:12], y, out=memory[4:16]), x + 1)  # they overlap
+        for wrong in (read_only, memory[:11], (memory[:12], memory[12:24])):
+            with pytest.raises(TileError):
+                add(x, y, out=wrong)
+    assert not read_only.any()
+
+
+def test_written_parameters_of_calls_like_an_earlier_one() -> None:
+    memory = np.zeros(40, np.float32)
+    read_only = np.zeros(12, np.float32)
+    read_only.flags.writeable = False
+    x = np.arange(12, dtype=np.float32)
+    for turn in range(1, 4):
+        total = memory[:12]
+        assert accumulate(total, x) is total
+        np.testing.assert_array_equal(total, x[::-1] * turn)
+        overlapping = np.arange(24, dtype=np.float32)
+        accumulate(overlapping[4:16], overlapping[:12])
+        np.testing.assert_array_equal(overlapping[4:16], x + 4 + x[::-1])
+        with pytest.raises(TileError):
+            accumulate(read_only, x)
+    assert not read_only.any()
+
+
 def test_calls_from_several_threads(any_add: Any) -> None:
     wrong: list[int] = []
 
