@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 
 from tests.e2e.test_specialised_grids import SEEDS, lowered_case
+from tests.support.computed_operands import dequantised_product, normed_product, product_and_sums
 from tests.support.gpu_cases import assert_same, expected, outcome
 from tests.support.gpu_lowering import run_as_launched
 from tests.support.neighbour_cases import NEIGHBOUR_CASES, products_with_readers
 from tests.support.sass import disassemble
 from tests.support.shares import share
 from tests.support.specialised_cases import PlannedCase
+from tiledsl import Kernel
 from tiledsl.backend_cuda.emit import emit_program
 from tiledsl.backend_cuda.gate import refusals
 from tiledsl.backend_cuda.nvrtc import compile_cubin
@@ -48,9 +50,8 @@ def test_is_one_kernel_whose_matrices_come_by_tma(planned: PlannedCase) -> None:
     assert sum(isinstance(op, Launch) for op in ops) == 1
     assert any(isinstance(op, Wgmma) for op in ops)
     matrices = [op for op in ops if isinstance(op, Load) and len(op.shape) > 1 and 1 not in op.shape]
-    by_threads = "x by threads" in planned.case.name
-    assert bool(matrices) == by_threads
-    assert sum(isinstance(op, TmaLoad) for op in ops) >= 2 - by_threads
+    assert bool(matrices) == ("by threads" in planned.case.name and "gain" not in planned.case.name)
+    assert sum(isinstance(op, TmaLoad) for op in ops) >= (1 if "x by threads" in planned.case.name else 2)
 
 
 def test_integers_of_8_bits_become_floats_without_the_unit_for_conversions() -> None:
@@ -59,6 +60,23 @@ def test_integers_of_8_bits_become_floats_without_the_unit_for_conversions() -> 
     (kernel,) = disassemble(compile_cubin(source.text, "sm_90", "kernel")).values()
     assert kernel.counts["HGMMA"] > 0
     assert kernel.counts["I2F"] < 4  # those are of places of blocks
+
+
+@pytest.mark.parametrize(
+    ("kernel", "empty"),
+    [
+        (normed_product, [(72, 0), (72,), (0,), (0, 72)]),
+        (product_and_sums, [(72, 0), (0, 72), (72,)]),
+        (dequantised_product, [(72, 0), (0, 80)]),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_nothing_to_add_up(kernel: Kernel, empty: list[tuple[int, ...]]) -> None:
+    """K is 0 when it is called."""
+    planned = next(one for one in NEIGHBOUR_CASES if one.case.kernel is kernel and one.plan.grids[0].programs)
+    given = [np.ones(shape, array.dtype) for shape, array in zip(empty, planned.case.arguments())]
+    (result,) = run_as_launched(lowered_case(planned).entry, given, seed=0)
+    assert not result.any()
 
 
 @pytest.mark.parametrize("planned", products_with_readers()[:3], ids=str)

@@ -140,3 +140,59 @@ def linear_attention(q: tile.Tensor, k: tile.Tensor, v: tile.Tensor) -> tile.Ten
             out[h, t, e] = tile.dot(queries, tile.cast(state, q.dtype), mine)
             state = tile.dot(keys.mT, values, state)
     return out
+
+
+@tile.kernel
+def scaled_attention(q: tile.Tensor, k: tile.Tensor, v: tile.Tensor, scale: tile.constexpr) -> tile.Tensor:
+    """softmax(q * scale @ k.mT) @ v, where queries are scaled before."""
+    H, Q, D = q.shape
+    H, K, D = k.shape
+    H, K, D = v.shape
+    out = tile.empty((H, Q, D), q.dtype)
+    for h, i in tile.grid(H, Q, block=(1, tile.auto)):
+        queries = tile.cast(tile.cast(q[h, i, :], tile.f32) * scale, q.dtype)
+        top = tile.full(i, -1e30)
+        total = tile.zeros(i)
+        acc = tile.zeros((i, D))
+        for j in tile.range(K):
+            scores = tile.dot(queries, k[h, j, :].mT)
+            higher = tile.maximum(top, tile.max(scores, axis=1))
+            p = tile.exp2(scores - higher[:, None])
+            rescale = tile.exp2(top - higher)
+            total = total * rescale + tile.sum(p, axis=1)
+            acc = tile.dot(p.to(v.dtype), v[h, j, :], acc * rescale[:, None])
+            top = higher
+        out[h, i, :] = acc / total[:, None]
+    return out
+
+
+@tile.kernel
+def normed_rows_product(x: tile.Tensor, w: tile.Tensor) -> tile.Tensor:
+    """(x / rms(x)) @ w of whole rows, in no loop."""
+    M, K = x.shape
+    K, N = w.shape
+    c = tile.empty((M, N), x.dtype)
+    for m, n in tile.grid(M, N):
+        wide = tile.cast(x[m, :], tile.f32)
+        factor = tile.rsqrt(tile.sum(wide * wide, axis=1) / K + 1e-5)
+        c[m, n] = tile.dot(tile.cast(wide * factor[:, None], x.dtype), w[:, n])
+    return c
+
+
+@tile.kernel
+def twice_read_product(x: tile.Tensor, w: tile.Tensor) -> tile.Tensor:
+    """(x / rms(x)) @ w of rows that are read twice: once for their norm, then by the product."""
+    M, K = x.shape
+    K, N = w.shape
+    c = tile.empty((M, N), x.dtype)
+    for m, n in tile.grid(M, N):
+        squares = tile.zeros(m, tile.f32)
+        for j in tile.range(K):
+            part = tile.cast(x[m, j], tile.f32)
+            squares += tile.sum(part * part, axis=1)
+        factor = tile.rsqrt(squares / K + 1e-5)[:, None]
+        acc = tile.zeros((m, n), tile.f32)
+        for k in tile.range(K):
+            acc = tile.dot(tile.cast(tile.cast(x[m, k], tile.f32) * factor, x.dtype), w[k, n], acc)
+        c[m, n] = acc
+    return c

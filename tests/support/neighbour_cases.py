@@ -18,8 +18,11 @@ from tests.support.computed_operands import (
     linear_attention,
     narrow_product,
     normed_product,
+    normed_rows_product,
     product_and_sums,
     rms_normed_product,
+    scaled_attention,
+    twice_read_product,
 )
 from tests.support.gpu_cases import Array, Case, View
 from tests.support.specialised_cases import PlannedCase
@@ -67,7 +70,18 @@ def computed_left_operands() -> list[PlannedCase]:
     def gated(r: np.random.Generator) -> list[object]:
         return [drawn(r, 72, 136), drawn(r, 72, dtype=np.float32), drawn(r, 136, 64), drawn(r, 136, 64)]
 
+    def rows(r: np.random.Generator) -> list[object]:
+        return [drawn(r, 72, 128), drawn(r, 128, 72)]
+
+    def heads(r: np.random.Generator) -> list[object]:
+        return [drawn(r, 2, 136, 64) for _ in range(3)]
+
+    scaled = Case("scaled_attention", scaled_attention, heads, {"scale": 0.2}, relative=4e-2)
+    plan = "i=64, j=64, D<=64, 128 threads, 4x1 warps, cooperative, 2 stages, aligned to 16/16/16/16"
     return [
+        PlannedCase(scaled, parse_plan(plan)),
+        _case(normed_rows_product, rows, "m=64, n=64, K<=128, 128 threads, 4x1 warps, cooperative, 2 programs"),
+        _case(twice_read_product, rows, f"{_BLOCK.replace('k=64', 'j=64, k=64')}, 2 stages", "norm by threads"),
         _case(normed_product, normed(72, 72, 328), f"{_BLOCK}, 3 stages, 2 programs", "persistent"),
         _case(normed_product, normed(64, 64, 64), f"{_BLOCK}, 2 stages", "one turn"),
         _case(normed_product, normed(136, 64, 136), f"{_TWO}, 2 stages", "two warpgroups"),

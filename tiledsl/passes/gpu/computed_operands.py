@@ -25,7 +25,7 @@ from tiledsl.passes.gpu.plan import GridPlan
 from tiledsl.passes.gpu.rings import operand_layout
 from tiledsl.passes.gpu.select_wgmma import WarpgroupProduct, plan_product
 from tiledsl.passes.gpu.shared_accesses import shared_layout, staged_layout, static_shape, whole_vector
-from tiledsl.passes.gpu.streamed_loads import is_read_beside, source_load, sources_in_loop
+from tiledsl.passes.gpu.streamed_loads import computed_sources, is_read_beside, source_load
 
 SLOTS = 2
 """Places for a right operand that is computed: that of the turn at hand, and that of the next."""
@@ -35,9 +35,9 @@ def computed_layouts(dot: ops.Dot, capacities: Capacities, grid: GridPlan) -> di
     """In which layouts threads compute the operands of a product of what its loop loads. A left operand that something
     else reads too lies as it would in registers: rows are then folded as the result's are."""
     found: dict[Value, RegisterLayout] = {}
-    if sources_in_loop(dot, is_left=True) or is_read_beside(dot.a):
+    if computed_sources(dot, is_left=True) or is_read_beside(dot.a):
         found[dot.a] = batched(plan_product(dot, capacities, grid).left, len(dot.a.shape))
-    if sources_in_loop(dot, is_left=False) or is_read_beside(dot.b):
+    if computed_sources(dot, is_left=False) or is_read_beside(dot.b):
         found[dot.b] = batched(_right_layout(dot, capacities, grid), len(dot.b.shape))
     return found
 
@@ -46,7 +46,7 @@ def _right_layout(dot: ops.Dot, capacities: Capacities, grid: GridPlan) -> Regis
     """As the narrowest of the tiles that it is computed of is read best. Blocks of a cluster have all rows of it, and
     each its own columns where they lie side by side."""
     k, n = capacities.of(dot.b.shape[-2]), capacities.of(dot.b.shape[-1])
-    sources = sources_in_loop(dot, is_left=False)
+    sources = computed_sources(dot, is_left=False)
     bytes_ = [source.load.result.dtype.bytes for source in sources] or [dot.b.dtype.bytes]
     order = (0, 1) if _fast_axis(dot) == 1 else (1, 0)
     vector = UNIT_BYTES // min(bytes_)

@@ -26,7 +26,7 @@ from tiledsl.ir.types import AxisType, TileType, Whole
 from tiledsl.ir.warpgroup_instructions import DEPTH_BYTES, warpgroup_instruction
 from tiledsl.passes.analysis.effects import tensors_written
 from tiledsl.passes.gpu.infer_layouts import access_order, tensor_of, tile_axes
-from tiledsl.passes.gpu.operand_sources import Source, are_independent, depends_on, sources_of
+from tiledsl.passes.gpu.operand_sources import Source, are_independent, elementwise_inputs, sources_of
 from tiledsl.passes.gpu.parallel_products import are_alike, products_of
 
 COPIED_BYTES = (4, 8)
@@ -106,7 +106,7 @@ def feeds_of(
                 axes = tuple(load_axis(value, axis) for axis in range(-len(value.shape), 0))
                 add(load, Use(dot, is_left, axes, False))
                 continue
-            for source in sources_in_loop(dot, is_left=is_left):
+            for source in computed_sources(dot, is_left=is_left):
                 try:
                     _check_load(source.load, grid, alignment, (), written)
                     reason = ""
@@ -125,15 +125,22 @@ def feeds_of(
     return feeds
 
 
-def sources_in_loop(dot: ops.Dot, *, is_left: bool) -> list[Source]:
-    """The loads of a product's loop that an operand is computed of, where that takes no product of the loop."""
-    body, operand = dot.parent, dot.a if is_left else dot.b
-    if body is None or not isinstance(body.parent, ops.Range) or source_load(operand) is not None:
+def computed_sources(dot: ops.Dot, *, is_left: bool) -> list[Source]:
+    """The loads that an operand is computed of: of the product's own loop, and whole tiles of the grid around it. None
+    where whole tiles that a product, a loop or a branch gives are among what it is computed of."""
+    operand = dot.a if is_left else dot.b
+    if source_load(operand) is not None:
         return []
-    dots = {op for op in body.ops if isinstance(op, ops.Dot)}
-    if depends_on(operand, body, dots):
+    every = list(range(len(operand.shape)))
+    whole = [value for value, axes in elementwise_inputs(operand) if sorted(axes) == every]
+    if any(value.op is None or isinstance(value.op, ops.Dot) or value.op.bodies for value in whole):
         return []
-    return [source for source in sources_of(operand) if source.load.parent is body and source.load.result.shape]
+    in_loop = dot.parent is not None and isinstance(dot.parent.parent, ops.Range)
+    return [
+        source
+        for source in sources_of(operand)
+        if source.load.result in whole or (in_loop and source.load.parent is dot.parent and source.load.result.shape)
+    ]
 
 
 def _joined(feeds: Iterable[Feed]) -> tuple[Feed, ...]:
@@ -146,7 +153,14 @@ def _joined(feeds: Iterable[Feed]) -> tuple[Feed, ...]:
             loads, uses = (*before.loads, *feed.loads), (*before.uses, *feed.uses)
             feed = replace(before, loads=loads, uses=uses, left_out=(*before.left_out, *feed.left_out))
         found[key] = feed
-    return tuple(feed for feed in found.values() if feed.loads)
+    return tuple(_in_order(feed) for feed in found.values() if feed.loads)
+
+
+def _in_order(feed: Feed) -> Feed:
+    """With its loads as they come in the program."""
+    place = {op: number for number, op in enumerate(feed.block.ops)}
+    pairs = sorted(zip(feed.loads, feed.uses), key=lambda pair: place[pair[0]])
+    return replace(feed, loads=tuple(load for load, _ in pairs), uses=tuple(use for _, use in pairs))
 
 
 def _has_one_feed(body: Block) -> bool:
