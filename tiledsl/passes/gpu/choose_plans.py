@@ -22,6 +22,7 @@ from tiledsl.passes.gpu.capacities import rounded
 from tiledsl.passes.gpu.infer_layouts import access_order, reshapes_units, tensor_of
 from tiledsl.passes.gpu.matrix_plans import has_whole_rows, matrix_plans
 from tiledsl.passes.gpu.plan import GridPlan, Plan, RankedPlan
+from tiledsl.passes.gpu.plans.call_sizes import Sizes
 from tiledsl.passes.gpu.plans.improve_plan import improved
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.passes.nest.loop_nest import loop_nest
@@ -133,20 +134,15 @@ def ranked_plans(
     """The same with the times that were predicted. `specialised`: how many plans with specialised warps there are at
     most, for each grid."""
     known = _Sizes(function, sizes)
-    tensors = tensors_in_order(function.body)
-
-    def alignment_of(tensor: Value) -> int:
-        number = tensors.index(tensor)
-        return alignment[number] if number < len(alignment) else 16
-
     grids = list(grids_of(function))
     options: list[list[RankedPlan]] = []
     for grid in grids:
         found: list[RankedPlan] = []
         if grid.dots:
-            from tiledsl.passes.gpu.specialised_plans import specialised_plans  # costs start-up time
+            from tiledsl.passes.gpu.plans.specialised_plans import specialised_plans  # costs start-up time
 
-            found = specialised_plans(grid.op, grid.blocks, machine, known.of, alignment_of)
+            of_call = sizes_of_call(function, grid, sizes, alignment)
+            found = list(specialised_plans(grid.op, grid.blocks, machine, of_call).plans)
         first = [
             RankedPlan(_with_whole_axes(grid, plan, known, WARPGROUP_DEPTH, 1), seconds)
             for plan, seconds in found[:specialised]
@@ -159,6 +155,18 @@ def ranked_plans(
         plan = _joined([choice.plan for choice in choices], function, known, tuple(alignment))
         ranked.setdefault(plan, sum(times) if times and len(times) == len(choices) else None)
     return [RankedPlan(plan, seconds) for plan, seconds in ranked.items()]
+
+
+def sizes_of_call(function: Function, grid: GridShape, sizes: Mapping[str, int], alignment: Sequence[int]) -> Sizes:
+    """What is known of a call of a function, for one grid of it; unknown sizes are guessed."""
+    known = _Sizes(function, sizes)
+    tensors = tensors_in_order(function.body)
+
+    def alignment_of(tensor: Value) -> int:
+        number = tensors.index(tensor)
+        return alignment[number] if number < len(alignment) else 16
+
+    return Sizes(known.of, known.all_of(grid), alignment_of)
 
 
 class _Sizes:

@@ -38,22 +38,14 @@ from tiledsl.passes.gpu.lower_memory import row_alignment
 from tiledsl.passes.gpu.lowering import Lowering
 from tiledsl.passes.gpu.place_blocks import define_place, turns_of
 from tiledsl.passes.gpu.plan import LOADING_THREADS, GridPlan
+from tiledsl.passes.gpu.plans.footprint import registers_of_roles
 from tiledsl.passes.gpu.product_order import ProductOrder
 from tiledsl.passes.gpu.rings import Ring, carry_positions
 from tiledsl.passes.gpu.select_wgmma import plan_product
 from tiledsl.passes.gpu.split_sums import SplitSum, check_splits
 from tiledsl.passes.gpu.streamed_loads import COPIED_BYTES, DeclinedError, Feed, feeds_of
-from tiledsl.passes.gpu.warpgroup_tilings import RESIDENT_PRODUCER_REGISTERS, consumer_registers
 from tiledsl.passes.gpu.warpgroup_turns import begin_and_end
 from tiledsl.support.errors import fail
-
-REGISTERS = {2: (40, 232), 3: (32, 160)}
-"""Of each thread of the warpgroup that loads and of those that multiply, by how many multiply, where a block has a
-multiprocessor for itself. Where one multiplies, all have as many as they begin with."""
-REGISTERS_OF_TWO = {**REGISTERS, 2: (24, 240)}
-"""The same where two products hold their sums at once."""
-REGISTERS_OF_COPIES = {2: (72, 216), 3: (56, 152)}
-"""The same where the threads that load copy rows themselves."""
 
 
 def lower_specialised_grid(state: Lowering, op: ops.Grid, consumers: int) -> None:
@@ -127,12 +119,11 @@ class _SpecialisedGrid:
                 rings += self._rings_beside(rings)
             state.emit(gpu.Barrier, scope="cluster" if grid.cluster > 1 else "block")
             threads = grid.threads * self.consumers
-            registers = REGISTERS if len({feed.dot for feed in self.feeds}) == 1 else REGISTERS_OF_TWO
             copies = any(ring.by_threads for ring in rings)
-            few, many = (REGISTERS_OF_COPIES if copies else registers).get(threads // LOADING_THREADS, (0, 0))
-            if grid.resident > 1:
-                few = RESIDENT_PRODUCER_REGISTERS
-                many = consumer_registers(state.machine, threads // WARPGROUP, grid.resident)
+            chained = len({feed.dot for feed in self.feeds}) > 1
+            few, many = registers_of_roles(
+                state.machine, threads // WARPGROUP, grid.resident, chained=chained, copies=copies
+            )
             for own in range(self.consumers):
                 self._role(own * grid.threads, grid.threads, many, lambda own=own: self._consume(walk, rings, own))
             self._role(threads, LOADING_THREADS if copies else WARP, few, lambda: self._produce(walk, rings))

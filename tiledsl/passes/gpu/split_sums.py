@@ -34,12 +34,12 @@ from tiledsl.ir.warpgroup_instructions import ROWS, WARPGROUP
 from tiledsl.passes.gpu.infer_layouts import reshapes_units
 from tiledsl.passes.gpu.lowering import Lowering
 from tiledsl.passes.gpu.plan import GridPlan
+from tiledsl.passes.gpu.plans.footprint import rows_to_send
 from tiledsl.passes.gpu.product_loops import product_of
 from tiledsl.passes.gpu.promoted_sums import added
 from tiledsl.passes.gpu.select_wgmma import WarpgroupProduct
 from tiledsl.passes.gpu.shared_accesses import shared_layout, staged_layout, static_shape, whole_vector
 from tiledsl.passes.gpu.streamed_loads import DeclinedError, Feed
-from tiledsl.passes.gpu.warpgroup_tilings import rows_to_send
 
 _ELEMENTWISE = (
     ops.Constant, ops.Size, ops.Map, ops.Cast, ops.Broadcast, ops.Load, ops.Store, ops.Start, ops.Extent, ops.Shift,

@@ -10,11 +10,10 @@ import pytest
 
 import tiledsl.passes.gpu
 from tiledsl.passes.gpu.plan import parse_plan
-from tiledsl.passes.gpu.warpgroup_tilings import Product
 from tiledsl.passes.gpu_machine import gpu_machine
 
 MODULES = [module.name for module in pkgutil.iter_modules(tiledsl.passes.gpu.__path__)]
-KNOWN = {"gpu_machine": gpu_machine, "parse_plan": parse_plan, "Product": Product}
+KNOWN = {"gpu_machine": gpu_machine, "parse_plan": parse_plan}
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -10,7 +10,7 @@ from tests.e2e.test_specialised_grids import lowered_case
 from tests.support.gpu_cases import Case
 from tests.support.gpu_lowering import lowered
 from tests.support.specialised_cases import PlannedCase
-from tests.unit.passes.gpu.test_specialised_plans import product
+from tests.unit.passes.gpu.plans.test_specialised_plans import product
 from tiledsl import tile
 from tiledsl.ir.async_ops import MbarrierArrive, MbarrierWait, NamedBarrier, Role, TmaStore, WgmmaWait
 from tiledsl.ir.core import Op

@@ -12,6 +12,7 @@ from tests.e2e.test_gpu_plans import module_of
 from tests.support.gpu_cases import Case
 from tests.support.gpu_lowering import lowered, plans_for, run_as_launched
 from tests.support.kernels_field import product
+from tests.support.product_nests import gemm_nest
 from tests.support.specialised_cases import fast_product
 from tiledsl import tile
 from tiledsl.ir.async_ops import Wgmma
@@ -21,7 +22,9 @@ from tiledsl.ir.parser import parse_module
 from tiledsl.ir.printer import print_module
 from tiledsl.ir.tile_ops import Dot, Map
 from tiledsl.passes.gpu.plan import parse_plan
-from tiledsl.passes.gpu.warpgroup_tilings import Product, accumulators
+from tiledsl.passes.gpu.plans.footprint import registers_of
+from tiledsl.passes.gpu.plans.tilings import Tiling
+from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.support.errors import TileTypeError
 
 F8 = ml_dtypes.float8_e4m3fn
@@ -73,8 +76,12 @@ def test_all_threads_alike(kernel: Any, arch: str, count: int) -> None:
 
 
 def test_promoted_sums_take_twice_the_registers() -> None:
-    assert accumulators(Product(256, 256, 256, promoted=True), 128, 128, 2) == 128
-    assert accumulators(Product(256, 256, 256), 128, 128, 2) == 64
+    tiling = Tiling(128, 128, 64, row_groups=2)
+    held = [
+        registers_of(gemm_nest(256, 256, 256, promoted=promoted), tiling, gpu_machine("sm_90")).held
+        for promoted in (True, False)
+    ]
+    assert held == [128, 64]
 
 
 def test_only_products_of_f8_can_be_fast() -> None:

@@ -7,7 +7,8 @@ import re
 import pytest
 
 from tests.support.gpu_lowering import lowered
-from tests.unit.passes.gpu.test_specialised_plans import product
+from tests.support.product_nests import gemm_nest
+from tests.unit.passes.gpu.plans.test_specialised_plans import product
 from tiledsl.backend_cuda.emit import emit_program
 from tiledsl.ir.async_ops import Role
 from tiledsl.ir.core import Module
@@ -15,7 +16,8 @@ from tiledsl.ir.gpu_ops import Launch
 from tiledsl.ir.parser import parse_module
 from tiledsl.ir.printer import print_module
 from tiledsl.passes.gpu.plan import parse_plan
-from tiledsl.passes.gpu.warpgroup_tilings import consumer_registers, holds
+from tiledsl.passes.gpu.plans.footprint import consumer_registers, instruction_fits, registers_of
+from tiledsl.passes.gpu.plans.tilings import Tiling
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.support.errors import TileResourceError
 
@@ -57,6 +59,12 @@ def test_shared_memory_is_divided() -> None:
 
 def test_an_instruction_fits_what_there_is_at_launch() -> None:
     assert consumer_registers(HOPPER, 1, 2) == 216
-    assert holds(HOPPER, 160, 160, 1, 2)
-    assert not holds(HOPPER, 128, 256, 1, 2)
-    assert holds(HOPPER, 128, 256, 1, 1)
+    nest = gemm_nest(4096, 4096, 4096)
+
+    def fits(rows: int, columns: int, resident: int) -> bool:
+        tiling = Tiling(rows, columns, 64, resident=resident)
+        return instruction_fits(nest, tiling, HOPPER) and registers_of(nest, tiling, HOPPER).fit
+
+    assert fits(128, 160, 2)
+    assert not fits(64, 256, 2)
+    assert fits(64, 256, 1)

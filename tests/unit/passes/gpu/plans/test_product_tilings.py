@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from tiledsl.passes.gpu.warpgroup_plans import EVERY, MADE, Contract, product_plans
-from tiledsl.passes.gpu.warpgroup_tilings import (
-    Product,
-    Tiling,
-    accumulators,
-    consumer_registers,
-    stage_bytes,
-    staging_bytes,
-    sums_bytes,
-)
+from tests.support.product_nests import gemm_nest
+from tiledsl.passes.gpu.plans.decisions import EVERY, MADE, Contract, Families
+from tiledsl.passes.gpu.plans.footprint import bytes_beside, registers_of, stage_bytes
+from tiledsl.passes.gpu.plans.product_nest import ProductNest
+from tiledsl.passes.gpu.plans.specialised_plans import ranked_tilings
+from tiledsl.passes.gpu.plans.tilings import Tiling
 from tiledsl.passes.gpu_machine import gpu_machine
 
 HOPPER = gpu_machine("sm_90")
@@ -32,16 +28,15 @@ CUBLAS = {
 """Measured on an H200, microseconds, bf16."""
 
 
-def first(*shape: int, families: object = EVERY, **more: object) -> tuple[float, Tiling]:
+def first(*shape: int, families: Families = EVERY, **more: Any) -> tuple[float, Tiling]:
     """The predicted time in microseconds, and the tiling."""
-    best = product_plans(Product(*shape, **more), HOPPER, families=families)[0]  # type: ignore[arg-type]
+    best = ranked_tilings(gemm_nest(*shape, **more), HOPPER, families=families)[0]
     return best.seconds * 1e6, best.tiling
 
 
-def blocks_of(product: Product, tiling: Tiling) -> int:
+def blocks_of(nest: ProductNest, tiling: Tiling) -> int:
     """That run at once, at most."""
-    tiles = -(-product.m // (tiling.rows * tiling.side)) * -(-product.n // tiling.columns)
-    return (tiling.programs or tiles) * tiling.side * tiling.splits
+    return (tiling.programs or tiling.tiles(nest)) * tiling.cluster
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -52,14 +47,14 @@ def blocks_of(product: Product, tiling: Tiling) -> int:
         {"b_k_major": False},
         {"a_k_major": False, "b_k_major": False},
         {"tma_store": False},
-        {"a_bytes": 1, "b_bytes": 1},
-        {"a_bytes": 1, "b_bytes": 1, "promoted": True},
-        {"a_bytes": 4, "b_bytes": 4, "out_bytes": 4},
+        {"element": 1},
+        {"element": 1, "promoted": True},
+        {"element": 4, "out_bytes": 4},
     ],
 )
-def test_all_fit(shape: tuple[int, int, int], operands: dict[str, bool]) -> None:
-    product = replace(Product(*shape), **operands)
-    ranked = product_plans(product, HOPPER)
+def test_all_fit(shape: tuple[int, int, int], operands: dict[str, Any]) -> None:
+    nest = gemm_nest(*shape, **operands)
+    ranked = ranked_tilings(nest, HOPPER, families=EVERY)
     assert ranked
     assert ranked == sorted(ranked, key=lambda one: one.seconds)
     assert len({one.tiling for one in ranked}) == len(ranked)
@@ -67,19 +62,13 @@ def test_all_fit(shape: tuple[int, int, int], operands: dict[str, bool]) -> None
         rows, columns, depth = tiling[:3]
         assert 0 < seconds < 1
         assert (rows % 64, columns % 16, columns <= 256) == (0, 0, True)
-        assert depth * product.a_bytes in (128, 256)
-        shared = tiling.stages * stage_bytes(product, rows, columns, depth)
-        if tiling.splits == 1:
-            shared += staging_bytes(product, rows, columns, tiling.schedule)
-        else:
-            shared += sums_bytes(product, rows, columns)
+        assert depth * nest.bytes in (128, 256)
+        shared = tiling.stages * stage_bytes(nest, tiling) + bytes_beside(nest, tiling)
         assert shared * tiling.resident < 227 << 10
-        groups = tiling.row_groups * tiling.column_groups
-        sums = accumulators(product, rows, columns, groups)
-        assert sums + 40 <= consumer_registers(HOPPER, tiling.consumers, tiling.resident)
+        assert registers_of(nest, tiling, HOPPER).fit
         assert tiling.stages >= 2
         assert tiling.programs * tiling.side <= 132 * tiling.resident
-        if not product.b_k_major:
+        if not all(stream.counts_along_depth for stream in nest.streams if not stream.is_left):
             assert columns % 64 == 0 or columns in (16, 32)
         grid = tiling.grid_plan()
         assert grid.threads == 128 * tiling.consumers <= 384
@@ -97,8 +86,10 @@ def test_large_products(size: int) -> None:
 
 def test_few_rows_are_the_only_ones_that_are_loaded() -> None:
     for rows, loaded in ((13, 16), (16, 16), (33, 40), (57, 0), (64, 0)):
-        assert {tiling.loaded for _, tiling in product_plans(Product(rows, 4096, 4096), HOPPER)} == {loaded}
-    for _, tiling in product_plans(Product(16, 4096, 4096, a_k_major=False), HOPPER):
+        assert {tiling.loaded for _, tiling in ranked_tilings(gemm_nest(rows, 4096, 4096), HOPPER, families=EVERY)} == {
+            loaded
+        }
+    for _, tiling in ranked_tilings(gemm_nest(16, 4096, 4096, a_k_major=False), HOPPER, families=EVERY):
         assert tiling.loaded == 0
 
 
@@ -108,15 +99,14 @@ def test_blocks_that_share_a_loop() -> None:
     assert tiling.splits > 1
     assert tiling.block[2] % (tiling.splits * 64) == 0
     assert first(128, 4096, 14336)[1].splits == first(512, 512, 512)[1].splits == 1
-    for _, tiling in product_plans(Product(128, 4096, 14336), HOPPER):
+    nest = gemm_nest(128, 4096, 14336)
+    for _, tiling in ranked_tilings(nest, HOPPER, families=EVERY):
         if tiling.splits > 1:
             assert tiling.side == tiling.column_groups == tiling.resident == 1
             assert tiling.programs == 0
             assert tiling.columns // tiling.splits * 2 >= 32
-            product = Product(128, 4096, 14336)
-            shared = tiling.stages * stage_bytes(product, *tiling[:3]) + sums_bytes(product, *tiling[:2])
-            assert shared < 227 << 10
-    assert all(t.splits == 1 for _, t in product_plans(Product(128, 4096, 14336), HOPPER, Contract(depth=64)))
+            assert tiling.stages * stage_bytes(nest, tiling) + bytes_beside(nest, tiling) < 227 << 10
+    assert all(t.splits == 1 for _, t in ranked_tilings(nest, HOPPER, Contract(depth=64), EVERY))
 
 
 def test_whole_rounds_are_sought() -> None:
@@ -127,18 +117,18 @@ def test_whole_rounds_are_sought() -> None:
 
 @pytest.mark.parametrize("shape", [(16, 4096, 4096), (16, 28672, 8192), (64, 28672, 8192), (128, 4096, 14336)])
 def test_few_rows_keep_the_device_busy(shape: tuple[int, int, int]) -> None:
-    product = Product(*shape)
+    nest = gemm_nest(*shape)
     _, tiling = first(*shape)
-    assert blocks_of(product, tiling) >= 120
+    assert blocks_of(nest, tiling) >= 120
     # enough on its way to hide the latency of memory
     in_flight = (tiling.stages - 1) * tiling.columns * tiling.depth * 2 * tiling.resident
     assert in_flight >= 32 << 10
 
 
 def test_small_products_use_all_multiprocessors() -> None:
-    product = Product(512, 512, 512)
+    nest = gemm_nest(512, 512, 512)
     time, tiling = first(512, 512, 512)
-    assert blocks_of(product, tiling) >= 64
+    assert blocks_of(nest, tiling) >= 64
     assert time < 7.5
 
 
@@ -150,7 +140,7 @@ def test_times_are_like_those_of_other_good_code(shape: tuple[int, int, int], me
 
 def test_narrow_elements_are_faster() -> None:
     wide, _ = first(4096, 4096, 4096)
-    narrow, tiling = first(4096, 4096, 4096, a_bytes=1, b_bytes=1)
+    narrow, tiling = first(4096, 4096, 4096, element=1)
     assert wide / 2.2 < narrow < wide / 1.6
     assert tiling.depth in (128, 256)
 
@@ -163,9 +153,9 @@ def test_batches_are_more_tiles() -> None:
 
 
 def test_contracts() -> None:
-    product = Product(4096, 4096, 4096)
+    nest = gemm_nest(4096, 4096, 4096)
     for contract in (Contract(rows=128), Contract(128, 256, 64, 2), Contract(columns=40), Contract(depth=32, stages=4)):
-        ranked = product_plans(product, HOPPER, contract)
+        ranked = ranked_tilings(nest, HOPPER, contract, EVERY)
         assert ranked
         for _, tiling in ranked:
             rows, columns, depth = tiling.block
@@ -180,29 +170,17 @@ def test_contracts() -> None:
     [Contract(rows=96), Contract(columns=100), Contract(columns=512), Contract(depth=8), Contract(stages=64)],
 )
 def test_contracts_that_cannot_be_kept(contract: Contract) -> None:
-    assert product_plans(Product(4096, 4096, 4096), HOPPER, contract) == []
+    assert ranked_tilings(gemm_nest(4096, 4096, 4096), HOPPER, contract, EVERY) == []
 
 
 def test_families_that_are_not_made_are_left_out() -> None:
     for shape in SHAPES:
-        for _, tiling in product_plans(Product(*shape), HOPPER, families=MADE):
+        for _, tiling in ranked_tilings(gemm_nest(*shape), HOPPER, families=MADE):
             assert MADE.pingpong or tiling.schedule == "cooperative"
             assert MADE.splits or tiling.splits == 1
             assert MADE.resident or tiling.resident == 1
 
 
-@pytest.mark.parametrize(
-    "product",
-    [
-        Product(512, 512, 512, a_bytes=1, b_bytes=1, b_k_major=False),
-        Product(512, 512, 512, a_bytes=4, b_bytes=4, a_k_major=False),
-        Product(512, 512, 512, b_bytes=1),
-    ],
-)
-def test_products_without_an_instruction(product: Product) -> None:
-    assert product_plans(product, HOPPER) == []
-
-
 @pytest.mark.parametrize("arch", ["sm_80", "sm_89", "sm_100", "sm_120"])
 def test_other_machines(arch: str) -> None:
-    assert product_plans(Product(4096, 4096, 4096), gpu_machine(arch)) == []
+    assert ranked_tilings(gemm_nest(4096, 4096, 4096), gpu_machine(arch)) == []

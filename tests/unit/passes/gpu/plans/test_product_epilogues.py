@@ -12,12 +12,14 @@ from tests.e2e.test_gpu_plans import module_of
 from tests.support.fused_products import gated_products, linear_gelu, linear_layer_norm, linear_residual
 from tests.support.gpu_cases import Array, Case
 from tests.support.gpu_lowering import plans_for
+from tests.support.product_nests import nest_of
 from tiledsl import Kernel
 from tiledsl.ir import tile_ops as ops
+from tiledsl.ir.core import Module
 from tiledsl.passes.gpu.choose_plans import ranked_plans
 from tiledsl.passes.gpu.parallel_products import products_of
 from tiledsl.passes.gpu.plan import RankedPlan
-from tiledsl.passes.gpu.product_epilogues import epilogue_of
+from tiledsl.passes.gpu.plans.product_nest import ProductNest
 from tiledsl.passes.gpu_machine import gpu_machine
 
 
@@ -25,12 +27,12 @@ def zeros(*shape: int) -> Array:
     return np.zeros(shape, np.float16)
 
 
-def grid_of(kernel: Kernel, *arrays: Array, **constants: object) -> tuple[ops.Grid, tuple[ops.Dot, ...]]:
-    case = Case("", kernel, lambda random: [], constants)
-    placed, _ = plans_for(module_of(case, arrays), arrays)
-    grid = next(op for op in placed.entry.body.ops if isinstance(op, ops.Grid))
-    loop = next(op for op in grid.body.ops if isinstance(op, ops.Range))
-    return grid, products_of(loop)
+def placed_of(kernel: Kernel, *arrays: Array, **constants: object) -> Module:
+    return plans_for(module_of(Case("", kernel, lambda random: [], constants), arrays), arrays)[0]
+
+
+def read(kernel: Kernel, *arrays: Array, **constants: object) -> ProductNest:
+    return nest_of(placed_of(kernel, *arrays, **constants), {})
 
 
 def first_plan(kernel: Kernel, sizes: Mapping[str, int], *arrays: Array, **constants: object) -> RankedPlan:
@@ -43,19 +45,21 @@ A, B, ROW, BESIDE = zeros(64, 64), zeros(64, 64), zeros(64), zeros(64, 64)
 
 
 def test_a_layer_norm() -> None:
-    grid, (dot,) = grid_of(linear_layer_norm, A, B, ROW, BESIDE, ROW, ROW)
-    epilogue = epilogue_of(grid, dot)
-    assert (epilogue.beside_bytes, epilogue.row_bytes, epilogue.row_loaded, epilogue.folds) == (2, 2, 6, 2)
+    nest = read(linear_layer_norm, A, B, ROW, BESIDE, ROW, ROW)
+    assert nest.epilogue[:3] == (2, 2, 6)
+    assert nest.epilogue.folds == 2
+    assert nest.whole_rows
 
 
 def test_a_gelu_takes_more_instructions_than_a_sum() -> None:
-    gelu, (dot,) = grid_of(linear_gelu, A, B, ROW, form="erf")
-    beside, (other,) = grid_of(linear_residual, A, B, ROW, BESIDE)
-    assert epilogue_of(gelu, dot).instructions > 4 * epilogue_of(beside, other).instructions
+    gelu, beside = read(linear_gelu, A, B, ROW, form="erf"), read(linear_residual, A, B, ROW, BESIDE)
+    assert gelu.epilogue.instructions > 4 * beside.epilogue.instructions
 
 
 def test_products_side_by_side() -> None:
-    _, products = grid_of(gated_products, A, B, B)
+    grid = next(op for op in placed_of(gated_products, A, B, B).entry.body.ops if isinstance(op, ops.Grid))
+    products = products_of(next(op for op in grid.body.ops if isinstance(op, ops.Range)))
+    assert read(gated_products, A, B, B).beside == 2
     assert [dot.b.op is not None and dot.b.op.operands[0].name for dot in products] == ["b", "c"]
 
 

@@ -1,0 +1,75 @@
+"""Grids with products as a planner reads them, made from sizes alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.support.kernels import tensor
+from tiledsl.frontend.arguments import ConstantArgument
+from tiledsl.frontend.kernel_source import KernelSource
+from tiledsl.frontend.lower import lower_kernel
+from tiledsl.ir.core import Module
+from tiledsl.ir.dtypes import bf16
+from tiledsl.passes.gpu.choose_plans import grids_of, sizes_of_call
+from tiledsl.passes.gpu.plans.product_nest import (
+    LoopLengths,
+    ProductDot,
+    ProductNest,
+    Result,
+    Side,
+    Stream,
+    read_products,
+)
+from tiledsl.passes.gpu.streamed_loads import COPIED_BYTES, feeds_of
+from tiledsl.passes.manager import PassContext, PassManager
+from tiledsl.passes.pipelines import gpu_front_pipeline
+
+
+def gemm_nest(
+    m: int,
+    n: int,
+    k: int,
+    batches: int = 1,
+    element: int = 2,
+    *,
+    a_k_major: bool = True,
+    b_k_major: bool = True,
+    promoted: bool = False,
+    out_bytes: int = 2,
+    splittable: bool = True,
+    **more: Any,
+) -> ProductNest:
+    """c[m, n] = a[m, k] @ b[k, n]; elements of a and b have `element` bytes."""
+    rows, columns, depth = Side("rows", m), Side("columns", n), Side("loop", k)
+    return ProductNest(
+        axes=(Side("whole", batches), rows, columns),
+        dots=(ProductDot(rows, columns, depth, element, True, True, False, promoted),),
+        streams=(
+            Stream((rows, depth), element, True, True, a_k_major, k if a_k_major else m, (0, 1), 0, batches * m * k),
+            Stream(
+                (depth, columns), element, True, False, b_k_major, k if b_k_major else n, (0, 2), 0, batches * k * n
+            ),
+        ),
+        loop=depth,
+        lengths=(LoopLengths(0, (k,), 1.0),),
+        work=(),
+        results=(Result((rows, columns), out_bytes),),
+        chained=False,
+        splittable=splittable,
+        **more,
+    )
+
+
+def placed_kernel(kernel: Any, rank: int, dtype: Any = bf16, names: str = "qkv", **constants: object) -> Module:
+    """A kernel of tensors of one rank in form `tile-placed`."""
+    given: dict[str, Any] = {name: tensor(rank, dtype) for name in names}
+    given |= {name: ConstantArgument(value) for name, value in constants.items()}
+    module = lower_kernel(KernelSource(kernel.__wrapped__), given)
+    return PassManager(gpu_front_pipeline()).run(module, PassContext())
+
+
+def nest_of(module: Module, sizes: dict[str, int]) -> ProductNest:
+    """Of the first grid of a module, for these sizes and rows that start at multiples of 16 bytes."""
+    grid = next(grids_of(module.entry))
+    call = sizes_of_call(module.entry, grid, sizes, (16,) * 16)
+    return read_products(grid.op, grid.blocks, feeds_of(grid.op, 90, call.alignment_of, COPIED_BYTES), call)[0]

@@ -1,0 +1,197 @@
+"""What a block with specialised warps takes of a multiprocessor: registers of its threads, shared memory.
+
+The planner asks here whether a tiling fits, and the lowering how many registers each role gets; a test holds the shared
+memory against what is allocated.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from tiledsl.passes.gpu.plans.product_nest import ProductDot, ProductNest, Stream
+from tiledsl.passes.gpu.plans.tilings import WARPGROUP, WARPGROUP_ROWS, Tiling
+from tiledsl.passes.gpu_machine import GpuMachine
+
+SUM_BYTES = 4
+ROWS_OF_SWIZZLE = 8
+"""After so many rows a swizzle repeats."""
+MOST_GROUPS = 3
+"""Warpgroups that share a row."""
+SENT_ROWS = 16
+"""Blocks that share a loop send each other rows of their sums in groups of so many at most."""
+MOST_STAGES = 12
+RESERVED_BYTES = 2048
+"""Of a block's shared memory: mbarriers, and what alignment to 1024 bytes may cost."""
+BOOKKEEPING = 40
+"""Registers of a consumer's thread beside its sums, where a loop only multiplies."""
+CHAINED_ROOM = {1: 193, 2: 193, 3: 136}
+"""Registers of a thread for tiles, where a loop computes as well: what addresses, numbers of rows and what the loop
+carries besides leave of them, by consumers."""
+WIDE_COLUMNS = 16
+"""Columns of a tile that is computed in a loop, for which a thread has one address or constant more."""
+INSTRUCTION_REGISTERS = 26
+"""Registers of one instruction beside its sums."""
+INSTRUCTION_COLUMNS = 256
+"""That one instruction makes at most."""
+MOST_REGISTERS = 232
+PRODUCER_REGISTERS = 32
+RESIDENT_PRODUCER_REGISTERS = 40
+"""Where blocks share a multiprocessor."""
+REGISTERS = {2: (40, 232), 3: (32, 160)}
+"""Of each thread of the warpgroup that loads and of those that multiply, by how many multiply, where a block has a
+multiprocessor for itself. Where one multiplies, all have as many as they begin with."""
+REGISTERS_OF_CHAINS = {**REGISTERS, 2: (24, 240)}
+"""The same where products hold their sums at once."""
+REGISTERS_OF_COPIES = {2: (72, 216), 3: (56, 152)}
+"""The same where the threads that load copy rows themselves."""
+
+
+class Registers(NamedTuple):
+    """Of one thread that multiplies: what its tiles take, and what there is for them."""
+
+    held: int
+    room: int
+
+    @property
+    def fit(self) -> bool:
+        """Whether they do."""
+        return self.held <= self.room
+
+
+def registers_of(nest: ProductNest, tiling: Tiling, machine: GpuMachine) -> Registers:
+    """Of a consumer's thread."""
+    threads = tiling.row_groups * tiling.column_groups * WARPGROUP
+    if not nest.chained:
+        sums = sum(_sums(dot, tiling) for dot in nest.dots) // threads
+        room = consumer_registers(machine, tiling.consumers, tiling.resident) - BOOKKEEPING
+        return Registers(sums + _registers_beside(nest, sums, tiling.columns // tiling.column_groups), room)
+    held = 0
+    for dot in nest.dots:
+        if not dot.adds_to_other:
+            held += _sums(dot, tiling) // threads
+    for rows, depth, bytes_ in {(d.rows, d.depth, d.bytes) for d in nest.dots if not d.left_loaded}:
+        held += tiling.rows_of(rows) * tiling.length(depth) * bytes_ // (4 * threads)
+    wide = [tiling.length(dot.columns) for dot in nest.dots if dot.in_loop and dot.columns.kind == "loop"]
+    return Registers(held + max(wide, default=0) // WIDE_COLUMNS, CHAINED_ROOM[tiling.consumers])
+
+
+def _sums(dot: ProductDot, tiling: Tiling) -> int:
+    """Registers of all threads that hold a product's sums."""
+    return tiling.rows_of(dot.rows) * tiling.length(dot.columns) * (2 if dot.promoted else 1)
+
+
+def _registers_beside(nest: ProductNest, sums: int, columns: int) -> int:
+    """Registers of a thread that has so many sums of so many columns, for what its result is combined with: a quarter
+    of its part of tiles, which are read as they are needed, and two neighbours of each eight columns of rows."""
+    return int(sums // nest.beside * nest.epilogue.beside_bytes / 4 + columns * nest.epilogue.row_bytes / 4) // 4
+
+
+def instruction_fits(nest: ProductNest, tiling: Tiling, machine: GpuMachine) -> bool:
+    """Whether a thread has registers at launch for one instruction: compilers do not count on more for it."""
+    widest = max(tiling.length(dot.columns) // tiling.column_groups for dot in nest.dots)
+    wanted = min(INSTRUCTION_COLUMNS, widest) // 2 + INSTRUCTION_REGISTERS
+    return wanted <= registers_at_launch(machine, tiling.consumers, tiling.resident)
+
+
+def registers_at_launch(machine: GpuMachine, consumers: int, resident: int) -> int:
+    """The registers that each thread of a block has when it begins. A multiple of 8."""
+    return min(machine.registers // ((consumers + 1) * WARPGROUP * resident) // 8 * 8, 248)
+
+
+def consumer_registers(machine: GpuMachine, consumers: int, resident: int) -> int:
+    """The registers that a consumer's thread can have where so many consumers and one producer make a block, of which
+    `resident` share a multiprocessor. A multiple of 8.
+
+    >>> consumer_registers(gpu_machine("sm_90"), 2, 1)
+    232
+    """
+    left = registers_at_launch(machine, consumers, resident) * (consumers + 1) - (
+        PRODUCER_REGISTERS if resident == 1 else RESIDENT_PRODUCER_REGISTERS
+    )
+    return min(MOST_REGISTERS, left // consumers // 8 * 8)
+
+
+def registers_of_roles(
+    machine: GpuMachine, consumers: int, resident: int, *, chained: bool, copies: bool
+) -> tuple[int, int]:
+    """Registers of each thread that loads and of each that multiplies; 0 where they keep what they begin with."""
+    if resident > 1:
+        return RESIDENT_PRODUCER_REGISTERS, consumer_registers(machine, consumers, resident)
+    table = REGISTERS_OF_COPIES if copies else REGISTERS_OF_CHAINS if chained else REGISTERS
+    return table.get(consumers, (0, 0))
+
+
+def stage_bytes(nest: ProductNest, tiling: Tiling) -> int:
+    """Shared memory of one stage: a tile of each operand that the loop loads."""
+    return sum(stream_bytes(stream, tiling) for stream in nest.streams if stream.in_loop)
+
+
+def stream_bytes(stream: Stream, tiling: Tiling) -> int:
+    """Shared memory of one tile."""
+    return tiling.elements(stream.sides) * stream.bytes
+
+
+def bytes_beside(nest: ProductNest, tiling: Tiling) -> int:
+    """Shared memory of a block beside the stages: what is loaded once, and what waits for its way out. Results go out
+    through the place of what came in, where that is as large and nothing else is left."""
+    if tiling.splits > 1:
+        return sums_bytes(nest, tiling)
+    once = [stream_bytes(stream, tiling) for stream in nest.streams if not stream.in_loop]
+    results = [tiling.elements(result.sides) * result.bytes for result in nest.results] if nest.staged else []
+    lent = 0
+    for result in results[:1]:
+        lent = result if once.count(result) else 0
+    each = sum(once) + sum(results) - lent
+    if nest.chained:
+        return each
+    tile = tiling.rows * tiling.columns
+    if tiling.schedule == "pingpong":  # else the result goes out through the same memory
+        each += tile * nest.epilogue.beside_bytes
+    each += tiling.columns * nest.epilogue.row_loaded * nest.beside
+    if nest.whole_rows:
+        each += _folds_bytes(nest, tiling)
+    return each * (2 if tiling.schedule == "pingpong" else 1)
+
+
+def _folds_bytes(nest: ProductNest, tiling: Tiling) -> int:
+    """In which warpgroups tell each other what they made of their parts of rows; blocks of a cluster in two places that
+    take turns."""
+    across = tiling.across
+    return nest.epilogue.folds * tiling.rows * SUM_BYTES * (MOST_GROUPS if across == 1 else 2 * (across + MOST_GROUPS))
+
+
+def sums_bytes(nest: ProductNest, tiling: Tiling) -> int:
+    """Shared memory for the sums that blocks which share a loop give each other, of rows that there are."""
+    return rows_to_send(tiling.rows, rows_to_load(nest, tiling)) * tiling.columns * SUM_BYTES
+
+
+def rows_to_load(nest: ProductNest, tiling: Tiling) -> int:
+    """How many rows of the left operand a stage gets of a tile of so many: not all where there are fewer, each of them
+    in one piece. An instruction gets some at least."""
+    lefts = [stream for stream in nest.streams if stream.is_left]
+    if nest.chained or tiling.side > 1 or not all(stream.counts_along_depth for stream in lefts):
+        return tiling.rows
+    there = -(-nest.rows // ROWS_OF_SWIZZLE) * ROWS_OF_SWIZZLE
+    return min(tiling.rows, max(there, tiling.rows - WARPGROUP_ROWS + ROWS_OF_SWIZZLE))
+
+
+def rows_to_send(rows: int, loaded: int) -> int:
+    """Of the sums of a tile, how many rows blocks send each other at most: as many as are loaded, 16 by 16.
+
+    >>> rows_to_send(64, 24)
+    32
+    """
+    return min(rows, -(-loaded // SENT_ROWS) * SENT_ROWS)
+
+
+def lends_room(nest: ProductNest, tiling: Tiling) -> bool:
+    """Whether the stages of an operand, when they are done with, have room for a block's own sums."""
+    largest = max(stream_bytes(stream, tiling) for stream in nest.streams) * tiling.stages
+    return largest >= tiling.rows * tiling.columns * SUM_BYTES
+
+
+def stages_that_fit(nest: ProductNest, tiling: Tiling, machine: GpuMachine) -> int:
+    """How many stages a ring can have, where `resident` blocks share a multiprocessor."""
+    room = machine.shared_bytes_of_block(tiling.resident) - RESERVED_BYTES - bytes_beside(nest, tiling)
+    return min(MOST_STAGES, math.floor(room / max(1, stage_bytes(nest, tiling))))

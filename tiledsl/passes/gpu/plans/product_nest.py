@@ -1,0 +1,526 @@
+"""What a grid with matrix products is to a planner: its products, what is loaded for them, and what else a block does.
+
+    for h, i in tile.grid(H, Q):
+        for j in tile.range(K):                              products of the loop over j:
+            s = tile.dot(q[h, i, :], k[h, j, :].mT)          rows x loop, D deep
+            acc = tile.dot(weights(s), v[h, j, :], acc)      rows x D, as deep as the loop's block
+
+Any number of products, in a loop or not, has this form. Every side of a tile is the block of the rows, of the columns,
+of the loop, or a whole axis; a tiling puts in the numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from tiledsl.ir import tile_ops as ops
+from tiledsl.ir.core import Op, Value
+from tiledsl.ir.dtypes import bool_
+from tiledsl.ir.symbolic import Dim, symbols_of
+from tiledsl.ir.types import AxisType, Shape, TileType
+from tiledsl.passes.analysis.sizes import BlockDefinition
+from tiledsl.passes.gpu.align_operands import copied_bytes
+from tiledsl.passes.gpu.infer_layouts import access_order, tensor_of, tile_axes
+from tiledsl.passes.gpu.parallel_products import products_of
+from tiledsl.passes.gpu.plans.call_sizes import Sizes
+from tiledsl.passes.gpu.plans.operation_units import UnitCounts, units_of
+from tiledsl.passes.gpu.promoted_sums import is_promoted
+from tiledsl.passes.gpu.streamed_loads import Feed, load_axis, source_load
+from tiledsl.passes.nest.evaluate_scalars import Place, ScalarValues
+from tiledsl.passes.nest.loop_nest import loop_nest
+
+Kind = Literal["rows", "columns", "loop", "whole"]
+TMA_BYTES = 16
+"""What rows of tensors that TMA copies start at multiples of."""
+BLOCKS_OF_ROWS = (64, 128, 192, 256)
+"""Those of one block that a tiling may have, where loops depend on them."""
+MOST_LENGTHS = 256
+"""Blocks whose loops are looked at one by one; of more an even sample is taken."""
+
+
+class Side(NamedTuple):
+    """A side of a tile. `size`: how long the axis is that the block cuts up; or of a whole axis, all of it."""
+
+    kind: Kind
+    size: int
+
+
+class ProductDot(NamedTuple):
+    """A product of two tiles, `rows` x `depth` and `depth` x `columns`. `left_loaded`: whether its left operand lies in
+    shared memory, else it is in registers. `adds_to_other`: whether it adds to what another product has made."""
+
+    rows: Side
+    columns: Side
+    depth: Side
+    bytes: int
+    in_loop: bool
+    left_loaded: bool
+    adds_to_other: bool
+    promoted: bool
+
+
+class Stream(NamedTuple):
+    """A tile that is loaded ahead, and stays in shared memory until all products have read it.
+
+    `moved_by`: the axes of the grid that say where it lies. `copied`: how many bytes at a time threads copy of it; 0
+    where TMA does. `counts_along_depth`: whether it counts fastest along what its product sums up; `line`: the length
+    of that axis of the tensor. `is_left`: of which operand. `held`: elements of the whole tensor that the grid reads.
+    """
+
+    sides: tuple[Side, ...]
+    bytes: int
+    in_loop: bool
+    is_left: bool
+    counts_along_depth: bool
+    line: int
+    moved_by: tuple[int, ...]
+    copied: int
+    held: int
+
+
+class Work(NamedTuple):
+    """What threads compute for each element of a tile, in a turn of the loop."""
+
+    sides: tuple[Side, ...]
+    instructions: float
+    special: float
+
+
+class Result(NamedTuple):
+    """A tile that a block stores."""
+
+    sides: tuple[Side, ...]
+    bytes: int
+
+
+class LoopLengths(NamedTuple):
+    """How long the loop of each block of `rows` is, in elements, from the first block on. `weight`: blocks that each
+    number stands for. Where all loops are alike, `rows` is 0 and there is one number."""
+
+    rows: int
+    lengths: tuple[int, ...]
+    weight: float
+
+
+class Epilogue(NamedTuple):
+    """What is done to a result behind the loop.
+
+    `beside_bytes`: read for each element of the result. `row_bytes`: of the widest load that is the same for all rows,
+    for each column (a bias); `row_loaded`: of all such loads. `instructions` for each element of the result. `folds`
+    along its rows. `number_of_a_row`: whether one number for each row is read.
+    """
+
+    beside_bytes: int = 0
+    row_bytes: int = 0
+    row_loaded: int = 0
+    instructions: float = 0
+    folds: int = 0
+    number_of_a_row: bool = False
+
+
+EPILOGUE = Epilogue()
+"""A result is stored as it is."""
+
+
+@dataclass(frozen=True)
+class ProductNest:
+    """A grid with products. `axes`: those of the grid in order: each is the rows, the columns, or one that every
+    program has a block of its own of (`whole`, with the number of such blocks).
+
+    `chained`: whether the loop does more than multiply what it loads: a product may take what is computed of another
+    one. `beside`: right operands that are multiplied by one left operand, in a loop that does nothing else.
+    `whole_rows`: a tile has all columns, since something is folded along them. `grows`: whether blocks farther along
+    the rows have longer loops; `masked`: whether masks do something in the last turns of loops. `splittable`: whether
+    blocks can share the loop.
+    """
+
+    axes: tuple[Side, ...]
+    dots: tuple[ProductDot, ...]
+    streams: tuple[Stream, ...]
+    loop: Side | None
+    lengths: tuple[LoopLengths, ...]
+    work: tuple[Work, ...]
+    results: tuple[Result, ...]
+    chained: bool
+    beside: int = 1
+    whole_rows: bool = False
+    tma_store: bool = True
+    epilogue: Epilogue = EPILOGUE
+    grows: bool = False
+    masked: bool = False
+    splittable: bool = False
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return max((dot.rows.size for dot in self.dots), default=1)
+
+    @property
+    def columns(self) -> int:
+        """How many columns one product has, of those that the grid cuts up, or that a tile has whole."""
+        return max((dot.columns.size for dot in self.dots if dot.columns.kind == "columns"), default=0)
+
+    @property
+    def by_threads(self) -> bool:
+        """Whether threads copy an operand: each block for itself."""
+        return any(stream.copied for stream in self.streams)
+
+    @property
+    def bytes(self) -> int:
+        """Of the widest element that is multiplied."""
+        return max(dot.bytes for dot in self.dots)
+
+    @property
+    def out_bytes(self) -> int:
+        """Stored for each element of a result."""
+        return sum(result.bytes for result in self.results)
+
+    @property
+    def staged(self) -> bool:
+        """Whether results go through shared memory on their way out: by TMA, or because the eight elements of a row
+        that neighbouring threads hold make no whole sector of memory."""
+        return self.tma_store or 8 * self.out_bytes < 32 * max(1, self.beside)
+
+    @property
+    def multiplies_only(self) -> bool:
+        """Whether the loop does nothing but multiply what it loads."""
+        return self.loop is not None and not self.chained and not self.work
+
+
+class NotPlannedError(Exception):
+    """Why a grid has no plan by warpgroups, in words that follow "because"."""
+
+
+def read_products(
+    grid: ops.Grid, blocks: Sequence[BlockDefinition], feeds: Sequence[Feed], sizes: Sizes
+) -> tuple[ProductNest, Axes]:
+    """The nest of a grid whose operands can be loaded ahead, as `feeds` says, and the blocks that a tiling is about.
+
+    Raises NotPlannedError where products do not share rows, or stand in several loops.
+    """
+    return _Reader(grid, blocks, feeds, sizes).read()
+
+
+class Axes(NamedTuple):
+    """The blocks along the rows, the columns and the loop of products; None where there are none, or they are whole."""
+
+    row: BlockDefinition | None
+    column: BlockDefinition | None
+    loop: BlockDefinition | None
+
+
+class _Reader:
+    def __init__(self, grid: ops.Grid, blocks: Sequence[BlockDefinition], feeds: Sequence[Feed], sizes: Sizes) -> None:
+        self.grid, self.feeds, self.sizes = grid, feeds, sizes
+        self.blocks = blocks
+        self.by_extent = {b.argument.type.extent: b for b in blocks if isinstance(b.argument.type, AxisType)}
+        self.dots = [op for op in grid.body.walk() if isinstance(op, ops.Dot)]
+        self.loop = self._loop()
+        self.row = self._row()
+        self.only = products_of(self.loop) if self.loop is not None else ()
+        self.is_plain = bool(self.only) and set(self.only) == set(self.dots)
+        self.column = self._column()
+
+    def read(self) -> tuple[ProductNest, Axes]:
+        """All of it."""
+        for dot in self.dots:
+            if self._at_once(dot) > 1:
+                raise NotPlannedError("a program multiplies several matrices at once")
+        dots = tuple(self._dot(dot) for dot in self.dots)
+        results = tuple(self._results())
+        loop = next((block for block in self.blocks if block.op is self.loop), None)
+        lengths = tuple(self._lengths())
+        nest = ProductNest(
+            axes=tuple(self._axis(block) for block in self.blocks if block.op is self.grid),
+            dots=dots,
+            streams=tuple(self._streams()),
+            loop=None if loop is None else Side("loop", self._length(loop)),
+            lengths=lengths,
+            work=tuple(self._work()),
+            results=results,
+            chained=not self.is_plain,
+            beside=len(self.dots) if self.is_plain else 1,
+            whole_rows=self.is_plain and self.column is None,
+            tma_store=bool(results) and all(self._may_go_by_tma(op) for op in self._stores()),
+            grows=any(len(one.lengths) > 1 and one.lengths[-1] > one.lengths[0] for one in lengths),
+            masked=self._masked(),
+            epilogue=self._epilogue(),
+        )
+        return nest, Axes(self.row, self.column, loop)
+
+    # Axes
+
+    def _loop(self) -> ops.Range | None:
+        """The loop that products stand in."""
+        loops = {dot.parent.parent for dot in self.dots if dot.parent is not None and dot.parent is not self.grid.body}
+        if len(loops) > 1:
+            raise NotPlannedError("its products stand in several loops")
+        loop = next(iter(loops), None)
+        if loop is not None and not (isinstance(loop, ops.Range) and loop.parent is self.grid.body):
+            raise NotPlannedError("a product stands in a branch, or in a loop within another")
+        return loop
+
+    def _row(self) -> BlockDefinition | None:
+        """The block of the grid that is the rows of products."""
+        found = {block.argument: block for dot in self.dots if (block := self.by_extent.get(dot.a.shape[-2]))}
+        if any(block.op is not self.grid for block in found.values()):
+            raise NotPlannedError("the rows of a product are a block of a loop")
+        if len(found) > 1:
+            raise NotPlannedError("products have different blocks as their rows")
+        return next(iter(found.values()), None)
+
+    def _column(self) -> BlockDefinition | None:
+        """The block of the grid that is the columns of products."""
+        found = {block.argument: block for dot in self.dots if (block := self.by_extent.get(dot.b.shape[-1]))}
+        of_grid = [block for block in found.values() if block.op is self.grid]
+        if len(of_grid) > 1:
+            raise NotPlannedError("products have different blocks as their columns")
+        return of_grid[0] if of_grid else None
+
+    def _at_once(self, dot: ops.Dot) -> int:
+        """How many matrices a product is of: along leading axes that are whole, or cut as the program says."""
+        return math.prod(self._said(dim) for dim in dot.result.shape[:-2])
+
+    def _said(self, dim: Dim) -> int:
+        block = self.by_extent.get(dim)
+        if block is None:
+            return self.sizes.of(dim)
+        return block.block.size if block.block.kind == "fixed" else 1
+
+    def _side(self, dim: Dim, *, of_columns: bool = False) -> Side:
+        block = self.by_extent.get(dim)
+        if block is None:
+            names = {b.extent for b in self.blocks}
+            if symbols_of(dim) & names:
+                raise NotPlannedError("a side of a tile is computed of the size of a block")
+            if of_columns and self.is_plain:
+                return Side("columns", self.sizes.of(dim))
+            return Side("whole", self.sizes.of(dim))
+        if block is self.row:
+            return Side("rows", self.sizes.of(block.total))
+        if block is self.column:
+            return Side("columns", self.sizes.of(block.total))
+        if block.op is self.loop:
+            return Side("loop", self._length(block))
+        return Side("whole", self._said(dim))
+
+    def _sides(self, shape: Shape) -> tuple[Side, ...]:
+        columns = {dot.b.shape[-1] for dot in self.dots} if self.is_plain else set[Dim]()
+        return tuple(self._side(dim, of_columns=dim in columns) for dim in shape)
+
+    def _axis(self, block: BlockDefinition) -> Side:
+        if block is self.row:
+            return Side("rows", self.sizes.of(block.total))
+        if block is self.column:
+            return Side("columns", self.sizes.of(block.total))
+        said = block.block.size if block.block.kind == "fixed" else 1
+        return Side("whole", -(-self.sizes.of(block.total) // said))
+
+    def _length(self, block: BlockDefinition) -> int:
+        """How long a loop is at most: to its end, or that of the tensors that it subscripts."""
+        if block.total is not None:
+            return self.sizes.of(block.total)
+        ends = [
+            self.sizes.of(tensor_of(load).shape[axis])
+            for feed in self.feeds
+            for load in feed.loads
+            for axis, index in enumerate(load.indices)
+            if index is block.argument
+        ]
+        return max(ends, default=self.sizes.of(None))
+
+    # Products, what is loaded for them, what is computed beside
+
+    def _dot(self, dot: ops.Dot) -> ProductDot:
+        return ProductDot(
+            rows=self._side(dot.a.shape[-2]),
+            columns=self._side(dot.b.shape[-1], of_columns=True),
+            depth=self._side(dot.a.shape[-1]),
+            bytes=max(dot.a.dtype.bytes, dot.b.dtype.bytes),
+            in_loop=dot.parent is not self.grid.body,
+            left_loaded=source_load(dot.a) is not None,
+            adds_to_other=dot.acc is not None and isinstance(dot.acc.op, ops.Dot),
+            promoted=is_promoted(dot),
+        )
+
+    def _streams(self) -> Iterator[Stream]:
+        seen: set[ops.Load] = set()
+        for feed in self.feeds:
+            for load in feed.loads:
+                if load not in seen:
+                    seen.add(load)
+                    yield self._stream(load)
+
+    def _stream(self, load: ops.Load) -> Stream:
+        tensor = tensor_of(load)
+        operand, is_left = next(
+            ((v, left) for dot in self.dots for v, left in ((dot.a, True), (dot.b, False)) if source_load(v) is load),
+            (load.result, True),
+        )
+        along = load_axis(operand, -1 if is_left else -2)
+        places = [self._grid_axis(index) for index in load.indices]
+        columns = {d.b.shape[-1] for d in self.dots} if self.is_plain else set[Dim]()
+        return Stream(
+            sides=tuple(self._side(dim, of_columns=dim in columns) for dim in load.result.shape),
+            bytes=load.result.dtype.bytes,
+            in_loop=load.parent is not self.grid.body,
+            is_left=is_left,
+            counts_along_depth=access_order(load)[-1] == along,
+            line=self.sizes.of(tensor.shape[tensor.unit]) if tensor.unit is not None else 1,
+            moved_by=tuple(sorted({place for place in places if place is not None})),
+            copied=copied_bytes(operand, self.sizes.alignment_of),
+            held=self._held(load),
+        )
+
+    def _held(self, load: ops.Load) -> int:
+        return math.prod(self.sizes.of(dim) for dim in tensor_of(load).shape)
+
+    def _grid_axis(self, index: object) -> int | None:
+        """Which axis of the grid a subscript follows."""
+        while isinstance(index, Value) and isinstance(index.op, ops.Shift):
+            index = index.op.axis
+        arguments = self.grid.body.arguments
+        if isinstance(index, Value) and index in arguments:
+            return arguments.index(index)
+        if isinstance(index, Value) and isinstance(index.type, TileType) and not index.type.shape:
+            return next((n for n, a in enumerate(arguments) if _follows(index, a)), None)
+        return None
+
+    def _work(self) -> Iterator[Work]:
+        """What threads compute in a turn of the loop, but for masks: clean turns have none."""
+        if self.loop is None:
+            return
+        found: dict[tuple[Side, ...], UnitCounts] = {}
+        for work in loop_nest(self.grid).elementwise:
+            if work.op.parent is not self.loop.body or len(work.shape) < 2 or _is_mask(work.op):
+                continue
+            try:
+                sides = self._sides(work.shape)
+            except NotPlannedError:
+                continue
+            found[sides] = found.get(sides, UnitCounts()) + units_of(work.op)
+        for sides, units in found.items():
+            yield Work(sides, units.arithmetic, units.special)
+
+    def _masked(self) -> bool:
+        body = () if self.loop is None else self.loop.body.ops
+        return any(isinstance(op, ops.Map) and op.fn == "where" and _is_mask(op) for op in body)
+
+    # Around the loop
+
+    def _stores(self) -> list[ops.Store]:
+        return [op for op in self.grid.body.walk() if isinstance(op, ops.Store) and len(op.value.shape) >= 2]
+
+    def _results(self) -> Iterator[Result]:
+        for op in self._stores():
+            yield Result(self._sides(op.value.shape[-2:]), tensor_of(op).dtype.bytes)
+
+    def _may_go_by_tma(self, op: ops.Store) -> bool:
+        unit = tensor_of(op).unit
+        last = len(op.value.shape) - 1
+        return unit is not None and tile_axes(op)[unit] == last and self.sizes.alignment_of(op.tensor) >= TMA_BYTES
+
+    def _epilogue(self) -> Epilogue:
+        """What stands in the body of the grid beside the loop."""
+        body = self.grid.body.ops
+        if not self.is_plain:
+            return Epilogue(instructions=sum(_instructions(op) for op in body if self._is_of_result(op)))
+        shape = self.dots[0].result.shape[-2:]
+        loads = [op for op in body if isinstance(op, ops.Load)]
+        of_rows = [op.result.dtype.bytes for op in loads if op.result.shape == shape[-1:]]
+        folds = [op for op in body if isinstance(op, ops.Reduce) and op.sources[0].shape[-2:] == shape]
+        maps = [op for op in body if isinstance(op, ops.Map) and op.result.shape[-2:] == shape]
+        return Epilogue(
+            beside_bytes=sum(op.result.dtype.bytes for op in loads if op.result.shape[-2:] == shape),
+            row_bytes=max(of_rows, default=0),
+            row_loaded=sum(of_rows),
+            instructions=sum(map(_instructions, maps)) + len(folds),
+            folds=len(folds),
+            number_of_a_row=any(op.result.shape == shape[:1] for op in loads),
+        )
+
+    def _is_of_result(self, op: Op) -> bool:
+        return isinstance(op, ops.Map) and len(op.result.shape) >= 2
+
+    # How long the loops of blocks are
+
+    def _lengths(self) -> Iterator[LoopLengths]:
+        if self.loop is None:
+            return
+        if self.row is None or not self._depends():
+            yield LoopLengths(0, (self._length_of(0, 1),), 1.0)
+            return
+        block = self.row.block
+        total = self.sizes.of(self.row.total)
+        for rows in (block.size,) if block.kind == "fixed" else BLOCKS_OF_ROWS:
+            starts = list(range(0, max(1, total), max(1, rows)))
+            weight = max(1.0, len(starts) / MOST_LENGTHS)
+            if weight > 1:
+                starts = [starts[round(n * (len(starts) - 1) / (MOST_LENGTHS - 1))] for n in range(MOST_LENGTHS)]
+            yield LoopLengths(rows, tuple(self._length_of(s, min(rows, total - s)) for s in starts), weight)
+
+    def _depends(self) -> bool:
+        assert self.loop is not None
+        assert self.row is not None
+        return any(_follows(bound, self.row.argument) for bound in (self.loop.start, self.loop.stop))
+
+    def _length_of(self, start: int, extent: int) -> int:
+        assert self.loop is not None
+        places = {b.argument: Place(0, 1) for b in self.blocks if b.op is self.grid}
+        if self.row is not None:
+            places[self.row.argument] = Place(start, extent)
+        values = ScalarValues(self.sizes.symbols, places)
+        first, last = values.of(self.loop.start), values.of(self.loop.stop)
+        if first is None or last is None:
+            return self._length(next(b for b in self.blocks if b.op is self.loop))
+        return max(0, last - first)
+
+
+def _follows(value: Value, axis: Value) -> bool:
+    """Whether a scalar is computed of where a block lies."""
+    seen, work = {value}, [value]
+    while work:
+        here = work.pop()
+        if here is axis:
+            return True
+        for operand in here.op.operands if here.op is not None else ():
+            if operand not in seen:
+                seen.add(operand)
+                work.append(operand)
+    return False
+
+
+def _is_mask(op: Op) -> bool:
+    """Whether an op compares coordinates, or chooses by such a comparison."""
+    if isinstance(op, ops.Map) and op.fn == "where":
+        return _is_of_coordinates(op.inputs[0])
+    return any(_is_of_coordinates(result) for result in op.results)
+
+
+def _is_of_coordinates(value: Value) -> bool:
+    """Whether a truth value or an integer is computed of coordinates and scalars alone."""
+    if value.dtype != bool_ and not value.dtype.is_integer:
+        return False
+    seen, work = {value}, [value]
+    while work:
+        here = work.pop()
+        if not here.shape or isinstance(here.op, ops.Coordinates):
+            continue
+        if not isinstance(here.op, (ops.Map, ops.Cast, ops.Broadcast, ops.Reshape, ops.Transpose)):
+            return False
+        for operand in here.op.operands:
+            if operand not in seen:
+                seen.add(operand)
+                work.append(operand)
+    return True
+
+
+def _instructions(op: Op) -> float:
+    """Of threads, for each element; of the slow unit one counts once more."""
+    if not isinstance(op, ops.Map):
+        return 0.0
+    units = units_of(op)
+    return units.arithmetic + units.special

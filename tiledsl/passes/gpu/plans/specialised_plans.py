@@ -1,0 +1,144 @@
+"""Plans with specialised warps for a grid with products: one warp loads by TMA, warpgroups multiply by `wgmma`.
+
+The grid is asked whether its loads can be made by threads that only load (`streamed_loads.feeds_of`), and read as a
+`ProductNest`; decisions enumerate its tilings, and the cost ranks them. Nothing is measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from operator import itemgetter
+from typing import NamedTuple
+
+from tiledsl.ir import tile_ops as ops
+from tiledsl.passes.analysis.sizes import BlockDefinition
+from tiledsl.passes.gpu.align_operands import Way, ways_to_operands
+from tiledsl.passes.gpu.plan import GridPlan, Plan, RankedPlan
+from tiledsl.passes.gpu.plans.call_sizes import Sizes
+from tiledsl.passes.gpu.plans.decisions import MADE, OPEN, Contract, Families, Refusal, Search
+from tiledsl.passes.gpu.plans.footprint import rows_to_load
+from tiledsl.passes.gpu.plans.product_nest import Axes, NotPlannedError, ProductNest, read_products
+from tiledsl.passes.gpu.plans.tilings import Tiling
+from tiledsl.passes.gpu.plans.warpgroup_cost import WarpgroupCost
+from tiledsl.passes.gpu.split_sums import can_split
+from tiledsl.passes.gpu.streamed_loads import COPIED_BYTES, DeclinedError, feeds_of
+from tiledsl.passes.gpu_machine import GpuMachine
+
+MOST_PLANS = 24
+"""That are kept of a ranking."""
+
+
+class RankedTiling(NamedTuple):
+    """A tiling with its predicted time."""
+
+    seconds: float
+    tiling: Tiling
+
+
+@dataclass(frozen=True)
+class SpecialisedPlans:
+    """Those of one grid, the best first. `declined`: why there are none, in words that follow "because"."""
+
+    plans: tuple[RankedPlan, ...] = ()
+    declined: str = ""
+
+
+def specialised_plans(
+    grid: ops.Grid, blocks: Sequence[BlockDefinition], machine: GpuMachine, sizes: Sizes
+) -> SpecialisedPlans:
+    """Plans for a grid whose products can all be made by warpgroups.
+
+    Operands whose rows TMA cannot take may be copied before, or by threads.
+    """
+    if not machine.has_warpgroups:
+        return SpecialisedPlans(declined=f"{machine.name} has no `wgmma`")
+    found: list[RankedPlan] = []
+    declined = ""
+    ways = list(ways_to_operands(grid, machine, sizes.of, sizes.alignment_of))
+    for way in ways:
+        try:
+            plans = _plans_one_way(grid, blocks, machine, sizes._replace(alignment_of=way.alignment_of))
+        except (DeclinedError, NotPlannedError) as error:
+            declined = str(error)
+            continue
+        if not way.copied:
+            found += plans
+        elif plans and way.is_worth(plans[0].seconds or 0.0):
+            found += [_after_copies(ranked, way) for ranked in plans]
+        elif plans:
+            declined = "copies of its operands to rows that TMA can take would cost more than they gain"
+    if len(ways) > 1:
+        found.sort(key=lambda one: one.seconds or 0.0)
+    return SpecialisedPlans(tuple(found[:MOST_PLANS]), "" if found else declined or "no tiling of it fits")
+
+
+def _after_copies(ranked: RankedPlan, way: Way) -> RankedPlan:
+    grids = tuple(replace(grid, copied=way.numbers) for grid in ranked.plan.grids)
+    return RankedPlan(replace(ranked.plan, grids=grids), (ranked.seconds or 0.0) + way.seconds)
+
+
+def _plans_one_way(
+    grid: ops.Grid, blocks: Sequence[BlockDefinition], machine: GpuMachine, sizes: Sizes
+) -> list[RankedPlan]:
+    """The same for rows that start at these multiples, after copies. Raises DeclinedError, NotPlannedError."""
+    feeds = feeds_of(grid, machine.capability, sizes.alignment_of, COPIED_BYTES)
+    nest, axes = read_products(grid, blocks, feeds, sizes)
+    nest = replace(nest, splittable=not nest.chained and can_split(grid, feeds))
+    return [
+        RankedPlan(_plan(tiling, axes, blocks), seconds)
+        for seconds, tiling in _ranked(nest, machine, contract_of(axes), MADE)
+    ]
+
+
+def contract_of(axes: Axes) -> Contract:
+    """What the program says of its blocks and stages."""
+    rows, columns, depth = (
+        block.block.size if block is not None and block.block.kind == "fixed" else None for block in axes
+    )
+    loop = None if axes.loop is None else axes.loop.op
+    stages = loop.num_stages if isinstance(loop, ops.Range) else None
+    return Contract(rows, columns, depth, stages or None)
+
+
+@lru_cache(maxsize=256)
+def _ranked(nest: ProductNest, machine: GpuMachine, contract: Contract, families: Families) -> tuple[RankedTiling, ...]:
+    """Kept, since kernels are called with the same sizes in other dtypes and orders."""
+    return tuple(ranked_tilings(nest, machine, contract, families)[:MOST_PLANS])
+
+
+def ranked_tilings(
+    nest: ProductNest,
+    machine: GpuMachine,
+    contract: Contract = OPEN,
+    families: Families = MADE,
+    refused: list[Refusal] | None = None,
+) -> list[RankedTiling]:
+    """The tilings that fit, the fastest by prediction first. `refused` gets what was left out, and why."""
+    if not machine.has_warpgroups:
+        return []
+    cost = WarpgroupCost(nest, machine)
+    found = Search(nest, machine, contract, families, refused).tilings()
+    ranked = [RankedTiling(cost.seconds(tiling), tiling) for tiling in found]
+    ranked.sort(key=itemgetter(0))
+    return [RankedTiling(seconds, _completed(tiling, nest, cost)) for seconds, tiling in ranked]
+
+
+def _completed(tiling: Tiling, nest: ProductNest, cost: WarpgroupCost) -> Tiling:
+    """With what follows from the other choices."""
+    loaded = rows_to_load(nest, tiling)
+    raster = tiling.raster if nest.grows else cost.traffic(tiling)[0]
+    return tiling._replace(raster=raster, loaded=loaded if loaded < tiling.rows else 0)
+
+
+def _plan(tiling: Tiling, axes: Axes, blocks: Sequence[BlockDefinition]) -> Plan:
+    rows, columns, depth = tiling.block
+    sizes = {block.extent: size for block, size in zip(axes, (rows, columns, depth)) if block is not None}
+    return blocks_plan(tiling.grid_plan(), sizes, blocks)
+
+
+def blocks_plan(grid_plan: GridPlan, sizes: Mapping[str | None, int], blocks: Sequence[BlockDefinition]) -> Plan:
+    """A plan with these sizes of blocks, and 1 for others that are open."""
+    open_ = [b.extent for b in blocks if b.extent is not None and b.block.kind != "fixed"]
+    return Plan((grid_plan,), blocks=tuple((name, sizes.get(name, 1)) for name in open_))

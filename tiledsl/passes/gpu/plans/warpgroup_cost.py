@@ -1,0 +1,372 @@
+"""The time of a grid with products under a tiling, predicted from the figures of the machine.
+
+    launch + fill + max(loop + results, memory, power)
+
+The loop is as slow as the slowest of what a multiprocessor does at once: multiplying, moving shared memory, taking
+bytes from L2, computing, waiting for copies that the ring is too short to hide. Tiles come in whole rounds, so the
+busiest multiprocessor counts; memory and power are shared, so all the work counts. Terms and figures are in
+docs/tiling.md.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import sqrt
+from typing import NamedTuple
+
+from tiledsl.passes.gpu.plans.footprint import rows_to_load, stage_bytes, stream_bytes, sums_bytes
+from tiledsl.passes.gpu.plans.product_nest import ProductDot, ProductNest, Side, Stream
+from tiledsl.passes.gpu.plans.tilings import STEP_BYTES, WARPGROUP_ROWS, Tiling
+from tiledsl.passes.gpu.promoted_sums import PROMOTED_DEPTH
+from tiledsl.passes.gpu_machine import GpuMachine
+
+STEP_CLOCKS = 16
+"""Clocks between the products of two steps: a wait, a fence."""
+CHAIN_CLOCKS = 100
+"""The same where a loop computes as well: more waits, and folds across the four threads of a row."""
+ALONE_CLOCKS = 60
+"""Clocks that a step takes at least beside its products: the way from a full stage to the next wait."""
+SETUP_CLOCKS = 500
+"""From a block's first instruction to its first copy: barriers, tensor maps."""
+CLUSTER_CLOCKS = 350
+"""Blocks of a cluster wait for each other, at the start and at the end."""
+BESIDE_OTHERS = 1.005
+"""What is made beside other tiles of a multiprocessor gets in their way a little: it has to gain more than that."""
+IN_SHARES = 1.2
+"""Blocks that share a loop have to gain more than that, as long as the way in which they add up has not been measured,
+and other predictions are a tenth off."""
+UNEVEN = 1.01
+"""Blocks of chained products take unlike times; all wait for the slowest one, if each program has a fixed share of
+them."""
+TURN_CLOCKS = 60
+"""From the last product of a tile to the first one of another consumer's, where they take turns."""
+RESULT_CLOCKS = 350
+"""From the last product to its first conversion, and barriers around the staged result."""
+CHAIN_ENDS_CLOCKS = 1800
+"""What the first and the last turn of a loop of chained products take more than others: their products and what is
+computed of them wait for each other."""
+DRAIN_CLOCKS = 600
+"""From the last copy of a result to the end of its block."""
+RESULT_INSTRUCTIONS = 1.5
+"""Of threads, for each element of a result."""
+LOOP_INSTRUCTIONS = 1.4
+"""What a loop issues for each instruction that is counted: moves, waits, conversions of pairs, predicates."""
+EXPOSED = {1: 0.9, 2: 0.36, 3: 0.268}
+"""The share of what a loop computes that no products hide, by consumers."""
+MASKED = 0.45
+"""What masks add to what a turn computes, as a share."""
+FOLD_CLOCKS = 150
+"""For warpgroups to fold a value for each row together: a write, a barrier, a read (not measured)."""
+CLUSTER_FOLD_CLOCKS = 1200
+"""For blocks of a cluster (not measured): the way there, and whoever comes last."""
+STORED_BYTES = 32
+"""Per clock, that a multiprocessor copies out by TMA."""
+PLAIN_STORED_BYTES = 12
+"""Per clock, that its threads store themselves."""
+COPIES = 8
+"""Of threads that load, per clock, of 4 or 8 bytes each."""
+REDUCE_CLOCKS = 1500
+"""To write parts of a sum, for a copy to another block to begin and to come, and to read them (not measured: half as
+much again as the estimate, as is the rate of such copies)."""
+CACHED_SHARE = 0.45
+"""Of L2, what can be counted on to be still there."""
+OUTSIDE = 2
+"""Rows of a box that are outside of the tensor are no cheaper, but take so many times longer beside."""
+LINE_BYTES = 128
+BETWEEN_LINES = 1.6
+"""Of the cost of a row of a box, where rows do not start at lines of the cache."""
+RASTERS = (1, 2, 4, 8, 16)
+MOST_COUNTED = 8192
+"""Of more blocks with loops of their own lengths it is not counted who gets which: they even out."""
+
+
+def greatest(*times: float) -> float:
+    """A little above the greatest: what goes on at once is never hidden in full."""
+    total = 0.0
+    for time in times:
+        square = time * time
+        square *= square
+        total += square * square
+    return sqrt(sqrt(sqrt(total)))
+
+
+class Step(NamedTuple):
+    """What one turn of a block's loop takes: clocks of products, of shared memory, of threads that copy and of those
+    that compute; and the bytes that come from L2."""
+
+    products: float
+    shared: float
+    copied: float
+    computed: float
+    bytes: float
+
+
+class WarpgroupCost:
+    """Predicts tilings of one grid. Raises ValueError where the speeds of the machine are not known."""
+
+    def __init__(self, nest: ProductNest, machine: GpuMachine) -> None:
+        self.nest, self.machine = nest, machine
+        self.speeds = machine.speeds
+        self.memory_bytes = machine.copied_bytes_per_second / machine.speeds.clock
+        self.cached = CACHED_SHARE * machine.l2_bytes
+        self.lengths = {one.rows: one for one in nest.lengths}
+        self._steps: dict[tuple[int, ...], Step] = {}
+        self._rasters: dict[tuple[int, ...], tuple[int, float]] = {}
+
+    def seconds(self, tiling: Tiling) -> float:
+        """The predicted time of a call."""
+        nest, machine, speeds = self.nest, self.machine, self.speeds
+        stages, resident, programs, cluster = tiling.stages, tiling.resident, tiling.programs, tiling.cluster
+        tiles = tiling.tiles(nest)
+        blocks = tiles * cluster
+        usable = machine.multiprocessors_in_clusters(cluster)
+        busiest = -(-tiles // programs) * resident if programs else -(-blocks // usable)
+        rounds = -(-busiest // resident)
+        # one step of one block
+        step = self.step(tiling)
+        each = min(speeds.l2_bytes_each, speeds.l2_bytes / min(usable, blocks))
+        work = greatest(step.products, step.shared, step.bytes / each, step.copied, step.computed)
+        work += EXPOSED[tiling.consumers] * step.computed if step.computed else 0.0
+        work += CHAIN_CLOCKS if nest.chained else STEP_CLOCKS
+        every, busy = self._turns(tiling, tiles, busiest)
+        moved = self.traffic(tiling)[1]
+        share = min(1.0, moved / max(1.0, step.bytes * every * cluster))
+        latency = speeds.latency + (speeds.memory_latency - speeds.latency) * share
+        transfer = stage_bytes(nest, tiling) / speeds.l2_bytes_each
+        alone = max((latency + transfer) / max(1, stages - 1), step.products + ALONE_CLOCKS)
+        waited = alone * max(0.0, busy / resident - stages * (1 if programs else rounds))
+        loop = greatest(work * busy, waited)
+        if nest.masked and nest.chained:
+            turns = -(-tiling.rows // max(1, tiling.depth)) + 1
+            loop += MASKED * step.computed * turns * blocks / machine.multiprocessors
+        # around the loop
+        result = self._result(tiling) + self._folds(tiling)
+        out = tiling.rows * tiling.columns * nest.beside if not nest.chained else 0
+        drain = DRAIN_CLOCKS + out // tiling.splits * nest.out_bytes / nest.beside / STORED_BYTES
+        fill = SETUP_CLOCKS + speeds.memory_latency + transfer
+        if cluster > 1:
+            fill += CLUSTER_CLOCKS
+            drain += CLUSTER_CLOCKS * (tiling.side * tiling.across > 1)
+        if resident > 1:
+            around = result + drain + (rounds - 1) * (result + fill * (not programs)) / resident
+        elif tiling.schedule == "pingpong":
+            around = result + drain + (TURN_CLOCKS + max(0.0, result - work * busy / rounds)) * (rounds - 1)
+        elif programs:
+            around = result * rounds + drain
+        elif nest.chained:
+            around = (result + fill) * rounds + drain - fill
+        else:
+            around = (result + drain) * rounds + fill * (rounds - 1)
+        memory = (moved + self._written) / self.memory_bytes
+        power = self._power(tiling, every)
+        apart = BESIDE_OTHERS if resident > 1 or tiling.schedule == "pingpong" else 1.0
+        apart = IN_SHARES if tiling.splits > 1 else apart
+        return speeds.launch + apart * (fill + greatest(loop + around, memory, power)) / speeds.clock
+
+    # Loops
+
+    def _turns(self, tiling: Tiling, tiles: int, busiest: int) -> tuple[float, float]:
+        """Turns of the loops of all tiles, and of the multiprocessor that has most."""
+        depth = tiling.depth * tiling.splits
+        if self.nest.loop is None:
+            return float(tiles), float(busiest)
+        if 0 in self.lengths or tiling.rows not in self.lengths:
+            (length, *_) = next(iter(self.lengths.values())).lengths
+            steps = -(-length // depth)
+            uneven = UNEVEN if self.nest.chained and tiling.programs else 1.0
+            return float(steps * tiles), steps * busiest * uneven
+        found = self.lengths[tiling.rows]
+        turns = [-(-length // depth) for length in found.lengths]
+        heads = max(1, tiles // max(1, round(len(turns) * found.weight)))
+        every = sum(turns) * found.weight * heads
+        multiprocessors = self.machine.multiprocessors
+        busy = max(float(max(turns)), every / multiprocessors + depth / tiling.rows)
+        if tiling.programs and tiles <= MOST_COUNTED and found.weight == 1:
+            longest_first = tuple(reversed(turns)) if self.nest.grows else tuple(turns)
+            busy = most_turns(longest_first, heads, tiling.raster, tiling.programs)
+        return every, busy * (UNEVEN if tiling.programs else 1.0)
+
+    def step(self, tiling: Tiling) -> Step:
+        """One turn of the loop; all there is, where products stand in none."""
+        key = (tiling.rows, tiling.columns, tiling.depth, tiling.row_groups, tiling.column_groups, tiling.side,
+               tiling.across)  # fmt: skip
+        found = self._steps.get(key)
+        if found is None:
+            found = self._steps[key] = self._step(tiling)
+        return found
+
+    def _step(self, tiling: Tiling) -> Step:
+        nest, speeds = self.nest, self.speeds
+        dots = [dot for dot in nest.dots if dot.in_loop or nest.loop is None]
+        streams = [stream for stream in nest.streams if stream.in_loop or nest.loop is None]
+        products = sum(self._product(dot, tiling) for dot in dots)
+        read = sum(self._read(dot, tiling) for dot in dots)
+        written = sum(stream_bytes(stream, tiling) for stream in streams)
+        bytes_ = sum(self._taken(stream, tiling) for stream in streams)
+        if any(stream.line * stream.bytes % LINE_BYTES for stream in streams):
+            bytes_ *= BETWEEN_LINES  # each row of a box is of two lines
+        copied = sum(stream_bytes(s, tiling) / (s.copied * COPIES) for s in streams if s.copied)
+        computed = sum(
+            tiling.elements(one.sides)
+            * greatest(one.special / speeds.exponentials, LOOP_INSTRUCTIONS * one.instructions / speeds.instructions)
+            for one in nest.work
+        )
+        return Step(products, (read + written) / speeds.shared_bytes, copied, computed, bytes_)
+
+    def _product(self, dot: ProductDot, tiling: Tiling) -> float:
+        elements = tiling.rows_of(dot.rows) * tiling.length(dot.columns) * tiling.length(dot.depth)
+        clocks = elements / self.speeds.products_of(dot.bytes)
+        return clocks + (elements / PROMOTED_DEPTH / self.speeds.instructions if dot.promoted else 0.0)
+
+    @staticmethod
+    def _read(dot: ProductDot, tiling: Tiling) -> float:
+        """Bytes of shared memory that the instructions of a product read."""
+        groups = tiling.column_groups
+        instructions = tiling.rows_of(dot.rows) // WARPGROUP_ROWS * groups
+        instructions *= tiling.length(dot.depth) * dot.bytes // STEP_BYTES
+        left = WARPGROUP_ROWS if dot.left_loaded else 0
+        return instructions * (left + tiling.length(dot.columns) // groups) * STEP_BYTES
+
+    def _taken(self, stream: Stream, tiling: Tiling) -> float:
+        """Bytes that come to one block for a tile: rows outside of the tensor take longer, neighbours share."""
+        bytes_ = float(stream_bytes(stream, tiling))
+        if not stream.is_left or self.nest.chained:
+            return bytes_ / (tiling.side if not stream.is_left else 1)
+        loaded = rows_to_load(self.nest, tiling)
+        beyond = OUTSIDE * max(0, loaded - self.nest.rows)
+        return bytes_ * (loaded + beyond) / tiling.rows / tiling.across
+
+    def _power(self, tiling: Tiling, turns: float) -> float:
+        """Clocks in which the device has power for all products."""
+        speeds = self.speeds
+        clocks = 0.0
+        for dot in self.nest.dots:
+            if self.nest.chained:
+                elements = tiling.rows_of(dot.rows) * tiling.length(dot.columns) * tiling.length(dot.depth)
+                clocks += elements * (turns if dot.in_loop else tiling.tiles(self.nest)) / speeds.products_of(dot.bytes)
+            else:
+                elements = dot.rows.size * dot.columns.size * dot.depth.size
+                clocks += elements * self._batches / speeds.products_of(dot.bytes)
+        return clocks / (self.machine.multiprocessors * speeds.power_limit)
+
+    @property
+    def _batches(self) -> int:
+        count = 1
+        for axis in self.nest.axes:
+            count *= axis.size if axis.kind == "whole" else 1
+        return count
+
+    # Around the loop
+
+    def _folds(self, tiling: Tiling) -> float:
+        """Clocks in which those who share a row tell each other what they made of their parts of it."""
+        among_warps = tiling.column_groups > 1 or tiling.across > 1
+        clocks = FOLD_CLOCKS * among_warps + CLUSTER_FOLD_CLOCKS * (tiling.across > 1)
+        return self.nest.epilogue.folds * clocks
+
+    def _result(self, tiling: Tiling) -> float:
+        """Clocks from the last product of a tile until its block may go on to the next."""
+        nest, speeds = self.nest, self.speeds
+        if nest.chained:
+            elements = sum(tiling.elements(result.sides) for result in nest.results)
+            bytes_ = sum(tiling.elements(result.sides) * result.bytes for result in nest.results)
+            clocks = RESULT_CLOCKS + CHAIN_ENDS_CLOCKS
+            clocks += elements * (RESULT_INSTRUCTIONS + nest.epilogue.instructions) / speeds.instructions
+            return clocks + bytes_ / (speeds.shared_bytes if nest.tma_store else PLAIN_STORED_BYTES)
+        elements = tiling.rows * tiling.columns
+        work = RESULT_INSTRUCTIONS * nest.beside + nest.epilogue.instructions
+        clocks = RESULT_CLOCKS + elements * work / speeds.instructions
+        clocks += elements * nest.epilogue.beside_bytes / speeds.shared_bytes  # they have come before
+        if tiling.splits > 1:
+            sums = sums_bytes(nest, tiling)
+            clocks += REDUCE_CLOCKS + sums * (tiling.splits - 1) / tiling.splits / speeds.peer_bytes
+            elements //= tiling.splits
+        elif nest.tma_store:
+            return clocks + elements * nest.out_bytes / speeds.shared_bytes
+        return clocks + elements * nest.out_bytes / PLAIN_STORED_BYTES
+
+    # Memory
+
+    @property
+    def _written(self) -> float:
+        nest = self.nest
+        columns = nest.columns or 1
+        if nest.chained:
+            return self._batches * sum(_elements(result.sides) * result.bytes for result in nest.results)
+        return self._batches * nest.rows * columns * (nest.out_bytes + nest.epilogue.beside_bytes)
+
+    def traffic(self, tiling: Tiling) -> tuple[int, float]:
+        """How many of the last axis but one to walk together, and the bytes of operands that then come from memory."""
+        multiprocessors = self.machine.multiprocessors
+        at_once = tiling.programs or (multiprocessors * tiling.resident // tiling.cluster)
+        rows, columns, _ = tiling.block
+        key = (rows, columns, at_once, tiling.raster if self.nest.grows else 0)
+        found = self._rasters.get(key)
+        if found is None:
+            rasters = (tiling.raster,) if self.nest.grows else RASTERS
+            found = self._rasters[key] = self._best_raster(tiling, at_once, rasters)
+        return found
+
+    def _best_raster(self, tiling: Tiling, at_once: int, rasters: tuple[int, ...]) -> tuple[int, float]:
+        axes = self.nest.axes
+        counts = [tiling.blocks_along(axis) for axis in axes]
+        last, second = len(counts) - 1, len(counts) - 2
+        across, down = counts[last] if counts else 1, counts[second] if second >= 0 else 1
+        batches = 1
+        for count in counts[:second] if second > 0 else ():
+            batches *= count
+        streams: dict[tuple[bool, bool], float] = {}
+        for stream in self.nest.streams:
+            key = (last in stream.moved_by, second in stream.moved_by)
+            shared = batches if any(axis < second for axis in stream.moved_by) else 1
+            streams[key] = streams.get(key, 0.0) + stream.held * stream.bytes / shared
+        whole = sum(streams.values())
+        if whole <= self.cached:
+            return rasters[0], whole * batches
+        rounds = -(-down * across // at_once)
+        share = self._share_of_loops(tiling)
+        best, least = 1, float("inf")
+        for raster in rasters:
+            band = min(raster, down)
+            moved = 0.0
+            for (by_last, by_second), bytes_ in streams.items():
+                again = 1
+                if by_second and not by_last and bytes_ * band / down > self.cached:
+                    again = min(rounds, -(-across * band // at_once))
+                elif by_last and not by_second and bytes_ > self.cached:
+                    again = min(rounds, -(-down // band))
+                moved += bytes_ * max(1.0, again * share)
+            if moved < least:
+                best, least = raster, moved
+            if raster >= down:
+                break
+        return best, least * batches
+
+    def _share_of_loops(self, tiling: Tiling) -> float:
+        """How long the loop of a block is on average, as a share of the longest there can be."""
+        found = self.lengths.get(tiling.rows)
+        if found is None or self.nest.loop is None:
+            return 1.0
+        return sum(found.lengths) / max(1, len(found.lengths) * self.nest.loop.size)
+
+
+def _elements(sides: tuple[Side, ...]) -> int:
+    count = 1
+    for side in sides:
+        count *= side.size
+    return count
+
+
+@lru_cache(maxsize=256)
+def most_turns(turns: tuple[int, ...], heads: int, together: int, programs: int) -> float:
+    """Of the program that has most turns, where blocks of so many heads are given out back and forth. `turns`: those of
+    the blocks of one head, in their order."""
+    sums = [0] * programs
+    number = 0
+    for first in range(0, heads, together):
+        for length in turns:
+            for _ in range(min(together, heads - first)):
+                turn, place = divmod(number, programs)
+                sums[programs - 1 - place if turn % 2 else place] += length
+                number += 1
+    return float(max(sums))
