@@ -50,7 +50,7 @@ def _lower_ring_range(state: Lowering, op: ops.Range, turns: Turns, rings: Seque
     promoted = any(is_promoted(inner) for inner in op.body.ops if isinstance(inner, ops.Dot))
     rotation = None if promoted else rotation_of(op, rings)
     if rotation is not None:
-        lower_rotated_loop(state, op, rotation, turns, (rings[0], rings[1]))
+        lower_rotated_loop(state, op, rotation, turns, rings)
         return
     company = company_of(op, rings)
     if company is not None:

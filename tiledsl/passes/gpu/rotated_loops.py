@@ -1,4 +1,4 @@
-"""Loops with two products, the second of which takes what is made of the first one: as attention has them.
+"""Loops with products that take what is made of others, as attention has them: scores, and sums of what they weigh.
 
     for j in tile.range(K):                            scores of block 0; p
         scores = tile.dot(q, k[j])                     for j in 1 ...:
@@ -8,7 +8,8 @@
                                                            wait for acc; acc * w
                                                        acc += p v[last]
 
-So what is computed of the scores goes on beside a product. What the turn computes is cut in two: what does not depend
+There may be several products of either kind; those of one kind begin together. So what is computed of the scores goes
+on beside a product. What the turn computes is cut in two: what does not depend
 on `acc` comes *ahead*, what does comes *behind* it (elementwise, so that it may as well be done a turn early). Clean
 turns, in which no mask does anything, have a loop of their own before that of the others (`clean_turns.py`).
 """
@@ -36,33 +37,32 @@ from tiledsl.passes.gpu.streamed_loads import source_load
 from tiledsl.passes.gpu.warpgroup_products import initial_accumulator, left_operand, multiply, plan_product
 from tiledsl.passes.gpu.warpgroup_turns import hand_over
 from tiledsl.passes.tile.carried_values import carried_arguments, yielded
+from tiledsl.support.location import Location
 
 SHORT_HEAD = 64
 """Columns of values up to which a thread has registers for rows that are loaded ahead."""
 
 
-def lower_rotated_loop(
-    state: Lowering, op: ops.Range, rotation: Rotation, turns: Turns, rings: tuple[Ring, Ring]
-) -> None:
+def lower_rotated_loop(state: Lowering, op: ops.Range, rotation: Rotation, turns: Turns, rings: Sequence[Ring]) -> None:
     """A loop of a role, rotated. Raises TileResourceError (`plan-specialised`) where its products have no room."""
-    state.remark(rotation.scores, "begun before the product of the turn before is done")
+    for dot in rotation.scores:
+        state.remark(dot, "begun before the product of the turn before is done")
     _RotatedLoop(state, op, rotation, turns, rings).lower()
 
 
 class _RotatedLoop:
-    def __init__(
-        self, state: Lowering, op: ops.Range, rotation: Rotation, turns: Turns, rings: tuple[Ring, Ring]
-    ) -> None:
+    def __init__(self, state: Lowering, op: ops.Range, rotation: Rotation, turns: Turns, rings: Sequence[Ring]) -> None:
         self.state = state
         self.op = op
         self.rotation = rotation
         self.turns = turns
-        self.of_scores, self.of_values = rings
-        self.scores = plan_product(rotation.scores, state.capacities, state.grid)
-        self.values = plan_product(rotation.values, state.capacities, state.grid)
+        self.rings = rings
+        dots = (*rotation.scores, *(one.dot for one in rotation.sums))
+        self.plans = {dot: plan_product(dot, state.capacities, state.grid) for dot in dots}
         self.arguments = carried_arguments(op, op.body)
         self.sums = running_sums.running_sums(state, op)
-        self.others = [n for n in range(len(self.arguments)) if n != rotation.number]
+        numbers = [one.number for one in rotation.sums]
+        self.others = [n for n in range(len(self.arguments)) if n not in numbers]
         masks = masks_of(op)
         sources = {mask.where.result: mask.other for mask in masks if mask.other is not None}
         self.axis = masks[0].axis if masks else 0
@@ -78,12 +78,13 @@ class _RotatedLoop:
         if start is not None and stop is not None and stop > start:
             self._define(self._turns())
             return
-        before = [ring.position for ring in (self.of_scores, self.of_values)]
+        before = [ring.position for ring in self.rings]
         then, otherwise = Block(), Block()
         with state.scope(then):
             made = self._turns()
             state.emit(ops.Yield, values=made)
-        self.of_scores.position, self.of_values.position = before
+        for ring, position in zip(self.rings, before):
+            ring.position = position
         with state.scope(otherwise):
             initial = [
                 state.tile(value, made[number].layout) if value.shape else state.scalar(value)
@@ -105,17 +106,36 @@ class _RotatedLoop:
         self._place(results[count:])
 
     def _positions(self) -> list[Value]:
-        return [*self.of_scores.position.values, *self.of_values.position.values]
+        return [value for ring in self.rings for value in ring.position.values]
 
     def _place(self, values: Sequence[Value]) -> None:
-        self.of_scores.position = Position(values[0], values[1])
-        self.of_values.position = Position(values[2], values[3])
+        for ring, stage, parity in zip(self.rings, values[::2], values[1::2]):
+            ring.position = Position(stage, parity)
+
+    def _rings_of(self, dots: Sequence[ops.Dot]) -> list[Ring]:
+        return [ring for ring in self.rings if ring.feed.dot in dots]
+
+    @property
+    def _sum_dots(self) -> list[ops.Dot]:
+        return [one.dot for one in self.rotation.sums]
+
+    @property
+    def _ends(self) -> list[ops.Dot]:
+        """The scores to which no others are added."""
+        scores = self.rotation.scores
+        begun = {dot.acc.op for dot in scores if dot.acc is not None}
+        return [dot for dot in scores if dot not in begun]
+
+    @property
+    def _location(self) -> Location:
+        """Of what is said of all scores together."""
+        return self.rotation.scores[0].location
 
     @property
     def _all_masks(self) -> tuple[Mask, ...]:
         return tuple(self.masks.values())
 
-    # What is carried: the accumulator, the left operand of its next product, all else, where the rings are
+    # What is carried: accumulators, left operands of their next products, all else, where the rings are
 
     def _turns(self) -> list[Value]:
         """Every turn; what the loop gives, and where the rings are."""
@@ -140,11 +160,8 @@ class _RotatedLoop:
         lent = [lent_ring(state, op) for op in grid.ops if isinstance(op, ops.Store)]
         for ring in state.rings.get(grid, ()):
             loads = ring.feed.loads
-            if (
-                ring not in lent
-                and [source_load(self.rotation.scores.a)] == [*loads]
-                and _has_one_user(loads[0].result)
-            ):
+            once = len(loads) == 1 and _has_one_user(loads[0].result)
+            if ring not in lent and once and any(source_load(dot.a) is loads[0] for dot in self.rotation.scores):
                 ring.release(state, ring.position.stage)
                 ring.is_released = True
 
@@ -160,17 +177,17 @@ class _RotatedLoop:
             if is_clean is None:
                 self._enter(state.constant(0), True)
                 self._load_first()
-            self.of_scores.wait(state)
-            hand_over(state, "take", self.rotation.scores.location)
+            self._wait(self.rotation.scores)
+            hand_over(state, "take", self._location)
             begun = self._begin_scores()
-            hand_over(state, "pass", self.rotation.scores.location)
+            hand_over(state, "pass", self._location)
             self._land_scores(begun, 0)
 
             def made(clean: bool) -> list[Value]:
                 self._enter(state.constant(0), clean)
                 following = self._ahead(carried, clean)
-                acc = self._behind(self._initial(self.rotation.number))
-                return [acc, self._left(), *following]
+                accs = self._behind([self._initial(one.number) for one in self.rotation.sums])
+                return [*accs, *self._lefts(), *following]
 
             values = made(True) if is_clean is None else self._either(is_clean, made)
             return [*values, *self._positions()]
@@ -195,46 +212,53 @@ class _RotatedLoop:
         state = self.state
         index = self.op.body.arguments[0].name
         body = Block([(scalar(i64), f"{index}_number")])
-        names = ["acc", "left", *(self.arguments[number].name for number in self.others)]
-        for value, name in zip(carried, [*names, "stage", "parity", "stage", "parity"]):
+        names = ["acc"] * len(self.rotation.sums) + ["left"] * len(self.rotation.lefts)
+        names += [self.arguments[number].name for number in self.others]
+        places = 2 * len(self.rings)
+        for value, name in zip(carried, [*names, *["stage", "parity"] * len(self.rings)]):
             body.add_argument(value.type, name)
         number, *inside = body.arguments
         with state.scope(body):
-            self._place(inside[-4:])
-            state.emit(ops.Yield, values=self._turn(number, inside[:-4], clean))
+            self._place(inside[-places:])
+            state.emit(ops.Yield, values=self._turn(number, inside[:-places], clean))
         types = [TileType(v.dtype, v.shape, "register", v.layout) if v.shape else scalar(v.dtype) for v in carried]
         loop = state.emit(
-            ops.For, types=types, name=[*names, *[""] * 4], start=start, stop=stop, step=state.constant(1),
+            ops.For, types=types, name=[*names, *[""] * places], start=start, stop=stop, step=state.constant(1),
             initial=carried, body=body,
         )  # fmt: skip
-        self._place(loop.results[-4:])
+        self._place(loop.results[-places:])
         return list(loop.results)
 
+    def _parts(self, carried: Sequence[Value]) -> tuple[list[Value], list[Value], list[Value]]:
+        """Accumulators, left operands, all else that is carried."""
+        sums, lefts = len(self.rotation.sums), len(self.rotation.lefts)
+        return list(carried[:sums]), list(carried[sums : sums + lefts]), list(carried[sums + lefts :])
+
     def _turn(self, number: Value, carried: Sequence[Value], clean: bool) -> list[Value]:
-        state = self.state
-        acc, left, *others = carried
+        accs, lefts, others = self._parts(carried)
         self._enter(number, clean)
         self._define_others(others)
         self._load_first()
-        self.of_scores.wait(state)
-        hand_over(state, "take", self.rotation.scores.location)
+        self._wait(self.rotation.scores)
+        hand_over(self.state, "take", self._location)
         begun = self._begin_scores()
-        self.of_values.wait(state)
-        product = self._begin_values(acc, left)
-        hand_over(state, "pass", self.rotation.scores.location)
+        self._wait(self._sum_dots)
+        products = self._begin_sums(accs, lefts)
+        hand_over(self.state, "pass", self._location)
         self._land_scores(begun, 1)
         following = self._ahead(others, clean)
-        return [self._behind(self._land_values(product, left)), self._left(), *following, *self._positions()]
+        accs = self._behind(self._land_sums(products, lefts))
+        return [*accs, *self._lefts(), *following, *self._positions()]
 
     def _last(self, carried: Sequence[Value]) -> list[Value]:
-        """The product that ends the last turn; what the loop gives."""
+        """The products that end the last turn; what the loop gives."""
         state = self.state
-        acc, left, *others = carried[:-4]
-        with state.builder.at(self.rotation.values.location):
+        accs, lefts, others = self._parts(carried[: -2 * len(self.rings)])
+        with state.builder.at(self._sum_dots[0].location):
             state.emit(async_ops.WgmmaFence)
-        self.of_values.wait(state)
-        product = self._begin_values(acc, left)
-        given: dict[int, Value] = {self.rotation.number: self._land_values(product, left)}
+        self._wait(self._sum_dots)
+        landed = self._land_sums(self._begin_sums(accs, lefts), lefts)
+        given = {one.number: value for one, value in zip(self.rotation.sums, landed)}
         for number, value in zip(self.others, others):
             running = self.sums.get(number)
             names = [self.op.results[number].name]
@@ -259,46 +283,67 @@ class _RotatedLoop:
             if number not in self.sums:
                 self.state.define(self.arguments[number], value)
 
+    def _wait(self, dots: Sequence[ops.Dot]) -> None:
+        for ring in self._rings_of(dots):
+            ring.wait(self.state)
+
+    def _give_back(self, dots: Sequence[ops.Dot]) -> None:
+        for ring in self._rings_of(dots):
+            ring.release(self.state, ring.position.stage)
+            ring.advance(self.state)
+
     def _begin_scores(self) -> list[Value]:
-        """The first product, and its left operand if that is in registers; in flight."""
-        state, dot = self.state, self.rotation.scores
-        with state.builder.at(dot.location):
-            left = left_operand(state, dot, self.scores)
-            acc, accumulate = initial_accumulator(state, dot, self.scores)
-            state.emit(async_ops.WgmmaFence)
-            product = multiply(state, dot, self.scores, left, acc, accumulate)
+        """The first products, then those of their left operands that are in registers; in flight."""
+        state = self.state
+        products: list[Value] = []
+        lefts: list[Value] = []
+        for number, dot in enumerate(self.rotation.scores):
+            with state.builder.at(dot.location):
+                left = left_operand(state, dot, self.plans[dot])
+                acc, accumulate = initial_accumulator(state, dot, self.plans[dot])
+                if number == 0:
+                    state.emit(async_ops.WgmmaFence)
+                product = multiply(state, dot, self.plans[dot], left, acc, accumulate)
+                if dot in self._ends:
+                    products.append(product)
+                else:
+                    state.define(dot.result, product)  # in flight: the next one adds to it
+            lefts += [] if left is None else [left]
+        with state.builder.at(self._location):
             state.emit(async_ops.WgmmaCommit)
-        return [product] if left is None else [product, left]
+        return [*products, *lefts]
 
     def _land_scores(self, begun: Sequence[Value], groups: int) -> None:
-        state, dot = self.state, self.rotation.scores
-        with state.builder.at(dot.location):
-            landed = state.emit(async_ops.WgmmaWait, values=begun, groups=groups).results[0]
-            self.of_scores.release(state, self.of_scores.position.stage)
-            self.of_scores.advance(state)
-        landed.name = dot.result.name
-        state.define(dot.result, landed)
-
-    def _begin_values(self, acc: Value, left: Value) -> Value:
-        state, dot = self.state, self.rotation.values
-        with state.builder.at(dot.location):
-            product = multiply(state, dot, self.values, left, acc, None)
-            state.emit(async_ops.WgmmaCommit)
-        return product
-
-    def _land_values(self, product: Value, left: Value) -> Value:
         state = self.state
-        with state.builder.at(self.rotation.values.location):
-            landed = state.emit(async_ops.WgmmaWait, values=[product, left], groups=0).results[0]
-            self.of_values.release(state, self.of_values.position.stage)
-            self.of_values.advance(state)
-        return landed
+        with state.builder.at(self._location):
+            landed = state.emit(async_ops.WgmmaWait, values=begun, groups=groups).results
+            self._give_back(self.rotation.scores)
+        for dot, value in zip(self._ends, landed):
+            value.name = dot.result.name
+            state.define(dot.result, value)
+
+    def _begin_sums(self, accs: Sequence[Value], lefts: Sequence[Value]) -> list[Value]:
+        state, rotation = self.state, self.rotation
+        left_of = dict(zip(rotation.lefts, lefts))
+        products: list[Value] = []
+        for one, acc in zip(rotation.sums, accs):
+            with state.builder.at(one.dot.location):
+                products.append(multiply(state, one.dot, self.plans[one.dot], left_of[one.dot.a], acc, None))
+        with state.builder.at(self._sum_dots[-1].location):
+            state.emit(async_ops.WgmmaCommit)
+        return products
+
+    def _land_sums(self, products: Sequence[Value], lefts: Sequence[Value]) -> list[Value]:
+        with self.state.builder.at(self._sum_dots[0].location):
+            landed = self.state.emit(async_ops.WgmmaWait, values=[*products, *lefts], groups=0).results
+            self._give_back(self._sum_dots)
+        return list(landed[: len(products)])
 
     def _load_first(self) -> None:
         """Rows that scores are combined with (what is added to each key), while nothing is waited for yet: where heads
         are short, there are registers for them beside the products."""
         state = self.state
-        if state.capacities.of(self.rotation.values.result.shape[-1]) > SHORT_HEAD:
+        if sum(state.capacities.of(dot.result.shape[-1]) for dot in self._sum_dots) > SHORT_HEAD:
             return
         for op in self.rotation.ahead:
             if isinstance(op, ops.Load) and len(op.result.shape) == 1:
@@ -362,18 +407,25 @@ class _RotatedLoop:
         state.define(result, made)
         return True
 
-    def _behind(self, acc: Value) -> Value:
-        """What becomes of the accumulator before the next product is added to it."""
-        state, rotation = self.state, self.rotation
-        assert rotation.values.acc is not None
-        state.define(self.arguments[rotation.number], acc)
-        for op in rotation.behind:
-            state.lower_op(op)
-        return state.tile(rotation.values.acc, self.values.accumulator)
+    def _behind(self, accs: Sequence[Value]) -> list[Value]:
+        """What becomes of accumulators before the next products are added to them."""
+        state = self.state
+        made: list[Value] = []
+        for one, acc in zip(self.rotation.sums, accs):
+            assert one.dot.acc is not None
+            state.define(self.arguments[one.number], acc)
+            for op in one.behind:
+                state.lower_op(op)
+            made.append(state.tile(one.dot.acc, self.plans[one.dot].accumulator))
+        return made
 
-    def _left(self) -> Value:
-        """The left operand of the next product of values, in registers."""
-        state, dot = self.state, self.rotation.values
+    def _lefts(self) -> list[Value]:
+        """The left operands of the next sums, in registers."""
+        first = {one.dot.a: one.dot for one in reversed(self.rotation.sums)}
+        return [self._left(first[left]) for left in self.rotation.lefts]
+
+    def _left(self, dot: ops.Dot) -> Value:
+        state = self.state
         with state.builder.at(dot.location):
             cast = dot.a.op
             if isinstance(cast, ops.Cast):  # without padding before it is made narrow: one element at a time
@@ -381,8 +433,8 @@ class _RotatedLoop:
                 wide = state.padded(wide, cast.source.shape, 0.0 if wide.dtype.is_float else 0, [1])
                 type_ = TileType(cast.dtype, wide.layout.shape, "register", wide.layout)
                 narrow = state.emit(ops.Cast, types=[type_], name=dot.a.name, source=wide, dtype=cast.dtype).result
-                return state.convert(narrow, self.values.left)
-            left = left_operand(state, dot, self.values)
+                return state.convert(narrow, self.plans[dot].left)
+            left = left_operand(state, dot, self.plans[dot])
         assert left is not None
         return left
 

@@ -5,8 +5,8 @@
             s = tile.dot(q[h, i, :], k[h, j, :].mT)          rows x loop, D deep
             acc = tile.dot(weights(s), v[h, j, :], acc)      rows x D, as deep as the loop's block
 
-Any number of products, in a loop or not, has this form. Every side of a tile is the block of the rows, of the columns,
-of the loop, or a whole axis; a tiling puts in the numbers.
+Any number of products, in loops or not, has this form; of several loops, a turn is one of each. Every side of a tile is
+the block of the rows, of the columns, of the loop, or a whole axis; a tiling puts in the numbers.
 """
 
 from __future__ import annotations
@@ -199,17 +199,18 @@ def read_products(
 ) -> tuple[ProductNest, Axes]:
     """The nest of a grid whose operands can be loaded ahead, as `feeds` says, and the blocks that a tiling is about.
 
-    Raises NotPlannedError where products do not share rows, or stand in several loops.
+    Raises NotPlannedError where products do not share rows, or do not stand in loops of the grid itself.
     """
     return _Reader(grid, blocks, feeds, sizes).read()
 
 
 class Axes(NamedTuple):
-    """The blocks along the rows, the columns and the loop of products; None where there are none, or they are whole."""
+    """The blocks along the rows and the columns of products, None where there are none or they are whole, and those of
+    the loops that products stand in."""
 
     row: BlockDefinition | None
     column: BlockDefinition | None
-    loop: BlockDefinition | None
+    loops: tuple[BlockDefinition, ...]
 
 
 class _Reader:
@@ -218,9 +219,9 @@ class _Reader:
         self.blocks = blocks
         self.by_extent = {b.argument.type.extent: b for b in blocks if isinstance(b.argument.type, AxisType)}
         self.dots = [op for op in grid.body.walk() if isinstance(op, ops.Dot)]
-        self.loop = self._loop()
+        self.loops = self._loops()
         self.row = self._row()
-        self.only = products_of(self.loop) if self.loop is not None else ()
+        self.only = products_of(self.loops[0]) if len(self.loops) == 1 else ()
         self.is_plain = bool(self.only) and set(self.only) == set(self.dots)
         self.column = self._column()
 
@@ -231,13 +232,13 @@ class _Reader:
                 raise NotPlannedError("a program multiplies several matrices at once")
         dots = tuple(self._dot(dot) for dot in self.dots)
         results = tuple(self._results())
-        loop = next((block for block in self.blocks if block.op is self.loop), None)
+        loops = tuple(block for block in self.blocks if block.op in self.loops)
         lengths = tuple(self._lengths())
         nest = ProductNest(
             axes=tuple(self._axis(block) for block in self.blocks if block.op is self.grid),
             dots=dots,
             streams=tuple(self._streams()),
-            loop=None if loop is None else Side("loop", self._length(loop)),
+            loop=Side("loop", max(map(self._length, loops))) if loops else None,
             lengths=lengths,
             work=tuple(self._work()),
             results=results,
@@ -249,19 +250,21 @@ class _Reader:
             masked=self._masked(),
             epilogue=self._epilogue(),
         )
-        return nest, Axes(self.row, self.column, loop)
+        return nest, Axes(self.row, self.column, loops)
 
     # Axes
 
-    def _loop(self) -> ops.Range | None:
-        """The loop that products stand in."""
-        loops = {dot.parent.parent for dot in self.dots if dot.parent is not None and dot.parent is not self.grid.body}
-        if len(loops) > 1:
-            raise NotPlannedError("its products stand in several loops")
-        loop = next(iter(loops), None)
-        if loop is not None and not (isinstance(loop, ops.Range) and loop.parent is self.grid.body):
-            raise NotPlannedError("a product stands in a branch, or in a loop within another")
-        return loop
+    def _loops(self) -> tuple[ops.Range, ...]:
+        """The loops that products stand in, one after the other."""
+        found: list[ops.Range] = []
+        for dot in self.dots:
+            loop = None if dot.parent is None else dot.parent.parent
+            if loop is self.grid or loop in found:
+                continue
+            if not (isinstance(loop, ops.Range) and loop.parent is self.grid.body):
+                raise NotPlannedError("a product stands in a branch, or in a loop within another")
+            found.append(loop)
+        return tuple(found)
 
     def _row(self) -> BlockDefinition | None:
         """The block of the grid that is the rows of products."""
@@ -303,7 +306,7 @@ class _Reader:
             return Side("rows", self.sizes.of(block.total))
         if block is self.column:
             return Side("columns", self.sizes.of(block.total))
-        if block.op is self.loop:
+        if block.op in self.loops:
             return Side("loop", self._length(block))
         return Side("whole", self._said(dim))
 
@@ -391,11 +394,10 @@ class _Reader:
 
     def _work(self) -> Iterator[Work]:
         """What threads compute in a turn of the loop, but for masks: clean turns have none."""
-        if self.loop is None:
-            return
+        bodies = [loop.body for loop in self.loops]
         found: dict[tuple[Side, ...], UnitCounts] = {}
         for work in loop_nest(self.grid).elementwise:
-            if work.op.parent is not self.loop.body or len(work.shape) < 2 or _is_mask(work.op):
+            if work.op.parent not in bodies or len(work.shape) < 2 or _is_mask(work.op):
                 continue
             try:
                 sides = self._sides(work.shape)
@@ -406,8 +408,8 @@ class _Reader:
             yield Work(sides, units.arithmetic, units.special)
 
     def _masked(self) -> bool:
-        body = () if self.loop is None else self.loop.body.ops
-        return any(isinstance(op, ops.Map) and op.fn == "where" and _is_mask(op) for op in body)
+        inside = (op for loop in self.loops for op in loop.body.ops)
+        return any(isinstance(op, ops.Map) and op.fn == "where" and _is_mask(op) for op in inside)
 
     # Around the loop
 
@@ -448,7 +450,7 @@ class _Reader:
     # How long the loops of blocks are
 
     def _lengths(self) -> Iterator[LoopLengths]:
-        if self.loop is None:
+        if not self.loops:
             return
         if self.row is None or not self._depends():
             yield LoopLengths(0, (self._length_of(0, 1),), 1.0)
@@ -463,20 +465,23 @@ class _Reader:
             yield LoopLengths(rows, tuple(self._length_of(s, min(rows, total - s)) for s in starts), weight)
 
     def _depends(self) -> bool:
-        assert self.loop is not None
         assert self.row is not None
-        return any(_follows(bound, self.row.argument) for bound in (self.loop.start, self.loop.stop))
+        row = self.row.argument
+        return any(_follows(bound, row) for loop in self.loops for bound in (loop.start, loop.stop))
 
     def _length_of(self, start: int, extent: int) -> int:
-        assert self.loop is not None
+        """The length of the longest loop of a block of rows."""
         places = {b.argument: Place(0, 1) for b in self.blocks if b.op is self.grid}
         if self.row is not None:
             places[self.row.argument] = Place(start, extent)
         values = ScalarValues(self.sizes.symbols, places)
-        first, last = values.of(self.loop.start), values.of(self.loop.stop)
-        if first is None or last is None:
-            return self._length(next(b for b in self.blocks if b.op is self.loop))
-        return max(0, last - first)
+        longest = 0
+        for block in self.blocks:
+            if isinstance(block.op, ops.Range) and block.op in self.loops:
+                first, last = values.of(block.op.start), values.of(block.op.stop)
+                length = self._length(block) if first is None or last is None else last - first
+                longest = max(longest, length)
+        return longest
 
 
 def _follows(value: Value, axis: Value) -> bool:

@@ -94,12 +94,12 @@ def _plans_one_way(
 
 def contract_of(axes: Axes) -> Contract:
     """What the program says of its blocks and stages."""
-    rows, columns, depth = (
-        block.block.size if block is not None and block.block.kind == "fixed" else None for block in axes
+    rows, columns, *depths = (
+        block.block.size if block is not None and block.block.kind == "fixed" else None
+        for block in (axes.row, axes.column, *axes.loops)
     )
-    loop = None if axes.loop is None else axes.loop.op
-    stages = loop.num_stages if isinstance(loop, ops.Range) else None
-    return Contract(rows, columns, depth, stages or None)
+    stages = [block.op.num_stages for block in axes.loops if isinstance(block.op, ops.Range)]
+    return Contract(rows, columns, next(filter(None, depths), None), next(filter(None, stages), None))
 
 
 @lru_cache(maxsize=256)
@@ -134,7 +134,8 @@ def _completed(tiling: Tiling, nest: ProductNest, cost: WarpgroupCost) -> Tiling
 
 def _plan(tiling: Tiling, axes: Axes, blocks: Sequence[BlockDefinition]) -> Plan:
     rows, columns, depth = tiling.block
-    sizes = {block.extent: size for block, size in zip(axes, (rows, columns, depth)) if block is not None}
+    named = [(axes.row, rows), (axes.column, columns), *((block, depth) for block in axes.loops)]
+    sizes = {block.extent: size for block, size in named if block is not None}
     return blocks_plan(tiling.grid_plan(), sizes, blocks)
 
 

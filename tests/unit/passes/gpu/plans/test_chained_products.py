@@ -110,12 +110,18 @@ def test_a_plan_keeps_what_the_program_says() -> None:
         assert dict(plan.blocks) == {}
 
 
+def test_loops_one_after_the_other() -> None:
+    module = module_of(one_after_the_other, 2)
+    first = choose_plans(module.entry, gpu_machine("sm_90"), sizes(), ALIGNED)[0]
+    assert first.grids[0].schedule
+    assert print_module(lowered(module, first)).count("gpu.wgmma(") >= 3
+
+
 @pytest.mark.parametrize(
     ("kernel", "dtype", "arch", "alignment"),
     [
         (blocks_of_64_keys, bf16, "sm_80", ALIGNED),
         (blocks_of_64_keys, f32, "sm_90", ALIGNED),
-        (one_after_the_other, bf16, "sm_90", ALIGNED),
     ],
 )
 def test_others_get_none(kernel: Any, dtype: Any, arch: str, alignment: tuple[int, ...]) -> None:
