@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.e2e.test_gpu_plans import module_of
+from tests.support.gpu_cases import Case
 from tests.support.kernels import tensor
 from tiledsl.frontend.arguments import ConstantArgument
 from tiledsl.frontend.kernel_source import KernelSource
@@ -66,6 +68,12 @@ def placed_kernel(kernel: Any, rank: int, dtype: Any = bf16, names: str = "qkv",
     given |= {name: ConstantArgument(value) for name, value in constants.items()}
     module = lower_kernel(KernelSource(kernel.__wrapped__), given)
     return PassManager(gpu_front_pipeline()).run(module, PassContext())
+
+
+def placed_case(kernel: Any, arrays: list[Any], **constants: object) -> Module:
+    """A kernel of these arrays in form `tile-placed`."""
+    case = Case("", kernel, lambda random: [], constants)
+    return PassManager(gpu_front_pipeline()).run(module_of(case, arrays), PassContext())
 
 
 def nest_of(module: Module, sizes: dict[str, int]) -> ProductNest:

@@ -122,6 +122,11 @@ def registers_of_roles(
     return table.get(consumers, (0, 0))
 
 
+def shared_bytes(nest: ProductNest, tiling: Tiling) -> int:
+    """Of a block, but for mbarriers and what alignment costs."""
+    return tiling.stages * stage_bytes(nest, tiling) + bytes_beside(nest, tiling)
+
+
 def stage_bytes(nest: ProductNest, tiling: Tiling) -> int:
     """Shared memory of one stage: a tile of each operand that the loop loads."""
     return sum(stream_bytes(stream, tiling) for stream in nest.streams if stream.in_loop)
@@ -133,15 +138,13 @@ def stream_bytes(stream: Stream, tiling: Tiling) -> int:
 
 
 def bytes_beside(nest: ProductNest, tiling: Tiling) -> int:
-    """Shared memory of a block beside the stages: what is loaded once, and what waits for its way out. Results go out
-    through the place of what came in, where that is as large and nothing else is left."""
+    """Shared memory of a block beside the stages: what is loaded once, and what waits for its way out. The first result
+    may go out through the place of what came in, where that is as large."""
     if tiling.splits > 1:
         return sums_bytes(nest, tiling)
     once = [stream_bytes(stream, tiling) for stream in nest.streams if not stream.in_loop]
     results = [tiling.elements(result.sides) * result.bytes for result in nest.results] if nest.staged else []
-    lent = 0
-    for result in results[:1]:
-        lent = result if once.count(result) else 0
+    lent = results[0] if results and results[0] in once else 0
     each = sum(once) + sum(results) - lent
     if nest.chained:
         return each

@@ -22,6 +22,7 @@ from tiledsl.ir.dtypes import bool_
 from tiledsl.ir.symbolic import Dim, symbols_of
 from tiledsl.ir.types import AxisType, Shape, TileType
 from tiledsl.passes.analysis.sizes import BlockDefinition
+from tiledsl.passes.analysis.splats import number_of
 from tiledsl.passes.gpu.align_operands import copied_bytes
 from tiledsl.passes.gpu.infer_layouts import access_order, tensor_of, tile_axes
 from tiledsl.passes.gpu.parallel_products import products_of
@@ -350,11 +351,12 @@ class _Reader:
         )
 
     def _streams(self) -> Iterator[Stream]:
-        seen: set[ops.Load] = set()
+        seen: set[object] = set()
         for feed in self.feeds:
             for load in feed.loads:
-                if load not in seen:
-                    seen.add(load)
+                same = (load.tensor, tuple(load.indices), load.parent)  # such loads become one
+                if same not in seen:
+                    seen.add(same)
                     yield self._stream(load)
 
     def _stream(self, load: ops.Load) -> Stream:
@@ -418,7 +420,8 @@ class _Reader:
 
     def _results(self) -> Iterator[Result]:
         for op in self._stores():
-            yield Result(self._sides(op.value.shape[-2:]), tensor_of(op).dtype.bytes)
+            if number_of(op.value) is None:  # else every thread has it
+                yield Result(self._sides(op.value.shape[-2:]), tensor_of(op).dtype.bytes)
 
     def _may_go_by_tma(self, op: ops.Store) -> bool:
         unit = tensor_of(op).unit

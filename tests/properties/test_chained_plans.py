@@ -1,0 +1,124 @@
+"""Random loops of products that feed on each other: plans are right, and take the memory that they say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+
+from tests.support.chained_kernels import Chained, chained
+from tests.support.compare import assert_close
+from tests.support.gpu_lowering import lowered
+from tests.support.product_nests import nest_of, placed_case
+from tiledsl.backend_ref.emulator.emulate import emulate
+from tiledsl.ir.async_ops import TmaLoad, Wgmma
+from tiledsl.ir.core import Module
+from tiledsl.ir.gpu_ops import Launch
+from tiledsl.ir.tile_ops import Dot
+from tiledsl.passes.gpu.choose_plans import ranked_plans
+from tiledsl.passes.gpu.plan import RankedPlan
+from tiledsl.passes.gpu.plans.footprint import RESERVED_BYTES, shared_bytes
+from tiledsl.passes.gpu.plans.product_nest import ProductNest
+from tiledsl.passes.gpu.plans.specialised_plans import MOST_PLANS, RankedTiling, ranked_tilings
+from tiledsl.passes.gpu_machine import gpu_machine
+
+HOPPER = gpu_machine("sm_90")
+WIDTHS = st.sampled_from([16, 32, 64, 80, 128])
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Chained:
+    weights = draw(st.sampled_from(["softmax", "softmax", "plain", "top first"]))
+    masks = ["none", "causal"] if weights == "top first" else ["none", "causal", "window"]
+    mask = draw(st.sampled_from(masks))
+    queries = draw(st.integers(1, 200))
+    keys = draw(st.integers(1, 200)) if mask == "none" else queries
+    sizes = (draw(st.integers(1, 2)), queries, keys, draw(WIDTHS), draw(WIDTHS), draw(WIDTHS))
+    return Chained(
+        sizes,
+        scores=draw(st.sampled_from(["one", "added", "in one sum"])),
+        sums=draw(st.integers(1, 2)),
+        squash=draw(st.sampled_from(["none", "tanh"])),
+        bias=draw(st.booleans()),
+        mask=mask,
+        weights=weights,
+    )
+
+
+def sizes_of(case: Chained) -> dict[str, int]:
+    return dict(zip("HQKDRE", case.sizes))
+
+
+def check(case: Chained, module: Module, arrays: list[Any], seed: int | None) -> None:
+    (got,) = emulate(module.entry, arrays, seed=seed).results
+    wanted = case.expected(arrays)
+    largest = max(1.0, float(np.max(np.abs(wanted), initial=0.0)))
+    assert_close(got, wanted.astype(np.float32), relative=1e-2, absolute=1e-2 * largest)
+
+
+@given(case=cases(), place=st.integers(0, MOST_PLANS - 1), seed=st.integers(0, 99))
+@settings(max_examples=15, deadline=None)
+def test_random_loops(case: Chained, place: int, seed: int) -> None:
+    placed = placed_case(chained, case.arrays(), **case.constants)
+    plans = [p for p in ranked_plans(placed.entry, HOPPER, sizes_of(case), (16,) * 8, MOST_PLANS) if p.seconds]
+    assert plans, "there is always one with specialised warps"
+    plan = plans[min(place, len(plans) - 1)].plan
+    note(str(plan))
+    module = lowered(placed, plan)
+    assert any(isinstance(op, TmaLoad) for op in module.walk())
+    assert not any(isinstance(op, Dot) for op in module.walk())
+    check(case, module, case.arrays(), seed)
+
+
+BASE = (2, 100, 150, 64, 32, 64)
+NEIGHBOURS = {
+    "attention": Chained(BASE),
+    "scores of two products": Chained(BASE, scores="added"),
+    "scores of two products in one sum": Chained(BASE, scores="in one sum"),
+    "two values": Chained(BASE, sums=2),
+    "softcap": Chained(BASE, squash="tanh"),
+    "bias by distance": Chained(BASE, bias=True),
+    "window": Chained((1, 200, 200, 64, 16, 64), mask="window"),
+    "causal, all of it": Chained((1, 130, 130, 64, 32, 80), "added", 2, "tanh", bias=True, mask="causal"),
+    "no softmax": Chained(BASE, weights="plain"),
+    "two loops": Chained(BASE, weights="top first"),
+}
+
+
+@pytest.mark.parametrize("name", NEIGHBOURS)
+def test_neighbours_of_attention(name: str) -> None:
+    """One kernel, by `wgmma` and TMA, right whichever warp comes first; scores are begun beside the sums before."""
+    case = NEIGHBOURS[name]
+    placed = placed_case(chained, case.arrays(), **case.constants)
+    plan = ranked_plans(placed.entry, HOPPER, sizes_of(case), (16,) * 8)[0].plan
+    module = lowered(placed, plan)
+    launches = [op for op in module.walk() if isinstance(op, Launch)]
+    assert len(launches) == 1
+    assert any(isinstance(op, Wgmma) for op in module.walk())
+    for seed in (None, 1):
+        check(case, module, case.arrays(), seed)
+
+
+@pytest.mark.parametrize("name", NEIGHBOURS)
+def test_shared_memory_is_what_the_planner_says(name: str) -> None:
+    case = NEIGHBOURS[name]
+    placed = placed_case(chained, case.arrays(), **case.constants)
+    for heads in (2, 128):  # of which the latter has programs that go through several blocks
+        sizes = {**sizes_of(case), "H": heads}
+        nest = nest_of(placed, sizes)
+        tilings = ranked_tilings(nest, HOPPER)[:3]
+        plans = ranked_plans(placed.entry, HOPPER, sizes, (16,) * 8, 3)[: len(tilings)]
+        check_shared_memory(nest, tilings, plans, placed)
+
+
+def check_shared_memory(
+    nest: ProductNest, tilings: Sequence[RankedTiling], plans: Sequence[RankedPlan], placed: Module
+) -> None:
+    for (_, tiling), (plan, _) in zip(tilings, plans):
+        (launch,) = [op for op in lowered(placed, plan).walk() if isinstance(op, Launch)]
+        said = shared_bytes(nest, tiling)
+        assert said - 4096 <= launch.shared_bytes <= said + RESERVED_BYTES, str(plan)
