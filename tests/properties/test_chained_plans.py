@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, note, settings
+from hypothesis import Phase, given, note, settings
 from hypothesis import strategies as st
 
 from tests.support.chained_kernels import Chained, chained
 from tests.support.compare import assert_close
 from tests.support.gpu_lowering import lowered
 from tests.support.product_nests import nest_of, placed_case
+from tiledsl.backend_ref.arguments import bind_arguments
 from tiledsl.backend_ref.emulator.emulate import emulate
 from tiledsl.ir.async_ops import TmaLoad, Wgmma
 from tiledsl.ir.core import Module
@@ -49,8 +50,8 @@ def cases(draw: st.DrawFn) -> Chained:
     )
 
 
-def sizes_of(case: Chained) -> dict[str, int]:
-    return dict(zip("HQKDRE", case.sizes))
+def sizes_of(case: Chained, module: Module) -> dict[str, int]:
+    return bind_arguments(module.entry, case.arrays())[0]
 
 
 def check(case: Chained, module: Module, arrays: list[Any], seed: int | None) -> None:
@@ -61,10 +62,10 @@ def check(case: Chained, module: Module, arrays: list[Any], seed: int | None) ->
 
 
 @given(case=cases(), place=st.integers(0, MOST_PLANS - 1), seed=st.integers(0, 99))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 def test_random_loops(case: Chained, place: int, seed: int) -> None:
     placed = placed_case(chained, case.arrays(), **case.constants)
-    plans = [p for p in ranked_plans(placed.entry, HOPPER, sizes_of(case), (16,) * 8, MOST_PLANS) if p.seconds]
+    plans = [p for p in ranked_plans(placed.entry, HOPPER, sizes_of(case, placed), (16,) * 8, MOST_PLANS) if p.seconds]
     assert plans, "there is always one with specialised warps"
     plan = plans[min(place, len(plans) - 1)].plan
     note(str(plan))
@@ -94,7 +95,7 @@ def test_neighbours_of_attention(name: str) -> None:
     """One kernel, by `wgmma` and TMA, right whichever warp comes first; scores are begun beside the sums before."""
     case = NEIGHBOURS[name]
     placed = placed_case(chained, case.arrays(), **case.constants)
-    plan = ranked_plans(placed.entry, HOPPER, sizes_of(case), (16,) * 8)[0].plan
+    plan = ranked_plans(placed.entry, HOPPER, sizes_of(case, placed), (16,) * 8)[0].plan
     module = lowered(placed, plan)
     launches = [op for op in module.walk() if isinstance(op, Launch)]
     assert len(launches) == 1
@@ -108,7 +109,7 @@ def test_shared_memory_is_what_the_planner_says(name: str) -> None:
     case = NEIGHBOURS[name]
     placed = placed_case(chained, case.arrays(), **case.constants)
     for heads in (2, 128):  # of which the latter has programs that go through several blocks
-        sizes = {**sizes_of(case), "H": heads}
+        sizes = {**sizes_of(case, placed), "H": heads}
         nest = nest_of(placed, sizes)
         tilings = ranked_tilings(nest, HOPPER)[:3]
         plans = ranked_plans(placed.entry, HOPPER, sizes, (16,) * 8, 3)[: len(tilings)]

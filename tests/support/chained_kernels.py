@@ -32,10 +32,10 @@ def chained(
     width: tile.constexpr = 48,
 ) -> tile.Tensor:
     """Sums of v, and of w, weighted by what the products of q and k, and of r and s, come to."""
-    H, Q, D = q.shape
-    H, Q, R = r.shape
-    H, K, D = k.shape  # noqa: RUF059  sizes that must agree
-    H, K, R = s.shape  # noqa: RUF059
+    H, Q, _D = q.shape
+    H, Q, _R = r.shape
+    H, K, _D = k.shape
+    H, K, _R = s.shape
     H, K, E = v.shape
     H, K, E = w.shape
     (H,) = slopes.shape
@@ -122,10 +122,10 @@ class Chained:
         drawn = [random.standard_normal(shape).astype(np.float32) * 0.5 for shape in shapes]
         return [array.astype(self.dtype) for array in drawn]
 
-    def expected(self, arrays: list[Array]) -> Array:
+    def expected(self, arrays: list[Any]) -> Array:
         """By NumPy, in f64."""
-        q, r, k, s, v, w, slopes = (np.asarray(a, np.float64) for a in arrays)
-        queries, keys = q.shape[1], k.shape[1]
+        q, r, k, s, v, w, slopes = (a.astype(np.float64) for a in arrays)
+        queries, keys = self.sizes[1:3]
         above = np.arange(keys)[None, :] - np.arange(queries)[:, None]
         first = q @ k.transpose(0, 2, 1)
         found = first if self.scores == "one" else first + r @ s.transpose(0, 2, 1)

@@ -45,7 +45,7 @@ def gemm_nest(
     rows, columns, depth = Side("rows", m), Side("columns", n), Side("loop", k)
     return ProductNest(
         axes=(Side("whole", batches), rows, columns),
-        dots=(ProductDot(rows, columns, depth, element, True, True, False, promoted),),
+        dots=(ProductDot(rows, columns, depth, element, True, True, True, False, promoted),),
         streams=(
             Stream((rows, depth), element, True, True, a_k_major, k if a_k_major else m, (0, 1), 0, batches * m * k),
             Stream(

@@ -19,10 +19,10 @@ from tiledsl.ir.layouts import SharedLayout
 from tiledsl.ir.tensor_maps import ALIGNMENT, MOST_AXES, UNIT_BYTES
 from tiledsl.passes.analysis.effects import tensors_written
 from tiledsl.passes.gpu.bulk_stores import RESERVED_BYTES
-from tiledsl.passes.gpu.computed_operands import SLOTS
 from tiledsl.passes.gpu.infer_layouts import tensor_of, tile_axes
 from tiledsl.passes.gpu.lowering import Lowering
 from tiledsl.passes.gpu.operand_sources import are_independent
+from tiledsl.passes.gpu.plans.footprint import COMPUTED_SLOTS
 from tiledsl.passes.gpu.rings import Ring, StreamedLoad, operand_layout
 from tiledsl.passes.gpu.streamed_loads import DeclinedError, Feed, check_index, source_load
 
@@ -101,7 +101,7 @@ def _computed_bytes(state: Lowering, rings: Sequence[Ring]) -> int:
     """Of right operands that each role writes itself."""
     dots = {op for ring in rings for op in ring.block.ops if isinstance(op, ops.Dot) and source_load(op.b) is None}
     sizes = (math.prod(state.capacities.shape(dot.b.shape)) * dot.b.dtype.bytes for dot in dots)
-    return SLOTS * sum(sizes) // state.grid.across
+    return COMPUTED_SLOTS * sum(sizes) // state.grid.across
 
 
 def _sizes(state: Lowering, op: Op) -> list[int]:

@@ -27,9 +27,6 @@ from tiledsl.passes.gpu.select_wgmma import WarpgroupProduct, plan_product
 from tiledsl.passes.gpu.shared_accesses import shared_layout, staged_layout, static_shape, whole_vector
 from tiledsl.passes.gpu.streamed_loads import computed_sources, is_read_beside, source_load
 
-SLOTS = 2
-"""Places for a right operand that is computed: that of the turn at hand, and that of the next."""
-
 
 def computed_layouts(dot: ops.Dot, capacities: Capacities, grid: GridPlan) -> dict[Value, RegisterLayout]:
     """In which layouts threads compute the operands of a product of what its loop loads. A left operand that something

@@ -30,10 +30,11 @@ from tiledsl.ir.types import scalar
 from tiledsl.passes.analysis.sizes import constant_of
 from tiledsl.passes.analysis.splats import number_of
 from tiledsl.passes.gpu import running_sums
-from tiledsl.passes.gpu.computed_operands import SLOTS, define_right_operand, right_buffer, write_right_operand
+from tiledsl.passes.gpu.computed_operands import define_right_operand, right_buffer, write_right_operand
 from tiledsl.passes.gpu.lowering import Lowering
 from tiledsl.passes.gpu.operand_sources import depends_on
 from tiledsl.passes.gpu.place_blocks import Turns, define_place
+from tiledsl.passes.gpu.plans.footprint import COMPUTED_SLOTS
 from tiledsl.passes.gpu.promoted_sums import is_promoted
 from tiledsl.passes.gpu.rings import FedLoop, Ring
 from tiledsl.passes.gpu.select_wgmma import plan_product
@@ -112,7 +113,7 @@ class _Loop:
             if dot in self.computed or dot.b in self.rights:
                 which = "left" if dot in self.computed else "right"
                 state.remark(dot, f"its {which} operand is computed a turn ahead, beside the product before")
-        self.buffers = [right_buffer(state, self.dots[n], self.plans[n], SLOTS) for n in self.rights.values()]
+        self.buffers = [right_buffer(state, self.dots[n], self.plans[n], COMPUTED_SLOTS) for n in self.rights.values()]
         start, stop = constant_of(self.op.start), constant_of(self.op.stop)
         if start is not None and stop is not None and stop > start:
             self._define(self._turns_of_registers())

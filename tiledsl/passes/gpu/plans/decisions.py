@@ -33,6 +33,8 @@ WHOLE_ROWS = (*SHAPES, ("cooperative", 64, 1, 3))
 """The same where a tile has whole rows."""
 CHAINED = (("cooperative", 64, 1, 1), ("cooperative", 128, 2, 1), ("cooperative", 192, 3, 1))
 """The same where products feed on each other: each warpgroup keeps 64 rows to itself."""
+COMPUTING = tuple(shape for shape in SHAPES if shape[3] == 1)
+"""The same where operands are computed: warpgroups that shared rows would compute the same left ones each."""
 COLUMNS = tuple(range(16, 257, 16))
 """Multiples of 16: an instruction for 8 columns more is never worth it."""
 COLUMNS_IN_SPANS = (16, 32, 64, 128, 192, 256)
@@ -147,8 +149,9 @@ class Consumers:
     def options(self, search: Search, tiling: Tiling) -> Iterator[Tiling]:
         """Shapes whose last warpgroup has rows."""
         nest, contract = search.nest, search.contract
-        shapes = CHAINED if nest.chained else WHOLE_ROWS if nest.whole_rows else SHAPES
-        of_grid = any(axis.kind == "rows" for axis in nest.axes)
+        shapes = WHOLE_ROWS if nest.whole_rows else SHAPES
+        if nest.computes:
+            shapes = CHAINED if nest.chained else COMPUTING
         for schedule, rows, row_groups, column_groups in shapes:
             option = tiling._replace(rows=rows, schedule=schedule, row_groups=row_groups, column_groups=column_groups)
             if schedule == "pingpong" and not search.families.pingpong:
@@ -158,7 +161,9 @@ class Consumers:
             if contract.rows is not None and contract.rows % rows:
                 search.refuse(option, f"blocks of {contract.rows} rows are asked for")
                 continue
-            if not of_grid and row_groups > 1 and any(dot.rows.size % (64 * row_groups) for dot in nest.dots):
+            whole = [dot.rows.size for dot in nest.dots if dot.rows.kind == "whole"]
+            if any(size % (WARPGROUP_ROWS * row_groups) for size in whole):
+                search.refuse(option, f"{row_groups} warpgroups do not share products of {whole} rows in whole 64s")
                 continue
             yield option
 
@@ -235,7 +240,9 @@ class Depth:
         step = STEP_BYTES // nest.bytes
         if any(dot.columns.kind == "loop" for dot in nest.dots):
             sizes = range(FEWEST_IN_LOOP, MOST_COLUMNS + 1, WHOLE_UNIT)
-            every = [size for size in sizes if size - WHOLE_UNIT < max(nest.loop.size, FEWEST_IN_LOOP)]
+            unit = WARPGROUP_ROWS * tiling.row_groups if any(dot.rows.kind == "loop" for dot in nest.dots) else 1
+            longest = max(nest.loop.size, FEWEST_IN_LOOP, unit)
+            every = [size for size in sizes if size % unit == 0 and size - max(unit, WHOLE_UNIT) < longest]
             if contract.depth is not None:
                 every = [contract.depth] if contract.depth % WHOLE_UNIT == 0 and contract.depth <= MOST_COLUMNS else []
         else:
@@ -269,7 +276,7 @@ class Ring:
         """As many stages as fit."""
         nest, machine, asked = search.nest, search.machine, search.contract.stages
         tiles = tiling.tiles(nest)
-        several = search.families.resident and not nest.chained and not nest.by_threads and tiling.across == 1
+        several = search.families.resident and not nest.computes and not nest.by_threads and tiling.across == 1
         computes = any(dot.columns.kind == "loop" for dot in nest.dots)
         fewest = CHAINED_STAGES if computes else FEWEST_STAGES
         for resident in range(1, MOST_RESIDENT + 1 if several else 2):

@@ -14,6 +14,8 @@ from tiledsl.passes.gpu.plans.tilings import WARPGROUP, WARPGROUP_ROWS, Tiling
 from tiledsl.passes.gpu_machine import GpuMachine
 
 SUM_BYTES = 4
+COMPUTED_SLOTS = 2
+"""Places for a right operand that threads compute: that of the turn at hand, and that of the next."""
 ROWS_OF_SWIZZLE = 8
 """After so many rows a swizzle repeats."""
 MOST_GROUPS = 3
@@ -65,15 +67,18 @@ def registers_of(nest: ProductNest, tiling: Tiling, machine: GpuMachine) -> Regi
     if not nest.chained:
         sums = sum(_sums(dot, tiling) for dot in nest.dots) // threads
         room = consumer_registers(machine, tiling.consumers, tiling.resident) - BOOKKEEPING
-        return Registers(sums + _registers_beside(nest, sums, tiling.columns // tiling.column_groups), room)
-    held = 0
-    for dot in nest.dots:
-        if not dot.adds_to_other:
-            held += _sums(dot, tiling) // threads
-    for rows, depth, bytes_ in {(d.rows, d.depth, d.bytes) for d in nest.dots if not d.left_loaded}:
-        held += tiling.rows_of(rows) * tiling.length(depth) * bytes_ // (4 * threads)
+        beside = _registers_beside(nest, sums, tiling.columns // tiling.column_groups)
+        return Registers(sums + beside + _operands(nest, tiling) // threads, room)
+    held = sum(_sums(dot, tiling) // threads for dot in nest.dots if not dot.adds_to_other)
+    held += _operands(nest, tiling) // threads
     wide = [tiling.length(dot.columns) for dot in nest.dots if dot.in_loop and dot.columns.kind == "loop"]
     return Registers(held + max(wide, default=0) // WIDE_COLUMNS, CHAINED_ROOM[tiling.consumers])
+
+
+def _operands(nest: ProductNest, tiling: Tiling) -> int:
+    """Registers of all threads that hold left operands."""
+    sides = {(dot.rows, dot.depth, dot.bytes) for dot in nest.dots if not dot.left_loaded}
+    return sum(tiling.rows_of(rows) * tiling.length(depth) * bytes_ // 4 for rows, depth, bytes_ in sides)
 
 
 def _sums(dot: ProductDot, tiling: Tiling) -> int:
@@ -146,6 +151,11 @@ def bytes_beside(nest: ProductNest, tiling: Tiling) -> int:
     results = [tiling.elements(result.sides) * result.bytes for result in nest.results] if nest.staged else []
     lent = results[0] if results and results[0] in once else 0
     each = sum(once) + sum(results) - lent
+    each += sum(
+        COMPUTED_SLOTS * tiling.length(dot.depth) * tiling.length(dot.columns) * dot.bytes
+        for dot in nest.dots
+        if not dot.right_loaded
+    )
     if nest.chained:
         return each
     tile = tiling.rows * tiling.columns

@@ -23,13 +23,13 @@ from tiledsl.ir.symbolic import Dim, symbols_of
 from tiledsl.ir.types import AxisType, Shape, TileType
 from tiledsl.passes.analysis.sizes import BlockDefinition
 from tiledsl.passes.analysis.splats import number_of
-from tiledsl.passes.gpu.align_operands import copied_bytes
 from tiledsl.passes.gpu.infer_layouts import access_order, tensor_of, tile_axes
+from tiledsl.passes.gpu.operand_sources import are_independent
 from tiledsl.passes.gpu.parallel_products import products_of
 from tiledsl.passes.gpu.plans.call_sizes import Sizes
 from tiledsl.passes.gpu.plans.operation_units import UnitCounts, units_of
 from tiledsl.passes.gpu.promoted_sums import is_promoted
-from tiledsl.passes.gpu.streamed_loads import Feed, load_axis, source_load
+from tiledsl.passes.gpu.streamed_loads import Feed, Use, source_load
 from tiledsl.passes.nest.evaluate_scalars import Place, ScalarValues
 from tiledsl.passes.nest.loop_nest import loop_nest
 
@@ -50,8 +50,11 @@ class Side(NamedTuple):
 
 
 class ProductDot(NamedTuple):
-    """A product of two tiles, `rows` x `depth` and `depth` x `columns`. `left_loaded`: whether its left operand lies in
-    shared memory, else it is in registers. `adds_to_other`: whether it adds to what another product has made."""
+    """A product of two tiles, `rows` x `depth` and `depth` x `columns`.
+
+    `left_loaded`, `right_loaded`: whether an operand is loaded, else threads compute it: left ones stay in registers,
+    right ones are written to shared memory. `adds_to_other`: whether it adds to what another product has made.
+    """
 
     rows: Side
     columns: Side
@@ -59,6 +62,7 @@ class ProductDot(NamedTuple):
     bytes: int
     in_loop: bool
     left_loaded: bool
+    right_loaded: bool
     adds_to_other: bool
     promoted: bool
 
@@ -131,11 +135,11 @@ class ProductNest:
     """A grid with products. `axes`: those of the grid in order: each is the rows, the columns, or one that every
     program has a block of its own of (`whole`, with the number of such blocks).
 
-    `chained`: whether the loop does more than multiply what it loads: a product may take what is computed of another
-    one. `beside`: right operands that are multiplied by one left operand, in a loop that does nothing else.
-    `whole_rows`: a tile has all columns, since something is folded along them. `grows`: whether blocks farther along
-    the rows have longer loops; `masked`: whether masks do something in the last turns of loops. `splittable`: whether
-    blocks can share the loop.
+    `chained`: whether products feed on each other, or stand in several loops. `computes`: whether a loop does more than
+    multiply what it loads. `beside`: products that make a tile of the result each, in one loop. `whole_rows`: a tile
+    has all columns, since something is folded along them. `grows`: whether blocks farther along the rows have longer
+    loops; `masked`: whether masks do something in the last turns of loops. `splittable`: whether blocks can share the
+    loop.
     """
 
     axes: tuple[Side, ...]
@@ -146,6 +150,7 @@ class ProductNest:
     work: tuple[Work, ...]
     results: tuple[Result, ...]
     chained: bool
+    computes: bool = False
     beside: int = 1
     whole_rows: bool = False
     tma_store: bool = True
@@ -185,11 +190,6 @@ class ProductNest:
         that neighbouring threads hold make no whole sector of memory."""
         return self.tma_store or 8 * self.out_bytes < 32 * max(1, self.beside)
 
-    @property
-    def multiplies_only(self) -> bool:
-        """Whether the loop does nothing but multiply what it loads."""
-        return self.loop is not None and not self.chained and not self.work
-
 
 class NotPlannedError(Exception):
     """Why a grid has no plan by warpgroups, in words that follow "because"."""
@@ -223,7 +223,9 @@ class _Reader:
         self.loops = self._loops()
         self.row = self._row()
         self.only = products_of(self.loops[0]) if len(self.loops) == 1 else ()
-        self.is_plain = bool(self.only) and set(self.only) == set(self.dots)
+        one_feed = len(feeds) == 1 and (len(self.dots) == 1 or not any(map(is_promoted, self.dots)))
+        self.is_plain = bool(self.only) and set(self.only) == set(self.dots) and one_feed
+        self.is_chained = len(self.loops) != 1 or not are_independent(self.dots, self.loops[0].body)
         self.column = self._column()
 
     def read(self) -> tuple[ProductNest, Axes]:
@@ -243,8 +245,9 @@ class _Reader:
             lengths=lengths,
             work=tuple(self._work()),
             results=results,
-            chained=not self.is_plain,
-            beside=len(self.dots) if self.is_plain else 1,
+            chained=self.is_chained,
+            computes=not self.is_plain,
+            beside=1 if self.is_chained else sum(dot.columns.kind == "columns" for dot in dots) or 1,
             whole_rows=self.is_plain and self.column is None,
             tma_store=bool(results) and all(self._may_go_by_tma(op) for op in self._stores()),
             grows=any(len(one.lengths) > 1 and one.lengths[-1] > one.lengths[0] for one in lengths),
@@ -270,11 +273,10 @@ class _Reader:
     def _row(self) -> BlockDefinition | None:
         """The block of the grid that is the rows of products."""
         found = {block.argument: block for dot in self.dots if (block := self.by_extent.get(dot.a.shape[-2]))}
-        if any(block.op is not self.grid for block in found.values()):
-            raise NotPlannedError("the rows of a product are a block of a loop")
-        if len(found) > 1:
+        of_grid = [block for block in found.values() if block.op is self.grid]
+        if len(of_grid) > 1:
             raise NotPlannedError("products have different blocks as their rows")
-        return next(iter(found.values()), None)
+        return of_grid[0] if of_grid else None
 
     def _column(self) -> BlockDefinition | None:
         """The block of the grid that is the columns of products."""
@@ -346,6 +348,7 @@ class _Reader:
             bytes=max(dot.a.dtype.bytes, dot.b.dtype.bytes),
             in_loop=dot.parent is not self.grid.body,
             left_loaded=source_load(dot.a) is not None,
+            right_loaded=source_load(dot.b) is not None,
             adds_to_other=dot.acc is not None and isinstance(dot.acc.op, ops.Dot),
             promoted=is_promoted(dot),
         )
@@ -353,30 +356,26 @@ class _Reader:
     def _streams(self) -> Iterator[Stream]:
         seen: set[object] = set()
         for feed in self.feeds:
-            for load in feed.loads:
+            for load, use in zip(feed.loads, feed.uses):
                 same = (load.tensor, tuple(load.indices), load.parent)  # such loads become one
                 if same not in seen:
                     seen.add(same)
-                    yield self._stream(load)
+                    yield self._stream(load, use)
 
-    def _stream(self, load: ops.Load) -> Stream:
+    def _stream(self, load: ops.Load, use: Use) -> Stream:
         tensor = tensor_of(load)
-        operand, is_left = next(
-            ((v, left) for dot in self.dots for v, left in ((dot.a, True), (dot.b, False)) if source_load(v) is load),
-            (load.result, True),
-        )
-        along = load_axis(operand, -1 if is_left else -2)
+        along = use.axes[-1 if use.is_left else -2]
         places = [self._grid_axis(index) for index in load.indices]
-        columns = {d.b.shape[-1] for d in self.dots} if self.is_plain else set[Dim]()
+        alignment = self.sizes.alignment_of(load.tensor)
         return Stream(
-            sides=tuple(self._side(dim, of_columns=dim in columns) for dim in load.result.shape),
+            sides=self._sides(load.result.shape),
             bytes=load.result.dtype.bytes,
             in_loop=load.parent is not self.grid.body,
-            is_left=is_left,
-            counts_along_depth=access_order(load)[-1] == along,
+            is_left=use.is_left,
+            counts_along_depth=bool(load.result.shape) and access_order(load)[-1] == along,
             line=self.sizes.of(tensor.shape[tensor.unit]) if tensor.unit is not None else 1,
             moved_by=tuple(sorted({place for place in places if place is not None})),
-            copied=copied_bytes(operand, self.sizes.alignment_of),
+            copied=alignment % TMA_BYTES,
             held=self._held(load),
         )
 
@@ -431,7 +430,7 @@ class _Reader:
     def _epilogue(self) -> Epilogue:
         """What stands in the body of the grid beside the loop."""
         body = self.grid.body.ops
-        if not self.is_plain:
+        if self.is_chained:
             return Epilogue(instructions=sum(_instructions(op) for op in body if self._is_of_result(op)))
         shape = self.dots[0].result.shape[-2:]
         loads = [op for op in body if isinstance(op, ops.Load)]

@@ -127,7 +127,7 @@ class WarpgroupCost:
         each = min(speeds.l2_bytes_each, speeds.l2_bytes / min(usable, blocks))
         work = greatest(step.products, step.shared, step.bytes / each, step.copied, step.computed)
         work += EXPOSED[tiling.consumers] * step.computed if step.computed else 0.0
-        work += CHAIN_CLOCKS if nest.chained else STEP_CLOCKS
+        work += CHAIN_CLOCKS if nest.computes else STEP_CLOCKS
         every, busy = self._turns(tiling, tiles, busiest)
         moved = self.traffic(tiling)[1]
         share = min(1.0, moved / max(1.0, step.bytes * every * cluster))
