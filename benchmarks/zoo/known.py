@@ -9,8 +9,9 @@ CLIFF = 1.5
 _JOINS = "what is joined or padded goes to memory first: a join is a kernel of its own"
 _TWO_FOLDS = "each fold is a kernel that reads the tensor: folds of one tensor over one axis are not one group"
 _LONG_SUM = "the long sum is not split among programs"
-_RANKING = "the ranking of attention does not count the blocks that a mask leaves out"
+_RANKING = "blocks at the edges of a narrow window are masked: as many as those within"
 _PARTLY_MASKED = "rows of an odd size are masked and accessed element by element"
+_CAPPED = "tanh is two operations of the slow unit for each score, and the exponential a third"
 _STRIDED = "neighbouring threads take every other element, or go backwards: a line for each few of them"
 _WINDOWS = "blocks of windows are read from L2 again for each place in the window, by warps, not by TMA: mma.sync"
 _LOADED_BY_WARPS = "the loop is none that plans with warpgroups know: mma.sync, its operands loaded by all warps"
@@ -50,8 +51,6 @@ KNOWN: dict[str, str] = {
     "product, f32": "products in f32 with all digits are single multiply-adds, at 0.62 of their rate",
     "product, f64": "mma.sync in f64 at the share that the model gives mma.sync of wgmma; f64 has no wgmma",
     "product, tf32": "a right operand whose rows run along n has no wgmma in 32 bits: mma.sync",
-    "product, heads apart": "each head is an axis of the grid: blocks are no wider than a head, and x is read for each",
-    "x @ w of i8": _WIDENED,
     "x @ w of groups of i8": _WIDENED,
     "narrow perceptron": "three products in a row are two kernels, with the wide middle in memory",
     # attention
@@ -59,9 +58,10 @@ KNOWN: dict[str, str] = {
     "attention, short": "197 keys fill two blocks of 128 in part, and queries are masked and accessed by element",
     "attention, f32": "products in f32 with all digits are single multiply-adds, at 0.62 of their rate",
     "attention, causal, d 64": "few blocks: their lengths differ, and the longest one sets the time",
-    "attention, window of 1024": _RANKING,
     "attention, both sides of 256": _RANKING,
-    "attention, capped": "tanh is two operations of the slow unit for each score",
+    "capped scores, kernel": _CAPPED,
+    "f8 in scaled groups, kernel": "sums of each group are scaled and added by threads, outside of tensor cores",
+    "attention, capped": _CAPPED,
     "attention, lengths": "the length of the loop is data: it is neither ranked nor split by what it may be",
     "attention, cross": "77 keys: one short block for each program, whose start and end are not hidden",
     "decoding, grouped, batch 1": "few programs: the keys are not split among more of them",
@@ -98,13 +98,9 @@ KNOWN: dict[str, str] = {
     # losses
     "contrastive loss": "a log-sum-exp behind a product is a kernel of its own: the scores go to memory",
     # neighbours
-    "two value matrices, kernel": _LOADED_BY_WARPS,
     "two value matrices, formula": _SCORES,
-    "three dots, kernel": _LOADED_BY_WARPS,
     "three dots, formula": _SCORES,
     "softmax(q k + a b) v": _SCORES,
-    "sliding window, kernel": _RANKING,
-    "left operand normed, kernel": _LOADED_BY_WARPS,
 }
 """Why a case is predicted to be beyond CLIFF, or multiplies outside of tensor cores; by name."""
 
