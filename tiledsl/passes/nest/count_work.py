@@ -61,6 +61,7 @@ class WorkCounts:
         self.sizes = dict(sizes)
         self._dependence = AxisDependence()
         self._moved: dict[Access, Amount] = {}
+        self._totals: dict[Value, int] = {}
         self.block_sizes: dict[Value, int] = {}
         self.axis_of: dict[str, Value] = {}
         ranges = [loop.definition for loop in nest.loops]
@@ -107,8 +108,10 @@ class WorkCounts:
 
     def total(self, axis: Value) -> int:
         """Coordinates of an axis of the grid, all blocks together."""
-        (block,) = [a for a in self.nest.axes if a.argument is axis]
-        return max(0, ScalarValues(self.sizes, {}).of(block.stop) or 0)
+        if axis not in self._totals:
+            (block,) = [a for a in self.nest.axes if a.argument is axis]
+            self._totals[axis] = max(0, ScalarValues(self.sizes, {}).of(block.stop) or 0)
+        return self._totals[axis]
 
     def _covered(self, index: Index, size: int) -> int:
         """Coordinates of a tensor's axis that a subscript reaches in any program, as far as is known."""
@@ -238,29 +241,32 @@ class _Counted:
         self.counts = counts
         self.term = term
         self.free = free
+        # the axes of a grid are the same wherever the others are: what belongs to them alone is counted once
+        grid = counts.nest.axis_values
+        pairs = [(length, self._free_axis(length)) for length in term.lengths]
+        used = {axis for _, axis in pairs}
+        alike = [self._along(axis, length, {}) for length, axis in pairs if axis is not None and axis in grid]
+        alike += [self._blocks(axis, {}).number for axis in free if axis in grid and axis not in used]
+        self._alike = math.prod(alike)
+        self._others = [(length, axis) for length, axis in pairs if axis is None or axis not in grid]
+        self._loops = [(axis, axis in used) for axis in free if axis not in grid]
 
     def at(self, places: dict[Value, Place]) -> Amount:
         """The product of all factors for blocks at these places."""
         counts, exact = self.counts, True
         values = ScalarValues(counts.sizes, places)
-        factors = {axis: self._blocks(axis, places) for axis in self.free}
-        exact = all(amount.exact for amount in factors.values())
-        result = 1.0
-        used: set[Value] = set()
-        for length in self.term.lengths:
-            axis = self._free_axis(length)
-            if axis is None:
-                result *= self._placed(length, places, values)
-            else:
-                used.add(axis)
-                result *= self._along(axis, length, places)
+        result = float(self._alike)
+        for length, axis in self._others:
+            result *= self._placed(length, places, values) if axis is None else self._along(axis, length, places)
+            exact = exact and (axis is not None or _is_known(length, values))
         for loop in self.term.loops:
             if loop.axis is None:
                 result *= GUESSED_TURNS
                 exact = False
-        for axis, amount in factors.items():
-            if axis not in used:
-                result *= amount.number
+        for axis, is_used in self._loops:
+            amount = self._blocks(axis, places)
+            exact = exact and amount.exact
+            result *= 1 if is_used else amount.number
         return Amount(result, exact)
 
     def _free_axis(self, length: _Length) -> Value | None:
@@ -315,6 +321,12 @@ class _Counted:
             return counts.number(length.dim) if place is None else _overlap(place.start, place.extent, size)
         at = values.of(length.index)
         return 1.0 if at is None or 0 <= at < size else 0.0
+
+
+def _is_known(length: _Length, values: ScalarValues) -> bool:
+    """Whether a subscript is one that can be told to lie inside or outside: what data say is taken to be inside."""
+    index = length.index
+    return index is None or isinstance(index.type, AxisType) or values.of(index) is not None
 
 
 def _selected(access: Access) -> Iterator[_Length]:

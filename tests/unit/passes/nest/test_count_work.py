@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.support.executed_work import Meter, counted, sizes_of
-from tests.support.kernels import lower
+from tests.support.kernels import argument_for, lower
 from tests.unit.passes.nest import test_loop_nest as programs
 from tiledsl import tile
 from tiledsl.passes.nest.count_work import WorkCounts
@@ -75,6 +75,19 @@ def test_what_is_data_is_guessed() -> None:
     amount = counts.moved(nest.accesses[1])
     assert not amount.exact
     assert amount.number == 1000  # all segments together make up the tensor
+
+
+def test_a_row_that_an_argument_names_is_taken_to_be_inside() -> None:
+    def copied(x: tile.Tensor, at: int) -> tile.Tensor:
+        _, N = x.shape
+        y = tile.empty(N, x.dtype)
+        for n in tile.grid(N):
+            y[n] = x[at, n]
+        return y
+
+    entry = lower(copied, x=2, at=argument_for(1)).entry
+    moved, exact = counted(entry, {"x_0": 4, "N": 10}, {"n": 16})
+    assert (moved.read, exact) == (10, False)
 
 
 def test_large_grids_are_sampled() -> None:
