@@ -13,6 +13,7 @@ from tiledsl.api.schedule_graph import Scheduled
 from tiledsl.api.text_tables import columns, paragraph, size
 from tiledsl.ir.core import Function, Module
 from tiledsl.passes.gpu.plans.audit_function import KernelAudit, audit_function
+from tiledsl.passes.gpu.plans.refused_plans import refused_plans
 from tiledsl.passes.gpu_machine import GpuMachine, gpu_machine
 from tiledsl.passes.manager import PassContext, PassManager
 from tiledsl.passes.pipelines import gpu_front_pipeline
@@ -29,6 +30,8 @@ class AuditedKernel:
 
     kernel: KernelAudit
     runs: int
+    refused: tuple[str, ...] = ()
+    """Better plans that there are not, and why, each with its line."""
 
     @property
     def excess(self) -> float:
@@ -96,6 +99,9 @@ class Audit:
             lines += paragraph(
                 "~ is counted with guesses: loops whose length is data, or blocks that were sampled", 2, 4
             )
+        for audited in self.kernels:
+            for reason in audited.refused:
+                lines += paragraph(f"{audited.kernel.name}, {reason}", 2, 4)
         return "\n".join(lines)
 
 
@@ -122,7 +128,15 @@ def audited_machine(name: str, arch: str) -> GpuMachine:
 def audit_program(function: Function, arch: str, sizes: Mapping[str, int]) -> Audit:
     """The audit of one kernel, in form `tile-placed`. Raises TileUnsupportedError."""
     found = audit_function(function, audited_machine(function.name, arch), sizes)
-    return Audit(function.name, arch, (AuditedKernel(found, 1),), found.must_bytes)
+    reasons = _reasons(function, gpu_machine(arch), sizes, ())
+    return Audit(function.name, arch, (AuditedKernel(found, 1, reasons),), found.must_bytes)
+
+
+def _reasons(
+    function: Function, machine: GpuMachine, sizes: Mapping[str, int], alignment: Sequence[int]
+) -> tuple[str, ...]:
+    found = refused_plans(function, machine, sizes, alignment)
+    return tuple(f"line {one.location.line}: {one.reason}" for one in found)
 
 
 def audit_schedule(scheduled: Scheduled, arch: str) -> Audit:
@@ -130,14 +144,17 @@ def audit_schedule(scheduled: Scheduled, arch: str) -> Audit:
     schedule = scheduled.schedule
     machine = audited_machine(schedule.name, arch)
     place = _placed(scheduled.functions)
-    runs: dict[object, tuple[KernelAudit, int]] = {}
+    runs: dict[object, tuple[KernelAudit, int, tuple[str, ...]]] = {}
     for step in schedule.steps:
         sizes = {**step.sizes}
         alignment = step_alignment(schedule, step)
         key = (step.program, tuple(sizes.items()), alignment)
         if key not in runs:
-            runs[key] = (audit_function(place(step.program), machine, sizes, alignment), 0)
-        runs[key] = (runs[key][0], runs[key][1] + 1)
+            function = place(step.program)
+            reasons = _reasons(function, machine, sizes, alignment)
+            runs[key] = (audit_function(function, machine, sizes, alignment), 0, reasons)
+        audit, count, reasons = runs[key]
+        runs[key] = (audit, count + 1, reasons)
     kernels = sorted((AuditedKernel(*found) for found in runs.values()), key=lambda k: -k.excess)
     must = _must_bytes(schedule)
     if all(k.kernel.exact for k in kernels):

@@ -22,6 +22,8 @@ def explain_variants(
     """Lines of text. `said`: notes that the reader has seen already. `file`: the kernel's."""
     open_ = bool(symbols_of(report.read_bytes) | symbols_of(report.written_bytes))
     lines = ["", "moves at least", *_traffic(report, launches)]
+    if report.refused:
+        lines += ["", "better plans that there are not", *notes(report.refused, file)]
     for number, variant in enumerate(report.variants):
         ran = [launch.sizes for launch in launches if launch.plan == variant.plan]
         sizes = [report.sizes] if number == 0 and report.has_default else []

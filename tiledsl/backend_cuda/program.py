@@ -28,6 +28,7 @@ from tiledsl.passes.gpu.choose_plans import choose_plans
 from tiledsl.passes.gpu.describe_plan import plan_differences
 from tiledsl.passes.gpu.plan import Plan
 from tiledsl.passes.gpu_machine import gpu_machine
+from tiledsl.runtime.artifact import Note
 from tiledsl.runtime.cache import DiskCache, compiler_identity, digest, disk_cache
 from tiledsl.runtime.program import WIDEST
 from tiledsl.runtime.variant_report import ProgramReport, VariantMade
@@ -92,6 +93,7 @@ class CudaProgram:
         """What there is to know of the program and its variants."""
         from tiledsl.backend_cuda.report_variant import report_variant  # costs start-up time
         from tiledsl.passes.analysis.least_traffic import least_traffic
+        from tiledsl.passes.gpu.plans.refused_plans import refused_plans
 
         machine, traffic = gpu_machine(self.arch), least_traffic(self.module.entry)
         first = self._default_plans[0]
@@ -104,6 +106,10 @@ class CudaProgram:
             bytes_per_second=machine.memory_bytes_per_second,
             variants=tuple(report_variant(variant, machine, self._tensors) for _, variant in variants),
             has_default=first in self.variants,
+            refused=tuple(
+                Note("plans", one.location.file, one.location.line, one.reason)
+                for one in refused_plans(self.module.entry, machine, self.sizes, [WIDEST] * len(self._tensors))
+            ),
         )
 
     @cached_property

@@ -71,7 +71,8 @@ class ProgramReport:
     (`has_default`).
 
     `read_bytes`, `written_bytes`: what any code for it must move, over the sizes; but for the tensors `partly`, of
-    which more is not known. `bytes_per_second`: between memory and the GPU.
+    which more is not known. `bytes_per_second`: between memory and the GPU. `refused`: plans that would be better for
+    `sizes`, and why there are none like them.
     """
 
     sizes: Mapping[str, int]
@@ -81,3 +82,4 @@ class ProgramReport:
     bytes_per_second: float
     variants: tuple[VariantReport, ...]
     has_default: bool
+    refused: tuple[Note, ...] = ()

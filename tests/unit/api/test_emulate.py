@@ -315,7 +315,7 @@ def test_bank_conflicts_are_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
     warning = EmulatorWarning("emulator-bank-conflicts", "slow", Location("k.py", 3), 4, "k.py:3: slow")
 
     def emulate(*args: object, **named: object) -> Emulation:
-        return Emulation((ramp(),), (warning,))
+        return Emulation((ramp(),), (warning,), 0, 0)
 
     monkeypatch.setattr(api_emulate, "emulate", emulate)
     with pytest.warns(TilePerformanceWarning, match="k.py:3: slow") as caught:

@@ -123,7 +123,7 @@ def test_what_is_wrong_is_said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     place = Location(str(FILE), 31)
     race = make_error("assertion-failed", place, text="x > 0", program="in program n = 0:32")
     slow = EmulatorWarning("emulator-bank-conflicts", "slow", place, 4, "k.py:3: slow\n   3 | y[n] = x[n]")
-    fake(monkeypatch, [Emulation((zeros,), ()), race, race, Emulation((zeros,), (slow, slow))])
+    fake(monkeypatch, [Emulation((zeros,), (), 0, 0), race, race, Emulation((zeros,), (slow, slow), 0, 0)])
     assert main(["emulate", f"{FILE}:add", *VECTOR, *VECTOR, "--seeds", "4"]) == 1
     out = capsys.readouterr().out
     assert "seed 0: result 0 differs from the reference in 40 of 40 elements, first at [0]: 0.0, not " in out

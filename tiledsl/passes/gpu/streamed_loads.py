@@ -220,6 +220,8 @@ def instruction_dtypes(a: DType, b: DType, accumulator: DType, precision: str) -
 
 
 def _check_product(dot: ops.Dot) -> None:
+    if dot.a.dtype == dot.b.dtype == f32 and dot.precision != "tf32":
+        raise DeclinedError('`wgmma` multiplies f32 only with precision="tf32"')
     if dot.a.dtype.bits < 8 or instruction_dtypes(dot.a.dtype, dot.b.dtype, dot.dtype, dot.precision) is None:
         raise DeclinedError(f"`wgmma` does not multiply {dot.a.dtype} and {dot.b.dtype} into {dot.dtype}")
 

@@ -108,7 +108,7 @@ def test_products_that_do_not_feed_on_each_other_have_one_feed() -> None:
 DECLINED: list[tuple[dict[str, str], dict[str, int], str]] = [
     ({"inside": "%next = tile.map([%partial, %partial]) {fn = add}"}, {}, "it multiplies no matrices"),
     ({}, {"capability": 80}, "sm_80 has no `wgmma`"),
-    ({"a": "f32, [M, K], unit=1", "b": "f32"}, {}, "`wgmma` does not multiply f32 and f32 into f32"),
+    ({"a": "f32, [M, K], unit=1", "b": "f32"}, {}, '`wgmma` multiplies f32 only with precision="tf32"'),
     ({}, {"alignment": 2}, "rows of `a` do not start at multiples of 4 bytes"),
     ({"a": "bf16, [M, K]"}, {}, "no row of `a` is known to lie in one piece"),
     (
