@@ -8,10 +8,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.e2e.test_gpu_plans import module_of
 from tests.e2e.test_specialised_grids import SEEDS, lowered_case
 from tests.support.computed_operands import dequantised_product, normed_product, product_and_sums
 from tests.support.gpu_cases import assert_same, expected, outcome
-from tests.support.gpu_lowering import run_as_launched
+from tests.support.gpu_lowering import plans_for, run_as_launched
 from tests.support.neighbour_cases import NEIGHBOUR_CASES, products_with_readers
 from tests.support.sass import disassemble
 from tests.support.shares import share
@@ -24,6 +25,8 @@ from tiledsl.ir.async_ops import TmaLoad, Wgmma, WgmmaWait
 from tiledsl.ir.core import Module
 from tiledsl.ir.gpu_ops import Launch, Load
 from tiledsl.ir.tile_ops import For
+from tiledsl.passes.manager import PassContext, PassManager
+from tiledsl.passes.pipelines import gpu_pipeline
 
 
 @pytest.mark.parametrize("planned", NEIGHBOUR_CASES, ids=str)
@@ -60,6 +63,34 @@ def test_integers_of_8_bits_become_floats_without_the_unit_for_conversions() -> 
     (kernel,) = disassemble(compile_cubin(source.text, "sm_90", "kernel")).values()
     assert kernel.counts["HGMMA"] > 0
     assert kernel.counts["I2F"] < 4  # those are of places of blocks
+
+
+@pytest.mark.parametrize(
+    ("name", "remarks"),
+    [
+        (
+            "normed_product x by threads",
+            [
+                "loaded by the threads that multiply, because rows of `x` do not start at multiples of 16 bytes",
+                "its left operand is computed a turn ahead, beside the product before",
+            ],
+        ),
+        (
+            "dequantised_product turned",
+            [
+                "its right operand is computed, and written to shared memory",
+                "its right operand is computed a turn ahead, beside the product before",
+            ],
+        ),
+    ],
+)
+def test_explains_who_brings_and_who_computes(name: str, remarks: list[str]) -> None:
+    planned = next(one for one in NEIGHBOUR_CASES if one.case.name == name)
+    arguments = planned.case.arguments()
+    placed, _ = plans_for(module_of(planned.case, arguments), arguments)
+    context = PassContext()
+    PassManager(gpu_pipeline(planned.plan, "sm_90")).run(placed, context)
+    assert set(remarks) <= {remark.text for remark in context.remarks}
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@
         acc = tile.dot(x[m, k] * g[k], b[k, n], acc)
 
 A *feed* is the loads of one block of the program that the same product is the first to take, as they are or in what
-its left operand is computed of. Products of a loop that do not feed on each other have one feed. What is loaded ahead
-must be known ahead: subscripts and bounds of loops come from blocks, sizes and scalars that no loop carries. What
-a left operand is computed of and TMA cannot bring is loaded by the threads that multiply.
+an operand is computed of. Products of a loop that do not feed on each other have one feed. What is loaded ahead must be
+known ahead: subscripts and bounds of loops come from blocks, sizes and scalars that no loop carries. What an operand is
+computed of and TMA cannot bring is loaded by the threads that multiply.
 """
 
 from __future__ import annotations
