@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from tiledsl.ir.core import Fact, Function, Index, Op
 from tiledsl.ir.symbolic import Dim, substitute
@@ -19,10 +19,16 @@ def substitute_symbols(function: Function, values: Mapping[str, Dim]) -> None:
     """
     for parameter in function.parameters:
         parameter.type = substitute_in_type(parameter.type, values)
-    for op in function.walk():
-        _substitute_in_op(op, values)
+    substitute_in_ops(function.body.ops, values)
     facts = [Fact(substitute(fact.dim, values), fact.divisor) for fact in function.facts]
     function.facts = tuple(f for f in facts if not isinstance(f.dim, int) or f.dim % f.divisor != 0)
+
+
+def substitute_in_ops(ops: Iterable[Op], values: Mapping[str, Dim]) -> None:
+    """The same for some ops and those nested in them."""
+    for op in ops:
+        for nested in op.walk():
+            _substitute_in_op(nested, values)
 
 
 def substitute_in_type(type_: Type, values: Mapping[str, Dim]) -> Type:

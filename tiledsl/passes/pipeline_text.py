@@ -141,6 +141,10 @@ def _read_value(name: str, option: str, type_: Any, text: str, here: Location) -
         if re.fullmatch(r"-?\d+", text):
             return int(text)
         expected, example = "an integer", "16"
+    elif type_ == tuple[int, ...]:
+        if re.fullmatch(r"\d+(/\d+)*", text):
+            return tuple(map(int, text.split("/")))
+        expected, example = "integers with `/` between them", "4/1"
     elif get_origin(type_) is Literal:
         choices = get_args(type_)
         if text in choices:

@@ -17,6 +17,7 @@ from tiledsl.passes.registry import PASSES
 from tiledsl.passes.tile.cse import EliminateCommonSubexpressions
 from tiledsl.passes.tile.infer_shapes import InferShapes
 from tiledsl.passes.tile.infer_tiling import InferTiling
+from tiledsl.passes.tile.split_sums import SplitSums
 from tiledsl.support.errors import TileError
 
 
@@ -97,7 +98,13 @@ def test_every_registered_pass_is_made_with_no_options_but_required_ones() -> No
         made: Any = kind
         assert parse_pipeline(f"{name}{{{text}}}") == [made(**{option: REQUIRED[option][1] for option in needed})]
         assert kind.__doc__
-        assert set(option_types(kind).values()) <= {bool, int, str, Plan, Literal["slow", "fast"]}
+        assert set(option_types(kind).values()) <= {bool, int, str, Plan, tuple[int, ...], Literal["slow", "fast"]}
+
+
+def test_several_integers_are_one_option() -> None:
+    assert parse_pipeline("split-sums{parts=4/1, unit=16}") == [SplitSums((4, 1), 16)]
+    with pytest.raises(TileError, match="must be integers with `/` between them, not `4/x`"):
+        parse_pipeline("split-sums{parts=4/x}")
 
 
 def test_what_a_plan_must_be() -> None:

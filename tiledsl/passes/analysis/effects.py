@@ -10,9 +10,10 @@ from tiledsl.ir.types import TensorType
 
 
 def tensors_in_order(body: Block) -> list[Value]:
-    """The tensors of a function, by its body, as plans count them: parameters, then new ones."""
+    """The tensors of a function, by its body, as plans count them: parameters, new ones, those of one run."""
     parameters = [value for value in body.arguments if isinstance(value.type, TensorType)]
-    return [*parameters, *(op.result for op in body.ops if isinstance(op, Empty))]
+    new = [op for op in body.ops if isinstance(op, Empty)]
+    return [*parameters, *(op.result for op in new if not op.scratch), *(op.result for op in new if op.scratch)]
 
 
 def tensors_written(ops: Iterable[Op]) -> frozenset[Value]:

@@ -90,8 +90,9 @@ class _FunctionLowering:
                 fill = None if op.fill is None else self._outer_scalar(op.fill, builder)
                 types = [v.type for v in op.results]
                 copy = ops.Empty(
-                    op.location, types=types, result_names=[op.result.name], fill=fill, shape=op.shape, dtype=op.dtype
-                )
+                    op.location, types=types, result_names=[op.result.name], fill=fill, shape=op.shape, dtype=op.dtype,
+                    scratch=op.scratch,
+                )  # fmt: skip
                 new.body.append(copy)
                 self.values[op.result] = copy.result
             elif isinstance(op, ops.Return):

@@ -1,0 +1,41 @@
+"""Sums that are added up in parts are the same sums, by the reference executor."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.compare import assert_close
+from tests.support.random_modules import RandomProgram, tile_programs
+from tests.support.random_sums import RandomSum, random_sums
+from tiledsl.backend_ref.execute_tile import execute
+from tiledsl.ir.printer import print_module
+from tiledsl.ir.tile_ops import Grid
+from tiledsl.passes.machine import MACHINES
+from tiledsl.passes.manager import PassContext, PassManager
+from tiledsl.passes.pipelines import gpu_front_pipeline
+from tiledsl.passes.tile.split_sums import SplitSums
+
+
+@given(program=random_sums(), parts=st.integers(2, 5), unit=st.integers(1, 12), placed=st.booleans())
+@settings(max_examples=120)
+def test_sums_in_parts_are_the_same_sums(program: RandomSum, parts: int, unit: int, placed: bool) -> None:
+    passes = gpu_front_pipeline() if placed else []
+    split = PassManager([*passes, SplitSums((parts,), unit)]).run(program.module)
+    assert sum(isinstance(op, Grid) for op in split.entry.body.ops) == 2, print_module(split)
+    expected = execute(program.module.entry, program.arguments())
+    for actual, wanted in zip(execute(split.entry, program.arguments()), expected):
+        assert actual.tobytes() == wanted.tobytes(), print_module(split)
+
+
+@given(program=tile_programs())
+@settings(max_examples=40)
+def test_whatever_else_a_grid_does_happens_as_before(program: RandomProgram) -> None:
+    before: list[str] = []
+    after: list[str] = []
+    expected = program.execute(output=before.append)
+    split = PassManager([SplitSums((3, 2), 4)]).run(program.module, PassContext(MACHINES["avx2"]))
+    actual = program.with_module(split).execute(output=after.append)
+    for got, want, tolerance in zip(actual, expected, program.tolerances):
+        assert_close(got, want, relative=0, absolute=tolerance)
+    assert after == before
