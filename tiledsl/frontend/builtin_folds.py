@@ -5,98 +5,53 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tiledsl.frontend import composites
 from tiledsl.frontend import language_math as language
-from tiledsl.frontend.builtin_math import in_compute_dtype
 from tiledsl.frontend.builtin_table import Arguments, Handler, lowers
-from tiledsl.frontend.elementwise import apply, truth
+from tiledsl.frontend.composites import FOLD_WORDS, INDEX_WORDS
+from tiledsl.frontend.elementwise import TileSteps
 from tiledsl.frontend.lowering import Lowering
-from tiledsl.frontend.operands import as_tile, coerce, operand_like, reshape, shape_of, strength_of
-from tiledsl.frontend.promotion import sum_dtype
-from tiledsl.frontend.sizes import element_count
-from tiledsl.frontend.values import FrontValue, Operand, Tile, Tuple, dim_value
+from tiledsl.frontend.operands import as_tile, coerce, operand_like, shape_of
+from tiledsl.frontend.values import FrontValue, Operand, Tile, Tuple
 from tiledsl.ir.core import Block, Value
-from tiledsl.ir.dtypes import bool_, f64
 from tiledsl.ir.tile_ops import Reduce, Scan, Yield
 from tiledsl.ir.types import TileType, format_shape, scalar
 from tiledsl.support.errors import fail
 
-FOLDS: dict[Callable[..., Any], str] = {
-    language.sum: "add", language.prod: "mul", language.max: "max", language.min: "min", language.any: "or",
-    language.all: "and",
-}  # fmt: skip
 
-
-def _fold(fn: str) -> Handler:
+def _fold(composite: Callable[..., Any]) -> Handler:
     def handler(low: Lowering, arguments: Arguments) -> FrontValue:
-        source = _source(low, fn, arguments.read("x"))
-        axes = arguments.axes("axis", len(source.value.shape))
-        return fold(low, fn, source, axes, arguments.flag("keepdims"))
+        source = TileSteps(low).tensor(arguments["x"])
+        axes = arguments.axes("axis", len(shape_of(source)))
+        return composite(TileSteps(low), source, axes, arguments.flag("keepdims")).value
 
     return handler
 
 
-for _stub, _fn in FOLDS.items():
-    lowers(_stub)(_fold(_fn))
-
-
-def _source(low: Lowering, fn: str, x: Operand) -> Tile:
-    """What is folded: sums and products of integers are widened, `any` and `all` look at truth."""
-    if fn in ("or", "and"):
-        return truth(low, x)
-    source = as_tile(low, x)
-    if fn in ("add", "mul"):
-        return Tile(coerce(low, operand_like(x, source), sum_dtype(source.value.dtype)), source.weak)
-    return source
-
-
-def fold(low: Lowering, fn: str, source: Tile, axes: Sequence[int], keepdims: bool) -> Tile:
-    """Folds some axes of a tile; without any axes it is the tile itself."""
-    if not axes:
-        return source
-    if source.value.dtype == bool_:
-        fn = {"max": "or", "min": "and"}.get(fn, fn)
-    op = low.builder.emit(Reduce, sources=[source.value], axes=tuple(axes), fn=fn, keepdims=keepdims)
-    return Tile(op.result, source.weak)
-
-
-@lowers(language.mean)
-def mean(low: Lowering, arguments: Arguments) -> FrontValue:
-    source = arguments.read("x")
-    if not strength_of(source).dtype.is_float:
-        source = operand_like(source, Tile(coerce(low, source, f64)))
-    axes = arguments.axes("axis", len(shape_of(source)))
-    count = dim_value(element_count(tuple(shape_of(source)[i] for i in axes)))
-    keepdims = arguments.flag("keepdims")
-
-    def formula(x: Operand) -> FrontValue:
-        total = fold(low, "add", as_tile(low, x), axes, keepdims)
-        return apply(low, "div", operand_like(x, total), operand_like(x, count))
-
-    return in_compute_dtype(low, source, formula)
-
-
-def _extremum_index(fn: str) -> Handler:
+def _index(composite: Callable[..., Any]) -> Handler:
     def handler(low: Lowering, arguments: Arguments) -> FrontValue:
-        source = as_tile(low, arguments.read("x")).value
-        rank = len(source.shape)
-        keepdims = arguments.flag("keepdims")
-        if arguments.given("axis"):
-            axis = arguments.axis("axis", rank)
-            return Tile(low.builder.emit(Reduce, sources=[source], axes=(axis,), fn=fn, keepdims=keepdims).result)
-        flat = reshape(low, source, (element_count(source.shape),))
-        index = low.builder.emit(Reduce, sources=[flat], axes=(0,), fn=fn).result
-        return Tile(reshape(low, index, (1,) * rank) if keepdims else index)
+        source = TileSteps(low).tensor(arguments["x"])
+        axis = arguments.axis("axis", len(shape_of(source))) if arguments.given("axis") else None
+        return composite(TileSteps(low), source, axis, arguments.flag("keepdims")).value
 
     return handler
 
 
-lowers(language.argmax)(_extremum_index("argmax"))
-lowers(language.argmin)(_extremum_index("argmin"))
+for _stub, _composite in FOLD_WORDS.items():
+    lowers(_stub)(_fold(_composite))
+for _stub, _composite in INDEX_WORDS.items():
+    lowers(_stub)(_index(_composite))
+
+
+@lowers(language.softmax)
+def softmax(low: Lowering, arguments: Arguments) -> FrontValue:
+    source = TileSteps(low).tensor(arguments["x"])
+    return composites.softmax(TileSteps(low), source, arguments.axis("axis", len(shape_of(source)))).value
 
 
 @lowers(language.cumsum)
 def cumsum(low: Lowering, arguments: Arguments) -> FrontValue:
-    source = _source(low, "add", arguments.read("x")).value
+    source = as_tile(low, composites.summed(TileSteps(low), arguments["x"])).value
     rank = len(source.shape)
     if not arguments.given("axis") and rank != 1:
         low.fail("axis-needed", name="tile.cumsum", shape=format_shape(source.shape))
@@ -162,17 +117,3 @@ def _combiner(low: Lowering, arguments: Arguments, sources: Sequence[Value]) -> 
         if op.effect not in ("pure", "terminator") or any(isinstance(r.type, TileType) and r.shape for r in op.results):
             fail("combiner-op", op.location, name=arguments.name, fn=fn.text)
     return block
-
-
-@lowers(language.softmax)
-def softmax(low: Lowering, arguments: Arguments) -> FrontValue:
-    source = arguments.read("x")
-    axis = arguments.axis("axis", len(shape_of(source)))
-
-    def formula(x: Operand) -> FrontValue:
-        largest = fold(low, "max", as_tile(low, x), (axis,), keepdims=True)
-        exponential = apply(low, "exp", operand_like(x, apply(low, "sub", x, operand_like(x, largest))))
-        total = fold(low, "add", as_tile(low, operand_like(x, exponential)), (axis,), keepdims=True)
-        return apply(low, "div", operand_like(x, exponential), operand_like(x, total))
-
-    return in_compute_dtype(low, source, formula)

@@ -10,10 +10,11 @@ from tiledsl.frontend.builtin_table import Arguments, Handler, dim_from, lowers,
 from tiledsl.frontend.elementwise import apply
 from tiledsl.frontend.lowering import Lowering
 from tiledsl.frontend.operands import as_tile, coerce, operand_like, reshape, shape_of, strength_of
+from tiledsl.frontend.promotion import fill_dtype
 from tiledsl.frontend.sizes import counts_differ, filled_hole
 from tiledsl.frontend.values import FrontValue, Operand, Static, Tensor, Tile, Tuple, static_integer
 from tiledsl.ir.core import Value
-from tiledsl.ir.dtypes import DType, f32, i64
+from tiledsl.ir.dtypes import DType, i64
 from tiledsl.ir.symbolic import Dim, ceildiv
 from tiledsl.ir.tile_ops import Arange, Broadcast, Empty, Transpose, broadcast_shapes
 from tiledsl.ir.types import Shape, format_shape
@@ -57,11 +58,7 @@ def full(low: Lowering, arguments: Arguments) -> FrontValue:
     value = arguments.read("value")
     if shape_of(value):
         low.fail_at(value, "full-value")
-    if arguments.given("dtype"):
-        dtype = arguments.dtype("dtype")
-    else:
-        strength = strength_of(value)
-        dtype = f32 if strength.weak and strength.dtype.is_float else strength.dtype
+    dtype = arguments.dtype("dtype") if arguments.given("dtype") else fill_dtype(strength_of(value))
     return filled(low, arguments.shape("shape"), value, dtype)
 
 

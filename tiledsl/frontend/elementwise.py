@@ -1,6 +1,6 @@
 """Elementwise operations on operands: promotion, broadcasting, then one `tile.map`.
 
-What involves compile-time numbers and sizes only is computed here and now.
+What involves compile-time numbers and sizes only is computed here and now. The rules are those of `composites`.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
-from tiledsl.frontend import promotion
+from tiledsl.frontend import composites
 from tiledsl.frontend.lowering import Lowering
 from tiledsl.frontend.operands import (
     as_tile,
@@ -19,24 +19,27 @@ from tiledsl.frontend.operands import (
     common_shape,
     operand_like,
     read,
+    reshape,
+    shape_of,
     strength_of,
 )
-from tiledsl.frontend.promotion import OPERATOR_NAMES, Strength, promote_all
+from tiledsl.frontend.promotion import OPERATOR_NAMES, Strength
 from tiledsl.frontend.values import (
     FrontValue,
     Operand,
-    Size,
     Static,
     Tile,
     Tuple,
     describe,
     dim_value,
     size_of,
-    static_integer,
+    static_number,
 )
 from tiledsl.ir import symbolic
-from tiledsl.ir.dtypes import DType, bool_, f64
+from tiledsl.ir.dtypes import DType
 from tiledsl.ir.symbolic import Dim
+from tiledsl.ir.tile_ops import Reduce
+from tiledsl.ir.types import Shape
 
 _operator: Any = operator  # its functions are declared with parts left open
 _PYTHON: dict[str, Callable[..., Any]] = {
@@ -53,10 +56,67 @@ _SIZES: dict[str, Callable[[Dim, Dim], Dim]] = {
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
+class TileSteps:
+    """The steps of composites in tile form: `tile.map` and `tile.reduce` where the lowering is."""
+
+    def __init__(self, low: Lowering) -> None:
+        self.low = low
+
+    def read(self, x: Operand) -> Operand:
+        return read(self.low, x)
+
+    def tensor(self, x: Operand) -> Operand:
+        return operand_like(x, as_tile(self.low, x))
+
+    def number(self, like: Operand, number: float) -> Operand:
+        return operand_like(like, Static(number))
+
+    def size(self, like: Operand, size: Dim) -> Operand:
+        return operand_like(like, dim_value(size))
+
+    def constant(self, x: Operand) -> float | None:
+        return static_number(x.value)
+
+    def strength(self, x: Operand) -> Strength:
+        return strength_of(x)
+
+    def shape(self, x: Operand) -> Shape:
+        return shape_of(x)
+
+    def at_once(self, fn: str, operands: Sequence[Operand]) -> Operand | None:
+        folded = _fold(self.low, fn, operands)
+        return None if folded is None else operand_like(operands[0], folded)
+
+    def convert(self, x: Operand, dtype: DType, weak: bool = False) -> Operand:
+        return operand_like(x, Tile(coerce(self.low, x, dtype), weak))
+
+    def map(self, fn: str, operands: Sequence[Operand], dtypes: Sequence[DType], weak: bool) -> Operand:
+        shape = common_shape(self.low, operands)
+        values = [coerce(self.low, x, dtype) for x, dtype in zip(operands, dtypes)]
+        values = [broadcast(self.low, v, shape) if v.shape else v for v in values]
+        return operand_like(operands[0], Tile(self.low.builder.map(fn, *values), weak))
+
+    def reduce(self, fn: str, x: Operand, axes: Sequence[int], keepdims: bool, weak: bool = False) -> Operand:
+        source = as_tile(self.low, x).value
+        op = self.low.builder.emit(Reduce, sources=[source], axes=tuple(axes), fn=fn, keepdims=keepdims)
+        return operand_like(x, Tile(op.result, weak))
+
+    def reshape(self, x: Operand, shape: Shape) -> Operand:
+        return operand_like(x, Tile(reshape(self.low, as_tile(self.low, x).value, shape)))
+
+    def text(self, x: Operand) -> str:
+        return x.text
+
+    def describe(self, x: Operand) -> str:
+        return describe(x.value)
+
+    def fail(self, code: str, *operands: Operand, **names: Any) -> NoReturn:
+        self.low.fail(code, **names)
+
+
 def apply(low: Lowering, fn: str, *operands: Operand) -> FrontValue:
     """A scalar function of operands, at compile time where it can be. Raises errors of promotion and of shapes."""
-    folded = _fold(low, fn, operands)
-    return elementwise(low, fn, *operands) if folded is None else folded
+    return composites.apply(TileSteps(low), fn, *operands).value
 
 
 def _fold(low: Lowering, fn: str, operands: Sequence[Operand]) -> FrontValue | None:
@@ -118,58 +178,9 @@ def _text(fn: str, operands: Sequence[Operand]) -> str:
     return f" {sign} ".join(o.text for o in operands) if len(operands) > 1 else f"{sign}({operands[0].text})"
 
 
-def elementwise(low: Lowering, fn: str, *operands: Operand) -> Tile:
-    """A scalar function of operands as IR."""
-    read_operands = [read(low, o) for o in operands]
-    special = _power_by_constant(low, fn, read_operands)
-    if special is not None:
-        return special
-    strength = promote_all([strength_of(o) for o in read_operands])
-    fn, strength = working_dtype(low, fn, strength, read_operands)
-    shape = common_shape(low, read_operands)
-    values = [coerce(low, o, strength.dtype) for o in read_operands]
-    values = [broadcast(low, v, shape) if v.shape else v for v in values]
-    result = low.builder.map(fn, *values)
-    return Tile(result, strength.weak)
-
-
-def choose(low: Lowering, condition: Operand, x: Operand, y: Operand) -> Tile:
-    """`x` where the bool `condition` holds, else `y`."""
-    strength = promote_all([strength_of(x), strength_of(y)])
-    shape = common_shape(low, [condition, x, y])
-    values = [coerce(low, o, d) for o, d in ((condition, bool_), (x, strength.dtype), (y, strength.dtype))]
-    values = [broadcast(low, v, shape) if v.shape else v for v in values]
-    return Tile(low.builder.map("where", *values), strength.weak)
-
-
-def working_dtype(low: Lowering, fn: str, strength: Strength, operands: Sequence[Operand]) -> tuple[str, Strength]:
-    """The function and dtype that NumPy uses for operands of a common dtype. Raises TileTypeError if it has none."""
-    works_in = promotion.working_dtype(fn, strength)
-    if works_in is None:
-        names = ", ".join(f"`{o.text}` is {describe(o.value)}" for o in operands)
-        low.fail("dtype-not-taken", operation=OPERATOR_NAMES.get(fn, f"tile.{fn}"), names=names, dtype=strength.dtype)
-    return works_in
-
-
-def _power_by_constant(low: Lowering, fn: str, operands: Sequence[Operand]) -> Tile | None:
-    """`x ** 2` is x * x, `x ** 0.5` is sqrt(x), as NumPy has it; None for other powers."""
-    if fn != "pow" or not isinstance(operands[1].value, (Static, Size)):
-        return None
-    base, exponent = operands
-    strength = promote_all([strength_of(base), strength_of(exponent)])
-    if isinstance(exponent.value, Static):
-        if exponent.value.value == 2 and strength.dtype != bool_:
-            same = operand_like(base, Tile(coerce(low, base, strength.dtype), strength.weak))
-            return elementwise(low, "mul", same, same)
-        if exponent.value.value == 0.5:
-            return elementwise(low, "sqrt", operand_like(base, Tile(coerce(low, base, strength.dtype), strength.weak)))
-    power = static_integer(exponent.value)
-    if power is not None and power < 0 and not strength.dtype.is_float:
-        if not strength.weak:
-            low.fail("negative-power", text=base.text, dtype=strength.dtype, power=power)
-        as_float = operand_like(base, Tile(coerce(low, base, f64), weak=True))
-        return elementwise(low, "pow", as_float, exponent)
-    return None
+def choose(low: Lowering, condition: Operand, x: Operand, y: Operand) -> FrontValue:
+    """`x` where `condition` holds, else `y`."""
+    return composites.where(TileSteps(low), condition, x, y).value
 
 
 def compare(low: Lowering, fn: str, left: Operand, right: Operand) -> FrontValue:
@@ -209,10 +220,7 @@ def _is_numeric(operand: Operand) -> bool:
 
 def truth(low: Lowering, operand: Operand) -> Tile:
     """An operand as bool: itself if it is that, else whether it differs from 0."""
-    value = as_tile(low, operand)
-    if value.value.dtype == bool_:
-        return value
-    return elementwise(low, "ne", operand_like(operand, value), Operand(Static(0), "0", operand.location))
+    return as_tile(low, composites.truth(TileSteps(low), operand))
 
 
 def cast(low: Lowering, operand: Operand, dtype: DType) -> Tile:

@@ -96,3 +96,8 @@ def sum_dtype(dtype: DType) -> DType:
     if dtype.is_float:
         return dtype
     return u64 if dtype.kind == "uint" else i64
+
+
+def fill_dtype(strength: Strength) -> DType:
+    """The dtype of what is filled with a number, unless the user says it: a Python float gives f32."""
+    return f32 if strength.weak and strength.dtype.is_float else strength.dtype

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import reprlib
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -10,22 +9,16 @@ from typing import Any, NoReturn, cast
 
 import numpy as np
 
+from tiledsl.frontend import composites
 from tiledsl.frontend import language_math as language
 from tiledsl.frontend.array_types import as_dtype, is_array
-from tiledsl.frontend.promotion import (
-    OPERATOR_NAMES,
-    Strength,
-    constant_in,
-    float_for,
-    promote_all,
-    weak_strength,
-    working_dtype,
-)
+from tiledsl.frontend.composites import ELEMENTWISE_WORDS, SCALAR_WORDS
+from tiledsl.frontend.promotion import OPERATOR_NAMES, Strength, constant_in, weak_strength
 from tiledsl.frontend.trace import OPERATIONS, Trace, describe, performs, records, type_of
 from tiledsl.frontend.traced import SIZE_FUNCTIONS, TracedSize, TracedTensor, dim_of, size_value
 from tiledsl.ir.core import Value
-from tiledsl.ir.dtypes import DType, bool_, compute_dtype, f64, i64
-from tiledsl.ir.graph_ops import Broadcast, Map
+from tiledsl.ir.dtypes import DType, i64
+from tiledsl.ir.graph_ops import Broadcast, Map, Reduce, Reshape
 from tiledsl.ir.scalar_functions import SCALAR_FUNCTIONS
 from tiledsl.ir.symbolic import Dim
 from tiledsl.ir.tile_ops import broadcast_shapes
@@ -116,60 +109,80 @@ def broadcast(trace: Trace, value: Value, shape: Shape) -> Value:
     return value if before in ((), shape) else trace.emit(Broadcast, source=value, shape=shape)
 
 
+class TensorSteps:
+    """The steps of composites in tensor form: `graph.map` and `graph.reduce`, recorded by the trace."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+
+    def read(self, x: Any) -> Any:
+        return operand(self.trace, x)
+
+    def tensor(self, x: Any) -> Any:
+        return tensor(self.trace, x)
+
+    def number(self, like: Any, number: float) -> Any:
+        return number
+
+    def size(self, like: Any, size: Dim) -> Any:
+        return size_value(size, self.trace)
+
+    def constant(self, x: Any) -> float | None:
+        given = self.read(x)
+        return given if isinstance(given, (int, float)) else None
+
+    def strength(self, x: Any) -> Strength:
+        return strength_of(self.read(x))
+
+    def shape(self, x: Any) -> Shape:
+        return shape_of(x)
+
+    def at_once(self, fn: str, operands: Sequence[Any]) -> Any:
+        return _of_sizes(self.trace, fn, [self.read(x) for x in operands])
+
+    def convert(self, x: Any, dtype: DType, weak: bool = False) -> Any:
+        return self.trace.tensor(coerce(self.trace, x, dtype), weak)
+
+    def map(self, fn: str, operands: Sequence[Any], dtypes: Sequence[DType], weak: bool) -> Any:
+        shape = common_shape(self.trace, operands)
+        values = [coerce(self.trace, x, dtype) for x, dtype in zip(operands, dtypes)]
+        values = [broadcast(self.trace, value, shape) for value in values]
+        return self.trace.tensor(
+            self.trace.emit(Map, fn=fn, inputs=values), weak and not SCALAR_FUNCTIONS[fn].gives_bool
+        )
+
+    def reduce(self, fn: str, x: Any, axes: Sequence[int], keepdims: bool, weak: bool = False) -> Any:
+        value = self.trace.emit(Reduce, source=x.value, axes=tuple(axes), fn=fn, keepdims=bool(keepdims))
+        return self.trace.tensor(value, weak)
+
+    def reshape(self, x: Any, shape: Shape) -> Any:
+        same = x.type.shape == shape
+        return x if same else self.trace.tensor(self.trace.emit(Reshape, source=x.value, shape=shape))
+
+    def text(self, x: Any) -> str:
+        return self.trace.text_of(x)
+
+    def describe(self, x: Any) -> str:
+        return describe(x)
+
+    def fail(self, code: str, *operands: Any, **names: object) -> NoReturn:
+        self.trace.fail(code, *operands, **names)
+
+
 def apply(trace: Trace, fn: str, *operands: Any) -> Any:
     """A scalar function of operands; of sizes alone it may be a size."""
-    given = [operand(trace, value) for value in operands]
+    return composites.apply(TensorSteps(trace), fn, *operands)
+
+
+def _of_sizes(trace: Trace, fn: str, given: Sequence[Any]) -> Any:
+    """What sizes and ints compute with each other, where that is a size; else None."""
     sizes = [dim_of(value) for value in given]
     if fn in SIZE_FUNCTIONS and len(sizes) == 2 and sizes[0] is not None and sizes[1] is not None:
         return size_value(SIZE_FUNCTIONS[fn](sizes[0], sizes[1]), trace)
     of_sizes = not any(isinstance(value, TracedTensor) for value in given)
     if of_sizes and fn in ("lt", "le", "gt", "ge") and any(isinstance(value, TracedSize) for value in given):
         trace.fail("graph-size-unknown", text=f"{given[0]!r}, {given[1]!r}", operation=OPERATOR_NAMES[fn])
-    if fn == "neg" and sizes[0] is not None:
-        return size_value(-sizes[0], trace)
-    if fn == "abs" and isinstance(given[0], TracedTensor) and given[0].dtype == bool_:
-        return given[0]
-    return elementwise(trace, fn, given)
-
-
-def elementwise(trace: Trace, fn: str, operands: Sequence[Any]) -> TracedTensor:
-    """A scalar function of operands, recorded."""
-    if fn == "pow":
-        special = _power_by_number(trace, operands[0], operands[1])
-        if special is not None:
-            return special
-    strength = promote_all([strength_of(o) for o in operands])
-    works_in = working_dtype(fn, strength)
-    if works_in is None:
-        names = ", ".join(f"`{trace.text_of(o)}` is {describe(o)}" for o in operands)
-        trace.fail(
-            "dtype-not-taken", *operands,
-            operation=OPERATOR_NAMES.get(fn, f"tile.{fn}"), names=names, dtype=strength.dtype,
-        )  # fmt: skip
-    fn, strength = works_in
-    shape = common_shape(trace, operands)
-    values = [broadcast(trace, coerce(trace, o, strength.dtype), shape) for o in operands]
-    weak = strength.weak and not SCALAR_FUNCTIONS[fn].gives_bool
-    return trace.tensor(trace.emit(Map, fn=fn, inputs=values), weak)
-
-
-def _power_by_number(trace: Trace, base: Any, exponent: Any) -> TracedTensor | None:
-    """`x ** 2` is x * x, `x ** 0.5` is sqrt(x), as NumPy has it; None for other powers."""
-    if isinstance(exponent, TracedTensor):
-        return None
-    strength = promote_all([strength_of(base), strength_of(exponent)])
-    if not isinstance(exponent, TracedSize):
-        if exponent == 2 and strength.dtype != bool_:
-            same = trace.tensor(coerce(trace, base, strength.dtype), strength.weak)
-            return elementwise(trace, "mul", [same, same])
-        if exponent == 0.5:
-            return elementwise(trace, "sqrt", [trace.tensor(coerce(trace, base, strength.dtype), strength.weak)])
-        if isinstance(exponent, int) and exponent < 0 and not strength.dtype.is_float:
-            if not strength.weak:
-                text = trace.text_of(base)
-                trace.fail("negative-power", base, text=text, dtype=strength.dtype, power=exponent)
-            return elementwise(trace, "pow", [trace.tensor(coerce(trace, base, f64), weak=True), exponent])
-    return None
+    return size_value(-sizes[0], trace) if fn == "neg" and sizes[0] is not None else None
 
 
 def _applied(fn: str, trace: Trace, *operands: Any) -> Any:
@@ -180,24 +193,16 @@ for _fn in SCALAR_FUNCTIONS:
     if _fn != "where":
         OPERATIONS[_fn] = partial(_applied, _fn)
 
-FUNCTIONS: dict[Callable[..., Any], str] = {
-    language.exp: "exp", language.exp2: "exp2", language.log: "log", language.log2: "log2", language.sqrt: "sqrt",
-    language.rsqrt: "rsqrt", language.tanh: "tanh", language.sigmoid: "sigmoid", language.erf: "erf",
-    language.sin: "sin", language.cos: "cos", language.pow: "pow", language.minimum: "minimum",
-    language.maximum: "maximum", language.fma: "fma", language.abs: "abs",
-}  # fmt: skip
-"""Words that are one scalar function."""
-for _stub, _fn in FUNCTIONS.items():
+for _stub, _fn in SCALAR_WORDS.items():
     records(_stub)(OPERATIONS[_fn])
 
 
-def _rounding(fn: str, trace: Trace, x: Any) -> TracedTensor:
-    given = tensor(trace, x)
-    return elementwise(trace, fn, [given]) if given.dtype.is_float else given
+def _composite(composite: Callable[..., Any], trace: Trace, *operands: Any) -> TracedTensor:
+    return tensor(trace, composite(TensorSteps(trace), *(operand(trace, x) for x in operands)))
 
 
-for _stub in (language.floor, language.ceil, language.round):
-    records(_stub)(partial(_rounding, _stub.__name__))
+for _stub, _composed in ELEMENTWISE_WORDS.items():
+    records(_stub)(partial(_composite, _composed))
 
 
 @records(language.cast)
@@ -218,56 +223,6 @@ def dtype_of(trace: Trace, name: str, dtype: Any) -> DType:
     return found
 
 
-def truth(trace: Trace, x: Any) -> TracedTensor:
-    """An operand as bool: itself if it is that, else whether it differs from 0."""
-    given = tensor(trace, x)
-    return given if given.dtype == bool_ else elementwise(trace, "ne", [given, 0])
-
-
-@records(language.where)
-def where(trace: Trace, condition: Any, x: Any, y: Any) -> TracedTensor:
-    operands = [truth(trace, condition), operand(trace, x), operand(trace, y)]
-    strength = promote_all([strength_of(o) for o in operands[1:]])
-    shape = common_shape(trace, operands)
-    values = [coerce(trace, o, d) for o, d in zip(operands, (bool_, strength.dtype, strength.dtype))]
-    return trace.tensor(trace.emit(Map, fn="where", inputs=[broadcast(trace, v, shape) for v in values]), strength.weak)
-
-
-def in_compute_dtype(trace: Trace, x: Any, formula: Callable[[TracedTensor], Any]) -> TracedTensor:
-    """A formula of several steps, rounded once: narrow floats go through it in f32."""
-    given = operand(trace, x)
-    strength = strength_of(given)
-    dtype = float_for(strength.dtype)
-    result = formula(trace.tensor(coerce(trace, given, compute_dtype(dtype)), strength.weak))
-    return trace.tensor(trace.cast(result.value, dtype), strength.weak)
-
-
-@records(language.gelu)
-def gelu(trace: Trace, x: Any) -> TracedTensor:
-    """# x * (1 + erf(x / sqrt(2))) / 2"""
-
-    def formula(x: TracedTensor) -> Any:
-        error = apply(trace, "erf", apply(trace, "mul", x, math.sqrt(0.5)))
-        return apply(trace, "mul", x, apply(trace, "mul", apply(trace, "add", error, 1.0), 0.5))
-
-    return in_compute_dtype(trace, x, formula)
-
-
-@records(language.silu)
-def silu(trace: Trace, x: Any) -> TracedTensor:
-    return in_compute_dtype(trace, x, lambda x: apply(trace, "mul", x, apply(trace, "sigmoid", x)))
-
-
-@records(language.relu)
-def relu(trace: Trace, x: Any) -> TracedTensor:
-    return tensor(trace, apply(trace, "maximum", x, 0))
-
-
-@records(language.clip)
-def clip(trace: Trace, x: Any, low: Any, high: Any) -> TracedTensor:
-    return tensor(trace, apply(trace, "minimum", apply(trace, "maximum", x, low), high))
-
-
 @performs("truth")
 def truth_of(trace: Trace, x: Any) -> TracedTensor:
-    return truth(trace, x)
+    return composites.truth(TensorSteps(trace), x)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from tiledsl.frontend import language_math, language_program
+from tiledsl.frontend.promotion import fill_dtype
 from tiledsl.frontend.sizes import counts_differ, filled_hole
 from tiledsl.frontend.trace import Trace, describe, performs, records, type_of
 from tiledsl.frontend.trace_elementwise import apply, coerce, dtype_of, operand, shape_of, strength_of, tensor
@@ -169,9 +170,8 @@ def full(trace: Trace, shape: Any, value: Any, dtype: Any = None) -> TracedTenso
     given = operand(trace, value)
     if shape_of(given):
         trace.fail("full-value", given, text=trace.text_of(given), what=describe(given))
-    strength = strength_of(given)
-    wanted = f32 if strength.weak and strength.dtype.is_float else strength.dtype
-    return filled(trace, shape, given, wanted if dtype is None else dtype_of(trace, "tile.full", dtype))
+    wanted = fill_dtype(strength_of(given)) if dtype is None else dtype_of(trace, "tile.full", dtype)
+    return filled(trace, shape, given, wanted)
 
 
 @records(language_program.arange)

@@ -107,5 +107,4 @@ def swiglu(x: Any, gate: Any = None, axis: int = -1) -> Any:
     gate = as_tensor(gate)
     if gate.shape != x.shape:
         refuse_shapes("ops.swiglu", x, gate, "they are multiplied elementwise", "give both one shape")
-    wide = widened(gate)
-    return (wide * tile.sigmoid(wide) * widened(x)).to(float_dtype(x))
+    return (tile.silu(widened(gate)) * widened(x)).to(float_dtype(x))
