@@ -21,8 +21,8 @@ from tiledsl.backend_cuda.loaded import LoadedKernels
 from tiledsl.backend_cuda.program import CudaProgram
 from tiledsl.ir.core import Function
 from tiledsl.ir.dtypes import bf16, to_numpy
-from tiledsl.passes.gpu.choose_plans import ranked_plans
 from tiledsl.passes.gpu.plan import Plan
+from tiledsl.passes.gpu.plans.choose_plans import ranked_plans
 from tiledsl.passes.gpu_machine import GpuMachine, gpu_machine
 
 ARCH = "sm_90"

@@ -15,8 +15,8 @@ from tiledsl.backend_ref.emulator.emulate import emulate
 from tiledsl.ir.core import Function, Module
 from tiledsl.ir.printer import print_module
 from tiledsl.ir.verifier import Form, verify
-from tiledsl.passes.gpu.insert_barriers import InsertBarriers
-from tiledsl.passes.gpu.insert_proxy_fences import InsertProxyFences
+from tiledsl.passes.gpu.sync.insert_barriers import InsertBarriers
+from tiledsl.passes.gpu.sync.insert_proxy_fences import InsertProxyFences
 from tiledsl.passes.manager import PassContext
 from tiledsl.support.errors import TileError
 

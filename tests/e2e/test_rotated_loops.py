@@ -26,7 +26,7 @@ from tiledsl.ir.async_ops import Wgmma, WgmmaWait
 from tiledsl.ir.core import Module, Value
 from tiledsl.ir.dtypes import bf16
 from tiledsl.ir.tile_ops import For, If
-from tiledsl.passes.gpu.lowering import Lowering
+from tiledsl.passes.gpu.lower.lowering import Lowering
 from tiledsl.passes.gpu.plan import GridPlan, Plan
 from tiledsl.passes.manager import PassContext, PassManager
 from tiledsl.passes.pipelines import gpu_front_pipeline
@@ -111,11 +111,11 @@ def no_turn(state: Lowering, *_: object) -> Value:
 
 
 SWITCHES: dict[str, tuple[str, object]] = {
-    "turns of warpgroups": ("warpgroup_turns.TURNS", False),
-    "rotation": ("role_ops.rotation_of", none_of),
-    "clean turns": ("rotated_loops.clean_count", no_turn),
-    "known padding": ("rotated_loops.fills_of", nothing_of),
-    "sums of each thread": ("running_sums.running_sums", nothing_of),
+    "turns of warpgroups": ("roles.warpgroup_turns.TURNS", False),
+    "rotation": ("roles.role_ops.rotation_of", none_of),
+    "clean turns": ("roles.rotated_loops.clean_count", no_turn),
+    "known padding": ("roles.rotated_loops.fills_of", nothing_of),
+    "sums of each thread": ("roles.running_sums.running_sums", nothing_of),
 }
 """What makes the loop fast, and what to put in its place."""
 

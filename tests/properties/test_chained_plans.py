@@ -20,8 +20,8 @@ from tiledsl.ir.async_ops import TmaLoad, Wgmma
 from tiledsl.ir.core import Module
 from tiledsl.ir.gpu_ops import Launch
 from tiledsl.ir.tile_ops import Dot
-from tiledsl.passes.gpu.choose_plans import ranked_plans
 from tiledsl.passes.gpu.plan import RankedPlan
+from tiledsl.passes.gpu.plans.choose_plans import ranked_plans
 from tiledsl.passes.gpu.plans.footprint import RESERVED_BYTES, shared_bytes
 from tiledsl.passes.gpu.plans.product_nest import ProductNest
 from tiledsl.passes.gpu.plans.specialised_plans import MOST_PLANS, RankedTiling, ranked_tilings

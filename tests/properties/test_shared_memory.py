@@ -13,8 +13,8 @@ from tiledsl.ir.core import Module
 from tiledsl.ir.gpu_ops import Barrier, Launch
 from tiledsl.ir.parser import parse_module
 from tiledsl.ir.verifier import Form, verify
-from tiledsl.passes.gpu.allocate_shared import AllocateShared, needs_of, place, total_bytes
-from tiledsl.passes.gpu.insert_barriers import InsertBarriers
+from tiledsl.passes.gpu.sync.allocate_shared import AllocateShared, needs_of, place, total_bytes
+from tiledsl.passes.gpu.sync.insert_barriers import InsertBarriers
 from tiledsl.passes.manager import Pass, PassContext
 from tiledsl.support.errors import TileError
 

@@ -12,7 +12,7 @@ from tiledsl.frontend.kernel_source import KernelSource
 from tiledsl.frontend.lower import lower_kernel
 from tiledsl.ir.core import Module
 from tiledsl.ir.dtypes import bf16
-from tiledsl.passes.gpu.choose_plans import grids_of, sizes_of_call
+from tiledsl.passes.gpu.plans.choose_plans import grids_of, sizes_of_call
 from tiledsl.passes.gpu.plans.product_nest import (
     LoopLengths,
     ProductDot,
@@ -22,7 +22,7 @@ from tiledsl.passes.gpu.plans.product_nest import (
     Stream,
     read_products,
 )
-from tiledsl.passes.gpu.streamed_loads import COPIED_BYTES, feeds_of
+from tiledsl.passes.gpu.products.streamed_loads import COPIED_BYTES, feeds_of
 from tiledsl.passes.manager import PassContext, PassManager
 from tiledsl.passes.pipelines import gpu_front_pipeline
 

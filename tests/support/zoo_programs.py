@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks.zoo.case import ZooCase
 from tiledsl.api.schedule_graph import schedule_graph
 from tiledsl.ir.core import Module
-from tiledsl.passes.gpu.choose_plans import choose_plans
+from tiledsl.passes.gpu.plans.choose_plans import choose_plans
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.passes.manager import PassContext, PassManager
 from tiledsl.passes.pipelines import gpu_front_pipeline, gpu_pipeline

@@ -24,8 +24,8 @@ from tiledsl.ir.core import Function, Module, Value
 from tiledsl.ir.dtypes import to_numpy
 from tiledsl.ir.symbolic import evaluate
 from tiledsl.ir.types import TensorType
-from tiledsl.passes.gpu.choose_plans import choose_plans
 from tiledsl.passes.gpu.plan import Plan
+from tiledsl.passes.gpu.plans.choose_plans import choose_plans
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.passes.manager import PassContext, PassManager
 from tiledsl.passes.pipelines import gpu_pipeline

@@ -1,6 +1,6 @@
 """A specialisation on NVIDIA GPUs: its TILE module, and a variant of code for each plan that calls have asked for.
 
-The sizes and alignments of a call choose a plan (`passes/gpu/choose_plans.py`); calls with the same plan share code.
+The sizes and alignments of a call choose a plan (`passes/gpu/plans/choose_plans.py`); calls with one plan share code.
 Variants are kept in memory, loaded once per device, and on disk beside the specialisation.
 """
 
@@ -24,9 +24,9 @@ from tiledsl.ir.core import Module
 from tiledsl.ir.printer import print_module
 from tiledsl.ir.tile_ops import Empty
 from tiledsl.ir.types import TensorType
-from tiledsl.passes.gpu.choose_plans import choose_plans
-from tiledsl.passes.gpu.describe_plan import plan_differences
 from tiledsl.passes.gpu.plan import Plan
+from tiledsl.passes.gpu.plans.choose_plans import choose_plans
+from tiledsl.passes.gpu.plans.describe_plan import plan_differences
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.runtime.artifact import Note
 from tiledsl.runtime.cache import DiskCache, compiler_identity, digest, disk_cache

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tiledsl.backend_cuda.kernel_code import KernelCode
 from tiledsl.backend_cuda.variant import Variant
 from tiledsl.ir.layouts import WARP
-from tiledsl.passes.gpu.describe_plan import plan_words
+from tiledsl.passes.gpu.plans.describe_plan import plan_words
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.runtime.artifact import Note
 from tiledsl.runtime.variant_report import FunctionReport, VariantReport

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tiledsl.passes.gpu.allocate_shared import AllocateShared
-from tiledsl.passes.gpu.apply_plan import ApplyPlan
-from tiledsl.passes.gpu.insert_barriers import InsertBarriers
-from tiledsl.passes.gpu.insert_proxy_fences import InsertProxyFences
-from tiledsl.passes.gpu.lower import LowerToGpu
-from tiledsl.passes.gpu.tidy import Tidy
+from tiledsl.passes.gpu.lower.tidy import Tidy
+from tiledsl.passes.gpu.lower_to_gpu import LowerToGpu
+from tiledsl.passes.gpu.plans.apply_plan import ApplyPlan
+from tiledsl.passes.gpu.sync.allocate_shared import AllocateShared
+from tiledsl.passes.gpu.sync.insert_barriers import InsertBarriers
+from tiledsl.passes.gpu.sync.insert_proxy_fences import InsertProxyFences
 from tiledsl.passes.graph.canonicalise_graph import CanonicaliseGraph
 from tiledsl.passes.graph.copy_windows import CopyWindows
 from tiledsl.passes.graph.derive_online import DeriveOnline

@@ -13,7 +13,7 @@ from tiledsl import tile
 from tiledsl.backend_cuda.program import CudaProgram
 from tiledsl.backend_cuda.report_variant import resident_blocks
 from tiledsl.ir.tile_ops import Empty
-from tiledsl.passes.gpu.choose_plans import choose_plans
+from tiledsl.passes.gpu.plans.choose_plans import choose_plans
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.runtime.program import HasVariants
 

@@ -15,8 +15,8 @@ from tiledsl.ir.core import Block, Function, Module
 from tiledsl.ir.dtypes import f32
 from tiledsl.ir.tile_ops import Load, Return
 from tiledsl.ir.types import TensorType, TileType
-from tiledsl.passes.gpu.allocate_shared import AllocateShared
-from tiledsl.passes.gpu.insert_barriers import InsertBarriers
+from tiledsl.passes.gpu.sync.allocate_shared import AllocateShared
+from tiledsl.passes.gpu.sync.insert_barriers import InsertBarriers
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.passes.manager import PassManager
 from tiledsl.passes.pipeline_text import parse_pipeline

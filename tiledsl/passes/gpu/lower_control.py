@@ -12,24 +12,25 @@ from tiledsl.ir.core import Block, Op, Value
 from tiledsl.ir.dtypes import i64
 from tiledsl.ir.layouts import RegisterLayout
 from tiledsl.ir.types import TileType, scalar
-from tiledsl.passes.gpu import delay_folds
-from tiledsl.passes.gpu.delay_folds import delayed_folds
-from tiledsl.passes.gpu.lower_dot import batches_of, hold_operands
-from tiledsl.passes.gpu.lowering import Lowering
-from tiledsl.passes.gpu.persistent_grids import lower_persistent_grid
-from tiledsl.passes.gpu.pipeline_loads import Pipeline, pipeline_of
-from tiledsl.passes.gpu.place_blocks import block_place, block_size, define_place, turns_of
-from tiledsl.passes.gpu.product_loops import brings_all, lower_product_loop, product_of
+from tiledsl.passes.gpu.lower import delay_folds
+from tiledsl.passes.gpu.lower.delay_folds import delayed_folds
+from tiledsl.passes.gpu.lower.lower_dot import batches_of, hold_operands
+from tiledsl.passes.gpu.lower.lowering import Lowering
+from tiledsl.passes.gpu.lower.persistent_grids import lower_persistent_grid
+from tiledsl.passes.gpu.lower.pipeline_loads import Pipeline, pipeline_of
+from tiledsl.passes.gpu.lower.place_blocks import block_place, block_size, define_place, turns_of
+from tiledsl.passes.gpu.lower.product_loops import brings_all, lower_product_loop
+from tiledsl.passes.gpu.products.parallel_products import product_of
 from tiledsl.passes.tile.carried_values import carried_arguments, yielded
 
 if TYPE_CHECKING:
-    from tiledsl.passes.gpu.rings import FedLoop
+    from tiledsl.passes.gpu.roles.rings import FedLoop
 
 
 def lower_grid(state: Lowering, op: ops.Grid, consumers: int = 1) -> None:
     """A grid as a launch. `consumers`: how many roles make tiles, each with threads of its own."""
     if state.grid.schedule:
-        from tiledsl.passes.gpu.specialised_grids import lower_specialised_grid  # costs start-up time
+        from tiledsl.passes.gpu.roles.specialised_grids import lower_specialised_grid  # costs start-up time
 
         lower_specialised_grid(state, op, consumers)
         return
@@ -64,7 +65,7 @@ def lower_range(state: Lowering, op: ops.Range) -> None:
         _lower_loop(state, op, (state.constant(0), turns.count, state.constant(1)), enter, fed)
 
     if state.grid.schedule:
-        from tiledsl.passes.gpu.role_ops import lower_role_range  # costs start-up time
+        from tiledsl.passes.gpu.roles.role_ops import lower_role_range  # costs start-up time
 
         lower_role_range(state, op, turns, every)
         return

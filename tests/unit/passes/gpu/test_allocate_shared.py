@@ -10,7 +10,7 @@ from tiledsl.ir.core import Module
 from tiledsl.ir.dtypes import u8
 from tiledsl.ir.gpu_ops import Buffer, Launch
 from tiledsl.ir.layouts import SharedLayout
-from tiledsl.passes.gpu.allocate_shared import AllocateShared, Need, format_bytes, needs_of, place, total_bytes
+from tiledsl.passes.gpu.sync.allocate_shared import AllocateShared, Need, format_bytes, needs_of, place, total_bytes
 from tiledsl.support.location import BUILTIN
 
 

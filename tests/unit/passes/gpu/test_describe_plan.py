@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tiledsl.passes.gpu.describe_plan import plan_differences, plan_words
 from tiledsl.passes.gpu.plan import GridPlan, Plan
+from tiledsl.passes.gpu.plans.describe_plan import plan_differences, plan_words
 
 TENSORS = ["x", "y"]
 PLAN = Plan(

@@ -12,11 +12,11 @@ import tiledsl.passes.gpu
 from tiledsl.passes.gpu.plan import parse_plan
 from tiledsl.passes.gpu_machine import gpu_machine
 
-MODULES = [module.name for module in pkgutil.iter_modules(tiledsl.passes.gpu.__path__)]
+MODULES = [m.name for m in pkgutil.walk_packages(tiledsl.passes.gpu.__path__, "tiledsl.passes.gpu.") if not m.ispkg]
 KNOWN = {"gpu_machine": gpu_machine, "parse_plan": parse_plan}
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_examples(name: str) -> None:
-    module = importlib.import_module(f"tiledsl.passes.gpu.{name}")
+    module = importlib.import_module(name)
     assert doctest.testmod(module, extraglobs=KNOWN).failed == 0

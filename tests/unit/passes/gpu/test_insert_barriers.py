@@ -8,8 +8,8 @@ from tests.support.gpu_texts import launch_text, run_pass
 from tiledsl.ir.core import Module, Op
 from tiledsl.ir.gpu_ops import Barrier
 from tiledsl.ir.printer import print_module
-from tiledsl.passes.gpu.allocate_shared import AllocateShared
-from tiledsl.passes.gpu.insert_barriers import InsertBarriers
+from tiledsl.passes.gpu.sync.allocate_shared import AllocateShared
+from tiledsl.passes.gpu.sync.insert_barriers import InsertBarriers
 from tiledsl.support.errors import TileError
 
 WRITE = "gpu.write(%s, %x, [%0]) {places = [0]}"

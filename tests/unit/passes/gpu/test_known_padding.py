@@ -11,8 +11,8 @@ from tests.support.kernels import lower
 from tiledsl import tile
 from tiledsl.frontend.arguments import ConstantArgument
 from tiledsl.ir import tile_ops as ops
-from tiledsl.passes.gpu.clean_turns import masks_of
-from tiledsl.passes.gpu.known_padding import fills_of
+from tiledsl.passes.gpu.roles.clean_turns import masks_of
+from tiledsl.passes.gpu.roles.known_padding import fills_of
 
 
 @tile.kernel

@@ -6,7 +6,7 @@ import pytest
 
 from tiledsl.ir.gpu_ops import Write
 from tiledsl.ir.parser import parse_module
-from tiledsl.passes.gpu.memory_effects import accesses, overlap
+from tiledsl.passes.gpu.sync.memory_effects import accesses, overlap
 
 PROGRAM = """
 func @f(%x: tensor<f32, [64], unit=0>, %slot: i64, %next: i64) {{

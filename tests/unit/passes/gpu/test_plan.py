@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiledsl.passes.gpu.lower import LowerToGpu
+from tiledsl.passes.gpu.lower_to_gpu import LowerToGpu
 from tiledsl.passes.gpu.plan import SCHEDULES, GridPlan, Plan, parse_plan
 from tiledsl.passes.pipeline_text import parse_pipeline
 

@@ -7,7 +7,7 @@ import pytest
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Module
 from tiledsl.ir.parser import parse_module
-from tiledsl.passes.gpu.streamed_loads import DeclinedError, Feed, feeds_of
+from tiledsl.passes.gpu.products.streamed_loads import DeclinedError, Feed, feeds_of
 from tiledsl.passes.manager import PassContext, PassManager
 from tiledsl.passes.pipelines import gpu_front_pipeline
 

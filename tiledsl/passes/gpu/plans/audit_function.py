@@ -13,8 +13,8 @@ from tiledsl.ir.types import AxisType
 from tiledsl.passes.analysis.effects import tensors_in_order
 from tiledsl.passes.analysis.sizes import symbols_in
 from tiledsl.passes.analysis.work import UNKNOWN_SIZE
-from tiledsl.passes.gpu.choose_plans import ranked_plans
 from tiledsl.passes.gpu.plan import Plan
+from tiledsl.passes.gpu.plans.choose_plans import ranked_plans
 from tiledsl.passes.gpu.plans.grid_cost import GridCost
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.passes.nest.loop_nest import loop_nests

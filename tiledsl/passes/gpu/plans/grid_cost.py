@@ -17,11 +17,11 @@ from functools import cached_property
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Value
 from tiledsl.ir.types import AxisType
-from tiledsl.passes.gpu.infer_layouts import access_order
+from tiledsl.passes.gpu.layouts.infer_layouts import access_order
+from tiledsl.passes.gpu.layouts.select_mma import choose_instruction
 from tiledsl.passes.gpu.plan import GridPlan
 from tiledsl.passes.gpu.plans.operation_units import UnitCounts, units_of
 from tiledsl.passes.gpu.plans.warpgroup_cost import CLUSTER_CLOCKS, greatest
-from tiledsl.passes.gpu.select_mma import choose_instruction
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.passes.nest.count_work import WorkCounts
 from tiledsl.passes.nest.loop_nest import Access, LoopNest, NestDot

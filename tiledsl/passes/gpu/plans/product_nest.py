@@ -23,13 +23,13 @@ from tiledsl.ir.symbolic import Dim, symbols_of
 from tiledsl.ir.types import AxisType, Shape, TileType
 from tiledsl.passes.analysis.sizes import BlockDefinition
 from tiledsl.passes.analysis.splats import number_of
-from tiledsl.passes.gpu.infer_layouts import access_order, tensor_of, tile_axes
-from tiledsl.passes.gpu.operand_sources import are_independent
-from tiledsl.passes.gpu.parallel_products import products_of
+from tiledsl.passes.gpu.layouts.infer_layouts import access_order, tensor_of, tile_axes
+from tiledsl.passes.gpu.layouts.operand_sources import are_independent
 from tiledsl.passes.gpu.plans.call_sizes import Sizes
 from tiledsl.passes.gpu.plans.operation_units import UnitCounts, units_of
-from tiledsl.passes.gpu.promoted_sums import is_promoted
-from tiledsl.passes.gpu.streamed_loads import Feed, Use, source_load
+from tiledsl.passes.gpu.products.parallel_products import products_of
+from tiledsl.passes.gpu.products.promoted_sums import is_promoted
+from tiledsl.passes.gpu.products.streamed_loads import Feed, Use, source_load
 from tiledsl.passes.nest.evaluate_scalars import Place, ScalarValues
 from tiledsl.passes.nest.loop_nest import loop_nest
 

@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tiledsl.ir.core import Function
-from tiledsl.passes.gpu.choose_plans import GridShape, grids_of, sizes_of_call
 from tiledsl.passes.gpu.plans.call_sizes import Sizes
+from tiledsl.passes.gpu.plans.choose_plans import GridShape, grids_of, sizes_of_call
 from tiledsl.passes.gpu.plans.decisions import Refusal
 from tiledsl.passes.gpu.plans.product_nest import NotPlannedError, ProductNest, read_products
 from tiledsl.passes.gpu.plans.specialised_plans import contract_of, ranked_tilings, specialised_plans
 from tiledsl.passes.gpu.plans.tilings import Tiling
 from tiledsl.passes.gpu.plans.warpgroup_cost import WarpgroupCost
-from tiledsl.passes.gpu.streamed_loads import COPIED_BYTES, DeclinedError, feeds_of
+from tiledsl.passes.gpu.products.streamed_loads import COPIED_BYTES, DeclinedError, feeds_of
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.support.location import Location
 

@@ -14,16 +14,16 @@ from typing import NamedTuple
 
 from tiledsl.ir import tile_ops as ops
 from tiledsl.passes.analysis.sizes import BlockDefinition
-from tiledsl.passes.gpu.align_operands import Way, ways_to_operands
 from tiledsl.passes.gpu.plan import GridPlan, Plan, RankedPlan
+from tiledsl.passes.gpu.plans.align_operands import Way, ways_to_operands
 from tiledsl.passes.gpu.plans.call_sizes import Sizes
 from tiledsl.passes.gpu.plans.decisions import MADE, OPEN, Contract, Families, Refusal, Search
 from tiledsl.passes.gpu.plans.footprint import rows_to_load
 from tiledsl.passes.gpu.plans.product_nest import Axes, NotPlannedError, ProductNest, read_products
+from tiledsl.passes.gpu.plans.shared_loops import can_split
 from tiledsl.passes.gpu.plans.tilings import Tiling
 from tiledsl.passes.gpu.plans.warpgroup_cost import WarpgroupCost
-from tiledsl.passes.gpu.split_sums import can_split
-from tiledsl.passes.gpu.streamed_loads import COPIED_BYTES, DeclinedError, feeds_of
+from tiledsl.passes.gpu.products.streamed_loads import COPIED_BYTES, DeclinedError, feeds_of
 from tiledsl.passes.gpu_machine import GpuMachine
 
 MOST_PLANS = 24

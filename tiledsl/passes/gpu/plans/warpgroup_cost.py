@@ -17,7 +17,7 @@ from typing import NamedTuple
 from tiledsl.passes.gpu.plans.footprint import rows_to_load, stage_bytes, stream_bytes, sums_bytes
 from tiledsl.passes.gpu.plans.product_nest import ProductDot, ProductNest, Side, Stream
 from tiledsl.passes.gpu.plans.tilings import STEP_BYTES, WARPGROUP_ROWS, Tiling
-from tiledsl.passes.gpu.promoted_sums import PROMOTED_DEPTH
+from tiledsl.passes.gpu.products.promoted_sums import PROMOTED_DEPTH
 from tiledsl.passes.gpu_machine import GpuMachine
 
 STEP_CLOCKS = 16

@@ -16,7 +16,7 @@ from tiledsl.frontend.lower import lower_kernel
 from tiledsl.ir.core import Module
 from tiledsl.ir.dtypes import bf16, f32
 from tiledsl.ir.printer import print_module
-from tiledsl.passes.gpu.choose_plans import choose_plans, ranked_plans
+from tiledsl.passes.gpu.plans.choose_plans import choose_plans, ranked_plans
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.passes.manager import PassContext, PassManager
 from tiledsl.passes.pipelines import gpu_front_pipeline

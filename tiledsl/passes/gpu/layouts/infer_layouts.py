@@ -1,0 +1,317 @@
+"""Which layout each tile of a TILE program should have: anchors first, then propagation.
+
+Anchors are the accumulators of matrix products, and accesses of global memory by 16 bytes. From them layouts spread
+along elementwise ops, folds (a slice of the source's layout), transposes and what loops carry. A tile that is cheap to
+make anew (a constant, coordinates, a broadcast, what is computed from only these) has no layout of its own: it is made
+in whatever layout it is needed in. Where two anchors meet, the stronger one wins, and `lower` converts at that edge.
+
+    x[m, n] -> exp -> sum over n          local(1, 8) * spatial(4, 32) * local(1, 8) -> the same -> its slice
+    dot(q, k) -> where(mask, s, -inf)     the accumulator's layout; the mask is computed in it
+    x[m, k] * g[k] -> dot(.., b)          what the product takes from registers, where it takes that
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from tiledsl.ir import tile_ops as ops
+from tiledsl.ir.core import Op, Value
+from tiledsl.ir.layouts import RegisterLayout, spatial
+from tiledsl.ir.types import Shape, TensorType, TileType
+from tiledsl.passes.gpu.layouts.access_layouts import access_layout
+from tiledsl.passes.gpu.layouts.capacities import Capacities
+from tiledsl.passes.gpu.layouts.operand_sources import elementwise_inputs
+from tiledsl.passes.gpu.layouts.unit_axes import broadcast_source_layout, reshaped_layout
+from tiledsl.passes.tile.carried_values import carried_arguments, yielded
+from tiledsl.support.follow import follow
+
+ROWS_OF_BLOCK = 8
+"""Rows that each block of a cluster gets at least, if rows are what the blocks share out."""
+MOST_ELEMENTS = 16
+"""Of an access by one thread: bytes."""
+COMPUTED, ACCESSED, MULTIPLIED = 1, 2, 3
+"""How strong a wish for a layout is: of a value that is only computed, of an access, of a matrix product."""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """A layout, and how strongly it is wanted."""
+
+    strength: int
+    layout: RegisterLayout
+
+
+class LayoutInference:
+    """The layouts of the values in one grid (or a run of ops outside of grids)."""
+
+    def __init__(
+        self,
+        body: Iterable[Op],
+        capacities: Capacities,
+        threads: int,
+        vector_bytes: int,
+        dot_layout: Callable[[ops.Dot], RegisterLayout],
+        row_threads: int = 0,
+        cluster: int = 1,
+        operand_layouts: Callable[[ops.Dot], Mapping[Value, RegisterLayout]] = lambda dot: {},
+    ) -> None:
+        """`threads` in a program of `cluster` blocks, `row_threads` of them for a row (0: as many as suit it).
+
+        `dot_layout` tells the layout of a product's accumulator, `operand_layouts` those of operands that are computed
+        for it of what its loop loads.
+        """
+        self.row_threads = row_threads
+        self.cluster = cluster
+        self.capacities = capacities
+        self.threads = threads
+        self._dot_layout = dot_layout
+        self._wishes: dict[Value, Wish] = {}
+        every = [nested for op in body for nested in op.walk()]
+        accesses = [op for op in every if isinstance(op, (ops.Load, ops.Store)) and _runs(op)]
+        accessed = [tensor_of(op).dtype.bytes for op in accesses]
+        self._vector = max(1, vector_bytes // min(accessed, default=4))
+        for op in every:
+            for operand, layout in operand_layouts(op).items() if isinstance(op, ops.Dot) else ():
+                self._anchor(operand, layout)
+        for _ in range(4):  # what loops carry may need a second turn, what is carried through two of them a third
+            before = dict(self._wishes)
+            for op in every:
+                self._visit(op)
+            if self._wishes == before:
+                break
+
+    def of(self, value: Value) -> RegisterLayout | None:
+        """The layout that suits a tile best; None for one that is cheap to make in any."""
+        wish = self._wishes.get(value)
+        return None if wish is None else wish.layout
+
+    def default(self, shape: Shape) -> RegisterLayout:
+        """A layout for a tile that nothing else speaks for."""
+        return self.access(shape, list(range(len(shape))), 4)
+
+    def access(self, shape: Shape, order: list[int], element_bytes: int, most: int = MOST_ELEMENTS) -> RegisterLayout:
+        """The layout for an access in which the axis `order[-1]` counts fastest in memory. `most`: how many elements
+        one thread accesses at once at most."""
+        sizes = self.capacities.shape(shape)
+        shared_out = self._axis_of_blocks(sizes, order)
+        vector = min(self._vector, most)
+        if shared_out is None:
+            return access_layout(sizes, order, self.threads, vector, element_bytes, self.row_threads)
+        # each block of a cluster has a run of its own
+        part = tuple(size // self.cluster if axis == shared_out else size for axis, size in enumerate(sizes))
+        blocks = spatial(*(self.cluster if axis == shared_out else 1 for axis in range(len(sizes))))
+        threads, row_threads = self.threads // self.cluster, self.row_threads
+        if shared_out == order[-1]:
+            row_threads //= self.cluster
+        return blocks * access_layout(part, order, threads, vector, element_bytes, row_threads)
+
+    def _axis_of_blocks(self, sizes: tuple[int, ...], order: list[int]) -> int | None:
+        """The axis that the blocks of a cluster share out: one with many rows, else the one that counts fastest."""
+        if self.cluster == 1 or not sizes:
+            return None
+        for axis in order:
+            enough = ROWS_OF_BLOCK * self.cluster if axis != order[-1] else self.cluster
+            if sizes[axis] % self.cluster == 0 and sizes[axis] >= enough:
+                return axis
+        return None
+
+    def copy_layout(self, shape: Shape, order: list[int], vector: int, element_bytes: int) -> RegisterLayout:
+        """The layout in which threads copy a tile to shared memory, `vector` elements at a time."""
+        return access_layout(self.capacities.shape(shape), order, self.threads, vector, element_bytes)
+
+    def _anchor(self, operand: Value, layout: RegisterLayout) -> None:
+        """All whole tiles that an operand is computed of come as it is needed."""
+        rank = len(operand.shape)
+        for value, axes in elementwise_inputs(operand):
+            if value.op is not None and sorted(axes) == list(range(rank)) and not isinstance(value.op, ops.Broadcast):
+                back = [axes.index(axis) for axis in range(rank)]
+                self._wish(value, Wish(MULTIPLIED, layout.permuted(back)))
+
+    def _visit(self, op: Op) -> None:
+        match op:
+            case ops.Range() | ops.For() | ops.While():
+                self._loop(op)
+            case ops.If():
+                for yes, no, result in zip(yielded(op.then), yielded(op.otherwise), op.results):
+                    self._wish(result, self._stronger((yes, no)))
+            case _:
+                for result in op.results:
+                    if isinstance(result.type, TileType) and result.shape:
+                        self._wish(result, self._rule(op))
+                if isinstance(op, (ops.Load, ops.Cast)) and op.result.shape:
+                    self._follow_product(op)
+
+    def _follow_product(self, op: ops.Load | ops.Cast) -> None:
+        """What meets an accumulator comes as it is needed there: a whole tile of it would take as much shared memory as
+        the result, and between blocks of a cluster nothing moves any more. That it does may be seen late."""
+        needed, known = follow(self._needed, op.result), self._wishes.get(op.result)
+        if needed is not None and known is not None and known.strength < MULTIPLIED:
+            self._wishes[op.result] = replace(known, layout=needed)
+
+    def _wish(self, value: Value, wish: Wish | None) -> None:
+        known = self._wishes.get(value)
+        if wish is not None and (known is None or wish.strength > known.strength):
+            self._wishes[value] = wish
+
+    def _stronger(self, values: Iterable[Value]) -> Wish | None:
+        wishes = [self._wishes[v] for v in values if v in self._wishes]
+        return max(wishes, key=lambda wish: wish.strength, default=None)
+
+    def _loop(self, op: ops.Range | ops.For | ops.While) -> None:
+        """What is carried stays in one layout all along: that of what is yielded, else that in which it comes in."""
+        following = yielded(op.body)
+        for number, (initial, result) in enumerate(zip(op.initial, op.results)):
+            if not isinstance(result.type, TileType) or not result.shape:
+                continue
+            wish = self._stronger((following[number],)) or self._stronger((initial,))
+            self._wish(result, wish)
+            for body in op.bodies.values():
+                self._wish(carried_arguments(op, body)[number], self._wishes.get(result))
+
+    def _rule(self, op: Op) -> Wish | None:
+        match op:
+            case ops.Dot():
+                return Wish(MULTIPLIED, self._dot_layout(op))
+            case ops.Load():
+                return self._load(op)
+            case ops.Atomic():
+                return self._stronger((op.value,)) or Wish(COMPUTED, self.default(op.result.shape))
+            case ops.Map():
+                return self._stronger(v for v in op.inputs if v.shape)
+            case ops.Cast():
+                return self._stronger((op.source,))
+            case ops.Random():
+                return self._stronger((op.offsets,)) or Wish(COMPUTED, self.default(op.result.shape))
+            case ops.Transpose():
+                wish = self._stronger((op.source,))
+                return wish and Wish(wish.strength, wish.layout.permuted(op.permutation))
+            case ops.Reshape():
+                wish = self._stronger((op.source,))
+                layout = wish and reshaped_layout(wish.layout, op.source.shape, op.result.shape)
+                if wish is not None and layout is not None:
+                    return Wish(wish.strength, layout)
+                return None if reshapes_units(op) else Wish(COMPUTED, self.default(op.result.shape))
+            case ops.Reduce():
+                wish = self._stronger(op.sources)
+                source = wish.layout if wish is not None else self.default(op.sources[0].shape)
+                return Wish(wish.strength if wish else COMPUTED, source.reduced(op.axes, op.keepdims))
+            case ops.Scan() | ops.Extract():
+                return Wish(COMPUTED, self.default(op.results[0].shape))
+            case _:
+                return None
+
+    def _load(self, op: ops.Load) -> Wish | None:
+        """Where it is broadcast right away, or meets an accumulator, it is loaded as it is needed there."""
+        needed = follow(self._needed, op.result)
+        if needed is not None:
+            return Wish(ACCESSED, needed)
+        if only_broadcast(op.result):
+            return None
+        order = access_order(op)
+        return Wish(ACCESSED, self.access(op.result.shape, order, op.result.dtype.bytes))
+
+    def _needed(self, value: Value) -> Generator[Value, RegisterLayout | None, RegisterLayout | None]:
+        """The layout in which the users of a value will ask for it, if that is clear and not its own to choose."""
+        for user in value.users:
+            match user:
+                case ops.Broadcast():
+                    for after in user.result.users:
+                        wish = self._user_wish(after)
+                        wanted = None if wish is None else wish.layout
+                        if wanted is None and isinstance(after, (ops.Map, ops.Cast)):
+                            wanted = yield after.result  # it is made wherever it is needed itself
+                        if wanted is not None:
+                            return broadcast_source_layout(wanted, value.shape)
+                case ops.Cast():
+                    found = yield user.result
+                    if found is not None:
+                        return found
+                case ops.Reshape():
+                    wanted = yield user.result
+                    found = wanted and reshaped_layout(wanted, user.result.shape, value.shape)
+                    if found is not None:
+                        return found
+                case ops.Map():
+                    wish = self._wishes.get(user.result)
+                    if wish is not None and wish.strength == MULTIPLIED:
+                        return wish.layout
+                case _:
+                    pass
+        return None
+
+    def _user_wish(self, op: Op) -> Wish | None:
+        match op:
+            case ops.Map() | ops.Cast():
+                return self._wishes.get(op.result)
+            case _:
+                return None
+
+
+def reshapes_units(op: ops.Reshape) -> bool:
+    """Whether a reshape only adds or drops axes of size 1."""
+    return [d for d in op.source.shape if d != 1] == [d for d in op.result.shape if d != 1]
+
+
+def only_broadcast(value: Value) -> bool:
+    """Whether a tile is only ever used by being broadcast (after casts and the like)."""
+    seen, work = {value}, [value]
+    while work:
+        here = work.pop()
+        if not here.users:
+            return False
+        for user in here.users:
+            if isinstance(user, (ops.Cast, ops.Reshape, ops.Map)):
+                if user.result not in seen:
+                    seen.add(user.result)
+                    work.append(user.result)
+            elif not isinstance(user, ops.Broadcast):
+                return False
+    return True
+
+
+def tensor_of(op: ops.Load | ops.Store | ops.Atomic) -> TensorType:
+    """The type of the tensor that is accessed."""
+    assert isinstance(op.tensor.type, TensorType)
+    return op.tensor.type
+
+
+def tile_axes(op: ops.Load | ops.Store | ops.Atomic) -> list[int]:
+    """For each axis of the tensor the tile axis that runs along it, or -1: a scalar, or a gather."""
+    axes: list[int] = []
+    number = 0
+    gathered = max((len(i.shape) for i in op.indices if isinstance(i, Value) and _is_tile(i)), default=0)
+    seen = False
+    for index in op.indices:
+        if _is_tile(index):
+            axes.append(-1)
+            number += 0 if seen else gathered
+            seen = True
+        elif isinstance(index, Value) and isinstance(index.type, TileType):
+            axes.append(-1)
+        else:
+            axes.append(number)
+            number += 1
+    return axes
+
+
+def _is_tile(index: object) -> bool:
+    return isinstance(index, Value) and isinstance(index.type, TileType) and bool(index.type.shape)
+
+
+def access_order(op: ops.Load | ops.Store | ops.Atomic) -> list[int]:
+    """The axes of the tile of an access, the one that runs along the tensor's axis of unit stride last."""
+    rank = len(op.value.shape) if isinstance(op, (ops.Store, ops.Atomic)) else len(op.result.shape)
+    order = list(range(rank))
+    unit = tensor_of(op).unit
+    axis = -1 if unit is None else tile_axes(op)[unit]
+    if axis >= 0:
+        order.remove(axis)
+        order.append(axis)
+    return order
+
+
+def _runs(op: ops.Load | ops.Store) -> bool:
+    """Whether a tile runs along the axis of unit stride."""
+    unit = tensor_of(op).unit
+    return unit is not None and tile_axes(op)[unit] >= 0

@@ -1,0 +1,312 @@
+"""Lowers matrix products: operands from shared memory or registers, in the layouts that the instruction asks for.
+
+    %c = tile.dot(%a, %b, %acc)
+=>  %a0 = gpu.read(%a_buffer, [%zero, %zero]) {method = matrix, ...}      one step of K at a time
+    %b0 = gpu.read(%b_buffer, [%zero, %zero]) {method = matrix-transposed, ...}
+    %c0 = gpu.mma(%a0, %b0, %acc) {instruction = m16n8k16_bf16_f32}
+    ...
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tiledsl.ir import gpu_ops as gpu
+from tiledsl.ir import tile_ops as ops
+from tiledsl.ir.core import Op, Value
+from tiledsl.ir.dtypes import DType, bool_, f32
+from tiledsl.ir.layout_conversions import convert_plan
+from tiledsl.ir.layouts import RegisterLayout, local
+from tiledsl.ir.matrix_instructions import FMA, INSTRUCTIONS, MatrixInstruction, fits, tiled_layouts
+from tiledsl.ir.shared_layouts import Access, Method, choose_shared_layout
+from tiledsl.ir.types import TileType
+from tiledsl.passes.gpu.layouts.capacities import Capacities
+from tiledsl.passes.gpu.layouts.select_mma import choose_instruction, choose_warps
+from tiledsl.passes.gpu.layouts.shared_accesses import plain_access, shared_layout
+from tiledsl.passes.gpu.lower.lowering import Lowering, Staged
+from tiledsl.passes.gpu.plan import GridPlan
+from tiledsl.passes.gpu.products.promoted_sums import CONVERTING, PROMOTED_DEPTH, is_promoted
+from tiledsl.passes.gpu_machine import GpuMachine
+from tiledsl.support.errors import fail
+
+MOST_SUMS = 256
+"""Registers of a thread, of 4 bytes, that hold sums of several matrices at most."""
+FMA_STEP = 8
+"""How much of K a product without matrix instructions reads at a time."""
+
+
+@dataclass(frozen=True)
+class DotPlan:
+    """How one product is computed. `cast`: what its operands are cast to on the way, if not None."""
+
+    instruction: MatrixInstruction
+    cast: DType | None
+    warps: tuple[int, int]
+    shape: tuple[int, int, int]
+    """M, N and K, with room for whole instructions."""
+    threads: int
+    reason: str
+    promoted: bool = False
+    """Whether the instruction sums only parts, which are added in f32."""
+
+    @property
+    def step(self) -> int:
+        """How much of K is multiplied at a time."""
+        return math.gcd(self.shape[2], FMA_STEP) if self.instruction.is_fma else self.instruction.k
+
+    def layouts(self, depth: int) -> tuple[RegisterLayout, RegisterLayout, RegisterLayout]:
+        """Of `a`, `b` and the accumulator, for that much of K."""
+        m, n, _ = self.shape
+        return tiled_layouts(self.instruction, self.warps, (m, n, depth), self.threads)
+
+    @property
+    def accumulator(self) -> RegisterLayout:
+        return self.layouts(self.step)[2]
+
+
+def plan_dot(op: ops.Dot, capacities: Capacities, grid: GridPlan, machine: GpuMachine) -> DotPlan:
+    """The instruction and the split over warps for a product. What no instruction fits is multiplied one by one."""
+    m, k = capacities.of(op.a.shape[-2]), capacities.of(op.a.shape[-1])
+    n = capacities.of(op.b.shape[-1])
+    choice = choose_instruction(op.a.dtype, op.b.dtype, op.dtype, op.precision, machine.capability)
+    instruction, cast, reason = INSTRUCTIONS[choice.instruction], choice.cast, choice.reason
+    threads = grid.threads * grid.cluster
+    if not fits(instruction, (1, 1), (m, n, k)):
+        reason = f"{m} x {n} x {k} has no room for {instruction}: one by one"
+        instruction, cast = FMA, None
+    warps = grid.warps
+    if warps[0] * warps[1] * 32 != threads or not fits(instruction, warps, (m, n, k)):
+        warps = choose_warps(instruction, m, n, threads // 32)
+    promoted = is_promoted(op) and instruction.a == op.a.dtype and machine.capability not in CONVERTING
+    return DotPlan(instruction, cast, warps, (m, n, k), threads, reason, promoted)
+
+
+def batched(layout: RegisterLayout, rank: int) -> RegisterLayout:
+    """A layout of matrices under leading axes of size 1."""
+    for _ in range(rank - layout.rank):
+        layout = layout.expanded(0)
+    return layout
+
+
+def in_batches(layout: RegisterLayout, batches: Sequence[int]) -> RegisterLayout:
+    """A layout of so many matrices, along leading axes: every thread has its part of each."""
+    matrix = batched(layout, len(batches) + layout.rank)
+    return local(*batches, *(1 for _ in layout.shape)) * matrix if math.prod(batches) > 1 else matrix
+
+
+def batches_of(op: ops.Dot, capacities: Capacities) -> tuple[int, ...]:
+    """How many matrices a product has room for, along each of its leading axes."""
+    return capacities.shape(op.result.shape[:-2])
+
+
+def lower_dot(state: Lowering, op: ops.Dot) -> None:
+    """A product of matrices, or of several, one after the other.
+
+    Raises TileResourceError for more than registers can have the sums of.
+    """
+    plan = plan_dot(op, state.capacities, state.grid, state.machine)
+    state.remark(op, plan.reason)
+    batches = batches_of(op, state.capacities)
+    whole = in_batches(plan.accumulator, batches)
+    count = math.prod(batches)
+    if count > 1 and whole.slots * op.dtype.bytes // 4 > MOST_SUMS:
+        fail("plan-batches", op.location, batches=count, sums=whole.slots, most=MOST_SUMS * 4 // op.dtype.bytes)
+    sums = None if op.acc is None else state.tile(op.acc, whole)
+    full_a, full_b, _ = plan.layouts(plan.shape[2])
+    a = operand(state, op, op.a, full_a, plan, is_left=True)
+    b = operand(state, op, op.b, full_b, plan, is_left=False)
+    made: Value | None = None
+    for batch in itertools.product(*map(range, batches)):
+        accumulator = _accumulator(state, op, plan, sums, batch)
+        value = _multiply(state, op, plan, accumulator, a.of_batch(batch), b.of_batch(batch))
+        if batch:
+            value = state.reshaped(value, batched(plan.accumulator, whole.rank), op.result.name)
+        made = value if made is None else _joined(state, made, value, whole, batch)
+    assert made is not None, "there is room for one matrix at least"
+    state.define(op.result, made)
+
+
+def _accumulator(state: Lowering, op: ops.Dot, plan: DotPlan, sums: Value | None, batch: tuple[int, ...]) -> Value:
+    """What the product of a batch is added to."""
+    layout = plan.accumulator
+    if sums is None:
+        return state.filled(state.constant(0.0 if op.dtype.is_float else 0, op.dtype), layout)
+    one = batched(layout, layout.rank + len(batch))
+    if sums.layout != one:
+        sums = state.emit(gpu.Slice, name=sums.name, source=sums, starts=(*batch, 0, 0), layout=one).result
+    return state.reshaped(sums, layout) if batch else sums
+
+
+def _joined(state: Lowering, made: Value, value: Value, whole: RegisterLayout, batch: tuple[int, ...]) -> Value:
+    """The products made so far, in the layout of all of them, and that of one more batch: which element is whose is
+    known from the slot, so that nothing is left of the comparisons."""
+    here: Value | None = None
+    for axis, number in enumerate(batch):
+        if whole.shape[axis] > 1:
+            others = [other for other in range(whole.rank) if other != axis]
+            counted = state.emit(gpu.Arange, layout=whole.reduced(others)).result
+            counted = state.reshaped(counted, whole.reduced(others, keepdims=True))
+            coordinates = state.filled(counted, whole)
+            type_ = TileType(bool_, whole.shape, "register", whole)
+            inputs: tuple[Value, Value] = (coordinates, state.constant(number))
+            same = state.emit(ops.Map, types=[type_], fn="eq", inputs=inputs).result
+            here = same if here is None else state.emit(ops.Map, types=[type_], fn="and", inputs=(here, same)).result
+    assert here is not None, "there are several batches"
+    both = [tile if tile.layout == whole else state.filled(tile, whole) for tile in (value, made)]
+    return state.emit(ops.Map, types=[both[0].tile], name=value.name, fn="where", inputs=(here, *both)).result
+
+
+def _multiply(state: Lowering, op: ops.Dot, plan: DotPlan, accumulator: Value, a: Operand, b: Operand) -> Value:
+    depth, step = plan.shape[2], plan.step
+    layout_a, layout_b, _ = plan.layouts(step)
+    value = nothing(state, plan) if plan.promoted else accumulator
+    following = (a.step(state, layout_a, 0), b.step(state, layout_b, 0))
+    for start in range(0, depth, step):
+        left, right = following
+        if plan.promoted and start and start % PROMOTED_DEPTH == 0:
+            accumulator, value = added(state, accumulator, value), nothing(state, plan)
+        if start + step < depth:  # the next operands are on their way while these are multiplied
+            following = (a.step(state, layout_a, start + step), b.step(state, layout_b, start + step))
+        value = state.emit(
+            gpu.Mma, name=op.result.name, a=left, b=right, acc=value, instruction=plan.instruction.name
+        ).result
+    return added(state, accumulator, value) if plan.promoted else value
+
+
+def nothing(state: Lowering, plan: DotPlan) -> Value:
+    """What a promoted part of a sum begins with."""
+    return state.filled(state.constant(0.0, f32), plan.accumulator)
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An operand, to be had in steps along K: out of a buffer, or of registers."""
+
+    axis: int
+    """The one of K."""
+    dtype: DType
+    name: str
+    staged: Staged | None
+    method: Method
+    registers: Value | None
+    leading: tuple[int, ...] = ()
+    """The axes of the buffer along which there are several matrices."""
+    batch: tuple[int, ...] = ()
+    """Which of these it is."""
+
+    def of_batch(self, batch: tuple[int, ...]) -> Operand:
+        """That of one of several products."""
+        return replace(self, batch=batch)
+
+    def step(self, state: Lowering, layout: RegisterLayout, start: int) -> Value:
+        """The part of it from `start` on, in that layout, as the product takes it."""
+        return self.cast(state, self.read(state, layout, start))
+
+    def read(self, state: Lowering, layout: RegisterLayout, start: int) -> Value:
+        """The part of it from `start` on, in that layout, not cast yet."""
+        starts = (0, start) if self.axis == 1 else (start, 0)
+        if self.registers is not None:
+            if self.registers.layout == layout:
+                return self.registers
+            return state.emit(gpu.Slice, name=self.name, source=self.registers, starts=starts, layout=layout).result
+        assert self.staged is not None
+        fixed = dict(zip(self.leading, self.batch))
+        return state.read_staged(self.staged, layout, self.name, starts, self.method, fixed)
+
+    def cast(self, state: Lowering, value: Value) -> Value:
+        """What was read, in the type that is multiplied."""
+        if value.dtype == self.dtype:
+            return value
+        type_ = TileType(self.dtype, value.layout.shape, "register", value.layout)
+        return state.emit(ops.Cast, types=[type_], source=value, dtype=self.dtype).result
+
+
+def operand(
+    state: Lowering, op: ops.Dot, value: Value, layout: RegisterLayout, plan: DotPlan, *, is_left: bool
+) -> Operand:
+    """How to get at an operand that the instruction wants in `layout`, all of K."""
+    axis = 1 if is_left else 0
+    dtype = plan.cast or value.dtype
+    rank = len(value.shape)
+    if value in state.staged:
+        whole = state.staged[value]
+        staged = Staged(whole.buffer, whole.places[rank - 2 :], whole.stage)
+        depth_is_fast = staged.places[axis] == shared_layout(staged.buffer).order[-1]
+        method = read_method(value.dtype, plan, depth_is_fast)
+        return Operand(axis, dtype, value.name, staged, method, None, whole.places[: rank - 2])
+    ready = state.operands.get((value, layout))
+    if ready is not None:
+        return Operand(axis, dtype, value.name, None, "plain", ready)
+    several = math.prod(batches_of(op, state.capacities)) > 1
+    source = without_depth_padding(state, value, axis) if several else matrix_of(state, value, axis)
+    if not several and dtype == value.dtype and convert_plan(source.layout, layout).kind != "shared":
+        return Operand(axis, dtype, value.name, None, "plain", state.convert(source, layout))
+    # rows of K for the left operand, of N for the right one: ldmatrix can read either
+    method = read_method(value.dtype, plan, is_left)
+    step = plan.layouts(plan.step)[0 if is_left else 1]
+    axes = tuple(range(source.layout.rank))
+    accesses = (plain_access(source.layout, axes, value.dtype), operand_access(step, axes[-2:], value.dtype, method))
+    shared = choose_shared_layout(source.layout.shape, value.dtype, accesses)
+    buffer = state.buffer(source.layout.shape, value.dtype, shared, value.name)
+    state.write(buffer, source)
+    return Operand(axis, dtype, value.name, Staged(buffer, axes[-2:]), method, None, axes[:-2])
+
+
+def without_depth_padding(state: Lowering, value: Value, axis: int) -> Value:
+    """An operand in registers, with zeros beyond the end of K (`axis` of its matrices), so that they add nothing."""
+    source = state.any(value)
+    return state.padded(source, value.shape, 0.0 if source.dtype.is_float else 0, [len(value.shape) - 2 + axis])
+
+
+def matrix_of(state: Lowering, value: Value, axis: int) -> Value:
+    """The same of an operand that is one matrix, as that."""
+    source = without_depth_padding(state, value, axis)
+    rank = len(value.shape)
+    if rank == 2:
+        return source
+    return state.reshaped(source, source.layout.reduced(list(range(rank - 2))))
+
+
+MOST_HELD_WORDS = 64
+"""Registers that an operand may take all through a loop."""
+
+
+def hold_operands(state: Lowering, loop: Op) -> None:
+    """Before a loop: operands of its products that it does not change go into registers, as the products want them."""
+    inside = {op for body in loop.bodies.values() for op in body.walk()}
+    arguments = {a for op in (loop, *inside) for body in op.bodies.values() for a in body.arguments}
+    for op in inside:
+        if isinstance(op, ops.Dot) and math.prod(batches_of(op, state.capacities)) == 1:
+            plan = plan_dot(op, state.capacities, state.grid, state.machine)
+            layouts = plan.layouts(plan.shape[2])
+            for value, layout, axis in ((op.a, layouts[0], 1), (op.b, layouts[1], 0)):
+                outside = value.op not in inside and value not in arguments
+                small = layout.slots * value.dtype.bytes // 4 <= MOST_HELD_WORDS
+                known = value in state.staged or (value, layout) in state.operands
+                if outside and small and not known and plan.cast is None and value.tile.level != "shared":
+                    with state.builder.at(op.location):
+                        ready = state.convert(matrix_of(state, value, axis), layout)
+                        state.hold_operand(value, layout, ready)
+
+
+def read_method(dtype: DType, plan: DotPlan, depth_is_fast: bool) -> Method:
+    """By ldmatrix where it gives what the instruction wants: 16-bit elements, in the rows that the buffer has.
+
+    `depth_is_fast`: whether K is the axis of the buffer that counts fastest.
+    """
+    if plan.instruction.is_fma or dtype.bits != 16 or plan.cast is not None:
+        return "plain"
+    return "matrix" if depth_is_fast else "matrix-transposed"
+
+
+def operand_access(layout: RegisterLayout, places: tuple[int, ...], dtype: DType, method: Method) -> Access:
+    """How a product reads a step of an operand."""
+    return plain_access(layout, places, dtype) if method == "plain" else Access(layout, places, method=method)
+
+
+def added(state: Lowering, first: Value, second: Value) -> Value:
+    """The sum of two tiles that lie alike."""
+    return state.emit(ops.Map, types=[first.tile], name=first.name, fn="add", inputs=(first, second)).result

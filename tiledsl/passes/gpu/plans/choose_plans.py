@@ -1,0 +1,402 @@
+"""Chooses plans for a function from the sizes of a call: the best first, then what to fall back to.
+
+What a grid does decides: matrix products want large tiles and stages of shared memory; rows that are folded want to be
+held in registers, by as few threads as their length allows; all else streams, a few vectors of 16 bytes per thread.
+Rules and figures are in docs/performance-notes.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tiledsl.ir import tile_ops as ops
+from tiledsl.ir.core import Function, Op, Value
+from tiledsl.ir.symbolic import Dim, evaluate, symbol_name, symbols_of
+from tiledsl.ir.types import AxisType, Shape, TileType
+from tiledsl.passes.analysis.effects import tensors_in_order
+from tiledsl.passes.analysis.sizes import BlockDefinition, blocks_of, symbols_in
+from tiledsl.passes.analysis.work import UNKNOWN_SIZE
+from tiledsl.passes.gpu.layouts.capacities import rounded
+from tiledsl.passes.gpu.layouts.infer_layouts import access_order, reshapes_units, tensor_of
+from tiledsl.passes.gpu.plan import GridPlan, Plan, RankedPlan
+from tiledsl.passes.gpu.plans.call_sizes import Sizes
+from tiledsl.passes.gpu.plans.improve_plan import improved
+from tiledsl.passes.gpu.plans.matrix_plans import has_whole_rows, matrix_plans
+from tiledsl.passes.gpu_machine import GpuMachine
+from tiledsl.passes.nest.loop_nest import loop_nest
+from tiledsl.support.powers_of_two import power_of_two_from, power_of_two_in
+
+
+@dataclass(frozen=True)
+class Figures:
+    """How a program that streams is shaped: its threads, and how many accesses of 16 bytes each of them makes at a
+    time, of each tensor. Where tiles are folded across the rows of memory, a program has `run_bytes` of each row.
+    """
+
+    threads: int
+    vectors: int
+    run_bytes: int = 128
+
+
+STREAM = Figures(256, 1)
+"""Elementwise, with one axis that counts fastest in all tensors."""
+TURN = Figures(512, 2)
+"""Tensors that count fastest along different axes: tiles turn in shared memory."""
+FOLD = Figures(256, 8, run_bytes=512)
+"""Tiles that are folded, and little is written."""
+LOOP = Figures(256, 4, run_bytes=64)
+"""Loops over blocks."""
+ROW_VECTORS = 8
+"""16-byte pieces of a row that a thread holds."""
+SMALLEST_ROW = 32
+"""Threads that a row of any length has: a warp."""
+LARGEST_ROW = 256
+"""Threads that a row has before a cluster of blocks shares it."""
+WEIGHTED_VECTORS = 4
+"""Pieces of a row that a thread of a cluster holds beside those of weights."""
+WEIGHTED_STAGES = 5
+"""Buffers of each row on its way, of programs that hold weights."""
+WEIGHTED_BLOCKS = 3.4
+"""Blocks for each multiprocessor, of programs that go through many long rows."""
+ROW_BLOCK = 128
+"""The least threads of a block that holds rows."""
+
+
+@dataclass(frozen=True)
+class GridShape:
+    """What matters of one grid: its blocks, and the tiles and accesses inside of it."""
+
+    op: ops.Grid
+    blocks: tuple[BlockDefinition, ...]
+    """Of the grid, then of the loops inside."""
+    shapes: tuple[Shape, ...]
+    accesses: tuple[ops.Load | ops.Store, ...]
+    dots: tuple[ops.Dot, ...]
+
+    @property
+    def open(self) -> dict[str, BlockDefinition]:
+        """The blocks that nobody has chosen, by symbol."""
+        return {b.extent: b for b in self.blocks if b.extent is not None and b.block.kind != "fixed"}
+
+    @property
+    def block_symbols(self) -> frozenset[str]:
+        return frozenset(b.extent for b in self.blocks if b.extent is not None)
+
+
+def grids_of(function: Function) -> Iterator[GridShape]:
+    """The grids of a function, in order."""
+    for op in function.body.ops:
+        if isinstance(op, ops.Grid):
+            nested = list(op.body.walk())
+            loops = [block for o in nested if isinstance(o, ops.Range) for block in blocks_of(o)]
+            yield GridShape(
+                op,
+                (*blocks_of(op), *loops),
+                tuple(dict.fromkeys(_tile_shapes(nested))),
+                tuple(o for o in nested if isinstance(o, (ops.Load, ops.Store)) and _accessed(o)),
+                tuple(o for o in nested if isinstance(o, ops.Dot)),
+            )
+
+
+def _tile_shapes(nested: Iterable[Op]) -> Iterator[Shape]:
+    for op in nested:
+        for value in op.results:
+            if isinstance(value.type, TileType) and value.shape:
+                yield value.shape
+
+
+def _accessed(op: ops.Load | ops.Store) -> Shape:
+    return op.value.shape if isinstance(op, ops.Store) else op.result.shape
+
+
+WARPGROUP_DEPTH = 16
+"""What a whole axis of a product comes in multiples of, where warpgroups multiply."""
+FIRST_PLANS = 4
+"""Plans with specialised warps that are tried before others."""
+
+
+def choose_plans(
+    function: Function, machine: GpuMachine, sizes: Mapping[str, int], alignment: Sequence[int]
+) -> list[Plan]:
+    """Plans for these sizes (unknown ones may be left out), the best first. There is at least one."""
+    return [ranked.plan for ranked in ranked_plans(function, machine, sizes, alignment)]
+
+
+def ranked_plans(
+    function: Function,
+    machine: GpuMachine,
+    sizes: Mapping[str, int],
+    alignment: Sequence[int],
+    specialised: int = FIRST_PLANS,
+) -> list[RankedPlan]:
+    """The same with the times that were predicted. `specialised`: how many plans with specialised warps there are at
+    most, for each grid."""
+    known = _Sizes(function, sizes)
+    grids = list(grids_of(function))
+    options: list[list[RankedPlan]] = []
+    for grid in grids:
+        found: list[RankedPlan] = []
+        if grid.dots:
+            from tiledsl.passes.gpu.plans.specialised_plans import specialised_plans  # costs start-up time
+
+            of_call = sizes_of_call(function, grid, sizes, alignment)
+            found = list(specialised_plans(grid.op, grid.blocks, machine, of_call).plans)
+        first = [
+            RankedPlan(_with_whole_axes(grid, plan, known, WARPGROUP_DEPTH, 1), seconds)
+            for plan, seconds in found[:specialised]
+        ]
+        options.append([*first, *map(RankedPlan, _grid_options(grid, machine, known))])
+    ranked: dict[Plan, float | None] = {}
+    for rank in range(max((len(o) for o in options), default=1)):
+        choices = [plans[min(rank, len(plans) - 1)] for plans in options]
+        times = [choice.seconds for choice in choices if choice.seconds is not None]
+        plan = _joined([choice.plan for choice in choices], function, known, tuple(alignment))
+        ranked.setdefault(plan, sum(times) if times and len(times) == len(choices) else None)
+    return [RankedPlan(plan, seconds) for plan, seconds in ranked.items()]
+
+
+def sizes_of_call(function: Function, grid: GridShape, sizes: Mapping[str, int], alignment: Sequence[int]) -> Sizes:
+    """What is known of a call of a function, for one grid of it; unknown sizes are guessed."""
+    known = _Sizes(function, sizes)
+    tensors = tensors_in_order(function.body)
+
+    def alignment_of(tensor: Value) -> int:
+        number = tensors.index(tensor)
+        return alignment[number] if number < len(alignment) else 16
+
+    return Sizes(known.of, known.all_of(grid), alignment_of)
+
+
+class _Sizes:
+    """The sizes of a call; a guess for those that are not known."""
+
+    def __init__(self, function: Function, sizes: Mapping[str, int]) -> None:
+        shapes = [p.type.shape for p in function.parameters if not isinstance(p.type, AxisType)]
+        names = frozenset[str]().union(*(symbols_of(dim) for shape in shapes for dim in shape))
+        self.known = dict(sizes)
+        self.values = {**dict.fromkeys(names, UNKNOWN_SIZE), **sizes}
+
+    def all_of(self, grid: GridShape) -> dict[str, int]:
+        """Every size that a grid speaks of, by symbol, but those of blocks; a guess for those that are not known."""
+        names = frozenset[str]().union(*(symbols_in(op) for op in (grid.op, *grid.op.body.walk())))
+        stops = frozenset[str]().union(*(symbols_of(b.total) for b in grid.blocks if b.total is not None))
+        return {**dict.fromkeys((names | stops) - grid.block_symbols, UNKNOWN_SIZE), **self.values}
+
+    def of(self, dim: Dim | None, blocks: Mapping[str, int] | None = None) -> int:
+        """A size, or a guess."""
+        if dim is None:
+            return UNKNOWN_SIZE
+        values = {**self.values, **(blocks or {})}
+        missing = {name: UNKNOWN_SIZE for name in symbols_of(dim) if name not in values}
+        return max(1, evaluate(dim, {**values, **missing}))
+
+
+def _joined(choices: Sequence[Plan], function: Function, sizes: _Sizes, alignment: tuple[int, ...]) -> Plan:
+    """The plans of the grids as one, with what is known of its sizes."""
+    blocks = dict(pair for plan in choices for pair in plan.blocks)
+    capacities: dict[str, int] = {}
+    for plan in choices:
+        for name, room in plan.capacities:
+            capacities[name] = max(room, capacities.get(name, 0))
+    exact = {name: size for plan in choices for name, size in plan.sizes}
+    exact.update({name: room for name, room in capacities.items() if sizes.known.get(name) == room})
+    divisors: dict[str, int] = {}
+    for grid in grids_of(function):
+        for block in grid.blocks:
+            size = block.block.size if block.block.kind == "fixed" else blocks.get(block.extent or "", 0)
+            name = symbol_name(block.total) if block.total is not None else None
+            if name is not None and name not in exact and size > 1 and sizes.known.get(name, 1) % size == 0:
+                divisors[name] = math.lcm(size, divisors.get(name, 1))
+    capacities = {name: room for name, room in capacities.items() if name not in exact}
+    for name, size in sizes.known.items():  # how wide accesses can be; multiples of 16 are known already
+        if size > 0 and size % 16 != 0 and size % 2 == 0 and name not in exact:
+            divisors[name] = math.lcm(power_of_two_in(size), divisors.get(name, 1))
+    return Plan(
+        grids=tuple(plan.grids[0] for plan in choices),
+        blocks=tuple(blocks.items()),
+        capacities=tuple(capacities.items()),
+        sizes=tuple(exact.items()),
+        divisors=tuple(d for d in divisors.items() if sizes.known[d[0]] % d[1] == 0 and sizes.known[d[0]] > 0),
+        alignment=alignment,
+    )
+
+
+def _grid_options(grid: GridShape, machine: GpuMachine, sizes: _Sizes) -> list[Plan]:
+    """Plans for one grid alone."""
+    if grid.dots:
+        found = matrix_plans(grid.dots, grid.blocks, machine, sizes.of)
+        granule = (WARPGROUP_DEPTH, 1) if has_whole_rows(grid.dots, grid.blocks) else (8, 32)
+        return [_with_whole_axes(grid, plan, sizes, *granule) for plan in found]
+    row = max((_fixed_elements(grid, shape, sizes) for shape in grid.shapes), default=1)
+    vector = max(1, 16 // min((tensor_of(op).dtype.bytes for op in grid.accesses), default=4))
+    if row >= SMALLEST_ROW * vector // 4 and any(_whole(grid, shape) for shape in grid.shapes):
+        found = _row_plans(grid, machine, sizes, row, vector)
+    else:
+        found = _stream_plans(grid, sizes, row, vector)
+    return list(dict.fromkeys([_improved(grid, found[0], machine, sizes, vector), *found]))
+
+
+def _improved(grid: GridShape, plan: Plan, machine: GpuMachine, sizes: _Sizes, vector: int) -> Plan:
+    """The plan, or what the model of the machine finds near it that costs clearly less."""
+    (before,), blocks = plan.grids, dict(plan.blocks)
+    better, changed = improved(loop_nest(grid.op), before, blocks, sizes.all_of(grid), machine)
+    if (better, changed) == (before, blocks):
+        return plan
+    return _with_whole_axes(grid, Plan((better,), blocks=tuple(changed.items())), sizes, vector, better.threads)
+
+
+def _whole(grid: GridShape, shape: Shape) -> bool:
+    return any(not (symbols_of(dim) & grid.block_symbols) and dim != 1 for dim in shape)
+
+
+def _fixed_elements(grid: GridShape, shape: Shape, sizes: _Sizes) -> int:
+    """The elements of a tile for blocks of 1."""
+    ones = dict.fromkeys(grid.open, 1)
+    ones.update({b.extent: b.block.size for b in grid.blocks if b.extent is not None and b.block.kind == "fixed"})
+    return math.prod(sizes.of(dim, ones) for dim in shape)
+
+
+def _row_plans(grid: GridShape, machine: GpuMachine, sizes: _Sizes, row: int, vector: int) -> list[Plan]:
+    """Rows held in registers. Short ones by a warp each, longer ones by a block, the longest by a cluster of blocks."""
+    invariant = [op for op in grid.accesses if isinstance(op, ops.Load) and not _moves(op, grid)]
+    plans = _long_row_plans(grid, machine, sizes, row, vector) if invariant else []
+    for held, may_cluster in ((ROW_VECTORS, True), (ROW_VECTORS // 2, True), (ROW_VECTORS, False)):
+        pieces = -(-row // vector)
+        along = _row_threads(pieces, held)
+        if invariant and along == SMALLEST_ROW:
+            along *= 2  # a thread has fewer weights to read
+        cluster = 1
+        if along > LARGEST_ROW and machine.has_clusters and may_cluster:
+            cluster = min(machine.max_cluster, along // LARGEST_ROW)
+        threads = min(machine.max_threads_per_block, max(along // cluster, ROW_BLOCK))
+        rows = max(1, threads * cluster // along)
+        row_threads = 0
+        if invariant and pieces <= 4 * SMALLEST_ROW:
+            rows, row_threads = 2 * rows, along  # two rows per thread, one set of weights
+        blocks = _spread(grid, sizes, rows)
+        plan = Plan((GridPlan(threads, cluster, row_threads=row_threads),), blocks=tuple(blocks.items()))
+        plans.append(_with_whole_axes(grid, plan, sizes, vector, min(along, threads * cluster)))
+    return list(dict.fromkeys(plans))
+
+
+def _long_row_plans(grid: GridShape, machine: GpuMachine, sizes: _Sizes, row: int, vector: int) -> list[Plan]:
+    """Rows that only a cluster can hold, which meet weights: the same for all rows, so programs that hold these go
+    through many rows, the next ones on their way."""
+    pieces = -(-row // vector)
+    cluster = min(machine.largest_cluster, power_of_two_from(-(-pieces // (LARGEST_ROW * WEIGHTED_VECTORS))))
+    room = pieces <= cluster * LARGEST_ROW * ROW_VECTORS
+    if pieces <= LARGEST_ROW * ROW_VECTORS or not machine.has_clusters or not room or not grid.op.body.arguments:
+        return []
+    programs = max(1, round(WEIGHTED_BLOCKS * machine.multiprocessors / cluster))
+    grid_plan = GridPlan(LARGEST_ROW, cluster, stages=WEIGHTED_STAGES, programs=programs)
+    plan = Plan((grid_plan,), blocks=tuple(_spread(grid, sizes, 1).items()))
+    return [_with_whole_axes(grid, plan, sizes, vector, LARGEST_ROW * cluster)]
+
+
+def _moves(op: ops.Load, grid: GridShape) -> bool:
+    """Whether what is loaded depends on the block."""
+    return any(index in grid.op.body.arguments for index in op.indices)
+
+
+def _row_threads(pieces: int, held: int) -> int:
+    """How many threads share a row of so many pieces of 16 bytes, of which one holds at most `held`."""
+    if pieces <= 4 * SMALLEST_ROW:
+        return SMALLEST_ROW
+    if pieces <= 8 * SMALLEST_ROW:
+        return 2 * SMALLEST_ROW
+    return max(LARGEST_ROW, power_of_two_from(-(-pieces // held)))
+
+
+def _spread(grid: GridShape, sizes: _Sizes, elements: int) -> dict[str, int]:
+    """Block sizes for the open axes that make up `elements`, the last axes first; loops before the grid's."""
+    blocks: dict[str, int] = {}
+    for name, block in reversed(grid.open.items()):
+        size = min(elements, power_of_two_from(sizes.of(block.total)))
+        blocks[name] = size
+        elements = max(1, elements // size)
+    return dict(reversed(blocks.items()))
+
+
+def _stream_plans(grid: GridShape, sizes: _Sizes, row: int, vector: int) -> list[Plan]:
+    """Blocks of a few vectors per thread, along the axes that count fastest in memory first."""
+    fast = list(dict.fromkeys(_fast_symbols(grid)))
+    loops = [name for name, block in grid.open.items() if isinstance(block.op, ops.Range)]
+    figures = STREAM
+    if loops:
+        figures = LOOP
+    elif any(isinstance(op, ops.Reduce) for op in grid.op.body.walk()):
+        figures = FOLD
+    elif len(fast) >= 2:
+        figures = TURN
+    elements = max(1, figures.threads * vector * figures.vectors // row)
+    lengths = {name: power_of_two_from(sizes.of(block.total)) for name, block in grid.open.items()}
+    blocks: dict[str, int] = dict.fromkeys(grid.open, 1)
+    if len(fast) >= 2:  # rows of one tensor are columns of another: both as long as can be
+        side = 1 << (elements.bit_length() // 2)
+        blocks.update({name: min(side, lengths[name]) for name in fast[:2]})
+    elif fast:
+        (name,) = fast
+        blocks[name] = min(elements, lengths[name])
+        if name not in loops and (loops or _folds_others(grid, name)):
+            # a few lines of memory are enough: what is long is what is folded
+            blocks[name] = min(blocks[name], max(vector, figures.run_bytes * vector // 16))
+    left = max(1, elements // math.prod(blocks.values()))
+    for name in [*reversed(loops), *reversed([n for n in grid.open if n not in loops])]:
+        if blocks[name] == 1:
+            blocks[name] = min(left, lengths[name])
+            left = max(1, left // blocks[name])
+    held = max(1, math.prod(blocks.values()) * row)
+    threads = min(figures.threads, max(32, power_of_two_from(-(-held // vector))))
+    plan = Plan((GridPlan(threads),), blocks=tuple(blocks.items()))
+    first = _with_whole_axes(grid, plan, sizes, vector, threads)
+    return [first, replace(first, grids=(GridPlan(min(1024, 2 * threads)),))]
+
+
+def _folds_others(grid: GridShape, name: str) -> bool:
+    """Whether tiles are folded over other axes than the block of that symbol."""
+    folds = [op for op in grid.op.body.walk() if isinstance(op, ops.Reduce)]
+    return bool(folds) and all(name not in {symbol_name(op.sources[0].shape[axis]) for axis in op.axes} for op in folds)
+
+
+def _fast_symbols(grid: GridShape) -> Iterator[str]:
+    """The open blocks that run along an axis of unit stride of some tensor."""
+    for op in grid.accesses:
+        shape = _accessed(op)
+        unit = tensor_of(op).unit
+        if shape and unit is not None:
+            name = symbol_name(shape[access_order(op)[-1]])
+            if name is not None and name in grid.open:
+                yield name
+
+
+def _with_whole_axes(grid: GridShape, plan: Plan, sizes: _Sizes, vector: int, threads: int) -> Plan:
+    """The plan with room for every axis that a tile has whole."""
+    fast: set[str] = set()
+    for op in grid.accesses:
+        shape = _accessed(op)
+        if shape:
+            fast.add(str(shape[access_order(op)[-1]]))
+    capacities: dict[str, int] = {}
+    exact: dict[str, int] = {}
+    for dim in (dim for shape in grid.shapes for dim in shape):
+        if isinstance(dim, int) or symbols_of(dim) & grid.block_symbols:
+            continue
+        size, text = sizes.of(dim), str(dim)
+        granule = vector
+        if text in fast:
+            granule = vector * min(threads, power_of_two_from(-(-size // vector)))
+        capacities[text] = -(-max(size, 1) // granule) * granule if text in fast else rounded(size)
+    for name in _reshaped_symbols(grid):
+        if name in sizes.known:
+            exact[name] = sizes.known[name]
+    return replace(plan, capacities=tuple(capacities.items()), sizes=tuple(exact.items()))
+
+
+def _reshaped_symbols(grid: GridShape) -> Iterator[str]:
+    """Sizes of whole axes that a reshape merges or splits: how elements move depends on them."""
+    for op in grid.op.body.walk():
+        if isinstance(op, ops.Reshape) and not reshapes_units(op):
+            for dim in (*op.source.shape, *op.result.shape):
+                yield from symbols_of(dim) - grid.block_symbols

@@ -1,0 +1,62 @@
+"""Loops that do nothing but multiply: one product, or several of the same depth side by side.
+
+for k in tile.range(K):
+    first = tile.dot(a[m, k], b[k, n], first)
+    second = tile.dot(a[m, k], c[k, n], second)
+"""
+
+from __future__ import annotations
+
+from tiledsl.ir import tile_ops as ops
+from tiledsl.ir.core import Op, Value
+from tiledsl.ir.types import TileType
+from tiledsl.passes.tile.carried_values import yielded
+
+_KINDS = (ops.Dot, ops.Load, ops.Transpose, ops.Yield)
+
+
+def products_of(op: ops.Range) -> tuple[ops.Dot, ...]:
+    """The products that a loop consists of, besides the loads of their operands, in the order in which it carries
+    their sums; none if it does anything else."""
+    given, carried = yielded(op.body), op.body.arguments[1:]
+    dots = tuple(value.op for value in given if isinstance(value.op, ops.Dot) and value.op.parent is op.body)
+    if not dots or len(dots) != len(op.initial) or len(set(dots)) != len(dots):
+        return ()
+    if any(isinstance(inner, ops.Dot) and inner not in dots for inner in op.body.ops):
+        return ()
+    plain = all(isinstance(inner, _KINDS) or (inner.effect == "pure" and _is_scalar(inner)) for inner in op.body.ops)
+    only = all(
+        dot.acc is argument and len(argument.users) == 1 and len(dot.result.users) == 1
+        for dot, argument in zip(dots, carried)
+    )
+    return dots if plain and only else ()
+
+
+def are_alike(dots: tuple[ops.Dot, ...]) -> bool:
+    """Whether products have one left operand, and right ones of the same shape and dtype: their loop may bring all of
+    them in one stage."""
+    first = dots[0]
+    return all(
+        _source(dot.a) is _source(first.a)
+        and dot.a.shape == first.a.shape
+        and dot.b.shape == first.b.shape
+        and (dot.a.dtype, dot.b.dtype, dot.dtype, dot.precision)
+        == (first.a.dtype, first.b.dtype, first.dtype, first.precision)
+        for dot in dots
+    )
+
+
+def _source(value: Value) -> Value:
+    while isinstance(value.op, ops.Transpose):
+        value = value.op.source
+    return value
+
+
+def _is_scalar(op: Op) -> bool:
+    return all(isinstance(value.type, TileType) and not value.shape for value in op.results)
+
+
+def product_of(op: ops.Range) -> ops.Dot | None:
+    """The product that a loop consists of, besides the loads of its operands; None if it does anything else."""
+    dots = products_of(op)
+    return dots[0] if len(dots) == 1 else None

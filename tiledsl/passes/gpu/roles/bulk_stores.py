@@ -1,0 +1,156 @@
+"""Stores by TMA: a tile goes to a buffer, and from there to memory while its threads go on.
+
+    gpu.bulk_wait() {groups = 0, read = true}         the buffer is free again
+    gpu.write(%buffer, %tile) {method = matrix}
+    gpu.tma_store(%t, [%m, %n], %buffer)
+    gpu.bulk_commit()
+
+Barriers and fences between these are put there by `insert-proxy-fences` and `insert-barriers`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from tiledsl.ir import async_ops
+from tiledsl.ir import gpu_ops as gpu
+from tiledsl.ir import tile_ops as ops
+from tiledsl.ir.core import Block, Index, Value
+from tiledsl.ir.dtypes import DType
+from tiledsl.ir.layouts import RegisterLayout
+from tiledsl.ir.symbolic import Dim
+from tiledsl.ir.tensor_maps import MOST_AXES, UNIT_BYTES
+from tiledsl.ir.types import AxisType, TileType, Whole
+from tiledsl.passes.gpu.layouts.infer_layouts import tensor_of, tile_axes
+from tiledsl.passes.gpu.layouts.shared_accesses import shared_layout, static_shape, whole_vector
+from tiledsl.passes.gpu.lower.lower_memory import row_alignment
+from tiledsl.passes.gpu.lower.lowering import Lowering
+from tiledsl.passes.gpu.products.streamed_loads import ends_at, goes_to_products_alone
+from tiledsl.passes.gpu.roles.rings import Ring, operand_layout
+
+RESERVED_BYTES = 2048
+"""Of a block's shared memory: mbarriers, and what alignment to 1024 bytes may cost."""
+
+
+def stores_in_bulk(state: Lowering, op: ops.Store) -> bool:
+    """Whether TMA can make a store of a role."""
+    tensor, shape = tensor_of(op), op.value.shape
+    if not state.grid.schedule or len(shape) < 2 or len(tensor.shape) > MOST_AXES or tensor.dtype.bits < 8:
+        return False
+    if state.grid.splits > 1:  # each block has a little, which its threads store as memory likes it
+        return False
+    if row_alignment(state, op.tensor) % UNIT_BYTES:
+        return False
+    if tensor.unit is None or tile_axes(op)[tensor.unit] != len(shape) - 1:
+        return False
+    if any(state.capacities.of(dim) != 1 for dim in shape[:-2]):
+        return False
+    layout = state.inference.of(op.value)
+    if layout is None or not _divides_rows(state, layout):
+        return False
+    return all(_ends_with_tensor(index, tensor.shape[axis]) for axis, index in enumerate(op.indices))
+
+
+def _divides_rows(state: Lowering, layout: RegisterLayout) -> bool:
+    """Whether each block of a cluster has rows of its own, and whole rows, or else columns of its own of all rows."""
+    cluster, axis = state.grid.cluster, layout.rank - 2 if state.grid.across == 1 else layout.rank - 1
+    first = layout.thread_digits[0] if layout.thread_digits else None
+    return cluster == 1 or (first is not None and first.axis == axis and first.size % cluster == 0)
+
+
+def _ends_with_tensor(index: Index, size: Dim) -> bool:
+    """Whether what a block has beyond its end is outside of the tensor too, so that it is not written."""
+    match index:
+        case Whole():
+            return True
+        case Value(type=AxisType()):
+            owner = index.owner
+            grid = owner.parent if isinstance(owner, Block) else None
+            return isinstance(grid, ops.Grid) and ends_at(grid.stops[grid.body.arguments.index(index)], size)
+        case Value(type=TileType()):
+            return not index.shape
+        case _:
+            return False
+
+
+def lower_bulk_store(state: Lowering, op: ops.Store) -> None:
+    """A store through a buffer of its own; `stores_in_bulk` says whether it can be."""
+    layout = state.inference.of(op.value)
+    assert layout is not None
+    value = state.tile(op.value, layout)
+    rank = layout.rank
+    if rank > 2:
+        layout = layout.reduced(list(range(rank - 2)))
+        value = state.reshaped(value, layout)
+    shape = _part_of_block(state, layout)
+    lent = lent_ring(state, op)
+    if lent is None:
+        buffer = state.buffer(shape, value.dtype, operand_layout(shape, 1, value.dtype.bytes), op.tensor.name)
+    else:
+        buffer = lent.streams[0].buffer
+    shared, places = shared_layout(buffer), (0, 1) if lent is None else (1, 2)
+    if state.grid.programs or not _is_of_grid(op):  # another store may have gone before
+        state.emit(async_ops.BulkWait, groups=0, read=True)
+    matrix = value.dtype.bits == 16
+    part = layout if state.grid.cluster == 1 else layout.part_of_block(state.grid.cluster)
+    vector = 1 if matrix else whole_vector(part, shared, static_shape(buffer), value.dtype, places)
+    zeros = [state.constant(0)] * len(buffer.shape)
+    state.emit(
+        gpu.Write, buffer=buffer, value=value, offsets=zeros, places=places, vector=vector,
+        method="matrix" if matrix else "plain",
+    )  # fmt: skip
+    axes = tuple(axis - (rank - 2) if axis >= rank - 2 else -1 for axis in tile_axes(op))
+    state.emit(
+        async_ops.TmaStore, tensor=state.tensors[op.tensor], indices=[state.start_of(index) for index in op.indices],
+        buffer=buffer, offsets=zeros, axes=axes, places=places, shape=layout.shape,
+    )  # fmt: skip
+    state.emit(async_ops.BulkCommit)
+    beside = state.grid.programs and lent is None
+    state.remark(op, "stored by TMA, while the next block is begun" if beside else "stored by TMA")
+
+
+def _is_of_grid(op: ops.Store) -> bool:
+    """Whether a store comes once for each block of the grid, in no loop."""
+    return op.parent is not None and isinstance(op.parent.parent, ops.Grid)
+
+
+def _part_of_block(state: Lowering, layout: RegisterLayout) -> tuple[int, int]:
+    """The shape of what each block of a cluster has of a matrix."""
+    across = state.grid.across
+    return layout.shape[-2] * across // state.grid.cluster, layout.shape[-1] // across
+
+
+def lent_ring(state: Lowering, op: ops.Store) -> Ring | None:
+    """A ring of the grid itself whose stage has been read for the last time when a store comes, and is as large: the
+    store goes through it. Where a program goes on to other blocks, only for lack of room: their loads wait for it."""
+    layout = state.inference.of(op.value)
+    if op.parent is None or layout is None or not stores_in_bulk(state, op):
+        return None
+    shape, dtype = _part_of_block(state, layout), op.value.dtype
+    wanted = operand_layout(shape, 1, dtype.bytes)
+    wanted = replace(wanted, order=(0, *(1 + axis for axis in wanted.order)))
+    for ring in state.rings.get(op.parent, ()):
+        buffers = [stream.buffer for stream in ring.streams]
+        fits = [(b.shape, b.dtype, b.tile.layout) for b in buffers] == [((1, *shape), dtype, wanted)]
+        first = next(store for store in op.parent.ops if isinstance(store, ops.Store)) is op
+        short = not state.grid.programs or ring.lends or _is_short(state, shape, dtype)
+        kept = any(not goes_to_products_alone(load) for load in ring.feed.loads) and bool(ring.feed.uses)
+        if fits and first and ring.stages == 1 and short and not kept:  # what else reads it may do so later
+            return ring
+    return None
+
+
+def _is_short(state: Lowering, shape: tuple[int, int], dtype: DType) -> bool:
+    """Whether there is no shared memory for a buffer of that shape beside the rings."""
+    rings = [ring for rings in state.rings.values() for ring in rings]
+    total = sum(stream.bytes * ring.stages for ring in rings for stream in ring.streams)
+    return total + math.prod(shape) * dtype.bytes + RESERVED_BYTES > state.machine.shared_bytes_of_block(
+        state.grid.resident
+    )
+
+
+def drain_stores(state: Lowering) -> None:
+    """At the end of a role: what it stores has been read and written."""
+    if any(isinstance(inner, async_ops.TmaStore) for inner in state.builder.block.walk()):
+        state.emit(async_ops.BulkWait, groups=0)
