@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import sqrt
+from operator import add
 from typing import NamedTuple
 
 from tiledsl.passes.gpu.plans.footprint import rows_to_load, stage_bytes, stream_bytes, sums_bytes
@@ -361,12 +362,13 @@ def _elements(sides: tuple[Side, ...]) -> int:
 def most_turns(turns: tuple[int, ...], heads: int, together: int, programs: int) -> float:
     """Of the program that has most turns, where blocks of so many heads are given out back and forth. `turns`: those of
     the blocks of one head, in their order."""
-    sums = [0] * programs
-    number = 0
+    order: list[int] = []
     for first in range(0, heads, together):
-        for length in turns:
-            for _ in range(min(together, heads - first)):
-                turn, place = divmod(number, programs)
-                sums[programs - 1 - place if turn % 2 else place] += length
-                number += 1
+        beside = min(together, heads - first)
+        order += [length for length in turns for _ in range(beside)]
+    sums = [0] * programs
+    for number in range(0, len(order), programs):
+        turn = order[number : number + programs]
+        turn += [0] * (programs - len(turn))
+        sums = list(map(add, sums, reversed(turn) if number // programs % 2 else turn))
     return float(max(sums))
