@@ -29,11 +29,11 @@ from tiledsl.backend_cpu.streamed_dots import (
     Side,
     StreamedDot,
     allocate_few,
-    allocate_turned,
+    allocate_transposed,
     few_side,
     runs_along_depth,
 )
-from tiledsl.backend_cpu.turned_nests import turned
+from tiledsl.backend_cpu.transposed_nests import transposed
 from tiledsl.backend_cpu.writer import VectorType
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Op, Value
@@ -145,7 +145,7 @@ class BlockEmitter:
         with self.context.scope(), self.context.writer.nest():
             nest = Nest(sinks[0].domain, sinks, folded, self._lane_axis(sinks, folded), cost)
             nest = replace(nest, reverse=any(scan.op.reverse for scan in pending.scans))
-            emit_nest(self.context, turned(self.context, nest) or replace(nest, form=fold_form(self.context, nest)))
+            emit_nest(self.context, transposed(self.context, nest) or replace(nest, form=fold_form(self.context, nest)))
         self.context.storage.update(pending.homes)
 
     def _keep(self, value: Value) -> Buffer:
@@ -197,7 +197,7 @@ class BlockEmitter:
         """Scratch for a tile, with room for whole micro-kernel rows: any tile of rank 2 can accumulate a dot."""
         rows = WIDEST_ROW_UNIT if len(value.shape) >= 2 and not dense else 1
         if not dense and any(_sums_down_columns(self.context, dot) for dot in _dots_into(value)):
-            return allocate_turned(self.context, value, _stored_dtype(value))
+            return allocate_transposed(self.context, value, _stored_dtype(value))
         return self.context.allocate(value.shape, _stored_dtype(value), padded=not dense, row_unit=rows)
 
     def atomic(self, op: ops.Atomic) -> None:
@@ -339,7 +339,7 @@ def _dots_into(value: Value) -> list[ops.Dot]:
 
 
 def _sums_down_columns(context: Context, dot: ops.Dot) -> bool:
-    """Whether vectors of the dot's results run along its rows: few columns, and a left operand that is turned."""
+    """Whether vectors of the dot's results run along its rows: few columns, and a left operand that is transposed."""
     return few_side(context, dot) == "right" and not runs_along_depth(context, dot, "right")
 
 

@@ -36,7 +36,7 @@ from tiledsl.backend_cpu.nests import CHEAP, FEW_COPIES, Emission, Form, Nest
 from tiledsl.backend_cpu.scans import ScanTile
 from tiledsl.backend_cpu.sinks import Sink
 from tiledsl.backend_cpu.storage import Point
-from tiledsl.backend_cpu.turned_nests import Turned
+from tiledsl.backend_cpu.transposed_nests import Transposed
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Value
 from tiledsl.ir.types import AxisType
@@ -55,7 +55,8 @@ MOST_BESIDE = 4
 def emit_nest(context: Context, nest: Nest) -> None:
     """Writes the loops of a nest in its form."""
     kinds: dict[Form, type[Emission]] = {
-        "plain": Emission, "rows": FoldedRows, "single": Singles, "sweep": Sweep, "scan": SweepOfScans, "turn": Turned,
+        "plain": Emission, "rows": FoldedRows, "single": Singles, "sweep": Sweep, "scan": SweepOfScans,
+        "transpose": Transposed,
     }  # fmt: skip
     kinds[nest.form](context, nest).outer(nest.kept, Point(("0",) * len(nest.domain)))
 
@@ -119,22 +120,22 @@ class FoldedRows(Emission):
         self.copies = min(self.copies, FEW_COPIES)
         self.rows: list[tuple[Point, tuple[Sink, ...]]] = []
         """Each row with sinks of its own: their accumulators differ."""
-        self.across = max(nest.kept, key=lambda axis: (nest.domain[axis] != 1, axis))
+        self.row_axis = max(nest.kept, key=lambda axis: (nest.domain[axis] != 1, axis))
 
     def outer(self, axes: list[int], point: Point) -> None:
-        others = [axis for axis in axes if axis != self.across]
+        others = [axis for axis in axes if axis != self.row_axis]
         if others:
-            super().outer([*others, self.across], point)
+            super().outer([*others, self.row_axis], point)
             return
-        writer, size = self.writer, self.sizes[self.across]
+        writer, size = self.writer, self.sizes[self.row_axis]
         whole = o.multiply(writer, o.divide(writer, size, str(STREAMS)), str(STREAMS))
         if whole != "0":
             with writer.loop("0", whole, str(STREAMS)) as first, self.context.scope():
                 starts = [o.add(writer, first, str(row)) for row in range(STREAMS)]
-                self._together([point.moved(self.across, start) for start in starts])
+                self._together([point.moved(self.row_axis, start) for start in starts])
         if whole != size:
             with writer.loop(whole, size) as row, self.context.scope():
-                self._together([point.moved(self.across, row)])
+                self._together([point.moved(self.row_axis, row)])
 
     def _together(self, points: list[Point]) -> None:
         self.rows = [(point, tuple(copy(sink) for sink in self.nest.sinks)) for point in points]
@@ -294,5 +295,5 @@ class SweepOfScans(Emission):
 
         self.lane_loops([point], clear)
         with self.writer.loop("0", self.sizes[axis]) as count, self.context.scope():
-            index = self.turned("0", self.sizes[axis], 1, count)
+            index = self.mirrored("0", self.sizes[axis], 1, count)
             self.lane_loops([point.moved(axis, index)], self.visit)

@@ -33,8 +33,8 @@ CHEAP = 10
 accumulators to hide the latency of an addition. Heavier bodies hide it by themselves."""
 HEAVY = 100
 """Nests whose bodies cost more than this have one body, for all vectors: what it takes to compile it counts."""
-Form = Literal["plain", "rows", "single", "sweep", "scan", "turn"]
-"""How the loops of a nest go: see `turned_nests` for the last, `fold_nests` for all others but the first."""
+Form = Literal["plain", "rows", "single", "sweep", "scan", "transpose"]
+"""How the loops of a nest go: see `transposed_nests` for the last, `fold_nests` for all others but the first."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ class Nest:
     lane: int | None
     cost: int
     form: Form = "plain"
-    across: int | None = None
-    """Of a nest that turns squares: the axis along which it writes."""
+    written: int | None = None
+    """Of a nest that transposes squares: the axis along which it writes."""
     reverse: bool = False
     """Whether folded axes are gone through from their ends."""
 
@@ -110,7 +110,7 @@ class Emission:
                 self.hoist(points, axes[0])
             size = self.sizes[axes[0]]
             with self.writer.loop("0", size) as count, self.context.scope():
-                index = self.turned("0", size, 1, count)
+                index = self.mirrored("0", size, 1, count)
                 self.folds(axes[1:], [p.moved(axes[0], index) for p in points])
         elif nest.lane is not None and nest.lane in nest.folded:
             self.lane_loops(points, self.visit)
@@ -135,7 +135,7 @@ class Emission:
             if rest == "0":
                 return
             with writer.loop("0", rest, str(step)) as count, self.context.scope():
-                index = self.turned("0", rest, step, count) if backwards else count
+                index = self.mirrored("0", rest, step, count) if backwards else count
                 starts = [o.add(writer, index, str(copy * lanes)) for copy in range(self.copies)]
                 starts = starts[::-1] if backwards else starts
                 inside([Point(p.moved(lane, start).indices, lane, lanes) for p in points for start in starts])
@@ -144,7 +144,7 @@ class Emission:
             if grouped and (rest == size or self.context.facts.divisible(self.nest.domain[lane], step)):
                 return
             with writer.loop(rest, size, str(lanes)) as count, self.context.scope():
-                index = self.turned(rest, size, lanes, count) if backwards else count
+                index = self.mirrored(rest, size, lanes, count) if backwards else count
                 mask = None
                 if not self.context.whole_vectors(self.nest.domain[lane]):
                     mask = lanes_left(writer, index, size, lanes)
@@ -153,13 +153,13 @@ class Emission:
         for part in (single, groups) if backwards else (groups, single):
             part()
 
-    def turned(self, start: str, stop: str, step: int, index: str) -> str:
+    def mirrored(self, start: str, stop: str, step: int, index: str) -> str:
         """The index that a loop has where it goes the way of the nest: the last one instead of the first."""
         if not self.nest.reverse:
             return index
         writer = self.writer
-        turns = o.divide(writer, o.subtract(writer, o.subtract(writer, stop, "1"), start), str(step))
-        last = o.add(writer, start, o.multiply(writer, turns, str(step)))
+        count = o.divide(writer, o.subtract(writer, o.subtract(writer, stop, "1"), start), str(step))
+        last = o.add(writer, start, o.multiply(writer, count, str(step)))
         return o.subtract(writer, o.add(writer, last, start), index)
 
     def hoist(self, points: list[Point], axis: int) -> None:

@@ -61,12 +61,12 @@ def runs_along_depth(context: Context, op: ops.Dot, side: Side) -> bool:
 
 def allocate_few(context: Context, value: Value, side: Side, dtype: DType) -> Buffer:
     """Room for the operand with few rows or columns, contiguous along k."""
-    return (
-        context.allocate(value.shape, dtype, row_unit=2) if side == "left" else allocate_turned(context, value, dtype)
-    )
+    if side == "right":
+        return allocate_transposed(context, value, dtype)
+    return context.allocate(value.shape, dtype, row_unit=2)
 
 
-def allocate_turned(context: Context, value: Value, dtype: DType) -> Buffer:
+def allocate_transposed(context: Context, value: Value, dtype: DType) -> Buffer:
     """Room for a tile whose columns, along the last axis but one, are contiguous."""
     *batch, rows, columns = value.shape
     room = context.allocate((*batch, columns, rows), dtype, row_unit=2)

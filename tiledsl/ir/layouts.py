@@ -536,7 +536,7 @@ BANK_BYTES = 4
 
 
 def wavefronts(addresses: Integers, width: int) -> int:
-    """How many turns shared memory takes for one access of a warp: `width` bytes at each lane's byte address.
+    """How many wavefronts of shared memory one access of a warp takes: `width` bytes at each lane's byte address.
 
     Lanes that read the same word share it. Accesses of 8 and 16 bytes go in groups of 16 and 8 lanes.
     """

@@ -1,8 +1,8 @@
 """Chooses how a buffer lies in shared memory: so that those who write and read it meet few bank conflicts.
 
 Everything is counted from addresses, as the hardware takes them: an access of a warp is made in phases of 128 bytes
-(32 lanes of 4 bytes, 16 of 8, 8 of 16; for a matrix 8 rows of 16 bytes), and a phase takes one turn for each word that
-its most wanted bank has to give.
+(32 lanes of 4 bytes, 16 of 8, 8 of 16; for a matrix 8 rows of 16 bytes), and a phase takes one wavefront for each word
+that its most wanted bank has to give.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ COPY_BYTES = 4
 ROW_BYTES = 16
 """A row of a matrix of ldmatrix and stmatrix: held by four lanes, one word each."""
 LINE_BITS = 7
-"""One turn gives 128 bytes: all banks."""
+"""One wavefront gives 128 bytes: all banks."""
 TURN_COST = 4
-"""One turn of shared memory, in instructions: four warps issue while it is made."""
+"""One wavefront of shared memory, in instructions: four warps issue while it is made."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def _offsets(
 
 @dataclass(frozen=True)
 class Turns:
-    """What an access costs: turns of shared memory, how many there would be without conflicts, and instructions."""
+    """What an access costs: wavefronts, how many there would be without conflicts, and instructions."""
 
     turns: int
     ideal: int
@@ -141,14 +141,14 @@ class Turns:
 
 
 def access_wavefronts(access: Access, shared: SharedLayout, shape: Sequence[int], dtype: DType) -> int:
-    """How many turns shared memory takes for the access of all slots by the first warps (at most four)."""
+    """How many wavefronts shared memory takes for the access of all slots by the first warps (at most four)."""
     found = access_turns(access, shared, tuple(shape), dtype)
     assert found is not None, f"{access} cannot be made in {shared}"
     return found.turns
 
 
 def is_conflict_free(access: Access, shared: SharedLayout, shape: Sequence[int], dtype: DType) -> bool:
-    """Whether no phase of the access takes more than one turn."""
+    """Whether no phase of the access takes more than one wavefront."""
     found = access_turns(access, shared, tuple(shape), dtype)
     return found is not None and found.turns == found.ideal
 
@@ -204,7 +204,7 @@ def _matrix_rows(
 
 
 def _turns_of_phases(addresses: Integers, width: int) -> int:
-    """The turns of many phases, `addresses` [phases, lanes]: for each, how often its most wanted bank is asked.
+    """The wavefronts of many phases, `addresses` [phases, lanes]: for each, how often its most wanted bank is asked.
 
     Lanes that ask for one word share it.
     """

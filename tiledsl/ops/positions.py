@@ -23,7 +23,7 @@ def embedding(indices: Any, weight: Any) -> Any:
 
 @tile.kernel
 def rotary_embedding(x: Any, cos: Any, sin: Any, *, interleaved: bool = False) -> Any:
-    """Pairs of elements of the last axis, turned by an angle for each position and pair.
+    """Pairs of elements of the last axis, rotated by an angle for each position and pair.
 
     `x` is [..., S, D], `cos` and `sin` [S, D / 2] (or anything that broadcasts to [..., S, D / 2]). With (a, b) a pair:
     (a * cos - b * sin, b * cos + a * sin). Pair i is elements i and i + D / 2 (GPT-NeoX, Llama), or 2 * i and 2 * i + 1
@@ -52,5 +52,5 @@ def rotary_embedding(x: Any, cos: Any, sin: Any, *, interleaved: bool = False) -
         other = tile.take(pairs, 1 - tile.arange(2), axis=-2)
         c, s = widened(cos)[..., None, :], widened(sin)[..., None, :]
         sign = (tile.arange(2) * 2 - 1).to(s.dtype)[:, None]
-    turned = widened(pairs) * c + widened(other) * (s * sign)
-    return turned.to(x.dtype).reshape(x.shape)
+    rotated = widened(pairs) * c + widened(other) * (s * sign)
+    return rotated.to(x.dtype).reshape(x.shape)

@@ -61,8 +61,8 @@ def cross_entropy(logits: Any, target: Any, *, reduction: str = "mean", ignore_i
     largest = tile.max(wide, axis=at, keepdims=True)
     total = tile.sum(tile.exp(wide - largest), axis=at)
     expected = (*target.shape[:at], 1, *target.shape[at:])
-    beside = (1,) * (logits.ndim - at - 1)
-    classes = tile.arange(logits.shape[at]).reshape((logits.shape[at], *beside))
+    ones = (1,) * (logits.ndim - at - 1)
+    classes = tile.arange(logits.shape[at]).reshape((logits.shape[at], *ones))
     chosen = tile.where(classes == target.reshape(expected).to(tile.i64), wide, -math.inf)
     losses = tile.log(total) + tile.max(wide, axis=at) - tile.max(chosen, axis=at)
     counts = target != ignore_index

@@ -74,15 +74,15 @@ def emulate(
 def run(
     function: Function,
     arguments: Sequence[Argument],
-    schedule: random.Random | None,
+    interleaving: random.Random | None,
     order: random.Random | None,
     output: Callable[[str], None],
     addresses: Mapping[str, int],
 ) -> Emulation:
-    """The same; `schedule` decides who runs when, `order` shuffles programs."""
+    """The same; `interleaving` decides who runs when, `order` shuffles programs."""
     sizes, values = bind_arguments(function, arguments)
     shared = Shared()
-    launches = Launches(shared, schedule)
+    launches = Launches(shared, interleaving)
     executors: dict[type[Op], Executor] = {**_OUTSIDE, gpu_ops.Launch: launches.run}
     task = f"emulating `{function.name}`"
     execution = Execution(executors, sizes, small_blocks, output, order, symbols=dict(sizes), task=task)

@@ -38,9 +38,9 @@ _COMPONENTS = 1 + KINDS
 class Launches:
     """Runs the launches of one emulation."""
 
-    def __init__(self, shared: Shared, schedule: random.Random | None) -> None:
+    def __init__(self, shared: Shared, interleaving: random.Random | None) -> None:
         self.shared = shared
-        self.schedule = schedule
+        self.interleaving = interleaving
         self.addresses: dict[Value, int] = {}
         """Of tensors, modulo 16, where they are not 0."""
 
@@ -61,8 +61,8 @@ class Launches:
         for number, starts in enumerate(programs):
             name = _program_name(op, starts, stops)
             self.shared.programs.append(name)
-            cuts = _cuts(teams, self.schedule)
-            program = _new_program(op, number, name, places, len(cuts[0]), self.schedule, tensors)
+            cuts = _cuts(teams, self.interleaving)
+            program = _new_program(op, number, name, places, len(cuts[0]), self.interleaving, tensors)
             if not number:
                 _watch_written(execution, op, program)
             arguments = [np.asarray(start, kind) for start, kind in zip(starts, kinds)]
@@ -132,12 +132,12 @@ def _new_program(
     name: str,
     places: Places,
     agents: int,
-    schedule: random.Random | None,
+    interleaving: random.Random | None,
     tensors: dict[int, TensorShadow],
 ) -> Program:
     mbarriers = sum(inner.count for inner in op.body.walk() if isinstance(inner, Mbarriers)) * op.cluster
     components = agents * _COMPONENTS + mbarriers
-    return Program(op, number, name, places.starts, places.size, components, agents, schedule, tensors)
+    return Program(op, number, name, places.starts, places.size, components, agents, interleaving, tensors)
 
 
 def _watch_written(execution: Execution, op: Launch, program: Program) -> None:

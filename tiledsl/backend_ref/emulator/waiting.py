@@ -29,7 +29,7 @@ Steps: TypeAlias = Generator[Pause, None, Any]
 
 
 @dataclass(eq=False)
-class _Turn:
+class _Round:
     """Of a barrier: from the first who comes until all have come."""
 
     present: int = 0
@@ -49,55 +49,55 @@ class Barrier:
     threads: int
     one_place: bool = False
     """Whether all must come to the same op."""
-    turn: _Turn = field(default_factory=_Turn)
+    round: _Round = field(default_factory=_Round)
     """That is on now."""
     last: list[tuple[Agent, Op, int]] = field(default_factory=list[Any])
-    """The arrivals of the turn before."""
+    """The arrivals of the round before."""
 
     @property
     def present(self) -> int:
         """How many threads have come."""
-        return self.turn.present
+        return self.round.present
 
     def come(self, agent: Agent, op: Op, threads: int, clock: Clock) -> None:
         """Some threads arrive."""
-        turn = self.turn
-        if turn.first is None:
-            turn.first = (agent, op)
-        other, by = turn.first
+        now = self.round
+        if now.first is None:
+            now.first = (agent, op)
+        other, by = now.first
         if self.one_place and by is not op:
             label = Label(by.location, f"{other.name} came here")
             fail(
                 "emulator-divergence", op.location, labels=[label], program=agent.program.name,
                 who=agent.name, op=op.name, other=other.name, by=by.name,
             )  # fmt: skip
-        if turn.present + threads > self.threads:
+        if now.present + threads > self.threads:
             fail(
                 "emulator-barrier-threads", op.location, program=agent.program.name, op=op.name, count=threads,
-                barrier=self.name, present=turn.present, threads=self.threads,
+                barrier=self.name, present=now.present, threads=self.threads,
             )  # fmt: skip
         self._check_last_is_over(agent, op)
-        turn.present += threads
-        turn.arrivals.append((agent, op, int(clock.seen[agent.number])))
-        if turn.clock is None:
-            turn.clock = clock.copy()
+        now.present += threads
+        now.arrivals.append((agent, op, int(clock.seen[agent.number])))
+        if now.clock is None:
+            now.clock = clock.copy()
         else:
-            turn.clock.join(clock)
-        if turn.present == self.threads:
-            turn.is_over = True
-            self.turn, self.last = _Turn(), turn.arrivals
+            now.clock.join(clock)
+        if now.present == self.threads:
+            now.is_over = True
+            self.round, self.last = _Round(), now.arrivals
 
     def wait(self, agent: Agent, op: Op, threads: int, clock: Clock) -> Steps:
         """Some threads arrive and wait for the others."""
-        turn = self.turn
+        now = self.round
         self.come(agent, op, threads, clock)
-        while not turn.is_over:
-            yield Waiting(op, lambda: turn.is_over, self._missing)
-        assert turn.clock is not None
-        agent.clock.join(turn.clock)
+        while not now.is_over:
+            yield Waiting(op, lambda: now.is_over, self._missing)
+        assert now.clock is not None
+        agent.clock.join(now.clock)
 
     def _check_last_is_over(self, agent: Agent, op: Op) -> None:
-        """Who comes must know that all had come for the turn before: else it might have been counted for that one."""
+        """Who comes must know that all had come for the round before: else it might have been counted for that one."""
         for other, by, step in self.last:
             if other is not agent and not agent.clock.has_seen(other.number, step):
                 label = Label(by.location, f"{other.name} came here")

@@ -92,17 +92,17 @@ def _copied(op: ops.Contract, number: int, taken: set[str]) -> Function:
     parent = op.parent
     assert parent is not None
     permutation = tuple(names[number].index(name) for name in order)
-    turned = ops.Transpose(op.location, source=windows, permutation=permutation)
-    parent.insert_before(op, turned)
+    transposed = ops.Transpose(op.location, source=windows, permutation=permutation)
+    parent.insert_before(op, transposed)
     name = f"windows_{len(taken)}"
     while name in taken:
         name += "_"
     taken.add(name)
-    sizes, dtype = sizes_of(turned.result), tensor_type(windows).dtype
-    place = Place.of(view_of_value(turned.result), sizes, (0,) * len(sizes))
+    sizes, dtype = sizes_of(transposed.result), tensor_type(windows).dtype
+    place = Place.of(view_of_value(transposed.result), sizes, (0,) * len(sizes))
     function = placed_copies(name, dtype, [place], sizes, None, op.location)
     types = [TensorType(dtype, sizes)]
-    call = ops.Call(op.location, inputs=[turned.result], callee=name, types=types, result_names=["windows"])
+    call = ops.Call(op.location, inputs=[transposed.result], callee=name, types=types, result_names=["windows"])
     parent.insert_before(op, call)
     names[number] = order
     operands: list[Value] = [op.a, op.b]

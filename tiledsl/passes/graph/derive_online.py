@@ -175,9 +175,9 @@ def _along_result(op: ops.Contract, row: Value, rewriter: Rewriter) -> Value:
     shape, wanted = tensor_type(row).shape, tensor_type(op.result).shape
     kept = sorted((i for i, name in enumerate(a_names) if name in names), key=lambda i: names.index(a_names[i]))
     order = (*kept, *(i for i in range(len(a_names)) if i not in kept))
-    turned = rewriter.emit(ops.Transpose, source=row, permutation=order).result
+    transposed = rewriter.emit(ops.Transpose, source=row, permutation=order).result
     places: Shape = tuple(shape[a_names.index(name)] if name in a_names else 1 for name in names)
-    placed = rewriter.emit(ops.Reshape, source=turned, shape=places).result
+    placed = rewriter.emit(ops.Reshape, source=transposed, shape=places).result
     spread = rewriter.emit(ops.Broadcast, source=placed, shape=wanted).result
     return (
         spread if tensor_type(row).dtype == op.dtype else rewriter.emit(ops.Cast, source=spread, dtype=op.dtype).result

@@ -273,7 +273,7 @@ def _told(parameter: Value) -> set[str]:
 
 
 def _is_operand(value: Value) -> bool:
-    """Whether a product reads a tile as it was loaded, turned or not."""
+    """Whether a product reads a tile as it was loaded, transposed or not."""
     for user in value.users:
         if isinstance(user, tile_ops.Dot) and value in (user.a, user.b):
             return True

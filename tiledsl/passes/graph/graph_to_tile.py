@@ -71,7 +71,7 @@ class GraphToTile:
             plan = shaped.plan
             if plan.outlined.function is not function:
                 plan = merged_axes(plan_function(Outlined(function, call.inputs, call.results), limits_of(self.arch)))
-            name = programs.add(GroupProgram(function, plan.axes, plan.schedule, units).build(function.name))
+            name = programs.add(GroupProgram(function, plan.axes, plan.treatments, units).build(function.name))
             shaped.programs[units] = name
         context.remark(self.name, function.location, f"@{function.name}: {edges_of(function)}")
         names = [value.name for value in call.results]

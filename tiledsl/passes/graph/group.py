@@ -143,7 +143,7 @@ class _Groups:
 
     def _starved(self, merged: Sequence[Op], plan: KernelPlan, groups: Collection[int]) -> Refusal | None:
         """Why two products in one kernel would leave cores without work, if they would: one row is one program."""
-        if math.prod(axis.size for axis in plan.schedule.grid) >= self.prices.rates.programs or self.prices.on_gpu:
+        if math.prod(axis.size for axis in plan.treatments.grid) >= self.prices.rates.programs or self.prices.on_gpu:
             return None
         return self._dearer(self.price(merged, plan), [self.members[group] for group in groups])
 
@@ -357,9 +357,9 @@ def _call(outlined: Outlined, members: Sequence[Op], stands_for: dict[Value, Val
         if op not in members and isinstance(op, ops.Transpose):
             # stored in that order; who reads through other reindexing wants it as it was computed
             back = tuple(op.permutation.index(axis) for axis in range(len(op.permutation)))
-            turned = ops.Transpose(op.location, source=new, permutation=back)
-            last.parent.insert_before(last, turned)
-            _replace(op.source, turned.result, members, stands_for)
+            transposed = ops.Transpose(op.location, source=new, permutation=back)
+            last.parent.insert_before(last, transposed)
+            _replace(op.source, transposed.result, members, stands_for)
 
 
 def _replace(old: Value, new: Value, members: Sequence[Op], stands_for: dict[Value, Value]) -> None:

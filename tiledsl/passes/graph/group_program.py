@@ -33,7 +33,7 @@ class GroupProgram(GroupStreams):
         last = self.function.body.terminator
         assert isinstance(last, graph.Return)
         outputs = [self._output(value) for value in last.values]
-        stops = [self.builder.size(self.sizes[axis]) for axis in self.schedule.grid]
+        stops = [self.builder.size(self.sizes[axis]) for axis in self.treatments.grid]
         with self._grid() as grid:
             for value, output in zip(last.values, outputs):
                 with self.builder.at(value.op.location if value.op is not None else last.location):
@@ -46,13 +46,13 @@ class GroupProgram(GroupStreams):
 
     def _grid(self) -> Scope:
         block = Block()
-        for axis in self.schedule.grid:
-            self.open(block, axis, single=axis in self.schedule.single)
+        for axis in self.treatments.grid:
+            self.open(block, axis, single=axis in self.treatments.single)
         return Scope(self, block)
 
     def _block_sizes(self) -> tuple[BlockSize, ...]:
-        single = self.schedule.single
-        return tuple(BlockSize.fixed(1) if axis in single else BlockSize.auto() for axis in self.schedule.grid)
+        single = self.treatments.single
+        return tuple(BlockSize.fixed(1) if axis in single else BlockSize.auto() for axis in self.treatments.grid)
 
     def _output(self, value: Value) -> Value:
         type_ = value.type

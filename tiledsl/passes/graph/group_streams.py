@@ -16,8 +16,8 @@ from tiledsl.passes.graph.group_tiles import Fold, GroupTiles, Scope
 from tiledsl.passes.graph.index_limits import Combined, Edge, IndexLimits, Term
 from tiledsl.passes.graph.mask_bounds import limits_of_folds
 from tiledsl.passes.graph.online_rules import Dependence, Factor, Moments, factors_of, moments_of, unspread
-from tiledsl.passes.graph.schedule import depends
 from tiledsl.passes.graph.stream_moments import counts_of, squares_after
+from tiledsl.passes.graph.treatments import depends
 
 
 class GroupStreams(GroupTiles):

@@ -14,7 +14,7 @@ from tiledsl.ir.symbolic import Dim, symbol
 from tiledsl.ir.tile_ops import tensor_type
 from tiledsl.ir.types import WHOLE, AxisType, Shape, scalar
 from tiledsl.passes.graph.axes import Axis, GroupAxes
-from tiledsl.passes.graph.schedule import Schedule
+from tiledsl.passes.graph.treatments import Treatments
 from tiledsl.passes.graph.value_order import operands_first
 
 _GRID_NAMES = ("M", "N", "P", "Q", "R", "S")
@@ -29,10 +29,12 @@ Fold: TypeAlias = Union[graph.Reduce, graph.Contract]
 class GroupTiles:
     """One group on its way to TILE. `units[i]` is the dimension of parameter i whose elements lie side by side."""
 
-    def __init__(self, function: Function, axes: GroupAxes, schedule: Schedule, units: Sequence[int | None]) -> None:
+    def __init__(
+        self, function: Function, axes: GroupAxes, treatments: Treatments, units: Sequence[int | None]
+    ) -> None:
         self.function = function
         self.axes = axes
-        self.schedule = schedule
+        self.treatments = treatments
         self.units = units
         self.body = Block()
         self.builder = Builder(self.body, function.location)
@@ -48,15 +50,15 @@ class GroupTiles:
     def _name_sizes(self) -> dict[Axis, Dim]:
         """A symbol for each axis of a parameter, by which the launch knows its size; a number for every other one."""
         told = {axis for parameter in self.function.parameters for axis in self.axes.kept[parameter]}
-        schedule = self.schedule
-        ordered = [*schedule.grid, *(a for a in self.axes.all if a not in schedule.grid)]
+        treatments = self.treatments
+        ordered = [*treatments.grid, *(a for a in self.axes.all if a not in treatments.grid)]
         sizes: dict[Axis, Dim] = {}
         counts: dict[tuple[str, ...], int] = {}
         for axis in ordered:
             names = _GRID_NAMES
-            if axis in schedule.streamed:
+            if axis in treatments.streamed:
                 names = _STREAM_NAMES
-            elif axis in schedule.whole or axis in self.axes.indexed.values():
+            elif axis in treatments.whole or axis in self.axes.indexed.values():
                 names = _WHOLE_NAMES
             number = counts[names] = counts.get(names, -1) + 1
             name = names[number % len(names)] + (str(number // len(names)) if number >= len(names) else "")
@@ -84,7 +86,7 @@ class GroupTiles:
     def _is_single(self, axis: Axis) -> bool:
         """Whether an axis goes one coordinate at a time: in the grid, or in a loop that is open."""
         block = self.blocks.get(axis)
-        return axis in self.schedule.single or (block is not None and not isinstance(block.type, AxisType))
+        return axis in self.treatments.single or (block is not None and not isinstance(block.type, AxisType))
 
     def extent(self, axis: Axis) -> Dim:
         """How many coordinates of an axis a tile has here."""
@@ -182,10 +184,10 @@ class GroupTiles:
         return self.builder.map(op.fn, *inputs)
 
     def spread(self, tile: Value, axes: tuple[Axis, ...], wanted: tuple[Axis, ...]) -> Value:
-        """A tile over `axes` as one over `wanted`, which has them all: turned, and repeated along the others."""
+        """A tile over `axes` as one over `wanted`, which has them all: transposed, and repeated along the others."""
         order = [axis for axis in wanted if axis in axes]
         assert set(order) == set(axes), f"{axes} within {wanted}"
-        tile = self.turn(tile, axes, order)
+        tile = self.transposed(tile, axes, order)
         if list(wanted) == order:
             return tile
         if order:
@@ -193,7 +195,7 @@ class GroupTiles:
             tile = self.builder.emit(ops.Reshape, source=tile, shape=places).result
         return self.builder.broadcast(tile, self.shape(wanted))
 
-    def turn(self, tile: Value, axes: Sequence[Axis], wanted: Sequence[Axis]) -> Value:
+    def transposed(self, tile: Value, axes: Sequence[Axis], wanted: Sequence[Axis]) -> Value:
         """A tile over `axes` with them in the order `wanted`."""
         if list(axes) == list(wanted):
             return tile
@@ -263,7 +265,7 @@ class GroupTiles:
     def _streams_of(self, reduced: Sequence[Axis]) -> list[Axis]:
         """The streamed ones, the outermost loop's first: the longest goes by blocks."""
         inner = self.axes.inner
-        streamed = (axis for axis in reduced if axis in self.schedule.streamed)
+        streamed = (axis for axis in reduced if axis in self.treatments.streamed)
         return sorted(streamed, key=lambda axis: (axis not in inner, axis.size))
 
     def folded(self, op: graph.Reduce) -> Value:
@@ -294,8 +296,8 @@ class GroupTiles:
             return self._sum_of_products(op, acc)
         if out != [*rows, *columns]:
             a, b, left, right, rows, columns = b, a, right, left, columns, rows
-        a = self.turn(a, left, [*rows, *summed])
-        b = self.turn(b, right, [*summed, *columns])
+        a = self.transposed(a, left, [*rows, *summed])
+        b = self.transposed(b, right, [*summed, *columns])
         dot = self.builder.emit(ops.Dot, a=a, b=b, acc=acc, dtype=op.dtype, precision=op.precision)
         return dot.result
 

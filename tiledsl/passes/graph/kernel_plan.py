@@ -12,7 +12,7 @@ from tiledsl.passes.graph.axes import AxesError, GroupAxes, group_axes
 from tiledsl.passes.graph.limits import Limits
 from tiledsl.passes.graph.online_rules import Dependence, RuleError, factors_of, moments_of
 from tiledsl.passes.graph.outline import Apart, Outlined, outline, reads_padded_windows, results_of
-from tiledsl.passes.graph.schedule import Schedule, ScheduleError, contracts_of, schedule_of
+from tiledsl.passes.graph.treatments import TreatmentError, Treatments, contracts_of, treatments_of
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class KernelPlan:
 
     outlined: Outlined
     axes: GroupAxes
-    schedule: Schedule
+    treatments: Treatments
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def plan_kernel(members: Sequence[Op], limits: Limits, name: str = "group") -> K
             return _with_fewer_parameters(_planned(outlined, limits))
         except RuleError as error:  # what would be missing says more than what stands in another way
             refusal = missing = Refusal(error.op, error.reason)
-        except (AxesError, ScheduleError) as error:
+        except (AxesError, TreatmentError) as error:
             refusal = missing or Refusal(error.op, error.reason)
     assert refusal is not None
     return refusal
@@ -59,9 +59,9 @@ def plan_function(outlined: Outlined, limits: Limits) -> KernelPlan:
 def _planned(outlined: Outlined, limits: Limits) -> KernelPlan:
     function = outlined.function
     axes = group_axes(function)
-    schedule = schedule_of(function, axes, limits)
-    _check_streams(function, axes, schedule)
-    return KernelPlan(outlined, axes, schedule)
+    treatments = treatments_of(function, axes, limits)
+    _check_streams(function, axes, treatments)
+    return KernelPlan(outlined, axes, treatments)
 
 
 def _with_fewer_parameters(plan: KernelPlan) -> KernelPlan:
@@ -81,15 +81,15 @@ def _with_fewer_parameters(plan: KernelPlan) -> KernelPlan:
     return replace(plan, outlined=replace(outlined, inputs=tuple(inputs)))
 
 
-def _check_streams(function: Function, axes: GroupAxes, schedule: Schedule) -> None:
+def _check_streams(function: Function, axes: GroupAxes, treatments: Treatments) -> None:
     """Raises RuleError where a fold over a streamed axis depends on another one and no rule says how it follows."""
     earlier: list[Value] = []
     for op in function.body.ops:
-        if not isinstance(op, (ops.Reduce, ops.Contract)) or not schedule.streamed & set(axes.reduced[op]):
+        if not isinstance(op, (ops.Reduce, ops.Contract)) or not treatments.streamed & set(axes.reduced[op]):
             continue
         if isinstance(op, ops.Reduce) and op.fn in ("argmax", "argmin"):
             raise RuleError(op, f"`{op.fn}` over a streamed axis")
-        moving = earlier if schedule.chained is not None or not contracts_of(function) else []
+        moving = earlier if treatments.first_product is not None or not contracts_of(function) else []
         moments = moments_of(op)
         if moments is None or moments.total not in moving or Dependence(frozenset(moving)).of(moments.source):
             factors_of(op, Dependence(frozenset(moving)))

@@ -16,8 +16,8 @@ from tiledsl.ir.dtypes import DType
 from tiledsl.ir.scalar_functions import SCALAR_FUNCTIONS
 from tiledsl.ir.tile_ops import tensor_type
 from tiledsl.passes.graph.outline import is_soft
-from tiledsl.passes.graph.schedule import depends
 from tiledsl.passes.graph.shapes import sizes_of
+from tiledsl.passes.graph.treatments import depends
 
 MapOp: TypeAlias = "Union[ops.Map, ops.Cast]"
 
@@ -60,7 +60,7 @@ class Chain:
 
 
 def leaf_of(value: Value) -> Leaf:
-    """What a value repeats, turns, widens or is."""
+    """What a value repeats, transposes, widens or is."""
     dtype = tensor_type(value).dtype
     axes: list[int | None] = list(range(len(sizes_of(value))))
     while True:

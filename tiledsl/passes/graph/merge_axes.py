@@ -15,7 +15,7 @@ from tiledsl.ir import graph_ops as ops
 from tiledsl.ir.core import Op, Value
 from tiledsl.passes.graph.axes import Axis, GroupAxes
 from tiledsl.passes.graph.kernel_plan import KernelPlan
-from tiledsl.passes.graph.schedule import Schedule
+from tiledsl.passes.graph.treatments import Treatments
 from tiledsl.passes.graph.views import can_reshape, view_of_value
 
 
@@ -37,18 +37,22 @@ def _find(plan: KernelPlan) -> tuple[Axis, Axis] | None:
             fixed |= set(axes.kept[op.result])
     pairs = [pair for kept in axes.kept.values() for pair in pairwise(kept)]
     for first, second in dict.fromkeys(pairs):
-        if first in fixed or second in fixed or _treatment(plan.schedule, first) != _treatment(plan.schedule, second):
+        if (
+            first in fixed
+            or second in fixed
+            or _treatment(plan.treatments, first) != _treatment(plan.treatments, second)
+        ):
             continue
         if _always_together(axes, first, second) and _lie_behind_each_other(plan, first, second):
             return first, second
     return None
 
 
-def _treatment(schedule: Schedule, axis: Axis) -> str:
+def _treatment(treatments: Treatments, axis: Axis) -> str:
     """What two axes have to share: whether one coordinate at a time or not is decided anew for what they become."""
-    if axis in schedule.whole:
+    if axis in treatments.whole:
         return "whole"
-    return "streamed" if axis in schedule.streamed else "grid"
+    return "streamed" if axis in treatments.streamed else "grid"
 
 
 def _always_together(axes: GroupAxes, first: Axis, second: Axis) -> bool:
@@ -88,12 +92,12 @@ def _merge(plan: KernelPlan, first: Axis, second: Axis) -> KernelPlan:
 
     kept: Mapping[Value, tuple[Axis, ...]] = {v: of(a) for v, a in plan.axes.kept.items()}
     reduced: Mapping[Op, tuple[Axis, ...]] = {op: of(a) for op, a in plan.axes.reduced.items()}
-    schedule = plan.schedule
+    treatments = plan.treatments
     both = replace(
-        schedule,
-        grid=of(schedule.grid),
-        single=of_set(schedule.single),
-        whole=of_set(schedule.whole),
-        streamed=of_set(schedule.streamed),
+        treatments,
+        grid=of(treatments.grid),
+        single=of_set(treatments.single),
+        whole=of_set(treatments.whole),
+        streamed=of_set(treatments.streamed),
     )
-    return replace(plan, axes=GroupAxes(kept, reduced, plan.axes.indexed, plan.axes.windows), schedule=both)
+    return replace(plan, axes=GroupAxes(kept, reduced, plan.axes.indexed, plan.axes.windows), treatments=both)

@@ -128,7 +128,7 @@ def results_of(members: Sequence[Op]) -> tuple[Value, ...]:
     A transpose that is all that others see of a value stands for it: then the result is stored in that order.
     """
     inside = set(members)
-    found = [_turned(v, inside) for op in members for v in op.results if _read_outside(v, inside)]
+    found = [_as_read(v, inside) for op in members for v in op.results if _read_outside(v, inside)]
     return tuple(dict.fromkeys(found))
 
 
@@ -141,7 +141,7 @@ def _read_outside(value: Value, members: Collection[Op]) -> bool:
     return False
 
 
-def _turned(value: Value, members: Collection[Op]) -> Value:
+def _as_read(value: Value, members: Collection[Op]) -> Value:
     apart = [user for user in value.users if user not in members]
     outside = [u for u in apart if not (is_soft(u) or is_widened(u)) or _read_outside(u.result, members)]
     if len(outside) == 1 and isinstance(outside[0], ops.Transpose):

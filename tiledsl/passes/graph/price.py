@@ -93,12 +93,12 @@ class Prices:
         if self.on_gpu:
             return self._of_program(plan)
         compute = sum(self._compute(op) for op in body)
-        rows = math.prod(axis.size for axis in plan.schedule.grid)
-        if plan.schedule.whole and any(isinstance(op, ops.Contract) for op in body):
+        rows = math.prod(axis.size for axis in plan.treatments.grid)
+        if plan.treatments.whole and any(isinstance(op, ops.Contract) for op in body):
             # a row of a product that is folded is one program's: few rows keep little of the target busy
             compute *= min(4.0, max(1.0, self.rates.programs / max(1.0, rows / 64)))
         busy = max(moved / self.rates.memory, compute)
-        if plan.schedule.whole or plan.schedule.streamed:
+        if plan.treatments.whole or plan.treatments.streamed:
             # so does a row that is folded, and reading it takes longer too
             busy *= max(1.0, self.rates.programs / max(1, rows))
         return Price(self.rates.launch + busy, moved)
@@ -145,7 +145,7 @@ class Prices:
         inputs, parameters = plan.outlined.inputs, plan.outlined.function.parameters
         kept = [tuple(axis.size for axis in plan.axes.kept[p]) for p in parameters]
         units = [_unit(value, shape) for value, shape in zip(inputs, kept)]
-        program = GroupProgram(plan.outlined.function, plan.axes, plan.schedule, units)
+        program = GroupProgram(plan.outlined.function, plan.axes, plan.treatments, units)
         sizes = {str(size): axis.size for axis, size in program.sizes.items() if not isinstance(size, int)}
         module = Module([program.build("priced")])
         key = (module.structure(locations=False), tuple(sizes.items()))

@@ -214,7 +214,7 @@ def streamed(function: Callable[..., Any], block: int, *arrays: Array) -> tuple[
     plan = planned(function, *arrays)
     assert isinstance(plan, KernelPlan), plan
     parameters = plan.outlined.function.parameters
-    program = GroupProgram(plan.outlined.function, plan.axes, plan.schedule, [None] * len(parameters)).build("f")
+    program = GroupProgram(plan.outlined.function, plan.axes, plan.treatments, [None] * len(parameters)).build("f")
     by_name = dict(zip(function.__code__.co_varnames, arrays))
 
     def blocks(op: Op, axis: int, size: BlockSize) -> int:

@@ -43,9 +43,9 @@ def streamed(function: Callable[..., Any], block: int, *arrays: Array) -> list[A
     """The results of the one kernel that a formula becomes, which reads `block` columns at a time."""
     plan = planned(function, *(array.shape for array in arrays))
     assert isinstance(plan, KernelPlan), plan
-    assert plan.schedule.streamed
+    assert plan.treatments.streamed
     parameters = plan.outlined.function.parameters
-    program = GroupProgram(plan.outlined.function, plan.axes, plan.schedule, [None] * len(parameters)).build("f")
+    program = GroupProgram(plan.outlined.function, plan.axes, plan.treatments, [None] * len(parameters)).build("f")
     names = [value.name for value in plan.outlined.inputs]
     given = [array[tuple(0 if n == 1 else slice(None) for n in array.shape)] for array in arrays]
     by_name = dict(zip(function.__code__.co_varnames, given))
@@ -186,7 +186,7 @@ def test_one_element() -> None:
     np.testing.assert_allclose(middle, [3.5, 2])
     plan = planned(log_sum, x.shape)
     assert isinstance(plan, KernelPlan)  # an axis of one element is none: nothing is folded
-    assert not plan.schedule.streamed
+    assert not plan.treatments.streamed
 
 
 def test_folds_of_two_axes_count_all_elements() -> None:

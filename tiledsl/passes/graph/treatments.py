@@ -26,18 +26,18 @@ from tiledsl.passes.graph.outline import is_repeated
 
 
 @dataclass(frozen=True)
-class Schedule:
+class Treatments:
     """The treatment of each axis. `grid` is in order; those of it in `single` go one coordinate at a time."""
 
     grid: tuple[Axis, ...]
     single: frozenset[Axis]
     whole: frozenset[Axis]
     streamed: frozenset[Axis]
-    chained: ops.Contract | None = None
+    first_product: ops.Contract | None = None
     """The product that another one feeds, if there is one."""
 
 
-class ScheduleError(Exception):
+class TreatmentError(Exception):
     """Why a group cannot be one kernel, with the op that stands in the way."""
 
     def __init__(self, op: Op | None, reason: str) -> None:
@@ -46,9 +46,9 @@ class ScheduleError(Exception):
         self.reason = reason
 
 
-def schedule_of(function: Function, axes: GroupAxes, limits: Limits) -> Schedule:
-    """The treatment of each axis of a GRAPH function. Raises ScheduleError."""
-    return _Scheduler(function, axes, limits).schedule()
+def treatments_of(function: Function, axes: GroupAxes, limits: Limits) -> Treatments:
+    """The treatment of each axis of a GRAPH function. Raises TreatmentError."""
+    return _Treating(function, axes, limits).treatments()
 
 
 def contracts_of(function: Function) -> list[ops.Contract]:
@@ -70,7 +70,7 @@ def depends(value: Value, on: Value) -> bool:
     return False
 
 
-class _Scheduler:
+class _Treating:
     def __init__(self, function: Function, axes: GroupAxes, limits: Limits) -> None:
         self.function = function
         self.axes = axes
@@ -81,19 +81,19 @@ class _Scheduler:
         self.contracts = contracts_of(function)
         self.reduces = [op for op in function.body.ops if isinstance(op, (ops.Reduce, ops.Scan))]
 
-    def schedule(self) -> Schedule:
+    def treatments(self) -> Treatments:
         folded = {axis for op in self.reduces for axis in self.axes.reduced[op]}
-        chained = self.chained()
-        if chained is not None:
+        first = self.first_product()
+        if first is not None:
             if self.axes.windows:
-                raise ScheduleError(chained, "of two products in a row one reads windows")
-            streamed, whole = self.chain(chained)
+                raise TreatmentError(first, "of two products in a row one reads windows")
+            streamed, whole = self.back_to_back(first)
         else:
             streamed = {axis for op in self.contracts for axis in self.axes.reduced[op]}
             whole = set(folded)
             for op in self.reduces:
                 if streamed & set(self.axes.reduced[op]):
-                    raise ScheduleError(op, "it folds over an axis that a product of the group sums over")
+                    raise TreatmentError(op, "it folds over an axis that a product of the group sums over")
             slides = self.slides()
             streamed, whole = streamed | slides, whole - slides
             if self.contracts:
@@ -103,46 +103,46 @@ class _Scheduler:
         for op in self.function.body.ops:
             self.check_streams(op, streamed)
             if isinstance(op, ops.Gather) and op.source.op is not None:
-                raise ScheduleError(op, "what is read at computed coordinates has to be in memory")
+                raise TreatmentError(op, "what is read at computed coordinates has to be in memory")
         grid = self.grid(streamed | whole)
         single = self.single(grid, whole, streamed - self.axes.inner)
         single |= self.of_windows(grid, single, whole)
         # neighbours in memory last: one coordinate at a time goes slowest
         grid = (*(a for a in grid if a in single), *(a for a in grid if a not in single))
-        return Schedule(grid, single, frozenset(whole), frozenset(streamed), chained)
+        return Treatments(grid, single, frozenset(whole), frozenset(streamed), first)
 
-    def chained(self) -> ops.Contract | None:
+    def first_product(self) -> ops.Contract | None:
         """The product that another one feeds."""
         found: ops.Contract | None = None
         for op in self.contracts:
             for before in self.contracts:
                 if before is not op and depends(op.result, before.result):
                     if found not in (None, op):
-                        raise ScheduleError(op, "a third product in a row")
+                        raise TreatmentError(op, "a third product in a row")
                     found = op
         return found
 
-    def chain(self, second: ops.Contract) -> tuple[set[Axis], set[Axis]]:
+    def back_to_back(self, second: ops.Contract) -> tuple[set[Axis], set[Axis]]:
         """What is streamed and what is whole where a product feeds `second`."""
         streamed = set(self.axes.reduced[second])
         if len(streamed) != 1:
-            raise ScheduleError(second, "two products in a row meet in more than one axis")
+            raise TreatmentError(second, "two products in a row meet in more than one axis")
         for op in self.reduces:
             if set(self.axes.reduced[op]) != streamed or isinstance(op, ops.Scan):
-                raise ScheduleError(op, "between two products it folds over another axis than they share")
+                raise TreatmentError(op, "between two products it folds over another axis than they share")
         others = [op for op in self.contracts if op is not second]
         if len(others) != 1:
-            raise ScheduleError(second, "more than two products in a row")
+            raise TreatmentError(second, "more than two products in a row")
         (first,) = others
         if not streamed <= set(self.axes.kept[first.result]):
-            raise ScheduleError(second, "two products in a row do not share the axis that the second one sums over")
+            raise TreatmentError(second, "two products in a row do not share the axis that the second one sums over")
         if depends(second.b, first.result):
-            raise ScheduleError(second, "the first product is the right operand of the second one")
+            raise TreatmentError(second, "the first product is the right operand of the second one")
         inner = set(self.axes.reduced[first])
         outer = set(self.axes.kept[second.result]) - set(self.axes.kept[first.result])
         for name, group in (("the first product's sums", inner), ("the second product's columns", outer)):
             if len(group) > 1:
-                raise ScheduleError(second, f"{name} have more than one axis")
+                raise TreatmentError(second, f"{name} have more than one axis")
             self.within(list(group), self.limits.head, name)
         return streamed, inner | outer
 
@@ -155,9 +155,9 @@ class _Scheduler:
             for window in self.axes.windows.values():
                 its = {axis for axis in window.inner if axis is not None}
                 if mine & its and (isinstance(op, ops.Scan) or not its <= mine):
-                    raise ScheduleError(op, "it folds over a part of the axes of a window")
+                    raise TreatmentError(op, "it folds over a part of the axes of a window")
             if mine and any(depends(op.results[0], other.results[0]) for other in before):
-                raise ScheduleError(op, "it folds over a window, and depends on another fold over windows")
+                raise TreatmentError(op, "it folds over a window, and depends on another fold over windows")
             before += [op] if mine else []
             found |= mine
         return found
@@ -177,7 +177,7 @@ class _Scheduler:
         computed = [op for op in self.function.body.ops if not is_repeated(op) and not isinstance(op, ops.Cast)]
         if computed[:-1] == [first]:  # and the return
             return set(), folded
-        raise ScheduleError(first, f"a row of {self.row(folded)} elements at once, and {self.limits.row} is the most")
+        raise TreatmentError(first, f"a row of {self.row(folded)} elements at once, and {self.limits.row} is the most")
 
     def streams(self, op: ops.Reduce | ops.Scan, streams: Sequence[Axis], kept: set[Axis]) -> bool:
         """Whether a fold can go through these axes block by block, in every program for what it alone gives."""
@@ -191,12 +191,12 @@ class _Scheduler:
         return max(math.prod(a.size for a in kept if a in whole) for kept in self.axes.kept.values())
 
     def within(self, axes: Sequence[Axis], limit: int, what: str) -> None:
-        """Raises ScheduleError unless the axes have at most `limit` elements together."""
+        """Raises TreatmentError unless the axes have at most `limit` elements together."""
         size = 1
         for axis in axes:
             size *= axis.size
         if size > limit:
-            raise ScheduleError(None, f"{what}: {size} elements at once, and {limit} is the most")
+            raise TreatmentError(None, f"{what}: {size} elements at once, and {limit} is the most")
 
     def check_streams(self, op: Op, streamed: set[Axis]) -> None:
         """Nothing that comes out of a stream still has its axis."""
@@ -204,20 +204,20 @@ class _Scheduler:
             for value in op.values:
                 left = streamed & set(self.axes.kept[value])
                 if left:
-                    raise ScheduleError(op, f"the result %{value.name} has an axis that is summed in a stream")
+                    raise TreatmentError(op, f"the result %{value.name} has an axis that is summed in a stream")
 
     def grid(self, inner: set[Axis]) -> tuple[Axis, ...]:
         outputs = [[a for a in self.axes.kept[value] if a not in inner] for value in self.outputs]
         largest = max(outputs, key=len)
         for value, mine in zip(self.outputs, outputs):
             if set(mine) != set(largest):
-                raise ScheduleError(value.op, f"results of different axes: {_names(mine)} and {_names(largest)}")
+                raise TreatmentError(value.op, f"results of different axes: {_names(mine)} and {_names(largest)}")
         for value, kept in self.axes.kept.items():
             for axis in kept:
                 if axis in self.axes.slid or axis in self.axes.indexed.values() or not value.users:
                     continue
                 if axis not in inner and axis not in largest:
-                    raise ScheduleError(value.op, f"%{value.name} has an axis that the results lack")
+                    raise TreatmentError(value.op, f"%{value.name} has an axis that the results lack")
         return tuple(largest)
 
     def single(self, grid: tuple[Axis, ...], whole: set[Axis], streamed: set[Axis]) -> frozenset[Axis]:
@@ -242,13 +242,13 @@ class _Scheduler:
         """What goes one coordinate at a time as windows are read: at most one axis of positions goes by blocks."""
         found = self.axes.inner & set(grid)
         if self.axes.inner & whole:
-            raise ScheduleError(None, "an axis within windows is read as a whole")
+            raise TreatmentError(None, "an axis within windows is read as a whole")
         for op, window in self.axes.windows.items():
             positions = [axis for axis in window.positions if axis is not None]
             kept = [axis for axis in positions if axis in whole]
             blocked = [axis for axis in positions if axis in grid and axis not in single]
             if len(kept) > 1:
-                raise ScheduleError(op, "two axes of windows' positions are read as a whole")
+                raise TreatmentError(op, "two axes of windows' positions are read as a whole")
             found.update(blocked if kept else blocked[:-1])
         return frozenset(found)
 

@@ -1,8 +1,8 @@
-"""Tiles that are stored across the order in which they are read: squares of them are turned in registers.
+"""Tiles that are stored across the order in which they are read: squares of them are transposed in registers.
 
     packed[k, n] = w[n, k], w row-major      for n and k, a vector's lanes at a time:
                                                  rows = lanes x w[n + 0.., k ...]
-                                                 packed[k + 0.., n ...] = the rows, turned
+                                                 packed[k + 0.., n ...] = the rows, transposed
 
 Otherwise either the reads or the writes would go element by element, the reads down a column of memory at that, whose
 lines fall into few sets of a cache.
@@ -28,8 +28,8 @@ from tiledsl.ir.core import Value
 from tiledsl.ir.dtypes import bool_
 
 
-def turned(context: Context, nest: Nest) -> Nest | None:
-    """The nest as one that turns squares, where all it does is to store tiles across the order of their reads."""
+def transposed(context: Context, nest: Nest) -> Nest | None:
+    """The nest as one that transposes squares, where all it does is to store tiles across the order of their reads."""
     keeps = [sink for sink in nest.sinks if isinstance(sink, Keep)]
     if len(keeps) != len(nest.sinks) or nest.lane is None or nest.cost > CHEAP:
         return None
@@ -37,14 +37,14 @@ def turned(context: Context, nest: Nest) -> Nest | None:
     read = {_read_along(context, keep.value) for keep in keeps}
     if len(along) != 1 or len(read) != 1 or along == read or any(keep.value.dtype == bool_ for keep in keeps):
         return None
-    (across,), (lane,) = along, read
-    if across is None or lane is None:
+    (written,), (lane,) = along, read
+    if written is None or lane is None:
         return None
-    for axis in (across, lane):
+    for axis in (written, lane):
         size = context.static_limit(nest.domain[axis])
         if size is not None and size < context.lanes:
             return None
-    return replace(nest, form="turn", lane=lane, across=across)
+    return replace(nest, form="transpose", lane=lane, written=written)
 
 
 def _written_along(target: Storage, rank: int) -> int | None:
@@ -62,28 +62,28 @@ def _read_along(context: Context, value: Value) -> int | None:
     return best if scores[best] > 0 else None
 
 
-class Turned(Emission):
+class Transposed(Emission):
     """Squares first, then what is left of rows and columns, element by element on the side of the writes."""
 
     def outer(self, axes: list[int], point: Point) -> None:
-        others = [axis for axis in axes if axis != self.nest.across]
+        others = [axis for axis in axes if axis != self.nest.written]
         if others:
             with self.writer.loop("0", self.sizes[others[0]]) as index, self.context.scope():
                 self.outer(others[1:], point.moved(others[0], index))
             return
-        lane, across = self.nest.lane, self.nest.across
+        lane, written = self.nest.lane, self.nest.written
         assert lane is not None
-        assert across is not None
-        whole, columns = self._whole(self.sizes[across]), self._whole(self.sizes[lane])
+        assert written is not None
+        whole, columns = self._whole(self.sizes[written]), self._whole(self.sizes[lane])
         with self.writer.loop("0", whole, str(self.lanes)) as first, self.context.scope():
             with self.writer.loop("0", columns, str(self.lanes)) as start, self.context.scope():
-                self._square(point.moved(across, first).moved(lane, start), lane, across)
+                self._square(point.moved(written, first).moved(lane, start), lane, written)
             if columns != self.sizes[lane]:
                 with self.writer.loop("0", str(self.lanes)) as row, self.context.scope():
-                    self._rest(point.moved(across, o.add(self.writer, first, row)), columns, lane)
-        if whole != self.sizes[across]:
-            with self.writer.loop(whole, self.sizes[across]) as row, self.context.scope():
-                self._rest(point.moved(across, row), "0", lane)
+                    self._rest(point.moved(written, o.add(self.writer, first, row)), columns, lane)
+        if whole != self.sizes[written]:
+            with self.writer.loop(whole, self.sizes[written]) as row, self.context.scope():
+                self._rest(point.moved(written, row), "0", lane)
 
     def _whole(self, size: str) -> str:
         lanes = str(self.lanes)
@@ -97,23 +97,23 @@ class Turned(Emission):
             mask = None if whole else lanes_left(writer, index, size, self.lanes)
             self.visit([Point(point.moved(lane, index).indices, lane, self.lanes, mask)])
 
-    def _square(self, corner: Point, lane: int, across: int) -> None:
+    def _square(self, corner: Point, lane: int, written: int) -> None:
         writer = self.writer
         for keep in self.nest.sinks:
             assert isinstance(keep, Keep)
             source = VectorType(keep.value.dtype, self.lanes)
-            rows = [o.add(writer, corner.indices[across], str(row)) for row in range(self.lanes)]
-            points = [Point(corner.moved(across, row).indices, lane, self.lanes) for row in rows]
+            rows = [o.add(writer, corner.indices[written], str(row)) for row in range(self.lanes)]
+            points = [Point(corner.moved(written, row).indices, lane, self.lanes) for row in rows]
             vectors = [evaluate_lanes(self.context, keep.value, point) for point in points]
             for target in keep.targets:
                 type_ = source.of(target.dtype)
-                stored = turn(writer, type_, [convert(writer, vector, source, type_) for vector in vectors])
+                stored = transpose(writer, type_, [convert(writer, vector, source, type_) for vector in vectors])
                 for column, vector in enumerate(stored):
                     place = corner.moved(lane, o.add(writer, corner.indices[lane], str(column)))
-                    write_buffer(self.context, target, Point(place.indices, across, self.lanes), vector)
+                    write_buffer(self.context, target, Point(place.indices, written, self.lanes), vector)
 
 
-def turn(writer: FunctionWriter, type_: VectorType, rows: Sequence[str]) -> list[str]:
+def transpose(writer: FunctionWriter, type_: VectorType, rows: Sequence[str]) -> list[str]:
     """The columns of a square of vectors: halves change places across the diagonal, then halves of those."""
     vectors, lanes = list(rows), type_.lanes
     distance = lanes // 2
