@@ -117,29 +117,60 @@ class _Groups:
                         changed = True
 
     def _chain(self, second: ops.Contract) -> None:
-        """Puts a product that another one feeds into a group with it and with what lies between them."""
+        """Puts a product that others feed into a group with them and with what lies between, and with other products
+        that they feed."""
         above = self._above(second.a)
-        for first in (op for op in above if isinstance(op, ops.Contract)):  # the nearest first
-            below: set[Op] = {first}
-            for op in reversed(above):
-                if any(value.op in below for value in op.operands):
-                    below.add(op)
-            members: set[Op] = {second, *(op for op in below if op in self.of)}
-            readers = [reader for op in members for reader in self.groups.readers(op)]
-            members.update(op for op in readers if isinstance(op, ops.Reduce))
-            merged = sorted(members, key=self.position.__getitem__)
-            groups = {self.of[op] for op in merged}
-            if any(len(self.members[group]) > 1 for group in groups):
-                continue
-            between = self.groups.between(groups)
-            if not isinstance(between, Between):
-                continue
-            plan = self.plan(merged)
-            refusal = plan if isinstance(plan, Refusal) else self._starved(merged, plan, groups)
-            if refusal is None:
-                self._merge(merged, groups, between)
+        products = [op for op in above if isinstance(op, ops.Contract)]  # the nearest first
+        for firsts in ([products] if len(products) > 1 else []) + [[first] for first in products]:
+            members = self._between(firsts, second, above)
+            beside = self._beside(second, firsts, members)
+            if (beside is not None and self._chained(firsts, second, beside)) or self._chained(firsts, second, members):
                 return
+
+    def _between(self, firsts: Sequence[Op], second: Op, above: Sequence[Op]) -> set[Op]:
+        """Products, the one that they feed, and what lies between them."""
+        below: set[Op] = {*firsts}
+        for op in reversed(above):
+            if any(value.op in below for value in op.operands):
+                below.add(op)
+        members: set[Op] = {second, *(op for op in below if op in self.of)}
+        readers = [reader for op in members for reader in self.groups.readers(op)]
+        return members | {op for op in readers if isinstance(op, ops.Reduce)}
+
+    def _beside(self, second: Op, firsts: Sequence[Op], members: set[Op]) -> set[Op] | None:
+        """The same with other products that the same ones feed, if there are any."""
+        pending = [reader for op in members if op is not second for reader in self.groups.readers(op)]
+        seen, found = {*members}, {*members}
+        while pending and len(seen) < NEAR:
+            op = pending.pop()
+            if op in seen or op not in self.of:
+                continue
+            seen.add(op)
+            if isinstance(op, ops.Contract):
+                above = self._above(op.a)
+                if {one for one in above if isinstance(one, ops.Contract)} == {*firsts}:
+                    found |= self._between(firsts, op, above)
+            elif isinstance(op, (ops.Map, ops.Cast)):
+                pending += self.groups.readers(op)
+        return found if found != members else None
+
+    def _chained(self, firsts: Sequence[Op], second: Op, members: set[Op]) -> bool:
+        """Makes one group of products that feed others and of these, if it can be; whether it did."""
+        merged = sorted(members, key=self.position.__getitem__)
+        groups = {self.of[op] for op in merged}
+        if any(len(self.members[group]) > 1 for group in groups):
+            return False
+        between = self.groups.between(groups)
+        if not isinstance(between, Between):
+            return False
+        plan = self.plan(merged)
+        refusal = plan if isinstance(plan, Refusal) else self._starved(merged, plan, groups)
+        if refusal is None:
+            self._merge(merged, groups, between)
+            return True
+        for first in firsts:
             self.refusals[second, first] = refusal
+        return False
 
     def _starved(self, merged: Sequence[Op], plan: KernelPlan, groups: Collection[int]) -> Refusal | None:
         """Why two products in one kernel would leave cores without work, if they would: one row is one program."""

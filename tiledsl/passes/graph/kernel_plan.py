@@ -89,7 +89,7 @@ def _check_streams(function: Function, axes: GroupAxes, treatments: Treatments) 
             continue
         if isinstance(op, ops.Reduce) and op.fn in ("argmax", "argmin"):
             raise RuleError(op, f"`{op.fn}` over a streamed axis")
-        moving = earlier if treatments.first_product is not None or not contracts_of(function) else []
+        moving = earlier if treatments.fed or not contracts_of(function) else []
         moments = moments_of(op)
         if moments is None or moments.total not in moving or Dependence(frozenset(moving)).of(moments.source):
             factors_of(op, Dependence(frozenset(moving)))

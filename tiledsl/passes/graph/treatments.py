@@ -33,8 +33,8 @@ class Treatments:
     single: frozenset[Axis]
     whole: frozenset[Axis]
     streamed: frozenset[Axis]
-    first_product: ops.Contract | None = None
-    """The product that another one feeds, if there is one."""
+    fed: tuple[ops.Contract, ...] = ()
+    """The products that others feed."""
 
 
 class TreatmentError(Exception):
@@ -83,11 +83,11 @@ class _Treating:
 
     def treatments(self) -> Treatments:
         folded = {axis for op in self.reduces for axis in self.axes.reduced[op]}
-        first = self.first_product()
-        if first is not None:
+        fed = self.fed()
+        if fed:
             if self.axes.windows:
-                raise TreatmentError(first, "of two products in a row one reads windows")
-            streamed, whole = self.back_to_back(first)
+                raise TreatmentError(fed[0], "of two products in a row one reads windows")
+            streamed, whole = self.back_to_back(fed)
         else:
             streamed = {axis for op in self.contracts for axis in self.axes.reduced[op]}
             whole = set(folded)
@@ -111,40 +111,51 @@ class _Treating:
         grid = (*(a for a in grid if a in single), *(a for a in grid if a not in single))
         return Treatments(grid, single, frozenset(whole), frozenset(streamed), first)
 
-    def first_product(self) -> ops.Contract | None:
-        """The product that another one feeds."""
-        found: ops.Contract | None = None
-        for op in self.contracts:
-            for before in self.contracts:
-                if before is not op and depends(op.result, before.result):
-                    if found not in (None, op):
-                        raise TreatmentError(op, "a third product in a row")
-                    found = op
+    def fed(self) -> tuple[ops.Contract, ...]:
+        """The products that others feed."""
+        found = tuple(
+            op
+            for op in self.contracts
+            if any(before is not op and depends(op.result, before.result) for before in self.contracts)
+        )
+        for op in found:
+            if any(before is not op and depends(op.result, before.result) for before in found):
+                raise TreatmentError(op, "a third product in a row")
         return found
 
-    def back_to_back(self, second: ops.Contract) -> tuple[set[Axis], set[Axis]]:
-        """What is streamed and what is whole where a product feeds `second`."""
+    def back_to_back(self, seconds: Sequence[ops.Contract]) -> tuple[set[Axis], set[Axis]]:
+        """What is streamed and what is whole where products feed `seconds`."""
+        second = seconds[0]
         streamed = set(self.axes.reduced[second])
         if len(streamed) != 1:
             raise TreatmentError(second, "two products in a row meet in more than one axis")
+        for other in seconds[1:]:
+            if set(self.axes.reduced[other]) != streamed:
+                raise TreatmentError(other, "products that others feed sum over different axes")
         for op in self.reduces:
             if set(self.axes.reduced[op]) != streamed or isinstance(op, ops.Scan):
                 raise TreatmentError(op, "between two products it folds over another axis than they share")
-        others = [op for op in self.contracts if op is not second]
-        if len(others) != 1:
-            raise TreatmentError(second, "more than two products in a row")
-        (first,) = others
-        if not streamed <= set(self.axes.kept[first.result]):
-            raise TreatmentError(second, "two products in a row do not share the axis that the second one sums over")
-        if depends(second.b, first.result):
-            raise TreatmentError(second, "the first product is the right operand of the second one")
-        inner = set(self.axes.reduced[first])
-        outer = set(self.axes.kept[second.result]) - set(self.axes.kept[first.result])
-        for name, group in (("the first product's sums", inner), ("the second product's columns", outer)):
-            if len(group) > 1:
-                raise TreatmentError(second, f"{name} have more than one axis")
-            self.within(list(group), self.limits.head, name)
-        return streamed, inner | outer
+        firsts = [op for op in self.contracts if op not in seconds]
+        whole: set[Axis] = set()
+        for first in firsts:
+            if not streamed <= set(self.axes.kept[first.result]):
+                raise TreatmentError(second, "two products in a row do not share the axis that the second one sums over")
+            if not any(depends(after.result, first.result) for after in seconds):
+                raise TreatmentError(first, "beside two products in a row another one feeds neither")
+            if any(depends(after.b, first.result) for after in seconds):
+                raise TreatmentError(second, "the first product is the right operand of the second one")
+            whole |= self.side(second, set(self.axes.reduced[first]), "the first product's sums")
+        between = set[Axis]().union(*(self.axes.kept[first.result] for first in firsts))
+        for after in seconds:
+            whole |= self.side(after, set(self.axes.kept[after.result]) - between, "the second product's columns")
+        return streamed, whole
+
+    def side(self, op: Op, axes: set[Axis], what: str) -> set[Axis]:
+        """The axes, of which there is one at most, that is whole."""
+        if len(axes) > 1:
+            raise TreatmentError(op, f"{what} have more than one axis")
+        self.within(list(axes), self.limits.head, what)
+        return axes
 
     def slides(self) -> set[Axis]:
         """The axes within windows that are folded: one coordinate after the other, all of a window in one loop."""
