@@ -15,7 +15,6 @@ _CAPPED = "tanh is two operations of the slow unit for each score, and the expon
 _STRIDED = "neighbouring threads take every other element, or go backwards: a line for each few of them"
 _WINDOWS = "blocks of windows are read from L2 again for each place in the window, by warps, not by TMA: mma.sync"
 _LOADED_BY_WARPS = "the loop is none that plans with warpgroups know: mma.sync, its operands loaded by all warps"
-_SCORES = "scores with two readers, or of two products, are no kernel with what follows: they go to memory"
 _SMALL_PRODUCTS = "two products that are added are two kernels, each with too few blocks for all multiprocessors"
 _WIDENED = "a left or right operand that is computed goes to memory first, in its wide form"
 
@@ -97,10 +96,6 @@ KNOWN: dict[str, str] = {
     "latent attention layer": "products that expand the latent vectors are kernels of their own",
     # losses
     "contrastive loss": "a log-sum-exp behind a product is a kernel of its own: the scores go to memory",
-    # neighbours
-    "two value matrices, formula": _SCORES,
-    "three dots, formula": _SCORES,
-    "softmax(q k + a b) v": _SCORES,
 }
 """Why a case is predicted to be beyond CLIFF, or multiplies outside of tensor cores; by name."""
 
