@@ -109,7 +109,7 @@ class _Treating:
         single |= self.of_windows(grid, single, whole)
         # neighbours in memory last: one coordinate at a time goes slowest
         grid = (*(a for a in grid if a in single), *(a for a in grid if a not in single))
-        return Treatments(grid, single, frozenset(whole), frozenset(streamed), first)
+        return Treatments(grid, single, frozenset(whole), frozenset(streamed), fed)
 
     def fed(self) -> tuple[ops.Contract, ...]:
         """The products that others feed."""
@@ -139,7 +139,9 @@ class _Treating:
         whole: set[Axis] = set()
         for first in firsts:
             if not streamed <= set(self.axes.kept[first.result]):
-                raise TreatmentError(second, "two products in a row do not share the axis that the second one sums over")
+                raise TreatmentError(
+                    second, "two products in a row do not share the axis that the second one sums over"
+                )
             if not any(depends(after.result, first.result) for after in seconds):
                 raise TreatmentError(first, "beside two products in a row another one feeds neither")
             if any(depends(after.b, first.result) for after in seconds):
