@@ -65,7 +65,7 @@ def test_values(formula: Any, keys: int) -> None:
     given = arrays(np.float32, keys)
     found = tiledsl.fuse(tiledsl.trace(formula, *given)).build(arch="cpu")(*given)
     for actual, wanted in zip(as_tuple(found), expected(formula, *given)):
-        assert_close(actual, wanted.astype(np.float32), relative=1e-4, absolute=1e-5)
+        assert_close(np.asarray(actual), wanted.astype(np.float32), relative=1e-4, absolute=1e-5)
 
 
 @pytest.mark.parametrize("formula", [two_scores, both])
@@ -74,4 +74,4 @@ def test_in_the_emulator(formula: Any) -> None:
     wide = [array.astype(np.float64) for array in given]
     found = tile.kernel(formula).emulate(*given, arch="sm_90")
     for actual, wanted in zip(as_tuple(found), expected(formula, *wide)):
-        assert_close(actual, wanted.astype(np.float16), relative=1e-2, absolute=1e-2)
+        assert_close(np.asarray(actual), wanted.astype(np.float16), relative=1e-2, absolute=1e-2)
