@@ -76,6 +76,10 @@ def _mapped(fn: str, inputs: list[int]) -> int | None:
             return inputs[0] // inputs[1] if inputs[1] else 0
         case "mod":
             return inputs[0] % inputs[1] if inputs[1] else 0
+        case "and":
+            return inputs[0] & inputs[1]
+        case "or":
+            return inputs[0] | inputs[1]
         case "minimum":
             return min(inputs)
         case "maximum":
