@@ -81,7 +81,8 @@ def plan_from_json(described: dict[str, Any]) -> Plan:
         name: tuple((key, value) for key, value in described[name])
         for name in ("blocks", "capacities", "sizes", "divisors")
     }
-    return Plan(grids, alignment=tuple(described["alignment"]), chained=described["chained"], **pairs)
+    numbers = {name: tuple(described[name]) for name in ("alignment", "parts")}
+    return Plan(grids, chained=described["chained"], **numbers, **pairs)
 
 
 def _grid_from_json(*, warps: list[int], schedule: str, copied: list[int], **others: int) -> GridPlan:

@@ -19,6 +19,7 @@ from tiledsl.passes.tile.infer_shapes import InferShapes
 from tiledsl.passes.tile.infer_tiling import InferTiling
 from tiledsl.passes.tile.licm import HoistLoopInvariants
 from tiledsl.passes.tile.place_levels import PlaceLevels
+from tiledsl.passes.tile.split_sums import SplitSums
 
 
 def cpu_pipeline(*, arch: str = "cpu", sizes: tuple[tuple[str, Dim], ...] = ()) -> list[Pass]:
@@ -57,6 +58,7 @@ def gpu_front_pipeline() -> list[Pass]:
 def gpu_pipeline(plan: Plan, arch: str) -> list[Pass]:
     """From what `gpu_front_pipeline` gives to what the CUDA back end takes, for one plan."""
     return [
+        *([SplitSums(plan.parts)] if plan.parts else []),
         ApplyPlan(plan),
         Bounds(),
         # sizes and extents that are known now

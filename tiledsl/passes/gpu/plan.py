@@ -71,6 +71,8 @@ class Plan:
     `divisors`: sizes that are multiples of a number. `alignment`: for each tensor, parameters first, the bytes that
     every row of it starts at a multiple of (at most 16). `chained`: whether it is one of a chain of programs: it may
     begin while the one before it on its stream still runs, and lets the next one begin once all of its blocks have.
+    `parts`: of the sums of each grid of the program, which another grid adds up (`split-sums`); `grids` and `blocks`
+    are those of the program that is then. None where all sums stay whole.
     """
 
     grids: tuple[GridPlan, ...]
@@ -80,11 +82,14 @@ class Plan:
     divisors: tuple[tuple[str, int], ...] = ()
     alignment: tuple[int, ...] = ()
     chained: bool = False
+    parts: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         """The whole plan; `parse_plan` reads it: `m=4, N<=4096, 128 threads, 16 per row, M%2=0, aligned to 16/8`."""
         words = [f"{name}={size}" for name, size in self.blocks]
         words += [f"{name}<={size}" for name, size in self.capacities]
+        if self.parts:
+            words.append("/".join(map(str, self.parts)) + " parts")
         for grid in self.grids:
             words += _grid_words(grid)
         words += [f"{name}:={size}" for name, size in self.sizes]
@@ -144,6 +149,7 @@ _OF_GRID = {
     "resident": re.compile(r"(\d+) at once"),
     "copied": re.compile(r"copies of (\d+(?:/\d+)*)"),
 }
+_PARTS = re.compile(r"(\d+(?:/\d+)*) parts")
 _ALIGNMENT = re.compile(r"aligned to (\d+(?:/\d+)*)")
 _OF_SIZES = {
     "sizes": re.compile(r"(.+):=(\d+)"),
@@ -161,6 +167,7 @@ def parse_plan(text: str) -> Plan:
     grids: list[GridPlan] = []
     named: dict[str, list[tuple[str, int]]] = {name: [] for name in _OF_SIZES}
     alignment: tuple[int, ...] = ()
+    parts: tuple[int, ...] = ()
     chained = False
     for word in _words(text):
         found = _matching(_OF_GRID, word)
@@ -173,6 +180,8 @@ def parse_plan(text: str) -> Plan:
             grids[-1] = replace(grids[-1], schedule=word)
         elif match := _ALIGNMENT.fullmatch(word):
             alignment = tuple(map(int, match[1].split("/")))
+        elif match := _PARTS.fullmatch(word):
+            parts = tuple(map(int, match[1].split("/")))
         elif word == CHAINED:
             chained = True
         elif (pair := _matching(_OF_SIZES, word)) is not None:
@@ -180,7 +189,7 @@ def parse_plan(text: str) -> Plan:
         else:
             raise ValueError(f"`{word}` is nothing that a plan says")
     lists = {name: tuple(pairs) for name, pairs in named.items()}
-    return Plan(tuple(grids), **lists, alignment=alignment, chained=chained)
+    return Plan(tuple(grids), **lists, alignment=alignment, chained=chained, parts=parts)
 
 
 def _words(text: str) -> list[str]:

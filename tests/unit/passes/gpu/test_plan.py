@@ -30,6 +30,7 @@ PLANS = st.builds(
     Plan, grids=st.lists(GRIDS, max_size=3).map(tuple), blocks=pairs(SYMBOLS), capacities=pairs(SIZES),
     sizes=pairs(SYMBOLS), divisors=pairs(SYMBOLS),
     alignment=st.lists(st.sampled_from([1, 2, 16]), max_size=3).map(tuple), chained=st.booleans(),
+    parts=st.lists(NUMBERS, max_size=3).map(tuple),
 )  # fmt: skip
 
 
@@ -42,7 +43,7 @@ def test_every_field_is_drawn() -> None:
     of_grids = {"threads", "cluster", "warps", "stages", "row_threads", "programs", "raster"}
     of_grids |= {"schedule", "splits", "rows", "resident", "copied", "across"}
     assert set(GridPlan.__dataclass_fields__) == of_grids
-    of_plans = {"grids", "blocks", "capacities", "sizes", "divisors", "alignment", "chained"}
+    of_plans = {"grids", "blocks", "capacities", "sizes", "divisors", "alignment", "chained", "parts"}
     assert set(Plan.__dataclass_fields__) == of_plans
 
 

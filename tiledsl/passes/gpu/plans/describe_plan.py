@@ -24,6 +24,8 @@ def plan_words(plan: Plan, tensors: Sequence[str]) -> list[tuple[str, str]]:
         words.append(("arrays", _alignment(plan, tensors)))
     if plan.blocks:
         words.append(("blocks", ", ".join(f"{name} = {size}" for name, size in plan.blocks)))
+    if plan.parts:
+        words.append(("sums", _parts(plan)))
     several = len(plan.grids) > 1
     words += [(f"grid {n + 1}" if several else "grid", grid_words(grid)) for n, grid in enumerate(plan.grids)]
     return words
@@ -73,10 +75,19 @@ def plan_differences(earlier: Plan, plan: Plan, tensors: Sequence[str]) -> list[
     for name, size in plan.blocks:
         if size != before_blocks.get(name):
             found.append(f"blocks of {size} along {name}, not {before_blocks.get(name)}")
+    if plan.parts != earlier.parts:
+        found.append(f"sums {_parts(plan)}, not {_parts(earlier)}")
     for grid, other in zip(plan.grids, earlier.grids):
         if grid != other:
             found.append(f"{grid_words(grid)}, not {grid_words(other)}")
     return found
+
+
+def _parts(plan: Plan) -> str:
+    """Into how many parts sums are split."""
+    if len(plan.parts) <= 1:
+        return f"in {plan.parts[0]} parts, added by another grid" if plan.parts else "whole"
+    return "in " + "/".join(map(str, plan.parts)) + " parts by grid, added by others"
 
 
 def _sizes(plan: Plan) -> Iterable[str]:

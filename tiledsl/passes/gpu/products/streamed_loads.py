@@ -24,6 +24,7 @@ from tiledsl.ir.symbolic import Dim
 from tiledsl.ir.tensor_maps import MOST_AXES, UNIT_BYTES
 from tiledsl.ir.types import AxisType, TileType, Whole
 from tiledsl.passes.analysis.effects import tensors_written
+from tiledsl.passes.analysis.sizes import SIZES, size_of
 from tiledsl.passes.gpu.layouts.infer_layouts import access_order, tensor_of, tile_axes
 from tiledsl.passes.gpu.layouts.operand_sources import Source, are_independent, elementwise_inputs, sources_of
 from tiledsl.passes.gpu.layouts.select_wgmma import instruction_dtypes
@@ -31,6 +32,8 @@ from tiledsl.passes.gpu.products.parallel_products import are_alike, products_of
 
 COPIED_BYTES = (4, 8)
 """Rows of tensors that start at multiples of so many bytes are copied by threads, so many at a time."""
+DEEPEST_TURN = 256
+"""What every block divides that a plan gives a loop whose turns add up products."""
 SINCE = 90
 """The capability from which on there is TMA and `wgmma`."""
 
@@ -304,9 +307,27 @@ def _check_depth(load: ops.Load, value: Value, dot: ops.Dot, *, is_left: bool) -
 
 
 def _ends_with_tensor(index: Value, load: ops.Load, axis: int) -> bool:
+    """Whether what the last turn of a loop reads beyond the loop's end lies beyond the tensor: it ends where the tensor
+    does, or its turns are whole, or whichever of these comes first."""
     owner = index.owner
     loop = owner.parent if isinstance(owner, Block) else None
-    return isinstance(loop, ops.Range) and ends_at(loop.stop, tensor_of(load).shape[axis])
+    if not isinstance(loop, ops.Range):
+        return False
+    stop = loop.stop.op
+    ends = stop.inputs if isinstance(stop, ops.Map) and stop.fn == "minimum" else (loop.stop,)
+    size = tensor_of(load).shape[axis]
+    return all(ends_at(end, size) or _is_whole_turns_on(end, loop) for end in ends)
+
+
+def _is_whole_turns_on(end: Value, loop: ops.Range) -> bool:
+    """Whether a scalar is the start of a loop and whole turns of it."""
+    (block,) = loop.blocks
+    turn = block.size if block.kind == "fixed" else DEEPEST_TURN
+    added = end.op
+    if not (isinstance(added, ops.Map) and added.fn == "add" and loop.start in added.inputs):
+        return False
+    length = size_of(added.inputs[1] if added.inputs[0] is loop.start else added.inputs[0])
+    return length is not None and SIZES.divisible(length, turn)
 
 
 def ends_at(stop: Value, size: Dim) -> bool:
