@@ -8,7 +8,6 @@ CLIFF = 1.5
 
 _JOINS = "what is joined or padded goes to memory first: a join is a kernel of its own"
 _TWO_FOLDS = "each fold is a kernel that reads the tensor: folds of one tensor over one axis are not one group"
-_LONG_SUM = "the long sum is not split among programs"
 _RANKING = "blocks at the edges of a narrow window are masked: as many as those within"
 _PARTLY_MASKED = "rows of an odd size are masked and accessed element by element"
 _CAPPED = "tanh is two operations of the slow unit for each score, and the exponential a third"
@@ -43,10 +42,8 @@ KNOWN: dict[str, str] = {
     "space to depth": "a reshape that strides cannot tell is a copy, and its blocks run along the wrong axis",
     "gather of columns": "gathered columns are single elements: a sector for each",
     # products
-    "product, 512": "few blocks: most multiprocessors have none, and no sum is split among them",
+    "product, 512": "most of it is the launch; to share the sums would take a second one",
     "product, odd": "rows of an odd size have no TMA: a warp copies them element by element",
-    "product, deep": _LONG_SUM,
-    "product, deep and wide": _LONG_SUM,
     "product, f32": "products in f32 with all digits are single multiply-adds, at 0.62 of their rate",
     "product, f64": "mma.sync in f64 at the share that the model gives mma.sync of wgmma; f64 has no wgmma",
     "product, tf32": "a right operand whose rows run along n has no wgmma in 32 bits: mma.sync",

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.compare import assert_close
+from tests.support.gpu_lowering import lowered, plans_for, run_as_launched
 from tests.support.random_modules import RandomProgram, tile_programs
 from tests.support.random_sums import RandomSum, random_sums
 from tiledsl.backend_ref.execute_tile import execute
+from tiledsl.ir.core import Module
 from tiledsl.ir.printer import print_module
 from tiledsl.ir.tile_ops import Grid
+from tiledsl.passes.gpu.plan import Plan
+from tiledsl.passes.gpu.plans.split_candidates import program_of
 from tiledsl.passes.machine import MACHINES
 from tiledsl.passes.manager import PassContext, PassManager
 from tiledsl.passes.pipelines import gpu_front_pipeline
@@ -26,6 +33,19 @@ def test_sums_in_parts_are_the_same_sums(program: RandomSum, parts: int, unit: i
     expected = execute(program.module.entry, program.arguments())
     for actual, wanted in zip(execute(split.entry, program.arguments()), expected):
         assert actual.tobytes() == wanted.tobytes(), print_module(split)
+
+
+@given(program=random_sums(lengths=(300,)), parts=st.integers(2, 3), arch=st.sampled_from(["sm_80", "sm_90"]))
+@settings(max_examples=25)
+def test_plans_of_the_parts_are_right_in_the_emulator(program: RandomSum, parts: int, arch: str) -> None:
+    arguments = program.arguments()
+    placed = PassManager(gpu_front_pipeline()).run(program.module)
+    split = program_of(placed.entry, Plan((), parts=(parts,)))
+    _, (plan, *_) = plans_for(Module([split]), arguments, arch)
+    function = lowered(placed, replace(plan, parts=(parts,)), arch).entry
+    expected = execute(program.module.entry, program.arguments())
+    for actual, wanted in zip(run_as_launched(function, arguments), expected):
+        assert np.array_equal(actual, wanted), f"{plan}\n{print_module(placed)}"
 
 
 @given(program=tile_programs())

@@ -5,6 +5,7 @@ All numbers are small and whole, so that every order of sums gives the same bits
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -128,8 +129,8 @@ func @f(%left: tensor<{self.dtype}, [B, M, K]>, %right: tensor<{self.dtype}, [B,
 
 
 @st.composite
-def random_sums(draw: st.DrawFn) -> RandomSum:
-    """Sums of any length, also of none."""
+def random_sums(draw: st.DrawFn, lengths: Sequence[int] = (0, 1, 5, 16, 31, 64)) -> RandomSum:
+    """Sums of any of some lengths."""
     kinds: list[tuple[bool, Fold | None]] = [(True, None), (False, "add"), (True, "sub"), (True, "add")]
     product, fold = draw(st.sampled_from(kinds))
     ends: list[Ends] = ["size", "scalars", "narrow"]
@@ -137,7 +138,7 @@ def random_sums(draw: st.DrawFn) -> RandomSum:
         batch=draw(st.integers(1, 3)),
         m=draw(st.integers(1, 7)),
         n=draw(st.integers(1, 9)),
-        k=draw(st.sampled_from([0, 1, 5, 16, 31, 64])),
+        k=draw(st.sampled_from(lengths)),
         dtype=draw(st.sampled_from(["f32", "f16", "f64", "i32"])),
         product=product,
         fold=fold,

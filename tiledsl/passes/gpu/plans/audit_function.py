@@ -10,14 +10,13 @@ from dataclasses import dataclass
 
 from tiledsl.ir.core import Function, Value
 from tiledsl.ir.types import AxisType
-from tiledsl.passes.analysis.effects import tensors_in_order
 from tiledsl.passes.analysis.sizes import symbols_in
 from tiledsl.passes.analysis.work import UNKNOWN_SIZE
 from tiledsl.passes.gpu.plan import Plan
 from tiledsl.passes.gpu.plans.choose_plans import ranked_plans
 from tiledsl.passes.gpu.plans.grid_cost import GridCost
+from tiledsl.passes.gpu.plans.split_candidates import costs_of, predicted_seconds, program_of
 from tiledsl.passes.gpu_machine import GpuMachine
-from tiledsl.passes.nest.loop_nest import loop_nests
 from tiledsl.support.location import Location
 
 
@@ -68,15 +67,13 @@ def audit_plan(
 ) -> KernelAudit:
     """The same under a plan, whose time the ranking may have predicted. All sizes are known."""
     launch = machine.speeds.launch
-    blocks = dict(plan.blocks)
-    alignment = dict(zip(tensors_in_order(function.body), plan.alignment))
-    pairs = zip(loop_nests(function), plan.grids)
-    costs = [GridCost(nest, grid, blocks, sizes, machine, alignment) for nest, grid in pairs]
+    program = program_of(function, plan)
+    costs = costs_of(program, plan, sizes, machine)
     counted = [cost.counts.moved(access) for cost in costs for access in cost.nest.accesses]
     shares = [(cost.multiply_adds, cost.tensor_core_share) for cost in costs if cost.tensor_core_share is not None]
     multiplied = sum(number for number, _ in shares)
     slowest = max(costs, key=lambda cost: cost.times.seconds, default=None)
-    must = _must_bytes(function, costs)
+    must = _must_bytes(program, costs)
     products = sum(cost.multiply_floor for cost in costs)
     return KernelAudit(
         name=function.name,
@@ -87,7 +84,7 @@ def audit_plan(
         memory_bytes=sum(cost.memory_bytes for cost in costs),
         multiply_adds=multiplied,
         tensor_core_share=sum(number * share for number, share in shares) / multiplied if multiplied else None,
-        predicted=max(seconds or 0.0, sum(launch + cost.times.seconds for cost in costs)),
+        predicted=predicted_seconds(costs, seconds, machine),
         floor=launch + max(products, must / machine.copied_bytes_per_second),
         products_floor=products,
         bound=slowest.times.bound if slowest is not None else "launch",

@@ -22,7 +22,9 @@ from tiledsl.passes.gpu.layouts.capacities import rounded
 from tiledsl.passes.gpu.layouts.infer_layouts import access_order, reshapes_units, tensor_of
 from tiledsl.passes.gpu.plan import GridPlan, Plan, RankedPlan
 from tiledsl.passes.gpu.plans.call_sizes import Sizes
+from tiledsl.passes.gpu.plans.grid_cost import GridCost
 from tiledsl.passes.gpu.plans.improve_plan import improved
+from tiledsl.passes.gpu.plans.split_candidates import split_plans
 from tiledsl.passes.gpu.plans.matrix_plans import has_whole_rows, matrix_plans
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.passes.nest.loop_nest import loop_nest
@@ -133,6 +135,19 @@ def ranked_plans(
 ) -> list[RankedPlan]:
     """The same with the times that were predicted. `specialised`: how many plans with specialised warps there are at
     most, for each grid."""
+
+    def plans_of(program: Function) -> list[RankedPlan]:
+        return _plans_as_written(program, machine, sizes, alignment, specialised)
+
+    whole = plans_of(function)
+    guessed = _Sizes(function, sizes).every
+    return [*split_plans(function, machine, sizes, guessed, whole[0], plans_of), *whole]
+
+
+def _plans_as_written(
+    function: Function, machine: GpuMachine, sizes: Mapping[str, int], alignment: Sequence[int], specialised: int
+) -> list[RankedPlan]:
+    """Those in which no sum is split."""
     known = _Sizes(function, sizes)
     grids = list(grids_of(function))
     options: list[list[RankedPlan]] = []
@@ -151,10 +166,24 @@ def ranked_plans(
     ranked: dict[Plan, float | None] = {}
     for rank in range(max((len(o) for o in options), default=1)):
         choices = [plans[min(rank, len(plans) - 1)] for plans in options]
-        times = [choice.seconds for choice in choices if choice.seconds is not None]
         plan = _joined([choice.plan for choice in choices], function, known, tuple(alignment))
-        ranked.setdefault(plan, sum(times) if times and len(times) == len(choices) else None)
+        ranked.setdefault(plan, _seconds(choices, grids, known, machine))
     return [RankedPlan(plan, seconds) for plan, seconds in ranked.items()]
+
+
+def _seconds(
+    choices: Sequence[RankedPlan], grids: Sequence[GridShape], sizes: _Sizes, machine: GpuMachine
+) -> float | None:
+    """The time of all grids, where that of any was predicted: others take what the model of the machine says."""
+    if all(choice.seconds is None for choice in choices):
+        return None
+    total = 0.0
+    for (plan, seconds), grid in zip(choices, grids):
+        if seconds is None:
+            cost = GridCost(loop_nest(grid.op), plan.grids[0], dict(plan.blocks), sizes.all_of(grid), machine)
+            seconds = machine.speeds.launch + cost.times.seconds
+        total += seconds
+    return total
 
 
 def sizes_of_call(function: Function, grid: GridShape, sizes: Mapping[str, int], alignment: Sequence[int]) -> Sizes:
@@ -175,8 +204,13 @@ class _Sizes:
     def __init__(self, function: Function, sizes: Mapping[str, int]) -> None:
         shapes = [p.type.shape for p in function.parameters if not isinstance(p.type, AxisType)]
         names = frozenset[str]().union(*(symbols_of(dim) for shape in shapes for dim in shape))
-        self.known = dict(sizes)
+        self.function, self.known = function, dict(sizes)
         self.values = {**dict.fromkeys(names, UNKNOWN_SIZE), **sizes}
+
+    @property
+    def every(self) -> dict[str, int]:
+        """Every size that the function speaks of, by symbol, but those of blocks; a guess for those not known."""
+        return {name: size for grid in grids_of(self.function) for name, size in self.all_of(grid).items()}
 
     def all_of(self, grid: GridShape) -> dict[str, int]:
         """Every size that a grid speaks of, by symbol, but those of blocks; a guess for those that are not known."""

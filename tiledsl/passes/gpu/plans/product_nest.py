@@ -329,6 +329,11 @@ class _Reader:
         """How long a loop is at most: to its end, or that of the tensors that it subscripts."""
         if block.total is not None:
             return self.sizes.of(block.total)
+        if self.row is None or not self._depends():  # then all blocks of rows have what the first one has
+            places = {b.argument: Place(0, 1) for b in self.blocks if b.op is self.grid}
+            length = self._between(block, ScalarValues(self.sizes.symbols, places))
+            if length is not None:
+                return max(1, length)
         ends = [
             self.sizes.of(tensor_of(load).shape[axis])
             for feed in self.feeds
@@ -365,7 +370,7 @@ class _Reader:
     def _stream(self, load: ops.Load, use: Use) -> Stream:
         tensor = tensor_of(load)
         along = use.axes[-1 if use.is_left else -2]
-        places = [self._grid_axis(index) for index in load.indices]
+        places = [*(self._grid_axis(index) for index in load.indices), *self._starts_along(load)]
         alignment = self.sizes.alignment_of(load.tensor)
         return Stream(
             sides=self._sides(load.result.shape),
@@ -378,6 +383,15 @@ class _Reader:
             copied=alignment % TMA_BYTES,
             held=self._held(load),
         )
+
+    def _starts_along(self, load: ops.Load) -> Iterator[int]:
+        """The axes of the grid, neither rows nor columns, each of whose blocks loops over a part of its own."""
+        loop = None if load.parent is None else load.parent.parent
+        of_grid = [block for block in self.blocks if block.op is self.grid]
+        for number, block in enumerate(of_grid):
+            others = block not in (self.row, self.column)
+            if others and isinstance(loop, ops.Range) and _follows(loop.start, block.argument):
+                yield number
 
     def _held(self, load: ops.Load) -> int:
         return math.prod(self.sizes.of(dim) for dim in tensor_of(load).shape)
@@ -480,10 +494,16 @@ class _Reader:
         longest = 0
         for block in self.blocks:
             if isinstance(block.op, ops.Range) and block.op in self.loops:
-                first, last = values.of(block.op.start), values.of(block.op.stop)
-                length = self._length(block) if first is None or last is None else last - first
-                longest = max(longest, length)
+                length = self._between(block, values)
+                longest = max(longest, self._length(block) if length is None else length)
         return longest
+
+    @staticmethod
+    def _between(block: BlockDefinition, values: ScalarValues) -> int | None:
+        """From the start of a loop to its end."""
+        assert isinstance(block.op, ops.Range)
+        first, last = values.of(block.op.start), values.of(block.op.stop)
+        return None if first is None or last is None else last - first
 
 
 def _follows(value: Value, axis: Value) -> bool:

@@ -1,0 +1,101 @@
+"""When plans split sums: few blocks with long loops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.tile_programs import GEMM
+from tiledsl.ir.core import Function
+from tiledsl.ir.parser import parse_module
+from tiledsl.passes.gpu.plan import Plan
+from tiledsl.passes.gpu.plans.audit_function import KernelAudit, audit_function, audit_plan
+from tiledsl.passes.gpu.plans.choose_plans import ranked_plans
+from tiledsl.passes.gpu.plans.split_candidates import PARTS, program_of
+from tiledsl.passes.gpu_machine import gpu_machine
+from tiledsl.passes.manager import PassManager
+from tiledsl.passes.pipelines import gpu_front_pipeline
+from tiledsl.passes.tile.split_sums import UNIT
+
+DEEP = {"M": 64, "N": 64, "K": 65536}
+ALIGNED = (16, 16, 16)
+
+
+def product(text: str = GEMM) -> Function:
+    """c = a @ b in bf16, in form `tile-placed`."""
+    for name in "ab":
+        text = text.replace(f"%{name}: tensor<f32", f"%{name}: tensor<bf16")
+    return PassManager(gpu_front_pipeline()).run(parse_module(text)).entry
+
+
+def best(sizes: dict[str, int], arch: str = "sm_90", function: Function | None = None) -> Plan:
+    return ranked_plans(function or product(), gpu_machine(arch), sizes, ALIGNED)[0].plan
+
+
+def audit(plan: Plan, sizes: dict[str, int]) -> KernelAudit:
+    return audit_plan(product(), gpu_machine("sm_90"), sizes, plan, None)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_few_blocks_with_long_loops_are_split(arch: str) -> None:
+    plan = best(DEEP, arch)
+    (parts,) = plan.parts
+    assert parts in PARTS and parts > 8
+    assert len(plan.grids) == 2
+    assert {"m", "n", "k", "m_sum", "n_sum"} == {name for name, _ in plan.blocks}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"M": 4096, "N": 4096},  # all multiprocessors have something to do
+        {"K": 1024},  # a second launch takes longer than what could be shared
+        {"K": 2 * UNIT - 1},
+    ],
+)
+def test_others_are_not(changed: dict[str, int]) -> None:
+    assert best({**DEEP, **changed}).parts == ()
+
+
+def test_sizes_that_are_guessed_are_no_reason() -> None:
+    assert best({"M": 64, "N": 64}).parts == ()
+
+
+def test_loops_that_do_more_than_add_are_not_split() -> None:
+    dot = "tile.dot(%at, %bt, %partial) {dtype = f32}"
+    assert dot in GEMM
+    text = GEMM.replace(dot, f"{dot}\n      %twice = tile.map([%next, %partial]) {{fn = maximum}}")
+    text = text.replace("tile.yield([%next])", "tile.yield([%twice])")
+    assert best(DEEP, function=product(text)).parts == ()
+
+
+def test_whole_sums_come_after_them() -> None:
+    plans = [one.plan for one in ranked_plans(product(), gpu_machine("sm_90"), DEEP, ALIGNED)]
+    whole = [plan for plan in plans if not plan.parts]
+    assert whole and plans[-len(whole) :] == whole
+
+
+def test_the_price_is_that_of_both_grids() -> None:
+    found = audit_function(product(), gpu_machine("sm_90"), DEEP, ALIGNED)
+    (plan, *_) = [one.plan for one in ranked_plans(product(), gpu_machine("sm_90"), DEEP, ALIGNED) if not one.plan.parts]
+    alone = audit(plan, DEEP)
+    assert found.predicted < 0.2 * alone.predicted
+    assert found.predicted > 2 * gpu_machine("sm_90").speeds.launch
+    assert found.floor == alone.floor
+    assert found.must_bytes == alone.must_bytes
+    assert found.multiply_adds == alone.multiply_adds == DEEP["M"] * DEEP["N"] * DEEP["K"]
+
+
+def test_what_is_read_grows_by_the_parts_alone() -> None:
+    """Each part reads its own of the operands; then all parts of the sums are written, and read."""
+    grids: dict[str, Any] = {"blocks": (("m", 64), ("n", 64), ("k", 64), ("m_sum", 8), ("n_sum", 64))}
+    (whole, *_) = [one.plan for one in ranked_plans(product(), gpu_machine("sm_90"), DEEP, ALIGNED) if not one.plan.parts]
+    one = audit(Plan(whole.grids, **grids), DEEP)
+    several = audit(Plan((*whole.grids, *whole.grids), parts=(8,), **grids), DEEP)
+    assert several.moved_bytes == one.moved_bytes + 2 * 8 * 64 * 64 * 4
+
+
+def test_the_program_of_a_plan_without_parts_is_the_function() -> None:
+    function = product()
+    assert program_of(function, Plan(())) is function

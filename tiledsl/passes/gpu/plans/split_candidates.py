@@ -1,0 +1,101 @@
+"""Plans in which the sums of products are added up in parts: where a grid has few blocks, and each a long loop.
+
+    a[64, 16384] @ b[16384, 64]          1 block for 132 multiprocessors
+    32 parts of 512                      32 blocks, and a grid that adds 32 x 64 x 64 numbers
+
+The program that `split-sums` makes is planned as any other is, and its price is that of both grids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from tiledsl.ir import tile_ops as ops
+from tiledsl.ir.core import Function, Module
+from tiledsl.ir.symbolic import evaluate, symbols_of
+from tiledsl.passes.analysis.effects import tensors_in_order
+from tiledsl.passes.analysis.sizes import size_of
+from tiledsl.passes.gpu.plan import Plan, RankedPlan
+from tiledsl.passes.gpu.plans.grid_cost import GridCost
+from tiledsl.passes.gpu_machine import GpuMachine
+from tiledsl.passes.manager import PassContext
+from tiledsl.passes.nest.loop_nest import loop_nests
+from tiledsl.passes.tile.split_sums import UNIT, SplitSums, sums_of
+
+PARTS = (2, 4, 8, 16, 32, 64)
+GAIN = 0.9
+"""Parts are worth it if they take no more than this share of the time."""
+SAME = 1.02
+"""Fewer parts are taken if they take no more than this share of the time of more."""
+
+
+def program_of(function: Function, plan: Plan) -> Function:
+    """The program that a plan is for: the function, with its sums split as the plan says."""
+    if not plan.parts:
+        return function
+    return SplitSums(plan.parts).run(Module([function.clone()]), PassContext()).entry
+
+
+def costs_of(program: Function, plan: Plan, sizes: Mapping[str, int], machine: GpuMachine) -> list[GridCost]:
+    """What each grid of the program that a plan is for costs. All sizes are known."""
+    blocks, alignment = dict(plan.blocks), dict(zip(tensors_in_order(program.body), plan.alignment))
+    pairs = zip(loop_nests(program), plan.grids)
+    return [GridCost(nest, grid, blocks, sizes, machine, alignment) for nest, grid in pairs]
+
+
+def predicted_seconds(costs: Sequence[GridCost], seconds: float | None, machine: GpuMachine) -> float:
+    """The time of a program with these grids, for which a ranking may have predicted one too."""
+    return max(seconds or 0.0, sum(machine.speeds.launch + cost.times.seconds for cost in costs))
+
+
+def split_plans(
+    function: Function,
+    machine: GpuMachine,
+    known: Mapping[str, int],
+    sizes: Mapping[str, int],
+    whole: RankedPlan,
+    plans_of: Callable[[Function], list[RankedPlan]],
+) -> list[RankedPlan]:
+    """The plans of the best number of parts; none where `whole`, the best plan without, is about as good.
+
+    `known`: the sizes of a call, and `sizes` has a guess for the others, for which nothing is split. `plans_of`: the
+    plans of a program, sums as it says.
+    """
+    longest = _longest(function, known)
+    if longest < PARTS[0] * UNIT or not _is_split(function):
+        return []
+    costs, launch = costs_of(function, whole.plan, sizes, machine), machine.speeds.launch
+    alone = predicted_seconds(costs, whole.seconds, machine)
+    shared = (alone - launch) * max(cost.busy for cost in costs) / machine.multiprocessors
+    if 2 * launch + shared > GAIN * alone:
+        return []  # all multiprocessors together would not do it in less
+    least, found = GAIN * alone, list[RankedPlan]()
+    for parts in reversed([parts for parts in PARTS if longest >= parts * UNIT]):
+        if 2 * launch + (alone - launch) / parts > least:
+            break  # so few parts are too long
+        program = program_of(function, Plan((), parts=(parts,)))
+        plans = [RankedPlan(replace(plan, parts=(parts,)), seconds) for plan, seconds in plans_of(program)]
+        seconds = predicted_seconds(costs_of(program, plans[0].plan, sizes, machine), plans[0].seconds, machine)
+        if seconds <= least * (SAME if found else 1.0):
+            least, found = min(least, seconds), plans
+        elif found:
+            break
+    return found
+
+
+def _is_split(function: Function) -> bool:
+    """Whether a function is one grid, some of whose sums can be split."""
+    grids = [op for op in function.body.ops if isinstance(op, ops.Grid)]
+    return len(grids) == 1 and bool(sums_of(grids[0])[0])
+
+
+def _longest(function: Function, sizes: Mapping[str, int]) -> int:
+    """How many elements the longest loop adds up whose length is known."""
+    longest = 0
+    for op in function.walk():
+        if isinstance(op, ops.Range) and any(isinstance(inner, ops.Dot) for inner in op.body.ops):
+            start, stop = size_of(op.start), size_of(op.stop)
+            if start is not None and stop is not None and symbols_of(stop - start) <= sizes.keys():
+                longest = max(longest, evaluate(stop - start, sizes))
+    return longest
