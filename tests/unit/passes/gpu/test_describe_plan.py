@@ -70,3 +70,11 @@ def test_specialised_warps() -> None:
             ", 2 operands copied before to aligned rows",
         )
     ]
+
+
+def test_parts_of_sums() -> None:
+    split = Plan((GridPlan(128), GridPlan(256)), parts=(4,))
+    assert plan_words(split, [])[0] == ("sums", "in 4 parts, added by another grid")
+    assert plan_words(Plan((), parts=(4, 1)), []) == [("sums", "in 4/1 parts by grid, added by others")]
+    assert plan_differences(Plan((GridPlan(128),)), split, []) == ["sums in 4 parts, added by another grid, not whole"]
+    assert plan_differences(split, Plan((GridPlan(128),)), []) == ["sums whole, not in 4 parts, added by another grid"]

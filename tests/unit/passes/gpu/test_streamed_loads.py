@@ -7,6 +7,7 @@ import pytest
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Module
 from tiledsl.ir.parser import parse_module
+from tiledsl.ir.types import BlockSize
 from tiledsl.passes.gpu.products.streamed_loads import DeclinedError, Feed, feeds_of
 from tiledsl.passes.manager import PassContext, PassManager
 from tiledsl.passes.pipelines import gpu_front_pipeline
@@ -26,6 +27,7 @@ def program(
     inside: str = f"{A}\n{B}\n{DOT}",
     before: str = "",
     after: str = "",
+    start: str = "%none",
     stop: str = "%K",
     a: str = "bf16, [M, K], unit=1",
     b: str = "bf16",
@@ -42,7 +44,7 @@ func @f(%a: tensor<{a}>, %b: tensor<{b}, [K, N], unit=1>, %g: tensor<f32, [K], u
     %acc = tile.broadcast(%zero) {{shape = [m, n]}}
     %K = tile.size() {{value = K}}
     {before}
-    %total = tile.range(%none, {stop}, [%acc]) {{blocks = [auto]}} body(%k: axis<k>, %partial: tile<f32, [m, n]>) {{
+    %total = tile.range({start}, {stop}, [%acc]) {{blocks = [auto]}} body(%k: axis<k>, %partial: tile<f32, [m, n]>) {{
       {inside}
       tile.yield([%next])
     }}
@@ -144,3 +146,33 @@ def test_declines(parts: dict[str, str], asked: dict[str, int], reason: str) -> 
     with pytest.raises(DeclinedError) as caught:
         feeds(program(**parts), **asked)
     assert str(caught.value) == reason
+
+
+WHOLE_TURNS = """%length = tile.constant() {value = LENGTH, dtype = i64}
+%from = tile.start(%m)
+%more = tile.map([%from, %length]) {fn = add}
+%end = tile.map([%more, %K]) {fn = minimum}"""
+
+
+def test_a_loop_of_whole_turns_may_end_within_the_tensor() -> None:
+    """What its last turn reads is its own, or lies beyond the tensor."""
+    (feed,) = feeds(program(before=WHOLE_TURNS.replace("LENGTH", "512"), start="%from", stop="%end"))
+    assert [load.tensor.name for load in feed.loads] == ["a", "b"]
+    (feed,) = feeds(program(before=WHOLE_TURNS.replace("LENGTH", "512"), start="%from", stop="%more"))
+    assert len(feed.loads) == 2
+    for length, stop in (("320", "%end"), ("320", "%more")):
+        with pytest.raises(DeclinedError, match="the loop does not end where `a` does"):
+            feeds(program(before=WHOLE_TURNS.replace("LENGTH", length), start="%from", stop=stop))
+
+
+def test_turns_are_as_long_as_the_program_says() -> None:
+    module = program(before=WHOLE_TURNS.replace("LENGTH", "320"), start="%from", stop="%end")
+    for block, fits in ((64, True), (128, False)):
+        for op in module.walk():
+            if isinstance(op, ops.Range):
+                op.attributes["blocks"] = (BlockSize.fixed(block),)
+        if fits:
+            assert len(feeds(module)) == 1
+        else:
+            with pytest.raises(DeclinedError):
+                feeds(module)

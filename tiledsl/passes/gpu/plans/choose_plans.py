@@ -24,8 +24,8 @@ from tiledsl.passes.gpu.plan import GridPlan, Plan, RankedPlan
 from tiledsl.passes.gpu.plans.call_sizes import Sizes
 from tiledsl.passes.gpu.plans.grid_cost import GridCost
 from tiledsl.passes.gpu.plans.improve_plan import improved
-from tiledsl.passes.gpu.plans.split_candidates import split_plans
 from tiledsl.passes.gpu.plans.matrix_plans import has_whole_rows, matrix_plans
+from tiledsl.passes.gpu.plans.split_candidates import split_plans
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.passes.nest.loop_nest import loop_nest
 from tiledsl.support.powers_of_two import power_of_two_from, power_of_two_in

@@ -322,12 +322,20 @@ def _ends_with_tensor(index: Value, load: ops.Load, axis: int) -> bool:
 def _is_whole_turns_on(end: Value, loop: ops.Range) -> bool:
     """Whether a scalar is the start of a loop and whole turns of it."""
     (block,) = loop.blocks
-    turn = block.size if block.kind == "fixed" else DEEPEST_TURN
+    length = _beyond(end, loop.start)
+    return length is not None and SIZES.divisible(length, block.size if block.kind == "fixed" else DEEPEST_TURN)
+
+
+def _beyond(end: Value, start: Value) -> Dim | None:
+    """How far a scalar is from another one, where that is a size."""
+    first, last = size_of(start), size_of(end)
+    if first is not None and last is not None:
+        return last - first
     added = end.op
-    if not (isinstance(added, ops.Map) and added.fn == "add" and loop.start in added.inputs):
-        return False
-    length = size_of(added.inputs[1] if added.inputs[0] is loop.start else added.inputs[0])
-    return length is not None and SIZES.divisible(length, turn)
+    if not (isinstance(added, ops.Map) and added.fn == "add" and start in added.inputs):
+        return None
+    left, right = added.inputs
+    return size_of(right if left is start else left)
 
 
 def ends_at(stop: Value, size: Dim) -> bool:

@@ -41,7 +41,8 @@ def audit(plan: Plan, sizes: dict[str, int]) -> KernelAudit:
 def test_few_blocks_with_long_loops_are_split(arch: str) -> None:
     plan = best(DEEP, arch)
     (parts,) = plan.parts
-    assert parts in PARTS and parts > 8
+    assert parts in PARTS
+    assert parts > 8
     assert len(plan.grids) == 2
     assert {"m", "n", "k", "m_sum", "n_sum"} == {name for name, _ in plan.blocks}
 
@@ -73,12 +74,15 @@ def test_loops_that_do_more_than_add_are_not_split() -> None:
 def test_whole_sums_come_after_them() -> None:
     plans = [one.plan for one in ranked_plans(product(), gpu_machine("sm_90"), DEEP, ALIGNED)]
     whole = [plan for plan in plans if not plan.parts]
-    assert whole and plans[-len(whole) :] == whole
+    assert whole
+    assert plans[-len(whole) :] == whole
 
 
 def test_the_price_is_that_of_both_grids() -> None:
     found = audit_function(product(), gpu_machine("sm_90"), DEEP, ALIGNED)
-    (plan, *_) = [one.plan for one in ranked_plans(product(), gpu_machine("sm_90"), DEEP, ALIGNED) if not one.plan.parts]
+    (plan, *_) = [
+        one.plan for one in ranked_plans(product(), gpu_machine("sm_90"), DEEP, ALIGNED) if not one.plan.parts
+    ]
     alone = audit(plan, DEEP)
     assert found.predicted < 0.2 * alone.predicted
     assert found.predicted > 2 * gpu_machine("sm_90").speeds.launch
@@ -90,7 +94,9 @@ def test_the_price_is_that_of_both_grids() -> None:
 def test_what_is_read_grows_by_the_parts_alone() -> None:
     """Each part reads its own of the operands; then all parts of the sums are written, and read."""
     grids: dict[str, Any] = {"blocks": (("m", 64), ("n", 64), ("k", 64), ("m_sum", 8), ("n_sum", 64))}
-    (whole, *_) = [one.plan for one in ranked_plans(product(), gpu_machine("sm_90"), DEEP, ALIGNED) if not one.plan.parts]
+    (whole, *_) = [
+        one.plan for one in ranked_plans(product(), gpu_machine("sm_90"), DEEP, ALIGNED) if not one.plan.parts
+    ]
     one = audit(Plan(whole.grids, **grids), DEEP)
     several = audit(Plan((*whole.grids, *whole.grids), parts=(8,), **grids), DEEP)
     assert several.moved_bytes == one.moved_bytes + 2 * 8 * 64 * 64 * 4
