@@ -364,7 +364,7 @@ def test_the_layout_that_is_chosen_is_no_worse_than_plain_rows(
     accesses = [Access(write, tuple(range(rank))), Access(read, places if turned else tuple(range(rank)))]
     chosen = choose_shared_layout(shape, dtype, accesses)
     turns = [
-        sum(4 * t.turns + t.instructions for t in (access_turns(a, layout, shape, dtype) for a in accesses) if t)
+        sum(4 * t.count + t.instructions for t in (access_turns(a, layout, shape, dtype) for a in accesses) if t)
         for layout in (chosen, SharedLayout(tuple(range(rank))))
     ]
     assert turns[0] <= turns[1]

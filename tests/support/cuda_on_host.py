@@ -172,15 +172,15 @@ def _async_body(name: str) -> str | None:
         return f"finish_(fiber_->bulk_groups, {found[1] or 0});"
     if found := re.fullmatch(r"wgmma_wait(?:_but_(\d+))?", name):
         return f"wgmma_wait_({found[1] or 0});"
-    if found := re.fullmatch(r"wgmma_(m\w+?)(_from_registers|_across)?(_by_across)?(_anew|_if)?", name):
+    if found := re.fullmatch(r"wgmma_(m\w+?)(_from_registers|_mn_major)?(_by_mn_major)?(_anew|_if)?", name):
         instruction = warpgroup_instruction(found[1])
         assert instruction is not None
         operand = found[1].split("_")[1]
         product = f'Product{{{instruction.n}, {instruction.k}, {instruction.a.bytes}, "{operand}"}}'
         half = "true" if instruction.accumulator.name == "f16" else "false"
         onto = {"_anew": "false", "_if": "onto", None: "true"}[found[4]]
-        across = ["true" if word in (found[2], found[3]) else "false" for word in ("_across", "_by_across")]
-        return f"wgmma_({product}, acc, {half}, a, {across[0]}, b, {across[1]}, {onto});"
+        mn_major = ["true" if word in (found[2], found[3]) else "false" for word in ("_mn_major", "_by_mn_major")]
+        return f"wgmma_({product}, acc, {half}, a, {mn_major[0]}, b, {mn_major[1]}, {onto});"
     return None
 
 

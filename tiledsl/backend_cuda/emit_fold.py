@@ -187,8 +187,8 @@ def _fold_through_memory(
     if exchange is not None:
         arriving = sum(plan.arriving_bytes(size) for size in sizes)
         frame.line(f"if ({frame.local_thread} == 0) {frame.use('expect_bytes')}({exchange.barrier}, {arriving}u);")
-        each_turn = (plan.scratch_bytes(sizes) - offset) // plan.turns
-        turn = "" if exchange.turn == "0" else f" + {exchange.turn} * {each_turn}"
+        each = (plan.scratch_bytes(sizes) - offset) // plan.buffers
+        turn = "" if exchange.turn == "0" else f" + {exchange.turn} * {each}"
     if plan.warps:
         places: list[str] = []
         for name, dtype, size in zip(partials.names, partials.dtypes, sizes):

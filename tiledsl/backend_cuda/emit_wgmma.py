@@ -126,7 +126,7 @@ def emit_wgmma(frame: KernelFrame, op: Wgmma) -> None:
         name = frame.preamble.use(
             product_function(
                 instruction, onto=onto, a_in_registers=isinstance(left, _Registers),
-                a_across=left.across, b_across=right.across,
+                a_mn_major=left.mn_major, b_mn_major=right.mn_major,
             )
         )  # fmt: skip
         with frame.unrolled("i", rows) as i, frame.unrolled("j", columns) as j:
@@ -149,7 +149,7 @@ def _onto(op: Wgmma) -> Onto:
 class _Registers:
     """`a` in registers."""
 
-    across = False
+    mn_major = False
 
     def __init__(self, frame: KernelFrame, op: Wgmma, instruction: WarpgroupInstruction) -> None:
         self.registers = as_registers(frame, op.a)
@@ -175,7 +175,7 @@ class _Operand:
         unit = instruction.m if left else instruction.n
         outer_axis, k_axis = op.a_axes if left else op.b_axes[::-1]
         self._operand = shared_operand(buffer.tile, outer_axis, k_axis, instruction, which)
-        self.across = not self._operand.k_major
+        self.mn_major = not self._operand.k_major
         axis = 0 if left else 1
         along = op.acc.layout.reduced([1 - axis])  # what of M or N each thread has
         shared = frame.shared(buffer)

@@ -72,15 +72,15 @@ def _in_lines(items: list[str], break_: str) -> str:
 
 
 def product_function(
-    instruction: WarpgroupInstruction, *, onto: Onto, a_in_registers: bool, a_across: bool, b_across: bool
+    instruction: WarpgroupInstruction, *, onto: Onto, a_in_registers: bool, a_mn_major: bool, b_mn_major: bool
 ) -> DeviceFunction:
-    """`across`: M or N, not K, counts fastest in shared memory."""
+    """`mn_major`: M or N, not K, counts fastest in shared memory."""
     type_, letter = _ACCUMULATORS[instruction.accumulator]
     count = words_of(instruction.accumulator, instruction.accumulator_fragment.slots)
     a_count = words_of(instruction.a, instruction.a_fragment.slots) if a_in_registers else 0
     name = f"wgmma_{instruction.name}"
-    name += "_from_registers" if a_in_registers else "_across" if a_across else ""
-    name += "_by_across" if b_across else ""
+    name += "_from_registers" if a_in_registers else "_mn_major" if a_mn_major else ""
+    name += "_by_mn_major" if b_mn_major else ""
     name += {"sum": "", "nothing": "_anew", "either": "_if"}[onto]
     acc = "{" + _in_lines([f"%{i}" for i in range(count)], '"\n        "') + "}"
     a_registers = ", ".join(f"%{count + i}" for i in range(a_count))
@@ -91,7 +91,7 @@ def product_function(
     if instruction.accumulator != i32:
         trailing += ["1", "1"]
     if instruction.a.bits == 16:
-        trailing += [str(int(b_across))] if a_in_registers else [str(int(a_across)), str(int(b_across))]
+        trailing += [str(int(b_mn_major))] if a_in_registers else [str(int(a_mn_major)), str(int(b_mn_major))]
     call = f"{instruction.ptx} {acc}, {a_operand}, %{after_a}, {', '.join(trailing)};"
     inputs = [f'"r"({_bits(instruction.a)}(a[{i}]))' for i in range(a_count)] or ['"l"(a)']
     inputs.append('"l"(b)')

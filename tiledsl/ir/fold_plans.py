@@ -64,32 +64,32 @@ class FoldPlan:
         return _count(self.blocks)
 
     @property
-    def turns(self) -> int:
-        """How many times over there is scratch. Folds across a cluster take turns with two, so that nobody waits until
+    def buffers(self) -> int:
+        """How many times over there is scratch. Folds of a cluster alternate between two, so that nobody waits until
         all have read what the fold before left: see `backend_cuda/exchange_partials.py`."""
         return 2 if self.blocks else 1
 
     @property
     def barrier_bytes(self) -> int:
-        """The first bytes of the scratch: barriers that count what comes from other blocks, one for each turn."""
-        return BARRIER * self.turns if self.blocks else 0
+        """The first bytes of the scratch: barriers that count what comes from other blocks, one for each buffer."""
+        return BARRIER * self.buffers if self.blocks else 0
 
     def block_bytes(self, size: int) -> int:
-        """The block's scratch in each turn, for partial results of `size` bytes each."""
+        """The block's scratch in each buffer, for partial results of `size` bytes each."""
         return _aligned(self.results * self.owners * self.positions * size) if self.warps else 0
 
     def cluster_bytes(self, size: int) -> int:
-        """The cluster's scratch in each turn and block, for partial results of `size` bytes each."""
+        """The cluster's scratch in each buffer and block, for partial results of `size` bytes each."""
         return _aligned(self.arriving_bytes(size)) if self.blocks else 0
 
     def arriving_bytes(self, size: int) -> int:
-        """How much all blocks, this one too, write into a block's scratch in each turn."""
+        """How much all blocks, this one too, write into a block's scratch in each buffer."""
         return self.results * self.owners * self.peers * max(size, LEAST_SENT)
 
     def scratch_bytes(self, sizes: Sequence[int]) -> int:
         """All scratch of a block, for partial results of these sizes."""
-        each_turn = sum(self.block_bytes(size) + self.cluster_bytes(size) for size in sizes)
-        return self.barrier_bytes + self.turns * each_turn
+        each = sum(self.block_bytes(size) + self.cluster_bytes(size) for size in sizes)
+        return self.barrier_bytes + self.buffers * each
 
 
 def _count(pieces: Sequence[Piece]) -> int:

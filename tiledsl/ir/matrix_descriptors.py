@@ -144,7 +144,7 @@ def shared_operand(
         if shape[outer_axis] % GROUP:
             raise ValueError(f"has {shape[outer_axis]} rows, which are no whole groups of {GROUP}")
     else:
-        _check_across(instruction, shape[outer_axis], rows, span, dtype.bytes)
+        _check_mn_major(instruction, shape[outer_axis], rows, span, dtype.bytes)
     run = span or COLUMN_BYTES
     slow = shape[outer_axis if k_major else k_axis]
     return SharedOperand(k_major, span, slow * run, GROUP * run, dtype.bytes)
@@ -165,7 +165,7 @@ def _span(layout: SharedLayout, shape: list[int], width: int) -> int:
     return span
 
 
-def _check_across(instruction: WarpgroupInstruction, size: int, rows: int, span: int, width: int) -> None:
+def _check_mn_major(instruction: WarpgroupInstruction, size: int, rows: int, span: int, width: int) -> None:
     """Whether an MN-major operand can be read: `rows` of the `size` along M or N by each instruction."""
     if width != 2:
         raise ValueError(f"does not have K as its fastest axis, as elements of {width} bytes must")

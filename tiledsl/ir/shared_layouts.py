@@ -31,7 +31,7 @@ ROW_BYTES = 16
 """A row of a matrix of ldmatrix and stmatrix: held by four lanes, one word each."""
 LINE_BITS = 7
 """One wavefront gives 128 bytes: all banks."""
-TURN_COST = 4
+WAVEFRONT_COST = 4
 """One wavefront of shared memory, in instructions: four warps issue while it is made."""
 
 
@@ -132,10 +132,10 @@ def _offsets(
 
 
 @dataclass(frozen=True)
-class Turns:
+class Wavefronts:
     """What an access costs: wavefronts, how many there would be without conflicts, and instructions."""
 
-    turns: int
+    count: int
     ideal: int
     instructions: int
 
@@ -144,13 +144,13 @@ def access_wavefronts(access: Access, shared: SharedLayout, shape: Sequence[int]
     """How many wavefronts shared memory takes for the access of all slots by the first warps (at most four)."""
     found = access_turns(access, shared, tuple(shape), dtype)
     assert found is not None, f"{access} cannot be made in {shared}"
-    return found.turns
+    return found.count
 
 
 def is_conflict_free(access: Access, shared: SharedLayout, shape: Sequence[int], dtype: DType) -> bool:
     """Whether no phase of the access takes more than one wavefront."""
     found = access_turns(access, shared, tuple(shape), dtype)
-    return found is not None and found.turns == found.ideal
+    return found is not None and found.count == found.ideal
 
 
 def _vector_of(access: Access, shared: SharedLayout, shape: tuple[int, ...], dtype: DType) -> int:
@@ -160,7 +160,7 @@ def _vector_of(access: Access, shared: SharedLayout, shape: tuple[int, ...], dty
 @lru_cache(maxsize=4096)
 def access_turns(
     access: Access, shared: SharedLayout, shape: tuple[int, ...], dtype: DType, groups: int = 0
-) -> Turns | None:
+) -> Wavefronts | None:
     """Counts an access, or only about `groups` groups of slots of it; None if it cannot be made in this layout."""
     threads = _numbers(min(access.layout.threads, WARPS * WARP))
     slots = access.layout.slots
@@ -169,8 +169,8 @@ def access_turns(
             return None
         rows = _matrix_rows(access, shared, shape, dtype, threads, groups)
         matrices = slots * len(threads) * dtype.bytes // (8 * ROW_BYTES)
-        turns = _turns_of_phases(rows, ROW_BYTES) * matrices / len(rows)
-        return Turns(round(turns), matrices, -(-matrices // 4))
+        count = _wavefronts_of_phases(rows, ROW_BYTES) * matrices / len(rows)
+        return Wavefronts(round(count), matrices, -(-matrices // 4))
     vector = _vector_of(access, shared, shape, dtype)
     width = vector * dtype.bytes
     if access.method == "copy" and width < COPY_BYTES:
@@ -182,8 +182,8 @@ def access_turns(
     phases: Integers = np.reshape(np.transpose(offsets), (-1, min(lanes, len(threads))))
     scale = slots // vector / len(firsts)
     instructions = len(firsts) * -(-len(threads) // WARP)
-    turns = _turns_of_phases(phases, width)
-    return Turns(round(turns * scale), round(len(phases) * scale), round(instructions * scale))
+    count = _wavefronts_of_phases(phases, width)
+    return Wavefronts(round(count * scale), round(len(phases) * scale), round(instructions * scale))
 
 
 def _matrix_rows(
@@ -203,7 +203,7 @@ def _matrix_rows(
     return np.reshape(np.transpose(cells, (0, 2, 1, 3)), (-1, 8))
 
 
-def _turns_of_phases(addresses: Integers, width: int) -> int:
+def _wavefronts_of_phases(addresses: Integers, width: int) -> int:
     """The wavefronts of many phases, `addresses` [phases, lanes]: for each, how often its most wanted bank is asked.
 
     Lanes that ask for one word share it.
@@ -257,10 +257,10 @@ def _cost(layout: SharedLayout, shape: tuple[int, ...], dtype: DType, accesses: 
     """The cost of one of each access; None if one of them cannot be made."""
     total = 0
     for access in accesses:
-        turns = access_turns(access, layout, shape, dtype, GROUPS)
-        if turns is None:
+        cost = access_turns(access, layout, shape, dtype, GROUPS)
+        if cost is None:
             return None
-        total += TURN_COST * turns.turns + turns.instructions
+        total += WAVEFRONT_COST * cost.count + cost.instructions
     return total
 
 
@@ -272,11 +272,11 @@ def _least_cost(layout: SharedLayout, shape: tuple[int, ...], dtype: DType, acce
         threads = min(access.layout.threads, WARPS * WARP)
         if access.method in MATRICES:
             phases = access.layout.slots * threads * dtype.bytes // (8 * ROW_BYTES)
-            total += TURN_COST * phases + -(-phases // 4)
+            total += WAVEFRONT_COST * phases + -(-phases // 4)
         else:
             instructions = access.layout.slots // vector * -(-threads // WARP)
             width = max(vector * dtype.bytes, BANK_BYTES)
-            total += (TURN_COST * width // BANK_BYTES + 1) * instructions
+            total += (WAVEFRONT_COST * width // BANK_BYTES + 1) * instructions
     return total
 
 

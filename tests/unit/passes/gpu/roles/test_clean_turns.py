@@ -96,6 +96,7 @@ def comparisons(loop: For) -> int:
         (f"{KEY} <= {QUERY}", 0),
         (f"{KEY} < {QUERY}", 1),  # the last turn that is clean is so by nothing to spare
         (f"{KEY} + 2 <= {QUERY}", 2),  # and here one element is missing
+        (f"{KEY} + 1 < {QUERY}", 2),
         (f"{KEY} < {QUERY} + 65", -64),
         (f"{KEY} + 70 <= {QUERY}", 70),
     ],
