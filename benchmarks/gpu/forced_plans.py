@@ -16,8 +16,8 @@ import numpy as np
 from benchmarks.gpu import kernels
 from benchmarks.gpu.peers import first_line
 from benchmarks.gpu.products import Product
-from tiledsl.backend_cuda.gate import refusals
-from tiledsl.backend_cuda.loaded import LoadedKernels
+from tiledsl.backend_cuda.build.gate import refusals
+from tiledsl.backend_cuda.driver.loaded import LoadedKernels
 from tiledsl.backend_cuda.program import CudaProgram
 from tiledsl.ir.core import Function
 from tiledsl.ir.dtypes import bf16, to_numpy

@@ -13,7 +13,7 @@ from tests.support.async_programs import async_programs
 from tests.support.cuda_on_host import aligned, host_compiler, run_on_host
 from tests.support.hopper_programs import hopper_programs
 from tests.support.hopper_text import Array, HopperProgram
-from tiledsl.backend_cuda.emit import emit_program
+from tiledsl.backend_cuda.emit.emit_program import emit_program
 from tiledsl.ir.core import Function
 from tiledsl.ir.parser import parse_module
 

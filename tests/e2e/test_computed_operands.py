@@ -18,9 +18,9 @@ from tests.support.sass import disassemble
 from tests.support.shares import share
 from tests.support.specialised_cases import PlannedCase
 from tiledsl import Kernel
-from tiledsl.backend_cuda.emit import emit_program
-from tiledsl.backend_cuda.gate import refusals
-from tiledsl.backend_cuda.nvrtc import compile_cubin
+from tiledsl.backend_cuda.build.gate import refusals
+from tiledsl.backend_cuda.build.nvrtc import compile_cubin
+from tiledsl.backend_cuda.emit.emit_program import emit_program
 from tiledsl.ir.async_ops import TmaLoad, Wgmma, WgmmaWait
 from tiledsl.ir.core import Module
 from tiledsl.ir.gpu_ops import Launch, Load

@@ -11,8 +11,8 @@ import pytest
 
 from tests.support.pages import blocks, missing_lines, python_of
 from tiledsl import tile
-from tiledsl.backend_cuda import scalar_math
-from tiledsl.backend_cuda.emit import emit_program
+from tiledsl.backend_cuda.emit.emit_program import emit_program
+from tiledsl.backend_cuda.functions import scalar_math
 from tiledsl.backend_cuda.program import CudaProgram
 from tiledsl.cli.main import main
 from tiledsl.ir.parser import parse_module

@@ -17,11 +17,11 @@ from tests.support.fake_cuda import fake_cuda
 from tests.support.graph_texts import LINEAR
 from tests.support.loaded_kernels import PARAMETERS, code, loaded
 from tiledsl.api.build_module import build_module
-from tiledsl.backend_cuda import services
-from tiledsl.backend_cuda.devices import device_of
-from tiledsl.backend_cuda.graphs import GraphLaunch, LaunchedGraph
-from tiledsl.backend_cuda.kernel_code import KernelParameter, ScratchCode
-from tiledsl.backend_cuda.scratch_memory import HeldScratch, ScratchMemory
+from tiledsl.backend_cuda.driver import services
+from tiledsl.backend_cuda.driver.devices import device_of
+from tiledsl.backend_cuda.driver.graphs import GraphLaunch, LaunchedGraph
+from tiledsl.backend_cuda.frame.kernel_code import KernelParameter, ScratchCode
+from tiledsl.backend_cuda.driver.scratch_memory import HeldScratch, ScratchMemory
 from tiledsl.ir.parser import parse_module
 from tiledsl.runtime.cuda_arrays import DeviceArray
 from tiledsl.runtime.output_memory import empty

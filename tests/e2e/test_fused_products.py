@@ -23,9 +23,9 @@ from tests.support.fused_products import (
 from tests.support.gpu_cases import Array, Case, assert_same, expected, outcome
 from tests.support.gpu_lowering import lowered, plans_for, run_as_launched
 from tests.support.sass import disassemble
-from tiledsl.backend_cuda.emit import emit_program
-from tiledsl.backend_cuda.gate import refusals
-from tiledsl.backend_cuda.nvrtc import compile_cubin
+from tiledsl.backend_cuda.build.gate import refusals
+from tiledsl.backend_cuda.build.nvrtc import compile_cubin
+from tiledsl.backend_cuda.emit.emit_program import emit_program
 
 M, N, K = 72, 64, 136
 

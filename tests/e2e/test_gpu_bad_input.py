@@ -17,8 +17,8 @@ from gemm import gemm
 from softmax import softmax
 from tests.support.call_kernels import add
 from tiledsl import tile
-from tiledsl.backend_cuda import compile as compile_module
-from tiledsl.backend_cuda.kernel_code import CudaSource
+from tiledsl.backend_cuda.build import compile as compile_module
+from tiledsl.backend_cuda.frame.kernel_code import CudaSource
 from tiledsl.support.errors import TileError
 
 MATRIX = tile.spec((4096, 4096), tile.bf16)

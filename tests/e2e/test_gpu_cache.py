@@ -56,7 +56,7 @@ def test_variants_are_found_on_the_disk(folder: Path, monkeypatch: pytest.Monkey
     def compile_variant(*arguments: object, **named: object) -> object:
         raise AssertionError("is on the disk")
 
-    monkeypatch.setattr("tiledsl.backend_cuda.compile.compile_variant", compile_variant)
+    monkeypatch.setattr("tiledsl.backend_cuda.build.compile.compile_variant", compile_variant)
     assert compiled_anew().cubin == first
 
 

@@ -17,7 +17,7 @@ from tests.support.gpu_shape_cases import SHAPE_CASES
 from tests.support.sass import Disassembly, disassemble
 from tests.support.shares import share
 from tiledsl import CompiledKernel
-from tiledsl.backend_cuda.cubin import Cubin, KernelResources
+from tiledsl.backend_cuda.build.cubin import Cubin, KernelResources
 from tiledsl.backend_ref.execute_gpu import execute_gpu
 from tiledsl.ir.parser import parse_module
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.hopper_softmax import Attention
 from tests.support.run_gpu_ir import CompiledIr
-from tiledsl.backend_cuda.gate import refusals
+from tiledsl.backend_cuda.build.gate import refusals
 from tiledsl.backend_ref.emulator.emulate import emulate
 from tiledsl.ir.parser import parse_module
 

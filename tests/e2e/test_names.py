@@ -14,9 +14,9 @@ from tests.support.gpu_language_cases import LANGUAGE_CASES
 from tests.support.kernels import kernel_from_text
 from tests.support.renaming import generated_names, one_of_each_kernel, renamed
 from tiledsl import fuse, tile, trace
-from tiledsl.backend_cuda.names import LOOPS, VARIABLES
-from tiledsl.backend_cuda.nvrtc import compile_cubin
-from tiledsl.backend_cuda.preamble import defined_names
+from tiledsl.backend_cuda.build.nvrtc import compile_cubin
+from tiledsl.backend_cuda.frame.names import LOOPS, VARIABLES
+from tiledsl.backend_cuda.functions.preamble import defined_names
 
 WORDS = generated_names()
 EXAMPLES = one_of_each_kernel(EXAMPLE_CASES)

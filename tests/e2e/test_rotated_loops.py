@@ -17,7 +17,7 @@ from tests.support.gpu_lowering import Array, lowered
 from tests.support.hopper_softmax import attention_of
 from tests.support.kernels import tensor
 from tests.support.run_gpu_ir import CompiledIr
-from tiledsl.backend_cuda.gate import refusals
+from tiledsl.backend_cuda.build.gate import refusals
 from tiledsl.backend_ref.emulator.emulate import emulate
 from tiledsl.frontend.arguments import ConstantArgument
 from tiledsl.frontend.kernel_source import KernelSource

@@ -16,9 +16,9 @@ from tests.support.gpu_cases import assert_same, expected, outcome
 from tests.support.gpu_lowering import lowered, plans_for, run_as_launched
 from tests.support.shares import share
 from tests.support.specialised_cases import SPECIALISED_CASES, PlannedCase
-from tiledsl.backend_cuda.emit import emit_program
-from tiledsl.backend_cuda.gate import refusals
-from tiledsl.backend_cuda.nvrtc import compile_cubin
+from tiledsl.backend_cuda.build.gate import refusals
+from tiledsl.backend_cuda.build.nvrtc import compile_cubin
+from tiledsl.backend_cuda.emit.emit_program import emit_program
 from tiledsl.ir.async_ops import Role, Wgmma
 from tiledsl.ir.core import Module
 

@@ -9,9 +9,9 @@ import numpy.typing as npt
 import pytest
 
 from tests.support.gpu_lowering import lowered, run_as_launched
-from tiledsl.backend_cuda.emit import emit_program
-from tiledsl.backend_cuda.gate import refusals
-from tiledsl.backend_cuda.nvrtc import compile_cubin
+from tiledsl.backend_cuda.build.gate import refusals
+from tiledsl.backend_cuda.build.nvrtc import compile_cubin
+from tiledsl.backend_cuda.emit.emit_program import emit_program
 from tiledsl.ir.async_ops import TmaLoad, Wgmma
 from tiledsl.ir.core import Module
 from tiledsl.ir.gpu_ops import Launch

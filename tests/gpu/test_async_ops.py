@@ -9,7 +9,7 @@ from tests.support.async_programs import async_programs
 from tests.support.hopper_programs import hopper_programs
 from tests.support.hopper_text import HopperProgram
 from tests.support.run_gpu_ir import CompiledIr
-from tiledsl.backend_cuda.devices import device_of
+from tiledsl.backend_cuda.driver.devices import device_of
 from tiledsl.support.errors import TileError
 
 LAUNCHES = 5

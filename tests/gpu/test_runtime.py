@@ -461,7 +461,7 @@ def test_a_failed_assertion_is_raised_by_the_next_call(torch: Any, tmp_path: Pat
 
 def in_child(results: Any) -> None:
     """Uses CUDA in a process that was forked."""
-    from tiledsl.backend_cuda.devices import device_count
+    from tiledsl.backend_cuda.driver.devices import device_count
 
     try:
         device_count()

@@ -36,8 +36,8 @@ from tests.support.scalar_operands import (
     reinterpreted,
     samples,
 )
-from tiledsl.backend_cuda.nvrtc import compile_cubin
-from tiledsl.backend_cuda.preamble import Preamble
+from tiledsl.backend_cuda.build.nvrtc import compile_cubin
+from tiledsl.backend_cuda.functions.preamble import Preamble
 from tiledsl.backend_ref import philox
 from tiledsl.backend_ref.scalar_functions import FUNCTIONS, apply, cast
 from tiledsl.ir.dtypes import DType, f32, f64, is_narrow_float, to_numpy

@@ -20,9 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tests.support.fake_driver import fake_driver
-from tiledsl.backend_cuda.kernel_code import CudaSource, KernelCode, KernelParameter, TensorMapCode
-from tiledsl.backend_cuda.launched_maps import LaunchedMap
-from tiledsl.backend_cuda.names import function_of
+from tiledsl.backend_cuda.driver.launched_maps import LaunchedMap
+from tiledsl.backend_cuda.frame.kernel_code import CudaSource, KernelCode, KernelParameter, TensorMapCode
+from tiledsl.backend_cuda.frame.names import function_of
 from tiledsl.backend_ref.arguments import Argument, bind_arguments
 from tiledsl.ir.core import Function
 from tiledsl.ir.dtypes import BY_NAME, to_numpy

@@ -8,11 +8,11 @@ import numpy as np
 
 from tests.support.device_functions import Case
 from tests.support.scalar_operands import DTYPES, Array, ulps_apart
-from tiledsl.backend_cuda.atomics import atomic
-from tiledsl.backend_cuda.casts import cast, pack, per_word, unpack
-from tiledsl.backend_cuda.random_bits import random
-from tiledsl.backend_cuda.scalar_math import scalar_function
-from tiledsl.backend_cuda.scalars import memory_type
+from tiledsl.backend_cuda.functions.atomics import atomic
+from tiledsl.backend_cuda.functions.casts import cast, pack, per_word, unpack
+from tiledsl.backend_cuda.functions.random_bits import random
+from tiledsl.backend_cuda.functions.scalar_math import scalar_function
+from tiledsl.backend_cuda.functions.scalars import memory_type
 from tiledsl.backend_ref.scalar_functions import cast as reference_cast
 from tiledsl.ir.dtypes import DType, bool_, f32, f64, i64, u32
 from tiledsl.ir.scalar_functions import ATOMICS, SCALAR_FUNCTIONS

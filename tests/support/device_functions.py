@@ -17,9 +17,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tiledsl.backend_cuda.casts import bits, from_bits
-from tiledsl.backend_cuda.preamble import Preamble
-from tiledsl.backend_cuda.scalars import c_type, memory_type
+from tiledsl.backend_cuda.functions.casts import bits, from_bits
+from tiledsl.backend_cuda.functions.preamble import Preamble
+from tiledsl.backend_cuda.functions.scalars import c_type, memory_type
 from tiledsl.ir.dtypes import DType, to_numpy
 
 Array: TypeAlias = npt.NDArray[Any]

@@ -1,6 +1,6 @@
 """How the blocks of a cluster exchange partial results, as a machine with few states: all its runs can be tried.
 
-It follows `tiledsl/backend_cuda/exchange_partials.py` step by step, in any order that threads and messages may take.
+It follows `tiledsl/backend_cuda/emit/exchange_partials.py` step by step, in any order of threads and messages.
 """
 
 from __future__ import annotations

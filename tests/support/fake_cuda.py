@@ -21,7 +21,7 @@ import pytest
 from tests.support.fake_driver import FakeDriver, Node, fake_driver
 from tiledsl.api import built_module, saved_module, specialisations, targets
 from tiledsl.api.targets import Made, Target
-from tiledsl.backend_cuda import driver
+from tiledsl.backend_cuda.driver import call_driver as driver
 from tiledsl.backend_ref.program import ReferenceProgram
 from tiledsl.ir.core import Module
 from tiledsl.runtime.variant_report import ProgramReport

@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from tiledsl.backend_cuda import driver
-from tiledsl.backend_cuda.names import kernel_of
+from tiledsl.backend_cuda.driver import call_driver as driver
+from tiledsl.backend_cuda.frame.names import kernel_of
 
 
 class Status(IntEnum):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tiledsl.backend_cuda.kernel_code import (
+from tiledsl.backend_cuda.driver.loaded import LoadedKernels
+from tiledsl.backend_cuda.frame.kernel_code import (
     Assertion,
     CudaSource,
     KernelCode,
@@ -13,7 +14,6 @@ from tiledsl.backend_cuda.kernel_code import (
     ScratchCode,
     TensorMapCode,
 )
-from tiledsl.backend_cuda.loaded import LoadedKernels
 from tiledsl.ir.symbolic import symbol
 from tiledsl.support.location import Location
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from tests.support.gpu_cases import Case
 from tests.support.kernels import kernel_from_text
 from tiledsl import Kernel
-from tiledsl.backend_cuda.names import LOOPS, VARIABLES
-from tiledsl.backend_cuda.preamble import defined_names
+from tiledsl.backend_cuda.frame.names import LOOPS, VARIABLES
+from tiledsl.backend_cuda.functions.preamble import defined_names
 from tiledsl.tile import kernel
 
 WORDS_OF_C = """

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tiledsl.backend_cuda.cubin import Cubin
-from tiledsl.backend_cuda.devices import current, device_of
-from tiledsl.backend_cuda.driver import call
-from tiledsl.backend_cuda.emit import emit_program
-from tiledsl.backend_cuda.kernel_code import CudaSource
-from tiledsl.backend_cuda.loaded import LoadedKernels
-from tiledsl.backend_cuda.nvrtc import compile_cubin
-from tiledsl.backend_cuda.services import synchronize
+from tiledsl.backend_cuda.build.cubin import Cubin
+from tiledsl.backend_cuda.build.nvrtc import compile_cubin
+from tiledsl.backend_cuda.driver.call_driver import call
+from tiledsl.backend_cuda.driver.devices import current, device_of
+from tiledsl.backend_cuda.driver.loaded import LoadedKernels
+from tiledsl.backend_cuda.driver.services import synchronize
+from tiledsl.backend_cuda.emit.emit_program import emit_program
+from tiledsl.backend_cuda.frame.kernel_code import CudaSource
 from tiledsl.backend_ref.arguments import bind_arguments
 from tiledsl.ir.core import Module
 from tiledsl.ir.dtypes import to_numpy

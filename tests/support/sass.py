@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tiledsl.backend_cuda.cubin import Cubin
-from tiledsl.backend_cuda.names import kernel_of
+from tiledsl.backend_cuda.build.cubin import Cubin
+from tiledsl.backend_cuda.frame.names import kernel_of
 
 
 class Product(NamedTuple):

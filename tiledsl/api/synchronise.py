@@ -13,9 +13,9 @@ def synchronize(device: int | None = None, stream: int | None = None) -> None:
     Raises TileRuntimeError if one of them failed: an assertion, with the line that made it, or a fault, with the
     kernels that may have caused it. `stream` is the address of a CUDA stream's handle, of device 0 if none is named.
     """
-    if "tiledsl.backend_cuda.driver" not in sys.modules:
+    if "tiledsl.backend_cuda.driver.call_driver" not in sys.modules:
         return  # nothing was launched
-    from tiledsl.backend_cuda import services  # needed only where a device was used
+    from tiledsl.backend_cuda.driver import services  # needed only where a device was used
 
     try:
         services.synchronize(device, stream)

@@ -70,7 +70,7 @@ def _cpu_identity() -> str:
 
 def cuda_services() -> DeviceServices:
     """CUDA devices, for the runtime. The driver is started at the first call of a method."""
-    from tiledsl.backend_cuda.services import CudaServices
+    from tiledsl.backend_cuda.driver.services import CudaServices
 
     return CudaServices()
 

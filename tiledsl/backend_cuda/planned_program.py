@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from tiledsl.backend_cuda.stored_variant import variant_from_json, variant_to_json
-from tiledsl.backend_cuda.variant import Variant
+from tiledsl.backend_cuda.build.stored_variant import variant_from_json, variant_to_json
+from tiledsl.backend_cuda.build.variant import Variant
 from tiledsl.support.location import Location
 
 if TYPE_CHECKING:
-    from tiledsl.backend_cuda.loaded import BoundKernels, LoadedKernels
+    from tiledsl.backend_cuda.driver.loaded import BoundKernels, LoadedKernels
 
 _MAGIC = b"tiledsl plan for CUDA\n"
 _LENGTH = struct.Struct("<Q")
@@ -87,7 +87,7 @@ class PlannedProgram:
         self, symbols: Mapping[str, int], strides: Sequence[tuple[int, ...]], alignment: tuple[int, ...], device: int
     ) -> BoundKernels:
         """Loads the code on the device. Sizes and alignments are those that the plan was chosen for."""
-        from tiledsl.backend_cuda.loaded import LoadedKernels  # the driver: not for those who only compile
+        from tiledsl.backend_cuda.driver.loaded import LoadedKernels  # the driver: not for those who only compile
 
         del alignment
         variant = self.variant

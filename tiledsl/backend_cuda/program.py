@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from tiledsl.backend_cuda.nvrtc import nvrtc_identity
-from tiledsl.backend_cuda.overlap_kernels import CAPABILITY
+from tiledsl.backend_cuda.build.nvrtc import nvrtc_identity
+from tiledsl.backend_cuda.build.stored_variant import variant_from_json, variant_to_json
+from tiledsl.backend_cuda.build.variant import Variant
+from tiledsl.backend_cuda.frame.overlap_kernels import CAPABILITY
 from tiledsl.backend_cuda.planned_program import PlannedProgram
-from tiledsl.backend_cuda.stored_variant import variant_from_json, variant_to_json
-from tiledsl.backend_cuda.variant import Variant
 from tiledsl.ir.core import Module
 from tiledsl.ir.printer import print_module
 from tiledsl.ir.tile_ops import Empty
@@ -35,7 +35,7 @@ from tiledsl.runtime.variant_report import ProgramReport, VariantMade
 from tiledsl.support.options import LOG, read_options
 
 if TYPE_CHECKING:
-    from tiledsl.backend_cuda.loaded import BoundKernels, LoadedKernels
+    from tiledsl.backend_cuda.driver.loaded import BoundKernels, LoadedKernels
 
 _MAGIC = b"tiledsl for CUDA\n"
 _LENGTH = struct.Struct("<Q")
@@ -91,7 +91,7 @@ class CudaProgram:
 
     def report(self) -> ProgramReport:
         """What there is to know of the program and its variants."""
-        from tiledsl.backend_cuda.report_variant import report_variant  # costs start-up time
+        from tiledsl.backend_cuda.build.report_variant import report_variant  # costs start-up time
         from tiledsl.passes.analysis.least_traffic import least_traffic
         from tiledsl.passes.gpu.plans.refused_plans import refused_plans
 
@@ -186,7 +186,7 @@ class CudaProgram:
             except (ValueError, KeyError, TypeError, struct.error):
                 LOG.warning("a stored variant of %s cannot be read; it is made anew", self.module.entry.name)
                 disk.drop(entry)
-        from tiledsl.backend_cuda.compile import compile_variant  # costs start-up time, and the disk may have it
+        from tiledsl.backend_cuda.build.compile import compile_variant  # costs start-up time, and the disk may have it
 
         variant = compile_variant(self.module, self.arch, plans)
         if disk is not None:
@@ -225,7 +225,7 @@ class LoadedCudaProgram:
         self, symbols: Mapping[str, int], strides: Sequence[tuple[int, ...]], alignment: tuple[int, ...], device: int
     ) -> BoundKernels:
         """Chooses a plan for those sizes and alignments, compiles it if nobody has, and loads it on the device."""
-        from tiledsl.backend_cuda.loaded import LoadedKernels  # the driver: not for those who only compile
+        from tiledsl.backend_cuda.driver.loaded import LoadedKernels  # the driver: not for those who only compile
 
         program = self.program
         function = program.module.entry

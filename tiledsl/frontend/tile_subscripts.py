@@ -50,7 +50,7 @@ def subscript_tile(low: Lowering, operand: Operand, subscripts: Sequence[Subscri
         value = low.builder.emit(Extract, source=value, indices=indices).result
     if inside is not None:
         found, zero = operand_like(operand, Tile(value, source.weak)), operand_like(operand, Static(0))
-        value = choose(low, inside, found, zero).value
+        value = as_tile(low, operand_like(operand, choose(low, inside, found, zero))).value
     rest = iter(value.shape)
     shape: list[Dim] = [1 if keep is None else next(rest) for keep in kept if keep is not False]
     return Tile(reshape(low, value, tuple(shape)), source.weak)
@@ -83,7 +83,7 @@ def _index(low: Lowering, operand: Operand, dim: Dim, entry: Subscript) -> tuple
     inside = operand_like(
         entry, apply(low, "and", *(operand_like(entry, apply(low, *c)) for c in (("ge", at, zero), ("lt", at, end))))
     )
-    return choose(low, inside, at, zero).value, inside
+    return as_tile(low, operand_like(entry, choose(low, inside, at, zero))).value, inside
 
 
 def _require_fit(low: Lowering, operand: Operand, index: Slice, dim: Dim, entry: SliceText) -> None:

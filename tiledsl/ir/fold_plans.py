@@ -66,7 +66,7 @@ class FoldPlan:
     @property
     def buffers(self) -> int:
         """How many times over there is scratch. Folds of a cluster alternate between two, so that nobody waits until
-        all have read what the fold before left: see `backend_cuda/exchange_partials.py`."""
+        all have read what the fold before left: see `backend_cuda/emit/exchange_partials.py`."""
         return 2 if self.blocks else 1
 
     @property

@@ -3,8 +3,8 @@
 import pytest
 
 from tests.support.cuda_sources import COPY
-from tiledsl.backend_cuda.architectures import nvrtc_architecture
-from tiledsl.backend_cuda.nvrtc import compile_cubin, nvrtc_version, supported_capabilities
+from tiledsl.backend_cuda.build.architectures import nvrtc_architecture
+from tiledsl.backend_cuda.build.nvrtc import compile_cubin, nvrtc_version, supported_capabilities
 from tiledsl.passes.gpu_machine import GPU_MACHINES, gpu_machine
 from tiledsl.support.errors import TileUnsupportedError
 

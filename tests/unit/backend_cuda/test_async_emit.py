@@ -12,8 +12,8 @@ from tests.support.hopper_programs import hopper_programs
 from tests.support.hopper_text import HopperProgram, Shared, function, launch, role
 from tests.support.run_gpu_ir import CompiledIr
 from tests.support.sass import Disassembly, disassemble
-from tiledsl.backend_cuda.gate import refusals
-from tiledsl.backend_cuda.kernel_code import KernelParameter
+from tiledsl.backend_cuda.build.gate import refusals
+from tiledsl.backend_cuda.frame.kernel_code import KernelParameter
 from tiledsl.ir import async_ops as ops
 from tiledsl.ir.parser import parse_module
 from tiledsl.ir.symbolic import symbol

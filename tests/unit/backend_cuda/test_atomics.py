@@ -8,8 +8,8 @@ import pytest
 from tests.support.device_cases import atomic_cases, takes
 from tests.support.device_functions import HostLibrary, compile_for_host, host_compiler
 from tests.support.scalar_operands import DTYPES, Array, assert_same, operands_of
-from tiledsl.backend_cuda.atomics import atomic
-from tiledsl.backend_cuda.preamble import Preamble
+from tiledsl.backend_cuda.functions.atomics import atomic
+from tiledsl.backend_cuda.functions.preamble import Preamble
 from tiledsl.backend_ref.scalar_functions import apply
 from tiledsl.ir.dtypes import DType, bf16, f16, f32, f64, i32, i64, u8
 from tiledsl.ir.scalar_functions import ATOMICS

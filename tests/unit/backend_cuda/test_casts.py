@@ -8,8 +8,8 @@ import pytest
 from tests.support.device_cases import cast_cases, packed_cases
 from tests.support.device_functions import HostLibrary, compile_for_host, host_compiler
 from tests.support.scalar_operands import DTYPES, Array, assert_same, every_value, reinterpreted, samples
-from tiledsl.backend_cuda.casts import cast, pack, per_word, unpack
-from tiledsl.backend_cuda.preamble import Preamble
+from tiledsl.backend_cuda.functions.casts import cast, pack, per_word, unpack
+from tiledsl.backend_cuda.functions.preamble import Preamble
 from tiledsl.backend_ref.scalar_functions import cast as reference_cast
 from tiledsl.ir.dtypes import BY_NAME, DType, bf16, f8e4m3, f8e5m2, f16, f32, f64, i8, i32, i64, to_numpy, u8, u16, u32
 

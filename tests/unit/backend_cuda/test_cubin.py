@@ -8,9 +8,9 @@ import pytest
 
 from tests.support.cuda_sources import COPY, LOCAL_ARRAY, PRODUCTS, SERIALISED, SPILL, STAGED
 from tests.support.sass import disassemble, matrix_product, width
-from tiledsl.backend_cuda.cubin import KernelResources, kernels_of, section_sizes
-from tiledsl.backend_cuda.gate import refusals
-from tiledsl.backend_cuda.nvrtc import compile_cubin
+from tiledsl.backend_cuda.build.cubin import KernelResources, kernels_of, section_sizes
+from tiledsl.backend_cuda.build.gate import refusals
+from tiledsl.backend_cuda.build.nvrtc import compile_cubin
 
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
 

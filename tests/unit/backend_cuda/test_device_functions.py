@@ -9,10 +9,10 @@ import pytest
 
 from tests.support.device_cases import every_case
 from tests.support.device_functions import device_program
-from tiledsl.backend_cuda.cubin import Cubin
-from tiledsl.backend_cuda.nvrtc import compile_cubin
-from tiledsl.backend_cuda.preamble import Preamble
-from tiledsl.backend_cuda.reports import assertion, print_element, print_scalars
+from tiledsl.backend_cuda.build.cubin import Cubin
+from tiledsl.backend_cuda.build.nvrtc import compile_cubin
+from tiledsl.backend_cuda.functions.preamble import Preamble
+from tiledsl.backend_cuda.functions.reports import assertion, print_element, print_scalars
 from tiledsl.ir.dtypes import ALL
 
 

@@ -11,8 +11,8 @@ from tests.support.cuda_on_host import aligned, host_compiler, run_on_host
 from tests.support.exchange_model import Protocol
 from tests.support.gpu_programs import program
 from tests.support.sass import disassemble
-from tiledsl.backend_cuda.emit import emit_program
-from tiledsl.backend_cuda.nvrtc import compile_cubin
+from tiledsl.backend_cuda.build.nvrtc import compile_cubin
+from tiledsl.backend_cuda.emit.emit_program import emit_program
 from tiledsl.backend_ref.execute_gpu import execute_gpu
 from tiledsl.ir.core import Module
 from tiledsl.ir.dtypes import f32

@@ -8,11 +8,11 @@ import pytest
 
 from tests.support.fake_driver import OWN_STREAM, FakeDriver, Status, fake_driver
 from tests.support.loaded_kernels import FAILURE, PARAMETERS, N, code, loaded, tensor_map
-from tiledsl.backend_cuda.devices import device_of
-from tiledsl.backend_cuda.driver import process
-from tiledsl.backend_cuda.graphs import GraphLaunch, LaunchedGraph, own_stream
-from tiledsl.backend_cuda.kernel_code import KernelParameter, ScratchCode
-from tiledsl.backend_cuda.services import CudaServices
+from tiledsl.backend_cuda.driver.call_driver import process
+from tiledsl.backend_cuda.driver.devices import device_of
+from tiledsl.backend_cuda.driver.graphs import GraphLaunch, LaunchedGraph, own_stream
+from tiledsl.backend_cuda.driver.services import CudaServices
+from tiledsl.backend_cuda.frame.kernel_code import KernelParameter, ScratchCode
 from tiledsl.support.errors import TileError
 from tiledsl.support.location import BUILTIN
 

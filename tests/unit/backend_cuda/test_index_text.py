@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiledsl.backend_cuda.index_text import dim_text, table_text, thread_text
+from tiledsl.backend_cuda.functions.index_text import dim_text, table_text, thread_text
 from tiledsl.ir.layouts import RegisterLayout, local, replicate, spatial
 from tiledsl.ir.symbolic import ceildiv, maximum, minimum, symbol
 

@@ -10,9 +10,9 @@ import pytest
 
 from tests.support.fake_driver import FakeDriver, fake_driver
 from tests.support.loaded_kernels import code, loaded, tensor_map
-from tiledsl.backend_cuda.kernel_code import CudaSource, KernelParameter
-from tiledsl.backend_cuda.launched_maps import MAP_ALIGNMENT
-from tiledsl.backend_cuda.stored_variant import program_from_json, program_to_json
+from tiledsl.backend_cuda.build.stored_variant import program_from_json, program_to_json
+from tiledsl.backend_cuda.driver.launched_maps import MAP_ALIGNMENT
+from tiledsl.backend_cuda.frame.kernel_code import CudaSource, KernelParameter
 from tiledsl.ir.symbolic import symbol
 from tiledsl.support.errors import TileError
 

@@ -14,9 +14,9 @@ import pytest
 
 from tests.support.fake_driver import FakeDriver, Launch, Status, fake_driver
 from tests.support.loaded_kernels import FAILURE, PARAMETERS, N, code, loaded
-from tiledsl.backend_cuda.driver import process
-from tiledsl.backend_cuda.kernel_code import KernelParameter
-from tiledsl.backend_cuda.services import synchronize
+from tiledsl.backend_cuda.driver.call_driver import process
+from tiledsl.backend_cuda.driver.services import synchronize
+from tiledsl.backend_cuda.frame.kernel_code import KernelParameter
 from tiledsl.support.errors import TileError
 
 STRIDES = [(1,), (7,)]

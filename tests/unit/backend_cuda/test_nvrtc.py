@@ -11,8 +11,8 @@ import pytest
 
 from tests.support.cuda_sources import COPY, SCALE_ADD, SERIALISED
 from tests.support.sass import disassemble
-from tiledsl.backend_cuda.nvrtc import CompilerMessage, compile_cubin, messages_of, nvrtc_identity, nvrtc_version
-from tiledsl.backend_cuda.source_map import comment_of, line_of_ptx, user_location
+from tiledsl.backend_cuda.build.nvrtc import CompilerMessage, compile_cubin, messages_of, nvrtc_identity, nvrtc_version
+from tiledsl.backend_cuda.frame.source_map import comment_of, line_of_ptx, user_location
 from tiledsl.support.errors import TileError
 from tiledsl.support.location import Location
 

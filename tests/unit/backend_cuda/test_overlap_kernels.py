@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.sass import disassemble
-from tiledsl.backend_cuda.emit import emit_program
-from tiledsl.backend_cuda.kernel_code import CudaSource
-from tiledsl.backend_cuda.nvrtc import compile_cubin
+from tiledsl.backend_cuda.build.nvrtc import compile_cubin
+from tiledsl.backend_cuda.emit.emit_program import emit_program
+from tiledsl.backend_cuda.frame.kernel_code import CudaSource
 from tiledsl.ir.parser import parse_module
 
 TOTAL = Path(__file__).parents[2] / "golden" / "cuda" / "total.tir"

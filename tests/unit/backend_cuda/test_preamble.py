@@ -8,8 +8,15 @@ import pytest
 
 from tests.support.device_cases import every_case
 from tests.support.device_functions import body
-from tiledsl.backend_cuda.casts import cast, pack
-from tiledsl.backend_cuda.preamble import BUILTINS, DeviceFunction, Preamble, called_names, define, defined_names
+from tiledsl.backend_cuda.functions.casts import cast, pack
+from tiledsl.backend_cuda.functions.preamble import (
+    BUILTINS,
+    DeviceFunction,
+    Preamble,
+    called_names,
+    define,
+    defined_names,
+)
 from tiledsl.ir.dtypes import f8e4m3, f16, f64
 
 GOLDEN = """\

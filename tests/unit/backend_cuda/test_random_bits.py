@@ -8,7 +8,7 @@ import pytest
 from tests.support.device_cases import random_cases
 from tests.support.device_functions import HostLibrary, compile_for_host, host_compiler
 from tests.support.scalar_operands import Array
-from tiledsl.backend_cuda.preamble import Preamble
+from tiledsl.backend_cuda.functions.preamble import Preamble
 from tiledsl.backend_ref import philox as reference
 
 OFFSETS = np.concatenate(

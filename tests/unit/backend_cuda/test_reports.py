@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.device_functions import host_compiler
-from tiledsl.backend_cuda.preamble import Preamble
-from tiledsl.backend_cuda.reports import assertion, print_element, print_scalars
+from tiledsl.backend_cuda.functions.preamble import Preamble
+from tiledsl.backend_cuda.functions.reports import assertion, print_element, print_scalars
 from tiledsl.ir.dtypes import ALL, bf16, bool_, f16, f32, f64, i8, i64, u8, u64
 
 needs_compiler = pytest.mark.skipif(host_compiler() is None, reason="no C compiler: generated C was not run")

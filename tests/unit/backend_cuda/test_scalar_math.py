@@ -8,8 +8,8 @@ import pytest
 from tests.support.device_cases import bound, errors, scalar_cases
 from tests.support.device_functions import HostLibrary, compile_for_host, host_compiler
 from tests.support.scalar_operands import DTYPES, in_range, operands_of, ulps_apart
-from tiledsl.backend_cuda.preamble import Preamble
-from tiledsl.backend_cuda.scalar_math import ROWS, scalar_function
+from tiledsl.backend_cuda.functions.preamble import Preamble
+from tiledsl.backend_cuda.functions.scalar_math import ROWS, scalar_function
 from tiledsl.backend_ref.scalar_functions import FUNCTIONS, apply, cast
 from tiledsl.ir.dtypes import DType, bf16, f8e4m3, f16, f32, f64, i8, i32, i64, u8
 from tiledsl.ir.scalar_functions import SCALAR_FUNCTIONS

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tests.support.device_functions import Case, compile_for_host, host_compiler
 from tests.support.scalar_operands import DTYPES, assert_same
-from tiledsl.backend_cuda.preamble import Preamble
-from tiledsl.backend_cuda.scalars import c_type, constant, enclosed, is_subset, memory_type, rounded, wrapped
+from tiledsl.backend_cuda.functions.preamble import Preamble
+from tiledsl.backend_cuda.functions.scalars import c_type, constant, enclosed, is_subset, memory_type, rounded, wrapped
 from tiledsl.backend_ref.scalar_functions import constant as reference_constant
 from tiledsl.ir.dtypes import ALL, BY_NAME, DType, bf16, f8e4m3, f8e5m2, f16, f32, f64, i4, i8, i32, i64, u4, u16, u64
 

@@ -9,8 +9,8 @@ import pytest
 
 from tests.support.fake_driver import FakeDriver, Launch, Status, fake_driver
 from tests.support.loaded_kernels import N, code, loaded
-from tiledsl.backend_cuda.kernel_code import KernelParameter, ScratchCode
-from tiledsl.backend_cuda.loaded import BoundKernels
+from tiledsl.backend_cuda.driver.loaded import BoundKernels
+from tiledsl.backend_cuda.frame.kernel_code import KernelParameter, ScratchCode
 from tiledsl.support.errors import TileResourceError, TileRuntimeError
 
 PARAMETERS = (*(KernelParameter("tensor", number) for number in range(3)), KernelParameter("stride", 2, 0))

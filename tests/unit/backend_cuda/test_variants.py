@@ -10,8 +10,8 @@ import pytest
 
 from examples.softmax import softmax
 from tiledsl import tile
+from tiledsl.backend_cuda.build.report_variant import resident_blocks
 from tiledsl.backend_cuda.program import CudaProgram
-from tiledsl.backend_cuda.report_variant import resident_blocks
 from tiledsl.ir.tile_ops import Empty
 from tiledsl.passes.gpu.plans.choose_plans import choose_plans
 from tiledsl.passes.gpu_machine import gpu_machine

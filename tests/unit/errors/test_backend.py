@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from tests.support.cuda_sources import COPY
-from tiledsl.backend_cuda import nvrtc
-from tiledsl.backend_cuda.architectures import nvrtc_architecture
-from tiledsl.backend_cuda.nvrtc import compile_cubin
+from tiledsl.backend_cuda.build import nvrtc
+from tiledsl.backend_cuda.build.architectures import nvrtc_architecture
+from tiledsl.backend_cuda.build.nvrtc import compile_cubin
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.support.catalogue.backend import ENTRIES
 from tiledsl.support.errors import TileError

@@ -15,8 +15,9 @@ from tests.support.fake_cuda import FakeArray, FakeCuda, aligned, fake_cuda
 from tests.support.fake_driver import FakeDriver, Status, fake_driver
 from tests.support.loaded_kernels import FAILURE, PARAMETERS, code, loaded, tensor_map
 from tiledsl import tile
-from tiledsl.backend_cuda import devices, driver
-from tiledsl.backend_cuda.kernel_code import KernelParameter
+from tiledsl.backend_cuda.driver import call_driver as driver
+from tiledsl.backend_cuda.driver import devices
+from tiledsl.backend_cuda.frame.kernel_code import KernelParameter
 from tiledsl.runtime.cuda_arrays import is_on_cuda
 from tiledsl.support.catalogue.cuda import ENTRIES
 from tiledsl.support.errors import TileError

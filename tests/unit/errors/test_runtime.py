@@ -22,7 +22,7 @@ from tests.support.call_kernels import (
     sum_and_difference,
 )
 from tiledsl import tile
-from tiledsl.backend_cuda.disassemble import disassembly
+from tiledsl.backend_cuda.build.disassemble import disassembly
 from tiledsl.cli.audit_file import Arguments, audit_names
 from tiledsl.cli.compile import emitted, load_kernel, parse_constant, parse_spec, split_target
 from tiledsl.cli.draw import draw_for_specs, parse_size

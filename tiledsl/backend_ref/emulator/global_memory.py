@@ -162,7 +162,10 @@ def _use(agent: Agent, op: AnyAccess, layout: RegisterLayout, access: Access, wh
 
 def _count(agent: Agent, op: AnyAccess, layout: RegisterLayout, where: Array, kind: Kind) -> None:
     """Adds the bytes of an access to those of the emulation."""
-    once = int(np.count_nonzero(where & _writers(agent, layout))) * agent.array(op.tensor).itemsize
+    writers = _writers(agent, layout)
+    if len(writers) not in (1, len(where)):
+        return  # a layout of other threads than the program has, which is an error when its registers are filled
+    once = int(np.count_nonzero(where & writers)) * agent.array(op.tensor).itemsize
     agent.common.read_bytes += 0 if kind == "write" else once
     agent.common.written_bytes += 0 if kind == "read" else once
 

@@ -9,7 +9,7 @@ import pytest
 from tests.support.gpu_lowering import lowered
 from tests.support.product_nests import gemm_nest
 from tests.unit.passes.gpu.plans.test_specialised_plans import product
-from tiledsl.backend_cuda.emit import emit_program
+from tiledsl.backend_cuda.emit.emit_program import emit_program
 from tiledsl.ir.async_ops import Role
 from tiledsl.ir.core import Module
 from tiledsl.ir.gpu_ops import Launch

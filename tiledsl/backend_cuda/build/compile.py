@@ -1,0 +1,62 @@
+"""From a TILE module to machine code: one variant for each plan, through the gate."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from tiledsl.backend_cuda.build.describe_tiles import tile_reports
+from tiledsl.backend_cuda.emit.emit_program import emit_program
+from tiledsl.backend_cuda.build.gate import refusals
+from tiledsl.backend_cuda.build.nvrtc import compile_cubin
+from tiledsl.backend_cuda.build.variant import Variant
+from tiledsl.ir.core import Module
+from tiledsl.ir.printer import print_module
+from tiledsl.passes.gpu.plan import Plan
+from tiledsl.passes.gpu_machine import gpu_machine
+from tiledsl.passes.manager import PassContext, PassManager
+from tiledsl.passes.pipelines import gpu_pipeline
+from tiledsl.support.errors import TileResourceError
+from tiledsl.support.options import LOG
+
+PRINTF_STACK_BYTES = 64
+"""What a call of printf takes of local memory, without any spill."""
+
+
+def compile_variant(module: Module, arch: str, plans: Sequence[Plan]) -> Variant:
+    """Code for the first of the plans that passes the gate; if none does, for the first that compiles at all.
+
+    `module` is in form `tile-placed`. Raises TileError where no plan can be compiled.
+    """
+    notes: list[str] = []
+    first: Variant | None = None
+    failure: TileResourceError | None = None
+    for plan in plans:
+        started = time.perf_counter()
+        try:
+            variant = _compile(module, arch, plan, notes)
+        except TileResourceError as error:
+            failure = failure or error
+            notes.append(f"plan ({plan}) was left: {str(error).strip().splitlines()[0]}")
+            continue
+        refused = refusals(variant.machine_code, PRINTF_STACK_BYTES if "printf" in variant.source else 0)
+        seconds = time.perf_counter() - started
+        LOG.debug("%s compiled for %s in %.3f s with plan (%s)", module.entry.name, arch, seconds, plan)
+        if not refused:
+            return variant
+        first = first or variant
+        notes += [f"plan ({plan}) was left: {reason}" for reason in refused]
+    if first is None:
+        assert failure is not None, "there was no plan"
+        raise failure
+    return first
+
+
+def _compile(module: Module, arch: str, plan: Plan, notes: Sequence[str]) -> Variant:
+    context = PassContext()
+    lowered = PassManager(gpu_pipeline(plan, arch)).run(module, context)
+    function = lowered.entry
+    source = emit_program(lowered, gpu_machine(arch).capability, chained=plan.chained)
+    cubin = compile_cubin(source.text, arch, function.name, [function.location])
+    remarks = tuple(dict.fromkeys(context.remarks))
+    return Variant(plan, source, cubin, print_module(lowered), tuple(notes), remarks, tile_reports(lowered))

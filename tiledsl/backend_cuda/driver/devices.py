@@ -1,0 +1,103 @@
+"""CUDA devices: what they are, and their primary contexts (the ones that PyTorch and the CUDA runtime use)."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from tiledsl.backend_cuda.driver.call_driver import bindings, call, process
+from tiledsl.support.caller import caller_location
+from tiledsl.support.errors import fail
+from tiledsl.support.when_dropped import when_dropped
+
+
+@dataclass(frozen=True)
+class Device:
+    """One device. `arch` is the name of what it runs, as `sm_90`; `context` its primary context, at `address`."""
+
+    number: int
+    name: str
+    arch: str
+    multiprocessors: int
+    shared_bytes: int
+    """The most shared memory that a block may ask for."""
+    context: Any
+    address: int
+
+
+def device_count() -> int:
+    """How many devices this process sees. Raises TileRuntimeError without a driver."""
+    return int(call("cuDeviceGetCount"))
+
+
+def device_of(number: int) -> Device:
+    """The device of that number, counted as CUDA_VISIBLE_DEVICES and PyTorch do. Raises TileRuntimeError."""
+    bindings()  # raises in a fork
+    with process().lock:
+        devices = process().devices
+        if number not in devices:
+            devices[number] = _opened(number)
+        return devices[number]
+
+
+def _opened(number: int) -> Device:
+    count = device_count()
+    if not 0 <= number < count:
+        if count == 0:
+            fail("cuda-no-device", caller_location())
+        fail("cuda-device-number", caller_location(), device=number, count=count, last=count - 1)
+    handle = call("cuDeviceGet", number)
+    attribute = bindings().CUdevice_attribute
+
+    def ask(name: str) -> int:
+        return int(call("cuDeviceGetAttribute", getattr(attribute, f"CU_DEVICE_ATTRIBUTE_{name}"), handle))
+
+    major, minor = ask("COMPUTE_CAPABILITY_MAJOR"), ask("COMPUTE_CAPABILITY_MINOR")
+    name = call("cuDeviceGetName", 128, handle)
+    context = call("cuDevicePrimaryCtxRetain", handle)
+    return Device(
+        number=number,
+        name=name.split(b"\0")[0].decode() if isinstance(name, bytes) else str(name),
+        arch=f"sm_{major}{minor}",
+        multiprocessors=ask("MULTIPROCESSOR_COUNT"),
+        shared_bytes=ask("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
+        context=context,
+        address=int(context),
+    )
+
+
+def is_current(device: Device) -> bool:
+    """Whether the calling thread works with that device."""
+    return int(call("cuCtxGetCurrent")) == device.address
+
+
+@contextmanager
+def current(device: Device) -> Generator[None]:
+    """The calling thread works with that device; afterwards with what it did before, if that was another one."""
+    before = int(call("cuCtxGetCurrent"))
+    if before == device.address:
+        yield
+    elif before == 0:  # a thread that has not used CUDA: there is nothing to go back to
+        call("cuCtxSetCurrent", device.context)
+        yield
+    else:
+        call("cuCtxPushCurrent", device.context)
+        try:
+            yield
+        finally:
+            call("cuCtxPopCurrent")
+
+
+def free_when_dropped(owner: object, device: Device, name: str, *arguments: Any) -> None:
+    """Calls a function of the driver once nobody has the owner any more: not at the end of the process, nor in a fork,
+    and if the device has failed in the meantime nobody hears of it."""
+    when_dropped(owner, _free, device, name, arguments)
+
+
+def _free(device: Device, name: str, arguments: tuple[Any, ...]) -> None:
+    if process().forked:
+        return
+    with current(device):
+        call(name, *arguments)

@@ -1,0 +1,362 @@
+"""Accesses of global memory: `gpu.load`, `gpu.store`, `gpu.atomic`.
+
+The address of a thread's first element is computed once; the accesses of a tile are at constant distances from there,
+or at multiples of a stride.
+"""
+
+from __future__ import annotations
+
+from tiledsl.backend_cuda.emit.emit_elementwise import as_registers, slot_table
+from tiledsl.backend_cuda.frame.kernel_frame import KernelFrame
+from tiledsl.backend_cuda.frame.names import of_program
+from tiledsl.backend_cuda.functions.atomics import atomic
+from tiledsl.backend_cuda.functions.casts import bits, cast, from_bits, pack
+from tiledsl.backend_cuda.functions.index_text import operand_text, sum_text, table_text
+from tiledsl.backend_cuda.functions.memory_functions import vector_name
+from tiledsl.backend_cuda.functions.scalars import c_type, constant, memory_type
+from tiledsl.backend_cuda.functions.storage import Registers, Scalar, Slot, element_text
+from tiledsl.ir import gpu_ops as gpu
+from tiledsl.ir.core import Value
+from tiledsl.ir.dtypes import DType, bool_, i64
+from tiledsl.ir.layouts import RegisterLayout
+from tiledsl.ir.types import TensorType
+
+_BYTES = 16
+"""The widest access."""
+
+
+class Access:
+    """Where one op's elements lie in its tensor."""
+
+    def __init__(
+        self,
+        frame: KernelFrame,
+        op: gpu.Load | gpu.Store | gpu.Atomic | gpu.Copy,
+        layout: RegisterLayout | None,
+        step: int,
+    ) -> None:
+        """`layout` is that of the tile, None for a scalar; one access is of `step` elements."""
+        self.frame = frame
+        self.op = op
+        self.layout = layout
+        self.step = step
+        self.tensor: Value = op.tensor
+        type_ = op.tensor.type
+        assert isinstance(type_, TensorType)
+        self.type = type_
+        self.base = self._base()
+        self.limits: dict[int, str] = {}
+        for axis, extent in zip(op.masked, op.extents):
+            assert layout is not None
+            limit = frame.extent(extent, layout.shape[axis])
+            if limit:
+                self.limits[axis] = limit
+
+    def _table(self, axis: int) -> tuple[int, ...]:
+        assert self.layout is not None
+        return slot_table(self.layout, axis, self.step)
+
+    def _thread(self, axis: int) -> str:
+        return "0" if self.layout is None or axis < 0 else self.frame.thread_coordinate(self.layout, axis)
+
+    def _base(self) -> str:
+        """The pointer to the first element of this thread, but for axes that are gathered."""
+        frame = self.frame
+        terms: list[str] = []
+        for axis, (index, tile_axis) in enumerate(zip(self.op.indices, self.op.axes)):
+            if index.shape:
+                continue
+            at = sum_text(_plain(frame.scalar(index)), self._thread(tile_axis))
+            stride = frame.stride(self.tensor, axis)
+            if at != "0":
+                terms.append(at if stride == "1" else f"{operand_text(at)} * {stride}")
+        pointer = frame.tensor(self.tensor)
+        if not terms:
+            return pointer
+        pointed = f"{'' if self.tensor in frame.written else 'const '}{memory_type(self.type.dtype)}*"
+        offset = sum_text(*terms)
+        text = f"{pointer} + {operand_text(offset)}"
+        return frame.once(("pointer", text), lambda: frame.define(pointed, of_program(pointer, "at"), text))
+
+    def address(self, number: str, slot: str) -> str:
+        """The pointer of access `number`, whose first element is in `slot`."""
+        return f"{self.base}{self._offset(number, slot)}"
+
+    def _offset(self, number: str, slot: str) -> str:
+        terms: list[str] = []
+        for axis, (index, tile_axis) in enumerate(zip(self.op.indices, self.op.axes)):
+            stride = self.frame.stride(self.tensor, axis)
+            if index.shape:
+                at = self._gathered(index, slot)
+            elif tile_axis >= 0:
+                at = table_text(self._table(tile_axis), number)
+            else:
+                continue
+            if at != "0":
+                terms.append(at if stride == "1" else f"{operand_text(at)} * {stride}")
+        offset = sum_text(*terms)
+        return "" if offset == "0" else f" + ({offset})" if len(terms) > 1 or " " in offset else f" + {offset}"
+
+    def _gathered(self, index: Value, slot: str) -> str:
+        text = element_text(self.frame.storage(index), Slot(slot), self.frame.preamble)
+        return cast(text, index.dtype, i64, self.frame.preamble)
+
+    def inside(self, number: str, slot: str) -> str:
+        """The condition of access `number`; empty where all are inside."""
+        tests: list[str] = []
+        for axis, limit in self.limits.items():
+            at = sum_text(self._thread(axis), table_text(self._table(axis), number))
+            tests.append(f"{at} < {limit}")
+        for axis in self.op.checked:
+            index, tile_axis = self.op.indices[axis], self.op.axes[axis]
+            if index.shape:
+                at = self._gathered(index, slot)
+            else:
+                part = table_text(self._table(tile_axis), number) if tile_axis >= 0 else "0"
+                at = sum_text(self.frame.scalar(index), self._thread(tile_axis), part)
+            size = self.frame.dim(self.type.shape[axis])
+            tests.append(f"{self.frame.use('is_within')}({at}, {size})")
+        return " && ".join(tests)
+
+
+def _plain(text: str) -> str:
+    """A literal without its suffix, so that it can be left out of sums where it is 0."""
+    return text.removesuffix("ll") if text.removesuffix("ll").lstrip("-").isdigit() else text
+
+
+def emit_load(frame: KernelFrame, op: gpu.Load) -> None:
+    dtype = op.result.dtype
+    if not op.shape:
+        frame.values[op.result] = _load_scalar(frame, op)
+        return
+    layout = op.result.layout
+    verb = _verb(frame, op.tensor)
+    step = op.vector
+    access = Access(frame, op, layout, step)
+    target = frame.new_registers(of_program(op.result.name or f"{op.tensor.name}_tile"), dtype, layout.slots)
+    frame.values[op.result] = target
+    fill = "0" if op.other is None else frame.scalar(op.other)
+    with frame.unrolled("v", layout.slots // step) as number:
+        slot = first_slot(number, step)
+        inside = access.inside(number, slot)
+        for offset in pieces_of_access(step, dtype):
+            here, address = plus(slot, offset), plus(access.address(number, slot), offset)
+            _read(frame, verb, target, here, min(step, _BYTES // dtype.bytes), address, inside, fill)
+
+
+def first_slot(number: str, step: int) -> str:
+    """The slot of the first element of an access of `step` elements."""
+    if number.isdigit():
+        return str(int(number) * step)
+    return number if step == 1 else f"{step} * {number}"
+
+
+def pieces_of_access(step: int, dtype: DType) -> range:
+    """Where the parts of an access begin, each at most as wide as an access can be."""
+    return range(0, step, max(1, _BYTES // dtype.bytes))
+
+
+def _verb(frame: KernelFrame, tensor: Value) -> str:
+    """How functions are named that read a tensor (`memory_functions.READS`)."""
+    return "load" if tensor in frame.coherent else "read"
+
+
+def _read(
+    frame: KernelFrame, verb: str, target: Registers, slot: str, count: int, address: str, inside: str, fill: str
+) -> None:
+    """Reads `count` elements into registers from `slot` on."""
+    dtype, per = target.dtype, target.per_word
+    if dtype == bool_ or count * dtype.bits < 32:
+        _read_elements(frame, verb, target, slot, count, address, inside, fill)
+        return
+    words = count // per
+    name = f"{verb}_{vector_name(target.element_type, words)}"
+    to = target.pointer(slot)
+    if not inside:
+        frame.line(f"{frame.use(name)}({to}, {address});")
+        return
+    filling = fill if per == 1 or fill == "0" else _packed_fill(frame, fill, dtype)
+    frame.line(f"{frame.use(name + '_if')}({to}, {address}, {inside}, {filling});")
+
+
+def _packed_fill(frame: KernelFrame, fill: str, dtype: DType) -> str:
+    per = 32 // dtype.bits
+    return frame.once(
+        ("fill", fill, dtype), lambda: frame.define("unsigned", "fill", pack([fill] * per, dtype, frame.preamble))
+    )
+
+
+def _read_elements(
+    frame: KernelFrame, verb: str, target: Registers, slot: str, count: int, address: str, inside: str, fill: str
+) -> None:
+    """Elements of less than a word, and bools, which are bytes in memory: each is put into its place by itself."""
+    dtype = target.dtype
+    width = count * dtype.bits
+    if width >= 32:
+        words = width // 32
+        name = frame.names.fresh(of_program(target.name, "bits"))
+        frame.line(f"unsigned {name}[{words}];")
+        function, filling = f"{verb}_{vector_name('unsigned', words)}", _filled_bytes(fill)
+        text = f"{frame.use(function)}({name}, {address});"
+        if inside:
+            text = f"{frame.use(function + '_if')}({name}, {address}, {inside}, {filling});"
+        frame.line(text)
+        for i in range(count):
+            element = from_bits(f"{name}[{i // 4}] >> {i % 4 * 8}", dtype, frame.preamble)
+            frame.line(f"{target.name}[{plus(slot, i)}] = {element};")
+        return
+    for i in range(count):
+        function = f"{verb}_bits{dtype.bits}"
+        at = plus(address, i)
+        filling = "0" if fill == "0" else bits(fill, dtype, frame.preamble)
+        text = f"{frame.use(function)}({at})"
+        if inside:
+            text = f"{frame.use(function + '_if')}({at}, {inside}, {filling})"
+        if dtype == bool_:
+            frame.line(f"{target.name}[{plus(slot, i)}] = {text} != 0;")
+        else:
+            set_bits(frame, target, plus(slot, i), text)
+
+
+def set_bits(frame: KernelFrame, target: Registers, slot: str, text: str) -> None:
+    """Puts one element of 8 or 16 bits, given as the low bits of a clean word, into its place among the slots; the
+    slots of a word are set in order."""
+    per = target.per_word
+    if slot.isdigit():
+        word, position = divmod(int(slot), per)
+        place = f"{target.name}[{word}]"
+        if position == 0:
+            frame.line(f"{place} = {text};")
+        else:
+            frame.line(f"{place} |= {text} << {position * target.dtype.bits};")
+        return
+    slot = operand_text(slot)
+    place = f"{target.name}[{slot} / {per}]"
+    kept = f"{slot} % {per} == 0 ? 0u : {place}"
+    frame.line(f"{place} = ({kept}) | {text} << {slot} % {per} * {target.dtype.bits};")
+
+
+def _filled_bytes(fill: str) -> str:
+    return "0" if fill == "0" else f"({fill} ? 0x01010101u : 0u)"
+
+
+def plus(slot: str, offset: int) -> str:
+    """A slot, or a pointer, and a number."""
+    if offset == 0:
+        return slot
+    return str(int(slot) + offset) if slot.isdigit() else f"{slot} + {offset}"
+
+
+def _load_scalar(frame: KernelFrame, op: gpu.Load) -> Scalar:
+    """All threads read the same element."""
+    access = Access(frame, op, None, 1)
+    dtype = op.result.dtype
+    inside = access.inside("0", "0")
+    pointer = access.address("0", "0")
+    verb = _verb(frame, op.tensor)
+    fill = constant(0, dtype) if op.other is None else frame.scalar(op.other)
+    name = of_program(op.result.name or f"{op.tensor.name}_element")
+    if dtype.bits >= 32:
+        type_ = c_type(dtype)
+        target = frame.names.fresh(name)
+        frame.line(f"{type_} {target};")
+        function = f"{verb}_{vector_name(type_, 1)}"
+        if inside:
+            frame.line(f"{frame.use(function + '_if')}(&{target}, {pointer}, {inside}, {fill});")
+        else:
+            frame.line(f"{frame.use(function)}(&{target}, {pointer});")
+        return Scalar(target, dtype)
+    text = f"{frame.use(f'{verb}_bits{dtype.bits}')}({pointer})"
+    if inside:
+        word = bits(fill, dtype, frame.preamble)
+        text = f"{frame.use(f'{verb}_bits{dtype.bits}_if')}({pointer}, {inside}, {word})"
+    return Scalar(frame.define(c_type(dtype), name, from_bits(text, dtype, frame.preamble)), dtype)
+
+
+def emit_store(frame: KernelFrame, op: gpu.Store) -> None:
+    dtype = op.value.dtype
+    if not op.value.shape:
+        _store_scalar(frame, op)
+        return
+    layout = op.value.layout
+    access = Access(frame, op, layout, op.vector)
+    first = frame.is_first(layout)
+    value = as_registers(frame, op.value)
+    with frame.unrolled("v", layout.slots // op.vector) as number:
+        slot = first_slot(number, op.vector)
+        inside = joined(first, access.inside(number, slot))
+        for offset in pieces_of_access(op.vector, dtype):
+            here, address = plus(slot, offset), plus(access.address(number, slot), offset)
+            _write(frame, value, here, min(op.vector, _BYTES // dtype.bytes), address, inside)
+
+
+def joined(*tests: str) -> str:
+    """All of some conditions; empty ones hold."""
+    return " && ".join(test for test in tests if test)
+
+
+def _write(frame: KernelFrame, value: Registers, slot: str, count: int, address: str, inside: str) -> None:
+    dtype, per = value.dtype, value.per_word
+    if dtype == bool_ or count * dtype.bits < 32:
+        for i in range(count):
+            word = bits(element_text(value, Slot(plus(slot, i)), frame.preamble), dtype, frame.preamble)
+            if per > 1:
+                word = raw_bits(value, plus(slot, i))
+            _call_write(frame, f"store_bits{dtype.bits}", plus(address, i), word, inside)
+        return
+    source = value.pointer(slot)
+    _call_write(frame, f"store_{vector_name(value.element_type, count // per)}", address, source, inside)
+
+
+def raw_bits(value: Registers, slot: str) -> str:
+    """One packed element in the low bits of a word whose other bits do not matter."""
+    per, width = value.per_word, value.dtype.bits
+    if slot.isdigit():
+        word, position = divmod(int(slot), per)
+        return f"{value.name}[{word}]" + (f" >> {position * width}" if position else "")
+    slot = operand_text(slot)
+    return f"{value.name}[{slot} / {per}] >> {slot} % {per} * {width}"
+
+
+def _call_write(frame: KernelFrame, function: str, address: str, source: str, inside: str) -> None:
+    if inside:
+        frame.line(f"{frame.use(function + '_if')}({address}, {source}, {inside});")
+    else:
+        frame.line(f"{frame.use(function)}({address}, {source});")
+
+
+def _store_scalar(frame: KernelFrame, op: gpu.Store) -> None:
+    """One thread of the program writes it."""
+    dtype = op.value.dtype
+    access = Access(frame, op, None, 1)
+    inside = joined(f"{frame.thread} == 0", access.inside("0", "0"))
+    value = frame.scalar(op.value)
+    pointer = access.address("0", "0")
+    with frame.block(f"if ({inside})"):
+        stored = bits(value, dtype, frame.preamble) if dtype.bits < 32 else value
+        frame.line(f"*({pointer}) = {stored};")
+
+
+def emit_atomic(frame: KernelFrame, op: gpu.Atomic) -> None:
+    dtype = op.value.dtype
+    layout = op.value.layout
+    access = Access(frame, op, layout, 1)
+    first = frame.is_first(layout)
+    source = frame.storage(op.value)
+    before = (
+        frame.new_registers(of_program(op.result.name or "before"), dtype, layout.slots) if op.result.users else None
+    )
+    with frame.unrolled("s", layout.slots) as slot:
+        inside = joined(first, access.inside(slot, slot))
+        value = element_text(source, Slot(slot), frame.preamble)
+        call = atomic(op.fn, dtype, access.address(slot, slot), value, frame.preamble)
+        if before is None:
+            frame.line(f"if ({inside}) {call};" if inside else f"{call};")
+        else:
+            old = frame.define(c_type(dtype), "old", f"{operand_text(inside)} ? {call} : 0" if inside else call)
+            if before.per_word > 1:
+                set_bits(frame, before, slot, bits(old, dtype, frame.preamble))
+            else:
+                frame.line(f"{before.name}[{slot}] = {old};")
+    if before is not None:
+        frame.values[op.result] = before

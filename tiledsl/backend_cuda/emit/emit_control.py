@@ -1,0 +1,198 @@
+"""Loops and branches. What they carry is in variables that are declared before them and assigned in their bodies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tiledsl.backend_cuda.emit.emit_elementwise import copied, used_by
+from tiledsl.backend_cuda.frame.kernel_frame import KernelFrame
+from tiledsl.backend_cuda.frame.names import of_program
+from tiledsl.backend_cuda.functions.scalars import c_type
+from tiledsl.backend_cuda.functions.storage import Registers, Scalar, SharedMemory, Storage, View
+from tiledsl.ir.async_ops import MbarrierWait, Wgmma
+from tiledsl.ir.core import Block, Value
+from tiledsl.ir.gpu_ops import Load
+from tiledsl.ir.scalar_functions import SCALAR_FUNCTIONS
+from tiledsl.ir.tile_ops import For, If, Map, While
+from tiledsl.passes.analysis.sizes import constant_of
+
+STREAMED = 4
+"""Rounds that a loop over memory makes at a time."""
+STREAMED_WORDS = 64
+"""Registers that the reads of all these rounds may fill."""
+STREAMED_COST = 8
+"""What may be computed in such a round, for each element: with more of it, memory is not what the loop waits for."""
+BodyEmitter = Callable[[KernelFrame, Block], None]
+
+_UNROLLED = 8
+"""Loops of at most that many rounds, if it is known, are written out by the compiler."""
+
+
+def emit_for(frame: KernelFrame, op: For, body: BodyEmitter) -> None:
+    """`for (long long i = start; i < stop; i += step)`, counting down where the step is negative."""
+    _, *carried = op.body.arguments
+    variables = [_variable(frame, value, argument) for value, argument in zip(op.initial, carried)]
+    index = op.body.arguments[0]
+    name = frame.names.fresh(of_program(index.name or "index"))
+    type_ = c_type(index.dtype)
+    start, stop, step = (frame.scalar(v) for v in (op.start, op.stop, op.step))
+    known = constant_of(op.step)
+    if known is None:
+        test = f"{step} > 0 ? {name} < {stop} : {name} > {stop}"
+    else:
+        test = f"{name} < {stop}" if known > 0 else f"{name} > {stop}"
+    frame.line(f"#pragma unroll{'' if _is_short(op) else f' {_together(op)}'}")
+    frame.values[index] = Scalar(name, index.dtype)
+    frame.nesting += 1
+    with frame.block(f"for ({type_} {name} = {start}; {test}; {name} += {step})"):
+        _bind(frame, carried, variables)
+        body(frame, op.body)
+        _assign(frame, variables, _yielded(op.body))
+    frame.nesting -= 1
+    _bind(frame, op.results, variables)
+
+
+def _together(op: For) -> int:
+    """How many rounds of a long loop are written out: more than one where all they do is to read memory and compute, so
+    that the reads of all of them are under way at once."""
+    reads = [inner for inner in op.body.ops if isinstance(inner, Load) and inner.shape]
+    plain = all(inner.effect in ("pure", "read", "terminator") and not inner.bodies for inner in op.body.ops)
+    words = sum(-(-inner.result.layout.slots * inner.result.dtype.bytes // 4) for inner in reads)
+    maps = [inner for inner in op.body.ops if isinstance(inner, Map) and inner.result.shape]
+    cheap = sum(SCALAR_FUNCTIONS[inner.fn].cost for inner in maps) <= STREAMED_COST
+    return max(1, min(STREAMED, STREAMED_WORDS // words)) if words and plain and cheap else 1
+
+
+def _is_short(op: For) -> bool:
+    if any(isinstance(inner, (Wgmma, MbarrierWait)) for inner in op.body.ops):
+        return False  # rounds wait anyway, and written out they ask for more registers
+    start, stop, step = (constant_of(v) for v in (op.start, op.stop, op.step))
+    return None not in (start, stop, step) and len(range(start or 0, stop or 0, step or 1)) <= _UNROLLED
+
+
+def emit_while(frame: KernelFrame, op: While, condition: BodyEmitter, body: BodyEmitter) -> None:
+    """`while (true)`, left where the condition, which may take several lines, is false."""
+    variables = [_variable(frame, value, argument) for value, argument in zip(op.initial, op.body.arguments)]
+    frame.line("#pragma unroll 1")
+    frame.nesting += 1
+    with frame.block("while (true)"):
+        _bind(frame, op.condition.arguments, variables)
+        condition(frame, op.condition)
+        (goes_on,) = _yielded(op.condition)
+        frame.line(f"if (!{_enclosed(frame.scalar(goes_on))}) break;")
+        _bind(frame, op.body.arguments, variables)
+        body(frame, op.body)
+        _assign(frame, variables, _yielded(op.body))
+    frame.nesting -= 1
+    _bind(frame, op.results, variables)
+
+
+def emit_if(frame: KernelFrame, op: If, body: BodyEmitter) -> None:
+    variables: list[Scalar | Registers] = []
+    for result, yes in zip(op.results, _yielded(op.then)):
+        wanted = of_program(result.name or yes.name or "chosen")
+        if result.shape:
+            variables.append(frame.new_registers(wanted, result.dtype, yes.layout.slots))
+        else:
+            name = frame.names.fresh(wanted)
+            frame.line(f"{c_type(result.dtype)} {name};")
+            variables.append(Scalar(name, result.dtype))
+    frame.nesting += 1
+    with frame.block(f"if ({frame.scalar(op.condition)})"):
+        body(frame, op.then)
+        _assign(frame, variables, _yielded(op.then))
+    if variables or len(op.otherwise.ops) > 1:
+        with frame.block("else"):
+            body(frame, op.otherwise)
+            _assign(frame, variables, _yielded(op.otherwise))
+    frame.nesting -= 1
+    _bind(frame, op.results, variables)
+
+
+def _enclosed(text: str) -> str:
+    return text if text.isidentifier() else f"({text})"
+
+
+def _yielded(block: Block) -> tuple[Value, ...]:
+    terminator = block.terminator
+    return terminator.operands if terminator is not None else ()
+
+
+def _variable(frame: KernelFrame, initial: Value, argument: Value) -> Scalar | Registers:
+    """The variable of a carried value, with what it starts from. Registers that nothing else reads are taken over."""
+    wanted = of_program(argument.name or initial.name or "carried")
+    stored = frame.storage(initial)
+    if not initial.shape:
+        assert isinstance(stored, Scalar)
+        name = frame.names.fresh(wanted)
+        frame.line(f"{c_type(initial.dtype)} {name} = {stored.text};")
+        return Scalar(name, initial.dtype)
+    if isinstance(stored, Registers) and can_take_over(initial):
+        return stored
+    assert not isinstance(initial.op, Wgmma), "registers in flight cannot be copied"
+    return copied(frame, initial, stored, wanted)
+
+
+_RENAMING = ("tile.reshape", "tile.transpose", "tile.broadcast", "gpu.wgmma_wait")
+"""Ops whose results are in the registers of their operands."""
+
+
+def can_take_over(value: Value) -> bool:
+    """Whether the registers of a tile may be written to by its one reader: nothing reads them afterwards."""
+    users = used_by(value)
+    if len(users) != 1:
+        return False
+    origin = value.op
+    while origin is not None and origin.name in _RENAMING:
+        value = origin.operands[origin.results.index(value)]
+        if len(used_by(value)) != 1:
+            return False
+        origin = value.op
+    return origin is None or origin.parent is users[0].parent
+
+
+def _bind(frame: KernelFrame, values: Sequence[Value], variables: Sequence[Scalar | Registers]) -> None:
+    for value, variable in zip(values, variables):
+        frame.values[value] = variable
+
+
+def _assign(frame: KernelFrame, variables: Sequence[Scalar | Registers], values: Sequence[Value]) -> None:
+    """The variables take the values, all at once: one that is another's next value is read before it is written."""
+    pairs = [(variable, frame.storage(value), value) for variable, value in zip(variables, values)]
+    pairs = [(variable, stored, value) for variable, stored, value in pairs if variable != stored]
+    assert not any(isinstance(value.op, Wgmma) for _, _, value in pairs), "registers in flight cannot be copied"
+    targets = {_array_name(variable) for variable, _, _ in pairs}
+    settled: list[tuple[Scalar | Registers, Storage, Value]] = []
+    for variable, stored, value in pairs:
+        if _array_name(stored) in targets and len(pairs) > 1:
+            settled.append((variable, _saved(frame, stored, value), value))
+        else:
+            settled.append((variable, stored, value))
+    for variable, stored, value in settled:
+        if isinstance(variable, Scalar):
+            assert isinstance(stored, Scalar)
+            frame.line(f"{variable.text} = {stored.text};")
+            continue
+        source = (
+            stored if isinstance(stored, Registers) else copied(frame, value, stored, of_program("next", variable.name))
+        )
+        with frame.unrolled("s", variable.words) as s:
+            frame.line(f"{variable.name}[{s}] = {source.name}[{s}];")
+
+
+def _array_name(storage: Storage) -> str:
+    match storage:
+        case Registers():
+            return storage.name
+        case Scalar():
+            return storage.text
+        case View():
+            return storage.source.name
+        case SharedMemory():
+            return storage.memory
+
+
+def _saved(frame: KernelFrame, stored: Storage, value: Value) -> Storage:
+    if isinstance(stored, Scalar):
+        return Scalar(frame.define(c_type(stored.dtype), of_program("next", stored.text), stored.text), stored.dtype)
+    return copied(frame, value, stored, of_program("next", value.name))

@@ -1,0 +1,434 @@
+"""Elementwise ops: runs of them become one loop over slots.
+
+Ops wait in a group until something else needs one of their results. Then the group is written as one unrolled loop, in
+which what is used within the loop only is a plain variable, and the rest goes into registers:
+
+    float e[8];
+    #pragma unroll
+    for (int s = 0; s < 8; ++s) {
+        const float shifted = x[s] - top[s / 8];
+        e[s] = exp_f32(shifted);
+    }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import gcd
+from typing import Any
+
+import numpy as np
+
+from tiledsl.backend_cuda.emit.one_plus import FUNCTIONS, one_plus
+from tiledsl.backend_cuda.frame.kernel_frame import KernelFrame
+from tiledsl.backend_cuda.frame.names import of_program
+from tiledsl.backend_cuda.functions.casts import cast, pack
+from tiledsl.backend_cuda.functions.index_text import operand_text, sum_text, table_text
+from tiledsl.backend_cuda.functions.random_bits import random
+from tiledsl.backend_cuda.functions.scalar_math import scalar_function
+from tiledsl.backend_cuda.functions.scalars import bare, enclosed
+from tiledsl.backend_cuda.functions.storage import Registers, Scalar, Slot, Storage, View, element_text
+from tiledsl.ir.core import Op, Value
+from tiledsl.ir.dtypes import f32, f64, is_narrow_float
+from tiledsl.ir.gpu_ops import Arange, Convert, Pad, Slice
+from tiledsl.ir.layout_conversions import convert_plan, slice_slots
+from tiledsl.ir.layouts import RegisterLayout
+from tiledsl.ir.tile_ops import Broadcast, Cast, Map, Random, Reshape, Transpose
+from tiledsl.support.powers_of_two import power_of_two_in
+
+
+@dataclass
+class Group:
+    """Elementwise ops on tiles of as many slots, waiting to be written."""
+
+    slots: int
+    ops: list[Op] = field(default_factory=list[Op])
+
+
+class Groups:
+    """The groups that wait in the block that is being written."""
+
+    def __init__(self, frame: KernelFrame) -> None:
+        self.frame = frame
+        self._waiting: dict[int, Group] = {}
+        self._group_of: dict[Value, Group] = {}
+        self._alias: dict[Value, Value] = {}
+
+    def add(self, op: Op) -> None:
+        """Takes in an elementwise op on tiles."""
+        if not used_by(op.result):
+            return
+        if is_renaming(op):
+            self._rename(op)
+            return
+        if isinstance(op, (Broadcast, Slice, Convert)):
+            self._view(op)
+            return
+        slots = op.result.layout.slots
+        for operand in op.operands:
+            group = self._group_of.get(self.resolved(operand))
+            if group is not None and group.slots != slots:
+                self._write(group)
+        group = self._waiting.setdefault(slots, Group(slots))
+        group.ops.append(op)
+        self._group_of[op.result] = group
+
+    def resolved(self, value: Value) -> Value:
+        """The value that this one is another name of."""
+        while value in self._alias:
+            value = self._alias[value]
+        return value
+
+    def _rename(self, op: Op) -> None:
+        source = self.resolved(op.operands[0])
+        if source in self._group_of:
+            self._alias[op.result] = source
+        else:
+            self.frame.values[op.result] = self.frame.storage(source)
+
+    def _view(self, op: Broadcast | Slice | Convert) -> None:
+        source = self.resolved(op.source)
+        if not op.source.shape:
+            self.frame.values[op.result] = self.frame.storage(source)
+            return
+        table = view_table(op)
+        if source in self._group_of:
+            self._write(self._group_of[source])
+        stored = self.frame.storage(source)
+        match stored:
+            case Registers():
+                self.frame.values[op.result] = View(stored, table)
+            case View():
+                self.frame.values[op.result] = View(stored.source, tuple(stored.table[s] for s in table))
+            case _:
+                self.frame.values[op.result] = stored
+
+    def need(self, values: Sequence[Value]) -> None:
+        """Writes the groups that these values wait in."""
+        for value in values:
+            group = self._group_of.get(self.resolved(value))
+            if group is not None:
+                self._write(group)
+            self._settle(value)
+
+    def _settle(self, value: Value) -> None:
+        # what was used within its group only is nowhere now
+        source = self.resolved(value)
+        if value in self._alias and source in self.frame.values:
+            self.frame.values[value] = self.frame.values[source]
+
+    def flush(self) -> None:
+        """Writes all that waits."""
+        while self._waiting:
+            self._write(next(iter(self._waiting.values())))
+        for value in list(self._alias):
+            self._settle(value)
+        self._alias.clear()
+
+    def _write(self, group: Group) -> None:
+        del self._waiting[group.slots]
+        for op in group.ops:
+            del self._group_of[op.result]
+        _GroupWriter(self.frame, group, self.resolved).write()
+
+
+def used_by(value: Value) -> list[Op]:
+    """The ops that read a value, looked at through ops that only give it another name. One for each time it is read."""
+    found: list[Op] = []
+    work = [value]
+    while work:
+        for user, count in work.pop().users.items():
+            if is_renaming(user):
+                work.append(user.result)
+            else:
+                found += [user] * count
+    return found
+
+
+def is_renaming(op: Op) -> bool:
+    """Whether an op leaves every element where it is, in the same thread and slot."""
+    if isinstance(op, (Reshape, Transpose)) and op.result.shape:
+        return True
+    if not isinstance(op, Broadcast) or not op.source.shape:
+        return False
+    return op.source.shape == op.result.shape and op.source.layout == op.result.layout
+
+
+def broadcast_table(source: RegisterLayout, result: RegisterLayout) -> tuple[int, ...]:
+    """For each slot of the result of a broadcast, the slot of the source that holds its element."""
+    slots = np.arange(result.slots, dtype=np.int64)
+    offset = result.rank - source.rank
+    places = result.slot_coordinates(slots)
+    own = [np.zeros_like(slots) if size == 1 else places[axis + offset] for axis, size in enumerate(source.shape)]
+    _, table = source.place(own)
+    table = np.broadcast_to(np.asarray(table, np.int64), slots.shape)
+    found = source.slot_coordinates(table)
+    for want, got in zip(own, found):
+        assert np.array_equal(want, np.broadcast_to(got, want.shape)), f"{source} does not broadcast to {result}"
+    return tuple(int(slot) for slot in table)
+
+
+def view_table(op: Broadcast | Slice | Convert) -> tuple[int, ...]:
+    """For each slot of the result, the slot of the source that holds its element, in the same thread."""
+    source, result = op.source.layout, op.result.layout
+    if isinstance(op, Broadcast):
+        return broadcast_table(source, result)
+    if isinstance(op, Slice):
+        found = slice_slots(source, op.starts, result)
+        assert found is not None, f"a slice of {source} as {result} is spread over threads"
+        return found
+    return convert_plan(source, result).slots
+
+
+@dataclass
+class _Element:
+    """What a value is within the loop: an expression."""
+
+    text: str
+
+
+class _GroupWriter:
+    def __init__(self, frame: KernelFrame, group: Group, resolved: Callable[[Value], Value]) -> None:
+        self.frame = frame
+        self.group = group
+        self.resolved = resolved
+        inside = set(group.ops)
+        self.kept: dict[Value, Registers] = {}
+        self.read_inside: set[Value] = set()
+        for op in group.ops:
+            users = used_by(op.result)
+            if any(user not in inside for user in users):
+                self.kept[op.result] = Registers("", op.result.dtype, group.slots)
+            if any(user in inside for user in users):
+                self.read_inside.add(op.result)
+        self.elements: dict[Value, _Element] = {}
+        self.parts: dict[Value, str] = {}
+        # what 1 is added to: the sum is a function of its operand, so that it need not be written itself
+        sums = {op: one_plus(op) for op in group.ops if op.result in frame.coarse}
+        self.one_plus = {op: function for op, function in sums.items() if function is not None and function in inside}
+        self.left_out = {f for f in self.one_plus.values() if all(user in self.one_plus for user in used_by(f.result))}
+
+    def write(self) -> None:
+        frame = self.frame
+        frame.comment(self.group.ops[0].location)
+        for value, registers in self.kept.items():
+            self.kept[value] = frame.new_registers(_name(value), registers.dtype, registers.slots)
+        per = max((r.per_word for r in self.kept.values()), default=1)
+        if self.group.slots == 1:
+            self._write_words(1, Slot("0", per, "0", "0")) if per > 1 else self._write_ops(Slot("0"))
+        elif per == 1:
+            with frame.unrolled("s", self.group.slots) as index:
+                self._write_ops(Slot(index))
+        else:
+            with frame.unrolled("w", -(-self.group.slots // per)) as word:
+                self._write_words(per, Slot("", per, word))
+        for value, registers in self.kept.items():
+            frame.values[value] = registers
+
+    def _write_words(self, count: int, slot: Slot) -> None:
+        """The elements of one word, and then the word itself."""
+        frame = self.frame
+        packed = {value: registers for value, registers in self.kept.items() if registers.per_word > 1}
+        for value, registers in packed.items():
+            name = frame.names.fresh(of_program(registers.name, "part"))
+            frame.line(f"{frame.c_type(value.dtype)} {name}[{slot.per_word}]{' = {}' if self._ragged else ''};")
+            self.parts[value] = name
+        if count == 1:
+            self._write_ops(Slot("0", slot.per_word, "0", "0"))
+        else:
+            with frame.unrolled("i", count) as position:
+                index = frame.define("int", "slot", f"{slot.per_word} * {slot.word} + {position}")
+                here = Slot(index, slot.per_word, slot.word, position)
+                if self._ragged:
+                    with frame.block(f"if ({index} < {self.group.slots})"):
+                        self._write_ops(here)
+                else:
+                    self._write_ops(here)
+        for value, registers in packed.items():
+            self._pack(value, registers, slot)
+
+    @property
+    def _ragged(self) -> bool:
+        return any(self.group.slots % r.per_word for r in self.kept.values())
+
+    def _pack(self, value: Value, registers: Registers, slot: Slot) -> None:
+        """The words of one kept value; an element may be narrower than the widest of the group."""
+        per = registers.per_word
+        for word in range(min(slot.per_word // per, registers.words)):
+            elements = [f"{self.parts[value]}[{word * per + i}]" for i in range(per)]
+            index = slot.word if slot.per_word == per else f"{slot.per_word // per} * {slot.word} + {word}"
+            text = pack(elements, value.dtype, self.frame.preamble)
+            self.frame.line(f"{registers.name}[{index}] = {text};")
+
+    def _write_ops(self, slot: Slot) -> None:
+        self.elements.clear()
+        for op in self.group.ops:
+            self.frame.comment(op.location)
+            self._write_op(op, slot)
+
+    def _write_op(self, op: Op, slot: Slot) -> None:
+        frame, result = self.frame, op.result
+        if op in self.left_out:
+            return
+        only_packed = result in self.kept and result not in self.read_inside
+        rounded = not (only_packed and is_narrow_float(result.dtype))  # packing rounds
+        function = self.one_plus.get(op)
+        if function is not None:
+            text = f"{frame.use(FUNCTIONS[function.fn])}({bare(self._operand(function.inputs[0], slot))})"
+        else:
+            operands = [self._operand(v, slot) for v in op.operands]
+            text = ELEMENTWISE[type(op)](frame, op, operands, slot, rounded)
+        if result in self.parts:
+            target = f"{self.parts[result]}[{slot.position}]"
+            frame.line(f"{target} = {bare(text)};")
+            self.elements[result] = _Element(target)
+        elif result in self.kept:
+            target = f"{self.kept[result].name}[{slot.index}]"
+            frame.line(f"{target} = {bare(text)};")
+            self.elements[result] = _Element(target)
+        else:
+            self.elements[result] = _Element(frame.define(frame.c_type(result.dtype), _name(result), text))
+
+    def _operand(self, value: Value, slot: Slot) -> str:
+        value = self.resolved(value)
+        if value in self.elements:
+            return self.elements[value].text
+        return element_text(self.frame.storage(value), slot, self.frame.preamble)
+
+
+def _name(value: Value) -> str:
+    op = value.op
+    fallback = str(op.attributes.get("fn", "")) or type(op).__name__.lower() if op is not None else ""
+    return of_program(value.name or fallback)
+
+
+# The ops
+
+
+def scalar_text(frame: KernelFrame, op: Op, operands: Sequence[str]) -> str:
+    """What an elementwise op gives for scalars."""
+    return ELEMENTWISE[type(op)](frame, op, operands, Slot("0"), True)
+
+
+def _map(frame: KernelFrame, op: Any, operands: Sequence[str], slot: Slot, rounded: bool) -> str:
+    coarse = frame.coarse.get(op.result)
+    return scalar_function(op.fn, op.inputs[-1].dtype, list(operands), frame.preamble, rounded=rounded, coarse=coarse)
+
+
+def _cast(frame: KernelFrame, op: Any, operands: Sequence[str], slot: Slot, rounded: bool) -> str:
+    # an f64 must not be rounded to f32 on the way
+    target = op.dtype if rounded or op.source.dtype == f64 else f32
+    return cast(operands[0], op.source.dtype, target, frame.preamble)
+
+
+def _random(frame: KernelFrame, op: Any, operands: Sequence[str], slot: Slot, rounded: bool) -> str:
+    return random(op.fn, operands[0], operands[1], frame.preamble)
+
+
+def _arange(frame: KernelFrame, op: Any, operands: Sequence[str], slot: Slot, rounded: bool) -> str:
+    return f"(long long){enclosed(coordinate_text(frame, op.layout, 0, slot))}"
+
+
+def _pad(frame: KernelFrame, op: Any, operands: Sequence[str], slot: Slot, rounded: bool) -> str:
+    layout = op.source.layout
+    tests: list[str] = []
+    for axis, extent in zip(op.axes, op.extents):
+        limit = frame.extent(extent, layout.shape[axis])
+        if limit:
+            # neighbours that are inside or outside together share one test
+            run = _common_run(layout, axis, frame.program.multiples.of(extent))
+            tests.append(_below(frame, layout, axis, slot, run, limit))
+    fill = operands[-1]
+    return f"{' && '.join(tests)} ? {operands[0]} : {fill}" if tests else operands[0]
+
+
+def _below(frame: KernelFrame, layout: RegisterLayout, axis: int, slot: Slot, run: int, limit: str) -> str:
+    """Whether the coordinate of a slot is below a limit: its part of it is compared with what the thread's leaves."""
+    thread = frame.thread_coordinate(layout, axis)
+    places = [place - place % run for place in slot_table(layout, axis)]  # of the first of its neighbours
+    table = table_text(places, operand_text(slot.index))
+    if thread == "0":
+        return f"{table} < {limit}"
+    left = frame.once_here("int", "left", f"{limit} - {thread}")
+    return f"{table} < {left}"
+
+
+def _common_run(layout: RegisterLayout, axis: int, multiple: int) -> int:
+    """How many neighbours in a thread are on one side of any multiple of `multiple`: a power of two."""
+    run = layout.vector(axis)
+    for digit in layout.thread_digits:
+        if digit.axis == axis:
+            run = gcd(run, digit.stride)
+    return power_of_two_in(gcd(run, multiple))
+
+
+def coordinate_text(frame: KernelFrame, layout: RegisterLayout, axis: int, slot: Slot) -> str:
+    """The coordinate along an axis of the element in a slot, as an int."""
+    table = table_text(slot_table(layout, axis), operand_text(slot.index))
+    return sum_text(frame.thread_coordinate(layout, axis), table)
+
+
+def slot_table(layout: RegisterLayout, axis: int, step: int = 1) -> tuple[int, ...]:
+    """The slot's part of the coordinate along an axis, for every `step`-th slot."""
+    return tuple(int(layout.slot_coordinates(slot)[axis]) for slot in range(0, layout.slots, step))
+
+
+ELEMENTWISE: dict[type[Op], Callable[[KernelFrame, Any, Sequence[str], Slot, bool], str]] = {
+    Map: _map,
+    Cast: _cast,
+    Random: _random,
+    Arange: _arange,
+    Pad: _pad,
+}
+"""What each elementwise op computes of one element."""
+
+SHAPE_OPS: tuple[type[Op], ...] = (Broadcast, Reshape, Transpose, Slice)
+"""Ops that only say anew where elements are."""
+
+
+def is_elementwise(op: Op) -> bool:
+    """Whether an op gives each element by itself, so that it can join a group."""
+    if isinstance(op, Convert):
+        return convert_plan(op.source.layout, op.result.layout).kind == "registers"
+    return type(op) in ELEMENTWISE or isinstance(op, SHAPE_OPS)
+
+
+def as_registers(frame: KernelFrame, value: Value) -> Registers:
+    """The registers of a tile that is written already; a view or a uniform tile is copied into registers of its own."""
+    found: Storage = frame.storage(value)
+    if isinstance(found, Registers):
+        return found
+    return copied(frame, value, found)
+
+
+def copied(frame: KernelFrame, value: Value, source: Storage, wanted: str = "") -> Registers:
+    """A new array with the elements of a tile."""
+    registers = frame.new_registers(wanted or _name(value), value.dtype, value.layout.slots)
+    if isinstance(source, Registers):
+        with frame.unrolled("s", registers.words) as s:
+            frame.line(f"{registers.name}[{s}] = {source.name}[{s}];")
+        return registers
+    per = registers.per_word
+    with frame.unrolled("s", registers.words) as s:
+        if per == 1:
+            text = element_text(source, Slot(s), frame.preamble)
+        else:
+            slots = [
+                str(min(i, registers.slots - 1)) if registers.words == 1 else f"{per} * {s} + {i}" for i in range(per)
+            ]
+            elements = [element_text(source, Slot(slot), frame.preamble) for slot in slots]
+            text = pack(elements, value.dtype, frame.preamble)
+        frame.line(f"{registers.name}[{s}] = {text};")
+    return registers
+
+
+def scalar_storage(frame: KernelFrame, op: Op) -> Scalar:
+    """Writes an elementwise op on scalars; where its result is."""
+    result = op.result
+    if isinstance(op, SHAPE_OPS):
+        found = frame.storage(op.operands[0])
+        assert isinstance(found, Scalar)
+        return found
+    text = scalar_text(frame, op, [frame.scalar(v) for v in op.operands])
+    return Scalar(frame.define(frame.c_type(result.dtype), _name(result), text), result.dtype)
