@@ -56,7 +56,7 @@ def gemm_nest(
         lengths=(LoopLengths(0, (k,), 1.0),),
         work=(),
         results=(Result((rows, columns), out_bytes),),
-        chained=False,
+        back_to_back=False,
         splittable=splittable,
         **more,
     )

@@ -31,7 +31,7 @@ SHAPES = (
 """How consumers share a tile: schedule, rows, and how many of them along rows and columns."""
 WHOLE_ROWS = (*SHAPES, ("cooperative", 64, 1, 3))
 """The same where a tile has whole rows."""
-CHAINED = (("cooperative", 64, 1, 1), ("cooperative", 128, 2, 1), ("cooperative", 192, 3, 1))
+BACK_TO_BACK = (("cooperative", 64, 1, 1), ("cooperative", 128, 2, 1), ("cooperative", 192, 3, 1))
 """The same where products feed on each other: each warpgroup keeps 64 rows to itself."""
 COMPUTING = tuple(shape for shape in SHAPES if shape[3] == 1)
 """The same where operands are computed: warpgroups that shared rows would compute the same left ones each."""
@@ -59,7 +59,7 @@ MOST_TILES, LARGE = 48, 128 * 128
 """With more tiles for each multiprocessor, those of fewer elements are not looked at."""
 FEWEST_STAGES = 3
 """Of a ring: with two, every copy is waited for (measured: a tenth slower, and more)."""
-CHAINED_STAGES = 2
+COMPUTING_STAGES = 2
 """Of a ring whose stages are blocks that a loop computes with: that takes long enough to hide a copy."""
 FEWEST_STEPS = 4
 """Of a split."""
@@ -151,7 +151,7 @@ class Consumers:
         nest, contract = search.nest, search.contract
         shapes = WHOLE_ROWS if nest.whole_rows else SHAPES
         if nest.computes:
-            shapes = CHAINED if nest.chained else COMPUTING
+            shapes = BACK_TO_BACK if nest.back_to_back else COMPUTING
         for schedule, rows, row_groups, column_groups in shapes:
             option = tiling._replace(rows=rows, schedule=schedule, row_groups=row_groups, column_groups=column_groups)
             if schedule == "pingpong" and not search.families.pingpong:
@@ -192,7 +192,7 @@ class Columns:
             if nest.whole_rows:
                 option = option._replace(across=across)
             small = option.tiles(nest) > MOST_TILES * machine.multiprocessors and tiling.rows * columns < LARGE
-            if small and not nest.chained and contract.rows is None and contract.columns is None:
+            if small and not nest.back_to_back and contract.rows is None and contract.columns is None:
                 continue
             yield option
 
@@ -261,7 +261,7 @@ class Depth:
             if held > room:
                 reason = f"a thread would hold {held} registers of tiles, and has room for {room}"
                 search.refuse(option, reason)
-                if not search.nest.chained:
+                if not search.nest.back_to_back:
                     return
                 break
             yield option
@@ -278,7 +278,7 @@ class Ring:
         tiles = tiling.tiles(nest)
         several = search.families.resident and not nest.computes and not nest.by_threads and tiling.across == 1
         computes = any(dot.columns.kind == "loop" for dot in nest.dots)
-        fewest = CHAINED_STAGES if computes else FEWEST_STAGES
+        fewest = COMPUTING_STAGES if computes else FEWEST_STAGES
         for resident in range(1, MOST_RESIDENT + 1 if several else 2):
             option = tiling._replace(resident=resident)
             if resident > 1 and tiles <= (resident - 1) * machine.multiprocessors:
@@ -293,7 +293,7 @@ class Ring:
             if stages < (asked or fewest):
                 search.refuse(option, f"shared memory has room for {max(0, stages)} stages, of {asked or fewest}")
                 break
-            stages = asked or (min(stages, CHAINED_STAGES) if computes else stages)
+            stages = asked or (min(stages, COMPUTING_STAGES) if computes else stages)
             if stages > 1:
                 yield option._replace(stages=stages)
 
@@ -306,7 +306,7 @@ class Cluster:
     def options(self, search: Search, tiling: Tiling) -> Iterator[Tiling]:
         """Alone, side by side, or sharing the loop."""
         nest, wanted = search.nest, search.contract.rows or 0
-        if nest.chained or tiling.across > 1:
+        if nest.back_to_back or tiling.across > 1:
             if wanted in (0, tiling.rows):
                 yield tiling
             return
@@ -360,7 +360,7 @@ class Walk:
         if tiling.splits > 1:
             yield tiling
             return
-        if nest.chained:
+        if nest.back_to_back:
             together = sorted({min(count, self._beside(nest)) for count in TOGETHER}) if nest.grows else [1]
             yield tiling._replace(raster=together[0])
             if tiles > machine.multiprocessors:

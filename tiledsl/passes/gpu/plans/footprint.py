@@ -27,7 +27,7 @@ RESERVED_BYTES = 2048
 """Of a block's shared memory: mbarriers, and what alignment to 1024 bytes may cost."""
 BOOKKEEPING = 40
 """Registers of a consumer's thread beside its sums, where a loop only multiplies."""
-CHAINED_ROOM = {1: 193, 2: 193, 3: 136}
+BACK_TO_BACK_ROOM = {1: 193, 2: 193, 3: 136}
 """Registers of a thread for tiles, where a loop computes as well: what addresses, numbers of rows and what the loop
 carries besides leave of them, by consumers."""
 WIDE_COLUMNS = 16
@@ -43,7 +43,7 @@ RESIDENT_PRODUCER_REGISTERS = 40
 REGISTERS = {2: (40, 232), 3: (32, 160)}
 """Of each thread of the warpgroup that loads and of those that multiply, by how many multiply, where a block has a
 multiprocessor for itself. Where one multiplies, all have as many as they begin with."""
-REGISTERS_OF_CHAINS = {**REGISTERS, 2: (24, 240)}
+REGISTERS_BACK_TO_BACK = {**REGISTERS, 2: (24, 240)}
 """The same where products hold their sums at once."""
 REGISTERS_OF_COPIES = {2: (72, 216), 3: (56, 152)}
 """The same where the threads that load copy rows themselves."""
@@ -64,7 +64,7 @@ class Registers(NamedTuple):
 def registers_of(nest: ProductNest, tiling: Tiling, machine: GpuMachine) -> Registers:
     """Of a consumer's thread."""
     threads = tiling.row_groups * tiling.column_groups * WARPGROUP
-    if not nest.chained:
+    if not nest.back_to_back:
         sums = sum(_sums(dot, tiling) for dot in nest.dots) // threads
         room = consumer_registers(machine, tiling.consumers, tiling.resident) - BOOKKEEPING
         beside = _registers_beside(nest, sums, tiling.columns // tiling.column_groups)
@@ -72,7 +72,7 @@ def registers_of(nest: ProductNest, tiling: Tiling, machine: GpuMachine) -> Regi
     held = sum(_sums(dot, tiling) // threads for dot in nest.dots if not dot.adds_to_other)
     held += _operands(nest, tiling) // threads
     wide = [tiling.length(dot.columns) for dot in nest.dots if dot.in_loop and dot.columns.kind == "loop"]
-    return Registers(held + max(wide, default=0) // WIDE_COLUMNS, CHAINED_ROOM[tiling.consumers])
+    return Registers(held + max(wide, default=0) // WIDE_COLUMNS, BACK_TO_BACK_ROOM[tiling.consumers])
 
 
 def _operands(nest: ProductNest, tiling: Tiling) -> int:
@@ -118,12 +118,12 @@ def consumer_registers(machine: GpuMachine, consumers: int, resident: int) -> in
 
 
 def registers_of_roles(
-    machine: GpuMachine, consumers: int, resident: int, *, chained: bool, copies: bool
+    machine: GpuMachine, consumers: int, resident: int, *, back_to_back: bool, copies: bool
 ) -> tuple[int, int]:
     """Registers of each thread that loads and of each that multiplies; 0 where they keep what they begin with."""
     if resident > 1:
         return RESIDENT_PRODUCER_REGISTERS, consumer_registers(machine, consumers, resident)
-    table = REGISTERS_OF_COPIES if copies else REGISTERS_OF_CHAINS if chained else REGISTERS
+    table = REGISTERS_OF_COPIES if copies else REGISTERS_BACK_TO_BACK if back_to_back else REGISTERS
     return table.get(consumers, (0, 0))
 
 
@@ -156,7 +156,7 @@ def bytes_beside(nest: ProductNest, tiling: Tiling) -> int:
         for dot in nest.dots
         if not dot.right_loaded
     )
-    if nest.chained:
+    if nest.back_to_back:
         return each
     tile = tiling.rows * tiling.columns
     if tiling.schedule == "pingpong":  # else the result goes out through the same memory
@@ -183,7 +183,7 @@ def rows_to_load(nest: ProductNest, tiling: Tiling) -> int:
     """How many rows of the left operand a stage gets of a tile of so many: not all where there are fewer, each of them
     in one piece. An instruction gets some at least."""
     lefts = [stream for stream in nest.streams if stream.is_left]
-    if nest.chained or tiling.side > 1 or not all(stream.counts_along_depth for stream in lefts):
+    if nest.back_to_back or tiling.side > 1 or not all(stream.counts_along_depth for stream in lefts):
         return tiling.rows
     there = -(-nest.rows // ROWS_OF_SWIZZLE) * ROWS_OF_SWIZZLE
     return min(tiling.rows, max(there, tiling.rows - WARPGROUP_ROWS + ROWS_OF_SWIZZLE))

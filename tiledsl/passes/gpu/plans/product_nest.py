@@ -135,11 +135,11 @@ class ProductNest:
     """A grid with products. `axes`: those of the grid in order: each is the rows, the columns, or one that every
     program has a block of its own of (`whole`, with the number of such blocks).
 
-    `chained`: whether products feed on each other, or stand in several loops. `computes`: whether a loop does more than
-    multiply what it loads. `beside`: products that make a tile of the result each, in one loop. `whole_rows`: a tile
-    has all columns, since something is folded along them. `grows`: whether blocks farther along the rows have longer
-    loops; `masked`: whether masks do something in the last turns of loops. `splittable`: whether blocks can share the
-    loop.
+    `back_to_back`: whether products feed on each other, or stand in several loops. `computes`: whether a loop does more
+    than multiply what it loads. `beside`: products that make a tile of the result each, in one loop. `whole_rows`: a
+    tile has all columns, since something is folded along them. `grows`: whether blocks farther along the rows have
+    longer loops; `masked`: whether masks do something in the last turns of loops. `splittable`: whether blocks can
+    share the loop.
     """
 
     axes: tuple[Side, ...]
@@ -149,7 +149,7 @@ class ProductNest:
     lengths: tuple[LoopLengths, ...]
     work: tuple[Work, ...]
     results: tuple[Result, ...]
-    chained: bool
+    back_to_back: bool
     computes: bool = False
     beside: int = 1
     whole_rows: bool = False
@@ -225,7 +225,7 @@ class _Reader:
         self.only = products_of(self.loops[0]) if len(self.loops) == 1 else ()
         one_feed = len(feeds) == 1 and (len(self.dots) == 1 or not any(map(is_promoted, self.dots)))
         self.is_plain = bool(self.only) and set(self.only) == set(self.dots) and one_feed
-        self.is_chained = len(self.loops) != 1 or not are_independent(self.dots, self.loops[0].body)
+        self.is_back_to_back = len(self.loops) != 1 or not are_independent(self.dots, self.loops[0].body)
         self.column = self._column()
 
     def read(self) -> tuple[ProductNest, Axes]:
@@ -245,9 +245,9 @@ class _Reader:
             lengths=lengths,
             work=tuple(self._work()),
             results=results,
-            chained=self.is_chained,
+            back_to_back=self.is_back_to_back,
             computes=not self.is_plain,
-            beside=1 if self.is_chained else sum(dot.columns.kind == "columns" for dot in dots) or 1,
+            beside=1 if self.is_back_to_back else sum(dot.columns.kind == "columns" for dot in dots) or 1,
             whole_rows=self.is_plain and self.column is None,
             tma_store=bool(results) and all(self._may_go_by_tma(op) for op in self._stores()),
             grows=any(len(one.lengths) > 1 and one.lengths[-1] > one.lengths[0] for one in lengths),
@@ -444,7 +444,7 @@ class _Reader:
     def _epilogue(self) -> Epilogue:
         """What stands in the body of the grid beside the loop."""
         body = self.grid.body.ops
-        if self.is_chained:
+        if self.is_back_to_back:
             return Epilogue(instructions=sum(_instructions(op) for op in body if self._is_of_result(op)))
         shape = self.dots[0].result.shape[-2:]
         loads = [op for op in body if isinstance(op, ops.Load)]

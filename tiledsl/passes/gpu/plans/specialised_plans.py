@@ -85,7 +85,7 @@ def _plans_one_way(
     """The same for rows that start at these multiples, after copies. Raises DeclinedError, NotPlannedError."""
     feeds = feeds_of(grid, machine.capability, sizes.alignment_of, COPIED_BYTES)
     nest, axes = read_products(grid, blocks, feeds, sizes)
-    nest = replace(nest, splittable=not nest.chained and can_split(grid, feeds))
+    nest = replace(nest, splittable=not nest.back_to_back and can_split(grid, feeds))
     return [
         RankedPlan(_plan(tiling, axes, blocks), seconds)
         for seconds, tiling in _ranked(nest, machine, contract_of(axes), MADE)

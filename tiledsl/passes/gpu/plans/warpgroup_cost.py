@@ -23,7 +23,7 @@ from tiledsl.passes.gpu_machine import GpuMachine
 
 STEP_CLOCKS = 16
 """Clocks between the products of two steps: a wait, a fence."""
-CHAIN_CLOCKS = 100
+COMPUTING_CLOCKS = 100
 """The same where a loop computes as well: more waits, and folds across the four threads of a row."""
 ALONE_CLOCKS = 60
 """Clocks that a step takes at least beside its products: the way from a full stage to the next wait."""
@@ -37,14 +37,14 @@ IN_SHARES = 1.2
 """Blocks that share a loop have to gain more than that, as long as the way in which they add up has not been measured,
 and other predictions are a tenth off."""
 UNEVEN = 1.01
-"""Blocks of chained products take unlike times; all wait for the slowest one, if each program has a fixed share of
+"""Blocks of products back to back take unlike times; all wait for the slowest one, if each program has a fixed share of
 them."""
 TURN_CLOCKS = 60
 """From the last product of a tile to the first one of another consumer's, where they take turns."""
 RESULT_CLOCKS = 350
 """From the last product to its first conversion, and barriers around the staged result."""
-CHAIN_ENDS_CLOCKS = 1800
-"""What the first and the last turn of a loop of chained products take more than others: their products and what is
+BACK_TO_BACK_ENDS_CLOCKS = 1800
+"""What the first and the last turn of a loop of products back to back take more than others: their products and what is
 computed of them wait for each other."""
 DRAIN_CLOCKS = 600
 """From the last copy of a result to the end of its block."""
@@ -128,7 +128,7 @@ class WarpgroupCost:
         each = min(speeds.l2_bytes_each, speeds.l2_bytes / min(usable, blocks))
         work = greatest(step.products, step.shared, step.bytes / each, step.copied, step.computed)
         work += EXPOSED[tiling.consumers] * step.computed if step.computed else 0.0
-        work += CHAIN_CLOCKS if nest.computes else STEP_CLOCKS
+        work += COMPUTING_CLOCKS if nest.computes else STEP_CLOCKS
         every, busy = self._turns(tiling, tiles, busiest)
         moved = self.traffic(tiling)[1]
         share = min(1.0, moved / max(1.0, step.bytes * every * cluster))
@@ -137,12 +137,12 @@ class WarpgroupCost:
         alone = max((latency + transfer) / max(1, stages - 1), step.products + ALONE_CLOCKS)
         waited = alone * max(0.0, busy / resident - stages * (1 if programs else rounds))
         loop = greatest(work * busy, waited)
-        if nest.masked and nest.chained:
+        if nest.masked and nest.back_to_back:
             turns = -(-tiling.rows // max(1, tiling.depth)) + 1
             loop += MASKED * step.computed * turns * blocks / machine.multiprocessors
         # around the loop
         result = self._result(tiling) + self._folds(tiling)
-        out = tiling.rows * tiling.columns * nest.beside if not nest.chained else 0
+        out = tiling.rows * tiling.columns * nest.beside if not nest.back_to_back else 0
         drain = DRAIN_CLOCKS + out // tiling.splits * nest.out_bytes / nest.beside / STORED_BYTES
         fill = SETUP_CLOCKS + speeds.memory_latency + transfer
         if cluster > 1:
@@ -154,7 +154,7 @@ class WarpgroupCost:
             around = result + drain + (TURN_CLOCKS + max(0.0, result - work * busy / rounds)) * (rounds - 1)
         elif programs:
             around = result * rounds + drain
-        elif nest.chained:
+        elif nest.back_to_back:
             around = (result + fill) * rounds + drain - fill
         else:
             around = (result + drain) * rounds + fill * (rounds - 1)
@@ -174,7 +174,7 @@ class WarpgroupCost:
         if 0 in self.lengths or tiling.rows not in self.lengths:
             (length, *_) = next(iter(self.lengths.values())).lengths
             steps = -(-length // depth)
-            uneven = UNEVEN if self.nest.chained and tiling.programs else 1.0
+            uneven = UNEVEN if self.nest.back_to_back and tiling.programs else 1.0
             return float(steps * tiles), steps * busiest * uneven
         found = self.lengths[tiling.rows]
         turns = [-(-length // depth) for length in found.lengths]
@@ -231,7 +231,7 @@ class WarpgroupCost:
     def _taken(self, stream: Stream, tiling: Tiling) -> float:
         """Bytes that come to one block for a tile: rows outside of the tensor take longer, neighbours share."""
         bytes_ = float(stream_bytes(stream, tiling))
-        if not stream.is_left or self.nest.chained:
+        if not stream.is_left or self.nest.back_to_back:
             return bytes_ / (tiling.side if not stream.is_left else 1)
         loaded = rows_to_load(self.nest, tiling)
         beyond = OUTSIDE * max(0, loaded - self.nest.rows)
@@ -242,7 +242,7 @@ class WarpgroupCost:
         speeds = self.speeds
         clocks = 0.0
         for dot in self.nest.dots:
-            if self.nest.chained:
+            if self.nest.back_to_back:
                 elements = tiling.rows_of(dot.rows) * tiling.length(dot.columns) * tiling.length(dot.depth)
                 clocks += elements * (turns if dot.in_loop else tiling.tiles(self.nest)) / speeds.products_of(dot.bytes)
             else:
@@ -268,10 +268,10 @@ class WarpgroupCost:
     def _result(self, tiling: Tiling) -> float:
         """Clocks from the last product of a tile until its block may go on to the next."""
         nest, speeds = self.nest, self.speeds
-        if nest.chained:
+        if nest.back_to_back:
             elements = sum(tiling.elements(result.sides) for result in nest.results)
             bytes_ = sum(tiling.elements(result.sides) * result.bytes for result in nest.results)
-            clocks = RESULT_CLOCKS + CHAIN_ENDS_CLOCKS
+            clocks = RESULT_CLOCKS + BACK_TO_BACK_ENDS_CLOCKS
             clocks += elements * (RESULT_INSTRUCTIONS + nest.epilogue.instructions) / speeds.instructions
             return clocks + bytes_ / (speeds.shared_bytes if nest.tma_store else PLAIN_STORED_BYTES)
         elements = tiling.rows * tiling.columns
@@ -292,7 +292,7 @@ class WarpgroupCost:
     def _written(self) -> float:
         nest = self.nest
         columns = nest.columns or 1
-        if nest.chained:
+        if nest.back_to_back:
             return self._batches * sum(_elements(result.sides) * result.bytes for result in nest.results)
         return self._batches * nest.rows * columns * (nest.out_bytes + nest.epilogue.beside_bytes)
 

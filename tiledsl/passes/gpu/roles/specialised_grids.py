@@ -121,9 +121,9 @@ class _SpecialisedGrid:
             state.emit(gpu.Barrier, scope="cluster" if grid.cluster > 1 else "block")
             threads = grid.threads * self.consumers
             copies = any(ring.by_threads for ring in rings)
-            chained = len({feed.dot for feed in self.feeds}) > 1
+            back_to_back = len({feed.dot for feed in self.feeds}) > 1
             few, many = registers_of_roles(
-                state.machine, threads // WARPGROUP, grid.resident, chained=chained, copies=copies
+                state.machine, threads // WARPGROUP, grid.resident, back_to_back=back_to_back, copies=copies
             )
             for own in range(self.consumers):
                 self._role(own * grid.threads, grid.threads, many, lambda own=own: self._consume(walk, rings, own))
