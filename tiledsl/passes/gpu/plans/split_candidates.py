@@ -1,4 +1,4 @@
-"""Plans in which the sums of products are added up in parts: where a grid has few blocks, and each a long loop.
+"""Plans in which sums are added up in parts: where a grid has few blocks, and each a long loop.
 
     a[64, 16384] @ b[16384, 64]          1 block for 132 multiprocessors
     32 parts of 512                      32 blocks, and a grid that adds 32 x 64 x 64 numbers
@@ -67,8 +67,7 @@ def split_plans(
         return []
     costs, launch = costs_of(function, whole.plan, sizes, machine), machine.speeds.launch
     alone = predicted_seconds(costs, whole.seconds, machine)
-    shared = (alone - launch) * max(cost.busy for cost in costs) / machine.multiprocessors
-    if 2 * launch + shared > GAIN * alone:
+    if 2 * launch + (alone - launch) * _least_share(costs, machine) > GAIN * alone:
         return []  # all multiprocessors together would not do it in less
     least, found = GAIN * alone, list[RankedPlan]()
     for parts in reversed([parts for parts in PARTS if longest >= parts * UNIT]):
@@ -84,6 +83,14 @@ def split_plans(
     return found
 
 
+def _least_share(costs: Sequence[GridCost], machine: GpuMachine) -> float:
+    """The share of the time of some grids that all multiprocessors would take, were the work theirs in equal parts, and
+    none waited for what it loads."""
+    seconds = sum(cost.times.seconds for cost in costs)
+    shared = (replace(cost.times, waiting=0.0).seconds * cost.busy / machine.multiprocessors for cost in costs)
+    return sum(shared) / seconds
+
+
 def _is_split(function: Function) -> bool:
     """Whether a function is one grid, some of whose sums can be split."""
     grids = [op for op in function.body.ops if isinstance(op, ops.Grid)]
@@ -91,10 +98,10 @@ def _is_split(function: Function) -> bool:
 
 
 def _longest(function: Function, sizes: Mapping[str, int]) -> int:
-    """How many elements the longest loop adds up whose length is known."""
+    """How many elements the longest loop goes through whose length is known."""
     longest = 0
     for op in function.walk():
-        if isinstance(op, ops.Range) and any(isinstance(inner, ops.Dot) for inner in op.body.ops):
+        if isinstance(op, ops.Range):
             start, stop = size_of(op.start), size_of(op.stop)
             if start is not None and stop is not None and symbols_of(stop - start) <= sizes.keys():
                 longest = max(longest, evaluate(stop - start, sizes))

@@ -22,6 +22,29 @@ DEEP = {"M": 64, "N": 64, "K": 65536}
 ALIGNED = (16, 16, 16)
 
 
+FOLD = """
+func @sums(%x: tensor<f16, [M, K], unit=1>) {
+  %y = tile.empty() {shape = [M], dtype = f32}
+  %M = tile.size() {value = M}
+  %K = tile.size() {value = K}
+  %none = tile.constant() {value = 0, dtype = i64}
+  tile.grid([%M]) {blocks = [auto]} body(%m: axis<m>) {
+    %zero = tile.constant() {value = 0.0, dtype = f32}
+    %zeros = tile.broadcast(%zero) {shape = [m]}
+    %sum = tile.range(%none, %K, [%zeros]) {blocks = [auto]} body(%k: axis<k>, %acc: tile<f32, [m]>) {
+      %at = tile.load(%x, [%m, %k])
+      %wide = tile.cast(%at) {dtype = f32}
+      %part = tile.reduce([%wide]) {axes = [1], fn = FN}
+      %next = tile.map([%acc, %part]) {fn = MAP}
+      tile.yield([%next])
+    }
+    tile.store(%y, [%m], %sum)
+  }
+  tile.return([%y])
+}
+"""
+
+
 def product(text: str = GEMM) -> Function:
     """c = a @ b in bf16, in form `tile-placed`."""
     for name in "ab":
@@ -69,6 +92,15 @@ def test_loops_that_do_more_than_add_are_not_split() -> None:
     text = GEMM.replace(dot, f"{dot}\n      %twice = tile.map([%next, %partial]) {{fn = maximum}}")
     text = text.replace("tile.yield([%next])", "tile.yield([%twice])")
     assert best(DEEP, function=product(text)).parts == ()
+
+
+def test_long_folds_are_split_too() -> None:
+    sums = product(FOLD.replace("FN", "add").replace("MAP", "add"))
+    for rows in (8, 128):  # too few programs; enough, each of which waits for one load after the other
+        assert best({"M": rows, "K": 65536}, function=sums).parts
+    assert best({"M": 8192, "K": 4096}, function=sums).parts == ()
+    largest = product(FOLD.replace("FN", "max").replace("MAP", "maximum"))
+    assert best({"M": 8, "K": 65536}, function=largest).parts == ()
 
 
 def test_whole_sums_come_after_them() -> None:
