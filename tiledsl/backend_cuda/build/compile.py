@@ -6,10 +6,10 @@ import time
 from collections.abc import Sequence
 
 from tiledsl.backend_cuda.build.describe_tiles import tile_reports
-from tiledsl.backend_cuda.emit.emit_program import emit_program
 from tiledsl.backend_cuda.build.gate import refusals
 from tiledsl.backend_cuda.build.nvrtc import compile_cubin
 from tiledsl.backend_cuda.build.variant import Variant
+from tiledsl.backend_cuda.emit.emit_program import emit_program
 from tiledsl.ir.core import Module
 from tiledsl.ir.printer import print_module
 from tiledsl.passes.gpu.plan import Plan

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tiledsl.backend_cuda.frame.kernel_code import KernelCode
 from tiledsl.backend_cuda.build.variant import Variant
+from tiledsl.backend_cuda.frame.kernel_code import KernelCode
 from tiledsl.ir.layouts import WARP
 from tiledsl.passes.gpu.plans.describe_plan import plan_words
 from tiledsl.passes.gpu_machine import GpuMachine

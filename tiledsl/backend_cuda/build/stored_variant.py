@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from tiledsl.backend_cuda.build.cubin import Cubin, KernelResources
+from tiledsl.backend_cuda.build.variant import Variant
 from tiledsl.backend_cuda.frame.kernel_code import (
     Assertion,
     CudaSource,
@@ -14,7 +15,6 @@ from tiledsl.backend_cuda.frame.kernel_code import (
     ScratchCode,
     TensorMapCode,
 )
-from tiledsl.backend_cuda.build.variant import Variant
 from tiledsl.ir.symbolic import dim_from_text
 from tiledsl.passes.gpu.plan import GridPlan, Plan
 from tiledsl.passes.manager import Remark
