@@ -10,9 +10,11 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
+from tests.e2e.test_gpu_plans import module_of
 from tests.support.gpu_cases import Case, assert_same, expected, outcome
 from tests.support.gpu_example_cases import EXAMPLE_CASES
 from tests.support.gpu_language_cases import LANGUAGE_CASES
+from tests.support.gpu_lowering import lowered, plans_for
 from tests.support.gpu_shape_cases import SHAPE_CASES
 from tests.support.sass import Disassembly, disassemble
 from tests.support.shares import share
@@ -20,6 +22,7 @@ from tiledsl import CompiledKernel
 from tiledsl.backend_cuda.build.cubin import Cubin, KernelResources
 from tiledsl.backend_ref.execute_gpu import execute_gpu
 from tiledsl.ir.parser import parse_module
+from tiledsl.ir.printer import print_module
 
 ARCHITECTURES = ["sm_80", "sm_90", "sm_100"]
 ALL_CASES = [*EXAMPLE_CASES, *LANGUAGE_CASES, *SHAPE_CASES]
@@ -111,8 +114,9 @@ def small(cases: Iterable[Case]) -> list[Case]:
 
 @pytest.mark.parametrize("case", one_of_each_kernel(small(ALL_CASES)), ids=str)
 def test_gpu_ir_means_the_same(case: Case) -> None:
-    module = parse_module(compiled_for(case, "sm_90").ir("gpu"))
     arguments = [argument for argument in case.arguments() if not isinstance(argument, str)]
+    placed, plans = plans_for(module_of(case, arguments), arguments)  # as these arrays are aligned
+    module = parse_module(print_module(lowered(placed, plans[0])))
     returned = execute_gpu(module.entry, arguments, output=lambda text: None)
     assert_same(
         case, outcome(returned, arguments, lambda value: isinstance(value, np.ndarray), np.asarray), expected(case)
