@@ -61,12 +61,6 @@ def ways_to_operands(
         yield Way(tuple(copied), _numbers(grid, copied), seconds, alignment_of)
 
 
-def copied_bytes(operand: Value, alignment_of: Callable[[Value], int]) -> int:
-    """How many bytes at a time threads copy of an operand; 0 where TMA does."""
-    load = source_load(operand)
-    return 0 if load is None else alignment_of(load.tensor) % UNIT_BYTES
-
-
 def _numbers(grid: ops.Grid, tensors: Sequence[Value]) -> tuple[int, ...]:
     """As plans count them: parameters of the function, then new tensors."""
     body = grid.parent

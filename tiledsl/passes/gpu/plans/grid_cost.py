@@ -21,7 +21,7 @@ from tiledsl.passes.gpu.layouts.infer_layouts import access_order
 from tiledsl.passes.gpu.layouts.select_mma import choose_instruction
 from tiledsl.passes.gpu.plan import GridPlan
 from tiledsl.passes.gpu.plans.operation_units import UnitCounts, units_of
-from tiledsl.passes.gpu.plans.warpgroup_cost import CLUSTER_CLOCKS, greatest
+from tiledsl.passes.gpu.plans.warpgroup_cost import CACHED_SHARE, CLUSTER_CLOCKS, greatest
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.passes.nest.count_work import WorkCounts
 from tiledsl.passes.nest.loop_nest import Access, LoopNest, NestDot
@@ -30,8 +30,6 @@ WIDEST = 16
 """Bytes that a thread accesses at most."""
 SECTOR_BYTES = 32
 """What memory and L2 move at least."""
-CACHED_SHARE = 0.45
-"""Of L2, what can be counted on to be still there."""
 LOADS_AHEAD = 4
 """Loads of a thread that are under way at once, where a program does not say."""
 LINE_BYTES = 128

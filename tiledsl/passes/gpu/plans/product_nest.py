@@ -20,6 +20,7 @@ from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Op, Value
 from tiledsl.ir.dtypes import bool_
 from tiledsl.ir.symbolic import Dim, symbols_of
+from tiledsl.ir.tensor_maps import UNIT_BYTES
 from tiledsl.ir.types import AxisType, Shape, TileType
 from tiledsl.passes.analysis.sizes import BlockDefinition
 from tiledsl.passes.analysis.splats import number_of
@@ -34,8 +35,6 @@ from tiledsl.passes.nest.evaluate_scalars import Place, ScalarValues
 from tiledsl.passes.nest.loop_nest import loop_nest
 
 Kind = Literal["rows", "columns", "loop", "whole"]
-TMA_BYTES = 16
-"""What rows of tensors that TMA copies start at multiples of."""
 BLOCKS_OF_ROWS = (64, 128, 192, 256)
 """Those of one block that a tiling may have, where loops depend on them."""
 MOST_LENGTHS = 256
@@ -221,12 +220,12 @@ class _Reader:
         self.by_extent = {b.argument.type.extent: b for b in blocks if isinstance(b.argument.type, AxisType)}
         self.dots = [op for op in grid.body.walk() if isinstance(op, ops.Dot)]
         self.loops = self._loops()
-        self.row = self._row()
+        self.row = self._block_of_grid([dot.a.shape[-2] for dot in self.dots], "rows")
         self.only = products_of(self.loops[0]) if len(self.loops) == 1 else ()
         one_feed = len(feeds) == 1 and (len(self.dots) == 1 or not any(map(is_promoted, self.dots)))
         self.is_plain = bool(self.only) and set(self.only) == set(self.dots) and one_feed
         self.is_back_to_back = len(self.loops) != 1 or not are_independent(self.dots, self.loops[0].body)
-        self.column = self._column()
+        self.column = self._block_of_grid([dot.b.shape[-1] for dot in self.dots], "columns")
 
     def read(self) -> tuple[ProductNest, Axes]:
         """All of it."""
@@ -270,20 +269,12 @@ class _Reader:
             found.append(loop)
         return tuple(found)
 
-    def _row(self) -> BlockDefinition | None:
-        """The block of the grid that is the rows of products."""
-        found = {block.argument: block for dot in self.dots if (block := self.by_extent.get(dot.a.shape[-2]))}
+    def _block_of_grid(self, dims: Sequence[Dim], what: str) -> BlockDefinition | None:
+        """The block of the grid that is this side of products."""
+        found = {block.argument: block for dim in dims if (block := self.by_extent.get(dim))}
         of_grid = [block for block in found.values() if block.op is self.grid]
         if len(of_grid) > 1:
-            raise NotPlannedError("products have different blocks as their rows")
-        return of_grid[0] if of_grid else None
-
-    def _column(self) -> BlockDefinition | None:
-        """The block of the grid that is the columns of products."""
-        found = {block.argument: block for dot in self.dots if (block := self.by_extent.get(dot.b.shape[-1]))}
-        of_grid = [block for block in found.values() if block.op is self.grid]
-        if len(of_grid) > 1:
-            raise NotPlannedError("products have different blocks as their columns")
+            raise NotPlannedError(f"products have different blocks as their {what}")
         return of_grid[0] if of_grid else None
 
     def _at_once(self, dot: ops.Dot) -> int:
@@ -292,9 +283,7 @@ class _Reader:
 
     def _said(self, dim: Dim) -> int:
         block = self.by_extent.get(dim)
-        if block is None:
-            return self.sizes.of(dim)
-        return block.block.size if block.block.kind == "fixed" else 1
+        return self.sizes.of(dim) if block is None else _size_said(block)
 
     def _side(self, dim: Dim, *, of_columns: bool = False) -> Side:
         block = self.by_extent.get(dim)
@@ -305,25 +294,21 @@ class _Reader:
             if of_columns and self.is_plain:
                 return Side("columns", self.sizes.of(dim))
             return Side("whole", self.sizes.of(dim))
-        if block is self.row:
-            return Side("rows", self.sizes.of(block.total))
-        if block is self.column:
-            return Side("columns", self.sizes.of(block.total))
         if block.op in self.loops:
             return Side("loop", self._length(block))
-        return Side("whole", self._said(dim))
+        return self._cut_up(block) or Side("whole", _size_said(block))
+
+    def _cut_up(self, block: BlockDefinition) -> Side | None:
+        """The side of products that a block of the grid is."""
+        kind = "rows" if block is self.row else "columns" if block is self.column else None
+        return None if kind is None else Side(kind, self.sizes.of(block.total))
 
     def _sides(self, shape: Shape) -> tuple[Side, ...]:
         columns = {dot.b.shape[-1] for dot in self.dots} if self.is_plain else set[Dim]()
         return tuple(self._side(dim, of_columns=dim in columns) for dim in shape)
 
     def _axis(self, block: BlockDefinition) -> Side:
-        if block is self.row:
-            return Side("rows", self.sizes.of(block.total))
-        if block is self.column:
-            return Side("columns", self.sizes.of(block.total))
-        said = block.block.size if block.block.kind == "fixed" else 1
-        return Side("whole", -(-self.sizes.of(block.total) // said))
+        return self._cut_up(block) or Side("whole", -(-self.sizes.of(block.total) // _size_said(block)))
 
     def _length(self, block: BlockDefinition) -> int:
         """How long a loop is at most: to its end, or that of the tensors that it subscripts."""
@@ -380,7 +365,7 @@ class _Reader:
             counts_along_depth=bool(load.result.shape) and access_order(load)[-1] == along,
             line=self.sizes.of(tensor.shape[tensor.unit]) if tensor.unit is not None else 1,
             moved_by=tuple(sorted({place for place in places if place is not None})),
-            copied=alignment % TMA_BYTES,
+            copied=alignment % UNIT_BYTES,
             held=self._held(load),
         )
 
@@ -439,7 +424,7 @@ class _Reader:
     def _may_go_by_tma(self, op: ops.Store) -> bool:
         unit = tensor_of(op).unit
         last = len(op.value.shape) - 1
-        return unit is not None and tile_axes(op)[unit] == last and self.sizes.alignment_of(op.tensor) >= TMA_BYTES
+        return unit is not None and tile_axes(op)[unit] == last and self.sizes.alignment_of(op.tensor) >= UNIT_BYTES
 
     def _epilogue(self) -> Epilogue:
         """What stands in the body of the grid beside the loop."""
@@ -504,6 +489,11 @@ class _Reader:
         assert isinstance(block.op, ops.Range)
         first, last = values.of(block.op.start), values.of(block.op.stop)
         return None if first is None or last is None else last - first
+
+
+def _size_said(block: BlockDefinition) -> int:
+    """Of a block that is no side of products: as the program says, or 1."""
+    return block.block.size if block.block.kind == "fixed" else 1
 
 
 def _follows(value: Value, axis: Value) -> bool:

@@ -13,11 +13,11 @@ from tiledsl.ir.core import Function
 from tiledsl.passes.gpu.plans.call_sizes import Sizes
 from tiledsl.passes.gpu.plans.choose_plans import GridShape, grids_of, sizes_of_call
 from tiledsl.passes.gpu.plans.decisions import Refusal
-from tiledsl.passes.gpu.plans.product_nest import NotPlannedError, ProductNest, read_products
-from tiledsl.passes.gpu.plans.specialised_plans import contract_of, ranked_tilings, specialised_plans
+from tiledsl.passes.gpu.plans.product_nest import NotPlannedError, ProductNest
+from tiledsl.passes.gpu.plans.specialised_plans import contract_of, ranked_tilings, read_grid, specialised_plans
 from tiledsl.passes.gpu.plans.tilings import Tiling
 from tiledsl.passes.gpu.plans.warpgroup_cost import WarpgroupCost
-from tiledsl.passes.gpu.products.streamed_loads import COPIED_BYTES, DeclinedError, feeds_of
+from tiledsl.passes.gpu.products.streamed_loads import DeclinedError
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.support.location import Location
 
@@ -57,8 +57,7 @@ def refused_plans(
 def _faster_ones(grid: GridShape, machine: GpuMachine, call: Sizes) -> list[str]:
     """Tilings that would be faster than the best there is, and what they lack."""
     try:
-        feeds = feeds_of(grid.op, machine.capability, call.alignment_of, COPIED_BYTES)
-        nest, axes = read_products(grid.op, grid.blocks, feeds, call)
+        nest, axes = read_grid(grid.op, grid.blocks, machine, call)
     except (DeclinedError, NotPlannedError):
         return []  # operands are copied before: the nest is another one
     refused: list[Refusal] = []

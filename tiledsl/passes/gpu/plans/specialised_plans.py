@@ -6,7 +6,7 @@ The grid is asked whether its loads can be made by threads that only load (`stre
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from operator import itemgetter
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from tiledsl.ir import tile_ops as ops
 from tiledsl.passes.analysis.sizes import BlockDefinition
-from tiledsl.passes.gpu.plan import GridPlan, Plan, RankedPlan
+from tiledsl.passes.gpu.plan import Plan, RankedPlan
 from tiledsl.passes.gpu.plans.align_operands import Way, ways_to_operands
 from tiledsl.passes.gpu.plans.call_sizes import Sizes
 from tiledsl.passes.gpu.plans.decisions import MADE, OPEN, Contract, Families, Refusal, Search
@@ -83,13 +83,20 @@ def _plans_one_way(
     grid: ops.Grid, blocks: Sequence[BlockDefinition], machine: GpuMachine, sizes: Sizes
 ) -> list[RankedPlan]:
     """The same for rows that start at these multiples, after copies. Raises DeclinedError, NotPlannedError."""
-    feeds = feeds_of(grid, machine.capability, sizes.alignment_of, COPIED_BYTES)
-    nest, axes = read_products(grid, blocks, feeds, sizes)
-    nest = replace(nest, splittable=not nest.back_to_back and can_split(grid, feeds))
+    nest, axes = read_grid(grid, blocks, machine, sizes)
     return [
         RankedPlan(_plan(tiling, axes, blocks), seconds)
         for seconds, tiling in _ranked(nest, machine, contract_of(axes), MADE)
     ]
+
+
+def read_grid(
+    grid: ops.Grid, blocks: Sequence[BlockDefinition], machine: GpuMachine, sizes: Sizes
+) -> tuple[ProductNest, Axes]:
+    """What a grid multiplies, if threads that only load can bring it. Raises DeclinedError, NotPlannedError."""
+    feeds = feeds_of(grid, machine.capability, sizes.alignment_of, COPIED_BYTES)
+    nest, axes = read_products(grid, blocks, feeds, sizes)
+    return replace(nest, splittable=not nest.back_to_back and can_split(grid, feeds)), axes
 
 
 def contract_of(axes: Axes) -> Contract:
@@ -136,10 +143,5 @@ def _plan(tiling: Tiling, axes: Axes, blocks: Sequence[BlockDefinition]) -> Plan
     rows, columns, depth = tiling.block
     named = [(axes.row, rows), (axes.column, columns), *((block, depth) for block in axes.loops)]
     sizes = {block.extent: size for block, size in named if block is not None}
-    return blocks_plan(tiling.grid_plan(), sizes, blocks)
-
-
-def blocks_plan(grid_plan: GridPlan, sizes: Mapping[str | None, int], blocks: Sequence[BlockDefinition]) -> Plan:
-    """A plan with these sizes of blocks, and 1 for others that are open."""
     open_ = [b.extent for b in blocks if b.extent is not None and b.block.kind != "fixed"]
-    return Plan((grid_plan,), blocks=tuple((name, sizes.get(name, 1)) for name in open_))
+    return Plan((tiling.grid_plan(),), blocks=tuple((name, sizes.get(name, 1)) for name in open_))

@@ -10,13 +10,14 @@ docs/tiling.md.
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from math import sqrt
 from operator import add
 from typing import NamedTuple
 
 from tiledsl.passes.gpu.plans.footprint import rows_to_load, stage_bytes, stream_bytes, sums_bytes
-from tiledsl.passes.gpu.plans.product_nest import ProductDot, ProductNest, Side, Stream
+from tiledsl.passes.gpu.plans.product_nest import ProductDot, ProductNest, Stream
 from tiledsl.passes.gpu.plans.tilings import STEP_BYTES, WARPGROUP_ROWS, Tiling
 from tiledsl.passes.gpu.products.promoted_sums import PROMOTED_DEPTH
 from tiledsl.passes.gpu_machine import GpuMachine
@@ -293,7 +294,8 @@ class WarpgroupCost:
         nest = self.nest
         columns = nest.columns or 1
         if nest.back_to_back:
-            return self._batches * sum(_elements(result.sides) * result.bytes for result in nest.results)
+            stored = (math.prod(side.size for side in result.sides) * result.bytes for result in nest.results)
+            return self._batches * sum(stored)
         return self._batches * nest.rows * columns * (nest.out_bytes + nest.epilogue.beside_bytes)
 
     def traffic(self, tiling: Tiling) -> tuple[int, float]:
@@ -349,13 +351,6 @@ class WarpgroupCost:
         if found is None or self.nest.loop is None:
             return 1.0
         return sum(found.lengths) / max(1, len(found.lengths) * self.nest.loop.size)
-
-
-def _elements(sides: tuple[Side, ...]) -> int:
-    count = 1
-    for side in sides:
-        count *= side.size
-    return count
 
 
 @lru_cache(maxsize=256)

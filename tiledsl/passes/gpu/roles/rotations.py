@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Op, Value
+from tiledsl.passes.gpu.layouts.operand_sources import depends_on
 from tiledsl.passes.gpu.products.streamed_loads import goes_to_products_alone, source_load
 from tiledsl.passes.gpu.roles.rings import Ring
 from tiledsl.passes.tile.carried_values import carried_arguments, yielded
@@ -78,21 +79,8 @@ def _is_first(dot: ops.Dot, dots: Sequence[ops.Dot]) -> bool:
     before = dots[: dots.index(dot)]
     if dot.acc is not None and not (isinstance(dot.acc.op, ops.Dot) and dot.acc.op in before):
         return False
-    return source_load(dot.a) is not None or not _takes_any(dot.a, {other.result for other in dots})
-
-
-def _takes_any(value: Value, sought: set[Value]) -> bool:
-    """Whether a value is computed of others in the same block."""
-    seen, work = {value}, [value]
-    while work:
-        here = work.pop()
-        if here in sought:
-            return True
-        if here.op is not None and here.op.parent is (value.op.parent if value.op is not None else None):
-            fresh = [operand for operand in here.op.operands if operand not in seen]
-            seen.update(fresh)
-            work += fresh
-    return False
+    assert dot.parent is not None
+    return source_load(dot.a) is not None or not depends_on(dot.a, dot.parent, set(dots))
 
 
 def _sum_of(loop: ops.Range, dot: ops.Dot) -> Sum | None:
