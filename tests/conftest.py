@@ -12,9 +12,14 @@ ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:  # so that `tests.support` is found however pytest was started
     sys.path.insert(0, str(ROOT))
 
-settings.register_profile("quick", max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("thorough", max_examples=500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("quick")
+HEALTH = [HealthCheck.too_slow]
+
+# The ordinary run draws the same examples each time, so that a change is judged by what it changes, not by luck.
+# `pytest --hypothesis-profile=explore tests/properties` draws new ones; what it finds becomes a test or a generator.
+settings.register_profile("ordinary", max_examples=20, deadline=None, derandomize=True, suppress_health_check=HEALTH)
+settings.register_profile("explore", max_examples=100, deadline=None, suppress_health_check=HEALTH)
+settings.register_profile("thorough", max_examples=500, deadline=None, suppress_health_check=HEALTH)
+settings.load_profile("ordinary")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -56,14 +56,15 @@ class GraphToTile:
         function.name, name = "group", function.name  # groups that differ in nothing else are planned once
         structure = Module([function]).structure(locations=False)
         function.name = name
-        shaped = programs.shaped.get(structure)
+        key = structure, tuple(map(_strides, call.inputs))  # which axes can be one is up to where the inputs lie, too
+        shaped = programs.shaped.get(key)
         if shaped is None:
             plan = merged_axes(plan_function(Outlined(function, call.inputs, call.results), limits_of(self.arch)))
             last = function.body.terminator
             assert isinstance(last, ops.Return)
             parameters = tuple(_sizes(plan, parameter) for parameter in function.parameters)
             made = tuple(TensorType(tensor_type(v).dtype, _sizes(plan, v)) for v in last.values)
-            shaped = programs.shaped[structure] = _Shaped(plan, parameters, made)
+            shaped = programs.shaped[key] = _Shaped(plan, parameters, made)
         inputs = [_reshaped(call, value, shape) for value, shape in zip(call.inputs, shaped.parameters)]
         units = tuple(_unit_axis(value) for value in inputs)
         name = shaped.programs.get(units)
@@ -85,6 +86,12 @@ class GraphToTile:
 
 def _sizes(plan: KernelPlan, value: Value) -> tuple[int, ...]:
     return tuple(axis.size for axis in plan.axes.kept[value])
+
+
+def _strides(value: Value) -> tuple[int, ...] | None:
+    """How far apart the elements of a view lie; None if it is no view of memory."""
+    view = view_of_value(value)
+    return None if view is None else view.place.strides
 
 
 def _reshaped(before: Op, value: Value, shape: Sequence[int]) -> Value:
