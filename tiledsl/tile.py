@@ -5,8 +5,7 @@
 from typing import TYPE_CHECKING
 
 from tiledsl.api import kernel
-from tiledsl.frontend.kernel_source import func
-from tiledsl.frontend.language_math import (
+from tiledsl.frontend.language.math import (
     abs,
     all,
     any,
@@ -50,7 +49,7 @@ from tiledsl.frontend.language_math import (
     transpose,
     where,
 )
-from tiledsl.frontend.language_program import (
+from tiledsl.frontend.language.program import (
     arange,
     assert_,
     atomic_add,
@@ -73,8 +72,8 @@ from tiledsl.frontend.language_program import (
     store,
     zeros,
 )
-from tiledsl.frontend.language_tensors import concat, einsum, pad, split, stack, take, window
-from tiledsl.frontend.language_values import (
+from tiledsl.frontend.language.tensors import concat, einsum, pad, split, stack, take, window
+from tiledsl.frontend.language.values import (
     Tensor,
     TensorSpec,
     Tile,
@@ -85,6 +84,7 @@ from tiledsl.frontend.language_values import (
     shared,
     spec,
 )
+from tiledsl.frontend.source.kernel_source import func
 from tiledsl.ir.dtypes import (
     DType,
     bf16,
@@ -224,6 +224,6 @@ if not TYPE_CHECKING:  # which are to know what there is not
         """Raises TileAttributeError for a word that the language does not have, with the one that it has."""
         if name.startswith("__"):
             raise AttributeError(name)
-        from tiledsl.frontend.word_advice import language_words, member_advice  # most programs need it not
+        from tiledsl.frontend.language.word_advice import language_words, member_advice  # most programs need it not
 
         fail("language-word", caller_location(), name=name, hint=member_advice("tile", name, language_words()))

@@ -18,9 +18,9 @@ from tests.support.gpu_language_cases import LANGUAGE_CASES
 from tests.support.gpu_lowering import lowered, plans_for, run_as_launched
 from tests.support.gpu_shape_cases import SHAPE_CASES
 from tests.support.kernels import argument_for
-from tiledsl.frontend.arguments import Argument, ConstantArgument, TensorArgument
-from tiledsl.frontend.kernel_source import KernelSource
-from tiledsl.frontend.lower import lower_kernel
+from tiledsl.frontend.kernel.arguments import Argument, ConstantArgument, TensorArgument
+from tiledsl.frontend.kernel.lower import lower_kernel
+from tiledsl.frontend.source.kernel_source import KernelSource
 from tiledsl.ir.core import Module
 from tiledsl.support.errors import TileResourceError
 

@@ -18,7 +18,7 @@ from tests.support.call_kernels import gemm
 
 a, b = np.ones((20, 30), np.float32), np.ones((30, 40), np.float32)
 assert (gemm(a, b) == 30).all()
-loaded = ["tiledsl.backend_cpu.compile" in sys.modules, "tiledsl.frontend.lower" in sys.modules]
+loaded = ["tiledsl.backend_cpu.compile" in sys.modules, "tiledsl.frontend.kernel.lower" in sys.modules]
 print(gemm.recompiles[0].from_disk, *loaded)
 """
 

@@ -19,9 +19,9 @@ from tests.support.kernels import tensor
 from tests.support.run_gpu_ir import CompiledIr
 from tiledsl.backend_cuda.build.gate import refusals
 from tiledsl.backend_ref.emulator.emulate import emulate
-from tiledsl.frontend.arguments import ConstantArgument
-from tiledsl.frontend.kernel_source import KernelSource
-from tiledsl.frontend.lower import lower_kernel
+from tiledsl.frontend.kernel.arguments import ConstantArgument
+from tiledsl.frontend.kernel.lower import lower_kernel
+from tiledsl.frontend.source.kernel_source import KernelSource
 from tiledsl.ir.async_ops import Wgmma, WgmmaWait
 from tiledsl.ir.core import Module, Value
 from tiledsl.ir.dtypes import bf16

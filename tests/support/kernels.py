@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from tiledsl import tile
 from tiledsl.backend_ref.execute_tile import execute
-from tiledsl.frontend.arguments import Argument, ConstantArgument, ScalarArgument, TensorArgument
-from tiledsl.frontend.kernel_source import KernelSource
-from tiledsl.frontend.lower import lower_kernel
+from tiledsl.frontend.kernel.arguments import Argument, ConstantArgument, ScalarArgument, TensorArgument
+from tiledsl.frontend.kernel.lower import lower_kernel
+from tiledsl.frontend.source.kernel_source import KernelSource
 from tiledsl.ir.core import Module, Op
 from tiledsl.ir.dtypes import DType, f32, from_numpy
 from tiledsl.ir.parser import parse_module

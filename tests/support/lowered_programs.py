@@ -23,9 +23,9 @@ from tests.support.gpu_language_cases import case
 from tests.support.gpu_lowering import lowered, plans_for
 from tests.support.hopper_text import HopperProgram, Random
 from tests.support.kernels import argument_for, run_kernel
-from tiledsl.frontend.arguments import Argument, ConstantArgument
-from tiledsl.frontend.kernel_source import KernelSource
-from tiledsl.frontend.lower import lower_kernel
+from tiledsl.frontend.kernel.arguments import Argument, ConstantArgument
+from tiledsl.frontend.kernel.lower import lower_kernel
+from tiledsl.frontend.source.kernel_source import KernelSource
 from tiledsl.ir.core import Module
 from tiledsl.ir.dtypes import BY_NAME
 from tiledsl.ir.printer import print_module

@@ -7,9 +7,9 @@ from typing import Any
 from tests.e2e.test_gpu_plans import module_of
 from tests.support.gpu_cases import Case
 from tests.support.kernels import tensor
-from tiledsl.frontend.arguments import ConstantArgument
-from tiledsl.frontend.kernel_source import KernelSource
-from tiledsl.frontend.lower import lower_kernel
+from tiledsl.frontend.kernel.arguments import ConstantArgument
+from tiledsl.frontend.kernel.lower import lower_kernel
+from tiledsl.frontend.source.kernel_source import KernelSource
 from tiledsl.ir.core import Module
 from tiledsl.ir.dtypes import bf16
 from tiledsl.passes.gpu.plans.choose_plans import grids_of, sizes_of_call

@@ -8,7 +8,7 @@ from tiledsl.api.built_module import Build, build_for
 from tiledsl.api.module import Module, Signature
 from tiledsl.api.module_weights import WeightCache, check_weights
 from tiledsl.api.schedule_graph import schedule_graph
-from tiledsl.frontend.structures import Leaf, Sequenced, Structure
+from tiledsl.frontend.trace.structures import Leaf, Sequenced, Structure
 from tiledsl.ir.core import Module as IRModule
 from tiledsl.ir.types import TensorType
 from tiledsl.runtime.artifact import Note

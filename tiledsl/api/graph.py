@@ -6,8 +6,8 @@ from typing import Any
 
 from tiledsl.api.notebook import folded
 from tiledsl.api.structured_calls import flatten_call
-from tiledsl.frontend.structures import build
-from tiledsl.frontend.traced_graph import TracedGraph
+from tiledsl.frontend.trace.structures import build
+from tiledsl.frontend.trace.traced_graph import TracedGraph
 from tiledsl.runtime.arrays import Array, as_array
 
 

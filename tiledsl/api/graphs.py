@@ -27,7 +27,7 @@ def trace(fn: Callable[..., Any], /, *specs: object, **named: object) -> Graph:
     Raises TileErrors at the line of the formula. Warns (TilePerformanceWarning) of inputs that are not used.
     """
     from tiledsl.api.graph import Graph  # costs start-up time, as all that tracing needs
-    from tiledsl.frontend.trace_function import trace_function, unused_inputs
+    from tiledsl.frontend.trace.trace_function import trace_function, unused_inputs
 
     try:
         traced = trace_function(fn, specs, named)

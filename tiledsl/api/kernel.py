@@ -17,8 +17,8 @@ from tiledsl.api.compiled import CompiledKernel
 from tiledsl.api.specialisations import Compilation, Keys, Specialisations
 from tiledsl.api.specs import arch_of_specs, constant_names, spec_key
 from tiledsl.api.targets import target_of
-from tiledsl.frontend.active_trace import ACTIVE
-from tiledsl.frontend.kernel_source import KernelObject, KernelSource
+from tiledsl.frontend.language.active_trace import ACTIVE
+from tiledsl.frontend.source.kernel_source import KernelObject, KernelSource
 from tiledsl.runtime.captured import Watched
 from tiledsl.runtime.missed import MISSED
 from tiledsl.runtime.parameters import Parameters
@@ -165,7 +165,7 @@ class Kernel(KernelObject, Generic[Result]):
     @cached_property
     def is_tensor_form(self) -> bool:
         """Whether the kernel is in tensor form: a formula of whole tensors, without `tile.grid`."""
-        from tiledsl.frontend.kernel_form import mentions_grid
+        from tiledsl.frontend.source.kernel_form import mentions_grid
 
         return not mentions_grid(KernelSource(self.__wrapped__))
 

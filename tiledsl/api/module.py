@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tiledsl.frontend.structures import Leaf, Sequenced, Structure, build
+from tiledsl.frontend.trace.structures import Leaf, Sequenced, Structure, build
 from tiledsl.runtime.artifact import Note
 from tiledsl.runtime.outputs import as_tuple
 from tiledsl.support.caller import caller_location

@@ -20,7 +20,7 @@ import numpy as np
 from tiledsl.api.built_module import Built
 from tiledsl.api.structured_calls import structure_from_json, structure_to_json
 from tiledsl.api.targets import saved_program, target_of
-from tiledsl.frontend.structures import Structure
+from tiledsl.frontend.trace.structures import Structure
 from tiledsl.ir.dtypes import BY_NAME, to_numpy
 from tiledsl.runtime.arrays import Array
 from tiledsl.runtime.artifact import Note

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tiledsl.api.compiled import CompiledKernel
 from tiledsl.api.specs import front_end_argument
 from tiledsl.api.targets import Target, cuda_services, target_of, worker_threads
-from tiledsl.frontend.kernel_source import KernelSource
+from tiledsl.frontend.source.kernel_source import KernelSource
 from tiledsl.ir.core import Module
 from tiledsl.runtime.artifact import Artifact
 from tiledsl.runtime.cache import DiskCache, compiler_identity, digest, disk_cache
@@ -102,7 +102,7 @@ class Specialisations:
 
     def lowered(self, keys: Keys) -> Module:
         """The module of the front end for these keys, which `refuse_races` let through. Raises TileError."""
-        from tiledsl.frontend.lower import lower_kernel  # a kernel that the disk cache has does not need it
+        from tiledsl.frontend.kernel.lower import lower_kernel  # a kernel that the disk cache has does not need it
         from tiledsl.passes.analysis.races import refuse_races
 
         arguments = {name: front_end_argument(key) for name, key in zip(self._parameters.names, keys)}

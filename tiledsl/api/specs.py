@@ -10,8 +10,8 @@ import numpy as np
 from typing_extensions import assert_never
 
 from tiledsl.api.targets import cuda_services
-from tiledsl.frontend.arguments import Argument, ConstantArgument, ScalarArgument, TensorArgument
-from tiledsl.frontend.language_values import TensorSpec, constexpr
+from tiledsl.frontend.kernel.arguments import Argument, ConstantArgument, ScalarArgument, TensorArgument
+from tiledsl.frontend.language.values import TensorSpec, constexpr
 from tiledsl.ir import dtypes
 from tiledsl.ir.dtypes import DType
 from tiledsl.runtime.arrays import as_array, is_array, is_foreign_array

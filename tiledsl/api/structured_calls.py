@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, TypeAlias
 
-from tiledsl.frontend.structures import Keyed, Leaf, Sequenced, Static, Structure, take_apart
+from tiledsl.frontend.trace.structures import Keyed, Leaf, Sequenced, Static, Structure, take_apart
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
 

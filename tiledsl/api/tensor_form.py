@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from tiledsl.api.fused import BuiltGraph, FusedGraph
 from tiledsl.api.graph import Graph
 from tiledsl.api.notebook import folded
-from tiledsl.frontend.structures import Keyed, Sequenced, Static, Structure, structure_of
-from tiledsl.frontend.trace_function import is_tensor_like, trace_function
+from tiledsl.frontend.trace.structures import Keyed, Sequenced, Static, Structure, structure_of
+from tiledsl.frontend.trace.trace_function import is_tensor_like, trace_function
 from tiledsl.runtime.captured import Captured, Watched
 from tiledsl.runtime.missed import MISSED
 from tiledsl.runtime.parameters import Parameters

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from tiledsl.api.specs import front_end_argument, spec_key
-from tiledsl.frontend.arguments import Argument, ConstantArgument, ScalarArgument, TensorArgument
-from tiledsl.frontend.array_types import is_array
-from tiledsl.frontend.kernel_source import KernelSource
-from tiledsl.frontend.promotion import WEAK_DTYPES
-from tiledsl.frontend.trace import Trace, describe
-from tiledsl.frontend.trace_elementwise import coerce, tensor
-from tiledsl.frontend.traced import TracedSize, TracedTensor
+from tiledsl.frontend.kernel.arguments import Argument, ConstantArgument, ScalarArgument, TensorArgument
+from tiledsl.frontend.language.promotion import WEAK_DTYPES
+from tiledsl.frontend.source.kernel_source import KernelSource
+from tiledsl.frontend.trace.array_types import is_array
+from tiledsl.frontend.trace.trace import Trace, describe
+from tiledsl.frontend.trace.trace_elementwise import coerce, tensor
+from tiledsl.frontend.trace.traced import TracedSize, TracedTensor
 from tiledsl.ir.core import Function, InvalidIRError, Value
 from tiledsl.ir.dtypes import bool_
 from tiledsl.ir.graph_ops import Call, call_types
@@ -22,7 +22,7 @@ from tiledsl.support.errors import TileError, add_note
 
 if TYPE_CHECKING:
     from tiledsl.api.kernel import Kernel
-    from tiledsl.frontend.active_trace import Recorder
+    from tiledsl.frontend.language.active_trace import Recorder
 
 
 def call_in_trace(
@@ -101,7 +101,7 @@ def _argument(kernel: Kernel, trace: Trace, name: str, value: Any) -> tuple[Argu
 
 def _program(kernel: Kernel, trace: Trace, arguments: Mapping[str, Argument]) -> Function:
     """The tile program of a kernel for such arguments: one for all calls of it."""
-    from tiledsl.frontend.lower import lower_kernel  # costs start-up time
+    from tiledsl.frontend.kernel.lower import lower_kernel  # costs start-up time
     from tiledsl.passes.analysis.races import refuse_races
 
     key = (kernel.__wrapped__, tuple(arguments.items()))

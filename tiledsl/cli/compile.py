@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 from typing_extensions import assert_never
 
 from tiledsl.api import CompiledKernel, Kernel
-from tiledsl.frontend.language_values import TensorSpec
+from tiledsl.frontend.language.values import TensorSpec
 from tiledsl.ir.dtypes import BY_NAME
 from tiledsl.support.errors import TileError, fail
 

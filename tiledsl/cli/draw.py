@@ -10,7 +10,7 @@ from typing import NoReturn, TypeAlias
 import numpy as np
 
 from tiledsl.cli.compile import parse_spec
-from tiledsl.frontend.language_values import TensorSpec
+from tiledsl.frontend.language.values import TensorSpec
 from tiledsl.ir.core import Function
 from tiledsl.ir.dtypes import ALL, DType, f64, from_numpy, i64, to_numpy
 from tiledsl.ir.symbolic import Dim, evaluate, symbols_of

@@ -294,6 +294,9 @@ def evaluate(dim: Dim, values: Mapping[str, int]) -> int:
     return total
 
 
+RESERVED = frozenset(("min", "max", "auto", "upto"))
+"""Words that mean something else where IR text expects a size."""
+
 OPERATIONS: dict[Operation, Callable[[Dim, Dim], Dim]] = {
     "floordiv": floordiv,
     "mod": mod,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NoReturn, cast
 
-from tiledsl.frontend.active_trace import ACTIVE
-from tiledsl.frontend.promotion import float_for
-from tiledsl.frontend.trace import Trace
-from tiledsl.frontend.trace_elementwise import tensor
-from tiledsl.frontend.traced import TracedTensor
+from tiledsl.frontend.language.active_trace import ACTIVE
+from tiledsl.frontend.language.promotion import float_for
+from tiledsl.frontend.trace.trace import Trace
+from tiledsl.frontend.trace.trace_elementwise import tensor
+from tiledsl.frontend.trace.traced import TracedTensor
 from tiledsl.ir.dtypes import DType, compute_dtype
 from tiledsl.ir.types import format_shape
 from tiledsl.support.caller import caller_location

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from tiledsl import tile
-from tiledsl.frontend.trace_shapes import entries_of
+from tiledsl.frontend.trace.trace_shapes import entries_of
 from tiledsl.ops.checks import as_tensor, axis_of, refuse_option, refuse_shapes, require_float, widened
 
 

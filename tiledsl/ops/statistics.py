@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from tiledsl import tile
-from tiledsl.frontend.trace_shapes import entries_of
+from tiledsl.frontend.trace.trace_shapes import entries_of
 from tiledsl.ops.checks import as_tensor, axis_of, float_dtype, refuse_option, widened
 
 

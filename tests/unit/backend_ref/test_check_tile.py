@@ -12,9 +12,9 @@ from tests.support.gpu_language_cases import LANGUAGE_CASES
 from tests.support.kernels import argument_for, kernel_from_text, lower
 from tests.support.kernels_racy import INTEGERS, RACY, RANKS, SOUND
 from tiledsl.backend_ref.check_tile import Checked, check
-from tiledsl.frontend.arguments import ConstantArgument
-from tiledsl.frontend.kernel_source import KernelSource
-from tiledsl.frontend.lower import lower_kernel
+from tiledsl.frontend.kernel.arguments import ConstantArgument
+from tiledsl.frontend.kernel.lower import lower_kernel
+from tiledsl.frontend.source.kernel_source import KernelSource
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -13,9 +13,9 @@ import pytest
 
 from tests.support.kernels import kernel_from_text, lower, tensor
 from tiledsl import tile
-from tiledsl.frontend.arguments import ConstantArgument, ScalarArgument
-from tiledsl.frontend.kernel_source import KernelSource
-from tiledsl.frontend.lower import lower_kernel
+from tiledsl.frontend.kernel.arguments import ConstantArgument, ScalarArgument
+from tiledsl.frontend.kernel.lower import lower_kernel
+from tiledsl.frontend.source.kernel_source import KernelSource
 from tiledsl.ir import dtypes
 from tiledsl.support.catalogue.frontend import ENTRIES
 from tiledsl.support.errors import TileError

@@ -8,7 +8,7 @@ import pytest
 from tests.support.kernels import kernel_from_text, lower, tensor
 from tests.support.kernels_racy import INTEGERS, RACY, RANKS, SOUND
 from tiledsl import Kernel, TileRaceError, tile, trace
-from tiledsl.frontend.arguments import Argument, ScalarArgument
+from tiledsl.frontend.kernel.arguments import Argument, ScalarArgument
 from tiledsl.ir.core import Module
 from tiledsl.ir.dtypes import f32, i64
 from tiledsl.ir.parser import parse_module

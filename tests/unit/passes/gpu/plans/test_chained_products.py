@@ -10,9 +10,9 @@ from attention import attention
 from tests.support.gpu_lowering import lowered
 from tests.support.kernels import tensor
 from tiledsl import tile
-from tiledsl.frontend.arguments import ConstantArgument
-from tiledsl.frontend.kernel_source import KernelSource
-from tiledsl.frontend.lower import lower_kernel
+from tiledsl.frontend.kernel.arguments import ConstantArgument
+from tiledsl.frontend.kernel.lower import lower_kernel
+from tiledsl.frontend.source.kernel_source import KernelSource
 from tiledsl.ir.core import Module
 from tiledsl.ir.dtypes import bf16, f32
 from tiledsl.ir.printer import print_module
