@@ -18,8 +18,8 @@ from tiledsl.api.fused import FusedGraph
 from tiledsl.backend_ref.execute_graph import execute_graph
 from tiledsl.ir.graph_ops import Call, Constant, Return
 from tiledsl.ir.strided_views import VIEWS
-from tiledsl.passes.graph.kernel_plan import KernelPlan
-from tiledsl.passes.graph.price import Price, Prices
+from tiledsl.passes.graph.groups.price import Price, Prices
+from tiledsl.passes.graph.kernels.kernel_plan import KernelPlan
 
 
 def check(fused: FusedGraph, formula: RandomFormula, arch: str, tolerance: float) -> None:

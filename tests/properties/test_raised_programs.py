@@ -13,9 +13,9 @@ from tiledsl.ir.printer import print_module
 from tiledsl.ir.substitute import substitute_in_shape
 from tiledsl.ir.tile_ops import Assert, Grid, Print, Range
 from tiledsl.ir.types import AxisType, BlockSize, TensorType
-from tiledsl.passes.graph.raise_body import raise_body
-from tiledsl.passes.graph.raise_programs import with_sizes
-from tiledsl.passes.graph.raised import NotPlainError
+from tiledsl.passes.graph.raising.raise_body import raise_body
+from tiledsl.passes.graph.raising.raise_programs import with_sizes
+from tiledsl.passes.graph.raising.raised import NotPlainError
 
 
 def made_plainer(function: Function) -> None:

@@ -18,9 +18,9 @@ from tiledsl.ir.core import Module as IRModule
 from tiledsl.ir.printer import print_module
 from tiledsl.ir.symbolic import symbol_name, symbols_of
 from tiledsl.ir.types import TensorType
+from tiledsl.passes.graph.analysis.step_traffic import graph_traffic
 from tiledsl.passes.graph.pipeline import graph_pipeline
-from tiledsl.passes.graph.set_sizes import SetSizes
-from tiledsl.passes.graph.step_traffic import graph_traffic
+from tiledsl.passes.graph.rewrites.set_sizes import SetSizes
 from tiledsl.passes.manager import Pass, PassContext, PassManager
 from tiledsl.runtime.arrays import is_foreign_array
 from tiledsl.runtime.artifact import Note

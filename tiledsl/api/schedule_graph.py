@@ -17,8 +17,8 @@ from tiledsl.ir.core import Function, Module, Number, Value
 from tiledsl.ir.dtypes import DType, to_numpy
 from tiledsl.ir.strided_views import StridedView, numbers, simplest, view_of, whole
 from tiledsl.ir.types import TensorType
-from tiledsl.passes.graph.copy_functions import copy_function
-from tiledsl.passes.graph.step_traffic import ops_of, step_traffic
+from tiledsl.passes.graph.analysis.step_traffic import ops_of, step_traffic
+from tiledsl.passes.graph.kernels.copy_functions import copy_function
 from tiledsl.runtime.arrays import Array
 from tiledsl.runtime.binding import bind_sizes, new_shape
 from tiledsl.runtime.interface import Interface, ScalarParameter, TensorParameter, interface_of

@@ -8,18 +8,18 @@ from tiledsl.passes.gpu.plans.apply_plan import ApplyPlan
 from tiledsl.passes.gpu.sync.allocate_shared import AllocateShared
 from tiledsl.passes.gpu.sync.insert_barriers import InsertBarriers
 from tiledsl.passes.gpu.sync.insert_proxy_fences import InsertProxyFences
-from tiledsl.passes.graph.canonicalise_graph import CanonicaliseGraph
-from tiledsl.passes.graph.copy_windows import CopyWindows
-from tiledsl.passes.graph.derive_online import DeriveOnline
-from tiledsl.passes.graph.fuse_into_calls import FuseIntoCalls
-from tiledsl.passes.graph.graph_to_tile import GraphToTile
-from tiledsl.passes.graph.group import Group
-from tiledsl.passes.graph.materialise import Materialise
-from tiledsl.passes.graph.raise_programs import RaisePrograms
-from tiledsl.passes.graph.repeat_maps import RepeatMaps
-from tiledsl.passes.graph.set_sizes import SetSizes
-from tiledsl.passes.graph.split_folds import SplitFolds
-from tiledsl.passes.graph.widen_floats import DropRoundings, WidenFloats
+from tiledsl.passes.graph.groups.fuse_into_calls import FuseIntoCalls
+from tiledsl.passes.graph.groups.group import Group
+from tiledsl.passes.graph.groups.split_folds import SplitFolds
+from tiledsl.passes.graph.kernels.graph_to_tile import GraphToTile
+from tiledsl.passes.graph.raising.raise_programs import RaisePrograms
+from tiledsl.passes.graph.rewrites.canonicalise_graph import CanonicaliseGraph
+from tiledsl.passes.graph.rewrites.copy_windows import CopyWindows
+from tiledsl.passes.graph.rewrites.derive_online import DeriveOnline
+from tiledsl.passes.graph.rewrites.materialise import Materialise
+from tiledsl.passes.graph.rewrites.repeat_maps import RepeatMaps
+from tiledsl.passes.graph.rewrites.set_sizes import SetSizes
+from tiledsl.passes.graph.rewrites.widen_floats import DropRoundings, WidenFloats
 from tiledsl.passes.manager import Pass
 from tiledsl.passes.nest.describe_nest import PrintLoopNests
 from tiledsl.passes.tile.bounds import Bounds

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from tiledsl.passes.graph.canonicalise_graph import CanonicaliseGraph
-from tiledsl.passes.graph.copy_windows import CopyWindows
-from tiledsl.passes.graph.derive_online import DeriveOnline
-from tiledsl.passes.graph.fuse_into_calls import FuseIntoCalls
-from tiledsl.passes.graph.graph_to_tile import GraphToTile
-from tiledsl.passes.graph.group import Group
-from tiledsl.passes.graph.materialise import Materialise
-from tiledsl.passes.graph.raise_programs import RaisePrograms
-from tiledsl.passes.graph.repeat_maps import RepeatMaps
-from tiledsl.passes.graph.split_folds import SplitFolds
-from tiledsl.passes.graph.widen_floats import DropRoundings, WidenFloats
+from tiledsl.passes.graph.groups.fuse_into_calls import FuseIntoCalls
+from tiledsl.passes.graph.groups.group import Group
+from tiledsl.passes.graph.groups.split_folds import SplitFolds
+from tiledsl.passes.graph.kernels.graph_to_tile import GraphToTile
+from tiledsl.passes.graph.raising.raise_programs import RaisePrograms
+from tiledsl.passes.graph.rewrites.canonicalise_graph import CanonicaliseGraph
+from tiledsl.passes.graph.rewrites.copy_windows import CopyWindows
+from tiledsl.passes.graph.rewrites.derive_online import DeriveOnline
+from tiledsl.passes.graph.rewrites.materialise import Materialise
+from tiledsl.passes.graph.rewrites.repeat_maps import RepeatMaps
+from tiledsl.passes.graph.rewrites.widen_floats import DropRoundings, WidenFloats
 from tiledsl.passes.manager import Pass
 
 

@@ -16,11 +16,11 @@ from tiledsl.ir import graph_ops as ops
 from tiledsl.ir.core import Block, Op
 from tiledsl.ir.dtypes import f32
 from tiledsl.ir.types import TensorType
-from tiledsl.passes.graph import group
-from tiledsl.passes.graph.group_order import Between, GroupOrder
-from tiledsl.passes.graph.group_program import GroupProgram
-from tiledsl.passes.graph.kernel_plan import plan_kernel
-from tiledsl.passes.graph.materialise import MOST_SOURCES
+from tiledsl.passes.graph.groups import group
+from tiledsl.passes.graph.groups.group_order import Between, GroupOrder
+from tiledsl.passes.graph.kernels.group_program import GroupProgram
+from tiledsl.passes.graph.kernels.kernel_plan import plan_kernel
+from tiledsl.passes.graph.rewrites.materialise import MOST_SOURCES
 from tiledsl.passes.manager import PassContext
 from tiledsl.support.location import BUILTIN
 

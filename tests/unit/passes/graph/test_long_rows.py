@@ -19,9 +19,9 @@ from tiledsl.backend_ref.execute_graph import execute_graph
 from tiledsl.ir.core import Module
 from tiledsl.ir.printer import print_module
 from tiledsl.ir.tile_ops import Range
-from tiledsl.passes.graph import limits
+from tiledsl.passes.graph.analysis import limits
 from tiledsl.passes.graph.pipeline import graph_pipeline
-from tiledsl.passes.graph.set_sizes import SetSizes
+from tiledsl.passes.graph.rewrites.set_sizes import SetSizes
 from tiledsl.passes.manager import PassContext, PassManager
 
 

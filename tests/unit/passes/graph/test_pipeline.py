@@ -11,7 +11,7 @@ from tiledsl.ir.graph_ops import Call, Constant, Return
 from tiledsl.ir.printer import print_module
 from tiledsl.ir.strided_views import VIEWS
 from tiledsl.passes.graph.pipeline import graph_pipeline
-from tiledsl.passes.graph.set_sizes import SetSizes
+from tiledsl.passes.graph.rewrites.set_sizes import SetSizes
 from tiledsl.passes.manager import PassContext, PassManager
 
 

@@ -1,0 +1,41 @@
+"""Which values of a graph are views of memory: made from a buffer by reindexing alone, in a way that strides can tell.
+
+%t = transpose(%x)         strides of %x in another order
+%h = reshape(%t)           splits an axis always, joins neighbours that lie behind each other; else it is no view
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tiledsl.ir.core import Value
+from tiledsl.ir.strided_views import VIEWS, StridedView, reshaped, view_of, whole
+from tiledsl.passes.graph.analysis.shapes import sizes_of
+
+
+class View(NamedTuple):
+    """Where the elements of a value are."""
+
+    buffer: Value
+    place: StridedView
+
+
+def view_of_value(value: Value) -> View | None:
+    """The view that a value is, if it is one. Parameters, and what any op but a reindexing gives, are buffers."""
+    op = value.op
+    if not isinstance(op, VIEWS):
+        return View(value, whole(sizes_of(value)))
+    source = view_of_value(op.source)
+    place = source and view_of(op, source.place)
+    return None if source is None or place is None else View(source.buffer, place)
+
+
+def can_reshape(place: StridedView, shape: tuple[int, ...]) -> bool:
+    """Whether strides can tell the elements of a view under another shape."""
+    return reshaped(place, shape) is not None
+
+
+def place_of(value: Value, shape: tuple[int, ...]) -> StridedView | None:
+    """Where the elements of a value are, under `shape`; None if that is no view of memory."""
+    view = view_of_value(value)
+    return view and reshaped(view.place, shape)

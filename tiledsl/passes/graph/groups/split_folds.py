@@ -1,0 +1,139 @@
+"""Folds in two steps what would be too much for the few programs that it has results for.
+
+    %s = reduce(%x: [8192, 8192]) {axes = [0, 1], fn = add}
+ =>
+    %p = reduce(%x) {axes = [1], fn = add}                      a program for each row
+    %s = reduce(%p) {axes = [0], fn = add}                      one for the sums of rows
+
+A single long axis is cut where its size divides: reshape [n] -> [d, n / d] -> [d] -> []. The reshape goes up through
+what is computed for each element, so that this is still one kernel with the first step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tiledsl.ir import graph_ops as ops
+from tiledsl.ir.core import Module, Value
+from tiledsl.ir.rewrite import Rewriter
+from tiledsl.ir.verifier import Form
+from tiledsl.passes.graph.analysis.shapes import sizes_of, volume
+from tiledsl.passes.graph.analysis.value_order import operands_first
+from tiledsl.passes.graph.groups.price import rates_of
+from tiledsl.passes.graph.rewrites.canonicalise_graph import tidy
+from tiledsl.passes.manager import PassContext
+
+MANY = 1 << 16
+"""More elements than that, for each result, are worth a second step."""
+PART = 1 << 15
+"""About as many elements one program should fold."""
+ROW = 1 << 10
+"""An axis is kept whole in the first step only if programs still fold as many elements."""
+
+
+@dataclass(frozen=True)
+class SplitFolds:
+    """Of the entry. `arch`: a fold is split if it has fewer results than four times the programs that keep it busy."""
+
+    name: ClassVar[str] = "split-folds"
+    requires: ClassVar[Form] = Form.GRAPH
+    gives: ClassVar[Form] = Form.GRAPH
+    arch: str = "cpu"
+
+    def run(self, module: Module, context: PassContext) -> Module:
+        programs = 4 * rates_of(self.arch).programs
+        for op in list(module.entry.body.ops):
+            if isinstance(op, ops.Reduce) and op.fn not in ("argmax", "argmin"):
+                self._split(op, programs, context)
+        tidy(module.entry)
+        return module
+
+    def _split(self, op: ops.Reduce, programs: int, context: PassContext) -> None:
+        results = volume(op.result)
+        each = volume(op.source) // results if results else 0
+        if results == 0 or results >= programs or each <= MANY:
+            return
+        found = cut_of(sizes_of(op.source), op.axes, math.ceil(max(programs, each * results / PART) / results))
+        what = f"{each} elements for each of {results} results"
+        if found is None:
+            context.remark(self.name, op.location, f"{what}, one program each: their axes cannot be cut")
+            return
+        axis, parts = found
+        context.remark(self.name, op.location, f"{what}: folded in two steps, by {parts} programs for each first")
+        _in_two_steps(op, axis, parts)
+
+
+def cut_of(shape: Sequence[int], axes: Sequence[int], wanted: int) -> tuple[int, int] | None:
+    """The axis to cut of those that are folded, and into how many parts; about `wanted`."""
+    whole = math.prod(shape[axis] for axis in axes)
+    for axis in axes:
+        if wanted <= shape[axis] <= PART and whole // shape[axis] >= ROW:
+            return axis, shape[axis]
+    axis = max(axes, key=lambda axis: shape[axis])
+    size = shape[axis]
+    divisors = [d for d in range(2, math.isqrt(size) + 1) if size % d == 0]
+    divisors += [size // d for d in divisors if d * d != size]
+    if not divisors:
+        return None
+    return axis, min(divisors, key=lambda parts: abs(math.log(parts / wanted)))
+
+
+def _in_two_steps(op: ops.Reduce, axis: int, parts: int) -> None:
+    rewriter = Rewriter(op)
+    cut = Cut(rewriter, axis, parts)
+    source = cut.of(op.source)
+    # the axis of parts stays, the one behind it is folded with all others
+    folded = [a if a < axis else a + 1 for a in op.axes]
+    first = rewriter.emit(ops.Reduce, source=source, axes=tuple(folded), fn=op.fn).result
+    at = axis - sum(1 for a in op.axes if a < axis)
+    result = rewriter.emit(ops.Reduce, source=first, axes=(at,), fn=op.fn).result
+    if op.keepdims:
+        result = rewriter.emit(ops.Reshape, source=result, shape=sizes_of(op.result)).result
+    rewriter.replace(op, result)
+
+
+class Cut:
+    """Tensors of which one axis is two, of `parts` and of what each has."""
+
+    def __init__(self, rewriter: Rewriter, axis: int, parts: int) -> None:
+        self.rewriter = rewriter
+        self.axis = axis
+        self.parts = parts
+        self.known: dict[Value, Value] = {}
+
+    def of(self, value: Value) -> Value:
+        """The tensor with the axis cut: what is computed for each element is computed so."""
+        # what maps read is cut first, so that long chains of them are not followed by recursion
+        for part in operands_first(value, lambda v: v not in self.known and isinstance(v.op, (ops.Map, ops.Cast))):
+            if part not in self.known:
+                self.known[part] = self._cut(part)
+        return self.known[value]
+
+    def shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+        size = shape[self.axis]
+        two = (1, 1) if size == 1 else (self.parts, size // self.parts)
+        return (*shape[: self.axis], *two, *shape[self.axis + 1 :])
+
+    def _cut(self, value: Value) -> Value:
+        emit = self.rewriter.emit
+        shape = sizes_of(value)
+        match value.op:
+            case _ if not shape:
+                return value
+            case ops.Map() as op:
+                return emit(ops.Map, fn=op.fn, inputs=[self.of(v) for v in op.inputs]).result
+            case ops.Cast() as op:
+                return emit(ops.Cast, source=self.of(op.source), dtype=op.dtype).result
+            case ops.Broadcast() as op:
+                source = sizes_of(op.source)
+                source = (*(1,) * (len(shape) - len(source)), *source)
+                spread = emit(ops.Reshape, source=op.source, shape=self.shape(source)).result
+                return emit(ops.Broadcast, source=spread, shape=self.shape(shape)).result
+            case ops.Iota() as op if op.axis != self.axis:
+                along = op.axis if op.axis < self.axis else op.axis + 1
+                return emit(ops.Iota, shape=self.shape(shape), axis=along).result
+            case _:
+                return emit(ops.Reshape, source=value, shape=self.shape(shape)).result

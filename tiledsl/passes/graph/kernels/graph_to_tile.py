@@ -1,0 +1,145 @@
+"""Turns the groups of a graph into tile programs.
+
+    %g = graph.call(%x, %w) {callee = linear_0}             func @linear_0(%x: tensor<f32, [4, 32, 64]>, ...) { ... }
+ =>
+    %x2 = graph.reshape(%x) {shape = [128, 64]}
+    %g2 = graph.call(%x2, %w) {callee = linear_0}           func @linear_0(%x: tensor<f32, [M, K]>, ...) { tile... }
+    %g = graph.reshape(%g2) {shape = [4, 32, 48]}
+
+Axes of one element are left out, and axes that every tensor of the group has behind each other are made one; reshapes
+around the call, which cost nothing, say so. Groups that come to the same program share it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from tiledsl.ir import graph_ops as ops
+from tiledsl.ir.core import Function, Module, Op, Value
+from tiledsl.ir.tile_ops import tensor_type
+from tiledsl.ir.types import TensorType
+from tiledsl.ir.verifier import Form, is_tile_function
+from tiledsl.passes.graph.analysis.limits import limits_of
+from tiledsl.passes.graph.analysis.outline import Outlined
+from tiledsl.passes.graph.analysis.shapes import sizes_of
+from tiledsl.passes.graph.analysis.views import view_of_value
+from tiledsl.passes.graph.kernels.edge_levels import edges_of
+from tiledsl.passes.graph.kernels.group_program import GroupProgram
+from tiledsl.passes.graph.kernels.kernel_plan import KernelPlan, plan_function
+from tiledsl.passes.graph.kernels.merge_axes import merged_axes
+from tiledsl.passes.manager import PassContext
+
+
+@dataclass(frozen=True)
+class GraphToTile:
+    """Lowers every GRAPH function that the entry calls."""
+
+    name: ClassVar[str] = "graph-to-tile"
+    requires: ClassVar[Form] = Form.GRAPH
+    gives: ClassVar[Form] = Form.GRAPH
+    arch: str = "cpu"
+
+    def run(self, module: Module, context: PassContext) -> Module:
+        programs = _Programs()
+        for op in list(module.entry.body.ops):
+            if isinstance(op, ops.Call):
+                callee = module.function(op.callee)
+                if is_tile_function(callee):
+                    programs.keep(callee)
+                else:
+                    self._lower(op, callee, programs, context)
+        return Module([module.entry, *programs.functions])
+
+    def _lower(self, call: ops.Call, function: Function, programs: _Programs, context: PassContext) -> None:
+        function.name, name = "group", function.name  # groups that differ in nothing else are planned once
+        structure = Module([function]).structure(locations=False)
+        function.name = name
+        key = structure, tuple(map(_strides, call.inputs))  # which axes can be one is up to where the inputs lie, too
+        shaped = programs.shaped.get(key)
+        if shaped is None:
+            plan = merged_axes(plan_function(Outlined(function, call.inputs, call.results), limits_of(self.arch)))
+            last = function.body.terminator
+            assert isinstance(last, ops.Return)
+            parameters = tuple(_sizes(plan, parameter) for parameter in function.parameters)
+            made = tuple(TensorType(tensor_type(v).dtype, _sizes(plan, v)) for v in last.values)
+            shaped = programs.shaped[key] = _Shaped(plan, parameters, made)
+        inputs = [_reshaped(call, value, shape) for value, shape in zip(call.inputs, shaped.parameters)]
+        units = tuple(_unit_axis(value) for value in inputs)
+        name = shaped.programs.get(units)
+        if name is None:
+            plan = shaped.plan
+            if plan.outlined.function is not function:
+                plan = merged_axes(plan_function(Outlined(function, call.inputs, call.results), limits_of(self.arch)))
+            name = programs.add(GroupProgram(function, plan.axes, plan.treatments, units).build(function.name))
+            shaped.programs[units] = name
+        context.remark(self.name, function.location, f"@{function.name}: {edges_of(function)}")
+        names = [value.name for value in call.results]
+        new = ops.Call(call.location, inputs=inputs, callee=name, types=shaped.made, result_names=names)
+        assert call.parent is not None
+        call.parent.insert_before(call, new)
+        for old, value in zip(call.results, new.results):
+            old.replace_with(_reshaped(call, value, sizes_of(old)))
+        call.erase()
+
+
+def _sizes(plan: KernelPlan, value: Value) -> tuple[int, ...]:
+    return tuple(axis.size for axis in plan.axes.kept[value])
+
+
+def _strides(value: Value) -> tuple[int, ...] | None:
+    """How far apart the elements of a view lie; None if it is no view of memory."""
+    view = view_of_value(value)
+    return None if view is None else view.place.strides
+
+
+def _reshaped(before: Op, value: Value, shape: Sequence[int]) -> Value:
+    if tuple(shape) == sizes_of(value):
+        return value
+    assert before.parent is not None
+    op = ops.Reshape(before.location, source=value, shape=tuple(shape), result_names=[value.name])
+    before.parent.insert_before(before, op)
+    return op.result
+
+
+def _unit_axis(value: Value) -> int | None:
+    """The axis whose elements lie side by side. Parameters of the entry are row by row: the runtime sees to it."""
+    view = view_of_value(value)
+    assert view is not None, f"%{value.name} is no view of memory"
+    return view.place.unit
+
+
+@dataclass(frozen=True)
+class _Shaped:
+    """What calls of equal groups have in common."""
+
+    plan: KernelPlan
+    parameters: tuple[tuple[int, ...], ...]
+    """The shapes that the program takes, of axes that were merged."""
+    made: tuple[TensorType, ...]
+    programs: dict[tuple[int | None, ...], str] = field(default_factory=dict[tuple["int | None", ...], str])
+    """The program by the axes of its inputs whose elements lie side by side."""
+
+
+class _Programs:
+    """The programs so far, each once."""
+
+    def __init__(self) -> None:
+        self.shaped: dict[object, _Shaped] = {}
+        self.functions: list[Function] = []
+        self.known: dict[object, str] = {}
+
+    def keep(self, function: Function) -> None:
+        if function not in self.functions:
+            self.functions.append(function)
+
+    def add(self, function: Function) -> str:
+        """The name of the program, or of the one that is the same."""
+        name, function.name = function.name, "program"
+        key = Module([function]).structure(locations=False)
+        function.name = name
+        if key not in self.known:
+            self.known[key] = function.name
+            self.functions.append(function)
+        return self.known[key]

@@ -1,0 +1,336 @@
+"""Tiles of a group's values: each is made where it is asked for first, over the blocks that are open there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias, Union
+
+from tiledsl.ir import graph_ops as graph
+from tiledsl.ir import tile_ops as ops
+from tiledsl.ir.builder import Builder
+from tiledsl.ir.core import Block, Function, Index, Value, free_names
+from tiledsl.ir.dtypes import bool_, i64
+from tiledsl.ir.symbolic import Dim, symbol
+from tiledsl.ir.tile_ops import tensor_type
+from tiledsl.ir.types import WHOLE, AxisType, Shape, scalar
+from tiledsl.passes.graph.analysis.axes import Axis, GroupAxes
+from tiledsl.passes.graph.analysis.value_order import operands_first
+from tiledsl.passes.graph.kernels.treatments import Treatments
+
+_GRID_NAMES = ("M", "N", "P", "Q", "R", "S")
+_WHOLE_NAMES = ("D", "E", "F", "G")
+_STREAM_NAMES = ("K", "L", "J")
+
+_MAPS = (graph.Map, graph.Cast, graph.Broadcast, graph.Transpose, graph.Reshape)
+"""Ops whose tiles are made of those of their operands, where they are asked for."""
+Fold: TypeAlias = Union[graph.Reduce, graph.Contract]
+
+
+class GroupTiles:
+    """One group on its way to TILE. `units[i]` is the dimension of parameter i whose elements lie side by side."""
+
+    def __init__(
+        self, function: Function, axes: GroupAxes, treatments: Treatments, units: Sequence[int | None]
+    ) -> None:
+        self.function = function
+        self.axes = axes
+        self.treatments = treatments
+        self.units = units
+        self.body = Block()
+        self.builder = Builder(self.body, function.location)
+        self.sizes = self._name_sizes()
+        self.tensors: dict[Value, Value] = {}
+        self.blocks: dict[Axis, Value] = {}
+        """What stands for an axis in subscripts: its block, or the coordinate of a single one. Whole axes have none."""
+        self.scopes: list[dict[Value, Value]] = [{}]
+        """The tiles made so far, by the loops that are open."""
+        self.declared: set[str] = {str(size) for size in self.sizes.values()}
+        """Names that sizes and blocks have."""
+
+    def _name_sizes(self) -> dict[Axis, Dim]:
+        """A symbol for each axis of a parameter, by which the launch knows its size; a number for every other one."""
+        told = {axis for parameter in self.function.parameters for axis in self.axes.kept[parameter]}
+        treatments = self.treatments
+        ordered = [*treatments.grid, *(a for a in self.axes.all if a not in treatments.grid)]
+        sizes: dict[Axis, Dim] = {}
+        counts: dict[tuple[str, ...], int] = {}
+        for axis in ordered:
+            names = _GRID_NAMES
+            if axis in treatments.streamed:
+                names = _STREAM_NAMES
+            elif axis in treatments.whole or axis in self.axes.indexed.values():
+                names = _WHOLE_NAMES
+            number = counts[names] = counts.get(names, -1) + 1
+            name = names[number % len(names)] + (str(number // len(names)) if number >= len(names) else "")
+            sizes[axis] = symbol(name) if axis in told else axis.size
+        return sizes
+
+    def open(self, block: Block, axis: Axis, *, single: bool) -> Value:
+        """Adds the block of an axis, or its coordinate, to the arguments of a body."""
+        size = self.sizes[axis]
+        name = free_names(self.declared, str(axis.name or "i") if isinstance(size, int) else str(size).lower())
+        self.declared.add(name)
+        argument = block.add_argument(scalar(i64) if single else AxisType(symbol(name)), name)
+        self.blocks[axis] = argument
+        return argument
+
+    # Tiles
+
+    def tile_axes(self, value: Value) -> tuple[Axis, ...]:
+        """The axes of the tile of a value: all but those that go one coordinate at a time."""
+        return self._not_single(self.axes.kept[value])
+
+    def _not_single(self, axes: Sequence[Axis]) -> tuple[Axis, ...]:
+        return tuple(axis for axis in axes if not self._is_single(axis))
+
+    def _is_single(self, axis: Axis) -> bool:
+        """Whether an axis goes one coordinate at a time: in the grid, or in a loop that is open."""
+        block = self.blocks.get(axis)
+        return axis in self.treatments.single or (block is not None and not isinstance(block.type, AxisType))
+
+    def extent(self, axis: Axis) -> Dim:
+        """How many coordinates of an axis a tile has here."""
+        block = self.blocks.get(axis)
+        if block is None:
+            return self.sizes[axis]
+        assert isinstance(block.type, AxisType)
+        return block.type.extent
+
+    def shape(self, axes: Sequence[Axis]) -> Shape:
+        return tuple(self.extent(axis) for axis in axes)
+
+    def subscripts(self, axes: Sequence[Axis]) -> tuple[Index, ...]:
+        """What selects the blocks of these axes from a tensor that has them in this order."""
+        return tuple(self.blocks.get(axis, WHOLE) for axis in axes)
+
+    def tile(self, value: Value) -> Value:
+        """The tile of a value, made now unless there is one already."""
+        found = self._known(value)
+        if found is not None:
+            return found
+        # what maps read is made first, so that long chains of them are not followed by recursion
+        for part in operands_first(value, lambda v: isinstance(v.op, _MAPS) and self._known(v) is None):
+            found = self._tile(part)
+        assert found is not None
+        return found
+
+    def _known(self, value: Value) -> Value | None:
+        return next((scope[value] for scope in reversed(self.scopes) if value in scope), None)
+
+    def _tile(self, value: Value) -> Value:
+        found = self._known(value)
+        if found is not None:
+            return found
+        with self.builder.at(value.op.location if value.op is not None else self.builder.location):
+            made = self._make(value)
+            if not made.shape:
+                made = self.builder.broadcast(made, self.shape(self.tile_axes(value)))
+        made.name = made.name or value.name
+        self.scopes[-1][value] = made
+        return made
+
+    def _make(self, value: Value) -> Value:
+        op = value.op
+        match op:
+            case None:
+                return self._load(value)
+            case graph.Constant():
+                return self.builder.constant(op.value, op.dtype)
+            case graph.Size():
+                return self.builder.size(op.value)
+            case graph.Iota():
+                return self._iota(op)
+            case graph.Map():
+                return self._map(op)
+            case graph.Cast():
+                return self.builder.cast(self.tile(op.source), op.dtype)
+            case graph.Broadcast():
+                return self.spread(self.tile(op.source), self.tile_axes(op.source), self.tile_axes(value))
+            case graph.Transpose() | graph.Reshape():
+                return self.spread(self.tile(op.source), self.tile_axes(op.source), self.tile_axes(value))
+            case graph.Gather():
+                return self._gather(op)
+            case graph.Window():
+                return self._window(op)
+            case graph.Reduce() | graph.Contract():
+                return self._fold(op)
+            case graph.Scan():
+                return self._scan(op)
+            case graph.Random():
+                seed, offsets = self.tile(op.seed), self.tile(op.offsets)
+                return self.builder.emit(ops.Random, seed=seed, offsets=offsets, fn=op.fn).result
+            case _:
+                raise AssertionError(f"{op.name} in a group")
+
+    def _load(self, value: Value) -> Value:
+        indices = self.subscripts(self.axes.kept[value])
+        return self.builder.emit(ops.Load, tensor=self.tensors[value], indices=indices).result
+
+    def _iota(self, op: graph.Iota) -> Value:
+        if op.shape[op.axis] == 1:
+            return self.builder.constant(0, i64)
+        axis = self.axes.kept[op.result][sum(1 for dim in op.shape[: op.axis] if dim != 1)]
+        coordinates = self._coordinates(axis)
+        return self.spread(coordinates, self._not_single([axis]), self.tile_axes(op.result))
+
+    def _coordinates(self, axis: Axis) -> Value:
+        block = self.blocks.get(axis)
+        if block is None:
+            return self.builder.emit(ops.Arange, extent=self.sizes[axis]).result
+        return block if self._is_single(axis) else self.builder.emit(ops.Coordinates, axis=block).result
+
+    def _map(self, op: graph.Map) -> Value:
+        inputs = [self.tile(value) for value in op.inputs]
+        return self.builder.map(op.fn, *inputs)
+
+    def spread(self, tile: Value, axes: tuple[Axis, ...], wanted: tuple[Axis, ...]) -> Value:
+        """A tile over `axes` as one over `wanted`, which has them all: transposed, and repeated along the others."""
+        order = [axis for axis in wanted if axis in axes]
+        assert set(order) == set(axes), f"{axes} within {wanted}"
+        tile = self.transposed(tile, axes, order)
+        if list(wanted) == order:
+            return tile
+        if order:
+            places = tuple(self.extent(axis) if axis in axes else 1 for axis in wanted)
+            tile = self.builder.emit(ops.Reshape, source=tile, shape=places).result
+        return self.builder.broadcast(tile, self.shape(wanted))
+
+    def transposed(self, tile: Value, axes: Sequence[Axis], wanted: Sequence[Axis]) -> Value:
+        """A tile over `axes` with them in the order `wanted`."""
+        if list(axes) == list(wanted):
+            return tile
+        permutation = tuple(list(axes).index(axis) for axis in wanted)
+        return self.builder.emit(ops.Transpose, source=tile, permutation=permutation).result
+
+    def _gather(self, op: graph.Gather) -> Value:
+        kept = self.axes.kept[op.source]
+        indexed = self.axes.indexed[op]
+        indices = self.tile(op.indices)
+        subscripts: list[Index] = [indices if axis is indexed else self.blocks.get(axis, WHOLE) for axis in kept]
+        tile = self.builder.emit(ops.Load, tensor=self.tensors[op.source], indices=subscripts).result
+        if indexed is not None:
+            return tile
+        # of one element: it is there or outside
+        wanted, have = self.tile_axes(op.result), self.tile_axes(op.source)
+        there = self.builder.map("eq", indices, self.builder.constant(0, indices.dtype))
+        there = self.spread(there, self.tile_axes(op.indices), wanted)
+        zero = self.builder.constant(False if tile.dtype == bool_ else 0, tile.dtype)
+        return self.builder.map("where", there, self.spread(tile, have, wanted), zero)
+
+    def _window(self, op: graph.Window) -> Value:
+        """The elements of windows at one place in each: what lies outside of the tensor is the padding."""
+        pad = op.source.op
+        assert isinstance(pad, graph.Pad), f"{op.name} of what is not padded"
+        slid = self.axes.windows[op].slid
+        kept = self.axes.kept[pad.source]
+        subscripts = [
+            self._slid(op, pad, slid.index(axis)) if axis in slid else self.blocks.get(axis, WHOLE) for axis in kept
+        ]
+        dtype = tensor_type(op.result).dtype
+        other = self.builder.constant(pad.value, dtype) if pad.value else None
+        tensor = self.tensors[pad.source]
+        return self.builder.emit(ops.Load, tensor=tensor, indices=subscripts, other=other).result
+
+    def _slid(self, op: graph.Window, pad: graph.Pad, number: int) -> Index:
+        """Which coordinates of a tensor windows read: position * stride + place in the window * dilation - padding."""
+        build, window = self.builder, self.axes.windows[op]
+        stride, dilation, low = op.strides[number], op.dilations[number], pad.low[op.axes[number]]
+        position, inner = window.positions[number], window.inner[number]
+        offset = build.constant(0, i64) if inner is None else self.blocks[inner]
+        if dilation != 1:
+            offset = build.map("mul", offset, build.constant(dilation, i64))
+        if low != 0:
+            offset = build.map("sub", offset, build.size(low))
+        if position is None:
+            return offset
+        block = self.blocks.get(position)
+        if stride == 1 and block is not None and not self._is_single(position):
+            return build.emit(ops.Shift, axis=block, offset=offset).result
+        coordinates = self._coordinates(position)
+        if stride != 1:
+            coordinates = build.map("mul", coordinates, build.constant(stride, i64))
+        return build.map("add", coordinates, offset)
+
+    # Folds
+
+    def _fold(self, op: Fold) -> Value:
+        streams = self._streams_of(self.axes.reduced[op])
+        if streams:
+            self._stream(streams)
+            return self.tile(op.result)
+        if isinstance(op, graph.Contract):
+            return self.product(op, None)
+        return self.folded(op)
+
+    def _streams_of(self, reduced: Sequence[Axis]) -> list[Axis]:
+        """The streamed ones, the outermost loop's first: the longest goes by blocks."""
+        inner = self.axes.inner
+        streamed = (axis for axis in reduced if axis in self.treatments.streamed)
+        return sorted(streamed, key=lambda axis: (axis not in inner, axis.size))
+
+    def folded(self, op: graph.Reduce) -> Value:
+        """A fold of whole axes of a tile."""
+        axes = self.tile_axes(op.source)
+        over = tuple(axes.index(axis) for axis in self.axes.reduced[op])
+        source = self.tile(op.source)
+        if not over:
+            return self.builder.constant(0, i64) if op.fn in ("argmax", "argmin") else source
+        return self.builder.emit(ops.Reduce, sources=[source], axes=over, fn=op.fn).result
+
+    def _scan(self, op: graph.Scan) -> Value:
+        source = self.tile(op.source)
+        axes = self.tile_axes(op.source)
+        for axis in self.axes.reduced[op]:
+            number = axes.index(axis)
+            source = self.builder.emit(ops.Scan, sources=[source], axis=number, fn=op.fn, reverse=op.reverse).result
+        return source
+
+    def product(self, op: graph.Contract, acc: Value | None) -> Value:
+        """acc + a @ b of the tiles at hand, with the axes in the order of the result."""
+        left, right, out = (list(self.tile_axes(v)) for v in (op.a, op.b, op.result))
+        summed = [axis for axis in left if axis in right and axis not in out]
+        rows = [axis for axis in left if axis not in summed]
+        columns = [axis for axis in right if axis not in summed]
+        a, b = self.tile(op.a), self.tile(op.b)
+        if len(summed) != 1 or len(rows) != 1 or len(columns) != 1 or rows == columns:
+            return self._sum_of_products(op, acc)
+        if out != [*rows, *columns]:
+            a, b, left, right, rows, columns = b, a, right, left, columns, rows
+        a = self.transposed(a, left, [*rows, *summed])
+        b = self.transposed(b, right, [*summed, *columns])
+        dot = self.builder.emit(ops.Dot, a=a, b=b, acc=acc, dtype=op.dtype, precision=op.precision)
+        return dot.result
+
+    def _sum_of_products(self, op: graph.Contract, acc: Value | None) -> Value:
+        """A product that is none of matrices: multiplied elementwise, and folded."""
+        out = self.tile_axes(op.result)
+        over = self._not_single(self.axes.reduced[op])
+        wanted = (*out, *over)
+        a, b = (self.spread(self.builder.cast(self.tile(v), op.dtype), self.tile_axes(v), wanted) for v in (op.a, op.b))
+        value = self.builder.map("mul", a, b)
+        if over:
+            positions = tuple(range(len(out), len(wanted)))
+            value = self.builder.emit(ops.Reduce, sources=[value], axes=positions, fn="add").result
+        return value if acc is None else self.builder.map("add", acc, value)
+
+    def _stream(self, streams: Sequence[Axis]) -> None:
+        """Makes the folds over these axes, by loops over their blocks."""
+        raise NotImplementedError
+
+
+class Scope:
+    """Emits into a body, with a memo of its own for the tiles made there."""
+
+    def __init__(self, program: GroupTiles, block: Block) -> None:
+        self.program = program
+        self.block = block
+
+    def __enter__(self) -> Block:
+        self.outer = self.program.builder.block
+        self.program.builder.block = self.block
+        self.program.scopes.append({})
+        return self.block
+
+    def __exit__(self, *_: object) -> None:
+        self.program.builder.block = self.outer
+        self.program.scopes.pop()

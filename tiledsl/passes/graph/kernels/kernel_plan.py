@@ -1,0 +1,96 @@
+"""Whether a set of ops can be one kernel, and how it would go through its axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+from tiledsl.ir import graph_ops as ops
+from tiledsl.ir.core import Function, Op, Value
+from tiledsl.passes.graph.analysis.axes import AxesError, GroupAxes, group_axes
+from tiledsl.passes.graph.analysis.limits import Limits
+from tiledsl.passes.graph.analysis.online_rules import Dependence, RuleError, factors_of, moments_of
+from tiledsl.passes.graph.analysis.outline import Apart, Outlined, outline, reads_padded_windows, results_of
+from tiledsl.passes.graph.kernels.treatments import TreatmentError, Treatments, contracts_of, treatments_of
+
+
+@dataclass(frozen=True)
+class KernelPlan:
+    """A set of ops as a function, with the axes and the way through them."""
+
+    outlined: Outlined
+    axes: GroupAxes
+    treatments: Treatments
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a set of ops is not one kernel, and the op that stands in the way (if one does)."""
+
+    op: Op | None
+    reason: str
+
+
+def plan_kernel(members: Sequence[Op], limits: Limits, name: str = "group") -> KernelPlan | Refusal:
+    """A plan for ops of a graph, in its order, or why there is none."""
+    results = results_of(members)
+    refusal: Refusal | None = None
+    missing: Refusal | None = None
+    slides = any(reads_padded_windows(op) for op in members)
+    ways: tuple[Apart, ...] = ("together", "products", "all")
+    for slide, apart in product((True, False) if slides else (False,), ways):
+        outlined = outline(name, members, results, apart, slide=slide)
+        try:
+            return _with_fewer_parameters(_planned(outlined, limits))
+        except RuleError as error:  # what would be missing says more than what stands in another way
+            refusal = missing = Refusal(error.op, error.reason)
+        except (AxesError, TreatmentError) as error:
+            refusal = missing or Refusal(error.op, error.reason)
+    assert refusal is not None
+    return refusal
+
+
+def plan_function(outlined: Outlined, limits: Limits) -> KernelPlan:
+    """The plan of a function that was found to be one kernel."""
+    return _planned(outlined, limits)
+
+
+def _planned(outlined: Outlined, limits: Limits) -> KernelPlan:
+    function = outlined.function
+    axes = group_axes(function)
+    treatments = treatments_of(function, axes, limits)
+    _check_streams(function, axes, treatments)
+    return KernelPlan(outlined, axes, treatments)
+
+
+def _with_fewer_parameters(plan: KernelPlan) -> KernelPlan:
+    """One parameter for all that are one value along the same axes."""
+    outlined = plan.outlined
+    function = outlined.function
+    known: dict[object, Value] = {}
+    inputs: list[Value] = []
+    for parameter, value in zip(list(function.parameters), outlined.inputs):
+        gathered = any(isinstance(user, ops.Gather) and user.source is parameter for user in parameter.users)
+        first = known.setdefault((value, plan.axes.kept[parameter], parameter if gathered else None), parameter)
+        if first is parameter:
+            inputs.append(value)
+        else:
+            parameter.replace_with(first)
+            function.body.arguments.remove(parameter)
+    return replace(plan, outlined=replace(outlined, inputs=tuple(inputs)))
+
+
+def _check_streams(function: Function, axes: GroupAxes, treatments: Treatments) -> None:
+    """Raises RuleError where a fold over a streamed axis depends on another one and no rule says how it follows."""
+    earlier: list[Value] = []
+    for op in function.body.ops:
+        if not isinstance(op, (ops.Reduce, ops.Contract)) or not treatments.streamed & set(axes.reduced[op]):
+            continue
+        if isinstance(op, ops.Reduce) and op.fn in ("argmax", "argmin"):
+            raise RuleError(op, f"`{op.fn}` over a streamed axis")
+        moving = earlier if treatments.fed or not contracts_of(function) else []
+        moments = moments_of(op)
+        if moments is None or moments.total not in moving or Dependence(frozenset(moving)).of(moments.source):
+            factors_of(op, Dependence(frozenset(moving)))
+        earlier.append(op.result)

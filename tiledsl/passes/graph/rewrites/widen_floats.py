@@ -1,0 +1,146 @@
+"""Has narrow floats computed with in f32, and rounded only where they are stored.
+
+    %s = map(mul, %x: f16, %c: f16)           %s = cast(map(mul, cast(%x, f32), cast(%c, f32)), f16)
+    %y = map(exp, %s)                  =>     %y = cast(map(exp, map(mul, ...)), f16)
+
+The first step changes nothing: one op on narrow floats rounds its exact result. The second one leaves out roundings
+between ops, as a person would who writes both in one kernel; so results are nearer to the exact ones, not the same to
+the last bit. A rounded value that others read too stays: what goes through memory is narrow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tiledsl.ir import graph_ops as ops
+from tiledsl.ir.core import Function, Module, Value
+from tiledsl.ir.dtypes import DType, bool_, f32
+from tiledsl.ir.rewrite import Rewriter, Rules
+from tiledsl.ir.tile_ops import tensor_type
+from tiledsl.ir.verifier import Form, is_tile_function
+from tiledsl.passes.graph.analysis.outline import is_soft
+from tiledsl.passes.graph.rewrites.canonicalise_graph import tidy
+from tiledsl.passes.manager import PassContext
+
+WIDEN = Rules()
+ALONE = Rules()
+ALWAYS = Rules()
+
+
+@dataclass(frozen=True)
+class WidenFloats:
+    """Of the entry."""
+
+    name: ClassVar[str] = "widen-floats"
+    requires: ClassVar[Form] = Form.GRAPH
+    gives: ClassVar[Form] = Form.GRAPH
+
+    def run(self, module: Module, context: PassContext) -> Module:
+        WIDEN.apply(module.entry)
+        tidy(module.entry)
+        ALONE.apply(module.entry)
+        tidy(module.entry)
+        return module
+
+
+@dataclass(frozen=True)
+class DropRoundings:
+    """Within each group: a value that is rounded and widened again is used as it was."""
+
+    name: ClassVar[str] = "drop-roundings"
+    requires: ClassVar[Form] = Form.GRAPH
+    gives: ClassVar[Form] = Form.GRAPH
+
+    def run(self, module: Module, context: PassContext) -> Module:
+        for function in module.functions[1:]:
+            if not is_tile_function(function):
+                _drop(function)
+        return module
+
+
+def _drop(function: Function) -> None:
+    while ALWAYS.apply(function):
+        tidy(function)
+
+
+def is_narrow(dtype: DType) -> bool:
+    """Whether a float has fewer than 32 bits."""
+    return dtype.is_float and dtype.bits < 32
+
+
+def _dtype(value: Value) -> DType:
+    return tensor_type(value).dtype
+
+
+def _wide(value: Value, rewriter: Rewriter) -> Value:
+    if not is_narrow(_dtype(value)):
+        return value
+    if isinstance(value.op, ops.Constant):
+        return rewriter.emit(ops.Constant, value=value.op.value, dtype=f32).result
+    return rewriter.emit(ops.Cast, source=value, dtype=f32).result
+
+
+@WIDEN.on(ops.Map)
+def map_in_f32(op: ops.Map, rewriter: Rewriter) -> bool:
+    # fn(a: f16, b: f16) => cast(fn(cast(a, f32), cast(b, f32)), f16)
+    if not any(is_narrow(_dtype(value)) for value in op.inputs):
+        return False
+    result = rewriter.emit(ops.Map, fn=op.fn, inputs=[_wide(value, rewriter) for value in op.inputs]).result
+    if _dtype(op.result) != bool_:
+        result = rewriter.emit(ops.Cast, source=result, dtype=_dtype(op.result)).result
+    rewriter.replace(op, result)
+    return True
+
+
+@WIDEN.on(ops.Reduce, ops.Scan)
+def fold_in_f32(op: ops.Reduce | ops.Scan, rewriter: Rewriter) -> bool:
+    # fold(a: f16) => cast(fold(cast(a, f32)), f16)
+    if not is_narrow(_dtype(op.source)):
+        return False
+    fields: dict[str, Any] = op.attributes
+    result = rewriter.emit(type(op), source=_wide(op.source, rewriter), **fields).result
+    if _dtype(op.result) != _dtype(result):
+        result = rewriter.emit(ops.Cast, source=result, dtype=_dtype(op.result)).result
+    rewriter.replace(op, result)
+    return True
+
+
+def _rounded(value: Value) -> Value | None:
+    """What a narrow value was before it was rounded, from f32, by an op that nothing else reads; else None."""
+    op = value.op
+    if not isinstance(op, ops.Cast) or _dtype(op.source) != f32 or not is_narrow(op.dtype):
+        return None
+    return op.source
+
+
+@ALONE.on(ops.Cast)
+def rounded_for_one(op: ops.Cast, rewriter: Rewriter) -> bool:
+    # cast(cast(x: f32, f16), f32) => x, where nothing else reads the rounded value
+    if op.dtype != f32 or len(op.source.users) != 1:
+        return False
+    return rounded_and_widened(op, rewriter)
+
+
+@ALWAYS.on(ops.Cast)
+def rounded_and_widened(op: ops.Cast, rewriter: Rewriter) -> bool:
+    # cast(cast(x: f32, f16), f32) => x
+    before = _rounded(op.source) if op.dtype == f32 else None
+    if before is None:
+        return False
+    rewriter.replace(op, before)
+    return True
+
+
+@ALONE.on(ops.Cast)
+@ALWAYS.on(ops.Cast)
+def widened_after_reindexing(op: ops.Cast, rewriter: Rewriter) -> bool:
+    # cast(transpose(cast(x: f32, f16)), f32) => transpose(cast(cast(x, f16), f32)), and so for what is like it
+    inner = op.source.op
+    if op.dtype != f32 or inner is None or not is_soft(inner) or _rounded(inner.operands[0]) is None:
+        return False
+    if len(op.source.users) != 1:
+        return False
+    wide = rewriter.emit(ops.Cast, source=inner.operands[0], dtype=f32).result
+    rewriter.replace(op, rewriter.emit(type(inner), source=wide, **inner.attributes).result)
+    return True
