@@ -13,7 +13,7 @@ import pytest
 from tests.support.compare import assert_close
 from tests.support.cpu_programs import Array, run_on_cpu
 from tests.support.tile_programs import run
-from tiledsl.backend_cpu.emit import emit_program
+from tiledsl.backend_cpu.emit.emit_program import emit_program
 from tiledsl.ir.parser import parse_module
 from tiledsl.passes.machine import MACHINES
 

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tests.support import guard_pages
+from tiledsl.backend_cpu.calls.frame import tensors_of
+from tiledsl.backend_cpu.calls.program import CpuProgram, LoadedProgram
 from tiledsl.backend_cpu.compile import compile_module
-from tiledsl.backend_cpu.frame import tensors_of
-from tiledsl.backend_cpu.program import CpuProgram, LoadedProgram
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Function, Module
 from tiledsl.ir.dtypes import to_numpy

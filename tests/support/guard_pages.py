@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pytest
 
 from tiledsl.api.kernel import Kernel
-from tiledsl.backend_cpu import threads
+from tiledsl.backend_cpu.calls import threads
 from tiledsl.runtime import launch, module_calls
 
 Array = npt.NDArray[Any]

@@ -13,8 +13,8 @@ import llvmlite.binding as llvm
 import numpy as np
 import numpy.typing as npt
 
-from tiledsl.backend_cpu.convert import from_memory, memory_type, to_memory
-from tiledsl.backend_cpu.writer import FunctionWriter, ModuleWriter, VectorType
+from tiledsl.backend_cpu.functions.convert import from_memory, memory_type, to_memory
+from tiledsl.backend_cpu.llvm.writer import FunctionWriter, ModuleWriter, VectorType
 from tiledsl.ir.dtypes import DType, to_numpy
 
 Array: TypeAlias = npt.NDArray[Any]

@@ -19,7 +19,7 @@ from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import TileError, fail
 
 if TYPE_CHECKING:
-    from tiledsl.backend_cpu.program import CpuProgram
+    from tiledsl.backend_cpu.calls.program import CpuProgram
     from tiledsl.runtime.cuda_launch import CudaLaunch
 
 
@@ -159,7 +159,7 @@ class CompiledKernel:
         return {"code": len(program.code), "scratch": max(scratch, default=0)}
 
     def _cpu_program(self, what: str, archs: str) -> CpuProgram:
-        from tiledsl.backend_cpu.program import CpuProgram  # costs start-up time
+        from tiledsl.backend_cpu.calls.program import CpuProgram  # costs start-up time
 
         if not isinstance(self.program, CpuProgram):
             self._fail_unavailable(what, archs)

@@ -54,7 +54,7 @@ def _tensors(interface: Interface) -> Iterable[tuple[str, str]]:
 
 
 def _launch(launch: object) -> list[str]:
-    from tiledsl.backend_cpu.program import BoundDescription  # costs start-up time
+    from tiledsl.backend_cpu.calls.program import BoundDescription  # costs start-up time
 
     if not isinstance(launch, BoundDescription):
         return [f"  {launch}"]
@@ -70,7 +70,7 @@ def _launch(launch: object) -> list[str]:
 
 
 def _tiles(program: Program) -> list[tuple[str, ...]]:
-    from tiledsl.backend_cpu.program import CpuProgram  # costs start-up time
+    from tiledsl.backend_cpu.calls.program import CpuProgram  # costs start-up time
 
     if not isinstance(program, CpuProgram):
         return []

@@ -16,7 +16,7 @@ from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
 
 if TYPE_CHECKING:
-    from tiledsl.backend_cpu.program import CpuProgram
+    from tiledsl.backend_cpu.calls.program import CpuProgram
 
 
 class ModuleKernel:
@@ -59,7 +59,7 @@ class ModuleKernel:
         """What was chosen for the sizes of the kernel's first launch: blocks, threads, stages, as text."""
         if isinstance(self._program, PlannedProgram):
             return self._program.description
-        from tiledsl.backend_cpu.program import BoundDescription  # costs start-up time
+        from tiledsl.backend_cpu.calls.program import BoundDescription  # costs start-up time
 
         loaded: Any = self._program.load()
         strides = tuple(tensor.view.strides for tensor in self._step.tensors)
@@ -86,7 +86,7 @@ class ModuleKernel:
         fail("level-unknown", caller_location(), arch=self.arch, level=asked, known=texts)
 
     def _cpu(self, what: str) -> CpuProgram:
-        from tiledsl.backend_cpu.program import CpuProgram  # costs start-up time
+        from tiledsl.backend_cpu.calls.program import CpuProgram  # costs start-up time
 
         return self._program if isinstance(self._program, CpuProgram) else self._fail(what)
 

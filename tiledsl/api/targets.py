@@ -62,7 +62,7 @@ def saved_program(arch: str) -> Callable[[bytes], Program]:
 
 @cache
 def _cpu_identity() -> str:
-    from tiledsl.backend_cpu.native import host_description  # see below
+    from tiledsl.backend_cpu.llvm.native import host_description  # see below
 
     machine = host()
     return f"{replace(machine, features=frozenset())} {sorted(machine.features)} {host_description()}"
@@ -128,7 +128,7 @@ def _planned_program(data: bytes) -> Program:
 
 
 def _cpu_program(data: bytes) -> Program:
-    from tiledsl.backend_cpu.program import CpuProgram
+    from tiledsl.backend_cpu.calls.program import CpuProgram
 
     return CpuProgram.from_bytes(data)
 

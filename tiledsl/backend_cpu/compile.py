@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tiledsl.backend_cpu import native
-from tiledsl.backend_cpu.emit import emit_program
-from tiledsl.backend_cpu.print_calls import format_of
-from tiledsl.backend_cpu.program import Assertion, CpuProgram, TileNote
+from tiledsl.backend_cpu.calls.program import Assertion, CpuProgram, TileNote
+from tiledsl.backend_cpu.emit.emit_program import emit_program
+from tiledsl.backend_cpu.emit.print_calls import format_of
+from tiledsl.backend_cpu.llvm import native
 from tiledsl.ir.core import Module, Value
 from tiledsl.ir.types import format_shape
 from tiledsl.passes.machine import CpuMachine

@@ -8,8 +8,8 @@ import pytest
 from tests.support.compare import assert_close
 from tests.support.cpu_programs import Array, run_module_on_cpu, run_on_cpu
 from tests.support.tile_programs import GEMM, SOFTMAX, run
-from tiledsl.backend_cpu import native
-from tiledsl.backend_cpu.emit import emit_program
+from tiledsl.backend_cpu.emit.emit_program import emit_program
+from tiledsl.backend_cpu.llvm import native
 from tiledsl.ir.core import Module
 from tiledsl.ir.dtypes import BY_NAME, to_numpy
 from tiledsl.ir.parser import parse_module

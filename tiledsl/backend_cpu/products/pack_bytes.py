@@ -1,0 +1,159 @@
+"""Packs the right operand of a product of bytes: four elements along k beside each other, for each column.
+
+    [panel][k / 4][column][4]
+
+Behind the last k of a group there are zeros: whatever the left operand has there, its products do not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tiledsl.backend_cpu.functions.convert import convert
+from tiledsl.backend_cpu.llvm import operands as o
+from tiledsl.backend_cpu.llvm.writer import VectorType
+from tiledsl.backend_cpu.values.access import lanes_left, mask_type, splat_mask
+from tiledsl.backend_cpu.values.context import Context
+from tiledsl.backend_cpu.values.evaluate import evaluate_lanes
+from tiledsl.backend_cpu.values.expressions import contiguity
+from tiledsl.backend_cpu.values.storage import PackedRight, Point, dot_product
+from tiledsl.ir.core import Value
+from tiledsl.ir.dtypes import u8
+from tiledsl.ir.symbolic import Dim
+
+GROUP = 4
+
+
+@dataclass(frozen=True)
+class PackBytes:
+    """Writes `value`, of shape (batch..., k, columns), into `room`."""
+
+    context: Context
+    value: Value
+    room: PackedRight
+
+    def emit(self) -> None:
+        """Writes the loops."""
+        self._batches(list(self.value.shape[:-2]), ())
+
+    def _batches(self, axes: list[Dim], indices: tuple[str, ...]) -> None:
+        context, rank = self.context, len(self.value.shape)
+        if axes:
+            with context.writer.loop("0", context.dim(axes[0])) as index, context.scope():
+                self._batches(axes[1:], (*indices, index))
+            return
+        along, across = (contiguity(context, [self.value], axis) for axis in (rank - 2, rank - 1))
+        if along > across:
+            self._columns(indices)
+        else:
+            self._groups(indices)
+
+    @property
+    def _type(self) -> VectorType:
+        return VectorType(u8, self.context.lanes)
+
+    def _bytes(self, point: Point) -> str:
+        """A vector of elements; zeros where the point's mask is false."""
+        operand = evaluate_lanes(self.context, self.value, point)
+        type_ = self._type
+        operand = convert(self.context.writer, operand, type_.of(self.value.dtype), type_)
+        if point.mask is None:
+            return operand
+        lanes = mask_type(type_.lanes)
+        return self.context.writer.emit(f"select {lanes} {point.mask}, {type_} {operand}, {type_} zeroinitializer")
+
+    def _place(self, batch: tuple[str, ...], depth: str, column: str) -> str:
+        """A pointer to the group that begins at `depth`, a multiple of four."""
+        writer, room = self.context.writer, self.room
+        first = o.multiply(writer, o.divide(writer, column, str(room.width)), str(room.width))
+        width = o.smaller(writer, str(room.width), o.subtract(writer, room.columns, first))
+        total = o.add(writer, o.multiply(writer, first, room.depth), o.multiply(writer, depth, width))
+        total = o.add(writer, total, o.multiply(writer, o.subtract(writer, column, first), str(GROUP)))
+        total = o.add(writer, total, dot_product(writer, batch, room.batch_strides))
+        return o.element_pointer(writer, room.base, total, u8)
+
+    def _groups(self, batch: tuple[str, ...]) -> None:
+        """Vectors run along the columns: four rows are interleaved."""
+        context, writer = self.context, self.context.writer
+        depth, columns = (context.dim(dim) for dim in self.value.shape[-2:])
+        whole = o.multiply(writer, o.divide(writer, depth, str(GROUP)), str(GROUP))
+        with writer.loop("0", whole, str(GROUP)) as k, context.scope():
+            self._across(batch, k, columns, [None] * GROUP)
+        if whole != depth:
+            with writer.loop(whole, depth, str(GROUP)) as k, context.scope():
+                steps = [o.add(writer, k, str(step)) for step in range(GROUP)]
+                self._across(batch, k, columns, [writer.emit(f"icmp slt i64 {step}, {depth}") for step in steps])
+
+    def _across(self, batch: tuple[str, ...], k: str, columns: str, exist: Sequence[str | None]) -> None:
+        context, writer, lanes = self.context, self.context.writer, self.context.lanes
+        whole_columns = o.multiply(writer, o.divide(writer, columns, str(lanes)), str(lanes))
+        # single rows of the last group, and the last vector of a row, are read under masks
+        loops = [("0", whole_columns, False), (whole_columns, columns, True)]
+        for start, stop, ends in loops:
+            if start == stop:
+                continue
+            with writer.loop(start, stop, str(lanes)) as column, context.scope():
+                tail = lanes_left(writer, column, columns, lanes) if ends else None
+                rows: list[str] = []
+                for step, exists in enumerate(exist):
+                    mask = tail
+                    if exists is not None:
+                        mask = splat_mask(writer, exists, lanes)
+                        if tail is not None:
+                            mask = writer.emit(f"and {mask_type(lanes)} {mask}, {tail}")
+                    at = (*batch, o.add(writer, k, str(step)), column)
+                    rows.append(self._bytes(Point(at, len(at) - 1, lanes, mask)))
+                pointer = self._place(batch, k, column)
+                writer.line(f"store <{GROUP * lanes} x i8> {self._interleaved(rows)}, ptr {pointer}, align 1")
+
+    def _interleaved(self, rows: list[str]) -> str:
+        """The first elements of all rows, then the second ones, and so on."""
+        writer, lanes = self.context.writer, self.context.lanes
+        while len(rows) > 1:
+            joined: list[str] = []
+            width = GROUP // len(rows)
+            type_ = VectorType(u8, lanes * width)
+            for a, b in zip(rows[::2], rows[1::2]):
+                picked = [
+                    side * type_.lanes + lane * width + part
+                    for lane in range(lanes)
+                    for side in range(2)
+                    for part in range(width)
+                ]
+                text = ", ".join(f"i32 {place}" for place in picked)
+                joined.append(writer.emit(f"shufflevector {type_} {a}, {type_} {b}, <{len(picked)} x i32> <{text}>"))
+            rows = joined
+        return rows[0]
+
+    def _columns(self, batch: tuple[str, ...]) -> None:
+        """Vectors run along k: each is some whole groups of one column."""
+        context, writer, lanes = self.context, self.context.writer, self.context.lanes
+        depth, columns = (context.dim(dim) for dim in self.value.shape[-2:])
+        whole = o.multiply(writer, o.divide(writer, depth, str(lanes)), str(lanes))
+        groups = f"<{lanes // GROUP} x i32>"
+        with writer.loop("0", columns) as column, context.scope():
+            for start, stop, ends in (("0", whole, False), (whole, depth, True)):
+                if start == stop:
+                    continue
+                with writer.loop(start, stop, str(lanes)) as k, context.scope():
+                    mask = lanes_left(writer, k, depth, lanes) if ends else None
+                    at = (*batch, k, column)
+                    vector = self._bytes(Point(at, len(at) - 2, lanes, mask))
+                    words = writer.emit(f"bitcast {self._type} {vector} to {groups}")
+                    for number in range(lanes // GROUP):
+                        self._store_group(batch, o.add(writer, k, str(GROUP * number)), column, words, number, ends)
+
+    def _store_group(self, batch: tuple[str, ...], k: str, column: str, words: str, number: int, ends: bool) -> None:
+        context, writer = self.context, self.context.writer
+        done = ""
+        if ends:
+            inside, done = writer.new_label("group"), writer.new_label("grouped")
+            exists = writer.emit(f"icmp slt i64 {k}, {context.dim(self.value.shape[-2])}")
+            writer.branch_if(exists, inside, done)
+            writer.start(inside)
+        word = writer.emit(f"extractelement <{context.lanes // GROUP} x i32> {words}, i64 {number}")
+        writer.line(f"store i32 {word}, ptr {self._place(batch, k, column)}, align 1")
+        if ends:
+            writer.branch(done)
+            writer.start(done)
