@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -35,14 +35,31 @@ def results_of(formula: Callable[..., Any], arrays: Sequence[Array]) -> dict[str
 def agree(
     formula: Callable[..., Any], arrays: Sequence[Array], expected: Any, *, terms: int = 1, dtype: Any = None
 ) -> None:
-    """Fails unless all ways give `expected`, rounded to `dtype` (default: that of the first array)."""
-    wanted: Any = np.asarray(expected)
-    with np.errstate(over="ignore"):
-        wanted = wanted.astype(arrays[0].dtype if dtype is None else dtype)
-    results = results_of(formula, arrays)
-    assert_close(np.asarray(results["graph"]), wanted, terms=terms)
-    assert_close(np.asarray(results["fused"]), wanted, terms=terms)
-    assert_close(np.asarray(results["unfused"]), wanted, terms=terms)
+    """Fails unless all ways give `expected` (one array, or several), rounded to `dtype` (default: that of the first
+    array)."""
+    for result in results_of(formula, arrays).values():
+        _compare(result, expected, arrays[0].dtype if dtype is None else dtype, terms)
+
+
+def meant(
+    formula: Callable[..., Any], arrays: Sequence[Array], expected: Any, *, terms: int = 1, dtype: Any = None
+) -> None:
+    """Fails unless the graph of a formula means `expected` (one array, or several): it is run op by op in NumPy, and
+    not compiled. `dtype`: of the results, default that of the first array."""
+    results = tiledsl.trace(formula, *arrays)(*arrays)
+    _compare(results, expected, arrays[0].dtype if dtype is None else dtype, terms)
+
+
+def _compare(results: Any, expected: Any, dtype: Any, terms: int) -> None:
+    """One result, or several: those that the formula gives in a dtype of integers or bools keep it."""
+    several = isinstance(results, (tuple, list))
+    pairs: Any = zip(cast("Any", results), expected) if several else ((results, expected),)
+    for result, wanted in pairs:
+        got: Any = np.asarray(result)
+        with np.errstate(over="ignore"):
+            rounded: Any = np.asarray(wanted)
+            rounded = rounded.astype(got.dtype if several and got.dtype.kind in "iub" else dtype)
+        assert_close(got, rounded, terms=terms)
 
 
 def kernels_of(formula: Callable[..., Any], *specs: Any, arch: str = "sm_90") -> int:

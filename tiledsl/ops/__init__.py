@@ -18,11 +18,22 @@ from tiledsl.ops.activations import (
     tanh,
 )
 from tiledsl.ops.attention import attention
-from tiledsl.ops.convolution import conv2d
 from tiledsl.ops.dropout import dropout
+from tiledsl.ops.images.convolution import conv1d, conv2d, conv3d
+from tiledsl.ops.images.pooling import (
+    adaptive_avg_pool,
+    adaptive_max_pool,
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    lp_pool,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+)
+from tiledsl.ops.images.transposed import conv_transpose1d, conv_transpose2d, conv_transpose3d
 from tiledsl.ops.normalisation import batch_norm, layer_norm, rms_norm
 from tiledsl.ops.order import cumsum, top_k
-from tiledsl.ops.pooling import avg_pool2d, max_pool2d
 from tiledsl.ops.positions import embedding, rotary_embedding
 from tiledsl.ops.probabilities import cross_entropy, log_softmax, softmax
 from tiledsl.ops.products import linear, matmul
@@ -30,7 +41,9 @@ from tiledsl.ops.shapes import concat, pad, reshape, split, transpose
 from tiledsl.ops.statistics import mean, var
 
 __all__ = [
-    "matmul", "linear", "conv2d", "max_pool2d", "avg_pool2d",
+    "matmul", "linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
+    "max_pool1d", "max_pool2d", "max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "lp_pool",
+    "adaptive_avg_pool", "adaptive_max_pool",
     "softmax", "log_softmax", "cross_entropy", "layer_norm", "rms_norm", "batch_norm",
     "relu", "leaky_relu", "elu", "gelu", "silu", "sigmoid", "tanh", "softplus", "hardswish", "swiglu",
     "embedding", "rotary_embedding", "attention", "dropout", "cumsum", "top_k", "mean", "var",

@@ -131,7 +131,7 @@ _FUNCTIONS = [
     ("convolve", "write `ops.conv2d` in a formula"),
     ("scaled_dot_product_attention", "write `ops.attention(q, k, v)`"),
     ("dropout", "write `ops.dropout` in a formula"),
-    ("conv1d", "write `ops.conv2d` with an axis of size 1"),
+    ("conv1d", "write `ops.conv1d` in a formula"),
     ("Linear", "write `ops.linear(x, weight, bias)`"),
     ("LayerNorm", "write `ops.layer_norm(x, weight, bias)`"),
     ("Conv2d", "write `ops.conv2d(x, weight)`"),

@@ -1,0 +1,100 @@
+"""Every op of the library is compiled for a CPU and lowered for a GPU; families are compiled as one module each."""
+
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportCallIssue=false
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import tiledsl
+from tests.support.op_checks import normal
+from tiledsl import ops
+
+X, ROW, MATRIX, IMAGE, VOLUME = normal(6, 8), normal(8), normal(8, 8), normal(2, 4, 6, 6), normal(1, 2, 4, 4, 4)
+Formula = Callable[[], Any]
+ACTIVATIONS = (
+    "relu", "leaky_relu", "elu", "gelu", "silu", "sigmoid", "tanh", "softplus", "hardswish", "swiglu",
+)  # fmt: skip
+
+FAMILIES: dict[str, dict[str, Formula]] = {
+    "products": {
+        "matmul": lambda: ops.matmul(X, MATRIX),
+        "linear": lambda: ops.linear(X, MATRIX, ROW),
+        "attention": lambda: ops.attention(X, X, X),
+    },
+    "convolutions": {
+        "conv1d": lambda: ops.conv1d(IMAGE[0], normal(3, 6, 2)),
+        "conv2d": lambda: ops.conv2d(IMAGE, normal(4, 4, 3, 3), padding=1),
+        "conv3d": lambda: ops.conv3d(VOLUME, normal(3, 2, 2, 2, 2), stride=2),
+        "conv_transpose1d": lambda: ops.conv_transpose1d(IMAGE[0], normal(6, 3, 4), stride=2),
+        "conv_transpose2d": lambda: ops.conv_transpose2d(IMAGE, normal(4, 3, 3, 3), stride=2, padding=1),
+        "conv_transpose3d": lambda: ops.conv_transpose3d(VOLUME, normal(2, 3, 2, 2, 2), stride=2),
+    },
+    "pooling": {
+        "max_pool1d": lambda: ops.max_pool1d(IMAGE[0], 2),
+        "max_pool2d": lambda: ops.max_pool2d(IMAGE, 3, 2, 1, return_indices=True),
+        "max_pool3d": lambda: ops.max_pool3d(VOLUME, 2),
+        "avg_pool1d": lambda: ops.avg_pool1d(IMAGE[0], 2),
+        "avg_pool2d": lambda: ops.avg_pool2d(IMAGE, 3, 2, 1, count_include_pad=False),
+        "avg_pool3d": lambda: ops.avg_pool3d(VOLUME, 2),
+        "lp_pool": lambda: ops.lp_pool(IMAGE, 3, 2),
+        "adaptive_avg_pool": lambda: ops.adaptive_avg_pool(IMAGE, (2, 4)),
+        "adaptive_max_pool": lambda: ops.adaptive_max_pool(IMAGE, 3),
+    },
+    "normalisation": {
+        "softmax": lambda: ops.softmax(X),
+        "log_softmax": lambda: ops.log_softmax(X, 0),
+        "layer_norm": lambda: ops.layer_norm(X, 8, ROW, ROW),
+        "rms_norm": lambda: ops.rms_norm(X, 8, ROW),
+        "batch_norm": lambda: ops.batch_norm(X, ROW, ROW * ROW),
+        "mean": lambda: ops.mean(X, 0),
+        "var": lambda: ops.var(X, 1),
+    },
+    "activations": {
+        **{name: (lambda name=name: getattr(ops, name)(X)) for name in ACTIVATIONS},
+        "dropout": lambda: ops.dropout(X),
+    },
+    "positions": {
+        "embedding": lambda: ops.embedding(X.astype("i8"), MATRIX),
+        "rotary_embedding": lambda: ops.rotary_embedding(X, X[:, :4], X[:, 4:]),
+        "cumsum": lambda: ops.cumsum(X),
+        "top_k": lambda: ops.top_k(X, 3),
+    },
+    "shapes": {
+        "concat": lambda: ops.concat((X, X)),
+        "split": lambda: ops.split(X, 2),
+        "pad": lambda: ops.pad(X, 1),
+        "transpose": lambda: ops.transpose(X),
+        "reshape": lambda: ops.reshape(X, (4, -1)),
+    },
+    "losses": {"cross_entropy": lambda: ops.cross_entropy(X, X[:, 0].astype("i8"))},
+}  # fmt: skip
+
+
+def family(name: str) -> Any:
+    """All of a family in one graph."""
+    return tiledsl.trace(lambda: tuple(formula() for formula in FAMILIES[name].values()))
+
+
+def test_no_op_is_forgotten() -> None:
+    assert sorted(ops.__all__) == sorted(name for rows in FAMILIES.values() for name in rows)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_op_compiles_for_a_cpu(name: str) -> None:
+    tiledsl.fuse(family(name)).build("cpu")()
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_op_is_lowered_for_a_gpu(name: str) -> None:
+    assert "tile.store" in tiledsl.fuse(family(name)).ir("sm_90")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_op_compiles_for_a_gpu(name: str) -> None:
+    assert tiledsl.fuse(family(name)).build("sm_90").kernels
