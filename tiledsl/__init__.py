@@ -10,9 +10,11 @@ warning that they give.
 """
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from tiledsl.support import catalogue as catalogue  # fills the table of messages
+from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import (
     TileError,
     TileLayoutError,
@@ -24,6 +26,7 @@ from tiledsl.support.errors import (
     TileSyntaxError,
     TileTypeError,
     TileUnsupportedError,
+    fail,
 )
 from tiledsl.support.options import configure_log
 from tiledsl.support.version import VERSION
@@ -37,6 +40,8 @@ from tiledsl.api.synchronise import synchronize  # isort: skip
 
 if TYPE_CHECKING:
     from tiledsl import ops
+    from tiledsl.importers import torch as torch
+    from tiledsl.importers.torch import from_torch as from_torch
 
 __version__ = VERSION
 __all__ = [
@@ -49,7 +54,12 @@ configure_log()
 
 
 def __getattr__(name: str) -> Any:
-    """`tiledsl.ops`, loaded at first use: it costs start-up time."""
+    """What is loaded at first use: it costs start-up time, or asks for other packages."""
     if name == "ops":
         return import_module("tiledsl.ops")
+    if name in ("torch", "from_torch"):
+        if find_spec("torch") is None:
+            fail("torch-absent", caller_location(), name=name)
+        found = import_module("tiledsl.importers.torch")
+        return found if name == "torch" else found.from_torch
     raise AttributeError(f"module 'tiledsl' has no attribute {name!r}")

@@ -11,7 +11,6 @@ from tiledsl.frontend.trace.trace_elementwise import tensor
 from tiledsl.frontend.trace.traced import TracedTensor
 from tiledsl.ir.dtypes import DType, compute_dtype
 from tiledsl.ir.types import format_shape
-from tiledsl.support.caller import caller_location
 
 
 def active() -> Trace:
@@ -95,7 +94,7 @@ def refuse_option(name: str, parameter: str, value: object, expected: str, fix: 
 def refuse(code: str, *operands: Any, **names: object) -> NoReturn:
     """Raises an error of the catalogue at the line that calls the op, and shows where its operands come from."""
     trace = active()
-    trace.builder.location = caller_location() or trace.start
+    trace.builder.location = trace.places.called() or trace.start
     trace.fail(code, *operands, **names)
 
 

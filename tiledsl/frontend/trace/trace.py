@@ -186,11 +186,12 @@ class Trace:
         """A name that no function of the module has."""
         return free_names({self.name, *(f.name for f in self.functions)}, identifier(wanted))
 
-    def weight(self, array: Any) -> TracedTensor:
-        """The parameter that stands for an array from outside: one for each array."""
+    def weight(self, array: Any, wanted: str = "") -> TracedTensor:
+        """The parameter that stands for an array from outside, one for each array: of a name like `wanted`, or of what
+        the user calls it."""
         key = identity(array)
         if key not in self._weights:
-            name = self._weight_names.name(array, list(self.places.frames()))
+            name = wanted or self._weight_names.name(array, list(self.places.frames()))
             made = self.parameter(name, self.array_type(name, array))
             self._weights[key] = made
             self.constants[made.value.name] = array

@@ -12,6 +12,7 @@ from itertools import islice
 from types import CodeType, FrameType
 from typing import Any
 
+from tiledsl.support.caller import caller_location
 from tiledsl.support.location import BUILTIN, Location
 
 HAS_COLUMNS = sys.version_info >= (3, 11)
@@ -39,6 +40,10 @@ class Places:
         for frame in reversed(list(self.frames())):
             location = replace(self._span(frame), caller=location)
         return location
+
+    def called(self) -> Location | None:
+        """The line that called into this package: that of an op of the library is the user's, not one within it."""
+        return caller_location()
 
     def _span(self, frame: FrameType) -> Location:
         key = (frame.f_code, frame.f_lasti)

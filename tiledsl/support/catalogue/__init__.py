@@ -7,6 +7,7 @@ from tiledsl.support.catalogue import (
     emulator,
     frontend,
     graphs,
+    importers,
     ir_text,
     modules,
     ops,
@@ -17,6 +18,6 @@ from tiledsl.support.catalogue import (
 from tiledsl.support.errors import register
 
 for _part in (
-    ir_text, frontend, checking, graphs, passes, backend, cuda, reference, runtime, emulator, modules, ops,
+    ir_text, frontend, checking, graphs, passes, backend, cuda, reference, runtime, emulator, modules, ops, importers,
 ):  # fmt: skip
     register(_part.ENTRIES)

@@ -1,0 +1,51 @@
+"""What importing models says of what it cannot do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+import tiledsl
+from tiledsl import TileError
+
+
+def absent() -> None:
+    with patch.object(tiledsl, "find_spec", return_value=None):
+        _ = tiledsl.from_torch
+
+
+def unknown_operator() -> None:
+    torch = pytest.importorskip("torch")
+
+    def formula(x: Any) -> Any:
+        return torch.linalg.qr(x)[0]
+
+    tiledsl.from_torch(formula, torch.zeros(2, 2))
+
+
+def changed_argument() -> None:
+    torch = pytest.importorskip("torch")
+
+    def formula(x: Any) -> Any:
+        return x.add_(1)
+
+    tiledsl.from_torch(formula, torch.zeros(2, 2))
+
+
+CASES: dict[str, tuple[Callable[[], None], str]] = {
+    "torch-absent": (absent, "`tiledsl.from_torch` needs PyTorch, which is not installed"),
+    "torch-operators": (unknown_operator, "`formula` has operators for which there is no formula: aten.linalg_qr"),
+    "torch-changes": (changed_argument, "`formula` changes x, and a graph changes nothing that it is given"),
+}
+
+
+@pytest.mark.parametrize("code", CASES)
+def test_message(code: str) -> None:
+    provoke, message = CASES[code]
+    with pytest.raises(TileError) as caught:
+        provoke()
+    assert caught.value.code == code
+    assert message in str(caught.value)

@@ -1,0 +1,207 @@
+"""A model of PyTorch as a graph, by `torch.export`."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+import torch
+from torch import export
+
+from tiledsl.api.graph import Graph
+from tiledsl.api.graphs import trace
+from tiledsl.frontend.language.values import TensorSpec
+from tiledsl.frontend.trace.array_types import array_dtype
+from tiledsl.frontend.trace.trace import identifier
+from tiledsl.importers.torch.node_locations import described, location_of
+from tiledsl.importers.torch.run_nodes import Held, NodeRun, formula_of, missing
+from tiledsl.support.caller import caller_location
+from tiledsl.support.errors import fail
+
+
+def from_torch(model: Any, /, *example: Any, dynamic_shapes: Any = None, **named: Any) -> Graph:
+    """The graph of a PyTorch module or function, for arguments like these; `tiledsl.fuse(graph).build()` compiles it.
+
+    `example` and `named` are arguments of a call: tensors, of which only dtype and shape are read, in whatever nesting
+    PyTorch knows, and other values, which become part of the graph. Parameters and buffers become weights of the graph,
+    `Graph.constants`, without a copy. `dynamic_shapes` is that of `torch.export.export`: a size that it leaves open
+    becomes a named one. The graph is called with the arguments that hold tensors, and gives what the model returns.
+
+    >>> graph = tiledsl.from_torch(model.eval(), torch.zeros(1, 3, 224, 224))
+
+    Raises TileUnsupportedError, with the module and the line, for operators that have no formula and for what changes
+    a buffer or an argument; errors of `torch.export` as they are.
+    """
+    module = model if isinstance(model, torch.nn.Module) else _Function(model)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # PyTorch's, of itself
+        program = export.export(module, example, named, dynamic_shapes=dynamic_shapes, strict=False)
+        program = program.run_decompositions(_decompositions())
+    _refuse_changes(program, _name(model))
+    nodes = [node for node in program.graph.nodes if node.op in ("call_function", "get_attr")]
+    unknown = missing(nodes)
+    if unknown:
+        names = ", ".join(dict.fromkeys(described(node) for node in unknown))
+        fail("torch-operators", location_of(unknown[0]) or caller_location(), model=_name(model), names=names)
+    names = _arguments(model, example, named)
+    shapes: Any = dynamic_shapes or {}
+    said = cast("Mapping[str, Any]", shapes if isinstance(shapes, Mapping) else dict(zip(names, shapes)))
+    specs = _specs(program, (example, named), {name: said.get(name) for name in names})
+    return trace(_formula(model, program, nodes, names, (example, named)), *specs)
+
+
+class _Function(torch.nn.Module):
+    """A function as a module."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        torch.nn.Module.__init__(self)
+        self.forward = function
+
+
+def _name(model: Any) -> str:
+    return identifier(getattr(model, "__name__", type(model).__name__))
+
+
+def _decompositions() -> Any:
+    """PyTorch's table of how operators are made of others, less those that have a formula."""
+    table = export.default_decompositions()
+    for operator in list(table):
+        if formula_of(operator) is not None:
+            del table[operator]
+    return table
+
+
+def _refuse_changes(program: Any, name: str) -> None:
+    """Raises TileUnsupportedError if the model changes what it was given."""
+    changed = [
+        *program.graph_signature.buffers_to_mutate.values(),
+        *program.graph_signature.user_inputs_to_mutate.values(),
+    ]
+    if changed:
+        fail("torch-changes", caller_location(), model=name, names=", ".join(changed))
+
+
+def _arguments(model: Any, example: Sequence[Any], named: Mapping[str, Any]) -> list[str]:
+    """The names of the arguments that were given, in order."""
+    function = model.forward if isinstance(model, torch.nn.Module) else model
+    try:
+        bound = inspect.signature(function).bind(*example, **named)
+    except (TypeError, ValueError):
+        return [*(f"arg_{i}" for i in range(len(example))), *named]
+    names: list[str] = []
+    for parameter, value in bound.arguments.items():
+        kind = bound.signature.parameters[parameter].kind
+        if kind is inspect.Parameter.VAR_POSITIONAL:
+            names += [f"{parameter}_{i}" for i in range(len(value))]
+        elif kind is not inspect.Parameter.VAR_KEYWORD and parameter not in named:
+            names.append(parameter)
+    return [*names, *named]
+
+
+def _formula(
+    model: Any,
+    program: Any,
+    nodes: Sequence[Any],
+    names: Sequence[str],
+    arguments: tuple[Sequence[Any], Mapping[str, Any]],
+) -> Callable[..., Any]:
+    """A function of the arguments that were given, which runs the nodes."""
+    example, named = arguments
+
+    def formula(*values: Any) -> Any:
+        given = dict(zip(names, values))
+        kwargs = {name: given[name] for name in named}
+        leaves, _ = torch.utils._pytree.tree_flatten((tuple(values[: len(example)]), kwargs))
+        run = NodeRun()
+        run.values |= dict(zip(_placeholders(program), _inputs(program, leaves)))
+        run.run(nodes)
+        results = run.read(next(node for node in program.graph.nodes if node.op == "output").args[0])
+        return torch.utils._pytree.tree_unflatten(results, program.call_spec.out_spec)
+
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    signature = inspect.Signature([inspect.Parameter(identifier(name), kind) for name in names])
+    formula.__name__ = _name(model)
+    formula.__signature__ = signature  # pyright: ignore[reportFunctionMemberAccess] - what `inspect` looks for
+    formula.__wrapped__ = model.forward if isinstance(model, torch.nn.Module) else model  # pyright: ignore[reportFunctionMemberAccess]
+    return formula
+
+
+def _placeholders(program: Any) -> list[Any]:
+    return [node for node in program.graph.nodes if node.op == "placeholder"]
+
+
+def _inputs(program: Any, leaves: Sequence[Any]) -> list[Any]:
+    """What the placeholders of a program stand for: parameters, buffers, constants, and the leaves of the arguments."""
+    kinds = export.graph_signature.InputKind
+    given = iter(leaves)
+    found: list[Any] = []
+    for spec in program.graph_signature.input_specs:
+        if spec.kind == kinds.USER_INPUT:
+            found.append(next(given))
+            continue
+        held = program.state_dict.get(spec.target)
+        if held is None:
+            held = program.constants[spec.target]
+        found.append(Held(held, identifier(spec.target), spec.kind == kinds.CONSTANT_TENSOR))
+    return found
+
+
+def _specs(program: Any, arguments: tuple[Sequence[Any], Mapping[str, Any]], shapes: Mapping[str, Any]) -> list[Any]:
+    """The arguments in order, tensors of which sizes are open as specs with names for these.
+
+    `shapes`: what the user said of the shapes of each argument, by its name.
+    """
+    kinds = export.graph_signature.InputKind
+    values = [
+        node.meta["val"]
+        for node, spec in zip(_placeholders(program), program.graph_signature.input_specs)
+        if spec.kind == kinds.USER_INPUT
+    ]
+    leaves, structure = torch.utils._pytree.tree_flatten((tuple(arguments[0]), dict(arguments[1])))
+    said: list[Any] = []
+    for argument, value in zip(shapes.values(), (*arguments[0], *arguments[1].values())):
+        _said_of(value, argument, said)
+    names: dict[str, str] = {}
+    for value, shape in zip(values, said):
+        if isinstance(value, torch.Tensor):
+            for axis, size in enumerate(value.shape):
+                dim = _entry(shape, axis)
+                if not isinstance(size, int) and isinstance(dim, export.Dim):
+                    names[str(size)] = identifier(dim.__name__)
+    made = [_spec(leaf, value, names) for leaf, value in zip(leaves, values)]
+    args, kwargs = torch.utils._pytree.tree_unflatten(made, structure)
+    return [*args, *kwargs.values()]
+
+
+def _entry(said: Any, key: Any) -> Any:
+    """What is said of one axis or item; None if nothing is."""
+    given: Any = said or {}
+    if isinstance(given, Mapping):
+        return cast("Mapping[Any, Any]", given).get(key)
+    return given[key]
+
+
+def _said_of(value: Any, shapes: Any, found: list[Any]) -> None:
+    """Appends what is said of each leaf of an argument; None where nothing is."""
+    if isinstance(value, (list, tuple)):
+        parts = cast("Sequence[Any]", value)
+        for part, said in zip(parts, shapes or [None] * len(parts)):
+            _said_of(part, said, found)
+    elif isinstance(value, dict):
+        for key, part in cast("Mapping[Any, Any]", value).items():
+            _said_of(part, _entry(shapes, key), found)
+    else:
+        found.append(shapes)
+
+
+def _spec(leaf: Any, value: Any, names: Mapping[str, str]) -> Any:
+    """A tensor by its dtype and shape, sizes that are open by name; anything else as it is."""
+    if not isinstance(leaf, torch.Tensor):
+        return leaf
+    dtype = array_dtype(leaf)
+    if dtype is None or not isinstance(value, torch.Tensor):
+        return leaf
+    sizes = [int(s) if isinstance(s, int) else names.get(str(s)) or identifier(str(s)) for s in value.shape]
+    return TensorSpec(tuple(sizes), dtype)

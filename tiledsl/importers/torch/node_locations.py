@@ -1,0 +1,54 @@
+"""The user's line and the path of modules that a node of PyTorch's graphs comes from."""
+
+from __future__ import annotations
+
+import linecache
+import re
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tiledsl.support.location import Location
+
+_FRAME = re.compile(r'^\s*File "(.+)", line (\d+), in ', re.MULTILINE)
+_TORCH = str(Path(torch.__file__).parent)
+
+
+def location_of(node: Any) -> Location | None:
+    """The innermost line outside of PyTorch, with the calls that led to it; None if the node does not tell."""
+    return _location(node.meta.get("stack_trace") or "")
+
+
+@lru_cache(maxsize=4096)
+def _location(trace: str) -> Location | None:
+    found: Location | None = None
+    for file, line in _FRAME.findall(trace):
+        if not file.startswith((_TORCH, "<")):
+            text = linecache.getline(file, int(line)).rstrip()
+            indent = len(text) - len(text.lstrip())
+            found = Location(file, int(line), indent + 1, int(line), max(len(text), indent + 1) + 1, found)
+    return found
+
+
+def module_path(node: Any) -> str:
+    """The path of the module that the node is of, with its class; empty for the model itself: `layer1.0 (Block)`."""
+    stack: list[Any] = list(node.meta.get("nn_module_stack", {}).values())
+    if not stack:
+        return ""
+    path = re.sub(r"^L\['self'\]\.?", "", str(stack[-1][0]))
+    kind: Any = stack[-1][1]
+    name = str(getattr(kind, "__name__", kind)).rpartition(".")[2]
+    return f"`{path}` ({name})" if path else ""
+
+
+def described(node: Any) -> str:
+    """A node in messages: ``aten.add.Tensor of `layer1.0` (BasicBlock)``."""
+    path = module_path(node)
+    return f"{operator_name(node.target)} in {path}" if path else operator_name(node.target)
+
+
+def operator_name(target: Any) -> str:
+    """The name of what a node calls: `aten.add.Tensor`."""
+    return str(target) if isinstance(target, torch._ops.OpOverload) else getattr(target, "__name__", str(target))

@@ -1,0 +1,32 @@
+"""The register of ATen operators: which function is the formula of which of them.
+
+A formula takes an operator's arguments as PyTorch passes them, tensors as traced ones, and gives what it returns. This
+module and those of `operators/` do not import PyTorch: a `torch.dtype` is told by its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+Formula = Callable[..., Any]
+FormulaT = TypeVar("FormulaT", bound=Formula)
+
+OPERATORS: dict[str, Formula] = {}
+"""Formulas by operator and overload: `add.Tensor`."""
+
+
+def aten(name: str, *overloads: str) -> Callable[[FormulaT], FormulaT]:
+    """Marks the formula of an operator, for these overloads: for `default` if none is named.
+
+    >>> @aten("add", "Tensor", "Scalar")
+    """
+
+    def mark(formula: FormulaT) -> FormulaT:
+        for overload in overloads or ("default",):
+            key = f"{name}.{overload}"
+            assert key not in OPERATORS, f"aten.{key} has two formulas"
+            OPERATORS[key] = formula
+        return formula
+
+    return mark
