@@ -15,7 +15,7 @@ from tests.support.hopper_programs import hopper_programs
 from tests.support.hopper_text import Array, HopperProgram
 from tiledsl.backend_cuda.emit.emit_program import emit_program
 from tiledsl.ir.core import Function
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.text.parser import parse_module
 
 MOST_ELEMENTS = 200_000
 EVERY = 4

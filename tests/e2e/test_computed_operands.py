@@ -21,9 +21,9 @@ from tiledsl import Kernel
 from tiledsl.backend_cuda.build.gate import refusals
 from tiledsl.backend_cuda.build.nvrtc import compile_cubin
 from tiledsl.backend_cuda.emit.emit_program import emit_program
-from tiledsl.ir.async_ops import TmaLoad, Wgmma, WgmmaWait
 from tiledsl.ir.core import Module
-from tiledsl.ir.gpu_ops import Launch, Load
+from tiledsl.ir.gpu.async_ops import TmaLoad, Wgmma, WgmmaWait
+from tiledsl.ir.gpu.gpu_ops import Launch, Load
 from tiledsl.ir.tile_ops import For
 from tiledsl.passes.manager import PassContext, PassManager
 from tiledsl.passes.pipelines import gpu_pipeline

@@ -18,7 +18,7 @@ from tests.support.gpu_language_cases import LANGUAGE_CASES
 from tests.support.gpu_lowering import variants
 from tests.support.gpu_shape_cases import SHAPE_CASES
 from tiledsl.backend_cuda.emit.emit_program import emit_program
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.text.parser import parse_module
 from tiledsl.passes.gpu_machine import gpu_machine
 
 MOST_ELEMENTS = 20_000

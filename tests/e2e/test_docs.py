@@ -15,7 +15,7 @@ from tiledsl.backend_cuda.emit.emit_program import emit_program
 from tiledsl.backend_cuda.functions import scalar_math
 from tiledsl.backend_cuda.program import CudaProgram
 from tiledsl.cli.main import main
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.text.parser import parse_module
 from tiledsl.ir.verifier import Form, verify
 from tiledsl.passes.gpu.plan import parse_plan
 from tiledsl.passes.manager import PassManager

@@ -17,8 +17,8 @@ from tiledsl.ir import dtypes
 from tiledsl.ir.core import Module
 from tiledsl.ir.dtypes import DType, bool_, to_numpy
 from tiledsl.ir.fold_identities import least, most
-from tiledsl.ir.parser import parse_module
 from tiledsl.ir.scalar_functions import SCANS
+from tiledsl.ir.text.parser import parse_module
 
 Array = npt.NDArray[Any]
 STORED = [dtype for dtype in dtypes.ALL if dtype.bits >= 8]

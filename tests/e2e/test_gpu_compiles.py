@@ -21,8 +21,8 @@ from tests.support.shares import share
 from tiledsl import CompiledKernel
 from tiledsl.backend_cuda.build.cubin import Cubin, KernelResources
 from tiledsl.backend_ref.execute_gpu import execute_gpu
-from tiledsl.ir.parser import parse_module
-from tiledsl.ir.printer import print_module
+from tiledsl.ir.text.parser import parse_module
+from tiledsl.ir.text.printer import print_module
 
 ARCHITECTURES = ["sm_80", "sm_90", "sm_100"]
 ALL_CASES = [*EXAMPLE_CASES, *LANGUAGE_CASES, *SHAPE_CASES]

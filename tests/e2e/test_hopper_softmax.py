@@ -8,7 +8,7 @@ from tests.support.hopper_softmax import Attention
 from tests.support.run_gpu_ir import CompiledIr
 from tiledsl.backend_cuda.build.gate import refusals
 from tiledsl.backend_ref.emulator.emulate import emulate
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.text.parser import parse_module
 
 SMALL = [
     (Attention(64, 64, 3, causal=True), (2, 256, 256)),

@@ -13,7 +13,7 @@ from tests.support.hopper_text import Array, HopperProgram
 from tests.support.strip_synchronisation import counts, inserted, stripped
 from tiledsl.backend_ref.emulator.emulate import emulate
 from tiledsl.ir.core import Function, Module
-from tiledsl.ir.printer import print_module
+from tiledsl.ir.text.printer import print_module
 from tiledsl.ir.verifier import Form, verify
 from tiledsl.passes.gpu.sync.insert_barriers import InsertBarriers
 from tiledsl.passes.gpu.sync.insert_proxy_fences import InsertProxyFences

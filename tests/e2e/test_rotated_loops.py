@@ -22,9 +22,9 @@ from tiledsl.backend_ref.emulator.emulate import emulate
 from tiledsl.frontend.kernel.arguments import ConstantArgument
 from tiledsl.frontend.kernel.lower import lower_kernel
 from tiledsl.frontend.source.kernel_source import KernelSource
-from tiledsl.ir.async_ops import Wgmma, WgmmaWait
 from tiledsl.ir.core import Module, Value
 from tiledsl.ir.dtypes import bf16
+from tiledsl.ir.gpu.async_ops import Wgmma, WgmmaWait
 from tiledsl.ir.tile_ops import For, If
 from tiledsl.passes.gpu.lower.lowering import Lowering
 from tiledsl.passes.gpu.plan import GridPlan, Plan

@@ -19,8 +19,8 @@ from tests.support.specialised_cases import SPECIALISED_CASES, PlannedCase
 from tiledsl.backend_cuda.build.gate import refusals
 from tiledsl.backend_cuda.build.nvrtc import compile_cubin
 from tiledsl.backend_cuda.emit.emit_program import emit_program
-from tiledsl.ir.async_ops import Role, Wgmma
 from tiledsl.ir.core import Module
+from tiledsl.ir.gpu.async_ops import Role, Wgmma
 
 SEEDS = (None, 0, 1)
 """None: threads in step."""

@@ -12,10 +12,10 @@ from tests.support.gpu_lowering import lowered, run_as_launched
 from tiledsl.backend_cuda.build.gate import refusals
 from tiledsl.backend_cuda.build.nvrtc import compile_cubin
 from tiledsl.backend_cuda.emit.emit_program import emit_program
-from tiledsl.ir.async_ops import TmaLoad, Wgmma
 from tiledsl.ir.core import Module
-from tiledsl.ir.gpu_ops import Launch
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.gpu.async_ops import TmaLoad, Wgmma
+from tiledsl.ir.gpu.gpu_ops import Launch
+from tiledsl.ir.text.parser import parse_module
 from tiledsl.ir.tile_ops import Empty
 from tiledsl.passes.gpu.plan import parse_plan
 from tiledsl.passes.manager import PassContext, PassManager

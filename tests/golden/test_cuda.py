@@ -21,7 +21,7 @@ from tiledsl.backend_cuda.build.nvrtc import compile_cubin
 from tiledsl.backend_cuda.emit.emit_program import emit_program
 from tiledsl.backend_ref.execute_gpu import execute_gpu
 from tiledsl.ir.core import Module
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.text.parser import parse_module
 
 Array = npt.NDArray[Any]
 Draw = Callable[[np.random.Generator], list[Array]]

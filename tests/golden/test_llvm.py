@@ -14,7 +14,7 @@ from tests.support.compare import assert_close
 from tests.support.cpu_programs import Array, run_on_cpu
 from tests.support.tile_programs import run
 from tiledsl.backend_cpu.emit.emit_program import emit_program
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.text.parser import parse_module
 from tiledsl.passes.machine import MACHINES
 
 FILES = sorted((Path(__file__).parent / "llvm").glob("*.tir"))

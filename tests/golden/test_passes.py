@@ -21,14 +21,14 @@ from tiledsl.backend_ref.arguments import Argument
 from tiledsl.backend_ref.execute_gpu import execute_gpu
 from tiledsl.backend_ref.execute_graph import execute_graph
 from tiledsl.backend_ref.execute_tile import execute
-from tiledsl.ir.async_ops import NamedBarrier, ProxyFence, Role
 from tiledsl.ir.core import Module
-from tiledsl.ir.gpu_ops import Barrier, Launch
-from tiledsl.ir.gpu_rules import launch_around, role_around
-from tiledsl.ir.layouts import WARP
-from tiledsl.ir.parser import parse_module
-from tiledsl.ir.printer import print_module
+from tiledsl.ir.gpu.async_ops import NamedBarrier, ProxyFence, Role
+from tiledsl.ir.gpu.gpu_ops import Barrier, Launch
+from tiledsl.ir.gpu.gpu_rules import launch_around, role_around
+from tiledsl.ir.layouts.layout import WARP
 from tiledsl.ir.symbolic import symbols_of
+from tiledsl.ir.text.parser import parse_module
+from tiledsl.ir.text.printer import print_module
 from tiledsl.ir.types import AxisType
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.machine import MACHINES

@@ -16,9 +16,9 @@ from tests.support.gpu_lowering import lowered
 from tests.support.product_nests import nest_of, placed_case
 from tiledsl.backend_ref.arguments import bind_arguments
 from tiledsl.backend_ref.emulator.emulate import emulate
-from tiledsl.ir.async_ops import TmaLoad, Wgmma
 from tiledsl.ir.core import Module
-from tiledsl.ir.gpu_ops import Launch
+from tiledsl.ir.gpu.async_ops import TmaLoad, Wgmma
+from tiledsl.ir.gpu.gpu_ops import Launch
 from tiledsl.ir.tile_ops import Dot
 from tiledsl.passes.gpu.plan import RankedPlan
 from tiledsl.passes.gpu.plans.choose_plans import ranked_plans

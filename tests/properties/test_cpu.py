@@ -10,7 +10,7 @@ from tests.support.compare import assert_close
 from tests.support.cpu_programs import run_module_on_cpu
 from tests.support.random_modules import RandomProgram, tile_programs
 from tiledsl.backend_cpu.llvm import writer
-from tiledsl.ir.printer import print_module
+from tiledsl.ir.text.printer import print_module
 from tiledsl.passes.machine import host
 from tiledsl.passes.manager import PassContext, PassManager
 from tiledsl.passes.pipelines import cpu_pipeline

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import tiledsl
 from tiledsl import TilePerformanceWarning, TileShapeError, tile
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.text.parser import parse_module
 from tiledsl.ir.verifier import Form, verify
 
 Formula: TypeAlias = Callable[..., Any]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.support.compare import assert_close
 from tests.support.gpu_lowering import lowered, plans_for, run_as_launched
 from tests.support.random_modules import RandomProgram, tile_programs
-from tiledsl.ir.printer import print_module
+from tiledsl.ir.text.printer import print_module
 from tiledsl.support.errors import TileResourceError
 
 ARCHITECTURES = st.sampled_from(["sm_80", "sm_90"])

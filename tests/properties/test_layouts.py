@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from tests.support.random_layouts import alike, factors, layouts, shared_layouts
 from tiledsl.ir.dtypes import bf16, f32, f64, i8
-from tiledsl.ir.layout_conversions import convert_plan, slice_slots
-from tiledsl.ir.layout_text import parse_layout
-from tiledsl.ir.layouts import (
+from tiledsl.ir.layouts.conversions import convert_plan, slice_slots
+from tiledsl.ir.layouts.layout import (
     RegisterLayout,
     SharedLayout,
     Swizzle,
@@ -24,13 +23,14 @@ from tiledsl.ir.layouts import (
     spatial,
     wavefronts,
 )
-from tiledsl.ir.shared_layouts import (
+from tiledsl.ir.layouts.shared_layouts import (
     Access,
     access_turns,
     access_wavefronts,
     choose_shared_layout,
     vector_elements,
 )
+from tiledsl.ir.layouts.text import parse_layout
 
 Table = list[list[tuple[int, ...]]]
 

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 
 from tests.support.random_modules import RandomProgram, results_agree, tile_programs
 from tiledsl.ir.core import Module
-from tiledsl.ir.printer import print_module
 from tiledsl.ir.symbolic import symbol_name
+from tiledsl.ir.text.printer import print_module
 from tiledsl.ir.tile_ops import Grid, Range
 from tiledsl.ir.types import BlockSize, TensorType
 from tiledsl.ir.verifier import verify

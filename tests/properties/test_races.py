@@ -15,7 +15,7 @@ from tests.support.random_races import MUTATIONS, RandomKernel, kernels
 from tiledsl import TileRaceError
 from tiledsl.backend_ref.check_tile import Checked, check
 from tiledsl.ir.core import Module
-from tiledsl.ir.printer import print_module
+from tiledsl.ir.text.printer import print_module
 from tiledsl.ir.tile_ops import Grid
 from tiledsl.passes.analysis.races import refuse_races
 

@@ -9,8 +9,8 @@ from tests.support.random_modules import RandomProgram, tile_programs
 from tiledsl.backend_ref.execute_graph import execute_graph
 from tiledsl.ir import graph_ops
 from tiledsl.ir.core import Block, Function, Module, Value
-from tiledsl.ir.printer import print_module
 from tiledsl.ir.substitute import substitute_in_shape
+from tiledsl.ir.text.printer import print_module
 from tiledsl.ir.tile_ops import Assert, Grid, Print, Range
 from tiledsl.ir.types import AxisType, BlockSize, TensorType
 from tiledsl.passes.graph.raising.raise_body import raise_body

@@ -8,8 +8,8 @@ from tests.support.random_graphs import RandomGraph, graph_modules
 from tests.support.random_modules import RandomProgram, results_agree, tile_programs
 from tiledsl.ir.compare import same_module
 from tiledsl.ir.core import Module
-from tiledsl.ir.parser import parse_module
-from tiledsl.ir.printer import print_module
+from tiledsl.ir.text.parser import parse_module
+from tiledsl.ir.text.printer import print_module
 from tiledsl.ir.verifier import Form, verify
 
 

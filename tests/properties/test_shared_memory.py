@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.support.gpu_programs import Array, run_gpu_module
 from tests.support.random_shared import random_shared_program
 from tiledsl.ir.core import Module
-from tiledsl.ir.gpu_ops import Barrier, Launch
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.gpu.gpu_ops import Barrier, Launch
+from tiledsl.ir.text.parser import parse_module
 from tiledsl.ir.verifier import Form, verify
 from tiledsl.passes.gpu.sync.allocate_shared import AllocateShared, needs_of, place, total_bytes
 from tiledsl.passes.gpu.sync.insert_barriers import InsertBarriers

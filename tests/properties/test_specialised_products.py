@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from tests.support.gpu_lowering import lowered, run_as_launched
 from tests.support.random_products import RandomProduct, random_products
 from tiledsl.backend_ref.execute_tile import execute
-from tiledsl.ir.async_ops import TmaLoad, Wgmma
-from tiledsl.ir.parser import parse_module
-from tiledsl.ir.printer import print_module
+from tiledsl.ir.gpu.async_ops import TmaLoad, Wgmma
+from tiledsl.ir.text.parser import parse_module
+from tiledsl.ir.text.printer import print_module
 from tiledsl.passes.gpu.plan import parse_plan
 from tiledsl.passes.manager import PassContext, PassManager
 from tiledsl.passes.pipelines import gpu_front_pipeline

@@ -14,7 +14,7 @@ from tests.support.random_modules import RandomProgram, tile_programs
 from tests.support.random_sums import RandomSum, random_sums
 from tiledsl.backend_ref.execute_tile import execute
 from tiledsl.ir.core import Module
-from tiledsl.ir.printer import print_module
+from tiledsl.ir.text.printer import print_module
 from tiledsl.ir.tile_ops import Grid
 from tiledsl.passes.gpu.plan import Plan
 from tiledsl.passes.gpu.plans.split_candidates import program_of

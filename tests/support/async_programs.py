@@ -35,7 +35,7 @@ from tests.support.hopper_text import (
     turn,
 )
 from tiledsl.ir.dtypes import BY_NAME, to_numpy
-from tiledsl.ir.warpgroup_instructions import warpgroup_instruction, warpgroup_layouts
+from tiledsl.ir.gpu.warpgroup_instructions import warpgroup_instruction, warpgroup_layouts
 
 
 @cache

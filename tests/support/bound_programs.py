@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Sequence
 
 from tiledsl.backend_ref.program import ReferenceProgram
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.text.parser import parse_module
 from tiledsl.runtime.dispatch import Dispatcher, Variant
 from tiledsl.runtime.interface import interface_of
 from tiledsl.runtime.parameters import Parameters

@@ -15,8 +15,8 @@ from tiledsl.backend_cpu.compile import compile_module
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Function, Module
 from tiledsl.ir.dtypes import to_numpy
-from tiledsl.ir.parser import parse_module
 from tiledsl.ir.symbolic import evaluate, symbol_name
+from tiledsl.ir.text.parser import parse_module
 from tiledsl.ir.types import BlockSize, TensorType
 from tiledsl.passes.machine import CpuMachine, host
 

@@ -26,12 +26,12 @@ from tiledsl.backend_cuda.frame.names import function_of
 from tiledsl.backend_ref.arguments import Argument, bind_arguments
 from tiledsl.ir.core import Function
 from tiledsl.ir.dtypes import BY_NAME, to_numpy
-from tiledsl.ir.layouts import RegisterLayout
-from tiledsl.ir.matrix_instructions import INSTRUCTIONS
+from tiledsl.ir.gpu.matrix_instructions import INSTRUCTIONS
+from tiledsl.ir.gpu.warpgroup_instructions import warpgroup_instruction
+from tiledsl.ir.layouts.layout import RegisterLayout
 from tiledsl.ir.symbolic import evaluate
 from tiledsl.ir.tile_ops import Empty, Return
 from tiledsl.ir.types import TensorType, TileType
-from tiledsl.ir.warpgroup_instructions import warpgroup_instruction
 
 Array = npt.NDArray[Any]
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.hopper_text import Array, Shared, function, launch
 from tiledsl.backend_ref.emulator.emulate import emulate
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.text.parser import parse_module
 from tiledsl.support.errors import TileError
 
 FILE = "small.tir"

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from tiledsl.backend_ref.arguments import Argument
 from tiledsl.backend_ref.execute_gpu import execute_gpu
 from tiledsl.ir.core import Module
-from tiledsl.ir.matrix_instructions import INSTRUCTIONS, tiled_layouts
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.gpu.matrix_instructions import INSTRUCTIONS, tiled_layouts
+from tiledsl.ir.text.parser import parse_module
 
 Array = npt.NDArray[Any]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tiledsl.ir.core import Module
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.text.parser import parse_module
 from tiledsl.passes.machine import MACHINES
 from tiledsl.passes.manager import Pass, PassContext
 

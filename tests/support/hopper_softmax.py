@@ -15,8 +15,8 @@ import ml_dtypes
 import numpy as np
 
 from tests.support.hopper_text import Array, HopperProgram, Random, Shared, accumulator, returns, role, tile
-from tiledsl.ir.layout_text import parse_layout
-from tiledsl.ir.layouts import RegisterLayout
+from tiledsl.ir.layouts.layout import RegisterLayout
+from tiledsl.ir.layouts.text import parse_layout
 
 ROWS = 64
 """Of queries, for each warpgroup."""

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from tests.support.compare import assert_close
 from tests.support.gpu_cases import Outcome
 from tiledsl.ir.core import Function, Module
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.text.parser import parse_module
 
 Array = npt.NDArray[Any]
 Random = np.random.Generator

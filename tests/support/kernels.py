@@ -20,8 +20,8 @@ from tiledsl.frontend.kernel.lower import lower_kernel
 from tiledsl.frontend.source.kernel_source import KernelSource
 from tiledsl.ir.core import Module, Op
 from tiledsl.ir.dtypes import DType, f32, from_numpy
-from tiledsl.ir.parser import parse_module
-from tiledsl.ir.printer import print_module
+from tiledsl.ir.text.parser import parse_module
+from tiledsl.ir.text.printer import print_module
 from tiledsl.ir.types import BlockSize
 from tiledsl.ir.verifier import Form, verify
 

@@ -28,7 +28,7 @@ from tiledsl.frontend.kernel.lower import lower_kernel
 from tiledsl.frontend.source.kernel_source import KernelSource
 from tiledsl.ir.core import Module
 from tiledsl.ir.dtypes import BY_NAME
-from tiledsl.ir.printer import print_module
+from tiledsl.ir.text.printer import print_module
 from tiledsl.passes.gpu.plan import Plan
 from tiledsl.support.errors import TileResourceError
 from transpose import transpose

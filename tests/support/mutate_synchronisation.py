@@ -12,8 +12,9 @@ from tests.support.mutating import (
     set_attribute,
     threads_of,
 )
-from tiledsl.ir import async_ops, gpu_ops
-from tiledsl.ir.async_ops import (
+from tiledsl.ir.core import Block, Op
+from tiledsl.ir.gpu import async_ops, gpu_ops
+from tiledsl.ir.gpu.async_ops import (
     BulkCommit,
     BulkWait,
     Exchange,
@@ -30,9 +31,8 @@ from tiledsl.ir.async_ops import (
     WgmmaFence,
     WgmmaWait,
 )
-from tiledsl.ir.core import Block, Op
-from tiledsl.ir.gpu_ops import Atomic, Barrier, Commit, Copy, Load, Read, Wait, Write
-from tiledsl.ir.layouts import SharedLayout
+from tiledsl.ir.gpu.gpu_ops import Atomic, Barrier, Commit, Copy, Load, Read, Wait, Write
+from tiledsl.ir.layouts.layout import SharedLayout
 from tiledsl.ir.tile_ops import For, While
 
 SYNCHRONISATION: tuple[type[Op], ...] = (

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tiledsl.ir.async_ops import Role
 from tiledsl.ir.core import Op, Value
 from tiledsl.ir.dtypes import DType
-from tiledsl.ir.gpu_ops import Launch
+from tiledsl.ir.gpu.async_ops import Role
+from tiledsl.ir.gpu.gpu_ops import Launch
 from tiledsl.ir.tile_ops import Constant, Map
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tiledsl.ir.core import Module
-from tiledsl.ir.parser import parse_module
-from tiledsl.ir.printer import print_module
+from tiledsl.ir.text.parser import parse_module
+from tiledsl.ir.text.printer import print_module
 from tiledsl.passes.machine import MACHINES
 from tiledsl.passes.manager import PassContext, PassManager
 from tiledsl.passes.pipeline_text import parse_pipeline

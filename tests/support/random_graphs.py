@@ -21,8 +21,8 @@ from tiledsl.ir import graph_ops
 from tiledsl.ir.builder import Builder
 from tiledsl.ir.core import Block, Fact, Function, Module, Number, Value
 from tiledsl.ir.dtypes import DType, bool_, f32, f64, i64
-from tiledsl.ir.parser import parse_module
 from tiledsl.ir.symbolic import Dim, symbol
+from tiledsl.ir.text.parser import parse_module
 from tiledsl.ir.types import Shape, Slice, TensorType
 
 DOUBLE = """

@@ -14,8 +14,8 @@ from tiledsl.ir import graph_ops
 from tiledsl.ir.builder import Builder
 from tiledsl.ir.core import Block, Function, Module, Value
 from tiledsl.ir.dtypes import f32
-from tiledsl.ir.parser import parse_module
 from tiledsl.ir.strided_views import StridedView, numbers, view_of, whole
+from tiledsl.ir.text.parser import parse_module
 from tiledsl.ir.types import TensorType
 from tiledsl.support.location import BUILTIN
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tiledsl.ir.core import Module
 from tiledsl.ir.dtypes import BY_NAME, to_numpy
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.text.parser import parse_module
 
 Array = npt.NDArray[Any]
 Ends = Literal["size", "scalars", "narrow"]

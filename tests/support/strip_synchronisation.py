@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tiledsl.ir.async_ops import MbarrierExpect, NamedBarrier, ProxyFence
 from tiledsl.ir.core import Module, Op
-from tiledsl.ir.gpu_ops import Barrier
-from tiledsl.ir.gpu_rules import role_around
+from tiledsl.ir.gpu.async_ops import MbarrierExpect, NamedBarrier, ProxyFence
+from tiledsl.ir.gpu.gpu_ops import Barrier
+from tiledsl.ir.gpu.gpu_rules import role_around
 
 
 def is_inserted(op: Op) -> bool:

@@ -8,10 +8,19 @@ import pytest
 from tests.support.hopper_programs import hopper_programs, wrapping_programs
 from tests.support.hopper_text import HopperProgram
 from tiledsl.backend_ref.arguments import bind_arguments
-from tiledsl.ir.async_ops import BulkWait, MbarrierWait, NamedBarrier, ProxyFence, Role, TmaLoad, TmaStore, WgmmaWait
 from tiledsl.ir.compare import same_module
-from tiledsl.ir.parser import parse_module
-from tiledsl.ir.printer import print_module
+from tiledsl.ir.gpu.async_ops import (
+    BulkWait,
+    MbarrierWait,
+    NamedBarrier,
+    ProxyFence,
+    Role,
+    TmaLoad,
+    TmaStore,
+    WgmmaWait,
+)
+from tiledsl.ir.text.parser import parse_module
+from tiledsl.ir.text.printer import print_module
 from tiledsl.ir.verifier import Form, verify
 
 PROGRAMS = pytest.mark.parametrize("program", hopper_programs(), ids=str)

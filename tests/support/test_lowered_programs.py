@@ -7,7 +7,7 @@ import pytest
 from tests.support.gpu_lowering import run_as_launched
 from tests.support.hopper_text import HopperProgram
 from tests.support.lowered_programs import lowered_programs
-from tiledsl.ir.gpu_ops import Barrier, Copy, Launch, Reduce, Scan
+from tiledsl.ir.gpu.gpu_ops import Barrier, Copy, Launch, Reduce, Scan
 from tiledsl.ir.verifier import Form, verify
 
 

@@ -10,8 +10,8 @@ from tests.support.lowered_programs import lowered_programs
 from tests.support.mutations import DEPENDENT, Mutant, counts, kinds, mutants
 from tiledsl.ir.compare import same_module
 from tiledsl.ir.core import Module
-from tiledsl.ir.parser import parse_module
-from tiledsl.ir.printer import print_module
+from tiledsl.ir.text.parser import parse_module
+from tiledsl.ir.text.printer import print_module
 
 KINDS = {
     "accumulate", "apart", "arrivals", "arrive-by", "bulk-read", "delete-barrier", "delete-bulk-commit",

@@ -12,7 +12,7 @@ from tiledsl.backend_ref.arguments import Argument
 from tiledsl.backend_ref.execute_tile import execute
 from tiledsl.backend_ref.execution import BlockChooser
 from tiledsl.ir.core import Op
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.text.parser import parse_module
 from tiledsl.ir.types import BlockSize
 
 

@@ -19,9 +19,10 @@ from tiledsl.backend_cuda.program import CudaProgram
 from tiledsl.backend_ref.arguments import Argument
 from tiledsl.backend_ref.emulator.emulate import EmulatorWarning, emulate
 from tiledsl.backend_ref.program import LoadedReference, View
-from tiledsl.ir import gpu_ops, tile_ops
+from tiledsl.ir import tile_ops
 from tiledsl.ir.core import Function, Module, Value
 from tiledsl.ir.dtypes import to_numpy
+from tiledsl.ir.gpu import gpu_ops
 from tiledsl.ir.symbolic import evaluate
 from tiledsl.ir.types import TensorType
 from tiledsl.passes.gpu.plan import Plan

@@ -15,8 +15,8 @@ from tiledsl.api.notebook import folded
 from tiledsl.api.specs import arch_of_specs
 from tiledsl.api.targets import target_of
 from tiledsl.ir.core import Module as IRModule
-from tiledsl.ir.printer import print_module
 from tiledsl.ir.symbolic import symbol_name, symbols_of
+from tiledsl.ir.text.printer import print_module
 from tiledsl.ir.types import TensorType
 from tiledsl.passes.graph.analysis.step_traffic import graph_traffic
 from tiledsl.passes.graph.pipeline import graph_pipeline

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from tiledsl.api.targets import Target
 from tiledsl.ir.core import Function, Module
-from tiledsl.ir.printer import print_module
+from tiledsl.ir.text.printer import print_module
 from tiledsl.runtime.artifact import Artifact
 from tiledsl.runtime.cache import compiler_identity, digest, disk_cache
 from tiledsl.runtime.interface import interface_of

@@ -83,7 +83,7 @@ def worker_threads() -> int:
 def _compile_for_cpu(module: Module) -> Made:
     # Here, not above, as in all that follows: start-up time, and a kernel that the disk cache has needs few of them.
     from tiledsl.backend_cpu.compile import compile_module
-    from tiledsl.ir.printer import print_module
+    from tiledsl.ir.text.printer import print_module
     from tiledsl.passes.manager import PassContext, PassManager
     from tiledsl.passes.pipelines import cpu_pipeline
 
@@ -97,14 +97,14 @@ def _compile_for_cpu(module: Module) -> Made:
 
 def _compile_for_reference(module: Module) -> Made:
     from tiledsl.backend_ref.program import ReferenceProgram
-    from tiledsl.ir.printer import print_module
+    from tiledsl.ir.text.printer import print_module
 
     return Made(ReferenceProgram(module), {"front": print_module(module)}, ())
 
 
 def _compile_for_cuda(module: Module, arch: str) -> Made:
     from tiledsl.backend_cuda.program import CudaProgram
-    from tiledsl.ir.printer import print_module
+    from tiledsl.ir.text.printer import print_module
     from tiledsl.passes.manager import PassContext, PassManager
     from tiledsl.passes.pipelines import gpu_front_pipeline
 

@@ -21,7 +21,7 @@ from tiledsl.backend_cuda.build.variant import Variant
 from tiledsl.backend_cuda.frame.overlap_kernels import CAPABILITY
 from tiledsl.backend_cuda.planned_program import PlannedProgram
 from tiledsl.ir.core import Module
-from tiledsl.ir.printer import print_module
+from tiledsl.ir.text.printer import print_module
 from tiledsl.ir.tile_ops import Empty
 from tiledsl.ir.types import TensorType
 from tiledsl.passes.gpu.plan import Plan
@@ -136,7 +136,7 @@ class CudaProgram:
     @staticmethod
     def from_bytes(data: bytes) -> CudaProgram:
         """The inverse of `to_bytes`. ValueError if the data is something else."""
-        from tiledsl.ir.parser import parse_module  # 0.02 s, which a compilation need not pay
+        from tiledsl.ir.text.parser import parse_module  # 0.02 s, which a compilation need not pay
 
         if not data.startswith(_MAGIC):
             raise ValueError("not a compiled program")

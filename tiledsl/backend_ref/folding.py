@@ -13,9 +13,9 @@ import numpy as np
 
 from tiledsl.backend_ref.execution import Execution
 from tiledsl.backend_ref.scalar_functions import Array, cast, constant, element_type
-from tiledsl.ir import gpu_ops
 from tiledsl.ir.core import Block
 from tiledsl.ir.fold_identities import fold_identity
+from tiledsl.ir.gpu import gpu_ops
 from tiledsl.ir.tile_ops import Cast, Constant, Dot, Map, Reduce, Scan, Size, Yield
 
 FOLDS: dict[str, np.ufunc] = {

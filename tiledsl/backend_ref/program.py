@@ -29,14 +29,14 @@ class ReferenceProgram:
 
     def to_bytes(self) -> bytes:
         """The module as IR text."""
-        from tiledsl.ir.printer import print_module  # here and below: only the disk cache needs them
+        from tiledsl.ir.text.printer import print_module  # here and below: only the disk cache needs them
 
         return print_module(self.module, locations=True).encode()
 
     @staticmethod
     def from_bytes(data: bytes) -> ReferenceProgram:
         """The inverse of `to_bytes`."""
-        from tiledsl.ir.parser import parse_module  # costs start-up time
+        from tiledsl.ir.text.parser import parse_module  # costs start-up time
 
         return ReferenceProgram(parse_module(data.decode()))
 

@@ -125,7 +125,7 @@ def _emulate_text(file: str, sizes: Mapping[str, int], random: np.random.Generat
     """Runs a function in GPU form; there is nothing to compare its results with."""
     from tiledsl.api.emulate import programs_of  # here and below: these cost start-up time
     from tiledsl.backend_ref.emulator.emulate import emulate
-    from tiledsl.ir.parser import parse_module
+    from tiledsl.ir.text.parser import parse_module
     from tiledsl.ir.verifier import Form, verify
 
     module = parse_module(sys.stdin.read() if file == "-" else read_text(file), "<stdin>" if file == "-" else file)

@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 
 from tiledsl.ir.core import Module
-from tiledsl.ir.parser import parse_module
-from tiledsl.ir.printer import print_module
+from tiledsl.ir.text.parser import parse_module
+from tiledsl.ir.text.printer import print_module
 from tiledsl.ir.verifier import Form, verify
 from tiledsl.passes.manager import PassContext, PassManager
 from tiledsl.passes.pipeline_text import parse_pipeline

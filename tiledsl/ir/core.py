@@ -29,7 +29,7 @@ from tiledsl.ir.types import BlockSize, Shape, Slice, TileType, Type, Whole
 from tiledsl.support.location import Location
 
 if TYPE_CHECKING:
-    from tiledsl.ir.layouts import Layout, RegisterLayout
+    from tiledsl.ir.layouts.layout import Layout, RegisterLayout
 
 T = TypeVar("T")
 

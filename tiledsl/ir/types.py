@@ -9,7 +9,7 @@ from tiledsl.ir.dtypes import DType
 from tiledsl.ir.symbolic import Dim
 
 if TYPE_CHECKING:
-    from tiledsl.ir.layouts import RegisterLayout, SharedLayout
+    from tiledsl.ir.layouts.layout import RegisterLayout, SharedLayout
 
 Level = Literal["register", "shared"]
 Shape: TypeAlias = tuple[Dim, ...]

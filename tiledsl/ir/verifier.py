@@ -12,16 +12,17 @@ from enum import Enum
 from functools import lru_cache
 from typing import NoReturn, TypeAlias, cast
 
-from tiledsl.ir import gpu_ops, graph_ops, tile_ops
-from tiledsl.ir.async_ops import TmaStore
-from tiledsl.ir.async_rules import async_work_can_run, roles_stand_where_they_may
+from tiledsl.ir import graph_ops, tile_ops
 from tiledsl.ir.core import Block, Function, InvalidIRError, Module, Op, Value
 from tiledsl.ir.dtypes import bool_, i64
-from tiledsl.ir.gpu_rules import is_gpu_op, stands_where_it_may, threads_can_run, tiles_are_laid_out
-from tiledsl.ir.layout_rules import layouts_agree
+from tiledsl.ir.gpu import gpu_ops
+from tiledsl.ir.gpu.async_ops import TmaStore
+from tiledsl.ir.gpu.async_rules import async_work_can_run, roles_stand_where_they_may
+from tiledsl.ir.gpu.gpu_rules import is_gpu_op, stands_where_it_may, threads_can_run, tiles_are_laid_out
+from tiledsl.ir.gpu.layout_rules import layouts_agree
 from tiledsl.ir.legality import IllegalError, demand, named
-from tiledsl.ir.printer import IDENTIFIER
 from tiledsl.ir.symbolic import Dim, symbol_name, symbols_of
+from tiledsl.ir.text.printer import IDENTIFIER
 from tiledsl.ir.types import AxisType, BlockSize, Slice, TensorType, TileType, Type, same_but_level, scalar
 from tiledsl.support.errors import fail
 from tiledsl.support.location import Location

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from typing import Any, Literal, NoReturn, cast, get_args, get_origin, get_type_hints
 
-from tiledsl.ir.printer import IDENTIFIER
 from tiledsl.ir.symbolic import Dim, symbol
+from tiledsl.ir.text.printer import IDENTIFIER
 from tiledsl.passes.gpu.plan import Plan, parse_plan
 from tiledsl.passes.manager import Pass
 from tiledsl.passes.registry import PASSES

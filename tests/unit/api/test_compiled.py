@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.call_kernels import add, gemm, power, scale
 from tiledsl import tile
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.text.parser import parse_module
 from tiledsl.support.errors import TileError
 
 F32 = np.float32

@@ -15,7 +15,7 @@ from tests.support.graph_texts import LINEAR, VIEWS
 from tiledsl.api.build_module import build_module
 from tiledsl.api.draw_module import arranged, draw_module, nodes_and_edges
 from tiledsl.api.module import Module
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.text.parser import parse_module
 from tiledsl.passes.graph.analysis.step_traffic import graph_traffic
 from tiledsl.runtime.artifact import Note
 

@@ -14,7 +14,7 @@ from tests.support.graph_texts import CALLEES, LINEAR, VIEWS
 from tests.support.random_lowered import RandomLowered, lowered_graphs
 from tiledsl.api.build_module import build_module
 from tiledsl.api.module import Module
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.text.parser import parse_module
 from tiledsl.runtime.outputs import as_tuple
 from tiledsl.support.errors import TileError, TileShapeError, TileTypeError
 

@@ -21,7 +21,7 @@ from tests.support.random_lowered import RandomLowered, lowered_graphs
 from tiledsl.api.build_module import build_module
 from tiledsl.api.module import Module
 from tiledsl.frontend.trace.structures import Keyed, Leaf, Sequenced
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.text.parser import parse_module
 from tiledsl.runtime.outputs import as_tuple
 
 RANDOM = np.random.default_rng(3)

@@ -14,11 +14,11 @@ from tests.support.run_gpu_ir import CompiledIr
 from tests.support.sass import Disassembly, disassemble
 from tiledsl.backend_cuda.build.gate import refusals
 from tiledsl.backend_cuda.frame.kernel_code import KernelParameter
-from tiledsl.ir import async_ops as ops
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.gpu import async_ops as ops
+from tiledsl.ir.gpu.warpgroup_instructions import warpgroup_instruction
 from tiledsl.ir.symbolic import symbol
+from tiledsl.ir.text.parser import parse_module
 from tiledsl.ir.verifier import Form, verify
-from tiledsl.ir.warpgroup_instructions import warpgroup_instruction
 
 PROGRAMS = [*async_programs(), *hopper_programs()]
 SERIALISING = re.compile(r"C75\d\d")

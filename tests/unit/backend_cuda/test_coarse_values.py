@@ -20,8 +20,8 @@ from tiledsl.backend_cuda.functions.scalar_math import scalar_function
 from tiledsl.backend_ref.scalar_functions import FUNCTIONS, cast
 from tiledsl.ir.core import Module
 from tiledsl.ir.dtypes import DType, bf16, f16, f32, f64
-from tiledsl.ir.gpu_ops import Launch
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.gpu.gpu_ops import Launch
+from tiledsl.ir.text.parser import parse_module
 
 ROW = "local(1) * spatial(32) * local(4)"
 TILE = f"tile<f32, [128], register, {ROW}>"

@@ -13,10 +13,10 @@ from tiledsl.backend_cuda.emit.emit_program import emit_program
 from tiledsl.backend_cuda.emit.emit_table import EMITTERS
 from tiledsl.backend_cuda.frame.kernel_code import CudaSource, KernelParameter
 from tiledsl.ir.core import OPS
-from tiledsl.ir.gpu_ops import Launch
-from tiledsl.ir.gpu_rules import TILE_OPS
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.gpu.gpu_ops import Launch
+from tiledsl.ir.gpu.gpu_rules import TILE_OPS
 from tiledsl.ir.symbolic import ceildiv, symbol
+from tiledsl.ir.text.parser import parse_module
 from tiledsl.ir.tile_ops import Constant, Empty, Return, Size, Yield
 
 OF_THE_FUNCTION = {Launch, Empty, Constant, Size, Yield, Return}

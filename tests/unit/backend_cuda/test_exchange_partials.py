@@ -16,10 +16,10 @@ from tiledsl.backend_cuda.emit.emit_program import emit_program
 from tiledsl.backend_ref.execute_gpu import execute_gpu
 from tiledsl.ir.core import Module
 from tiledsl.ir.dtypes import f32
-from tiledsl.ir.fold_plans import fold_scratch_bytes
-from tiledsl.ir.layout_text import parse_layout
-from tiledsl.ir.layouts import RegisterLayout
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.layouts.fold_plans import fold_scratch_bytes
+from tiledsl.ir.layouts.layout import RegisterLayout
+from tiledsl.ir.layouts.text import parse_layout
+from tiledsl.ir.text.parser import parse_module
 
 ROWS, COLUMNS, CLUSTER = 7, 512, 4
 THREADS = 64

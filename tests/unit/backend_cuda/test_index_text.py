@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiledsl.backend_cuda.functions.index_text import dim_text, table_text, thread_text
-from tiledsl.ir.layouts import RegisterLayout, local, replicate, spatial
+from tiledsl.ir.layouts.layout import RegisterLayout, local, replicate, spatial
 from tiledsl.ir.symbolic import ceildiv, maximum, minimum, symbol
 
 LAYOUTS = [

@@ -11,7 +11,7 @@ from tests.support.sass import disassemble
 from tiledsl.backend_cuda.build.nvrtc import compile_cubin
 from tiledsl.backend_cuda.emit.emit_program import emit_program
 from tiledsl.backend_cuda.frame.kernel_code import CudaSource
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.text.parser import parse_module
 
 TOTAL = Path(__file__).parents[2] / "golden" / "cuda" / "total.tir"
 MARKS = ("LDG", "BAR", "ACQBULK", "REDG")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tiledsl.backend_ref.arguments import bind_arguments
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.text.parser import parse_module
 
 
 def test_sizes_come_from_bare_symbols() -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from tests.support.gpu_programs import program, run_gpu
 from tiledsl.backend_ref.emulator.registers import check_replicas
-from tiledsl.ir.layouts import replicate, spatial
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.layouts.layout import replicate, spatial
+from tiledsl.ir.text.parser import parse_module
 from tiledsl.support.errors import TileError
 
 Array = npt.NDArray[Any]

@@ -14,7 +14,7 @@ from tests.support.random_graphs import RandomGraph, graph_modules
 from tiledsl.backend_ref.execute_graph import EXECUTORS, execute_graph
 from tiledsl.ir import graph_ops
 from tiledsl.ir.core import OPS
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.text.parser import parse_module
 from tiledsl.support.errors import TileShapeError
 
 Array = npt.NDArray[Any]

@@ -16,7 +16,7 @@ from tiledsl.backend_ref.scalar_functions import cast
 from tiledsl.ir import dtypes, tile_ops
 from tiledsl.ir.core import OPS, Op
 from tiledsl.ir.dtypes import DType
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.text.parser import parse_module
 from tiledsl.ir.types import BlockSize
 from tiledsl.support.errors import TileRuntimeError
 

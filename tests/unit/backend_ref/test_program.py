@@ -10,7 +10,7 @@ import pytest
 
 from tiledsl.backend_ref.program import ReferenceProgram
 from tiledsl.ir.compare import same_module
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.text.parser import parse_module
 from tiledsl.support.errors import TileRuntimeError
 
 TEXT = """

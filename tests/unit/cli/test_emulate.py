@@ -16,7 +16,7 @@ from tiledsl.api import emulate as api_emulate
 from tiledsl.backend_ref.emulator.emulate import Emulation, EmulatorWarning
 from tiledsl.cli.draw import difference, draw_for_function, draw_for_specs, parse_size
 from tiledsl.cli.main import main
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.text.parser import parse_module
 from tiledsl.support.errors import TileError, make_error
 from tiledsl.support.location import Location
 

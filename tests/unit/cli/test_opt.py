@@ -9,8 +9,8 @@ import pytest
 
 from tests.support.tile_programs import GEMM
 from tiledsl.cli.main import main
-from tiledsl.ir.parser import parse_module
-from tiledsl.ir.printer import print_module
+from tiledsl.ir.text.parser import parse_module
+from tiledsl.ir.text.printer import print_module
 from tiledsl.ir.verifier import Form, verify
 
 

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.text.parser import parse_module
 from tiledsl.ir.verifier import Form, verify
 from tiledsl.support.catalogue.ir_text import ENTRIES
 from tiledsl.support.errors import TileError

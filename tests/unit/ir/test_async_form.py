@@ -7,9 +7,9 @@ import pytest
 from tests.support.every_gpu_op import ASYNC
 from tests.unit.ir.test_gpu_form import reason
 from tiledsl.ir.core import Module
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.gpu.warpgroup_instructions import warpgroup_instruction, warpgroup_layouts
+from tiledsl.ir.text.parser import parse_module
 from tiledsl.ir.verifier import Form, verify
-from tiledsl.ir.warpgroup_instructions import warpgroup_instruction, warpgroup_layouts
 from tiledsl.support.errors import TileError
 
 PROGRAM = """func @f(%x: tensor<bf16, [M, K], unit=1>, %s: f32, %h: bf16, %i: i64, %flag: bool) {

@@ -7,7 +7,7 @@ import pytest
 from tests.support.every_op import TILE
 from tiledsl.ir.compare import same_module
 from tiledsl.ir.core import Module
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.text.parser import parse_module
 
 BASE = """func @f(%x: tensor<f32, [M]>, %y: f32, %z: f32) facts [M % 4 == 0] {
   %c = tile.constant() {value = 0.0, dtype = f32}

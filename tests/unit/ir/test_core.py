@@ -9,8 +9,8 @@ from tiledsl.ir import tile_ops
 from tiledsl.ir.builder import Builder
 from tiledsl.ir.core import Block, Function, Module, free_names
 from tiledsl.ir.dtypes import f16, f32, i64
-from tiledsl.ir.parser import parse_module
-from tiledsl.ir.printer import print_module
+from tiledsl.ir.text.parser import parse_module
+from tiledsl.ir.text.printer import print_module
 from tiledsl.ir.types import WHOLE, Slice, TensorType, scalar
 from tiledsl.ir.verifier import verify
 from tiledsl.support.location import BUILTIN, Location

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.support.every_gpu_op import ASYNC, GPU
 from tests.support.every_op import GRAPH, TILE
 from tiledsl.ir.core import OPS, Module
-from tiledsl.ir.parser import parse_module
-from tiledsl.ir.printer import print_module
+from tiledsl.ir.text.parser import parse_module
+from tiledsl.ir.text.printer import print_module
 from tiledsl.ir.verifier import Form, verify
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests.support.every_gpu_op import GPU
 from tests.support.every_op import TILE
 from tiledsl.ir.core import Module
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.text.parser import parse_module
 from tiledsl.ir.verifier import Form, verify
 from tiledsl.support.errors import TileError
 

@@ -6,7 +6,7 @@ import pytest
 
 from tiledsl.ir import graph_ops
 from tiledsl.ir.core import InvalidIRError
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.text.parser import parse_module
 from tiledsl.support.errors import TileTypeError
 
 HEADER = "func @f(%x: tensor<f32, [M, N]>, %y: tensor<f32, [N, K]>, %i: tensor<i32, [K, 2]>, %c: tensor<bool, [8]>) {"

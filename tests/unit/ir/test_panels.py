@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiledsl.ir.dtypes import DType, bf16, f32, i8
-from tiledsl.ir.layouts import SharedLayout, Swizzle, local, spatial
-from tiledsl.ir.shared_layouts import Access, fits_matrix
+from tiledsl.ir.layouts.layout import SharedLayout, Swizzle, local, spatial
+from tiledsl.ir.layouts.shared_layouts import Access, fits_matrix
 
 
 @st.composite

@@ -6,8 +6,8 @@ import pytest
 
 from tiledsl.ir import tile_ops
 from tiledsl.ir.core import Function, Module
-from tiledsl.ir.parser import parse_module
 from tiledsl.ir.rewrite import Rewriter, Rules
+from tiledsl.ir.text.parser import parse_module
 from tiledsl.ir.verifier import Form, verify
 
 RULES = Rules()

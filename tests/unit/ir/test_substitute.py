@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tests.support.every_gpu_op import GPU
-from tiledsl.ir.parser import parse_module
-from tiledsl.ir.printer import print_module
 from tiledsl.ir.substitute import substitute_symbols
 from tiledsl.ir.symbolic import Dim, symbol
+from tiledsl.ir.text.parser import parse_module
+from tiledsl.ir.text.printer import print_module
 from tiledsl.ir.verifier import Form, verify
 
 TEXT = """\

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.text.parser import parse_module
 from tiledsl.support.errors import TileTypeError
 
 HEADER = """func @f(%x: tensor<f32, [M, N]>, %h: tensor<i32, [K]>, %s: f32, %i: i64, %b: bool, %m: axis<m>, %n: axis<n>,

@@ -12,8 +12,8 @@ from tests.support.tile_programs import ATTENTION, GEMM, LAYER_NORM, RANDOM, SOF
 from tiledsl.ir import tile_ops
 from tiledsl.ir.core import Block, Fact, Function, Module, Op
 from tiledsl.ir.dtypes import f16, f32, i64
-from tiledsl.ir.parser import parse_module
 from tiledsl.ir.symbolic import symbol
+from tiledsl.ir.text.parser import parse_module
 from tiledsl.ir.types import AxisType, BlockSize, Slice, TensorType, TileType, Type, scalar
 from tiledsl.ir.verifier import Form, verify
 from tiledsl.support.errors import TileError

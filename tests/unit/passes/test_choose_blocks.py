@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.tile_programs import ATTENTION, GEMM, SOFTMAX
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.text.parser import parse_module
 from tiledsl.ir.tile_ops import Grid
 from tiledsl.passes.analysis.choose_blocks import launch_blocks
 from tiledsl.passes.analysis.work import GridWork, collect_work, grid_programs, total_time, total_traffic

@@ -10,8 +10,8 @@ import pytest
 from tests.support.every_gpu_op import GPU
 from tests.support.tile_programs import GEMM, SOFTMAX
 from tiledsl.ir.core import Module
-from tiledsl.ir.parser import parse_module
-from tiledsl.ir.printer import print_module
+from tiledsl.ir.text.parser import parse_module
+from tiledsl.ir.text.printer import print_module
 from tiledsl.ir.tile_ops import Store
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.manager import PassContext, PassManager, form_of, stronger

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.support.tile_programs import GEMM, SOFTMAX
-from tiledsl.ir.parser import parse_module
-from tiledsl.ir.printer import print_module
+from tiledsl.ir.text.parser import parse_module
+from tiledsl.ir.text.printer import print_module
 from tiledsl.ir.verifier import Form, verify
 from tiledsl.passes.machine import MACHINES
 from tiledsl.passes.manager import PassContext, PassManager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.text.parser import parse_module
 from tiledsl.runtime.binding import bind_sizes, new_shape
 from tiledsl.runtime.interface import Interface, Result, interface_of
 from tiledsl.runtime.stored_interface import interface_from_json, interface_to_json

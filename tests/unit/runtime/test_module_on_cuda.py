@@ -17,7 +17,7 @@ from tests.support.random_lowered import RandomLowered, lowered_graphs
 from tiledsl.api.build_module import build_module
 from tiledsl.api.module import Module
 from tiledsl.api.module_weights import WeightCache
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.text.parser import parse_module
 from tiledsl.runtime import module_cuda_calls
 from tiledsl.runtime.cuda_arrays import ArrayReader
 from tiledsl.runtime.outputs import as_tuple

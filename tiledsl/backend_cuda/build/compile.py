@@ -11,7 +11,7 @@ from tiledsl.backend_cuda.build.nvrtc import compile_cubin
 from tiledsl.backend_cuda.build.variant import Variant
 from tiledsl.backend_cuda.emit.emit_program import emit_program
 from tiledsl.ir.core import Module
-from tiledsl.ir.printer import print_module
+from tiledsl.ir.text.printer import print_module
 from tiledsl.passes.gpu.plan import Plan
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.passes.manager import PassContext, PassManager

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tiledsl.ir import gpu_ops as gpu
 from tiledsl.ir.core import Module, Op, Value
-from tiledsl.ir.layouts import RegisterLayout, SharedLayout
+from tiledsl.ir.gpu import gpu_ops as gpu
+from tiledsl.ir.layouts.layout import RegisterLayout, SharedLayout
 from tiledsl.ir.types import Shape, TileType, format_shape
 from tiledsl.runtime.variant_report import TileReport
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tiledsl.backend_cuda.build.variant import Variant
 from tiledsl.backend_cuda.frame.kernel_code import KernelCode
-from tiledsl.ir.layouts import WARP
+from tiledsl.ir.layouts.layout import WARP
 from tiledsl.passes.gpu.plans.describe_plan import plan_words
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.runtime.artifact import Note

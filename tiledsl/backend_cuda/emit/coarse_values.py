@@ -36,7 +36,7 @@ from tiledsl.backend_cuda.emit.one_plus import ERRORS as ONE_PLUS_ERRORS
 from tiledsl.backend_cuda.emit.one_plus import one_plus
 from tiledsl.ir.core import Block, Op, Value
 from tiledsl.ir.dtypes import DType, bf16, f16, f32, is_narrow_float
-from tiledsl.ir.gpu_ops import Buffer, Convert, Pad, Read, Reduce, Slice, Write
+from tiledsl.ir.gpu.gpu_ops import Buffer, Convert, Pad, Read, Reduce, Slice, Write
 from tiledsl.ir.tile_ops import Broadcast, Cast, Constant, For, If, Map, Reshape, Transpose, While, Yield
 from tiledsl.ir.types import TileType
 

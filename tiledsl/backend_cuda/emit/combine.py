@@ -13,7 +13,7 @@ from tiledsl.backend_cuda.functions.scalars import c_type, register_dtype
 from tiledsl.backend_cuda.functions.storage import Scalar
 from tiledsl.ir.core import Block
 from tiledsl.ir.dtypes import DType, i32, u32
-from tiledsl.ir.gpu_ops import Reduce, Scan
+from tiledsl.ir.gpu.gpu_ops import Reduce, Scan
 
 _FUNCTIONS = {"add": "add", "mul": "mul", "max": "maximum", "min": "minimum", "and": "and", "or": "or"}
 _WARP_INSTRUCTIONS = {"add": "__reduce_add_sync", "max": "__reduce_max_sync", "min": "__reduce_min_sync"}

@@ -15,10 +15,10 @@ from tiledsl.backend_cuda.functions.index_text import operand_text, sum_text, ta
 from tiledsl.backend_cuda.functions.memory_functions import vector_name
 from tiledsl.backend_cuda.functions.scalars import c_type, constant, memory_type
 from tiledsl.backend_cuda.functions.storage import Registers, Scalar, Slot, element_text
-from tiledsl.ir import gpu_ops as gpu
 from tiledsl.ir.core import Value
 from tiledsl.ir.dtypes import DType, bool_, i64
-from tiledsl.ir.layouts import RegisterLayout
+from tiledsl.ir.gpu import gpu_ops as gpu
+from tiledsl.ir.layouts.layout import RegisterLayout
 from tiledsl.ir.types import TensorType
 
 _BYTES = 16

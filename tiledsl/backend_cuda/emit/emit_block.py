@@ -8,7 +8,7 @@ from typing import Any
 from tiledsl.backend_cuda.emit.emit_elementwise import Groups, is_elementwise, scalar_storage
 from tiledsl.backend_cuda.frame.kernel_frame import KernelFrame
 from tiledsl.ir.core import Block, Op
-from tiledsl.ir.gpu_ops import Buffer, Reuse, View
+from tiledsl.ir.gpu.gpu_ops import Buffer, Reuse, View
 from tiledsl.ir.tile_ops import Constant, Size
 
 Emitter = Callable[[KernelFrame, Any], None]

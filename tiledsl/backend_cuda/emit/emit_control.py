@@ -9,9 +9,9 @@ from tiledsl.backend_cuda.frame.kernel_frame import KernelFrame
 from tiledsl.backend_cuda.frame.names import of_program
 from tiledsl.backend_cuda.functions.scalars import c_type
 from tiledsl.backend_cuda.functions.storage import Registers, Scalar, SharedMemory, Storage, View
-from tiledsl.ir.async_ops import MbarrierWait, Wgmma
 from tiledsl.ir.core import Block, Value
-from tiledsl.ir.gpu_ops import Load
+from tiledsl.ir.gpu.async_ops import MbarrierWait, Wgmma
+from tiledsl.ir.gpu.gpu_ops import Load
 from tiledsl.ir.scalar_functions import SCALAR_FUNCTIONS
 from tiledsl.ir.tile_ops import For, If, Map, While
 from tiledsl.passes.analysis.sizes import constant_of

@@ -10,9 +10,9 @@ from tiledsl.backend_cuda.frame.names import of_program
 from tiledsl.backend_cuda.frame.shared_address import is_sum_of_digits
 from tiledsl.backend_cuda.functions.index_text import sum_text, table_text
 from tiledsl.backend_cuda.functions.storage import Registers
-from tiledsl.ir.gpu_ops import Convert
-from tiledsl.ir.layout_conversions import ConversionPlan, convert_plan
-from tiledsl.ir.layouts import RegisterLayout
+from tiledsl.ir.gpu.gpu_ops import Convert
+from tiledsl.ir.layouts.conversions import ConversionPlan, convert_plan
+from tiledsl.ir.layouts.layout import RegisterLayout
 
 
 def emit_convert(frame: KernelFrame, op: Convert) -> None:

@@ -31,9 +31,9 @@ from tiledsl.backend_cuda.functions.scalars import bare, enclosed
 from tiledsl.backend_cuda.functions.storage import Registers, Scalar, Slot, Storage, View, element_text
 from tiledsl.ir.core import Op, Value
 from tiledsl.ir.dtypes import f32, f64, is_narrow_float
-from tiledsl.ir.gpu_ops import Arange, Convert, Pad, Slice
-from tiledsl.ir.layout_conversions import convert_plan, slice_slots
-from tiledsl.ir.layouts import RegisterLayout
+from tiledsl.ir.gpu.gpu_ops import Arange, Convert, Pad, Slice
+from tiledsl.ir.layouts.conversions import convert_plan, slice_slots
+from tiledsl.ir.layouts.layout import RegisterLayout
 from tiledsl.ir.tile_ops import Broadcast, Cast, Map, Random, Reshape, Transpose
 from tiledsl.support.powers_of_two import power_of_two_in
 

@@ -17,9 +17,9 @@ from tiledsl.backend_cuda.functions.scalars import c_type
 from tiledsl.backend_cuda.functions.storage import Registers, Scalar, Slot, Storage, element_text
 from tiledsl.ir.core import Block, Value
 from tiledsl.ir.dtypes import DType, bool_, i32, i64
-from tiledsl.ir.fold_plans import FoldPlan, Piece, partial_bytes, plan_fold
-from tiledsl.ir.gpu_ops import Reduce
-from tiledsl.ir.layouts import WARP, Digit, RegisterLayout
+from tiledsl.ir.gpu.gpu_ops import Reduce
+from tiledsl.ir.layouts.fold_plans import FoldPlan, Piece, partial_bytes, plan_fold
+from tiledsl.ir.layouts.layout import WARP, Digit, RegisterLayout
 
 assert lane_functions  # it defines device functions
 

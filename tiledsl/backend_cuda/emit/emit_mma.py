@@ -19,9 +19,9 @@ from tiledsl.backend_cuda.functions.scalars import register_dtype
 from tiledsl.backend_cuda.functions.storage import Registers, Slot, element_text
 from tiledsl.ir.core import Value
 from tiledsl.ir.dtypes import DType
-from tiledsl.ir.gpu_ops import Mma
-from tiledsl.ir.layouts import Integers, RegisterLayout
-from tiledsl.ir.matrix_instructions import INSTRUCTIONS, MatrixInstruction
+from tiledsl.ir.gpu.gpu_ops import Mma
+from tiledsl.ir.gpu.matrix_instructions import INSTRUCTIONS, MatrixInstruction
+from tiledsl.ir.layouts.layout import Integers, RegisterLayout
 
 assert matrix_functions  # it defines device functions
 

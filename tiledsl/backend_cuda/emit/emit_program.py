@@ -17,9 +17,9 @@ from tiledsl.backend_cuda.frame.names import Names, function_of, kernel_of, of_p
 from tiledsl.backend_cuda.frame.overlap_kernels import Overlap, overlaps_of, tensors_written_by
 from tiledsl.backend_cuda.frame.program_frame import ProgramFrame
 from tiledsl.backend_cuda.functions.tma_functions import TENSOR_MAP
-from tiledsl.ir.async_ops import Role, TmaLoad, Wgmma
 from tiledsl.ir.core import Module, Op
-from tiledsl.ir.gpu_ops import Copy, Launch, Load, Write
+from tiledsl.ir.gpu.async_ops import Role, TmaLoad, Wgmma
+from tiledsl.ir.gpu.gpu_ops import Copy, Launch, Load, Write
 from tiledsl.ir.tile_ops import Empty
 
 

@@ -11,10 +11,10 @@ from tiledsl.backend_cuda.functions.casts import bits
 from tiledsl.backend_cuda.functions.index_text import operand_text
 from tiledsl.backend_cuda.functions.scalars import memory_type
 from tiledsl.backend_cuda.functions.storage import Scalar
-from tiledsl.ir.async_ops import Role
 from tiledsl.ir.core import Block, Op, Value
 from tiledsl.ir.dtypes import DType, i64
-from tiledsl.ir.gpu_ops import Launch
+from tiledsl.ir.gpu.async_ops import Role
+from tiledsl.ir.gpu.gpu_ops import Launch
 from tiledsl.ir.symbolic import Dim, ceildiv
 from tiledsl.ir.tile_ops import Empty
 from tiledsl.ir.types import TensorType

@@ -9,13 +9,13 @@ from tiledsl.backend_cuda.functions import barrier_functions
 from tiledsl.backend_cuda.functions.barrier_functions import change_registers, named_barrier, warpgroup_barrier
 from tiledsl.backend_cuda.functions.index_text import operand_text, sum_text
 from tiledsl.backend_cuda.functions.storage import SharedMemory
-from tiledsl.ir import async_ops as ops
-from tiledsl.ir.async_rules import registers_at_entry
 from tiledsl.ir.core import Block, Op, Value
-from tiledsl.ir.gpu_ops import Launch
-from tiledsl.ir.gpu_rules import turn_barriers
-from tiledsl.ir.layouts import WARP, SharedLayout
-from tiledsl.ir.warpgroup_instructions import WARPGROUP
+from tiledsl.ir.gpu import async_ops as ops
+from tiledsl.ir.gpu.async_rules import registers_at_entry
+from tiledsl.ir.gpu.gpu_ops import Launch
+from tiledsl.ir.gpu.gpu_rules import turn_barriers
+from tiledsl.ir.gpu.warpgroup_instructions import WARPGROUP
+from tiledsl.ir.layouts.layout import WARP, SharedLayout
 from tiledsl.passes.analysis.sizes import constant_of
 
 assert barrier_functions  # it defines device functions

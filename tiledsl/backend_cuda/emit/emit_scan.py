@@ -19,8 +19,8 @@ from tiledsl.backend_cuda.functions.scalars import c_type
 from tiledsl.backend_cuda.functions.storage import Registers, Slot, Storage, element_text
 from tiledsl.ir.core import Block, Value
 from tiledsl.ir.dtypes import DType
-from tiledsl.ir.fold_plans import FoldPlan, Piece, partial_bytes, plan_fold
-from tiledsl.ir.gpu_ops import Scan
+from tiledsl.ir.gpu.gpu_ops import Scan
+from tiledsl.ir.layouts.fold_plans import FoldPlan, Piece, partial_bytes, plan_fold
 
 
 @dataclass

@@ -18,10 +18,10 @@ from tiledsl.backend_cuda.functions.matrix_functions import wait_function
 from tiledsl.backend_cuda.functions.memory_functions import vector_name
 from tiledsl.backend_cuda.functions.scalars import c_type
 from tiledsl.backend_cuda.functions.storage import Registers, Scalar, SharedMemory, Slot, element_text
-from tiledsl.ir import gpu_ops as gpu
 from tiledsl.ir.core import Value
 from tiledsl.ir.dtypes import bool_
-from tiledsl.ir.layouts import RegisterLayout, SharedLayout
+from tiledsl.ir.gpu import gpu_ops as gpu
+from tiledsl.ir.layouts.layout import RegisterLayout, SharedLayout
 from tiledsl.passes.analysis.sizes import constant_of
 
 DEFINED_BY = (lane_functions, matrix_functions, shared_functions)

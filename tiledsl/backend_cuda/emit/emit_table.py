@@ -17,10 +17,10 @@ from tiledsl.backend_cuda.emit import (
 )
 from tiledsl.backend_cuda.emit.emit_block import BlockEmitter, Emitter
 from tiledsl.backend_cuda.frame.kernel_frame import KernelFrame
-from tiledsl.ir import async_ops
-from tiledsl.ir import gpu_ops as gpu
 from tiledsl.ir import tile_ops as tile
 from tiledsl.ir.core import Block, Op
+from tiledsl.ir.gpu import async_ops
+from tiledsl.ir.gpu import gpu_ops as gpu
 
 
 def emit_op(frame: KernelFrame, op: Op) -> None:

@@ -8,9 +8,9 @@ from tiledsl.backend_cuda.frame.shared_address import linear_text
 from tiledsl.backend_cuda.functions import tma_functions
 from tiledsl.backend_cuda.functions.index_text import operand_text, sum_text
 from tiledsl.backend_cuda.functions.tma_functions import bulk_wait
-from tiledsl.ir.async_ops import BulkCommit, BulkWait, Exchange, TmaLoad, TmaStore
-from tiledsl.ir.async_rules import part_bytes
-from tiledsl.ir.tensor_maps import Box, TensorMap, boxes_of, part_of, tensor_map_of
+from tiledsl.ir.gpu.async_ops import BulkCommit, BulkWait, Exchange, TmaLoad, TmaStore
+from tiledsl.ir.gpu.async_rules import part_bytes
+from tiledsl.ir.gpu.tensor_maps import Box, TensorMap, boxes_of, part_of, tensor_map_of
 from tiledsl.passes.analysis.sizes import constant_of
 
 assert tma_functions  # it defines device functions

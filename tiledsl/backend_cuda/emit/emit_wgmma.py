@@ -22,13 +22,13 @@ from tiledsl.backend_cuda.functions.index_text import sum_text, table_text
 from tiledsl.backend_cuda.functions.matrix_functions import words_of
 from tiledsl.backend_cuda.functions.storage import Registers
 from tiledsl.backend_cuda.functions.warpgroup_functions import Onto, product_function, settle, wgmma_wait
-from tiledsl.ir.async_ops import Wgmma, WgmmaCommit, WgmmaFence, WgmmaWait
 from tiledsl.ir.core import Value
-from tiledsl.ir.gpu_ops import layout_in_buffer
-from tiledsl.ir.layouts import WARP, RegisterLayout
-from tiledsl.ir.matrix_descriptors import shared_operand
+from tiledsl.ir.gpu.async_ops import Wgmma, WgmmaCommit, WgmmaFence, WgmmaWait
+from tiledsl.ir.gpu.gpu_ops import layout_in_buffer
+from tiledsl.ir.gpu.matrix_descriptors import shared_operand
+from tiledsl.ir.gpu.warpgroup_instructions import WARPGROUP, WarpgroupInstruction, warpgroup_instruction
+from tiledsl.ir.layouts.layout import WARP, RegisterLayout
 from tiledsl.ir.tile_ops import Constant, For, If, While
-from tiledsl.ir.warpgroup_instructions import WARPGROUP, WarpgroupInstruction, warpgroup_instruction
 
 assert warpgroup_functions  # it defines device functions
 

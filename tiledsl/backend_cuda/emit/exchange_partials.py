@@ -35,10 +35,10 @@ from itertools import takewhile
 from tiledsl.backend_cuda.frame.kernel_frame import KernelFrame
 from tiledsl.backend_cuda.functions.index_text import sum_text
 from tiledsl.backend_cuda.functions.storage import SharedMemory
-from tiledsl.ir.async_ops import Role
 from tiledsl.ir.core import Op, Value
-from tiledsl.ir.fold_plans import BARRIER
-from tiledsl.ir.gpu_ops import Barrier, Launch
+from tiledsl.ir.gpu.async_ops import Role
+from tiledsl.ir.gpu.gpu_ops import Barrier, Launch
+from tiledsl.ir.layouts.fold_plans import BARRIER
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,10 @@ from tiledsl.backend_cuda.functions.scalars import bare, c_type, constant, memor
 from tiledsl.backend_cuda.functions.storage import Registers, Scalar, SharedMemory, Storage
 from tiledsl.ir.core import Op, Value
 from tiledsl.ir.dtypes import DType, bool_, f64, i64, u64
-from tiledsl.ir.fold_plans import pieces_of
-from tiledsl.ir.layouts import WARP, Digit, RegisterLayout
+from tiledsl.ir.gpu.tensor_maps import TensorMap
+from tiledsl.ir.layouts.fold_plans import pieces_of
+from tiledsl.ir.layouts.layout import WARP, Digit, RegisterLayout
 from tiledsl.ir.symbolic import Dim
-from tiledsl.ir.tensor_maps import TensorMap
 from tiledsl.ir.tile_ops import Constant, Size
 from tiledsl.ir.types import TensorType
 from tiledsl.passes.analysis.sizes import constant_of

@@ -7,7 +7,7 @@ from math import gcd
 
 from tiledsl.ir.core import Function, Value
 from tiledsl.ir.facts import facts_of
-from tiledsl.ir.gpu_ops import Launch
+from tiledsl.ir.gpu.gpu_ops import Launch
 from tiledsl.ir.tile_ops import Constant, For, Map, Size
 from tiledsl.support.follow import follow
 

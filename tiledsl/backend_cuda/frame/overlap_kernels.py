@@ -27,9 +27,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tiledsl.backend_cuda.functions.preamble import define
-from tiledsl.ir.async_ops import Role, TmaStore
 from tiledsl.ir.core import Op, Value
-from tiledsl.ir.gpu_ops import Atomic, Launch, Store
+from tiledsl.ir.gpu.async_ops import Role, TmaStore
+from tiledsl.ir.gpu.gpu_ops import Atomic, Launch, Store
 from tiledsl.ir.tile_ops import Assert, Empty, Print, Return
 from tiledsl.ir.types import TensorType
 

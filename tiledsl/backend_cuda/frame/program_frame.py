@@ -6,7 +6,7 @@ from tiledsl.backend_cuda.frame.kernel_code import Assertion, ScratchCode, Tenso
 from tiledsl.backend_cuda.frame.multiples import Multiples
 from tiledsl.backend_cuda.functions.preamble import Preamble
 from tiledsl.ir.core import Function, Value
-from tiledsl.ir.tensor_maps import TensorMap
+from tiledsl.ir.gpu.tensor_maps import TensorMap
 from tiledsl.ir.tile_ops import Empty
 from tiledsl.ir.types import TensorType, TileType
 

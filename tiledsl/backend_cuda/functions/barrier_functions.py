@@ -6,8 +6,8 @@ Addresses in shared memory are 32-bit numbers (see `shared_address`).
 from __future__ import annotations
 
 from tiledsl.backend_cuda.functions.preamble import DeviceFunction, define
-from tiledsl.ir.layouts import WARP
-from tiledsl.ir.warpgroup_instructions import WARPGROUP
+from tiledsl.ir.gpu.warpgroup_instructions import WARPGROUP
+from tiledsl.ir.layouts.layout import WARP
 
 SINCE = 90
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tiledsl.ir.layouts import Digit
+from tiledsl.ir.layouts.layout import Digit
 from tiledsl.ir.symbolic import Atom, Dim, Opaque, Symbol
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tiledsl.backend_cuda.functions.preamble import define
 from tiledsl.ir.dtypes import DType, f16, f32, f64, i32
-from tiledsl.ir.matrix_instructions import INSTRUCTIONS, MatrixInstruction
+from tiledsl.ir.gpu.matrix_instructions import INSTRUCTIONS, MatrixInstruction
 
 COPIES: dict[int, str] = {
     16: "cp.async.cg.shared.global.L2::128B",

@@ -1,7 +1,7 @@
 """Device functions of products by warpgroups.
 
-An operand in shared memory is told by a descriptor, 64 bits; see `ir/matrix_descriptors.py`. What a product writes to
-and reads from registers is in flight until it was waited for: `written_...` and `landed_...` keep the compiler from
+An operand in shared memory is told by a descriptor, 64 bits; see `ir/gpu/matrix_descriptors.py`. What a product writes
+to and reads from registers is in flight until it was waited for: `written_...` and `landed_...` keep the compiler from
 moving other uses of these registers to where they may not be.
 """
 
@@ -14,7 +14,7 @@ from tiledsl.backend_cuda.functions.memory_functions import REGISTER_TYPES
 from tiledsl.backend_cuda.functions.preamble import DeviceFunction, define
 from tiledsl.backend_cuda.functions.storage import Registers
 from tiledsl.ir.dtypes import DType, f16, f32, i32
-from tiledsl.ir.warpgroup_instructions import WarpgroupInstruction
+from tiledsl.ir.gpu.warpgroup_instructions import WarpgroupInstruction
 
 Onto = Literal["sum", "nothing", "either"]
 """What a product is added to: what the accumulator holds, nothing, or as a condition says."""

@@ -19,10 +19,10 @@ from tiledsl.backend_ref.emulator.shadow import Accessor
 from tiledsl.backend_ref.emulator.waiting import Meeting, Steps
 from tiledsl.backend_ref.execution import AxisBlock, Execution, RuntimeValue
 from tiledsl.backend_ref.scalar_functions import Array
-from tiledsl.ir.async_ops import Role, WgmmaWait
 from tiledsl.ir.core import Block, Op, Value
 from tiledsl.ir.dtypes import DType, to_numpy
-from tiledsl.ir.layouts import Integers, RegisterLayout
+from tiledsl.ir.gpu.async_ops import Role, WgmmaWait
+from tiledsl.ir.layouts.layout import Integers, RegisterLayout
 from tiledsl.ir.types import Shape, TensorType, TileType
 from tiledsl.support.errors import Label, fail
 

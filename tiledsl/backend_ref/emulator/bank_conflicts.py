@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tiledsl.backend_ref.emulator.matrices import matrix_rows
-from tiledsl.ir.gpu_ops import Copy, Read, Write
-from tiledsl.ir.layouts import BANK_BYTES, BANKS, WARP, Integers
+from tiledsl.ir.gpu.gpu_ops import Copy, Read, Write
+from tiledsl.ir.layouts.layout import BANK_BYTES, BANKS, WARP, Integers
 
 if TYPE_CHECKING:
     from tiledsl.backend_ref.emulator.agent import Agent, Transfer

@@ -9,8 +9,8 @@ from tiledsl.backend_ref.emulator.async_groups import UnderWay
 from tiledsl.backend_ref.emulator.mbarriers import mbarrier_at
 from tiledsl.backend_ref.emulator.shared_buffers import claim_bytes, read_bytes
 from tiledsl.backend_ref.scalar_functions import Array
-from tiledsl.ir.async_ops import Exchange
-from tiledsl.ir.async_rules import part_bytes
+from tiledsl.ir.gpu.async_ops import Exchange
+from tiledsl.ir.gpu.async_rules import part_bytes
 
 
 def exchange(agent: Agent, op: Exchange) -> tuple[Array, ...]:

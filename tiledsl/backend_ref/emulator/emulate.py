@@ -15,8 +15,9 @@ from tiledsl.backend_ref.emulator.launches import Launches, check_carried
 from tiledsl.backend_ref.execute_tile import EXECUTORS as TILE_EXECUTORS
 from tiledsl.backend_ref.execution import Execution, Executor, small_blocks
 from tiledsl.backend_ref.scalar_functions import Array
-from tiledsl.ir import gpu_ops, tile_ops
+from tiledsl.ir import tile_ops
 from tiledsl.ir.core import Function, Op, Value
+from tiledsl.ir.gpu import gpu_ops
 from tiledsl.ir.types import TensorType
 from tiledsl.support.errors import make_error
 from tiledsl.support.location import Location

@@ -23,8 +23,9 @@ from tiledsl.backend_ref.emulator.waiting import Steps
 from tiledsl.backend_ref.execute_tile import EXECUTORS as TILE_EXECUTORS
 from tiledsl.backend_ref.execute_tile import fail_assertion
 from tiledsl.backend_ref.scalar_functions import Array
-from tiledsl.ir import async_ops, gpu_ops, tile_ops
+from tiledsl.ir import tile_ops
 from tiledsl.ir.core import Op
+from tiledsl.ir.gpu import async_ops, gpu_ops
 
 
 def _random(agent: Agent, op: tile_ops.Random) -> tuple[Array, ...]:

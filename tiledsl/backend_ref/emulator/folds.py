@@ -13,8 +13,8 @@ from tiledsl.backend_ref.emulator.waiting import Steps
 from tiledsl.backend_ref.folding import fold_tiles, scan_tiles
 from tiledsl.backend_ref.scalar_functions import Array
 from tiledsl.ir.core import Op, Value
-from tiledsl.ir.fold_plans import plan_fold
-from tiledsl.ir.gpu_ops import Reduce, Scan, View
+from tiledsl.ir.gpu.gpu_ops import Reduce, Scan, View
+from tiledsl.ir.layouts.fold_plans import plan_fold
 
 
 def reduce(agent: Agent, op: Reduce) -> Steps:

@@ -13,8 +13,8 @@ from tiledsl.backend_ref.emulator.registers import check_replicas, check_same_la
 from tiledsl.backend_ref.emulator.shadow import NOBODYS, Accessor, Conflict
 from tiledsl.backend_ref.scalar_functions import Array, apply
 from tiledsl.ir.core import Op, Value
-from tiledsl.ir.gpu_ops import Atomic, Copy, Load, Store
-from tiledsl.ir.layouts import Integers, RegisterLayout
+from tiledsl.ir.gpu.gpu_ops import Atomic, Copy, Load, Store
+from tiledsl.ir.layouts.layout import Integers, RegisterLayout
 from tiledsl.support.errors import fail
 
 ONE_THREAD = RegisterLayout((), (), ())

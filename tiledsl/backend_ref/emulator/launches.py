@@ -19,14 +19,14 @@ from tiledsl.backend_ref.emulator.waiting import Meeting, Steps
 from tiledsl.backend_ref.execution import Execution
 from tiledsl.backend_ref.scalar_functions import Array
 from tiledsl.ir import tile_ops
-from tiledsl.ir.async_ops import Mbarriers, Role, TmaStore, Wgmma
 from tiledsl.ir.core import Block, Value
 from tiledsl.ir.dtypes import to_numpy
-from tiledsl.ir.gpu_ops import Atomic, Launch, Store
-from tiledsl.ir.gpu_rules import role_around
-from tiledsl.ir.layouts import WARP
+from tiledsl.ir.gpu.async_ops import Mbarriers, Role, TmaStore, Wgmma
+from tiledsl.ir.gpu.gpu_ops import Atomic, Launch, Store
+from tiledsl.ir.gpu.gpu_rules import role_around
+from tiledsl.ir.gpu.warpgroup_instructions import WARPGROUP
+from tiledsl.ir.layouts.layout import WARP
 from tiledsl.ir.types import TensorType
-from tiledsl.ir.warpgroup_instructions import WARPGROUP
 from tiledsl.support.progress import Progress
 
 MOST_AGENTS = 16

@@ -6,8 +6,8 @@ import numpy as np
 
 from tiledsl.backend_ref.emulator.agent import fault
 from tiledsl.backend_ref.scalar_functions import Array
-from tiledsl.ir.gpu_ops import Read, Write
-from tiledsl.ir.layouts import Integers
+from tiledsl.ir.gpu.gpu_ops import Read, Write
+from tiledsl.ir.layouts.layout import Integers
 
 
 def check_matrices(op: Read | Write, addresses: Integers, inside: Array) -> None:

@@ -11,9 +11,9 @@ from tiledsl.backend_ref.emulator.clocks import LEADS, PASSES, Clock
 from tiledsl.backend_ref.emulator.conflicts import fail_conflict
 from tiledsl.backend_ref.emulator.waiting import Steps, Waiting
 from tiledsl.backend_ref.scalar_functions import Array
-from tiledsl.ir.async_ops import MbarrierArrive, MbarrierExpect, Mbarriers, MbarrierWait
 from tiledsl.ir.core import Op, Value
-from tiledsl.ir.layouts import WARP
+from tiledsl.ir.gpu.async_ops import MbarrierArrive, MbarrierExpect, Mbarriers, MbarrierWait
+from tiledsl.ir.layouts.layout import WARP
 from tiledsl.support.errors import Label, fail
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from tiledsl.backend_ref.emulator.agent import Agent, fault
 from tiledsl.backend_ref.emulator.registers import check_same_layout
 from tiledsl.backend_ref.scalar_functions import Array, cast
 from tiledsl.ir.dtypes import DType
-from tiledsl.ir.gpu_ops import Mma
-from tiledsl.ir.layouts import WARP, Integers, RegisterLayout
-from tiledsl.ir.matrix_instructions import INSTRUCTIONS, MatrixInstruction
+from tiledsl.ir.gpu.gpu_ops import Mma
+from tiledsl.ir.gpu.matrix_instructions import INSTRUCTIONS, MatrixInstruction
+from tiledsl.ir.layouts.layout import WARP, Integers, RegisterLayout
 
 
 def mma(agent: Agent, op: Mma) -> tuple[Array, ...]:

@@ -14,10 +14,10 @@ from tiledsl.backend_ref.emulator.clocks import KINDS, Clock
 from tiledsl.backend_ref.emulator.mbarriers import BYTES, Mbarrier
 from tiledsl.backend_ref.emulator.shadow import Shadow, TensorShadow
 from tiledsl.backend_ref.emulator.waiting import Barrier
-from tiledsl.ir.async_ops import Mbarriers
 from tiledsl.ir.core import Op
-from tiledsl.ir.gpu_ops import Buffer, Launch
-from tiledsl.ir.layouts import SharedLayout
+from tiledsl.ir.gpu.async_ops import Mbarriers
+from tiledsl.ir.gpu.gpu_ops import Buffer, Launch
+from tiledsl.ir.layouts.layout import SharedLayout
 from tiledsl.ir.types import TileType
 from tiledsl.support.errors import fail
 

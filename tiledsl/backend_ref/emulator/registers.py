@@ -11,9 +11,10 @@ import numpy as np
 from tiledsl.backend_ref.emulator.agent import Agent, fault
 from tiledsl.backend_ref.emulator.waiting import Steps
 from tiledsl.backend_ref.scalar_functions import Array, apply, cast
-from tiledsl.ir import gpu_ops, tile_ops
+from tiledsl.ir import tile_ops
 from tiledsl.ir.core import Op, Value
-from tiledsl.ir.layouts import WARP, Integers, RegisterLayout
+from tiledsl.ir.gpu import gpu_ops
+from tiledsl.ir.layouts.layout import WARP, Integers, RegisterLayout
 from tiledsl.support.errors import fail
 
 # Whole tiles

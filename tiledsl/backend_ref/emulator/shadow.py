@@ -17,7 +17,7 @@ import numpy.typing as npt
 from tiledsl.backend_ref.emulator.clocks import Clock, is_made_at_once
 from tiledsl.backend_ref.scalar_functions import Array
 from tiledsl.ir.core import Op
-from tiledsl.ir.layouts import Integers
+from tiledsl.ir.layouts.layout import Integers
 
 Ints = npt.NDArray[np.int32]
 SEVERAL = -2

@@ -19,12 +19,12 @@ from tiledsl.backend_ref.emulator.registers import check_replicas, is_writer
 from tiledsl.backend_ref.emulator.shadow import Accessor
 from tiledsl.backend_ref.emulator.waiting import Steps
 from tiledsl.backend_ref.scalar_functions import Array
-from tiledsl.ir.async_ops import NamedBarrier, ProxyFence, Turn
 from tiledsl.ir.core import Op, Value
 from tiledsl.ir.dtypes import to_numpy
-from tiledsl.ir.gpu_ops import Barrier, Buffer, Commit, Copy, Read, Reuse, View, Wait, Write, layout_in_buffer
-from tiledsl.ir.layouts import Integers, RegisterLayout, SharedLayout, replicate
-from tiledsl.ir.warpgroup_instructions import WARPGROUP
+from tiledsl.ir.gpu.async_ops import NamedBarrier, ProxyFence, Turn
+from tiledsl.ir.gpu.gpu_ops import Barrier, Buffer, Commit, Copy, Read, Reuse, View, Wait, Write, layout_in_buffer
+from tiledsl.ir.gpu.warpgroup_instructions import WARPGROUP
+from tiledsl.ir.layouts.layout import Integers, RegisterLayout, SharedLayout, replicate
 from tiledsl.support.errors import Label, fail
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]

@@ -15,10 +15,10 @@ from tiledsl.backend_ref.emulator.mbarriers import Mbarrier, mbarrier_at
 from tiledsl.backend_ref.emulator.shadow import Accessor
 from tiledsl.backend_ref.emulator.shared_buffers import claim_bytes, read_bytes, shared_layout
 from tiledsl.backend_ref.scalar_functions import Array
-from tiledsl.ir.async_ops import BulkCommit, BulkWait, TmaLoad, TmaStore
-from tiledsl.ir.layouts import Integers
-from tiledsl.ir.matrix_descriptors import swizzle_of
-from tiledsl.ir.tensor_maps import ALIGNMENT, Box, TensorMap, boxes_of, part_of, tensor_map_of
+from tiledsl.ir.gpu.async_ops import BulkCommit, BulkWait, TmaLoad, TmaStore
+from tiledsl.ir.gpu.matrix_descriptors import swizzle_of
+from tiledsl.ir.gpu.tensor_maps import ALIGNMENT, Box, TensorMap, boxes_of, part_of, tensor_map_of
+from tiledsl.ir.layouts.layout import Integers
 from tiledsl.support.errors import fail
 
 _UNIT = 16

@@ -15,12 +15,12 @@ from tiledsl.backend_ref.emulator.shadow import NOBODYS
 from tiledsl.backend_ref.emulator.shared_buffers import peek_bytes, read_bytes, shared_layout, uninitialised
 from tiledsl.backend_ref.emulator.waiting import Steps, Waiting
 from tiledsl.backend_ref.scalar_functions import Array
-from tiledsl.ir.async_ops import Wgmma, WgmmaCommit, WgmmaFence, WgmmaWait
 from tiledsl.ir.core import Value
 from tiledsl.ir.dtypes import to_numpy
-from tiledsl.ir.layouts import WARP, Integers, RegisterLayout
-from tiledsl.ir.matrix_descriptors import MatrixDescriptor, element_addresses, shared_operand
-from tiledsl.ir.warpgroup_instructions import WARPGROUP, WarpgroupInstruction, warpgroup_instruction
+from tiledsl.ir.gpu.async_ops import Wgmma, WgmmaCommit, WgmmaFence, WgmmaWait
+from tiledsl.ir.gpu.matrix_descriptors import MatrixDescriptor, element_addresses, shared_operand
+from tiledsl.ir.gpu.warpgroup_instructions import WARPGROUP, WarpgroupInstruction, warpgroup_instruction
+from tiledsl.ir.layouts.layout import WARP, Integers, RegisterLayout
 from tiledsl.support.errors import Label, fail
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tiledsl.frontend.trace.structures import Sequenced, Static, Structure
 from tiledsl.ir.core import Module
-from tiledsl.ir.printer import print_module
+from tiledsl.ir.text.printer import print_module
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,11 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from tiledsl.ir import gpu_ops as gpu
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.builder import Builder
 from tiledsl.ir.core import Block, Function, Module, Op, Value
-from tiledsl.ir.layouts import RegisterLayout
+from tiledsl.ir.gpu import gpu_ops as gpu
+from tiledsl.ir.layouts.layout import RegisterLayout
 from tiledsl.ir.types import AxisType, TensorType
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.analysis.phases import phases_of

@@ -12,7 +12,7 @@ from tests.support.cpu_programs import Array, CompiledForCpu, compiled_for_cpu
 from tiledsl.backend_cpu.emit.emit_program import emit_program
 from tiledsl.backend_cpu.functions.byte_products import byte_product_for
 from tiledsl.ir.dtypes import BY_NAME, i8, i32, i64, to_numpy, u8
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.text.parser import parse_module
 from tiledsl.passes.machine import MACHINES, CpuMachine, host
 
 SIGNS = ["i8", "u8"]

@@ -14,7 +14,7 @@ from tiledsl.backend_cpu.emit.emit_program import emit_program
 from tiledsl.backend_cpu.llvm import native, writer
 from tiledsl.backend_cpu.llvm.outline import MOST_LOOPS, loops, result_type
 from tiledsl.ir.core import Module
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.text.parser import parse_module
 from tiledsl.passes.machine import host
 from tiledsl.passes.manager import PassContext, PassManager
 from tiledsl.passes.pipelines import cpu_pipeline

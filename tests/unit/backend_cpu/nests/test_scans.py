@@ -10,7 +10,7 @@ from tests.support.cpu_programs import Array, run_on_cpu
 from tests.support.tile_programs import run
 from tiledsl.backend_cpu.emit.emit_program import emit_program
 from tiledsl.ir.dtypes import BY_NAME, to_numpy
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.text.parser import parse_module
 from tiledsl.passes.machine import MACHINES
 
 SIZES = [(1, 1), (2, 0), (5, 16), (17, 3), (4, 131), (40, 70)]

@@ -15,7 +15,7 @@ from tiledsl.backend_cpu.emit.emit_program import emit_program
 from tiledsl.backend_cpu.llvm.writer import FunctionWriter, ModuleWriter, VectorType
 from tiledsl.backend_cpu.nests.transposed_nests import transpose
 from tiledsl.ir.dtypes import BY_NAME, f32, to_numpy
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.text.parser import parse_module
 from tiledsl.passes.machine import MACHINES
 
 

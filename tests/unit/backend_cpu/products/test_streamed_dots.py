@@ -12,7 +12,7 @@ from tests.support.cpu_programs import Array, CompiledForCpu, compiled_for_cpu
 from tests.support.tile_programs import run
 from tiledsl.backend_cpu.compile import compile_module
 from tiledsl.ir.dtypes import BY_NAME, to_numpy
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.text.parser import parse_module
 from tiledsl.passes.machine import MACHINES
 
 SIZES = (1, 3, 7, 17, 33)

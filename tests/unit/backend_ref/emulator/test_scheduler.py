@@ -7,7 +7,7 @@ import pytest
 from tests.support.emulated import fault, numbers, outcome, run, shared, small
 from tests.support.hopper_text import role
 from tiledsl.backend_ref.emulator.emulate import emulate
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.text.parser import parse_module
 
 LOAD = "%t = gpu.load(%x, [%m], []) {axes = [0], shape = [64], layout = spatial(64)}\n"
 ZEROS = (

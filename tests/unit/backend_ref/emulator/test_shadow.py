@@ -9,9 +9,9 @@ import pytest
 
 from tiledsl.backend_ref.emulator.clocks import Clock
 from tiledsl.backend_ref.emulator.shadow import NOBODY, Accessor, Conflict, Shadow, TensorShadow
-from tiledsl.ir.async_ops import ProxyFence
 from tiledsl.ir.core import Op
-from tiledsl.ir.gpu_ops import Commit
+from tiledsl.ir.gpu.async_ops import ProxyFence
+from tiledsl.ir.gpu.gpu_ops import Commit
 from tiledsl.support.location import Location
 
 AGENTS = 2

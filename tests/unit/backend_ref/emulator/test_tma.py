@@ -14,8 +14,8 @@ from tests.support.hopper_copies import tma_copy
 from tests.support.hopper_text import BYTES, SPAN_BITS, Shared, role
 from tiledsl.backend_ref.emulator.emulate import emulate
 from tiledsl.ir.dtypes import BY_NAME, to_numpy
-from tiledsl.ir.layouts import SharedLayout, Swizzle
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.layouts.layout import SharedLayout, Swizzle
+from tiledsl.ir.text.parser import parse_module
 from tiledsl.support.errors import TileError
 
 # Loads

@@ -14,7 +14,7 @@ from tiledsl.frontend.kernel.arguments import Argument, ConstantArgument, Scalar
 from tiledsl.frontend.kernel.lower import lower_kernel
 from tiledsl.frontend.source.kernel_source import KernelSource
 from tiledsl.ir import dtypes, tile_ops
-from tiledsl.ir.printer import print_module
+from tiledsl.ir.text.printer import print_module
 from tiledsl.support.location import Location
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "frontend"

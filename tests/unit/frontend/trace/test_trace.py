@@ -17,7 +17,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 import tiledsl
 from tiledsl import TilePerformanceWarning, tile
 from tiledsl.backend_ref import philox
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.text.parser import parse_module
 from tiledsl.ir.verifier import Form, verify
 
 F32 = np.float32

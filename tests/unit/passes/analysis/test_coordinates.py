@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.text.parser import parse_module
 from tiledsl.passes.analysis.coordinates import CoordinateAnalysis
 
 BEFORE = """

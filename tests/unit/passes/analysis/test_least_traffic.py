@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tiledsl import tile
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.text.parser import parse_module
 from tiledsl.passes.analysis.least_traffic import LeastTraffic, least_traffic
 
 VECTOR = tile.spec(("N",), tile.f32)

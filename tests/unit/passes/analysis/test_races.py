@@ -11,7 +11,7 @@ from tiledsl import Kernel, TileRaceError, tile, trace
 from tiledsl.frontend.kernel.arguments import Argument, ScalarArgument
 from tiledsl.ir.core import Module
 from tiledsl.ir.dtypes import f32, i64
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.text.parser import parse_module
 from tiledsl.passes.analysis.races import refuse_races
 from tiledsl.support.errors import CATALOGUE
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.support.tile_programs import GEMM
-from tiledsl.ir.parser import parse_module
 from tiledsl.ir.symbolic import symbol
+from tiledsl.ir.text.parser import parse_module
 from tiledsl.ir.tile_ops import Dot, Grid, Load, Range, Size
 from tiledsl.passes.analysis.effects import has_effect, tensors_written
 from tiledsl.passes.analysis.sizes import blocks_in, constant_of, is_scalar, size_of, symbols_in

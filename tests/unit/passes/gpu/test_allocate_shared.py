@@ -5,11 +5,11 @@ from hypothesis import strategies as st
 
 from tests.support.every_gpu_op import ASYNC
 from tests.support.gpu_texts import launch_text, run_pass
-from tiledsl.ir.async_ops import Mbarriers
 from tiledsl.ir.core import Module
 from tiledsl.ir.dtypes import u8
-from tiledsl.ir.gpu_ops import Buffer, Launch
-from tiledsl.ir.layouts import SharedLayout
+from tiledsl.ir.gpu.async_ops import Mbarriers
+from tiledsl.ir.gpu.gpu_ops import Buffer, Launch
+from tiledsl.ir.layouts.layout import SharedLayout
 from tiledsl.passes.gpu.sync.allocate_shared import AllocateShared, Need, format_bytes, needs_of, place, total_bytes
 from tiledsl.support.location import BUILTIN
 

@@ -9,12 +9,12 @@ import pytest
 
 from tests.support.gpu_lowering import lowered, plans_for
 from tests.support.tile_programs import GEMM
-from tiledsl.ir import gpu_ops
 from tiledsl.ir.core import Module
 from tiledsl.ir.dtypes import BY_NAME, to_numpy
-from tiledsl.ir.layouts import RegisterLayout, SharedLayout
-from tiledsl.ir.parser import parse_module
-from tiledsl.ir.shared_layouts import Access, Method, is_conflict_free
+from tiledsl.ir.gpu import gpu_ops
+from tiledsl.ir.layouts.layout import RegisterLayout, SharedLayout
+from tiledsl.ir.layouts.shared_layouts import Access, Method, is_conflict_free
+from tiledsl.ir.text.parser import parse_module
 
 
 def accesses(module: Module) -> list[tuple[str, Access, gpu_ops.Buffer]]:

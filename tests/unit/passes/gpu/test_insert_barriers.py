@@ -6,8 +6,8 @@ import pytest
 
 from tests.support.gpu_texts import launch_text, run_pass
 from tiledsl.ir.core import Module, Op
-from tiledsl.ir.gpu_ops import Barrier
-from tiledsl.ir.printer import print_module
+from tiledsl.ir.gpu.gpu_ops import Barrier
+from tiledsl.ir.text.printer import print_module
 from tiledsl.passes.gpu.sync.allocate_shared import AllocateShared
 from tiledsl.passes.gpu.sync.insert_barriers import InsertBarriers
 from tiledsl.support.errors import TileError

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from tests.support.gpu_texts import launch_text
 from tiledsl.ir.core import Module
-from tiledsl.ir.parser import parse_module
-from tiledsl.ir.printer import print_module
+from tiledsl.ir.text.parser import parse_module
+from tiledsl.ir.text.printer import print_module
 from tiledsl.passes.gpu.sync.insert_barriers import InsertBarriers
 from tiledsl.passes.gpu.sync.insert_proxy_fences import InsertProxyFences
 from tiledsl.passes.manager import PassContext

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tiledsl.ir.gpu_ops import Write
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.gpu.gpu_ops import Write
+from tiledsl.ir.text.parser import parse_module
 from tiledsl.passes.gpu.sync.memory_effects import accesses, overlap
 
 PROGRAM = """

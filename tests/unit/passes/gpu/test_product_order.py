@@ -12,8 +12,8 @@ from tests.support.gpu_lowering import lowered
 from tests.support.specialised_cases import PlannedCase
 from tests.unit.passes.gpu.plans.test_specialised_plans import product
 from tiledsl import tile
-from tiledsl.ir.async_ops import MbarrierArrive, MbarrierWait, NamedBarrier, Role, TmaStore, WgmmaWait
 from tiledsl.ir.core import Op
+from tiledsl.ir.gpu.async_ops import MbarrierArrive, MbarrierWait, NamedBarrier, Role, TmaStore, WgmmaWait
 from tiledsl.ir.tile_ops import If
 from tiledsl.passes.gpu.plan import GridPlan, parse_plan
 from tiledsl.support.errors import TileResourceError

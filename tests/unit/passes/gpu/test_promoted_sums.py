@@ -15,11 +15,11 @@ from tests.support.kernels_field import product
 from tests.support.product_nests import gemm_nest
 from tests.support.specialised_cases import fast_product
 from tiledsl import tile
-from tiledsl.ir.async_ops import Wgmma
 from tiledsl.ir.core import Module
-from tiledsl.ir.gpu_ops import Mma
-from tiledsl.ir.parser import parse_module
-from tiledsl.ir.printer import print_module
+from tiledsl.ir.gpu.async_ops import Wgmma
+from tiledsl.ir.gpu.gpu_ops import Mma
+from tiledsl.ir.text.parser import parse_module
+from tiledsl.ir.text.printer import print_module
 from tiledsl.ir.tile_ops import Dot, Map
 from tiledsl.passes.gpu.plan import parse_plan
 from tiledsl.passes.gpu.plans.footprint import registers_of

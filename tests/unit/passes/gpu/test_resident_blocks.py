@@ -10,11 +10,11 @@ from tests.support.gpu_lowering import lowered
 from tests.support.product_nests import gemm_nest
 from tests.unit.passes.gpu.plans.test_specialised_plans import product
 from tiledsl.backend_cuda.emit.emit_program import emit_program
-from tiledsl.ir.async_ops import Role
 from tiledsl.ir.core import Module
-from tiledsl.ir.gpu_ops import Launch
-from tiledsl.ir.parser import parse_module
-from tiledsl.ir.printer import print_module
+from tiledsl.ir.gpu.async_ops import Role
+from tiledsl.ir.gpu.gpu_ops import Launch
+from tiledsl.ir.text.parser import parse_module
+from tiledsl.ir.text.printer import print_module
 from tiledsl.passes.gpu.plan import parse_plan
 from tiledsl.passes.gpu.plans.footprint import consumer_registers, instruction_fits, registers_of
 from tiledsl.passes.gpu.plans.tilings import Tiling

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tiledsl.frontend.language.product_dtypes import ACCUMULATORS
 from tiledsl.ir.dtypes import DType, bf16, f8e4m3, f8e5m2, f16, f32, f64, i4, i8, i32, i64, to_numpy, u4, u8
-from tiledsl.ir.matrix_instructions import INSTRUCTIONS, MatrixInstruction, fits, tiled_layouts
+from tiledsl.ir.gpu.matrix_instructions import INSTRUCTIONS, MatrixInstruction, fits, tiled_layouts
 from tiledsl.passes.gpu.layouts.select_mma import choose_instruction, choose_warps
 
 MATRIX = [row for row in INSTRUCTIONS.values() if not row.is_fma]

@@ -9,9 +9,9 @@ from tests.support.gpu_cases import Case
 from tests.support.gpu_lowering import lowered, plans_for
 from tests.support.kernels_field import products_below_the_largest
 from tests.support.specialised_cases import specialised_attention, split_products
-from tiledsl.ir import gpu_ops as gpu
-from tiledsl.ir.async_ops import Exchange, TmaLoad
 from tiledsl.ir.core import Module
+from tiledsl.ir.gpu import gpu_ops as gpu
+from tiledsl.ir.gpu.async_ops import Exchange, TmaLoad
 from tiledsl.passes.gpu.plan import parse_plan
 from tiledsl.support.errors import TileError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tests.support.gpu_lowering import run_as_launched, variants
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.text.parser import parse_module
 
 SQUARE = """
 func @square(%x: tensor<f16, [N, K], unit=1>) {

@@ -6,7 +6,7 @@ import pytest
 
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Module
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.text.parser import parse_module
 from tiledsl.ir.types import BlockSize
 from tiledsl.passes.gpu.products.streamed_loads import DeclinedError, Feed, feeds_of
 from tiledsl.passes.manager import PassContext, PassManager

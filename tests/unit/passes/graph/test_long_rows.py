@@ -17,7 +17,7 @@ from tests.support.random_graphs import RandomGraph, graph_modules
 from tiledsl import ops, tile
 from tiledsl.backend_ref.execute_graph import execute_graph
 from tiledsl.ir.core import Module
-from tiledsl.ir.printer import print_module
+from tiledsl.ir.text.printer import print_module
 from tiledsl.ir.tile_ops import Range
 from tiledsl.passes.graph.analysis import limits
 from tiledsl.passes.graph.pipeline import graph_pipeline

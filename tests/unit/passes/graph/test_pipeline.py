@@ -8,8 +8,8 @@ from hypothesis import given, note, settings
 from tests.support.random_graphs import RandomGraph, graph_modules
 from tiledsl.backend_ref.execute_graph import execute_graph
 from tiledsl.ir.graph_ops import Call, Constant, Return
-from tiledsl.ir.printer import print_module
 from tiledsl.ir.strided_views import VIEWS
+from tiledsl.ir.text.printer import print_module
 from tiledsl.passes.graph.pipeline import graph_pipeline
 from tiledsl.passes.graph.rewrites.set_sizes import SetSizes
 from tiledsl.passes.manager import PassContext, PassManager

@@ -18,7 +18,7 @@ from tests.support.compare import assert_close
 from tests.support.op_checks import normal
 from tiledsl import ops, tile
 from tiledsl.backend_ref.execute_graph import execute_graph
-from tiledsl.ir.printer import print_module
+from tiledsl.ir.text.printer import print_module
 from tiledsl.passes.graph.pipeline import graph_pipeline
 from tiledsl.passes.manager import PassContext, PassManager
 

@@ -11,7 +11,7 @@ import pytest
 from tests.support.kernels import lower
 from tiledsl import tile
 from tiledsl.cli.main import main
-from tiledsl.ir.printer import print_module
+from tiledsl.ir.text.printer import print_module
 from tiledsl.passes.nest.describe_nest import describe_nest
 from tiledsl.passes.nest.loop_nest import LoopNest, loop_nests
 

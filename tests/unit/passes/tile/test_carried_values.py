@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tiledsl.ir.parser import parse_module
-from tiledsl.ir.printer import print_op
+from tiledsl.ir.text.parser import parse_module
+from tiledsl.ir.text.printer import print_op
 from tiledsl.ir.tile_ops import For, If, While
 from tiledsl.ir.verifier import verify
 from tiledsl.passes.tile.carried_values import carried_arguments, keep_results, keep_yields, yielded

@@ -6,9 +6,9 @@ import pytest
 
 from tests.support.pass_runs import run_passes
 from tests.support.tile_programs import GEMM
-from tiledsl.ir.parser import parse_module
-from tiledsl.ir.printer import print_module
 from tiledsl.ir.symbolic import symbol
+from tiledsl.ir.text.parser import parse_module
+from tiledsl.ir.text.printer import print_module
 from tiledsl.passes.manager import PassContext, PassManager
 from tiledsl.passes.tile.infer_shapes import InferShapes
 from tiledsl.passes.tile.place_levels import PlaceLevels

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tiledsl.ir.layouts import WARP, Digit, RegisterLayout
+from tiledsl.ir.layouts.layout import WARP, Digit, RegisterLayout
 from tiledsl.support.powers_of_two import power_of_two_in, power_of_two_up_to
 
 LINE_BYTES = 128

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Op, Value
-from tiledsl.ir.layouts import RegisterLayout, spatial
+from tiledsl.ir.layouts.layout import RegisterLayout, spatial
 from tiledsl.ir.types import Shape, TensorType, TileType
 from tiledsl.passes.gpu.layouts.access_layouts import access_layout
 from tiledsl.passes.gpu.layouts.capacities import Capacities

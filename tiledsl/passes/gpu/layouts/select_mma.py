@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tiledsl.ir.dtypes import DType, bf16, f8e4m3, f8e5m2, f16, f32, f64, i4, i8, promote, u4, u8
-from tiledsl.ir.matrix_instructions import FMA, INSTRUCTIONS, MatrixInstruction, fits
+from tiledsl.ir.gpu.matrix_instructions import FMA, INSTRUCTIONS, MatrixInstruction, fits
 
 _EXACT: dict[DType, tuple[DType, ...]] = {
     f8e4m3: (f16, bf16, f32, f64),

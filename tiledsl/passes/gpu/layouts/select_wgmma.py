@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.dtypes import DType, f32
-from tiledsl.ir.layouts import RegisterLayout, replicate, spatial
-from tiledsl.ir.tensor_maps import UNIT_BYTES
-from tiledsl.ir.warpgroup_instructions import (
+from tiledsl.ir.gpu.tensor_maps import UNIT_BYTES
+from tiledsl.ir.gpu.warpgroup_instructions import (
     DEPTH_BYTES,
     ROWS,
     WARPGROUP,
@@ -18,6 +17,7 @@ from tiledsl.ir.warpgroup_instructions import (
     warpgroup_instruction,
     warpgroup_layouts,
 )
+from tiledsl.ir.layouts.layout import RegisterLayout, replicate, spatial
 from tiledsl.passes.gpu.layouts.access_layouts import access_layout
 from tiledsl.passes.gpu.layouts.capacities import Capacities
 from tiledsl.passes.gpu.plan import GridPlan

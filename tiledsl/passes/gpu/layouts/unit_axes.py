@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tiledsl.ir.layouts import RegisterLayout
+from tiledsl.ir.layouts.layout import RegisterLayout
 from tiledsl.ir.types import Shape
 
 

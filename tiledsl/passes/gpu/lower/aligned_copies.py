@@ -19,12 +19,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from tiledsl.ir import gpu_ops as gpu
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Value
 from tiledsl.ir.dtypes import i64
+from tiledsl.ir.gpu import gpu_ops as gpu
+from tiledsl.ir.gpu.tensor_maps import UNIT_BYTES
 from tiledsl.ir.symbolic import ceildiv
-from tiledsl.ir.tensor_maps import UNIT_BYTES
 from tiledsl.ir.types import TensorType, scalar
 from tiledsl.passes.gpu.layouts.access_layouts import access_layout
 from tiledsl.passes.gpu.lower.lowering import Lowering

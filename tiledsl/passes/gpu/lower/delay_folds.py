@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tiledsl.ir import gpu_ops as gpu
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Value
 from tiledsl.ir.fold_identities import fold_identity
-from tiledsl.ir.layouts import RegisterLayout
+from tiledsl.ir.gpu import gpu_ops as gpu
+from tiledsl.ir.layouts.layout import RegisterLayout
 from tiledsl.passes.gpu.lower.lower_folds import fold_scratch
 from tiledsl.passes.gpu.lower.lowering import Lowering
 from tiledsl.passes.tile.carried_values import carried_arguments, yielded

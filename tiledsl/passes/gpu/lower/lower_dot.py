@@ -14,14 +14,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tiledsl.ir import gpu_ops as gpu
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Op, Value
 from tiledsl.ir.dtypes import DType, bool_, f32
-from tiledsl.ir.layout_conversions import convert_plan
-from tiledsl.ir.layouts import RegisterLayout, local
-from tiledsl.ir.matrix_instructions import FMA, INSTRUCTIONS, MatrixInstruction, fits, tiled_layouts
-from tiledsl.ir.shared_layouts import Access, Method, choose_shared_layout
+from tiledsl.ir.gpu import gpu_ops as gpu
+from tiledsl.ir.gpu.matrix_instructions import FMA, INSTRUCTIONS, MatrixInstruction, fits, tiled_layouts
+from tiledsl.ir.layouts.conversions import convert_plan
+from tiledsl.ir.layouts.layout import RegisterLayout, local
+from tiledsl.ir.layouts.shared_layouts import Access, Method, choose_shared_layout
 from tiledsl.ir.types import TileType
 from tiledsl.passes.gpu.layouts.capacities import Capacities
 from tiledsl.passes.gpu.layouts.select_mma import choose_instruction, choose_warps

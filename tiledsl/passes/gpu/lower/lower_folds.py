@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tiledsl.ir import gpu_ops as gpu
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Value
 from tiledsl.ir.dtypes import DType, bool_, i64, u8
 from tiledsl.ir.fold_identities import fold_identity
-from tiledsl.ir.fold_plans import fold_scratch_bytes
-from tiledsl.ir.layouts import Digit, RegisterLayout, SharedLayout
+from tiledsl.ir.gpu import gpu_ops as gpu
+from tiledsl.ir.layouts.fold_plans import fold_scratch_bytes
+from tiledsl.ir.layouts.layout import Digit, RegisterLayout, SharedLayout
 from tiledsl.ir.types import scalar
 from tiledsl.passes.gpu.lower.lowering import Lowering
 from tiledsl.support.powers_of_two import power_of_two_in

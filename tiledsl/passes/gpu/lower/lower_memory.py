@@ -10,11 +10,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tiledsl.ir import gpu_ops as gpu
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Index, Value
 from tiledsl.ir.fold_identities import fold_identity
-from tiledsl.ir.layouts import RegisterLayout, SharedLayout
+from tiledsl.ir.gpu import gpu_ops as gpu
+from tiledsl.ir.layouts.layout import RegisterLayout, SharedLayout
 from tiledsl.ir.types import AxisType, Shape, Slice, TensorType, TileType, Whole
 from tiledsl.passes.analysis.sizes import constant_of
 from tiledsl.passes.gpu.layouts.access_layouts import contiguous_bytes

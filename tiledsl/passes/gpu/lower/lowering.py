@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tiledsl.ir import gpu_ops as gpu
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.builder import Builder
 from tiledsl.ir.core import Block, Function, Index, Op, Value
 from tiledsl.ir.dtypes import DType, i64
 from tiledsl.ir.facts import Facts, facts_of
-from tiledsl.ir.layout_conversions import convert_plan
-from tiledsl.ir.layouts import Digit, RegisterLayout, SharedLayout
-from tiledsl.ir.shared_layouts import Access, Method, access_turns, choose_shared_layout
+from tiledsl.ir.gpu import gpu_ops as gpu
+from tiledsl.ir.layouts.conversions import convert_plan
+from tiledsl.ir.layouts.layout import Digit, RegisterLayout, SharedLayout
+from tiledsl.ir.layouts.shared_layouts import Access, Method, access_turns, choose_shared_layout
 from tiledsl.ir.symbolic import Dim, Expr, Opaque, Symbol, symbols_of
 from tiledsl.ir.types import AxisType, Shape, Slice, TileType, Whole
 from tiledsl.passes.analysis.effects import tensors_in_order, tensors_written

@@ -6,10 +6,10 @@ the one op of TILE may become several in GPU form, each in a layout that some us
 
 from __future__ import annotations
 
-from tiledsl.ir import gpu_ops as gpu
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Op, Value
-from tiledsl.ir.layouts import RegisterLayout
+from tiledsl.ir.gpu import gpu_ops as gpu
+from tiledsl.ir.layouts.layout import RegisterLayout
 from tiledsl.passes.gpu.layouts.unit_axes import broadcast_source_layout, reshaped_layout
 from tiledsl.passes.gpu.lower.lowering import Lowering
 

@@ -16,11 +16,11 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager
 
-from tiledsl.ir import gpu_ops as gpu
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Op, Value
 from tiledsl.ir.dtypes import i64
-from tiledsl.ir.shared_layouts import Access, choose_shared_layout
+from tiledsl.ir.gpu import gpu_ops as gpu
+from tiledsl.ir.layouts.shared_layouts import Access, choose_shared_layout
 from tiledsl.ir.types import TileType, scalar
 from tiledsl.passes.gpu.layouts.shared_accesses import staged_layout
 from tiledsl.passes.gpu.lower.lower_memory import access_vector, tile_subscripts

@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tiledsl.ir import gpu_ops as gpu
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Op, Value
-from tiledsl.ir.layouts import RegisterLayout
-from tiledsl.ir.shared_layouts import Access, choose_shared_layout, vector_elements
+from tiledsl.ir.gpu import gpu_ops as gpu
+from tiledsl.ir.layouts.layout import RegisterLayout
+from tiledsl.ir.layouts.shared_layouts import Access, choose_shared_layout, vector_elements
 from tiledsl.ir.types import TileType
 from tiledsl.passes.gpu.layouts.infer_layouts import access_order
 from tiledsl.passes.gpu.layouts.shared_accesses import shared_layout, staged_layout, static_shape

@@ -22,10 +22,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tiledsl.ir import gpu_ops as gpu
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Value
 from tiledsl.ir.dtypes import i64
+from tiledsl.ir.gpu import gpu_ops as gpu
 from tiledsl.ir.types import scalar
 from tiledsl.passes.gpu.lower.lower_dot import DotPlan, Operand, added, batched, nothing, operand, plan_dot
 from tiledsl.passes.gpu.lower.lowering import Lowering

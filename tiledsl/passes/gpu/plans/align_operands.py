@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Value
+from tiledsl.ir.gpu.tensor_maps import MOST_AXES, UNIT_BYTES
 from tiledsl.ir.symbolic import Dim
-from tiledsl.ir.tensor_maps import MOST_AXES, UNIT_BYTES
 from tiledsl.ir.types import TensorType
 from tiledsl.passes.analysis.effects import tensors_in_order
 from tiledsl.passes.gpu.products.streamed_loads import COPIED_BYTES, source_load

@@ -19,8 +19,8 @@ from typing import Literal, NamedTuple
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Op, Value
 from tiledsl.ir.dtypes import bool_
+from tiledsl.ir.gpu.tensor_maps import UNIT_BYTES
 from tiledsl.ir.symbolic import Dim, symbols_of
-from tiledsl.ir.tensor_maps import UNIT_BYTES
 from tiledsl.ir.types import AxisType, Shape, TileType
 from tiledsl.passes.analysis.sizes import BlockDefinition
 from tiledsl.passes.analysis.splats import number_of

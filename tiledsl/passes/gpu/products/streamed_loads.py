@@ -20,8 +20,8 @@ from dataclasses import dataclass, replace
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Index, Op, Value
 from tiledsl.ir.dtypes import f32
+from tiledsl.ir.gpu.tensor_maps import MOST_AXES, UNIT_BYTES
 from tiledsl.ir.symbolic import Dim
-from tiledsl.ir.tensor_maps import MOST_AXES, UNIT_BYTES
 from tiledsl.ir.types import AxisType, TileType, Whole
 from tiledsl.passes.analysis.effects import tensors_written
 from tiledsl.passes.analysis.sizes import SIZES, size_of

@@ -13,14 +13,14 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from tiledsl.ir import async_ops
-from tiledsl.ir import gpu_ops as gpu
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Index, Value
 from tiledsl.ir.dtypes import DType
-from tiledsl.ir.layouts import RegisterLayout
+from tiledsl.ir.gpu import async_ops
+from tiledsl.ir.gpu import gpu_ops as gpu
+from tiledsl.ir.gpu.tensor_maps import MOST_AXES, UNIT_BYTES
+from tiledsl.ir.layouts.layout import RegisterLayout
 from tiledsl.ir.symbolic import Dim
-from tiledsl.ir.tensor_maps import MOST_AXES, UNIT_BYTES
 from tiledsl.ir.types import AxisType, TileType, Whole
 from tiledsl.passes.gpu.layouts.infer_layouts import tensor_of, tile_axes
 from tiledsl.passes.gpu.layouts.shared_accesses import shared_layout, static_shape, whole_vector

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tiledsl.ir import gpu_ops as gpu
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Value
 from tiledsl.ir.dtypes import bool_, i32
-from tiledsl.ir.layouts import RegisterLayout
+from tiledsl.ir.gpu import gpu_ops as gpu
+from tiledsl.ir.layouts.layout import RegisterLayout
 from tiledsl.ir.types import AxisType, TileType
 from tiledsl.passes.analysis.splats import number_of
 from tiledsl.passes.gpu.lower.lowering import BlockPlace, Lowering

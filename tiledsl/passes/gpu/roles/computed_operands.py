@@ -9,12 +9,12 @@ Barriers and proxy fences between these are put there by `insert-proxy-fences` a
 
 from __future__ import annotations
 
-from tiledsl.ir import gpu_ops as gpu
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Value
-from tiledsl.ir.layouts import RegisterLayout, replicate, spatial
-from tiledsl.ir.shared_layouts import MATRICES, Access, Method, access_turns
-from tiledsl.ir.tensor_maps import UNIT_BYTES
+from tiledsl.ir.gpu import gpu_ops as gpu
+from tiledsl.ir.gpu.tensor_maps import UNIT_BYTES
+from tiledsl.ir.layouts.layout import RegisterLayout, replicate, spatial
+from tiledsl.ir.layouts.shared_layouts import MATRICES, Access, Method, access_turns
 from tiledsl.passes.gpu.layouts.access_layouts import access_layout
 from tiledsl.passes.gpu.layouts.capacities import Capacities
 from tiledsl.passes.gpu.layouts.infer_layouts import access_order

@@ -22,10 +22,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tiledsl.ir import async_ops
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Op, Value
 from tiledsl.ir.dtypes import i64
+from tiledsl.ir.gpu import async_ops
 from tiledsl.ir.types import scalar
 from tiledsl.passes.analysis.sizes import constant_of
 from tiledsl.passes.analysis.splats import number_of

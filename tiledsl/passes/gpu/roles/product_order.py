@@ -13,9 +13,9 @@ it waits for is the next one that ends.
 
 from __future__ import annotations
 
-from tiledsl.ir import async_ops
 from tiledsl.ir.core import Value
-from tiledsl.ir.warpgroup_instructions import WARPGROUP
+from tiledsl.ir.gpu import async_ops
+from tiledsl.ir.gpu.warpgroup_instructions import WARPGROUP
 from tiledsl.passes.gpu.lower.lowering import Lowering
 
 

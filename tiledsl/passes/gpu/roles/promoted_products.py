@@ -12,10 +12,10 @@ One warpgroup adds while another one multiplies.
 
 from __future__ import annotations
 
-from tiledsl.ir import async_ops
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Value
 from tiledsl.ir.dtypes import bool_, i64
+from tiledsl.ir.gpu import async_ops
 from tiledsl.ir.types import scalar
 from tiledsl.passes.gpu.layouts.select_wgmma import WarpgroupProduct, plan_product
 from tiledsl.passes.gpu.lower.lower_dot import added, batched

@@ -16,16 +16,16 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tiledsl.ir import async_ops
-from tiledsl.ir import gpu_ops as gpu
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Value
 from tiledsl.ir.dtypes import i32, i64
-from tiledsl.ir.layouts import WARP, RegisterLayout, SharedLayout
-from tiledsl.ir.matrix_descriptors import SPANS, swizzle_of
-from tiledsl.ir.tensor_maps import ALIGNMENT, UNIT_BYTES
+from tiledsl.ir.gpu import async_ops
+from tiledsl.ir.gpu import gpu_ops as gpu
+from tiledsl.ir.gpu.matrix_descriptors import SPANS, swizzle_of
+from tiledsl.ir.gpu.tensor_maps import ALIGNMENT, UNIT_BYTES
+from tiledsl.ir.gpu.warpgroup_instructions import ROWS
+from tiledsl.ir.layouts.layout import WARP, RegisterLayout, SharedLayout
 from tiledsl.ir.types import TileType, scalar
-from tiledsl.ir.warpgroup_instructions import ROWS
 from tiledsl.passes.gpu.layouts.access_layouts import access_layout
 from tiledsl.passes.gpu.layouts.infer_layouts import access_order, tile_axes
 from tiledsl.passes.gpu.layouts.select_wgmma import plan_product

@@ -18,11 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tiledsl.ir import async_ops
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Op, Value
 from tiledsl.ir.dtypes import i64
 from tiledsl.ir.fold_identities import fold_identity
+from tiledsl.ir.gpu import async_ops
 from tiledsl.ir.types import TileType, scalar
 from tiledsl.passes.analysis.sizes import constant_of
 from tiledsl.passes.gpu.lower.lowering import Lowering

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-from tiledsl.ir import gpu_ops as gpu
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Op, Value
-from tiledsl.ir.layouts import Digit, RegisterLayout
+from tiledsl.ir.gpu import gpu_ops as gpu
+from tiledsl.ir.layouts.layout import Digit, RegisterLayout
 from tiledsl.passes.analysis.splats import number_of
 from tiledsl.passes.gpu.lower.lower_folds import fold_scratch
 from tiledsl.passes.gpu.lower.lowering import Lowering

@@ -20,15 +20,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from tiledsl.ir import async_ops
-from tiledsl.ir import gpu_ops as gpu
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Value
 from tiledsl.ir.dtypes import i64
-from tiledsl.ir.layouts import WARP
-from tiledsl.ir.tensor_maps import UNIT_BYTES
+from tiledsl.ir.gpu import async_ops
+from tiledsl.ir.gpu import gpu_ops as gpu
+from tiledsl.ir.gpu.tensor_maps import UNIT_BYTES
+from tiledsl.ir.gpu.warpgroup_instructions import WARPGROUP
+from tiledsl.ir.layouts.layout import WARP
 from tiledsl.ir.types import scalar
-from tiledsl.ir.warpgroup_instructions import WARPGROUP
 from tiledsl.passes.gpu.layouts.select_wgmma import plan_product
 from tiledsl.passes.gpu.lower.aligned_copies import AlignedCopy, copy_rows
 from tiledsl.passes.gpu.lower.lower_memory import row_alignment

@@ -23,13 +23,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tiledsl.ir import async_ops
-from tiledsl.ir import gpu_ops as gpu
 from tiledsl.ir.core import Value
 from tiledsl.ir.dtypes import i32
-from tiledsl.ir.layouts import WARP, RegisterLayout, SharedLayout, local, spatial
-from tiledsl.ir.shared_layouts import Access, choose_shared_layout
-from tiledsl.ir.warpgroup_instructions import ROWS, WARPGROUP
+from tiledsl.ir.gpu import async_ops
+from tiledsl.ir.gpu import gpu_ops as gpu
+from tiledsl.ir.gpu.warpgroup_instructions import ROWS, WARPGROUP
+from tiledsl.ir.layouts.layout import WARP, RegisterLayout, SharedLayout, local, spatial
+from tiledsl.ir.layouts.shared_layouts import Access, choose_shared_layout
 from tiledsl.passes.gpu.layouts.select_wgmma import WarpgroupProduct
 from tiledsl.passes.gpu.layouts.shared_accesses import shared_layout, staged_layout, static_shape, whole_vector
 from tiledsl.passes.gpu.lower.lower_dot import added

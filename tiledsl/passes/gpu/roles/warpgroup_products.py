@@ -21,13 +21,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from tiledsl.ir import async_ops
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Value
 from tiledsl.ir.dtypes import bool_, i64
-from tiledsl.ir.matrix_descriptors import shared_operand
+from tiledsl.ir.gpu import async_ops
+from tiledsl.ir.gpu.matrix_descriptors import shared_operand
+from tiledsl.ir.gpu.warpgroup_instructions import WARPGROUP
 from tiledsl.ir.types import scalar
-from tiledsl.ir.warpgroup_instructions import WARPGROUP
 from tiledsl.passes.analysis.splats import number_of
 from tiledsl.passes.gpu.layouts.select_wgmma import WarpgroupProduct, plan_product
 from tiledsl.passes.gpu.lower.lower_dot import added, batched, matrix_of

@@ -8,9 +8,9 @@ gpu.turn() {action = end}             at the end of the role
 
 from __future__ import annotations
 
-from tiledsl.ir import async_ops
 from tiledsl.ir.core import Block
-from tiledsl.ir.warpgroup_instructions import WARPGROUP
+from tiledsl.ir.gpu import async_ops
+from tiledsl.ir.gpu.warpgroup_instructions import WARPGROUP
 from tiledsl.passes.gpu.lower.lowering import Lowering
 from tiledsl.support.errors import Location
 

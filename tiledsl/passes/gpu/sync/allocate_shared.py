@@ -23,13 +23,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from tiledsl.ir.async_ops import Exchange, Mbarriers, TmaLoad, TmaStore, Wgmma
-from tiledsl.ir.async_rules import MBARRIER_BYTES
 from tiledsl.ir.core import Block, Module, Op
-from tiledsl.ir.gpu_ops import Buffer, Copy, Launch, Reuse, View, Wait
-from tiledsl.ir.gpu_rules import role_around
-from tiledsl.ir.layouts import SharedLayout
-from tiledsl.ir.tensor_maps import ALIGNMENT
+from tiledsl.ir.gpu.async_ops import Exchange, Mbarriers, TmaLoad, TmaStore, Wgmma
+from tiledsl.ir.gpu.async_rules import MBARRIER_BYTES
+from tiledsl.ir.gpu.gpu_ops import Buffer, Copy, Launch, Reuse, View, Wait
+from tiledsl.ir.gpu.gpu_rules import role_around
+from tiledsl.ir.gpu.tensor_maps import ALIGNMENT
+from tiledsl.ir.layouts.layout import SharedLayout
 from tiledsl.ir.tile_ops import For, Range, While
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.gpu.layouts.linear_indices import ops_around

@@ -10,11 +10,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
-from tiledsl.ir.async_ops import Role
 from tiledsl.ir.core import Block, Op
-from tiledsl.ir.fold_plans import FoldPlan, plan_fold
-from tiledsl.ir.gpu_ops import Launch, Reduce
-from tiledsl.ir.gpu_rules import role_around
+from tiledsl.ir.gpu.async_ops import Role
+from tiledsl.ir.gpu.gpu_ops import Launch, Reduce
+from tiledsl.ir.gpu.gpu_rules import role_around
+from tiledsl.ir.layouts.fold_plans import FoldPlan, plan_fold
 from tiledsl.ir.tile_ops import For, If, Range, While
 from tiledsl.passes.gpu.layouts.linear_indices import ops_around
 from tiledsl.passes.gpu.sync.memory_effects import Access

@@ -43,7 +43,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar, Union
 
-from tiledsl.ir.async_ops import (
+from tiledsl.ir.core import Module, Op, Value
+from tiledsl.ir.gpu.async_ops import (
     BulkWait,
     Exchange,
     MbarrierArrive,
@@ -57,10 +58,9 @@ from tiledsl.ir.async_ops import (
     WgmmaFence,
     WgmmaWait,
 )
-from tiledsl.ir.async_rules import NAMED_BARRIERS
-from tiledsl.ir.core import Module, Op, Value
-from tiledsl.ir.gpu_ops import Barrier, Copy, Launch, Wait
-from tiledsl.ir.gpu_rules import role_around, turn_barriers
+from tiledsl.ir.gpu.async_rules import NAMED_BARRIERS
+from tiledsl.ir.gpu.gpu_ops import Barrier, Copy, Launch, Wait
+from tiledsl.ir.gpu.gpu_rules import role_around, turn_barriers
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.gpu.sync.follow_memory import ClashError, MemoryFlow, fold_across_blocks, place_after
 from tiledsl.passes.gpu.sync.memory_effects import Access, accesses, buffer_of, is_of_buffer, overlap, scratch_of

@@ -30,10 +30,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from tiledsl.ir.async_ops import MbarrierArrive, MbarrierExpect, NamedBarrier, ProxyFence
 from tiledsl.ir.core import Module, Op
-from tiledsl.ir.gpu_ops import Barrier, Launch, Wait
-from tiledsl.ir.gpu_rules import role_around
+from tiledsl.ir.gpu.async_ops import MbarrierArrive, MbarrierExpect, NamedBarrier, ProxyFence
+from tiledsl.ir.gpu.gpu_ops import Barrier, Launch, Wait
+from tiledsl.ir.gpu.gpu_rules import role_around
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.gpu.sync.follow_memory import ClashError, MemoryFlow, fold_across_blocks, place_after
 from tiledsl.passes.gpu.sync.memory_effects import Access, accesses, buffer_of, is_of_buffer, may_share, scratch_of

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from tiledsl.ir import gpu_ops
-from tiledsl.ir.async_ops import Exchange, MbarrierArrive, Mbarriers, TmaLoad, TmaStore, Wgmma
 from tiledsl.ir.core import Op, Value
-from tiledsl.ir.layouts import RegisterLayout, SharedLayout
+from tiledsl.ir.gpu import gpu_ops
+from tiledsl.ir.gpu.async_ops import Exchange, MbarrierArrive, Mbarriers, TmaLoad, TmaStore, Wgmma
+from tiledsl.ir.layouts.layout import RegisterLayout, SharedLayout
 from tiledsl.ir.types import Shape, TileType
 from tiledsl.passes.gpu.layouts.linear_indices import LinearIndex, linear_index, ops_around
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tiledsl.ir.async_ops import MbarrierArrive, MbarrierExpect, Mbarriers, MbarrierWait, NamedBarrier, Role
 from tiledsl.ir.core import Op
-from tiledsl.ir.gpu_ops import Launch
-from tiledsl.ir.gpu_rules import role_around
-from tiledsl.ir.layouts import WARP
+from tiledsl.ir.gpu.async_ops import MbarrierArrive, MbarrierExpect, Mbarriers, MbarrierWait, NamedBarrier, Role
+from tiledsl.ir.gpu.gpu_ops import Launch
+from tiledsl.ir.gpu.gpu_rules import role_around
+from tiledsl.ir.layouts.layout import WARP
 from tiledsl.passes.gpu.sync.memory_effects import Access, accesses, overlap
 
 

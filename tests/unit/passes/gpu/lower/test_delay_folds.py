@@ -10,8 +10,8 @@ from tests.support.pass_runs import run_passes
 from tiledsl.backend_ref.execute_tile import execute
 from tiledsl.ir.core import Module
 from tiledsl.ir.dtypes import BY_NAME, to_numpy
-from tiledsl.ir.gpu_ops import Reduce
-from tiledsl.ir.printer import print_module
+from tiledsl.ir.gpu.gpu_ops import Reduce
+from tiledsl.ir.text.printer import print_module
 from tiledsl.ir.tile_ops import For
 
 FIRST = {"add": 0, "maximum": -1000, "minimum": 1000}

@@ -15,7 +15,7 @@ from tiledsl.frontend.kernel.lower import lower_kernel
 from tiledsl.frontend.source.kernel_source import KernelSource
 from tiledsl.ir.core import Module
 from tiledsl.ir.dtypes import bf16, f32
-from tiledsl.ir.printer import print_module
+from tiledsl.ir.text.printer import print_module
 from tiledsl.passes.gpu.plans.choose_plans import choose_plans, ranked_plans
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.passes.manager import PassContext, PassManager

@@ -9,8 +9,8 @@ import pytest
 from tests.support.gpu_lowering import lowered
 from tests.support.tile_programs import GEMM
 from tiledsl.ir.core import Module
-from tiledsl.ir.gpu_ops import Store
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.gpu.gpu_ops import Store
+from tiledsl.ir.text.parser import parse_module
 from tiledsl.passes.gpu.plan import RankedPlan
 from tiledsl.passes.gpu.plans import specialised_plans
 from tiledsl.passes.gpu.plans.choose_plans import FIRST_PLANS, choose_plans, ranked_plans

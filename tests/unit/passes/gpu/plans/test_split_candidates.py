@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.tile_programs import GEMM
 from tiledsl.ir.core import Function
-from tiledsl.ir.parser import parse_module
+from tiledsl.ir.text.parser import parse_module
 from tiledsl.passes.gpu.plan import Plan
 from tiledsl.passes.gpu.plans.audit_function import KernelAudit, audit_function, audit_plan
 from tiledsl.passes.gpu.plans.choose_plans import ranked_plans

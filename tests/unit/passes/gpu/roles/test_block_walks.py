@@ -10,9 +10,9 @@ from attention import attention
 from tests.e2e.test_rotated_loops import module_of, operands_of, plan_of
 from tests.support.gpu_lowering import lowered
 from tests.unit.passes.gpu.plans.test_specialised_plans import product
-from tiledsl.ir.async_ops import Role, TmaStore
 from tiledsl.ir.core import Module, Value
-from tiledsl.ir.gpu_ops import Launch
+from tiledsl.ir.gpu.async_ops import Role, TmaStore
+from tiledsl.ir.gpu.gpu_ops import Launch
 from tiledsl.ir.tile_ops import For
 from tiledsl.passes.gpu.plan import parse_plan
 from tiledsl.passes.nest.evaluate_scalars import Place, ScalarValues

@@ -6,10 +6,10 @@ import pytest
 
 from tests.support.gpu_lowering import lowered
 from tests.support.kernels import kernel_from_text, lower, tensor
-from tiledsl.ir.async_ops import Role, Wgmma
 from tiledsl.ir.core import Module
 from tiledsl.ir.dtypes import bf16, i64
-from tiledsl.ir.gpu_ops import Launch
+from tiledsl.ir.gpu.async_ops import Role, Wgmma
+from tiledsl.ir.gpu.gpu_ops import Launch
 from tiledsl.ir.tile_ops import For, Map, Range
 from tiledsl.passes.gpu.plan import parse_plan
 from tiledsl.passes.gpu.roles.clean_turns import masks_of

@@ -16,7 +16,7 @@ from tests.support.random_modules import random_array
 from tiledsl import tile
 from tiledsl.backend_ref.execute_graph import execute_graph
 from tiledsl.ir.graph_ops import Call, Cast, Map
-from tiledsl.ir.printer import print_module
+from tiledsl.ir.text.printer import print_module
 from tiledsl.ir.types import TensorType
 from tiledsl.passes.graph.groups.fuse_into_calls import FuseIntoCalls
 from tiledsl.passes.graph.pipeline import graph_pipeline

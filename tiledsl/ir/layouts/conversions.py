@@ -1,6 +1,6 @@
 """How a tile gets from one register layout into another: within threads, by shuffles of a warp, or through memory.
 
->>> from tiledsl.ir.layouts import local, replicate, spatial
+>>> from tiledsl.ir.layouts.layout import local, replicate, spatial
 >>> convert_plan(spatial(8) * replicate(4, 1), replicate(4, 1) * spatial(8)).kind
 'shuffle'
 """
@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tiledsl.ir.layouts import WARP, Digit, Integers, RegisterLayout
+from tiledsl.ir.layouts.layout import WARP, Digit, Integers, RegisterLayout
 
 LANE_BITS = 5
 

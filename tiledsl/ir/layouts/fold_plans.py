@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tiledsl.ir.dtypes import DType, bool_, i32
-from tiledsl.ir.layouts import WARP, Digit, RegisterLayout
+from tiledsl.ir.layouts.layout import WARP, Digit, RegisterLayout
 
 BARRIER = 8
 """Bytes of a barrier in shared memory."""

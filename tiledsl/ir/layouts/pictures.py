@@ -1,6 +1,6 @@
 """Pictures of layouts as text: one cell for each element of a tile, or of a buffer in shared memory.
 
->>> from tiledsl.ir.layouts import local, spatial
+>>> from tiledsl.ir.layouts.layout import local, spatial
 >>> print((local(2, 1) * spatial(2, 4) * local(1, 2)).show())
 thread:slot of [4, 8] in local(2, 1) * spatial(2, 4) * local(1, 2)
      0    1    2    3    4    5    6    7
@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 
 from tiledsl.ir.dtypes import DType
-from tiledsl.ir.layouts import BANK_BYTES, BANKS, RegisterLayout, SharedLayout
+from tiledsl.ir.layouts.layout import BANK_BYTES, BANKS, RegisterLayout, SharedLayout
 
 MOST_SLICES = 4
 """How many matrices of a tile of higher rank are drawn."""

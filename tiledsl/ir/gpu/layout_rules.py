@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tiledsl.ir import gpu_ops, tile_ops
+from tiledsl.ir import tile_ops
 from tiledsl.ir.core import Op, Value
-from tiledsl.ir.layout_conversions import convert_plan, slice_slots
-from tiledsl.ir.layouts import RegisterLayout
+from tiledsl.ir.gpu import gpu_ops
+from tiledsl.ir.gpu.matrix_instructions import INSTRUCTIONS
+from tiledsl.ir.layouts.conversions import convert_plan, slice_slots
+from tiledsl.ir.layouts.layout import RegisterLayout
 from tiledsl.ir.legality import IllegalError, demand, named
-from tiledsl.ir.matrix_instructions import INSTRUCTIONS
 from tiledsl.ir.types import TileType
 
 CONVERT = "convert one of them by `gpu.convert`, or through a buffer"
@@ -187,4 +188,4 @@ def _check_mma(op: gpu_ops.Mma) -> None:
     whole = all(d.axis != 1 for d in a_tiles.thread_digits) and all(d.axis != 0 for d in b_tiles.thread_digits)
     fits = whole and a_tiles.reduced([1]) == rows and b_tiles.reduced([0]) == columns
     problem = f"a warp does not have the rows of {named(a)} and columns of {named(b)} for its part of {named(acc)}"
-    demand(fits, problem, "see `tiled_layouts` in ir/matrix_instructions.py")
+    demand(fits, problem, "see `tiled_layouts` in ir/gpu/matrix_instructions.py")

@@ -15,10 +15,10 @@ from functools import lru_cache
 from itertools import product
 from math import prod
 
-from tiledsl.ir.async_ops import TmaLoad, TmaStore
 from tiledsl.ir.dtypes import DType
-from tiledsl.ir.layouts import SharedLayout
-from tiledsl.ir.matrix_descriptors import span_of
+from tiledsl.ir.gpu.async_ops import TmaLoad, TmaStore
+from tiledsl.ir.gpu.matrix_descriptors import span_of
+from tiledsl.ir.layouts.layout import SharedLayout
 from tiledsl.ir.types import TensorType, TileType
 
 MOST_AXES = 5

@@ -5,11 +5,13 @@ from __future__ import annotations
 import doctest
 from pathlib import Path
 
-from tiledsl.ir import layout_conversions, layout_pictures, layouts
 from tiledsl.ir.dtypes import bf16, f32
-from tiledsl.ir.layouts import SharedLayout, Swizzle, local, replicate, spatial
+from tiledsl.ir.layouts import conversions as layout_conversions
+from tiledsl.ir.layouts import layout as layouts
+from tiledsl.ir.layouts import pictures as layout_pictures
+from tiledsl.ir.layouts.layout import SharedLayout, Swizzle, local, replicate, spatial
 
-PAGE = Path(__file__).parents[3] / "docs" / "layouts.md"
+PAGE = Path(__file__).parents[4] / "docs" / "layouts.md"
 
 
 def test_the_examples_of_the_page_are_right() -> None:

@@ -27,7 +27,7 @@ from tiledsl.ir.core import (
     optional_operand,
 )
 from tiledsl.ir.dtypes import bool_, u64
-from tiledsl.ir.layouts import SharedLayout
+from tiledsl.ir.layouts.layout import SharedLayout
 from tiledsl.ir.tile_ops import require, require_scalar_integer, tensor_type, tile_type
 from tiledsl.ir.types import TileType, Type, scalar
 
@@ -311,7 +311,7 @@ class Wgmma(Op):
     Operands in shared memory begin at `a_offsets` or `b_offsets` in a buffer, one per axis, and run along `a_axes` (of
     M, of K) or `b_axes` (of K, of N). In a cluster, blocks have their own part of M or N (see `layout_in_buffer`).
     `accumulate`: where it is given and false, the result is a @ b alone. `instruction`: such as m64n128k16_bf16_f32;
-    see `ir/warpgroup_instructions.py`.
+    see `ir/gpu/warpgroup_instructions.py`.
     """
 
     name = "gpu.wgmma"

@@ -12,7 +12,7 @@ from typing_extensions import assert_never
 from tiledsl.ir.core import AttributeField, AttributeKind, Fact, Number
 from tiledsl.ir.dtypes import BY_NAME, DType
 from tiledsl.ir.symbolic import Dim, floordiv, maximum, minimum, mod, symbol
-from tiledsl.ir.syntax import (
+from tiledsl.ir.text.syntax import (
     AttributeText,
     AttributeValue,
     Binary,
@@ -32,7 +32,7 @@ from tiledsl.support.suggest import suggest
 if TYPE_CHECKING:
     from lark import Token
 
-    from tiledsl.ir.layouts import Layout
+    from tiledsl.ir.layouts.layout import Layout
 
 T = TypeVar("T")
 
@@ -171,7 +171,7 @@ class ValueReader:
 
     def layout(self, text: Token, rank: int | None = None) -> Layout:
         """The layout of a tile of that rank. Raises TileTypeError for what is none."""
-        from tiledsl.ir.layout_text import LayoutTextError, parse_layout  # costs start-up time
+        from tiledsl.ir.layouts.text import LayoutTextError, parse_layout  # costs start-up time
 
         try:
             return parse_layout(str(text), rank)

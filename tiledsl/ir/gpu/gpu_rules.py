@@ -9,15 +9,16 @@ from functools import lru_cache
 from math import prod
 from typing import TypeVar
 
-from tiledsl.ir import gpu_ops, tile_ops
-from tiledsl.ir.async_ops import Role, Turn
+from tiledsl.ir import tile_ops
 from tiledsl.ir.core import Op, Value
 from tiledsl.ir.dtypes import DType
-from tiledsl.ir.layouts import RegisterLayout, SharedLayout
+from tiledsl.ir.gpu import gpu_ops
+from tiledsl.ir.gpu.async_ops import Role, Turn
+from tiledsl.ir.gpu.warpgroup_instructions import WARPGROUP
+from tiledsl.ir.layouts.layout import RegisterLayout, SharedLayout
+from tiledsl.ir.layouts.shared_layouts import Access, access_turns, vector_elements
 from tiledsl.ir.legality import IllegalError, demand, named
-from tiledsl.ir.shared_layouts import Access, access_turns, vector_elements
 from tiledsl.ir.types import AxisType, Shape, TensorType, TileType, format_shape
-from tiledsl.ir.warpgroup_instructions import WARPGROUP
 
 TILE_OPS: tuple[type[Op], ...] = (
     tile_ops.Constant, tile_ops.Size, tile_ops.Empty, tile_ops.Return, tile_ops.Yield,
@@ -70,7 +71,7 @@ def threads_around(op: Op) -> tuple[int, int]:
 def is_gpu_op(op: Op) -> None:
     """Only ops of the GPU vocabulary, and those of the TILE vocabulary that GPU form has."""
     known = op.name.startswith("gpu.") or isinstance(op, TILE_OPS)
-    demand(known, "is no op of GPU form", "see ir/gpu_ops.py for what there is")
+    demand(known, "is no op of GPU form", "see ir/gpu/gpu_ops.py for what there is")
 
 
 def stands_where_it_may(op: Op) -> None:

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from tiledsl.ir.async_ops import Mbarriers, TmaLoad, TmaStore
 from tiledsl.ir.core import Value
 from tiledsl.ir.dtypes import DType, bf16, f8e4m3, f32, i4, i64
-from tiledsl.ir.layout_text import parse_layout
-from tiledsl.ir.layouts import Integers, SharedLayout
-from tiledsl.ir.matrix_descriptors import SPANS, swizzle_of
-from tiledsl.ir.tensor_maps import Box, TensorMap, boxes_of, bytes_of, part_of, tensor_map_of
+from tiledsl.ir.gpu.async_ops import Mbarriers, TmaLoad, TmaStore
+from tiledsl.ir.gpu.matrix_descriptors import SPANS, swizzle_of
+from tiledsl.ir.gpu.tensor_maps import Box, TensorMap, boxes_of, bytes_of, part_of, tensor_map_of
+from tiledsl.ir.layouts.layout import Integers, SharedLayout
+from tiledsl.ir.layouts.text import parse_layout
 from tiledsl.ir.types import TensorType, TileType, scalar
 from tiledsl.support.location import BUILTIN
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tiledsl.ir.dtypes import DType, bf16, f32, f64, i8
-from tiledsl.ir.layouts import RegisterLayout, SharedLayout, Swizzle, local, replicate, spatial
-from tiledsl.ir.matrix_instructions import INSTRUCTIONS, tiled_layouts
-from tiledsl.ir.shared_layouts import (
+from tiledsl.ir.gpu.matrix_instructions import INSTRUCTIONS, tiled_layouts
+from tiledsl.ir.layouts.layout import RegisterLayout, SharedLayout, Swizzle, local, replicate, spatial
+from tiledsl.ir.layouts.shared_layouts import (
     Access,
     access_turns,
     access_wavefronts,

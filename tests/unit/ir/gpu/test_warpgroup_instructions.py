@@ -7,16 +7,16 @@ import doctest
 import numpy as np
 import pytest
 
-from tiledsl.ir import warpgroup_instructions
 from tiledsl.ir.dtypes import bf16, f8e4m3, f16, f32, i8, i32
-from tiledsl.ir.layout_conversions import convert_plan
-from tiledsl.ir.layouts import local, replicate, spatial
-from tiledsl.ir.warpgroup_instructions import (
+from tiledsl.ir.gpu import warpgroup_instructions
+from tiledsl.ir.gpu.warpgroup_instructions import (
     WarpgroupInstruction,
     columns_of,
     warpgroup_instruction,
     warpgroup_layouts,
 )
+from tiledsl.ir.layouts.conversions import convert_plan
+from tiledsl.ir.layouts.layout import local, replicate, spatial
 
 
 def instruction_of(name: str) -> WarpgroupInstruction:

@@ -29,7 +29,7 @@ from tiledsl.ir.core import (
     optional_operand,
 )
 from tiledsl.ir.dtypes import i64
-from tiledsl.ir.layouts import RegisterLayout, SharedLayout
+from tiledsl.ir.layouts.layout import RegisterLayout, SharedLayout
 from tiledsl.ir.scalar_functions import ATOMICS, REDUCTIONS, SCANS
 from tiledsl.ir.tile_ops import (
     reduced_shape,
@@ -506,7 +506,7 @@ class Slice(Op):
 class Mma(Op):
     """acc + a @ b by matrix instructions; `a`, `b` and `acc` are in the layouts that `instruction` asks for.
 
-    `a` is [M, K], `b` is [K, N], `acc` [M, N]. See `ir/matrix_instructions.py`; `fma` multiplies and adds elements.
+    `a` is [M, K], `b` is [K, N], `acc` [M, N]. See `ir/gpu/matrix_instructions.py`; `fma` multiplies and adds elements.
     """
 
     name = "gpu.mma"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tiledsl.ir.layout_text import LayoutTextError, parse_layout
-from tiledsl.ir.layouts import Layout, SharedLayout, Swizzle, local, replicate, spatial
+from tiledsl.ir.layouts.layout import Layout, SharedLayout, Swizzle, local, replicate, spatial
+from tiledsl.ir.layouts.text import LayoutTextError, parse_layout
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from tiledsl.ir import gpu_ops, tile_ops
-from tiledsl.ir.async_ops import (
+from tiledsl.ir import tile_ops
+from tiledsl.ir.core import Op, Value
+from tiledsl.ir.gpu import gpu_ops
+from tiledsl.ir.gpu.async_ops import (
     BulkWait,
     Exchange,
     MbarrierArrive,
@@ -22,14 +24,13 @@ from tiledsl.ir.async_ops import (
     WgmmaFence,
     WgmmaWait,
 )
-from tiledsl.ir.core import Op, Value
-from tiledsl.ir.gpu_rules import launch_around, role_around, threads_around
-from tiledsl.ir.layouts import WARP, RegisterLayout, SharedLayout
+from tiledsl.ir.gpu.gpu_rules import launch_around, role_around, threads_around
+from tiledsl.ir.gpu.matrix_descriptors import shared_operand
+from tiledsl.ir.gpu.tensor_maps import ALIGNMENT, UNIT_BYTES, tensor_map_of
+from tiledsl.ir.gpu.warpgroup_instructions import WARPGROUP, WarpgroupInstruction, warpgroup_instruction
+from tiledsl.ir.layouts.layout import WARP, RegisterLayout, SharedLayout
 from tiledsl.ir.legality import IllegalError, demand, named
-from tiledsl.ir.matrix_descriptors import shared_operand
-from tiledsl.ir.tensor_maps import ALIGNMENT, UNIT_BYTES, tensor_map_of
 from tiledsl.ir.types import TileType
-from tiledsl.ir.warpgroup_instructions import WARPGROUP, WarpgroupInstruction, warpgroup_instruction
 
 REGISTERS = 65536
 """Of a multiprocessor, 4 bytes each."""
@@ -253,7 +254,7 @@ def _check_copy(op: TmaLoad | TmaStore) -> None:
     try:
         tensor_map_of(op, cluster)
     except ValueError as error:
-        raise IllegalError(str(error), "see `ir/tensor_maps.py`, or copy by `gpu.copy`, `gpu.store`") from error
+        raise IllegalError(str(error), "see `ir/gpu/tensor_maps.py`, or copy by `gpu.copy`, `gpu.store`") from error
     buffer = op.buffer.op
     while isinstance(buffer, gpu_ops.View):
         buffer = buffer.buffer.op
@@ -305,7 +306,7 @@ def _check_left(op: Wgmma, a: RegisterLayout, acc: RegisterLayout) -> None:
     """Every warpgroup has the rows of `a` that its part of the accumulator needs."""
     fits = all(digit.axis != 1 for digit in a.thread_digits) and a.reduced([1]) == acc.reduced([1])
     problem = f"a warpgroup does not have the rows of {named(op.a)} for its part of {named(op.acc)}"
-    demand(fits, problem, "see `warpgroup_layouts` in ir/warpgroup_instructions.py")
+    demand(fits, problem, "see `warpgroup_layouts` in ir/gpu/warpgroup_instructions.py")
 
 
 def _check_operand(op: Wgmma, which: Literal["a", "b"], instruction: WarpgroupInstruction) -> None:
@@ -315,7 +316,7 @@ def _check_operand(op: Wgmma, which: Literal["a", "b"], instruction: WarpgroupIn
     try:
         shared_operand(value.tile, outer_axis, k_axis, instruction, which)
     except ValueError as error:
-        raise IllegalError(f"{named(value)} {error}", "see `shared_operand` in ir/matrix_descriptors.py") from error
+        raise IllegalError(f"{named(value)} {error}", "see `shared_operand` in ir/gpu/matrix_descriptors.py") from error
     size, depth = value.shape[outer_axis], value.shape[k_axis]
     assert isinstance(size, int)
     assert isinstance(depth, int)

@@ -17,7 +17,7 @@ from itertools import product
 from math import gcd
 
 from tiledsl.ir.dtypes import DType, bf16, f8e4m3, f8e5m2, f16, f32, f64, i8, i32, u8
-from tiledsl.ir.layouts import WARP, RegisterLayout, local, replicate, spatial
+from tiledsl.ir.layouts.layout import WARP, RegisterLayout, local, replicate, spatial
 
 
 @dataclass(frozen=True)

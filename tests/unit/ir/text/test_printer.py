@@ -11,14 +11,14 @@ from tiledsl.ir import tile_ops
 from tiledsl.ir.builder import Builder
 from tiledsl.ir.core import Block, Fact, Function, Module, Number
 from tiledsl.ir.dtypes import f32
-from tiledsl.ir.parser import parse_module
-from tiledsl.ir.printer import format_number, format_span, print_module, print_op
 from tiledsl.ir.symbolic import symbol
+from tiledsl.ir.text.parser import parse_module
+from tiledsl.ir.text.printer import format_number, format_span, print_module, print_op
 from tiledsl.ir.types import TensorType, scalar
 from tiledsl.ir.verifier import Form, verify
 from tiledsl.support.location import BUILTIN, Location
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 
 
 def function_of(*names: str) -> Function:

@@ -17,9 +17,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tiledsl.ir.layouts import Integers, SharedLayout, Swizzle
+from tiledsl.ir.gpu.warpgroup_instructions import WarpgroupInstruction
+from tiledsl.ir.layouts.layout import Integers, SharedLayout, Swizzle
 from tiledsl.ir.types import TileType
-from tiledsl.ir.warpgroup_instructions import WarpgroupInstruction
 
 GROUP = 8
 """Rows of an atom."""

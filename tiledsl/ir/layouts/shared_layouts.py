@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 
 from tiledsl.ir.dtypes import DType
-from tiledsl.ir.layouts import BANK_BYTES, BANKS, WARP, Integers, RegisterLayout, SharedLayout, Swizzle
+from tiledsl.ir.layouts.layout import BANK_BYTES, BANKS, WARP, Integers, RegisterLayout, SharedLayout, Swizzle
 
 Method = Literal["plain", "copy", "matrix", "matrix-transposed"]
 MATRICES: tuple[Method, ...] = ("matrix", "matrix-transposed")

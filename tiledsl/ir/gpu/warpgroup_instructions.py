@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from tiledsl.ir.dtypes import DType, bf16, f8e4m3, f8e5m2, f16, f32, i8, i32, u8
-from tiledsl.ir.layouts import WARP, RegisterLayout, local, replicate, spatial
+from tiledsl.ir.layouts.layout import WARP, RegisterLayout, local, replicate, spatial
 
 WARPGROUP = 4 * WARP
 """Threads of a warpgroup."""

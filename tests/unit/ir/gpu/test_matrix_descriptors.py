@@ -9,9 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tiledsl.ir.layout_text import parse_layout
-from tiledsl.ir.layouts import SharedLayout, Swizzle
-from tiledsl.ir.matrix_descriptors import (
+from tiledsl.ir.gpu.matrix_descriptors import (
     SPANS,
     MatrixDescriptor,
     element_addresses,
@@ -19,8 +17,10 @@ from tiledsl.ir.matrix_descriptors import (
     span_of,
     swizzle_of,
 )
+from tiledsl.ir.gpu.warpgroup_instructions import WarpgroupInstruction, columns_of, warpgroup_instruction
+from tiledsl.ir.layouts.layout import SharedLayout, Swizzle
+from tiledsl.ir.layouts.text import parse_layout
 from tiledsl.ir.types import TileType
-from tiledsl.ir.warpgroup_instructions import WarpgroupInstruction, columns_of, warpgroup_instruction
 
 KINDS = ("k16_bf16_f32", "k16_f16_f16", "k8_tf32_f32", "k32_f8e4m3_f32", "k32_u8_i32")
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import assert_never
 
-from tiledsl.ir import async_ops, gpu_ops, graph_ops, tile_ops
+from tiledsl.ir import graph_ops, tile_ops
 from tiledsl.ir.core import (
     OPS,
     AnyOperandField,
@@ -28,9 +28,10 @@ from tiledsl.ir.core import (
     Value,
     VariadicField,
 )
-from tiledsl.ir.printer import IDENTIFIER
-from tiledsl.ir.read_values import KINDS, ValueReader
-from tiledsl.ir.syntax import ArgumentText, BodyText, FunctionText, OperandText, OpText, SliceText, parse_syntax
+from tiledsl.ir.gpu import async_ops, gpu_ops
+from tiledsl.ir.text.printer import IDENTIFIER
+from tiledsl.ir.text.read_values import KINDS, ValueReader
+from tiledsl.ir.text.syntax import ArgumentText, BodyText, FunctionText, OperandText, OpText, SliceText, parse_syntax
 from tiledsl.ir.types import WHOLE, Slice, Type, same_but_level
 from tiledsl.support.errors import fail
 from tiledsl.support.location import Location

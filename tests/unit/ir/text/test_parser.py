@@ -13,8 +13,8 @@ from tests.support.every_gpu_op import GPU
 from tests.support.every_op import GRAPH, TILE
 from tiledsl.ir import tile_ops
 from tiledsl.ir.core import Op
-from tiledsl.ir.parser import parse_module
 from tiledsl.ir.symbolic import Dim, floordiv, maximum, minimum, mod, symbol
+from tiledsl.ir.text.parser import parse_module
 from tiledsl.ir.types import WHOLE, AxisType, BlockSize, Slice, TensorType, TileType
 from tiledsl.support.errors import TileError, TileSyntaxError
 from tiledsl.support.location import Location

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiledsl.ir.layouts import RegisterLayout
-from tiledsl.ir.matrix_instructions import FMA, INSTRUCTIONS, MatrixInstruction, fits, fma_layouts, tiled_layouts
+from tiledsl.ir.gpu.matrix_instructions import FMA, INSTRUCTIONS, MatrixInstruction, fits, fma_layouts, tiled_layouts
+from tiledsl.ir.layouts.layout import RegisterLayout
 
 Formula = Callable[[int, int, int], tuple[int, int]]
 """(group of four lanes, lane in the group, number i of the element) -> its coordinates, as the PTX manual says."""

@@ -269,7 +269,7 @@ class RegisterLayout:
 
     def show(self, most: int = 32) -> str:
         """A picture: for each element of the tile (rank 1 or 2), the threads that hold it and the slot."""
-        from tiledsl.ir.layout_pictures import picture  # only errors and people ask for it
+        from tiledsl.ir.layouts.pictures import picture  # only errors and people ask for it
 
         return picture(self, most)
 
@@ -514,7 +514,7 @@ class SharedLayout:
 
     def show(self, shape: Sequence[int], dtype: DType, banks: bool = False, most: int = 32) -> str:
         """A picture: for each element of a buffer its byte offset, or its bank."""
-        from tiledsl.ir.layout_pictures import shared_picture  # as in RegisterLayout.show
+        from tiledsl.ir.layouts.pictures import shared_picture  # as in RegisterLayout.show
 
         return shared_picture(self, shape, dtype, banks, most)
 

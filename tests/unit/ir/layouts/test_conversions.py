@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tiledsl.ir.layout_conversions import ConversionPlan, convert_plan
-from tiledsl.ir.layouts import RegisterLayout, local, replicate, spatial
-from tiledsl.ir.matrix_instructions import INSTRUCTIONS
+from tiledsl.ir.gpu.matrix_instructions import INSTRUCTIONS
+from tiledsl.ir.layouts.conversions import ConversionPlan, convert_plan
+from tiledsl.ir.layouts.layout import RegisterLayout, local, replicate, spatial
 
 BF16 = INSTRUCTIONS["m16n8k16_bf16_f32"]
 
