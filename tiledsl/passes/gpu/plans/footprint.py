@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from tiledsl.passes.gpu.plans.product_nest import ProductDot, ProductNest, Stream
+from tiledsl.passes.gpu.plans.product_nest import ProductDot, ProductNest, Result, Stream
 from tiledsl.passes.gpu.plans.tilings import WARPGROUP, WARPGROUP_ROWS, Tiling
 from tiledsl.passes.gpu_machine import GpuMachine
 
@@ -142,15 +142,28 @@ def stream_bytes(stream: Stream, tiling: Tiling) -> int:
     return tiling.elements(stream.sides) * stream.bytes
 
 
+def result_bytes(result: Result, tiling: Tiling) -> int:
+    """Shared memory of one tile that is stored."""
+    return tiling.elements(result.sides) * result.bytes
+
+
+def _lends(stream: Stream, result: Result, tiling: Tiling) -> bool:
+    """Whether a tile that was loaded lies in shared memory as one that is stored will."""
+    loaded, stored = (tuple(map(tiling.length, sides[-2:])) for sides in (stream.sides, result.sides))
+    return stream.only_multiplied and (*loaded, stream.bytes) == (*stored, result.bytes)
+
+
 def bytes_beside(nest: ProductNest, tiling: Tiling) -> int:
     """Shared memory of a block beside the stages: what is loaded once, and what waits for its way out. The first result
-    may go out through the place of what came in, where that is as large."""
+    may go out through the place of what came in, where that is a tile like it."""
     if tiling.splits > 1:
         return sums_bytes(nest, tiling)
-    once = [stream_bytes(stream, tiling) for stream in nest.streams if not stream.in_loop]
-    results = [tiling.elements(result.sides) * result.bytes for result in nest.results] if nest.staged else []
-    lent = results[0] if results and results[0] in once else 0
-    each = sum(once) + sum(results) - lent
+    once = [stream for stream in nest.streams if not stream.in_loop]
+    results = nest.results if nest.staged else ()
+    each = sum(stream_bytes(stream, tiling) for stream in once)
+    each += sum(result_bytes(result, tiling) for result in results[1:])
+    if results and not any(_lends(stream, results[0], tiling) for stream in once):
+        each += result_bytes(results[0], tiling)
     each += sum(
         COMPUTED_SLOTS * tiling.length(dot.depth) * tiling.length(dot.columns) * dot.bytes
         for dot in nest.dots

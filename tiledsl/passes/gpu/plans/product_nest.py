@@ -30,7 +30,7 @@ from tiledsl.passes.gpu.plans.call_sizes import Sizes
 from tiledsl.passes.gpu.plans.operation_units import UnitCounts, units_of
 from tiledsl.passes.gpu.products.parallel_products import products_of
 from tiledsl.passes.gpu.products.promoted_sums import is_promoted
-from tiledsl.passes.gpu.products.streamed_loads import Feed, Use, source_load
+from tiledsl.passes.gpu.products.streamed_loads import Feed, Use, goes_to_products_alone, source_load
 from tiledsl.passes.nest.evaluate_scalars import Place, ScalarValues
 from tiledsl.passes.nest.loop_nest import loop_nest
 
@@ -72,6 +72,7 @@ class Stream(NamedTuple):
     `moved_by`: the axes of the grid that say where it lies. `copied`: how many bytes at a time threads copy of it; 0
     where TMA does. `counts_along_depth`: whether it counts fastest along what its product sums up; `line`: the length
     of that axis of the tensor. `is_left`: of which operand. `held`: elements of the whole tensor that the grid reads.
+    `only_multiplied`: whether nothing but products reads it.
     """
 
     sides: tuple[Side, ...]
@@ -83,6 +84,7 @@ class Stream(NamedTuple):
     moved_by: tuple[int, ...]
     copied: int
     held: int
+    only_multiplied: bool = True
 
 
 class Work(NamedTuple):
@@ -367,6 +369,7 @@ class _Reader:
             moved_by=tuple(sorted({place for place in places if place is not None})),
             copied=alignment % UNIT_BYTES,
             held=self._held(load),
+            only_multiplied=goes_to_products_alone(load),
         )
 
     def _starts_along(self, load: ops.Load) -> Iterator[int]:
