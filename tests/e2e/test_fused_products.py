@@ -87,8 +87,13 @@ def _sizes(m: int, n: int, k: int) -> list[tuple[Case, list[Array]]]:
     return found
 
 
-@pytest.mark.parametrize(("m", "n", "k"), [(128, 384, 1536), (8192, 384, 384), (8192, 1536, 384), (8192, 768, 768),
-                                           (8192, 1024, 1024)])  # fmt: skip
+MADE = (
+    (128, 384, 1536), (8192, 384, 384), (8192, 1024, 1024),
+    *(pytest.param(*sizes, marks=pytest.mark.slow) for sizes in ((8192, 1536, 384), (8192, 768, 768))),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("m", "n", "k"), MADE)
 def test_machine_code(m: int, n: int, k: int) -> None:
     """One kernel by warpgroups; all comes and goes by TMA, and nothing spills."""
     for case, arguments in _sizes(m, n, k):

@@ -26,7 +26,7 @@ from tiledsl.support.errors import TileResourceError
 
 SEEDS = (None, 0, 1)
 """None: threads in step."""
-MOST_ELEMENTS = 20_000
+MOST_ELEMENTS = 12_000
 """Of the arguments of a case."""
 
 

@@ -100,6 +100,7 @@ def test_embeddings(dtype: Any, least: float) -> None:
     assert np.argmax(similarities, axis=1).tolist() == CLOSEST
 
 
+@pytest.mark.slow
 def test_kernels_for_a_gpu_by_the_reference() -> None:
     """One layer as it is built for an architecture, op by op on the CPU; with random weights."""
     weights = random_weights()

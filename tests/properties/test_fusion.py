@@ -34,7 +34,7 @@ def check(fused: FusedGraph, formula: RandomFormula, arch: str, tolerance: float
 
 
 @given(formula=formulas())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_fused_formulas(formula: RandomFormula) -> None:
     note([step.__name__ for step in formula.steps])
     graph = tiledsl.trace(formula, formula.x)
@@ -44,14 +44,14 @@ def test_fused_formulas(formula: RandomFormula) -> None:
 
 
 @given(formula=formulas(np.float16))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_fused_formulas_of_narrow_floats(formula: RandomFormula) -> None:
     note([step.__name__ for step in formula.steps])
     check(tiledsl.fuse(tiledsl.trace(formula, formula.x)), formula, "sm_90", 3e-2)
 
 
 @given(formula=formulas(), seed=st.integers(0, 2**16))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_any_grouping_that_the_search_can_come_to(formula: RandomFormula, seed: int) -> None:
     """Prices by chance: every merge that is legal is made in some run, and left out in another."""
     note([step.__name__ for step in formula.steps])

@@ -22,7 +22,9 @@ def compiled(capability: int) -> Cubin:
     return compile_cubin(device_program(cases, Preamble(capability)), f"sm_{capability}", "cases")
 
 
-@pytest.mark.parametrize("capability", [80, 90, 100])
+@pytest.mark.parametrize(
+    "capability", [pytest.param(80, marks=pytest.mark.slow), 90, pytest.param(100, marks=pytest.mark.slow)]
+)
 def test_everything_compiles(capability: int) -> None:
     kernels = compiled(capability).kernels
     assert len(kernels) == len(every_case())
