@@ -206,7 +206,7 @@ class Columns:
             return (contract.columns,) if contract.columns <= MOST_COLUMNS else ()
         rights = [stream for stream in nest.streams if not stream.is_left]
         every = COLUMNS if all(stream.counts_along_depth for stream in rights) else COLUMNS_IN_SPANS
-        return [columns for columns in every if columns * nest.beside <= MOST_COLUMNS]
+        return [columns for columns in every if columns * nest.parallel_products <= MOST_COLUMNS]
 
     @staticmethod
     def _divides(search: Search, tiling: Tiling) -> bool:

@@ -89,7 +89,8 @@ def _sums(dot: ProductDot, tiling: Tiling) -> int:
 def _registers_beside(nest: ProductNest, sums: int, columns: int) -> int:
     """Registers of a thread that has so many sums of so many columns, for what its result is combined with: a quarter
     of its part of tiles, which are read as they are needed, and two neighbours of each eight columns of rows."""
-    return int(sums // nest.beside * nest.epilogue.beside_bytes / 4 + columns * nest.epilogue.row_bytes / 4) // 4
+    beside_bytes = sums // nest.parallel_products * nest.epilogue.beside_bytes
+    return int(beside_bytes / 4 + columns * nest.epilogue.row_bytes / 4) // 4
 
 
 def instruction_fits(nest: ProductNest, tiling: Tiling, machine: GpuMachine) -> bool:
@@ -174,7 +175,7 @@ def bytes_beside(nest: ProductNest, tiling: Tiling) -> int:
     tile = tiling.rows * tiling.columns
     if tiling.schedule == "pingpong":  # else the result goes out through the same memory
         each += tile * nest.epilogue.beside_bytes
-    each += tiling.columns * nest.epilogue.row_loaded * nest.beside
+    each += tiling.columns * nest.epilogue.row_loaded * nest.parallel_products
     if nest.whole_rows:
         each += _folds_bytes(nest, tiling)
     return each * (2 if tiling.schedule == "pingpong" else 1)

@@ -137,10 +137,10 @@ class ProductNest:
     program has a block of its own of (`whole`, with the number of such blocks).
 
     `back_to_back`: whether products feed on each other, or stand in several loops. `computes`: whether a loop does more
-    than multiply what it loads. `beside`: products that make a tile of the result each, in one loop. `whole_rows`: a
-    tile has all columns, since something is folded along them. `grows`: whether blocks farther along the rows have
-    longer loops; `masked`: whether masks do something in the last turns of loops. `splittable`: whether blocks can
-    share the loop.
+    than multiply what it loads. `parallel_products`: how many products make a tile of the result each, in one loop.
+    `whole_rows`: a tile has all columns, since something is folded along them. `grows`: whether blocks farther along
+    the rows have longer loops; `masked`: whether masks do something in the last turns of loops. `splittable`: whether
+    blocks can share the loop.
     """
 
     axes: tuple[Side, ...]
@@ -152,7 +152,7 @@ class ProductNest:
     results: tuple[Result, ...]
     back_to_back: bool
     computes: bool = False
-    beside: int = 1
+    parallel_products: int = 1
     whole_rows: bool = False
     tma_store: bool = True
     epilogue: Epilogue = EPILOGUE
@@ -189,7 +189,7 @@ class ProductNest:
     def staged(self) -> bool:
         """Whether results go through shared memory on their way out: by TMA, or because the eight elements of a row
         that neighbouring threads hold make no whole sector of memory."""
-        return self.tma_store or 8 * self.out_bytes < 32 * max(1, self.beside)
+        return self.tma_store or 8 * self.out_bytes < 32 * max(1, self.parallel_products)
 
 
 class NotPlannedError(Exception):
@@ -248,7 +248,7 @@ class _Reader:
             results=results,
             back_to_back=self.is_back_to_back,
             computes=not self.is_plain,
-            beside=1 if self.is_back_to_back else sum(dot.columns.kind == "columns" for dot in dots) or 1,
+            parallel_products=1 if self.is_back_to_back else sum(dot.columns.kind == "columns" for dot in dots) or 1,
             whole_rows=self.is_plain and self.column is None,
             tma_store=bool(results) and all(self._may_go_by_tma(op) for op in self._stores()),
             grows=any(len(one.lengths) > 1 and one.lengths[-1] > one.lengths[0] for one in lengths),

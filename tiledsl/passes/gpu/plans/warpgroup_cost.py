@@ -143,8 +143,8 @@ class WarpgroupCost:
             loop += MASKED * step.computed * turns * blocks / machine.multiprocessors
         # around the loop
         result = self._result(tiling) + self._folds(tiling)
-        out = tiling.rows * tiling.columns * nest.beside if not nest.back_to_back else 0
-        drain = DRAIN_CLOCKS + out // tiling.splits * nest.out_bytes / nest.beside / STORED_BYTES
+        out = tiling.rows * tiling.columns * nest.parallel_products if not nest.back_to_back else 0
+        drain = DRAIN_CLOCKS + out // tiling.splits * nest.out_bytes / nest.parallel_products / STORED_BYTES
         fill = SETUP_CLOCKS + speeds.memory_latency + transfer
         if cluster > 1:
             fill += CLUSTER_CLOCKS
@@ -276,7 +276,7 @@ class WarpgroupCost:
             clocks += elements * (RESULT_INSTRUCTIONS + nest.epilogue.instructions) / speeds.instructions
             return clocks + bytes_ / (speeds.shared_bytes if nest.tma_store else PLAIN_STORED_BYTES)
         elements = tiling.rows * tiling.columns
-        work = RESULT_INSTRUCTIONS * nest.beside + nest.epilogue.instructions
+        work = RESULT_INSTRUCTIONS * nest.parallel_products + nest.epilogue.instructions
         clocks = RESULT_CLOCKS + elements * work / speeds.instructions
         clocks += elements * nest.epilogue.beside_bytes / speeds.shared_bytes  # they have come before
         if tiling.splits > 1:

@@ -59,7 +59,7 @@ def test_a_gelu_takes_more_instructions_than_a_sum() -> None:
 def test_products_side_by_side() -> None:
     grid = next(op for op in placed_of(gated_products, A, B, B).entry.body.ops if isinstance(op, ops.Grid))
     products = products_of(next(op for op in grid.body.ops if isinstance(op, ops.Range)))
-    assert read(gated_products, A, B, B).beside == 2
+    assert read(gated_products, A, B, B).parallel_products == 2
     assert [dot.b.op is not None and dot.b.op.operands[0].name for dot in products] == ["b", "c"]
 
 
