@@ -38,7 +38,7 @@ Sizes = tuple[int, int, int, int]
 def plan_of(rows: int, keys: int, *, stages: int = 2, programs: int = 0, raster: int = 1) -> Plan:
     consumers = rows // 64
     grid = GridPlan(
-        128 * consumers, 1, (4 * consumers, 1), stages, schedule="cooperative", programs=programs, raster=raster
+        128 * consumers, 1, (4 * consumers, 1), stages, roles="cooperative", programs=programs, raster=raster
     )
     return Plan((grid,), (("i", rows), ("j", keys)), alignment=(16,) * 5)
 

@@ -98,7 +98,7 @@ def _programs(case: Case, arch: str) -> Iterator[HopperProgram]:
 def _chosen(case: Case, plans: Sequence[Plan]) -> list[Plan]:
     """Small ones: the first three, each of them with two stages too, and the first one for a cluster."""
     if case.name in ALL_ALIKE:
-        plans = [plan for plan in plans if not any(grid.schedule for grid in plan.grids)]
+        plans = [plan for plan in plans if not any(grid.roles for grid in plan.grids)]
     small = [plan for plan in plans if all(grid.threads <= SMALL for grid in plan.grids)][:3] or [*plans[:1]]
     staged = [_with(plan, stages=2) for plan in small if any(grid.stages > 2 for grid in plan.grids)]
     clusters = [_with(small[0], threads=64, cluster=2)] if case.name in CLUSTERED else []

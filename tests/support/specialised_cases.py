@@ -1,4 +1,4 @@
-"""Products and attention whose blocks have roles (plans with a schedule), as GPU cases with their plans.
+"""Products and attention by plans with roles, as GPU cases with their plans.
 
 Small enough for the emulator; each plan of a family goes through its ring more than once, has ragged edges, or both.
 """

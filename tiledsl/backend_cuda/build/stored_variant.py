@@ -85,9 +85,9 @@ def plan_from_json(described: dict[str, Any]) -> Plan:
     return Plan(grids, chained=described["chained"], **numbers, **pairs)
 
 
-def _grid_from_json(*, warps: list[int], schedule: str, copied: list[int], **others: int) -> GridPlan:
+def _grid_from_json(*, warps: list[int], roles: str, copied: list[int], **others: int) -> GridPlan:
     rows, columns = warps
-    return GridPlan(warps=(rows, columns), schedule=schedule, copied=tuple(copied), **others)
+    return GridPlan(warps=(rows, columns), roles=roles, copied=tuple(copied), **others)
 
 
 def _map_to_json(code: TensorMapCode) -> dict[str, Any]:

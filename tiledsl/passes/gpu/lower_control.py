@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def lower_grid(state: Lowering, op: ops.Grid, consumers: int = 1) -> None:
     """A grid as a launch. `consumers`: how many roles make tiles, each with threads of its own."""
-    if state.grid.schedule:
+    if state.grid.roles:
         from tiledsl.passes.gpu.roles.specialised_grids import lower_specialised_grid  # costs start-up time
 
         lower_specialised_grid(state, op, consumers)
@@ -64,7 +64,7 @@ def lower_range(state: Lowering, op: ops.Range) -> None:
     def every(enter: Callable[[Value], None], fed: Pipeline | FedLoop | None) -> None:
         _lower_loop(state, op, (state.constant(0), turns.count, state.constant(1)), enter, fed)
 
-    if state.grid.schedule:
+    if state.grid.roles:
         from tiledsl.passes.gpu.roles.role_ops import lower_role_range  # costs start-up time
 
         lower_role_range(state, op, turns, every)
@@ -107,7 +107,7 @@ def _lower_loop(
     enter: Callable[[Value], None],
     pipeline: Pipeline | FedLoop | None,
 ) -> None:
-    if not state.grid.schedule:
+    if not state.grid.roles:
         hold_operands(state, op)
     layouts = carried_layouts(state, op)
     delayed = delayed_folds(state, op)

@@ -117,13 +117,13 @@ class _FunctionLowering:
         outer = [op for op in self.function.body.ops if op.effect in ("pure", "read")]
 
         def dot_layout(op: ops.Dot) -> RegisterLayout:
-            if grid.schedule:
+            if grid.roles:
                 return batched(plan_product(op, self.capacities, grid).result, len(op.result.shape))
             plan = plan_dot(op, self.capacities, grid, self.machine)
             return in_batches(plan.accumulator, batches_of(op, self.capacities))
 
         def operand_layouts(op: ops.Dot) -> dict[Value, RegisterLayout]:
-            if not grid.schedule:
+            if not grid.roles:
                 return {}
             from tiledsl.passes.gpu.roles.computed_operands import computed_layouts  # costs start-up time
 
@@ -209,7 +209,7 @@ def _load(state: Lowering, op: ops.Load) -> None:
 
 
 def _dot(state: Lowering, op: ops.Dot) -> None:
-    if state.grid.schedule:
+    if state.grid.roles:
         from tiledsl.passes.gpu.roles.role_ops import lower_role_dot  # costs start-up time
 
         lower_role_dot(state, op)
@@ -218,7 +218,7 @@ def _dot(state: Lowering, op: ops.Dot) -> None:
 
 
 def _store(state: Lowering, op: ops.Store) -> None:
-    if state.grid.schedule:
+    if state.grid.roles:
         from tiledsl.passes.gpu.roles.role_ops import lower_role_store  # costs start-up time
 
         lower_role_store(state, op)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-SCHEDULES = ("cooperative", "pingpong")
+ROLES = ("cooperative", "pingpong")
 """How warpgroups that only multiply go about it: all on one tile, or each on a tile of its own, in turn."""
 LOADING_THREADS = 128
 """Those that a block has beside the ones that multiply, where warps are specialised."""
@@ -22,7 +22,7 @@ LOADING_THREADS = 128
 class GridPlan:
     """The choices for one grid: `threads` per block, blocks per `cluster`, and how its matrix products are laid out.
 
-    With a `schedule` (one of SCHEDULES), warps are specialised: `threads` are those that multiply, 128 of each consumer
+    With `roles` (one of ROLES), warps are specialised: `threads` are those that multiply, 128 of each consumer
     warpgroup, and the 128 of the warpgroup that loads come on top. Then `warps` says how the consumers share a
     product, 4 * warpgroups along its rows by warpgroups along its columns; with "pingpong" that is (4, 1), since each
     of them has a product of its own. `stages` are those of the ring that TMA fills. The `cluster` blocks lie side by
@@ -42,7 +42,7 @@ class GridPlan:
     """How many programs go through all blocks, one block after the other; 0: one program for each block."""
     raster: int = 1
     """How many neighbouring rows of blocks are walked together, for the sake of the L2 cache."""
-    schedule: str = ""
+    roles: str = ""
     """How specialised warps go about it; empty: all warps of a block do the same."""
     splits: int = 1
     """How many blocks of a cluster share the loop of a product, each with a part; sums are added in a fixed order."""
@@ -59,7 +59,7 @@ class GridPlan:
     @property
     def threads_of_tile(self) -> int:
         """Of a block, that make a tile together: with "pingpong" those of one consumer, else all."""
-        return 32 * self.warps[0] * self.warps[1] if self.schedule == "pingpong" else self.threads
+        return 32 * self.warps[0] * self.warps[1] if self.roles == "pingpong" else self.threads
 
 
 @dataclass(frozen=True)
@@ -120,8 +120,8 @@ def _grid_words(grid: GridPlan) -> list[str]:
         words.append(f"{grid.programs} programs")
     if grid.raster != 1:
         words.append(f"{grid.raster} rows at a time")
-    if grid.schedule:
-        words.append(grid.schedule)
+    if grid.roles:
+        words.append(grid.roles)
     if grid.splits != 1:
         words.append(f"{grid.splits} splits")
     if grid.across != 1:
@@ -176,8 +176,8 @@ def parse_plan(text: str) -> Plan:
         elif found is not None and grids:
             name, numbers = found[0], tuple(int(n) for group in found[1].groups() for n in group.split("/"))
             grids[-1] = replace(grids[-1], **{name: numbers if name in ("warps", "copied") else numbers[0]})
-        elif word in SCHEDULES and grids:
-            grids[-1] = replace(grids[-1], schedule=word)
+        elif word in ROLES and grids:
+            grids[-1] = replace(grids[-1], roles=word)
         elif match := _ALIGNMENT.fullmatch(word):
             alignment = tuple(map(int, match[1].split("/")))
         elif match := _PARTS.fullmatch(word):

@@ -38,7 +38,7 @@ def test_products_have_no_conflicts(dtype: str, size: int) -> None:
     module = parse_module(re.sub(r"(%[ab]: tensor)<f32", rf"\1<{dtype}", GEMM))
     arguments = [np.zeros((size, size), to_numpy(BY_NAME[dtype]))] * 2
     placed, plans = plans_for(module, arguments)
-    for plan in [plan for plan in plans if not plan.grids[0].schedule][:3]:
+    for plan in [plan for plan in plans if not plan.grids[0].roles][:3]:
         found = accesses(lowered(placed, plan))
         assert {"gpu.read", "gpu.copy"} <= {name for name, _, _ in found}
         for name, access, buffer in found:

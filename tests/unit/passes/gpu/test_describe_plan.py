@@ -61,7 +61,7 @@ def test_differences() -> None:
 
 
 def test_specialised_warps() -> None:
-    grid = GridPlan(256, 4, (8, 1), 4, programs=132, schedule="cooperative", splits=4, copied=(0, 1))
+    grid = GridPlan(256, 4, (8, 1), 4, programs=132, roles="cooperative", splits=4, copied=(0, 1))
     assert plan_words(Plan((grid,)), []) == [
         (
             "grid",

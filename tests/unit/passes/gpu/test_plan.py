@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiledsl.passes.gpu.lower_to_gpu import LowerToGpu
-from tiledsl.passes.gpu.plan import SCHEDULES, GridPlan, Plan, parse_plan
+from tiledsl.passes.gpu.plan import ROLES, GridPlan, Plan, parse_plan
 from tiledsl.passes.pipeline_text import parse_pipeline
 
 NUMBERS = st.integers(1, 2**20)
@@ -16,7 +16,7 @@ SIZES = st.one_of(SYMBOLS, st.sampled_from(["2*N + 1", "min(M, N)", "max(1, min(
 # every field is drawn: a new one that the text leaves out is found
 GRIDS = st.builds(
     GridPlan, threads=NUMBERS, cluster=NUMBERS, warps=st.tuples(NUMBERS, NUMBERS), stages=NUMBERS, row_threads=NUMBERS,
-    programs=NUMBERS, raster=NUMBERS, schedule=st.sampled_from(["", *SCHEDULES]), splits=NUMBERS, resident=NUMBERS,
+    programs=NUMBERS, raster=NUMBERS, roles=st.sampled_from(["", *ROLES]), splits=NUMBERS, resident=NUMBERS,
     rows=NUMBERS, across=NUMBERS,
     copied=st.lists(st.integers(0, 9), max_size=3).map(tuple),
 )  # fmt: skip
@@ -41,7 +41,7 @@ def test_text_is_read_back(plan: Plan) -> None:
 
 def test_every_field_is_drawn() -> None:
     of_grids = {"threads", "cluster", "warps", "stages", "row_threads", "programs", "raster"}
-    of_grids |= {"schedule", "splits", "rows", "resident", "copied", "across"}
+    of_grids |= {"roles", "splits", "rows", "resident", "copied", "across"}
     assert set(GridPlan.__dataclass_fields__) == of_grids
     of_plans = {"grids", "blocks", "capacities", "sizes", "divisors", "alignment", "chained", "parts"}
     assert set(Plan.__dataclass_fields__) == of_plans
@@ -60,8 +60,8 @@ def test_text() -> None:
 
 
 def test_text_of_specialised_warps() -> None:
-    split = GridPlan(256, cluster=4, warps=(8, 1), stages=4, programs=132, schedule="cooperative", splits=4)
-    turns = GridPlan(256, warps=(4, 1), schedule="pingpong", rows=16, resident=2, copied=(0, 3))
+    split = GridPlan(256, cluster=4, warps=(8, 1), stages=4, programs=132, roles="cooperative", splits=4)
+    turns = GridPlan(256, warps=(4, 1), roles="pingpong", rows=16, resident=2, copied=(0, 3))
     plan = Plan((split, turns), blocks=(("m", 128),))
     text = "m=128, 256 threads x 4, 8x1 warps, 4 stages, 132 programs, cooperative, 4 splits"
     assert str(plan) == text + ", 256 threads, 4x1 warps, pingpong, 16 rows in all, 2 at once, copies of 0/3"

@@ -74,8 +74,8 @@ def test_a_stage_is_given_back_by_the_consumer_that_had_it() -> None:
 
 
 def test_threads_of_a_tile() -> None:
-    assert GridPlan(256, warps=(4, 1), schedule="pingpong").threads_of_tile == 128
-    assert GridPlan(256, warps=(8, 1), schedule="cooperative").threads_of_tile == 256
+    assert GridPlan(256, warps=(4, 1), roles="pingpong").threads_of_tile == 128
+    assert GridPlan(256, warps=(8, 1), roles="cooperative").threads_of_tile == 256
     assert GridPlan(96).threads_of_tile == 96
 
 

@@ -53,7 +53,7 @@ class Capacities:
         }
         self._multiples: dict[str, int] = {}
         # warpgroups multiply blocks of any multiple of 8 columns, and nobody else shares them out
-        specialised = [grid for grid in plan.grids if grid.schedule]
+        specialised = [grid for grid in plan.grids if grid.roles]
         self._exact = bool(specialised)
         # a block that is as large as the size of its axis is that size, which their instructions may not divide
         self._rows = math.lcm(ROOM_SIDE, *(rows_of_warpgroups(grid) for grid in specialised))

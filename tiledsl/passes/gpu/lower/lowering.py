@@ -429,7 +429,7 @@ class Lowering:
     def _method(self, staged: Staged, layout: RegisterLayout) -> Method:
         """By matrices where a role reads 16-bit elements as accumulators lie: one instruction for 8 elements each."""
         dtype, shared, shape = staged.buffer.dtype, shared_layout(staged.buffer), static_shape(staged.buffer)
-        if not self.grid.schedule or dtype.bits != 16 or layout.rank != 2 or shared.order[-1] not in staged.places:
+        if not self.grid.roles or dtype.bits != 16 or layout.rank != 2 or shared.order[-1] not in staged.places:
             return "plain"
         method: Method = "matrix" if shared.order[-1] == staged.places[-1] else "matrix-transposed"
         turns = access_turns(Access(layout, staged.places, method=method), shared, shape, dtype)

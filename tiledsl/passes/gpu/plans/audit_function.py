@@ -89,7 +89,7 @@ def audit_plan(
         products_floor=products,
         bound=slowest.times.bound if slowest is not None else "launch",
         exact=all(amount.exact for amount in counted),
-        by_warpgroups=any(grid.schedule for grid in plan.grids),
+        by_warpgroups=any(grid.roles for grid in plan.grids),
     )
 
 

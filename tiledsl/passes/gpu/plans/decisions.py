@@ -28,7 +28,7 @@ SHAPES = (
     ("cooperative", 256, 2, 1), ("cooperative", 64, 1, 2),
     ("pingpong", 64, 1, 1), ("pingpong", 128, 1, 1), ("pingpong", 192, 1, 1),
 )  # fmt: skip
-"""How consumers share a tile: schedule, rows, and how many of them along rows and columns."""
+"""How consumers share a tile: roles, rows, and how many of them along rows and columns."""
 WHOLE_ROWS = (*SHAPES, ("cooperative", 64, 1, 3))
 """The same where a tile has whole rows."""
 BACK_TO_BACK = (("cooperative", 64, 1, 1), ("cooperative", 128, 2, 1), ("cooperative", 192, 3, 1))
@@ -152,9 +152,9 @@ class Consumers:
         shapes = WHOLE_ROWS if nest.whole_rows else SHAPES
         if nest.computes:
             shapes = BACK_TO_BACK if nest.back_to_back else COMPUTING
-        for schedule, rows, row_groups, column_groups in shapes:
-            option = tiling._replace(rows=rows, schedule=schedule, row_groups=row_groups, column_groups=column_groups)
-            if schedule == "pingpong" and not search.families.pingpong:
+        for roles, rows, row_groups, column_groups in shapes:
+            option = tiling._replace(rows=rows, roles=roles, row_groups=row_groups, column_groups=column_groups)
+            if roles == "pingpong" and not search.families.pingpong:
                 continue
             if contract.rows is None and rows > WARPGROUP_ROWS and rows - WARPGROUP_ROWS >= nest.rows:
                 continue  # the last warpgroup would have nothing
@@ -326,7 +326,7 @@ class Cluster:
         nest, asked = search.nest, search.contract.stages
         if not (search.families.splits and nest.splittable) or nest.whole_rows or tiling.resident > 1:
             return
-        alone = tiling.schedule == "pingpong" or tiling.column_groups > 1
+        alone = tiling.roles == "pingpong" or tiling.column_groups > 1
         if alone or search.contract.depth is not None or nest.by_threads or nest.loop is None:
             return
         tiles = tiling.tiles(nest)
@@ -371,7 +371,7 @@ class Walk:
         programs = usable * tiling.resident // tiling.cluster
         if tiling._replace(side=1).tiles(nest) > programs * tiling.side:
             yield tiling._replace(programs=programs)
-        elif tiling.schedule == "pingpong":
+        elif tiling.roles == "pingpong":
             search.refuse(tiling, "consumers in turn need programs that go through several tiles")
         else:
             yield tiling

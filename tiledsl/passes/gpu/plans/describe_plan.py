@@ -34,8 +34,8 @@ def plan_words(plan: Plan, tensors: Sequence[str]) -> list[tuple[str, str]]:
 def grid_words(grid: GridPlan) -> str:
     """The choices for one grid, those that are not the usual ones."""
     words = [f"{grid.threads} threads per block"]
-    if grid.schedule:
-        words = [f"{grid.threads} threads per block multiply ({grid.schedule}), {LOADING_THREADS} more load"]
+    if grid.roles:
+        words = [f"{grid.threads} threads per block multiply ({grid.roles}), {LOADING_THREADS} more load"]
     if grid.cluster > 1:
         words.append(f"clusters of {grid.cluster} blocks")
     if grid.warps != (1, 1):

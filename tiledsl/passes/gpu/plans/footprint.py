@@ -173,12 +173,12 @@ def bytes_beside(nest: ProductNest, tiling: Tiling) -> int:
     if nest.back_to_back:
         return each
     tile = tiling.rows * tiling.columns
-    if tiling.schedule == "pingpong":  # else the result goes out through the same memory
+    if tiling.roles == "pingpong":  # else the result goes out through the same memory
         each += tile * nest.epilogue.beside_bytes
     each += tiling.columns * nest.epilogue.row_loaded * nest.parallel_products
     if nest.whole_rows:
         each += _folds_bytes(nest, tiling)
-    return each * (2 if tiling.schedule == "pingpong" else 1)
+    return each * (2 if tiling.roles == "pingpong" else 1)
 
 
 def _folds_bytes(nest: ProductNest, tiling: Tiling) -> int:

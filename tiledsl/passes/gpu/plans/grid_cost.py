@@ -91,7 +91,7 @@ class GridCost:
     @cached_property
     def resident(self) -> int:
         """Programs that a multiprocessor runs at once: by threads alone, since registers are not known here."""
-        if self.grid.schedule:
+        if self.grid.roles:
             return self.grid.resident
         return max(1, min(self.machine.max_blocks_per_multiprocessor, 1024 // self.grid.threads_of_tile))
 
@@ -183,14 +183,14 @@ class GridCost:
         for dot in self.nest.dots:
             if self.instruction(dot) == "fma":
                 total += UnitCounts(arithmetic=self.counts.multiplied(dot).number / FMA_SHARE)
-        if not self.grid.schedule:  # else one thread loads whole boxes
+        if not self.grid.roles:  # else one thread loads whole boxes
             accesses = sum(self.moved_bytes(a) / self._width(a) for a in self.nest.accesses)
             total += UnitCounts(arithmetic=ACCESS_INSTRUCTIONS * accesses)
         return total
 
     def instruction(self, dot: NestDot) -> str:
         """`wgmma`, the name of an instruction of `mma.sync`, or `fma`."""
-        if self.grid.schedule:
+        if self.grid.roles:
             return "wgmma"
         op = dot.op
         return choose_instruction(op.a.dtype, op.b.dtype, op.dtype, op.precision, self.machine.capability).instruction
@@ -222,7 +222,7 @@ class GridCost:
         l2 = sum(self.sector_bytes(access) for access in self.nest.accesses)
         each = min(speeds.l2_bytes_each, speeds.l2_bytes / busy)
         of_memory = machine.copied_bytes_per_second
-        if not self.grid.schedule:  # a ring of stages keeps enough under way
+        if not self.grid.roles:  # a ring of stages keeps enough under way
             of_memory = min(of_memory, self._in_flight * busy / self._latency)
         return ResourceTimes(
             memory=self.memory_bytes / of_memory,
@@ -241,7 +241,7 @@ class GridCost:
 
     def _lines(self) -> float:
         """Lines of memory that accesses of threads touch; boxes of TMA go another way."""
-        if self.grid.schedule:
+        if self.grid.roles:
             return 0.0
         return sum(self.moved_bytes(a) / min(LINE_BYTES, self._run_bytes(a)) for a in self.nest.accesses)
 

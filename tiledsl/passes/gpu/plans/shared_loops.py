@@ -28,7 +28,7 @@ def check_splits(op: ops.Grid, feeds: Sequence[Feed], grid: GridPlan | None = No
             raise DeclinedError(f"`{inner.name}` is not for blocks that have some columns each")
     if grid is None:
         return
-    if grid.programs or grid.cluster != grid.splits or grid.warps[1] != 1 or grid.schedule != "cooperative":
+    if grid.programs or grid.cluster != grid.splits or grid.warps[1] != 1 or grid.roles != "cooperative":
         raise DeclinedError("blocks that share a loop have one tile, all columns of it in each warpgroup")
     if (loops[0].num_stages or grid.stages) == 1:
         raise DeclinedError("blocks that share a loop look at two stages at once")

@@ -35,7 +35,7 @@ class Tiling(NamedTuple):
     rows: int
     columns: int
     depth: int
-    schedule: str = "cooperative"
+    roles: str = "cooperative"
     row_groups: int = 1
     column_groups: int = 1
     stages: int = 2
@@ -50,7 +50,7 @@ class Tiling(NamedTuple):
     @property
     def consumers(self) -> int:
         """Warpgroups of a block that multiply."""
-        return 2 if self.schedule == "pingpong" else self.row_groups * self.column_groups
+        return 2 if self.roles == "pingpong" else self.row_groups * self.column_groups
 
     @property
     def block(self) -> tuple[int, int, int]:
@@ -115,7 +115,7 @@ class Tiling(NamedTuple):
             self.stages,
             programs=self.programs,
             raster=self.raster,
-            schedule=self.schedule,
+            roles=self.roles,
             splits=self.splits,
             rows=self.loaded,
             resident=self.resident,

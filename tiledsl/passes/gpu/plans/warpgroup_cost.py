@@ -151,7 +151,7 @@ class WarpgroupCost:
             drain += CLUSTER_CLOCKS * (tiling.side * tiling.across > 1)
         if resident > 1:
             around = result + drain + (rounds - 1) * (result + fill * (not programs)) / resident
-        elif tiling.schedule == "pingpong":
+        elif tiling.roles == "pingpong":
             around = result + drain + (TURN_CLOCKS + max(0.0, result - work * busy / rounds)) * (rounds - 1)
         elif programs:
             around = result * rounds + drain
@@ -161,7 +161,7 @@ class WarpgroupCost:
             around = (result + drain) * rounds + fill * (rounds - 1)
         memory = (moved + self._written) / self.memory_bytes
         power = self._power(tiling, every)
-        apart = BESIDE_OTHERS if resident > 1 or tiling.schedule == "pingpong" else 1.0
+        apart = BESIDE_OTHERS if resident > 1 or tiling.roles == "pingpong" else 1.0
         apart = IN_SHARES if tiling.splits > 1 else apart
         return speeds.launch + apart * (fill + greatest(loop + around, memory, power)) / speeds.clock
 

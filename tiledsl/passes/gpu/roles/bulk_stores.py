@@ -34,7 +34,7 @@ from tiledsl.passes.gpu.roles.rings import Ring, operand_layout
 def stores_in_bulk(state: Lowering, op: ops.Store) -> bool:
     """Whether TMA can make a store of a role."""
     tensor, shape = tensor_of(op), op.value.shape
-    if not state.grid.schedule or len(shape) < 2 or len(tensor.shape) > MOST_AXES or tensor.dtype.bits < 8:
+    if not state.grid.roles or len(shape) < 2 or len(tensor.shape) > MOST_AXES or tensor.dtype.bits < 8:
         return False
     if state.grid.splits > 1:  # each block has a little, which its threads store as memory likes it
         return False

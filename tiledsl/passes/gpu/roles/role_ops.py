@@ -1,4 +1,4 @@
-"""What loops, products and stores become in a role of a grid whose plan has a schedule; all else is as anywhere.
+"""What loops, products and stores become in a role of a grid whose plan has roles; all else is as anywhere.
 
 Only such grids import this: what it stands on costs start-up time.
 """

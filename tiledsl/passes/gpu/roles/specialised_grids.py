@@ -50,7 +50,7 @@ from tiledsl.support.errors import fail
 
 
 def lower_specialised_grid(state: Lowering, op: ops.Grid, consumers: int) -> None:
-    """A grid of a plan with a schedule. `consumers`: roles that make tiles, each with the threads of the grid.
+    """A grid of a plan with roles. `consumers`: roles that make tiles, each with the threads of the grid.
 
     Raises TileResourceError (`plan-specialised`) where it cannot be one.
     """
@@ -58,7 +58,7 @@ def lower_specialised_grid(state: Lowering, op: ops.Grid, consumers: int) -> Non
         feeds = feeds_of(op, state.machine.capability, lambda tensor: _alignment(state, tensor), COPIED_BYTES)
         if state.grid.splits > 1:
             check_splits(op, feeds, state.grid)
-        if state.grid.schedule == "pingpong":
+        if state.grid.roles == "pingpong":
             _check_turns(state.grid, consumers, feeds)
     except DeclinedError as declined:
         fail("plan-specialised", op.location, reason=str(declined))
@@ -189,7 +189,7 @@ class _SpecialisedGrid:
                 ring.is_released = False
                 ring.advance(state)
 
-        if state.grid.schedule == "pingpong":
+        if state.grid.roles == "pingpong":
             self._consume_in_turn(walk, rings, own)
         else:
             walk.each(rings, one_block)

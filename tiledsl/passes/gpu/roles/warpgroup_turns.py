@@ -21,7 +21,7 @@ FIRST_BARRIER = 8
 
 def hand_over(state: Lowering, action: str, location: Location) -> None:
     """Takes the turn, or passes it on, where several warpgroups do the same."""
-    if TURNS and state.grid.schedule == "cooperative" and state.grid.threads > WARPGROUP:
+    if TURNS and state.grid.roles == "cooperative" and state.grid.threads > WARPGROUP:
         state.takes_turns = True
         with state.builder.at(location):
             state.emit(async_ops.Turn, id=FIRST_BARRIER, action=action)

@@ -73,7 +73,7 @@ def test_attention_is_lowered_by_its_first_plan(causal: bool, depth: int, length
     module = module_of(attention, 3, causal=causal)
     first, *_ = choose_plans(module.entry, gpu_machine("sm_90"), sizes(length, depth), ALIGNED)
     (grid,) = first.grids
-    assert grid.schedule
+    assert grid.roles
     assert dict(first.sizes or first.capacities)["D"] == depth
     text = print_module(lowered(module, first))
     assert text.count("gpu.role") == 2
@@ -113,7 +113,7 @@ def test_a_plan_keeps_what_the_program_says() -> None:
 def test_loops_one_after_the_other() -> None:
     module = module_of(one_after_the_other, 2)
     first = choose_plans(module.entry, gpu_machine("sm_90"), sizes(), ALIGNED)[0]
-    assert first.grids[0].schedule
+    assert first.grids[0].roles
     assert print_module(lowered(module, first)).count("gpu.wgmma(") >= 3
 
 
@@ -127,4 +127,4 @@ def test_loops_one_after_the_other() -> None:
 def test_others_get_none(kernel: Any, dtype: Any, arch: str, alignment: tuple[int, ...]) -> None:
     found = choose_plans(module_of(kernel, 2, dtype).entry, gpu_machine(arch), sizes(), alignment)
     assert found
-    assert not any(plan.grids[0].schedule for plan in found)
+    assert not any(plan.grids[0].roles for plan in found)

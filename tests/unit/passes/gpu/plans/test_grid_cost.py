@@ -42,7 +42,7 @@ def test_products_by_instruction() -> None:
     half = nest_of(lower(product, x=tensor(2, f16), w=tensor(2, f16)))
     single = nest_of(lower(product, x=2, w=2))
     blocks = {"m": 128, "k": 128}
-    by_wgmma = GridCost(half, GridPlan(256, schedule="cooperative"), blocks, SIZES, HOPPER)
+    by_wgmma = GridCost(half, GridPlan(256, roles="cooperative"), blocks, SIZES, HOPPER)
     by_mma = GridCost(half, GridPlan(256), blocks, SIZES, HOPPER)
     by_threads = GridCost(single, GridPlan(256), blocks, SIZES, HOPPER)
     assert by_wgmma.multiply_adds == by_threads.multiply_adds == 4096 * 8192 * 4096

@@ -79,7 +79,7 @@ def test_all_fit(shape: tuple[int, int, int], operands: dict[str, Any]) -> None:
 def test_large_products(size: int) -> None:
     _, tiling = first(size, size, size)
     assert tiling.rows * tiling.columns >= 128 * 224
-    assert (tiling.depth, tiling.schedule, tiling.stages) == (64, "cooperative", 3)
+    assert (tiling.depth, tiling.roles, tiling.stages) == (64, "cooperative", 3)
     assert tiling.programs * tiling.side == 132
     assert tiling.raster > 1
 
@@ -176,7 +176,7 @@ def test_contracts_that_cannot_be_kept(contract: Contract) -> None:
 def test_families_that_are_not_made_are_left_out() -> None:
     for shape in SHAPES:
         for _, tiling in ranked_tilings(gemm_nest(*shape), HOPPER, families=MADE):
-            assert MADE.pingpong or tiling.schedule == "cooperative"
+            assert MADE.pingpong or tiling.roles == "cooperative"
             assert MADE.splits or tiling.splits == 1
             assert MADE.resident or tiling.resident == 1
 

@@ -58,7 +58,7 @@ def ranked(
 
 
 def is_specialised(one: RankedPlan) -> bool:
-    return bool(one.plan.grids[0].schedule)
+    return bool(one.plan.grids[0].roles)
 
 
 def test_specialised_plans_come_first_then_what_to_fall_back_to() -> None:
@@ -74,7 +74,7 @@ def test_specialised_plans_come_first_then_what_to_fall_back_to() -> None:
     assert all(one.seconds is None for one in plans[20:])
     chosen = choose_plans(module.entry, gpu_machine("sm_90"), {"M": 4096, "N": 4096, "K": 4096}, ALIGNED)
     assert chosen[:FIRST_PLANS] == [one.plan for one in plans[:FIRST_PLANS]]
-    assert not chosen[FIRST_PLANS].grids[0].schedule
+    assert not chosen[FIRST_PLANS].grids[0].roles
 
 
 def test_the_first_plan_in_words() -> None:
@@ -120,7 +120,7 @@ def test_a_result_with_odd_rows_has_room_to_be_stored_row_by_row() -> None:
     module = product(result="bf16")
     for one in ranked(module, 4095, alignment=(16, 16, 2), count=2)[:2]:
         (grid,) = one.plan.grids
-        assert grid.schedule
+        assert grid.roles
         assert grid.cluster == 1
         (store,) = [op for op in lowered(module, one.plan).walk() if isinstance(op, Store)]
         last = store.value.layout.thread_digits[-1]
@@ -162,5 +162,5 @@ def test_loops_are_shared_where_tiles_are_few_and_nothing_is_folded(monkeypatch:
     assert grid.splits == grid.cluster > 1
     assert grid.rows == 16
     found = [one.plan.grids[0] for one in ranked_plans(product(fold=FOLD).entry, hopper, few, ALIGNED)]
-    assert found[0].schedule
+    assert found[0].roles
     assert all(one.splits == 1 for one in found)
