@@ -77,7 +77,7 @@ def matrix_plans(
     main = max(dots, key=lambda dot: size_of(dot.a.shape[-2]) * size_of(dot.b.shape[-1]))
     open_ = {b.extent: b for b in blocks if b.extent is not None and b.block.kind != "fixed"}
     if any(_feeds(dot, dots) for dot in dots) or any(_is_folded(dot.result) for dot in dots):
-        return _chained_plans(dots, open_, machine, size_of)
+        return _back_to_back_plans(dots, open_, machine, size_of)
     whole = _whole_row_plans(main, open_, machine, size_of) if has_whole_rows(dots, blocks) else []
     if whole:
         return whole
@@ -205,7 +205,7 @@ def _is_loop(block: BlockDefinition) -> bool:
     return isinstance(block.op, ops.Range)
 
 
-def _chained_plans(
+def _back_to_back_plans(
     dots: Sequence[ops.Dot], open_: dict[str, BlockDefinition], machine: GpuMachine, size_of: SizeOf
 ) -> list[Plan]:
     rows = {symbol_name(dot.a.shape[-2]) for dot in dots} - {None}

@@ -39,9 +39,9 @@ from tiledsl.passes.gpu.plans.footprint import registers_of_roles
 from tiledsl.passes.gpu.plans.shared_loops import check_splits
 from tiledsl.passes.gpu.products.streamed_loads import COPIED_BYTES, DeclinedError, Feed, feeds_of
 from tiledsl.passes.gpu.roles.beside_loads import beside_feeds, beside_rings
-from tiledsl.passes.gpu.roles.block_turns import TurnWalk
 from tiledsl.passes.gpu.roles.block_walks import BlockWalk
 from tiledsl.passes.gpu.roles.bulk_stores import drain_stores, lent_ring
+from tiledsl.passes.gpu.roles.pingpong_walks import PingpongWalk
 from tiledsl.passes.gpu.roles.product_order import ProductOrder
 from tiledsl.passes.gpu.roles.rings import Ring, carry_positions
 from tiledsl.passes.gpu.roles.split_sums import SplitSum
@@ -107,7 +107,7 @@ class _SpecialisedGrid:
 
     def lower(self) -> None:
         state, grid = self.state, self.state.grid
-        walk = TurnWalk(state, self.op)
+        walk = PingpongWalk(state, self.op)
         body = Block([(scalar(i64), name) for name in walk.argument_names])
         with state.scope(body):
             walk.begin(body.arguments)
@@ -168,7 +168,7 @@ class _SpecialisedGrid:
 
     # Consumers
 
-    def _consume(self, walk: TurnWalk, rings: Sequence[Ring], own: int) -> None:
+    def _consume(self, walk: PingpongWalk, rings: Sequence[Ring], own: int) -> None:
         state = self.state
         role = state.builder.block
         state.takes_turns = False
@@ -199,7 +199,7 @@ class _SpecialisedGrid:
             if ring.sums is not None:
                 ring.sums.finish(state)
 
-    def _consume_in_turn(self, walk: TurnWalk, rings: Sequence[Ring], own: int) -> None:
+    def _consume_in_turn(self, walk: PingpongWalk, rings: Sequence[Ring], own: int) -> None:
         """Every so manieth block; the stages of the others are left out."""
         state = self.state
 

@@ -15,7 +15,7 @@ LOWEST = -1e30
 
 
 @tile.kernel
-def chained(
+def back_to_back(
     q: tile.Tensor,
     r: tile.Tensor,
     k: tile.Tensor,
@@ -93,7 +93,7 @@ def chained(
 
 
 @dataclass(frozen=True)
-class Chained:
+class BackToBack:
     """One of these kernels, with its sizes: heads, queries, keys, widths of q, of r, of v."""
 
     sizes: tuple[int, int, int, int, int, int]

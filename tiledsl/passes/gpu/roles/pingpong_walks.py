@@ -13,7 +13,7 @@ from tiledsl.passes.gpu.roles.block_walks import BlockWalk
 from tiledsl.passes.gpu.roles.rings import Ring, carry_positions
 
 
-class TurnWalk(BlockWalk):
+class PingpongWalk(BlockWalk):
     """The blocks of a grid whose programs are persistent, as those of their consumers go through them."""
 
     def each_of(

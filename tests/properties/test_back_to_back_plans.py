@@ -9,7 +9,7 @@ import pytest
 from hypothesis import Phase, given, note, settings
 from hypothesis import strategies as st
 
-from tests.support.chained_kernels import Chained, chained
+from tests.support.back_to_back_kernels import BackToBack, back_to_back
 from tests.support.compare import assert_close
 from tests.support.gpu_lowering import lowered
 from tests.support.product_nests import nest_of, placed_case
@@ -31,14 +31,14 @@ WIDTHS = st.sampled_from([16, 32, 64, 80, 128])
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> Chained:
+def cases(draw: st.DrawFn) -> BackToBack:
     weights = draw(st.sampled_from(["softmax", "softmax", "plain", "top first"]))
     masks = ["none", "causal"] if weights == "top first" else ["none", "causal", "window"]
     mask = draw(st.sampled_from(masks))
     queries = draw(st.integers(1, 200))
     keys = draw(st.integers(1, 200)) if mask == "none" else queries
     sizes = (draw(st.integers(1, 2)), queries, keys, draw(WIDTHS), draw(WIDTHS), draw(WIDTHS))
-    return Chained(
+    return BackToBack(
         sizes,
         scores=draw(st.sampled_from(["one", "added", "in one sum"])),
         sums=draw(st.integers(1, 2)),
@@ -49,11 +49,11 @@ def cases(draw: st.DrawFn) -> Chained:
     )
 
 
-def sizes_of(case: Chained, module: Module) -> dict[str, int]:
+def sizes_of(case: BackToBack, module: Module) -> dict[str, int]:
     return bind_arguments(module.entry, case.arrays())[0]
 
 
-def check(case: Chained, module: Module, arrays: list[Any], seed: int | None) -> None:
+def check(case: BackToBack, module: Module, arrays: list[Any], seed: int | None) -> None:
     (got,) = emulate(module.entry, arrays, seed=seed).results
     wanted = case.expected(arrays)
     largest = max(1.0, float(np.max(np.abs(wanted), initial=0.0)))
@@ -62,8 +62,8 @@ def check(case: Chained, module: Module, arrays: list[Any], seed: int | None) ->
 
 @given(case=cases(), place=st.integers(0, MOST_PLANS - 1), seed=st.integers(0, 99))
 @settings(max_examples=15, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
-def test_random_loops(case: Chained, place: int, seed: int) -> None:
-    placed = placed_case(chained, case.arrays(), **case.constants)
+def test_random_loops(case: BackToBack, place: int, seed: int) -> None:
+    placed = placed_case(back_to_back, case.arrays(), **case.constants)
     plans = [p for p in ranked_plans(placed.entry, HOPPER, sizes_of(case, placed), (16,) * 8, MOST_PLANS) if p.seconds]
     assert plans, "there is always one with specialised warps"
     plan = plans[min(place, len(plans) - 1)].plan
@@ -78,18 +78,18 @@ def test_random_loops(case: Chained, place: int, seed: int) -> None:
 
 BASE = (2, 100, 150, 64, 32, 64)
 NEIGHBOURS = {
-    "attention": Chained(BASE),
-    "scores of two products": Chained(BASE, scores="added"),
-    "scores of two products in one sum": Chained(BASE, scores="in one sum"),
-    "two values": Chained(BASE, sums=2),
-    "softcap": Chained(BASE, squash="tanh"),
-    "bias by distance": Chained(BASE, bias=True),
-    "window": Chained((1, 200, 200, 64, 16, 64), mask="window"),
-    "causal, all of it": Chained((1, 130, 130, 64, 32, 80), "added", 2, "tanh", bias=True, mask="causal"),
-    "no softmax": Chained(BASE, weights="plain"),
-    "two loops": Chained(BASE, weights="top first"),
+    "attention": BackToBack(BASE),
+    "scores of two products": BackToBack(BASE, scores="added"),
+    "scores of two products in one sum": BackToBack(BASE, scores="in one sum"),
+    "two values": BackToBack(BASE, sums=2),
+    "softcap": BackToBack(BASE, squash="tanh"),
+    "bias by distance": BackToBack(BASE, bias=True),
+    "window": BackToBack((1, 200, 200, 64, 16, 64), mask="window"),
+    "causal, all of it": BackToBack((1, 130, 130, 64, 32, 80), "added", 2, "tanh", bias=True, mask="causal"),
+    "no softmax": BackToBack(BASE, weights="plain"),
+    "two loops": BackToBack(BASE, weights="top first"),
     # results are as many bytes as a tile that was loaded, but lie otherwise
-    "two loops and values": Chained((1, 185, 25, 128, 128, 64), "added", 2, bias=True, weights="top first"),
+    "two loops and values": BackToBack((1, 185, 25, 128, 128, 64), "added", 2, bias=True, weights="top first"),
 }
 
 
@@ -97,7 +97,7 @@ NEIGHBOURS = {
 def test_neighbours_of_attention(name: str) -> None:
     """One kernel, by `wgmma` and TMA, right whichever warp comes first; scores are begun beside the sums before."""
     case = NEIGHBOURS[name]
-    placed = placed_case(chained, case.arrays(), **case.constants)
+    placed = placed_case(back_to_back, case.arrays(), **case.constants)
     plan = ranked_plans(placed.entry, HOPPER, sizes_of(case, placed), (16,) * 8)[0].plan
     module = lowered(placed, plan)
     launches = [op for op in module.walk() if isinstance(op, Launch)]
@@ -110,7 +110,7 @@ def test_neighbours_of_attention(name: str) -> None:
 @pytest.mark.parametrize("name", NEIGHBOURS)
 def test_shared_memory_is_what_the_planner_says(name: str) -> None:
     case = NEIGHBOURS[name]
-    placed = placed_case(chained, case.arrays(), **case.constants)
+    placed = placed_case(back_to_back, case.arrays(), **case.constants)
     for heads in (2, 128):  # of which the latter has programs that go through several blocks
         sizes = {**sizes_of(case, placed), "H": heads}
         nest = nest_of(placed, sizes)
