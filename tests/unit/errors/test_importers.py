@@ -26,6 +26,18 @@ def unknown_operator() -> None:
     tiledsl.from_torch(formula, torch.zeros(2, 2))
 
 
+def needs_fallback() -> None:
+    torch = pytest.importorskip("torch")
+
+    def formula(x: Any) -> Any:
+        return torch.linalg.qr(x)[0]
+
+    try:
+        torch.compile(formula, backend=tiledsl.torch.backend, fullgraph=True)(torch.zeros(2, 2))
+    except torch._dynamo.exc.BackendCompilerFailed as error:
+        raise error.inner_exception from None
+
+
 def changed_argument() -> None:
     torch = pytest.importorskip("torch")
 
@@ -38,6 +50,7 @@ def changed_argument() -> None:
 CASES: dict[str, tuple[Callable[[], None], str]] = {
     "torch-absent": (absent, "`tiledsl.from_torch` needs PyTorch, which is not installed"),
     "torch-operators": (unknown_operator, "`formula` has operators for which there is no formula: aten.linalg_qr"),
+    "torch-fallback": (needs_fallback, "some cannot be: aten.linalg_qr.default: there is no formula for it"),
     "torch-changes": (changed_argument, "`formula` changes x, and a graph changes nothing that it is given"),
 }
 

@@ -10,6 +10,7 @@ from typing import Any, cast
 import torch
 
 from tiledsl.frontend.language.active_trace import ACTIVE
+from tiledsl.frontend.trace.array_types import array_dtype
 from tiledsl.frontend.trace.trace import Trace, identifier
 from tiledsl.frontend.trace.traced import TracedTensor
 from tiledsl.importers.places import NodePlaces
@@ -74,6 +75,8 @@ class NodeRun:
         self.places = NodePlaces(self.trace.start)
         self.trace.places = self.places
         self.values: dict[Any, Any] = {}
+        self.node: Any = None
+        """The node under way."""
 
     def run(self, nodes: Iterable[Any]) -> None:
         """Runs call nodes in order. A TileError names the node."""
@@ -84,13 +87,13 @@ class NodeRun:
             if key_of(node.target) in IGNORED:
                 continue
             self.places.place = location_of(node) or self.trace.start
+            self.node = node
             try:
                 result = self._called(node)
             except TileError as error:
                 add_note(error, f"in {described(node)}")
                 raise
-            self._name(node, result)
-            self.values[node] = result
+            self.values[node] = self._as_expected(node, result)
 
     def _called(self, node: Any) -> Any:
         args = self.read(node.args)
@@ -141,11 +144,16 @@ class NodeRun:
         self.run(n for n in graph.nodes if n.op in ("call_function", "get_attr"))
         return self.read(next(n for n in graph.nodes if n.op == "output").args[0])
 
-    @staticmethod
-    def _name(node: Any, result: Any) -> None:
-        """The model's name of a value, where it has none."""
-        if isinstance(result, TracedTensor) and not result.value.name:
+    def _as_expected(self, node: Any, result: Any) -> Any:
+        """A result in the dtype that PyTorch gives it, by the model's name where it has none."""
+        if not isinstance(result, TracedTensor):
+            return result
+        wanted = array_dtype(node.meta["val"]) if isinstance(node.meta.get("val"), torch.Tensor) else None
+        if wanted is not None:
+            result = self.trace.tensor(self.trace.cast(result.value, wanted))
+        if not result.value.name:
             result.value.name = identifier(node.name)
+        return result
 
 
 def missing(nodes: Iterable[Any]) -> list[Any]:

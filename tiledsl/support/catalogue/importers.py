@@ -11,6 +11,11 @@ ENTRIES: dict[str, ErrorSpec] = {
         "`{model}` has operators for which there is no formula: {names}",
         'use `torch.compile(model, backend="tiledsl")`, where PyTorch runs these',
     ),
+    "torch-fallback": ErrorSpec(
+        TileUnsupportedError,
+        "without a fallback every operator has to be compiled, and some cannot be: {why}",
+        "leave out `fullgraph=True`: PyTorch runs these",
+    ),
     "torch-changes": ErrorSpec(
         TileUnsupportedError,
         "`{model}` changes {names}, and a graph changes nothing that it is given",
