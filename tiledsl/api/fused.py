@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tiledsl.api.build_module import build_module
@@ -26,6 +26,7 @@ from tiledsl.runtime.arrays import is_foreign_array
 from tiledsl.runtime.artifact import Note
 from tiledsl.runtime.cuda_arrays import is_on_cuda
 from tiledsl.runtime.missed import MISSED
+from tiledsl.runtime.short_calls import Quick
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import TileError, fail
 from tiledsl.support.options import checks_calls
@@ -130,7 +131,7 @@ class BuiltGraph:
         self._checks = build is build_for and checks_calls()
         self._plain = not fused.symbols
         self._only: Module | None = None
-        self.quick: Callable[[Sequence[Any], object], object] | None = None
+        self.quick: Quick | None = None
         """`Module.quick` of the last call."""
         self._known: dict[object, Module] = {}
         """What calls with arguments of some shapes, somewhere, have come to."""

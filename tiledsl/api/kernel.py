@@ -19,7 +19,7 @@ from tiledsl.api.specs import arch_of_specs, constant_names, spec_key
 from tiledsl.api.targets import target_of
 from tiledsl.frontend.language.active_trace import ACTIVE
 from tiledsl.frontend.source.kernel_source import KernelObject, KernelSource
-from tiledsl.runtime.captured import Watched
+from tiledsl.runtime.captured import Watched, changed
 from tiledsl.runtime.missed import MISSED
 from tiledsl.runtime.parameters import Parameters
 from tiledsl.runtime.prepared import PreparedCall
@@ -82,20 +82,38 @@ class Kernel(KernelObject, Generic[Result]):
             traced: Any = call_in_trace(self, trace, args, kwargs, out)
             return traced
         current = self._current
-        if current.watched:
+        if current.watched and changed(current.watched) is not None:
             current = self._up_to_date()
         if out is not None and self._takes_out:
             kwargs["out"], out = out, None
         dispatcher = current.dispatcher
         try:
-            if dispatcher.quick is not None and not kwargs:  # as `call` does, one step earlier
-                result: Any = dispatcher.quick(args, out)
+            quick = dispatcher.quick if out is None else dispatcher.quick_into
+            if quick is not None and not kwargs:
+                result: Any = quick(args, out)
                 if result is not MISSED:
                     return result
-            called: Callable[..., Any] = self._tensor_form.call if self.is_tensor_form else dispatcher.call
-            return called(args, kwargs, out)
+            call: Callable[..., Any] = self._call_formula if self.is_tensor_form else dispatcher.call
+            return call(args, kwargs, out)
         except TileError as error:
             raise error.with_traceback(None) from error.__cause__  # the user's lines, not the compiler's
+
+    def _call_formula(self, args: tuple[object, ...], kwargs: Mapping[str, object], out: object) -> object:
+        """Calls a kernel in tensor form; the next calls like this one go the short way."""
+        called = self._tensor_form.call(args, kwargs, out)
+        if called.quick is not None:
+            with self._lock:
+                if self._current.watched is not called.watched:
+                    self._current = Specialisations(
+                        KernelSource(self.__wrapped__), self.parameters, "first use", self.recompiles
+                    )
+                    self._current.watched = called.watched
+                dispatcher = self._current.dispatcher
+            if out is None:
+                dispatcher.quick = called.quick
+            else:
+                dispatcher.quick_into = called.quick
+        return called.result
 
     def bind(self, *args: object, out: object = None, stream: int | None = None, **kwargs: object) -> PreparedCall:
         """Prepares a call: everything is checked, compiled and allocated now, and calling the result just launches.
@@ -272,16 +290,16 @@ class Kernel(KernelObject, Generic[Result]):
     def _up_to_date(self) -> Specialisations:
         """The specialisations; new ones if a global, a closure variable or a helper is another one than it was."""
         current = self._current
-        changed = current.changed()
-        if changed is None:
+        other = changed(current.watched)
+        if other is None:
             return current
         with self._lock:
             if self._current is current:
-                self._current = self._renewed(changed)
+                self._current = self._renewed(other)
             return self._current
 
-    def _renewed(self, changed: Watched) -> Specialisations:
-        cause = f"`{changed.name}`, read from outside of the kernel, has changed"
+    def _renewed(self, other: Watched) -> Specialisations:
+        cause = f"`{other.name}`, read from outside of the kernel, has changed"
         return Specialisations(KernelSource(self.__wrapped__), self.parameters, cause, self.recompiles)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tiledsl.frontend.trace.structures import Leaf, Sequenced, Structure, build
 from tiledsl.runtime.artifact import Note
+from tiledsl.runtime.missed import MISSED
 from tiledsl.runtime.outputs import as_tuple
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import TileError, fail
@@ -22,6 +23,7 @@ if TYPE_CHECKING:  # what is not, costs start-up time
     from tiledsl.api.module_places import Places
     from tiledsl.api.module_weights import WeightCache
     from tiledsl.runtime.schedule import Schedule
+    from tiledsl.runtime.short_calls import Quick
 
 
 @dataclass(frozen=True)
@@ -109,8 +111,14 @@ class Module:
     def __call__(self, *args: object, out: object = None, **named: object) -> Any:
         """Runs the module. Nothing is written when arguments do not fit. Raises TileError."""
         try:
-            if self._is_plain and not named and len(args) == self._count:
-                return self._places.call(args, out)
+            if self._is_plain and not named:
+                quick = self._places.quick
+                if quick is not None:
+                    result = quick(args, out)
+                    if result is not MISSED:
+                        return result
+                if len(args) == self._count:
+                    return self._places.call_carefully(args, out)
             from tiledsl.api.structured_calls import flatten_call
 
             leaves = flatten_call(self.name, self._signature.arguments, args, named)
@@ -120,7 +128,7 @@ class Module:
             raise error.with_traceback(None) from error.__cause__  # the user's lines, not the compiler's
 
     @property
-    def quick(self) -> Callable[[Sequence[Any], object], object] | None:
+    def quick(self) -> Quick | None:
         """What makes a call with arrays in order like those of an earlier call, and gives `MISSED` for others."""
         return self._places.quick if self._is_plain else None
 

@@ -18,6 +18,7 @@ from tiledsl.runtime.module_calls import CpuCalls
 from tiledsl.runtime.module_on_cpu import ModuleOnCpu
 from tiledsl.runtime.outputs import as_tuple
 from tiledsl.runtime.schedule import Schedule
+from tiledsl.runtime.short_calls import Quick
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
 from tiledsl.support.location import Location
@@ -47,15 +48,19 @@ class Places:
         self._lock = threading.Lock()
         self._cpu: CpuCalls | None = None
         self._cuda: dict[int, CudaCalls] = {}
-        self.quick: Callable[[Sequence[Any], object], object] | None = None
+        self.quick: Quick | None = None
         """The short way, for arguments like those of an earlier call: `MISSED` for others."""
 
     def call(self, args: Sequence[object], out: object) -> object:
         """Runs the module. Raises TileError before anything is written if the arguments do not fit."""
         if self.quick is not None:
-            result = self.quick(args, out)
+            result = self.quick(tuple(args), out)
             if result is not MISSED:
                 return result
+        return self.call_carefully(args, out)
+
+    def call_carefully(self, args: Sequence[object], out: object) -> object:
+        """The same, for what the short way does not know."""
         given = (*args, *as_tuple(out))
         on_cuda = [v for v in given if is_foreign_array(v) and is_on_cuda(v)]
         calls = self._calls_on_cuda(on_cuda[0]) if on_cuda else self._calls_on_cpu()

@@ -68,13 +68,6 @@ class Specialisations:
         """Filled at the first compilation: names outside of the kernel, to be compared at each call."""
         self.dispatcher = Dispatcher(parameters, self._choose, worker_threads, cuda_services)
 
-    def changed(self) -> Watched | None:
-        """The first name outside of the kernel that no longer stands for what it did, if any."""
-        for watched in self.watched:
-            if watched.current is not watched.value:
-                return watched
-        return None
-
     def get(self, target: Target, keys: Keys) -> CompiledKernel:
         """The specialisation for these keys. Raises TileError if the kernel cannot be compiled for them."""
         place = (target.name, keys)

@@ -3,25 +3,40 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tiledsl.api.fused import BuiltGraph, FusedGraph
 from tiledsl.api.graph import Graph
 from tiledsl.api.notebook import folded
 from tiledsl.frontend.trace.structures import Keyed, Sequenced, Static, Structure, structure_of
 from tiledsl.frontend.trace.trace_function import is_tensor_like, trace_function
-from tiledsl.runtime.captured import Captured, Watched
+from tiledsl.runtime.captured import Captured, Watched, changed
 from tiledsl.runtime.missed import MISSED
 from tiledsl.runtime.parameters import Parameters
+from tiledsl.runtime.short_calls import Quick
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
+
+_PLAIN = (int, float, bool, str, type(None))
+"""Classes of arguments that are constants of the graph, known by their text."""
 
 if TYPE_CHECKING:
     from tiledsl.api.check import CheckReport
     from tiledsl.api.emulate import Emulated, Request
     from tiledsl.api.module_kernels import ModuleKernel
+
+
+@dataclass(frozen=True)
+class _Traces:
+    """What was traced while that which the formula reads from outside stayed the same."""
+
+    watched: tuple[Watched, ...]
+    graphs: dict[object, tuple[Graph, BuiltGraph]]
+    calls: dict[object, FormulaCall]
+    """Calls of nothing but arrays and plain numbers, by what tells graphs apart."""
 
 
 class TensorForm:
@@ -31,37 +46,29 @@ class TensorForm:
         self._function = function
         self._parameters = parameters
         self._lock = threading.Lock()
-        self._graphs: dict[object, tuple[Graph, BuiltGraph]] = {}
-        self._quick: dict[object, BuiltGraph] = {}
-        """What runs calls of nothing but arrays, by their types, dtypes and shapes."""
-        self._recent: BuiltGraph | None = None
-        """What ran the last call of nothing but arrays."""
-        self._watched: tuple[Watched, ...] = ()
+        self._traces = _Traces((), {}, {})
 
-    def call(self, args: tuple[object, ...], kwargs: Mapping[str, object], out: object) -> Any:
+    def call(self, args: tuple[object, ...], kwargs: Mapping[str, object], out: object) -> Called:
         """Runs the kernel on arrays. Raises TileError."""
-        recent = self._recent
-        if recent is not None and recent.quick is not None and not kwargs and self._is_current():
-            result = recent.quick(args, out)
-            if result is not MISSED:
-                return result
+        traces = self._current()
         likeness = None if kwargs else _likeness(args)
-        run = self._quick.get(likeness)
-        if run is not None and self._is_current():
-            self._recent = run
-            return run(*args, out=out)
-        values = self._parameters.arrange(args, kwargs)
-        graph, run = self._found(values)
-        if likeness is not None and len(args) == len(values) and all(map(is_tensor_like, args)):
-            self._quick[likeness] = run
-        given = dict(zip(self._parameters.names, values))
-        return run(*(given[name] for name in graph.tensor_arguments), out=out)
+        call = traces.calls.get(likeness)
+        if call is None:
+            values = self._parameters.arrange(args, kwargs)
+            traces, graph, run = self._found(values)
+            if likeness is None:
+                given = dict(zip(self._parameters.names, values))
+                return Called(run(*(given[name] for name in graph.tensor_arguments), out=out), None, traces.watched)
+            names = self._parameters.names
+            taken = [place for place, name in enumerate(names[: len(args)]) if name in graph.tensor_arguments]
+            call = traces.calls[likeness] = FormulaCall(run, args, taken)
+        return Called(call.run(*call.arrays(args), out=out), call.quick, traces.watched)
 
     def check(self, values: tuple[object, ...], out: object) -> CheckReport:
         """Runs the formula with a shadow of the memory; `values` are in the order of the parameters."""
         from tiledsl.api.check import check_graph  # costs start-up time
 
-        graph = self._found(values)[0]
+        graph = self.graph_of(values)
         given = dict(zip(self._parameters.names, values))
         return check_graph(graph, [given[name] for name in graph.tensor_arguments], {}, out)
 
@@ -77,15 +84,15 @@ class TensorForm:
         self, args: tuple[object, ...], kwargs: Mapping[str, object], out: object
     ) -> tuple[Callable[[], object], object, object]:
         """A call for `Kernel.bind`: its outputs are written anew each time."""
-        result = self.call(args, kwargs, out)
+        result = self.call(args, kwargs, out).result
         leaves: list[Any] = []
         structure_of(result, "result", is_tensor_like, leaves)
         outputs: object = leaves[0] if len(leaves) == 1 else tuple(leaves)
-        return lambda: self.call(args, kwargs, outputs), result, (args, kwargs)
+        return lambda: self.call(args, kwargs, outputs).result, result, (args, kwargs)
 
     def graph_of(self, values: tuple[object, ...]) -> Graph:
         """The graph for arguments (or specs) in the order of the parameters."""
-        return self._found(values)[0]
+        return self._found(values)[1]
 
     def compile(self, specs: tuple[object, ...], named: Mapping[str, object], arch: str | None) -> CompiledFormula:
         """The formula compiled for arguments like these."""
@@ -93,23 +100,23 @@ class TensorForm:
 
     def explain(self) -> str:
         """What became of each graph so far."""
-        return "\n\n".join(run.explain() for _, run in list(self._graphs.values()))
+        return "\n\n".join(run.explain() for _, run in list(self._traces.graphs.values()))
 
-    def _found(self, values: tuple[object, ...]) -> tuple[Graph, BuiltGraph]:
+    def _found(self, values: tuple[object, ...]) -> tuple[_Traces, Graph, BuiltGraph]:
         key = tuple(map(_key, values))
         with self._lock:
-            if not self._is_current():
-                self._quick.clear()
-                self._recent = None
-                self._graphs.clear()
-            if key not in self._graphs:
-                self._watched = tuple(Captured(self._function).watched)
-                self._graphs[key] = self._traced(values)
-            return self._graphs[key]
+            traces = self._current()
+            if not traces.graphs:
+                traces = self._traces = _Traces(tuple(Captured(self._function).watched), {}, {})
+            found = traces.graphs.get(key)
+            if found is None:
+                found = traces.graphs[key] = self._traced(values)
+            return traces, *found
 
-    def _is_current(self) -> bool:
-        """Whether what the formula reads from outside is what it was when it was traced."""
-        return all(watched.current is watched.value for watched in self._watched)
+    def _current(self) -> _Traces:
+        """What was traced; nothing if what the formula reads from outside is no longer what it was then."""
+        traces = self._traces
+        return traces if changed(traces.watched) is None else _Traces((), {}, {})
 
     def _traced(self, values: tuple[object, ...]) -> tuple[Graph, BuiltGraph]:
         traced = trace_function(self._function, (), dict(zip(self._parameters.names, values)))
@@ -120,6 +127,43 @@ class TensorForm:
 def runner_of(graph: Graph) -> BuiltGraph:
     """What runs the graph of a formula that is called: fused, where its arrays are."""
     return FusedGraph(graph).build(None)
+
+
+class Called(NamedTuple):
+    """What came of a call. `quick` makes the next ones like it while nothing that is `watched` changes."""
+
+    result: Any
+    quick: Quick | None
+    watched: tuple[Watched, ...]
+
+
+class FormulaCall:
+    """Calls like one of nothing but arrays and plain numbers, all in order."""
+
+    def __init__(self, run: BuiltGraph, args: tuple[object, ...], taken: Sequence[int]) -> None:
+        """`taken`: which of the arguments are arrays, which `run` takes."""
+        self.run = run
+        self._count = len(args)
+        self._taken = tuple(taken)
+        self._static = [(n, value.__class__, repr(value)) for n, value in enumerate(args) if n not in taken]
+
+    def arrays(self, args: tuple[object, ...]) -> tuple[object, ...]:
+        """The arguments that the graph takes."""
+        return args if not self._static else tuple([args[place] for place in self._taken])
+
+    @property
+    def quick(self) -> Quick | None:
+        """The short way, with all arguments; None where the module has none."""
+        return self.run.quick if not self._static or self.run.quick is None else self._run_quickly
+
+    def _run_quickly(self, args: tuple[Any, ...], out: Any) -> object:
+        quick = self.run.quick
+        if quick is None or len(args) != self._count:
+            return MISSED
+        for place, kind, text in self._static:
+            if args[place].__class__ is not kind or repr(args[place]) != text:
+                return MISSED
+        return quick(self.arrays(args), out)
 
 
 class CompiledFormula:
@@ -158,11 +202,13 @@ class CompiledFormula:
 
 
 def _likeness(args: tuple[Any, ...]) -> object:
-    """Equal for arrays that give one graph; None if an argument has no dtype or shape. Cheaper than `_key`."""
+    """Equal for arrays and numbers that give one graph; None if an argument is neither. Cheaper than `_key`."""
     try:
-        key = tuple([(a.__class__, a.dtype, a.shape) for a in args])
+        key = tuple([
+            (a.__class__, repr(a)) if a.__class__ in _PLAIN else (a.__class__, a.dtype, a.shape) for a in args
+        ])  # fmt: skip
         hash(key)
-        return key
+        return key if all(a.__class__ in _PLAIN or is_tensor_like(a) for a in args) else None
     except (AttributeError, TypeError):
         return None
 

@@ -181,6 +181,14 @@ def overlap(a: Array, b: Array) -> bool:
         return True
 
 
+def byte_span(shape: tuple[int, ...], strides: tuple[int, ...], item: int) -> tuple[int, int]:
+    """The bytes that an array covers, from its address: the first, and the one after the last. (0, 0) if empty."""
+    if 0 in shape:
+        return 0, 0
+    reaches = [stride * (length - 1) for length, stride in zip(shape, strides)]
+    return sum(r for r in reaches if r < 0), sum(r for r in reaches if r > 0) + item
+
+
 def repeats_elements(array: ArrayLayout) -> bool:
     """Whether some elements plainly are one place in memory, as after a broadcast."""
     return any(stride == 0 and size > 1 for stride, size in zip(array.strides, array.shape)) and array.size > 0

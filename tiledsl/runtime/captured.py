@@ -31,9 +31,13 @@ class Watched:
     namespace: Mapping[str, object]
     value: object
 
-    @property
-    def current(self) -> object:
-        return self.namespace.get(self.name, _MISSING)
+
+def changed(watched: tuple[Watched, ...]) -> Watched | None:
+    """The first name that no longer stands for what it did, if any."""
+    for one in watched:
+        if one.namespace.get(one.name, _MISSING) is not one.value:
+            return one
+    return None
 
 
 class CapturedCell(Mapping[str, object]):
@@ -50,6 +54,13 @@ class CapturedCell(Mapping[str, object]):
             except ValueError:  # not assigned yet
                 pass
         raise KeyError(key)
+
+    def get(self, key: str, default: object = None) -> object:
+        """As of any mapping; a call asks for each name that its kernel reads."""
+        try:
+            return self._cell.cell_contents if key == self._name else default
+        except ValueError:
+            return default
 
     def __iter__(self) -> Iterator[str]:
         return iter((self._name,))

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from tiledsl.runtime.arrays import Array, row_major
+from tiledsl.runtime.arrays import Array, byte_span, row_major
 from tiledsl.runtime.device_array import DeviceArray
 from tiledsl.runtime.device_services import Services
 from tiledsl.runtime.dlpack import CUDA_DEVICES, read_capsule
@@ -230,14 +230,6 @@ def views_overlap(a: DeviceView, b: DeviceView) -> bool:
         return True
 
 
-def span(shape: tuple[int, ...], strides: tuple[int, ...], item: int) -> tuple[int, int]:
-    """The bytes that an array covers, from its address: the first, and the one after the last. (0, 0) if empty."""
-    if 0 in shape:
-        return 0, 0
-    reaches = [stride * (length - 1) for length, stride in zip(shape, strides)]
-    return sum(r for r in reaches if r < 0), sum(r for r in reaches if r > 0) + item
-
-
 def _spans_meet(a: DeviceView, b: DeviceView) -> bool:
-    (low, high), (other_low, other_high) = (span(view.shape, view.strides, view.itemsize) for view in (a, b))
+    (low, high), (other_low, other_high) = (byte_span(v.shape, v.strides, v.itemsize) for v in (a, b))
     return a.address + low < b.address + other_high and b.address + other_low < a.address + high

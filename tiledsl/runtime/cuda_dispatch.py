@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from tiledsl.runtime.address_rules import Addresses, Go
 from tiledsl.runtime.arrays import is_array
 from tiledsl.runtime.binding import bind_sizes
 from tiledsl.runtime.cuda_arrays import ArrayReader, DeviceView, is_on_cuda, views_overlap
-from tiledsl.runtime.cuda_launch import Addresses, CudaLaunch, Go
+from tiledsl.runtime.cuda_launch import CudaLaunch
 from tiledsl.runtime.device_calls import one_device, streams_of
 from tiledsl.runtime.device_services import Services
 from tiledsl.runtime.frameworks import Framework, Torch
@@ -147,7 +148,7 @@ class CudaDispatcher:
         framework = call.launch.framework
         if isinstance(framework, Torch):
             if self.torch_calls is None:
-                self.torch_calls = TorchCalls(framework, self._constant)
+                self.torch_calls = TorchCalls(framework.torch, framework.raw_stream, self._constant)
             self.torch_calls.learn(call.given, call.out, call.launch)
 
     def _looked_at(self, given: tuple[Any, ...], out: object, stream: int | None) -> _Call:

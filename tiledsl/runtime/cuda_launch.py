@@ -8,23 +8,17 @@ allocators give the same ones again and again.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
+from tiledsl.runtime.address_rules import Addresses, AddressRules, Go, placed, remember
 from tiledsl.runtime.alignment import lowest_bit, stride_bits
 from tiledsl.runtime.arrays import element_strides, row_major
 from tiledsl.runtime.binding import Sizes
-from tiledsl.runtime.cuda_arrays import DeviceView, span
+from tiledsl.runtime.cuda_arrays import DeviceView
 from tiledsl.runtime.frameworks import Framework
 from tiledsl.runtime.interface import Interface, TensorParameter
 from tiledsl.runtime.launch import new_arrays, number_of, only_result, scalars_of
 from tiledsl.runtime.program import BoundDeviceProgram, DeviceProgram
-
-MOST_ADDRESSES = 256
-"""Sets of addresses that are remembered for each launch; past it all are forgotten."""
-
-Addresses: TypeAlias = "tuple[int, ...]"
-Go: TypeAlias = Callable[[Sequence[int], Sequence["int | float"], int], None]
-"""Launches: the addresses of all tensors and new tensors, the run-time numbers, the stream."""
 
 
 class CudaLaunch:
@@ -70,14 +64,12 @@ class CudaLaunch:
         self._strides += [
             new.strides if place is None else element_strides(place) for new, place in zip(self._new, places)
         ]
-        self._sizes_of_elements = [view.itemsize for view in given]
         shapes = [view.shape for view in views] + [new.shape for new in self._new]
         items = [view.itemsize for view in views] + [new.dtype.itemsize for new in self._new]
         self._stride_bits = [stride_bits(*one) for one in zip(shapes, self._strides, items)]
-        self._spans = [span(view.shape, view.strides, view.itemsize) for view in given]
         written = [n for n, p in enumerate(interface.tensors) if p.written]
         written += range(len(views), len(given))
-        self._apart = [(w, o) for w in written for o in range(len(given)) if o not in written or o < w]
+        self._rules = AddressRules([placed(view) for view in given], written, [view.itemsize for view in given])
         self._variants: dict[tuple[int, ...], BoundDeviceProgram] = {}
         self.accepted: dict[Addresses, Go] = {}
         """What runs on arrays at these addresses."""
@@ -96,20 +88,9 @@ class CudaLaunch:
         found = self.accepted.get(addresses)
         if found is not None:
             return found
-        if any(address % size for address, size in zip(addresses, self._sizes_of_elements)):
+        if not self._rules.aligned(addresses) or not (known_apart or self._rules.apart(addresses)):
             return None
-        if not known_apart and any(self._meet(addresses, *pair) for pair in self._apart):
-            return None
-        go = self.variant(addresses).launcher
-        if len(self.accepted) >= MOST_ADDRESSES:
-            self.accepted.clear()
-        self.accepted[addresses] = go
-        return go
-
-    def _meet(self, addresses: Addresses, one: int, other: int) -> bool:
-        (low, high), (other_low, other_high) = self._spans[one], self._spans[other]
-        a, b = addresses[one], addresses[other]
-        return a + low < b + other_high and b + other_low < a + high
+        return remember(self.accepted, addresses, self.variant(addresses).launcher)
 
     def variant(self, addresses: Addresses) -> BoundDeviceProgram:
         """The code for arrays that are aligned as these addresses are."""

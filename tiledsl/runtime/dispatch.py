@@ -22,12 +22,14 @@ from tiledsl.runtime.arrays import (
     overlap,
 )
 from tiledsl.runtime.binding import bind_sizes
+from tiledsl.runtime.frameworks import torch_of
 from tiledsl.runtime.interface import Interface, TensorParameter
 from tiledsl.runtime.launch import Launch, Outputs, new_arrays
 from tiledsl.runtime.missed import MISSED
 from tiledsl.runtime.outputs import as_tuple, can_write, check_apart, check_outputs, shared_with_others
 from tiledsl.runtime.parameters import Parameters
 from tiledsl.runtime.program import AnyLoadedProgram, DeviceProgram, LoadedProgram
+from tiledsl.runtime.short_calls import Quick
 from tiledsl.runtime.specialise import ArgumentKey
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from tiledsl.runtime.cuda_dispatch import CudaDispatcher
     from tiledsl.runtime.cuda_launch import CudaLaunch
     from tiledsl.runtime.device_services import Services
+    from tiledsl.runtime.torch_calls import TorchCalls
 
 MOST_LAUNCHES = 2048
 """Launches that are remembered; past it all are forgotten (a program with ever new shapes must not grow)."""
@@ -100,13 +103,15 @@ class Dispatcher:
         self._threads = threads
         self._constant = tuple(name in parameters.constants for name in parameters.names)
         self._launches: dict[tuple[object, ...], Launch] = {}
-        self._recent: Launch | None = None
-        """That of the last call, if it is simple."""
         self._services = services
         self._cuda: CudaDispatcher | None = None
         """Made when the first array of another library than NumPy is passed."""
-        self.quick: Callable[[tuple[object, ...], object], object] | None = None
-        """The short way for tensors of PyTorch on CUDA devices, once such were passed."""
+        self._torch_calls: TorchCalls | None = None
+        """The short way for tensors of PyTorch in CPU memory, once such were passed."""
+        self.quick: Quick | None = None
+        """The short way for calls with arguments in order and no `out`, like the last one of these."""
+        self.quick_into: Quick | None = None
+        """The same, with `out`."""
 
     @property
     def launches(self) -> list[Launch | CudaLaunch]:
@@ -132,30 +137,34 @@ class Dispatcher:
         """Runs the kernel. Raises TileError before anything is written if the arguments do not fit."""
         if kwargs or len(args) != len(self._constant):
             args = self.parameters.arrange(args, kwargs)
-        if self.quick is not None:
-            result = self.quick(args, out)
-            if result is not MISSED:
-                return result
-        outputs: Any = (out,) if out.__class__ is np.ndarray else out if out.__class__ is tuple else None
-        if out is None or outputs is not None:
-            if self._recent is not None:
-                result = self._recent.quick(args, outputs)
+            quick = self.quick if out is None else self.quick_into
+            if quick is not None:
+                result = quick(args, out)
                 if result is not MISSED:
                     return result
+        outputs: Any = (out,) if out.__class__ is np.ndarray else out if out.__class__ is tuple else None
+        if out is None or outputs is not None:
             signature = self._signature(args, outputs)
             launch = self._launches.get(signature) if signature is not None else None
             if launch is not None:
                 addresses = launch.addresses(args, outputs)
                 if addresses is not None:
-                    self._recent = launch if launch.is_simple else None
+                    self._next(launch.quick, out)
                     return launch.run(addresses, args, outputs, args)
         cuda = self._for_devices(args, out)
         if cuda is not None:
             result = cuda.call(args, out)
-            if cuda.torch_calls is not None:
-                self.quick = cuda.torch_calls.call
+            self._next(None if cuda.torch_calls is None else cuda.torch_calls.call, out)
             return result
         return self._call_carefully(args, out)
+
+    def _next(self, quick: Quick | None, out: object) -> None:
+        """The next calls with `out`, or without, try that way first."""
+        if quick is not None:
+            if out is None:
+                self.quick = quick
+            else:
+                self.quick_into = quick
 
     def prepare(
         self, args: tuple[object, ...], kwargs: Mapping[str, object], out: object, stream: int | None
@@ -205,9 +214,24 @@ class Dispatcher:
         for position, original in call.copies.items():
             if position in written:
                 np.copyto(original, numpy_array(call.arguments[position]))
+        if not call.copies and (call.targets is None or call.direct is not None):
+            self._learn(call, given, out)
         if call.targets is None:
             return result
         return _delivered(interface, result, call.targets, as_tuple(out))
+
+    def _learn(self, call: _Call, given: tuple[object, ...], out: object) -> None:
+        """The next call like this one goes the short way, if it is one with tensors of PyTorch."""
+        torch = next((torch for torch in map(torch_of, given) if torch is not None), None)
+        if torch is None:
+            return
+        from tiledsl.runtime.host_launch import HostLaunch, host_stream  # it costs start-up time
+        from tiledsl.runtime.torch_calls import TorchCalls
+
+        if self._torch_calls is None:
+            self._torch_calls = TorchCalls(torch, host_stream, self._constant)
+        self._torch_calls.learn(given, out, HostLaunch(call.launch, call.arguments, call.direct))
+        self._next(self._torch_calls.call, out)
 
     def _looked_at(self, given: tuple[object, ...], out: object) -> _Call:
         arguments, copies = self._accept(given)

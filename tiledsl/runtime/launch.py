@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,9 +12,9 @@ from tiledsl.ir.dtypes import to_numpy
 from tiledsl.runtime.arrays import Array, element_strides, numpy_array, overlap, pointer, row_major
 from tiledsl.runtime.binding import ArrayShape, Sizes, new_shape
 from tiledsl.runtime.interface import Interface, Result, ScalarParameter, TensorParameter
-from tiledsl.runtime.missed import MISSED
 from tiledsl.runtime.output_memory import empty
 from tiledsl.runtime.program import BoundProgram, ChainedRuns, Chains, ExpectedArray, LoadedProgram
+from tiledsl.runtime.short_calls import NewArrays, Quick, ShortCall
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
 
@@ -65,15 +64,15 @@ class Launch:
         """`positions` are those of the interface's parameters among the arguments."""
         self.interface = interface
         by_kind = list(zip(positions, interface.parameters))
-        self._tensors = tuple(i for i, p in by_kind if isinstance(p, TensorParameter))
-        self._scalars = scalars_of(positions, interface)
-        self._written = tuple(i for i, p in by_kind if isinstance(p, TensorParameter) and p.written)
+        self.tensors = tuple(i for i, p in by_kind if isinstance(p, TensorParameter))
+        self.scalars = scalars_of(positions, interface)
+        self.written = tuple(i for i, p in by_kind if isinstance(p, TensorParameter) and p.written)
         slots = {number: slot for slot, number in enumerate(interface.outputs)} if outputs is not None else {}
         made = new_arrays(interface, sizes)
-        self._made = tuple((slots.get(number, -1), new.shape, new.dtype) for number, new in enumerate(made))
+        self.made = tuple((slots.get(number, -1), new.shape, new.dtype) for number, new in enumerate(made))
         """For each new tensor, which of the arrays of `out` it is; if none (-1), what to allocate."""
-        self._only_result = only_result(interface)
-        arrays = [numpy_array(arguments[i]) for i in self._tensors]
+        self.only_result = only_result(interface)
+        arrays = [numpy_array(arguments[i]) for i in self.tensors]
         strides = [element_strides(array) for array in arrays]
         strides += [
             new.strides if outputs is None or number not in slots else element_strides(outputs[slots[number]])
@@ -82,21 +81,26 @@ class Launch:
         self._misaligned_bits = max((array.itemsize for array in arrays), default=1) - 1
         self.program = program
         self.bound: BoundProgram = program.bind(sizes, strides, threads)
-        self.is_simple = isinstance(self.bound, Chains) and len(self._tensors) == len(arguments)
+        self.is_simple = isinstance(self.bound, Chains) and len(self.tensors) == len(arguments)
         """Whether it is made on nothing but arrays, so that `quick` may know them again."""
-        self._outputs = 0 if outputs is None else len(outputs)
-        behind = enumerate(self._made, len(arguments))
-        self._apart = (*self._written, *(place for place, (slot, _, _) in behind if slot >= 0))
+        behind = enumerate(self.made, len(arguments))
+        self._apart = (*self.written, *(place for place, (slot, _, _) in behind if slot >= 0))
         """Places of the arrays that are written and were there before the call, among arguments and new tensors."""
         self._expected = self._all_expected(arguments, outputs) if self.is_simple else []
-        self._spans = [_span(*expected) for expected in self._expected]
-        self._rooms: list[ChainedRuns] = []
+        self.quick: Quick | None = None
+        """Runs on arrays just like those of the first call; gives `MISSED` for others. For `is_simple` ones."""
+        if self.is_simple:
+            whole = len(self.made) == 1 and self.only_result == 0
+            returned = None if whole else self.returned
+            count = 0 if outputs is None else len(outputs)
+            new = NewArrays(self.made)
+            self.quick = ShortCall([], self._room, new, returned, count, allocates=outputs is None).call
 
     def _all_expected(self, arguments: Sequence[object], outputs: Outputs | None) -> list[ExpectedArray]:
         """What the arguments and the new tensors of later calls are compared with."""
         known = [numpy_array(array) for array in arguments]
         expected = [(array.dtype, array.shape, array.strides) for array in known]
-        for slot, shape, dtype in self._made:
+        for slot, shape, dtype in self.made:
             if outputs is None or slot < 0:
                 expected.append((dtype, shape, row_major(shape, dtype.itemsize)))
             else:
@@ -115,11 +119,11 @@ class Launch:
         """
         addresses: list[int] = []
         bits = 0
-        for position in self._tensors:
+        for position in self.tensors:
             address = pointer(arguments[position])  # pyright: ignore[reportArgumentType]  # `Dispatcher` saw to it
             addresses.append(address)
             bits |= address
-        if self._written and not self._may_write(arguments):
+        if self.written and not self._may_write(arguments):
             return None
         if outputs is not None and not self._may_write_outputs(arguments, outputs):
             return None
@@ -128,14 +132,14 @@ class Launch:
         return addresses
 
     def _aligned(self, arguments: Sequence[object]) -> bool:
-        return all(numpy_array(arguments[position]).flags.aligned for position in self._tensors)
+        return all(numpy_array(arguments[position]).flags.aligned for position in self.tensors)
 
     def _may_write(self, arguments: Sequence[object]) -> bool:
-        for position in self._written:
+        for position in self.written:
             array = numpy_array(arguments[position])
             if not array.flags.writeable:
                 return False
-            for other in self._tensors:
+            for other in self.tensors:
                 if other != position and overlap(array, numpy_array(arguments[other])):
                     return False
         return True
@@ -144,7 +148,7 @@ class Launch:
         for number, output in enumerate(outputs):
             if not output.flags.behaved:  # aligned and writeable
                 return False
-            for position in self._tensors:
+            for position in self.tensors:
                 if overlap(output, numpy_array(arguments[position])):
                     return False
             for other in outputs[:number]:
@@ -160,75 +164,43 @@ class Launch:
         `given` are the arguments as the user passed them: a kernel that returns a parameter returns that object.
         """
         made = self._allocated(addresses, outputs)
-        self.bound(addresses, self._numbers(arguments))
-        return self._returned(made, given)
-
-    def quick(self, args: tuple[object, ...], outputs: Outputs | None) -> object:
-        """For `is_simple` ones: runs on arrays just like those of the first call; gives `MISSED` for others."""
-        if (0 if outputs is None else len(outputs)) != self._outputs:
-            return MISSED
-        try:
-            room = self._rooms.pop()
-        except IndexError:
-            room = self._room()
-            if room is None:
-                return MISSED
-        made = [
-            empty(shape, dtype) if outputs is None or slot < 0 else outputs[slot] for slot, shape, dtype in self._made
-        ]
-        arrays = (*args, *made)
-        try:
-            if not room.run_on(arrays, partial(self._may_run, arrays) if self._apart else None):
-                return MISSED
-        finally:
-            self._rooms.append(room)
-        return self._returned(made, args)
-
-    def _may_run(self, arrays: tuple[object, ...], addresses: Sequence[int]) -> bool:
-        """Whether what is written can be, and lies apart from all else."""
-        for written in self._apart:
-            if not numpy_array(arrays[written]).flags.writeable:
-                return False
-            start, stop = (addresses[written] + end for end in self._spans[written])
-            for other, (first, last) in enumerate(self._spans):
-                if other != written and addresses[other] + first < stop and start < addresses[other] + last:
-                    return False
-        return True
+        self.bound(addresses, self.numbers(arguments))
+        return self.returned(made, given)
 
     def _room(self) -> ChainedRuns | None:
         assert isinstance(self.bound, Chains)
-        sources = [*self._tensors, *range(len(self._tensors), len(self._expected))]
+        sources = [*self.tensors, *range(len(self.tensors), len(self._expected))]
         patches = [(source, 0, 0, pointer) for pointer, source in enumerate(sources)]
-        return self.bound.chained([(self.bound, [0] * len(sources), ())], patches, self._expected)
+        return self.bound.chained([(self.bound, [0] * len(sources), ())], patches, self._expected, self._apart)
 
     def prepare(
         self, addresses: list[int], arguments: Sequence[object], outputs: Outputs | None, given: Sequence[object]
     ) -> tuple[Callable[[], None], object, object]:
         """As `run`, without running: what runs, what it gives, and what must be kept alive for it."""
         made = self._allocated(addresses, outputs)
-        numbers = self._numbers(arguments)
-        return lambda: self.bound(addresses, numbers), self._returned(made, given), (arguments, made)
+        numbers = self.numbers(arguments)
+        return lambda: self.bound(addresses, numbers), self.returned(made, given), (arguments, made)
 
-    def _numbers(self, arguments: Sequence[object]) -> list[int | float]:
-        return [number_of(scalar, arguments[scalar.position]) for scalar in self._scalars]
+    def numbers(self, arguments: Sequence[object]) -> list[int | float]:
+        return [number_of(scalar, arguments[scalar.position]) for scalar in self.scalars]
 
     def _allocated(self, addresses: list[int], outputs: Outputs | None) -> list[Array]:
         """The arrays of the new tensors, those of `out` among them; their addresses are added to `addresses`."""
         made: list[Array] = []
-        for slot, shape, dtype in self._made:
+        for slot, shape, dtype in self.made:
             array: Array = empty(shape, dtype) if outputs is None or slot < 0 else outputs[slot]
             made.append(array)
             addresses.append(pointer(array))
         return made
 
-    def _returned(self, made: Sequence[Array], given: Sequence[object]) -> object:
-        if self._only_result >= 0:
-            return made[self._only_result]
+    def returned(self, made: Sequence[Array], given: Sequence[object]) -> object:
+        if self.only_result >= 0:
+            return made[self.only_result]
         results = [self._result(result, made, given) for result in self.interface.results]
         return None if not results else results[0] if len(results) == 1 else tuple(results)
 
     def _result(self, result: Result, made: Sequence[Array], given: Sequence[object]) -> object:
-        return made[result.index] if result.kind == "new" else given[self._tensors[result.index]]
+        return made[result.index] if result.kind == "new" else given[self.tensors[result.index]]
 
 
 def scalars_of(positions: Sequence[int], interface: Interface) -> tuple[Scalar, ...]:
@@ -269,11 +241,3 @@ def _limits(parameter: ScalarParameter) -> tuple[int, int] | None:
             return 0, 2**dtype.bits - 1
         case "int":
             return -(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1
-
-
-def _span(dtype: np.dtype[Any], shape: ArrayShape, strides: ArrayShape) -> tuple[int, int]:
-    """The first byte of an array and the one behind its last, from its address on."""
-    if 0 in shape:
-        return 0, 0
-    ends = [(size - 1) * stride for size, stride in zip(shape, strides)]
-    return sum(end for end in ends if end < 0), dtype.itemsize + sum(end for end in ends if end > 0)

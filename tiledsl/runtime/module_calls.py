@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tiledsl.ir.dtypes import from_numpy, to_numpy
-from tiledsl.runtime.arrays import Array, as_array, fail_not_array, is_array, numpy_array, overlap, pointer
+from tiledsl.runtime.arrays import Array, as_array, fail_not_array, is_array, overlap, pointer
 from tiledsl.runtime.dispatch import CPU
+from tiledsl.runtime.frameworks import torch_of
+from tiledsl.runtime.host_launch import HOST, host_stream
 from tiledsl.runtime.launch import NewArray
-from tiledsl.runtime.missed import MISSED
-from tiledsl.runtime.module_on_cpu import ModuleOnCpu, expected_array
+from tiledsl.runtime.module_launch import ModuleLaunch
+from tiledsl.runtime.module_on_cpu import ModuleOnCpu
 from tiledsl.runtime.output_memory import empty
 from tiledsl.runtime.outputs import as_tuple, check_outputs_of
 from tiledsl.runtime.schedule import Buffer
+from tiledsl.runtime.short_calls import NewArrays, Quick, ShortCall, maker
 from tiledsl.runtime.specialise import is_numpy_number
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
+
+if TYPE_CHECKING:
+    from tiledsl.runtime.torch_calls import TorchCalls
 
 
 class CpuCalls:
@@ -30,37 +36,21 @@ class CpuCalls:
         self._name = schedule.name
         self._inputs = [schedule.buffers[n] for n in schedule.inputs]
         self._outputs = [schedule.buffers[n] for n in schedule.outputs]
-        self._expected = [expected_array(buffer) for buffer in self._inputs]
         self._new = [(buffer.shape, to_numpy(buffer.dtype)) for buffer in self._outputs]
-        self._misaligned_bits = max((buffer.dtype.bytes for buffer in self._inputs), default=1) - 1
-        self._run, self._run_on = module.run, module.run_on
-
-    def quick(self, args: Sequence[object], out: object) -> object:
-        """Runs the module on arrays of NumPy that are as it was built for; gives `MISSED` for others."""
-        if out is not None or len(args) != len(self._expected):
-            return MISSED
-        made = [empty(shape, dtype) for shape, dtype in self._new]
-        if not self._run_on((*args, *made)) and not self._run_on_arrays(args, made):
-            return MISSED
-        return made[0] if len(made) == 1 else tuple(made)
-
-    def _run_on_arrays(self, args: Sequence[object], made: Sequence[Array]) -> bool:
-        """As `ModuleOnCpu.run_on`, where that cannot look at arrays or does not know one of them."""
-        addresses: list[int] = []
-        bits = 0
-        for value, (dtype, shape, _) in zip(args, self._expected):
-            if value.__class__ is not np.ndarray:
-                return False
-            array = numpy_array(value)
-            if array.dtype != dtype or array.shape != shape or not array.flags.c_contiguous:
-                return False
-            address = pointer(array)
-            bits |= address
-            addresses.append(address)
-        if bits & self._misaligned_bits:
-            return False
-        self._run([*addresses, *map(pointer, made)])
-        return True
+        self._weights = list(module.constants.values())
+        new = NewArrays([(number, shape, dtype) for number, (shape, dtype) in enumerate(self._new)])
+        whole = len(self._new) == 1
+        short = ShortCall(
+            module.rooms, module.room, new, None if whole else lambda made, _: tuple(made), len(self._new),
+            allocates=True,
+        )  # fmt: skip
+        self._short: Quick = short.call
+        self.quick: Quick = short.call
+        """The short way, for arrays that are as the module was built for, or tensors of PyTorch, whichever the last
+        call had: `MISSED` for others."""
+        self._torch_calls: TorchCalls | None = None
+        self._launches: dict[bool, ModuleLaunch] = {}
+        """For calls with `out`, and without."""
 
     def call(self, args: Sequence[object], out: object) -> object:
         """Runs the module. Raises TileError before anything is written if the arguments do not fit."""
@@ -70,8 +60,10 @@ class CpuCalls:
         if out is not None:
             new = [NewArray(shape, dtype) for shape, dtype in self._new]
             targets = check_outputs_of(CPU, self._name, new, out)
-            made = [target if _can_write(target, arrays) else fresh for target, fresh in zip(targets, made)]
-        self._run([*map(pointer, arrays), *map(pointer, made)])
+            read = (*arrays, *self._weights)
+            made = [target if _can_write(target, read) else fresh for target, fresh in zip(targets, made)]
+        self.module.run([*map(pointer, arrays), *map(pointer, made)])
+        self._learn(args, arrays, out, targets is None or all(t is array for t, array in zip(targets, made)))
         if targets is None:
             return made[0] if len(made) == 1 else tuple(made)
         for target, array in zip(targets, made):
@@ -80,6 +72,27 @@ class CpuCalls:
         given = as_tuple(out)
         return given[0] if len(given) == 1 else tuple(given)
 
+    def _learn(self, args: Sequence[object], arrays: Sequence[Array], out: object, direct: bool) -> None:
+        """The next call like this one goes the short way."""
+        self.quick = self._short
+        torch = torch_of(args[0]) if args else None
+        if torch is None or not direct or not all(map(_is_at, args, map(pointer, arrays))):
+            return
+        from tiledsl.runtime.torch_calls import TorchCalls  # it costs start-up time
+
+        if self._torch_calls is None:
+            self._torch_calls = TorchCalls(torch, host_stream, [False] * len(self._inputs))
+        launch = self._launches.get(out is not None)
+        if launch is None:
+            module, makers = self.module, [maker(shape, dtype) for shape, dtype in self._new]
+            launch = self._launches[out is not None] = ModuleLaunch(
+                module.schedule, lambda addresses, numbers, stream: module.run(addresses),
+                [lambda stream, make=make: make() for make in makers], pointer, HOST,
+                [(pointer(weight), weight.nbytes) for weight in self._weights], 0, into=out is not None,
+            )  # fmt: skip
+        self._torch_calls.learn(tuple(args), out, launch)
+        self.quick = self._torch_calls.call
+
     def _accepted(self, value: object, buffer: Buffer) -> Array:
         """An argument as a row-major array; a copy where it is not one. Raises TileError if it does not fit."""
         array = number_or_array(value, buffer)
@@ -87,6 +100,11 @@ class CpuCalls:
         if not array.flags.c_contiguous or not array.flags.aligned:
             array = np.array(array, order="C")
         return array
+
+
+def _is_at(value: Any, address: int) -> bool:
+    """Whether it is a tensor of PyTorch at that address, not one that was copied there."""
+    return torch_of(value) is not None and value.data_ptr() == address
 
 
 def number_or_array(value: Any, buffer: Buffer) -> Array:

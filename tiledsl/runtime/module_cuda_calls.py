@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,13 +15,14 @@ from tiledsl.runtime.device_calls import one_device, streams_of
 from tiledsl.runtime.device_services import DeviceServices
 from tiledsl.runtime.frameworks import Framework, Torch
 from tiledsl.runtime.launch import NewArray
-from tiledsl.runtime.missed import MISSED
 from tiledsl.runtime.module_calls import check_argument, number_or_array
-from tiledsl.runtime.module_on_cuda import ModuleOnCuda
+from tiledsl.runtime.module_launch import ModuleLaunch
+from tiledsl.runtime.module_on_cuda import Allocate, ModuleOnCuda
 from tiledsl.runtime.outputs import as_tuple, check_outputs_of
 from tiledsl.runtime.program import WIDEST
 from tiledsl.runtime.schedule import Buffer
-from tiledsl.runtime.torch_calls import MOST_REBUILT, likeness
+from tiledsl.runtime.short_calls import Quick
+from tiledsl.runtime.torch_calls import TorchCalls
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
 
@@ -37,15 +38,14 @@ class CudaCalls:
         self._name = schedule.name
         self._inputs = [schedule.buffers[n] for n in schedule.inputs]
         self._outputs = [schedule.buffers[n] for n in schedule.outputs]
-        self._short: _ShortWay | None = None
-        self._learnt = 0
+        self._torch_calls: TorchCalls | None = None
+        self._launches: dict[bool, ModuleLaunch] = {}
+        """For calls with `out`, and without."""
 
-    def quick(self, args: Sequence[Any], out: object) -> object:
-        """Runs the module on tensors that are like those of an earlier call; gives `MISSED` for others."""
-        short = self._short
-        if short is None or out is not None or len(args) != len(self._inputs) or not short.check(*args):
-            return MISSED
-        return short.call(args)
+    @property
+    def quick(self) -> Quick | None:
+        """What makes calls with tensors like those of an earlier one, and gives `MISSED` for others."""
+        return None if self._torch_calls is None else self._torch_calls.call
 
     def call(self, args: Sequence[object], out: object) -> object:
         """Runs the module. Raises TileError before anything is written if the arguments do not fit."""
@@ -67,16 +67,23 @@ class CudaCalls:
         result = self._run(inputs, framework, stream, out)
         for other in others:
             self._services.run_after(device, other, stream)
-        plain = (
-            out is None
-            and not others
-            and all(view.address % WIDEST == 0 and self._is_plain(view) for view in views.values())
-        )
-        if plain and isinstance(framework, Torch) and len(views) == len(args) and self._learnt < MOST_REBUILT:
-            self._learnt += 1  # tensors of another kind, or PyTorch in another state (inference mode ...), do not pass
-            check = likeness(framework.torch, args)
-            self._short = self._short if check is None else _ShortWay(self.module, framework, check)
+        if isinstance(framework, Torch) and not others and len(views) == len(args) and all(map(self._is_plain, every)):
+            self._learn(args, out, framework)
         return result
+
+    def _learn(self, args: Sequence[object], out: object, torch: Torch) -> None:
+        """The next call like this one goes the short way."""
+        if self._torch_calls is None:
+            self._torch_calls = TorchCalls(torch.torch, torch.raw_stream, [False] * len(self._inputs))
+        launch = self._launches.get(out is not None)
+        if launch is None:
+            schedule, device = self.module.schedule, self.module.device
+            launch = self._launches[out is not None] = ModuleLaunch(
+                schedule, self.module.launcher(_allocator(torch, device)),
+                [torch.maker(b.shape, to_numpy(b.dtype), device) for b in self._outputs], torch.address, device,
+                self.module.kept, WIDEST, into=out is not None,
+            )  # fmt: skip
+        self._torch_calls.learn(tuple(args), out, launch)
 
     def _run(self, inputs: Sequence[int], framework: Framework, stream: int, out: object) -> object:
         device = self.module.device
@@ -85,6 +92,7 @@ class CudaCalls:
             new = [NewArray(buffer.shape, to_numpy(buffer.dtype)) for buffer in self._outputs]
             targets = check_outputs_of(OnDevice(self._reader), self._name, new, out)
         spans = [(start, start + buffer.bytes) for start, buffer in zip(inputs, self._inputs)]
+        spans += [(start, start + size) for start, size in self.module.kept]
         made: list[Any] = []
         addresses = list(inputs)
         for number, buffer in enumerate(self._outputs):
@@ -95,7 +103,7 @@ class CudaCalls:
             else:
                 made.append(framework.maker(buffer.shape, to_numpy(buffer.dtype), device)(stream))
                 addresses.append(framework.address(made[-1]))
-        self.module.run(addresses, stream, _allocator(framework, stream, device))
+        self.module.run(addresses, stream, _allocator(framework, device))
         if targets is None:
             return made[0] if len(made) == 1 else tuple(made)
         for target, array in zip(targets, made):
@@ -152,36 +160,10 @@ class CudaCalls:
         return one_device(placed)
 
 
-class _ShortWay:
-    """Calls with tensors of PyTorch that are row-major and aligned, on its current stream."""
-
-    def __init__(self, module: ModuleOnCuda, torch: Torch, check: Callable[..., bool]) -> None:
-        self.check = check
-        self._torch = torch
-        self._device = module.device
-        self._stream = torch.raw_stream
-        self._run = module.run
-        buffers = [module.schedule.buffers[n] for n in module.schedule.outputs]
-        self._make = [torch.maker(b.shape, to_numpy(b.dtype), module.device) for b in buffers]
-
-    def call(self, args: Sequence[Any]) -> object:
-        addresses = [tensor.data_ptr() for tensor in args]
-        bits = 0
-        for address in addresses:
-            bits |= address
-        if bits % WIDEST:
-            return MISSED
-        stream = self._stream(self._device)
-        made: list[Any] = [make(stream) for make in self._make]
-        addresses += [tensor.data_ptr() for tensor in made]
-        self._run(addresses, stream, _allocator(self._torch, stream, self._device))
-        return made[0] if len(made) == 1 else tuple(made)
-
-
-def _allocator(framework: Framework, stream: int, device: int) -> Callable[[int], tuple[int, object]]:
+def _allocator(framework: Framework, device: int) -> Allocate:
     """Memory of the caller's library, for the time of a call."""
 
-    def allocate(size: int) -> tuple[int, object]:
+    def allocate(size: int, stream: int) -> tuple[int, object]:
         array = framework.maker((size,), np.dtype(np.uint8), device)(stream)
         return framework.address(array), array
 

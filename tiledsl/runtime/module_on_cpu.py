@@ -14,7 +14,7 @@ import numpy as np
 from tiledsl.ir.dtypes import DType, to_numpy
 from tiledsl.runtime.arrays import Array, pointer, row_major
 from tiledsl.runtime.memory_plan import ALIGNMENT, MemoryPlan
-from tiledsl.runtime.program import BoundProgram, ChainedRuns, Chains, ExpectedArray, LoadedProgram
+from tiledsl.runtime.program import BoundProgram, ChainedRuns, Chains, ExpectedArray, KeptMemory, LoadedProgram
 from tiledsl.runtime.schedule import Buffer, Operand, Schedule, Step
 
 Run: TypeAlias = Callable[[Sequence[int], Sequence["int | float"]], None]
@@ -45,30 +45,24 @@ class ModuleOnCpu:
             if key not in known:
                 known[key] = programs[step.program].bind(step.sizes, strides, threads)
             self.bound.append(known[key])
-        self._rooms: list[_Room] = []
+        self.rooms: list[_Room] = []
+        """Those that no call uses."""
 
     def run(self, addresses: Sequence[int]) -> None:
         """Runs on inputs, then outputs, at these addresses. TileRuntimeError: a failed assertion of a program."""
-        room = self._room()
+        try:
+            room = self.rooms.pop()
+        except IndexError:
+            room = self.room()
         try:
             room.run(addresses)
         finally:
-            self._rooms.append(room)
+            self.rooms.append(room)
 
-    def run_on(self, arrays: tuple[object, ...]) -> bool:
-        """The same with inputs, then outputs; False, and nothing done, if one is not an array just as the module wants
-        it. It may also be that the back end does not look at arrays."""
-        room = self._room()
-        try:
-            return room.run_on(arrays)
-        finally:
-            self._rooms.append(room)
-
-    def _room(self) -> _Room:
-        try:
-            return self._rooms.pop()
-        except IndexError:
-            return _Room(self)
+    def room(self) -> _Room:
+        """A new room. Its `run_on` is `run` with inputs, then outputs; False, and nothing done, if one is not an array
+        just as the module wants it. It may also be that the back end does not look at arrays."""
+        return _Room(self)
 
 
 class _Room:
@@ -85,7 +79,7 @@ class _Room:
             self._locate(schedule, step.tensors, known, places, pointers)
             self.steps.append(self._step(schedule, step, bound, known, places, pointers))
         self.places = [places[buffer] for buffer in (*schedule.inputs, *schedule.outputs)]
-        chained = self._chained(schedule)
+        chained = self._chained(schedule, [(pointer(a), a.nbytes) for a in module.constants.values()])
         self.run = self._one_by_one if chained is None else chained.run
         self.run_on = _never if chained is None else chained.run_on
 
@@ -96,7 +90,7 @@ class _Room:
         for run, pointers, numbers in self.steps:
             run(pointers, numbers)
 
-    def _chained(self, schedule: Schedule) -> ChainedRuns | None:
+    def _chained(self, schedule: Schedule, kept: Sequence[KeptMemory]) -> ChainedRuns | None:
         """All steps by one call; None where the back end has no such thing, or where numbers are read in between."""
         runs = [(run, pointers, numbers) for run, pointers, numbers in self.steps if isinstance(run, Chains)]
         if not runs or len(runs) < len(self.steps):
@@ -108,7 +102,8 @@ class _Room:
             for pointers, index, offset in places
         ]
         expected = [expected_array(schedule.buffers[n]) for n in (*schedule.inputs, *schedule.outputs)]
-        return runs[0][0].chained(runs, patches, expected)
+        written = range(len(schedule.inputs), len(expected))
+        return runs[0][0].chained(runs, patches, expected, written, kept)
 
     def _locate(
         self,

@@ -1,5 +1,8 @@
 """Runs a schedule on a CUDA device: the first call launches its kernels, later ones a CUDA graph of them.
 
+Where there is hardly anything to launch, and no memory within a call, it is launched at each call: a graph of one
+kernel costs more than the kernel, and has to be told of every new address.
+
 The graph has memory of its own for what lies within a call. Inputs and outputs lie where the caller has them: where an
 address is not what it was, the kernels that it concerns are told before the launch. (Copying into and out of memory of
 the graph would cost traffic at each call; allocators give the same addresses again and again, so there is mostly
@@ -10,8 +13,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from operator import itemgetter
+from typing import Any, TypeAlias
 
+from tiledsl.runtime.address_rules import Addresses, Go
+from tiledsl.runtime.cuda_arrays import DeviceView
 from tiledsl.runtime.device_services import DeviceEvent, DeviceGraph, DeviceServices, RecordedLaunch
 from tiledsl.runtime.memory_plan import ALIGNMENT, MemoryPlan
 from tiledsl.runtime.program import BoundDeviceProgram, DeviceProgram
@@ -19,6 +25,15 @@ from tiledsl.runtime.schedule import Operand, Schedule
 from tiledsl.runtime.step_alignment import step_alignment
 from tiledsl.support.location import Location
 from tiledsl.support.when_dropped import when_dropped
+
+MOST_DIRECT = 2
+"""Launches up to which there is no graph of them."""
+
+MOST_STREAMS = 64
+"""Streams whose last call is kept in mind."""
+
+Allocate: TypeAlias = "Callable[[int, int], tuple[int, object]]"
+"""Memory of so many bytes for the time of a call, in the order of a stream: its address, and what holds it."""
 
 
 class ModuleOnCuda:
@@ -45,10 +60,13 @@ class ModuleOnCuda:
         self._calls = 0
         self._graph: DeviceGraph | None = None
         self._arena: Any = None
-        self._addresses: list[int] = []
-        self._done = services.event(device)
+        self._addresses: Addresses = ()
+        self.is_direct = len(schedule.steps) <= MOST_DIRECT and not plan.bytes
+        self._owns = not self.is_direct or any(not isinstance(kept, DeviceView) for _, kept in weights.values())
+        """Whether it has memory that is not the caller's, and so has to know when calls are done."""
+        self._done: dict[int, DeviceEvent] = {}
+        """The last call on each stream; one for all streams where calls run one after the other."""
         when_dropped(self, _end, services, self._done, device)
-        self._fixed = {buffer: address for buffer, (address, _) in weights.items()}
         self.bound: list[BoundDeviceProgram] = []
         known: dict[object, BoundDeviceProgram] = {}
         for step in schedule.steps:
@@ -58,78 +76,123 @@ class ModuleOnCuda:
             if key not in known:
                 known[key] = programs[step.program].bind_cuda(step.sizes, strides, alignment, device)
             self.bound.append(known[key])
-        self._scalars = [tuple(n for n in step.numbers if not isinstance(n, Operand)) for step in schedule.steps]
         self._outer = (*schedule.inputs, *schedule.outputs)
+        self._fixed = tuple(address for address, _ in weights.values())
+        order = {buffer: n for n, buffer in enumerate((*self._outer, *weights))}
+        self.kept = [(address, schedule.buffers[buffer].bytes) for buffer, (address, _) in weights.items()]
+        """Where weights lie, and how many bytes they take."""
+        self._places = [[self._place(order, tensor) for tensor in step.tensors] for step in schedule.steps]
+        """For each tensor of each step: the number of an address among inputs, outputs, weights and the start of the
+        arena, and how many bytes to add."""
+        self._numbers = [tuple(n for n in step.numbers if not isinstance(n, Operand)) for step in schedule.steps]
+        self._direct = list(zip([bound.launcher for bound in self.bound], self._places, self._numbers))
         self._users = [
             [number for number, step in enumerate(schedule.steps) if buffer in step.buffers] for buffer in self._outer
         ]
         """For each input and output, the steps that touch it."""
 
-    def run(self, addresses: Sequence[int], stream: int, allocate: Callable[[int], tuple[int, object]]) -> None:
+    def _place(self, order: Mapping[int, int], tensor: Operand) -> tuple[int, int]:
+        added = tensor.view.offset * self.schedule.buffers[tensor.buffer].dtype.bytes
+        if tensor.buffer in order:
+            return order[tensor.buffer], added
+        return len(order), self.plan.offsets[tensor.buffer] + added
+
+    def launcher(self, allocate: Allocate) -> Go:
+        """What runs on inputs, then outputs, at addresses (multiples of 16), as `run` does."""
+        if not self.is_direct:
+            return lambda addresses, numbers, stream: self.run(addresses, stream, allocate)
+        places = self._places[0] if len(self.bound) == 1 else []
+        if self._owns or not places or any(added for _, added in places):
+            return self._launch_directly
+        own, (launcher, _, numbers) = self._fixed, self._direct[0]
+        if [place for place, _ in places] == list(range(len(self._outer))) and not numbers:
+            return launcher
+        if len(places) == 1:
+            return self._launch_directly
+        pick = itemgetter(*(place for place, _ in places))
+        return lambda addresses, _, stream: launcher(pick((*addresses, *own)), numbers, stream)
+
+    def run(self, addresses: Sequence[int], stream: int, allocate: Allocate) -> None:
         """Runs on inputs, then outputs, at these addresses (multiples of 16), on a stream. Nothing is waited for.
 
-        `allocate` gives memory for the time of a call, in the order of the stream: its address, and what holds it.
         Raises TileRuntimeError as launches do.
         """
-        if self._services.is_capturing(stream):  # the caller's graph has launches and memory of its own
+        if self.is_direct:
+            self._launch_directly(addresses, (), stream)
+        elif self._services.is_capturing(stream):  # the caller's graph has launches and memory of its own
             self._launch(addresses, stream, allocate)
-            return
-        with self._lock:
-            self._calls += 1
-            if self._calls == 1:
-                self._launch(addresses, stream, allocate)
-            else:
-                self._replay(addresses, stream)
-            self._done.mark(stream)
+        else:
+            with self._lock:
+                self._calls += 1
+                if self._calls == 1:
+                    self._launch(addresses, stream, allocate)
+                else:
+                    self._replay(tuple(addresses), stream)
+                self._end_of_call(0).mark(stream)
 
-    def _launch(self, addresses: Sequence[int], stream: int, allocate: Callable[[int], tuple[int, object]]) -> None:
-        start, held = allocate(self.plan.bytes + ALIGNMENT) if self.plan.bytes else (0, None)
+    def _launch_directly(self, addresses: Sequence[int], numbers: Sequence[int | float], stream: int) -> None:
+        base = (*addresses, *self._fixed)
+        for launcher, places, own in self._direct:
+            launcher([base[place] + added for place, added in places], own, stream)
+        if self._owns and not self._services.is_capturing(stream):
+            with self._lock:
+                self._end_of_call(stream).mark(stream)
+
+    def _end_of_call(self, stream: int) -> DeviceEvent:
+        event = self._done.get(stream)
+        if event is None:
+            if len(self._done) >= MOST_STREAMS:
+                _end(self._services, dict(self._done), self.device)
+                self._done.clear()
+            event = self._done[stream] = self._services.event(self.device)
+        return event
+
+    def _launch(self, addresses: Sequence[int], stream: int, allocate: Allocate) -> None:
+        start, held = allocate(self.plan.bytes + ALIGNMENT, stream) if self.plan.bytes else (0, None)
         for bound, pointers, numbers in self._launches(addresses, start):
             bound(pointers, numbers, stream)
         del held
 
-    def _replay(self, addresses: Sequence[int], stream: int) -> None:
+    def _replay(self, addresses: Addresses, stream: int) -> None:
         if self._graph is None:
             own = self._services.own_stream(self.device)
             self._arena = self._services.allocate(max(1, self.plan.bytes) + ALIGNMENT, self.device, own)
             ready = self._services.event(self.device)
             ready.mark(own)
             ready.before(stream)
-            self._done.before(stream)
+            self._end_of_call(0).before(stream)
             launches = self._launches(addresses, self._arena.address)
             name = self.schedule.name
             self._graph = self._services.record(self.device, name, self.location, launches)
-            self._addresses = list(addresses)
+            self._addresses = addresses
         elif self._addresses != addresses:
             self._move(addresses)
         self._graph.launch(stream)
 
-    def _move(self, addresses: Sequence[int]) -> None:
+    def _move(self, addresses: Addresses) -> None:
         assert self._graph is not None
-        moved = [users for old, new, users in zip(self._addresses, addresses, self._users) if old != new]
-        steps = {step for users in moved for step in users}
-        self._addresses = []  # should the driver fail half-way, the next call tells all kernels
-        launches = self._launches(addresses, self._arena.address, steps)
-        for step, (_, pointers, _) in zip(sorted(steps), launches):
-            self._graph.update(step, pointers)
-        self._addresses = list(addresses)
+        steps: set[int] = set()
+        for old, new, users in zip(self._addresses, addresses, self._users):
+            if old != new:
+                steps.update(users)
+        self._addresses = (-1,) * len(addresses)  # should the driver fail half-way, the next call tells all kernels
+        base = self._base(addresses, self._arena.address)
+        for step in steps:
+            self._graph.update(step, self._pointers(base, step))
+        self._addresses = addresses
 
-    def _launches(self, addresses: Sequence[int], arena: int, only: set[int] | None = None) -> list[RecordedLaunch]:
-        start = -(-arena // ALIGNMENT) * ALIGNMENT
-        known = {buffer: start + offset for buffer, offset in self.plan.offsets.items()}
-        known.update(self._fixed)
-        known.update(zip(self._outer, addresses))
-        launches: list[RecordedLaunch] = []
-        for number, (step, bound) in enumerate(zip(self.schedule.steps, self.bound)):
-            if only is None or number in only:
-                pointers = [self._place(known, tensor) for tensor in step.tensors]
-                launches.append((bound, pointers, self._scalars[number]))
-        return launches
+    def _launches(self, addresses: Sequence[int], arena: int) -> list[RecordedLaunch]:
+        base = self._base(addresses, arena)
+        return [(bound, self._pointers(base, n), self._numbers[n]) for n, bound in enumerate(self.bound)]
 
-    def _place(self, known: Mapping[int, int], tensor: Operand) -> int:
-        return known[tensor.buffer] + tensor.view.offset * self.schedule.buffers[tensor.buffer].dtype.bytes
+    def _base(self, addresses: Sequence[int], arena: int) -> tuple[int, ...]:
+        return (*addresses, *self._fixed, -(-arena // ALIGNMENT) * ALIGNMENT)
+
+    def _pointers(self, base: Sequence[int], step: int) -> list[int]:
+        return [base[place] + added for place, added in self._places[step]]
 
 
-def _end(services: DeviceServices, done: DeviceEvent, device: int) -> None:
+def _end(services: DeviceServices, done: Mapping[int, DeviceEvent], device: int) -> None:
     """What a module has on its device is free once the last launch is done."""
-    done.before(services.own_stream(device))
+    for event in done.values():
+        event.before(services.own_stream(device))

@@ -31,6 +31,10 @@ ExpectedArray: TypeAlias = "tuple[np.dtype[Any], tuple[int, ...], tuple[int, ...
 """dtype, shape, and strides in bytes, which do not matter for axes of one element."""
 
 
+KeptMemory: TypeAlias = tuple[int, int]
+"""Memory that a call reads besides its arrays, and must not write to: its address, and how many bytes."""
+
+
 class ChainedRuns(Protocol):
     """Runs of several programs, made by a single call. Not to be called twice at once."""
 
@@ -38,9 +42,9 @@ class ChainedRuns(Protocol):
         """TileRuntimeError: a failed assertion."""
         ...
 
-    def run_on(self, arrays: tuple[object, ...], may: Callable[[Sequence[int]], bool] | None = None, /) -> bool:
+    def run_on(self, arrays: tuple[object, ...], /) -> bool:
         """`run` with the addresses of these arrays; False, and nothing done, unless all are as they were expected, and
-        `may`, if there is one, says of the addresses that it may be done."""
+        those that are written can be and share no memory with any other, nor with what is kept."""
         ...
 
 
@@ -53,9 +57,12 @@ class Chains(BoundProgram, Protocol):
         runs: Sequence[ChainedRun],
         patches: Sequence[tuple[int, int, int, int]],
         expected: Sequence[ExpectedArray],
+        written: Sequence[int],
+        kept: Sequence[KeptMemory] = (),
         /,
     ) -> ChainedRuns | None:
-        """These runs, in order, on arrays that are known when they are made: `expected`.
+        """These runs, in order, on arrays that are known when they are made: `expected`, of which those of these
+        numbers are `written`.
 
         A patch `source, added, run, pointer`: the address of array number `source`, plus that many bytes, is that
         pointer of that run. None where not all of the programs can be chained.

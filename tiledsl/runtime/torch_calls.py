@@ -12,11 +12,10 @@ import itertools
 from collections.abc import Callable, Sequence
 from functools import cache
 from operator import itemgetter
-from typing import Any
+from typing import Any, Protocol
 
 from tiledsl.ir.dtypes import DType
-from tiledsl.runtime.cuda_launch import CudaLaunch
-from tiledsl.runtime.frameworks import Torch
+from tiledsl.runtime.address_rules import Addresses, Go
 from tiledsl.runtime.missed import MISSED
 
 MOST_CHECKED = 8
@@ -27,10 +26,42 @@ MOST_KEYS = 2048
 """Launches that are remembered for each form."""
 
 
+class TensorLaunch(Protocol):
+    """What calls with tensors that are like certain ones come to: of a kernel or of a module, on some device."""
+
+    @property
+    def device(self) -> int: ...
+
+    @property
+    def tensors(self) -> tuple[int, ...]:
+        """Where the tensors stand among the arguments."""
+        ...
+
+    @property
+    def plain(self) -> bool:
+        """Whether all that a call takes are the addresses, and what it gives is the one array of `out`."""
+        ...
+
+    @property
+    def accepted(self) -> dict[Addresses, Go]:
+        """What runs on tensors at addresses that were seen before: those of the arguments, then those of `out`."""
+        ...
+
+    def accept(self, addresses: Addresses, /) -> Go | None:
+        """The same for any addresses; None where the tensors must be looked at more closely."""
+        ...
+
+    def run(
+        self, go: Go, addresses: Addresses, arguments: Sequence[Any], outputs: Sequence[Any] | None, stream: int, /
+    ) -> object:
+        """Makes what is not there yet, runs, and gives what the call gives."""
+        ...
+
+
 class _Known:
     """A launch with the check for it, on `count` tensors: those of the arguments, then those of `out`."""
 
-    def __init__(self, launch: CudaLaunch, tensors: Sequence[Any], torch: Any) -> None:
+    def __init__(self, launch: TensorLaunch, tensors: Sequence[Any], torch: Any) -> None:
         self.launch = launch
         self.count = len(tensors)
         self._torch = torch
@@ -71,7 +102,7 @@ class _Form:
         self._put_first(known)
         return known
 
-    def learn(self, launch: CudaLaunch, tensors: Sequence[Any]) -> None:
+    def learn(self, launch: TensorLaunch, tensors: Sequence[Any]) -> None:
         known = _Known(launch, tensors, self._torch)
         if len(self._by_key) >= MOST_KEYS:
             self._by_key.clear()
@@ -84,15 +115,15 @@ class _Form:
 
 
 class TorchCalls:
-    """Calls of one kernel. Safe to use from several threads at once."""
+    """Calls of one kernel or module. Safe to use from several threads at once."""
 
-    def __init__(self, torch: Torch, constant: Sequence[bool]) -> None:
-        """`constant` tells which parameters are compile-time constants."""
-        module = torch.torch
-        self._classes = (module.Tensor, module.nn.Parameter)
-        self._data_ptr: Callable[[Any], int] = module.Tensor.data_ptr
-        self._stream = torch.raw_stream
-        self._torch = module
+    def __init__(self, torch: Any, stream: Callable[[int], int], constant: Sequence[bool]) -> None:
+        """`torch` is the module, `stream` gives the current stream of a device; `constant` tells which parameters are
+        compile-time constants."""
+        self._classes = (torch.Tensor, torch.nn.Parameter)
+        self._data_ptr: Callable[[Any], int] = torch.Tensor.data_ptr
+        self._stream = stream
+        self._torch = torch
         self._constant = tuple(constant)
         self._arity = len(self._constant)
         self._by_value = any(constant)
@@ -150,7 +181,7 @@ class TorchCalls:
             return MISSED
         return launch.run(go, addresses, args, outputs, self._stream(launch.device))
 
-    def learn(self, args: tuple[Any, ...], out: Any, launch: CudaLaunch) -> None:
+    def learn(self, args: tuple[Any, ...], out: Any, launch: TensorLaunch) -> None:
         """Remembers a call that went the careful way, with `out` as it was passed."""
         outputs: tuple[Any, ...] = () if out is None else out if out.__class__ is tuple else (out,)
         tensors: tuple[Any, ...] = (*(args[position] for position in launch.tensors), *outputs)

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from tiledsl import tile
-from tiledsl.runtime.captured import Captured, Watched
+from tiledsl.runtime.captured import Captured, Watched, changed
 
 BLOCK = 64
 PAIR = (1, 2.5)
@@ -38,7 +38,7 @@ def captured() -> Captured:
 
 
 def first_changed(captured: Captured) -> Watched | None:
-    return next((w for w in captured.watched if w.current is not w.value), None)
+    return changed(tuple(captured.watched))
 
 
 def test_what_is_watched() -> None:

@@ -18,7 +18,7 @@ from tiledsl.api.build_module import build_module
 from tiledsl.api.module import Module
 from tiledsl.api.module_weights import WeightCache
 from tiledsl.ir.text.parser import parse_module
-from tiledsl.runtime import module_cuda_calls
+from tiledsl.runtime import module_on_cuda
 from tiledsl.runtime.cuda_arrays import ArrayReader
 from tiledsl.runtime.outputs import as_tuple
 from tiledsl.support.errors import TileError
@@ -30,6 +30,7 @@ def array(*shape: int) -> Any:
     return RANDOM.integers(-4, 5, shape).astype(np.float32)
 
 
+INVALID = Status.CUDA_ERROR_INVALID_VALUE
 W, B = array(8, 6), array(6)
 
 
@@ -37,6 +38,12 @@ W, B = array(8, 6), array(6)
 def cuda() -> Any:
     with fake_cuda(devices=2) as fake:
         yield fake
+
+
+@pytest.fixture
+def graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Modules of one launch are graphs too."""
+    monkeypatch.setattr(module_on_cuda, "MOST_DIRECT", 0)
 
 
 def linear(arch: str | None = None, **weights: Any) -> Module:
@@ -49,6 +56,7 @@ def check(module: Module, cuda: FakeCuda, x: Any, **named: Any) -> FakeTensor:
     return given_back
 
 
+@pytest.mark.usefixtures("graphs")
 @pytest.mark.parametrize("arch", ["sm_90", None])
 def test_the_first_call_launches_and_later_ones_replay_a_graph(cuda: FakeCuda, arch: str | None) -> None:
     module = linear(arch)
@@ -60,6 +68,7 @@ def test_the_first_call_launches_and_later_ones_replay_a_graph(cuda: FakeCuda, a
     assert {run.stream for run in cuda.runs} == {0}
 
 
+@pytest.mark.usefixtures("graphs")
 def test_calls_on_the_same_memory_tell_the_graph_nothing(cuda: FakeCuda) -> None:
     module, x, out = linear(), cuda.tensor(array(5, 8)), cuda.tensor(array(5, 6))
     for _ in range(4):
@@ -78,18 +87,7 @@ def test_tensors_like_those_of_an_earlier_call_go_the_short_way(
         read.append(parameter)
         return reader(self, value, parameter)
 
-    def likeness(torch: object, tensors: Any) -> Any:
-        def seen(tensors: Any) -> Any:
-            return [(t.__class__, t.shape, t.stride(), t.requires_grad) for t in tensors]
-
-        def like(*others: Any) -> bool:
-            return seen(others) == wanted
-
-        wanted = seen(tensors)
-        return like
-
     monkeypatch.setattr(ArrayReader, "read", noted)
-    monkeypatch.setattr(module_cuda_calls, "likeness", likeness)
     module = linear()
     for _ in range(4):
         check(module, cuda, array(5, 8))
@@ -107,16 +105,32 @@ def test_tensors_like_those_of_an_earlier_call_go_the_short_way(
     assert caught.value.code == "module-shape"
 
 
+@pytest.mark.usefixtures("graphs")
 def test_a_graph_whose_nodes_cannot_be_changed_is_made_anew(cuda: FakeCuda) -> None:
     module = linear()
     for _ in range(2):
         check(module, cuda, array(5, 8))
-    cuda.driver.failing["cuGraphExecKernelNodeSetParams"] = Status.CUDA_ERROR_INVALID_VALUE
+    cuda.driver.failing["cuGraphExecKernelNodeSetParams"] = INVALID
     check(module, cuda, array(5, 8))
     assert cuda.driver.calls.count("cuGraphInstantiate") == 2
     assert cuda.driver.calls.count("cuGraphExecDestroy") == 1
 
 
+@pytest.mark.usefixtures("graphs")
+def test_after_a_failed_change_all_kernels_are_told(cuda: FakeCuda) -> None:
+    module = linear()
+    for _ in range(2):
+        check(module, cuda, array(5, 8))
+    x, out = cuda.tensor(array(5, 8)), cuda.tensor(array(5, 6))
+    cuda.driver.failing.update(dict.fromkeys(("cuGraphExecKernelNodeSetParams", "cuStreamBeginCapture"), INVALID))
+    with pytest.raises(TileError):
+        module(x, out=out)
+    cuda.driver.failing.clear()
+    module(x, out=out)
+    np.testing.assert_array_equal(out.host, x.host @ W + B)
+
+
+@pytest.mark.usefixtures("graphs")
 def test_a_call_while_the_caller_captures_launches_kernels(cuda: FakeCuda) -> None:
     module = linear()
     for _ in range(2):
@@ -204,6 +218,7 @@ def test_out_on_the_device(cuda: FakeCuda) -> None:
     np.testing.assert_array_equal(shared.host, expected)
 
 
+@pytest.mark.usefixtures("graphs")
 def test_memory_is_given_back(cuda: FakeCuda) -> None:
     module = build_module(parse_module(VIEWS), {}, ["x", "y"], "sm_90")
     before = len(cuda.driver.memory)
@@ -217,16 +232,20 @@ def test_memory_is_given_back(cuda: FakeCuda) -> None:
     assert OWN_STREAM not in {run.stream for run in cuda.runs}
 
 
+@pytest.mark.parametrize("most_direct", [0, 100])
 @settings(max_examples=10)
 @given(lowered_graphs())
-def test_random_graphs(graph: RandomLowered) -> None:
+def test_random_graphs(most_direct: int, graph: RandomLowered) -> None:
     *names, weight = graph.names
     *arguments, values = graph.arguments()
     expected = graph.expected()
-    with fake_cuda() as cuda:
+    with fake_cuda() as cuda, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module_on_cuda, "MOST_DIRECT", most_direct)
         module = build_module(graph.module, {weight: values}, names, "sm_90")
-        for _ in range(3):
+        for turn in range(6):
             tensors = [cuda.tensor(argument) for argument in arguments]
-            for actual, wanted in zip(as_tuple(module(*tensors)), expected):
+            out = None if turn < 3 else tuple(cuda.tensor(np.zeros_like(wanted)) for wanted in expected)
+            results = module(*tensors, out=out)
+            for actual, wanted in zip(as_tuple(results), expected):
                 assert isinstance(actual, FakeTensor)
                 np.testing.assert_array_equal(actual.host, wanted)

@@ -14,8 +14,11 @@ comes soon, then sleep. Without POSIX threads they go back to Python to sleep (`
 
 `read` looks at the arguments of a call as C extensions do, by the layout of NumPy's arrays and of Python's tuples:
 
-    table    arguments, bytes of an object's head, bytes before a tuple's items, the type of arrays; for each argument:
-             dtype, which low bits of its address must be 0, rank, shape, strides (for axes of one element any do)
+    table    arguments, bytes of an object's head, bytes before a tuple's items, the type of arrays, pairs; for each
+             argument: dtype, which low bits of its address must be 0, which flags it must have, rank, shape, strides
+             (for axes of one element any do)
+    pairs    how many; for each: two arguments, and how many bytes the first may lie behind the second at most, or must
+             at least, for the two to share no byte
 """
 
 from __future__ import annotations
@@ -339,6 +342,43 @@ define private void @tell_waiting(ptr %slot) {
 """
 
 READS = """
+define private i64 @apart(ptr %pairs, ptr %addresses) {
+entry:
+  %count = load i64, ptr %pairs
+  %first = getelementptr i64, ptr %pairs, i64 1
+  br label %next
+next:
+  %n = phi i64 [ 0, %entry ], [ %n.next, %good ]
+  %done = icmp eq i64 %n, %count
+  br i1 %done, label %yes, label %look
+look:
+  %word = mul i64 %n, 4
+  %pair = getelementptr i64, ptr %first, i64 %word
+  %one = load i64, ptr %pair
+  %other.at = getelementptr i64, ptr %pair, i64 1
+  %other = load i64, ptr %other.at
+  %most.at = getelementptr i64, ptr %pair, i64 2
+  %most = load i64, ptr %most.at
+  %least.at = getelementptr i64, ptr %pair, i64 3
+  %least = load i64, ptr %least.at
+  %one.at = getelementptr i64, ptr %addresses, i64 %one
+  %one.address = load i64, ptr %one.at
+  %second.at = getelementptr i64, ptr %addresses, i64 %other
+  %other.address = load i64, ptr %second.at
+  %behind = sub i64 %one.address, %other.address
+  %before = icmp sle i64 %behind, %most
+  %after = icmp sge i64 %behind, %least
+  %apart = or i1 %before, %after
+  br i1 %apart, label %good, label %no
+good:
+  %n.next = add i64 %n, 1
+  br label %next
+yes:
+  ret i64 1
+no:
+  ret i64 0
+}
+
 define i64 @read(ptr %tuple, ptr %table, ptr %addresses) {
 entry:
   %count = load i64, ptr %table
@@ -348,7 +388,9 @@ entry:
   %items.bytes = load i64, ptr %items.at
   %type.at = getelementptr i64, ptr %table, i64 3
   %type = load ptr, ptr %type.at
-  %first = getelementptr i64, ptr %table, i64 4
+  %pairs.at = getelementptr i64, ptr %table, i64 4
+  %pairs = load ptr, ptr %pairs.at
+  %first = getelementptr i64, ptr %table, i64 5
   %size.at = getelementptr i8, ptr %tuple, i64 %head
   %size = load i64, ptr %size.at
   %items = getelementptr i8, ptr %tuple, i64 %items.bytes
@@ -382,9 +424,16 @@ array:
   %want.dtype = load i64, ptr %want
   %bits.at = getelementptr i64, ptr %want, i64 1
   %bits = load i64, ptr %bits.at
-  %want.rank.at = getelementptr i64, ptr %want, i64 2
+  %flags.at = getelementptr i64, ptr %fields, i64 6
+  %flags.32 = load i32, ptr %flags.at
+  %flags = zext i32 %flags.32 to i64
+  %want.flags.at = getelementptr i64, ptr %want, i64 2
+  %want.flags = load i64, ptr %want.flags.at
+  %kept.flags = and i64 %flags, %want.flags
+  %has.flags = icmp eq i64 %kept.flags, %want.flags
+  %want.rank.at = getelementptr i64, ptr %want, i64 3
   %want.rank = load i64, ptr %want.rank.at
-  %want.shape = getelementptr i64, ptr %want, i64 3
+  %want.shape = getelementptr i64, ptr %want, i64 4
   %want.strides = getelementptr i64, ptr %want.shape, i64 %want.rank
   %strides.end = getelementptr i64, ptr %want.strides, i64 %want.rank
   %same.dtype = icmp eq i64 %dtype, %want.dtype
@@ -392,7 +441,8 @@ array:
   %low = and i64 %address, %bits
   %aligned = icmp eq i64 %low, 0
   %same = and i1 %same.dtype, %same.rank
-  %fits = and i1 %same, %aligned
+  %usable = and i1 %has.flags, %aligned
+  %fits = and i1 %same, %usable
   br i1 %fits, label %axes, label %no
 axes:
   %a = phi i64 [ 0, %array ], [ %a.next, %axis.good ]
@@ -422,7 +472,8 @@ good:
   %n.next = add i64 %n, 1
   br label %next
 yes:
-  ret i64 1
+  %lie.apart = call i64 @apart(ptr %pairs, ptr %addresses)
+  ret i64 %lie.apart
 no:
   ret i64 0
 }

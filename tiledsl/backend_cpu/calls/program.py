@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from tiledsl.ir.dtypes import BY_NAME, to_numpy
 from tiledsl.passes.analysis.choose_blocks import launch_blocks
 from tiledsl.passes.analysis.work import GridWork, grid_programs, total_time, total_traffic
 from tiledsl.passes.machine import CpuMachine
-from tiledsl.runtime.program import ChainedRun, ExpectedArray
+from tiledsl.runtime.program import ChainedRun, ExpectedArray, KeptMemory
 from tiledsl.support.errors import TileError, make_error
 from tiledsl.support.location import Location
 
@@ -251,13 +251,15 @@ class BoundProgram:
         runs: Sequence[ChainedRun],
         patches: Sequence[tuple[int, int, int, int]],
         expected: Sequence[ExpectedArray],
+        written: Sequence[int],
+        kept: Sequence[KeptMemory] = (),
     ) -> ChainedPrograms | None:
         """These runs by one call: see `runtime.program.Chains`."""
         own = [(program, pointers, numbers) for program, pointers, numbers in runs if isinstance(program, BoundProgram)]
         if len(own) < len(runs):
             return None
         launches = [program.launched(pointers, numbers) for program, pointers, numbers in own]
-        chain = Chain(launches, [Patch(*patch) for patch in patches], expected)
+        chain = Chain(launches, [Patch(*patch) for patch in patches], expected, written, kept)
         return ChainedPrograms(chain, [program for program, _, _ in own])
 
     def failure(self, status: int) -> TileError:
@@ -277,20 +279,18 @@ class ChainedPrograms:
 
     def run(self, addresses: Sequence[int]) -> None:
         """Makes the runs, with arrays at these addresses. Raises TileRuntimeError where a `tile.assert_` failed."""
-        self._chain.addresses[:] = addresses
+        self._chain.addresses[: len(addresses)] = addresses
         failed = self._chain.run()
         if failed:
             self._fail(failed - 1)
 
-    def run_on(self, arrays: tuple[object, ...], may: Callable[[Sequence[int]], bool] | None = None) -> bool:
-        """Makes the runs on these arrays; False, and nothing done, unless all are as they were expected, and `may` says
-        of their addresses that it may be done."""
-        if not self._chain.read(arrays) or (may is not None and not may(list(self._chain.addresses))):
-            return False
-        failed = self._chain.run()
-        if failed:
+    def run_on(self, arrays: tuple[object, ...]) -> bool:
+        """Makes the runs on these arrays; False, and nothing done, unless all are as they were expected, and those that
+        are written can be and lie apart from all others."""
+        failed = self._chain.run_on(arrays)
+        if failed > 0:
             self._fail(failed - 1)
-        return True
+        return not failed
 
     def _fail(self, launch: int) -> None:
         raise self._programs[launch].failure(self._chain.status(launch))

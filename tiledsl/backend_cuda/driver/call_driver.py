@@ -31,6 +31,8 @@ class Process:
     """Of scratch memory, by the number of the device; see `scratch_memory.py`."""
     streams: dict[int, Any] = field(default_factory=dict[int, Any])
     """Of our own, by the number of the device; see `graphs.py`."""
+    handles: dict[int, Any] = field(default_factory=dict[int, Any])
+    """Of streams, by their addresses; see `streams.py`."""
     records: list[Any] = field(default_factory=list[Any])
     """Of all programs that can fail on the device; see `failure_records.py`."""
     history: LaunchHistory = field(default_factory=LaunchHistory)

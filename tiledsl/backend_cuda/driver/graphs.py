@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from tiledsl.backend_cuda.driver import failures
 from tiledsl.backend_cuda.driver.call_driver import bindings, call, process, status_name, status_text
-from tiledsl.backend_cuda.driver.devices import Device, current, free_when_dropped
+from tiledsl.backend_cuda.driver.devices import Device, current, device_count, free_when_dropped
 from tiledsl.backend_cuda.driver.failure_records import FailureRecord
 from tiledsl.backend_cuda.driver.streams import stream_handle
 from tiledsl.backend_cuda.frame.kernel_code import KernelCode
@@ -72,8 +72,9 @@ class LaunchedGraph:
         self._name = GraphName(name, location)
         self._device = device
         self._launches = list(launches)
-        self._stream = -1
-        self._handle: Any = None
+        self._checks_context = device_count() > 1
+        """With one device, a thread has its context or none, which the driver finds out."""
+        self._start = bindings().cuGraphLaunch
         self._synchronous = read_options().synchronous
         self._remember = process().history.add
         self._graph: HeldGraph
@@ -102,8 +103,11 @@ class LaunchedGraph:
         """Launch number `step` runs on tensors at these addresses, from the next launch of the graph on."""
         one = self._launches[step]
         self._launches[step] = GraphLaunch(one.program, tuple(pointers), one.scalars)
+        recorded, executable = self._recorded[step], self._graph.executable
+        if not self._checks_context and recorded.update(executable, pointers):
+            return
         with current(self._device):
-            updated = self._recorded[step].update(self._graph.executable, pointers)
+            updated = recorded.update(executable, pointers)
         if not updated:
             self._record()
 
@@ -113,16 +117,24 @@ class LaunchedGraph:
             failure = record.taken()
             if failure is not None:
                 raise failure
-        if stream != self._stream:
-            self._handle, self._stream = stream_handle(stream), stream
-        with current(self._device):
-            (status,) = bindings().cuGraphLaunch(self._graph.executable, self._handle)
-            if int(status) == 0 and self._synchronous:
-                (status,) = bindings().cuStreamSynchronize(self._handle)
+        handle = stream_handle(stream)
+        number = failures.INVALID_CONTEXT
+        status: Any = None
+        if not self._checks_context:
+            (status,) = self._start(self._graph.executable, handle)
+            number = int(status)
+        if number == failures.INVALID_CONTEXT:  # nothing was launched
+            with current(self._device):
+                (status,) = self._start(self._graph.executable, handle)
+            number = int(status)
+        if number == 0 and self._synchronous:
+            with current(self._device):
+                (status,) = bindings().cuStreamSynchronize(handle)
+            number = int(status)
         self._remember(self._name)
-        if int(status) != 0:
+        if number != 0:
             name, text = status_name(status), status_text(status)
-            raise failures.status_error(int(status), name, text, "cuGraphLaunch", process().history)
+            raise failures.status_error(number, name, text, "cuGraphLaunch", process().history)
 
 
 class HeldGraph:

@@ -25,11 +25,11 @@ _ARRAYS: list[Array] = [
 ]
 
 
-def read(arrays: tuple[object, ...], expected: tuple[Array, ...]) -> list[int] | None:
-    table = reading_table([as_expected(array) for array in expected])
+def read(arrays: tuple[object, ...], expected: tuple[Array, ...], *written: int) -> list[int] | None:
+    table = reading_table([as_expected(array) for array in expected], written)
     assert table is not None
     found = (ctypes.c_int64 * max(1, len(expected)))()
-    if not launcher().read(arrays, ctypes.addressof(table), ctypes.addressof(found)):
+    if not launcher().read(arrays, table.address, ctypes.addressof(found)):
         return None
     return [*found][: len(expected)]
 
@@ -84,3 +84,28 @@ def test_misaligned_arrays_are_refused() -> None:
     other = odd if aligned is even else even
     assert read((aligned,), (aligned,)) is not None
     assert read((other,), (aligned,)) is None
+
+
+def test_what_is_written_must_be_writeable() -> None:
+    array, read_only = np.zeros(5, np.float32), np.zeros(5, np.float32)
+    read_only.flags.writeable = False
+    assert read((array, read_only), (array, array), 0) is not None
+    assert read((array, read_only), (array, array), 1) is None
+    assert read((array, read_only), (array, array), 0, 1) is None
+
+
+def test_what_is_written_must_lie_apart_from_all_else() -> None:
+    """At every distance: two arrays of 6 elements, one of them with gaps or backwards, in one memory."""
+    memory: Array = np.zeros(60, np.float32)
+    for steps in (slice(0, 6), slice(0, 18, 3), slice(5, None, -1)):
+        one = memory[20:44][steps]
+        for start in range(54):
+            other = memory[start : start + 6]
+            low, high = sorted((0, 5 * (steps.step or 1)))
+            first = 20 + (5 if steps.step == -1 else 0)
+            meets = start < first + high + 1 and first + low < start + 6
+            for written in ((0,), (1,), (0, 1)):
+                assert (read((one, other), (one, other), *written) is None) == meets
+            assert read((one, other), (one, other)) is not None
+    empty = memory[30:30]
+    assert read((memory, empty), (memory, empty), 0, 1) is not None
