@@ -41,6 +41,7 @@ from tiledsl.api.synchronise import synchronize  # isort: skip
 if TYPE_CHECKING:
     from tiledsl import ops
     from tiledsl.importers import torch as torch
+    from tiledsl.importers.onnx.from_onnx import from_onnx as from_onnx
     from tiledsl.importers.torch import from_torch as from_torch
 
 __version__ = VERSION
@@ -62,4 +63,8 @@ def __getattr__(name: str) -> Any:
             fail("torch-absent", caller_location(), name=name)
         found = import_module("tiledsl.importers.torch")
         return found if name == "torch" else found.from_torch
+    if name == "from_onnx":
+        if find_spec("onnx") is None:
+            fail("onnx-absent", caller_location())
+        return import_module("tiledsl.importers.onnx.from_onnx").from_onnx
     raise AttributeError(f"module 'tiledsl' has no attribute {name!r}")

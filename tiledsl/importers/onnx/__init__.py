@@ -1,1 +1,1 @@
-"""ONNX files as graphs."""
+"""Models in ONNX's format. Needs the package `onnx`: `pip install "tiledsl[onnx]"`."""

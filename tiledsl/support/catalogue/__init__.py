@@ -10,6 +10,7 @@ from tiledsl.support.catalogue import (
     importers,
     ir_text,
     modules,
+    onnx_models,
     ops,
     passes,
     reference,
@@ -19,5 +20,6 @@ from tiledsl.support.errors import register
 
 for _part in (
     ir_text, frontend, checking, graphs, passes, backend, cuda, reference, runtime, emulator, modules, ops, importers,
+    onnx_models,
 ):  # fmt: skip
     register(_part.ENTRIES)
