@@ -5,18 +5,7 @@ Called with arrays (NumPy's, or on a CUDA device) they are traced, compiled and 
 tensor form. Names and arguments are those of PyTorch's functions and of NumPy; axes are `axis`, and may be negative.
 """
 
-from tiledsl.ops.activations import (
-    elu,
-    gelu,
-    hardswish,
-    leaky_relu,
-    relu,
-    sigmoid,
-    silu,
-    softplus,
-    swiglu,
-    tanh,
-)
+from tiledsl.ops.activations import elu, gelu, hardswish, leaky_relu, relu, sigmoid, silu, softplus, swiglu, tanh
 from tiledsl.ops.attention import attention
 from tiledsl.ops.dropout import dropout
 from tiledsl.ops.elementary import acos, acosh, asin, asinh, atan, atanh, cosh, sinh, tan
@@ -33,21 +22,45 @@ from tiledsl.ops.images.pooling import (
     max_pool3d,
 )
 from tiledsl.ops.images.transposed import conv_transpose1d, conv_transpose2d, conv_transpose3d
+from tiledsl.ops.images.unfold import fold, unfold
+from tiledsl.ops.indexing import gather, gather_nd, index, take
+from tiledsl.ops.masks import eye, linspace, masked_fill, one_hot, tril, triu, where
 from tiledsl.ops.normalisation import batch_norm, layer_norm, rms_norm
-from tiledsl.ops.order import cumsum, top_k
+from tiledsl.ops.order import argmax, argmin, argsort, bucketize, searchsorted, sort, top_k
+from tiledsl.ops.padding import pad
 from tiledsl.ops.positions import embedding, rotary_embedding
 from tiledsl.ops.probabilities import cross_entropy, log_softmax, softmax
 from tiledsl.ops.products import linear, matmul
-from tiledsl.ops.shapes import concat, pad, reshape, split, transpose
+from tiledsl.ops.scans import cummax, cummin, cumprod, cumsum, logcumsumexp
+from tiledsl.ops.scatter import index_put, scatter, scatter_nd
+from tiledsl.ops.shapes import (
+    concat,
+    diag_embed,
+    diagonal,
+    flip,
+    repeat,
+    repeat_interleave,
+    reshape,
+    roll,
+    split,
+    stack,
+    transpose,
+    unstack,
+)
 from tiledsl.ops.statistics import mean, var
 
 __all__ = [
-    "matmul", "linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
+    "matmul", "linear", "attention",
+    "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
     "max_pool1d", "max_pool2d", "max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "lp_pool",
-    "adaptive_avg_pool", "adaptive_max_pool",
+    "adaptive_avg_pool", "adaptive_max_pool", "fold", "unfold",
     "softmax", "log_softmax", "cross_entropy", "layer_norm", "rms_norm", "batch_norm",
     "relu", "leaky_relu", "elu", "gelu", "silu", "sigmoid", "tanh", "softplus", "hardswish", "swiglu",
     "tan", "sinh", "cosh", "asin", "acos", "atan", "asinh", "acosh", "atanh",
-    "embedding", "rotary_embedding", "attention", "dropout", "cumsum", "top_k", "mean", "var",
-    "concat", "split", "pad", "transpose", "reshape",
+    "embedding", "rotary_embedding", "dropout", "mean", "var",
+    "concat", "stack", "split", "unstack", "transpose", "reshape", "pad", "flip", "roll", "repeat", "repeat_interleave",
+    "diagonal", "diag_embed", "where", "masked_fill", "triu", "tril", "eye", "linspace", "one_hot",
+    "take", "gather", "gather_nd", "index", "scatter", "scatter_nd", "index_put",
+    "cumsum", "cumprod", "cummax", "cummin", "logcumsumexp",
+    "sort", "argsort", "top_k", "argmax", "argmin", "searchsorted", "bucketize",
 ]  # fmt: skip

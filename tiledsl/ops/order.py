@@ -1,4 +1,4 @@
-"""Running sums, and the largest elements."""
+"""Order: sorting, the largest elements, where they are, and where a number belongs."""
 
 from __future__ import annotations
 
@@ -6,18 +6,184 @@ import math
 from typing import Any
 
 from tiledsl import tile
-from tiledsl.ir.dtypes import DType
-from tiledsl.ops.checks import as_tensor, axis_of, refuse_option
+from tiledsl.ir.dtypes import DType, bool_
+from tiledsl.ops.checks import as_tensor, axis_of, refuse_option, refuse_shapes
+
+MOST_TURNS = 64
+"""Up to here `top_k` finds one element after the other."""
+SHORT = 128
+"""Rows up to this length are sorted by counting for each element those before it."""
 
 
 @tile.kernel
-def cumsum(x: Any, axis: int = -1, reverse: bool = False) -> Any:
-    """y[i] = x[0] + ... + x[i] along `axis`; from its end if `reverse`. Integers become 64 bits wide, as in NumPy.
+def sort(x: Any, axis: int = -1, descending: bool = False) -> Any:
+    """The elements along `axis` in order, and where they were (i64), each of the shape of `x`.
 
-    Narrow floats are summed in f32, and each sum is rounded. Raises TileShapeError if there is no such axis.
+    Of equal elements the first comes first, also if `descending`. NaN counts as the largest. The size of the axis is
+    known. Takes n * log(n)^2 steps, in log(n) kernels.
     """
+    name = "ops.sort"
     x = as_tensor(x)
-    return tile.cumsum(x, axis=axis_of("ops.cumsum", x, axis), reverse=reverse)
+    if not x.ndim:
+        return x, tile.zeros((), tile.i64)
+    at = axis_of(name, x, axis)
+    size = x.shape[at]
+    if not isinstance(size, int):
+        refuse_option(name, "axis", axis, "an axis whose size is known", "give the size as a number")
+    dtype = x.dtype
+    given = x.to(tile.u8) if dtype == bool_ else x
+    order = (*(i for i in range(x.ndim) if i != at), at)
+    rows = given.transpose(order)
+    flat = rows.reshape((math.prod(rows.shape[:-1]), size))
+    places: Any = tile.broadcast_to(tile.arange(size), flat.shape)
+    if size <= SHORT:
+        flat, places = (v.reshape(flat.shape) for v in _counted(flat, descending))
+    else:
+        width, steps = 1, 1
+        while width < size:
+            flat, places = (v.reshape(flat.shape) for v in _merged(flat, places, width, steps, descending))
+            width, steps = 2 * width, steps + 1
+    back = tuple(order.index(i) for i in range(x.ndim))
+    return flat.reshape(rows.shape).transpose(back).to(dtype), places.reshape(rows.shape).transpose(back)
+
+
+@tile.kernel
+def argsort(x: Any, axis: int = -1, descending: bool = False) -> Any:
+    """Where the elements along `axis` are, in order; see `sort`."""
+    return sort(x, axis, descending)[1]
+
+
+@tile.kernel
+def argmax(x: Any, axis: Any = None, keepdims: bool = False, *, last: bool = False) -> Any:
+    """The place (i64) of the largest element along an axis (None: of all, in row-major order); NaN is the largest.
+
+    Of equal elements that of the first, or the `last`.
+    """
+    return _extremum("ops.argmax", tile.argmax, x, axis, keepdims, last)
+
+
+@tile.kernel
+def argmin(x: Any, axis: Any = None, keepdims: bool = False, *, last: bool = False) -> Any:
+    """The place (i64) of the smallest element along an axis; see `argmax`. NaN counts as the smallest."""
+    return _extremum("ops.argmin", tile.argmin, x, axis, keepdims, last)
+
+
+def _extremum(name: str, fold: Any, x: Any, axis: Any, keepdims: bool, last: bool) -> Any:
+    x = as_tensor(x)
+    rank = x.ndim
+    if axis is None:
+        x, at = x.reshape(-1), 0
+    else:
+        at = axis_of(name, x, axis)
+    if last:
+        backwards = x[tuple(slice(None, None, -1) if i == at else slice(None) for i in range(x.ndim))]
+        found = x.shape[at] - 1 - fold(backwards, axis=at, keepdims=keepdims and axis is not None)
+    else:
+        found = fold(x, axis=at, keepdims=keepdims and axis is not None)
+    return found.reshape((1,) * rank) if keepdims and axis is None else found
+
+
+@tile.kernel
+def searchsorted(edges: Any, x: Any, right: bool = False) -> Any:
+    """How many `edges`, which ascend, are below each number of `x` (or not above it, if `right`), as i64.
+
+    `edges` is [E], for `x` of any shape, or [..., E] for `x` [..., N] with the same leading axes. NaN is above all.
+    Raises TileShapeError if they are not.
+    """
+    edges, x = as_tensor(edges), as_tensor(x)
+    leading = edges.shape[:-1]
+    if not edges.ndim or (edges.ndim > 1 and x.shape[:-1] != leading):
+        refuse_shapes("ops.searchsorted", edges, x, "leading axes are the same", "give one row of edges, or as many")
+    rows = (math.prod(leading), math.prod(x.shape[edges.ndim - 1 :]))
+    common = tile.where(True, edges[..., :1].reshape(-1)[:1], x.reshape(-1)[:1]).dtype
+    count = edges.shape[-1]
+    steps = count.bit_length() if isinstance(count, int) else 63
+    flat = edges.reshape((rows[0], count)).to(common)
+    return _searched(flat, x.reshape(rows).to(common), steps, right).reshape(x.shape)
+
+
+@tile.kernel
+def bucketize(x: Any, edges: Any, right: bool = False) -> Any:
+    """The bucket of each number of `x`: `searchsorted(edges, x, right)`, with `edges` [E]."""
+    return searchsorted(edges, x, right)
+
+
+@tile.func
+def _precedes(a: Any, b: Any, equal: Any, descending: Any) -> Any:
+    """Whether `a` comes before `b`, where NaN is the largest; of equals where `equal` holds."""
+    if descending:
+        first = (a > b) | ((a != a) & (b == b))
+    else:
+        first = (a < b) | ((a == a) & (b != b))
+    return first | (equal & ((a == b) | ((a != a) & (b != b))))
+
+
+@tile.kernel
+def _counted(x: tile.Tensor, descending: tile.constexpr) -> Any:
+    """Rows in order, and where their elements were: as many come before an element as its place says."""
+    M, N = x.shape
+    y = tile.empty(M * N, x.dtype)
+    places = tile.empty(M * N, tile.i64)
+    for m, n in tile.grid(M, N):
+        mine = x[m, n]
+        rank = tile.zeros((m, n), tile.i64)
+        for j in tile.range(N, block=1):
+            other = x[m, j][:, None]
+            rank += _precedes(other, mine, (j < n.index)[None, :], descending).to(tile.i64)
+        at = m.index[:, None] * N + rank
+        y[at] = mine
+        places[at] = tile.broadcast_to(n.index[None, :], (m, n))
+    return y, places
+
+
+@tile.kernel
+def _merged(x: tile.Tensor, places: tile.Tensor, width: int, steps: int, descending: tile.constexpr) -> Any:
+    """Pairs of parts of a row, each of `width` and in order, as one in order.
+
+    An element's place is its own in its part plus how many of the other part come before it, found by halving.
+    """
+    M, N = x.shape
+    M, N = places.shape
+    y = tile.empty(M * N, x.dtype)
+    moved = tile.empty(M * N, tile.i64)
+    for m, n in tile.grid(M, N):
+        mine = x[m, n]
+        row = tile.broadcast_to(m.index[:, None], (m, n))
+        place = tile.broadcast_to(n.index[None, :], (m, n))
+        part = place // width
+        second = part % 2 == 1
+        start = tile.minimum(tile.where(second, part - 1, part + 1) * width, N)
+        low, high = start, tile.minimum(start + width, N)
+        for _ in range(steps):
+            middle = (low + high) // 2
+            open_ = low < high
+            before = open_ & _precedes(x[row, middle], mine, second, descending)
+            high = tile.where(open_ & ~before, middle, high)
+            low = tile.where(before, middle + 1, low)
+        at = row * N + place + (low - start) - tile.where(second, width, 0)
+        y[at] = mine
+        moved[at] = places[m, n]
+    return y, moved
+
+
+@tile.kernel
+def _searched(edges: tile.Tensor, x: tile.Tensor, steps: int, right: tile.constexpr) -> Any:
+    """By halving, how many edges of a row come before each number."""
+    M, E = edges.shape
+    M, N = x.shape
+    y = tile.empty((M, N), tile.i64)
+    for m, n in tile.grid(M, N):
+        mine = x[m, n]
+        row = tile.broadcast_to(m.index[:, None], (m, n))
+        low, high = tile.zeros((m, n), tile.i64), tile.full((m, n), E, tile.i64)
+        for _ in range(steps):
+            middle = (low + high) // 2
+            open_ = low < high
+            before = open_ & _precedes(edges[row, middle], mine, right, False)
+            high = tile.where(open_ & ~before, middle, high)
+            low = tile.where(before, middle + 1, low)
+        y[m, n] = low
+    return y
 
 
 @tile.kernel
@@ -25,7 +191,8 @@ def top_k(x: Any, k: Any, axis: int = -1, largest: bool = True) -> Any:
     """The `k` largest elements along `axis` (the smallest if not `largest`), the largest first, and where they are.
 
     Gives (values, indices): both have `k` elements along `axis`; indices are i64. Of equal elements the first comes
-    first. Rows that hold NaN have no order. Raises TileTypeError unless 0 <= k <= the size of the axis.
+    first; for k of more than 64 the whole axis is sorted. Rows that hold NaN have no order.
+    Raises TileTypeError unless 0 <= k <= the size of the axis.
     """
     name = "ops.top_k"
     x = as_tensor(x)
@@ -33,6 +200,10 @@ def top_k(x: Any, k: Any, axis: int = -1, largest: bool = True) -> Any:
     size = x.shape[at]
     if not isinstance(k, int) or k < 0 or (isinstance(size, int) and k > size):
         refuse_option(name, "k", k, f"an int from 0 to {size}, the size of axis {axis}", "take as many as there are")
+    if k > MOST_TURNS:
+        kept = tuple(slice(0, k) if i == at else slice(None) for i in range(x.ndim))
+        values, indices = sort(x, at, descending=largest)
+        return values[kept], indices[kept]
     order = (*(i for i in range(x.ndim) if i != at), at)
     rows = x.transpose(order)
     low, high = _bounds(x.dtype)

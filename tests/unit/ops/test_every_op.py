@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tiledsl
@@ -15,10 +16,12 @@ from tests.support.op_checks import normal
 from tiledsl import ops
 
 X, ROW, MATRIX, IMAGE, VOLUME = normal(6, 8), normal(8), normal(8, 8), normal(2, 4, 6, 6), normal(1, 2, 4, 4, 4)
+LONG, INDEX = normal(2, 150), np.arange(48).reshape(6, 8) % 6
 Formula = Callable[[], Any]
 ACTIVATIONS = (
     "relu", "leaky_relu", "elu", "gelu", "silu", "sigmoid", "tanh", "softplus", "hardswish", "swiglu",
 )  # fmt: skip
+
 ELEMENTARY = ("tan", "sinh", "cosh", "asin", "acos", "atan", "asinh", "acosh", "atanh")
 
 FAMILIES: dict[str, dict[str, Formula]] = {
@@ -45,6 +48,8 @@ FAMILIES: dict[str, dict[str, Formula]] = {
         "lp_pool": lambda: ops.lp_pool(IMAGE, 3, 2),
         "adaptive_avg_pool": lambda: ops.adaptive_avg_pool(IMAGE, (2, 4)),
         "adaptive_max_pool": lambda: ops.adaptive_max_pool(IMAGE, 3),
+        "unfold": lambda: ops.unfold(IMAGE, 2),
+        "fold": lambda: ops.fold(IMAGE[0], (3, 3), (2, 1)),
     },
     "normalisation": {
         "softmax": lambda: ops.softmax(X),
@@ -63,13 +68,49 @@ FAMILIES: dict[str, dict[str, Formula]] = {
     "positions": {
         "embedding": lambda: ops.embedding(X.astype("i8"), MATRIX),
         "rotary_embedding": lambda: ops.rotary_embedding(X, X[:, :4], X[:, 4:]),
-        "cumsum": lambda: ops.cumsum(X),
+        "one_hot": lambda: ops.one_hot(INDEX, 8),
+        "take": lambda: ops.take(X, INDEX),
+        "gather": lambda: ops.gather(X, INDEX, 0),
+        "gather_nd": lambda: ops.gather_nd(X, INDEX[:, :2]),
+        "index": lambda: ops.index(X, (INDEX, INDEX)),
+        "scatter": lambda: ops.scatter(X, INDEX, X, 0, reduce="add"),
+        "scatter_nd": lambda: ops.scatter_nd(X, INDEX[:, :2], ROW[:6]),
+        "index_put": lambda: ops.index_put(X, (INDEX[0],), 1.0),
+    },
+    "order": {
+        "sort": lambda: ops.sort(X),
+        "argsort": lambda: ops.argsort(LONG),
         "top_k": lambda: ops.top_k(X, 3),
+        "argmax": lambda: ops.argmax(X, 0, last=True),
+        "argmin": lambda: ops.argmin(X),
+        "searchsorted": lambda: ops.searchsorted(ROW, X),
+        "bucketize": lambda: ops.bucketize(X, ROW),
+    },
+    "scans": {
+        "cumsum": lambda: ops.cumsum(X, exclusive=True),
+        "cumprod": lambda: ops.cumprod(X, 0),
+        "cummax": lambda: ops.cummax(X),
+        "cummin": lambda: ops.cummin(X, reverse=True),
+        "logcumsumexp": lambda: ops.logcumsumexp(X),
     },
     "shapes": {
         "concat": lambda: ops.concat((X, X)),
         "split": lambda: ops.split(X, 2),
-        "pad": lambda: ops.pad(X, 1),
+        "stack": lambda: ops.stack((X, X), 1),
+        "unstack": lambda: ops.unstack(X),
+        "pad": lambda: ops.pad(X, 1, mode="reflect"),
+        "flip": lambda: ops.flip(X),
+        "roll": lambda: ops.roll(X, (1, 2), (0, 1)),
+        "repeat": lambda: ops.repeat(X, (2, 3)),
+        "repeat_interleave": lambda: ops.repeat_interleave(X, 2),
+        "diagonal": lambda: ops.diagonal(X, 1),
+        "diag_embed": lambda: ops.diag_embed(X),
+        "where": lambda: ops.where(X > 0, X, 0),
+        "masked_fill": lambda: ops.masked_fill(X, X > 0, 1),
+        "triu": lambda: ops.triu(X),
+        "tril": lambda: ops.tril(X, 1),
+        "eye": lambda: ops.eye(4),
+        "linspace": lambda: ops.linspace(0, 1, 5),
         "transpose": lambda: ops.transpose(X),
         "reshape": lambda: ops.reshape(X, (4, -1)),
     },

@@ -1,0 +1,149 @@
+"""Sorting, scans and searches, against NumPy and PyTorch."""
+
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportCallIssue=false
+# ruff: noqa: B023 - what loops make is called at once
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.op_checks import F16, F64, Array, agree, meant, normal
+from tiledsl import TileError, ops
+
+X = normal(3, 7, 4)
+HALVES = np.round(2 * normal(3, 200))
+"""Many equal elements."""
+
+
+def places(x: Array, axis: int, descending: bool) -> Array:
+    """A stable order with NaN as the largest."""
+    if not descending:
+        return np.argsort(x, axis=axis, kind="stable")
+    backwards = np.argsort(np.flip(x, axis), axis=axis, kind="stable")
+    return np.flip(x.shape[axis] - 1 - backwards, axis)
+
+
+@pytest.mark.parametrize("descending", [False, True])
+def test_sort(descending: bool) -> None:
+    for axis in (0, 1, -1):
+        order = places(X, axis, descending)
+        wanted = (np.take_along_axis(X, order, axis), order)
+        meant(lambda x: ops.sort(x, axis, descending), [X], wanted)
+    order = places(HALVES, 1, descending)
+    agree(lambda x: ops.sort(x, 1, descending), [HALVES], (np.take_along_axis(HALVES, order, 1), order))
+    short = HALVES[:, :31].astype(np.int8)
+    order = places(short, 1, descending)
+    agree(lambda x: ops.sort(x, 1, descending), [short], (np.take_along_axis(short, order, 1), order))
+    spoilt = HALVES[:, :150].astype(F16)
+    spoilt[1, 5:150:7], spoilt[1, 3], spoilt[2, 4] = np.nan, np.inf, -np.inf
+    for part in (spoilt, spoilt[:, :50]):
+        order = places(part, 1, descending)
+        wanted = (np.take_along_axis(part, order, 1), order)
+        meant(lambda x: ops.sort(x, 1, descending), [np.ascontiguousarray(part)], wanted)
+
+
+def test_sort_of_little() -> None:
+    for shape in ((3, 1), (1, 2), (2, 0)):
+        x = normal(*shape)
+        meant(lambda x: ops.sort(x), [x], (np.sort(x), np.argsort(x)))
+    flags = np.array([True, False, True])
+    meant(lambda x: ops.sort(x), [flags], (np.sort(flags), [1, 0, 2]))
+    meant(lambda x: ops.argsort(x, 0), [X], np.argsort(X, 0), dtype=np.int64)
+
+
+def test_the_largest_many() -> None:
+    x = HALVES[:, :110]
+    order = places(x, 1, True)[:, :100]
+    meant(lambda x: ops.top_k(x, 100), [x], (np.take_along_axis(x, order, 1), order))
+    order = places(x, 1, False)[:, :70]
+    meant(lambda x: ops.top_k(x, 70, largest=False)[1], [x], order, dtype=np.int64)
+
+
+def test_places_of_extrema() -> None:
+    flat = HALVES[:, :30]
+    for ours, fold in ((ops.argmax, np.argmax), (ops.argmin, np.argmin)):
+        for axis in (0, -1):
+            last = flat.shape[axis] - 1 - fold(np.flip(flat, axis), axis)
+            meant(lambda x: ours(x, axis), [flat], fold(flat, axis), dtype=np.int64)
+            meant(lambda x: ours(x, axis, last=True), [flat], last, dtype=np.int64)
+            wanted = np.expand_dims(last, axis)
+            meant(lambda x: ours(x, axis, keepdims=True, last=True), [flat], wanted, dtype=np.int64)
+        meant(lambda x: ours(x), [flat], fold(flat), dtype=np.int64)
+        meant(
+            lambda x: ours(x, keepdims=True, last=True),
+            [flat],
+            [[flat.size - 1 - fold(flat[::-1, ::-1])]],
+            dtype=np.int64,
+        )
+
+
+def test_searches() -> None:
+    edges = np.sort(HALVES, axis=1)
+    x = np.concatenate([HALVES[:, :9], [[np.nan], [np.inf], [-np.inf]]], axis=1).astype(np.float32)
+    for right in (False, True):
+        side: Any = "right" if right else "left"
+        wanted = np.stack([np.searchsorted(e, v, side) for e, v in zip(edges, x)])
+        agree(lambda e, x: ops.searchsorted(e, x, right), [edges, x], wanted, dtype=np.int64)
+        wanted = np.searchsorted(edges[0], x[None], side)
+        meant(lambda e, x: ops.bucketize(x, e, right), [edges[0], x[None]], wanted, dtype=np.int64)
+    whole = np.array([1, 3, 5], np.int32)
+    meant(lambda e, x: ops.searchsorted(e, x), [whole, np.array([2.5, 3.0])], [1, 1], dtype=np.int64)
+    meant(lambda e, x: ops.searchsorted(e, x), [whole[:0], np.array([2, 3])], [0, 0], dtype=np.int64)
+
+
+def test_running_sums_and_products() -> None:
+    for axis in (0, 1, -1):
+        for reverse in (False, True):
+            turn = (lambda v: np.flip(v, axis)) if reverse else (lambda v: v)
+            sums, products = (turn(fn(turn(X.astype(F64)), axis)) for fn in (np.cumsum, np.cumprod))
+            meant(lambda x: ops.cumsum(x, axis, reverse), [X], sums, terms=7)
+            meant(lambda x: ops.cumprod(x, axis, reverse), [X], products, terms=7)
+            meant(lambda x: ops.cumsum(x, axis, reverse, exclusive=True), [X], sums - X, terms=7)
+            own = np.where(X == 0, 1, X)
+            meant(lambda x: ops.cumprod(x, axis, reverse, exclusive=True), [X], products / own, terms=7)
+    whole = np.array([[3, -2, 5]], np.int8)
+    meant(lambda x: ops.cumprod(x), [whole], [[3, -6, -30]], dtype=np.int64)
+    meant(lambda x: ops.cumsum(x, exclusive=True), [whole], [[0, 3, 1]], dtype=np.int64)
+    agree(lambda x: ops.cumprod(x, 1, exclusive=True), [X], (np.cumprod(X, 1) / X), terms=7)
+
+
+def test_running_extrema() -> None:
+    torch = pytest.importorskip("torch")
+    x = HALVES[:, :40].copy()
+    x[1, 20], x[2, 0] = np.nan, np.nan
+    for ours, theirs in ((ops.cummax, torch.cummax), (ops.cummin, torch.cummin)):
+        for axis in (0, 1):
+            values, index = theirs(torch.tensor(x), axis)
+            meant(lambda x: ours(x, axis), [x], (values.numpy(), index.numpy()))
+        values, index = theirs(torch.tensor(x[:, ::-1].copy()), 1)
+        wanted = (values.numpy()[:, ::-1], 39 - index.numpy()[:, ::-1])
+        meant(lambda x: ours(x, 1, reverse=True), [x], wanted)
+    values, index = torch.cummax(torch.tensor(x), 1)
+    agree(lambda x: ops.cummax(x, 1), [x], (values.numpy(), index.numpy()))
+
+
+def test_running_sums_of_exponentials() -> None:
+    x = 100 * normal(3, 9, 4)
+    x[0, 0], x[1, 4] = -np.inf, np.inf
+    for axis in (0, 1, 2):
+        wanted = np.logaddexp.accumulate(x.astype(F64), axis)
+        meant(lambda x: ops.logcumsumexp(x, axis), [x], wanted, terms=4)
+    agree(lambda x: ops.logcumsumexp(x, 1), [x], np.logaddexp.accumulate(x.astype(F64), 1), terms=4)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: ops.sort(X, 3), r"not a tensor with an axis 3"),
+        (lambda: ops.top_k(X, 5), r"`k` is 5, not an int from 0 to 4"),
+        (lambda: ops.searchsorted(X, X[:2]), r"leading axes are the same"),
+        (lambda: ops.logcumsumexp(X.astype(int)), r"holds tile.i64, not floats"),
+    ],
+)  # fmt: skip
+def test_bad_arguments(call: Any, message: str) -> None:
+    with pytest.raises(TileError, match=message):
+        call()
