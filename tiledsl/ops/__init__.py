@@ -8,7 +8,6 @@ tensor form. Names and arguments are those of PyTorch's functions and of NumPy; 
 from tiledsl.ops.activations import elu, gelu, hardswish, leaky_relu, relu, sigmoid, silu, softplus, swiglu, tanh
 from tiledsl.ops.attention import attention
 from tiledsl.ops.dropout import dropout
-from tiledsl.ops.elementary import acos, acosh, asin, asinh, atan, atanh, cosh, sinh, tan
 from tiledsl.ops.images.convolution import conv1d, conv2d, conv3d
 from tiledsl.ops.images.pooling import (
     adaptive_avg_pool,
@@ -56,7 +55,6 @@ __all__ = [
     "adaptive_avg_pool", "adaptive_max_pool", "fold", "unfold",
     "softmax", "log_softmax", "cross_entropy", "layer_norm", "rms_norm", "batch_norm",
     "relu", "leaky_relu", "elu", "gelu", "silu", "sigmoid", "tanh", "softplus", "hardswish", "swiglu",
-    "tan", "sinh", "cosh", "asin", "acos", "atan", "asinh", "acosh", "atanh",
     "embedding", "rotary_embedding", "dropout", "mean", "var",
     "concat", "stack", "split", "unstack", "transpose", "reshape", "pad", "flip", "roll", "repeat", "repeat_interleave",
     "diagonal", "diag_embed", "where", "masked_fill", "triu", "tril", "eye", "linspace", "one_hot",

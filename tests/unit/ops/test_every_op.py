@@ -22,8 +22,6 @@ ACTIVATIONS = (
     "relu", "leaky_relu", "elu", "gelu", "silu", "sigmoid", "tanh", "softplus", "hardswish", "swiglu",
 )  # fmt: skip
 
-ELEMENTARY = ("tan", "sinh", "cosh", "asin", "acos", "atan", "asinh", "acosh", "atanh")
-
 FAMILIES: dict[str, dict[str, Formula]] = {
     "products": {
         "matmul": lambda: ops.matmul(X, MATRIX),
@@ -64,7 +62,6 @@ FAMILIES: dict[str, dict[str, Formula]] = {
         **{name: (lambda name=name: getattr(ops, name)(X)) for name in ACTIVATIONS},
         "dropout": lambda: ops.dropout(X),
     },
-    "elementary": {name: (lambda name=name: getattr(ops, name)(X)) for name in ELEMENTARY},
     "positions": {
         "embedding": lambda: ops.embedding(X.astype("i8"), MATRIX),
         "rotary_embedding": lambda: ops.rotary_embedding(X, X[:, :4], X[:, 4:]),

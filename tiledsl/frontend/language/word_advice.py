@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from functools import cache
 from types import FunctionType, ModuleType
 
+from tiledsl.frontend.language import functions as language_functions
 from tiledsl.frontend.language import math as language_math
 from tiledsl.frontend.language import program as language_program
 from tiledsl.frontend.language import tensors as language_tensors
@@ -17,7 +18,7 @@ from tiledsl.support.suggest import nearest
 @cache
 def language_words() -> tuple[str, ...]:
     """Every name that users can write after `tile.`."""
-    modules = (language_math, language_program, language_tensors)
+    modules = (language_math, language_functions, language_program, language_tensors)
     words = [n for module in modules for n in vars(module) if _is_stub(module, n)]
     return (*words, *BY_NAME, "auto", "constexpr", "func", "register", "shared", "kernel", "spec")
 

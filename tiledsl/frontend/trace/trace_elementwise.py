@@ -13,6 +13,7 @@ from tiledsl.frontend.language import composites
 from tiledsl.frontend.language import math as language
 from tiledsl.frontend.language.composites import ELEMENTWISE_WORDS, SCALAR_WORDS
 from tiledsl.frontend.language.promotion import OPERATOR_NAMES, Strength, constant_in, weak_strength
+from tiledsl.frontend.language.special import SPECIAL_WORDS
 from tiledsl.frontend.trace.array_types import as_dtype, is_array
 from tiledsl.frontend.trace.trace import OPERATIONS, Trace, describe, performs, records, type_of
 from tiledsl.frontend.trace.traced import SIZE_FUNCTIONS, TracedSize, TracedTensor, dim_of, size_value
@@ -201,7 +202,7 @@ def _composite(composite: Callable[..., Any], trace: Trace, *operands: Any) -> T
     return tensor(trace, composite(TensorSteps(trace), *(operand(trace, x) for x in operands)))
 
 
-for _stub, _composed in ELEMENTWISE_WORDS.items():
+for _stub, _composed in {**ELEMENTWISE_WORDS, **SPECIAL_WORDS}.items():
     records(_stub)(partial(_composite, _composed))
 
 

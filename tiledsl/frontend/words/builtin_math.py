@@ -7,6 +7,7 @@ from typing import Any
 
 from tiledsl.frontend.language import math as language
 from tiledsl.frontend.language.composites import ELEMENTWISE_WORDS, SCALAR_WORDS
+from tiledsl.frontend.language.special import SPECIAL_WORDS
 from tiledsl.frontend.words.builtin_table import Arguments, Handler, lowers
 from tiledsl.frontend.words.elementwise import TileSteps, apply, cast
 from tiledsl.frontend.words.lowering import Lowering
@@ -29,7 +30,7 @@ def _composite(composite: Callable[..., Any]) -> Handler:
 
 for _stub, _fn in SCALAR_WORDS.items():
     lowers(_stub)(_scalar_function(_fn))
-for _stub, _composed in ELEMENTWISE_WORDS.items():
+for _stub, _composed in {**ELEMENTWISE_WORDS, **SPECIAL_WORDS}.items():
     lowers(_stub)(_composite(_composed))
 
 

@@ -10,7 +10,7 @@ import pytest
 import tiledsl
 from tests.support.kernels import kernel_from_text, lower, tensor
 from tiledsl import tile
-from tiledsl.frontend.language import composites
+from tiledsl.frontend.language import composites, special
 from tiledsl.frontend.trace.trace_words import WORDS
 from tiledsl.frontend.words.builtin_table import BUILTINS
 from tiledsl.ir import graph_ops, tile_ops
@@ -18,12 +18,16 @@ from tiledsl.ir.core import Module
 from tiledsl.ir.dtypes import DType, bf16, bool_, f16, f32, f64, i8, i64, u32
 
 DTYPES = (f64, f32, f16, bf16, i64, i8, u32, bool_)
+OF_TWO = (
+    tile.atan2, tile.logaddexp, tile.fmod, tile.copysign, tile.logical_and, tile.logical_or, tile.logical_xor,
+)  # fmt: skip
 CALLS = {
     **{f"tile.{word.__name__}": "x" for word in composites.SCALAR_WORDS if word not in (tile.pow, tile.fma)},
     "tile.minimum": "x, y", "tile.maximum": "x, 2", "tile.fma": "x, y, 2.0",
     "tile.gelu": "x", "tile.silu": "x", "tile.relu": "x", "tile.clip": "x, 0, y", "tile.where": "x, y, 1.5",
     "tile.floor": "x", "tile.ceil": "x", "tile.round": "x",
     **{f"tile.{word.__name__}": "x, axis=0" for word in (*composites.FOLD_WORDS, *composites.INDEX_WORDS)},
+    **{f"tile.{word.__name__}": "x, y" if word in OF_TWO else "x" for word in special.SPECIAL_WORDS},
     "tile.softmax": "x, axis=0", "tile.cumsum": "x",
 }  # fmt: skip
 POWERS = ("x ** 2", "x ** 0.5", "x ** y", "2 ** x", "x ** 3")
@@ -80,7 +84,13 @@ def test_both_forms_compute_the_same(call: str) -> None:
 
 
 def test_every_composite_is_a_word_of_both_forms() -> None:
-    tables = (composites.SCALAR_WORDS, composites.ELEMENTWISE_WORDS, composites.FOLD_WORDS, composites.INDEX_WORDS)
+    tables = (
+        composites.SCALAR_WORDS,
+        composites.ELEMENTWISE_WORDS,
+        composites.FOLD_WORDS,
+        composites.INDEX_WORDS,
+        special.SPECIAL_WORDS,
+    )
     for word in (word for table in tables for word in table):
         assert word in BUILTINS
         assert word in WORDS

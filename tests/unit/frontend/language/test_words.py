@@ -10,6 +10,7 @@ import pytest
 
 from tiledsl import TileSyntaxError, tile
 from tiledsl.frontend.kernel.calls import HANDLERS
+from tiledsl.frontend.language import functions as language_functions
 from tiledsl.frontend.language import math as language_math
 from tiledsl.frontend.language import program as language_program
 from tiledsl.frontend.language import tensors as language_tensors
@@ -21,7 +22,7 @@ from tiledsl.ir.dtypes import BY_NAME
 
 STUBS: dict[str, Callable[..., Any]] = {
     name: value
-    for module in (language_math, language_program, language_tensors)
+    for module in (language_math, language_functions, language_program, language_tensors)
     for name, value in vars(module).items()
     if inspect.isfunction(value) and value.__module__ == module.__name__
 }

@@ -146,42 +146,42 @@ def tan(x: Any) -> Any:
 
 @operator("Sinh", since=9)
 def sinh(x: Any) -> Any:
-    return in_floats(ops.sinh, x)
+    return in_floats(tile.sinh, x)
 
 
 @operator("Cosh", since=9)
 def cosh(x: Any) -> Any:
-    return in_floats(ops.cosh, x)
+    return in_floats(tile.cosh, x)
 
 
 @operator("Asin", since=7)
 def asin(x: Any) -> Any:
-    return in_floats(ops.asin, x)
+    return in_floats(tile.asin, x)
 
 
 @operator("Acos", since=7)
 def acos(x: Any) -> Any:
-    return in_floats(ops.acos, x)
+    return in_floats(tile.acos, x)
 
 
 @operator("Atan", since=7)
 def atan(x: Any) -> Any:
-    return in_floats(ops.atan, x)
+    return in_floats(tile.atan, x)
 
 
 @operator("Asinh", since=9)
 def asinh(x: Any) -> Any:
-    return in_floats(ops.asinh, x)
+    return in_floats(tile.asinh, x)
 
 
 @operator("Acosh", since=9)
 def acosh(x: Any) -> Any:
-    return in_floats(ops.acosh, x)
+    return in_floats(tile.acosh, x)
 
 
 @operator("Atanh", since=9)
 def atanh(x: Any) -> Any:
-    return in_floats(ops.atanh, x)
+    return in_floats(tile.atanh, x)
 
 
 @operator("Relu", since=6)
