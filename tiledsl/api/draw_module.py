@@ -6,54 +6,18 @@ passes rows has a place of its own in each of them, so that it runs beside the b
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from tiledsl.api.explain_module import buffer_text, operand_text, ops_text
-from tiledsl.api.text_tables import size
-from tiledsl.runtime.schedule import Operand, Schedule, Step
+from tiledsl.api.module_nodes import LETTER, LINE, PAD, Edge, Node, nodes_and_edges
+from tiledsl.api.repeated_launches import Part
+from tiledsl.runtime.schedule import Schedule
 
-LINE = 15
-LETTER = 6.7
-PAD = 10
 GAP = 30
 ROW_GAP = 40
-WRAP = 46
-"""Letters of a line in a box."""
-
-
-@dataclass(frozen=True)
-class Node:
-    """A box. `kind`: `kernel`, `input` or `output`; or `way`, the place of an edge in row number `row`."""
-
-    kind: str
-    title: str
-    lines: tuple[str, ...]
-    row: int
-
-    @property
-    def width(self) -> float:
-        if self.kind == "way":
-            return 1
-        return max(len(line) for line in (self.title, *self.lines)) * LETTER + 2 * PAD
-
-    @property
-    def height(self) -> float:
-        return 0 if self.kind == "way" else (1 + len(self.lines)) * LINE + 2 * PAD
-
-
-@dataclass(frozen=True)
-class Edge:
-    """What one node hands to another: the nodes that it goes through, by their numbers, and a line for each buffer.
-
-    The lines stand above the last node, each edge's above those of the edges before it, of which there are `line`.
-    """
-
-    nodes: tuple[int, ...]
-    labels: tuple[str, ...]
-    line: int
+BESIDE = 8
+"""How far beside an edge its labels stand."""
 
 
 @dataclass(frozen=True)
@@ -66,81 +30,32 @@ class Arrangement:
     height: float
 
 
-def draw_module(schedule: Schedule) -> str:
-    """The SVG element."""
-    nodes, edges = nodes_and_edges(schedule)
+def draw_module(schedule: Schedule, parts: Sequence[Part]) -> str:
+    """The SVG element of these parts of a schedule, which follow each other."""
+    nodes, edges = nodes_and_edges(schedule, parts)
     found = arranged(nodes, edges)
     width, height = f"{found.width:.0f}", f"{found.height:.0f}"
-    parts = [
+    texts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
         f'role="img" aria-label="kernels of {escape(schedule.name)}">',
         '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
         '<path d="M0 0L8 4L0 8z" class="tip"/></marker></defs>',
     ]
-    parts += [_edge(edge, nodes, found) for edge in edges]
-    parts += [_node(node, *found.places[number]) for number, node in enumerate(nodes) if node.kind != "way"]
-    return "\n".join([*parts, "</svg>"])
-
-
-def nodes_and_edges(schedule: Schedule) -> tuple[list[Node], list[Edge]]:
-    """Arguments, launches, results; weights are named in the boxes of the launches that read them."""
-    nodes: list[Node] = []
-    links: dict[tuple[int, int], list[str]] = {}
-    maker: dict[int, int] = {}
-
-    def add_buffer(kind: str, number: int, row: int) -> None:
-        buffer = schedule.buffers[number]
-        nodes.append(Node(kind, buffer.name, (f"{buffer_text(buffer)}, {size(buffer.bytes)}",), row))
-
-    for buffer in schedule.inputs:
-        maker[buffer] = len(nodes)
-        add_buffer("input", buffer, 0)
-    for number, step in enumerate(schedule.steps):
-        here = len(nodes)
-        row, weights = 1, list[str]()
-        for tensor in _read(step):
-            buffer = schedule.buffers[tensor.buffer]
-            label = f"{operand_text(schedule, tensor)}, {size(buffer.bytes)}"
-            if tensor.buffer in maker:
-                row = max(row, nodes[maker[tensor.buffer]].row + 1)
-                links.setdefault((maker[tensor.buffer], here), []).append(label)
-            else:
-                weights.append(label)
-        lines = textwrap.wrap(ops_text(step), WRAP)
-        lines.append(f"reads {size(step.read_bytes)}, writes {size(step.written_bytes)}")
-        nodes.append(Node("kernel", f"{number + 1}. {step.name}", (*lines, *weights), row))
-        maker.update((step.tensors[place].buffer, here) for place in step.written)
-    last = max((node.row for node in nodes), default=0) + 1
-    for buffer in schedule.outputs:
-        if buffer in maker:
-            links[maker[buffer], len(nodes)] = []
-        add_buffer("output", buffer, last)
-    edges: list[Edge] = []
-    taken: dict[int, int] = {}
-    for (source, target), labels in links.items():
-        edges.append(Edge(_route(nodes, source, target), tuple(labels), taken.get(target, 0)))
-        taken[target] = taken.get(target, 0) + len(labels)
-    return nodes, edges
-
-
-def _read(step: Step) -> list[Operand]:
-    return list(dict.fromkeys(tensor for place, tensor in enumerate(step.tensors) if place not in step.written))
-
-
-def _route(nodes: list[Node], source: int, target: int) -> tuple[int, ...]:
-    """The nodes of an edge: its ends, and between them a place in each row, which is added."""
-    way: list[int] = []
-    for row in range(nodes[source].row + 1, nodes[target].row):
-        way.append(len(nodes))
-        nodes.append(Node("way", "", (), row))
-    return (source, *way, target)
+    texts += [_path(edge, nodes, found) for edge in edges]
+    texts += [_labels(edge, nodes, found) for edge in edges]  # above all paths, so that none crosses them out
+    texts += [_node(node, *found.places[number]) for number, node in enumerate(nodes) if node.kind != "way"]
+    return "\n".join([*texts, "</svg>"])
 
 
 def arranged(nodes: Sequence[Node], edges: Sequence[Edge]) -> Arrangement:
     """Where everything stands."""
     above: dict[int, list[int]] = {}
     room: dict[int, float] = {}
+    wide = [node.width for node in nodes]  # with the labels that stand above the right half of a box
     for edge in edges:
+        target = edge.nodes[-1]
+        label = max(map(len, edge.labels), default=0) * LETTER
+        wide[target] = max(wide[target], nodes[target].width / 2 + BESIDE + label)
         for source, target in zip(edge.nodes, edge.nodes[1:]):
             above.setdefault(target, []).append(source)
         row = nodes[edge.nodes[-1]].row
@@ -148,9 +63,8 @@ def arranged(nodes: Sequence[Node], edges: Sequence[Edge]) -> Arrangement:
     rows: dict[int, list[int]] = {}
     for number, node in enumerate(nodes):
         rows.setdefault(node.row, []).append(number)
-    widths = {row: sum(nodes[n].width for n in numbers) + GAP * (len(numbers) - 1) for row, numbers in rows.items()}
-    labels = max((len(label) for edge in edges for label in edge.labels), default=0) * LETTER
-    width = max(max(widths.values(), default=0), 2 * labels) + 2 * GAP
+    widths = {row: sum(wide[n] for n in numbers) + GAP * (len(numbers) - 1) for row, numbers in rows.items()}
+    width = max(widths.values(), default=0) + 2 * GAP
     places: dict[int, tuple[float, float]] = {}
     bottoms: dict[int, float] = {}
     top: float = GAP
@@ -164,7 +78,7 @@ def arranged(nodes: Sequence[Node], edges: Sequence[Edge]) -> Arrangement:
         left = (width - widths[row]) / 2
         for number in sorted(rows[row], key=lambda n: (middle(n), n)):
             places[number] = left, top
-            left += nodes[number].width + GAP
+            left += wide[number] + GAP
         bottoms[row] = top + max(nodes[number].height for number in rows[row])
         top = bottoms[row] + ROW_GAP
     return Arrangement(places, bottoms, width, max(bottoms.values(), default=0) + GAP)
@@ -176,11 +90,12 @@ def _node(node: Node, x: float, y: float) -> str:
         place = y + PAD + 11 + (number + 1) * LINE
         lines.append(f'<text x="{x + PAD:.1f}" y="{place:.1f}">{escape(line)}</text>')
     box = f'<rect x="{x:.1f}" y="{y:.1f}" width="{node.width:.1f}" height="{node.height:.1f}" rx="6"/>'
-    return f'<g class="{node.kind}">{box}{"".join(lines)}</g>'
+    group = f'<g class="{node.kind}">{box}{"".join(lines)}</g>'
+    return f'<a href="#{node.link}">{group}</a>' if node.link else group
 
 
-def _edge(edge: Edge, nodes: Sequence[Node], found: Arrangement) -> str:
-    first, last = edge.nodes[0], edge.nodes[-1]
+def _path(edge: Edge, nodes: Sequence[Node], found: Arrangement) -> str:
+    first = edge.nodes[0]
     x, y = found.places[first][0] + nodes[first].width / 2, found.places[first][1] + nodes[first].height
     path = f"M{x:.1f} {y:.1f}"
     for number in edge.nodes[1:]:
@@ -190,9 +105,16 @@ def _edge(edge: Edge, nodes: Sequence[Node], found: Arrangement) -> str:
         x, y = to_x, found.bottoms[nodes[number].row]
         if nodes[number].kind == "way":
             path += f"V{y:.1f}"
-    left, bottom = x + 8, found.places[last][1] - 8
-    labels = "".join(
+    told = f"<title>{escape(', '.join(edge.labels))}</title>" if edge.labels else ""
+    return f'<g class="edge">{told}<path d="{path}" marker-end="url(#tip)"/></g>'
+
+
+def _labels(edge: Edge, nodes: Sequence[Node], found: Arrangement) -> str:
+    last = edge.nodes[-1]
+    left = found.places[last][0] + nodes[last].width / 2 + BESIDE
+    bottom = found.places[last][1] - BESIDE
+    lines = "".join(
         f'<text x="{left:.1f}" y="{bottom - (edge.line + place) * LINE:.1f}">{escape(label)}</text>'
         for place, label in enumerate(edge.labels)
     )
-    return f'<g class="edge"><path d="{path}" marker-end="url(#tip)"/>{labels}</g>'
+    return f'<g class="label">{lines}</g>' if lines else ""

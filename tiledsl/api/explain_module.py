@@ -18,27 +18,37 @@ MOST_OPS = 60
 
 def explain_module(built: Built, notes: Sequence[Note], unfused_bytes: int | None) -> str:
     """The whole text."""
+    head, rest = _chapters(built, notes, unfused_bytes)
+    return "\n".join([*head, "", "launches, in order", *_launches(built), *rest])
+
+
+def without_launches(built: Built, notes: Sequence[Note], unfused_bytes: int | None) -> tuple[str, str]:
+    """The text, and apart from it what it says of each launch."""
+    head, rest = _chapters(built, notes, unfused_bytes)
+    return "\n".join([*head, *rest]), "\n".join(_launches(built))
+
+
+def _chapters(built: Built, notes: Sequence[Note], unfused_bytes: int | None) -> tuple[list[str], list[str]]:
+    """What stands before the launches, and behind them."""
     schedule = built.schedule
     kernels = len({step.name for step in schedule.steps})
     count = len(schedule.steps)
-    head = (
+    first = (
         f"{schedule.name}, built for {built.arch}: {counted(kernels, 'kernel')}, {counted(count, 'launch')} in a call"
     )
     if built.compiled:
         made = sum(not function.from_disk for function in built.compiled)
-        head += f"; {counted(made, 'program')} compiled, {len(built.compiled) - made} from the disk cache, "
-        head += f"in {built.seconds:.2f} s"
-    lines = [*paragraph(head, 0, 2), "", "kernels"]
-    lines += columns([("name", "calls", "reads", "writes", "computes"), *_kernels(schedule)])
-    lines += ["", "launches, in order"]
-    lines += _launches(built)
-    lines += ["", "memory", *columns(_memory(built))]
-    lines += ["", "traffic", *(f"  {line}" for line in traffic_lines(schedule, unfused_bytes))]
+        first += f"; {counted(made, 'program')} compiled, {len(built.compiled) - made} from the disk cache, "
+        first += f"in {built.seconds:.2f} s"
+    head = [*paragraph(first, 0, 2), "", "kernels"]
+    head += columns([("name", "calls", "reads", "writes", "computes"), *_kernels(schedule)])
+    rest = ["", "memory", *columns(_memory(built))]
+    rest += ["", "traffic", *(f"  {line}" for line in traffic_lines(schedule, unfused_bytes))]
     if notes:
-        lines += ["", "what was decided, and why"]
+        rest += ["", "what was decided, and why"]
         for note in dict.fromkeys(notes):
-            lines += paragraph(f"{note.text} [{note.pass_name}]", 2, 4)
-    return "\n".join(lines)
+            rest += paragraph(f"{note.text} [{note.pass_name}]", 2, 4)
+    return head, rest
 
 
 def counted(number: int, thing: str) -> str:
@@ -93,7 +103,8 @@ def _launches(built: Built) -> list[str]:
         made = [operand_text(schedule, step.tensors[n]) for n in step.written]
         read = [operand_text(schedule, t) for n, t in enumerate(step.tensors) if n not in step.written]
         traffic = f"{size(step.read_bytes)} read, {size(step.written_bytes)} written"
-        lines.append(f"  {number + 1}. {step.name}: {traffic}")
+        source = f" [{step.source}]" if step.source else ""
+        lines.append(f"  {number + 1}. {step.name}: {traffic}{source}")
         lines += paragraph(f"{'; '.join(read)} -> {'; '.join(made)}", 5, 7)
         program = built.programs[step.program]
         if isinstance(program, PlannedProgram):

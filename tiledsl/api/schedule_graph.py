@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tiledsl.api.source_lines import source_text
 from tiledsl.ir import graph_ops
 from tiledsl.ir.core import Function, Module, Number, Value
 from tiledsl.ir.dtypes import DType, to_numpy
@@ -140,7 +141,8 @@ class _Scheduler:
                     scalars.append(_number(known))
                 case TensorParameter():
                     operands.append(self._fitted(known, parameter, op.callee))
-        returned = self._step(op.callee, program, operands, scalars)
+        source = source_text(op.location, [inner.location for inner in self._module.function(op.callee).walk()])
+        returned = self._step(op.callee, program, operands, scalars, source=source)
         for result, tensor in zip(op.results, returned):
             self._known[result] = _Known(tensor, None, _tensor(result).dtype)
 
@@ -174,6 +176,7 @@ class _Scheduler:
         operands: Sequence[Operand],
         scalars: Sequence[StepNumber],
         target: Operand | None = None,
+        source: str = "",
     ) -> list[Operand]:
         """Adds a step, with new buffers for what it makes (the first is `target`, if given). Gives what it returns."""
         interface = self._interfaces[program]
@@ -187,7 +190,9 @@ class _Scheduler:
         function = self._by_number[program]
         read, wrote = step_traffic(function, [(tensor.buffer, tensor.view) for tensor in tensors])
         ops = ops_of(function)
-        self._steps.append(Step(name, program, tensors, tuple(written), tuple(scalars), sizes, read, wrote, ops))
+        self._steps.append(
+            Step(name, program, tensors, tuple(written), tuple(scalars), sizes, read, wrote, ops, source)
+        )
         return [(operands if r.kind == "parameter" else made)[r.index] for r in interface.results]
 
     def _copied(self, operand: Operand, dtype: DType, role: Role, name: str = "copy") -> Operand:

@@ -59,6 +59,8 @@ class Step:
     written_bytes: int
     ops: tuple[str, ...] = ()
     """What it computes, for people: `dot`, `add`, `max over an axis` .."""
+    source: str = ""
+    """The user's lines that it computes, for people: `model.py:12, 14-16`; or the node of a model."""
 
     @property
     def buffers(self) -> frozenset[int]:

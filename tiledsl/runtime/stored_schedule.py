@@ -58,14 +58,15 @@ def _step_to_json(step: Step) -> Json:
         step.read_bytes,
         step.written_bytes,
         step.ops,
+        step.source,
     ]
 
 
 def _step_from_json(stored: Json) -> Step:
-    name, program, tensors, written, numbers, sizes, read, wrote, ops = stored
+    name, program, tensors, written, numbers, sizes, read, wrote, ops, source = stored
     operands = tuple(map(_operand_from_json, tensors))
     scalars = tuple(map(_number_from_json, numbers))
-    return Step(name, program, operands, tuple(written), scalars, sizes, read, wrote, tuple(ops))
+    return Step(name, program, operands, tuple(written), scalars, sizes, read, wrote, tuple(ops), source)
 
 
 def _operand_to_json(operand: Operand) -> Json:

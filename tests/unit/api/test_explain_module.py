@@ -13,8 +13,10 @@ import numpy as np
 import tiledsl
 from tests.support.graph_texts import LINEAR, VIEWS
 from tiledsl.api.build_module import build_module
-from tiledsl.api.draw_module import arranged, draw_module, nodes_and_edges
+from tiledsl.api.draw_module import arranged, draw_module
 from tiledsl.api.module import Module
+from tiledsl.api.module_nodes import nodes_and_edges
+from tiledsl.api.repeated_launches import all_parts
 from tiledsl.ir.text.parser import parse_module
 from tiledsl.passes.graph.analysis.step_traffic import graph_traffic
 from tiledsl.runtime.artifact import Note
@@ -31,7 +33,7 @@ def test_the_text() -> None:
     shown = [
         "model, built for cpu: 1 kernel, 1 launch in a call",
         "  linear  1      376 B  120 B   dot, add",
-        "  1. linear: 376 B read, 120 B written\n     x f32[5, 8]; w f32[8, 6]; b f32[6] -> out[0] f32[5, 6]",
+        "  1. linear: 376 B read, 120 B written [<text>:3]\n     x f32[5, 8]; w f32[8, 6]; b f32[6] -> out[0] f32[5",
         "  weights     216 B",
         "  496 B read and written by all launches",
         "  1.953 KiB if each op of the graph ran by itself: 0.25 of that",
@@ -102,12 +104,12 @@ def test_the_page_stands_alone(tmp_path: Path) -> None:
 def test_the_drawing() -> None:
     module = build_module(parse_module(VIEWS), {}, ["x", "y"], "cpu")
     schedule = module.built.schedule
-    drawing = ElementTree.fromstring(draw_module(schedule))
+    drawing = ElementTree.fromstring(draw_module(schedule, all_parts(schedule)))
     space = "{http://www.w3.org/2000/svg}"
     kinds = [group.get("class") for group in drawing.iter(f"{space}g")]
     assert kinds.count("kernel") == len(schedule.steps) == 8
     assert (kinds.count("input"), kinds.count("output")) == (2, 6)
-    nodes, edges = nodes_and_edges(schedule)
+    nodes, edges = nodes_and_edges(schedule, all_parts(schedule))
     found = arranged(nodes, edges)
     places = found.places
     for edge in edges:
