@@ -41,7 +41,7 @@ def backend(module: Any, example: Sequence[Any], *, mode: Any = None, options: M
         return call
 
     common = torch._dynamo.backends.common
-    return common.aot_autograd(fw_compiler=compile_one, bw_compiler=compile_one, decompositions=_decompositions())(
+    return common.aot_autograd(fw_compiler=compile_one, bw_compiler=compile_one, decompositions=decompositions())(
         module, example
     )
 
@@ -51,7 +51,7 @@ def explain() -> str:
     return "\n\n".join(graph.explain() for graph in sorted(COMPILED, key=lambda g: g.name))
 
 
-def _decompositions() -> dict[Any, Any]:
+def decompositions() -> dict[Any, Any]:
     """PyTorch's table of how operators are made of others, less those that have a formula."""
     table: dict[Any, Any] = torch._decomp.core_aten_decompositions()
     return {operator: how for operator, how in table.items() if formula_of(operator) is None}

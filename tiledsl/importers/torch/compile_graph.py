@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from tiledsl.frontend.trace.array_types import array_dtype
-from tiledsl.importers.torch.compiled_stage import CompiledStage, RefusedNodeError, example_of
+from tiledsl.importers.torch.compiled_stage import CompiledStage, RefusedNodeError, example_of, is_known
 from tiledsl.importers.torch.node_locations import described, location_of
 from tiledsl.importers.torch.run_nodes import missing
 from tiledsl.importers.torch.stages import is_size, run_on_host, stages_of
@@ -63,7 +63,8 @@ class CompiledGraph:
         for stage in self.stages:
             if isinstance(stage, CompiledStage) and stage.stage.outputs:
                 given = [self.attributes.get(node, node.meta.get("val")) for node in stage.stage.inputs]
-                stage.prepare([example_of(value) for value in given])
+                if all(map(is_known, given)):
+                    stage.prepare([example_of(value) for value in given])
 
     def __call__(self, *inputs: Any) -> list[Any]:
         values: dict[Any, Any] = dict(zip(self.placeholders, inputs))

@@ -98,6 +98,7 @@ class _Output:
         self.order: tuple[int, ...] | None = None
         if isinstance(value, torch.Tensor):
             self.dtype = value.dtype
+        if is_known(value):
             layout = layout_of(_ints(value.shape), _ints(value.stride()))
             if layout.order != tuple(range(len(layout.order))) and not layout.copied:
                 self.order = layout.order
@@ -115,6 +116,13 @@ class _Output:
 def _ints(sizes: Any) -> tuple[int, ...]:
     """Sizes as numbers: those that are open by the example at hand."""
     return tuple(size if isinstance(size, int) else int(size.node.hint) for size in sizes)
+
+
+def is_known(value: Any) -> bool:
+    """Whether there is an example of each size of a value: there is none of what depends on data."""
+    if isinstance(value, torch.Tensor):
+        return all(map(is_known, (*value.shape, *value.stride())))
+    return not isinstance(value, torch.SymInt) or value.node.hint is not None
 
 
 def example_of(value: Any) -> Any:

@@ -12,9 +12,10 @@ from tiledsl.importers.torch.operators import (
     pooling,
     products,
     shapes,
+    special,
 )
 
 __all__ = [
     "attention", "comparisons", "convolutions", "creation", "elementwise", "folds", "indexing", "normalisation",
-    "pooling", "products", "shapes",
+    "pooling", "products", "shapes", "special",
 ]  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -393,13 +392,6 @@ def native_dropout(x: Any, p: float, train: bool) -> Any:
 def xlogy(x: Any, y: Any) -> Any:
     x, y = floats(x, y)
     return tile.where((x == 0) & (y == y), 0.0, x * tile.log(y))
-
-
-@aten("logaddexp")
-def logaddexp(x: Any, y: Any) -> Any:
-    x, y = floats(x, y)
-    high, low = tile.maximum(x, y), tile.minimum(x, y)
-    return tile.where(high == low, high + math.log(2), high + tile.log(1.0 + tile.exp(low - high)))
 
 
 @aten("hypot")

@@ -196,44 +196,20 @@ def cumprod(x: Any, dim: int, *, dtype: Any = None) -> Any:
 
 @aten("logcumsumexp")
 def logcumsumexp(x: Any, dim: int) -> Any:
-    """Each sum less the largest of what it sums, so that none overflows."""
     x = as_tensor(x)
-    if not x.ndim:
-        return x
-    wide = widened(x)
-    largest: Any = tile.scan(wide, dim, tile.maximum)
-    at = dim % x.ndim
-    # sum over j <= i of exp(x[j] - largest[i]), as a product of a triangle
-    rows = tile.arange(x.shape[at])
-    moved = wide.swapaxes(at, -1)
-    tops = largest.swapaxes(at, -1)
-    finite = tile.where(tops == -math.inf, 0.0, tops)
-    terms = tile.exp(moved[..., None, :] - finite[..., :, None])
-    total: Any = tile.sum(tile.where(rows[:, None] >= rows, terms, 0.0), axis=-1)
-    result: Any = tile.log(total) + finite
-    return result.swapaxes(at, -1).to(x.dtype)
+    return ops.logcumsumexp(x, dim) if x.ndim else x
 
 
 @aten("cummax")
 def cummax(x: Any, dim: int) -> Any:
-    return _running(x, dim, tile.maximum)
+    x = as_tensor(x)
+    return ops.cummax(x, dim) if x.ndim else (x, tile.zeros((), i64))
 
 
 @aten("cummin")
 def cummin(x: Any, dim: int) -> Any:
-    return _running(x, dim, tile.minimum)
-
-
-def _running(x: Any, dim: int, fn: Any) -> Any:
-    """The running extremum, and where it stood last."""
     x = as_tensor(x)
-    if not x.ndim:
-        return x, tile.zeros((), i64)
-    best = tile.scan(x, dim, fn)
-    shape = tuple(x.shape[dim % x.ndim] if i == dim % x.ndim else 1 for i in range(x.ndim))
-    position = tile.arange(x.shape[dim % x.ndim]).reshape(shape)
-    here = (x == best) | ((x != x) & (best != best))
-    return best, tile.scan(tile.where(here, position, 0), dim, tile.maximum)
+    return ops.cummin(x, dim) if x.ndim else (x, tile.zeros((), i64))
 
 
 # Softmax
