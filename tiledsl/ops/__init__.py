@@ -5,7 +5,32 @@ Called with arrays (NumPy's, or on a CUDA device) they are traced, compiled and 
 tensor form. Names and arguments are those of PyTorch's functions and of NumPy; axes are `axis`, and may be negative.
 """
 
-from tiledsl.ops.activations import elu, gelu, hardswish, leaky_relu, relu, sigmoid, silu, softplus, swiglu, tanh
+from tiledsl.ops.activations import (
+    celu,
+    elu,
+    gelu,
+    glu,
+    hardshrink,
+    hardsigmoid,
+    hardswish,
+    hardtanh,
+    leaky_relu,
+    logsigmoid,
+    mish,
+    prelu,
+    relu,
+    relu6,
+    selu,
+    sigmoid,
+    silu,
+    softplus,
+    softshrink,
+    softsign,
+    swiglu,
+    tanh,
+    tanhshrink,
+    threshold,
+)
 from tiledsl.ops.attention import attention
 from tiledsl.ops.dropout import dropout
 from tiledsl.ops.images.convolution import conv1d, conv2d, conv3d
@@ -23,12 +48,31 @@ from tiledsl.ops.images.pooling import (
 from tiledsl.ops.images.transposed import conv_transpose1d, conv_transpose2d, conv_transpose3d
 from tiledsl.ops.images.unfold import fold, unfold
 from tiledsl.ops.indexing import gather, gather_nd, index, take
+from tiledsl.ops.losses import (
+    bce_loss,
+    bce_with_logits_loss,
+    huber_loss,
+    kl_div,
+    l1_loss,
+    mse_loss,
+    nll_loss,
+    smooth_l1_loss,
+)
 from tiledsl.ops.masks import eye, linspace, masked_fill, one_hot, tril, triu, where
-from tiledsl.ops.normalisation import batch_norm, layer_norm, rms_norm
+from tiledsl.ops.normalisation import (
+    batch_norm,
+    batch_norm_training,
+    group_norm,
+    instance_norm,
+    layer_norm,
+    local_response_norm,
+    lp_normalize,
+    rms_norm,
+)
 from tiledsl.ops.order import argmax, argmin, argsort, bucketize, searchsorted, sort, top_k
 from tiledsl.ops.padding import pad
 from tiledsl.ops.positions import embedding, rotary_embedding
-from tiledsl.ops.probabilities import cross_entropy, log_softmax, softmax
+from tiledsl.ops.probabilities import cross_entropy, log_softmax, logsumexp, softmax, softmin
 from tiledsl.ops.products import linear, matmul
 from tiledsl.ops.scans import cummax, cummin, cumprod, cumsum, logcumsumexp
 from tiledsl.ops.scatter import index_put, scatter, scatter_nd
@@ -53,8 +97,13 @@ __all__ = [
     "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
     "max_pool1d", "max_pool2d", "max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "lp_pool",
     "adaptive_avg_pool", "adaptive_max_pool", "fold", "unfold",
-    "softmax", "log_softmax", "cross_entropy", "layer_norm", "rms_norm", "batch_norm",
-    "relu", "leaky_relu", "elu", "gelu", "silu", "sigmoid", "tanh", "softplus", "hardswish", "swiglu",
+    "softmax", "log_softmax", "softmin", "logsumexp", "layer_norm", "rms_norm", "batch_norm", "batch_norm_training",
+    "group_norm", "instance_norm", "lp_normalize", "local_response_norm",
+    "cross_entropy", "nll_loss", "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "bce_loss",
+    "bce_with_logits_loss", "kl_div",
+    "relu", "relu6", "leaky_relu", "prelu", "elu", "selu", "celu", "gelu", "silu", "mish", "sigmoid", "logsigmoid",
+    "tanh", "hardtanh", "hardsigmoid", "hardswish", "hardshrink", "softshrink", "tanhshrink", "softplus", "softsign",
+    "threshold", "glu", "swiglu",
     "embedding", "rotary_embedding", "dropout", "mean", "var",
     "concat", "stack", "split", "unstack", "transpose", "reshape", "pad", "flip", "roll", "repeat", "repeat_interleave",
     "diagonal", "diag_embed", "where", "masked_fill", "triu", "tril", "eye", "linspace", "one_hot",

@@ -6,17 +6,9 @@ import math
 from typing import Any
 
 from tiledsl import tile
-from tiledsl.ops.checks import (
-    as_tensor,
-    axis_of,
-    float_dtype,
-    refuse_option,
-    refuse_rank,
-    refuse_shapes,
-    require_float,
-    require_integers,
-    widened,
-)
+from tiledsl.frontend.trace.trace_shapes import entries_of
+from tiledsl.ops.checks import as_tensor, axis_of, float_dtype, widened
+from tiledsl.ops.losses import check_reduction, classes_axis, weighted_mean
 
 
 @tile.kernel
@@ -37,26 +29,47 @@ def log_softmax(x: Any, axis: int = -1) -> Any:
 
 
 @tile.kernel
-def cross_entropy(logits: Any, target: Any, *, reduction: str = "mean", ignore_index: int = -100) -> Any:
+def softmin(x: Any, axis: int = -1) -> Any:
+    """The softmax of -x along an axis."""
+    x = as_tensor(x)
+    return tile.softmax(-x, axis=axis_of("ops.softmin", x, axis))
+
+
+@tile.kernel
+def logsumexp(x: Any, axis: Any = -1, keepdims: bool = False) -> Any:
+    """log(sum(exp(x))) over some axes (an int, a tuple, None for all), without overflow."""
+    x = as_tensor(x)
+    axes = tuple(range(x.ndim)) if axis is None else tuple(axis_of("ops.logsumexp", x, a) for a in entries_of(axis))
+    wide = widened(x)
+    largest = tile.max(wide, axis=axes, keepdims=True)
+    finite = tile.where(tile.abs(largest) == math.inf, 0.0, largest)
+    total = tile.log(tile.sum(tile.exp(wide - finite), axis=axes, keepdims=True)) + finite
+    kept = total.shape if keepdims else tuple(n for i, n in enumerate(total.shape) if i not in axes)
+    return total.reshape(kept).to(float_dtype(x))
+
+
+@tile.kernel
+def cross_entropy(
+    logits: Any,
+    target: Any,
+    weight: Any = None,
+    *,
+    reduction: str = "mean",
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+) -> Any:
     """log(sum(exp(logits))) - logits[target], along the classes.
 
     `logits` is [C], [N, C] or [N, C, ...] of floats, `target` [], [N] or [N, ...] of integers: the class of each.
     `reduction`: "none" (the losses, of the shape of `target`), "sum", or "mean" of those whose target is not
-    `ignore_index`, which count 0. Another target outside of the classes gives inf. In f32 for narrow floats; the result
-    has the dtype of `logits`. Raises TileShapeError if the shapes do not fit.
+    `ignore_index`, which count 0. Another target outside of the classes gives inf. `weight` [C] multiplies the losses
+    of a class, and its share of the mean; `label_smoothing` is a share of the target that all classes have alike.
+    In f32 for narrow floats; the result has the dtype of `logits`. Raises TileShapeError if the shapes do not fit.
     """
     name = "ops.cross_entropy"
     logits, target = as_tensor(logits), as_tensor(target)
-    require_float(name, logits)
-    require_integers(name, target)
-    if reduction not in ("none", "sum", "mean"):
-        refuse_option(name, "reduction", reduction, '"none", "sum" or "mean"', 'use "mean"')
-    if not logits.ndim:
-        refuse_rank(name, logits, "[C], [N, C] or [N, C, ...]", "give a number for each class")
-    at = 0 if logits.ndim == 1 else 1
-    if target.shape != (*logits.shape[:at], *logits.shape[at + 1 :]):
-        reason = "the target has all axes of the logits but the classes"
-        refuse_shapes(name, target, logits, reason, "classes are axis 1 (of a vector, axis 0): transpose them there")
+    at = classes_axis(name, logits, target)
+    check_reduction(name, reduction)
     wide = widened(logits)
     largest = tile.max(wide, axis=at, keepdims=True)
     total = tile.sum(tile.exp(wide - largest), axis=at)
@@ -64,11 +77,27 @@ def cross_entropy(logits: Any, target: Any, *, reduction: str = "mean", ignore_i
     ones = (1,) * (logits.ndim - at - 1)
     classes = tile.arange(logits.shape[at]).reshape((logits.shape[at], *ones))
     chosen = tile.where(classes == target.reshape(expected).to(tile.i64), wide, -math.inf)
-    losses = tile.log(total) + tile.max(wide, axis=at) - tile.max(chosen, axis=at)
-    counts = target != ignore_index
-    losses = tile.where(counts, losses, 0.0)
-    if reduction == "none":
-        return losses.to(logits.dtype)
-    if reduction == "sum":
-        return tile.sum(losses).to(logits.dtype)
-    return (tile.sum(losses) / tile.sum(counts.to(losses.dtype))).to(logits.dtype)
+    logarithm = tile.log(total) + tile.max(wide, axis=at)
+    losses = logarithm - tile.max(chosen, axis=at)
+    if weight is None and not label_smoothing:
+        counts = target != ignore_index
+        losses = tile.where(counts, losses, 0.0)
+        if reduction == "none":
+            return losses.to(logits.dtype)
+        if reduction == "sum":
+            return tile.sum(losses).to(logits.dtype)
+        return (tile.sum(losses) / tile.sum(counts.to(losses.dtype))).to(logits.dtype)
+    sharp = weighted_mean(name, losses, logits, target, weight, at, reduction, ignore_index)
+    if not label_smoothing:
+        return sharp
+    each = logarithm.reshape(expected) - wide
+    if weight is not None:
+        each = each * widened(as_tensor(weight)).reshape((logits.shape[at], *ones))
+    smooth = tile.where(target != ignore_index, tile.sum(each, axis=at), 0.0)
+    if reduction != "none":
+        smooth = tile.sum(smooth)
+    if reduction == "mean":
+        one = tile.broadcast_to(as_tensor(1.0).to(wide.dtype), target.shape)
+        smooth = smooth / weighted_mean(name, one, logits, target, weight, at, "sum", ignore_index).to(wide.dtype)
+    share = label_smoothing / logits.shape[at]
+    return (widened(sharp) * (1.0 - label_smoothing) + smooth * share).to(logits.dtype)

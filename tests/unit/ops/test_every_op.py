@@ -19,8 +19,11 @@ X, ROW, MATRIX, IMAGE, VOLUME = normal(6, 8), normal(8), normal(8, 8), normal(2,
 LONG, INDEX = normal(2, 150), np.arange(48).reshape(6, 8) % 6
 Formula = Callable[[], Any]
 ACTIVATIONS = (
-    "relu", "leaky_relu", "elu", "gelu", "silu", "sigmoid", "tanh", "softplus", "hardswish", "swiglu",
+    "relu", "relu6", "leaky_relu", "elu", "selu", "celu", "gelu", "silu", "mish", "sigmoid", "logsigmoid", "tanh",
+    "hardtanh", "hardsigmoid", "hardswish", "hardshrink", "softshrink", "tanhshrink", "softplus", "softsign", "glu",
+    "swiglu",
 )  # fmt: skip
+LOSSES = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "bce_loss", "bce_with_logits_loss", "kl_div")
 
 FAMILIES: dict[str, dict[str, Formula]] = {
     "products": {
@@ -55,11 +58,20 @@ FAMILIES: dict[str, dict[str, Formula]] = {
         "layer_norm": lambda: ops.layer_norm(X, 8, ROW, ROW),
         "rms_norm": lambda: ops.rms_norm(X, 8, ROW),
         "batch_norm": lambda: ops.batch_norm(X, ROW, ROW * ROW),
+        "softmin": lambda: ops.softmin(X),
+        "logsumexp": lambda: ops.logsumexp(X, 0),
+        "batch_norm_training": lambda: ops.batch_norm_training(X, ROW, ROW * ROW),
+        "group_norm": lambda: ops.group_norm(IMAGE, 2),
+        "instance_norm": lambda: ops.instance_norm(IMAGE, ROW[:4]),
+        "lp_normalize": lambda: ops.lp_normalize(X),
+        "local_response_norm": lambda: ops.local_response_norm(IMAGE, 3),
         "mean": lambda: ops.mean(X, 0),
         "var": lambda: ops.var(X, 1),
     },
     "activations": {
         **{name: (lambda name=name: getattr(ops, name)(X)) for name in ACTIVATIONS},
+        "prelu": lambda: ops.prelu(IMAGE, ROW[:4]),
+        "threshold": lambda: ops.threshold(X, 0.5, 2.0),
         "dropout": lambda: ops.dropout(X),
     },
     "positions": {
@@ -111,7 +123,11 @@ FAMILIES: dict[str, dict[str, Formula]] = {
         "transpose": lambda: ops.transpose(X),
         "reshape": lambda: ops.reshape(X, (4, -1)),
     },
-    "losses": {"cross_entropy": lambda: ops.cross_entropy(X, X[:, 0].astype("i8"))},
+    "losses": {
+        **{name: (lambda name=name: getattr(ops, name)(X, X)) for name in LOSSES},
+        "cross_entropy": lambda: ops.cross_entropy(X, INDEX[:, 0]),
+        "nll_loss": lambda: ops.nll_loss(X, INDEX[:, 0], ROW),
+    },
 }  # fmt: skip
 
 
