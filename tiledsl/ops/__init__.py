@@ -45,6 +45,8 @@ from tiledsl.ops.images.pooling import (
     max_pool2d,
     max_pool3d,
 )
+from tiledsl.ops.images.resize import interpolate, resize
+from tiledsl.ops.images.sampling import affine_grid, channel_shuffle, grid_sample, pixel_shuffle, pixel_unshuffle
 from tiledsl.ops.images.transposed import conv_transpose1d, conv_transpose2d, conv_transpose3d
 from tiledsl.ops.images.unfold import fold, unfold
 from tiledsl.ops.indexing import gather, gather_nd, index, take
@@ -96,7 +98,8 @@ __all__ = [
     "matmul", "linear", "attention",
     "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
     "max_pool1d", "max_pool2d", "max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "lp_pool",
-    "adaptive_avg_pool", "adaptive_max_pool", "fold", "unfold",
+    "adaptive_avg_pool", "adaptive_max_pool", "fold", "unfold", "resize", "interpolate", "grid_sample", "affine_grid",
+    "pixel_shuffle", "pixel_unshuffle", "channel_shuffle",
     "softmax", "log_softmax", "softmin", "logsumexp", "layer_norm", "rms_norm", "batch_norm", "batch_norm_training",
     "group_norm", "instance_norm", "lp_normalize", "local_response_norm",
     "cross_entropy", "nll_loss", "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "bce_loss",

@@ -52,6 +52,15 @@ FAMILIES: dict[str, dict[str, Formula]] = {
         "unfold": lambda: ops.unfold(IMAGE, 2),
         "fold": lambda: ops.fold(IMAGE[0], (3, 3), (2, 1)),
     },
+    "sampling": {
+        "resize": lambda: ops.resize(IMAGE, (9, 4), axes=(2, 3), mode="linear"),
+        "interpolate": lambda: ops.interpolate(IMAGE, scale_factor=2, mode="nearest"),
+        "grid_sample": lambda: ops.grid_sample(IMAGE, IMAGE[:, :, :, :2]),
+        "affine_grid": lambda: ops.affine_grid(normal(2, 2, 3), (2, 1, 4, 5)),
+        "pixel_shuffle": lambda: ops.pixel_shuffle(IMAGE, 2),
+        "pixel_unshuffle": lambda: ops.pixel_unshuffle(IMAGE, 3),
+        "channel_shuffle": lambda: ops.channel_shuffle(IMAGE, 2),
+    },
     "normalisation": {
         "softmax": lambda: ops.softmax(X),
         "log_softmax": lambda: ops.log_softmax(X, 0),
