@@ -1,24 +1,42 @@
-"""`tiledsl check`: a kernel, run on random arguments with a shadow of the memory, which finds races.
+"""`tiledsl check`: a kernel, run on random arguments with a shadow of the memory, which finds races; a model, compiled,
+beside the reference executor, with the first launch that differs.
 
 tiledsl check examples/softmax.py:softmax --spec "f32[M,100]" --size M=30
+tiledsl check models.py:graph --size B=2
+tiledsl check model.onnx --size batch=2
 """
 
 from __future__ import annotations
 
 import argparse
-from typing import cast
+from collections.abc import Sequence
+from typing import Any, NoReturn, cast
 
 import numpy as np
 
-from tiledsl.cli.compile import load_kernel, parse_constant, split_target
+from tiledsl.api import Kernel
+from tiledsl.api.module import Module
+from tiledsl.cli.compile import parse_constant
 from tiledsl.cli.draw import draw_for_specs, parse_size
+from tiledsl.cli.load_model import (
+    TARGET,
+    TorchModel,
+    graph_arguments,
+    graph_of_torch,
+    load_target,
+    need,
+    torch_arguments,
+)
+from tiledsl.support.errors import fail
 
 
 def add_check_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:  # pyright: ignore[reportPrivateUsage]  # argparse has no public name for it
     parser = commands.add_parser(
-        "check", help="run a kernel on the CPU, and find races and reads of what nothing was stored to"
+        "check",
+        help="run a kernel on the CPU, and find races and reads of what nothing was stored to; or compare a model with "
+        "the reference, launch by launch",
     )
-    parser.add_argument("target", metavar="FILE.py:KERNEL", help="a kernel or a formula")
+    parser.add_argument("target", metavar="MODEL", help=f"{TARGET}; NAME is a kernel, a formula, a graph or a model")
     parser.add_argument(
         "--spec", action="append", default=[], metavar="SPEC",
         help="one argument, in order, drawn at random: f32[M,64], int, float or bool; or a number, which is passed",
@@ -32,10 +50,51 @@ def add_check_command(commands: argparse._SubParsersAction[argparse.ArgumentPars
 
 
 def _check(options: argparse.Namespace) -> int:
-    file, name = split_target(options.target)
+    model = load_target(options.target)
     sizes = dict(parse_size(text) for text in cast("list[str]", options.size))
-    arguments = draw_for_specs(options.spec, sizes, np.random.default_rng(options.seed))
-    constants = dict(parse_constant(text) for text in cast("list[str]", options.constexpr))
-    report = load_kernel(file, name).check(*arguments, **constants)
-    print(report)
-    return 0 if report.ok else 1
+    random = np.random.default_rng(options.seed)
+    if isinstance(model, Kernel):
+        arguments = draw_for_specs(options.spec, sizes, random)
+        constants = dict(parse_constant(text) for text in cast("list[str]", options.constexpr))
+        found: Any = model.check(*arguments, **constants)
+        print(found)
+        return 0 if found.ok else 1
+    if isinstance(model, Module):
+        refuse_saved(options.target)
+    from tiledsl.api.check_model import beside, check_model  # costs start-up time
+
+    if isinstance(model, TorchModel):
+        examples = torch_arguments(model, options.spec, sizes, random)
+        report = check_model(graph_of_torch(model, examples), _host(examples), {})
+        framework = _flat(_without_gradients(model.module, examples))
+        others = beside(report, _host(framework), "PyTorch")
+    else:
+        report, others = check_model(model, graph_arguments(model, sizes, random), sizes), None
+    print(report if others is None else f"{report}\n{others}")
+    return 0 if report.ok and (others is None or others.ok) else 1
+
+
+def refuse_saved(file: str) -> NoReturn:
+    """Raises the error for a module that has only its code."""
+    fail("command-saved", None, file=file)
+
+
+def _host(values: Sequence[Any]) -> list[Any]:
+    """Tensors of PyTorch as arrays of NumPy; what is none is left out."""
+    from tiledsl.api.module_weights import host_array
+
+    return [host_array(value, "an argument") for value in values if hasattr(value, "data_ptr")]
+
+
+def _without_gradients(module: Any, examples: Sequence[Any]) -> Any:
+    with need("torch", "torch", "comparing with PyTorch").no_grad():
+        return module(*examples)
+
+
+def _flat(results: Any) -> list[Any]:
+    """The tensors of nested results, in order."""
+    if isinstance(results, dict):
+        return [leaf for value in cast("dict[str, Any]", results).values() for leaf in _flat(value)]
+    if isinstance(results, (tuple, list)):
+        return [leaf for value in cast("list[Any]", results) for leaf in _flat(value)]
+    return [results]

@@ -9,10 +9,11 @@ from typing import NoReturn, TypeAlias
 
 import numpy as np
 
+from tiledsl.api.compare_arrays import compare
 from tiledsl.cli.compile import parse_spec
 from tiledsl.frontend.language.values import TensorSpec
 from tiledsl.ir.core import Function
-from tiledsl.ir.dtypes import ALL, DType, f64, from_numpy, i64, to_numpy
+from tiledsl.ir.dtypes import ALL, DType, f64, i64, to_numpy
 from tiledsl.ir.symbolic import Dim, evaluate, symbols_of
 from tiledsl.ir.types import TensorType, TileType
 from tiledsl.runtime.arrays import Array
@@ -22,12 +23,6 @@ Drawn: TypeAlias = "Array | int | float | bool"
 
 MOST = 8
 """Integers are drawn from 0 up to this, or up to the shortest axis: they may be meant as indices."""
-
-ROUNDING = {"f64": 1e-11, "f32": 1e-4, "f16": 1e-2, "bf16": 6e-2, "f8e4m3": 0.3, "f8e5m2": 0.6}
-"""How far results may be from the reference, as a part of their size and of the typical size of all.
-
-Sums are taken in another order and narrow dtypes round, several times perhaps; what is plainly wrong is far beyond.
-"""
 
 
 @dataclass(frozen=True)
@@ -77,7 +72,7 @@ def draw_for_specs(texts: Sequence[str], sizes: Mapping[str, int], random: np.ra
     """
     specs = [_parse(text) for text in texts]
     shapes = {i: _shape(texts[i], spec, sizes) for i, spec in enumerate(specs) if isinstance(spec, TensorSpec)}
-    draw = Draw(random, _below(shapes.values()))
+    draw = Draw(random, below(shapes.values()))
     return [
         draw.array(shapes[i], spec.dtype) if isinstance(spec, TensorSpec) else _number(draw, spec)
         for i, spec in enumerate(specs)
@@ -93,11 +88,11 @@ def _number(draw: Draw, spec: int | float | bool | type) -> int | float | bool:
 def draw_for_function(function: Function, sizes: Mapping[str, int], random: np.random.Generator) -> list[Drawn]:
     """An argument for each parameter; a number that `sizes` names is that. Raises TileShapeError for unknown sizes."""
     shapes = {
-        value: tuple(_size(str(value.type), dim, sizes) for dim in value.type.shape)
+        value: shape_of(str(value.type), value.type.shape, sizes)
         for value in function.parameters
         if isinstance(value.type, TensorType)
     }
-    draw = Draw(random, _below(shapes.values()))
+    draw = Draw(random, below(shapes.values()))
     arguments: list[Drawn] = []
     for value in function.parameters:
         match value.type:
@@ -110,7 +105,8 @@ def draw_for_function(function: Function, sizes: Mapping[str, int], random: np.r
     return arguments
 
 
-def _below(shapes: Iterable[tuple[int, ...]]) -> int:
+def below(shapes: Iterable[tuple[int, ...]]) -> int:
+    """What integers are drawn below, where they may be subscripts of arrays of these shapes."""
     return max(1, min([MOST, *(size for shape in shapes for size in shape)]))
 
 
@@ -138,6 +134,11 @@ def _shape(text: str, spec: TensorSpec, sizes: Mapping[str, int]) -> tuple[int, 
     return tuple(shape)
 
 
+def shape_of(text: str, dims: Sequence[Dim], sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """The shape, with these sizes, of what `text` describes. Raises TileShapeError for sizes that nobody tells."""
+    return tuple(_size(text, dim, sizes) for dim in dims)
+
+
 def _size(text: str, dim: Dim, sizes: Mapping[str, int]) -> int:
     for name in sorted(symbols_of(dim)):
         if name not in sizes:
@@ -152,19 +153,5 @@ def _fail_open(text: str, name: str | None) -> NoReturn:
 
 def difference(what: str, actual: Array, expected: Array) -> str | None:
     """What tells an array from the reference's; None if they are the same as far as rounding allows."""
-    dtype = from_numpy(expected.dtype)
-    part = ROUNDING.get(dtype.name, 0.0) if dtype is not None else 0.0
-    got, want = actual.astype(np.float64), expected.astype(np.float64)
-    finite = want[np.isfinite(want)]
-    typical = float(np.sqrt(np.mean(finite**2))) if finite.size else 0.0
-    with np.errstate(invalid="ignore"):
-        near = np.abs(got - want) <= part * (np.abs(np.where(np.isfinite(want), want, 0)) + typical)
-    same = (actual == expected) | (np.isnan(got) & np.isnan(want)) | (near & bool(part))
-    if same.all():
-        return None
-    places = np.argwhere(~same)
-    first = tuple(int(i) for i in places[0])
-    return (
-        f"{what} differs from the reference in {len(places)} of {same.size} elements, "
-        f"first at {list(first)}: {actual[first]}, not {expected[first]}"
-    )
+    figures = compare(actual, expected)
+    return f"{what} differs from the reference {figures}" if figures.wrong else None

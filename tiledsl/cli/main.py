@@ -7,6 +7,8 @@ tiledsl emulate examples/gemm.py:gemm --spec "bf16[128,256]" --spec "bf16[256,12
 tiledsl audit examples/gemm.py:gemm --spec "f16[4096,4096]" --spec "f16[4096,4096]"
 tiledsl audit models.py --spec "attention:f16[32,4096,128]"
 tiledsl check examples/softmax.py:softmax --spec "f32[30,100]"
+tiledsl check model.onnx --size batch=2
+tiledsl bench models.py:encoder --spec "f32[B,128,384]" --batch 1 8 --against eager compile
 tiledsl opt gemm.tir -p "place-levels,infer-tiling"
 """
 
@@ -18,6 +20,7 @@ from collections.abc import Sequence
 
 from tiledsl import __version__
 from tiledsl.cli.audit import add_audit_command
+from tiledsl.cli.bench import add_bench_command
 from tiledsl.cli.check import add_check_command
 from tiledsl.cli.compile import add_compile_command
 from tiledsl.cli.emulate import add_emulate_command
@@ -34,6 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     add_check_command(commands)
     add_emulate_command(commands)
     add_audit_command(commands)
+    add_bench_command(commands)
     add_opt_command(commands)
     try:
         options = parser.parse_args(argv)

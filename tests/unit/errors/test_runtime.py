@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+import tiledsl
 from tests.support.bound_programs import compiled_text
 from tests.support.call_kernels import (
     accumulate,
@@ -24,8 +26,12 @@ from tests.support.call_kernels import (
 from tiledsl import tile
 from tiledsl.backend_cuda.build.disassemble import disassembly
 from tiledsl.cli.audit_file import Arguments, audit_names
+from tiledsl.cli.bench_cases import cases_of, need_device, with_batch
+from tiledsl.cli.bench_runs import runners
+from tiledsl.cli.check import refuse_saved
 from tiledsl.cli.compile import emitted, load_kernel, parse_constant, parse_spec, split_target
 from tiledsl.cli.draw import draw_for_specs, parse_size
+from tiledsl.cli.load_model import TorchModel, load_target, need, torch_arguments
 from tiledsl.support.catalogue.runtime import ENTRIES
 from tiledsl.support.errors import TileError
 from tiledsl.support.options import read_options
@@ -167,6 +173,32 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "command-target": (lambda: split_target("gemm.py"), "`gemm.py` does not say which kernel"),
     "command-file": (lambda: load_kernel(Path("nowhere.py"), "k"), "cannot load `nowhere.py`"),
     "command-kernel": (lambda: load_kernel(Path(__file__), "CASES"), "has no kernel `CASES`"),
+    "command-model": (lambda: load_target(f"{__file__}:nothing"), "has no kernel, formula, graph, module or model of"),
+    "command-saved": (lambda: refuse_saved("m.tile"), "is a saved module: it has code and weights, but no formula"),
+    "command-package": (
+        lambda: need("no_such_package_here", "onnx", "reading `a.onnx`"),
+        "reading `a.onnx` needs the package `no_such_package_here`, which is not installed",
+    ),
+    "command-examples": (
+        lambda: torch_arguments(TorchModel("net", None), [], {}, np.random.default_rng()),
+        "`net`, a model of PyTorch, does not say what it is called with",
+    ),
+    "command-batch": (
+        lambda: with_batch("m.py:graph", ["M", "N"], {}, 8),
+        "`--batch` sets the size `B`, but the sizes of `m.py:graph` are M, N",
+    ),
+    "command-dtype": (
+        lambda: cases_of("m.py:graph", graph_of_a_sum(), [], {}, None, "f16", "cpu"),
+        "`--dtype f16` was given, but `m.py:graph` has dtypes of its own",
+    ),
+    "command-against": (
+        lambda: list(runners(cases_of("m.py:graph", graph_of_a_sum(), [], {}, None, None, "cpu"), ["eager"])),
+        "`m.py:graph` cannot be run by `eager`: it is no model of PyTorch",
+    ),
+    "command-device": (
+        lambda: need_device(SimpleNamespace(cuda=SimpleNamespace(is_available=lambda: False)), "cuda"),
+        "there is no CUDA device",
+    ),
     "command-audit": (
         lambda: audit_names(Path("numbers.py"), {"x": 1}, Arguments(), "sm_90"),
         "nothing of `numbers.py` can be audited: it has no kernel, formula, graph or module",
@@ -180,6 +212,13 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "command-emit": (lambda: emitted(add.compile(V, V, arch="reference"), "cuda"), "`reference` has no `cuda`"),
     "command-constant": (lambda: parse_constant("BM"), "`BM` does not set a compile-time parameter"),
 }
+
+
+def graph_of_a_sum() -> Any:
+    def doubled(x: Any) -> Any:
+        return x + x
+
+    return tiledsl.trace(doubled, tile.spec((4,), tile.f32))
 
 
 def overlapping() -> Any:

@@ -206,6 +206,42 @@ ENTRIES: dict[str, ErrorSpec] = {
         TileRuntimeError, "cannot load `{file}`: {reason}", "name a Python file that runs by itself"
     ),
     "command-kernel": ErrorSpec(TileTypeError, "`{file}` has no kernel `{kernel}`", "name one of its kernels: {known}"),
+    "command-model": ErrorSpec(
+        TileTypeError,
+        "`{file}` has no kernel, formula, graph, module or model of PyTorch called `{name}`",
+        "name one of those that it has: {known}",
+    ),
+    "command-saved": ErrorSpec(
+        TileUnsupportedError,
+        "`{file}` is a saved module: it has code and weights, but no formula that its results could be compared with",
+        "check what it was made of: `tiledsl check FILE.py:NAME`, or the model's `.onnx` file",
+    ),
+    "command-package": ErrorSpec(
+        TileRuntimeError, "{what} needs the package `{package}`, which is not installed", "{install}"
+    ),
+    "command-examples": ErrorSpec(
+        TileTypeError,
+        "`{model}`, a model of PyTorch, does not say what it is called with",
+        'say so, an argument at a time: `--spec "f32[B,3,224,224]"`',
+    ),
+    "command-batch": ErrorSpec(
+        TileShapeError,
+        "`--batch` sets the size `{size}`, but {what}",
+        "{advice}",
+    ),
+    "command-dtype": ErrorSpec(
+        TileTypeError,
+        "`--dtype {dtype}` was given, but {what} has dtypes of its own",
+        "leave `--dtype` out, or make one with other dtypes",
+    ),
+    "command-against": ErrorSpec(
+        TileUnsupportedError, "`{model}` cannot be run by `{against}`: {reason}", "leave it out of `--against`"
+    ),
+    "command-device": ErrorSpec(
+        TileRuntimeError,
+        "there is no CUDA device that PyTorch could make arrays on",
+        "run it on the CPU: `--device cpu`",
+    ),
     "command-audit": ErrorSpec(TileTypeError, "nothing of `{file}` can be audited: {reasons}", "{hint}"),
     "command-spec": ErrorSpec(
         TileSyntaxError,
