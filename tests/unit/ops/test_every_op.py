@@ -111,6 +111,11 @@ FAMILIES: dict[str, dict[str, Formula]] = {
         "cummin": lambda: ops.cummin(X, reverse=True),
         "logcumsumexp": lambda: ops.logcumsumexp(X),
     },
+    "recurrent": {
+        "rnn": lambda: ops.rnn(IMAGE[0], normal(3, 6), normal(3, 3)),
+        "lstm": lambda: ops.lstm(IMAGE[0], normal(12, 6), normal(12, 3)),
+        "gru": lambda: ops.gru(IMAGE[0], normal(9, 6), normal(9, 3)),
+    },
     "shapes": {
         "concat": lambda: ops.concat((X, X)),
         "split": lambda: ops.split(X, 2),
