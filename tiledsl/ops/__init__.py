@@ -33,6 +33,7 @@ from tiledsl.ops.activations import (
 )
 from tiledsl.ops.attention import attention
 from tiledsl.ops.dropout import dropout
+from tiledsl.ops.fourier import fft, irfft, rfft
 from tiledsl.ops.images.convolution import conv1d, conv2d, conv3d
 from tiledsl.ops.images.pooling import (
     adaptive_avg_pool,
@@ -96,7 +97,7 @@ from tiledsl.ops.shapes import (
 from tiledsl.ops.statistics import mean, var
 
 __all__ = [
-    "matmul", "linear", "attention", "rnn", "lstm", "gru",
+    "matmul", "linear", "attention", "rnn", "lstm", "gru", "fft", "rfft", "irfft",
     "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
     "max_pool1d", "max_pool2d", "max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "lp_pool",
     "adaptive_avg_pool", "adaptive_max_pool", "fold", "unfold", "resize", "interpolate", "grid_sample", "affine_grid",

@@ -1,10 +1,10 @@
 """Recurrent layers over sequences whose length is known: one layer in one direction.
 
-`x` is [L, N, I] (length, batch, inputs), weights are PyTorch's: `w_ih` [G * H, I] and `w_hh` [G * H, H] with the rows of
-G gates behind each other, and biases [G * H]. What the inputs give to all gates is one product before the loop. States
-are [N, H], zeros unless they are given. `reverse`: from the last element to the first. `lengths` [N]: what is at and
-beyond the length of a sequence leaves its state as it is, and gives zeros. In f32 for narrow floats; results have the
-dtype of `x`. Raises TileShapeError if shapes do not fit.
+`x` is [L, N, I] (length, batch, inputs), weights are PyTorch's: `w_ih` [G * H, I] and `w_hh` [G * H, H] with the rows
+of G gates behind each other, and biases [G * H]. What the inputs give to all gates is one product before the loop.
+States are [N, H], zeros unless they are given. `reverse`: from the last element to the first. `lengths` [N]: what is at
+and beyond the length of a sequence leaves its state as it is, and gives zeros. In f32 for narrow floats; results have
+the dtype of `x`. Raises TileShapeError if shapes do not fit.
 """
 
 from __future__ import annotations

@@ -116,6 +116,11 @@ FAMILIES: dict[str, dict[str, Formula]] = {
         "lstm": lambda: ops.lstm(IMAGE[0], normal(12, 6), normal(12, 3)),
         "gru": lambda: ops.gru(IMAGE[0], normal(9, 6), normal(9, 3)),
     },
+    "fourier": {
+        "fft": lambda: ops.fft(X, X),
+        "rfft": lambda: ops.rfft(LONG),
+        "irfft": lambda: ops.irfft(X, X),
+    },
     "shapes": {
         "concat": lambda: ops.concat((X, X)),
         "split": lambda: ops.split(X, 2),
