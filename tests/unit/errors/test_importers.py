@@ -38,6 +38,17 @@ def needs_fallback() -> None:
         raise error.inner_exception from None
 
 
+def not_callable() -> None:
+    pytest.importorskip("torch")
+    tiledsl.torch.custom_op(3)
+
+
+def complex_elements() -> None:
+    torch = pytest.importorskip("torch")
+    operator = tiledsl.torch.custom_op(tiledsl.ops.relu, "tiledsl_tests::relu")
+    operator(torch.zeros(4, 2, dtype=torch.complex64, device="meta"))
+
+
 def changed_argument() -> None:
     torch = pytest.importorskip("torch")
 
@@ -51,6 +62,8 @@ CASES: dict[str, tuple[Callable[[], None], str]] = {
     "torch-absent": (absent, "`tiledsl.from_torch` needs PyTorch, which is not installed"),
     "torch-operators": (unknown_operator, "`formula` has operators for which there is no formula: aten.linalg_qr"),
     "torch-fallback": (needs_fallback, "some cannot be: aten.linalg_qr.default: there is no formula for it"),
+    "torch-custom-op": (not_callable, "an operator is made of a kernel or a function, not of a int"),
+    "torch-custom-dtype": (complex_elements, "kernels know no elements of torch.complex64"),
     "torch-changes": (changed_argument, "`formula` changes x, and a graph changes nothing that it is given"),
 }
 

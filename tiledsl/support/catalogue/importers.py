@@ -1,6 +1,6 @@
 """Messages of importing models. `{names}` are operators with the modules that they are in."""
 
-from tiledsl.support.errors import ErrorSpec, TileUnsupportedError
+from tiledsl.support.errors import ErrorSpec, TileTypeError, TileUnsupportedError
 
 ENTRIES: dict[str, ErrorSpec] = {
     "torch-absent": ErrorSpec(
@@ -15,6 +15,12 @@ ENTRIES: dict[str, ErrorSpec] = {
         TileUnsupportedError,
         "without a fallback every operator has to be compiled, and some cannot be: {why}",
         "leave out `fullgraph=True`: PyTorch runs these",
+    ),
+    "torch-custom-op": ErrorSpec(
+        TileTypeError, "an operator is made of a kernel or a function, not of a {what}", "pass what is called"
+    ),
+    "torch-custom-dtype": ErrorSpec(
+        TileTypeError, "kernels know no elements of {dtype}", "convert the tensor before the operator is called"
     ),
     "torch-changes": ErrorSpec(
         TileUnsupportedError,
