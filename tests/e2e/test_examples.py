@@ -26,6 +26,7 @@ NO_GPU: Any = SimpleNamespace(cuda=SimpleNamespace(is_available=lambda: False))
 def test_no_example_is_forgotten() -> None:
     scripts = {path.stem for path in (ROOT / "examples").glob("*.py")}
     models = {"minilm", "minilm_numpy", "minilm_tokens", "minilm_weights"}  # tests/e2e/test_minilm.py
+    models.add("onnx_model")
     assert scripts == {*EXAMPLES, *models, "beside_numpy", "beside_torch", "__init__"}
 
 
@@ -42,6 +43,14 @@ def test_example(name: str) -> None:
     assert done.returncode == 0, done.stderr
     assert "max error" in done.stdout
     assert "x NumPy's speed" in done.stdout
+
+
+def test_a_model_of_onnx() -> None:
+    pytest.importorskip("onnx")
+    command = [sys.executable, "examples/onnx_model.py", "--width", "16"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "max error" in done.stdout
 
 
 def test_a_gpu_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

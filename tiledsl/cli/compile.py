@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 from typing_extensions import assert_never
 
 from tiledsl.api import CompiledKernel, Kernel
+from tiledsl.cli.onnx_files import add_model_options, compile_model
 from tiledsl.frontend.language.values import TensorSpec
 from tiledsl.ir.dtypes import BY_NAME
 from tiledsl.support.errors import TileError, fail
@@ -34,7 +35,9 @@ _NUMBER_TYPES: dict[str, type] = {"int": int, "float": float, "bool": bool}
 
 def add_compile_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:  # pyright: ignore[reportPrivateUsage]  # argparse has no public name for it
     parser = commands.add_parser("compile", help="compile a kernel and print what becomes of it")
-    parser.add_argument("target", metavar="FILE.py:KERNEL")
+    parser.add_argument(
+        "target", metavar="FILE.py:KERNEL", help="or MODEL.onnx, of which there is graph, tile, explain"
+    )
     parser.add_argument(
         "--spec", action="append", default=[], metavar="SPEC",
         help="one argument, in order: f32[M,K] (sizes are numbers, names, or ? where unknown), int, float or bool",
@@ -52,10 +55,14 @@ def add_compile_command(commands: argparse._SubParsersAction[argparse.ArgumentPa
         "gpu: GPU IR; cuda: CUDA C; sass: a GPU's machine code, by nvdisasm; "
         "resources: registers and memory; explain: what was chosen, and why",
     )  # fmt: skip
+    add_model_options(parser)
     parser.set_defaults(run=_compile)
 
 
 def _compile(options: argparse.Namespace) -> int:
+    if str(options.target).endswith(".onnx"):
+        options.model = options.target
+        return compile_model(options)
     file, name = split_target(options.target)
     kernel = load_kernel(file, name)
     specs = [parse_spec(text) for text in cast("list[str]", options.spec)]

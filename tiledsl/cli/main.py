@@ -10,6 +10,8 @@ tiledsl check examples/softmax.py:softmax --spec "f32[30,100]"
 tiledsl check model.onnx --size batch=2
 tiledsl bench models.py:encoder --spec "f32[B,128,384]" --batch 1 8 --against eager compile
 tiledsl opt gemm.tir -p "place-levels,infer-tiling"
+tiledsl run model.onnx --input x.npy
+tiledsl explain model.onnx --html
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from tiledsl.cli.bench import add_bench_command
 from tiledsl.cli.check import add_check_command
 from tiledsl.cli.compile import add_compile_command
 from tiledsl.cli.emulate import add_emulate_command
+from tiledsl.cli.onnx_files import add_explain_command, add_run_command
 from tiledsl.cli.opt import add_opt_command
 from tiledsl.support.errors import TileError
 
@@ -38,6 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     add_emulate_command(commands)
     add_audit_command(commands)
     add_bench_command(commands)
+    add_run_command(commands)
+    add_explain_command(commands)
     add_opt_command(commands)
     try:
         options = parser.parse_args(argv)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ pytest.importorskip("onnx")
 
 import tiledsl
 from tests.support.onnx_models import onnx_model
+from tiledsl.cli.onnx_files import add_explain_command, add_run_command
 from tiledsl.importers.onnx import backend
 from tiledsl.support.catalogue.onnx_models import ENTRIES
 from tiledsl.support.errors import TileError
@@ -36,6 +39,27 @@ def missing() -> object:
             sys.modules["onnx"] = saved
 
 
+def explain(*options: str) -> object:
+    return command("explain", *options)
+
+
+def run(*options: str) -> object:
+    return command("run", *options)
+
+
+def command(name: str, *options: str) -> object:
+    """The error of a command, which only prints it."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        path.write_bytes(onnx_model("(float[B, 4] x) => (float[B, 4] y)", "y = Relu(x)").SerializeToString())
+        parser = argparse.ArgumentParser()
+        commands = parser.add_subparsers()
+        add_run_command(commands)
+        add_explain_command(commands)
+        parsed = parser.parse_args([name, str(path), *options])
+        return parsed.run(parsed)
+
+
 CASES: dict[str, Callable[[], object]] = {
     "onnx-absent": missing,
     "onnx-file": lambda: tiledsl.from_onnx(str(Path(__file__).parent / "nothing.onnx")),
@@ -56,6 +80,9 @@ CASES: dict[str, Callable[[], object]] = {
     "onnx-input": read("(string[2] x) => (string[2] y)", "y = Identity(x)"),
     "onnx-output": read("(float[2, 4] x) => (seq(float[N]) y)", "y = SequenceConstruct(x)"),
     "onnx-shape": lambda: tiledsl.from_onnx(onnx_model(SIMPLE, "y = Relu(x)"), shapes={"x": (1,)}),
+    "onnx-open-sizes": lambda: explain("--shape", "x=B,4"),
+    "onnx-option": lambda: explain("--size", "4"),
+    "onnx-array": lambda: run("--input", "nowhere.npy"),
     "onnx-device": lambda: backend.prepare(onnx_model(SIMPLE, "y = Relu(x)"), "TPU"),
 }
 

@@ -6,9 +6,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
-
-from onnx import defs
+from collections.abc import Sequence
+from types import ModuleType
+from typing import NoReturn
 
 from tiledsl.importers.onnx.model import Node
 from tiledsl.importers.onnx.register import OPERATORS
@@ -30,12 +30,17 @@ def refuse_operator(node: Node) -> NoReturn:
     fail("onnx-operator", node.location, node=node.title, operator=node.operator, advice=advice)
 
 
-def made_of_others() -> list[str]:
-    """The operators that ONNX defines by others, and that have no entry of their own."""
-    names: set[str] = set()
-    schemas: Any = defs.get_all_schemas()
-    for schema in schemas:
-        made = schema.has_function or schema.has_context_dependent_function
-        if made and (schema.domain, schema.name) not in OPERATORS:
-            names.add(f"{schema.domain}.{schema.name}" if schema.domain else schema.name)
-    return sorted(names)
+def operator_table(families: Sequence[ModuleType]) -> str:
+    """The operators of each family as a table in Markdown, with the opset from which on each is known."""
+    lines = ["| family | operators |", "| --- | --- |"]
+    for module in families:
+        found: dict[str, int] = {}
+        for entries in OPERATORS.values():
+            for entry in entries:
+                if entry.run.__module__ == module.__name__:
+                    first = min(other.since for other in entries)
+                    found[entry.title] = first
+        subject = (module.__doc__ or "").splitlines()[0].rstrip(".").split(":")[0]
+        names = (f"`{name}`" + (f" ({since})" if since > 7 else "") for name, since in sorted(found.items()))
+        lines.append(f"| {subject} | {', '.join(names)} |")
+    return "\n".join(lines)

@@ -67,5 +67,10 @@ ENTRIES = {
         "the shape {given} is given for the input `{name}` of {model}, which has {shape}",
         "give one size for each axis",
     ),
+    "onnx-open-sizes": ErrorSpec(
+        TileShapeError, "{model} leaves sizes open: {missing}", "say what to compile for: {example}"
+    ),
+    "onnx-option": ErrorSpec(TileTypeError, "{option} {text} is not NAME=VALUE", "write `--size B=8`, `--shape x=8,3`"),
+    "onnx-array": ErrorSpec(TileRuntimeError, "{file} cannot be read: {problem}", "give a file that numpy.save wrote"),
     "onnx-device": ErrorSpec(TileUnsupportedError, "the back end does not run on the device {device}", 'use "CPU"'),
 }

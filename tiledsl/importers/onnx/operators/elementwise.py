@@ -72,11 +72,7 @@ def absolute(x: Any) -> Any:
 
 @operator("Sign", since=9)
 def sign(x: Any) -> Any:
-    above = tile.where(x > 0, 1, 0).to(x.dtype)
-    if not x.dtype.is_signed:
-        return above
-    below = tile.where(x < 0, -1, 0).to(x.dtype)
-    return above + below
+    return tile.sign(x)
 
 
 @operator("Reciprocal", since=6)
@@ -141,7 +137,7 @@ def cos(x: Any) -> Any:
 
 @operator("Tan", since=7)
 def tan(x: Any) -> Any:
-    return in_floats(lambda x: tile.sin(x) / tile.cos(x), x)
+    return tile.tan(x)
 
 
 @operator("Sinh", since=9)
