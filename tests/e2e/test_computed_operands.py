@@ -112,8 +112,8 @@ def test_nothing_to_add_up(kernel: Kernel, empty: list[tuple[int, ...]]) -> None
 
 @pytest.mark.parametrize("planned", products_with_readers()[:3], ids=str)
 def test_what_reads_beside_a_product_does_not_wait_for_it(planned: PlannedCase) -> None:
-    """In the loop one product is still under way at the end of its turn."""
-    assert [op.groups for op in waits_in_loops(lowered_case(planned))] == [1]
+    """In the loops, with masks and without, one product is still under way at the end of a turn."""
+    assert {op.groups for op in waits_in_loops(lowered_case(planned))} == {1}
 
 
 def waits_in_loops(module: Module) -> list[WgmmaWait]:

@@ -22,11 +22,10 @@ from tiledsl.backend_ref.emulator.emulate import emulate
 from tiledsl.frontend.kernel.arguments import ConstantArgument
 from tiledsl.frontend.kernel.lower import lower_kernel
 from tiledsl.frontend.source.kernel_source import KernelSource
-from tiledsl.ir.core import Module, Value
+from tiledsl.ir.core import Module
 from tiledsl.ir.dtypes import bf16
 from tiledsl.ir.gpu.async_ops import Wgmma, WgmmaWait
 from tiledsl.ir.tile_ops import For, If
-from tiledsl.passes.gpu.lower.lowering import Lowering
 from tiledsl.passes.gpu.plan import GridPlan, Plan
 from tiledsl.passes.manager import PassContext, PassManager
 from tiledsl.passes.pipelines import gpu_front_pipeline
@@ -106,14 +105,14 @@ def nothing_of(*_: object) -> dict[object, object]:
     return {}
 
 
-def no_turn(state: Lowering, *_: object) -> Value:
-    return state.constant(0)
+def as_it_is(_: object, module: Module, context: PassContext) -> Module:
+    return module
 
 
 SWITCHES: dict[str, tuple[str, object]] = {
     "turns of warpgroups": ("roles.warpgroup_turns.TURNS", False),
     "rotation": ("roles.role_ops.rotation_of", none_of),
-    "clean turns": ("roles.rotated_loops.clean_count", no_turn),
+    "clean turns": ("transforms.peel_masks.PeelMasks.run", as_it_is),
     "known padding": ("roles.rotated_loops.fills_of", nothing_of),
     "sums of each thread": ("roles.running_sums.running_sums", nothing_of),
 }

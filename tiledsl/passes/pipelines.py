@@ -10,6 +10,7 @@ from tiledsl.passes.gpu.plans.apply_plan import ApplyPlan
 from tiledsl.passes.gpu.sync.allocate_shared import AllocateShared
 from tiledsl.passes.gpu.sync.insert_barriers import InsertBarriers
 from tiledsl.passes.gpu.sync.insert_proxy_fences import InsertProxyFences
+from tiledsl.passes.gpu.transforms.peel_masks import PeelMasks
 from tiledsl.passes.manager import Pass
 from tiledsl.passes.tile.bounds import Bounds
 from tiledsl.passes.tile.canonicalise import Canonicalise
@@ -66,6 +67,7 @@ def gpu_pipeline(plan: Plan, arch: str) -> list[Pass]:
         EliminateCommonSubexpressions(),
         EliminateDeadCode(),
         LowerToGpu(plan, arch),
+        PeelMasks(),
         Tidy(),
         AllocateShared(arch=arch),
         InsertBarriers(),

@@ -8,6 +8,7 @@ from tiledsl.passes.gpu.plans.apply_plan import ApplyPlan
 from tiledsl.passes.gpu.sync.allocate_shared import AllocateShared
 from tiledsl.passes.gpu.sync.insert_barriers import InsertBarriers
 from tiledsl.passes.gpu.sync.insert_proxy_fences import InsertProxyFences
+from tiledsl.passes.gpu.transforms.peel_masks import PeelMasks
 from tiledsl.passes.graph.groups.fuse_into_calls import FuseIntoCalls
 from tiledsl.passes.graph.groups.group import Group
 from tiledsl.passes.graph.groups.split_folds import SplitFolds
@@ -58,6 +59,7 @@ _KINDS: tuple[type[Pass], ...] = (
     SplitSums,
     ApplyPlan,
     LowerToGpu,
+    PeelMasks,
     Tidy,
     AllocateShared,
     InsertBarriers,

@@ -11,7 +11,7 @@ from tests.support.kernels import lower
 from tiledsl import tile
 from tiledsl.frontend.kernel.arguments import ConstantArgument
 from tiledsl.ir import tile_ops as ops
-from tiledsl.passes.gpu.roles.clean_turns import masks_of
+from tiledsl.passes.gpu.roles.block_masks import masks_of
 from tiledsl.passes.gpu.roles.known_padding import fills_of
 
 

@@ -11,12 +11,12 @@
 There may be several products of either kind; those of one kind begin together. So what is computed of the scores goes
 on beside a product. What the turn computes is cut in two: what does not depend
 on `acc` comes *ahead*, what does comes *behind* it (elementwise, so that it may as well be done a turn early). Clean
-turns, in which no mask does anything, have a loop of their own before that of the others (`clean_turns.py`).
+turns, in which no mask does anything, get a loop of their own afterwards (`transforms/peel_masks.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Op, Value
@@ -29,8 +29,8 @@ from tiledsl.passes.gpu.lower.lowering import Lowering
 from tiledsl.passes.gpu.lower.place_blocks import Turns, define_place
 from tiledsl.passes.gpu.products.streamed_loads import source_load
 from tiledsl.passes.gpu.roles import running_sums
+from tiledsl.passes.gpu.roles.block_masks import Mask, always_whole, masked, masks_of, whole_place
 from tiledsl.passes.gpu.roles.bulk_stores import lent_ring
-from tiledsl.passes.gpu.roles.clean_turns import Mask, always_whole, clean_count, masked, masks_of, whole_place
 from tiledsl.passes.gpu.roles.known_padding import fills_of
 from tiledsl.passes.gpu.roles.rings import Position, Ring
 from tiledsl.passes.gpu.roles.rotations import Rotation
@@ -131,24 +131,11 @@ class _RotatedLoop:
         """Of what is said of all scores together."""
         return self.rotation.scores[0].location
 
-    @property
-    def _all_masks(self) -> tuple[Mask, ...]:
-        return tuple(self.masks.values())
-
     # What is carried: accumulators, left operands of their next products, all else, where the rings are
 
     def _turns(self) -> list[Value]:
         """Every turn; what the loop gives, and where the rings are."""
-        state = self.state
-        one, count = state.constant(1), self.turns.count
-        if self.is_whole and not self.masks:
-            carried = self._loop(self._first(None), one, count, clean=True)
-        else:
-            clean = clean_count(state, self.turns, self._all_masks)
-            first_masked = state.builder.map("minimum", state.builder.map("maximum", clean, one), count)
-            carried = self._first(state.builder.map("gt", clean, state.constant(0)))
-            carried = self._loop(carried, one, first_masked, clean=True)
-            carried = self._loop(carried, first_masked, count, clean=False)
+        carried = self._loop(self._first())
         self._release_early()
         return self._last(carried)
 
@@ -165,8 +152,8 @@ class _RotatedLoop:
                 ring.release(state, ring.position.stage)
                 ring.is_released = True
 
-    def _first(self, is_clean: Value | None) -> list[Value]:
-        """The first turn, up to the product that ends it. `is_clean`: None if that is known."""
+    def _first(self) -> list[Value]:
+        """The first turn, up to the product that ends it."""
         state = self.state
         with state.scope(state.builder.block):
             carried = [
@@ -174,41 +161,19 @@ class _RotatedLoop:
                 for number in self.others
             ]
             self._define_others(carried)
-            if is_clean is None:
-                self._enter(state.constant(0), True)
-                self._load_first()
+            self._enter(state.constant(0))
+            self._load_first()
             self._wait(self.rotation.scores)
             hand_over(state, "take", self._location)
             begun = self._begin_scores()
             hand_over(state, "pass", self._location)
             self._land_scores(begun, 0)
+            following = self._ahead(carried)
+            accs = self._behind([self._initial(one.number) for one in self.rotation.sums])
+            return [*accs, *self._lefts(), *following, *self._positions()]
 
-            def made(clean: bool) -> list[Value]:
-                self._enter(state.constant(0), clean)
-                following = self._ahead(carried, clean)
-                accs = self._behind([self._initial(one.number) for one in self.rotation.sums])
-                return [*accs, *self._lefts(), *following]
-
-            values = made(True) if is_clean is None else self._either(is_clean, made)
-            return [*values, *self._positions()]
-
-    def _either(self, condition: Value, make: Callable[[bool], list[Value]]) -> list[Value]:
-        """What `make` gives where the condition holds, and where it does not."""
-        state = self.state
-        branches = Block(), Block()
-        made: list[Value] = []
-        for block, holds in zip(branches, (True, False)):
-            with state.scope(block):
-                made = make(holds)
-                state.emit(ops.Yield, values=made)
-        branch = state.emit(
-            ops.If, types=[v.tile for v in made], name=[v.name for v in made], condition=condition, then=branches[0],
-            otherwise=branches[1],
-        )  # fmt: skip
-        return list(branch.results)
-
-    def _loop(self, carried: Sequence[Value], start: Value, stop: Value, *, clean: bool) -> list[Value]:
-        """Turns from `start` to `stop`."""
+    def _loop(self, carried: Sequence[Value]) -> list[Value]:
+        """All turns but the first one."""
         state = self.state
         index = self.op.body.arguments[0].name
         body = Block([(scalar(i64), f"{index}_number")])
@@ -220,11 +185,11 @@ class _RotatedLoop:
         number, *inside = body.arguments
         with state.scope(body):
             self._place(inside[-places:])
-            state.emit(ops.Yield, values=self._turn(number, inside[:-places], clean))
+            state.emit(ops.Yield, values=self._turn(number, inside[:-places]))
         types = [TileType(v.dtype, v.shape, "register", v.layout) if v.shape else scalar(v.dtype) for v in carried]
         loop = state.emit(
-            ops.For, types=types, name=[*names, *[""] * places], start=start, stop=stop, step=state.constant(1),
-            initial=carried, body=body,
+            ops.For, types=types, name=[*names, *[""] * places], start=state.constant(1), stop=self.turns.count,
+            step=state.constant(1), initial=carried, body=body,
         )  # fmt: skip
         self._place(loop.results[-places:])
         return list(loop.results)
@@ -234,9 +199,9 @@ class _RotatedLoop:
         sums, lefts = len(self.rotation.sums), len(self.rotation.lefts)
         return list(carried[:sums]), list(carried[sums : sums + lefts]), list(carried[sums + lefts :])
 
-    def _turn(self, number: Value, carried: Sequence[Value], clean: bool) -> list[Value]:
+    def _turn(self, number: Value, carried: Sequence[Value]) -> list[Value]:
         accs, lefts, others = self._parts(carried)
-        self._enter(number, clean)
+        self._enter(number)
         self._define_others(others)
         self._load_first()
         self._wait(self.rotation.scores)
@@ -246,7 +211,7 @@ class _RotatedLoop:
         products = self._begin_sums(accs, lefts)
         hand_over(self.state, "pass", self._location)
         self._land_scores(begun, 1)
-        following = self._ahead(others, clean)
+        following = self._ahead(others)
         accs = self._behind(self._land_sums(products, lefts))
         return [*accs, *self._lefts(), *following, *self._positions()]
 
@@ -272,10 +237,11 @@ class _RotatedLoop:
         result = self.op.results[number]
         return state.tile(value, state.layout(result)) if result.shape else state.scalar(value)
 
-    def _enter(self, number: Value, clean: bool) -> None:
+    def _enter(self, number: Value) -> None:
         state, turns = self.state, self.turns
-        whole = clean or self.is_whole
-        place = whole_place(state, turns, number) if whole else turns.place(state, turns.start_of(state, number))
+        place = (
+            whole_place(state, turns, number) if self.is_whole else turns.place(state, turns.start_of(state, number))
+        )
         define_place(state, turns.argument, place)
 
     def _define_others(self, values: Sequence[Value]) -> None:
@@ -351,7 +317,7 @@ class _RotatedLoop:
                 state.lower_op(op)
                 state.kept.add(op.result)
 
-    def _ahead(self, carried: Sequence[Value], clean: bool) -> list[Value]:
+    def _ahead(self, carried: Sequence[Value]) -> list[Value]:
         """What does not depend on the accumulator; what is carried on of it."""
         state = self.state
         for op in self.rotation.ahead:
@@ -360,10 +326,9 @@ class _RotatedLoop:
             if isinstance(op, ops.Reduce) and not op.has_body("combiner"):
                 self._pad(op)
             mask = self.masks.get(op)
-            if mask is None or not self._mask(mask, clean):
+            if mask is None or not self._mask(mask):
                 state.lower_op(op)
-            if not clean:
-                self._know_padding(op)
+            self._know_padding(op)
         state.kept.difference_update(op.results[0] for op in self.rotation.ahead if isinstance(op, ops.Load))
         following: list[Value] = []
         given = yielded(self.op.body)
@@ -395,12 +360,12 @@ class _RotatedLoop:
             if padded is not tile:
                 state.redefine(source, padded)
 
-    def _mask(self, mask: Mask, clean: bool) -> bool:
+    def _mask(self, mask: Mask) -> bool:
         """Defines what a mask gives; whether it could."""
         state, result = self.state, mask.where.result
         layout = state.layout(result)
         with state.builder.at(mask.where.location):
-            made = state.tile(mask.where.inputs[1], layout) if clean else masked(state, mask, layout)
+            made = masked(state, mask, layout)
         if made is None:
             self.fills = {}
             return False

@@ -113,40 +113,6 @@ def _mask(where: ops.Map, axis: Value) -> Mask | None:
     return Mask(where, difference, fn == "lt", along[0]) if len(along) == 1 else None
 
 
-def clean_count(state: Lowering, turns: Turns, masks: tuple[Mask, ...]) -> Value:
-    """How many of the first turns are clean, at the current point; it may be less than none."""
-    full = state.arithmetic("floordiv", state.arithmetic("sub", turns.stop, turns.start), turns.size)
-    for mask in masks:
-        full = state.builder.map("minimum", full, _true_turns(state, turns, mask))
-    return full
-
-
-def _true_turns(state: Lowering, turns: Turns, mask: Mask) -> Value:
-    """How many of the first turns a comparison is true in, of all elements."""
-    most = state.constant(0)  # the difference of the first turn, where it is largest
-    for axis, times in mask.difference.coordinates.items():
-        for _ in range(abs(times)):
-            if axis is turns.argument:
-                place: BlockPlace | None = None
-                start, room = turns.start, turns.size
-            else:
-                place = state.block(axis)
-                assert isinstance(axis.type, AxisType)
-                start, room = place.start, state.capacities.of(axis.type.extent)
-            if times > 0:
-                most = state.arithmetic("add", most, state.arithmetic("add", start, room - 1))
-            else:
-                most = state.arithmetic("sub", most, start)
-    for value, times in mask.difference.scalars:
-        scalar = state.coordinate(value)
-        most = state.arithmetic("add", most, state.arithmetic("mul", scalar, times))
-    # most + size * t <= 0
-    if mask.strict:
-        most = state.arithmetic("add", most, 1)
-    room_left = state.arithmetic("sub", state.constant(0), most)
-    return state.arithmetic("add", state.arithmetic("floordiv", room_left, turns.size), 1)
-
-
 MOST_APART = 1 << 24
 """Farther apart than coordinates within blocks can be."""
 

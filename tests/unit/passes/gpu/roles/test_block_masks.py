@@ -1,0 +1,43 @@
+"""Which comparisons of a loop are masks: those that hold in its first turns."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.masked_products import KEY, QUERY, module_of
+from tiledsl.ir.tile_ops import Range
+from tiledsl.passes.gpu.roles.block_masks import masks_of
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        f"{KEY} <= {QUERY}",
+        f"{QUERY} >= {KEY}",
+        f"{KEY} < {QUERY} + 5",
+        f"{KEY} - {QUERY} <= Q - K",
+        "j.index[None, :] < K",
+        "j.index[None, :] < s[0]",
+    ],
+)
+def test_comparisons_that_hold_in_the_first_turns_are_masks(condition: str) -> None:
+    (loop,) = [op for op in module_of(condition).walk() if isinstance(op, Range)]
+    (mask,) = masks_of(loop)
+    assert mask.strict == ("<" in condition and "<=" not in condition)
+    assert (mask.axis, mask.other) == (1, -1.0)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        f"{KEY} >= {QUERY}",  # holds in the last turns
+        f"{KEY} == {QUERY}",
+        f"{KEY} * 2 <= {QUERY}",  # not a sum of coordinates
+        "bias[i, j] > 0",
+        f"({KEY} <= {QUERY}) & (bias[i, j] > 0)",
+        f"{QUERY} <= 100",  # the same in every turn
+    ],
+)
+def test_all_others_are_made_in_every_turn(condition: str) -> None:
+    (loop,) = [op for op in module_of(condition).walk() if isinstance(op, Range)]
+    assert masks_of(loop) == ()
