@@ -6,8 +6,7 @@ from __future__ import annotations
 CLIFF = 1.5
 """A predicted time over the floor that has to be listed, or to be mended."""
 
-_JOINS = "what is joined or padded goes to memory first: a join is a kernel of its own"
-_TWO_FOLDS = "each fold is a kernel that reads the tensor: folds of one tensor over one axis are not one group"
+_JOINS = "what is padded, or only joined, is copied by a kernel of its own"
 _RANKING = "blocks at the edges of a narrow window are masked: as many as those within"
 _PARTLY_MASKED = "rows of an odd size are masked and accessed element by element"
 _CAPPED = "tanh is two operations of the slow unit for each score, and the exponential a third"
@@ -20,21 +19,15 @@ _WIDENED = "a left or right operand that is computed goes to memory first, in it
 KNOWN: dict[str, str] = {
     # folds and norms
     "sum, odd rows": _PARTLY_MASKED,
-    "least and largest, rows": _TWO_FOLDS,
     "softmax, long rows": "rows longer than a block takes are read twice, by two kernels",
     "softmax, short rows": "a row of 49 leaves most threads of its warps without work",
     "group norm": "the groups of an image are longer than a block takes: three kernels, one for each pass",
     # scans
-    "maximum and argmax, rows": _TWO_FOLDS,
     "top 8, rows": "each of the 8 is found by a fold of the whole row: 8 passes of arithmetic over registers",
     "top 2 of experts": "the softmax goes to memory: a formula is not fused into the kernel of top_k",
     # movement
-    "rotary embedding": _JOINS,
     "rotary embedding, ops": "both halves of a pair are read by two accesses, and positions again for each head",
     "rotary embedding, interleaved": _STRIDED,
-    "join of two": _JOINS,
-    "join of three rows": _JOINS,
-    "stack of two": _JOINS,
     "every other column": _STRIDED,
     "backwards": _STRIDED,
     "pad": _JOINS,

@@ -108,6 +108,35 @@ def halves(weights: Weights, x: Any) -> Any:
     return x[..., :half] * tile.sigmoid(x[..., half : 2 * half]) if half else x
 
 
+def rotated(weights: Weights, x: Any) -> Any:
+    """Halves that change places, each with a factor; a join in the middle of elementwise ops."""
+    half = x.shape[-1] // 2
+    if not half:
+        return x
+    x = x[..., : 2 * half]
+    turned = tile.concat([-x[..., half:], x[..., :half]], axis=-1)
+    return x * weights.take(2 * half) + turned * weights.take(2 * half)
+
+
+def joined(weights: Weights, x: Any) -> Any:
+    """A product, what is computed and what is there already, behind each other."""
+    width = x.shape[-1]
+    parts = [x @ weights.take(width, 4, scale=width**-0.5), tile.tanh(x), x[..., :1]]
+    return tile.concat(parts, axis=-1) * 0.5
+
+
+def stacked(weights: Weights, x: Any) -> Any:
+    """Two values of one tensor, rows of both in turn."""
+    batch, length, width = x.shape
+    return tile.stack([tile.sigmoid(x), x * 0.5], axis=2).reshape(batch, length * 2, width)
+
+
+def ranged(weights: Weights, x: Any) -> Any:
+    """Two folds of one tensor over one axis."""
+    low, high = tile.min(x, axis=-1, keepdims=True), tile.max(x, axis=-1, keepdims=True)
+    return (x - low) / (high - low + 1.0)
+
+
 def scaled(weights: Weights, x: Any) -> Any:
     return x * weights.take(x.shape[-1]) + 1
 
@@ -124,7 +153,7 @@ def merged(weights: Weights, x: Any) -> Any:
 
 STEPS: tuple[Step, ...] = (
     linear, gate, residual, layer_norm, softmax, softmax_of_columns, attention, attention_of_itself, windowed, triangle,
-    turned, halves, scaled, both, merged,
+    turned, halves, rotated, joined, stacked, ranged, scaled, both, merged,
 )  # fmt: skip
 
 

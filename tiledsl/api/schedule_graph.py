@@ -1,4 +1,5 @@
-"""From a lowered graph to its schedule: views become strides and an offset, calls become steps.
+"""From a lowered graph to its schedule: views become strides and an offset, calls become steps, joins are buffers that
+steps write to parts of.
 
 %t = graph.transpose(%x) {permutation = [1, 0]}        step `block`: buffer x through strides (1, 4),
 %y = graph.call(%t, %w) {callee = block}                             buffer w, and a new buffer y
@@ -16,8 +17,9 @@ from tiledsl.api.source_lines import source_text
 from tiledsl.ir import graph_ops
 from tiledsl.ir.core import Function, Module, Number, Value
 from tiledsl.ir.dtypes import DType, to_numpy
-from tiledsl.ir.strided_views import StridedView, numbers, simplest, view_of, whole
+from tiledsl.ir.strided_views import StridedView, numbers, simplest, sliced, view_of, whole
 from tiledsl.ir.types import TensorType
+from tiledsl.passes.graph.analysis.joins import part_of, starts_of
 from tiledsl.passes.graph.analysis.step_traffic import ops_of, step_traffic
 from tiledsl.passes.graph.kernels.copy_functions import copy_function
 from tiledsl.runtime.arrays import Array
@@ -64,6 +66,8 @@ class _Scheduler:
         self._by_number: list[Function] = []
         self._interfaces: dict[int, Interface] = {}
         self._known: dict[Value, _Known] = {}
+        self._joins: dict[graph_ops.Concat, Operand] = {}
+        """The buffers of joins."""
         self._literals: dict[str, Array] = {}
         self._literal_buffers: dict[tuple[str, DType], Operand] = {}
         self._remarks: list[str] = []
@@ -87,6 +91,8 @@ class _Scheduler:
                 case graph_ops.Size():
                     assert isinstance(op.value, int), "sizes of a lowered graph are numbers"
                     self._known[op.result] = _Known(None, op.value, op.result.dtype)
+                case graph_ops.Concat():
+                    self._join(op)
                 case graph_ops.Return():
                     outputs = tuple(self._return(number, value) for number, value in enumerate(op.values))
                     break
@@ -142,9 +148,33 @@ class _Scheduler:
                 case TensorParameter():
                     operands.append(self._fitted(known, parameter, op.callee))
         source = source_text(op.location, [inner.location for inner in self._module.function(op.callee).walk()])
-        returned = self._step(op.callee, program, operands, scalars, source=source)
+        parts = {number: part for number, value in enumerate(op.results) if (part := part_of(value)) is not None}
+        targets = {
+            interface.results[number].index: Operand(self._joined(part.join).buffer, part.place)
+            for number, part in parts.items()
+        }
+        returned = self._step(op.callee, program, operands, scalars, targets, source)
         for result, tensor in zip(op.results, returned):
             self._known[result] = _Known(tensor, None, _tensor(result).dtype)
+
+    def _joined(self, op: graph_ops.Concat) -> Operand:
+        """The buffer of a join, which those who make its parts write to."""
+        if op not in self._joins:
+            type_ = _tensor(op.result)
+            self._joins[op] = self._buffer(op.result.name or "joined", "inner", type_.dtype, numbers(type_.shape))
+        return self._joins[op]
+
+    def _join(self, op: graph_ops.Concat) -> None:
+        """All sources are in the buffer of a join, but for what had to be made elsewhere."""
+        joined, dtype = self._joined(op), _tensor(op.result).dtype
+        for source, start in zip(op.sources, starts_of(op)):
+            known = self._known[source]
+            operand = known.operand if known.operand is not None else self._literal(known)
+            if operand.buffer != joined.buffer and operand.view.count:
+                stops = [first + size for first, size in zip(start, operand.view.shape)]
+                target = Operand(joined.buffer, sliced(joined.view, start, stops, [1] * len(start)))
+                self._step("copy", self._program(copy_function(operand.view, dtype)), [operand], (), {0: target})
+        self._known[op.result] = _Known(joined, None, dtype)
 
     def _fitted(self, known: _Known, parameter: TensorParameter, callee: str) -> Operand:
         """The operand, or a copy of it where the callee writes to it or wants another axis to be contiguous."""
@@ -175,15 +205,19 @@ class _Scheduler:
         program: int,
         operands: Sequence[Operand],
         scalars: Sequence[StepNumber],
-        target: Operand | None = None,
+        targets: Mapping[int, Operand] | None = None,
         source: str = "",
     ) -> list[Operand]:
-        """Adds a step, with new buffers for what it makes (the first is `target`, if given). Gives what it returns."""
+        """Adds a step, with new buffers for what it makes, but for those of `targets`, by their number. Gives what it
+        returns."""
         interface = self._interfaces[program]
         sizes = bind_sizes(interface, [operand.view.shape for operand in operands])
-        made: list[Operand] = [] if target is None else [target]
-        for tensor in interface.new_tensors[len(made) :]:
-            made.append(self._buffer(f"{name}.{tensor.name}", "inner", tensor.dtype, new_shape(tensor, sizes)))
+        made: list[Operand] = []
+        for number, tensor in enumerate(interface.new_tensors):
+            target = (targets or {}).get(number)
+            if target is None:
+                target = self._buffer(f"{name}.{tensor.name}", "inner", tensor.dtype, new_shape(tensor, sizes))
+            made.append(target)
         tensors = (*operands, *made)
         written = [n for n, p in enumerate(interface.tensors) if p.written]
         written += range(len(operands), len(tensors))
@@ -202,7 +236,7 @@ class _Scheduler:
             source = simplest(operand.view)
             program = self._program(copy_function(source, dtype))
             target = Operand(new.buffer, whole(source.shape))
-            self._step("copy", program, [Operand(operand.buffer, source)], (), target)
+            self._step("copy", program, [Operand(operand.buffer, source)], (), {0: target})
         return new
 
     # Results

@@ -18,6 +18,7 @@ from tiledsl.passes.graph.rewrites.canonicalise_graph import CanonicaliseGraph
 from tiledsl.passes.graph.rewrites.copy_windows import CopyWindows
 from tiledsl.passes.graph.rewrites.derive_online import DeriveOnline
 from tiledsl.passes.graph.rewrites.materialise import Materialise
+from tiledsl.passes.graph.rewrites.move_reindexing import MoveReindexing
 from tiledsl.passes.graph.rewrites.repeat_maps import RepeatMaps
 from tiledsl.passes.graph.rewrites.set_sizes import SetSizes
 from tiledsl.passes.graph.rewrites.widen_floats import DropRoundings, WidenFloats
@@ -47,6 +48,7 @@ _KINDS: tuple[type[Pass], ...] = (
     SplitFolds,
     CopyWindows,
     RepeatMaps,
+    MoveReindexing,
     InferShapes,
     Canonicalise,
     EliminateCommonSubexpressions,

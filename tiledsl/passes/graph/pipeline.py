@@ -11,6 +11,7 @@ from tiledsl.passes.graph.rewrites.canonicalise_graph import CanonicaliseGraph
 from tiledsl.passes.graph.rewrites.copy_windows import CopyWindows
 from tiledsl.passes.graph.rewrites.derive_online import DeriveOnline
 from tiledsl.passes.graph.rewrites.materialise import Materialise
+from tiledsl.passes.graph.rewrites.move_reindexing import MoveReindexing
 from tiledsl.passes.graph.rewrites.repeat_maps import RepeatMaps
 from tiledsl.passes.graph.rewrites.widen_floats import DropRoundings, WidenFloats
 from tiledsl.passes.manager import Pass
@@ -23,7 +24,7 @@ def graph_pipeline(arch: str, *, fuse: bool = True) -> list[Pass]:
     """
     return [
         CanonicaliseGraph(),
-        *([RaisePrograms(arch=arch)] if fuse else []),
+        *([RaisePrograms(arch=arch), MoveReindexing()] if fuse else []),
         *([CopyWindows(arch=arch)] if fuse else []),
         WidenFloats(),
         *([FuseIntoCalls(arch=arch)] if fuse else []),

@@ -166,13 +166,13 @@ def _is_convex(some: list[int], edges: list[list[int]], of: list[int]) -> bool:
 
 def test_many_tensors_are_joined_in_steps() -> None:
     def formula(x: Any) -> Any:
-        return tile.concat([tile.sin(x[number]) for number in range(100)], axis=0)
+        return tile.concat([x[99 - number] for number in range(100)], axis=0)
 
     x: Any = np.arange(800, dtype=np.float32)
     x = x.reshape(100, 2, 4)
     graph = tiledsl.trace(formula, x)
     module = tiledsl.fuse(graph).build(arch="cpu")
-    np.testing.assert_allclose(module(x), np.sin(x.reshape(200, 4)), rtol=1e-6, atol=1e-6)
+    np.testing.assert_array_equal(module(x), x[::-1].reshape(200, 4))
     joining = [f for f in tiledsl.fuse(graph).lowered("cpu").functions if f.name.startswith("concat")]
     assert max(len(f.parameters) for f in joining) <= MOST_SOURCES
 

@@ -31,6 +31,15 @@ def computed_of(value: Value) -> Op | None:
     return value.op
 
 
+def read_by(value: Value) -> Value | None:
+    """The tensor that is read where a function reads a value; None for numbers and what is made of coordinates."""
+    while value.op is not None and is_repeated(value.op):
+        if not value.op.operands or is_arithmetic_of_coordinates(value.op):
+            return None
+        value = value.op.operands[0]
+    return value if sizes_of(value) else None
+
+
 def is_arithmetic_of_coordinates(op: Op | None) -> bool:
     """Whether an op only computes with coordinates and numbers, in integers: masks are made where they are read."""
     if not isinstance(op, (ops.Map, ops.Cast)):

@@ -28,6 +28,7 @@ from tiledsl.passes.graph.analysis.outline import (
     is_arithmetic_of_coordinates,
     is_soft,
     is_widened,
+    read_by,
 )
 from tiledsl.passes.graph.analysis.shapes import bytes_of
 from tiledsl.passes.graph.groups.group_order import FAR, Between, GroupOrder
@@ -41,6 +42,8 @@ MOST_OPS = 96
 """At most so many ops are one kernel because that is faster: what compiling a kernel takes grows faster than it, and
 so do the values that wait in registers.
 """
+READERS = 16
+"""At most so many ops that read one tensor are tried to be put together with the first of them."""
 NEAR = 4 * MOST_OPS
 """At most so many ops above a product are looked at for one that feeds it."""
 
@@ -85,6 +88,8 @@ class _Groups:
         self.known_prices: dict[tuple[Op, ...], Price] = {}
         self.refusals: dict[tuple[Op, Op], Refusal] = {}
         """Why a reader and what it reads are not in one group, as it was found last."""
+        self.apart: set[tuple[int, int, int]] = set()
+        """Groups that read one tensor, with as many ops as both have, that were found better apart."""
 
     def plan(self, members: Sequence[Op]) -> KernelPlan | Refusal:
         key = tuple(members)
@@ -121,6 +126,8 @@ class _Groups:
                 for op in reversed(self.order):
                     if op in self.of and self._hand_on(op):
                         changed = True
+            if not changed:
+                changed = self._read_together()
 
     def _chain(self, second: ops.Contract) -> None:
         """Puts a product that others feed into a group with them and with what lies between, and with other products
@@ -239,6 +246,34 @@ class _Groups:
             self._merge(merged, groups, between)
             return True
         return False
+
+    def _read_together(self) -> bool:
+        """Puts groups that read one tensor together, where none of them multiplies and that gains; whether any was."""
+        readers: dict[Value, list[Op]] = {}
+        for op in self.of:
+            for value in dict.fromkeys(map(read_by, op.operands)):
+                if value is not None:
+                    readers.setdefault(value, []).append(op)
+        changed = False
+        for value, (first, *others) in readers.items():
+            for op in others[:READERS]:
+                groups = (self.of[first], self.of[op])
+                made_here = value.op is not None and self.of.get(value.op) in groups
+                changed |= groups[0] != groups[1] and not made_here and self._beside_each_other(groups)
+        return changed
+
+    def _beside_each_other(self, groups: tuple[int, int]) -> bool:
+        """Makes one group of two that do not read each other, if that gains; whether it did."""
+        merged = sorted((op for group in groups for op in self.members[group]), key=self.position.__getitem__)
+        pair = (*groups, len(merged))
+        if pair in self.apart or any(isinstance(op, ops.Contract) for op in merged):
+            return False
+        between = self.groups.between(groups)
+        if not isinstance(between, Between) or self._too_many(groups) or self._refused(merged, groups):
+            self.apart.add(pair)
+            return False
+        self._merge(merged, groups, between)
+        return True
 
     def _hand_on(self, op: Op) -> bool:
         """Gives an elementwise op that ends its group to the one group that reads it, if both cost less; whether it

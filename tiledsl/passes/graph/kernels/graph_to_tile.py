@@ -21,6 +21,7 @@ from tiledsl.ir.core import Function, Module, Op, Value
 from tiledsl.ir.tile_ops import tensor_type
 from tiledsl.ir.types import TensorType
 from tiledsl.ir.verifier import Form, is_tile_function
+from tiledsl.passes.graph.analysis.joins import part_of
 from tiledsl.passes.graph.analysis.limits import limits_of
 from tiledsl.passes.graph.analysis.outline import Outlined
 from tiledsl.passes.graph.analysis.shapes import sizes_of
@@ -56,7 +57,8 @@ class GraphToTile:
         function.name, name = "group", function.name  # groups that differ in nothing else are planned once
         structure = Module([function]).structure(locations=False)
         function.name = name
-        key = structure, tuple(map(_strides, call.inputs))  # which axes can be one is up to where the inputs lie, too
+        # which axes can be one is up to where tensors lie, too
+        key = structure, tuple(map(_strides, call.inputs)), tuple(map(_strides_in_join, call.results))
         shaped = programs.shaped.get(key)
         if shaped is None:
             plan = merged_axes(plan_function(Outlined(function, call.inputs, call.results), limits_of(self.arch)))
@@ -108,6 +110,12 @@ def _unit_axis(value: Value) -> int | None:
     view = view_of_value(value)
     assert view is not None, f"%{value.name} is no view of memory"
     return view.place.unit
+
+
+def _strides_in_join(value: Value) -> tuple[int, ...] | None:
+    """The same of a part of a join; None for what has a buffer of its own."""
+    part = part_of(value)
+    return None if part is None else part.place.strides
 
 
 @dataclass(frozen=True)

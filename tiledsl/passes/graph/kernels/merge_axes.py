@@ -14,6 +14,7 @@ from itertools import pairwise
 from tiledsl.ir import graph_ops as ops
 from tiledsl.ir.core import Op, Value
 from tiledsl.passes.graph.analysis.axes import Axis, GroupAxes
+from tiledsl.passes.graph.analysis.joins import part_of
 from tiledsl.passes.graph.analysis.views import can_reshape, view_of_value
 from tiledsl.passes.graph.kernels.kernel_plan import KernelPlan
 from tiledsl.passes.graph.kernels.treatments import Treatments
@@ -65,17 +66,22 @@ def _always_together(axes: GroupAxes, first: Axis, second: Axis) -> bool:
 
 
 def _lie_behind_each_other(plan: KernelPlan, first: Axis, second: Axis) -> bool:
-    """Whether strides can tell the joined axis, in each tensor from outside."""
+    """Whether strides can tell the joined axis, in each tensor from outside, and in each part of a join."""
     outlined = plan.outlined
-    for parameter, value in zip(outlined.function.parameters, outlined.inputs):
-        kept = plan.axes.kept[parameter]
+    views = [view_of_value(value) for value in outlined.inputs]
+    places = [None if view is None else view.place for view in views]
+    last = outlined.function.body.terminator
+    assert last is not None
+    parts = [(value, part_of(output)) for value, output in zip(last.operands, outlined.outputs)]
+    held = [*zip(outlined.function.parameters, places), *((value, part.place) for value, part in parts if part)]
+    for value, place in held:
+        kept = plan.axes.kept[value]
         if first not in kept:
             continue
-        view = view_of_value(value)
         sizes = [axis.size for axis in kept]
         at = kept.index(first)
         wanted = (*sizes[:at], first.size * second.size, *sizes[at + 2 :])
-        if view is None or not can_reshape(view.place, wanted):
+        if place is None or not can_reshape(place, wanted):
             return False
     return True
 

@@ -4,20 +4,24 @@
     %c = graph.concat([%x, %y]) {axis = 0}                =>   %c = graph.call(%x, %y) {callee = concat_f32_1}
     %m = graph.reshape(%t), no view of transposed %t      =>   graph.reshape of graph.call(%t) {callee = copy_f32_2}
 
-Each becomes a tile program that copies its operands to where they belong.
+Each becomes a tile program that copies its operands to where they belong. A join of what calls make stays: they write
+their results to their places in it (`joins.py`), and only what is in memory already is copied there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import ClassVar
 
 from tiledsl.ir import graph_ops as ops
+from tiledsl.ir import tile_ops
 from tiledsl.ir.core import Function, Module, Op, Value
 from tiledsl.ir.tile_ops import tensor_type
 from tiledsl.ir.types import TensorType
-from tiledsl.ir.verifier import Form
+from tiledsl.ir.verifier import Form, is_tile_function
+from tiledsl.passes.graph.analysis.joins import part_of
 from tiledsl.passes.graph.analysis.shapes import sizes_of
 from tiledsl.passes.graph.analysis.views import view_of_value
 from tiledsl.passes.graph.rewrites.placed_copies import Place, placed_copies
@@ -29,7 +33,7 @@ MOST_SOURCES = 32
 
 @dataclass(frozen=True)
 class Materialise:
-    """Leaves an entry of calls, views and constants."""
+    """Leaves an entry of calls, views, constants, and joins of what calls make for them alone."""
 
     name: ClassVar[str] = "materialise"
     requires: ClassVar[Form] = Form.GRAPH
@@ -51,10 +55,20 @@ class Materialise:
         return Module([*module.functions, *made.functions])
 
 
+def _is_new(program: Function, number: int) -> bool:
+    """Whether a result of a tile program is a tensor that it makes, gives back once, and does not fill before."""
+    last = program.body.terminator
+    assert last is not None
+    tensor = last.operands[number]
+    made = tensor.op
+    return isinstance(made, tile_ops.Empty) and made.fill is None and list(last.operands).count(tensor) == 1
+
+
 class _Copies:
     """Replaces ops by calls of programs that copy."""
 
     def __init__(self, module: Module) -> None:
+        self.module = module
         self.taken = {f.name for f in module.functions}
         self.functions: list[Function] = []
 
@@ -64,12 +78,27 @@ class _Copies:
         op.erase()
 
     def concat(self, op: ops.Concat) -> None:
-        sources = list(op.sources)
-        while len(sources) > MOST_SOURCES:
-            parts = [sources[i : i + MOST_SOURCES] for i in range(0, len(sources), MOST_SOURCES)]
-            sources = [self.joined(op, part) if len(part) > 1 else part[0] for part in parts]
-        op.result.replace_with(self.joined(op, sources))
-        op.erase()
+        sources: list[Value] = []
+        for made, run in groupby(op.sources, self.is_made_for_join):
+            values = list(run)
+            parts = [values[i : i + MOST_SOURCES] for i in range(0, len(values), MOST_SOURCES)]
+            sources += values if made else [self.joined(op, part) for part in parts]
+        if len(sources) > 1:
+            op.set_field("sources", sources)
+        else:
+            op.result.replace_with(sources[0])
+            op.erase()
+
+    def is_made_for_join(self, source: Value) -> bool:
+        """Whether a call makes a source, and nobody reads it elsewhere: then it can be written to its place."""
+        value = source
+        while isinstance(value.op, (ops.Reshape, ops.Transpose)):
+            value = value.op.source
+        call = value.op
+        if not isinstance(call, ops.Call) or part_of(value) is None:
+            return False
+        callee = self.module.function(call.callee)
+        return not is_tile_function(callee) or _is_new(callee, call.results.index(value))
 
     def joined(self, op: ops.Concat, sources: Sequence[Value]) -> Value:
         """Some tensors behind each other, by one program."""

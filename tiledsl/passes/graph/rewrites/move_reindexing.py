@@ -1,0 +1,214 @@
+"""Slices go in front of elementwise ops, joins behind them: a slice of what is in memory is a view, and parts of a join
+are written where they belong.
+
+    %e = map([%x]) {fn = exp}                         %a = slice(%x) {0:4}, %b = slice(%x) {4:8}
+    %a = slice(%e) {0:4}, %b = slice(%e) {4:8}   =>   two exps, of %a and of %b
+
+    %j = concat([%a, %b])                             %s, %t = slices of %y
+    %z = map([%j, %y]) {fn = mul}                =>   %z = concat([map([%a, %s]), map([%b, %t])])
+
+Nothing is computed twice, and nothing goes to memory that did not: slices go through maps that nobody reads but by
+slices, up to tensors that are in memory already. What a product or a fold makes stays whole, with the maps behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias, Union
+
+from tiledsl.ir import graph_ops as ops
+from tiledsl.ir.core import Module, Op, Value
+from tiledsl.ir.rewrite import Rewriter, Rules
+from tiledsl.ir.strided_views import numbers
+from tiledsl.ir.verifier import Form
+from tiledsl.passes.graph.analysis.joins import starts_of
+from tiledsl.passes.graph.analysis.outline import is_arithmetic_of_coordinates, is_soft
+from tiledsl.passes.graph.analysis.shapes import sizes_of, volume
+from tiledsl.passes.graph.rewrites.canonicalise_graph import tidy
+from tiledsl.passes.manager import PassContext
+
+MOST_PARTS = 8
+"""Of a join that maps go in front of: each part is a kernel of its own if its shape is."""
+
+MOST_VALUES = 96
+"""Of what an elementwise op is computed from, that a slice goes through at most."""
+
+RULES = Rules()
+
+
+@dataclass(frozen=True)
+class MoveReindexing:
+    """Of the entry."""
+
+    name: ClassVar[str] = "move-reindexing"
+    requires: ClassVar[Form] = Form.GRAPH
+    gives: ClassVar[Form] = Form.GRAPH
+
+    def run(self, module: Module, context: PassContext) -> Module:
+        if RULES.apply(module.entry):
+            tidy(module.entry)
+        return module
+
+
+MapOp: TypeAlias = "Union[ops.Map, ops.Cast]"
+Cut: TypeAlias = "tuple[tuple[int, int, int], ...]"
+"""What a slice takes of each axis: from where, up to where, in steps of how many."""
+
+
+@RULES.on(ops.Slice)
+def slice_of_a_map(op: ops.Slice, rewriter: Rewriter) -> bool:
+    # slice(map(x, y)) => map(slice(x), slice(y)), where nothing but slices reads the map
+    made = op.source.op
+    if not isinstance(made, (ops.Map, ops.Cast)) or is_arithmetic_of_coordinates(made):
+        return False
+    slices = [user for user in op.source.users if isinstance(user, ops.Slice)]
+    if len(slices) < len(op.source.users) or sum(volume(s.result) for s in slices) > volume(op.source):
+        return False
+    cut = tuple(zip(numbers(op.starts), numbers(op.stops), op.steps))
+    part = PartOfMap(made)
+    if not part.is_free(cut):
+        return False
+    rewriter.replace(op, part.emit(cut, rewriter))
+    _drop([made], rewriter)
+    return True
+
+
+@RULES.on(ops.Map, ops.Cast)
+def map_of_a_join(op: MapOp, rewriter: Rewriter) -> bool:
+    # map(concat(a, b), y) => concat(map(a, slice(y)), map(b, slice(y)))
+    joins = [value.op for value in op.operands if isinstance(value.op, ops.Concat)]
+    if not joins or len(joins[0].sources) > MOST_PARTS or any(user is not op for user in joins[0].result.users):
+        return False
+    first = joins[0]
+    cuts = [
+        tuple((start, start + n, 1) for start, n in zip(starts, sizes_of(source)))
+        for starts, source in zip(starts_of(first), first.sources)
+    ]
+    part = PartOfMap(op)
+    if not all(part.is_free(cut) for cut in cuts):
+        return False
+    parts = [part.emit(cut, rewriter) for cut in cuts]
+    read = [value.op for value in op.operands]
+    rewriter.replace(op, rewriter.emit(ops.Concat, sources=parts, axis=first.axis).result)
+    _drop(read, rewriter)
+    return True
+
+
+class PartOfMap:
+    """Parts of what an elementwise op computes."""
+
+    def __init__(self, op: MapOp) -> None:
+        self.op = op
+
+    def is_free(self, cut: Cut) -> bool:
+        """Whether a part costs nothing more: what it reads are views of memory, or computed for the op alone."""
+        pending: list[tuple[Value, Cut, Op]] = [(value, cut, self.op) for value in self.op.operands]
+        seen: set[tuple[Value, Cut]] = set()
+        while pending:
+            value, cut, reader = pending.pop()
+            op = value.op
+            if (value, cut) in seen or not sizes_of(value) or op is None or isinstance(op, ops.Call):
+                continue
+            seen.add((value, cut))
+            if len(seen) > MOST_VALUES:
+                return False
+            if is_soft(op):
+                pending.append((op.operands[0], _cut_before(op, cut), op))
+            elif isinstance(op, ops.Concat):
+                found = _source_of(op, cut)
+                if found is None:
+                    return False
+                pending.append((*found, op))
+            elif isinstance(op, (ops.Map, ops.Cast)):
+                if any(user is not reader for user in value.users):
+                    return False
+                pending += [(operand, cut, op) for operand in op.operands]
+            elif not (isinstance(op, ops.Slice) and _is_in_memory(op.source)):
+                return False
+        return True
+
+    def emit(self, cut: Cut, rewriter: Rewriter) -> Value:
+        """The part, written where the rewriter is. It has to be free."""
+        return _Emitted(rewriter).map(self.op, cut)
+
+
+class _Emitted:
+    """Parts of values as they are written, each once."""
+
+    def __init__(self, rewriter: Rewriter) -> None:
+        self.rewriter = rewriter
+        self.known: dict[tuple[Value, Cut], Value] = {}
+
+    def map(self, op: MapOp, cut: Cut) -> Value:
+        operands = [self.part(value, cut) for value in op.operands]
+        with self.rewriter.at(op.location):
+            if isinstance(op, ops.Cast):
+                return self.rewriter.emit(ops.Cast, source=operands[0], dtype=op.dtype).result
+            return self.rewriter.emit(ops.Map, fn=op.fn, inputs=operands).result
+
+    def part(self, value: Value, cut: Cut) -> Value:
+        if not sizes_of(value) or all(one == (0, n, 1) for one, n in zip(cut, sizes_of(value))):
+            return value
+        if (value, cut) not in self.known:
+            self.known[value, cut] = self._part(value, cut)
+        return self.known[value, cut]
+
+    def _part(self, value: Value, cut: Cut) -> Value:
+        op, emit = value.op, self.rewriter.emit
+        if is_soft(op):
+            assert op is not None
+            source = self.part(op.operands[0], _cut_before(op, cut))
+            if isinstance(op, ops.Transpose):
+                return emit(ops.Transpose, source=source, permutation=op.permutation).result
+            kind = ops.Broadcast if isinstance(op, ops.Broadcast) else ops.Reshape
+            return emit(kind, source=source, shape=tuple(len(range(*one)) for one in cut)).result
+        if isinstance(op, ops.Concat):
+            found = _source_of(op, cut)
+            assert found is not None
+            return self.part(*found)
+        if isinstance(op, (ops.Map, ops.Cast)):
+            return self.map(op, cut)
+        starts, stops, steps = zip(*cut)
+        return emit(ops.Slice, source=value, starts=starts, stops=stops, steps=steps).result
+
+
+def _drop(some: Iterable[Op | None], rewriter: Rewriter) -> None:
+    """Takes out what nobody reads any more: else it would count as a reader of what it reads."""
+    pending = list(some)
+    while pending:
+        op = pending.pop()
+        if op is not None and op.parent is not None and not any(value.users for value in op.results):
+            pending += [value.op for value in op.operands]
+            rewriter.erase(op)
+
+
+def _is_in_memory(value: Value) -> bool:
+    """Whether a value is a view of a tensor that is an input, a weight, or what a program gives."""
+    while isinstance(value.op, (ops.Slice, ops.Transpose, ops.Reshape, ops.Broadcast)):
+        value = value.op.source
+    return value.op is None or isinstance(value.op, ops.Call)
+
+
+def _cut_before(op: Op, cut: Cut) -> Cut:
+    """The cut of the source of plain reindexing that gives the cut of its result."""
+    sizes = sizes_of(op.operands[0])
+    if isinstance(op, ops.Transpose):
+        return tuple(cut[op.permutation.index(axis)] for axis in range(len(sizes)))
+    if isinstance(op, ops.Broadcast):
+        own = cut[len(cut) - len(sizes) :]
+    else:
+        rest = iter([one for one, n in zip(cut, sizes_of(op.results[0])) if n != 1])
+        own = tuple(next(rest) if n != 1 else (0, 1, 1) for n in sizes)
+    return tuple((0, 1, 1) if n == 1 else one for n, one in zip(sizes, own))
+
+
+def _source_of(op: ops.Concat, cut: Cut) -> tuple[Value, Cut] | None:
+    """The source of a join that a cut lies in, and the cut of it."""
+    first, last, step = cut[op.axis]
+    for start, source in zip(starts_of(op), op.sources):
+        at = start[op.axis]
+        if at <= first and last <= at + sizes_of(source)[op.axis]:
+            own = (first - at, last - at, step)
+            return source, tuple(own if axis == op.axis else one for axis, one in enumerate(cut))
+    return None
