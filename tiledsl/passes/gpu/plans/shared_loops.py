@@ -1,4 +1,4 @@
-"""Whether blocks of a cluster can share the loop of a product (`roles/split_sums.py`)."""
+"""Whether blocks of a cluster can share the loop of a product (`roles/exchange_sums.py`)."""
 
 from __future__ import annotations
 

@@ -35,8 +35,8 @@ from tiledsl.passes.gpu.lower.lowering import Lowering, Staged
 from tiledsl.passes.gpu.lower.pipeline_loads import copy_tile, define_staged, is_asynchronous
 from tiledsl.passes.gpu.plan import LOADING_THREADS
 from tiledsl.passes.gpu.products.streamed_loads import COPIED_BYTES, Feed, Use, load_axis, source_load
+from tiledsl.passes.gpu.roles.exchange_sums import SplitSum
 from tiledsl.passes.gpu.roles.product_order import ProductOrder
-from tiledsl.passes.gpu.roles.split_sums import SplitSum
 from tiledsl.support.errors import fail
 
 MOST_BEHIND = 3

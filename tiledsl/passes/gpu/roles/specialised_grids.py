@@ -41,10 +41,10 @@ from tiledsl.passes.gpu.products.streamed_loads import COPIED_BYTES, DeclinedErr
 from tiledsl.passes.gpu.roles.beside_loads import beside_feeds, beside_rings
 from tiledsl.passes.gpu.roles.block_walks import BlockWalk
 from tiledsl.passes.gpu.roles.bulk_stores import drain_stores, lent_ring
+from tiledsl.passes.gpu.roles.exchange_sums import SplitSum
 from tiledsl.passes.gpu.roles.pingpong_walks import PingpongWalk
 from tiledsl.passes.gpu.roles.product_order import ProductOrder
 from tiledsl.passes.gpu.roles.rings import Ring, carry_positions
-from tiledsl.passes.gpu.roles.split_sums import SplitSum
 from tiledsl.passes.gpu.roles.warpgroup_turns import begin_and_end
 from tiledsl.support.errors import fail
 

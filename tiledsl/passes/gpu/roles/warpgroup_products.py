@@ -35,8 +35,8 @@ from tiledsl.passes.gpu.lower.lowering import Lowering, Staged
 from tiledsl.passes.gpu.lower.place_blocks import Turns
 from tiledsl.passes.gpu.products.promoted_sums import is_promoted
 from tiledsl.passes.gpu.roles.computed_operands import stage_right_operand
+from tiledsl.passes.gpu.roles.exchange_sums import SplitSum
 from tiledsl.passes.gpu.roles.rings import Position, Ring
-from tiledsl.passes.gpu.roles.split_sums import SplitSum
 from tiledsl.support.errors import fail
 
 
