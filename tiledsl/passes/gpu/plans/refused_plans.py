@@ -12,9 +12,14 @@ from typing import NamedTuple
 from tiledsl.ir.core import Function
 from tiledsl.passes.gpu.plans.call_sizes import Sizes
 from tiledsl.passes.gpu.plans.choose_plans import GridShape, grids_of, sizes_of_call
-from tiledsl.passes.gpu.plans.decisions import Refusal
 from tiledsl.passes.gpu.plans.product_nest import NotPlannedError, ProductNest
-from tiledsl.passes.gpu.plans.specialised_plans import contract_of, ranked_tilings, read_grid, specialised_plans
+from tiledsl.passes.gpu.plans.specialised_plans import (
+    best_seconds,
+    contract_of,
+    read_grid,
+    refused_tilings,
+    specialised_plans,
+)
 from tiledsl.passes.gpu.plans.tilings import Tiling
 from tiledsl.passes.gpu.plans.warpgroup_cost import WarpgroupCost
 from tiledsl.passes.gpu.products.streamed_loads import DeclinedError
@@ -60,11 +65,11 @@ def _faster_ones(grid: GridShape, machine: GpuMachine, call: Sizes) -> list[str]
         nest, axes = read_grid(grid.op, grid.blocks, machine, call)
     except (DeclinedError, NotPlannedError):
         return []  # operands are copied before: the nest is another one
-    refused: list[Refusal] = []
-    ranked = ranked_tilings(nest, machine, contract_of(axes), refused=refused)
-    if not ranked:
+    contract = contract_of(axes)
+    best = best_seconds(nest, machine, contract)
+    if best is None:
         return []
-    cost, best = WarpgroupCost(nest, machine), ranked[0].seconds
+    cost, refused = WarpgroupCost(nest, machine), refused_tilings(nest, machine, contract)
     timed = [(cost.seconds(_completed(one.tiling)), one) for one in refused if _is_complete(nest, one.tiling)]
     faster = sorted((pair for pair in timed if pair[0] <= GAIN * best), key=lambda pair: pair[0])
     reasons: dict[str, None] = {}

@@ -115,6 +115,20 @@ def _ranked(nest: ProductNest, machine: GpuMachine, contract: Contract, families
     return tuple(ranked_tilings(nest, machine, contract, families)[:MOST_PLANS])
 
 
+def best_seconds(nest: ProductNest, machine: GpuMachine, contract: Contract) -> float | None:
+    """The predicted time of the best tiling, which is known where a plan was chosen; None if none fits."""
+    ranked = _ranked(nest, machine, contract, MADE)
+    return ranked[0].seconds if ranked else None
+
+
+def refused_tilings(nest: ProductNest, machine: GpuMachine, contract: Contract) -> list[Refusal]:
+    """The tilings that were left out, and why."""
+    refused: list[Refusal] = []
+    for _ in Search(nest, machine, contract, MADE, refused).tilings():
+        pass
+    return refused
+
+
 def ranked_tilings(
     nest: ProductNest,
     machine: GpuMachine,

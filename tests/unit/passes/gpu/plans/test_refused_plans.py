@@ -12,9 +12,12 @@ import tiledsl
 from gemm import gemm
 from tests.support.product_nests import gemm_nest, placed_case
 from tiledsl import tile
+from tiledsl.passes.gpu.plans import refused_plans as refused_plans_module
+from tiledsl.passes.gpu.plans.choose_plans import choose_plans
 from tiledsl.passes.gpu.plans.decisions import EVERY, Contract, Refusal
 from tiledsl.passes.gpu.plans.refused_plans import refused_plans
 from tiledsl.passes.gpu.plans.specialised_plans import ranked_tilings
+from tiledsl.passes.gpu.plans.warpgroup_cost import WarpgroupCost
 from tiledsl.passes.gpu_machine import gpu_machine
 
 HOPPER = gpu_machine("sm_90")
@@ -131,3 +134,26 @@ def test_explain_and_audit_say_it() -> None:
 def test_other_machines_have_no_such_plans() -> None:
     placed = placed_case(gemm, [zeros(64, 64), zeros(64, 64)])
     assert refused_plans(placed.entry, gpu_machine("sm_80"), {}, (16,) * 3) == []
+
+
+def test_what_is_chosen_is_not_ranked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    placed = placed_case(gemm, [zeros(4096, 512), zeros(512, 2048)])
+    sizes, aligned = {"M": 4096, "K": 512, "N": 2048}, (16,) * 3
+    choose_plans(placed.entry, HOPPER, sizes, aligned)
+    refused: list[Refusal] = []
+    timed: list[object] = []
+    search, seconds = refused_plans_module.refused_tilings, WarpgroupCost.seconds
+
+    def noted(*arguments: Any) -> list[Refusal]:
+        refused.extend(found := search(*arguments))
+        return found
+
+    def counted(self: WarpgroupCost, tiling: Any) -> float:
+        timed.append(tiling)
+        return seconds(self, tiling)
+
+    monkeypatch.setattr(refused_plans_module, "refused_tilings", noted)
+    monkeypatch.setattr(WarpgroupCost, "seconds", counted)
+    refused_plans(placed.entry, HOPPER, sizes, aligned)
+    assert refused
+    assert len(timed) <= len(refused)
