@@ -20,7 +20,7 @@ from tiledsl.backend_cuda.build.stored_variant import variant_from_json, variant
 from tiledsl.backend_cuda.build.variant import Variant
 from tiledsl.backend_cuda.frame.overlap_kernels import CAPABILITY
 from tiledsl.backend_cuda.planned_program import PlannedProgram
-from tiledsl.ir.core import Module
+from tiledsl.ir.core import Module, Value
 from tiledsl.ir.text.printer import print_module
 from tiledsl.ir.tile_ops import Empty
 from tiledsl.ir.types import TensorType
@@ -28,9 +28,9 @@ from tiledsl.passes.gpu.plan import Plan
 from tiledsl.passes.gpu.plans.choose_plans import choose_plans
 from tiledsl.passes.gpu.plans.describe_plan import plan_differences
 from tiledsl.passes.gpu_machine import gpu_machine
+from tiledsl.runtime.alignment import row_alignment
 from tiledsl.runtime.artifact import Note
 from tiledsl.runtime.cache import DiskCache, compiler_identity, digest, disk_cache
-from tiledsl.runtime.program import WIDEST
 from tiledsl.runtime.variant_report import ProgramReport, VariantMade
 from tiledsl.support.options import LOG, read_options
 
@@ -68,7 +68,8 @@ class CudaProgram:
         return self._known.variants
 
     def default_variant(self) -> Variant:
-        """The code for `sizes`, and a guess for those that are not among them; for arrays aligned as well as can be."""
+        """The code for `sizes`, and a guess for those that are not among them; for arrays aligned as well as rows of
+        these sizes allow."""
         return self.variant(self._default_plans)
 
     def with_sizes(self, sizes: Mapping[str, int]) -> CudaProgram:
@@ -108,21 +109,31 @@ class CudaProgram:
             has_default=first in self.variants,
             refused=tuple(
                 Note("plans", one.location.file, one.location.line, one.reason)
-                for one in refused_plans(self.module.entry, machine, self.sizes, [WIDEST] * len(self._tensors))
+                for one in refused_plans(self.module.entry, machine, self.sizes, self._default_alignment)
             ),
         )
 
     @cached_property
-    def _tensors(self) -> list[str]:
-        """The names of the tensors, parameters first."""
+    def _values(self) -> list[Value]:
+        """The tensors, parameters first."""
         function = self.module.entry
         made = [op.result for op in function.body.ops if isinstance(op, Empty)]
-        return [value.name for value in (*function.parameters, *made) if isinstance(value.type, TensorType)]
+        return [value for value in (*function.parameters, *made) if isinstance(value.type, TensorType)]
+
+    @cached_property
+    def _tensors(self) -> list[str]:
+        """Their names."""
+        return [value.name for value in self._values]
 
     @cached_property
     def _default_plans(self) -> list[Plan]:
-        alignment = [WIDEST] * len(self._tensors)
-        return choose_plans(self.module.entry, gpu_machine(self.arch), self.sizes, alignment)
+        return choose_plans(self.module.entry, gpu_machine(self.arch), self.sizes, self._default_alignment)
+
+    @cached_property
+    def _default_alignment(self) -> list[int]:
+        """Of arrays that begin at multiples of 16 bytes, and whose rows lie one after the other."""
+        types = [value.type for value in self._values]
+        return [row_alignment(type_, self.sizes) for type_ in types if isinstance(type_, TensorType)]
 
     @cached_property
     def text(self) -> str:

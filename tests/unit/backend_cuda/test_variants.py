@@ -56,6 +56,16 @@ def test_each_variant_is_a_compilation_with_a_cause(caplog: pytest.LogCaptureFix
     assert caplog.messages[-1].endswith("): `x` is aligned to 2 bytes, not 16")
 
 
+@pytest.mark.parametrize(("columns", "bytes_"), [(1000, 16), (1004, 8), (1001, 2)])
+def test_the_default_is_for_rows_of_the_sizes_that_are_known(columns: int, bytes_: int) -> None:
+    """So it is the code of a call on such arrays."""
+    program = fresh().compile(sized(4096, columns), arch="sm_90").program
+    program.default_variant()
+    (plan,) = program.variants
+    machine = gpu_machine("sm_90")
+    assert plan == choose_plans(program.module.entry, machine, program.sizes, (bytes_, bytes_))[0]
+
+
 def test_a_specification_and_a_call_of_its_sizes_share_code() -> None:
     kernel = fresh()
     program = kernel.compile(SPEC, arch="sm_90").with_sizes_of([sized(4096, 1024)]).program
