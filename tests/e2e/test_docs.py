@@ -39,6 +39,11 @@ def test_the_language_page_runs_from_top_to_bottom() -> None:
     exec(compile(source, str(LANGUAGE), "exec"), names)  # under the path of the page: kernels find their lines in it
 
 
+def test_the_page_on_ops_runs() -> None:
+    page = DOCS / "ops.md"
+    exec(compile(python_of(page.read_text(encoding="utf-8")), str(page), "exec"), {"__name__": "ops"})
+
+
 def test_the_page_on_checking_runs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     page = DOCS / "checking.md"
     exec(compile(python_of(page.read_text(encoding="utf-8")), str(page), "exec"), {"__name__": "checking"})

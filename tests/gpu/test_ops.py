@@ -16,7 +16,7 @@ import tiledsl
 from tests.support.compare import assert_close
 from tests.support.cuda_arrays import framework
 from tests.support.op_checks import F16, normal
-from tiledsl import ops
+from tiledsl import ops, tile
 
 
 @pytest.fixture
@@ -60,6 +60,24 @@ CASES: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "window": (lambda q, k, v: ops.attention(q, k, v, causal=True, window=50), [n(1, 4, 300, 64)] * 3),
     "cumsum": (ops.cumsum, [n(20, 300)]),
     "dropout": (lambda x: ops.dropout(x, 0.3, seed=5), [n(20, 300)]),
+    "conv3d": (lambda x, w: ops.conv3d(x, w, padding=1), [n(1, 16, 5, 9, 8), n(24, 16, 3, 3, 3)]),
+    "conv_transpose2d": (
+        lambda x, w, b: ops.conv_transpose2d(x, w, b, 2, 1, 1),
+        [n(2, 24, 9, 8), n(24, 16, 3, 3), n(16)],
+    ),
+    "adaptive_avg_pool": (lambda x: ops.adaptive_avg_pool(x, (3, 5)), [n(2, 16, 15, 14)]),
+    "pad and roll": (lambda x: ops.roll(ops.pad(x, ((2, 3), (1, 4)), mode="reflect"), (3, -7), (0, 1)), [n(33, 70)]),
+    "group_norm": (lambda x, w, b: ops.group_norm(x, 4, w, b), [n(3, 32, 9, 10), n(32), n(32)]),
+    "bicubic": (lambda x: ops.interpolate(x, (21, 9), mode="bicubic"), [n(2, 8, 15, 14)]),
+    "antialias": (lambda x: ops.interpolate(x, (3, 2), mode="bilinear", antialias=True), [n(2, 8, 60, 44)]),
+    "grid_sample": (lambda x, g: ops.grid_sample(x, g, padding_mode="reflection"), [n(2, 8, 15, 14), n(2, 9, 7, 2)]),
+    "lstm": (lambda x, w, r: ops.lstm(x, w, r)[0], [n(6, 8, 32), n(256, 32) / 8, n(256, 64) / 8]),
+    "gru": (lambda x, w, r: ops.gru(x, w, r)[0], [n(6, 8, 32), n(192, 32) / 8, n(192, 64) / 8]),
+    "rfft": (lambda x: ops.rfft(x)[1], [n(33, 320) / 8]),
+    "fold": (lambda x: ops.fold(ops.unfold(x, 3, padding=1), (9, 8), 3, padding=1), [n(2, 4, 9, 8)]),
+    "logcumsumexp": (ops.logcumsumexp, [n(20, 300)]),
+    "inverse functions": (lambda x: tile.atan(x) + tile.asinh(x) + tile.erfc(x), [n(20, 300)]),
+    "gamma functions": (lambda x: tile.lgamma(abs(x) + 0.5) + tile.digamma(abs(x) + 0.5), [n(20, 300)]),
 }  # fmt: skip
 
 
@@ -70,6 +88,22 @@ def test_fused_on_the_device(torch: Any, name: str) -> None:
     expected = graph(*arrays)
     actual = tiledsl.fuse(graph).build()(*(torch.from_numpy(a).cuda() for a in arrays))
     assert_close(actual.cpu().numpy(), expected, terms=16)
+
+
+def test_orders_and_places_on_the_device(torch: Any) -> None:
+    def formula(x: Any, y: Any, index: Any) -> Any:
+        return (
+            *ops.sort(x, 1), *ops.sort(x[:, :50], 0, descending=True), *ops.cummax(x, 1),
+            *ops.max_pool2d(y, 3, 2, 1, return_indices=True), ops.gather(x, index, 0),
+            ops.scatter(x, index, x, 0, reduce="add"), ops.scatter(x, index, x, 0), ops.searchsorted(x[0] * 0, x),
+        )  # fmt: skip
+
+    arrays = [np.round(2 * n(7, 300)), n(2, 8, 15, 14), np.random.default_rng(0).integers(0, 7, (7, 300))]
+    graph = tiledsl.trace(formula, *arrays)
+    for actual, expected in zip(
+        tiledsl.fuse(graph).build()(*(torch.from_numpy(a).cuda() for a in arrays)), graph(*arrays)
+    ):
+        assert np.array_equal(actual.cpu().numpy(), expected)
 
 
 def test_top_k_and_cross_entropy_on_the_device(torch: Any) -> None:

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -150,6 +152,10 @@ FAMILIES: dict[str, dict[str, Formula]] = {
 }  # fmt: skip
 
 
+PRODUCTS = ("products", "convolutions", "recurrent", "fourier")
+"""They take long to compile for a CPU, which their own tests do."""
+
+
 def family(name: str) -> Any:
     """All of a family in one graph."""
     return tiledsl.trace(lambda: tuple(formula() for formula in FAMILIES[name].values()))
@@ -159,7 +165,7 @@ def test_no_op_is_forgotten() -> None:
     assert sorted(ops.__all__) == sorted(name for rows in FAMILIES.values() for name in rows)
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in PRODUCTS else n for n in FAMILIES])
 def test_every_op_compiles_for_a_cpu(name: str) -> None:
     tiledsl.fuse(family(name)).build("cpu")()
 
@@ -173,3 +179,9 @@ def test_every_op_is_lowered_for_a_gpu(name: str) -> None:
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_op_compiles_for_a_gpu(name: str) -> None:
     assert tiledsl.fuse(family(name)).build("sm_90").kernels
+
+
+def test_every_op_is_documented() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "ops.md").read_text()
+    listed = [name for row in re.findall(r"^\| [a-z ]+ \| `(.*)` \|$", page, re.MULTILINE) for name in row.split()]
+    assert sorted(listed) == sorted(ops.__all__)

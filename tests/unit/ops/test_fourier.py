@@ -42,11 +42,11 @@ def test_axes_and_other_lengths() -> None:
 
 
 def test_compiled() -> None:
-    x = normal(3, 96, dtype=F16)
-    wanted = np.fft.fft(x.astype(F64))
-    agree(lambda x: ops.fft(x), [x], (wanted.real, wanted.imag), terms=16)
+    x = normal(3, 72, dtype=F16)
+    wanted = np.fft.rfft(x.astype(F64))
+    agree(lambda x: ops.rfft(x), [x], (wanted.real, wanted.imag), terms=16)
     x = normal(3, 20)
-    agree(lambda x: ops.irfft(*ops.rfft(x)), [x], x, terms=16)
+    meant(lambda x: ops.irfft(*ops.rfft(x)), [x], x, terms=16)
     wide = normal(2, 80, dtype=F64)
     meant(lambda x: ops.fft(x)[0], [wide], np.fft.fft(wide).real, terms=80)
 
