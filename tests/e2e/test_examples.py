@@ -26,7 +26,7 @@ NO_GPU: Any = SimpleNamespace(cuda=SimpleNamespace(is_available=lambda: False))
 def test_no_example_is_forgotten() -> None:
     scripts = {path.stem for path in (ROOT / "examples").glob("*.py")}
     models = {"minilm", "minilm_numpy", "minilm_tokens", "minilm_weights"}  # tests/e2e/test_minilm.py
-    models.add("onnx_model")
+    models |= {"onnx_model", "torch_model"}
     assert scripts == {*EXAMPLES, *models, "beside_numpy", "beside_torch", "__init__"}
 
 
@@ -51,6 +51,13 @@ def test_a_model_of_onnx() -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "max error" in done.stdout
+
+
+def test_a_model_of_pytorch_is_trained_and_served() -> None:
+    command = [sys.executable, "examples/torch_model.py", "--steps", "20"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "by the saved module" in done.stdout or "PyTorch is not installed" in done.stdout
 
 
 def test_a_gpu_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
