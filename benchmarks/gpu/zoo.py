@@ -20,7 +20,7 @@ from benchmarks.gpu.results import Results, microseconds
 from benchmarks.gpu.timing import Clock, CudaClock, in_turns
 from benchmarks.zoo.case import ZooCase
 from benchmarks.zoo.cases import CASES
-from tiledsl.runtime.outputs import as_tuple
+from tiledsl.runtime.calls.outputs import as_tuple
 
 COLUMNS = ("what", "us", "kernels", "predicted", "measured / it", "floor us", "eager us", "compiled us", "peer / ours")
 OURS, EAGER, COMPILED = "fused", "eager", "compiled"

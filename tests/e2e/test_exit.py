@@ -23,8 +23,8 @@ from tiledsl.backend_cuda.driver.graphs import GraphLaunch, LaunchedGraph
 from tiledsl.backend_cuda.frame.kernel_code import KernelParameter, ScratchCode
 from tiledsl.backend_cuda.driver.scratch_memory import HeldScratch, ScratchMemory
 from tiledsl.ir.text.parser import parse_module
-from tiledsl.runtime.cuda_arrays import DeviceArray
-from tiledsl.runtime.output_memory import empty
+from tiledsl.runtime.arrays.cuda_arrays import DeviceArray
+from tiledsl.runtime.arrays.output_memory import empty
 from tiledsl.support.location import BUILTIN
 
 context = fake_cuda(devices=2)

@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.call_kernels import add
 from tiledsl import tile
-from tiledsl.runtime.cache import DiskCache
+from tiledsl.runtime.programs.cache import DiskCache
 
 ROOT = Path(__file__).resolve().parents[2]
 SPECS = [tile.spec((1000,), tile.f32)] * 2

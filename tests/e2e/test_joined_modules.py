@@ -12,7 +12,7 @@ import tiledsl
 from tests.support.compare import assert_close
 from tiledsl import tile
 from tiledsl.ir.graph_ops import Call
-from tiledsl.runtime.outputs import as_tuple
+from tiledsl.runtime.calls.outputs import as_tuple
 
 
 @tile.kernel

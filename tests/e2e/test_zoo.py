@@ -14,7 +14,7 @@ from benchmarks.zoo.known import BROKEN, CLIFF, KNOWN
 from tests.support.shares import share
 from tests.support.zoo_programs import furthest, gpu_programs, off_by
 from tiledsl import TileError
-from tiledsl.runtime.outputs import as_tuple
+from tiledsl.runtime.calls.outputs import as_tuple
 
 ROUNDED = 1e-2
 """How far results may be off, by the largest: inputs and results are rounded to narrow floats."""

@@ -21,8 +21,8 @@ from tiledsl import tile
 from tiledsl.api.build_module import build_module
 from tiledsl.api.module import Module
 from tiledsl.ir.text.parser import parse_module
-from tiledsl.runtime.device_array import DeviceArray
-from tiledsl.runtime.outputs import as_tuple
+from tiledsl.runtime.arrays.device_array import DeviceArray
+from tiledsl.runtime.calls.outputs import as_tuple
 from tiledsl.support.errors import TileError
 
 RANDOM = np.random.default_rng(11)

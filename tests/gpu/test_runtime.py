@@ -23,7 +23,7 @@ from softmax import softmax
 from tests.support.call_kernels import accumulate, add, column_totals, relay, scale, sum_and_difference
 from tests.support.compare import assert_close
 from tests.support.cuda_arrays import framework
-from tiledsl.runtime.device_array import DeviceArray
+from tiledsl.runtime.arrays.device_array import DeviceArray
 from tiledsl.support.errors import TileError
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 
 from tiledsl.backend_ref.program import ReferenceProgram
 from tiledsl.ir.text.parser import parse_module
-from tiledsl.runtime.dispatch import Dispatcher, Variant
-from tiledsl.runtime.interface import interface_of
-from tiledsl.runtime.parameters import Parameters
-from tiledsl.runtime.specialise import ArgumentKey
+from tiledsl.runtime.calls.dispatch import Dispatcher, Variant
+from tiledsl.runtime.calls.parameters import Parameters
+from tiledsl.runtime.calls.specialise import ArgumentKey
+from tiledsl.runtime.programs.interface import interface_of
 from tiledsl.support.location import BUILTIN
 
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tests.support.compare import assert_close
 from tests.support.gpu_cases import named
 from tiledsl import Kernel
-from tiledsl.runtime.outputs import as_tuple
+from tiledsl.runtime.calls.outputs import as_tuple
 from tiledsl.support.errors import TilePerformanceWarning, TileUnsupportedError
 
 ARCHITECTURES = ("sm_80", "sm_90")

@@ -24,7 +24,7 @@ from tiledsl.api.targets import Made, Target
 from tiledsl.backend_cuda.driver import call_driver as driver
 from tiledsl.backend_ref.program import ReferenceProgram
 from tiledsl.ir.core import Module
-from tiledsl.runtime.variant_report import ProgramReport
+from tiledsl.runtime.programs.variant_report import ProgramReport
 
 kernel_module = importlib.import_module("tiledsl.api.kernel")  # `tiledsl.api.kernel` is the function
 

@@ -19,7 +19,8 @@ import pytest
 
 from tiledsl.api.kernel import Kernel
 from tiledsl.backend_cpu.calls import threads
-from tiledsl.runtime import launch, module_calls
+from tiledsl.runtime.calls import launch
+from tiledsl.runtime.modules import module_calls
 
 Array = npt.NDArray[Any]
 

@@ -14,8 +14,8 @@ from tiledsl.passes.gpu.plans.choose_plans import choose_plans
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.passes.manager import PassContext, PassManager
 from tiledsl.passes.pipelines import gpu_front_pipeline, gpu_pipeline
-from tiledsl.runtime.outputs import as_tuple
-from tiledsl.runtime.step_alignment import step_alignment
+from tiledsl.runtime.calls.outputs import as_tuple
+from tiledsl.runtime.programs.step_alignment import step_alignment
 from tiledsl.support.errors import TileResourceError
 
 

@@ -17,8 +17,8 @@ from tiledsl.passes.gpu.plans.refused_plans import refused_plans
 from tiledsl.passes.gpu_machine import GpuMachine, gpu_machine
 from tiledsl.passes.manager import PassContext, PassManager
 from tiledsl.passes.pipelines import gpu_front_pipeline
-from tiledsl.runtime.schedule import Schedule
-from tiledsl.runtime.step_alignment import step_alignment
+from tiledsl.runtime.programs.schedule import Schedule
+from tiledsl.runtime.programs.step_alignment import step_alignment
 from tiledsl.support.errors import fail
 
 HEAD = ("kernel", "runs", "must move", "moves", "by memory", "tensor cores", "predicted", "floor", "ratio", "bound by")

@@ -11,7 +11,7 @@ from tiledsl.api.schedule_graph import schedule_graph
 from tiledsl.frontend.trace.structures import Leaf, Sequenced, Structure
 from tiledsl.ir.core import Module as IRModule
 from tiledsl.ir.types import TensorType
-from tiledsl.runtime.artifact import Note
+from tiledsl.runtime.programs.artifact import Note
 
 
 def build_module(

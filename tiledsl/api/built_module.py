@@ -12,10 +12,10 @@ from tiledsl.api.graph_programs import CompiledFunction, compile_functions
 from tiledsl.api.schedule_graph import Scheduled
 from tiledsl.api.targets import target_of
 from tiledsl.passes.machine import available_cores
-from tiledsl.runtime.memory_plan import MemoryPlan, plan_memory
-from tiledsl.runtime.program import HasVariants, PlannedProgram, Program
-from tiledsl.runtime.schedule import Operand, Schedule, Step
-from tiledsl.runtime.step_alignment import step_alignment
+from tiledsl.runtime.programs.memory_plan import MemoryPlan, plan_memory
+from tiledsl.runtime.programs.program import HasVariants, PlannedProgram, Program
+from tiledsl.runtime.programs.schedule import Operand, Schedule, Step
+from tiledsl.runtime.programs.step_alignment import step_alignment
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
 

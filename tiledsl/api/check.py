@@ -23,14 +23,14 @@ from tiledsl.backend_ref.program import LoadedReference, View
 from tiledsl.ir.core import Function, Value
 from tiledsl.ir.tile_ops import Empty
 from tiledsl.ir.types import TensorType
-from tiledsl.runtime.cuda_arrays import is_on_cuda
-from tiledsl.runtime.dispatch import Dispatcher, Variant
-from tiledsl.runtime.interface import interface_of
-from tiledsl.runtime.memory_plan import plan_memory
-from tiledsl.runtime.outputs import as_tuple
-from tiledsl.runtime.parameters import Parameters
-from tiledsl.runtime.program import BoundProgram, LoadedProgram
-from tiledsl.runtime.specialise import ArgumentKey
+from tiledsl.runtime.arrays.cuda_arrays import is_on_cuda
+from tiledsl.runtime.calls.dispatch import Dispatcher, Variant
+from tiledsl.runtime.calls.outputs import as_tuple
+from tiledsl.runtime.calls.parameters import Parameters
+from tiledsl.runtime.calls.specialise import ArgumentKey
+from tiledsl.runtime.programs.interface import interface_of
+from tiledsl.runtime.programs.memory_plan import plan_memory
+from tiledsl.runtime.programs.program import BoundProgram, LoadedProgram
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import TileError, add_note, fail
 from tiledsl.support.options import LOG

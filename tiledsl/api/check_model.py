@@ -29,10 +29,10 @@ from tiledsl.ir.dtypes import to_numpy
 from tiledsl.passes.graph.pipeline import graph_pipeline
 from tiledsl.passes.graph.rewrites.set_sizes import SetSizes
 from tiledsl.passes.manager import PassManager
-from tiledsl.runtime.arrays import Array, pointer
-from tiledsl.runtime.module_on_cpu import number_at
-from tiledsl.runtime.program import LoadedProgram
-from tiledsl.runtime.schedule import Buffer, Operand, Schedule, Step
+from tiledsl.runtime.arrays.arrays import Array, pointer
+from tiledsl.runtime.modules.module_on_cpu import number_at
+from tiledsl.runtime.programs.program import LoadedProgram
+from tiledsl.runtime.programs.schedule import Buffer, Operand, Schedule, Step
 from tiledsl.support.progress import Progress
 
 ARCH = "cpu"

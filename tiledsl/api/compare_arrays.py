@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tiledsl.ir.dtypes import from_numpy
-from tiledsl.runtime.arrays import Array
+from tiledsl.runtime.arrays.arrays import Array
 
 ROUNDING = {"f64": 1e-11, "f32": 1e-4, "f16": 1e-2, "bf16": 6e-2, "f8e4m3": 0.3, "f8e5m2": 0.6}
 """How far results may be from the reference, as a part of their size and of the typical size of all.

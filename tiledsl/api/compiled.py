@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from tiledsl.api.targets import cuda_services, worker_threads
 from tiledsl.ir.symbolic import symbol_name
-from tiledsl.runtime.artifact import Artifact
-from tiledsl.runtime.dispatch import Dispatcher, Variant
-from tiledsl.runtime.launch import Launch
-from tiledsl.runtime.parameters import Parameters
-from tiledsl.runtime.prepared import PreparedCall
-from tiledsl.runtime.program import HasVariants, Program
-from tiledsl.runtime.specialise import ArgumentKey, ConstantKey, ScalarKey, TensorKey
+from tiledsl.runtime.calls.dispatch import Dispatcher, Variant
+from tiledsl.runtime.calls.launch import Launch
+from tiledsl.runtime.calls.parameters import Parameters
+from tiledsl.runtime.calls.prepared import PreparedCall
+from tiledsl.runtime.calls.specialise import ArgumentKey, ConstantKey, ScalarKey, TensorKey
+from tiledsl.runtime.programs.artifact import Artifact
+from tiledsl.runtime.programs.program import HasVariants, Program
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import TileError, fail
 
 if TYPE_CHECKING:
     from tiledsl.backend_cpu.calls.program import CpuProgram
-    from tiledsl.runtime.cuda_launch import CudaLaunch
+    from tiledsl.runtime.calls.cuda_launch import CudaLaunch
 
 
 class CompiledKernel:

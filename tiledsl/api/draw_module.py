@@ -12,7 +12,7 @@ from html import escape
 
 from tiledsl.api.module_nodes import LETTER, LINE, PAD, Edge, Node, nodes_and_edges
 from tiledsl.api.repeated_launches import Part
-from tiledsl.runtime.schedule import Schedule
+from tiledsl.runtime.programs.schedule import Schedule
 
 GAP = 30
 ROW_GAP = 40

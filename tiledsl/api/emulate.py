@@ -30,14 +30,14 @@ from tiledsl.passes.gpu.plans.choose_plans import choose_plans
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.passes.manager import PassContext, PassManager
 from tiledsl.passes.pipelines import gpu_pipeline
-from tiledsl.runtime.alignment import lowest_bit, stride_bits
-from tiledsl.runtime.arrays import row_major
-from tiledsl.runtime.cuda_arrays import is_on_cuda
-from tiledsl.runtime.dispatch import Dispatcher, Variant
-from tiledsl.runtime.outputs import as_tuple
-from tiledsl.runtime.parameters import Parameters
-from tiledsl.runtime.program import WIDEST
-from tiledsl.runtime.specialise import ArgumentKey
+from tiledsl.runtime.arrays.arrays import row_major
+from tiledsl.runtime.arrays.cuda_arrays import is_on_cuda
+from tiledsl.runtime.calls.dispatch import Dispatcher, Variant
+from tiledsl.runtime.calls.outputs import as_tuple
+from tiledsl.runtime.calls.parameters import Parameters
+from tiledsl.runtime.calls.specialise import ArgumentKey
+from tiledsl.runtime.programs.alignment import lowest_bit, stride_bits
+from tiledsl.runtime.programs.program import WIDEST
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import TileError, TileResourceError, add_note, fail
 

@@ -16,7 +16,7 @@ from tiledsl.api.schedule_graph import Scheduled
 from tiledsl.api.targets import target_of
 from tiledsl.backend_cuda.program import CudaProgram
 from tiledsl.backend_ref.emulator.emulate import EmulatorWarning
-from tiledsl.runtime.memory_plan import plan_memory
+from tiledsl.runtime.programs.memory_plan import plan_memory
 
 
 def emulate_graph(

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from tiledsl.api.explain_variants import explain_variants
 from tiledsl.api.text_tables import columns, entries, notes, paragraph, size
 from tiledsl.ir.types import format_shape
-from tiledsl.runtime.artifact import Artifact
-from tiledsl.runtime.interface import Interface
-from tiledsl.runtime.program import DeviceLaunchDescription, HasVariants, Program
+from tiledsl.runtime.programs.artifact import Artifact
+from tiledsl.runtime.programs.interface import Interface
+from tiledsl.runtime.programs.program import DeviceLaunchDescription, HasVariants, Program
 
 
 def explain(

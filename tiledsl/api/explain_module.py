@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from tiledsl.api.built_module import Built
 from tiledsl.api.text_tables import columns, paragraph, shortened, size
 from tiledsl.ir.types import format_shape
-from tiledsl.runtime.artifact import Note
-from tiledsl.runtime.program import PlannedProgram
-from tiledsl.runtime.schedule import Buffer, Operand, Schedule, Step
+from tiledsl.runtime.programs.artifact import Note
+from tiledsl.runtime.programs.program import PlannedProgram
+from tiledsl.runtime.programs.schedule import Buffer, Operand, Schedule, Step
 
 MOST_OPS = 60
 """Letters of the ops of a kernel that a table shows."""

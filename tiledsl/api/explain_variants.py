@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from tiledsl.api.text_tables import columns, entries, notes, paragraph, shortened, size
 from tiledsl.ir.symbolic import evaluate, symbols_of
-from tiledsl.runtime.artifact import Note
-from tiledsl.runtime.program import DeviceLaunchDescription
-from tiledsl.runtime.variant_report import FunctionReport, ProgramReport, TileReport
+from tiledsl.runtime.programs.artifact import Note
+from tiledsl.runtime.programs.program import DeviceLaunchDescription
+from tiledsl.runtime.programs.variant_report import FunctionReport, ProgramReport, TileReport
 
 MOST_SIZES = 8
 """Sets of sizes that are shown for each variant."""

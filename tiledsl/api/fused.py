@@ -22,11 +22,11 @@ from tiledsl.passes.graph.analysis.step_traffic import graph_traffic
 from tiledsl.passes.graph.pipeline import graph_pipeline
 from tiledsl.passes.graph.rewrites.set_sizes import SetSizes
 from tiledsl.passes.manager import Pass, PassContext, PassManager
-from tiledsl.runtime.arrays import is_foreign_array
-from tiledsl.runtime.artifact import Note
-from tiledsl.runtime.cuda_arrays import is_on_cuda
-from tiledsl.runtime.missed import MISSED
-from tiledsl.runtime.short_calls import Quick
+from tiledsl.runtime.arrays.arrays import is_foreign_array
+from tiledsl.runtime.arrays.cuda_arrays import is_on_cuda
+from tiledsl.runtime.calls.missed import MISSED
+from tiledsl.runtime.calls.short_calls import Quick
+from tiledsl.runtime.programs.artifact import Note
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import TileError, fail
 from tiledsl.support.options import checks_calls

@@ -8,7 +8,7 @@ from tiledsl.api.notebook import folded
 from tiledsl.api.structured_calls import flatten_call
 from tiledsl.frontend.trace.structures import build
 from tiledsl.frontend.trace.traced_graph import TracedGraph
-from tiledsl.runtime.arrays import Array, as_array
+from tiledsl.runtime.arrays.arrays import Array, as_array
 
 
 class Graph(TracedGraph):

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from tiledsl.api.targets import Target
 from tiledsl.ir.core import Function, Module
 from tiledsl.ir.text.printer import print_module
-from tiledsl.runtime.artifact import Artifact
-from tiledsl.runtime.cache import compiler_identity, digest, disk_cache
-from tiledsl.runtime.interface import interface_of
-from tiledsl.runtime.program import Program
+from tiledsl.runtime.programs.artifact import Artifact
+from tiledsl.runtime.programs.cache import compiler_identity, digest, disk_cache
+from tiledsl.runtime.programs.interface import interface_of
+from tiledsl.runtime.programs.program import Program
 from tiledsl.support.options import LOG, read_options
 
 

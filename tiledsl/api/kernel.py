@@ -19,10 +19,10 @@ from tiledsl.api.specs import arch_of_specs, constant_names, spec_key
 from tiledsl.api.targets import target_of
 from tiledsl.frontend.language.active_trace import ACTIVE
 from tiledsl.frontend.source.kernel_source import KernelObject, KernelSource
-from tiledsl.runtime.captured import Watched, changed
-from tiledsl.runtime.missed import MISSED
-from tiledsl.runtime.parameters import Parameters
-from tiledsl.runtime.prepared import PreparedCall
+from tiledsl.runtime.calls.captured import Watched, changed
+from tiledsl.runtime.calls.missed import MISSED
+from tiledsl.runtime.calls.parameters import Parameters
+from tiledsl.runtime.calls.prepared import PreparedCall
 from tiledsl.support.errors import TileError, TilePerformanceWarning
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tiledsl.frontend.trace.structures import Leaf, Sequenced, Structure, build
-from tiledsl.runtime.artifact import Note
-from tiledsl.runtime.missed import MISSED
-from tiledsl.runtime.outputs import as_tuple
+from tiledsl.runtime.calls.missed import MISSED
+from tiledsl.runtime.calls.outputs import as_tuple
+from tiledsl.runtime.programs.artifact import Note
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import TileError, fail
 from tiledsl.support.location import BUILTIN, Location
@@ -22,8 +22,8 @@ if TYPE_CHECKING:  # what is not, costs start-up time
     from tiledsl.api.module_kernels import ModuleKernel
     from tiledsl.api.module_places import Places
     from tiledsl.api.module_weights import WeightCache
-    from tiledsl.runtime.schedule import Schedule
-    from tiledsl.runtime.short_calls import Quick
+    from tiledsl.runtime.calls.short_calls import Quick
+    from tiledsl.runtime.programs.schedule import Schedule
 
 
 @dataclass(frozen=True)

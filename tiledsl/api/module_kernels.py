@@ -10,8 +10,8 @@ from tiledsl.api.built_module import Built
 from tiledsl.api.notebook import folded
 from tiledsl.api.targets import worker_threads
 from tiledsl.ir.core import free_names
-from tiledsl.runtime.program import PlannedProgram, Program
-from tiledsl.runtime.schedule import Step
+from tiledsl.runtime.programs.program import PlannedProgram, Program
+from tiledsl.runtime.programs.schedule import Step
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
 

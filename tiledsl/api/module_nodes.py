@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from tiledsl.api.explain_module import buffer_text, operand_text, ops_text
 from tiledsl.api.repeated_launches import Part
 from tiledsl.api.text_tables import size
-from tiledsl.runtime.schedule import Operand, Schedule, Step
+from tiledsl.runtime.programs.schedule import Operand, Schedule, Step
 
 LINE = 15
 LETTER = 6.7

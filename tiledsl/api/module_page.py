@@ -10,8 +10,8 @@ from tiledsl.api.draw_module import draw_module
 from tiledsl.api.explain_module import explain_module, without_launches
 from tiledsl.api.module_nodes import part_name, title_of
 from tiledsl.api.repeated_launches import FEW, Part, repeated_parts
-from tiledsl.runtime.artifact import Note
-from tiledsl.runtime.schedule import Schedule
+from tiledsl.runtime.programs.artifact import Note
+from tiledsl.runtime.programs.schedule import Schedule
 
 _STYLE = """
 body { font: 14px/1.5 system-ui, sans-serif; margin: 2rem; color: #1b1f24; background: #fff; }

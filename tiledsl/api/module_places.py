@@ -11,21 +11,21 @@ from tiledsl.api.built_module import Built
 from tiledsl.api.compiled import runs_on
 from tiledsl.api.module_weights import WeightCache
 from tiledsl.api.targets import cuda_services, worker_threads
-from tiledsl.runtime.arrays import is_foreign_array
-from tiledsl.runtime.cuda_arrays import ArrayReader, is_on_cuda
-from tiledsl.runtime.missed import MISSED
-from tiledsl.runtime.module_calls import CpuCalls
-from tiledsl.runtime.module_on_cpu import ModuleOnCpu
-from tiledsl.runtime.outputs import as_tuple
-from tiledsl.runtime.schedule import Schedule
-from tiledsl.runtime.short_calls import Quick
+from tiledsl.runtime.arrays.arrays import is_foreign_array
+from tiledsl.runtime.arrays.cuda_arrays import ArrayReader, is_on_cuda
+from tiledsl.runtime.calls.missed import MISSED
+from tiledsl.runtime.calls.outputs import as_tuple
+from tiledsl.runtime.calls.short_calls import Quick
+from tiledsl.runtime.modules.module_calls import CpuCalls
+from tiledsl.runtime.modules.module_on_cpu import ModuleOnCpu
+from tiledsl.runtime.programs.schedule import Schedule
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
 from tiledsl.support.location import Location
 
 if TYPE_CHECKING:
-    from tiledsl.runtime.module_cuda_calls import CudaCalls
-    from tiledsl.runtime.module_on_cuda import ModuleOnCuda
+    from tiledsl.runtime.modules.module_cuda_calls import CudaCalls
+    from tiledsl.runtime.modules.module_on_cuda import ModuleOnCuda
 
 
 class Places:
@@ -82,7 +82,7 @@ class Places:
 
     def _calls_on_cuda(self, array: object) -> CudaCalls:
         """Calls on the device where that array is."""
-        from tiledsl.runtime.module_cuda_calls import CudaCalls  # costs start-up time
+        from tiledsl.runtime.modules.module_cuda_calls import CudaCalls  # costs start-up time
 
         view = self._reader.read(array, "an argument")
         with self._lock:
@@ -96,7 +96,7 @@ class Places:
         return calls
 
     def _on_device(self, device: int) -> ModuleOnCuda:
-        from tiledsl.runtime.module_on_cuda import ModuleOnCuda  # costs start-up time
+        from tiledsl.runtime.modules.module_on_cuda import ModuleOnCuda  # costs start-up time
 
         services = cuda_services()
         arch = services.arch(device)

@@ -11,10 +11,10 @@ import numpy as np
 from tiledsl.api.targets import cuda_services
 from tiledsl.ir.dtypes import DType, from_array_name, to_numpy
 from tiledsl.ir.types import TensorType
-from tiledsl.runtime.arrays import Array, as_array, fail_not_array, is_array, row_major
-from tiledsl.runtime.cuda_arrays import ArrayReader, DeviceView, is_on_cuda
-from tiledsl.runtime.frameworks import torch_of
-from tiledsl.runtime.program import WIDEST
+from tiledsl.runtime.arrays.arrays import Array, as_array, fail_not_array, is_array, row_major
+from tiledsl.runtime.arrays.cuda_arrays import ArrayReader, DeviceView, is_on_cuda
+from tiledsl.runtime.arrays.frameworks import torch_of
+from tiledsl.runtime.programs.program import WIDEST
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tiledsl.runtime.schedule import Operand, Schedule, Step
+from tiledsl.runtime.programs.schedule import Operand, Schedule, Step
 
 FEW = 12
 """Launches up to which all are shown."""

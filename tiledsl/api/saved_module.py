@@ -22,10 +22,15 @@ from tiledsl.api.structured_calls import structure_from_json, structure_to_json
 from tiledsl.api.targets import saved_program, target_of
 from tiledsl.frontend.trace.structures import Structure
 from tiledsl.ir.dtypes import BY_NAME, to_numpy
-from tiledsl.runtime.arrays import Array
-from tiledsl.runtime.artifact import Note
-from tiledsl.runtime.schedule import Schedule
-from tiledsl.runtime.stored_schedule import memory_from_json, memory_to_json, schedule_from_json, schedule_to_json
+from tiledsl.runtime.arrays.arrays import Array
+from tiledsl.runtime.programs.artifact import Note
+from tiledsl.runtime.programs.schedule import Schedule
+from tiledsl.runtime.programs.stored_schedule import (
+    memory_from_json,
+    memory_to_json,
+    schedule_from_json,
+    schedule_to_json,
+)
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import TileError, fail
 from tiledsl.support.version import VERSION

@@ -22,11 +22,11 @@ from tiledsl.ir.types import TensorType
 from tiledsl.passes.graph.analysis.joins import part_of, starts_of
 from tiledsl.passes.graph.analysis.step_traffic import ops_of, step_traffic
 from tiledsl.passes.graph.kernels.copy_functions import copy_function
-from tiledsl.runtime.arrays import Array
-from tiledsl.runtime.binding import bind_sizes, new_shape
-from tiledsl.runtime.interface import Interface, ScalarParameter, TensorParameter, interface_of
-from tiledsl.runtime.schedule import Buffer, Operand, Role, Schedule, Step
-from tiledsl.runtime.schedule import Number as StepNumber
+from tiledsl.runtime.arrays.arrays import Array
+from tiledsl.runtime.calls.binding import bind_sizes, new_shape
+from tiledsl.runtime.programs.interface import Interface, ScalarParameter, TensorParameter, interface_of
+from tiledsl.runtime.programs.schedule import Buffer, Operand, Role, Schedule, Step
+from tiledsl.runtime.programs.schedule import Number as StepNumber
 
 
 @dataclass(frozen=True)

@@ -15,20 +15,20 @@ from tiledsl.api.specs import front_end_argument
 from tiledsl.api.targets import Target, cuda_services, target_of, worker_threads
 from tiledsl.frontend.source.kernel_source import KernelSource
 from tiledsl.ir.core import Module
-from tiledsl.runtime.artifact import Artifact
-from tiledsl.runtime.cache import DiskCache, compiler_identity, digest, disk_cache
-from tiledsl.runtime.captured import Captured, Watched
-from tiledsl.runtime.dispatch import Dispatcher, Variant
-from tiledsl.runtime.interface import interface_of
-from tiledsl.runtime.parameters import Parameters
-from tiledsl.runtime.program import HasVariants, Program
-from tiledsl.runtime.specialise import ArgumentKey, difference
+from tiledsl.runtime.calls.captured import Captured, Watched
+from tiledsl.runtime.calls.dispatch import Dispatcher, Variant
+from tiledsl.runtime.calls.parameters import Parameters
+from tiledsl.runtime.calls.specialise import ArgumentKey, difference
+from tiledsl.runtime.programs.artifact import Artifact
+from tiledsl.runtime.programs.cache import DiskCache, compiler_identity, digest, disk_cache
+from tiledsl.runtime.programs.interface import interface_of
+from tiledsl.runtime.programs.program import HasVariants, Program
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import Label, TileShapeError, TileTypeError, add_place
 from tiledsl.support.options import LOG, read_options
 
 if TYPE_CHECKING:
-    from tiledsl.runtime.variant_report import VariantMade
+    from tiledsl.runtime.programs.variant_report import VariantMade
 
 Keys = tuple[ArgumentKey, ...]
 

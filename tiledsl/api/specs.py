@@ -14,9 +14,9 @@ from tiledsl.frontend.kernel.arguments import Argument, ConstantArgument, Scalar
 from tiledsl.frontend.language.values import TensorSpec, constexpr
 from tiledsl.ir import dtypes
 from tiledsl.ir.dtypes import DType
-from tiledsl.runtime.arrays import as_array, is_array, is_foreign_array
-from tiledsl.runtime.dispatch import argument_key
-from tiledsl.runtime.specialise import (
+from tiledsl.runtime.arrays.arrays import as_array, is_array, is_foreign_array
+from tiledsl.runtime.calls.dispatch import argument_key
+from tiledsl.runtime.calls.specialise import (
     DIVISOR,
     ArgumentKey,
     ConstantKey,
@@ -29,7 +29,7 @@ from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
 
 if TYPE_CHECKING:
-    from tiledsl.runtime.cuda_arrays import DeviceView
+    from tiledsl.runtime.arrays.cuda_arrays import DeviceView
 
 
 def constant_names(signature: inspect.Signature) -> frozenset[str]:
@@ -79,7 +79,7 @@ def _view_on_device(spec: object, name: str) -> DeviceView | None:
     """An array on a CUDA device as the runtime sees it; None for everything else."""
     if not is_foreign_array(spec):
         return None
-    from tiledsl.runtime.cuda_arrays import ArrayReader, is_on_cuda  # costs start-up time
+    from tiledsl.runtime.arrays.cuda_arrays import ArrayReader, is_on_cuda  # costs start-up time
 
     return ArrayReader(cuda_services).read(spec, name) if is_on_cuda(spec) else None
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from tiledsl.ir.core import Module
 from tiledsl.passes.machine import available_cores, host
-from tiledsl.runtime.artifact import Note
-from tiledsl.runtime.program import Program
+from tiledsl.runtime.programs.artifact import Note
+from tiledsl.runtime.programs.program import Program
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
 from tiledsl.support.options import read_options
 
 if TYPE_CHECKING:
-    from tiledsl.runtime.device_services import DeviceServices
+    from tiledsl.runtime.programs.device_services import DeviceServices
 
 
 @dataclass(frozen=True)

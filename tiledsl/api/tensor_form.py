@@ -13,10 +13,10 @@ from tiledsl.api.graph import Graph
 from tiledsl.api.notebook import folded
 from tiledsl.frontend.trace.structures import Keyed, Sequenced, Static, Structure, structure_of
 from tiledsl.frontend.trace.trace_function import is_tensor_like, trace_function
-from tiledsl.runtime.captured import Captured, Watched, changed
-from tiledsl.runtime.missed import MISSED
-from tiledsl.runtime.parameters import Parameters
-from tiledsl.runtime.short_calls import Quick
+from tiledsl.runtime.calls.captured import Captured, Watched, changed
+from tiledsl.runtime.calls.missed import MISSED
+from tiledsl.runtime.calls.parameters import Parameters
+from tiledsl.runtime.calls.short_calls import Quick
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
 

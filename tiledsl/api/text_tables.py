@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tiledsl.runtime.artifact import Note
+from tiledsl.runtime.programs.artifact import Note
 
 WIDTH = 110
 """Columns at which sentences are wrapped. Tables are as wide as they are."""

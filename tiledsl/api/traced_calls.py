@@ -17,7 +17,7 @@ from tiledsl.ir.core import Function, InvalidIRError, Value
 from tiledsl.ir.dtypes import bool_
 from tiledsl.ir.graph_ops import Call, call_types
 from tiledsl.ir.types import TensorType
-from tiledsl.runtime.specialise import DIVISOR
+from tiledsl.runtime.calls.specialise import DIVISOR
 from tiledsl.support.errors import TileError, add_note
 
 if TYPE_CHECKING:

@@ -28,10 +28,10 @@ from tiledsl.passes.gpu.plan import Plan
 from tiledsl.passes.gpu.plans.choose_plans import choose_plans
 from tiledsl.passes.gpu.plans.describe_plan import plan_differences
 from tiledsl.passes.gpu_machine import gpu_machine
-from tiledsl.runtime.alignment import row_alignment
-from tiledsl.runtime.artifact import Note
-from tiledsl.runtime.cache import DiskCache, compiler_identity, digest, disk_cache
-from tiledsl.runtime.variant_report import ProgramReport, VariantMade
+from tiledsl.runtime.programs.alignment import row_alignment
+from tiledsl.runtime.programs.artifact import Note
+from tiledsl.runtime.programs.cache import DiskCache, compiler_identity, digest, disk_cache
+from tiledsl.runtime.programs.variant_report import ProgramReport, VariantMade
 from tiledsl.support.options import LOG, read_options
 
 if TYPE_CHECKING:

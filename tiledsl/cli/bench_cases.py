@@ -16,8 +16,8 @@ from tiledsl.api.module import Module
 from tiledsl.cli.draw import draw_for_specs
 from tiledsl.cli.load_model import TorchModel, graph_arguments, graph_of_torch, need, torch_arguments
 from tiledsl.ir.dtypes import DType, from_array_name
-from tiledsl.runtime.arrays import Array, is_numpy
-from tiledsl.runtime.frameworks import numpy_name
+from tiledsl.runtime.arrays.arrays import Array, is_numpy
+from tiledsl.runtime.arrays.frameworks import numpy_name
 from tiledsl.support.errors import fail
 
 BATCH = "B"

@@ -16,7 +16,7 @@ from tiledsl.ir.core import Function
 from tiledsl.ir.dtypes import ALL, DType, f64, i64, to_numpy
 from tiledsl.ir.symbolic import Dim, evaluate, symbols_of
 from tiledsl.ir.types import TensorType, TileType
-from tiledsl.runtime.arrays import Array
+from tiledsl.runtime.arrays.arrays import Array
 from tiledsl.support.errors import fail
 
 Drawn: TypeAlias = "Array | int | float | bool"

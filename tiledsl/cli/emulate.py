@@ -20,7 +20,7 @@ from tiledsl.api import Kernel
 from tiledsl.cli.compile import load_kernel, parse_constant, split_target
 from tiledsl.cli.draw import Drawn, difference, draw_for_function, draw_for_specs, parse_size
 from tiledsl.cli.opt import read_text
-from tiledsl.runtime.arrays import Array, is_numpy
+from tiledsl.runtime.arrays.arrays import Array, is_numpy
 from tiledsl.support.errors import TileError
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from tiledsl.cli.compile import load_names, split_target
 from tiledsl.cli.draw import Draw, below, draw_for_specs, shape_of
 from tiledsl.ir.dtypes import DType, from_array_name
 from tiledsl.ir.types import TensorType
-from tiledsl.runtime.arrays import Array, is_numpy, numpy_array
-from tiledsl.runtime.frameworks import numpy_name
+from tiledsl.runtime.arrays.arrays import Array, is_numpy, numpy_array
+from tiledsl.runtime.arrays.frameworks import numpy_name
 from tiledsl.support.errors import fail
 
 TARGET = "FILE.py:NAME, a saved module, or FILE.onnx"

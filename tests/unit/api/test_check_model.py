@@ -21,7 +21,7 @@ from tiledsl.ir import graph_ops
 from tiledsl.ir.core import Module
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.manager import PassContext
-from tiledsl.runtime.arrays import Array
+from tiledsl.runtime.arrays.arrays import Array
 
 HERE = Path(__file__).name
 RANDOM = np.random.default_rng(3)

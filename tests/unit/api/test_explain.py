@@ -15,8 +15,8 @@ from tiledsl import tile
 from tiledsl.api.explain_variants import explain_variants
 from tiledsl.api.text_tables import WIDTH, entries, paragraph, size
 from tiledsl.ir.symbolic import dim_from_text
-from tiledsl.runtime.artifact import Note
-from tiledsl.runtime.variant_report import FunctionReport, ProgramReport, TileReport, VariantReport
+from tiledsl.runtime.programs.artifact import Note
+from tiledsl.runtime.programs.variant_report import FunctionReport, ProgramReport, TileReport, VariantReport
 
 FILE = "softmax.py"
 VARIANT = VariantReport(

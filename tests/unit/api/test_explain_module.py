@@ -19,7 +19,7 @@ from tiledsl.api.module_nodes import nodes_and_edges
 from tiledsl.api.repeated_launches import all_parts
 from tiledsl.ir.text.parser import parse_module
 from tiledsl.passes.graph.analysis.step_traffic import graph_traffic
-from tiledsl.runtime.artifact import Note
+from tiledsl.runtime.programs.artifact import Note
 
 
 def linear() -> Module:

@@ -17,7 +17,7 @@ from tiledsl import tile
 from tiledsl.api import specialisations
 from tiledsl.api.kernel import Kernel
 from tiledsl.api.targets import Target, target_of
-from tiledsl.runtime.cache import DiskCache
+from tiledsl.runtime.programs.cache import DiskCache
 from tiledsl.support.errors import TileError, TileTypeError
 
 F32 = np.float32

@@ -15,7 +15,7 @@ from tests.support.random_lowered import RandomLowered, lowered_graphs
 from tiledsl.api.build_module import build_module
 from tiledsl.api.module import Module
 from tiledsl.ir.text.parser import parse_module
-from tiledsl.runtime.outputs import as_tuple
+from tiledsl.runtime.calls.outputs import as_tuple
 from tiledsl.support.errors import TileError, TileShapeError, TileTypeError
 
 RANDOM = np.random.default_rng(3)

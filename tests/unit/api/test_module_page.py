@@ -20,7 +20,7 @@ from tiledsl.api.module_nodes import LETTER, LINE, nodes_and_edges
 from tiledsl.api.repeated_launches import FEW, Part, repeated_parts
 from tiledsl.api.source_lines import source_text
 from tiledsl.ir.dtypes import f32
-from tiledsl.runtime.schedule import Schedule, Step
+from tiledsl.runtime.programs.schedule import Schedule, Step
 from tiledsl.support.location import BUILTIN, Location
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

@@ -22,7 +22,7 @@ from tiledsl.api.build_module import build_module
 from tiledsl.api.module import Module
 from tiledsl.frontend.trace.structures import Keyed, Leaf, Sequenced
 from tiledsl.ir.text.parser import parse_module
-from tiledsl.runtime.outputs import as_tuple
+from tiledsl.runtime.calls.outputs import as_tuple
 
 RANDOM = np.random.default_rng(3)
 

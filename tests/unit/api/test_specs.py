@@ -11,7 +11,7 @@ import pytest
 from tiledsl import tile
 from tiledsl.api.specs import constant_names, front_end_argument, spec_key
 from tiledsl.frontend.kernel.arguments import ConstantArgument, ScalarArgument, TensorArgument
-from tiledsl.runtime.specialise import ConstantKey, ScalarKey, TensorKey
+from tiledsl.runtime.calls.specialise import ConstantKey, ScalarKey, TensorKey
 from tiledsl.support.errors import TileTypeError
 
 

@@ -16,9 +16,9 @@ import tiledsl
 from tests.support.fake_driver import FakeDriver, Status, fake_driver
 from tiledsl.backend_cuda.driver import call_driver as driver
 from tiledsl.backend_cuda.driver import devices, services, streams
-from tiledsl.runtime.device_array import DeviceArray
-from tiledsl.runtime.dlpack import read_capsule
-from tiledsl.runtime.frameworks import numpy_dtype
+from tiledsl.runtime.arrays.device_array import DeviceArray
+from tiledsl.runtime.arrays.dlpack import read_capsule
+from tiledsl.runtime.arrays.frameworks import numpy_dtype
 from tiledsl.support.errors import TileError, TileUnsupportedError
 
 

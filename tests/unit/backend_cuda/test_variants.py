@@ -15,7 +15,7 @@ from tiledsl.backend_cuda.program import CudaProgram
 from tiledsl.ir.tile_ops import Empty
 from tiledsl.passes.gpu.plans.choose_plans import choose_plans
 from tiledsl.passes.gpu_machine import gpu_machine
-from tiledsl.runtime.program import HasVariants
+from tiledsl.runtime.programs.program import HasVariants
 
 SPEC = tile.spec(("M", "N"), tile.f16)
 

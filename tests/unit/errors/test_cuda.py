@@ -18,7 +18,7 @@ from tiledsl import tile
 from tiledsl.backend_cuda.driver import call_driver as driver
 from tiledsl.backend_cuda.driver import devices
 from tiledsl.backend_cuda.frame.kernel_code import KernelParameter
-from tiledsl.runtime.cuda_arrays import is_on_cuda
+from tiledsl.runtime.arrays.cuda_arrays import is_on_cuda
 from tiledsl.support.catalogue.cuda import ENTRIES
 from tiledsl.support.errors import TileError
 

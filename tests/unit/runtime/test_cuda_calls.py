@@ -14,9 +14,9 @@ import pytest
 from tests.support.call_kernels import accumulate, add, both, power, scale, sum_and_difference
 from tests.support.fake_cuda import FakeArray, FakeCuda, FakeParameter, FakeTensor, aligned, fake_cuda
 from tiledsl import tile
-from tiledsl.runtime import address_rules
-from tiledsl.runtime.cuda_launch import CudaLaunch
-from tiledsl.runtime.device_array import DeviceArray
+from tiledsl.runtime.arrays import address_rules
+from tiledsl.runtime.arrays.device_array import DeviceArray
+from tiledsl.runtime.calls.cuda_launch import CudaLaunch
 from tiledsl.support.errors import TileError
 
 F32 = np.float32

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from tiledsl.backend_cpu.calls.launcher import launcher
-from tiledsl.runtime.arrays import byte_span
-from tiledsl.runtime.program import ExpectedArray, KeptMemory
+from tiledsl.runtime.arrays.arrays import byte_span
+from tiledsl.runtime.programs.program import ExpectedArray, KeptMemory
 
 _HEAD = object.__basicsize__
 _DTYPE = _HEAD + 40

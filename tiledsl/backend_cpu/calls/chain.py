@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tiledsl.backend_cpu.calls.argument_reader import reading_table
 from tiledsl.backend_cpu.calls.launcher import launcher
 from tiledsl.backend_cpu.calls.threads import give_back, own_scratch, take_workers
-from tiledsl.runtime.program import ExpectedArray, KeptMemory
+from tiledsl.runtime.programs.program import ExpectedArray, KeptMemory
 
 _WORD = 8
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from tiledsl.backend_cpu.calls.launcher_text import LAUNCHES, READS, SLEEP_BY_POSIX, SLEEP_IN_PYTHON
-from tiledsl.runtime.cache import compiler_identity, digest, disk_cache
+from tiledsl.runtime.programs.cache import compiler_identity, digest, disk_cache
 from tiledsl.support.options import read_options
 
 SLOT_WORDS = 64

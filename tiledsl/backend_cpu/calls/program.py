@@ -19,7 +19,7 @@ from tiledsl.ir.dtypes import BY_NAME, to_numpy
 from tiledsl.passes.analysis.choose_blocks import launch_blocks
 from tiledsl.passes.analysis.work import GridWork, grid_programs, total_time, total_traffic
 from tiledsl.passes.machine import CpuMachine
-from tiledsl.runtime.program import ChainedRun, ExpectedArray, KeptMemory
+from tiledsl.runtime.programs.program import ChainedRun, ExpectedArray, KeptMemory
 from tiledsl.support.errors import TileError, make_error
 from tiledsl.support.location import Location
 

@@ -11,7 +11,7 @@ from tiledsl.ir.core import Module, Op, Value
 from tiledsl.ir.gpu import gpu_ops as gpu
 from tiledsl.ir.layouts.layout import RegisterLayout, SharedLayout
 from tiledsl.ir.types import Shape, TileType, format_shape
-from tiledsl.runtime.variant_report import TileReport
+from tiledsl.runtime.programs.variant_report import TileReport
 
 _SHOWN = (gpu.Load, gpu.Buffer, gpu.Read, gpu.Reduce, gpu.Scan, gpu.Mma, gpu.Convert, gpu.Atomic)
 

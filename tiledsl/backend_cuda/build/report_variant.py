@@ -9,8 +9,8 @@ from tiledsl.backend_cuda.frame.kernel_code import KernelCode
 from tiledsl.ir.layouts.layout import WARP
 from tiledsl.passes.gpu.plans.describe_plan import plan_words
 from tiledsl.passes.gpu_machine import GpuMachine
-from tiledsl.runtime.artifact import Note
-from tiledsl.runtime.variant_report import FunctionReport, VariantReport
+from tiledsl.runtime.programs.artifact import Note
+from tiledsl.runtime.programs.variant_report import FunctionReport, VariantReport
 
 REGISTERS_AT_ONCE = 256
 """Registers are given to a warp in pieces of this many."""

@@ -18,7 +18,7 @@ from tiledsl.backend_cuda.frame.kernel_code import (
 from tiledsl.ir.symbolic import dim_from_text
 from tiledsl.passes.gpu.plan import GridPlan, Plan
 from tiledsl.passes.manager import Remark
-from tiledsl.runtime.variant_report import TileReport
+from tiledsl.runtime.programs.variant_report import TileReport
 from tiledsl.support.location import Location
 
 

@@ -11,7 +11,7 @@ from tiledsl.backend_cuda.build.cubin import Cubin
 from tiledsl.backend_cuda.frame.kernel_code import CudaSource
 from tiledsl.passes.gpu.plan import Plan
 from tiledsl.passes.manager import Remark
-from tiledsl.runtime.variant_report import TileReport
+from tiledsl.runtime.programs.variant_report import TileReport
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from tiledsl.backend_cuda.driver.streams import (
     wait_for_stream,
 )
 from tiledsl.passes.gpu_machine import machine_of_capability
-from tiledsl.runtime.device_services import RecordedLaunch
+from tiledsl.runtime.programs.device_services import RecordedLaunch
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
 from tiledsl.support.location import Location

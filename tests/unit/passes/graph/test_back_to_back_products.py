@@ -11,7 +11,7 @@ import tiledsl
 from tests.support.compare import assert_close
 from tiledsl import ops, tile
 from tiledsl.ir.graph_ops import Call
-from tiledsl.runtime.outputs import as_tuple
+from tiledsl.runtime.calls.outputs import as_tuple
 
 Array = Any
 
