@@ -6,6 +6,8 @@ import math
 from typing import Any
 
 from tiledsl import tile
+from tiledsl.frontend.language.promotion import promote_all
+from tiledsl.frontend.trace.trace_elementwise import strength_of
 from tiledsl.ir.dtypes import DType, bool_
 from tiledsl.ops.checks import as_tensor, axis_of, refuse_option, refuse_shapes
 
@@ -95,7 +97,7 @@ def searchsorted(edges: Any, x: Any, right: bool = False) -> Any:
     if not edges.ndim or (edges.ndim > 1 and x.shape[:-1] != leading):
         refuse_shapes("ops.searchsorted", edges, x, "leading axes are the same", "give one row of edges, or as many")
     rows = (math.prod(leading), math.prod(x.shape[edges.ndim - 1 :]))
-    common = tile.where(True, edges[..., :1].reshape(-1)[:1], x.reshape(-1)[:1]).dtype
+    common = promote_all([strength_of(edges), strength_of(x)]).dtype
     count = edges.shape[-1]
     steps = count.bit_length() if isinstance(count, int) else 63
     flat = edges.reshape((rows[0], count)).to(common)
