@@ -1,0 +1,67 @@
+"""Layouts start at accesses and products, and spread over what is computed of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.support.gpu_lowering import lowered
+from tests.support.kernels import kernel_from_text, lower, tensor
+from tiledsl.ir.core import Module
+from tiledsl.ir.dtypes import bf16, f32
+from tiledsl.ir.gpu.gpu_ops import Convert, Mma
+from tiledsl.ir.layouts.layout import RegisterLayout, local, spatial
+from tiledsl.passes.gpu.plan import parse_plan
+from tiledsl.passes.manager import PassContext, PassManager
+from tiledsl.passes.pipelines import gpu_front_pipeline
+
+
+def made(text: str, plan: str, **arguments: Any) -> Module:
+    placed = PassManager(gpu_front_pipeline()).run(lower(kernel_from_text(text), **arguments), PassContext())
+    return lowered(placed, parse_plan(plan), "sm_80")
+
+
+def layout_of(module: Module, name: str) -> RegisterLayout:
+    """That of the first value of a name."""
+    found = next(r.tile.layout for op in module.walk() for r in op.results if r.name == name)
+    assert isinstance(found, RegisterLayout)
+    return found
+
+
+def test_rows_are_read_by_16_bytes_and_computed_as_they_were_read() -> None:
+    text = """
+    def rows(x):
+        M, N = x.shape
+        out = tile.empty(M, tile.f32)
+        for m in tile.grid(M):
+            read = x[m, :] + 0
+            computed = tile.exp(read)
+            out[m] = tile.sum(computed, axis=1)
+        return out
+    """
+    module = made(text, "m=4, 64 threads, 16 per row, aligned to 16/16", x=tensor(2, f32, (None, 256)))
+    wanted = local(1, 4) * spatial(4, 16) * local(1, 4)
+    assert layout_of(module, "read") == wanted
+    assert layout_of(module, "computed") == wanted
+    assert not any(isinstance(op, Convert) for op in module.walk())
+
+
+def test_a_mask_is_made_in_the_layout_of_the_sums() -> None:
+    text = """
+    def masked(a, b):
+        M, K = a.shape
+        K, N = b.shape
+        out = tile.empty((M, N), tile.f32)
+        for m, n in tile.grid(M, N):
+            acc = tile.zeros((m, n))
+            for k in tile.range(K):
+                acc = tile.dot(a[m, k], b[k, n], acc)
+            seen = n.index[None, :] <= m.index[:, None]
+            lower = tile.where(seen, acc, 0.0)
+            out[m, n] = lower
+        return out
+    """
+    operand = tensor(2, bf16, (None, 64))
+    module = made(text, "m=16, n=16, k=16, 32 threads, aligned to 16/16/16", a=operand, b=operand)
+    sums = {op.result.tile.layout for op in module.walk() if isinstance(op, Mma)}
+    assert len(sums) == 1
+    assert layout_of(module, "seen") == layout_of(module, "lower") == sums.pop()
