@@ -34,6 +34,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -71,13 +72,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--part", choices=("node", "expanded", "light", "all"), default="all")
     parser.add_argument("--filter", default="", help="a regular expression that the names of tests have to match")
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--arch", help="reference: op by op in NumPy, to look at the importer alone")
     parser.add_argument("--verbose", action="store_true", help="print the error of each test that did not pass")
     options = parser.parse_args(arguments)
     start = time.perf_counter()
     names = list(test_names(options.part, options.filter))
     outcomes: list[Outcome] = []
     with get_context("fork").Pool(options.processes) as pool:
-        for outcome in pool.imap_unordered(run_test, names, chunksize=4):
+        for outcome in pool.imap_unordered(partial(run_test, arch=options.arch), names, chunksize=4):
             outcomes.append(outcome)
             if sys.stderr.isatty():
                 print(f"\r{len(outcomes)} of {len(names)}", end="", file=sys.stderr)
@@ -145,7 +147,7 @@ def _kinds(type_: Any) -> Iterator[str]:
         yield from _kinds(getattr(type_, which).elem_type)
 
 
-def run_test(name: str) -> Outcome:
+def run_test(name: str, arch: str | None = None) -> Outcome:
     """Runs one test."""
     start = time.perf_counter()
     kind, text = "passed", ""
@@ -155,9 +157,9 @@ def run_test(name: str) -> Outcome:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             if name.startswith("light_"):
-                _run_light(name)
+                _run_light(name, arch)
             else:
-                _run_node(_nodes()[name])
+                _run_node(_nodes()[name], arch)
     except (TileUnsupportedError, TileTypeError) as error:
         kind, text = "refused", str(error).strip()
     except Exception:
@@ -171,8 +173,8 @@ def _too_long(number: int, frame: object) -> None:
     raise TimeoutError(f"the test takes longer than {LIMIT} s")
 
 
-def _run_node(case: Any) -> None:
-    prepared = backend.prepare(case.model)
+def _run_node(case: Any, arch: str | None) -> None:
+    prepared = backend.prepare(case.model, arch=arch)
     for inputs, expected in case.data_sets:
         for found, wanted in zip(prepared.run([_array(x) for x in inputs]), expected, strict=True):
             _compare(found, _array(wanted), case.rtol, case.atol)
@@ -190,7 +192,7 @@ def _compare(found: Any, wanted: Any, rtol: float, atol: float) -> None:
         Runner.assert_similar_outputs([wanted], [found], rtol, atol)
 
 
-def _run_light(name: str) -> None:
+def _run_light(name: str, arch: str | None) -> None:
     """A network on the numbers from 0 to 1 that ONNX's own runner gives it."""
     path = _light() / f"{name}.onnx"
     model = onnx.load(path)
@@ -200,7 +202,7 @@ def _run_light(name: str) -> None:
         numpy_helper.to_array(onnx.load_tensor(str(_light() / f"{name}_output_{i}.pb")))
         for i in range(len(model.graph.output))
     ]
-    Runner.assert_similar_outputs(expected, backend.prepare(model).run(inputs), 1e-3, 1e-7)
+    Runner.assert_similar_outputs(expected, backend.prepare(model, arch=arch).run(inputs), 1e-3, 1e-7)
 
 
 def _array(value: Any) -> Any:

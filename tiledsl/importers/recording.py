@@ -57,6 +57,8 @@ class Recording:
         """The graph, which gives these tensors: one alone if there is one, else a tuple."""
         trace = self._trace
         trace.builder.location = trace.start
+        inputs = [value.value for value in self._inputs]  # they come first; a weight may have been read before
+        trace.body.arguments[:] = [*inputs, *(v for v in trace.body.arguments if v not in inputs)]
         trace.builder.emit(Return, values=[tensor(trace, value).value for value in outputs])
         module = Module([Function(self._name, trace.body, [], trace.start), *trace.functions])
         names = tuple(value.value.name for value in self._inputs)

@@ -26,8 +26,8 @@ from tiledsl.support.errors import TileError, fail
 class PreparedModel(BackendRep):
     """A model that is ready to run."""
 
-    def __init__(self, model: Model) -> None:
-        self.program = OnnxProgram(model)
+    def __init__(self, model: Model, arch: str | None = None) -> None:
+        self.program = OnnxProgram(model, arch)
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """The outputs for a list of inputs in order, one array if there is one input, or a dict by name."""
@@ -59,10 +59,13 @@ class TileBackend(Backend):
 
     @classmethod
     def prepare(cls, model: Any, device: str = "CPU", **kwargs: Any) -> PreparedModel:
-        """A model (an `onnx.ModelProto`, a path or bytes) that is ready to run. Raises TileError."""
+        """A model (an `onnx.ModelProto`, a path or bytes) that is ready to run. Raises TileError.
+
+        `arch="reference"`: op by op in NumPy, instead of compiled.
+        """
         if not cls.supports_device(device):
             fail("onnx-device", caller_location(), device=device)
-        return PreparedModel(read_model(model))
+        return PreparedModel(read_model(model), kwargs.get("arch"))
 
     @classmethod
     def run_model(cls, model: Any, inputs: Any, device: str = "CPU", **kwargs: Any) -> tuple[Any, ...]:

@@ -23,7 +23,8 @@ class OnnxProgram:
 
     `program(*arrays)` takes the model's inputs in order (lists of arrays for sequences, None for optionals that have
     nothing) and gives a list of its outputs. Each set of shapes, and of the values that sizes depend on, is compiled
-    once. Nodes that the host runs are named once in a warning (TilePerformanceWarning).
+    once; for `arch="reference"` nothing is, and NumPy runs what the graphs mean. Nodes that the host runs are named
+    once in a warning (TilePerformanceWarning).
     """
 
     def __init__(self, model: Model, arch: str | None = None) -> None:
@@ -83,7 +84,7 @@ class OnnxProgram:
                 texts.append(f"on the host: {part.name}")
             else:
                 built: Any = part.module
-                texts.append(built.explain())
+                texts.append(repr(built) if self.arch == "reference" else built.explain())
         return "\n\n".join(texts) or f"{self.model.file}: not called yet"
 
 

@@ -142,7 +142,8 @@ class RunSession(Session):
         outputs: list[TracedTensor] = [v.tensor for v in wanted if v.tensor is not None]
 
         def build() -> Callable[..., Any]:
-            return fuse(recording.finish(outputs)).build(self.arch)
+            graph = recording.finish(outputs)
+            return graph if self.arch == "reference" else fuse(graph).build(self.arch)
 
         places = self.writer.graph(build, [v.place for v in parameters if v.place is not None], len(wanted))
         for value, place in zip(wanted, places):
