@@ -265,6 +265,35 @@ def _picked(flat: Any, place: Any) -> Any:
     return tile.take(flat.reshape((n * c * length,)), row * length + place[:, None], axis=0)
 
 
+@operator("DeformConv", since=19)
+def deform_conv(
+    x: Any, w: Any, offset: Any, b: Any = None, mask: Any = None, *, dilations: Any = None, group: int = 1,
+    kernel_shape: Any = None, offset_group: int = 1, pads: Any = None, strides: Any = None, node: Call,
+) -> Any:  # fmt: skip
+    """A convolution of an image whose places within windows are moved by `offset`, and weighted by `mask`."""
+    if x.ndim != 4:
+        node.refuse("X", f"a tensor of {x.ndim} axes", "an image of two axes, with batch and channels")
+    n, c = x.shape[:2]
+    sizes, (rows, columns) = w.shape[2:], offset.shape[2:]
+    steps, spread, given = strides or (1, 1), dilations or (1, 1), pads or (0, 0, 0, 0)
+    wide = tile.f64 if x.dtype == tile.f64 else tile.f32
+    taps = math.prod(sizes)
+    moved = offset.to(wide).reshape((n * offset_group, *sizes, 2, rows, columns))
+    at: list[Any] = []
+    for axis, (count, step, d, size) in enumerate(zip((rows, columns), steps, spread, sizes)):
+        first = (tile.arange(count) * step - given[axis]).reshape((-1, 1) if axis == 0 else (1, -1))
+        within = (tile.arange(size) * d).reshape((-1, 1, 1, 1) if axis == 0 else (1, -1, 1, 1))
+        at.append(moved[:, :, :, axis] + (first + within).to(wide))
+    images = x.reshape((n * offset_group, c // offset_group, *x.shape[2:]))
+    picked = _sampled(images, at, "linear", "zeros", 0, wide)
+    if mask is not None:
+        picked = picked * mask.to(wide).reshape((n * offset_group, 1, *sizes, rows, columns))
+    parts = picked.reshape((n, group, c // group, taps, rows, columns))
+    weights = w.to(wide).reshape((group, w.shape[0] // group, c // group, taps))
+    y = tile.einsum("n g c t p q, g k c t -> n g k p q", parts, weights).reshape((n, w.shape[0], rows, columns))
+    return (y if b is None else y + b.to(wide).reshape((1, -1, 1, 1))).to(x.dtype)
+
+
 @operator("RoiAlign", since=10)
 def roi_align_of_corners(
     x: Any, rois: Any, batch: Any, *, mode: str = "avg", output_height: int = 1, output_width: int = 1,
