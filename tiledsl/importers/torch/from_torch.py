@@ -16,7 +16,7 @@ from tiledsl.frontend.language.values import TensorSpec
 from tiledsl.frontend.trace.array_types import array_dtype
 from tiledsl.frontend.trace.trace import identifier
 from tiledsl.importers.torch.node_locations import described, location_of
-from tiledsl.importers.torch.run_nodes import Held, NodeRun, formula_of, missing
+from tiledsl.importers.torch.run_nodes import Held, NodeRun, formula_of, key_of, missing
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
 
@@ -38,7 +38,8 @@ def from_torch(model: Any, /, *example: Any, dynamic_shapes: Any = None, **named
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # PyTorch's, of itself
         program = export.export(module, example, named, dynamic_shapes=dynamic_shapes, strict=False)
-        program = program.run_decompositions(_decompositions())
+        if not _is_written(program):
+            program = program.run_decompositions(_decompositions())
     _refuse_changes(program, _name(model))
     nodes = [node for node in program.graph.nodes if node.op in ("call_function", "get_attr")]
     unknown = missing(nodes)
@@ -62,6 +63,20 @@ class _Function(torch.nn.Module):
 
 def _name(model: Any) -> str:
     return identifier(getattr(model, "__name__", type(model).__name__))
+
+
+def _is_written(program: Any) -> bool:
+    """Whether each operator of a program has a formula already, and changes nothing: then it need not be taken apart,
+    which takes as long as exporting it."""
+    nodes = [node for node in program.graph.nodes if node.op == "call_function"]
+    changing = [n for n in nodes if isinstance(n.target, torch._ops.OpOverload) and _changes(n)]
+    return not missing(nodes) and not changing
+
+
+def _changes(node: Any) -> bool:
+    """Whether an operator writes to what it is given; norms that train do, without declaring it."""
+    trains = key_of(node.target) in ("batch_norm.default", "instance_norm.default") and bool(node.args[5])
+    return trains or bool(node.target._schema.is_mutable)
 
 
 def _decompositions() -> Any:
