@@ -30,7 +30,8 @@ class Operator:
     run: Callable[..., Any]
     known: frozenset[str]
     kind: str
-    """`formula`; `host`: NumPy arrays in, a list of arrays out; `values`: works with values of the walk themselves."""
+    """`formula`; `host`: NumPy arrays in, a list of arrays out; `values`: works with values of the walk themselves, and
+    may give NotImplemented for what ONNX's own definition is to do."""
     inputs: tuple[str, ...]
     required: int
     """How many inputs have to be there."""

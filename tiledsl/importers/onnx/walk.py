@@ -105,7 +105,10 @@ class Walk:
         if entry.takes_node:
             options["node"] = call
         if entry.kind == "values":
-            return self._wrapped(entry.run(*items, **options), node)
+            results = entry.run(*items, **options)
+            if results is NotImplemented:  # the rest of what it means is what ONNX defines it by
+                return self._function(node, None, items, scope)
+            return self._wrapped(results, node)
         plain = sizes = None
         values = list(tensors_of(list(items)))
         if values and all(v.array is not None and v.array.dtype == object for v in values[:1]):

@@ -3,6 +3,7 @@
 from types import ModuleType
 
 from tiledsl.importers.onnx.operators import (
+    attention,
     casts,
     control,
     elementwise,
@@ -23,7 +24,7 @@ from tiledsl.importers.onnx.operators import (
 )
 
 FAMILIES: tuple[ModuleType, ...] = (
-    elementwise, products, reductions, normalisation, shapes, gathers, scatters, images, interpolation, recurrent,
-    spectral, quantised, casts, random, sequences, control, host,
+    elementwise, products, reductions, normalisation, attention, shapes, gathers, scatters, images, interpolation,
+    recurrent, spectral, quantised, casts, random, sequences, control, host,
 )  # fmt: skip
 """The modules, in the order of the documentation."""
