@@ -43,7 +43,11 @@ def check(condition: str, plan: Plan, arch: str, operands: list[Array], seed: in
     placed = module_of(f"tile.broadcast_to({condition}, scores.shape)")
     made: list[Module] = []
     for peeled in (False, True):
-        passes = [step for step in gpu_pipeline(plan, arch) if peeled or not isinstance(step, PeelMasks)]
+        passes = [
+            PeelMasks(warps=True) if isinstance(step, PeelMasks) else step
+            for step in gpu_pipeline(plan, arch)
+            if peeled or not isinstance(step, PeelMasks)
+        ]
         made.append(PassManager(passes).run(placed.clone(), PassContext()))
     loops = [sum(isinstance(op, For) for op in module.walk()) for module in made]
     assert loops[0] <= loops[1] <= 2 * loops[0]

@@ -31,7 +31,6 @@ from tiledsl.passes.analysis.sizes import constant_of
 from tiledsl.passes.gpu.transforms.turn_bounds import Bound, Sum, TurnBounds
 from tiledsl.passes.manager import PassContext
 
-PRODUCTS = (gpu.Mma, Wgmma)
 _COMPARED = (
     *(ops.Map, ops.Cast, ops.Broadcast, ops.Reshape, ops.Transpose),
     *(ops.Constant, ops.Size, gpu.Arange, gpu.Convert),
@@ -41,15 +40,18 @@ _COMPARED = (
 
 @dataclass(frozen=True)
 class PeelMasks:
-    """Every loop that multiplies, and has masks."""
+    """Loops that multiply by `wgmma`, and have masks. `warps`: those by `mma.sync` too, whose code grows by half; what
+    they gain is not measured."""
 
     name: ClassVar[str] = "peel-masks"
     requires: ClassVar[Form] = Form.GPU
     gives: ClassVar[Form] = Form.GPU
+    warps: bool = False
 
     def run(self, module: Module, context: PassContext) -> Module:
+        products = (gpu.Mma, Wgmma) if self.warps else Wgmma
         for op in list(module.walk()):
-            if isinstance(op, ops.For) and any(isinstance(inner, PRODUCTS) for inner in op.body.ops):
+            if isinstance(op, ops.For) and any(isinstance(inner, products) for inner in op.body.ops):
                 _peel(op)
         return module
 
