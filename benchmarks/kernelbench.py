@@ -29,7 +29,7 @@ from tiledsl.importers.torch.backend import COMPILED
 TOLERANCE = 1e-4
 LIMIT = 300
 """Seconds that one program may take."""
-MOST = 2**24
+MOST = 2**22
 """Elements of an argument, at most: larger ones are for devices."""
 
 

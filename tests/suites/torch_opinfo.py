@@ -160,10 +160,11 @@ def _module_samples(info: Any) -> Iterator[tuple[Callable[..., Any], Any]]:
             continue
         model = info.module_cls(*made.args, **made.kwargs).eval()
 
-        def call(args: Any, kwargs: Any, model: Any = model) -> Any:
-            return model(*args, **kwargs)
+        def call(state: Any, args: Any, kwargs: Any, model: Any = model) -> Any:
+            return torch.func.functional_call(model, state, tuple(args), kwargs)
 
-        yield call, (sample.forward_input.args, sample.forward_input.kwargs)
+        state = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+        yield call, (state, sample.forward_input.args, sample.forward_input.kwargs)
 
 
 def chosen(samples: Sequence[Any], count: int) -> list[Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tiledsl import ops, tile
 from tiledsl.importers.torch.register import aten
-from tiledsl.ops.checks import as_tensor, widened
+from tiledsl.ops.checks import as_tensor, refuse_option, widened
 
 
 @aten("layer_norm")
@@ -103,6 +103,19 @@ def batch_norm_inference(x: Any, weight: Any, bias: Any, mean: Any, var: Any, mo
 def batch_norm_no_stats(x: Any, weight: Any, bias: Any, training: bool, momentum: float, eps: float) -> Any:
     y, middle, scale, _, _ = _batch_norm(x, weight, bias, None, None, True, eps)
     return y, middle, scale
+
+
+@aten("native_batch_norm")
+@aten("_native_batch_norm_legit")
+def native_batch_norm(
+    x: Any, weight: Any, bias: Any, mean: Any, var: Any, training: bool, momentum: float, eps: float
+) -> Any:
+    """Where it trains without running statistics, or infers by them; else it would change these."""
+    if training and mean is not None:
+        refuse_option("batch_norm", "training", training, "False where there are running statistics", "call `eval()`")
+    if training:
+        return batch_norm_no_stats(x, weight, bias, training, momentum, eps)
+    return batch_norm_inference(x, weight, bias, mean, var, momentum, eps)
 
 
 @aten("_native_batch_norm_legit_functional")
