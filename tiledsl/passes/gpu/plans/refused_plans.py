@@ -12,7 +12,8 @@ from typing import NamedTuple
 from tiledsl.ir.core import Function
 from tiledsl.passes.gpu.plans.call_sizes import Sizes
 from tiledsl.passes.gpu.plans.choose_plans import GridShape, grids_of, sizes_of_call
-from tiledsl.passes.gpu.plans.product_nest import NotPlannedError, ProductNest
+from tiledsl.passes.gpu.plans.product_nest import ProductNest
+from tiledsl.passes.gpu.plans.read_products import NotPlannedError
 from tiledsl.passes.gpu.plans.specialised_plans import (
     best_seconds,
     contract_of,

@@ -19,7 +19,8 @@ from tiledsl.passes.gpu.plans.align_operands import Way, ways_to_operands
 from tiledsl.passes.gpu.plans.call_sizes import Sizes
 from tiledsl.passes.gpu.plans.decisions import MADE, OPEN, Contract, Families, Refusal, Search
 from tiledsl.passes.gpu.plans.footprint import rows_to_load
-from tiledsl.passes.gpu.plans.product_nest import Axes, NotPlannedError, ProductNest, read_products
+from tiledsl.passes.gpu.plans.product_nest import ProductNest
+from tiledsl.passes.gpu.plans.read_products import Axes, NotPlannedError, read_products
 from tiledsl.passes.gpu.plans.shared_loops import can_split
 from tiledsl.passes.gpu.plans.tilings import Tiling
 from tiledsl.passes.gpu.plans.warpgroup_cost import WarpgroupCost
