@@ -6,14 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.gpu_lowering import Array, run_as_launched
-from tests.support.masked_products import ALIKE, KEY, PLAN, QUERY, module_of, operands_of
-from tiledsl.ir.core import Module
+from tests.support.masked_products import ALIKE, KEY, PLAN, QUERY, lowered_for_all, module_of, operands_of
 from tiledsl.ir.text.printer import print_module
 from tiledsl.ir.tile_ops import For
 from tiledsl.passes.gpu.plan import Plan
-from tiledsl.passes.gpu.transforms.peel_masks import PeelMasks
-from tiledsl.passes.manager import PassContext, PassManager
-from tiledsl.passes.pipelines import gpu_pipeline
 
 SCALARS = ("Q", "K", "s[0]", "Q - K", "K // 2", "7", "-3")
 
@@ -41,14 +37,7 @@ def conditions(draw: st.DrawFn) -> str:
 def check(condition: str, plan: Plan, arch: str, operands: list[Array], seed: int) -> None:
     """Holds what is lowered with the pass against what is lowered without it, bit by bit."""
     placed = module_of(f"tile.broadcast_to({condition}, scores.shape)")
-    made: list[Module] = []
-    for peeled in (False, True):
-        passes = [
-            PeelMasks(warps=True) if isinstance(step, PeelMasks) else step
-            for step in gpu_pipeline(plan, arch)
-            if peeled or not isinstance(step, PeelMasks)
-        ]
-        made.append(PassManager(passes).run(placed.clone(), PassContext()))
+    made = [lowered_for_all(placed, plan, arch, peeled=peeled) for peeled in (False, True)]
     loops = [sum(isinstance(op, For) for op in module.walk()) for module in made]
     assert loops[0] <= loops[1] <= 2 * loops[0]
     (wanted,), (got,) = (run_as_launched(module.entry, operands, seed=seed) for module in made)

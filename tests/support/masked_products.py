@@ -11,9 +11,10 @@ from tests.support.gpu_lowering import Array
 from tests.support.kernels import kernel_from_text, lower, tensor
 from tiledsl.ir.core import Module
 from tiledsl.ir.dtypes import bf16, i64
-from tiledsl.passes.gpu.plan import parse_plan
+from tiledsl.passes.gpu.plan import Plan, parse_plan
+from tiledsl.passes.gpu.transforms.peel_masks import PeelMasks
 from tiledsl.passes.manager import PassContext, PassManager
-from tiledsl.passes.pipelines import gpu_front_pipeline
+from tiledsl.passes.pipelines import gpu_front_pipeline, gpu_pipeline
 
 ROWS, KEYS = 128, 64
 PLAN = parse_plan("i=128, j=64, 256 threads, 8x1 warps, cooperative, 2 stages, aligned to 16/16/16/16/16/16")
@@ -53,3 +54,13 @@ def operands_of(queries: int, keys: int, limit: int) -> list[Array]:
     shapes = [(queries, 64), (keys, 64), (keys, 64), (queries, keys)]
     arrays: list[Any] = [random.integers(-1, 2, shape).astype(ml_dtypes.bfloat16) for shape in shapes]
     return [*arrays, np.array([limit])]
+
+
+def lowered_for_all(module: Module, plan: Plan, arch: str = "sm_90", *, peeled: bool = True) -> Module:
+    """GPU form, with masks peeled off all loops that multiply, those by `mma.sync` too; or off none."""
+    passes = [
+        PeelMasks(warps=True) if isinstance(step, PeelMasks) else step
+        for step in gpu_pipeline(plan, arch)
+        if peeled or not isinstance(step, PeelMasks)
+    ]
+    return PassManager(passes).run(module.clone(), PassContext())

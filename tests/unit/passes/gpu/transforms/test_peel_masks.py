@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.gpu_lowering import lowered
-from tests.support.masked_products import ALIKE, KEY, KEYS, PLAN, QUERY, ROWS, module_of
+from tests.support.masked_products import ALIKE, KEY, KEYS, PLAN, QUERY, ROWS, lowered_for_all, module_of
 from tiledsl.ir.core import Module
 from tiledsl.ir.gpu.async_ops import Role, Wgmma
 from tiledsl.ir.gpu.gpu_ops import Launch, Mma, Pad
@@ -38,7 +37,7 @@ def comparisons(loop: For) -> int:
 )
 def test_the_first_loop_has_no_mask_and_ends_where_one_does_something(condition: str, apart: int) -> None:
     """A key is seen if it is `apart` or more before the query."""
-    module = lowered(module_of(condition), PLAN)
+    module = lowered_for_all(module_of(condition), PLAN)
     clean, others = loops_of(module)
     assert comparisons(clean) == 0
     assert comparisons(others) == 1
@@ -66,7 +65,7 @@ def test_the_first_loop_has_no_mask_and_ends_where_one_does_something(condition:
     ],
 )
 def test_loops_with_masks_are_two(condition: str, loops: int, plan: Plan, arch: str) -> None:
-    module = lowered(module_of(condition), plan, arch)
+    module = lowered_for_all(module_of(condition), plan, arch)
     found = loops_of(module)
     assert len(found) == loops
     assert not any(isinstance(op, Pad) for op in found[0].body.ops)
@@ -77,5 +76,5 @@ def test_loops_with_masks_are_two(condition: str, loops: int, plan: Plan, arch: 
     [(f"{KEY} <= {QUERY}", 0), (f"{KEY} >= {QUERY}", 1), (f"({KEY} <= {QUERY}) | (bias[i, j] > 0)", 1)],
 )
 def test_comparisons_that_hold_later_stay(condition: str, masked: int) -> None:
-    first, last = loops_of(lowered(module_of(condition), ALIKE, "sm_80"))
+    first, last = loops_of(lowered_for_all(module_of(condition), ALIKE, "sm_80"))
     assert (comparisons(first), comparisons(last)) == (masked, 1)
