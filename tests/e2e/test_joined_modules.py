@@ -53,6 +53,12 @@ def joins_of_joins(x: Any, y: Any) -> Any:
     return tile.concat([inner, tile.softmax(x, axis=-1), inner], axis=1), inner
 
 
+@tile.kernel
+def copies(x: Any, y: Any) -> Any:
+    """Joins of joins and of padded tensors, of what is in memory alone."""
+    return tile.concat([tile.concat([x, y], axis=1), tile.pad(y, ((0, 0), (1, x.shape[1] - 1)))])
+
+
 CASES: dict[str, tuple[Any, tuple[tuple[int, ...], ...]]] = {
     "rotary": (rotated, ((2, 3, 24, 16), (24, 8), (24, 8))),
     "rotary of an odd half": (rotated, ((2, 1, 5, 14), (5, 7), (5, 7))),
@@ -61,6 +67,7 @@ CASES: dict[str, tuple[Any, tuple[tuple[int, ...], ...]]] = {
     "products of odd sizes": (products, ((13, 9), (9, 7), (9, 5))),
     "stack": (stacked, ((5, 24), (5, 24))),
     "rows": (rows, ((6, 40), (3, 40))),
+    "copies": (copies, ((5, 8), (5, 6))),
     "joins of joins": (joins_of_joins, ((5, 8), (5, 6))),
 }
 

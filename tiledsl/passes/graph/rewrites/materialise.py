@@ -97,7 +97,8 @@ class _Copies:
         call = value.op
         if not isinstance(call, ops.Call) or part_of(value) is None:
             return False
-        callee = self.module.function(call.callee)
+        made = {function.name: function for function in self.functions}
+        callee = made.get(call.callee) or self.module.function(call.callee)
         return not is_tile_function(callee) or _is_new(callee, call.results.index(value))
 
     def joined(self, op: ops.Concat, sources: Sequence[Value]) -> Value:
