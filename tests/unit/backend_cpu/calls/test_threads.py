@@ -68,28 +68,18 @@ def test_calls_from_several_threads_do_not_wait_for_each_other() -> None:
     assert not any(caller.is_alive() for caller in callers)
 
 
-def test_a_job_that_no_worker_began_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    def never(_: object) -> None:
-        """No worker comes."""
+def never(_: object) -> None:
+    """No worker comes."""
 
+
+def fail(_: object) -> None:
+    raise RuntimeError("can't create new thread at interpreter shutdown")
+
+
+@pytest.mark.parametrize("start", [never, fail])
+def test_a_caller_without_workers_does_all(monkeypatch: pytest.MonkeyPatch, start: Callable[[object], None]) -> None:
     monkeypatch.setattr(threads, "_idle", [])
-    monkeypatch.setattr(threading.Thread, "start", never)
-    seen: list[int] = []
-
-    def job(frame: int, scratch: int, state: int) -> int:
-        seen.append(scratch)
-        return 0
-
-    assert run(job, 3) == 0
-    assert len(seen) == 1
-
-
-def test_where_no_thread_can_be_started_the_caller_does_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(_: object) -> None:
-        raise RuntimeError("can't create new thread at interpreter shutdown")
-
-    monkeypatch.setattr(threads, "_idle", [])
-    monkeypatch.setattr(threading.Thread, "start", fail)
+    monkeypatch.setattr(threading.Thread, "start", start)
     seen: list[int] = []
 
     def job(frame: int, scratch: int, state: int) -> int:
