@@ -17,9 +17,9 @@ from tiledsl.api.source_lines import source_text
 from tiledsl.ir import graph_ops
 from tiledsl.ir.core import Function, Module, Number, Value
 from tiledsl.ir.dtypes import DType, to_numpy
-from tiledsl.ir.strided_views import StridedView, numbers, simplest, sliced, view_of, whole
+from tiledsl.ir.strided_views import StridedView, numbers, simplest, view_of, whole
 from tiledsl.ir.types import TensorType
-from tiledsl.passes.graph.analysis.joins import part_of, starts_of
+from tiledsl.passes.graph.analysis.joins import part_of, places_of
 from tiledsl.passes.graph.analysis.step_traffic import ops_of, step_traffic
 from tiledsl.passes.graph.kernels.copy_functions import copy_function
 from tiledsl.runtime.arrays.arrays import Array
@@ -167,13 +167,12 @@ class _Scheduler:
     def _join(self, op: graph_ops.Concat) -> None:
         """All sources are in the buffer of a join, but for what had to be made elsewhere."""
         joined, dtype = self._joined(op), _tensor(op.result).dtype
-        for source, start in zip(op.sources, starts_of(op)):
+        for source, place in zip(op.sources, places_of(op)):
             known = self._known[source]
             operand = known.operand if known.operand is not None else self._literal(known)
             if operand.buffer != joined.buffer and operand.view.count:
-                stops = [first + size for first, size in zip(start, operand.view.shape)]
-                target = Operand(joined.buffer, sliced(joined.view, start, stops, [1] * len(start)))
-                self._step("copy", self._program(copy_function(operand.view, dtype)), [operand], (), {0: target})
+                program = self._program(copy_function(operand.view, dtype))
+                self._step("copy", program, [operand], (), {0: Operand(joined.buffer, place)})
         self._known[op.result] = _Known(joined, None, dtype)
 
     def _fitted(self, known: _Known, parameter: TensorParameter, callee: str) -> Operand:

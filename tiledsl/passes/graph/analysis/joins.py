@@ -7,7 +7,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from tiledsl.ir import graph_ops as ops
@@ -33,13 +34,21 @@ def part_of(value: Value) -> Part | None:
     return found
 
 
-def starts_of(join: ops.Concat) -> Iterator[tuple[int, ...]]:
-    """Where each source of a join begins."""
+def starts_of(sources: Sequence[Value], axis: int) -> Iterator[tuple[int, ...]]:
+    """Where each of some tensors begins, that lie behind each other along an axis."""
     at = 0
-    for source in join.sources:
+    for source in sources:
         sizes = sizes_of(source)
-        yield tuple(at if axis == join.axis else 0 for axis in range(len(sizes)))
-        at += sizes[join.axis]
+        yield tuple(at if n == axis else 0 for n in range(len(sizes)))
+        at += sizes[axis]
+
+
+def places_of(join: ops.Concat) -> Iterator[StridedView]:
+    """Where each source of a join lies in its buffer."""
+    buffer = whole(sizes_of(join.result))
+    for source, start in zip(join.sources, starts_of(join.sources, join.axis)):
+        stops = [first + size for first, size in zip(start, sizes_of(source))]
+        yield sliced(buffer, start, stops, [1] * len(start))
 
 
 def _part(value: Value) -> Part | None:
@@ -51,9 +60,7 @@ def _part(value: Value) -> Part | None:
         sources = list(user.sources)
         if sources.count(value) > 1:
             return None
-        start = list(starts_of(user))[sources.index(value)]
-        stops = [first + size for first, size in zip(start, sizes_of(value))]
-        return Part(user, sliced(whole(sizes_of(user.result)), start, stops, [1] * len(start)))
+        return Part(user, next(islice(places_of(user), sources.index(value), None)))
     if not isinstance(user, (ops.Reshape, ops.Transpose)):
         return None
     after = _part(user.result)

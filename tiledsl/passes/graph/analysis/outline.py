@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias, Union
 
 from tiledsl.ir import graph_ops as ops
 from tiledsl.ir.core import Block, Function, Op, Value
 from tiledsl.ir.tile_ops import tensor_type
 from tiledsl.passes.graph.analysis.shapes import sizes_of
 
+MapOp: TypeAlias = "Union[ops.Map, ops.Cast]"
 SOURCES = (ops.Constant, ops.Size, ops.Iota)
 
 

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias, Union
 
 from tiledsl.ir import graph_ops as ops
 from tiledsl.ir.core import Function, Op, Value
 from tiledsl.ir.dtypes import DType
 from tiledsl.ir.scalar_functions import SCALAR_FUNCTIONS
 from tiledsl.ir.tile_ops import tensor_type
-from tiledsl.passes.graph.analysis.outline import is_soft
+from tiledsl.passes.graph.analysis.outline import MapOp, is_soft
 from tiledsl.passes.graph.analysis.shapes import sizes_of
 from tiledsl.passes.graph.kernels.treatments import depends
-
-MapOp: TypeAlias = "Union[ops.Map, ops.Cast]"
 
 
 @dataclass(frozen=True)

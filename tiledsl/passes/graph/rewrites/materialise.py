@@ -21,7 +21,7 @@ from tiledsl.ir.core import Function, Module, Op, Value
 from tiledsl.ir.tile_ops import tensor_type
 from tiledsl.ir.types import TensorType
 from tiledsl.ir.verifier import Form, is_tile_function
-from tiledsl.passes.graph.analysis.joins import part_of
+from tiledsl.passes.graph.analysis.joins import part_of, starts_of
 from tiledsl.passes.graph.analysis.shapes import sizes_of
 from tiledsl.passes.graph.analysis.views import view_of_value
 from tiledsl.passes.graph.rewrites.placed_copies import Place, placed_copies
@@ -68,8 +68,8 @@ class _Copies:
     """Replaces ops by calls of programs that copy."""
 
     def __init__(self, module: Module) -> None:
-        self.module = module
-        self.taken = {f.name for f in module.functions}
+        self.known = {f.name: f for f in module.functions}
+        """The functions of the module, and those that are made."""
         self.functions: list[Function] = []
 
     def pad(self, op: ops.Pad) -> None:
@@ -97,19 +97,14 @@ class _Copies:
         call = value.op
         if not isinstance(call, ops.Call) or part_of(value) is None:
             return False
-        made = {function.name: function for function in self.functions}
-        callee = made.get(call.callee) or self.module.function(call.callee)
+        callee = self.known[call.callee]
         return not is_tile_function(callee) or _is_new(callee, call.results.index(value))
 
     def joined(self, op: ops.Concat, sources: Sequence[Value]) -> Value:
         """Some tensors behind each other, by one program."""
-        places: list[tuple[int, ...]] = []
-        at = 0
-        for source in sources:
-            places.append(tuple(at if axis == op.axis else 0 for axis in range(len(sizes_of(source)))))
-            at += sizes_of(source)[op.axis]
-        shape = tuple(at if axis == op.axis else size for axis, size in enumerate(sizes_of(op.result)))
-        return self.call(op, "concat", sources, shape, places)
+        length = sum(sizes_of(source)[op.axis] for source in sources)
+        shape = tuple(length if axis == op.axis else size for axis, size in enumerate(sizes_of(op.result)))
+        return self.call(op, "concat", sources, shape, list(starts_of(sources, op.axis)))
 
     def reshape(self, op: ops.Reshape) -> None:
         sizes = sizes_of(op.source)
@@ -128,10 +123,10 @@ class _Copies:
         places = [Place.of(view_of_value(v), sizes_of(v), start) for v, start in zip(sources, starts)]
         dtype = tensor_type(sources[0]).dtype
         name = f"{kind}_{dtype}_{len(self.functions)}"
-        while name in self.taken:
+        while name in self.known:
             name += "_"
-        self.taken.add(name)
-        self.functions.append(placed_copies(name, dtype, places, shape, fill, op.location))
+        self.known[name] = placed_copies(name, dtype, places, shape, fill, op.location)
+        self.functions.append(self.known[name])
         names = [v.name for v in op.results]
         types = [TensorType(dtype, shape)]
         call = ops.Call(op.location, inputs=sources, callee=name, types=types, result_names=names)

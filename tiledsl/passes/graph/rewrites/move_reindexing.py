@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias, Union
+from typing import ClassVar, TypeAlias
 
 from tiledsl.ir import graph_ops as ops
 from tiledsl.ir.core import Module, Op, Value
@@ -23,7 +23,7 @@ from tiledsl.ir.rewrite import Rewriter, Rules
 from tiledsl.ir.strided_views import numbers
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.graph.analysis.joins import starts_of
-from tiledsl.passes.graph.analysis.outline import is_arithmetic_of_coordinates, is_soft
+from tiledsl.passes.graph.analysis.outline import MapOp, is_arithmetic_of_coordinates, is_soft
 from tiledsl.passes.graph.analysis.shapes import sizes_of, volume
 from tiledsl.passes.graph.rewrites.canonicalise_graph import tidy
 from tiledsl.passes.manager import PassContext
@@ -51,7 +51,6 @@ class MoveReindexing:
         return module
 
 
-MapOp: TypeAlias = "Union[ops.Map, ops.Cast]"
 Cut: TypeAlias = "tuple[tuple[int, int, int], ...]"
 """What a slice takes of each axis: from where, up to where, in steps of how many."""
 
@@ -66,10 +65,9 @@ def slice_of_a_map(op: ops.Slice, rewriter: Rewriter) -> bool:
     if len(slices) < len(op.source.users) or sum(volume(s.result) for s in slices) > volume(op.source):
         return False
     cut = tuple(zip(numbers(op.starts), numbers(op.stops), op.steps))
-    part = PartOfMap(made)
-    if not part.is_free(cut):
+    if not _is_free(made, cut):
         return False
-    rewriter.replace(op, part.emit(cut, rewriter))
+    rewriter.replace(op, _Parts(rewriter).of_map(made, cut))
     _drop([made], rewriter)
     return True
 
@@ -83,64 +81,54 @@ def map_of_a_join(op: MapOp, rewriter: Rewriter) -> bool:
     first = joins[0]
     cuts = [
         tuple((start, start + n, 1) for start, n in zip(starts, sizes_of(source)))
-        for starts, source in zip(starts_of(first), first.sources)
+        for starts, source in zip(starts_of(first.sources, first.axis), first.sources)
     ]
-    part = PartOfMap(op)
-    if not all(part.is_free(cut) for cut in cuts):
+    if not all(_is_free(op, cut) for cut in cuts):
         return False
-    parts = [part.emit(cut, rewriter) for cut in cuts]
+    parts = [_Parts(rewriter).of_map(op, cut) for cut in cuts]
     read = [value.op for value in op.operands]
     rewriter.replace(op, rewriter.emit(ops.Concat, sources=parts, axis=first.axis).result)
     _drop(read, rewriter)
     return True
 
 
-class PartOfMap:
-    """Parts of what an elementwise op computes."""
-
-    def __init__(self, op: MapOp) -> None:
-        self.op = op
-
-    def is_free(self, cut: Cut) -> bool:
-        """Whether a part costs nothing more: what it reads are views of memory, or computed for the op alone."""
-        pending: list[tuple[Value, Cut, Op]] = [(value, cut, self.op) for value in self.op.operands]
-        seen: set[tuple[Value, Cut]] = set()
-        while pending:
-            value, cut, reader = pending.pop()
-            op = value.op
-            if (value, cut) in seen or not sizes_of(value) or op is None or isinstance(op, ops.Call):
-                continue
-            seen.add((value, cut))
-            if len(seen) > MOST_VALUES:
+def _is_free(made: MapOp, cut: Cut) -> bool:
+    """Whether a part of an elementwise op costs nothing more: what it reads are views of memory, or computed for it
+    alone."""
+    pending: list[tuple[Value, Cut, Op]] = [(value, cut, made) for value in made.operands]
+    seen: set[tuple[Value, Cut]] = set()
+    while pending:
+        value, cut, reader = pending.pop()
+        op = value.op
+        if (value, cut) in seen or not sizes_of(value) or op is None or isinstance(op, ops.Call):
+            continue
+        seen.add((value, cut))
+        if len(seen) > MOST_VALUES:
+            return False
+        if is_soft(op):
+            pending.append((op.operands[0], _cut_before(op, cut), op))
+        elif isinstance(op, ops.Concat):
+            found = _source_of(op, cut)
+            if found is None:
                 return False
-            if is_soft(op):
-                pending.append((op.operands[0], _cut_before(op, cut), op))
-            elif isinstance(op, ops.Concat):
-                found = _source_of(op, cut)
-                if found is None:
-                    return False
-                pending.append((*found, op))
-            elif isinstance(op, (ops.Map, ops.Cast)):
-                if any(user is not reader for user in value.users):
-                    return False
-                pending += [(operand, cut, op) for operand in op.operands]
-            elif not (isinstance(op, ops.Slice) and _is_in_memory(op.source)):
+            pending.append((*found, op))
+        elif isinstance(op, (ops.Map, ops.Cast)):
+            if any(user is not reader for user in value.users):
                 return False
-        return True
+            pending += [(operand, cut, op) for operand in op.operands]
+        elif not (isinstance(op, ops.Slice) and _is_in_memory(op.source)):
+            return False
+    return True
 
-    def emit(self, cut: Cut, rewriter: Rewriter) -> Value:
-        """The part, written where the rewriter is. It has to be free."""
-        return _Emitted(rewriter).map(self.op, cut)
 
-
-class _Emitted:
+class _Parts:
     """Parts of values as they are written, each once."""
 
     def __init__(self, rewriter: Rewriter) -> None:
         self.rewriter = rewriter
         self.known: dict[tuple[Value, Cut], Value] = {}
 
-    def map(self, op: MapOp, cut: Cut) -> Value:
+    def of_map(self, op: MapOp, cut: Cut) -> Value:
         operands = [self.part(value, cut) for value in op.operands]
         with self.rewriter.at(op.location):
             if isinstance(op, ops.Cast):
@@ -168,7 +156,7 @@ class _Emitted:
             assert found is not None
             return self.part(*found)
         if isinstance(op, (ops.Map, ops.Cast)):
-            return self.map(op, cut)
+            return self.of_map(op, cut)
         starts, stops, steps = zip(*cut)
         return emit(ops.Slice, source=value, starts=starts, stops=stops, steps=steps).result
 
@@ -206,7 +194,7 @@ def _cut_before(op: Op, cut: Cut) -> Cut:
 def _source_of(op: ops.Concat, cut: Cut) -> tuple[Value, Cut] | None:
     """The source of a join that a cut lies in, and the cut of it."""
     first, last, step = cut[op.axis]
-    for start, source in zip(starts_of(op), op.sources):
+    for start, source in zip(starts_of(op.sources, op.axis), op.sources):
         at = start[op.axis]
         if at <= first and last <= at + sizes_of(source)[op.axis]:
             own = (first - at, last - at, step)
