@@ -25,6 +25,8 @@ from tiledsl.runtime.calls.outputs import as_tuple
 COLUMNS = ("what", "us", "kernels", "predicted", "measured / it", "floor us", "eager us", "compiled us", "peer / ours")
 OURS, EAGER, COMPILED = "fused", "eager", "compiled"
 TRUSTED = (0.7, 1.4)
+TF32_TOLERANCE = 1e-3
+"""Operands have 11 significant bits."""
 COMPILE_PEERS = os.environ.get("TILEDSL_ZOO_COMPILE", "1") != "0"
 
 
@@ -61,6 +63,7 @@ def _one(torch: Any, case: ZooCase, clock: Clock, results: Results) -> None:
     if COMPILE_PEERS:
         compiled = torch.compile(partial(case.expected, torch), mode="max-autotune-no-cudagraphs")
         contenders[COMPILED] = partial(compiled, *given)
+    torch.backends.cuda.matmul.allow_tf32 = case.tf32
     times = in_turns(clock, _those_that_run(contenders, results, case.name))
     ours = times[OURS].median
     peer = min((times[name].median for name in times if name != OURS), default=math.nan)
@@ -104,6 +107,7 @@ def _problem(torch: Any, case: ZooCase, tensors: list[Any], call: Callable[[], A
     given = as_tuple(call())
     # what is rounded between ops that PyTorch keeps in f32 here, and sums of 16-bit products
     allowed = 4 * TOLERANCE["torch.bfloat16"] / 5 if case.narrow else TOLERANCE["torch.float32"] * 10
+    allowed = TF32_TOLERANCE if case.tf32 else allowed
     for ours, theirs in zip(given, expected):
         _, problem = check(torch, partial(_same, ours), None, theirs, allowed)
         if problem:

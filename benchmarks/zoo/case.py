@@ -82,6 +82,8 @@ class ZooCase:
     sizes: Sizes
     small: Sizes
     passed: tuple[str, ...] = ()
+    tf32: bool = False
+    """Whether products round their f32 operands to tf32, and PyTorch's may too."""
 
     @property
     def narrow(self) -> bool:
@@ -166,6 +168,7 @@ class Family:
         *,
         small: str = "",
         passed: str = "",
+        tf32: bool = False,
     ) -> ZooCase:
         """A case. `meaning` is NumPy's way, `torch` a function of torch and the tensors; without them the formula is.
 
@@ -177,7 +180,7 @@ class Family:
         expected = partial(_without_torch, formula) if torch is None else torch
         return ZooCase(
             self.name, name, formula, meaning or formula, expected, tuple(_arguments(arguments)), numbers,
-            {**shrunk, **_sizes(small)}, tuple(passed.split()),
+            {**shrunk, **_sizes(small)}, tuple(passed.split()), tf32,
         )  # fmt: skip
 
 

@@ -45,7 +45,7 @@ PRODUCTS = (
     _plain("f32", 2048, 2048, 2048, "f32"),
     _plain("f64", 1024, 1024, 1024, "f64"),
     row("product, tf32", "f32[m,k], f32[k,n]*0.05", "m=4096 n=4096 k=4096",
-        lambda x, w: tile.dot(x, w, precision="tf32"), lambda x, w: x @ w, lambda t, x, w: x @ w),
+        lambda x, w: tile.dot(x, w, precision="tf32"), lambda x, w: x @ w, lambda t, x, w: x @ w, tf32=True),
     row("product, f32 out of bf16", "bf16[m,k], bf16[k,n]*0.05", "m=4096 n=4096 k=4096", lambda x, w: tile.dot(x, w),
         lambda x, w: x @ w, lambda t, x, w: (x @ w).float()),
     row("product, i8", "i8[m,k], i8[n,k]", "m=4096 n=4096 k=4096", lambda x, w: tile.dot(x, w.T),

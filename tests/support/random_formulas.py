@@ -131,6 +131,14 @@ def stacked(weights: Weights, x: Any) -> Any:
     return tile.stack([tile.sigmoid(x), x * 0.5], axis=2).reshape(batch, length * 2, width)
 
 
+def neighbours(weights: Weights, x: Any) -> Any:
+    """Windows of two rows that overlap, as rows: strides cannot tell that."""
+    batch, length, width = x.shape
+    if length < 2:
+        return x
+    return tile.window(x, (2,), (1,), (1,), (1,)).transpose(0, 3, 1, 2).reshape(batch, 2 * (length - 1), width)
+
+
 def ranged(weights: Weights, x: Any) -> Any:
     """Two folds of one tensor over one axis."""
     low, high = tile.min(x, axis=-1, keepdims=True), tile.max(x, axis=-1, keepdims=True)
@@ -153,7 +161,7 @@ def merged(weights: Weights, x: Any) -> Any:
 
 STEPS: tuple[Step, ...] = (
     linear, gate, residual, layer_norm, softmax, softmax_of_columns, attention, attention_of_itself, windowed, triangle,
-    turned, halves, rotated, joined, stacked, ranged, scaled, both, merged,
+    turned, halves, rotated, joined, stacked, neighbours, ranged, scaled, both, merged,
 )  # fmt: skip
 
 

@@ -169,9 +169,11 @@ class BoundEmulation:
         bits: list[int] = []
         for view, value in zip(self.views, _tensors(self.program.module.entry)):
             item = to_numpy(view.dtype).itemsize
-            bits.append(stride_bits(view.shape, tuple(stride // item for stride in view.strides), item))
+            assert isinstance(value.type, TensorType)
+            unit = value.type.unit
+            bits.append(stride_bits(view.shape, tuple(stride // item for stride in view.strides), item, unit))
             if value.op is not None:
-                bits[-1] |= stride_bits(view.shape, row_major(view.shape), item)
+                bits[-1] |= stride_bits(view.shape, row_major(view.shape), item, unit)
         return bits
 
     def _code(self, alignment: tuple[int, ...]) -> Code:

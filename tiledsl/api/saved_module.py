@@ -35,7 +35,7 @@ from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import TileError, fail
 from tiledsl.support.version import VERSION
 
-FORMAT = 2
+FORMAT = 3
 _DAMAGE = (zipfile.BadZipFile, KeyError, ValueError, TypeError, IndexError, EOFError, struct.error, NotImplementedError)
 
 

@@ -8,7 +8,7 @@ steps write to parts of.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -217,7 +217,8 @@ class _Scheduler:
             if target is None:
                 target = self._buffer(f"{name}.{tensor.name}", "inner", tensor.dtype, new_shape(tensor, sizes))
             made.append(target)
-        tensors = (*operands, *made)
+        units = [tensor.unit for tensor in (*interface.tensors, *interface.new_tensors)]
+        tensors = tuple(replace(operand, unit=unit) for operand, unit in zip((*operands, *made), units))
         written = [n for n, p in enumerate(interface.tensors) if p.written]
         written += range(len(operands), len(tensors))
         function = self._by_number[program]

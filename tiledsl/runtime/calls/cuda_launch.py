@@ -66,7 +66,8 @@ class CudaLaunch:
         ]
         shapes = [view.shape for view in views] + [new.shape for new in self._new]
         items = [view.itemsize for view in views] + [new.dtype.itemsize for new in self._new]
-        self._stride_bits = [stride_bits(*one) for one in zip(shapes, self._strides, items)]
+        units = [tensor.unit for tensor in (*interface.tensors, *interface.new_tensors)]
+        self._stride_bits = [stride_bits(*one) for one in zip(shapes, self._strides, items, units)]
         written = [n for n, p in enumerate(interface.tensors) if p.written]
         written += range(len(views), len(given))
         self._rules = AddressRules([placed(view) for view in given], written, [view.itemsize for view in given])

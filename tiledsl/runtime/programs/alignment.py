@@ -9,14 +9,15 @@ from tiledsl.ir.types import TensorType
 from tiledsl.runtime.programs.program import WIDEST
 
 
-def stride_bits(shape: tuple[int, ...], strides: tuple[int, ...], item: int) -> int:
-    """The strides that are not of one element, in bytes, or-ed together; axes with one element do not count.
+def stride_bits(shape: tuple[int, ...], strides: tuple[int, ...], item: int, unit: int | None) -> int:
+    """The strides of all axes but `unit`, in bytes, or-ed together; axes with one element do not count.
 
-    `strides` are in elements, of `item` bytes each.
+    `unit`: the axis that code takes to run through memory without gaps. Another one may have a stride of one element
+    too: that of a window, or of a column of a matrix with one column. `strides` are in elements, of `item` bytes each.
     """
     bits = 0
-    for size, stride in zip(shape, strides):
-        if size > 1 and stride != 1:
+    for axis, (size, stride) in enumerate(zip(shape, strides)):
+        if size > 1 and axis != unit:
             bits |= abs(stride) * item
     return bits
 
@@ -31,7 +32,7 @@ def row_alignment(type_: TensorType, sizes: Mapping[str, int]) -> int:
     strides = [1] * len(shape)
     for axis, inner in zip(order[-2::-1], order[:0:-1]):
         strides[axis] = strides[inner] * max(1, shape[inner])
-    return lowest_bit(stride_bits(tuple(shape), tuple(strides), type_.dtype.bytes))
+    return lowest_bit(stride_bits(tuple(shape), tuple(strides), type_.dtype.bytes, type_.unit))
 
 
 def lowest_bit(number: int) -> int:

@@ -34,10 +34,14 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Operand:
-    """A tensor as a step sees it: a view of a buffer, by the buffer's number."""
+    """A tensor as a step sees it: a view of a buffer, by the buffer's number.
+
+    `unit`: the axis that the step's program takes to run through memory without gaps.
+    """
 
     buffer: int
     view: StridedView
+    unit: int | None = None
 
 
 Number: TypeAlias = Union[int, float, Operand]

@@ -10,11 +10,11 @@ from tiledsl.runtime.programs.schedule import Operand, Schedule, Step
 
 
 def step_alignment(schedule: Schedule, step: Step) -> tuple[int, ...]:
-    """For each tensor, what its address and all of its strides but unit ones are multiples of, in bytes; at most 16."""
+    """For each tensor, what its address and the strides of its rows are multiples of, in bytes; at most 16."""
     return tuple(_alignment(schedule, tensor) for tensor in step.tensors)
 
 
 def _alignment(schedule: Schedule, tensor: Operand) -> int:
     item = schedule.buffers[tensor.buffer].dtype.bytes
     view = tensor.view
-    return lowest_bit(view.offset * item | stride_bits(view.shape, view.strides, item))
+    return lowest_bit(view.offset * item | stride_bits(view.shape, view.strides, item, tensor.unit))

@@ -71,12 +71,12 @@ def _step_from_json(stored: Json) -> Step:
 
 def _operand_to_json(operand: Operand) -> Json:
     view = operand.view
-    return [operand.buffer, view.offset, view.shape, view.strides]
+    return [operand.buffer, view.offset, view.shape, view.strides, operand.unit]
 
 
 def _operand_from_json(stored: Json) -> Operand:
-    buffer, offset, shape, strides = stored
-    return Operand(buffer, StridedView(offset, tuple(shape), tuple(strides)))
+    buffer, offset, shape, strides, unit = stored
+    return Operand(buffer, StridedView(offset, tuple(shape), tuple(strides)), unit)
 
 
 def _number_from_json(stored: Json) -> Number:

@@ -11,11 +11,21 @@ from tiledsl.runtime.programs.alignment import lowest_bit, row_alignment, stride
 
 
 @pytest.mark.parametrize(
-    ("shape", "strides", "bits"),
-    [((4, 8), (8, 1), 32), ((4, 6), (6, 1), 24), ((1, 6), (6, 1), 0), ((2, 3, 6), (18, -6, 1), 72 | 24), ((), (), 0)],
+    ("shape", "strides", "unit", "bits"),
+    [
+        ((4, 8), (8, 1), 1, 32),
+        ((4, 6), (6, 1), 1, 24),
+        ((1, 6), (6, 1), 1, 0),
+        ((2, 3, 6), (18, -6, 1), 2, 72 | 24),
+        ((), (), None, 0),
+        ((8, 3, 6), (8, 1, 1), 2, 32 | 4),  # windows that overlap
+        ((3, 1), (1, 1), 1, 4),  # rows of one element
+        ((3, 1), (1, 1), 0, 0),
+        ((8, 8), (8, 1), None, 32 | 4),
+    ],
 )
-def test_stride_bits(shape: tuple[int, ...], strides: tuple[int, ...], bits: int) -> None:
-    assert stride_bits(shape, strides, 4) == bits
+def test_stride_bits(shape: tuple[int, ...], strides: tuple[int, ...], unit: int | None, bits: int) -> None:
+    assert stride_bits(shape, strides, 4, unit) == bits
 
 
 @pytest.mark.parametrize(("number", "bit"), [(0, 16), (1, 1), (24, 8), (32, 16), (6, 2)])
