@@ -82,14 +82,19 @@ def spread(seconds: list[float]) -> Spread:
 
 
 def in_turns(
-    clock: Clock, contenders: Mapping[str, Callable[[], object]], *, state: State = "clean", rounds: int = ROUNDS
+    clock: Clock,
+    contenders: Mapping[str, Callable[[], object]],
+    *,
+    state: State = "clean",
+    rounds: int = ROUNDS,
+    fewest: int = FEWEST_CALLS,
 ) -> dict[str, Spread]:
     """Times all contenders in turns, so that a change of clocks or heat meets all of them. Each is called before."""
     counts: dict[str, int] = {}
     for name, call in contenders.items():
         clock.time(call, 3, state=state)  # warm: modules are loaded, handles made
         one = statistics.median(clock.time(call, 3, state=state))
-        calls = min(max(round(SHARE / max(one, 1e-7)), FEWEST_CALLS), MOST_CALLS)
+        calls = min(max(round(SHARE / max(one, 1e-7)), fewest), MOST_CALLS)
         counts[name] = -(-calls // rounds)
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(rounds):

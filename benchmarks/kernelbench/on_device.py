@@ -1,0 +1,141 @@
+"""Programs as they are on a GPU: right by KernelBench's own tolerance, timed beside eager PyTorch and torch.compile.
+
+Processes share the device: each compiles on its own, and times while it holds a lock.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import tiledsl
+from benchmarks.gpu.timing import Clock, CudaClock, in_turns
+from benchmarks.kernelbench.on_cpu import fallbacks
+from benchmarks.kernelbench.programs import loaded
+from tiledsl.importers.torch.backend import COMPILED
+
+TOLERANCE = {"f32": 1e-4, "f16": 1e-2}
+DTYPES = {"f32": torch.float32, "f16": torch.float16}
+FEWEST_CALLS = 5
+BROKEN = ("misaligned address", "illegal memory access", "illegal instruction", "unspecified launch failure")
+"""Errors after which a process can no longer use the device."""
+
+Row = tuple[str, str, str, "dict[str, float]"]
+"""Program, what became of it, why, and seconds of a call by contender."""
+
+
+def run_on_device(chosen: Iterable[tuple[int, Path]], dtype: str, workers: int) -> int:
+    """Prints a row for each program, and how the times compare in all; 0 if none is wrong or fails."""
+    context = get_context("spawn")
+    tasks, rows, lock = context.Queue(), context.Queue(), context.Lock()
+    programs = list(chosen)
+    for level, path in programs:
+        tasks.put((level, str(path)))
+
+    def start() -> Any:
+        process = context.Process(target=_work, args=(tasks, rows, lock, dtype))
+        process.start()
+        return process
+
+    running = [start() for _ in range(min(workers, len(programs)))]
+    print(f"{'program':58} {'':9} {'ours':>9} {'eager':>9} {'compiled':>9}  us   eager / ours, compiled / ours")
+    done: list[Row] = []
+    while len(done) < len(programs):
+        row: Row = rows.get()
+        done.append(row)
+        print(_line(row), flush=True)
+        if any(text in row[2] for text in BROKEN):
+            running.append(start())  # that one has ended
+    for _ in running:
+        tasks.put(None)
+    for process in running:
+        process.join(30)
+    return _summarise(done)
+
+
+def _work(tasks: Any, rows: Any, lock: Any, dtype: str) -> None:
+    """Takes programs until there are no more, or the device is lost."""
+    torch.backends.cudnn.allow_tf32 = False
+    torch.set_num_threads(1)
+    clock = CudaClock(torch)
+    while (task := tasks.get()) is not None:
+        level, path = task
+        name = f"{level} {Path(path).stem}"
+        try:
+            kind, why, times = _outcome(Path(path), dtype, clock, lock)
+        except torch.cuda.OutOfMemoryError:
+            kind, why, times = "memory", "", {}
+        except Exception as error:
+            kind, why, times = "failed", f"{type(error).__name__}: {' '.join(str(error).split())[:400]}", {}
+        rows.put((name, kind, why, times))
+        if any(text in why for text in BROKEN):
+            return
+        torch.cuda.empty_cache()
+
+
+def _outcome(path: Path, dtype: str, clock: Clock, lock: Any) -> tuple[str, str, dict[str, float]]:
+    model, arguments = loaded(path.read_text(encoding="utf-8"), path)
+    model, arguments = _moved(model, dtype), [_moved(one, dtype) for one in arguments]
+    torch._dynamo.reset()
+    COMPILED.clear()
+    contenders: dict[str, Callable[..., Any]] = {
+        "ours": torch.compile(model, backend=tiledsl.torch.backend, dynamic=False),
+        "eager": model,
+        "compiled": torch.compile(model, dynamic=False),
+    }
+    with torch.no_grad():
+        start = time.perf_counter()
+        actual = contenders["ours"](*arguments)
+        torch.cuda.synchronize()
+        took = time.perf_counter() - start
+        expected = model(*arguments)
+        try:
+            torch.testing.assert_close(actual, expected, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype], equal_nan=True)
+        except AssertionError as error:
+            return "wrong", " ".join(str(error).split())[:300], {}
+        del actual, expected
+        why = "; ".join(filter(None, [fallbacks(), f"compiled in {took:.0f} s" if took > 20 else ""]))
+        kind = "fallback" if fallbacks() else "right"
+        contenders["compiled"](*arguments)
+        with lock:
+            calls = {name: partial(call, *arguments) for name, call in contenders.items()}
+            spreads = in_turns(clock, calls, rounds=5, fewest=FEWEST_CALLS)
+    return kind, why, {name: spread.median for name, spread in spreads.items()}
+
+
+def _moved(value: Any, dtype: str) -> Any:
+    """On the device; floats in that dtype."""
+    if isinstance(value, torch.nn.Module):
+        return value.to("cuda", DTYPES[dtype])
+    if isinstance(value, torch.Tensor):
+        return value.to("cuda", DTYPES[dtype]) if value.is_floating_point() else value.cuda()
+    return value
+
+
+def _line(row: Row) -> str:
+    name, kind, why, times = row
+    if not times:
+        return f"{name[:58]:58} {kind:9} {why}"
+    ours, eager, compiled = (1e6 * times[who] for who in ("ours", "eager", "compiled"))
+    ratios = f"{eager / ours:.2f} {compiled / ours:.2f}"
+    return f"{name[:58]:58} {kind:9} {ours:9.1f} {eager:9.1f} {compiled:9.1f}       {ratios}  {why}"
+
+
+def _summarise(rows: Sequence[Row]) -> int:
+    counts = Counter(kind for _, kind, _, _ in rows)
+    print(", ".join(f"{kind} {count}" for kind, count in counts.items()))
+    for peer in ("eager", "compiled"):
+        ratios = [times[peer] / times["ours"] for _, _, _, times in rows if times]
+        if ratios:
+            mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+            faster = sum(ratio > 1 for ratio in ratios) / len(ratios)
+            print(f"{peer}: geometric mean {mean:.3f}, faster on {faster:.0%} of {len(ratios)}")
+    return int(bool(counts["wrong"] or counts["failed"]))
