@@ -11,6 +11,7 @@ from benchmarks.zoo import formulas
 from benchmarks.zoo import numpy_functions as plain
 from benchmarks.zoo.case import Family, ZooCase
 from benchmarks.zoo.formulas import causal, distances, scores, weighted
+from benchmarks.zoo.sdpa import sdpa
 from tiledsl import ops, tile
 
 row = Family("attention")
@@ -20,10 +21,6 @@ FEW = "h=4 m=36 n=36"
 GROUPED = "f16[g,r,m,d], f16[g,n,d], f16[g,n,d]"
 
 
-def _sdpa(t: Any, q: Any, k: Any, v: Any, **more: Any) -> Any:
-    return t.nn.functional.scaled_dot_product_attention(q, k, v, **more)
-
-
 def _self(name: str, h: int, length: int, d: int, dtype: str = "f16", causal_too: bool = False) -> ZooCase:
     """Attention of as many queries as keys."""
     sizes = f"h={h} m={length} n={length} d={d}"
@@ -31,8 +28,8 @@ def _self(name: str, h: int, length: int, d: int, dtype: str = "f16", causal_too
     if causal_too:
         return row(f"attention, causal{name}", heads, sizes, lambda q, k, v: weighted(causal(scores(q, k), q, k), v),
                    lambda q, k, v: plain.attention(q, k, v, plain.causal(q.shape[-2], k.shape[-2])),
-                   lambda t, q, k, v: _sdpa(t, q, k, v, is_causal=True), small=FEW)  # fmt: skip
-    return row(f"attention{name}", heads, sizes, lambda q, k, v: weighted(scores(q, k), v), plain.attention, _sdpa)
+                   lambda t, q, k, v: sdpa(t, q, k, v, is_causal=True), small=FEW)  # fmt: skip
+    return row(f"attention{name}", heads, sizes, lambda q, k, v: weighted(scores(q, k), v), plain.attention, sdpa)
 
 
 def _window(q: Any, k: Any, v: Any, w: int) -> Any:
@@ -100,7 +97,7 @@ def _plain_alibi(q: Any, k: Any, v: Any, slopes: Any) -> Any:
 def _torch_alibi(t: Any, q: Any, k: Any, v: Any, slopes: Any) -> Any:
     away = _torch_away(t, q, k)
     bias = (-slopes[:, None, None] * away).to(q.dtype).masked_fill(away < 0, -math.inf)
-    return _sdpa(t, q[None], k[None], v[None], attn_mask=bias[None])[0]
+    return sdpa(t, q, k, v, attn_mask=bias)
 
 
 def _lengths(q: Any, k: Any, v: Any, lengths: Any) -> Any:
@@ -114,7 +111,7 @@ def _plain_lengths(q: Any, k: Any, v: Any, lengths: Any) -> Any:
 
 
 def _torch_lengths(t: Any, q: Any, k: Any, v: Any, lengths: Any) -> Any:
-    return _sdpa(t, q, k, v, attn_mask=t.arange(k.shape[-2], device=q.device) < lengths[:, None, None] + 1)
+    return sdpa(t, q, k, v, attn_mask=t.arange(k.shape[-2], device=q.device) < lengths[:, None, None] + 1)
 
 
 def _linear(q: Any, k: Any, v: Any) -> Any:
@@ -162,7 +159,7 @@ def _plain_grouped(q: Any, k: Any, v: Any) -> Any:
 
 
 def _torch_grouped(t: Any, q: Any, k: Any, v: Any) -> Any:
-    return _sdpa(t, q, k[:, None].expand(-1, q.shape[1], -1, -1), v[:, None].expand(-1, q.shape[1], -1, -1))
+    return sdpa(t, q, k[:, None].expand(-1, q.shape[1], -1, -1), v[:, None].expand(-1, q.shape[1], -1, -1))
 
 
 def _ops_attention(q: Any, k: Any, v: Any) -> Any:
@@ -175,7 +172,7 @@ def _normed_heads(q: Any, k: Any, v: Any) -> Any:
 
 def _torch_normed_heads(t: Any, q: Any, k: Any, v: Any) -> Any:
     q, k = (t.nn.functional.rms_norm(x, x.shape[-1:], None, 1e-5) for x in (q, k))
-    return _sdpa(t, q, k, v)
+    return sdpa(t, q, k, v)
 
 
 ATTENTION = (
@@ -190,25 +187,25 @@ ATTENTION = (
     _self(", d 64", 32, 1024, 64, causal_too=True),
     row("attention, window of 1024", HEADS, f"{SIZES} w=1024", _window,
         lambda q, k, v, w: plain.attention(q, k, v, plain.hidden(_near(q, k, w))),
-        lambda t, q, k, v, w: _sdpa(t, q, k, v, attn_mask=_torch_near(t, q, k, w)), small=f"{FEW} w=10", passed="w"),
+        lambda t, q, k, v, w: sdpa(t, q, k, v, attn_mask=_torch_near(t, q, k, w)), small=f"{FEW} w=10", passed="w"),
     row("attention, both sides of 256", HEADS, f"{SIZES} w=256",
         lambda q, k, v, w: weighted(tile.where(tile.abs(distances(q, k)) < w, scores(q, k), -math.inf), v),
         lambda q, k, v, w: plain.attention(q, k, v,
         plain.hidden(np.abs(plain.distances(q.shape[-2], k.shape[-2])) < w)),
-        lambda t, q, k, v, w: _sdpa(t, q, k, v, attn_mask=_torch_away(t, q, k).abs() < w),
+        lambda t, q, k, v, w: sdpa(t, q, k, v, attn_mask=_torch_away(t, q, k).abs() < w),
         small=f"{FEW} w=10", passed="w"),
     row("attention, capped", HEADS, SIZES, lambda q, k, v: weighted(_capped(scores(q, k), tile.tanh), v),
         lambda q, k, v: plain.softmax(_capped(_plain_scores(q, k), np.tanh)) @ v,
         lambda t, q, k, v: t.softmax(_capped((q @ k.mT) * q.shape[-1] ** -0.5, t.tanh), -1) @ v),
     row("attention, ALiBi", f"{HEADS}, f32[h]*0.1", SIZES, _alibi, _plain_alibi, _torch_alibi, small=FEW),
     row("attention, bias", f"{HEADS}, f16[h,m,n]", SIZES, lambda q, k, v, b: weighted(scores(q, k) + b, v),
-        plain.attention, lambda t, q, k, v, b: _sdpa(t, q, k, v, attn_mask=b)),
+        plain.attention, lambda t, q, k, v, b: sdpa(t, q, k, v, attn_mask=b)),
     row("attention, bias of all heads", f"{HEADS}, f16[m,n]", SIZES, lambda q, k, v, b: weighted(scores(q, k) + b, v),
-        plain.attention, lambda t, q, k, v, b: _sdpa(t, q, k, v, attn_mask=b)),
+        plain.attention, lambda t, q, k, v, b: sdpa(t, q, k, v, attn_mask=b)),
     row("attention, mask", f"{HEADS}, i8[m,n]", SIZES,
         lambda q, k, v, b: weighted(tile.where(b >= -7, scores(q, k), -math.inf), v),
         lambda q, k, v, b: plain.attention(q, k, v, plain.hidden(b >= -7)),
-        lambda t, q, k, v, b: _sdpa(t, q, k, v, attn_mask=b >= -7)),
+        lambda t, q, k, v, b: sdpa(t, q, k, v, attn_mask=b >= -7)),
     row("attention, sinks", f"{HEADS}, f16[h]", SIZES, _with_sinks, _plain_sinks, _torch_sinks, small=FEW),
     row("attention, lengths", f"{HEADS}, i32[h]<n", "h=64 m=512 n=2048 d=128", _lengths, _plain_lengths,
         _torch_lengths),
@@ -217,19 +214,19 @@ ATTENTION = (
     row("attention, grouped", GROUPED, "g=8 r=4 m=4096 n=4096 d=128", _grouped, _plain_grouped, _torch_grouped),
     row("attention, grouped, ops", "f16[b,h,m,d], f16[b,g,m,d], f16[b,g,m,d]", "b=2 h=32 g=8 m=2048 d=128",
         _ops_attention, lambda q, k, v: plain.attention(q, k, v, plain.causal(q.shape[-2], q.shape[-2])),
-        lambda t, q, k, v: _sdpa(t, q, k, v, is_causal=True, enable_gqa=True), small="h=4 g=2"),
+        lambda t, q, k, v: sdpa(t, q, k, v, is_causal=True, enable_gqa=True), small="h=4 g=2"),
     row("attention, cross", HEADS, "h=128 m=1024 n=77 d=64", lambda q, k, v: weighted(scores(q, k), v),
-        plain.attention, _sdpa),
+        plain.attention, sdpa),
     row("attention, values of 64", "f16[h,m,d], f16[h,n,d], f16[h,n,e]", "h=32 m=4096 n=4096 d=192 e=128",
-        lambda q, k, v: weighted(scores(q, k), v), plain.attention, _sdpa),
+        lambda q, k, v: weighted(scores(q, k), v), plain.attention, sdpa),
     row("attention, later part", HEADS, "h=32 m=512 n=4608 d=128",
         lambda q, k, v: weighted(causal(scores(q, k), q, k), v),
         lambda q, k, v: plain.attention(q, k, v, plain.causal(q.shape[-2], k.shape[-2])),
-        lambda t, q, k, v: _sdpa(t, q, k, v, attn_mask=_torch_away(t, q, k) >= 0), small="h=4 m=12 n=36"),
+        lambda t, q, k, v: sdpa(t, q, k, v, attn_mask=_torch_away(t, q, k) >= 0), small="h=4 m=12 n=36"),
     row("decoding", "f16[h,d], f16[h,n,d], f16[h,n,d]", "h=1024 n=2048 d=128",
         lambda q, k, v: weighted(scores(q[:, None], k), v)[:, 0],
         lambda q, k, v: plain.attention(q[:, None], k, v)[:, 0],
-        lambda t, q, k, v: _sdpa(t, q[:, None], k, v)[:, 0]),
+        lambda t, q, k, v: sdpa(t, q[:, None], k, v)[:, 0]),
     row("decoding, grouped", GROUPED, "g=128 r=4 m=1 n=8192 d=128", _grouped, _plain_grouped, _torch_grouped),
     row("decoding, grouped, batch 1", GROUPED, "g=8 r=4 m=1 n=8192 d=128", _grouped, _plain_grouped, _torch_grouped),
     row("linear attention", HEADS, SIZES, _linear, _plain_linear, _torch_linear),

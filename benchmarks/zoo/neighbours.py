@@ -13,6 +13,7 @@ import numpy as np
 from benchmarks.zoo import formulas
 from benchmarks.zoo import numpy_functions as plain
 from benchmarks.zoo.case import Family
+from benchmarks.zoo.sdpa import sdpa
 from tiledsl import tile
 
 row = Family("neighbours")
@@ -244,7 +245,7 @@ def _plain_three(q: Any, k: Any, a: Any, b: Any, v: Any) -> Any:
 
 
 def _torch_three(t: Any, q: Any, k: Any, a: Any, b: Any, v: Any) -> Any:
-    return t.nn.functional.scaled_dot_product_attention(t.cat([q, a], -1), t.cat([k, b], -1), v)
+    return sdpa(t, t.cat([q, a], -1), t.cat([k, b], -1), v)
 
 
 def _away(t: Any, q: Any) -> Any:
@@ -254,7 +255,7 @@ def _away(t: Any, q: Any) -> Any:
 def _torch_sloped(t: Any, q: Any, k: Any, v: Any, slopes: Any) -> Any:
     away = _away(t, q)
     bias = (-slopes[:, None, None] * away).to(q.dtype).masked_fill(away < 0, -math.inf)
-    return t.nn.functional.scaled_dot_product_attention(q[None], k[None], v[None], attn_mask=bias[None])[0]
+    return sdpa(t, q, k, v, attn_mask=bias)
 
 
 def _plain_sloped(q: Any, k: Any, v: Any, slopes: Any) -> Any:
@@ -281,7 +282,7 @@ def _plain_windowed(q: Any, k: Any, v: Any, w: int) -> Any:
 
 def _torch_windowed(t: Any, q: Any, k: Any, v: Any, w: int) -> Any:
     away = _away(t, q)
-    return t.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=(away >= 0) & (away < w))
+    return sdpa(t, q, k, v, attn_mask=(away >= 0) & (away < w))
 
 
 def _plain_scaled(a: Any, s: Any, b: Any, t: Any) -> Any:
@@ -299,11 +300,11 @@ NEIGHBOURS = (
     row("two value matrices, kernel", "f16[h,m,d], f16[h,n,d], f16[h,n,d], f16[h,n,d]", HEADS,
         lambda q, k, v, u: two_values(q, k, v, u),
         lambda q, k, v, u: (plain.attention(q, k, v), plain.attention(q, k, u)),
-        lambda t, q, k, v, u: t.nn.functional.scaled_dot_product_attention(q, k, t.cat([v, u], -1)).chunk(2, -1)),
+        lambda t, q, k, v, u: sdpa(t, q, k, t.cat([v, u], -1)).chunk(2, -1)),
     row("two value matrices, formula", "f16[h,m,d], f16[h,n,d], f16[h,n,d], f16[h,n,d]", HEADS,
         lambda q, k, v, u: (formulas.weighted(formulas.scores(q, k), v), formulas.weighted(formulas.scores(q, k), u)),
         lambda q, k, v, u: (plain.attention(q, k, v), plain.attention(q, k, u)),
-        lambda t, q, k, v, u: t.nn.functional.scaled_dot_product_attention(q, k, t.cat([v, u], -1)).chunk(2, -1)),
+        lambda t, q, k, v, u: sdpa(t, q, k, t.cat([v, u], -1)).chunk(2, -1)),
     row("three dots, kernel", "f16[h,m,d], f16[h,n,d], f16[h,m,e], f16[h,n,e], f16[h,n,d]", SIZES,
         lambda q, k, a, b, v: three_dots(q, k, a, b, v), _plain_three, _torch_three),
     row("three dots, formula", "f16[h,m,d], f16[h,n,d], f16[h,m,e], f16[h,n,e], f16[h,n,d]", SIZES,
@@ -313,7 +314,7 @@ NEIGHBOURS = (
     row("softmax(q k + a b) v", "f16[h,m,d]*0.3, f16[h,n,d]*0.3, f16[h,m,e]*0.3, f16[h,n,e]*0.3, f16[h,n,d]", SIZES,
         lambda q, k, a, b, v: tile.softmax(q @ k.mT + a @ b.mT) @ v,
         lambda q, k, a, b, v: plain.softmax(q @ k.mT + a @ b.mT) @ v,
-        lambda t, q, k, a, b, v: t.softmax(q @ k.mT + a @ b.mT, -1) @ v),
+        lambda t, q, k, a, b, v: sdpa(t, t.cat([q, a], -1), t.cat([k, b], -1), v, scale=1.0)),
     row("capped scores, kernel", "f16[h,m,d], f16[h,n,d], f16[h,n,d]", HEADS, lambda q, k, v: capped(q, k, v),
         lambda q, k, v: plain.softmax(30 * np.tanh(q @ k.mT * q.shape[-1] ** -0.5 / 30)) @ v,
         lambda t, q, k, v: t.softmax(30 * t.tanh((q @ k.mT) * (q.shape[-1] ** -0.5 / 30)), -1) @ v),
