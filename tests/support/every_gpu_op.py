@@ -20,7 +20,7 @@ func @gpu(%x: tensor<bf16, [M, 16], unit=1>, %y: tensor<bf16, [16, N]>, %r: tens
     %bs = gpu.buffer() {shape = [16, 8], dtype = bf16, layout = rows(0, 1, padding=8), offset = 1024} : tile<bf16, [16, 8], shared, rows(0, 1, padding=8)>
     gpu.copy(%x, [%m, %zero], [%rows], %stages, [%zero, %zero, %zero]) {axes = [0, 1], masked = [0], checked = [0], places = [1, 2], vector = 8, shape = [16, 16], layout = spatial(16, 2) * local(1, 8), apart = true}
     gpu.commit()
-    %row = gpu.load(%r, [%m], [%rows], %zero) {axes = [0], masked = [0], checked = [0], vector = 2, shape = [16], layout = spatial(8) * replicate(4) * local(2)} : tile<i64, [16], register, spatial(8) * replicate(4) * local(2)>
+    %row = gpu.load(%r, [%m], [%rows], %zero) {axes = [0], masked = [0], checked = [0], vector = 2, ragged = true, shape = [16], layout = spatial(8) * replicate(4) * local(2)} : tile<i64, [16], register, spatial(8) * replicate(4) * local(2)>
     %bl = gpu.load(%y, [%zero, %n], [%columns], %fill) {axes = [0, 1], masked = [1], checked = [1], vector = 4, shape = [16, 8], layout = spatial(16, 2) * local(1, 4)} : tile<bf16, [16, 8], register, spatial(16, 2) * local(1, 4)>
     gpu.write(%bs, %bl, [%zero, %zero]) {places = [0, 1], vector = 4, block = 0}
     gpu.wait() {groups = 1}
@@ -33,7 +33,7 @@ func @gpu(%x: tensor<bf16, [M, 16], unit=1>, %y: tensor<bf16, [16, N]>, %r: tens
     %narrow = tile.cast(%acc) {dtype = bf16} : tile<bf16, [16, 8], register, local(2, 1) * spatial(8, 4) * local(1, 2)>
     gpu.write(%bs, %narrow, [%zero, %zero]) {places = [0, 1], method = matrix, vector = 2}
     %half = gpu.slice(%acc) {starts = [8, 0], layout = spatial(8, 4) * local(1, 2)} : tile<f32, [8, 8], register, spatial(8, 4) * local(1, 2)>
-    gpu.store(%z, [%m, %n], %acc, [%rows, %columns]) {axes = [0, 1], masked = [0, 1], checked = [0], vector = 2}
+    gpu.store(%z, [%m, %n], %acc, [%rows, %columns]) {axes = [0, 1], masked = [0, 1], checked = [0], vector = 2, ragged = true}
   }
   gpu.launch([%M]) {blocks = [64], threads = 64, cluster = 2} body(%first: i64) {
     %count = gpu.arange() {layout = replicate(4) * spatial(16) * replicate(2) * local(4)} : tile<i64, [64], register, replicate(4) * spatial(16) * replicate(2) * local(4)>

@@ -30,12 +30,14 @@ def constants(*values: int) -> str:
     return "\n".join(f"%c{i} = tile.constant() {{value = {v}, dtype = i64}}" for i, v in enumerate(values)) + "\n"
 
 
-def copied(attributes: str, x: Array, extents: str = "", other: str = "", at: str = "%zero, %zero") -> Array:
+def copied(
+    attributes: str, x: Array, extents: str = "", other: str = "", at: str = "%zero, %zero", before: str = ""
+) -> Array:
     """What a load of 8 x 16 elements of `x` gives."""
     y = np.full((8, 16), -7, np.float32)
     load = f"%v = gpu.load(%x, [{at}], [{extents}]{other}) {{shape = [8, 16], layout = {LAYOUT}, {attributes}}}"
     store = "gpu.store(%y, [%zero, %zero], %v, []) {axes = [0, 1]}"
-    run_gpu(program(constants(5, 2, -1) + load + "\n" + store, TWO), x, y)
+    run_gpu(program(constants(5, 2, -1) + before + "\n" + load + "\n" + store, TWO), x, y)
     return y
 
 
@@ -47,6 +49,17 @@ def test_extents_mask_tile_coordinates() -> None:
     expected[5:] = 1
     expected[:, 2:] = 1
     assert copied("axes = [0, 1], masked = [0, 1]", x, "%c0, %c1", ", %f1").tolist() == expected.tolist()
+
+
+def test_extents_that_end_within_vectors() -> None:
+    x = numbers(8, 16)
+    expected = np.zeros_like(x)
+    expected[:, :6] = x[:, :6]
+    masked = "axes = [0, 1], masked = [1], vector = 4"
+    extent = "%c6 = tile.constant() {value = 6, dtype = i64}"
+    assert copied(f"{masked}, ragged = true", x, "%c6", before=extent).tolist() == expected.tolist()
+    with pytest.raises(TileError, match="is accessed in part"):
+        copied(masked, x, "%c6", before=extent)
 
 
 def test_checked_axes() -> None:

@@ -6,6 +6,9 @@ or at multiples of a stride.
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
+
 from tiledsl.backend_cuda.emit.emit_elementwise import as_registers, slot_table
 from tiledsl.backend_cuda.frame.kernel_frame import KernelFrame
 from tiledsl.backend_cuda.frame.names import of_program
@@ -101,11 +104,17 @@ class Access:
         text = element_text(self.frame.storage(index), Slot(slot), self.frame.preamble)
         return cast(text, index.dtype, i64, self.frame.preamble)
 
-    def inside(self, number: str, slot: str) -> str:
-        """The condition of access `number`; empty where all are inside."""
+    @property
+    def run(self) -> int:
+        """The tile axis along which elements lie side by side, or -1."""
+        return -1 if self.type.unit is None else self.op.axes[self.type.unit]
+
+    def inside(self, number: str, slot: str, ahead: str = "0") -> str:
+        """The condition of access `number`, or of its element `ahead`; empty where all are inside."""
         tests: list[str] = []
         for axis, limit in self.limits.items():
-            at = sum_text(self._thread(axis), table_text(self._table(axis), number))
+            further = ahead if axis == self.run else "0"
+            at = sum_text(self._thread(axis), table_text(self._table(axis), number), further)
             tests.append(f"{at} < {limit}")
         for axis in self.op.checked:
             index, tile_axis = self.op.indices[axis], self.op.axes[axis]
@@ -138,10 +147,23 @@ def emit_load(frame: KernelFrame, op: gpu.Load) -> None:
     fill = "0" if op.other is None else frame.scalar(op.other)
     with frame.unrolled("v", layout.slots // step) as number:
         slot = first_slot(number, step)
-        inside = access.inside(number, slot)
+        inside = access.inside(number, slot, str(step - 1 if op.ragged else 0))
         for offset in pieces_of_access(step, dtype):
             here, address = plus(slot, offset), plus(access.address(number, slot), offset)
             _read(frame, verb, target, here, min(step, _BYTES // dtype.bytes), address, inside, fill)
+        if op.ragged and inside:
+            with tail(frame, access, number, slot, inside) as (here, address, one):
+                _read(frame, verb, target, here, 1, address, one, fill)
+
+
+@contextmanager
+def tail(frame: KernelFrame, access: Access, number: str, slot: str, inside: str) -> Generator[tuple[str, str, str]]:
+    """The elements of an access that is not wholly `inside`, each by itself: its slot, where it lies, and whether it
+    is there."""
+    partly = access.inside(number, slot)
+    with frame.block(f"if (!({inside}) && {partly})"), frame.unrolled("e", access.step) as element:
+        at = f"{slot} + {element}"
+        yield at, f"{access.address(number, slot)} + {element}", access.inside(number, slot, element)
 
 
 def first_slot(number: str, step: int) -> str:
@@ -284,10 +306,14 @@ def emit_store(frame: KernelFrame, op: gpu.Store) -> None:
     value = as_registers(frame, op.value)
     with frame.unrolled("v", layout.slots // op.vector) as number:
         slot = first_slot(number, op.vector)
-        inside = joined(first, access.inside(number, slot))
+        all_there = access.inside(number, slot, str(op.vector - 1 if op.ragged else 0))
+        inside = joined(first, all_there)
         for offset in pieces_of_access(op.vector, dtype):
             here, address = plus(slot, offset), plus(access.address(number, slot), offset)
             _write(frame, value, here, min(op.vector, _BYTES // dtype.bytes), address, inside)
+        if op.ragged and all_there:
+            with tail(frame, access, number, slot, all_there) as (here, address, one):
+                _write(frame, value, here, 1, address, joined(first, one))
 
 
 def joined(*tests: str) -> str:

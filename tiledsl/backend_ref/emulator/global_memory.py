@@ -38,7 +38,8 @@ class Access:
 
 
 def resolve(agent: Agent, op: AnyAccess, layout: RegisterLayout, vector: int = 1) -> Access:
-    """Where each thread accesses the tensor. Checks that nothing active is outside, and that vectors are whole."""
+    """Where each thread accesses the tensor. Checks that nothing active is outside, and that vectors are whole, or
+    ragged where they may be."""
     tensor = agent.array(op.tensor)
     table = _table(agent, layout)
     shape = table[0].shape if table else (_threads(agent, layout), layout.slots)
@@ -88,7 +89,11 @@ def _check_tensor_vectors(agent: Agent, op: AnyAccess, tensor: Array, access: Ac
     offsets = np.full(access.active.shape, agent.common.addresses.get(id(tensor), 0), np.int64)
     for place, stride in zip(access.coordinates, tensor.strides):
         offsets += place * stride
-    check_vectors(agent, op, offsets, access.active, tensor.itemsize, vector, f"%{op.tensor.name}")
+    active = access.active
+    if isinstance(op, (Load, Store)) and op.ragged:  # whole vectors are accessed at once, and they alone
+        grouped = np.reshape(active, (*active.shape[:-1], -1, vector))
+        active = np.reshape(grouped & grouped.all(axis=-1, keepdims=True), active.shape)
+    check_vectors(agent, op, offsets, active, tensor.itemsize, vector, f"%{op.tensor.name}")
 
 
 def check_vectors(agent: Agent, op: Op, offsets: Integers, active: Array, width: int, vector: int, of: str) -> None:

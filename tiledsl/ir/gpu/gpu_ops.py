@@ -102,7 +102,8 @@ class Load(Op):
     An element is read if its tile coordinate is below the extent on every axis in `masked` (`extents` has one scalar
     for each), and if its tensor coordinate is inside of the tensor on every axis in `checked`; else it is `other`, 0 if
     there is none. `vector`: how many elements along the last slot digit are read at once (aligned to their size, and
-    all read or none). Of rank 0 it is a scalar, and has no layout.
+    all read or none). `ragged`: extents may end within a vector, whose elements are then read one by one. Of rank 0 it
+    is a scalar, and has no layout.
     """
 
     name = "gpu.load"
@@ -115,6 +116,7 @@ class Load(Op):
     masked = ints_attribute(default=())
     checked = ints_attribute(default=())
     vector = int_attribute(default=1)
+    ragged = flag_attribute()
     shape = ints_attribute()
     layout = optional_layout_attribute()
 
@@ -132,7 +134,7 @@ def _register(tensor: TensorType, shape: tuple[int, ...], layout: object) -> Til
 
 
 class Store(Op):
-    """Writes a tile into a tensor: subscripts, extents and `vector` as for `gpu.load`. Of replicas one writes."""
+    """Writes a tile into a tensor: subscripts, extents, `vector` and `ragged` as for `gpu.load`. Of replicas one writes."""
 
     name = "gpu.store"
     effect = "write"
@@ -144,6 +146,7 @@ class Store(Op):
     masked = ints_attribute(default=())
     checked = ints_attribute(default=())
     vector = int_attribute(default=1)
+    ragged = flag_attribute()
 
     def infer_types(self) -> tuple[Type, ...]:
         shape = _static_shape(tile_type(self.value))

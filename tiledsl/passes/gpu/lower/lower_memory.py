@@ -57,11 +57,12 @@ def lower_load(state: Lowering, op: ops.Load) -> None:
 def load_as(state: Lowering, op: ops.Load, layout: RegisterLayout) -> Value:
     """The tile of a load in one layout."""
     subscripts = tile_subscripts(state, op, op.result.shape, layout)
+    vector, ragged = vector_and_tail(state, op, layout, subscripts)
     return state.emit(
         gpu.Load, name=op.result.name, tensor=state.tensors[op.tensor], indices=subscripts.indices,
         extents=subscripts.extents, other=None if op.other is None else state.scalar(op.other), axes=subscripts.axes,
-        masked=subscripts.masked, checked=subscripts.checked, vector=access_vector(state, op, layout, subscripts),
-        shape=layout.shape, layout=layout,
+        masked=subscripts.masked, checked=subscripts.checked, vector=vector, ragged=ragged, shape=layout.shape,
+        layout=layout,
     ).result  # fmt: skip
 
 
@@ -77,10 +78,11 @@ def lower_store(state: Lowering, op: ops.Store) -> None:
     layout = store_layout(state, op)
     value = state.tile(op.value, layout)
     subscripts = tile_subscripts(state, op, op.value.shape, layout)
+    vector, ragged = vector_and_tail(state, op, layout, subscripts)
     state.emit(
         gpu.Store, tensor=state.tensors[op.tensor], indices=subscripts.indices, value=value,
         extents=subscripts.extents, axes=subscripts.axes, masked=subscripts.masked, checked=subscripts.checked,
-        vector=access_vector(state, op, layout, subscripts),
+        vector=vector, ragged=ragged,
     )  # fmt: skip
 
 
@@ -225,20 +227,57 @@ def access_vector(
     subscripts: Subscripts,
 ) -> int:
     """How many elements can be accessed at once: neighbours in slots and in memory, aligned, valid all or none."""
+    return min(_aligned_vector(state, op, layout, subscripts), _vector_of_extent(state, op, subscripts))
+
+
+def vector_and_tail(
+    state: Lowering, op: ops.Load | ops.Store, layout: RegisterLayout, subscripts: Subscripts
+) -> tuple[int, bool]:
+    """How many elements are accessed at once, and whether an extent may end within them."""
+    whole = _vector_of_extent(state, op, subscripts)
+    aligned = _aligned_vector(state, op, layout, subscripts)
+    shape = op.value.shape if isinstance(op, ops.Store) else op.result.shape
+    sizes = [shape[axis] for axis in subscripts.axes if axis in subscripts.masked]
+    if aligned <= whole or any(isinstance(size, int) and size < aligned for size in sizes):
+        return min(aligned, whole), False
+    return aligned, True
+
+
+def _aligned_vector(
+    state: Lowering, op: ops.Load | ops.Store, layout: RegisterLayout, subscripts: Subscripts
+) -> int:
+    """How many elements of a thread are neighbours in memory, aligned to their size."""
     assert isinstance(op.tensor.type, TensorType)
     unit = op.tensor.type.unit
     if unit is None or subscripts.axes[unit] < 0 or unit in subscripts.checked:
         return 1
-    if any(index.shape for index in subscripts.indices):
-        return 1
     axis = subscripts.axes[unit]
-    shape = op.value.shape if isinstance(op, ops.Store) else op.result.shape
+    if _is_gathered_along(op, axis):
+        return 1
     bytes_ = op.tensor.type.dtype.bytes
     limit = row_alignment(state, op.tensor) // bytes_
     start = start_multiple(state, op.indices[unit])
-    extent = state.extent_multiple(shape[axis]) if axis in subscripts.masked else MOST_MULTIPLE
     run = layout.vector(axis)
-    return max(1, min(power_of_two_in(run), 16 // bytes_, limit, start, extent))
+    return max(1, min(power_of_two_in(run), 16 // bytes_, limit, start))
+
+
+def _vector_of_extent(state: Lowering, op: ops.Load | ops.Store, subscripts: Subscripts) -> int:
+    """How many neighbours are all inside of the extents, or none of them."""
+    assert isinstance(op.tensor.type, TensorType)
+    unit = op.tensor.type.unit
+    axis = -1 if unit is None else subscripts.axes[unit]
+    shape = op.value.shape if isinstance(op, ops.Store) else op.result.shape
+    return state.extent_multiple(shape[axis]) if axis in subscripts.masked else MOST_MULTIPLE
+
+
+def _is_gathered_along(op: ops.Load | ops.Store, axis: int) -> bool:
+    """Whether coordinates that are gathered at may differ along an axis of the tile."""
+    gathers = [index for index in op.indices if isinstance(index, Value) and _is_tile(index)]
+    rank = max((len(gather.shape) for gather in gathers), default=0)
+    at = axis - _gather_axis(op) if gathers else -1
+    return 0 <= at < rank and any(
+        len(gather.shape) >= rank - at and gather.shape[at - rank] != 1 for gather in gathers
+    )
 
 
 def row_alignment(state: Lowering, tensor: Value) -> int:

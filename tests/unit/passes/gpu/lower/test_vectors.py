@@ -1,0 +1,51 @@
+"""How many elements of global memory are accessed at once: as many as lie side by side, whatever ends where."""
+
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import tiledsl
+from tiledsl import tile
+
+Formula = Callable[..., Any]
+WIDE = "vector = 8"
+
+
+def accesses(formula: Formula, *specs: Any) -> list[str]:
+    """The accesses of the only kernel of a formula on sm_90."""
+    (kernel,) = tiledsl.fuse(tiledsl.trace(formula, *specs)).build("sm_90").kernels.values()
+    return [line for line in kernel.ir("gpu").splitlines() if "gpu.load" in line or "gpu.store" in line]
+
+
+@pytest.mark.parametrize("length", [4099, 4098])
+def test_an_odd_length_is_masked_at_its_end_alone(length: int) -> None:
+    vector = tile.spec((length,), tile.f16)
+    found = accesses(lambda x, y: x * y, vector, vector)
+    assert len(found) == 3
+    assert all(WIDE in line and "ragged" in line for line in found)
+
+
+def test_a_length_of_whole_vectors_has_no_tail() -> None:
+    vector = tile.spec((4096 + 8,), tile.f16)
+    assert not any("ragged" in line for line in accesses(lambda x: x * 2, vector))
+
+
+def test_rows_that_are_gathered_are_read_by_vectors() -> None:
+    found = accesses(lambda i, w: w[i], tile.spec((64,), tile.i32), tile.spec((128, 256), tile.f16))
+    assert [WIDE in line for line in found if "i32" not in line] == [True, True]
+
+
+def test_columns_that_are_gathered_are_not() -> None:
+    found = accesses(lambda i, w: w[:, i], tile.spec((64,), tile.i32), tile.spec((128, 256), tile.f16))
+    assert [WIDE in line for line in found if "i32" not in line] == [False, True]
+
+
+def test_a_tail_is_accessed_by_elements() -> None:
+    vector = tile.spec((4099,), tile.f16)
+    (kernel,) = tiledsl.fuse(tiledsl.trace(lambda x: x * 2, vector)).build("sm_90").kernels.values()
+    assert {"LDG.E.128", "LDG.E.U16", "STG.E.128", "STG.E.U16"} <= set(kernel.assembly.split())
