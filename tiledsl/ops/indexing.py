@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, cast
 
 from tiledsl import tile
@@ -33,7 +33,8 @@ def gather(x: Any, indices: Any, axis: int) -> Any:
     at = axis_of(name, x, axis)
     require_alike(name, indices, x, at)
     places = [from_front(indices, x.shape[i]) if i == at else beside(indices, i) for i in range(x.ndim)]
-    return tile.take(x.reshape(-1), linear(places, x.shape, indices.shape), axis=0)
+    within = {i for i in range(x.ndim) if i != at and fits(indices.shape[i], x.shape[i])}
+    return tile.take(x.reshape(-1), linear(places, x.shape, indices.shape, within), axis=0)
 
 
 @tile.kernel
@@ -52,7 +53,8 @@ def gather_nd(x: Any, indices: Any, batch_axes: int = 0) -> Any:
         refuse_shapes(name, indices, x, "there are coordinates for the axes of `x`", "give at most one for each axis")
     places: list[Any] = [beside(indices[..., 0], i) for i in range(batch_axes)]
     places += [from_front(indices[..., i], x.shape[batch_axes + i]) for i in range(count)]
-    return _picked(x, places, indices.shape[:-1])
+    within = {i for i in range(batch_axes) if fits(indices.shape[i], x.shape[i])}
+    return _picked(x, places, indices.shape[:-1], within)
 
 
 @tile.kernel
@@ -88,24 +90,33 @@ def broadcast_indices(name: str, x: Any, given: Sequence[tuple[int, Any]]) -> tu
     return [tile.broadcast_to(place, total.shape) for place in places], total.shape
 
 
-def _picked(x: Any, places: Sequence[Any], shape: Any) -> Any:
-    """The slices of `x` at coordinates of its first axes, which broadcast to `shape`."""
+def _picked(x: Any, places: Sequence[Any], shape: Any, within: Collection[int] = ()) -> Any:
+    """The slices of `x` at coordinates of its first axes, which broadcast to `shape`; `within` as in `linear`."""
     count = len(places)
     if not count:
         return tile.broadcast_to(x, (*shape, *x.shape))
     flat = x.reshape((math.prod(x.shape[:count]), *x.shape[count:]))
-    return tile.take(flat, linear(places, x.shape[:count], shape), axis=0)
+    return tile.take(flat, linear(places, x.shape[:count], shape, within), axis=0)
 
 
-def linear(places: Sequence[Any], sizes: Sequence[Any], shape: Any) -> Any:
-    """The place in row-major order of elements at these coordinates, -1 where one of them lies outside."""
+def linear(places: Sequence[Any], sizes: Sequence[Any], shape: Any, within: Collection[int] = ()) -> Any:
+    """The place in row-major order of elements at these coordinates, -1 where one of them lies outside.
+
+    `within`: the axes whose coordinates cannot lie outside.
+    """
     total: Any = 0
     inside: Any = None
-    for place, size in zip(places, sizes):
-        total = total * size + place
-        here = (place >= 0) & (place < size)
-        inside = here if inside is None else inside & here
-    return tile.broadcast_to(tile.where(inside, total, -1), shape)
+    for axis, (place, size) in enumerate(zip(places, sizes)):
+        total = place if axis == 0 else total * size + place
+        if axis not in within:
+            here = (place >= 0) & (place < size)
+            inside = here if inside is None else inside & here
+    return tile.broadcast_to(total if inside is None else tile.where(inside, total, -1), shape)
+
+
+def fits(mine: Any, theirs: Any) -> bool:
+    """Whether a size is surely not above another one."""
+    return mine == theirs or (isinstance(mine, int) and isinstance(theirs, int) and mine <= theirs)
 
 
 def from_front(indices: Any, size: Any) -> Any:
@@ -117,11 +128,11 @@ def from_front(indices: Any, size: Any) -> Any:
 def require_alike(name: str, indices: Any, x: Any, axis: int) -> None:
     """Raises an error unless `indices` are integers with the axes of `x`, none longer but the one meant."""
     require_integers(name, indices)
-    fits = indices.ndim == x.ndim
+    alike = indices.ndim == x.ndim
     for i, (mine, theirs) in enumerate(zip(indices.shape, x.shape)):
         longer = isinstance(mine, int) and isinstance(theirs, int) and mine > theirs
-        fits = fits and not (longer and i != axis)
-    if not fits:
+        alike = alike and not (longer and i != axis)
+    if not alike:
         reason = f"but for axis {axis} no axis of the indices is longer than in the tensor"
         refuse_shapes(name, indices, x, reason, "give the indices as many axes as the tensor has")
 

@@ -100,7 +100,7 @@ def _read(x: Any, places: Sequence[Any], sizes: Any) -> Any:
     shape = (*x.shape[:2], *places[0].shape[1:])
     batch = tile.arange(x.shape[0]).reshape((x.shape[0], *(1,) * (len(shape) - 1)))
     channel = tile.arange(x.shape[1]).reshape((x.shape[1], *(1,) * (len(shape) - 2)))
-    index = linear([batch, channel, *(place[:, None] for place in places)], x.shape, shape)
+    index = linear([batch, channel, *(place[:, None] for place in places)], x.shape, shape, (0, 1))
     return tile.take(x.reshape(-1), index, axis=0)
 
 

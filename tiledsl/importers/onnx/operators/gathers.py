@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -14,76 +13,36 @@ import numpy as np
 from tiledsl import ops, tile
 from tiledsl.importers.onnx.call import Call
 from tiledsl.importers.onnx.register import operator
-
-
-def wrapped(indices: Any, size: Any) -> Any:
-    """Coordinates that count from the end where they are negative."""
-    wide = indices.to(tile.i64)
-    return tile.where(wide < 0, wide + size, wide)
-
-
-def coordinate(axis: int, shape: Any) -> Any:
-    """The coordinate along an axis, to broadcast to a shape."""
-    return tile.arange(shape[axis]).reshape(tuple(-1 if i == axis else 1 for i in range(len(shape))))
-
-
-def element_places(axis: int, indices: Any, shape: Any) -> Any:
-    """Where in the flat tensor of `shape` the elements are that `indices` names along an axis."""
-    place: Any = 0
-    for i, size in enumerate(shape):
-        at = wrapped(indices, size) if i == axis else coordinate(i, indices.shape)
-        place = place * size + at
-    return tile.broadcast_to(place, indices.shape)
-
-
-def row_places(indices: Any, sizes: Any) -> Any:
-    """Where the rows are that the last axis of `indices` names by a coordinate for each of the sizes."""
-    place: Any = 0
-    for i, size in enumerate(sizes):
-        place = place * size + wrapped(indices[..., i], size)
-    return place
+from tiledsl.ops.masks import beside
 
 
 @operator("Gather", since=1)
 def gather(x: Any, indices: Any, *, axis: int = 0) -> Any:
-    return tile.take(x, wrapped(indices, x.shape[axis]), axis=axis)
+    return ops.take(x, indices, axis)
 
 
 @operator("GatherElements", since=11)
 def gather_elements(x: Any, indices: Any, *, axis: int = 0) -> Any:
-    return tile.take(x.reshape((-1,)), element_places(axis % x.ndim, indices, x.shape), axis=0)
+    return ops.gather(x, indices, axis)
 
 
 @operator("GatherND", since=11)
 def gather_rows(x: Any, indices: Any, *, batch_dims: int = 0) -> Any:
-    depth = indices.shape[-1]
-    batch, named = x.shape[:batch_dims], x.shape[batch_dims : batch_dims + depth]
-    rest = x.shape[batch_dims + depth :]
-    place = row_places(indices, named)
-    outer: Any = 0
-    for i, size in enumerate(batch):
-        outer = outer * size + coordinate(i, place.shape)
-    if batch_dims:
-        place = outer * math.prod(named) + place
-    return tile.take(x.reshape((math.prod(batch) * math.prod(named), *rest)), place, axis=0)
+    return ops.gather_nd(x, indices, batch_dims)
 
 
 @operator("OneHot", since=9, known=("depth",))
 def one_hot(indices: Any, depth: Any, values: Any, *, axis: int = -1) -> Any:
     count = int(np.ravel(depth)[0])
-    at = axis % (indices.ndim + 1)
-    wide = indices.to(tile.i64)
-    place = tile.where(wide < 0, wide + count, wide)
-    place = place.reshape((*indices.shape[:at], 1, *indices.shape[at:]))
-    return tile.where(place == coordinate(at, (*indices.shape[:at], count, *indices.shape[at:])), values[1], values[0])
+    return ops.one_hot(indices.to(tile.i64), count, axis, on=values[1], off=values[0], dtype=values.dtype)
 
 
 @operator("ReverseSequence", since=10)
 def reverse_sequence(x: Any, lengths: Any, *, batch_axis: int = 1, time_axis: int = 0) -> Any:
-    time = coordinate(time_axis, x.shape)
+    time = beside(x, time_axis)
     length = lengths.to(tile.i64).reshape(tuple(-1 if i == batch_axis else 1 for i in range(x.ndim)))
-    place = tile.broadcast_to(tile.where(time < length, length - 1 - time, time), x.shape)
-    return tile.take(x.reshape((-1,)), element_places(time_axis, place, x.shape), axis=0)
+    place = tile.where(time < length, length - 1 - time, time)
+    return ops.gather(x, tile.broadcast_to(place, x.shape), time_axis)
 
 
 @operator("TopK", since=10, known=("k",))
@@ -93,25 +52,12 @@ def top_k(x: Any, k: Any, *, axis: int = -1, largest: int = 1, sorted: int = 1) 
 
 @operator("CumSum", since=11, known=("axis",))
 def cumsum(x: Any, axis: Any, *, exclusive: int = 0, reverse: int = 0) -> Any:
-    return _running(x, int(np.ravel(axis)[0]), exclusive, reverse, tile.sum, 0)
+    return ops.cumsum(x, int(np.ravel(axis)[0]), bool(reverse), exclusive=bool(exclusive)).to(x.dtype)
 
 
 @operator("CumProd", since=26, known=("axis",))
 def cumprod(x: Any, axis: Any, *, exclusive: int = 0, reverse: int = 0) -> Any:
-    return _running(x, int(np.ravel(axis)[0]), exclusive, reverse, tile.prod, 1)
-
-
-def _running(x: Any, axis: int, exclusive: int, reverse: int, fold: Any, start: int) -> Any:
-    """A running fold; without the element itself if it is `exclusive`."""
-    at = axis % x.ndim
-    result = tile.scan(x, at, fold, reverse=bool(reverse))
-    if not exclusive:
-        return result
-    widths = [(0, 0)] * x.ndim
-    widths[at] = (0, 1) if reverse else (1, 0)
-    size = x.shape[at]
-    kept = slice(1, None) if reverse else slice(0, size)
-    return tile.pad(result, tuple(widths), start)[(slice(None),) * at + (kept,)]
+    return ops.cumprod(x, int(np.ravel(axis)[0]), bool(reverse), exclusive=bool(exclusive)).to(x.dtype)
 
 
 @operator("Einsum", since=12)
@@ -153,9 +99,8 @@ def _diagonals(x: Any, axes: str) -> tuple[Any, str]:
     for a in dict.fromkeys(axes):
         while axes.count(a) > 1:
             first, second = axes.index(a), axes.rindex(a)
-            same = coordinate(first, x.shape) == coordinate(second, x.shape)
-            x = tile.sum(tile.where(same, x, tile.zeros((), x.dtype)), axis=second).to(x.dtype)
-            axes = axes[:second] + axes[second + 1 :]
+            x = ops.diagonal(x, 0, first, second)
+            axes = axes[:first] + axes[first + 1 : second] + axes[second + 1 :] + a
     return x, axes
 
 
