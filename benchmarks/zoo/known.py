@@ -53,7 +53,7 @@ KNOWN: dict[str, str] = {
     "attention, capped": _CAPPED,
     "attention, lengths": "the length of the loop is data: it is neither ranked nor split by what it may be",
     "attention, cross": "77 keys: one short block for each program, whose start and end are not hidden",
-    "decoding, grouped, batch 1": "few programs: the keys are not split among more of them",
+    "decoding, grouped, batch 1": "launches: a second one merges the parts of the keys",
     "linear attention": "sums of rows beside products are kernels of their own, and read keys and queries again",
     # convolutions and pooling
     "convolution, 3x3, 64 channels": _WINDOWS,

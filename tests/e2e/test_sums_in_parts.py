@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tests.support.gpu_lowering import lowered, run_as_launched
+import tiledsl
+from tests.support.gpu_lowering import lowered, plans_for, run_as_launched
+from tiledsl import tile
+from tiledsl.api.schedule_graph import schedule_graph
 from tiledsl.backend_cuda.build.gate import refusals
 from tiledsl.backend_cuda.build.nvrtc import compile_cubin
 from tiledsl.backend_cuda.emit.emit_program import emit_program
@@ -17,7 +21,8 @@ from tiledsl.ir.gpu.async_ops import TmaLoad, Wgmma
 from tiledsl.ir.gpu.gpu_ops import Launch
 from tiledsl.ir.text.parser import parse_module
 from tiledsl.ir.tile_ops import Empty
-from tiledsl.passes.gpu.plan import parse_plan
+from tiledsl.passes.gpu.plan import Plan, parse_plan
+from tiledsl.passes.gpu.plans.split_candidates import program_of
 from tiledsl.passes.manager import PassContext, PassManager
 from tiledsl.passes.pipelines import gpu_front_pipeline
 
@@ -96,3 +101,41 @@ def test_warpgroups_multiply_parts_and_tma_brings_and_takes_them() -> None:
     assert sum(isinstance(op, TmaLoad) for op in first.walk()) == 2
     assert not any(isinstance(op, (Wgmma, TmaLoad)) for op in second.walk())
     assert [op.scratch for op in module.walk() if isinstance(op, Empty)] == [False, True]
+
+
+def attention() -> Module:
+    """One query of each of some heads, in groups that share keys and values, in form `tile-placed`."""
+
+    def formula(q: Any, k: Any, v: Any) -> Any:
+        scores = tile.dot(q, k.mT).to(tile.f32) * 0.125
+        return tile.dot(tile.softmax(scores, axis=-1).to(v.dtype), v)
+
+    specs = [tile.spec(shape, tile.f16) for shape in ((2, 4, 64), (2, 1024, 64), (2, 1024, 64))]
+    fused = tiledsl.fuse(tiledsl.trace(formula, *specs))
+    schedule = schedule_graph(fused.lowered("sm_90"), fused.graph.inputs, fused.graph.constants)
+    (step,) = schedule.schedule.steps
+    return PassManager(gpu_front_pipeline()).run(Module([schedule.functions[step.program]]), PassContext())
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("keys", [1024, 512])
+def test_attention_in_parts_in_the_emulator(arch: str, keys: int) -> None:
+    """Of 3 parts, one of which has few keys, or none."""
+    placed = attention()
+    generator = np.random.default_rng(0)
+    given = [
+        generator.standard_normal(shape).astype(np.float16) for shape in ((2, 4, 64), (2, keys, 64), (2, keys, 64))
+    ]
+    program = program_of(placed.entry, Plan((), parts=(3,)))
+    _, (plan, *_) = plans_for(Module([program]), given, arch)
+    module = lowered(placed, replace(plan, parts=(3,)), arch)
+    wide: list[Any] = [one.astype(np.float64) for one in given]
+    q, k, v = wide
+    scores = q @ k.transpose(0, 2, 1) * 0.125
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    expected = weights / weights.sum(axis=-1, keepdims=True) @ v
+    (actual,) = run_as_launched(module.entry, given)
+    assert np.abs(actual.astype(np.float64) - expected).max() < 2e-3
+    source = emit_program(module, int(arch.removeprefix("sm_")))
+    assert refusals(compile_cubin(source.text, arch, "attention")) == []
+    assert len(source.kernels) == 2

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.support.compare import assert_close
 from tests.support.gpu_lowering import lowered, plans_for, run_as_launched
 from tests.support.random_modules import RandomProgram, tile_programs
+from tests.support.random_rescaled import RandomRescaled, random_rescaled
 from tests.support.random_sums import RandomSum, random_sums
 from tiledsl.backend_ref.execute_tile import execute
 from tiledsl.ir.core import Module
@@ -59,3 +60,18 @@ def test_whatever_else_a_grid_does_happens_as_before(program: RandomProgram) -> 
     for got, want, tolerance in zip(actual, expected, program.tolerances):
         assert_close(got, want, relative=0, absolute=tolerance)
     assert after == before
+
+
+@given(program=random_rescaled(), parts=st.integers(2, 5), unit=st.integers(1, 12), placed=st.booleans())
+@settings(max_examples=120)
+def test_sums_relative_to_an_extremum_are_the_same_sums(
+    program: RandomRescaled, parts: int, unit: int, placed: bool
+) -> None:
+    passes = gpu_front_pipeline() if placed else []
+    context = PassContext()
+    split = PassManager([*passes, SplitSums((parts,), unit)]).run(program.module, context)
+    assert sum(isinstance(op, Grid) for op in split.entry.body.ops) == 2, context.remarks
+    expected = execute(program.module.entry, program.arguments())
+    for actual, wanted in zip(execute(split.entry, program.arguments()), expected):
+        assert np.isfinite(wanted).all()
+        assert_close(actual, wanted, relative=1e-4, absolute=1e-4)

@@ -1,4 +1,4 @@
-"""Splits long sums among programs: a grid adds up parts of each, a second one adds the parts and goes on with the sum.
+"""Splits long folds among programs: a grid folds parts of each, a second one merges the parts and goes on.
 
     tile.grid([%M, %N]) body(%m: axis<m>, %n: axis<n>) {
       %acc = tile.range(%0, %K, [%zeros]) body(%k: axis<k>, %a: tile<f32, [m, n]>) { ... }
@@ -18,23 +18,25 @@
       ... what the program does with %acc
     }
 
-Before: any TILE form. After: the same form. Every loop of a grid that only adds up is split; whatever else the grid
-does stays in the second one, and happens as often as before. Parts are added in the same order in every run. Narrow
-floats are kept as f32 between the grids. Rows of the scratch tensor start at multiples of 16 bytes.
+Before: any TILE form. After: the same form. Every loop of a grid is split that only folds: sums, extrema, sums that
+are relative to an extremum (`carried_folds`). Whatever else the grid does stays in the second one, and happens as often
+as before. Parts are merged in the same order in every run. Narrow floats are kept as f32 between the grids. Rows of the
+scratch tensors start at multiples of 16 bytes.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.builder import Builder
-from tiledsl.ir.core import Block, Function, Index, Module, Op, Value, free_names
+from tiledsl.ir.core import Block, Function, Index, Module, Number, Op, Value, free_names
 from tiledsl.ir.dtypes import DType, f32, i64
 from tiledsl.ir.facts import facts_of
+from tiledsl.ir.fold_identities import fold_identity, identity
 from tiledsl.ir.substitute import substitute_in_ops
 from tiledsl.ir.symbolic import Dim, ceildiv, symbol, symbol_name, symbols_of
 from tiledsl.ir.types import WHOLE, AxisType, BlockSize, Slice, TileType, Type, scalar
@@ -43,8 +45,10 @@ from tiledsl.passes.analysis.effects import has_effect, tensors_written
 from tiledsl.passes.analysis.sizes import size_of, symbols_in
 from tiledsl.passes.analysis.splats import number_of
 from tiledsl.passes.manager import PassContext, form_of
+from tiledsl.passes.tile.carried_folds import IDEMPOTENT, CarriedFold, carried_folds, check_reads
 from tiledsl.passes.tile.dce import EliminateDeadCode
-from tiledsl.passes.tile.plain_sums import NotSplitError, check_plain_sums, check_reads
+from tiledsl.passes.tile.follow_weights import NotSplitError
+from tiledsl.passes.tile.merge_parts import MergedParts
 
 UNIT = 256
 """Elements that a part has a multiple of: no block of a loop of products ends anywhere else."""
@@ -84,15 +88,17 @@ class SplitSums:
             return
         _Splitting(function, grid, parts, self.unit).split(found)
         for sum_ in found:
-            context.remark(self.name, sum_.loop.location, f"split into {parts} parts, which another grid adds up")
+            context.remark(self.name, sum_.loop.location, f"split into {parts} parts, which another grid merges")
 
 
 @dataclass(frozen=True)
 class SplitLoop:
-    """A loop whose sums can be split. `needs`: the ops of the grid's body that it is computed of. `places`: for each
-    sum, which axis of the grid each of its axes is the block of; None for those that are whole."""
+    """A loop whose folds can be split, one for each carried value. `needs`: the ops of the grid's body that it is
+    computed of. `places`: for each fold, which axis of the grid each of its axes is the block of; None where it is
+    whole."""
 
     loop: ops.Range
+    folds: tuple[CarriedFold, ...]
     needs: frozenset[Op]
     places: tuple[tuple[int | None, ...], ...]
 
@@ -106,14 +112,14 @@ def sums_of(grid: ops.Grid) -> tuple[list[SplitLoop], list[str]]:
     for op in grid.body.ops:
         if isinstance(op, ops.Range):
             try:
-                check_plain_sums(op, written)
+                folds = tuple(carried_folds(op, written))
                 _check_stops(grid)
                 places = tuple(_places(result.tile, grid) for result in op.results)
-                needs = _needs(op, grid.body, taken, written)
+                needs = _needs(op, folds, grid.body, taken, written)
             except NotSplitError as error:
                 declined.append(str(error))
             else:
-                found.append(SplitLoop(op, needs, places))
+                found.append(SplitLoop(op, folds, needs, places))
                 taken.add(op)
         elif isinstance(op, (ops.For, ops.While)):
             declined.append(f"the loop is no `tile.range` but `{op.name}`")
@@ -140,10 +146,13 @@ def _places(type_: TileType, grid: ops.Grid) -> tuple[int | None, ...]:
     return tuple(places)
 
 
-def _needs(loop: ops.Range, body: Block, taken: Iterable[Op], written: frozenset[Value]) -> frozenset[Op]:
-    """The ops of the body that what a loop adds up is computed of."""
+def _needs(
+    loop: ops.Range, folds: Sequence[CarriedFold], body: Block, taken: Iterable[Op], written: frozenset[Value]
+) -> frozenset[Op]:
+    """The ops of the body that what a loop folds is computed of."""
     found: set[Op] = set()
     pending = [loop.start, loop.stop, *(value for op in loop.body.walk() for value in op.operands)]
+    pending += [first for fold, first in zip(folds, loop.initial) if fold.fn in IDEMPOTENT]
     while pending:
         op = _outermost(pending.pop(), body)
         if op is None or op is loop or op in found:
@@ -231,7 +240,7 @@ class _Scratch:
     """Where parts of the sums of one loop are kept, between the grids: a tensor for each sum."""
 
     def __init__(self, outside: Builder, split: SplitLoop, whole: _Splitting) -> None:
-        self.loop, self.places, self.whole = split.loop, split.places, whole
+        self.loop, self.folds, self.places, self.whole = split.loop, split.folds, split.places, whole
         self.tensors = [
             self._tensor(outside, result, places) for result, places in zip(self.loop.results, self.places)
         ]  # fmt: skip
@@ -270,7 +279,7 @@ class _Scratch:
         loop = self.loop
         start, stop = self._bounds(builder, arguments[0], values)
         body = loop.body.clone(values)
-        initial = [_zeros(builder, value.tile) for value in loop.initial]
+        initial = [self._start(builder, number, values) for number in range(len(loop.initial))]
         part = builder.emit(
             ops.Range, start=start, stop=stop, initial=initial, blocks=loop.blocks, num_stages=loop.num_stages,
             body=body, types=[result.type for result in loop.results],
@@ -299,25 +308,37 @@ class _Scratch:
         begin = before if first == 0 else builder.map("add", builder.cast(start, i64), before)
         return begin, builder.map("minimum", builder.map("add", begin, each), builder.cast(stop, i64))
 
+    def _start(self, builder: Builder, number: int, values: Mapping[Value, Value]) -> Value:
+        """What each part starts from."""
+        fold, first, finite = self.folds[number], self.loop.initial[number], self._finite_starts()
+        if fold.fn in IDEMPOTENT and number not in finite:
+            return values.get(first, first)
+        return _throughout(builder, finite.get(number, fold_identity(fold.fn, first.dtype)), first.tile)
+
+    def _finite_starts(self) -> dict[int, Number]:
+        """Of extrema that start from infinity, and that sums are relative to: a part may have no element that counts,
+        and a difference of two infinities is no number."""
+        pairs = enumerate(zip(self.folds, map(number_of, self.loop.initial)))
+        infinite = [n for n, (fold, start) in pairs if fold.followed and start is not None and math.isinf(start)]
+        return {n: identity(self.folds[n].fn, self.loop.initial[n].dtype, True) for n in infinite}
+
     def use_parts(self) -> None:
-        """Lets what follows the loop, in the second grid, read the sums of the parts."""
+        """Lets what follows the loop, in the second grid, read what the parts come to."""
         grid, loop = self.whole.grid, self.loop
         builder = Builder(Block(), loop.location)
-        sums: list[Value] = []
-        for number, (result, first) in enumerate(zip(loop.results, loop.initial)):
-            at = self._subscripts(WHOLE, grid.body.arguments, result, number)
-            parts = builder.emit(ops.Load, tensor=self.tensors[number], indices=at).result
-            total = builder.emit(ops.Reduce, sources=[parts], axes=(0,), fn="add").result
-            if number_of(first) != 0:
-                total = builder.map("add", builder.cast(first, total.dtype), total)
-            total = builder.cast(total, result.dtype)
-            total.name = result.name
-            sums.append(total)
+        merged = MergedParts(
+            builder, loop, self.folds, lambda number: self._load(builder, number), self._finite_starts()
+        ).wholes  # fmt: skip
         for op in builder.block.ops:
             grid.body.insert_before(loop, op)
-        for result, total in zip(loop.results, sums):
-            result.replace_with(total)
+        for number, result in enumerate(loop.results):
+            result.replace_with(merged[number])
         loop.erase()
+
+    def _load(self, builder: Builder, number: int) -> Value:
+        """All parts of a fold, along the first axis."""
+        at = self._subscripts(WHOLE, self.whole.grid.body.arguments, self.loop.results[number], number)
+        return builder.emit(ops.Load, tensor=self.tensors[number], indices=at).result
 
 
 def kept_dtype(dtype: DType) -> DType:
@@ -325,13 +346,14 @@ def kept_dtype(dtype: DType) -> DType:
     return f32 if dtype.is_float and dtype.bits < f32.bits else dtype
 
 
-def _zeros(builder: Builder, type_: TileType) -> Value:
-    zero = builder.constant(0, type_.dtype)
+def _throughout(builder: Builder, number: Number, type_: TileType) -> Value:
+    """A tile that is a number throughout."""
+    scalar_ = builder.constant(number, type_.dtype)
     if not type_.shape:
-        return zero
-    zeros = builder.broadcast(zero, type_.shape)
-    zeros.type = type_
-    return zeros
+        return scalar_
+    tile = builder.broadcast(scalar_, type_.shape)
+    tile.type = type_
+    return tile
 
 
 def _place_new(function: Function) -> None:

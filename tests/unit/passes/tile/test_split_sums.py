@@ -49,7 +49,13 @@ def remarks(changed: dict[str, str], parts: int = 2) -> list[str]:
 
 def test_a_plain_sum_is_split() -> None:
     for added in ("%part, %acc]) {fn = add}", "%acc, %part]) {fn = sub}", "%part, %part, %acc]) {fn = fma}"):
-        assert remarks({"turn": turn(added)}) == ["split into 2 parts, which another grid adds up"]
+        assert remarks({"turn": turn(added)}) == ["split into 2 parts, which another grid merges"]
+
+
+def test_other_folds_are_split() -> None:
+    for fold, merged in (("max", "maximum"), ("min", "minimum"), ("mul", "mul")):
+        changed = {"fold": fold, "turn": turn(f"%part, %acc]) {{fn = {merged}}}")}
+        assert remarks(changed) == ["split into 2 parts, which another grid merges"]
 
 
 def test_one_part_is_the_whole() -> None:
@@ -59,8 +65,8 @@ def test_one_part_is_the_whole() -> None:
 @pytest.mark.parametrize(
     ("changed", "reason"),
     [
-        ({"turn": turn("%part, %acc]) {fn = maximum}")}, "`acc` is no plain sum"),
-        ({"turn": turn("%part, %acc]) {fn = sub}")}, "`acc` is no plain sum"),
+        ({"turn": turn("%part, %acc]) {fn = sub}")}, "`acc` is no fold"),
+        ({"turn": turn("%part, %acc]) {fn = pow}")}, "`acc` is no fold"),
         (
             {"turn": turn("%acc, %acc]) {fn = add}")},
             "the loop does more with `acc` than to add to it",

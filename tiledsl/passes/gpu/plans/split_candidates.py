@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from tiledsl.ir import tile_ops as ops
-from tiledsl.ir.core import Function, Module
-from tiledsl.ir.symbolic import evaluate, symbols_of
+from tiledsl.ir.core import Function, Module, Value
+from tiledsl.ir.symbolic import Dim, evaluate, symbols_of
 from tiledsl.passes.analysis.effects import tensors_in_order
 from tiledsl.passes.analysis.sizes import size_of
 from tiledsl.passes.gpu.plan import Plan, RankedPlan
@@ -98,11 +98,22 @@ def _is_split(function: Function) -> bool:
 
 
 def _longest(function: Function, sizes: Mapping[str, int]) -> int:
-    """How many elements the longest loop goes through whose length is known."""
+    """How many elements the longest loop goes through at most, of those of which that is known."""
     longest = 0
     for op in function.walk():
         if isinstance(op, ops.Range):
-            start, stop = size_of(op.start), size_of(op.stop)
+            start, stop = size_of(op.start), _most(op.stop)
             if start is not None and stop is not None and symbols_of(stop - start) <= sizes.keys():
                 longest = max(longest, evaluate(stop - start, sizes))
     return longest
+
+
+def _most(value: Value) -> Dim | None:
+    """A size that an integer scalar is at most: itself, or one that it is the least of with another."""
+    match value.op:
+        case ops.Cast() as op:
+            return _most(op.source)
+        case ops.Map(fn="minimum") as op:
+            return next((bound for bound in map(_most, op.inputs) if bound is not None), None)
+        case _:
+            return size_of(value)

@@ -8,10 +8,10 @@ from tiledsl.ir import graph_ops as graph
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Op, Value
 from tiledsl.ir.dtypes import DType, f32, i64
+from tiledsl.ir.fold_identities import PAIRWISE, identity
 from tiledsl.ir.tile_ops import tensor_type
 from tiledsl.ir.types import AxisType, BlockSize
 from tiledsl.passes.graph.analysis.axes import Axis
-from tiledsl.passes.graph.analysis.fold_identities import PAIRWISE, identity
 from tiledsl.passes.graph.analysis.online_rules import Dependence, Factor, Moments, factors_of, moments_of, unspread
 from tiledsl.passes.graph.kernels.group_tiles import Fold, GroupTiles, Scope
 from tiledsl.passes.graph.kernels.index_limits import Combined, Edge, IndexLimits, Term

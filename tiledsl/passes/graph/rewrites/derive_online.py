@@ -20,11 +20,11 @@ from typing import Any, ClassVar
 from tiledsl.ir import graph_ops as ops
 from tiledsl.ir.core import Module, Op, Value
 from tiledsl.ir.dtypes import f32, f64
+from tiledsl.ir.fold_identities import MOST_SCALE
 from tiledsl.ir.rewrite import Rewriter, Rules
 from tiledsl.ir.tile_ops import tensor_type
 from tiledsl.ir.types import Shape
 from tiledsl.ir.verifier import Form
-from tiledsl.passes.graph.analysis.fold_identities import MOST_SCALE
 from tiledsl.passes.graph.analysis.online_rules import is_constant
 from tiledsl.passes.graph.analysis.outline import is_soft
 from tiledsl.passes.graph.rewrites.canonicalise_graph import tidy
