@@ -10,7 +10,7 @@ _JOINS = "what is padded, or only joined, is copied by a kernel of its own"
 _RANKING = "blocks at the edges of a narrow window are masked: as many as those within"
 _PARTLY_MASKED = "rows of an odd size are masked and accessed element by element"
 _CAPPED = "tanh is two operations of the slow unit for each score, and the exponential a third"
-_STRIDED = "neighbouring threads take every other element, or go backwards: a line for each few of them"
+_STRIDED = "neighbouring threads take every other element: a line for each few of them"
 _WINDOWS = "blocks of windows are read from L2 again for each place in the window, by warps, not by TMA: mma.sync"
 _LOADED_BY_WARPS = "the loop is none that plans with warpgroups know: mma.sync, its operands loaded by all warps"
 _SMALL_PRODUCTS = "two products that are added are two kernels, each with too few blocks for all multiprocessors"
@@ -26,16 +26,15 @@ KNOWN: dict[str, str] = {
     "top 8, rows": "each of the 8 is found by a fold of the whole row: 8 passes of arithmetic over registers",
     "top 2 of experts": "the softmax goes to memory: a formula is not fused into the kernel of top_k",
     # movement
-    "rotary embedding, ops": "both halves of a pair are read by two accesses, and positions again for each head",
     "rotary embedding, interleaved": _STRIDED,
     "every other column": _STRIDED,
-    "backwards": _STRIDED,
     "pad": _JOINS,
     "shift of a row": _JOINS,
     "space to depth": "a reshape that strides cannot tell is a copy, and its blocks run along the wrong axis",
     "gather of columns": "gathered columns are single elements: a sector for each",
     # products
     "product, 512": "most of it is the launch; to share the sums would take a second one",
+    "product, small ones batched": "a block for each matrix of the batch, and blocks start one after the other",
     "product, odd": "rows of an odd size have no TMA: a warp copies them element by element",
     "product, f32": "products in f32 with all digits are single multiply-adds, at 0.62 of their rate",
     "product, f64": "mma.sync in f64 at the share that the model gives mma.sync of wgmma; f64 has no wgmma",

@@ -208,8 +208,10 @@ class LayoutInference:
             return Wish(ACCESSED, needed)
         if only_broadcast(op.result):
             return None
-        order = access_order(op)
-        return Wish(ACCESSED, self.access(op.result.shape, order, op.result.dtype.bytes))
+        *slow, fast = access_order(op) or [0]
+        folded = set(folded_axes(op.result))  # in one thread, if others are enough for all threads
+        order = [*(a for a in slow if a in folded), *(a for a in slow if a not in folded), fast]
+        return Wish(ACCESSED, self.access(op.result.shape, order[-len(op.result.shape) :], op.result.dtype.bytes))
 
     def _needed(self, value: Value) -> Generator[Value, RegisterLayout | None, RegisterLayout | None]:
         """The layout in which the users of a value will ask for it, if that is clear and not its own to choose."""
@@ -268,6 +270,19 @@ def only_broadcast(value: Value) -> bool:
             elif not isinstance(user, ops.Broadcast):
                 return False
     return True
+
+
+def folded_axes(value: Value) -> tuple[int, ...]:
+    """The axes over which a tile is folded, as it is or after elementwise ops."""
+    seen, work = {value}, [value]
+    while work:
+        for user in work.pop().users:
+            if isinstance(user, ops.Reduce):
+                return user.axes
+            if isinstance(user, (ops.Cast, ops.Map)) and user.result not in seen:
+                seen.add(user.result)
+                work.append(user.result)
+    return ()
 
 
 def tensor_of(op: ops.Load | ops.Store | ops.Atomic) -> TensorType:

@@ -243,9 +243,7 @@ def vector_and_tail(
     return aligned, True
 
 
-def _aligned_vector(
-    state: Lowering, op: ops.Load | ops.Store, layout: RegisterLayout, subscripts: Subscripts
-) -> int:
+def _aligned_vector(state: Lowering, op: ops.Load | ops.Store, layout: RegisterLayout, subscripts: Subscripts) -> int:
     """How many elements of a thread are neighbours in memory, aligned to their size."""
     assert isinstance(op.tensor.type, TensorType)
     unit = op.tensor.type.unit
@@ -275,9 +273,7 @@ def _is_gathered_along(op: ops.Load | ops.Store, axis: int) -> bool:
     gathers = [index for index in op.indices if isinstance(index, Value) and _is_tile(index)]
     rank = max((len(gather.shape) for gather in gathers), default=0)
     at = axis - _gather_axis(op) if gathers else -1
-    return 0 <= at < rank and any(
-        len(gather.shape) >= rank - at and gather.shape[at - rank] != 1 for gather in gathers
-    )
+    return 0 <= at < rank and any(len(gather.shape) >= rank - at and gather.shape[at - rank] != 1 for gather in gathers)
 
 
 def row_alignment(state: Lowering, tensor: Value) -> int:

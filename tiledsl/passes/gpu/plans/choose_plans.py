@@ -369,7 +369,9 @@ def _stream_plans(grid: GridShape, sizes: _Sizes, row: int, vector: int) -> list
     blocks: dict[str, int] = dict.fromkeys(grid.open, 1)
     if len(fast) >= 2:  # rows of one tensor are columns of another: both as long as can be
         side = 1 << (elements.bit_length() // 2)
-        blocks.update({name: min(side, lengths[name]) for name in fast[:2]})
+        short, long = sorted(fast[:2], key=lambda name: lengths[name])
+        blocks[short] = min(side, lengths[short])
+        blocks[long] = min(max(side, elements // blocks[short]), lengths[long])
     elif fast:
         (name,) = fast
         blocks[name] = min(elements, lengths[name])
@@ -420,7 +422,11 @@ def _with_whole_axes(grid: GridShape, plan: Plan, sizes: _Sizes, vector: int, th
         size, text = sizes.of(dim), str(dim)
         granule = vector
         if text in fast:
-            granule = vector * min(threads, power_of_two_from(-(-size // vector)))
+            granule = (
+                power_of_two_from(size)
+                if size < vector
+                else vector * min(threads, power_of_two_from(-(-size // vector)))
+            )
         capacities[text] = -(-max(size, 1) // granule) * granule if text in fast else rounded(size)
     for name in _reshaped_symbols(grid):
         if name in sizes.known:

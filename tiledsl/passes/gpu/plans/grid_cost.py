@@ -34,7 +34,13 @@ LOADS_AHEAD = 4
 """Loads of a thread that are under way at once, where a program does not say."""
 LINE_BYTES = 128
 LINE_CLOCKS = 2
-"""Clocks of a multiprocessor for each line of memory that an access of a warp touches."""
+"""Clocks of a multiprocessor for each line of memory that it takes in from L2."""
+TOUCH_CLOCKS = 1
+"""The same for each line that an access of a warp touches, where others have brought it to L1."""
+START_CLOCKS = 2.1
+"""Of the device, for each block that starts: one after the other."""
+STRIDE = 2
+"""Of a tensor none of whose axes has neighbours side by side, where a tile runs along the last one: a guess."""
 ACCESS_INSTRUCTIONS = 20
 """Of a thread, for each access of at most 16 bytes: where it lies, whether it is there, and the access."""
 FMA_SHARE = 0.62
@@ -43,7 +49,8 @@ FMA_SHARE = 0.62
 
 @dataclass(frozen=True)
 class ResourceTimes:
-    """Seconds that a grid keeps each resource busy. `waiting`: of programs, for what they load, one after the other."""
+    """Seconds that a grid keeps each resource busy. `starting`: the blocks, one after the other; `waiting`: of
+    programs, for what they load."""
 
     memory: float = 0.0
     l2: float = 0.0
@@ -51,6 +58,7 @@ class ResourceTimes:
     products: float = 0.0
     arithmetic: float = 0.0
     special: float = 0.0
+    starting: float = 0.0
     waiting: float = 0.0
 
     @property
@@ -88,6 +96,11 @@ class GridCost:
         """Blocks of the plan: each is one CTA, or one turn of a persistent one."""
         return max(1, self.counts.programs)
 
+    @property
+    def _started(self) -> int:
+        """Blocks that are launched."""
+        return (min(self.grid.programs, self.programs) if self.grid.programs else self.programs) * self.grid.cluster
+
     @cached_property
     def resident(self) -> int:
         """Programs that a multiprocessor runs at once: by threads alone, since registers are not known here."""
@@ -120,11 +133,12 @@ class GridCost:
         return self.moved_bytes(access) * (-(-run // SECTOR_BYTES) * SECTOR_BYTES / run if run else 1.0)
 
     def _run_bytes(self, access: Access) -> int:
-        """How many bytes of a tile lie next to each other in memory, at least where rows begin."""
-        element, unit = access.tensor.dtype.bytes, access.tensor.unit
-        if not access.shape or unit is None:
-            return SECTOR_BYTES if not access.shape else element
-        if not _runs_along(access, unit):
+        """How many bytes of a tile lie next to each other in memory, or near, at least where rows begin."""
+        element, unit = access.tensor.dtype.bytes, _unit(access)
+        if not access.shape:
+            return SECTOR_BYTES
+        step = _step(access, unit)
+        if step is None:
             return element
         length = self.counts.number(access.shape[access_order(access.op)[-1]])
         size = self.counts.number(access.tensor.shape[unit])
@@ -226,24 +240,37 @@ class GridCost:
             of_memory = min(of_memory, self._in_flight * busy / self._latency)
         return ResourceTimes(
             memory=self.memory_bytes / of_memory,
-            lines=self._lines() * LINE_CLOCKS / busy / speeds.clock,
+            lines=self._line_clocks() / busy / speeds.clock,
             l2=l2 / (each * busy) / speeds.clock,
             products=self._product_clocks() / (busy * speeds.power_limit) / speeds.clock,
             arithmetic=self.work.arithmetic / (speeds.instructions * busy) / speeds.clock,
             special=self.work.special / (speeds.exponentials * busy) / speeds.clock,
+            starting=self._started * START_CLOCKS / speeds.clock,
             waiting=self._waiting(),
         )
 
     def _width(self, access: Access) -> float:
         """Bytes that a thread accesses at a time."""
+        if access.shape and _step(access, _unit(access)) != 1:
+            return access.tensor.dtype.bytes
         aligned = self.alignment.get(access.op.tensor, WIDEST)
         return max(access.tensor.dtype.bytes, min(WIDEST, aligned, self._run_bytes(access)))
 
-    def _lines(self) -> float:
-        """Lines of memory that accesses of threads touch; boxes of TMA go another way."""
+    def _line_clocks(self) -> float:
+        """What accesses of threads take for the lines that they touch; boxes of TMA go another way."""
         if self.grid.roles:
             return 0.0
-        return sum(self.moved_bytes(a) / min(LINE_BYTES, self._run_bytes(a)) for a in self.nest.accesses)
+        return sum(self._lines(access) for access in self.nest.accesses)
+
+    def _lines(self, access: Access) -> float:
+        """A thread that goes by elements has the neighbours of what it accesses next: its lines stay in L1."""
+        moved, element = self.moved_bytes(access), access.tensor.dtype.bytes
+        step = _step(access, _unit(access)) if access.shape else 1
+        if step is None or step == 1:
+            clocks = TOUCH_CLOCKS if step is None and access.gathers else LINE_CLOCKS
+            return clocks * moved / min(LINE_BYTES, self._run_bytes(access))
+        apart = WIDEST * step  # bytes from thread to thread
+        return max(LINE_CLOCKS * step * moved / LINE_BYTES, TOUCH_CLOCKS * moved / element * min(1, apart / LINE_BYTES))
 
     @property
     def _latency(self) -> float:
@@ -298,7 +325,40 @@ class GridCost:
         return self.speeds.instructions if found.instruction == "fma" else self._rate(dot) * self.speeds.power_limit
 
 
-def _runs_along(access: Access, unit: int) -> bool:
-    """Whether a tile runs along that axis of its tensor."""
+def _unit(access: Access) -> int:
+    """The axis of a tensor along which neighbours lie side by side, or near."""
+    unit = access.tensor.unit
+    return len(access.tensor.shape) - 1 if unit is None else unit
+
+
+def _step(access: Access, unit: int) -> int | None:
+    """How far apart in memory neighbours of a tile are along that axis of its tensor, as a number of elements; None if
+    that is anywhere."""
     index = access.op.indices[unit]
-    return not isinstance(index, Value) or isinstance(index.type, AxisType)
+    apart = 1 if access.tensor.unit is not None else STRIDE
+    if not isinstance(index, Value) or isinstance(index.type, AxisType):
+        return apart
+    factor = _factor(index) if index.shape else None
+    return None if factor is None else apart * max(1, abs(factor))
+
+
+def _factor(index: Value) -> int | None:
+    """By how much coordinates that are computed grow from one to the next; None if they are data."""
+    op = index.op
+    match op:
+        case ops.Coordinates() | ops.Arange():
+            return 1
+        case ops.Broadcast() | ops.Reshape() | ops.Cast():
+            return _factor(op.source)
+        case ops.Map() if op.fn in ("add", "sub", "mul") and len(op.inputs) == 2:
+            left, right = (_factor(value) if value.shape else 0 for value in op.inputs)
+            if left is None or right is None:
+                return None
+            if op.fn != "mul":
+                return left + right if op.fn == "add" else left - right
+            (first, second) = op.inputs
+            if isinstance(second.op, ops.Constant):
+                return left * int(second.op.value)
+            return right * int(first.op.value) if isinstance(first.op, ops.Constant) else None
+        case _:
+            return None

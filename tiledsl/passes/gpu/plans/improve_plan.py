@@ -39,7 +39,7 @@ def improved(
 ) -> tuple[GridPlan, dict[str, int]]:
     """The plan of a grid and its blocks, or the best that neighbours lead to."""
     best = (grid, dict(blocks))
-    if nest.dots or grid.programs or grid.row_threads:
+    if nest.dots or grid.programs:
         return best
     cost = GridCost(nest, *best, sizes, machine)
     least = start = cost.times.seconds

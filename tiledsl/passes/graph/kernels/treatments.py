@@ -24,6 +24,9 @@ from tiledsl.passes.graph.analysis.axes import Axis, GroupAxes
 from tiledsl.passes.graph.analysis.limits import Limits
 from tiledsl.passes.graph.analysis.outline import is_repeated
 
+ENOUGH = 4096
+"""Elements of a program without products: axes go by blocks until it may have as many."""
+
 
 @dataclass(frozen=True)
 class Treatments:
@@ -239,7 +242,13 @@ class _Treating:
             read = [self.axes.kept[parameter] for parameter in self.function.parameters]
             if any(kept and kept[-1] in streamed for kept in read):
                 count = 0  # a row for each program, whose elements lie side by side
-            blocked = self.blocked_of_maps(grid)[:count]
+            ordered = self.blocked_of_maps(grid)
+            blocked = ordered[:count]
+            if count:  # what one program has of a few short axes is too little
+                for axis in ordered[count:]:
+                    if math.prod(a.size for a in (*blocked, *whole)) >= ENOUGH:
+                        break
+                    blocked.append(axis)
             return frozenset(axis for axis in grid if axis not in blocked)
         single: set[Axis] = set()
         for op in self.contracts:

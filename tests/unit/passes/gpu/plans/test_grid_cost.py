@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.support.kernels import lower, tensor
 from tests.unit.passes.gpu.plans.test_improve_plan import column_sums, nest_of, product, row_sums
-from tiledsl.ir.dtypes import f16
+from tiledsl import tile
+from tiledsl.ir.dtypes import f16, i32
 from tiledsl.passes.gpu.plan import GridPlan
 from tiledsl.passes.gpu.plans.grid_cost import GridCost
 from tiledsl.passes.gpu_machine import gpu_machine
@@ -36,6 +39,38 @@ def test_narrow_tiles_touch_many_lines() -> None:
     narrow, wide = (GridCost(nest, GridPlan(256), {"n": n}, SIZES, HOPPER).times for n in (1, 32))
     assert narrow.lines == pytest.approx(32 * wide.lines, rel=0.1)
     assert narrow.l2 == pytest.approx(8 * wide.l2, rel=0.1)
+
+
+def test_blocks_start_one_after_the_other() -> None:
+    nest = nest_of(lower(row_sums, x=2))
+    sizes = {**SIZES, "M": 1 << 20, "N": 64}
+    small, large = (GridCost(nest, GridPlan(32), {"m": m}, sizes, HOPPER).times for m in (1, 32))
+    assert small.bound == "starting"
+    assert small.starting == pytest.approx(32 * large.starting) == pytest.approx(1.2e-3, rel=0.1)
+
+
+def backwards(x: Any) -> Any:
+    N = x.shape[0]
+    y = tile.empty(N, x.dtype)
+    for n in tile.grid(N):
+        y[n] = x[N - 1 - n.index]
+    return y
+
+
+def gathered(x: Any, i: Any) -> Any:
+    N = x.shape[0]
+    y = tile.empty(N, x.dtype)
+    for n in tile.grid(N):
+        y[n] = x[i[n]]
+    return y
+
+
+def test_neighbours_that_are_computed_share_lines() -> None:
+    sizes = {"N": 1 << 26}
+    turned = GridCost(nest_of(lower(backwards, x=tensor(1, f16))), GridPlan(256), {"n": 2048}, sizes, HOPPER).times
+    anywhere = nest_of(lower(gathered, x=tensor(1, f16), i=tensor(1, i32)))
+    assert turned.bound == "memory"
+    assert GridCost(anywhere, GridPlan(256), {"n": 2048}, sizes, HOPPER).times.lines > 5 * turned.lines
 
 
 def test_products_by_instruction() -> None:

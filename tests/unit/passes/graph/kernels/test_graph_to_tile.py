@@ -8,6 +8,7 @@ import numpy as np
 
 import tiledsl
 from tiledsl import tile
+from tiledsl.ir.text.printer import print_module
 from tiledsl.ir.verifier import is_tile_function
 
 
@@ -33,3 +34,14 @@ def test_equal_groups_share_a_program() -> None:
     x = np.ones((3, 5, 8), np.float32)
     lowered = tiledsl.fuse(tiledsl.trace(tanh_twice, x), fusion=False).lowered("cpu")
     assert len([function for function in lowered.functions if is_tile_function(function)]) == 1
+
+
+def means(x: Any) -> Any:
+    return tile.mean(x.reshape((x.shape[0], x.shape[1] // 2, 2, x.shape[2] // 2, 2, 8)), axis=(2, 4))
+
+
+def test_short_axes_go_by_blocks_together() -> None:
+    """A program of a few elements takes longer to start than to run."""
+    module = tiledsl.fuse(tiledsl.trace(means, np.ones((64, 56, 56, 8), np.float32))).lowered("sm_90")
+    (text,) = [print_module(module).partition("tile.grid")[2].splitlines()[0]]
+    assert text.count("auto") >= 3
