@@ -16,9 +16,11 @@ from tests.support.fused_products import (
     gated_products,
     linear_gelu,
     linear_layer_norm,
+    linear_of_two,
     linear_residual,
     masked_heads,
     short_heads,
+    turned_product,
 )
 from tests.support.gpu_cases import Array, Case, assert_same, expected, outcome
 from tests.support.gpu_lowering import lowered, plans_for, run_as_launched
@@ -49,6 +51,8 @@ CASES = [
     Case("gelu", linear_gelu, lambda random: _linear(random, N), {"form": "erf"}, relative=4e-3, terms=4),
     Case("residual", linear_residual, lambda random: [*_linear(random, N), drawn(random, M, N)], relative=4e-3,
          terms=4),
+    Case("of two", linear_of_two, lambda random: [*_linear(random), drawn(random, M, N)], relative=4e-3, terms=4),
+    Case("turned", turned_product, _linear, relative=4e-3, terms=4),
     Case("gated", gated_products, lambda random: [*_linear(random), drawn(random, K, N)], relative=4e-3, terms=4),
     Case("layer norm", linear_layer_norm,
          lambda random: [*_linear(random, N), drawn(random, M, N), drawn(random, N), drawn(random, N)],
@@ -80,6 +84,8 @@ def _sizes(m: int, n: int, k: int) -> list[tuple[Case, list[Array]]]:
     found = [
         (Case("gelu", linear_gelu, lambda random: [], {"form": "erf"}), [a, b, row]),
         (Case("residual", linear_residual, lambda random: []), [a, b, row, beside]),
+        (Case("of two", linear_of_two, lambda random: []), [a, b, beside]),
+        (Case("turned", turned_product, lambda random: []), [a, b]),
         (Case("gated", gated_products, lambda random: []), [a, b, b]),
     ]
     if n in (384, 768, 1024):

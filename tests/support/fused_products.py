@@ -46,6 +46,35 @@ def linear_residual(a: tile.Tensor, b: tile.Tensor, bias: tile.Tensor, beside: t
 
 
 @tile.kernel
+def linear_of_two(a: tile.Tensor, b: tile.Tensor, beside: tile.Tensor) -> tile.Tensor:
+    """relu(0.5 (a @ b) + 2 beside): what is beside is computed before it meets the product."""
+    M, K = a.shape
+    K, N = b.shape
+    M, N = beside.shape
+    out = tile.empty((M, N), a.dtype)
+    for m, n in tile.grid(M, N):
+        acc = tile.zeros((m, n), tile.f32)
+        for k in tile.range(K):
+            acc = tile.dot(a[m, k], b[k, n], acc)
+        out[m, n] = tile.maximum(acc * 0.5 + beside[m, n].to(tile.f32) * 2, 0)
+    return out
+
+
+@tile.kernel
+def turned_product(a: tile.Tensor, b: tile.Tensor) -> tile.Tensor:
+    """(2 a @ b).T"""
+    M, K = a.shape
+    K, N = b.shape
+    out = tile.empty((N, M), a.dtype)
+    for m, n in tile.grid(M, N):
+        acc = tile.zeros((m, n), tile.f32)
+        for k in tile.range(K):
+            acc = tile.dot(a[m, k], b[k, n], acc)
+        out[n, m] = (acc * 2).T
+    return out
+
+
+@tile.kernel
 def gated_products(a: tile.Tensor, b: tile.Tensor, c: tile.Tensor) -> tile.Tensor:
     """silu(a @ b) * (a @ c): two products that share what is on their left."""
     M, K = a.shape

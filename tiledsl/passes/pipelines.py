@@ -20,6 +20,7 @@ from tiledsl.passes.tile.infer_shapes import InferShapes
 from tiledsl.passes.tile.infer_tiling import InferTiling
 from tiledsl.passes.tile.licm import HoistLoopInvariants
 from tiledsl.passes.tile.place_levels import PlaceLevels
+from tiledsl.passes.tile.sink import SinkBehindLoops
 from tiledsl.passes.tile.split_sums import SplitSums
 
 
@@ -51,6 +52,7 @@ def gpu_front_pipeline() -> list[Pass]:
         Canonicalise(),
         EliminateCommonSubexpressions(),
         HoistLoopInvariants(),
+        SinkBehindLoops(),
         EliminateDeadCode(),
         PlaceLevels(),
     ]

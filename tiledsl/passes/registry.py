@@ -32,6 +32,7 @@ from tiledsl.passes.tile.infer_shapes import InferShapes
 from tiledsl.passes.tile.infer_tiling import InferTiling
 from tiledsl.passes.tile.licm import HoistLoopInvariants
 from tiledsl.passes.tile.place_levels import PlaceLevels
+from tiledsl.passes.tile.sink import SinkBehindLoops
 from tiledsl.passes.tile.split_sums import SplitSums
 
 _KINDS: tuple[type[Pass], ...] = (
@@ -54,6 +55,7 @@ _KINDS: tuple[type[Pass], ...] = (
     EliminateCommonSubexpressions,
     EliminateDeadCode,
     HoistLoopInvariants,
+    SinkBehindLoops,
     PlaceLevels,
     Bounds,
     InferTiling,

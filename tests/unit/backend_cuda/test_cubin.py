@@ -9,7 +9,7 @@ import pytest
 from tests.support.cuda_sources import COPY, LOCAL_ARRAY, PRODUCTS, SERIALISED, SPILL, STAGED
 from tests.support.sass import disassemble, matrix_product, width
 from tiledsl.backend_cuda.build.cubin import KernelResources, kernels_of, section_sizes
-from tiledsl.backend_cuda.build.gate import refusals
+from tiledsl.backend_cuda.build.gate import SOME_SPILLED, refusals
 from tiledsl.backend_cuda.build.nvrtc import compile_cubin
 
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
@@ -91,6 +91,18 @@ def test_serialised_products_are_refused() -> None:
     assert all(reason.startswith("the assembler reports C75") for reason in reasons)
     assert any("C7515: wgmma.mma_async instructions are serialized due to" in reason for reason in reasons)
     assert all("'serialised'" in reason for reason in reasons)
+
+
+def test_a_few_spilled_registers_pass() -> None:
+    cubin = compile_cubin(COPY, "sm_90", "copy")
+    for written, read, passes, some in ((16, 32, True, True), (20, 20, False, True), (8, 40, False, True),
+                                        (68, 68, False, False)):  # fmt: skip
+        kernel = replace(
+            cubin.kernel("copy"), spill_store_bytes=written, spill_load_bytes=read, stack_bytes=-(-written // 8) * 8
+        )
+        changed = replace(cubin, kernels=(kernel,))
+        assert (not refusals(changed)) == passes
+        assert (not refusals(changed, spilled=SOME_SPILLED)) == some
 
 
 def test_a_fence_that_the_assembler_puts_is_not_refused() -> None:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 
 from tiledsl.backend_cuda.build.describe_tiles import tile_reports
-from tiledsl.backend_cuda.build.gate import refusals
+from tiledsl.backend_cuda.build.gate import SOME_SPILLED, refusals
 from tiledsl.backend_cuda.build.nvrtc import compile_cubin
 from tiledsl.backend_cuda.build.variant import Variant
 from tiledsl.backend_cuda.emit.emit_program import emit_program
@@ -24,28 +24,39 @@ PRINTF_STACK_BYTES = 64
 
 
 def compile_variant(module: Module, arch: str, plans: Sequence[Plan]) -> Variant:
-    """Code for the first of the plans that passes the gate; if none does, for the first that compiles at all.
+    """Code for the first of the plans that passes the gate; if none does, for the first that compiles at all. One that
+    spills some registers is used where the next one is refused too.
 
     `module` is in form `tile-placed`. Raises TileError where no plan can be compiled.
     """
     notes: list[str] = []
     first: Variant | None = None
+    usable: Variant | None = None
     failure: TileResourceError | None = None
     for plan in plans:
         started = time.perf_counter()
         try:
             variant = _compile(module, arch, plan, notes)
         except TileResourceError as error:
+            if usable is not None:
+                return usable
             failure = failure or error
             notes.append(f"plan ({plan}) was left: {str(error).strip().splitlines()[0]}")
             continue
-        refused = refusals(variant.machine_code, PRINTF_STACK_BYTES if "printf" in variant.source else 0)
+        stack = PRINTF_STACK_BYTES if "printf" in variant.source else 0
+        refused = refusals(variant.machine_code, stack)
         seconds = time.perf_counter() - started
         LOG.debug("%s compiled for %s in %.3f s with plan (%s)", module.entry.name, arch, seconds, plan)
         if not refused:
             return variant
+        if usable is not None:
+            return usable
         first = first or variant
+        if not refusals(variant.machine_code, stack, SOME_SPILLED):
+            usable = variant
         notes += [f"plan ({plan}) was left: {reason}" for reason in refused]
+    if usable is not None:
+        return usable
     if first is None:
         assert failure is not None, "there was no plan"
         raise failure

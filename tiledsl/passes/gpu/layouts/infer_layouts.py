@@ -78,6 +78,8 @@ class LayoutInference:
             before = dict(self._wishes)
             for op in every:
                 self._visit(op)
+            for op in reversed(every):
+                self._bring(op)
             if self._wishes == before:
                 break
 
@@ -148,6 +150,22 @@ class LayoutInference:
         needed, known = follow(self._needed, op.result), self._wishes.get(op.result)
         if needed is not None and known is not None and known.strength < MULTIPLIED:
             self._wishes[op.result] = replace(known, layout=needed)
+
+    def _bring(self, op: Op) -> None:
+        """What is computed together with an accumulator is loaded and computed as that one lies, however far before."""
+        if not isinstance(op, (ops.Map, ops.Cast, ops.Transpose)):
+            return
+        wish = self._wishes.get(op.result)
+        if wish is None or wish.strength < MULTIPLIED:
+            return
+        layout = wish.layout
+        if isinstance(op, ops.Transpose):
+            layout = layout.permuted([op.permutation.index(axis) for axis in range(len(op.permutation))])
+        for source in op.operands:
+            known = self._wishes.get(source)
+            follows = isinstance(source.op, (ops.Load, ops.Map, ops.Cast, ops.Transpose))
+            if known is not None and follows and known.strength < MULTIPLIED and len(source.shape) == layout.rank:
+                self._wishes[source] = Wish(MULTIPLIED, layout)
 
     def _wish(self, value: Value, wish: Wish | None) -> None:
         known = self._wishes.get(value)

@@ -10,7 +10,7 @@ from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Value
 from tiledsl.ir.dtypes import DType
 from tiledsl.ir.layouts.layout import RegisterLayout, SharedLayout
-from tiledsl.ir.layouts.shared_layouts import Access, vector_elements
+from tiledsl.ir.layouts.shared_layouts import MATRICES, Access, Method, access_turns, vector_elements
 from tiledsl.support.powers_of_two import power_of_two_in
 
 
@@ -24,6 +24,19 @@ def whole_vector(
 def aligned_vector(vector: int, offset: Value) -> int:
     """The vector with which a tile can be read that starts at `offset` along the axis that counts fastest."""
     return math.gcd(vector, int(offset.op.value)) if isinstance(offset.op, ops.Constant) else 1
+
+
+def matrix_method(
+    layout: RegisterLayout, shared: SharedLayout, shape: tuple[int, ...], dtype: DType, places: tuple[int, ...]
+) -> Method:
+    """By matrices where elements of 16 bits lie as accumulators have them, turned or not: one instruction for 8 of each
+    thread; else by plain accesses."""
+    if dtype.bits != 16:
+        return "plain"
+    for method in MATRICES:
+        if access_turns(Access(layout, places, method=method), shared, shape, dtype) is not None:
+            return method
+    return "plain"
 
 
 def plain_access(layout: RegisterLayout, places: tuple[int, ...], dtype: DType) -> Access:

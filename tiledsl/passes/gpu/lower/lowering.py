@@ -22,7 +22,7 @@ from tiledsl.ir.facts import Facts, facts_of
 from tiledsl.ir.gpu import gpu_ops as gpu
 from tiledsl.ir.layouts.conversions import convert_plan
 from tiledsl.ir.layouts.layout import Digit, RegisterLayout, SharedLayout
-from tiledsl.ir.layouts.shared_layouts import Access, Method, access_turns, choose_shared_layout
+from tiledsl.ir.layouts.shared_layouts import Method, choose_shared_layout
 from tiledsl.ir.symbolic import Dim, Expr, Opaque, Symbol, symbols_of
 from tiledsl.ir.types import AxisType, Shape, Slice, TileType, Whole
 from tiledsl.passes.analysis.effects import tensors_in_order, tensors_written
@@ -31,6 +31,7 @@ from tiledsl.passes.gpu.layouts.capacities import Capacities
 from tiledsl.passes.gpu.layouts.infer_layouts import LayoutInference
 from tiledsl.passes.gpu.layouts.shared_accesses import (
     aligned_vector,
+    matrix_method,
     plain_access,
     shared_layout,
     static_shape,
@@ -431,9 +432,7 @@ class Lowering:
         dtype, shared, shape = staged.buffer.dtype, shared_layout(staged.buffer), static_shape(staged.buffer)
         if not self.grid.roles or dtype.bits != 16 or layout.rank != 2 or shared.order[-1] not in staged.places:
             return "plain"
-        method: Method = "matrix" if shared.order[-1] == staged.places[-1] else "matrix-transposed"
-        turns = access_turns(Access(layout, staged.places, method=method), shared, shape, dtype)
-        return "plain" if turns is None else method
+        return matrix_method(layout, shared, shape, dtype, staged.places)
 
     def hold_operand(self, value: Value, layout: RegisterLayout, lowered: Value) -> None:
         """Says that an operand of products is ready, from here to the end of this scope."""

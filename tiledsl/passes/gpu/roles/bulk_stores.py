@@ -23,7 +23,7 @@ from tiledsl.ir.layouts.layout import RegisterLayout
 from tiledsl.ir.symbolic import Dim
 from tiledsl.ir.types import AxisType, TileType, Whole
 from tiledsl.passes.gpu.layouts.infer_layouts import tensor_of, tile_axes
-from tiledsl.passes.gpu.layouts.shared_accesses import shared_layout, static_shape, whole_vector
+from tiledsl.passes.gpu.layouts.shared_accesses import matrix_method, shared_layout, static_shape, whole_vector
 from tiledsl.passes.gpu.lower.lower_memory import row_alignment
 from tiledsl.passes.gpu.lower.lowering import Lowering
 from tiledsl.passes.gpu.plans.footprint import RESERVED_BYTES
@@ -90,13 +90,12 @@ def lower_bulk_store(state: Lowering, op: ops.Store) -> None:
     shared, places = shared_layout(buffer), (0, 1) if lent is None else (1, 2)
     if state.grid.programs or not _is_of_grid(op):  # another store may have gone before
         state.emit(async_ops.BulkWait, groups=0, read=True)
-    matrix = value.dtype.bits == 16
     part = layout if state.grid.cluster == 1 else layout.part_of_block(state.grid.cluster)
-    vector = 1 if matrix else whole_vector(part, shared, static_shape(buffer), value.dtype, places)
+    method = matrix_method(part, shared, static_shape(buffer), value.dtype, places)
+    vector = whole_vector(part, shared, static_shape(buffer), value.dtype, places) if method == "plain" else 1
     zeros = [state.constant(0)] * len(buffer.shape)
     state.emit(
-        gpu.Write, buffer=buffer, value=value, offsets=zeros, places=places, vector=vector,
-        method="matrix" if matrix else "plain",
+        gpu.Write, buffer=buffer, value=value, offsets=zeros, places=places, vector=vector, method=method,
     )  # fmt: skip
     axes = tuple(axis - (rank - 2) if axis >= rank - 2 else -1 for axis in tile_axes(op))
     state.emit(

@@ -65,3 +65,25 @@ def test_a_mask_is_made_in_the_layout_of_the_sums() -> None:
     sums = {op.result.tile.layout for op in module.walk() if isinstance(op, Mma)}
     assert len(sums) == 1
     assert layout_of(module, "seen") == layout_of(module, "lower") == sums.pop()
+
+
+def test_what_is_computed_with_sums_comes_as_they_lie() -> None:
+    text = """
+    def weighed(a, b, c):
+        M, K = a.shape
+        K, N = b.shape
+        out = tile.empty((N, M), tile.f32)
+        for m, n in tile.grid(M, N):
+            acc = tile.zeros((m, n))
+            for k in tile.range(K):
+                acc = tile.dot(a[m, k], b[k, n], acc)
+            beside = c[n, m]
+            twice = tile.exp(beside.to(tile.f32) * 2)
+            out[n, m] = acc.T + twice
+        return out
+    """
+    operand = tensor(2, bf16, (None, 64))
+    module = made(text, "m=16, n=16, k=16, 32 threads, aligned to 16/16/16/16", a=operand, b=operand, c=operand)
+    (sums,) = {op.result.tile.layout for op in module.walk() if isinstance(op, Mma)}
+    assert isinstance(sums, RegisterLayout)
+    assert layout_of(module, "beside") == layout_of(module, "twice") == sums.permuted([1, 0])
