@@ -12,6 +12,7 @@ _PARTLY_MASKED = "rows of an odd size are masked and accessed element by element
 _CAPPED = "tanh is two operations of the slow unit for each score, and the exponential a third"
 _STRIDED = "neighbouring threads take every other element: a line for each few of them"
 _WINDOWS = "blocks of windows are read from L2 again for each place in the window, by warps, not by TMA: mma.sync"
+_PLACES = "pixels come from L2 again for each place of the window, and are multiplied with few columns"
 _LOADED_BY_WARPS = "the loop is none that plans with warpgroups know: mma.sync, its operands loaded by all warps"
 _SMALL_PRODUCTS = "two products that are added are two kernels, each with too few blocks for all multiprocessors"
 _WIDENED = "a left or right operand that is computed goes to memory first, in its wide form"
@@ -55,16 +56,14 @@ KNOWN: dict[str, str] = {
     "decoding, grouped, batch 1": "launches: a second one merges the parts of the keys",
     "linear attention": "sums of rows beside products are kernels of their own, and read keys and queries again",
     # convolutions and pooling
-    "convolution, 3x3, 64 channels": _WINDOWS,
-    "convolution, 3x3, 256 channels": _WINDOWS,
-    "convolution, 3x3, 512 channels": _WINDOWS,
-    "convolution, 3x3, every other": _WINDOWS,
+    "convolution, 3x3, 64 channels": _PLACES,
+    "convolution, 3x3, 256 channels": _PLACES,
+    "convolution, 3x3, every other": _PLACES,
     "convolution, 1x1, every other": _WINDOWS,
     "convolution, 7x7 of 3 channels": "only 3 channels are summed in each turn: products of 3 are padded to 16",
-    "convolution, 5x5, 32 channels": _WINDOWS,
-    "convolution, turned views": _WINDOWS,
+    "convolution, 5x5, 32 channels": _PLACES,
+    "convolution, turned views": _PLACES,
     "convolution, channels first": "channels of a place lie far apart: operands are gathered element by element",
-    "convolution, norm, residual, relu": _WINDOWS,
     "depthwise convolution": "each place of the window is a pass of loads; blocks run across channels and rows alike",
     "grouped convolution": _WINDOWS,
     "patches of an image": "only 3 channels are summed in each turn: products of 3 are padded to 16",

@@ -1,6 +1,7 @@
 """One example of every op of the GPU vocabulary, with all of its fields, in the very words of the printer.
 
-`ASYNC` is a whole product of matrices, by roles and in clusters of two blocks; it can be run.
+`ASYNC` is a whole product of matrices, by roles and in clusters of two blocks; `WINDOWS` stores what windows of an image
+see in one of their places. Both can be run.
 """
 
 # ruff: noqa: E501 -- the printer does not break lines
@@ -136,6 +137,39 @@ func @gemm(%x: tensor<bf16, [M, K], unit=1>, %w: tensor<bf16, [K, N], unit=1>, %
       gpu.mbarrier_expect(%came, %zero) {bytes = 2048}
       gpu.exchange(%sums, %parts, %came, %zero)
       gpu.mbarrier_wait(%came, %zero, %zero)
+    }
+  }
+  tile.return([])
+}
+"""
+
+WINDOWS = """\
+func @windows(%x: tensor<f16, [N, 5, 6, 64], unit=3>, %y: tensor<f16, [M, 64], unit=1>, %row: i64, %column: i64) {
+  %M = tile.size() {value = M} : i64
+  %zero = tile.constant() {value = 0, dtype = i64} : i64
+  gpu.launch([%M]) {blocks = [64], threads = 32, shared_bytes = 8200} body(%m: i64) {
+    %box = gpu.buffer() {shape = [64, 64], dtype = f16, layout = rows(0, 1, swizzle=(3, 4, 3)), offset = 0} : tile<f16, [64, 64], shared, rows(0, 1, swizzle=(3, 4, 3))>
+    %full = gpu.mbarriers() {count = 1, arrivals = 1, offset = 8192} : tile<u64, [1], shared, rows(0)>
+    gpu.barrier()
+    gpu.role() {first = 0, threads = 32} body() {
+      %images = tile.constant() {value = 9, dtype = i64} : i64
+      %three = tile.constant() {value = 3, dtype = i64} : i64
+      %two = tile.constant() {value = 2, dtype = i64} : i64
+      %one = tile.constant() {value = 1, dtype = i64} : i64
+      %image = tile.map([%m, %images]) {fn = floordiv} : i64
+      %lines = tile.map([%m, %three]) {fn = floordiv} : i64
+      %line = tile.map([%lines, %three]) {fn = mod} : i64
+      %place = tile.map([%m, %three]) {fn = mod} : i64
+      %down = tile.map([%line, %two]) {fn = mul} : i64
+      %across = tile.map([%place, %two]) {fn = mul} : i64
+      %top = tile.map([%down, %one]) {fn = sub} : i64
+      %left = tile.map([%across, %one]) {fn = sub} : i64
+      gpu.mbarrier_expect(%full, %zero) {bytes = 8192}
+      gpu.tma_windows(%x, [%image, %top, %left, %zero], %box, [%zero, %zero], %full, %zero, [%row, %column]) {axes = [-1, -1, 0, 1], places = [0, 1], shape = [64, 64], multicast = true, pixels = [0, 1, 2], positions = [3, 3], strides = [2, 2], lows = [-1, -1]}
+      gpu.mbarrier_wait(%full, %zero, %zero)
+      gpu.tma_store(%y, [%m, %zero], %box, [%zero, %zero]) {axes = [0, 1], places = [0, 1], shape = [64, 64]}
+      gpu.bulk_commit()
+      gpu.bulk_wait() {groups = 0}
     }
   }
   tile.return([])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.every_gpu_op import ASYNC, GPU
+from tests.support.every_gpu_op import ASYNC, GPU, WINDOWS
 from tests.support.every_op import GRAPH, TILE
 from tiledsl.ir.core import OPS, Module
 from tiledsl.ir.text.parser import parse_module
@@ -15,12 +15,12 @@ def names_of(module: Module) -> set[str]:
 
 
 def test_every_op_has_an_example() -> None:
-    given = set[str]().union(*(names_of(parse_module(text)) for text in (TILE, GRAPH, GPU, ASYNC)))
+    given = set[str]().union(*(names_of(parse_module(text)) for text in (TILE, GRAPH, GPU, ASYNC, WINDOWS)))
     assert given == set(OPS)
 
 
 def test_every_field_has_an_example() -> None:
-    modules = [parse_module(text) for text in (TILE, GRAPH, GPU, ASYNC)]
+    modules = [parse_module(text) for text in (TILE, GRAPH, GPU, ASYNC, WINDOWS)]
     ops = [op for module in modules for op in module.walk()]
     for name, kind in OPS.items():
         mine = [op for op in ops if op.name == name]
@@ -36,6 +36,7 @@ def test_the_text_of_the_examples_is_what_is_printed() -> None:
     assert print_module(parse_module(GRAPH)) == GRAPH
     assert print_module(parse_module(GPU)) == GPU
     assert print_module(parse_module(ASYNC)) == ASYNC
+    assert print_module(parse_module(WINDOWS)) == WINDOWS
     assert parse_module(print_module(parse_module(GPU), locations=True)) == parse_module(GPU)
 
 

@@ -104,6 +104,7 @@ def _map_from_json(described: dict[str, Any]) -> TensorMapCode:
         axes=tuple(described["axes"]),
         box=tuple(described["box"]),
         swizzle=described["swizzle"],
+        windows=tuple(map(tuple, described["windows"])),
     )
 
 

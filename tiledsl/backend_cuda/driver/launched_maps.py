@@ -13,6 +13,7 @@ from typing import Any
 from tiledsl.backend_cuda.driver.call_driver import bindings, call
 from tiledsl.backend_cuda.frame.kernel_code import TensorMapCode
 from tiledsl.ir.dtypes import BY_NAME
+from tiledsl.ir.gpu.tensor_maps import CORNERS, last_corner
 from tiledsl.ir.symbolic import evaluate
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
@@ -60,6 +61,7 @@ class LaunchedMap:
             self._strides.append(step)
         if any(size > _MOST_SIZE for size in sizes):
             self._refuse(f"it has {max(sizes)} elements along an axis, and TMA counts to 2**32")
+        self._lasts = self._last_corners()
         self._wide = code.box[0] * dtype.bytes >= _PROMOTED_BYTES
         self._known: dict[int, bytes] = {}
 
@@ -81,21 +83,38 @@ class LaunchedMap:
         code, driver = self._code, bindings()
         size, stride, box = driver.cuuint64_t, driver.cuuint64_t, driver.cuuint32_t
         swizzle = f"CU_TENSOR_MAP_SWIZZLE_{f'{code.swizzle}B' if code.swizzle else 'NONE'}"
-        made = call(
-            "cuTensorMapEncodeTiled",
+        where = (
             getattr(driver.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{_DTYPES.get(code.dtype, 'UINT8')}"),
             len(code.axes),
             pointer,
             [size(n) for n in self._sizes],
             [stride(n) for n in self._strides or [UNIT]],  # an empty list would be a null pointer, which is refused
-            [box(n) for n in code.box],
-            [box(1) for _ in code.box],
+        )
+        how = (
             driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
             getattr(driver.CUtensorMapSwizzle, swizzle),
             getattr(driver.CUtensorMapL2promotion, f"CU_TENSOR_MAP_L2_PROMOTION_L2_{256 if self._wide else 128}B"),
             driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
         )
+        if code.windows:
+            _, strides, lows = code.windows
+            channels, pixels = code.box[:2]
+            steps = [box(n) for n in (1, *strides, 1)]
+            made = call("cuTensorMapEncodeIm2col", *where, list(lows), self._lasts, channels, pixels, steps, *how)
+        else:
+            boxes = [box(n) for n in code.box], [box(1) for _ in code.box]
+            made = call("cuTensorMapEncodeTiled", *where, *boxes, *how)
         return _bytes_of(made)
+
+    def _last_corners(self) -> list[int]:
+        """Where the last window begins along each axis of pixels, from the last pixel on."""
+        if not self._code.windows:
+            return []
+        lasts = list(map(last_corner, self._sizes[1:-1], *self._code.windows))
+        most = CORNERS[len(self._sizes)]
+        if any(not -most <= last < most for last in lasts):
+            self._refuse(f"its last windows begin {lasts} from its last pixels, and TMA knows -{most} to {most - 1}")
+        return lasts
 
     def _refuse(self, reason: str) -> None:
         fail("cuda-tensor-map", caller_location(), kernel=self._kernel, tensor=self._code.name, reason=reason)

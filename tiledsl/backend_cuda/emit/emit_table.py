@@ -56,6 +56,7 @@ EMITTERS: dict[type[Op], Emitter] = {
     async_ops.MbarrierWait: emit_roles.emit_mbarrier_wait,
     async_ops.ProxyFence: emit_roles.emit_proxy_fence,
     async_ops.TmaLoad: emit_tma.emit_tma_load,
+    async_ops.TmaWindows: emit_tma.emit_tma_load,
     async_ops.TmaStore: emit_tma.emit_tma_store,
     async_ops.Exchange: emit_tma.emit_exchange,
     async_ops.BulkCommit: emit_tma.emit_bulk_commit,

@@ -8,7 +8,7 @@ from tiledsl.backend_cuda.frame.shared_address import linear_text
 from tiledsl.backend_cuda.functions import tma_functions
 from tiledsl.backend_cuda.functions.index_text import operand_text, sum_text
 from tiledsl.backend_cuda.functions.tma_functions import bulk_wait
-from tiledsl.ir.gpu.async_ops import BulkCommit, BulkWait, Exchange, TmaLoad, TmaStore
+from tiledsl.ir.gpu.async_ops import BulkCommit, BulkWait, Exchange, TmaLoad, TmaStore, TmaWindows
 from tiledsl.ir.gpu.async_rules import part_bytes
 from tiledsl.ir.gpu.tensor_maps import Box, TensorMap, boxes_of, part_of, tensor_map_of
 from tiledsl.passes.analysis.sizes import constant_of
@@ -59,11 +59,17 @@ def emit_tma_load(frame: KernelFrame, op: TmaLoad) -> None:
     to_all = op.multicast and frame.cluster > 1
     with frame.block(f"if ({frame.issues})"):
         copy = _Copy(frame, op)
-        name = frame.use(f"tma_load_{len(copy.map.axes)}{'_to_all' if to_all else ''}")
+        kind = "windows" if isinstance(op, TmaWindows) else "load"
+        name = frame.use(f"tma_{kind}_{len(copy.map.axes)}{'_to_all' if to_all else ''}")
         blocks = [f"{(1 << frame.cluster) - 1:#x}"] if to_all else []
+        within = (
+            [f"(unsigned short){operand_text(frame.scalar(place))}" for place in reversed(op.within)]
+            if isinstance(op, TmaWindows)
+            else []
+        )
         for box in copy.boxes:
             to = sum_text(copy.place, str(box.offset))
-            frame.line(f"{name}({', '.join([to, copy.name, barrier, *blocks, *copy.coordinates(box)])});")
+            frame.line(f"{name}({', '.join([to, copy.name, barrier, *blocks, *copy.coordinates(box), *within])});")
 
 
 def emit_tma_store(frame: KernelFrame, op: TmaStore) -> None:

@@ -59,7 +59,8 @@ class TensorMapCode:
     """A tensor map that the launch makes. `tensor`: the number of the tensor, whose `shape` is over size symbols.
 
     `axes`: those of the tensor as TMA counts them, the one of unit stride first; `box`: how many elements along each
-    are copied at once. `swizzle`: over so many bytes, 0 for none. `name` is the tensor's, for messages.
+    are copied at once. `swizzle`: over so many bytes, 0 for none. `name` is the tensor's, for messages. `windows`: of
+    boxes that are pixels of windows, their positions, strides and first pixels along each axis of pixels.
     """
 
     tensor: int
@@ -69,6 +70,7 @@ class TensorMapCode:
     axes: tuple[int, ...]
     box: tuple[int, ...]
     swizzle: int
+    windows: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -35,9 +35,12 @@ class ProgramFrame:
         """The number of a tensor map, which the program then has."""
         type_ = tensor.type
         assert isinstance(type_, TensorType)
+        seen = wanted.windows
+        windows = () if seen is None else (seen.positions, seen.strides, seen.lows)
         code = TensorMapCode(
-            self.tensors[tensor], tensor.name, wanted.dtype.name, type_.shape, wanted.axes, wanted.box, wanted.swizzle
-        )
+            self.tensors[tensor], tensor.name, wanted.dtype.name, type_.shape, wanted.axes, wanted.box, wanted.swizzle,
+            windows,
+        )  # fmt: skip
         if code not in self.maps:
             self.maps.append(code)
         return self.maps.index(code)

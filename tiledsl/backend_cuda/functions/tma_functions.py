@@ -55,6 +55,22 @@ for _rank in range(1, 6):
 }}""",
         since=SINCE,
     )
+for _pixels in range(1, 4):
+    _rank = _pixels + 2
+    _parameters = ", ".join([*(f"int c{i}" for i in range(_rank)), *(f"unsigned short w{i}" for i in range(_pixels))])
+    _inputs = ", ".join([*(f'"r"(c{i})' for i in range(_rank)), *(f'"h"(w{i})' for i in range(_pixels))])
+    _places = ", ".join(f"%{3 + i}" for i in range(_rank))
+    _within = ", ".join(f"%{3 + _rank + i}" for i in range(_pixels))
+    define(
+        f"tma_windows_{_rank}",
+        "begins to copy pixels of windows into shared memory, where an mbarrier counts the bytes",
+        f"""void tma_windows_{_rank}(unsigned to, const void* map, unsigned barrier, {_parameters}) {{
+    asm volatile("cp.async.bulk.tensor.{_rank}d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {{{_places}}}], [%2], {{{_within}}};"
+                 :: "r"(to), "l"(map), "r"(barrier), {_inputs} : "memory");
+}}""",
+        since=SINCE,
+    )
 define(
     "send_to_block",
     "begins to copy to the shared memory of some block of the cluster, whose mbarrier at that place counts the bytes",

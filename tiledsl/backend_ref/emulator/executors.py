@@ -81,6 +81,7 @@ EXECUTORS: dict[type[Op], Callable[[Any, Any], tuple[Any, ...]]] = {
     async_ops.MbarrierArrive: mbarriers.arrive,
     async_ops.ProxyFence: shared_buffers.proxy_fence,
     async_ops.TmaLoad: tma.load,
+    async_ops.TmaWindows: tma.load,
     async_ops.TmaStore: tma.store,
     async_ops.Exchange: block_copies.exchange,
     async_ops.BulkCommit: tma.commit,
@@ -107,8 +108,8 @@ CONCURRENT: dict[type[Op], Concurrent] = {
 PAUSES_BEFORE: frozenset[type[Op]] = frozenset(
     {
         gpu_ops.Load, gpu_ops.Store, gpu_ops.Atomic, gpu_ops.Copy, gpu_ops.Read, gpu_ops.Write,
-        async_ops.MbarrierExpect, async_ops.MbarrierArrive, async_ops.TmaLoad, async_ops.TmaStore, async_ops.Exchange,
-        async_ops.Wgmma,
+        async_ops.MbarrierExpect, async_ops.MbarrierArrive, async_ops.TmaLoad, async_ops.TmaWindows, async_ops.TmaStore,
+        async_ops.Exchange, async_ops.Wgmma,
     }
 )  # fmt: skip
 """Where another agent may go first: whatever others can see, or what depends on them."""

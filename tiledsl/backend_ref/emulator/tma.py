@@ -15,9 +15,9 @@ from tiledsl.backend_ref.emulator.mbarriers import Mbarrier, mbarrier_at
 from tiledsl.backend_ref.emulator.shadow import Accessor
 from tiledsl.backend_ref.emulator.shared_buffers import claim_bytes, read_bytes, shared_layout
 from tiledsl.backend_ref.scalar_functions import Array
-from tiledsl.ir.gpu.async_ops import BulkCommit, BulkWait, TmaLoad, TmaStore
+from tiledsl.ir.gpu.async_ops import BulkCommit, BulkWait, TmaLoad, TmaStore, TmaWindows
 from tiledsl.ir.gpu.matrix_descriptors import swizzle_of
-from tiledsl.ir.gpu.tensor_maps import ALIGNMENT, Box, TensorMap, boxes_of, part_of, tensor_map_of
+from tiledsl.ir.gpu.tensor_maps import ALIGNMENT, PLACES, Box, TensorMap, boxes_of, part_of, tensor_map_of
 from tiledsl.ir.layouts.layout import Integers
 from tiledsl.support.errors import fail
 
@@ -29,16 +29,10 @@ class _Piece:
 
     def __init__(self, agent: Agent, op: TmaLoad | TmaStore, tensor_map: TensorMap, box: Box) -> None:
         tensor = agent.array(op.tensor)
-        sizes = dict(zip(tensor_map.axes, tensor_map.box))
-        lines: list[Integers] = []
-        for axis, (index, along) in enumerate(zip(op.indices, op.axes)):
-            start = agent.integer(index) + (box.start[along] if along >= 0 else 0)
-            lines.append(np.arange(start, start + sizes[axis], dtype=np.int64))
-        # the slowest axis of the map first, so that elements stand as their bytes do
-        order = tensor_map.axes[::-1]
-        grid = np.meshgrid(*(lines[axis] for axis in order), indexing="ij")
-        found = dict(zip(order, grid))
-        self.coordinates = [np.reshape(found[axis], -1) for axis in range(len(lines))]
+        if isinstance(op, TmaWindows):
+            self.coordinates = _pixels(agent, op, tensor_map, box)
+        else:
+            self.coordinates = _box(agent, op, tensor_map, box)
         self.inside = np.ones(self.coordinates[0].shape, np.bool_)
         for line, size in zip(self.coordinates, tensor.shape):
             self.inside &= (line >= 0) & (line < size)
@@ -56,6 +50,46 @@ class _Piece:
     def units(self, tensor: Array) -> Integers:
         """Their row-major numbers."""
         return np.ravel_multi_index(self.where(), tensor.shape)
+
+
+def _box(agent: Agent, op: TmaLoad | TmaStore, tensor_map: TensorMap, box: Box) -> list[Integers]:
+    """The coordinates of each element along each axis of the tensor."""
+    sizes = dict(zip(tensor_map.axes, tensor_map.box))
+    lines: list[Integers] = []
+    for axis, (index, along) in enumerate(zip(op.indices, op.axes)):
+        start = agent.integer(index) + (box.start[along] if along >= 0 else 0)
+        lines.append(np.arange(start, start + sizes[axis], dtype=np.int64))
+    # the slowest axis of the map first, so that elements stand as their bytes do
+    order = tensor_map.axes[::-1]
+    grid = np.meshgrid(*(lines[axis] for axis in order), indexing="ij")
+    found = dict(zip(order, grid))
+    return [np.reshape(found[axis], -1) for axis in range(len(lines))]
+
+
+def _pixels(agent: Agent, op: TmaWindows, tensor_map: TensorMap, box: Box) -> list[Integers]:
+    """The same where they are pixels of windows, one position after the other."""
+    channels, count = tensor_map.box[:2]
+    rank = len(op.indices)
+    image, *pixel = (agent.integer(op.indices[axis]) for axis in op.pixels)
+    (fast,) = {*range(rank)} - {*op.pixels}
+    number = image
+    for at, size, stride, low in zip(pixel, op.positions, op.strides, op.lows):
+        where, rest = divmod(at - low, stride)
+        if rest or not 0 <= where < size:
+            fault(op, f"begins at pixel {at}, where no window does")
+        number = number * size + where
+    numbers = np.repeat(np.arange(number, number + count, dtype=np.int64), channels)
+    found = [numbers] * rank
+    described = list(zip(op.positions, op.strides, op.lows, map(agent.integer, op.within)))
+    for axis, (size, stride, low, within) in reversed(list(zip(op.pixels[1:], described))):
+        if not 0 <= within < PLACES[rank]:
+            fault(op, f"reads {within} pixels into windows, of which TMA knows {PLACES[rank]}")
+        found[axis] = numbers % size * stride + low + within
+        numbers = numbers // size
+    found[op.pixels[0]] = numbers
+    first = agent.integer(op.indices[fast]) + box.start[1]
+    found[fast] = np.tile(np.arange(first, first + channels, dtype=np.int64), count)
+    return found
 
 
 def _start_of(agent: Agent, op: TmaLoad | TmaStore) -> int:

@@ -31,6 +31,9 @@ from tiledsl.ir.layouts.layout import SharedLayout
 from tiledsl.ir.tile_ops import require, require_scalar_integer, tensor_type, tile_type
 from tiledsl.ir.types import TileType, Type, scalar
 
+MOST_PIXEL_AXES = 3
+"""Over which windows slide that TMA knows."""
+
 # Roles
 
 
@@ -222,6 +225,41 @@ class TmaLoad(Op):
     def infer_types(self) -> tuple[Type, ...]:
         _check_box(self)
         _check_mbarrier(self.barriers, self.index)
+        return ()
+
+
+class TmaWindows(TmaLoad):
+    """Begins to copy pixels of an image into a buffer, as `gpu.tma_load` copies a box: those that windows see in one of
+    their places (TMA in its mode "im2col"). The box has two axes, of positions and of channels.
+
+    `pixels`: the tensor's axis of images, then one to three axes of pixels; the other axis, of unit stride, is that of
+    channels. Positions are counted along the last axis of pixels, then along the one before, then from image to image:
+    along each axis of pixels there are `positions` of them, `strides` apart, from pixel `lows` on (less than 0 where
+    there is padding). `indices`: the image, the pixel and the channel at which the first window of the box begins.
+    `within`: how far from there the place is that is read, in pixels. Pixels outside of the image are zeros, and so are
+    images beyond the end.
+    """
+
+    name = "gpu.tma_windows"
+    within = operands()
+    pixels = ints_attribute()
+    positions = ints_attribute()
+    strides = ints_attribute()
+    lows = ints_attribute()
+
+    def infer_types(self) -> tuple[Type, ...]:
+        super().infer_types()
+        rank = len(tensor_type(self.tensor).shape)
+        slid = rank - 2
+        require(1 <= slid <= MOST_PIXEL_AXES, f"windows over {slid} axes of an image of rank {rank}")
+        described = (self.within, self.positions, self.strides, self.lows)
+        require(all(len(one) == slid for one in described), f"windows over {slid} axes of pixels need {slid} of each")
+        known = len({*self.pixels}) == len(self.pixels) == rank - 1 and {*self.pixels} < {*range(rank)}
+        require(known, f"pixels of a tensor of rank {rank} have {rank - 1} axes")
+        boxed = tuple(0 if axis == self.pixels[-1] else -1 if axis in self.pixels else 1 for axis in range(rank))
+        require(self.axes == boxed, "a box of windows has positions, then channels")
+        for value in self.within:
+            require_scalar_integer(value)
         return ()
 
 

@@ -10,13 +10,13 @@ That the tensor's address and its strides are multiples of 16 bytes is what a la
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 from math import prod
 
 from tiledsl.ir.dtypes import DType
-from tiledsl.ir.gpu.async_ops import TmaLoad, TmaStore
+from tiledsl.ir.gpu.async_ops import TmaLoad, TmaStore, TmaWindows
 from tiledsl.ir.gpu.matrix_descriptors import span_of
 from tiledsl.ir.layouts.layout import SharedLayout
 from tiledsl.ir.types import TensorType, TileType
@@ -31,16 +31,44 @@ ALIGNMENT = 128
 
 
 @dataclass(frozen=True)
+class Windows:
+    """Where windows begin along each axis of pixels, the fastest first: `positions` of them, `strides` apart, from
+    pixel `lows` on."""
+
+    positions: tuple[int, ...]
+    strides: tuple[int, ...]
+    lows: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class TensorMap:
     """`axes`: those of the tensor, that of unit stride first. `box`: how long a box is along each, 1 where it is not.
 
-    `swizzle`: its span in bytes, 0 for none.
+    `swizzle`: its span in bytes, 0 for none. `windows`: of a box that is pixels of windows; then its second axis counts
+    positions.
     """
 
     dtype: DType
     axes: tuple[int, ...]
     box: tuple[int, ...]
     swizzle: int
+    windows: Windows | None = None
+
+
+MOST_PIXELS = 1024
+"""Of a box of windows."""
+CORNERS = {3: 1 << 15, 4: 1 << 7, 5: 1 << 4}
+"""Where the first and the last window may begin, by the rank of the tensor: from so many pixels before the image, or
+its end, to one less behind."""
+PLACES = {3: 1 << 16, 4: 1 << 8, 5: 1 << 5}
+"""How far into a window a place may lie, by the rank of the tensor: less than so many pixels."""
+MOST_STRIDE = 8
+"""Of windows."""
+
+
+def last_corner(size: int, positions: int, stride: int, low: int) -> int:
+    """Where the last window along an axis of pixels begins, from the last pixel on."""
+    return low + (positions - 1) * stride - (size - 1)
 
 
 @dataclass(frozen=True)
@@ -105,7 +133,28 @@ class _Plan:
 def _plan_of(op: TmaLoad | TmaStore, cluster: int) -> _Plan:
     tensor, multicast = op.tensor.type, isinstance(op, TmaLoad) and op.multicast
     assert isinstance(tensor, TensorType)
+    if isinstance(op, TmaWindows):
+        return _windows_plan(op, tensor, cluster)
     return _plan(tensor, op.buffer.tile, op.axes, op.places, op.shape, cluster, multicast)
+
+
+def _windows_plan(op: TmaWindows, tensor: TensorType, cluster: int) -> _Plan:
+    """One instruction for each panel of channels: positions are not found by counting along one axis."""
+    rank = len(tensor.shape)
+    if cluster > 1:
+        raise ValueError(f"copies windows in a cluster of {cluster}")
+    if tensor.unit is None or tensor.unit in op.pixels:
+        raise ValueError("copies windows of an image whose channels do not lie side by side")
+    plan = _plan(tensor, op.buffer.tile, op.axes, op.places, op.shape, cluster, False, MOST_PIXELS)
+    if any(box.start[0] for box in plan.boxes):
+        raise ValueError(f"copies {op.shape[0]} positions, of which {MOST_PIXELS} fit a box, one after the other")
+    if not all(0 < stride <= MOST_STRIDE for stride in op.strides):
+        raise ValueError(f"has windows {list(op.strides)} apart, of which TMA knows {MOST_STRIDE}")
+    if not all(-CORNERS[rank] <= low < CORNERS[rank] for low in op.lows):
+        raise ValueError(f"has windows that begin {list(op.lows)} from the image, where TMA knows {CORNERS[rank]}")
+    windows = Windows(op.positions[::-1], op.strides[::-1], op.lows[::-1])
+    axes = (tensor.unit, *reversed(op.pixels))
+    return replace(plan, map=replace(plan.map, axes=axes, windows=windows))
 
 
 @lru_cache(maxsize=1024)
@@ -117,6 +166,7 @@ def _plan(
     shape: tuple[int, ...],
     cluster: int,
     multicast: bool,
+    most: int = MOST_ELEMENTS,
 ) -> _Plan:
     layout, width = buffer.layout, tensor.dtype.bytes
     assert isinstance(layout, SharedLayout)
@@ -127,7 +177,7 @@ def _plan(
         raise ValueError("does not run along the fastest axis of its buffer where it runs along the tensor's unit axis")
     part, mine = _part(layout, sizes, places, shape, width, cluster, multicast)
     alignment = layout.alignment if span else ALIGNMENT
-    lengths = _box(layout, sizes, places, mine, width, alignment)
+    lengths = _box(layout, sizes, places, mine, width, alignment, most)
     inner = lengths[order[0]] * width
     if inner % UNIT_BYTES:
         raise ValueError(f"copies rows of {inner} bytes at a time, which must be a multiple of {UNIT_BYTES}")
@@ -209,6 +259,7 @@ def _box(
     mine: tuple[int, ...],
     width: int,
     alignment: int,
+    most: int,
 ) -> list[int]:
     """How long a box is along each axis of the tile: as long as it lies in one piece in the buffer."""
     lengths = [1] * len(mine)
@@ -221,7 +272,7 @@ def _box(
             lengths[axis] = length = min(mine[axis], limit)
             if mine[axis] % length:
                 raise ValueError(f"copies {mine[axis]} elements to panels of {limit}")
-            if length > MOST_ELEMENTS:
+            if length > most:
                 lengths[axis] = _longest(length, strides[place] * width, alignment)
         whole = whole and limit == (1 if axis is None else lengths[axis])
         if position == 1 and layout.panel:

@@ -222,7 +222,7 @@ class Columns:
 
 def _is_shared(nest: ProductNest, across: int) -> bool:
     """Whether blocks of a cluster can share whole rows."""
-    alone = nest.by_threads or nest.epilogue.number_of_a_row
+    alone = nest.by_threads or nest.reads_windows or nest.epilogue.number_of_a_row
     return nest.columns % (across * WHOLE_UNIT) == 0 and nest.tma_store and not alone
 
 
@@ -312,8 +312,8 @@ class Cluster:
             return
         for side in SIDES:
             moved = nest.staged and not nest.tma_store
-            if side > 1 and (moved or nest.by_threads):
-                continue  # what moves between threads, or what they copy, stays in one block
+            if side > 1 and (moved or nest.by_threads or nest.reads_windows):
+                continue  # what moves between threads, what they copy, and windows, stay in one block
             if wanted not in (0, tiling.rows * side) or (side > 1 and nest.rows <= tiling.rows):
                 continue
             yield tiling._replace(side=side)
@@ -326,7 +326,7 @@ class Cluster:
         nest, asked = search.nest, search.contract.stages
         if not (search.families.splits and nest.splittable) or nest.whole_rows or tiling.resident > 1:
             return
-        alone = tiling.roles == "pingpong" or tiling.column_groups > 1
+        alone = tiling.roles == "pingpong" or tiling.column_groups > 1 or nest.reads_windows
         if alone or search.contract.depth is not None or nest.by_threads or nest.loop is None:
             return
         tiles = tiling.tiles(nest)

@@ -48,7 +48,7 @@ class Stream(NamedTuple):
     `moved_by`: the axes of the grid that say where it lies. `copied`: how many bytes at a time threads copy of it; 0
     where TMA does. `counts_along_depth`: whether it counts fastest along what its product sums up; `line`: the length
     of that axis of the tensor. `is_left`: of which operand. `held`: elements of the whole tensor that the grid reads.
-    `only_multiplied`: whether nothing but products reads it.
+    `only_multiplied`: whether nothing but products reads it. `windows`: whether its rows are positions of windows.
     """
 
     sides: tuple[Side, ...]
@@ -61,6 +61,7 @@ class Stream(NamedTuple):
     copied: int
     held: int
     only_multiplied: bool = True
+    windows: bool = False
 
 
 class Work(NamedTuple):
@@ -150,6 +151,11 @@ class ProductNest:
     def by_threads(self) -> bool:
         """Whether threads copy an operand: each block for itself."""
         return any(stream.copied for stream in self.streams)
+
+    @property
+    def reads_windows(self) -> bool:
+        """Whether an operand's rows are positions of windows, of which each block reads its own."""
+        return any(stream.windows for stream in self.streams)
 
     @property
     def bytes(self) -> int:

@@ -33,6 +33,7 @@ from tiledsl.passes.gpu.plans.product_nest import (
 from tiledsl.passes.gpu.products.parallel_products import products_of
 from tiledsl.passes.gpu.products.promoted_sums import is_promoted
 from tiledsl.passes.gpu.products.streamed_loads import Feed, Use, goes_to_products_alone, source_load
+from tiledsl.passes.gpu.products.window_rows import window_rows
 from tiledsl.passes.nest.evaluate_scalars import Place, ScalarValues
 from tiledsl.passes.nest.loop_nest import loop_nest
 
@@ -220,6 +221,7 @@ class _Reader:
             copied=alignment % UNIT_BYTES,
             held=self._held(load),
             only_multiplied=goes_to_products_alone(load),
+            windows=window_rows(load) is not None,
         )
 
     def _starts_along(self, load: ops.Load) -> Iterator[int]:
@@ -239,6 +241,8 @@ class _Reader:
         while isinstance(index, Value) and isinstance(index.op, ops.Shift):
             index = index.op.axis
         arguments = self.grid.body.arguments
+        if isinstance(index, Value) and isinstance(index.type, TileType) and index.type.shape:  # positions of windows
+            return next((n for n, a in enumerate(arguments) if _follows(index, a)), None)
         if isinstance(index, Value) and index in arguments:
             return arguments.index(index)
         if isinstance(index, Value) and isinstance(index.type, TileType) and not index.type.shape:

@@ -29,6 +29,7 @@ from tiledsl.passes.gpu.layouts.infer_layouts import access_order, tensor_of, ti
 from tiledsl.passes.gpu.layouts.operand_sources import Source, are_independent, elementwise_inputs, sources_of
 from tiledsl.passes.gpu.layouts.select_wgmma import instruction_dtypes
 from tiledsl.passes.gpu.products.parallel_products import are_alike, products_of
+from tiledsl.passes.gpu.products.window_rows import window_rows
 
 COPIED_BYTES = (4, 8)
 """Rows of tensors that start at multiples of so many bytes are copied by threads, so many at a time."""
@@ -241,6 +242,15 @@ def _check_load(
         least = min(UNIT_BYTES, *copied_bytes) if copied_bytes else UNIT_BYTES
         raise DeclinedError(f"rows of `{name}` do not start at multiples of {least} bytes")
     loop = _loop_of(load, grid)
+    rows = window_rows(load)
+    if rows is not None:
+        if rows.axis not in grid.body.arguments:
+            raise DeclinedError("positions of windows are none of the grid")
+        for slide in rows.slides:
+            if slide.place is not None:
+                _check_known(slide.place, grid)
+        check_index(load.indices[rows.channels], grid, loop)
+        return
     for index in load.indices:
         check_index(index, grid, loop)
 
@@ -302,8 +312,19 @@ def _check_depth(load: ops.Load, value: Value, dot: ops.Dot, *, is_left: bool) -
     index = load.indices[along]
     if isinstance(index, Value) and isinstance(index.type, AxisType):
         both = source_load(dot.a) is not None
+        if _has_whole_turns(index):
+            return
         if isinstance(index.op, ops.Shift) or (both and not _ends_with_tensor(index, load, along)):
             raise DeclinedError(f"the loop does not end where `{load.tensor.name}` does")
+
+
+def _has_whole_turns(index: Value) -> bool:
+    """Whether a subscript, maybe shifted, follows a loop of which every turn is of a whole block that the program says:
+    then both operands of its products are there to the end of each."""
+    while isinstance(index.op, ops.Shift):
+        index = index.op.axis
+    loop = index.owner.parent if isinstance(index.owner, Block) else None
+    return isinstance(loop, ops.Range) and loop.blocks[0].kind == "fixed" and _is_whole_turns_on(loop.stop, loop)
 
 
 def _ends_with_tensor(index: Value, load: ops.Load, axis: int) -> bool:

@@ -35,6 +35,7 @@ from tiledsl.passes.gpu.lower.lowering import Lowering, Staged
 from tiledsl.passes.gpu.lower.pipeline_loads import copy_tile, define_staged, is_asynchronous
 from tiledsl.passes.gpu.plan import LOADING_THREADS
 from tiledsl.passes.gpu.products.streamed_loads import COPIED_BYTES, Feed, Use, load_axis, source_load
+from tiledsl.passes.gpu.products.window_rows import WindowRows, window_rows
 from tiledsl.passes.gpu.roles.exchange_sums import SplitSum
 from tiledsl.passes.gpu.roles.product_order import ProductOrder
 from tiledsl.support.errors import fail
@@ -189,6 +190,10 @@ class Ring:
 
     def _copy(self, state: Lowering, stream: StreamedLoad, stage: Value) -> None:
         op = stream.op
+        rows = window_rows(op)
+        if rows is not None:
+            self._copy_windows(state, stream, rows, stage)
+            return
         rank = len(op.result.shape)
         order = access_order(op)[-2:] if rank > 1 else [0]
         slow_first = [axis for axis in order if axis >= rank - 2]
@@ -203,6 +208,30 @@ class Ring:
             buffer=stream.buffer, offsets=[stage, *[zero] * rank], barriers=self.full, index=stage,
             places=tuple(1 + axis for axis in slow_first), shape=tuple(stream.shape[axis] for axis in slow_first),
             multicast=state.grid.cluster > 1 and not stream.divided,
+        )  # fmt: skip
+
+    def _copy_windows(self, state: Lowering, stream: StreamedLoad, rows: WindowRows, stage: Value) -> None:
+        """Of the window's place at hand, the pixels of all positions of the block: where its first one is comes of
+        divisions."""
+        op, zero, number = stream.op, state.constant(0), state.start_of(rows.axis)
+        indices = {rows.channels: state.start_of(op.indices[rows.channels])}
+        within: list[Value] = []
+        for axis, slide in reversed(list(zip(rows.pixels[1:], rows.slides))):
+            before = state.arithmetic("floordiv", number, slide.positions)
+            position = state.arithmetic("sub", number, state.arithmetic("mul", before, slide.positions))
+            pixel = state.arithmetic("mul", position, slide.stride)
+            indices[axis] = state.arithmetic("add", pixel, slide.low)
+            place = zero if slide.place is None else state.coordinate(slide.place)
+            within.insert(0, state.arithmetic("sub", place, slide.low))
+            number = before
+        indices[rows.pixels[0]] = number
+        along = {rows.pixels[-1]: 0, rows.channels: 1}
+        state.emit(
+            async_ops.TmaWindows, tensor=state.tensors[op.tensor], indices=[indices[axis] for axis in sorted(indices)],
+            axes=tuple(along.get(axis, -1) for axis in sorted(indices)), buffer=stream.buffer,
+            offsets=[stage, zero, zero], barriers=self.full, index=stage, places=(1, 2), shape=stream.shape,
+            within=within, pixels=rows.pixels, positions=tuple(slide.positions for slide in rows.slides),
+            strides=tuple(slide.stride for slide in rows.slides), lows=tuple(slide.low for slide in rows.slides),
         )  # fmt: skip
 
     def wait(self, state: Lowering) -> None:
@@ -275,7 +304,10 @@ def _stream(state: Lowering, op: ops.Load, use: Use, stages: int, copies: Mappin
     layout = operand_layout(tuple(sizes), order[-1], op.result.dtype.bytes, _run(state, use, order[-1]))
     staged = replace(layout, order=(0, *(1 + axis for axis in layout.order)))
     buffer = state.buffer((stages, *sizes), op.result.dtype, staged, name)
-    if is_left and cluster == state.grid.splits and not use.computed:
+    windows = window_rows(op) is not None
+    if windows and (cluster > 1 or op.tensor in copies):
+        fail("plan-specialised", op.location, reason=f"windows of `{op.tensor.name}` are read by one block each")
+    if is_left and cluster == state.grid.splits and not use.computed and not windows:
         rows = use.axes[-2]
         box[rows] = sizes[rows] = _rows_to_load(state, op, rows, box[rows])
     total = math.prod(sizes) * op.result.dtype.bytes

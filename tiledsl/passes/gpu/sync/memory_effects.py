@@ -8,7 +8,7 @@ from typing import Literal
 
 from tiledsl.ir.core import Op, Value
 from tiledsl.ir.gpu import gpu_ops
-from tiledsl.ir.gpu.async_ops import Exchange, MbarrierArrive, Mbarriers, TmaLoad, TmaStore, Wgmma
+from tiledsl.ir.gpu.async_ops import Exchange, MbarrierArrive, Mbarriers, TmaLoad, TmaStore, TmaWindows, Wgmma
 from tiledsl.ir.layouts.layout import RegisterLayout, SharedLayout
 from tiledsl.ir.types import Shape, TileType
 from tiledsl.passes.gpu.layouts.linear_indices import LinearIndex, linear_index, ops_around
@@ -158,6 +158,8 @@ def _of_buffer(kind: Kind, op: gpu_ops.Copy | gpu_ops.Read | gpu_ops.Write, shap
 
 
 def _of_tensor_box(kind: Kind, op: TmaLoad | TmaStore, cluster: bool) -> Access:
+    if isinstance(op, TmaWindows):
+        return Access(kind, op.tensor, op, remote=cluster, is_async=True, lone=True)
     sizes = (1 if axis < 0 else op.shape[axis] for axis in op.axes)
     spans = tuple(_span(index, size) for index, size in zip(op.indices, sizes))
     return Access(kind, op.tensor, op, spans, remote=cluster, is_async=True, lone=True)

@@ -14,12 +14,14 @@ from typing import Any
 from tiledsl.ir import graph_ops as ops
 from tiledsl.ir.core import Module, Op, Value
 from tiledsl.ir.scalar_functions import SCALAR_FUNCTIONS
+from tiledsl.ir.symbolic import symbol_name
 from tiledsl.ir.tile_ops import tensor_type
 from tiledsl.passes.gpu.plans.audit_function import audit_function
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.passes.graph.analysis.outline import is_repeated
 from tiledsl.passes.graph.analysis.shapes import bytes_of, sizes_of, volume
 from tiledsl.passes.graph.analysis.views import place_of, view_of_value
+from tiledsl.passes.graph.kernels.flat_windows import flat_windows
 from tiledsl.passes.graph.kernels.group_program import GroupProgram
 from tiledsl.passes.graph.kernels.kernel_plan import KernelPlan
 from tiledsl.passes.graph.kernels.merge_axes import merged_axes
@@ -141,12 +143,12 @@ class Prices:
         return self._groups[alike]
 
     def _price_of_program(self, plan: KernelPlan) -> Price:
-        plan = merged_axes(plan)
+        plan = flat_windows(merged_axes(plan), self.arch)
         inputs, parameters = plan.outlined.inputs, plan.outlined.function.parameters
         kept = [tuple(axis.size for axis in plan.axes.kept[p]) for p in parameters]
         units = [_unit(value, shape) for value, shape in zip(inputs, kept)]
-        program = GroupProgram(plan.outlined.function, plan.axes, plan.treatments, units)
-        sizes = {str(size): axis.size for axis, size in program.sizes.items() if not isinstance(size, int)}
+        program = GroupProgram(plan.outlined.function, plan.axes, plan.treatments, units, plan.flat)
+        sizes = {name: axis.size for axis, size in program.sizes.items() if (name := symbol_name(size)) is not None}
         module = Module([program.build("priced")])
         key = (module.structure(locations=False), tuple(sizes.items()))
         if key not in self._programs:

@@ -27,6 +27,7 @@ from tiledsl.passes.graph.analysis.outline import Outlined
 from tiledsl.passes.graph.analysis.shapes import sizes_of
 from tiledsl.passes.graph.analysis.views import view_of_value
 from tiledsl.passes.graph.kernels.edge_levels import edges_of
+from tiledsl.passes.graph.kernels.flat_windows import flat_windows
 from tiledsl.passes.graph.kernels.group_program import GroupProgram
 from tiledsl.passes.graph.kernels.kernel_plan import KernelPlan, plan_function
 from tiledsl.passes.graph.kernels.merge_axes import merged_axes
@@ -53,6 +54,10 @@ class GraphToTile:
                     self._lower(op, callee, programs, context)
         return Module([module.entry, *programs.functions])
 
+    def _plan(self, call: ops.Call, function: Function) -> KernelPlan:
+        plan = plan_function(Outlined(function, call.inputs, call.results), limits_of(self.arch))
+        return flat_windows(merged_axes(plan), self.arch)
+
     def _lower(self, call: ops.Call, function: Function, programs: _Programs, context: PassContext) -> None:
         function.name, name = "group", function.name  # groups that differ in nothing else are planned once
         structure = Module([function]).structure(locations=False)
@@ -61,7 +66,7 @@ class GraphToTile:
         key = structure, tuple(map(_strides, call.inputs)), tuple(map(_strides_in_join, call.results))
         shaped = programs.shaped.get(key)
         if shaped is None:
-            plan = merged_axes(plan_function(Outlined(function, call.inputs, call.results), limits_of(self.arch)))
+            plan = self._plan(call, function)
             last = function.body.terminator
             assert isinstance(last, ops.Return)
             parameters = tuple(_sizes(plan, parameter) for parameter in function.parameters)
@@ -73,8 +78,10 @@ class GraphToTile:
         if name is None:
             plan = shaped.plan
             if plan.outlined.function is not function:
-                plan = merged_axes(plan_function(Outlined(function, call.inputs, call.results), limits_of(self.arch)))
-            name = programs.add(GroupProgram(function, plan.axes, plan.treatments, units).build(function.name))
+                plan = self._plan(call, function)
+            name = programs.add(
+                GroupProgram(function, plan.axes, plan.treatments, units, plan.flat).build(function.name)
+            )
             shaped.programs[units] = name
         context.remark(self.name, function.location, f"@{function.name}: {edges_of(function)}")
         names = [value.name for value in call.results]

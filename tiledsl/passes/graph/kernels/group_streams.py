@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from tiledsl.ir import graph_ops as graph
@@ -15,6 +16,7 @@ from tiledsl.passes.graph.analysis.axes import Axis
 from tiledsl.passes.graph.analysis.online_rules import Dependence, Factor, Moments, factors_of, moments_of, unspread
 from tiledsl.passes.graph.kernels.group_tiles import Fold, GroupTiles, Scope
 from tiledsl.passes.graph.kernels.index_limits import Combined, Edge, IndexLimits, Term
+from tiledsl.passes.graph.kernels.kernel_plan import FlatWindows
 from tiledsl.passes.graph.kernels.mask_bounds import limits_of_folds
 from tiledsl.passes.graph.kernels.stream_moments import counts_of, squares_after
 from tiledsl.passes.graph.kernels.treatments import depends
@@ -81,6 +83,8 @@ class GroupStreams(GroupTiles):
     def _loop(self, streams: list[Axis], folds: Sequence[Fold], carried: Sequence[Value]) -> list[Value]:
         if not streams:
             return self._turn(folds, carried)
+        if self.flat is not None and self.flat.channels in streams:
+            return self._places_and_channels(self.flat, folds, carried)
         axis, inner = streams[0], streams[1:]
         start, stop = self._limits(axis, folds)
         single = bool(inner) or axis in self.axes.inner
@@ -93,6 +97,39 @@ class GroupStreams(GroupTiles):
         block = BlockSize.fixed(1) if single else BlockSize.auto()
         loop = self.builder.emit(ops.Range, start=start, stop=stop, initial=carried, blocks=(block,), body=body)
         del self.blocks[axis]
+        return list(loop.results)
+
+    def _places_and_channels(
+        self, flat: FlatWindows, folds: Sequence[Fold], carried: Sequence[Value]
+    ) -> list[Value]:  # fmt: skip
+        """One loop over all places of a window, and over blocks of channels in each."""
+        build, each = self.builder, -(-flat.channels.size // flat.depth) * flat.depth
+        both = Axis(math.prod(axis.size for axis in flat.inner) * each, "k")
+        self.sizes[both] = both.size
+        body = Block()
+        block = self.open(body, both, single=False)
+        assert isinstance(block.type, AxisType)
+        arguments = [body.add_argument(value.type, op.result.name or "acc") for value, op in zip(carried, folds)]
+        with Scope(self, body):
+            channels = block
+            if flat.inner:
+                place = build.map("floordiv", build.emit(ops.Start, axis=block).result, build.constant(each, i64))
+                before = build.map("mul", place, build.constant(each, i64))
+                offset = build.map("sub", build.constant(0, i64), before)
+                channels = build.emit(ops.Shift, axis=block, offset=offset).result
+                for axis in reversed(flat.inner[1:]):
+                    self.blocks[axis] = build.map("mod", place, build.constant(axis.size, i64))
+                    place = build.map("floordiv", place, build.constant(axis.size, i64))
+                self.blocks[flat.inner[0]] = place
+            self.blocks[flat.channels] = channels
+            build.emit(ops.Yield, values=self._turn(folds, arguments))
+        stop = build.size(both.size)
+        loop = build.emit(
+            ops.Range, start=build.constant(0, i64), stop=stop, initial=carried,
+            blocks=(BlockSize.fixed(flat.depth),), body=body,
+        )  # fmt: skip
+        for axis in (*flat.inner, flat.channels, both):
+            del self.blocks[axis]
         return list(loop.results)
 
     def _limits(self, axis: Axis, folds: Sequence[Fold]) -> tuple[Value, Value]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TypeAlias, Union
 
@@ -10,11 +11,12 @@ from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.builder import Builder
 from tiledsl.ir.core import Block, Function, Index, Value, free_names
 from tiledsl.ir.dtypes import bool_, i64
-from tiledsl.ir.symbolic import Dim, symbol
+from tiledsl.ir.symbolic import Dim, symbol, symbol_name
 from tiledsl.ir.tile_ops import tensor_type
 from tiledsl.ir.types import WHOLE, AxisType, Shape, scalar
 from tiledsl.passes.graph.analysis.axes import Axis, GroupAxes
 from tiledsl.passes.graph.analysis.value_order import operands_first
+from tiledsl.passes.graph.kernels.kernel_plan import FlatWindows
 from tiledsl.passes.graph.kernels.treatments import Treatments
 
 _GRID_NAMES = ("M", "N", "P", "Q", "R", "S")
@@ -30,12 +32,18 @@ class GroupTiles:
     """One group on its way to TILE. `units[i]` is the dimension of parameter i whose elements lie side by side."""
 
     def __init__(
-        self, function: Function, axes: GroupAxes, treatments: Treatments, units: Sequence[int | None]
+        self,
+        function: Function,
+        axes: GroupAxes,
+        treatments: Treatments,
+        units: Sequence[int | None],
+        flat: FlatWindows | None = None,
     ) -> None:
         self.function = function
         self.axes = axes
         self.treatments = treatments
         self.units = units
+        self.flat = flat
         self.body = Block()
         self.builder = Builder(self.body, function.location)
         self.sizes = self._name_sizes()
@@ -51,6 +59,8 @@ class GroupTiles:
         """A symbol for each axis of a parameter, by which the launch knows its size; a number for every other one."""
         told = {axis for parameter in self.function.parameters for axis in self.axes.kept[parameter]}
         treatments = self.treatments
+        # a loop that divides by sizes has them as numbers
+        known = set[Axis]() if self.flat is None else {*self.flat.inner, self.flat.channels}
         ordered = [*treatments.grid, *(a for a in self.axes.all if a not in treatments.grid)]
         sizes: dict[Axis, Dim] = {}
         counts: dict[tuple[str, ...], int] = {}
@@ -62,13 +72,16 @@ class GroupTiles:
                 names = _WHOLE_NAMES
             number = counts[names] = counts.get(names, -1) + 1
             name = names[number % len(names)] + (str(number // len(names)) if number >= len(names) else "")
-            sizes[axis] = symbol(name) if axis in told else axis.size
+            sizes[axis] = symbol(name) if axis in told and axis not in known else axis.size
+        if self.flat is not None and self.flat.joined not in told:
+            rows = (sizes.setdefault(axis, axis.size) for axis in self.flat.rows)
+            sizes[self.flat.joined] = math.prod(rows)
         return sizes
 
     def open(self, block: Block, axis: Axis, *, single: bool) -> Value:
         """Adds the block of an axis, or its coordinate, to the arguments of a body."""
         size = self.sizes[axis]
-        name = free_names(self.declared, str(axis.name or "i") if isinstance(size, int) else str(size).lower())
+        name = free_names(self.declared, (symbol_name(size) or str(axis.name or "i")).lower())
         self.declared.add(name)
         argument = block.add_argument(scalar(i64) if single else AxisType(symbol(name)), name)
         self.blocks[axis] = argument
@@ -224,12 +237,26 @@ class GroupTiles:
         slid = self.axes.windows[op].slid
         kept = self.axes.kept[pad.source]
         subscripts = [
-            self._slid(op, pad, slid.index(axis)) if axis in slid else self.blocks.get(axis, WHOLE) for axis in kept
+            self._slid(op, pad, slid.index(axis)) if axis in slid else self._beside_slid(axis) for axis in kept
         ]
         dtype = tensor_type(op.result).dtype
         other = self.builder.constant(pad.value, dtype) if pad.value else None
         tensor = self.tensors[pad.source]
         return self.builder.emit(ops.Load, tensor=tensor, indices=subscripts, other=other).result
+
+    def _beside_slid(self, axis: Axis) -> Index:
+        if self.flat is not None and axis in self.flat.rows:
+            return self._row_coordinates(self.flat, axis)
+        return self.blocks.get(axis, WHOLE)
+
+    def _row_coordinates(self, flat: FlatWindows, axis: Axis) -> Value:
+        """The coordinates along an axis of positions, or of images, of the rows at hand."""
+        build, rows = self.builder, self._coordinates(flat.joined)
+        number = flat.rows.index(axis)
+        after = math.prod(other.size for other in flat.rows[number + 1 :])
+        if after != 1:
+            rows = build.map("floordiv", rows, build.constant(after, i64))
+        return build.map("mod", rows, build.constant(axis.size, i64)) if number else rows
 
     def _slid(self, op: graph.Window, pad: graph.Pad, number: int) -> Index:
         """Which coordinates of a tensor windows read: position * stride + place in the window * dilation - padding."""
@@ -246,7 +273,10 @@ class GroupTiles:
         block = self.blocks.get(position)
         if stride == 1 and block is not None and not self._is_single(position):
             return build.emit(ops.Shift, axis=block, offset=offset).result
-        coordinates = self._coordinates(position)
+        if self.flat is not None and position in self.flat.rows:
+            coordinates = self._row_coordinates(self.flat, position)
+        else:
+            coordinates = self._coordinates(position)
         if stride != 1:
             coordinates = build.map("mul", coordinates, build.constant(stride, i64))
         return build.map("add", coordinates, offset)

@@ -8,11 +8,26 @@ from itertools import product
 
 from tiledsl.ir import graph_ops as ops
 from tiledsl.ir.core import Function, Op, Value
-from tiledsl.passes.graph.analysis.axes import AxesError, GroupAxes, group_axes
+from tiledsl.passes.graph.analysis.axes import AxesError, Axis, GroupAxes, group_axes
 from tiledsl.passes.graph.analysis.limits import Limits
 from tiledsl.passes.graph.analysis.online_rules import Dependence, RuleError, factors_of, moments_of
 from tiledsl.passes.graph.analysis.outline import Apart, Outlined, outline, reads_padded_windows, results_of
 from tiledsl.passes.graph.kernels.treatments import TreatmentError, Treatments, contracts_of, treatments_of
+
+
+@dataclass(frozen=True)
+class FlatWindows:
+    """All positions of windows as one axis (`flat_windows.py`).
+
+    `joined`: that axis, of those in `rows`: of images, then of positions. `inner`: those within windows, which a loop
+    goes through with blocks of so many (`depth`) `channels`.
+    """
+
+    joined: Axis
+    rows: tuple[Axis, ...]
+    inner: tuple[Axis, ...]
+    channels: Axis
+    depth: int
 
 
 @dataclass(frozen=True)
@@ -22,6 +37,7 @@ class KernelPlan:
     outlined: Outlined
     axes: GroupAxes
     treatments: Treatments
+    flat: FlatWindows | None = None
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,145 @@
+"""Loads whose rows are positions of windows, one after the other: what TMA brings in its mode "im2col".
+
+%image = floordiv(index(%i), 196)                     14 x 14 positions in each image
+%row   = mod(floordiv(index(%i), 14), 14) + (%r - 1)  place %r of the window, which begins a pixel before the image
+%column = mod(index(%i), 14) + (%s - 1)
+tile.load(%x, [%image, %row, %column, %c])
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tiledsl.ir import tile_ops as ops
+from tiledsl.ir.core import Index, Value
+from tiledsl.ir.types import AxisType, TileType
+from tiledsl.passes.analysis.splats import number_of
+
+
+class Slide(NamedTuple):
+    """Along one axis of pixels: how many `positions` there are, how far apart, and at which pixel the first window
+    begins. `place`: the scalar that says what is read of a window, from pixel 0 of the image on; None for its first."""
+
+    positions: int
+    stride: int
+    low: int
+    place: Value | None
+
+
+@dataclass(frozen=True)
+class WindowRows:
+    """`axis`: the block that counts positions. `pixels`: the tensor's axis of images, then those of pixels, the fastest
+    last; `slides` along the latter. `channels`: the axis that lies beside."""
+
+    axis: Value
+    pixels: tuple[int, ...]
+    slides: tuple[Slide, ...]
+    channels: int
+
+
+class _Digit(NamedTuple):
+    """`row // divisor % modulus * stride + offset`, for each row of a block; `modulus` 0 for none."""
+
+    axis: Value
+    divisor: int
+    modulus: int
+    stride: int
+    offset: Value | None
+    low: int
+
+
+def window_rows(load: ops.Load) -> WindowRows | None:
+    """What a load reads of windows; None for one that does not count positions as TMA does."""
+    found: dict[int, _Digit] = {}
+    channels: list[int] = []
+    for number, index in enumerate(load.indices):
+        if isinstance(index, Value) and isinstance(index.type, AxisType):
+            channels.append(number)
+            continue
+        digit = _digit(index)
+        if digit is None:
+            return None
+        found[number] = digit
+    order = sorted(found, key=lambda number: -found[number].divisor)
+    if len(channels) != 1 or len(order) < 2 or len({found[n].axis for n in order}) != 1:
+        return None
+    first, *others = (found[number] for number in order)
+    if first.modulus or first.stride != 1 or first.offset is not None:
+        return None
+    after = 1
+    for digit in reversed(others):
+        if digit.divisor != after or not digit.modulus:
+            return None
+        after *= digit.modulus
+    if first.divisor != after:
+        return None
+    slides = tuple(Slide(d.modulus, d.stride, d.low, d.offset) for d in others)
+    return WindowRows(first.axis, tuple(order), slides, channels[0])
+
+
+def _digit(index: Index) -> _Digit | None:
+    if not (isinstance(index, Value) and isinstance(index.type, TileType) and len(index.shape) == 1):
+        return None
+    offset, stride, modulus, divisor = None, 1, 0, 1
+    value: Value = index
+    pair = _beside_scalar(value, ("add", "sub"))
+    if pair is not None and pair[0] == "add":
+        _, value, offset = pair
+    value, stride = _beside_number(value, "mul", 1)
+    value, modulus = _beside_number(value, "mod", 0)
+    value, divisor = _beside_number(value, "floordiv", 1)
+    if not isinstance(value.op, ops.Coordinates) or min(stride, divisor) < 1 or modulus < 0:
+        return None
+    low = 0 if offset is None else _low(offset)
+    return None if low is None else _Digit(value.op.axis, divisor, modulus, stride, offset, low)
+
+
+def _beside_scalar(value: Value, functions: tuple[str, ...]) -> tuple[str, Value, Value] | None:
+    """The function, the tile and the scalar of a map of both."""
+    op = value.op
+    if not isinstance(op, ops.Map) or op.fn not in functions:
+        return None
+    left, right = op.inputs
+    if left.shape and not right.shape:
+        return op.fn, left, right
+    return (op.fn, right, left) if right.shape and not left.shape and op.fn == "add" else None
+
+
+def _beside_number(value: Value, fn: str, otherwise: int) -> tuple[Value, int]:
+    """The tile and the number of a map of both; the value itself where it is none."""
+    op = value.op
+    if isinstance(op, ops.Map) and op.fn == fn:
+        left, right = op.inputs
+        pairs = ((left, right), (right, left)) if fn == "mul" else ((left, right),)
+        for tile, scalar in pairs:
+            number = number_of(scalar)
+            if tile.shape and isinstance(number, int):
+                return tile, number
+    return value, otherwise
+
+
+def _low(offset: Value) -> int | None:
+    """The least that a scalar is: what is not a number in its sum is not less than 0."""
+    number = number_of(offset)
+    if isinstance(number, int):
+        return number
+    op = offset.op
+    if isinstance(op, ops.Map) and op.fn in ("add", "sub"):
+        left, right = _low(op.inputs[0]), _low(op.inputs[1])
+        if op.fn == "sub":
+            right = number_of(op.inputs[1])
+            right = -right if isinstance(right, int) else None
+        return None if left is None or right is None else left + right
+    return 0 if _is_natural(offset) else None
+
+
+def _is_natural(value: Value) -> bool:
+    """Whether a scalar is known not to be below 0: where a block starts, or a multiple, quotient or rest of such."""
+    number = number_of(value)
+    if isinstance(number, int):
+        return number >= 0
+    op = value.op
+    if isinstance(op, (ops.Start, ops.Size)):
+        return True
+    return isinstance(op, ops.Map) and op.fn in ("mul", "floordiv", "mod") and all(map(_is_natural, op.inputs))
