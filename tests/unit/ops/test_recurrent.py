@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tiledsl
 from tests.support.op_checks import F16, F64, Array, agree, meant, normal
 from tiledsl import TileError, ops, tile
 
@@ -101,6 +102,51 @@ def test_what_only_onnx_has() -> None:
     meant(lambda x, *w: ops.rnn(x, *w, activation=tile.relu)[0], [x, *weights(1)], wanted, terms=10)
 
 
+@pytest.mark.parametrize(
+    ("name", "order", "options"),
+    [
+        ("lstm", "iofg", {"clip": 0.6}),
+        ("lstm", "gfoi", {"coupled": True}),
+        ("gru", "zrn", {"reset_after": False, "clip": 0.6}),
+        ("gru", "nzr", {}),
+    ],
+)
+def test_other_orders_of_gates(name: str, order: str, options: dict[str, Any]) -> None:
+    op, _, gates = LAYERS[name]
+    own = "ifgo" if name == "lstm" else "rzn"
+    x, given = normal(L, N, INPUTS), weights(gates)
+    turned = [np.concatenate([np.split(w, gates)[own.index(gate)] for gate in order]) for w in given]
+    holes = {"peepholes": normal(3, H, seed=30)} if name == "lstm" else {}
+    rows = [own.replace("g", "").index(gate) for gate in order if gate != "g"] if name == "lstm" else []
+    wanted = tiledsl.trace(lambda x, *w: op(x, *w, **holes, **options)[0], x, *given)(x, *given)
+    holes = {key: value[rows] for key, value in holes.items()}
+    meant(lambda x, *w: op(x, *w, order=order, **holes, **options)[0], [x, *turned], wanted, terms=10)
+
+
+def test_limited_and_coupled_gates() -> None:
+    x, given = normal(L, N, INPUTS), weights(4)
+    w_ih, w_hh, b_ih, b_hh = (v.astype(F64) for v in given)
+    h, c = np.zeros((N, H)), np.zeros((N, H))
+    for t in range(L):
+        i, _, g, o = (np.clip(v, -0.6, 0.6) for v in np.split(x[t] @ w_ih.T + b_ih + h @ w_hh.T + b_hh, 4, axis=1))
+        c = (1 - sigmoid(i)) * c + sigmoid(i) * np.tanh(g)
+        h = sigmoid(o) * np.tanh(c)
+    meant(lambda x, *w: ops.lstm(x, *w, clip=0.6, coupled=True)[1:], [x, *given], (h, c), terms=10)
+    given = weights(3)
+    w_ih, w_hh, b_ih, b_hh = (v.astype(F64) for v in given)
+    h = np.zeros((N, H))
+    for t in range(L):
+        (rx, zx, nx), (rh, zh, nh) = (np.split(v, 3, axis=1) for v in (x[t] @ w_ih.T + b_ih, h @ w_hh.T + b_hh))
+        r, z = (sigmoid(np.clip(v, -0.6, 0.6)) for v in (rx + rh, zx + zh))
+        h = (1 - z) * np.tanh(np.clip(nx + r * nh, -0.6, 0.6)) + z * h
+    meant(lambda x, *w: ops.gru(x, *w, clip=0.6)[1], [x, *given], h, terms=10)
+    w_ih, w_hh, b_ih, b_hh = (v.astype(F64) for v in weights(1))
+    h = np.zeros((N, H))
+    for t in range(L):
+        h = np.tanh(np.clip(x[t] @ w_ih.T + b_ih + h @ w_hh.T + b_hh, -0.6, 0.6))
+    meant(lambda x, *w: ops.rnn(x, *w, clip=0.6)[1], [x, *weights(1)], h, terms=10)
+
+
 def test_narrow_floats_without_biases() -> None:
     x, given = normal(L, N, INPUTS, dtype=F16), [w.astype(F16) for w in weights(4)[:2]]
     layer = torch.nn.LSTM(INPUTS, H, bias=False).double()
@@ -123,6 +169,8 @@ X, W = normal(L, N, INPUTS), weights(4)
         (lambda: ops.lstm(X, *W, X[0]), r"a state is \[N, 6\]"),
         (lambda: ops.lstm(X, *W, lengths=np.array([1])), r"there is one length for each sequence"),
         (lambda: ops.lstm(X, *W, peepholes=X[0]), r"there are three peepholes for each element"),
+        (lambda: ops.lstm(X, *W, order="ifco"), r"`order` is 'ifco', not the letters of \"ifgo\" in some order"),
+        (lambda: ops.gru(X, *weights(3), reset_after=False, order="nrz"), r"`order` is 'nrz', not one with n last"),
         (lambda: ops.rnn(X[:0], *weights(1)), r"`x` is 0, not a known length of at least 1"),
     ],
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Recurrent networks: a step for each element of the sequence, one after the other."""
+"""Recurrent layers: in one direction or in both, with the activations that ONNX names."""
 
 # traced tensors have no types, nor have the objects of ONNX
 # pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
@@ -28,7 +28,8 @@ ACTIVATIONS: dict[str, Callable[[Any, float, float], Any]] = {
 }
 _DEFAULTS = {"leakyrelu": (0.01, 0.0), "elu": (1.0, 0.0), "thresholdedrelu": (1.0, 0.0), "hardsigmoid": (0.2, 0.5)}
 
-Step = Callable[..., Sequence[Any]]
+Layer = Callable[..., Sequence[Any]]
+"""The outputs and last states of a direction, from its number, inputs, two biases and states."""
 
 
 def _activations(node: Call, names: Any, alphas: Any, betas: Any, default: tuple[str, ...]) -> list[Any]:
@@ -48,57 +49,23 @@ def _activations(node: Call, names: Any, alphas: Any, betas: Any, default: tuple
     return found
 
 
-def _limited(clip: float | None, x: Any) -> Any:
-    return x if clip is None else tile.clip(x, -clip, clip)
-
-
-def _run(
-    node: Call, x: Any, lengths: Any, states: list[list[Any]], steps: list[Step], direction: str, layout: int
-) -> Any:
-    """The outputs [seq, directions, batch, hidden], and the last state of each direction."""
+def _layers(node: Call, x: Any, b: Any, starts: Sequence[Any], layer: Layer, direction: str, layout: int) -> Any:
+    """The outputs [seq, directions, batch, hidden], and the last states of all directions."""
     if direction not in ("forward", "reverse", "bidirectional"):
         node.refuse("direction", direction, "forward, reverse or bidirectional")
     ways = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}[direction]
     inputs = x.transpose((1, 0, 2)) if layout else x
-    count = inputs.shape[0]
-    columns: list[Any] = []
-    finals: list[Sequence[Any]] = []
-    for backwards, state, step in zip(ways, states, steps):
-        results: list[Any] = [None] * count
-        for turn in range(count):
-            at = count - 1 - turn if backwards else turn
-            new = step(inputs[at], *state)
-            if lengths is not None:
-                going = (lengths.to(tile.i64) > at)[:, None]
-                kept = [tile.where(going, n, o) for n, o in zip(new, state)]
-                results[at] = tile.where(going, new[0], 0.0)
-                state = kept
-            else:
-                results[at], state = new[0], list(new)
-        columns.append(tile.stack(results, axis=0))
-        finals.append(state)
-    y = tile.stack(columns, axis=1)
-    lasts = [tile.stack([state[i] for state in finals], axis=0) for i in range(len(finals[0]))]
+    found: list[Sequence[Any]] = []
+    for k, reverse in enumerate(ways):
+        states = [None if s is None else s[:, k] if layout else s[k] for s in starts]
+        gates = 0 if b is None else b.shape[-1] // 2
+        biases = (None, None) if b is None else (b[k, :gates], b[k, gates:])
+        found.append(layer(k, inputs, *biases, *states, reverse=reverse))
+    y = tile.stack([outputs for outputs, *_ in found], axis=1)
+    lasts = [tile.stack(states, axis=0) for states in zip(*(states for _, *states in found))]
     if layout:
         y, lasts = y.transpose((2, 0, 1, 3)), [last.transpose((1, 0, 2)) for last in lasts]
     return (y, *lasts)[: max(node.outputs, 1)]
-
-
-def _states(given: Sequence[Any], count: int, batch: int, hidden: int, x: Any, layout: int) -> list[list[Any]]:
-    """The state of each direction at the beginning: zeros where it is not given."""
-    zeros = tile.zeros((batch, hidden), x.dtype)
-    found: list[list[Any]] = []
-    for i in range(count):
-        found.append([zeros if s is None else (s[:, i] if layout else s[i]) for s in given])
-    return found
-
-
-def _biases(b: Any, direction: int, gates: int, hidden: int, x: Any) -> tuple[Any, Any]:
-    """What is added to the products with the input, and with the state."""
-    if b is None:
-        return 0.0, 0.0
-    row = b[direction]
-    return row[: gates * hidden], row[gates * hidden :]
 
 
 @operator("RNN", since=7)
@@ -108,19 +75,11 @@ def rnn(
     hidden_size: int, layout: int = 0, node: Call,
 ) -> Any:  # fmt: skip
     functions = _activations(node, activations, activation_alpha, activation_beta, ("Tanh",))
-    batch = x.shape[0 if layout else 1]
 
-    def step_of(i: int) -> Step:
-        first, second = _biases(b, i, 1, hidden_size, x)
+    def layer(k: int, x: Any, *given: Any, reverse: bool) -> Any:
+        return ops.rnn(x, w[k], r[k], *given, activation=functions[k], clip=clip, reverse=reverse, lengths=lengths)
 
-        def step(x: Any, h: Any) -> Sequence[Any]:
-            return (functions[i](_limited(clip, x @ w[i].mT + h @ r[i].mT + first + second)),)
-
-        return step
-
-    count = w.shape[0]
-    states = _states([start], count, batch, hidden_size, x, layout)
-    return _run(node, x, lengths, states, [step_of(i) for i in range(count)], direction, layout)
+    return _layers(node, x, b, [start], layer, direction, layout)
 
 
 @operator("GRU", since=7)
@@ -130,30 +89,14 @@ def gru(
     hidden_size: int, layout: int = 0, linear_before_reset: int = 0, node: Call,
 ) -> Any:  # fmt: skip
     functions = _activations(node, activations, activation_alpha, activation_beta, ("Sigmoid", "Tanh"))
-    batch, n = x.shape[0 if layout else 1], hidden_size
 
-    def step_of(i: int) -> Step:
-        gate, new = functions[2 * i], functions[2 * i + 1]
-        first, second = _biases(b, i, 3, n, x)
+    def layer(k: int, x: Any, *given: Any, reverse: bool) -> Any:
+        return ops.gru(
+            x, w[k], r[k], *given, reset_after=bool(linear_before_reset), activations=functions[2 * k : 2 * k + 2],
+            clip=clip, order="zrn", reverse=reverse, lengths=lengths,
+        )  # fmt: skip
 
-        def step(x: Any, h: Any) -> Sequence[Any]:
-            ahead = x @ w[i].mT + first
-            back = h @ r[i][: 2 * n].mT + (second if b is None else second[: 2 * n])
-            gates = gate(_limited(clip, ahead[:, : 2 * n] + back))
-            update, reset = gates[:, :n], gates[:, n:]
-            last = 0.0 if b is None else second[2 * n :]
-            if linear_before_reset:
-                inner = reset * (h @ r[i][2 * n :].mT + last)
-            else:
-                inner = (reset * h) @ r[i][2 * n :].mT + last
-            candidate = new(_limited(clip, ahead[:, 2 * n :] + inner))
-            return ((1.0 - update) * candidate + update * h,)
-
-        return step
-
-    count = w.shape[0]
-    states = _states([start], count, batch, n, x, layout)
-    return _run(node, x, lengths, states, [step_of(i) for i in range(count)], direction, layout)
+    return _layers(node, x, b, [start], layer, direction, layout)
 
 
 @operator("LSTM", since=7)
@@ -164,26 +107,12 @@ def lstm(
     direction: str = "forward", hidden_size: int, input_forget: int = 0, layout: int = 0, node: Call,
 ) -> Any:  # fmt: skip
     functions = _activations(node, activations, activation_alpha, activation_beta, ("Sigmoid", "Tanh", "Tanh"))
-    batch, n = x.shape[0 if layout else 1], hidden_size
 
-    def step_of(k: int) -> Step:
-        f, g, h_of = functions[3 * k : 3 * k + 3]
-        first, second = _biases(b, k, 4, n, x)
+    def layer(k: int, x: Any, *given: Any, reverse: bool) -> Any:
+        return ops.lstm(
+            x, w[k], r[k], *given, peepholes=None if peep is None else peep[k].reshape((3, hidden_size)),
+            activations=functions[3 * k : 3 * k + 3], clip=clip, coupled=bool(input_forget), order="iofg",
+            reverse=reverse, lengths=lengths,
+        )  # fmt: skip
 
-        def step(x: Any, h: Any, c: Any) -> Sequence[Any]:
-            gates = x @ w[k].mT + h @ r[k].mT + first + second
-            i, o, forget, new = (gates[:, j * n : (j + 1) * n] for j in range(4))
-            if peep is not None:
-                i, forget = i + peep[k][:n] * c, forget + peep[k][2 * n :] * c
-            i = f(_limited(clip, i))
-            forget = 1.0 - i if input_forget else f(_limited(clip, forget))
-            c = forget * c + i * g(_limited(clip, new))
-            if peep is not None:
-                o = o + peep[k][n : 2 * n] * c
-            return f(_limited(clip, o)) * h_of(c), c
-
-        return step
-
-    count = w.shape[0]
-    states = _states([start, cell], count, batch, n, x, layout)
-    return _run(node, x, lengths, states, [step_of(i) for i in range(count)], direction, layout)
+    return _layers(node, x, b, [start, cell], layer, direction, layout)
