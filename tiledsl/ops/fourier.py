@@ -38,26 +38,31 @@ def rfft(x: Any, axis: int = -1, *, n: Any = None) -> Any:
     """(real, imaginary part) of the first n // 2 + 1 elements of `fft` of real numbers: the others mirror them."""
     x = as_tensor(x)
     re, im, order, length = _rows("ops.rfft", x, None, axis, n)
-    re, im = _transform(re, im, length, -1.0)
-    half = length // 2 + 1
-    return tuple(_back(part[..., :half], order, x) for part in (re, im))
+    re, im = _transform(re, im, length, -1.0, length // 2 + 1)
+    return tuple(_back(part, order, x) for part in (re, im))
 
 
 @tile.kernel
-def irfft(real: Any, imag: Any, axis: int = -1, *, n: Any = None) -> Any:
-    """The `n` real numbers (default 2 * (size - 1)) whose `rfft` these are."""
+def irfft(real: Any, imag: Any = None, axis: int = -1, *, n: Any = None) -> Any:
+    """The `n` real numbers (default 2 * (size - 1)) whose `rfft` these are; `imag` is None for real numbers."""
     name = "ops.irfft"
     real = as_tensor(real)
     at = axis_of(name, real, axis)
     length = 2 * (real.shape[at] - 1) if n is None else n
     if not isinstance(length, int) or length < 1:
         refuse_option(name, "n", n, "a length of at least 1", "say how many numbers there were")
-    re, im, order, _ = _rows(name, real, imag, axis, length // 2 + 1)
+    half = length // 2 + 1
+    re, im, order, _ = _rows(name, real, imag, axis, half)
+    if _first_factor(length) == 1:  # an element and that which mirrors it give the same
+        twice = np.where(np.arange(half) * 2 % length == 0, 1.0, 2.0)[:, None] / length
+        c, s = _turned(np.outer(np.arange(half), np.arange(length)) % length / length, 1.0, re.dtype, twice)
+        return _back(re @ c if im is None else re @ c - im @ s, order, real)
     place = np.arange(length)
     mirrored = 2 * place > length
     index = np.where(mirrored, length - place, place)
-    sign = np.where(mirrored, -1.0, 1.0).astype(np.float64 if re.dtype == tile.f64 else np.float32)
-    re, im = tile.take(re, index, axis=-1), tile.take(im, index, axis=-1) * sign
+    re = tile.take(re, index, axis=-1)
+    if im is not None:
+        im = tile.take(im, index, axis=-1) * np.where(mirrored, -1.0, 1.0).astype(_kind(re.dtype))
     return _back(_transform(re, im, length, 1.0)[0] * (1.0 / length), order, real)
 
 
@@ -92,41 +97,49 @@ def _back(y: Any, order: tuple[int, ...], like: Any) -> Any:
     return y.transpose(tuple(order.index(i) for i in range(len(order)))).to(float_dtype(like))
 
 
-def _transform(re: Any, im: Any, length: int, sign: float) -> tuple[Any, Any]:
-    """The transform of the last axis. `im` may be None.
+def _transform(re: Any, im: Any, length: int, sign: float, count: int | None = None) -> tuple[Any, Any]:
+    """The transform of the last axis, or its first `count` elements. `im` may be None.
 
     With j = i * b + l and k = p + a * q: X[k] = sum over l of exp(l * p / n) * exp(l * q / b) * (sum over i of x[j] *
     exp(i * p / a)), where exp(t) is a turn by t.
     """
-    first = _factor(length) if length > MOST_AT_ONCE else 1
+    count = length if count is None else count
+    first = _first_factor(length)
     if first == 1:
-        return _product(re, im, length, sign, re.dtype)
+        return _product(re, im, length, sign, re.dtype, count)
     second = length // first
     lead = re.shape[:-1]
     parts = [None if part is None else part.reshape((*lead, first, second)).mT for part in (re, im)]
-    re, im = _product(parts[0], parts[1], first, sign, re.dtype)  # [..., l, p]
+    re, im = _product(parts[0], parts[1], first, sign, re.dtype, first)  # [..., l, p]
     turns = np.outer(np.arange(second), np.arange(first)) / length
     c, s = _turned(turns, sign, re.dtype)
     re, im = (re * c - im * s).mT, (re * s + im * c).mT  # [..., p, l]
-    re, im = _transform(re, im, second, sign)
-    return re.mT.reshape((*lead, length)), im.mT.reshape((*lead, length))
+    rows = -(-count // first)
+    both = [part.mT.reshape((*lead, first * rows)) for part in _transform(re, im, second, sign, rows)]
+    return (both[0], both[1]) if first * rows == count else (both[0][..., :count], both[1][..., :count])
 
 
-def _product(re: Any, im: Any, length: int, sign: float, dtype: Any) -> tuple[Any, Any]:
-    """The transform of the last axis as a product."""
-    c, s = _turned(np.outer(np.arange(length), np.arange(length)) % length / length, sign, dtype)
+def _product(re: Any, im: Any, length: int, sign: float, dtype: Any, count: int) -> tuple[Any, Any]:
+    """The first `count` elements of the transform of the last axis as a product."""
+    c, s = _turned(np.outer(np.arange(length), np.arange(count)) % length / length, sign, dtype)
     both = re @ np.concatenate([c, s], axis=1)
     if im is not None:
         both = both + im @ np.concatenate([-s, c], axis=1)
-    return both[..., :length], both[..., length:]
+    return both[..., :count], both[..., count:]
 
 
-def _turned(turns: Any, sign: float, dtype: Any) -> tuple[Any, Any]:
-    """Cosines and sines of so many turns."""
-    kind = np.float64 if dtype == tile.f64 else np.float32
-    return np.cos(2 * math.pi * turns).astype(kind), np.sin(sign * 2 * math.pi * turns).astype(kind)
+def _turned(turns: Any, sign: float, dtype: Any, scale: Any = 1.0) -> tuple[Any, Any]:
+    """Cosines and sines of so many turns, times a number."""
+    kind = _kind(dtype)
+    return (scale * np.cos(2 * math.pi * turns)).astype(kind), (scale * np.sin(sign * 2 * math.pi * turns)).astype(kind)
 
 
-def _factor(length: int) -> int:
-    """The largest factor up to the root; 1 for a prime."""
+def _kind(dtype: Any) -> Any:
+    return np.float64 if dtype == tile.f64 else np.float32
+
+
+def _first_factor(length: int) -> int:
+    """The largest factor up to the root; 1 for what is one product."""
+    if length <= MOST_AT_ONCE:
+        return 1
     return next(n for n in range(math.isqrt(length), 0, -1) if length % n == 0)

@@ -28,6 +28,7 @@ def test_lengths(n: int) -> None:
     meant(lambda a: ops.rfft(a), [re], (half.real, half.imag), terms=4 * n)
     back = [half.real.astype(np.float32), half.imag.astype(np.float32)]
     meant(lambda a, b: ops.irfft(a, b, n=n), back, re, terms=4)
+    meant(lambda a: ops.irfft(a, n=n), back[:1], np.fft.irfft(half.real, n), terms=4)
 
 
 def test_axes_and_other_lengths() -> None:
