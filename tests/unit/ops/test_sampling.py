@@ -83,12 +83,10 @@ def by_onnx(x: Array, sizes: Any, scales: Any, **attributes: Any) -> Array:
     return reference.ReferenceEvaluator(model).run(None, values)[0]
 
 
-@pytest.mark.parametrize(
-    "coordinates", ["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel", "half_pixel_symmetric"]
-)
+@pytest.mark.parametrize("coordinates", COORDINATES)
 def test_coordinates_of_onnx(coordinates: str) -> None:
     x = normal(1, 1, 4, 6)
-    cases: list[tuple[Any, Any]] = [((1, 1, 7, 3), None), (None, (1, 1, float(F32(0.6)), 2.0))]
+    cases: list[tuple[Any, Any]] = [((1, 1, 7, 3), None), (None, (1, 1, float(F32(0.6)), 2.0)), ((1, 1, 4, 6), None)]
     for sizes, scales in cases:
         for mode in ("linear", "cubic"):
             wanted = by_onnx(x, sizes, scales, mode=mode, coordinate_transformation_mode=coordinates)
@@ -96,6 +94,17 @@ def test_coordinates_of_onnx(coordinates: str) -> None:
         for rounding in ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil"):
             wanted = by_onnx(x, sizes, scales, coordinate_transformation_mode=coordinates, nearest_mode=rounding)
             meant(lambda x: ops.resize(x, sizes, scales, coordinates=coordinates, rounding=rounding), [x], wanted)
+
+
+@pytest.mark.parametrize("size", [3, 8, 11])
+def test_half_pixels_of_tensorflow(size: int) -> None:
+    """ONNX's reference has not these."""
+    x = normal(2, 8)
+    place = (np.arange(size) + 0.5) * 8 / size
+    for rounding, rounded in (("floor", np.floor(place)), ("ceil", np.ceil(place))):
+        wanted = x[:, np.minimum(rounded, 7).astype(int)]
+        options: dict[str, Any] = {"coordinates": "tf_half_pixel_for_nn", "rounding": rounding}
+        meant(lambda x: ops.resize(x, (size,), axes=(1,), **options), [x], wanted)
 
 
 def test_other_options_of_onnx() -> None:
@@ -147,6 +156,19 @@ def test_grid_sample(mode: str) -> None:
         meant(lambda x, g: ops.grid_sample(x, g, mode, "border"), [x, grid], wanted, terms=16)
 
 
+def test_grids_of_other_ranks_and_dtypes() -> None:
+    line, places = normal(2, 3, 6), normal(2, 4, 1, scale=0.8)
+    flat = np.concatenate([places, np.zeros_like(places)], axis=-1)[:, :, None]
+    for mode in ("bilinear", "bicubic", "nearest"):
+        wanted = F.grid_sample(exact(line[:, :, None]), exact(flat), mode, "reflection", False).numpy()[..., 0]
+        meant(lambda x, g: ops.grid_sample(x, g, mode, "reflection"), [line, places], wanted, terms=16)
+    whole, grid = (100 * IMAGE).astype(np.int32), normal(2, 4, 3, 2, scale=0.9)
+    wanted = F.grid_sample(exact(whole), exact(grid), "nearest", "zeros", False).numpy()
+    meant(lambda x, g: ops.grid_sample(x, g, "nearest"), [whole, grid], wanted)
+    cube, inside = normal(1, 2, 3, 3, 3), np.zeros((1, 1, 1, 1, 3), F32)
+    meant(lambda x, g: ops.grid_sample(x, g, "cubic"), [cube, inside], cube[:, :, 1:2, 1:2, 1:2], terms=16)
+
+
 @pytest.mark.filterwarnings("ignore:Since version")
 def test_affine_grid() -> None:
     for size in ((2, 3, 4, 5), (2, 1, 3, 4, 1)):
@@ -176,7 +198,8 @@ def test_shuffles() -> None:
         (lambda: ops.interpolate(IMAGE, 3, mode="cube"), r"`mode` is 'cube', not \"nearest\""),
         (lambda: ops.interpolate(IMAGE, (3, 4, 5)), r"`size` is \(3, 4, 5\), not an int from 1 on"),
         (lambda: ops.grid_sample(IMAGE, normal(2, 3, 4, 3)), r"a grid has the batch of the images, and 2 numbers last"),
-        (lambda: ops.grid_sample(IMAGE[0], normal(2, 3, 4, 2)), r"not \[N, C, H, W\], or"),
+        (lambda: ops.grid_sample(IMAGE[0, 0], normal(2, 3, 4, 2)), r"not \[N, C, \.\.\.\]"),
+        (lambda: ops.grid_sample(IMAGE.astype(int), normal(2, 3, 4, 2)), r"floats"),
         (lambda: ops.affine_grid(normal(2, 3), (2, 1, 3, 4)), r"not \[N, 2, 3\]"),
         (lambda: ops.pixel_shuffle(IMAGE, 2), r"not \[..., C \* 2\^2, H, W\]"),
         (lambda: ops.pixel_unshuffle(IMAGE, 2), r"not \[..., C, H \* 2, W \* 2\]"),

@@ -25,6 +25,7 @@ Table = Any
 MODES = ("nearest", "linear", "cubic")
 COORDINATES = (
     "half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel", "half_pixel_symmetric", "tf_crop_and_resize",
+    "tf_half_pixel_for_nn",
 )  # fmt: skip
 ROUNDINGS: dict[str, Callable[[Table], Table]] = {
     "round_prefer_floor": lambda x: np.ceil(x - 0.5), "round_prefer_ceil": lambda x: np.floor(x + 0.5),
@@ -56,10 +57,11 @@ def resize(
     scales say where elements lie). `mode` is "nearest", with `rounding` "round_prefer_floor", "round_prefer_ceil",
     "floor" or "ceil"; "linear"; or "cubic", with the parameter `cubic`. `coordinates` is where element i lies in `x`:
     "half_pixel" (i + 0.5) / scale - 0.5, "asymmetric" i / scale, "align_corners" first and last onto each other,
-    "pytorch_half_pixel", "half_pixel_symmetric" or "tf_crop_and_resize" (with `parts`, a pair of shares for each axis,
-    and the number `outside` for what lies beyond) as ONNX has them. Beyond the ends are the elements there, or with
-    `exclude_outside` nothing. `antialias`: where the result is smaller, elements are means of as many more.
-    In f32 for narrow floats; integers are rounded. Sizes are known. Raises TileTypeError for other arguments.
+    "tf_half_pixel_for_nn" (i + 0.5) / scale, "pytorch_half_pixel", "half_pixel_symmetric" or "tf_crop_and_resize" (with
+    `parts`, a pair of shares for each axis, and the number `outside` for what lies beyond) as ONNX has them. Beyond the
+    ends are the elements there, or with `exclude_outside` nothing. `antialias`: where the result is smaller, elements
+    are means of as many more. In f32 for narrow floats; integers are rounded. Sizes are known. Raises TileTypeError for
+    other arguments.
     """
     name = "ops.resize"
     x = as_tensor(x)
@@ -77,9 +79,9 @@ def resize(
         start, stop = (0.0, 1.0) if parts is None else parts[i]
         ratio = size / length if scale is None else float(scale)
         extent = size if scale is None else ratio * length
-        if size == length and ratio == 1 and (start, stop) == (0.0, 1.0):
-            continue
         place = _places(coordinates, size, length, ratio, extent, start, stop)
+        if size == length and np.array_equal(place, np.arange(size)):
+            continue
         if outside is not None:
             missed = ((place < 0) | (place > length - 1)).reshape(tuple(-1 if j == axis else 1 for j in range(x.ndim)))
             beyond = missed if beyond is None else beyond | missed
@@ -88,7 +90,7 @@ def resize(
             y = tile.take(y, index, axis=axis)
         else:
             index, weights = _taps(mode, place, length, ratio if antialias else 1.0, cubic, exclude_outside)
-            y = _summed(y, axis, index, weights)
+            y = sum_taps(y, axis, index, weights)
     if mode != "nearest" and not x.dtype.is_float:
         y = tile.round(y)
     y = y.to(x.dtype)
@@ -158,6 +160,8 @@ def _places(coordinates: str, size: int, length: int, scale: float, extent: floa
             return i / scale
         case "align_corners":
             return i * (length - 1) / (extent - 1) if extent > 1 else i * 0
+        case "tf_half_pixel_for_nn":
+            return (i + 0.5) / scale
         case "pytorch_half_pixel":
             return half if size > 1 else i * 0
         case "half_pixel_symmetric":
@@ -190,15 +194,16 @@ def _taps(
     index = whole[:, None] + steps
     if exclude_outside:
         weights = np.where((index >= 0) & (index < length), weights, 0)
-    weights = weights / weights.sum(axis=1, keepdims=True)
+    total = weights.sum(axis=1, keepdims=True)
+    weights = weights / np.where(total == 0, 1, total)
     return np.minimum(np.maximum(index, 0), length - 1).astype(np.int64), weights
 
 
-def _summed(x: Any, axis: int, index: Table, weights: Table) -> Any:
-    """The sums of the taps along an axis."""
+def sum_taps(x: Any, axis: int, index: Table, weights: Table) -> Any:
+    """Sums of some elements of an axis: element i of the result has those at index[i], with weights[i]."""
     weights = weights.astype(np.float64 if x.dtype == tile.f64 else np.float32)
     after = (1,) * (x.ndim - axis - 1)
-    used = [t for t in range(index.shape[1]) if weights[:, t].any()]
+    used = [t for t in range(index.shape[1]) if weights[:, t].any()] or [0]
     if len(used) > MOST_TAPS:
         each = weights.reshape((*weights.shape, *after))
         return tile.sum(tile.take(x, index, axis=axis) * each, axis=axis + 1)

@@ -18,34 +18,45 @@ def grid_sample(
 ) -> Any:
     """y[n, c, p, q] = x[n, c] at the place grid[n, p, q] = (x, y), from (-1, -1) to (1, 1) over the image.
 
-    `x` is [N, C, H, W] and `grid` [N, P, Q, 2], or [N, C, D, H, W] and [N, O, P, Q, 3]. `mode` is "bilinear" (also
-    "linear"), "nearest" or "bicubic" (of two axes). Beyond the image are zeros, by `padding_mode` "border" the nearest
-    elements, by "reflection" the image mirrored. `align_corners`: -1 and 1 are the centres of the first and the last
-    element, else their outer edges. In f32 for narrow floats; the dtype of `x`. Raises TileShapeError if shapes do
-    not fit.
+    `x` is [N, C, H, W] and `grid` [N, P, Q, 2], or [N, C, D, H, W] and [N, O, P, Q, 3], or of any other number of axes.
+    `mode` is "bilinear" (also "linear"), "nearest" or "bicubic" (also "cubic"). Beyond the image are zeros, by
+    `padding_mode` "border" the nearest elements, by "reflection" the image mirrored. `align_corners`: -1 and 1 are the
+    centres of the first and the last element, else their outer edges. In f32 for narrow floats; the dtype of `x`, which
+    is a float but for "nearest". Raises TileShapeError if shapes do not fit.
     """
     name = "ops.grid_sample"
     x, grid = as_tensor(x), as_tensor(grid)
-    require_float(name, x)
     require_float(name, grid)
     axis_option(name, "mode", mode, ("bilinear", "nearest", "bicubic", "linear", "cubic"))
     axis_option(name, "padding_mode", padding_mode, ("zeros", "border", "reflection"))
+    if mode != "nearest":
+        require_float(name, x)
     rank = x.ndim - 2
-    if rank not in (2, 3) or (rank == 3 and "cubic" in mode):
-        refuse_rank(name, x, "[N, C, H, W], or [N, C, D, H, W] without cubic", "give images of two axes")
+    if rank < 1:
+        refuse_rank(name, x, "[N, C, ...]", "give images with an axis of the batch and one of channels")
     if grid.ndim != rank + 2 or grid.shape[-1] != rank or grid.shape[0] != x.shape[0]:
-        refuse_shapes(name, grid, x, f"a grid has the batch of the images, and {rank} numbers last", "make it so")
+        reason = f"a grid has the batch of the images, and {rank} numbers last"
+        refuse_shapes(name, grid, x, reason, "give images and grid as many axes")
     places: list[Any] = []
     for axis in range(rank):
         size = x.shape[2 + axis]
         along = widened(grid[..., rank - 1 - axis])
-        place = (along + 1.0) * ((size - 1) * 0.5) if align_corners else ((along + 1.0) * size - 1.0) * 0.5
-        if "cubic" not in mode:
-            place = _within(place, size, padding_mode, align_corners)
-        places.append(place)
+        places.append((along + 1.0) * ((size - 1) * 0.5) if align_corners else ((along + 1.0) * size - 1.0) * 0.5)
+    return sample(x, places, mode, padding_mode, align_corners).to(x.dtype)
+
+
+def sample(
+    x: Any, places: Sequence[Any], mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool = False
+) -> Any:
+    """y[n, c, ...] = x[n, c] at coordinates [N, ...] of its other axes, each of which may lie between elements.
+
+    Modes as in `grid_sample`. Sums are in f32 for narrow floats, and not rounded.
+    """
     sizes = x.shape[2:]
+    if "cubic" not in mode:
+        places = [_within(place, size, padding_mode, align_corners) for place, size in zip(places, sizes)]
     if mode == "nearest":
-        return _read(x, [tile.round(place).to(tile.i64) for place in places], sizes)
+        return _read(x, [tile.round(place).to(tile.i64) for place in places])
     taps: list[list[tuple[Any, Any]]] = []
     for place, size in zip(places, sizes):
         first = tile.floor(place)
@@ -57,8 +68,8 @@ def grid_sample(
     total: Any = 0.0
     for chosen in itertools.product(*taps):
         weight: Any = math.prod(weight for _, weight in chosen)
-        total = total + widened(_read(x, [place for place, _ in chosen], sizes)) * weight[:, None]
-    return total.to(x.dtype)
+        total = total + widened(_read(x, [place for place, _ in chosen])) * weight[:, None]
+    return total
 
 
 def _within(place: Any, size: Any, padding_mode: str, align_corners: bool) -> Any:
@@ -95,8 +106,8 @@ def _cubic(share: Any) -> list[tuple[int, Any]]:
     return [(-1, far(share + 1.0)), (0, near(share)), (1, near(1.0 - share)), (2, far(2.0 - share))]
 
 
-def _read(x: Any, places: Sequence[Any], sizes: Any) -> Any:
-    """x[n, c] at coordinates [N, P, Q] of its other axes; zeros outside."""
+def _read(x: Any, places: Sequence[Any]) -> Any:
+    """x[n, c] at coordinates [N, ...] of its other axes; zeros outside."""
     shape = (*x.shape[:2], *places[0].shape[1:])
     batch = tile.arange(x.shape[0]).reshape((x.shape[0], *(1,) * (len(shape) - 1)))
     channel = tile.arange(x.shape[1]).reshape((x.shape[1], *(1,) * (len(shape) - 2)))
