@@ -66,6 +66,7 @@ CASES: dict[str, tuple[Callable[..., Any], Shapes, list[Array]]] = {
     "repeat": (lambda x: ops.repeat(x, (2, 3)), [("N", "M")], [f(3, 5)]),
     "repeat_interleave": (lambda x: ops.repeat_interleave(x, 3, 0), [("N", "M")], [f(3, 5)]),
     "interpolate": (lambda x: ops.interpolate(x, (5, 7), mode="bilinear"), [("N", "C", 4, 4)], [f(2, 3, 4, 4)]),
+    "resize": (lambda x: ops.resize(x, scales=(1, 1.0, 2, 0.5), mode="linear"), [("N", "C", 4, 4)], [f(2, 3, 4, 4)]),
     "grid_sample": (
         lambda x, g: ops.grid_sample(x, g, padding_mode="border"),
         [("N", "C", "H", "W"), ("N", "P", "Q", 2)], [f(2, 3, 4, 4), f(2, 5, 6, 2)],

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -60,8 +60,8 @@ def resize(
     "tf_half_pixel_for_nn" (i + 0.5) / scale, "pytorch_half_pixel", "half_pixel_symmetric" or "tf_crop_and_resize" (with
     `parts`, a pair of shares for each axis, and the number `outside` for what lies beyond) as ONNX has them. Beyond the
     ends are the elements there, or with `exclude_outside` nothing. `antialias`: where the result is smaller, elements
-    are means of as many more. In f32 for narrow floats; integers are rounded. Sizes are known. Raises TileTypeError for
-    other arguments.
+    are means of as many more. In f32 for narrow floats; integers are rounded. Sizes are known, but for axes of scale
+    1. Raises TileTypeError for other arguments.
     """
     name = "ops.resize"
     x = as_tensor(x)
@@ -70,18 +70,21 @@ def resize(
     ):  # fmt: skip
         axis_option(name, parameter, value, choices)
     at = tuple(range(x.ndim)) if axes is None else tuple(axis_of(name, x, axis) for axis in entries_of(axes))
-    wanted = _sizes(name, x, at, sizes, scales)
     given = entries_of(scales) if scales is not None else (None,) * len(at)
+    shares = ((0.0, 1.0),) * len(at) if parts is None else entries_of(parts)
+    if sizes is None and len(given) == len(shares) == len(at):
+        left = [entry for entry in zip(at, given, shares) if not _stays(coordinates, entry[1], *entry[2])]
+        at, given, shares = cast("Any", zip(*left)) if left else ((), (), ())
+    wanted = _sizes(name, x, at, sizes, None if scales is None else given)
     y = x if mode == "nearest" else widened(x)
     beyond: Any = None
-    for i, (axis, size, scale) in enumerate(zip(at, wanted, given)):
+    for axis, size, scale, (start, stop) in zip(at, wanted, given, shares):
         length = x.shape[axis]
-        start, stop = (0.0, 1.0) if parts is None else parts[i]
         ratio = size / length if scale is None else float(scale)
         extent = size if scale is None else ratio * length
-        place = _places(coordinates, size, length, ratio, extent, start, stop)
-        if size == length and np.array_equal(place, np.arange(size)):
+        if size == length and _stays(coordinates, ratio, start, stop):
             continue
+        place = _places(coordinates, size, length, ratio, extent, start, stop)
         if outside is not None:
             missed = ((place < 0) | (place > length - 1)).reshape(tuple(-1 if j == axis else 1 for j in range(x.ndim)))
             beyond = missed if beyond is None else beyond | missed
@@ -149,6 +152,11 @@ def _sizes(name: str, x: Any, axes: tuple[int, ...], sizes: Any, scales: Any) ->
     if sizes is not None:
         return tuple(int(n) for n in entries_of(sizes))
     return tuple(max(math.floor(x.shape[axis] * float(scale)), 0) for axis, scale in zip(axes, entries_of(scales)))
+
+
+def _stays(coordinates: str, scale: Any, start: float, stop: float) -> bool:
+    """Whether the elements of an axis lie where they are, whatever its size: two of them say it for all."""
+    return scale == 1 and np.array_equal(_places(coordinates, 2, 2, 1.0, 2, start, stop), (0, 1))
 
 
 def _places(coordinates: str, size: int, length: int, scale: float, extent: float, start: float, stop: float) -> Table:
