@@ -155,11 +155,11 @@ def lp_normalize(x: Any, p: Any = 2.0, axis: int = 1, eps: float = 1e-12) -> Any
 
 @tile.kernel
 def local_response_norm(
-    x: Any, size: Any, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0, axis: int = 1
+    x: Any, size: Any, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0, axis: int = 1, *, before: Any = None
 ) -> Any:
     """x / (k + alpha * mean)^beta, with the mean of x^2 over `size` neighbouring channels, zeros beyond the ends.
 
-    size // 2 of them are before the channel.
+    `before` of them are before the channel, if it is None size // 2 as in PyTorch.
     """
     name = "ops.local_response_norm"
     x = as_tensor(x)
@@ -167,8 +167,11 @@ def local_response_norm(
     at = axis_of(name, x, axis)
     if not isinstance(size, int) or size < 1:
         refuse_option(name, "size", size, "an int from 1 on", "say how many channels are looked at")
+    first = size // 2 if before is None else before
+    if not isinstance(first, int) or not 0 <= first < size:
+        refuse_option(name, "before", before, f"an int from 0 to {size - 1}", "use None for half of them")
     wide = widened(x)
-    width = tuple((size // 2, size - 1 - size // 2) if i == at else (0, 0) for i in range(x.ndim))
+    width = tuple((first, size - 1 - first) if i == at else (0, 0) for i in range(x.ndim))
     near = tile.sum(tile.window(tile.pad(wide * wide, width), size, at), axis=-1)
     return (wide / tile.pow(near * (alpha / size) + k, beta)).to(x.dtype)
 

@@ -110,6 +110,10 @@ def test_norms_of_vectors_and_of_neighbours() -> None:
     for size in (1, 3, 4):
         wanted = F.local_response_norm(x, size, 0.1, 0.6, 2.0).numpy()
         meant(lambda x: ops.local_response_norm(x, size, 0.1, 0.6, 2.0), [IMAGE], wanted, terms=4)
+    squares = np.pad(IMAGE.astype(F64) ** 2, ((0, 0), (0, 2), (0, 0), (0, 0)))
+    near = squares[:, :-2] + squares[:, 1:-1] + squares[:, 2:]
+    wanted = IMAGE / (2.0 + 0.1 * near / 3) ** 0.6
+    meant(lambda x: ops.local_response_norm(x, 3, 0.1, 0.6, 2.0, before=0), [IMAGE], wanted, terms=4)
 
 
 LOSSES: list[tuple[Callable[..., Any], Callable[..., Any], dict[str, Any]]] = [
@@ -178,6 +182,7 @@ def test_losses_of_classes(reduction: str) -> None:
         (lambda: ops.group_norm(IMAGE, 2, BIAS[:3]), r"there is one number for each channel"),
         (lambda: ops.batch_norm_training(IMAGE, BIAS[:3], BIAS), r"there is one number for each channel"),
         (lambda: ops.lp_normalize(X, 0), r"`p` is 0, not a number above 0"),
+        (lambda: ops.local_response_norm(IMAGE, 3, before=3), r"`before` is 3, not an int from 0 to 2"),
         (lambda: ops.local_response_norm(IMAGE, 0), r"`size` is 0, not an int from 1 on"),
         (lambda: ops.mse_loss(X, X, reduction="max"), r"`reduction` is 'max', not"),
         (lambda: ops.huber_loss(X, X, delta=0), r"`delta` is 0, not a number above 0"),

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from tiledsl import ops, tile
 from tiledsl.importers.onnx.call import Call
 from tiledsl.importers.onnx.operators.floats import in_floats
@@ -90,6 +92,8 @@ def conv_transpose(
     return convolution(x, w, b, tuple(steps), padding(pairs), tuple(extra), group, tuple(spread))
 
 
+SMALLEST = float(np.finfo(np.float32).tiny)
+"""What norms of zeros are divided by."""
 MAX_POOLS = {1: ops.max_pool1d, 2: ops.max_pool2d, 3: ops.max_pool3d}
 AVERAGE_POOLS = {1: ops.avg_pool1d, 2: ops.avg_pool2d, 3: ops.avg_pool3d}
 
@@ -179,51 +183,25 @@ def batch_normalization(
 ) -> Any:  # fmt: skip
     if not training_mode:
         return ops.batch_norm(x, mean, variance, scale, bias, epsilon)
-    axes = (0, *range(2, x.ndim))
-    wide = x.to(mean.dtype) if mean.dtype.bits >= 32 else x.to(tile.f32)
-    now = tile.mean(wide, axis=axes)
-    shape = (1, -1, *(1,) * (x.ndim - 2))
-    centred = wide - now.reshape(shape)
-    spread = tile.mean(centred * centred, axis=axes)
-    y = ops.batch_norm(x, now, spread, scale, bias, epsilon)
-    running = [old * momentum + new.to(old.dtype) * (1.0 - momentum) for old, new in ((mean, now), (variance, spread))]
-    return (y, *running)[: node.outputs]
+    results = ops.batch_norm_training(x, mean, variance, scale, bias, 1.0 - momentum, epsilon, unbiased=False)
+    return results[: node.outputs]
 
 
 @operator("InstanceNormalization", since=6)
 def instance_normalization(x: Any, scale: Any, bias: Any, *, epsilon: float = 1e-5) -> Any:
-    axes, shape = _image(x), (1, -1, *(1,) * (x.ndim - 2))
-
-    def formula(x: Any, scale: Any, bias: Any) -> Any:
-        centred = x - tile.mean(x, axis=axes, keepdims=True)
-        spread = tile.mean(centred * centred, axis=axes, keepdims=True)
-        return centred * tile.rsqrt(spread + epsilon) * scale.reshape(shape) + bias.reshape(shape)
-
-    return in_floats(formula, x, scale, bias)
+    return ops.instance_norm(x, scale, bias, epsilon)
 
 
 @operator("LRN", since=1)
 def local_response_normalization(
     x: Any, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0
 ) -> Any:
-    def formula(x: Any) -> Any:
-        widths = [(0, 0)] * x.ndim
-        widths[1] = ((size - 1) // 2, size - 1 - (size - 1) // 2)
-        windows = tile.window(tile.pad(x * x, tuple(widths)), size, axes=1)
-        return x / (bias + alpha / size * tile.sum(windows, axis=-1)) ** beta
-
-    return in_floats(formula, x)
+    return ops.local_response_norm(x, size, alpha, beta, bias, before=(size - 1) // 2)
 
 
 @operator("LpNormalization", since=1)
 def lp_normalization(x: Any, *, axis: int = -1, p: int = 2) -> Any:
-    def formula(x: Any) -> Any:
-        size = tile.abs(x) if p == 1 else x * x
-        norm = tile.sum(size, axis=axis, keepdims=True)
-        norm = norm if p == 1 else tile.sqrt(norm)
-        return tile.where(norm == 0, 0.0, x / norm)
-
-    return in_floats(formula, x)
+    return ops.lp_normalize(x, p, axis, eps=SMALLEST)
 
 
 @operator("Dropout", since=7)

@@ -13,16 +13,11 @@ from tiledsl import ops, tile
 from tiledsl.importers.onnx.operators.floats import in_floats, narrowed
 from tiledsl.importers.onnx.operators.shapes import ints
 from tiledsl.importers.onnx.register import operator
+from tiledsl.ops.masks import beside
 
 
 def _sum(x: Any, axes: Any) -> Any:
     return tile.sum(x, axis=axes, keepdims=True)
-
-
-def _log_sum_exp(x: Any, axes: Any) -> Any:
-    largest = tile.max(x, axis=axes, keepdims=True)
-    largest = tile.where(tile.abs(largest) == float("inf"), 0.0, largest)
-    return tile.log(_sum(tile.exp(x - largest), axes)) + largest
 
 
 def _floats(fold: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -43,7 +38,7 @@ _FOLDS: dict[str, tuple[Callable[[Any, Any], Any], int]] = {
     "ReduceL2": (_floats(lambda x, axes: tile.sqrt(_sum(x * x, axes))), 18),
     "ReduceSumSquare": (_narrow(lambda x, axes: _sum(x * x, axes)), 18),
     "ReduceLogSum": (_floats(lambda x, axes: tile.log(_sum(x, axes))), 18),
-    "ReduceLogSumExp": (_floats(_log_sum_exp), 18),
+    "ReduceLogSumExp": (_floats(lambda x, axes: ops.logsumexp(x, axes, True)), 18),
 }
 """What folds some axes and keeps them, and the opset from which axes are an input."""
 
@@ -84,22 +79,14 @@ for _name, (_, _since) in _FOLDS.items():
     _register(_name, _since)
 
 
-def _extremum(word: Callable[..., Any], x: Any, axis: int, keepdims: int, last: int) -> Any:
-    if not last:
-        return word(x, axis=axis, keepdims=bool(keepdims))
-    at = axis % x.ndim
-    back = tuple(slice(None, None, -1) if i == at else slice(None) for i in range(x.ndim))
-    return x.shape[at] - 1 - word(x[back], axis=axis, keepdims=bool(keepdims))
-
-
 @operator("ArgMax", since=1)
 def argmax(x: Any, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Any:
-    return _extremum(tile.argmax, x, axis, keepdims, select_last_index)
+    return ops.argmax(x, axis, bool(keepdims), last=bool(select_last_index))
 
 
 @operator("ArgMin", since=1)
 def argmin(x: Any, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Any:
-    return _extremum(tile.argmin, x, axis, keepdims, select_last_index)
+    return ops.argmin(x, axis, bool(keepdims), last=bool(select_last_index))
 
 
 @operator("Softmax", since=13)
@@ -114,9 +101,7 @@ def log_softmax(x: Any, *, axis: int = -1) -> Any:
 
 @operator("Hardmax", since=13)
 def hardmax(x: Any, *, axis: int = -1) -> Any:
-    at = axis % x.ndim
-    places = tile.arange(x.shape[at]).reshape((-1,) + (1,) * (x.ndim - 1 - at))
-    return (places == tile.argmax(x, axis=at, keepdims=True)).to(x.dtype)
+    return (beside(x, axis) == tile.argmax(x, axis=axis, keepdims=True)).to(x.dtype)
 
 
 def _as_matrix(name: str, fold: Callable[..., Any]) -> None:

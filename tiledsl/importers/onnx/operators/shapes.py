@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tiledsl import tile
+from tiledsl import ops, tile
 from tiledsl.importers.onnx.call import Call
 from tiledsl.importers.onnx.operators.casts import dtype_of
 from tiledsl.importers.onnx.register import operator
@@ -93,12 +93,7 @@ def expand(x: Any, shape: Any) -> Any:
 
 @operator("Tile", since=6, known=("repeats",))
 def repeated(x: Any, repeats: Any) -> Any:
-    times = ints(repeats)
-    shape: list[Any] = []
-    for size in x.shape:
-        shape += [1, size]
-    both = [n for pair in zip(times, x.shape) for n in pair]
-    return tile.broadcast_to(x.reshape(tuple(shape)), tuple(both)).reshape(tuple(n * t for n, t in zip(x.shape, times)))
+    return ops.repeat(x, tuple(ints(repeats)))
 
 
 @operator("Concat", since=4)
@@ -198,50 +193,34 @@ def span(start: Any, limit: Any, delta: Any) -> Any:
 @operator("EyeLike", since=9)
 def eye_like(x: Any, *, dtype: int | None = None, k: int = 0) -> Any:
     rows, columns = x.shape
-    diagonal = tile.arange(rows)[:, None] + k == tile.arange(columns)[None, :]
-    return diagonal.to(x.dtype if dtype is None else dtype_of(dtype))
+    return ops.eye(rows, columns, k, x.dtype if dtype is None else dtype_of(dtype))
 
 
 @operator("Trilu", since=14, known=("k",))
 def triangle(x: Any, k: Any = None, *, upper: int = 1) -> Any:
-    by = 0 if k is None else int(np.ravel(k)[0])
-    rows, columns = tile.arange(x.shape[-2])[:, None], tile.arange(x.shape[-1])[None, :]
-    kept = columns - rows >= by if upper else columns - rows <= by
-    return tile.where(kept, x, tile.zeros((), x.dtype))
+    return (ops.triu if upper else ops.tril)(x, 0 if k is None else int(np.ravel(k)[0]))
 
 
 @operator("DepthToSpace", since=1)
 def depth_to_space(x: Any, *, blocksize: int, mode: str = "DCR") -> Any:
-    n, c, h, w = x.shape
-    b, inner = blocksize, c // (blocksize * blocksize)
     if mode == "DCR":
+        n, c, h, w = x.shape
+        b, inner = blocksize, c // (blocksize * blocksize)
         return x.reshape((n, b, b, inner, h, w)).transpose((0, 3, 4, 1, 5, 2)).reshape((n, inner, h * b, w * b))
-    return x.reshape((n, inner, b, b, h, w)).transpose((0, 1, 4, 2, 5, 3)).reshape((n, inner, h * b, w * b))
+    return ops.pixel_shuffle(x, blocksize)
 
 
 @operator("SpaceToDepth", since=1)
 def space_to_depth(x: Any, *, blocksize: int, mode: str = "DCR") -> Any:
-    n, c, h, w = x.shape
-    b = blocksize
-    order = (0, 3, 5, 1, 2, 4) if mode == "DCR" else (0, 1, 3, 5, 2, 4)
-    return x.reshape((n, c, h // b, b, w // b, b)).transpose(order).reshape((n, c * b * b, h // b, w // b))
+    if mode == "DCR":
+        n, c, h, w = x.shape
+        b = blocksize
+        parts = x.reshape((n, c, h // b, b, w // b, b)).transpose((0, 3, 5, 1, 2, 4))
+        return parts.reshape((n, c * b * b, h // b, w // b))
+    return ops.pixel_unshuffle(x, blocksize)
 
 
-_PAD_MODES = {"reflect": "reflect", "edge": "edge", "wrap": "wrap"}
-
-
-def _padded(x: Any, widths: list[tuple[int, int]], mode: str, value: float) -> Any:
-    cut = tuple(slice(max(-low, 0), n - max(-high, 0)) for (low, high), n in zip(widths, x.shape))
-    if any(low < 0 or high < 0 for low, high in widths):
-        x = x[cut]
-    widths = [(max(low, 0), max(high, 0)) for low, high in widths]
-    if mode == "constant":
-        return tile.pad(x, tuple(widths), value)
-    for axis, width in enumerate(widths):
-        if any(width):
-            places = np.pad(np.arange(x.shape[axis]), width, mode=_PAD_MODES[mode])  # pyright: ignore
-            x = tile.take(x, places, axis=axis)
-    return x
+_PAD_MODES = ("constant", "reflect", "edge", "wrap")
 
 
 @operator("Pad", since=2)
@@ -251,12 +230,12 @@ def pad_by_attributes(x: Any, *, pads: Any, mode: str = "constant", value: float
 
 @operator("Pad", since=11, known=("pads", "constant_value", "axes"))
 def pad(x: Any, pads: Any, constant_value: Any = None, axes: Any = None, *, mode: str = "constant", node: Call) -> Any:
-    if mode != "constant" and mode not in _PAD_MODES:
-        node.refuse("mode", mode, "constant, reflect, edge or wrap")
+    if mode not in _PAD_MODES:
+        node.refuse("mode", mode, ", ".join(_PAD_MODES))
     given = ints(pads)
     along = list(range(x.ndim)) if axes is None else [a % x.ndim for a in ints(axes)]
     widths = [(0, 0)] * x.ndim
     for i, axis in enumerate(along):
         widths[axis] = (given[i], given[len(along) + i])
     value = 0 if constant_value is None or np.size(constant_value) == 0 else np.ravel(constant_value)[0].item()
-    return _padded(x, widths, mode, value)
+    return ops.pad(x, tuple(widths), value, mode=mode)
