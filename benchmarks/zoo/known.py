@@ -11,7 +11,6 @@ _RANKING = "blocks at the edges of a narrow window are masked: as many as those 
 _PARTLY_MASKED = "rows of an odd size are masked and accessed element by element"
 _CAPPED = "tanh is two operations of the slow unit for each score, and the exponential a third"
 _STRIDED = "neighbouring threads take every other element: a line for each few of them"
-_WINDOWS = "blocks of windows are read from L2 again for each place in the window, by warps, not by TMA: mma.sync"
 _PLACES = "pixels come from L2 again for each place of the window, and are multiplied with few columns"
 _LOADED_BY_WARPS = "the loop is none that plans with warpgroups know: mma.sync, its operands loaded by all warps"
 _SMALL_PRODUCTS = "two products that are added are two kernels, each with too few blocks for all multiprocessors"
@@ -59,13 +58,12 @@ KNOWN: dict[str, str] = {
     "convolution, 3x3, 64 channels": _PLACES,
     "convolution, 3x3, 256 channels": _PLACES,
     "convolution, 3x3, every other": _PLACES,
-    "convolution, 1x1, every other": _WINDOWS,
     "convolution, 7x7 of 3 channels": "only 3 channels are summed in each turn: products of 3 are padded to 16",
     "convolution, 5x5, 32 channels": _PLACES,
     "convolution, turned views": _PLACES,
     "convolution, channels first": "channels of a place lie far apart: operands are gathered element by element",
     "depthwise convolution": "each place of the window is a pass of loads; blocks run across channels and rows alike",
-    "grouped convolution": _WINDOWS,
+    "grouped convolution": _PLACES,
     "patches of an image": "only 3 channels are summed in each turn: products of 3 are padded to 16",
     "short convolution along time": "four shifted blocks are read, and those that overlap are read from memory again",
     "largest of 3x3": "each place of the window is a pass of loads, one after the other",
@@ -77,7 +75,7 @@ KNOWN: dict[str, str] = {
     # blocks
     "encoder layer, 384 wide": "five kernels with little to do: what lies between them goes through memory",
     "cross-attention layer": "six kernels with little to do: what lies between them goes through memory",
-    "bottleneck of an image net": _WINDOWS,
+    "bottleneck of an image net": "three kernels, with what lies between them in memory",
     "ConvNeXt's layer": "depthwise convolution of 7 by 7: each place of the window is a pass of loads",
     "mixer layer": "what lies between kernels goes through memory, and is turned on the way",
     "eight experts, all of them": "seventeen small products, one after the other, their sums in memory between them",

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tiledsl.ir import graph_ops as ops
 from tiledsl.ir.core import Value
 from tiledsl.ir.gpu.async_ops import MOST_PIXEL_AXES
 from tiledsl.ir.gpu.tensor_maps import CORNERS, MOST_AXES, MOST_STRIDE, PLACES, UNIT_BYTES, last_corner
-from tiledsl.ir.strided_views import StridedView, whole
+from tiledsl.ir.strided_views import StridedView, reshaped, whole
 from tiledsl.ir.tile_ops import tensor_type
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.passes.graph.analysis.axes import Axis, GroupAxes
@@ -32,26 +32,21 @@ from tiledsl.support.location import BUILTIN
 ROW_BYTES = (128, 64, 32)
 """Of a block of channels: rows of a swizzle that tensor cores read."""
 
+BLOCK = 64
+"""Rows of an instruction: of axes that are cut up alone, so many at a time are multiplied."""
+MOST_ROOM = 1.1
+"""With less room than that for each row, axes may stay apart."""
+
 
 def flat_windows(plan: KernelPlan, arch: str) -> KernelPlan:
     """The plan with all positions as one axis, where that can be; else the plan as it is."""
-    if not arch.startswith("sm_") or not plan.axes.windows or not gpu_machine(arch, BUILTIN).has_warpgroups:
+    if not arch.startswith("sm_") or not gpu_machine(arch, BUILTIN).has_warpgroups:
         return plan
-    found = _found(plan)
+    found = _found(plan) if plan.axes.windows else _rows_apart(plan)
     return plan if found is None else _flattened(plan, found)
 
 
-@dataclass(frozen=True)
-class _Product:
-    """A product with windows: the image, what is multiplied with the windows, and the axes of positions."""
-
-    windows: ops.Window
-    image: Value
-    weights: Value
-    flat: FlatWindows
-
-
-def _found(plan: KernelPlan) -> _Product | None:
+def _found(plan: KernelPlan) -> FlatWindows | None:
     axes, function = plan.axes, plan.outlined.function
     contracts = contracts_of(function)
     if len(axes.windows) != 1 or len(contracts) != 1:
@@ -65,27 +60,63 @@ def _found(plan: KernelPlan) -> _Product | None:
     if not both or weights.op is not None or not isinstance(pad, ops.Pad) or pad.value or None in slid.positions:
         return None
     image, dtype = pad.source, tensor_type(windows.result).dtype
-    kept = axes.kept[image]
+    kept, summed, reduced = axes.kept[image], axes.kept[weights], axes.reduced[contract]
     order = [axis for axis in kept if axis in slid.slid]
-    others = [axis for axis in kept if axis not in slid.slid]
-    summed, reduced = axes.kept[weights], axes.reduced[contract]
-    channels = next((axis for axis in others if axis in reduced), None)
-    if channels is None or len(others) != 2 or not 1 <= len(order) <= MOST_PIXEL_AXES or len(summed) > MOST_AXES:
+    beside = [axis for axis in kept if axis not in slid.slid and axis not in reduced]
+    channels = [axis for axis in kept if axis in reduced]
+    groups = [axis for axis in beside if axis in summed]
+    images = [axis for axis in beside if axis not in summed]
+    several = max(map(len, (channels, groups, images))) > 1 or len(order) > MOST_PIXEL_AXES or len(summed) > MOST_AXES
+    if several or not channels or dtype.bits != 16 or not dtype.is_float:
         return None
-    (images,) = (axis for axis in others if axis is not channels)
     positions = [position for axis in order for position in [slid.positions[slid.slid.index(axis)]] if position]
-    inner = [axis for axis in slid.inner if axis is not None]
-    columns = [axis for axis in summed if axis not in reduced]
-    rows = [images, *positions]
-    is_product = len(columns) == 1 and set(reduced) == {channels, *inner} and set(reduced) <= set(summed)
-    is_product = is_product and set(axes.kept[contract.result]) == {*rows, *columns}
+    inner = tuple(axis for axis in slid.inner if axis is not None)
+    columns = [axis for axis in summed if axis not in reduced and axis not in groups]
+    rows = [*images, *positions]
+    is_product = len(columns) == 1 and set(reduced) == {*channels, *inner} and set(reduced) <= set(summed)
+    is_product = is_product and set(axes.kept[contract.result]) == {*rows, *groups, *columns}
     is_product = is_product and set(plan.treatments.streamed) == set(reduced) and not plan.treatments.whole
-    if not is_product or dtype.bits != 16 or not dtype.is_float:
+    if not is_product:
         return None
-    depth = _depth(channels.size, dtype.bytes)
-    flat = FlatWindows(Axis(math.prod(axis.size for axis in rows), "i"), tuple(rows), tuple(inner), channels, depth)
-    product = _Product(windows, image, weights, flat)
-    return product if _fits_memory(plan, product) and _fits_maps(plan, product) else None
+    depth = _depth(channels[0].size, dtype.bytes)
+    if groups and channels[0].size % depth:
+        return None  # a block would see channels of the next group
+    joined = Axis(math.prod(axis.size for axis in rows), "i")
+    first = () if images else (Axis(1, "n"),)
+    flat = FlatWindows(image, joined, (*first, *rows), inner, channels[0], depth)
+    if groups:
+        every = Axis(groups[0].size * channels[0].size, "c")
+        flat = replace(flat, group=groups[0], all_channels=every)
+    return flat if _fits_memory(plan, flat, weights) and _fits_maps(plan, windows) else None
+
+
+def _rows_apart(plan: KernelPlan) -> FlatWindows | None:
+    """The same of a product whose left operand has rows along several axes that strides cannot tell as one, such as
+    every other pixel of an image: windows of one pixel."""
+    axes, contracts = plan.axes, contracts_of(plan.outlined.function)
+    if len(contracts) != 1 or plan.treatments.whole:
+        return None
+    (contract,) = contracts
+    reduced = axes.reduced[contract]
+    for image, weights in ((contract.a, contract.b), (contract.b, contract.a)):
+        rows, columns = ([a for a in axes.kept[value] if a not in reduced] for value in (image, weights))
+        dtype = tensor_type(image).dtype
+        several = 2 <= len(rows) <= 1 + MOST_PIXEL_AXES and len(columns) == len(reduced) == 1 and columns[0] not in rows
+        operands = image.op is None and weights.op is None and len(image.users) == 1
+        operands = operands and dtype.bits == 16 and dtype.is_float
+        if not (several and operands and set(axes.kept[contract.result]) == {*rows, *columns}):
+            continue
+        if (
+            set(plan.treatments.streamed) != set(reduced)
+            or -(-rows[-1].size // BLOCK) * BLOCK < MOST_ROOM * rows[-1].size
+        ):
+            continue
+        joined = Axis(math.prod(axis.size for axis in rows), "i")
+        depth = _depth(reduced[0].size, dtype.bytes)
+        flat = FlatWindows(image, joined, tuple(rows), (), reduced[0], depth)
+        if _fits_memory(plan, flat, weights):
+            return flat
+    return None
 
 
 def _depth(channels: int, width: int) -> int:
@@ -94,28 +125,37 @@ def _depth(channels: int, width: int) -> int:
     return min(sizes, key=lambda size: (-(-channels // size) * size, -size))
 
 
-def _fits_memory(plan: KernelPlan, product: _Product) -> bool:
+def _image_axes(plan: KernelPlan, flat: FlatWindows) -> tuple[Axis, ...]:
+    """Those that the image is passed with: images, pixels and channels, each there and one."""
+    kept = list(plan.axes.kept[flat.image])
+    if flat.group is not None and flat.all_channels is not None:
+        kept[kept.index(flat.group)] = flat.all_channels
+        kept.remove(flat.channels)
+    return tuple(kept) if flat.rows[0] in kept else (flat.rows[0], *kept)
+
+
+def _fits_memory(plan: KernelPlan, flat: FlatWindows, weights: Value) -> bool:
     """Whether strides can tell the rows of whatever has them, and TMA finds the operands."""
-    rows = product.flat.rows
+    rows = tuple(axis for axis in flat.rows if axis.size > 1)
     for value, place in _held(plan):
         kept = plan.axes.kept[value]
-        if value is product.image or value is product.weights:
+        if place is None:
+            return False
+        if value is flat.image:
+            passed = _image_axes(plan, flat)
+            seen = reshaped(place, tuple(axis.size for axis in passed))
+            if seen is None or seen.unit is None or passed[seen.unit] not in (flat.channels, flat.all_channels):
+                return False
+        if value in (flat.image, weights):
             wide = tensor_type(value).dtype.bytes
-            if place is None or place.unit is None or any(
-                step * wide % UNIT_BYTES for step, size in zip(place.strides, place.shape) if step != 1 and size != 1
-            ):  # fmt: skip
+            steps = [step * wide for step, size in zip(place.strides, place.shape) if step != 1 and size != 1]
+            if place.unit is None or any(step % UNIT_BYTES for step in steps):
                 return False
-            if value is product.image and kept[place.unit] is not product.flat.channels:
+        elif any(axis in kept for axis in rows):
+            at = kept.index(rows[0]) if rows[0] in kept else 0
+            shape = tuple(axis.size for axis in (*kept[:at], flat.joined, *kept[at + len(rows) :]))
+            if kept[at : at + len(rows)] != rows or not can_reshape(place, shape):
                 return False
-            continue
-        if not any(axis in kept for axis in rows):
-            continue
-        at = kept.index(rows[0]) if rows[0] in kept else 0
-        if kept[at : at + len(rows)] != rows:
-            return False
-        shape = tuple(axis.size for axis in (*kept[:at], product.flat.joined, *kept[at + len(rows) :]))
-        if place is None or not can_reshape(place, shape):
-            return False
     return True
 
 
@@ -132,12 +172,11 @@ def _held(plan: KernelPlan) -> Iterator[tuple[Value, StridedView | None]]:
         yield value, whole(shape) if part is None else part.place
 
 
-def _fits_maps(plan: KernelPlan, product: _Product) -> bool:
+def _fits_maps(plan: KernelPlan, windows: ops.Window) -> bool:
     """Whether TMA knows windows that begin there, lie so far apart, and have places so far within them."""
-    windows, slid = product.windows, plan.axes.windows[product.windows]
-    pad = windows.source.op
+    slid, pad = plan.axes.windows[windows], windows.source.op
     assert isinstance(pad, ops.Pad)
-    rank = len(plan.axes.kept[product.image])
+    rank = len(slid.slid) + 2
     for number, axis in enumerate(slid.slid):
         position, inner = slid.positions[number], slid.inner[number]
         if axis is None or position is None:
@@ -154,8 +193,8 @@ def _fits_maps(plan: KernelPlan, product: _Product) -> bool:
     return True
 
 
-def _flattened(plan: KernelPlan, product: _Product) -> KernelPlan:
-    flat, axes, treatments = product.flat, plan.axes, plan.treatments
+def _flattened(plan: KernelPlan, flat: FlatWindows) -> KernelPlan:
+    axes, treatments = plan.axes, plan.treatments
 
     def of(kept: tuple[Axis, ...]) -> tuple[Axis, ...]:
         first = next((axis for axis in kept if axis in flat.rows), None)
@@ -163,7 +202,8 @@ def _flattened(plan: KernelPlan, product: _Product) -> KernelPlan:
             flat.joined if axis is first else axis for axis in kept if axis is first or axis not in flat.rows
         )  # fmt: skip
 
-    kept = {value: here if value is product.image else of(here) for value, here in axes.kept.items()}
+    kept = {value: of(here) for value, here in axes.kept.items()}
+    kept[flat.image] = _image_axes(plan, flat)
     grid = of(treatments.grid)
     single = treatments.single - set(flat.rows)
     grid = (*(axis for axis in grid if axis in single), *(axis for axis in grid if axis not in single))

@@ -91,7 +91,15 @@ class GroupTiles:
 
     def tile_axes(self, value: Value) -> tuple[Axis, ...]:
         """The axes of the tile of a value: all but those that go one coordinate at a time."""
-        return self._not_single(self.axes.kept[value])
+        kept = self.axes.kept[value]
+        if self.flat is not None and value is self.flat.image:  # as it is read
+            first = next(axis for axis in kept if axis in self.flat.rows)
+            kept = tuple(
+                self.flat.joined if axis is first else axis
+                for axis in kept
+                if axis is first or axis not in self.flat.rows
+            )
+        return self._not_single(kept)
 
     def _not_single(self, axes: Sequence[Axis]) -> tuple[Axis, ...]:
         return tuple(axis for axis in axes if not self._is_single(axis))
@@ -176,7 +184,9 @@ class GroupTiles:
                 raise AssertionError(f"{op.name} in a group")
 
     def _load(self, value: Value) -> Value:
-        indices = self.subscripts(self.axes.kept[value])
+        kept = self.axes.kept[value]
+        flat = self.flat is not None and value is self.flat.image
+        indices = tuple(map(self._beside_slid, kept)) if flat else self.subscripts(kept)
         return self.builder.emit(ops.Load, tensor=self.tensors[value], indices=indices).result
 
     def _iota(self, op: graph.Iota) -> Value:
@@ -247,6 +257,13 @@ class GroupTiles:
     def _beside_slid(self, axis: Axis) -> Index:
         if self.flat is not None and axis in self.flat.rows:
             return self._row_coordinates(self.flat, axis)
+        if self.flat is not None and self.flat.group is not None and axis is self.flat.all_channels:
+            first = self.builder.constant(self.flat.channels.size, i64)
+            offset = self.builder.map("mul", self.blocks[self.flat.group], first)
+            block = self.blocks[self.flat.channels]
+            if isinstance(block.op, ops.Shift):
+                block, offset = block.op.axis, self.builder.map("add", block.op.offset, offset)
+            return self.builder.emit(ops.Shift, axis=block, offset=offset).result
         return self.blocks.get(axis, WHOLE)
 
     def _row_coordinates(self, flat: FlatWindows, axis: Axis) -> Value:

@@ -19,15 +19,20 @@ from tiledsl.passes.graph.kernels.treatments import TreatmentError, Treatments, 
 class FlatWindows:
     """All positions of windows as one axis (`flat_windows.py`).
 
-    `joined`: that axis, of those in `rows`: of images, then of positions. `inner`: those within windows, which a loop
-    goes through with blocks of so many (`depth`) `channels`.
+    `image`: the parameter that is read. `joined`: that axis, of those in `rows`: of images (of one element if there is
+    one image), then of positions. `inner`: those within windows, which a loop goes through with blocks of so many
+    (`depth`) `channels`. `group`: of which a program has one; then `image` has the channels of all groups as one axis,
+    `all_channels`.
     """
 
+    image: Value
     joined: Axis
     rows: tuple[Axis, ...]
     inner: tuple[Axis, ...]
     channels: Axis
     depth: int
+    group: Axis | None = None
+    all_channels: Axis | None = None
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,10 @@ FLAT: dict[str, tuple[Formula, tuple[int, ...], tuple[int, ...]]] = {
     "residual": (_block, (2, 5, 6, 32), (32, 3, 3, 32)),
     "one axis": (lambda x, w: ops.conv1d(x, w, padding=1, layout="NWC"), (3, 9, 64), (24, 3, 64)),
     "three axes": (lambda x, w: ops.conv3d(x, w, padding=1, layout="NDHWC"), (2, 3, 4, 3, 32), (16, 3, 3, 3, 32)),
+    "one image": (_conv(padding=1), (1, 9, 7, 64), (24, 3, 3, 64)),
+    "groups": (_conv(padding=1, groups=2), (2, 5, 6, 64), (64, 3, 3, 32)),
+    "every other pixel": (lambda x, w: tile.einsum("n h w c, c k -> n h w k", x[:, ::2, ::2], w), (2, 6, 10, 64),
+                          (64, 24)),
 }  # fmt: skip
 
 
@@ -62,7 +66,7 @@ def test_positions_are_one_axis(name: str) -> None:
     expected = execute_graph(graph.module.entry, arrays, graph.module)
     module = PassManager(graph_pipeline("sm_90")).run(graph.module, PassContext())
     (grid,) = (op for op in module.walk() if isinstance(op, Grid))
-    assert len(grid.stops) == 2
+    assert len(grid.stops) == 2 + (name == "groups")
     for actual, wanted in zip(execute_graph(module.entry, arrays, module), expected):
         assert_close(actual, wanted, relative=4e-3, terms=9 * 64)
 
@@ -76,7 +80,9 @@ def test_they_go_by_tma(name: str) -> None:
     assert kernel.resources[next(iter(kernel.resources))]["spills"] == 0
 
 
-@pytest.mark.parametrize("name", ["plain", "every other", "residual", "channels that fill no block"])
+@pytest.mark.parametrize(
+    "name", ["plain", "every other", "residual", "channels that fill no block", "groups", "every other pixel"]
+)
 def test_the_emulator_agrees(name: str) -> None:
     formula, *shapes = FLAT[name]
     arrays = _arrays(*shapes)
