@@ -1,3 +1,10 @@
+// the larger of two; NaN if either is
+__device__ __forceinline__ float max_f32(float a, float b) {
+    float y;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+    return y;
+}
+
 // 16 bytes of global memory
 __device__ __forceinline__ void read_float4(float* to, const void* from) {
     asm volatile("ld.global.nc.v4.b32 {%0, %1, %2, %3}, [%4];" : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3]) : "l"(from));
@@ -16,12 +23,11 @@ __device__ __forceinline__ void store_longlong_if(void* to, const long long* fro
 
 // keeps the larger of two values and where it stands: NaN before all, and the first of equals
 __device__ __forceinline__ void take_larger_f32(float& value, int& index, float other, int other_index) {
-    const bool better = (value == value && other > value) || (other != other && value == value);
-    const bool same = other == value || (other != other && value != value);
-    if (better || (same && other_index < index)) {
-        value = other;
-        index = other_index;
-    }
+    const bool better = (other > value) | ((other != other) & (value == value));
+    const bool same = (other == value) | ((other != other) & (value != value));
+    const bool taken = better | (same & (other_index < index));
+    value = taken ? other : value;
+    index = taken ? other_index : index;
 }
 
 extern "C" __global__ void __launch_bounds__(128) running_(
@@ -90,11 +96,23 @@ extern "C" __global__ void __launch_bounds__(128) running_(
     float extreme[1];
     int place_[1];
     extreme[0] = sums_[0];
-    place_[0] = element;
     #pragma unroll
     for (int j = 1; j < 4; ++j) {
-        take_larger_f32(extreme[0], place_[0], sums_[j], element + j);
+        extreme[0] = max_f32(extreme[0], sums_[j]);
     }
+    place_[0] = 3;
+    #pragma unroll
+    for (int j = 1; j < 4; ++j) {
+        place_[0] = !(sums_[j * -1 + 3] < extreme[0]) ? j * -1 + 3 : place_[0];
+    }
+    if (extreme[0] != extreme[0]) {
+        place_[0] = 3;
+        #pragma unroll
+        for (int j = 1; j < 4; ++j) {
+            place_[0] = sums_[j * -1 + 3] != sums_[j * -1 + 3] ? j * -1 + 3 : place_[0];
+        }
+    }
+    place_[0] += element;
     #pragma unroll
     for (int d = 16; d >= 1; d /= 2) {
         take_larger_f32(extreme[0], place_[0], __shfl_xor_sync(0xffffffffu, extreme[0], d), __shfl_xor_sync(0xffffffffu, place_[0], d));

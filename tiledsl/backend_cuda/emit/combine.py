@@ -66,9 +66,18 @@ def combiner_of(frame: KernelFrame, op: Reduce | Scan, body: Callable[[KernelFra
     if op.fn in ("argmax", "argmin"):
         stem = "larger" if op.fn == "argmax" else "smaller"
         return Combiner(frame.preamble, call=frame.use(f"take_{stem}_{dtype}"))
-    row = _FUNCTIONS[op.fn]
-    if dtype.name == "bool" and op.fn in ("max", "min"):
-        row = "or" if op.fn == "max" else "and"
+    return _builtin(frame, op.fn, dtype)
+
+
+def extreme_of(frame: KernelFrame, op: Reduce) -> Combiner:
+    """What folds the values alone of an argmax or argmin."""
+    return _builtin(frame, op.fn.removeprefix("arg"), register_dtype(op.sources[0].dtype))
+
+
+def _builtin(frame: KernelFrame, fn: str, dtype: DType) -> Combiner:
+    row = _FUNCTIONS[fn]
+    if dtype.name == "bool" and fn in ("max", "min"):
+        row = "or" if fn == "max" else "and"
     return Combiner(frame.preamble, function=row, dtype=dtype)
 
 

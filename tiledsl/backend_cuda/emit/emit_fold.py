@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tiledsl.backend_cuda.emit.combine import Combiner, combiner_of, folded_dtypes
-from tiledsl.backend_cuda.emit.emit_elementwise import coordinate_text
+from tiledsl.backend_cuda.emit.combine import Combiner, combiner_of, extreme_of, folded_dtypes
+from tiledsl.backend_cuda.emit.emit_elementwise import slot_table
 from tiledsl.backend_cuda.emit.exchange_partials import Exchange, begin_exchange
 from tiledsl.backend_cuda.frame.kernel_frame import KernelFrame
 from tiledsl.backend_cuda.frame.names import of_program
@@ -91,26 +91,74 @@ def _enumerated(digits: Sequence[tuple[int, Digit]]) -> list[int]:
 def _fold_slots(frame: KernelFrame, op: Reduce, layout: RegisterLayout, combiner: Combiner, partials: Partials) -> None:
     results, distances = slot_tables(layout, op.axes)
     sources = [frame.storage(v) for v in op.sources]
+    places: list[int] = []
+    if op.fn in ("argmax", "argmin"):
+        along = slot_table(layout, op.axes[0])
+        distances.sort(key=along.__getitem__)
+        places = [along[distance] for distance in distances]
     with frame.unrolled("r", len(results)) as r:
 
-        def elements(j: str) -> list[str]:
-            slot = Slot(_add(table_text(results, r), table_text(distances, j)))
-            found = [_widened(frame, s, slot, v.dtype, d) for s, v, d in zip(sources, op.sources, partials.dtypes)]
-            if op.fn in ("argmax", "argmin"):
-                found.append(coordinate_text(frame, layout, op.axes[0], slot))
-            return found
+        def elements(j: str, order: Sequence[int] = distances) -> list[str]:
+            slot = Slot(_add(table_text(results, r), table_text(order, j)))
+            return [_widened(frame, s, slot, v.dtype, d) for s, v, d in zip(sources, op.sources, partials.dtypes)]
 
         targets = partials.at(r)
-        count = len(distances)
-        if combiner.is_builtin and count >= 2 * _ACCUMULATORS and count % _ACCUMULATORS == 0 and len(results) < 4:
-            _fold_in_several(frame, combiner, targets[0], partials.dtypes[0], elements, count)
-            return
-        for target, text in zip(targets, elements("0")):
-            frame.line(f"{target} = {text};")
-        if count > 1:
+        if places:
+            extreme = extreme_of(frame, op)
+            _fold_elements(frame, extreme, targets[:1], partials.dtypes[0], elements, len(distances), len(results))
+            _find(frame, op, targets, partials.dtypes[0], lambda j: elements(j, distances[::-1])[0], places[::-1])
+        else:
+            _fold_elements(frame, combiner, targets, partials.dtypes[0], elements, len(distances), len(results))
+
+
+def _fold_elements(
+    frame: KernelFrame,
+    combiner: Combiner,
+    targets: Sequence[str],
+    dtype: DType,
+    elements: Callable[[str], list[str]],
+    count: int,
+    results: int,
+) -> None:
+    """Folds the elements of one result, of as many as a thread has."""
+    if combiner.is_builtin and count >= 2 * _ACCUMULATORS and count % _ACCUMULATORS == 0 and results < 4:
+        _fold_in_several(frame, combiner, targets[0], dtype, elements, count)
+        return
+    for target, text in zip(targets, elements("0")):
+        frame.line(f"{target} = {text};")
+    if count > 1:
+        frame.line("#pragma unroll")
+        with frame.block(f"for (int j = 1; j < {count}; ++j)"):
+            frame.line(combiner.into(targets, elements("j")))
+
+
+def _find(
+    frame: KernelFrame,
+    op: Reduce,
+    targets: Sequence[str],
+    dtype: DType,
+    element: Callable[[str], str],
+    places: Sequence[int],
+) -> None:
+    """Where the first of a thread's elements stands that is its extreme. `places` go from the last to the first."""
+    value, index = targets
+    frame.line(f"{index} = {places[0]};")
+    if len(places) > 1:
+
+        def take_where(condition: str) -> None:
             frame.line("#pragma unroll")
-            with frame.block(f"for (int j = 1; j < {count}; ++j)"):
-                frame.line(combiner.into(targets, elements("j")))
+            with frame.block(f"for (int j = 1; j < {len(places)}; ++j)"):
+                frame.line(f"{index} = {condition} ? {table_text(places, 'j')} : {index};")
+
+        # none is beyond the extreme; NaN is neither before nor beyond anything
+        take_where(f"!({element('j')} {'<' if op.fn == 'argmax' else '>'} {value})")
+        if dtype.is_float:
+            with frame.block(f"if ({value} != {value})"):
+                frame.line(f"{index} = {places[0]};")
+                take_where(f"{element('j')} != {element('j')}")
+    thread = frame.thread_coordinate(op.sources[0].layout, op.axes[0])
+    if thread != "0":
+        frame.line(f"{index} += {thread};")
 
 
 def _add(left: str, right: str) -> str:

@@ -112,19 +112,18 @@ for _name, _type in (
     ("u64", "unsigned long long"), ("bool", "bool"),
 ):  # fmt: skip
     for _stem, _sign in (("larger", ">"), ("smaller", "<")):
-        _nan = " || (other != other && value == value)" if _name in ("f32", "f64") else ""
-        _both = " || (other != other && value != value)" if _name in ("f32", "f64") else ""
-        _not = "value == value && " if _name in ("f32", "f64") else ""
+        # no `&&` and `||`, which would be branches
+        _nan = " | ((other != other) & (value == value))" if _name in ("f32", "f64") else ""
+        _both = " | ((other != other) & (value != value))" if _name in ("f32", "f64") else ""
         define(
             f"take_{_stem}_{_name}",
             f"keeps the {_stem} of two values and where it stands: NaN before all, and the first of equals",
             f"""void take_{_stem}_{_name}({_type}& value, int& index, {_type} other, int other_index) {{
-    const bool better = ({_not}other {_sign} value){_nan};
-    const bool same = other == value{_both};
-    if (better || (same && other_index < index)) {{
-        value = other;
-        index = other_index;
-    }}
+    const bool better = (other {_sign} value){_nan};
+    const bool same = (other == value){_both};
+    const bool taken = better | (same & (other_index < index));
+    value = taken ? other : value;
+    index = taken ? other_index : index;
 }}""",
         )
 define(
