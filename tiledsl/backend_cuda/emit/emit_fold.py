@@ -365,13 +365,23 @@ def _fold_blocks(
 
     if exchange.begins:
         frame.line(f"{frame.use('cluster_wait')}();  // all blocks have made their barriers")
+    local = frame.local_thread
     if not plan.kept and plan.peers <= frame.threads:
         # all threads have the same: each sends it to one block
-        local = frame.local_thread
         with frame.block(f"if ({local} < {plan.peers})"), frame.unrolled("r", plan.results) as r:
             send(r, local)
+    elif plan.alike >= plan.peers:
+        # so have the threads of an owner: each sends some of the results to one block
+        turns = min(plan.results, plan.alike // plan.peers)
+        number = pieces_text((*plan.lanes, *plan.warps, *plan.copies), local)
+        number = frame.define("int", "sender", number)
+        to = frame.define("int", "to", f"{number} % {plan.peers}")
+        with frame.unrolled("r", plan.results) as r:
+            mine = f"{number} / {plan.peers} == {r} % {turns}" if turns > 1 else f"{number} < {plan.peers}"
+            with frame.block(f"if ({mine})"):
+                send(r, to)
     else:
-        writers = are_zero((*plan.lanes, *plan.warps, *plan.copies), frame.local_thread)
+        writers = are_zero((*plan.lanes, *plan.warps, *plan.copies), local)
         with (
             frame.block(f"if ({writers})" if writers else ""),
             frame.unrolled("r", plan.results) as r,

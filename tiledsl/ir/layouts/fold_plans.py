@@ -59,6 +59,11 @@ class FoldPlan:
         return _count(self.warps)
 
     @property
+    def alike(self) -> int:
+        """How many threads of a block have the same results, once the block has folded them."""
+        return _count((*self.lanes, *self.warps, *self.copies))
+
+    @property
     def peers(self) -> int:
         """How many blocks have a part in each result."""
         return _count(self.blocks)

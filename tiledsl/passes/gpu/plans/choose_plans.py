@@ -53,7 +53,11 @@ LOOP = Figures(256, 4, run_bytes=64)
 ROW_VECTORS = 8
 """16-byte pieces of a row that a thread holds."""
 SMALLEST_ROW = 32
-"""Threads that a row of any length has: a warp."""
+"""Threads that a row has which is no shorter: a warp."""
+SHORT_ROWS = 4
+"""Rows of which a thread holds one piece each, where they are shorter than that."""
+PROGRAMS_EACH = 8
+"""Programs for each multiprocessor that there are to be before one of them takes more short rows."""
 LARGEST_ROW = 256
 """Threads that a row has before a cluster of blocks shares it."""
 WEIGHTED_VECTORS = 4
@@ -299,7 +303,7 @@ def _row_plans(grid: GridShape, machine: GpuMachine, sizes: _Sizes, row: int, ve
     for held, may_cluster in ((ROW_VECTORS, True), (ROW_VECTORS // 2, True), (ROW_VECTORS, False)):
         pieces = -(-row // vector)
         along = _row_threads(pieces, held)
-        if invariant and along == SMALLEST_ROW:
+        if invariant and along == SMALLEST_ROW < pieces:
             along *= 2  # a thread has fewer weights to read
         cluster = 1
         if along > LARGEST_ROW and machine.has_clusters and may_cluster:
@@ -307,7 +311,10 @@ def _row_plans(grid: GridShape, machine: GpuMachine, sizes: _Sizes, row: int, ve
         threads = min(machine.max_threads_per_block, max(along // cluster, ROW_BLOCK))
         rows = max(1, threads * cluster // along)
         row_threads = 0
-        if invariant and pieces <= 4 * SMALLEST_ROW:
+        if pieces <= SMALLEST_ROW:
+            rows *= _rows_of_thread(grid, machine, sizes, rows)
+            row_threads = along if invariant else 0
+        elif invariant and pieces <= 4 * SMALLEST_ROW:
             rows, row_threads = 2 * rows, along  # two rows per thread, one set of weights
         blocks = _spread(grid, sizes, rows)
         plan = Plan((GridPlan(threads, cluster, row_threads=row_threads),), blocks=tuple(blocks.items()))
@@ -336,11 +343,21 @@ def _moves(op: ops.Load, grid: GridShape) -> bool:
 
 def _row_threads(pieces: int, held: int) -> int:
     """How many threads share a row of so many pieces of 16 bytes, of which one holds at most `held`."""
+    if pieces <= SMALLEST_ROW:
+        return power_of_two_from(pieces)
     if pieces <= 4 * SMALLEST_ROW:
         return SMALLEST_ROW
     if pieces <= 8 * SMALLEST_ROW:
         return 2 * SMALLEST_ROW
     return max(LARGEST_ROW, power_of_two_from(-(-pieces // held)))
+
+
+def _rows_of_thread(grid: GridShape, machine: GpuMachine, sizes: _Sizes, rows: int) -> int:
+    """Of how many short rows a thread holds a piece, where the threads of a program have `rows` side by side: several,
+    so that enough is under way for the time that it takes to begin a program, as long as there are enough programs."""
+    total = math.prod(sizes.of(block.total) for block in blocks_of(grid.op))
+    enough = total // (rows * PROGRAMS_EACH * machine.multiprocessors)
+    return max(1, min(SHORT_ROWS, power_of_two_from(enough + 1) // 2))
 
 
 def _spread(grid: GridShape, sizes: _Sizes, elements: int) -> dict[str, int]:
