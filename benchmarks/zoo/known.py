@@ -14,6 +14,7 @@ _STRIDED = "neighbouring threads take every other element: a line for each few o
 _PLACES = "pixels come from L2 again for each place of the window, and are multiplied with few columns"
 _LOADED_BY_WARPS = "the loop is none that plans with warpgroups know: mma.sync, its operands loaded by all warps"
 _SMALL_PRODUCTS = "two products that are added are two kernels, each with too few blocks for all multiprocessors"
+_HELD_COLUMNS = "blocks of a cluster hold columns, begin and end together, and tell each other each result"
 _WIDENED = "a left or right operand that is computed goes to memory first, in its wide form"
 
 KNOWN: dict[str, str] = {
@@ -21,8 +22,11 @@ KNOWN: dict[str, str] = {
     "sum, odd rows": _PARTLY_MASKED,
     "softmax, long rows": "rows longer than a block takes are read twice, by two kernels",
     "softmax, short rows": "a row of 49 leaves most threads of its warps without work",
+    "softmax, columns": _HELD_COLUMNS,
+    "log-sum-exp, columns": _HELD_COLUMNS,
     "group norm": "the groups of an image are longer than a block takes: three kernels, one for each pass",
     # scans
+    "argmax, columns": _HELD_COLUMNS,
     "top 8, rows": "each of the 8 is found by a fold of the whole row: 8 passes of arithmetic over registers",
     "top 2 of experts": "the softmax goes to memory: a formula is not fused into the kernel of top_k",
     # movement

@@ -21,7 +21,12 @@ from tiledsl.passes.gpu.layouts.infer_layouts import access_order
 from tiledsl.passes.gpu.layouts.select_mma import choose_instruction
 from tiledsl.passes.gpu.plan import GridPlan
 from tiledsl.passes.gpu.plans.operation_units import UnitCounts, units_of
-from tiledsl.passes.gpu.plans.warpgroup_cost import CACHED_SHARE, CLUSTER_CLOCKS, greatest
+from tiledsl.passes.gpu.plans.warpgroup_cost import (
+    CACHED_SHARE,
+    CLUSTER_CLOCKS,
+    CLUSTER_FOLD_CLOCKS,
+    greatest,
+)
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.passes.nest.count_work import WorkCounts
 from tiledsl.passes.nest.loop_nest import Access, LoopNest, NestDot
@@ -50,7 +55,7 @@ FMA_SHARE = 0.62
 @dataclass(frozen=True)
 class ResourceTimes:
     """Seconds that a grid keeps each resource busy. `starting`: the blocks, one after the other; `waiting`: of
-    programs, for what they load."""
+    programs, for what they load. `exposed`: the share of what is not the slowest that no other program hides."""
 
     memory: float = 0.0
     l2: float = 0.0
@@ -60,16 +65,22 @@ class ResourceTimes:
     special: float = 0.0
     starting: float = 0.0
     waiting: float = 0.0
+    exposed: float = 0.0
 
     @property
     def seconds(self) -> float:
         """All together: a little above the greatest, since nothing hides in full."""
-        return greatest(*vars(self).values())
+        loaded, computed = max(self.memory, self.l2, self.lines), max(self.arithmetic, self.special)
+        others = loaded + computed + self.waiting - max(loaded, computed, self.waiting)
+        return greatest(*self._resources().values()) + self.exposed * others
 
     @property
     def bound(self) -> str:
         """The resource that takes longest."""
-        return max(vars(self), key=lambda name: vars(self)[name])
+        return max(self._resources(), key=lambda name: vars(self)[name])
+
+    def _resources(self) -> dict[str, float]:
+        return {name: time for name, time in vars(self).items() if name != "exposed"}
 
 
 class GridCost:
@@ -107,6 +118,21 @@ class GridCost:
         if self.grid.roles:
             return self.grid.resident
         return max(1, min(self.machine.max_blocks_per_multiprocessor, 1024 // self.grid.threads_of_tile))
+
+    @cached_property
+    def _folds_across(self) -> bool:
+        """Whether blocks of clusters fold columns that lie side by side in memory: each tells the others as many
+        results as it has columns, and all of a cluster begin and end together, so that no load hides that."""
+        if self.grid.cluster == 1 or self.grid.roles or self.grid.programs:
+            return False
+        return any(len(fold.sources[0].shape) - 1 not in fold.axes for fold in self._whole_folds)
+
+    @cached_property
+    def _whole_folds(self) -> list[ops.Reduce]:
+        """Those of the largest tiles, not of what other folds left."""
+        folds = [(self.counts.computed(w).number, w.op) for w in self.nest.elementwise if isinstance(w.op, ops.Reduce)]
+        most = max((number for number, _ in folds), default=0)
+        return [op for number, op in folds if 2 * number > most]
 
     @cached_property
     def busy(self) -> float:
@@ -247,6 +273,7 @@ class GridCost:
             special=self.work.special / (speeds.exponentials * busy) / speeds.clock,
             starting=self._started * START_CLOCKS / speeds.clock,
             waiting=self._waiting(),
+            exposed=float(self._folds_across),
         )
 
     def _width(self, access: Access) -> float:
@@ -294,6 +321,8 @@ class GridCost:
                 turns += self.counts.turns(loop).number / self.programs
         waves = math.ceil(self.programs * self.grid.cluster / (self.machine.multiprocessors * self.resident))
         met = 2 * CLUSTER_CLOCKS if self.grid.cluster > 1 else 0
+        if self._folds_across:
+            met += CLUSTER_FOLD_CLOCKS * len(self._whole_folds)
         if self.grid.stages > 1:
             return waves * (met + (1 + turns / self.grid.stages) * self.speeds.latency) / self.speeds.clock
         # nothing is under way while a turn is computed: what it loads takes its time as well

@@ -33,6 +33,9 @@ RANDOM = UnitCounts(45, 0)
 """Philox, for one of the four numbers that it gives."""
 COMBINED = UnitCounts(1, 0)
 """One step of a fold or a scan."""
+PLACED = UnitCounts(6, 0)
+"""One step of a fold that tells where an extreme stands: the extreme itself and a comparison with it, on pipes that
+are half as wide."""
 WIDE = 2
 """How many times as long operations on 64 bits take."""
 
@@ -47,5 +50,7 @@ def units_of(op: ops.Map | ops.Cast | ops.Reduce | ops.Scan | ops.Random) -> Uni
             return UnitCounts(1, 0)
         case ops.Random():
             return RANDOM
+        case ops.Reduce() if op.fn in ("argmax", "argmin"):
+            return PLACED
         case ops.Reduce() | ops.Scan():
             return COMBINED

@@ -7,6 +7,15 @@
 
 A single long axis is cut where its size divides: reshape [n] -> [d, n / d] -> [d] -> []. The reshape goes up through
 what is computed for each element, so that this is still one kernel with the first step.
+
+A fold across memory, of columns side by side, has programs for a few columns each, since whole lines are read. On a
+GPU what is more than the registers of one block is folded in two steps too, whatever number of results there is: blocks
+that hold a part of their columns wait for nobody.
+
+    %s = reduce(%x: [8192, 8192]) {axes = [0], fn = add}
+ =>
+    %p = reduce(reshape(%x) [32, 256, 8192]) {axes = [1], fn = add}
+    %s = reduce(%p) {axes = [0], fn = add}
 """
 
 from __future__ import annotations
@@ -17,10 +26,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tiledsl.ir import graph_ops as ops
-from tiledsl.ir.core import Module, Value
+from tiledsl.ir.core import Module, Op, Value
 from tiledsl.ir.rewrite import Rewriter
 from tiledsl.ir.verifier import Form
-from tiledsl.passes.graph.analysis.shapes import sizes_of, volume
+from tiledsl.passes.graph.analysis.shapes import bytes_of, sizes_of, volume
 from tiledsl.passes.graph.analysis.value_order import operands_first
 from tiledsl.passes.graph.groups.price import rates_of
 from tiledsl.passes.graph.rewrites.canonicalise_graph import tidy
@@ -32,6 +41,14 @@ PART = 1 << 15
 """About as many elements one program should fold."""
 ROW = 1 << 10
 """An axis is kept whole in the first step only if programs still fold as many elements."""
+LINE = 128
+"""Bytes of columns side by side that a program reads."""
+HELD = 1 << 15
+"""Bytes of such columns that the threads of a block hold with ease."""
+FEW = 1 << 5
+"""Rows of such columns that a part has at least."""
+LARGE = 1 << 24
+"""Bytes of a tensor that take longer to read than a second kernel to begin."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +64,8 @@ class SplitFolds:
         programs = 4 * rates_of(self.arch).programs
         for op in list(module.entry.body.ops):
             if isinstance(op, ops.Reduce) and op.fn not in ("argmax", "argmin"):
+                if self.arch.startswith("sm_") and self._split_columns(op, context):
+                    continue
                 self._split(op, programs, context)
         tidy(module.entry)
         return module
@@ -65,12 +84,57 @@ class SplitFolds:
         context.remark(self.name, op.location, f"{what}: folded in two steps, by {parts} programs for each first")
         _in_two_steps(op, axis, parts)
 
+    def _split_columns(self, op: ops.Reduce, context: PassContext) -> bool:
+        """Splits a fold across memory of more than a block holds; whether it was one."""
+        shape = sizes_of(op.source)
+        kept = [axis for axis in range(len(shape)) if axis not in op.axes and shape[axis] > 1]
+        if not kept or kept[-1] < max(op.axes) or bytes_of(op.source) < LARGE:
+            return False
+        element = min((bytes_of(v) // volume(v) for v in _read(op.source)), default=4)
+        run = element * min(math.prod(shape[max(op.axes) + 1 :]), LINE // element)
+        each = math.prod(shape[axis] for axis in op.axes)
+        if run * each <= HELD or _is_chained(op):
+            return False
+        found = cut_of(shape, op.axes, math.ceil(run * each / HELD), least=FEW)
+        if found is None or not 1 < found[1] < each:
+            return False
+        axis, parts = found
+        what = f"{each} elements for each of {volume(op.result)} columns"
+        context.remark(self.name, op.location, f"{what}: folded in two steps, {each // parts} at a time first")
+        _in_two_steps(op, axis, parts)
+        return True
 
-def cut_of(shape: Sequence[int], axes: Sequence[int], wanted: int) -> tuple[int, int] | None:
-    """The axis to cut of those that are folded, and into how many parts; about `wanted`."""
+
+def _read(value: Value) -> list[Value]:
+    """What a tensor is computed from, element by element, of as many elements."""
+    size = volume(value)
+    above = operands_first(value, lambda v: isinstance(v.op, (ops.Map, ops.Cast)))
+    leaves = [v for v in above if not isinstance(v.op, (ops.Map, ops.Cast))]
+    return [v for v in leaves if volume(v) == size and not isinstance(v.op, (ops.Broadcast, ops.Iota))]
+
+
+def _is_chained(op: ops.Reduce) -> bool:
+    """Whether what a fold reads is folded once more with its result, or was before: both want the columns at hand."""
+    size = volume(op.source)
+    above = operands_first(op.source, lambda v: isinstance(v.op, (ops.Map, ops.Cast, ops.Broadcast, ops.Reshape)))
+    if any(isinstance(value.op, ops.Reduce) for value in above):
+        return True
+    below: set[Op] = set()
+    pending = list(op.result.users)
+    while pending:
+        user = pending.pop()
+        if user not in below:
+            below.add(user)
+            pending += [reader for result in user.results for reader in result.users]
+    return any(user in below for value in above if volume(value) == size for user in value.users)
+
+
+def cut_of(shape: Sequence[int], axes: Sequence[int], wanted: int, least: int = ROW) -> tuple[int, int] | None:
+    """The axis to cut of those that are folded, and into how many parts; about `wanted`. One is kept whole if parts
+    then fold `least` elements."""
     whole = math.prod(shape[axis] for axis in axes)
     for axis in axes:
-        if wanted <= shape[axis] <= PART and whole // shape[axis] >= ROW:
+        if wanted <= shape[axis] <= PART and whole // shape[axis] >= least:
             return axis, shape[axis]
     axis = max(axes, key=lambda axis: shape[axis])
     size = shape[axis]
