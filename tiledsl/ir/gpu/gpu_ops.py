@@ -134,7 +134,7 @@ def _register(tensor: TensorType, shape: tuple[int, ...], layout: object) -> Til
 
 
 class Store(Op):
-    """Writes a tile into a tensor: subscripts, extents, `vector`, `ragged` as for `gpu.load`. Of replicas one writes."""
+    """Writes a tile into a tensor: subscripts, extents, `vector`, `ragged` as for `gpu.load`. One replica writes."""
 
     name = "gpu.store"
     effect = "write"
