@@ -48,6 +48,8 @@ STRIDE = 2
 """Of a tensor none of whose axes has neighbours side by side, where a tile runs along the last one: a guess."""
 ACCESS_INSTRUCTIONS = 20
 """Of a thread, for each access of at most 16 bytes: where it lies, whether it is there, and the access."""
+FEW_BLOCKS = 2
+"""Blocks of a multiprocessor that do not hide each other's times."""
 FMA_SHARE = 0.62
 """Of the rate of single multiply-adds, what products of threads reach: their operands come from shared memory."""
 
@@ -121,9 +123,11 @@ class GridCost:
 
     @cached_property
     def _folds_across(self) -> bool:
-        """Whether blocks of clusters fold columns that lie side by side in memory: each tells the others as many
-        results as it has columns, and all of a cluster begin and end together, so that no load hides that."""
-        if self.grid.cluster == 1 or self.grid.roles or self.grid.programs:
+        """Whether large blocks, or clusters, fold columns that lie side by side in memory: all of a multiprocessor
+        begin and end together, so that no load hides what they compute and tell each other."""
+        if self.grid.roles or self.grid.programs or self.nest.loops:
+            return False
+        if self.grid.cluster == 1 and self.resident > FEW_BLOCKS:
             return False
         return any(len(fold.sources[0].shape) - 1 not in fold.axes for fold in self._whole_folds)
 
@@ -321,7 +325,7 @@ class GridCost:
                 turns += self.counts.turns(loop).number / self.programs
         waves = math.ceil(self.programs * self.grid.cluster / (self.machine.multiprocessors * self.resident))
         met = 2 * CLUSTER_CLOCKS if self.grid.cluster > 1 else 0
-        if self._folds_across:
+        if self.grid.cluster > 1 and self._folds_across:
             met += CLUSTER_FOLD_CLOCKS * len(self._whole_folds)
         if self.grid.stages > 1:
             return waves * (met + (1 + turns / self.grid.stages) * self.speeds.latency) / self.speeds.clock

@@ -73,11 +73,13 @@ def test_neighbours_that_are_computed_share_lines() -> None:
     assert GridCost(anywhere, GridPlan(256), {"n": 2048}, sizes, HOPPER).times.lines > 5 * turned.lines
 
 
-def test_columns_held_by_a_cluster_hide_nothing() -> None:
+def test_columns_held_by_large_blocks_hide_nothing() -> None:
     nest = nest_of(lower(column_sums, x=2))
-    alone, shared = (GridCost(nest, GridPlan(512, cluster), {"n": 32}, SIZES, HOPPER).times for cluster in (1, 4))
-    assert (alone.exposed, shared.exposed) == (0, 1)
+    plans = GridPlan(256), GridPlan(512), GridPlan(512, 4)
+    small, large, shared = (GridCost(nest, plan, {"n": 32}, SIZES, HOPPER).times for plan in plans)
+    assert (small.exposed, large.exposed, shared.exposed) == (0, 1, 1)
     assert shared.seconds > shared.memory + shared.waiting + shared.arithmetic
+    assert shared.waiting > large.waiting / 4
     rows = GridCost(nest_of(lower(row_sums, x=2)), GridPlan(256, 4), {"m": 1}, SIZES, HOPPER).times
     assert rows.exposed == 0
 
