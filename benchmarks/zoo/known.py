@@ -6,7 +6,7 @@ from __future__ import annotations
 CLIFF = 1.5
 """A predicted time over the floor that has to be listed, or to be mended."""
 
-_JOINS = "what is padded, or only joined, is copied by a kernel of its own"
+_JOINS = "what is only joined is copied by a kernel of its own"
 _RANKING = "blocks at the edges of a narrow window are masked: as many as those within"
 _PARTLY_MASKED = "rows of an odd size are masked and accessed element by element"
 _CAPPED = "tanh is two operations of the slow unit for each score, and the exponential a third"
@@ -32,7 +32,6 @@ KNOWN: dict[str, str] = {
     # movement
     "rotary embedding, interleaved": _STRIDED,
     "every other column": _STRIDED,
-    "pad": _JOINS,
     "shift of a row": _JOINS,
     "space to depth": "a reshape that strides cannot tell is a copy, and its blocks run along the wrong axis",
     "gather of columns": "gathered columns are single elements: a sector for each",
@@ -66,11 +65,9 @@ KNOWN: dict[str, str] = {
     "convolution, 5x5, 32 channels": _PLACES,
     "convolution, turned views": _PLACES,
     "convolution, channels first": "channels of a place lie far apart: operands are gathered element by element",
-    "depthwise convolution": "each place of the window is a pass of loads; blocks run across channels and rows alike",
+    "depthwise convolution": "each of nine places of the window is an access of its own, with all its arithmetic",
     "grouped convolution": _PLACES,
     "patches of an image": "only 3 channels are summed in each turn: products of 3 are padded to 16",
-    "short convolution along time": "four shifted blocks are read, and those that overlap are read from memory again",
-    "largest of 3x3": "each place of the window is a pass of loads, one after the other",
     # recurrent cells
     "LSTM cell": _SMALL_PRODUCTS,
     "GRU cell": _SMALL_PRODUCTS,

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 
 from tiledsl.backend_cuda.emit.emit_elementwise import copied, used_by
 from tiledsl.backend_cuda.frame.kernel_frame import KernelFrame
 from tiledsl.backend_cuda.frame.names import of_program
 from tiledsl.backend_cuda.functions.scalars import c_type
 from tiledsl.backend_cuda.functions.storage import Registers, Scalar, SharedMemory, Storage, View
-from tiledsl.ir.core import Block, Value
+from tiledsl.ir.core import Block, Op, Value
 from tiledsl.ir.gpu.async_ops import MbarrierWait, Wgmma
-from tiledsl.ir.gpu.gpu_ops import Load
+from tiledsl.ir.gpu.gpu_ops import Copy, Load
 from tiledsl.ir.scalar_functions import SCALAR_FUNCTIONS
 from tiledsl.ir.tile_ops import For, If, Map, While
 from tiledsl.passes.analysis.sizes import constant_of
@@ -26,6 +27,10 @@ BodyEmitter = Callable[[KernelFrame, Block], None]
 
 _UNROLLED = 8
 """Loops of at most that many rounds, if it is known, are written out by the compiler."""
+_UNROLLED_TOGETHER = 16
+"""The same of loops within each other, all their rounds together."""
+_UNROLLED_WORDS = 128
+"""Registers that all rounds of such loops read at most: they are under way together."""
 
 
 def emit_for(frame: KernelFrame, op: For, body: BodyEmitter) -> None:
@@ -55,19 +60,36 @@ def emit_for(frame: KernelFrame, op: For, body: BodyEmitter) -> None:
 def _together(op: For) -> int:
     """How many rounds of a long loop are written out: more than one where all they do is to read memory and compute, so
     that the reads of all of them are under way at once."""
-    reads = [inner for inner in op.body.ops if isinstance(inner, Load) and inner.shape]
     plain = all(inner.effect in ("pure", "read", "terminator") and not inner.bodies for inner in op.body.ops)
-    words = sum(-(-inner.result.layout.slots * inner.result.dtype.bytes // 4) for inner in reads)
+    words = _words(op.body.ops)
     maps = [inner for inner in op.body.ops if isinstance(inner, Map) and inner.result.shape]
     cheap = sum(SCALAR_FUNCTIONS[inner.fn].cost for inner in maps) <= STREAMED_COST
     return max(1, min(STREAMED, STREAMED_WORDS // words)) if words and plain and cheap else 1
 
 
+def _words(some: Iterable[Op]) -> int:
+    """Registers that a round reads from memory."""
+    reads = [op for op in some if isinstance(op, Load) and op.shape]
+    return sum(-(-op.result.layout.slots * op.result.dtype.bytes // 4) for op in reads)
+
+
 def _is_short(op: For) -> bool:
-    if any(isinstance(inner, (Wgmma, MbarrierWait)) for inner in op.body.ops):
+    if any(isinstance(inner, (Wgmma, MbarrierWait, Copy)) for inner in op.body.ops):
         return False  # rounds wait anyway, and written out they ask for more registers
+    rounds = _rounds(op)
+    if rounds is None:
+        return False
+    inner = [_rounds(inside) or 1 for inside in op.body.walk() if isinstance(inside, For)]
+    every = rounds * math.prod(inner)
+    if inner and every > _UNROLLED_TOGETHER:
+        return False
+    return rounds <= _UNROLLED and every * _words(op.body.walk()) <= _UNROLLED_WORDS
+
+
+def _rounds(op: For) -> int | None:
+    """How often a loop is gone through, if that is known."""
     start, stop, step = (constant_of(v) for v in (op.start, op.stop, op.step))
-    return None not in (start, stop, step) and len(range(start or 0, stop or 0, step or 1)) <= _UNROLLED
+    return None if start is None or stop is None or not step else len(range(start, stop, step))
 
 
 def emit_while(frame: KernelFrame, op: While, condition: BodyEmitter, body: BodyEmitter) -> None:

@@ -141,11 +141,15 @@ class Lowering:
 
     def arithmetic(self, fn: str, left: Value, right: Value | int) -> Value:
         """An i64 scalar computed from two."""
-        if isinstance(right, int):
-            if (right == 0 and fn in ("add", "sub")) or (right == 1 and fn in ("mul", "floordiv")):
-                return left
-            right = self.constant(right)
-        return self.builder.map(fn, left, right)
+        first, second = constant_of(left), right if isinstance(right, int) else constant_of(right)
+        if (second == 0 and fn in ("add", "sub")) or (second == 1 and fn in ("mul", "floordiv")):
+            return left
+        if first is not None and second is not None and fn in ("add", "sub", "mul"):
+            known = {"add": first + second, "sub": first - second, "mul": first * second}
+            return self.constant(known[fn])
+        if first == 0 and fn == "add" and isinstance(right, Value):
+            return right
+        return self.builder.map(fn, left, self.constant(right) if isinstance(right, int) else right)
 
     def next_stage(self, stage: Value, stages: int) -> Value:
         """The stage after one, the first after the last."""

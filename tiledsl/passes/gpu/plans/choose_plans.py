@@ -22,13 +22,13 @@ from tiledsl.passes.gpu.layouts.capacities import rounded
 from tiledsl.passes.gpu.layouts.infer_layouts import access_order, reshapes_units, tensor_of
 from tiledsl.passes.gpu.plan import GridPlan, Plan, RankedPlan
 from tiledsl.passes.gpu.plans.call_sizes import Sizes
-from tiledsl.passes.gpu.plans.grid_cost import GridCost
+from tiledsl.passes.gpu.plans.grid_cost import WRITTEN_OUT, GridCost
 from tiledsl.passes.gpu.plans.improve_plan import improved
 from tiledsl.passes.gpu.plans.matrix_plans import has_whole_rows, matrix_plans
 from tiledsl.passes.gpu.plans.split_candidates import split_plans
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.passes.nest.loop_nest import loop_nest
-from tiledsl.support.powers_of_two import power_of_two_from, power_of_two_in
+from tiledsl.support.powers_of_two import power_of_two_from, power_of_two_in, power_of_two_up_to
 
 
 @dataclass(frozen=True)
@@ -381,7 +381,7 @@ def _stream_plans(grid: GridShape, sizes: _Sizes, row: int, vector: int) -> list
         figures = FOLD
     elif len(fast) >= 2:
         figures = TURN
-    elements = max(1, figures.threads * vector * figures.vectors // row)
+    elements = power_of_two_up_to(max(1, figures.threads * vector * figures.vectors // row))
     lengths = {name: power_of_two_from(sizes.of(block.total)) for name, block in grid.open.items()}
     blocks: dict[str, int] = dict.fromkeys(grid.open, 1)
     if len(fast) >= 2:  # rows of one tensor are columns of another: both as long as can be
@@ -448,7 +448,17 @@ def _with_whole_axes(grid: GridShape, plan: Plan, sizes: _Sizes, vector: int, th
     for name in _reshaped_symbols(grid):
         if name in sizes.known:
             exact[name] = sizes.known[name]
+    for block in grid.blocks if not grid.dots else ():
+        name = symbol_name(block.total) if isinstance(block.op, ops.Range) and block.total is not None else None
+        if name is not None and is_written_out(block) and 0 < sizes.known.get(name, 0) <= WRITTEN_OUT:
+            exact[name] = sizes.known[name]
     return replace(plan, capacities=tuple(capacities.items()), sizes=tuple(exact.items()))
+
+
+def is_written_out(block: BlockDefinition) -> bool:
+    """Whether a loop goes one by one: if it is short, its turns are written out, and all that they load is asked for
+    together."""
+    return isinstance(block.op, ops.Range) and block.block.kind == "fixed" and block.block.size == 1
 
 
 def _reshaped_symbols(grid: GridShape) -> Iterator[str]:

@@ -16,7 +16,9 @@ from functools import cached_property
 
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Value
+from tiledsl.ir.symbolic import Dim, symbol_name
 from tiledsl.ir.types import AxisType
+from tiledsl.passes.gpu.layouts.capacities import rounded
 from tiledsl.passes.gpu.layouts.infer_layouts import access_order
 from tiledsl.passes.gpu.layouts.select_mma import choose_instruction
 from tiledsl.passes.gpu.plan import GridPlan
@@ -29,7 +31,8 @@ from tiledsl.passes.gpu.plans.warpgroup_cost import (
 )
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.passes.nest.count_work import WorkCounts
-from tiledsl.passes.nest.loop_nest import Access, LoopNest, NestDot
+from tiledsl.passes.nest.loop_nest import Access, LoopNest, NestDot, NestLoop
+from tiledsl.support.powers_of_two import power_of_two_from, power_of_two_in
 
 WIDEST = 16
 """Bytes that a thread accesses at most."""
@@ -44,6 +47,10 @@ TOUCH_CLOCKS = 1
 """The same for each line that an access of a warp touches, where others have brought it to L1."""
 START_CLOCKS = 2.1
 """Of the device, for each block that starts: one after the other."""
+WRITTEN_OUT = 8
+"""Turns of a loop of single coordinates that are written out: what they load is under way together."""
+WRITTEN_OUT_WORDS = 128
+"""Registers of a thread that the loads of such turns take at most."""
 STRIDE = 2
 """Of a tensor none of whose axes has neighbours side by side, where a tile runs along the last one: a guess."""
 ACCESS_INSTRUCTIONS = 20
@@ -197,7 +204,41 @@ class GridCost:
         distinct = self.touched_bytes(access)
         if not access.is_read or distinct <= CACHED_SHARE * self.machine.l2_bytes:
             return distinct
-        return max(distinct, moved / self._shared_by(access))
+        return max(distinct, moved / self._shared_by(access) / self._slides(access))
+
+    def _slides(self, access: Access) -> float:
+        """How often a program asks for about the same elements, turn after turn: windows go on one by one."""
+        turns = 1.0
+        for loop in access.loops:
+            if loop.definition is not None and loop.axis in access.moved_by and self._goes_one_by_one(loop):
+                turns *= max(1.0, self._turns_of(loop))
+        return turns
+
+    def _goes_one_by_one(self, loop: NestLoop) -> bool:
+        """Whether the turns of a loop are written out, or are a few of one coordinate each."""
+        block = None if loop.definition is None else loop.definition.block
+        if block is None or block.kind != "fixed" or block.size != 1 or self.nest.dots:
+            return False
+        return self._turns_of(loop) <= WRITTEN_OUT
+
+    def _turns_of(self, loop: NestLoop) -> float:
+        """Turns of a loop each time that it is come to."""
+        before = self.counts.turns(loop.outer[-1]).number if loop.outer else self.programs
+        return self.counts.turns(loop).number / max(1.0, before)
+
+    def _replicas(self, access: Access) -> float:
+        """How many threads ask for the same element: threads are a power of two, parts of a block may be fewer."""
+        vector = self._width(access) / access.tensor.dtype.bytes
+        parts = math.prod(power_of_two_in(self._room(dim)) for dim in access.shape)
+        return max(1.0, self.grid.threads_of_tile * self.grid.cluster * vector / parts)
+
+    def _room(self, dim: Dim) -> int:
+        """The elements of a tile's axis, with what pads them; whole axes are padded so that threads can share them."""
+        axis = self.counts.axis_of.get(symbol_name(dim) or "")
+        number = max(1, self.counts.number(dim))
+        if axis is None:
+            return power_of_two_from(number)
+        return rounded(min(number, max(1, self.counts.total(axis))) if axis in self.nest.axis_values else number)
 
     def _shared_by(self, access: Access) -> float:
         """How many programs of a wave ask for the same elements at about the same time."""
@@ -228,7 +269,7 @@ class GridCost:
             if self.instruction(dot) == "fma":
                 total += UnitCounts(arithmetic=self.counts.multiplied(dot).number / FMA_SHARE)
         if not self.grid.roles:  # else one thread loads whole boxes
-            accesses = sum(self.moved_bytes(a) / self._width(a) for a in self.nest.accesses)
+            accesses = sum(self._replicas(a) * self.moved_bytes(a) / self._width(a) for a in self.nest.accesses)
             total += UnitCounts(arithmetic=ACCESS_INSTRUCTIONS * accesses)
         return total
 
@@ -291,7 +332,10 @@ class GridCost:
         """What accesses of threads take for the lines that they touch; boxes of TMA go another way."""
         if self.grid.roles:
             return 0.0
-        return sum(self._lines(access) for access in self.nest.accesses)
+        rank = max((len(access.shape) for access in self.nest.accesses), default=0)
+        # of what is repeated along an axis, copies are asked for by the same warp
+        copies = {access: self._replicas(access) if len(access.shape) == rank else 1.0 for access in self.nest.accesses}
+        return sum(copies[access] * self._lines(access) for access in self.nest.accesses)
 
     def _lines(self, access: Access) -> float:
         """A thread that goes by elements has the neighbours of what it accesses next: its lines stay in L1."""
@@ -322,7 +366,7 @@ class GridCost:
         turns = 0.0
         for loop in self.nest.loops:
             if any(access.is_read and access.loops and access.loops[-1] is loop for access in self.nest.accesses):
-                turns += self.counts.turns(loop).number / self.programs
+                turns += self.counts.turns(loop).number / self.programs / self._together(loop)
         waves = math.ceil(self.programs * self.grid.cluster / (self.machine.multiprocessors * self.resident))
         met = 2 * CLUSTER_CLOCKS if self.grid.cluster > 1 else 0
         if self.grid.cluster > 1 and self._folds_across:
@@ -332,6 +376,18 @@ class GridCost:
         # nothing is under way while a turn is computed: what it loads takes its time as well
         moved = self.read_bytes / self.programs / self.speeds.l2_bytes_each if turns else 0.0
         return waves * (met + (1 + turns) * self.speeds.memory_latency + moved) / self.speeds.clock
+
+    def _together(self, loop: NestLoop) -> float:
+        """Turns whose loads are under way together: of loops that are written out, as registers allow."""
+        together = 1.0
+        read = [access for access in self.nest.accesses if access.is_read and loop in access.loops]
+        elements = sum(math.prod(map(self._room, a.shape)) * self._replicas(a) * a.tensor.dtype.bytes for a in read)
+        words = max(1.0, elements / 4 / (self.grid.threads_of_tile * self.grid.cluster))
+        for one in reversed((*loop.outer, loop)):
+            if not self._goes_one_by_one(one) or together * self._turns_of(one) * words > WRITTEN_OUT_WORDS:
+                break
+            together *= max(1.0, self._turns_of(one))
+        return together
 
     def touched_bytes(self, access: Access) -> float:
         """Bytes of the tensor that an access touches, each once, as far as is known."""

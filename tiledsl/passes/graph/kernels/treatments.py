@@ -81,7 +81,7 @@ class _Treating:
         last = function.body.terminator
         assert isinstance(last, ops.Return)
         self.outputs = last.values
-        self.contracts = contracts_of(function)
+        self.contracts = [op for op in contracts_of(function) if not self.is_weighted_fold(op)]
         self.reduces = [op for op in function.body.ops if isinstance(op, (ops.Reduce, ops.Scan))]
 
     def treatments(self) -> Treatments:
@@ -113,6 +113,12 @@ class _Treating:
         # neighbours in memory last: one coordinate at a time goes slowest
         grid = (*(a for a in grid if a in single), *(a for a in grid if a not in single))
         return Treatments(grid, single, frozenset(whole), frozenset(streamed), fed)
+
+    def is_weighted_fold(self, op: ops.Contract) -> bool:
+        """Whether a product only adds up the elements of windows, each times a weight: no matrix (depthwise)."""
+        kept = [set(self.axes.kept[v]) for v in (op.a, op.b)]
+        reduced = set(self.axes.reduced[op])
+        return bool(reduced) and reduced <= self.axes.inner and any(mine <= other for mine, other in (kept, kept[::-1]))
 
     def fed(self) -> tuple[ops.Contract, ...]:
         """The products that others feed."""
@@ -261,12 +267,17 @@ class _Treating:
         return frozenset(single & set(grid))
 
     def of_windows(self, grid: tuple[Axis, ...], single: frozenset[Axis], whole: set[Axis]) -> frozenset[Axis]:
-        """What goes one coordinate at a time as windows are read: at most one axis of positions goes by blocks."""
+        """What goes one coordinate at a time as windows are read: of the axes whose positions are computed, one element
+        for each, at most one goes by blocks. Positions that follow each other are blocks that are shifted."""
         found = self.axes.inner & set(grid)
         if self.axes.inner & whole:
             raise TreatmentError(None, "an axis within windows is read as a whole")
         for op, window in self.axes.windows.items():
-            positions = [axis for axis in window.positions if axis is not None]
+            positions = [
+                axis
+                for axis, stride in zip(window.positions, op.strides)
+                if axis is not None and (stride > 1 or self.contracts or axis in whole)
+            ]
             kept = [axis for axis in positions if axis in whole]
             blocked = [axis for axis in positions if axis in grid and axis not in single]
             if len(kept) > 1:

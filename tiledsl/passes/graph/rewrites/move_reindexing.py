@@ -92,6 +92,24 @@ def map_of_a_join(op: MapOp, rewriter: Rewriter) -> bool:
     return True
 
 
+@RULES.on(ops.Pad)
+def pad_as_windows(op: ops.Pad, rewriter: Rewriter) -> bool:
+    # pad(x) => windows of one element, which groups read of what is not padded
+    readers = [user for user in op.result.users if not isinstance(user, ops.Window)]
+    axes = tuple(axis for axis, widths in enumerate(zip(op.low, op.high)) if any(widths))
+    sizes = sizes_of(op.source)
+    if not readers or not axes or any(sizes[axis] == 1 for axis in axes) or not _is_in_memory(op.source):
+        return False
+    if not any(isinstance(user, (ops.Map, ops.Cast)) for user in readers):
+        return False
+    ones = (1,) * len(axes)
+    with rewriter.at(op.location):
+        padded = rewriter.emit(ops.Pad, source=op.source, low=op.low, high=op.high, value=op.value).result
+        windows = rewriter.emit(ops.Window, source=padded, axes=axes, sizes=ones, strides=ones, dilations=ones).result
+        rewriter.replace(op, rewriter.emit(ops.Reshape, source=windows, shape=sizes_of(op.result)).result)
+    return True
+
+
 def _is_free(made: MapOp, cut: Cut) -> bool:
     """Whether a part of an elementwise op costs nothing more: what it reads are views of memory, or computed for it
     alone."""

@@ -4,13 +4,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import tiledsl
-from tiledsl import tile
+from tiledsl import ops, tile
 
 Formula = Callable[..., Any]
 WIDE = "vector = 8"
@@ -49,3 +50,20 @@ def test_a_tail_is_accessed_by_elements() -> None:
     vector = tile.spec((4099,), tile.f16)
     (kernel,) = tiledsl.fuse(tiledsl.trace(lambda x: x * 2, vector)).build("sm_90").kernels.values()
     assert {"LDG.E.128", "LDG.E.U16", "STG.E.128", "STG.E.U16"} <= set(kernel.assembly.split())
+
+
+def test_a_pad_is_a_shifted_load_under_a_mask() -> None:
+    found = accesses(lambda x: tile.pad(x, ((1, 2), (3, 5))) * 2, tile.spec((500, 2048), tile.f16))
+    assert len(found) == 2
+    assert "checked = [0, 1]" in found[0]
+    assert WIDE in found[1]
+
+
+def test_windows_of_channels_are_read_by_vectors_and_their_places_together() -> None:
+    image, weights = tile.spec((8, 56, 56, 64), tile.f16), tile.spec((64, 3, 3, 1), tile.f16)
+    graph = tiledsl.trace(lambda x, w: ops.conv2d(x, w, padding=1, groups=64, layout="NHWC"), image, weights)
+    kernels = tiledsl.fuse(graph).build("sm_90").kernels
+    kernel = next(kernel for kernel in kernels.values() if "tile.range" in kernel.ir("tile"))
+    (windows,) = [line for line in kernel.ir("gpu").splitlines() if "checked" in line]
+    assert WIDE in windows
+    assert re.search(r"#pragma unroll\n\s*for \(long long l_number_", kernel.source)
