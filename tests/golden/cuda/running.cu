@@ -59,7 +59,7 @@ extern "C" __global__ void __launch_bounds__(128) running_(
     sums_total_[0] = sums_[3];
     #pragma unroll
     for (int d = 1; d < 32; d *= 2) {
-        const float before = __shfl_up_sync(0xffffffffu, sums_total_[0], d);
+        float before = __shfl_up_sync(0xffffffffu, sums_total_[0], d);
         if (lane_position >= d) {
             sums_total_[0] = (before + sums_total_[0]);
         }
@@ -67,29 +67,26 @@ extern "C" __global__ void __launch_bounds__(128) running_(
     const int warp_position = thread / 32 % 4;
     float* const sums_of_warps_ = reinterpret_cast<float*>(shared_memory);
     if (lane_position == 31) {
-        sums_of_warps_[(0) * 4 + warp_position] = sums_total_[0];
+        sums_of_warps_[(0) * 4 + 0 + warp_position] = sums_total_[0];
     }
     __syncthreads();
-    float prefix = sums_total_[0];
-    const float before_1 = __shfl_up_sync(0xffffffffu, sums_total_[0], 1);
-    prefix = before_1;
-    bool has_prefix = lane_position > 0;
-    #pragma unroll
-    for (int p = 3; p >= 0; --p) {
-        if (p < warp_position) {
-            if (has_prefix) {
-                prefix = (sums_of_warps_[(0) * 4 + p] + prefix);
-            }
-            else {
-                prefix = sums_of_warps_[(0) * 4 + p];
-            }
-            has_prefix = true;
-        }
-    }
-    if (has_prefix) {
+    {
+        float prefix = -0.0f;
         #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-            sums_[j] = (prefix + sums_[j]);
+        for (int p = 0; p < 3; ++p) {
+            float before_1 = p < warp_position ? sums_of_warps_[(0) * 4 + 0 + p] : -0.0f;
+            before_1 = (prefix + before_1);
+            prefix = before_1;
+        }
+        float before_2 = __shfl_up_sync(0xffffffffu, sums_total_[0], 1);
+        float before_3 = lane_position > 0 ? before_2 : -0.0f;
+        before_3 = (prefix + before_3);
+        prefix = before_3;
+        {
+            #pragma unroll
+            for (int j = 0; j < 4; ++j) {
+                sums_[j] = (prefix + sums_[j]);
+            }
         }
     }
     // %place = gpu.reduce([%sums], %extremes) {axes = [0], fn = argmax, keepdims = true}  // <text>:11

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Op, Value
 from tiledsl.ir.layouts.layout import RegisterLayout, spatial
+from tiledsl.ir.layouts.scan_plans import suits_scan
 from tiledsl.ir.types import Shape, TensorType, TileType
 from tiledsl.passes.gpu.layouts.access_layouts import access_layout
 from tiledsl.passes.gpu.layouts.capacities import Capacities
@@ -214,6 +215,10 @@ class LayoutInference:
                 wish = self._stronger(op.sources)
                 source = wish.layout if wish is not None else self.default(op.sources[0].shape)
                 return Wish(wish.strength if wish else COMPUTED, source.reduced(op.axes, op.keepdims))
+            case ops.Scan() if (wish := self._stronger(op.sources)) and suits_scan(
+                wish.layout, op.axis, self.threads // self.cluster
+            ):
+                return wish
             case ops.Scan() | ops.Extract():
                 return Wish(COMPUTED, self.default(op.results[0].shape))
             case _:

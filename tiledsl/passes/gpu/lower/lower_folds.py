@@ -16,6 +16,7 @@ from tiledsl.ir.fold_identities import fold_identity
 from tiledsl.ir.gpu import gpu_ops as gpu
 from tiledsl.ir.layouts.fold_plans import fold_scratch_bytes
 from tiledsl.ir.layouts.layout import Digit, RegisterLayout, SharedLayout
+from tiledsl.ir.layouts.scan_plans import plan_scan, suits_scan
 from tiledsl.ir.types import scalar
 from tiledsl.passes.gpu.lower.lowering import Lowering
 from tiledsl.support.powers_of_two import power_of_two_in
@@ -46,12 +47,17 @@ def lower_reduce(state: Lowering, op: ops.Reduce) -> None:
 
 
 def lower_scan(state: Lowering, op: ops.Scan) -> None:
-    """A scan in a layout in which the threads of its axis are in order."""
+    """A scan in the layout of its source if threads stand along the axis in order there; else the tile is moved."""
+    own = state.inference.of(op.sources[0])
     layout = scan_layout(state, state.capacities.shape(op.sources[0].shape), op.axis)
+    if own is not None and suits_scan(own, op.axis, state.grid.threads):
+        layout = own
     # padding stands after everything else: it matters only to a scan from the end
     axes = (op.axis,) if op.reverse else ()
     sources, combiner = _without_padding(state, op, layout, axes)
-    scratch = fold_scratch(state, layout, (op.axis,), [v.dtype for v in sources])
+    plan = plan_scan(layout, op.axis, state.grid.threads)
+    size = 0 if plan is None else plan.scratch_bytes([v.dtype for v in sources])
+    scratch = state.buffer((size,), u8, SharedLayout((0,)), "scratch") if size else None
     fields: dict[str, Any] = {} if combiner is None else {"combiner": combiner}
     scanned = state.emit(
         gpu.Scan, name=[v.name for v in op.results], sources=sources, buffer=scratch, axis=op.axis, fn=op.fn,
