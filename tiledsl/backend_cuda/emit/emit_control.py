@@ -52,9 +52,14 @@ def emit_for(frame: KernelFrame, op: For, body: BodyEmitter) -> None:
     with frame.block(f"for ({type_} {name} = {start}; {test}; {name} += {step})"):
         _bind(frame, carried, variables)
         body(frame, op.body)
-        _assign(frame, variables, _yielded(op.body))
+        _assign(frame, variables, _yielded(op.body), [_is_multiplied(argument) for argument in carried])
     frame.nesting -= 1
     _bind(frame, op.results, variables)
+
+
+def _is_multiplied(argument: Value) -> bool:
+    """Whether products take a tile from registers."""
+    return any(isinstance(user, Wgmma) and user.a is argument for user in argument.users)
 
 
 def _together(op: For) -> int:
@@ -178,8 +183,18 @@ def _bind(frame: KernelFrame, values: Sequence[Value], variables: Sequence[Scala
         frame.values[value] = variable
 
 
-def _assign(frame: KernelFrame, variables: Sequence[Scalar | Registers], values: Sequence[Value]) -> None:
-    """The variables take the values, all at once: one that is another's next value is read before it is written."""
+def _assign(
+    frame: KernelFrame,
+    variables: Sequence[Scalar | Registers],
+    values: Sequence[Value],
+    multiplied: Sequence[bool] = (),
+) -> None:
+    """The variables take the values, all at once: one that is another's next value is read before it is written.
+
+    Those that products take (`multiplied`) take theirs here and no earlier: assemblers would else compute the next value
+    where the products at hand still read, and wait for these first.
+    """
+    late = {_array_name(variable) for variable, is_late in zip(variables, multiplied) if is_late}
     pairs = [(variable, frame.storage(value), value) for variable, value in zip(variables, values)]
     pairs = [(variable, stored, value) for variable, stored, value in pairs if variable != stored]
     assert not any(isinstance(value.op, Wgmma) for _, _, value in pairs), "registers in flight cannot be copied"
@@ -199,7 +214,12 @@ def _assign(frame: KernelFrame, variables: Sequence[Scalar | Registers], values:
             stored if isinstance(stored, Registers) else copied(frame, value, stored, of_program("next", variable.name))
         )
         with frame.unrolled("s", variable.words) as s:
-            frame.line(f"{variable.name}[{s}] = {source.name}[{s}];")
+            text = f"{source.name}[{s}]"
+            if variable.name in late:
+                moved = frame.use("moved_here")
+                is_word = variable.element_type == "unsigned"
+                text = f"{moved}({text})" if is_word else f"__uint_as_float({moved}(__float_as_uint({text})))"
+            frame.line(f"{variable.name}[{s}] = {text};")
 
 
 def _array_name(storage: Storage) -> str:

@@ -34,6 +34,12 @@ define(
     since=90,
 )
 define(
+    "moved_here",
+    "x, as a value that the assembler does not know to be x: it is moved here. Grids have one dimension",
+    "unsigned moved_here(unsigned x) {\n    return x | blockIdx.z;\n}",
+    since=90,
+)
+define(
     "matrix_descriptor",
     "the descriptor of an operand that begins at an address; `fixed` is all else of it. Addresses have the number of"
     " their block in the cluster too, which is no part of it",
