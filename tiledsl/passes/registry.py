@@ -17,6 +17,7 @@ from tiledsl.passes.graph.raising.raise_programs import RaisePrograms
 from tiledsl.passes.graph.rewrites.canonicalise_graph import CanonicaliseGraph
 from tiledsl.passes.graph.rewrites.copy_windows import CopyWindows
 from tiledsl.passes.graph.rewrites.derive_online import DeriveOnline
+from tiledsl.passes.graph.rewrites.lay_images import LayImages
 from tiledsl.passes.graph.rewrites.materialise import Materialise
 from tiledsl.passes.graph.rewrites.move_reindexing import MoveReindexing
 from tiledsl.passes.graph.rewrites.repeat_maps import RepeatMaps
@@ -48,6 +49,7 @@ _KINDS: tuple[type[Pass], ...] = (
     FuseIntoCalls,
     SplitFolds,
     CopyWindows,
+    LayImages,
     RepeatMaps,
     MoveReindexing,
     InferShapes,

@@ -10,6 +10,7 @@ from tiledsl.passes.graph.raising.raise_programs import RaisePrograms
 from tiledsl.passes.graph.rewrites.canonicalise_graph import CanonicaliseGraph
 from tiledsl.passes.graph.rewrites.copy_windows import CopyWindows
 from tiledsl.passes.graph.rewrites.derive_online import DeriveOnline
+from tiledsl.passes.graph.rewrites.lay_images import LayImages
 from tiledsl.passes.graph.rewrites.materialise import Materialise
 from tiledsl.passes.graph.rewrites.move_reindexing import MoveReindexing
 from tiledsl.passes.graph.rewrites.repeat_maps import RepeatMaps
@@ -25,7 +26,7 @@ def graph_pipeline(arch: str, *, fuse: bool = True) -> list[Pass]:
     return [
         CanonicaliseGraph(),
         *([RaisePrograms(arch=arch), MoveReindexing()] if fuse else []),
-        *([CopyWindows(arch=arch)] if fuse else []),
+        *([CopyWindows(arch=arch), LayImages(arch=arch)] if fuse else []),
         WidenFloats(),
         *([FuseIntoCalls(arch=arch)] if fuse else []),
         SplitFolds(arch=arch),

@@ -93,7 +93,8 @@ def test_a_padded_convolution_with_what_follows_is_one_kernel(layout: str) -> No
 
     shapes = ((2, 64, 14, 14), (32, 64, 3, 3)) if layout == "NCHW" else ((2, 14, 14, 64), (32, 3, 3, 64))
     text = lowered(block, *(tile.spec(s, tile.f16) for s in (*shapes, (32,), (32,))))
-    assert text.count("graph.call(") == 1
+    copies = 2 if layout == "NCHW" else 0  # of the image and the weights, channels last
+    assert text.count("graph.call(") == 1 + copies
     assert "graph.pad" not in text
     assert "tile.shift" in text
     assert text.index("tile.range") < text.index("tile.dot")

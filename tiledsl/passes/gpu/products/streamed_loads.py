@@ -246,6 +246,8 @@ def _check_load(
     if rows is not None:
         if rows.axis not in grid.body.arguments:
             raise DeclinedError("positions of windows are none of the grid")
+        if rows.image is not None:
+            check_index(rows.image, grid, loop)
         for slide in rows.slides:
             if slide.place is not None:
                 _check_known(slide.place, grid)

@@ -30,9 +30,11 @@ class Slide(NamedTuple):
 @dataclass(frozen=True)
 class WindowRows:
     """`axis`: the block that counts positions. `pixels`: the tensor's axis of images, then those of pixels, the fastest
-    last; `slides` along the latter. `channels`: the axis that lies beside."""
+    last; `slides` along the latter. `channels`: the axis that lies beside. `image`: which one it is, where positions
+    are counted in one alone."""
 
     axis: Value
+    image: Value | None
     pixels: tuple[int, ...]
     slides: tuple[Slide, ...]
     channels: int
@@ -53,29 +55,35 @@ def window_rows(load: ops.Load) -> WindowRows | None:
     """What a load reads of windows; None for one that does not count positions as TMA does."""
     found: dict[int, _Digit] = {}
     channels: list[int] = []
+    images: list[int] = []
     for number, index in enumerate(load.indices):
         if isinstance(index, Value) and isinstance(index.type, AxisType):
             channels.append(number)
+            continue
+        if isinstance(index, Value) and isinstance(index.type, TileType) and not index.shape:
+            images.append(number)
             continue
         digit = _digit(index)
         if digit is None:
             return None
         found[number] = digit
     order = sorted(found, key=lambda number: -found[number].divisor)
-    if len(channels) != 1 or len(order) < 2 or len({found[n].axis for n in order}) != 1:
+    if len(channels) != 1 or len(images) > 1 or not order or len({found[n].axis for n in order}) != 1:
         return None
-    first, *others = (found[number] for number in order)
-    if first.modulus or first.stride != 1 or first.offset is not None:
-        return None
+    slid = [found[number] for number in (order if images else order[1:])]
     after = 1
-    for digit in reversed(others):
+    for digit in reversed(slid):
         if digit.divisor != after or not digit.modulus:
             return None
         after *= digit.modulus
-    if first.divisor != after:
+    first = found[order[0]]
+    counted = first.divisor == after and first.stride == 1 and not first.modulus and first.offset is None
+    if not slid or not (images or counted):
         return None
-    slides = tuple(Slide(d.modulus, d.stride, d.low, d.offset) for d in others)
-    return WindowRows(first.axis, tuple(order), slides, channels[0])
+    slides = tuple(Slide(d.modulus, d.stride, d.low, d.offset) for d in slid)
+    image = load.indices[images[0]] if images else None
+    assert image is None or isinstance(image, Value)
+    return WindowRows(first.axis, image, (*images, *order), slides, channels[0])
 
 
 def _digit(index: Index) -> _Digit | None:

@@ -224,7 +224,7 @@ class Ring:
             place = zero if slide.place is None else state.coordinate(slide.place)
             within.insert(0, state.arithmetic("sub", place, slide.low))
             number = before
-        indices[rows.pixels[0]] = number
+        indices[rows.pixels[0]] = number if rows.image is None else state.coordinate(rows.image)
         along = {rows.pixels[-1]: 0, rows.channels: 1}
         state.emit(
             async_ops.TmaWindows, tensor=state.tensors[op.tensor], indices=[indices[axis] for axis in sorted(indices)],

@@ -22,7 +22,7 @@ from tiledsl.ir.gpu.tensor_maps import CORNERS, MOST_AXES, MOST_STRIDE, PLACES, 
 from tiledsl.ir.strided_views import StridedView, reshaped, whole
 from tiledsl.ir.tile_ops import tensor_type
 from tiledsl.passes.gpu_machine import gpu_machine
-from tiledsl.passes.graph.analysis.axes import Axis, GroupAxes
+from tiledsl.passes.graph.analysis.axes import Axis, GroupAxes, WindowAxes
 from tiledsl.passes.graph.analysis.joins import part_of
 from tiledsl.passes.graph.analysis.views import can_reshape, place_of
 from tiledsl.passes.graph.kernels.kernel_plan import FlatWindows, KernelPlan
@@ -61,18 +61,18 @@ def _found(plan: KernelPlan) -> FlatWindows | None:
         return None
     image, dtype = pad.source, tensor_type(windows.result).dtype
     kept, summed, reduced = axes.kept[image], axes.kept[weights], axes.reduced[contract]
-    order = [axis for axis in kept if axis in slid.slid]
     beside = [axis for axis in kept if axis not in slid.slid and axis not in reduced]
     channels = [axis for axis in kept if axis in reduced]
     groups = [axis for axis in beside if axis in summed]
-    images = [axis for axis in beside if axis not in summed]
-    several = max(map(len, (channels, groups, images))) > 1 or len(order) > MOST_PIXEL_AXES or len(summed) > MOST_AXES
-    if several or not channels or dtype.bits != 16 or not dtype.is_float:
+    pixels = [axis for axis in kept if axis not in reduced and axis not in groups]
+    rows = [position for axis in pixels if (position := _position(slid, axis)) is not None]
+    if max(len(channels), len(groups)) > 1 or not channels or dtype.bits != 16 or not dtype.is_float:
         return None
-    positions = [position for axis in order for position in [slid.positions[slid.slid.index(axis)]] if position]
+    images = bool(pixels) and pixels[0] not in slid.slid
+    if not 1 <= len(pixels) - images <= MOST_PIXEL_AXES or len(summed) > MOST_AXES:
+        return None
     inner = tuple(axis for axis in slid.inner if axis is not None)
     columns = [axis for axis in summed if axis not in reduced and axis not in groups]
-    rows = [*images, *positions]
     is_product = len(columns) == 1 and set(reduced) == {*channels, *inner} and set(reduced) <= set(summed)
     is_product = is_product and set(axes.kept[contract.result]) == {*rows, *groups, *columns}
     is_product = is_product and set(plan.treatments.streamed) == set(reduced) and not plan.treatments.whole
@@ -81,13 +81,24 @@ def _found(plan: KernelPlan) -> FlatWindows | None:
     depth = _depth(channels[0].size, dtype.bytes)
     if groups and channels[0].size % depth:
         return None  # a block would see channels of the next group
-    joined = Axis(math.prod(axis.size for axis in rows), "i")
     first = () if images else (Axis(1, "n"),)
-    flat = FlatWindows(image, joined, (*first, *rows), inner, channels[0], depth)
-    if groups:
-        every = Axis(groups[0].size * channels[0].size, "c")
-        flat = replace(flat, group=groups[0], all_channels=every)
-    return flat if _fits_memory(plan, flat, weights) and _fits_maps(plan, windows) else None
+    ways = [(*first, *rows)]
+    if images and len(rows) > 1 and rows[0] in plan.treatments.single:
+        ways.append(tuple(rows[1:]))  # images are not one behind the other in what is stored
+    for way in ways:
+        flat = FlatWindows(image, Axis(math.prod(axis.size for axis in way), "i"), way, inner, channels[0], depth)
+        flat = replace(flat, counts_images=way is ways[0])
+        if groups:
+            every = Axis(groups[0].size * channels[0].size, "c")
+            flat = replace(flat, group=groups[0], all_channels=every)
+        if _fits_memory(plan, flat, weights) and _fits_maps(plan, windows, len(pixels) + (not images) + 1):
+            return flat
+    return None
+
+
+def _position(slid: WindowAxes, axis: Axis) -> Axis | None:
+    """The axis of positions along an axis of pixels; of one over which no window slides, itself."""
+    return slid.positions[slid.slid.index(axis)] if axis in slid.slid else axis
 
 
 def _rows_apart(plan: KernelPlan) -> FlatWindows | None:
@@ -131,7 +142,7 @@ def _image_axes(plan: KernelPlan, flat: FlatWindows) -> tuple[Axis, ...]:
     if flat.group is not None and flat.all_channels is not None:
         kept[kept.index(flat.group)] = flat.all_channels
         kept.remove(flat.channels)
-    return tuple(kept) if flat.rows[0] in kept else (flat.rows[0], *kept)
+    return (flat.rows[0], *kept) if flat.rows[0].size == 1 else tuple(kept)
 
 
 def _fits_memory(plan: KernelPlan, flat: FlatWindows, weights: Value) -> bool:
@@ -172,11 +183,10 @@ def _held(plan: KernelPlan) -> Iterator[tuple[Value, StridedView | None]]:
         yield value, whole(shape) if part is None else part.place
 
 
-def _fits_maps(plan: KernelPlan, windows: ops.Window) -> bool:
+def _fits_maps(plan: KernelPlan, windows: ops.Window, rank: int) -> bool:
     """Whether TMA knows windows that begin there, lie so far apart, and have places so far within them."""
     slid, pad = plan.axes.windows[windows], windows.source.op
     assert isinstance(pad, ops.Pad)
-    rank = len(slid.slid) + 2
     for number, axis in enumerate(slid.slid):
         position, inner = slid.positions[number], slid.inner[number]
         if axis is None or position is None:

@@ -273,7 +273,8 @@ class GroupTiles:
         after = math.prod(other.size for other in flat.rows[number + 1 :])
         if after != 1:
             rows = build.map("floordiv", rows, build.constant(after, i64))
-        return build.map("mod", rows, build.constant(axis.size, i64)) if number else rows
+        ends = number > 0 or not flat.counts_images
+        return build.map("mod", rows, build.constant(axis.size, i64)) if ends else rows
 
     def _slid(self, op: graph.Window, pad: graph.Pad, number: int) -> Index:
         """Which coordinates of a tensor windows read: position * stride + place in the window * dilation - padding."""

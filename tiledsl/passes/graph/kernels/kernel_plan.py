@@ -22,7 +22,7 @@ class FlatWindows:
     `image`: the parameter that is read. `joined`: that axis, of those in `rows`: of images (of one element if there is
     one image), then of positions. `inner`: those within windows, which a loop goes through with blocks of so many
     (`depth`) `channels`. `group`: of which a program has one; then `image` has the channels of all groups as one axis,
-    `all_channels`.
+    `all_channels`. `counts_images`: whether `rows` begin with images; else a program is of one.
     """
 
     image: Value
@@ -33,6 +33,7 @@ class FlatWindows:
     depth: int
     group: Axis | None = None
     all_channels: Axis | None = None
+    counts_images: bool = True
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,96 @@
+"""Images laid for TMA: the graph means the same, and all products are by warpgroups."""
+
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tiledsl
+from tests.support.compare import assert_close
+from tiledsl import ops, tile
+from tiledsl.api.emulate import Request
+from tiledsl.api.emulate_graph import emulate_graph
+from tiledsl.backend_ref.execute_graph import execute_graph
+from tiledsl.passes.graph.pipeline import graph_pipeline
+from tiledsl.passes.graph.rewrites.lay_images import LayImages
+from tiledsl.passes.manager import PassContext, PassManager
+
+Formula = Callable[..., Any]
+
+
+def _conv(**options: Any) -> Formula:
+    return lambda x, w: ops.conv2d(x, w, **options)
+
+
+LAID: dict[str, tuple[Formula, tuple[int, ...], tuple[int, ...]]] = {
+    "channels first": (_conv(padding=1), (2, 16, 5, 6), (24, 16, 3, 3)),
+    "channels first, every other": (_conv(padding=1, stride=2), (2, 16, 5, 6), (24, 16, 3, 3)),
+    "channels first, one image, relu": (lambda x, w: tile.relu(ops.conv2d(x, w, padding=1)), (1, 16, 5, 6),
+                                        (24, 16, 3, 3)),
+    "no padding": (_conv(layout="NHWC"), (2, 5, 6, 32), (24, 3, 3, 32)),
+    "three channels": (_conv(layout="NHWC", padding=1), (2, 5, 6, 3), (24, 3, 3, 3)),
+    "three channels first": (_conv(padding=3, stride=2), (2, 3, 9, 10), (24, 3, 7, 7)),
+    "twenty channels": (_conv(layout="NHWC", padding=((1, 0), (0, 2))), (2, 5, 6, 20), (24, 3, 3, 20)),
+    "patches": (_conv(layout="NHWC", stride=4), (2, 8, 9, 3), (24, 4, 4, 3)),
+}  # fmt: skip
+
+
+def _arrays(x: tuple[int, ...], w: tuple[int, ...]) -> list[Any]:
+    random = np.random.default_rng(0)
+    return [random.standard_normal(shape).astype(np.float16) for shape in (x, w)]
+
+
+@pytest.mark.parametrize("name", LAID)
+def test_it_means_the_same(name: str) -> None:
+    formula, *shapes = LAID[name]
+    arrays = _arrays(*shapes)
+    graph = tiledsl.trace(formula, *arrays)
+    expected = execute_graph(graph.module.entry, arrays, graph.module)
+    context = PassContext()
+    module = PassManager([LayImages("sm_90")]).run(graph.module.clone(), context)
+    assert context.remarks
+    for actual, wanted in zip(execute_graph(module.entry, arrays, module), expected):
+        assert_close(actual, wanted, relative=4e-3, terms=9 * 32)
+
+
+@pytest.mark.parametrize("name", LAID)
+def test_kernels_multiply_windows_by_tma(name: str) -> None:
+    formula, *shapes = LAID[name]
+    arrays = _arrays(*shapes)
+    graph = tiledsl.trace(formula, *arrays)
+    (expected,) = execute_graph(graph.module.entry, arrays, graph.module)
+    kernels = tiledsl.fuse(graph).build(arch="sm_90").kernels
+    assert sum("gpu.tma_windows" in kernel.ir("gpu") for kernel in kernels.values()) == 1
+    actual = emulate_graph(graph, arrays, {}, None, Request(arch="sm_90")).result
+    assert_close(np.asarray(actual), expected, relative=4e-3, terms=9 * 32)
+
+
+@pytest.mark.parametrize("arch", ["cpu", "sm_80"])
+def test_other_targets_read_them_as_they_are(arch: str) -> None:
+    formula, *shapes = LAID["channels first"]
+    graph = tiledsl.trace(formula, *_arrays(*shapes))
+    context = PassContext()
+    PassManager([LayImages(arch)]).run(graph.module.clone(), context)
+    assert not context.remarks
+
+
+@pytest.mark.parametrize(
+    ("formula", "x", "w"),
+    [
+        (_conv(layout="NHWC", padding=1), (2, 5, 6, 64), (24, 3, 3, 64)),  # lies as it should
+        (_conv(padding=1), (2, 16, 5, 6), (8, 16, 3, 3)),  # few output channels
+        (_conv(padding=1, groups=2), (2, 32, 5, 6), (64, 16, 3, 3)),
+        (_conv(layout="NHWC", padding=2, dilation=2), (2, 7, 7, 3), (24, 3, 3, 3)),  # rows with gaps
+    ],
+)
+def test_what_is_left_alone(formula: Formula, x: tuple[int, ...], w: tuple[int, ...]) -> None:
+    graph = tiledsl.trace(formula, *_arrays(x, w))
+    context = PassContext()
+    PassManager(graph_pipeline("sm_90")).run(graph.module, context)
+    assert not [remark for remark in context.remarks if remark.pass_name == LayImages.name]

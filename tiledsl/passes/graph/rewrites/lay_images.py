@@ -1,0 +1,290 @@
+"""Lays images, and what is multiplied with their windows, so that TMA can bring windows to products by warpgroups.
+
+    %y = contract(window(pad(%x)), %w)             %x: [n, c, h, w]
+ =>
+    %l = graph.call(transpose(%x))                 [n, h, w, c]: channels lie side by side
+    %y = contract(window(pad(%l)), graph.call(transpose(%w)))
+
+Where a pixel has too few channels for a copy of TMA, those of a row of a window are made one axis. A wider copy is made
+of the image, with a few zeros at the end of each pixel and the padding of rows; what a row of each window sees in it lies
+side by side. So windows slide along the other axes alone, and read rows in place of pixels:
+
+    %p = pad(%x)                                   3 channels are 4, 224 pixels of a row 230
+    %r = reshape(transpose(window(%p, rows)))      [n, h, q, 32]: a view in which rows of windows overlap
+    %y = contract(window(pad(%r), lines), reshape(pad(%w)))
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tiledsl.ir import graph_ops as ops
+from tiledsl.ir.core import Function, Module, Op, Value
+from tiledsl.ir.gpu.tensor_maps import UNIT_BYTES
+from tiledsl.ir.tile_ops import tensor_type
+from tiledsl.ir.types import TensorType
+from tiledsl.ir.verifier import Form
+from tiledsl.passes.gpu_machine import gpu_machine
+from tiledsl.passes.graph.analysis.shapes import bytes_of, sizes_of
+from tiledsl.passes.graph.analysis.views import view_of_value
+from tiledsl.passes.graph.rewrites.canonicalise_graph import tidy
+from tiledsl.passes.graph.rewrites.placed_copies import Place, placed_copies
+from tiledsl.passes.manager import PassContext
+from tiledsl.support.location import BUILTIN
+
+ROW_BYTES = 32
+"""Rows of windows have multiples of it: the narrowest swizzle."""
+MOST_BYTES = 1 << 30
+"""Of a copy: more memory than that is not taken beside the image."""
+LEAST_USES = 16
+"""Of each element of a window: so many output channels are worth a copy."""
+
+
+@dataclass(frozen=True)
+class LayImages:
+    """Of the entry, where `arch` has TMA and products by warpgroups."""
+
+    name: ClassVar[str] = "lay-images"
+    requires: ClassVar[Form] = Form.GRAPH
+    gives: ClassVar[Form] = Form.GRAPH
+    arch: str = "cpu"
+
+    def run(self, module: Module, context: PassContext) -> Module:
+        if not self.arch.startswith("sm_") or not gpu_machine(self.arch, BUILTIN).has_warpgroups:
+            return module
+        copies = _Copies({function.name for function in module.functions})
+        for op in list(module.entry.body.ops):
+            product = _product(op) if isinstance(op, ops.Contract) else None
+            if product is None:
+                continue
+            if product.has_wide_pixels:
+                done = _with_channels_last(product, copies)
+            else:
+                done = _with_rows(product, copies)
+            if done:
+                context.remark(self.name, op.location, done)
+        tidy(module.entry)
+        return Module([*module.functions, *copies.functions])
+
+
+@dataclass(frozen=True)
+class _Product:
+    """A product with windows of an image: the names of its axes, those of `image` with the positions for those that
+    windows slide over; `within` of the places within a window, in the order of `windows.axes`."""
+
+    op: ops.Contract
+    windows: ops.Window
+    image: Value
+    weights: Value
+    low: tuple[int, ...]
+    high: tuple[int, ...]
+    of_image: tuple[str, ...]
+    within: tuple[str, ...]
+    of_weights: tuple[str, ...]
+    result: tuple[str, ...]
+    channels: str
+
+    @property
+    def slid(self) -> tuple[str, ...]:
+        return tuple(self.of_image[axis] for axis in self.windows.axes)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(name for name in self.of_weights if name not in (*self.of_image, *self.within))
+
+    def size(self, name: str) -> int:
+        """Of an axis of the image or of the weights."""
+        return dict(zip((*self.of_weights, *self.of_image), (*sizes_of(self.weights), *sizes_of(self.image))))[name]
+
+    @property
+    def pixel_bytes(self) -> int:
+        return self.size(self.channels) * tensor_type(self.image).dtype.bytes
+
+    @property
+    def has_wide_pixels(self) -> bool:
+        """Whether TMA can copy the channels of one pixel."""
+        return self.pixel_bytes % UNIT_BYTES == 0
+
+
+def _product(op: ops.Contract) -> _Product | None:
+    """What a product reads of windows, where warpgroups could multiply it and that is worth a copy."""
+    number = next((n for n, v in enumerate((op.a, op.b)) if isinstance(v.op, ops.Window)), None)
+    dtype = tensor_type(op.a).dtype
+    if number is None or dtype.bits != 16 or not dtype.is_float:
+        return None
+    windows, weights = (op.a, op.b)[number].op, (op.a, op.b)[1 - number]
+    assert isinstance(windows, ops.Window)
+    pad = windows.source.op
+    if isinstance(pad, ops.Pad) and (pad.value or len(windows.result.users) > 1):
+        return None
+    image = pad.source if isinstance(pad, ops.Pad) else windows.source
+    rank = len(sizes_of(image))
+    low, high = (pad.low, pad.high) if isinstance(pad, ops.Pad) else ((0,) * rank, (0,) * rank)
+    widths = [n for n in (*low, *high) if isinstance(n, int)]
+    beside = [n for axis in range(rank) if axis not in windows.axes for n in (low[axis], high[axis])]
+    names = op.axis_names()
+    mine, other, result = names[number], names[1 - number], names[2]
+    summed = [name for name in mine[:rank] if name in other and name not in result]
+    columns = [name for name in other if name not in mine]
+    plain = len(summed) == len(columns) == 1 and not any(name in other and name in result for name in mine)
+    plain = plain and set(mine[rank:]) <= set(other) and not set(mine[rank:]) & set(result)
+    if not plain or any(beside) or len(widths) != 2 * rank or summed[0] in (mine[axis] for axis in windows.axes):
+        return None
+    found = _Product(op, windows, image, weights, tuple(widths[:rank]), tuple(widths[rank:]), tuple(mine[:rank]),
+                     tuple(mine[rank:]), tuple(other), tuple(result), summed[0])  # fmt: skip
+    return found if found.size(columns[0]) >= LEAST_USES and 2 <= rank <= 5 else None
+
+
+class _Copies:
+    """Programs that copy, each with a name of its own."""
+
+    def __init__(self, taken: set[str]) -> None:
+        self.taken = taken
+        self.functions: list[Function] = []
+
+    def of(self, before: Op, value: Value) -> Value:
+        """A value, which is a view, row by row in memory."""
+        sizes, dtype = sizes_of(value), tensor_type(value).dtype
+        name = f"image_{len(self.functions)}"
+        while name in self.taken:
+            name += "_"
+        self.taken.add(name)
+        place = Place.of(view_of_value(value), sizes, (0,) * len(sizes))
+        self.functions.append(placed_copies(name, dtype, [place], sizes, None, before.location))
+        call = ops.Call(before.location, inputs=[value], callee=name, types=[TensorType(dtype, sizes)],
+                        result_names=["image"])  # fmt: skip
+        _insert(before, call)
+        return call.result
+
+
+def _insert(before: Op, op: Op) -> Value:
+    assert before.parent is not None
+    before.parent.insert_before(before, op)
+    return op.results[0]
+
+
+def _in_order(before: Op, value: Value, names: Sequence[str], wanted: Sequence[str]) -> Value:
+    if list(names) == list(wanted):
+        return value
+    permutation = tuple(list(names).index(name) for name in wanted)
+    return _insert(before, ops.Transpose(before.location, source=value, permutation=permutation))
+
+
+def _counts_along(value: Value, names: Sequence[str], axes: Sequence[str]) -> bool:
+    """Whether the elements of a view lie side by side along one of some axes."""
+    view = view_of_value(value)
+    return view is not None and view.place.unit is not None and names[view.place.unit] in axes
+
+
+def _with_channels_last(product: _Product, copies: _Copies) -> str:
+    """Channels side by side, in the image and in what it is multiplied with. Windows of what is not padded are those of
+    what is padded by nothing: then they are no view, but read where they are."""
+    op, windows = product.op, product.windows
+    if view_of_value(product.image) is None or view_of_value(product.weights) is None:
+        return ""  # what is computed here is laid out as it is
+    if bytes_of(product.image) > MOST_BYTES:
+        return ""
+    slid, channels = product.slid, product.channels
+    images = [name for name in product.of_image if name not in slid and name != channels]
+    image, order, done = product.image, list(product.of_image), ""
+    if not _counts_along(image, order, [channels]):
+        wanted = [*images, *(name for name in order if name in slid), channels]
+        image, done = copies.of(op, _in_order(op, image, order, wanted)), "the image is copied, its channels last"
+        order = wanted
+    elif (isinstance(windows.source.op, ops.Pad) or all(size == 1 for size in windows.sizes)) and _counts_along(
+        product.weights, product.of_weights, [channels, *product.columns]
+    ):
+        return ""
+    weights, of_weights = product.weights, list(product.of_weights)
+    if not _counts_along(weights, of_weights, [channels, *product.columns]):
+        wanted = [*product.columns, *product.within, channels]
+        weights, of_weights = copies.of(op, _in_order(op, weights, of_weights, wanted)), wanted
+    low, high = (dict(zip(product.of_image, pads)) for pads in (product.low, product.high))
+    axes = tuple(order.index(name) for name in slid)
+    _replace(product, image, order, low, high, axes, windows.sizes, windows.strides, windows.dilations, product.within,
+             weights, of_weights, product.result)  # fmt: skip
+    return done or "windows are read where they are"
+
+
+def _with_rows(product: _Product, copies: _Copies) -> str:
+    """Channels of a row of a window as one axis, in a wider copy of the image."""
+    op, windows, channels = product.op, product.windows, product.channels
+    if view_of_value(product.image) is None or view_of_value(product.weights) is None or len(product.slid) < 2:
+        return ""
+    width, number = tensor_type(product.image).dtype.bytes, len(product.slid) - 1
+    row, place = product.slid[number], product.within[number]
+    size, stride, dilation = windows.sizes[number], windows.strides[number], windows.dilations[number]
+    count = product.size(channels)
+    step = UNIT_BYTES // math.gcd(UNIT_BYTES, stride * width)
+    wide = -(-count // step) * step
+    unit = ROW_BYTES // math.gcd(ROW_BYTES, wide * width)
+    if dilation != 1 or not isinstance(size, int) or wide * width * product.size(row) > MOST_BYTES:
+        return ""
+    long = -(-size // unit) * unit
+    positions = sizes_of(windows.result)[windows.axes[number]]
+    images = [name for name in product.of_image if name not in product.slid and name != channels]
+    others = [name for name in product.of_image if name in product.slid and name != row]
+    order = [*images, *others, row, channels]
+    image = _in_order(op, product.image, product.of_image, order)
+    low, high = (dict(zip(product.of_image, pads)) for pads in (product.low, product.high))
+    needed = (positions - 1) * stride + long
+    line = UNIT_BYTES // math.gcd(UNIT_BYTES, wide * width)  # rows of the copy start where TMA finds them
+    behind = -(-max(needed, low[row] + product.size(row)) // line) * line - low[row] - product.size(row)
+    rank = len(order)
+    image = _insert(op, ops.Pad(
+        op.location, source=image, low=(*(0,) * (rank - 2), low[row], 0),
+        high=(*(0,) * (rank - 2), behind, wide - count), value=0.0,
+    ))  # fmt: skip
+    sizes = sizes_of(image)
+    if math.prod(sizes) * width > MOST_BYTES:
+        return ""
+    if sizes[-2] > needed:  # windows end before the row does
+        stops = (*sizes[:-2], needed, sizes[-1])
+        image = _insert(op, ops.Slice(op.location, source=image, starts=(0,) * rank, stops=stops, steps=(1,) * rank))
+    rows = _insert(op, ops.Window(op.location, source=image, axes=(rank - 2,), sizes=(long,), strides=(stride,),
+                                  dilations=(1,)))  # fmt: skip
+    turned = (*range(rank - 1), rank, rank - 1)
+    rows = _insert(op, ops.Transpose(op.location, source=rows, permutation=turned))
+    seen = sizes_of(rows)
+    rows = _insert(op, ops.Reshape(op.location, source=rows, shape=(*seen[:-2], long * wide)))
+    columns = list(product.columns)
+    within = [name for name in product.within if name != place]
+    of_weights = [*columns, *within, place, channels]
+    weights = _in_order(op, product.weights, product.of_weights, of_weights)
+    count_w = len(of_weights)
+    weights = _insert(op, ops.Pad(
+        op.location, source=weights, low=(0,) * count_w,
+        high=(*(0,) * (count_w - 2), long - size, wide - count), value=0.0,
+    ))  # fmt: skip
+    shape = (*sizes_of(weights)[:-2], long * wide)
+    weights = _insert(op, ops.Reshape(op.location, source=weights, shape=shape))
+    axes = tuple(order.index(name) for name in others)
+    kept = [n for n in range(len(product.slid)) if n != number]
+    _replace(product, rows, order, low, high, axes, tuple(windows.sizes[n] for n in kept),
+             tuple(windows.strides[n] for n in kept), tuple(windows.dilations[n] for n in kept), tuple(within),
+             weights, [*columns, *within, channels], product.result)  # fmt: skip
+    return "channels of a row of a window are one axis, in a wider copy of the image"
+
+
+def _replace(
+    product: _Product, image: Value, order: Sequence[str], low: dict[str, int], high: dict[str, int],
+    axes: tuple[int, ...], sizes: Sequence[object], strides: Sequence[int], dilations: Sequence[int],
+    within: Sequence[str], weights: Value, of_weights: Sequence[str], result: Sequence[str],
+) -> None:  # fmt: skip
+    """Puts the product with windows of another image in place of the one that there is."""
+    op = product.op
+    slid = [order[axis] for axis in axes]
+    pads = [tuple(widths[name] if name in slid else 0 for name in order) for widths in (low, high)]
+    padded = _insert(op, ops.Pad(op.location, source=image, low=pads[0], high=pads[1], value=0.0))
+    windows = _insert(op, ops.Window(
+        op.location, source=padded, axes=axes, sizes=tuple(sizes), strides=tuple(strides), dilations=tuple(dilations),
+        result_names=["windows"],
+    ))  # fmt: skip
+    text = f"{' '.join([*order, *within])}, {' '.join(of_weights)} -> {' '.join(result)}"
+    made = _insert(op, ops.Contract(op.location, a=windows, b=weights, axes=text, dtype=op.dtype,
+                                    precision=op.precision, result_names=[op.result.name]))  # fmt: skip
+    op.result.replace_with(made)
+    op.erase()
