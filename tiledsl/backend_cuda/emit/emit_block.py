@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from tiledsl.backend_cuda.emit.emit_elementwise import Groups, is_elementwise, scalar_storage
+from tiledsl.backend_cuda.emit.emit_fold import is_exchanged
 from tiledsl.backend_cuda.frame.kernel_frame import KernelFrame
 from tiledsl.ir.core import Block, Op
-from tiledsl.ir.gpu.gpu_ops import Buffer, Reuse, View
+from tiledsl.ir.gpu.gpu_ops import Buffer, Reduce, Reuse, View
 from tiledsl.ir.tile_ops import Constant, Size
 
 Emitter = Callable[[KernelFrame, Any], None]
@@ -43,6 +44,7 @@ class BlockEmitter:
                 frame.comment(op.location)
                 frame.values[op.result] = scalar_storage(frame, op)
             return
+        groups.recall_within(op)
         if op.effect in ("write", "control"):
             groups.flush()
         groups.need(op.operands)
@@ -50,3 +52,5 @@ class BlockEmitter:
         if not isinstance(op, (Buffer, View, Reuse)):  # nothing is written for them
             frame.comment(op.location)
         self.table[type(op)](frame, op)
+        if isinstance(op, Reduce) and is_exchanged(frame, op):
+            groups.release(op)

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from tiledsl.backend_cuda.emit.one_plus import FUNCTIONS, one_plus
+from tiledsl.backend_cuda.emit.written_again import held_words, light_values
 from tiledsl.backend_cuda.frame.kernel_frame import KernelFrame
 from tiledsl.backend_cuda.frame.names import of_program
 from tiledsl.backend_cuda.functions.casts import cast, pack
@@ -29,7 +30,7 @@ from tiledsl.backend_cuda.functions.random_bits import random
 from tiledsl.backend_cuda.functions.scalar_math import scalar_function
 from tiledsl.backend_cuda.functions.scalars import bare, enclosed
 from tiledsl.backend_cuda.functions.storage import Registers, Scalar, Slot, Storage, View, element_text
-from tiledsl.ir.core import Op, Value
+from tiledsl.ir.core import Block, Op, Value
 from tiledsl.ir.dtypes import f32, f64, is_narrow_float
 from tiledsl.ir.gpu.gpu_ops import Arange, Convert, Pad, Slice
 from tiledsl.ir.layouts.conversions import convert_plan, slice_slots
@@ -59,12 +60,16 @@ class Groups:
         """Takes in an elementwise op on tiles."""
         if not used_by(op.result):
             return
+        self._recall(op.operands)
         if is_renaming(op):
             self._rename(op)
             return
         if isinstance(op, (Broadcast, Slice, Convert)):
             self._view(op)
             return
+        self._wait(op)
+
+    def _wait(self, op: Op) -> None:
         slots = op.result.layout.slots
         for operand in op.operands:
             group = self._group_of.get(self.resolved(operand))
@@ -73,6 +78,41 @@ class Groups:
         group = self._waiting.setdefault(slots, Group(slots))
         group.ops.append(op)
         self._group_of[op.result] = group
+
+    def release(self, fold: Op) -> None:
+        """Behind a fold among warps: what is light is computed again from there on (see `written_again.py`)."""
+        frame, block = self.frame, fold.parent
+        if block is None or frame.nesting or frame.has_roles:
+            return
+        awaited = {self.resolved(v) for group in self._waiting.values() for op in group.ops for v in op.operands}
+        found = {v: made_of for v, made_of in light_values(frame, block, self.resolved).items() if v not in awaited}
+        later = set(block.ops[block.ops.index(fold) + 1 :])
+        if not any(user in later for value in found for user in used_by(value)):
+            found = {}
+        frame.recomputes |= bool(found)
+        released = [frame.values.pop(value) for value in found]
+        bases = sorted(set[Registers]().union(*found.values()), key=lambda base: base.name)
+        for base in bases:
+            with frame.unrolled("w", base.words) as w:
+                frame.line(f'asm volatile("" : "+r"({base.name}[{w}]));  // others are made of it anew')
+        frame.held_words = max(frame.held_words, held_words(frame, block, fold, bases, released))
+
+    def _recall(self, values: Sequence[Value]) -> None:
+        """Has what was released, or was only a variable of a group then, computed again."""
+        for value in map(self.resolved, values):
+            op = value.op
+            if isinstance(op, (Cast, Map)) and value.shape and not self._is_there(value):
+                self._recall(op.operands)
+                self._wait(op)
+
+    def _is_there(self, value: Value) -> bool:
+        return value in self.frame.values or value in self._group_of
+
+    def recall_within(self, op: Op) -> None:
+        """The same of all that the regions of an op read."""
+        if self.frame.recomputes:
+            outside = [value for inner in op.walk() for value in inner.operands if _parent(value) is op.parent]
+            self._recall(outside)
 
     def resolved(self, value: Value) -> Value:
         """The value that this one is another name of."""
@@ -106,6 +146,7 @@ class Groups:
 
     def need(self, values: Sequence[Value]) -> None:
         """Writes the groups that these values wait in."""
+        self._recall(values)
         for value in values:
             group = self._group_of.get(self.resolved(value))
             if group is not None:
@@ -131,6 +172,10 @@ class Groups:
         for op in group.ops:
             del self._group_of[op.result]
         _GroupWriter(self.frame, group, self.resolved).write()
+
+
+def _parent(value: Value) -> Block | None:
+    return value.op.parent if value.op is not None else None
 
 
 def used_by(value: Value) -> list[Op]:

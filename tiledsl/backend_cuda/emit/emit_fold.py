@@ -58,6 +58,12 @@ def emit_reduce(frame: KernelFrame, op: Reduce, body: Callable[[KernelFrame, Blo
         frame.values[result] = _result(frame, op, result, partials, number, plan.results)
 
 
+def is_exchanged(frame: KernelFrame, op: Reduce) -> bool:
+    """Whether warps tell each other of their elements, and wait."""
+    plan = plan_fold(op.sources[0].layout, op.axes, frame.threads)
+    return bool(plan.warps or plan.blocks)
+
+
 def _partial_name(op: Reduce, number: int) -> str:
     result = op.results[min(number, len(op.results) - 1)]
     name = result.name or op.fn

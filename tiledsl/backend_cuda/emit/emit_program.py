@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from tiledsl.backend_cuda.emit.coarse_values import coarse_values
 from tiledsl.backend_cuda.emit.emit_programs import emit_launch, emit_single
 from tiledsl.backend_cuda.emit.emit_table import emit_block, emit_op
+from tiledsl.backend_cuda.emit.written_again import blocks_at_once
 from tiledsl.backend_cuda.frame.kernel_code import CudaSource, KernelCode
 from tiledsl.backend_cuda.frame.kernel_frame import KernelFrame
 from tiledsl.backend_cuda.frame.names import Names, function_of, kernel_of, of_program
@@ -77,6 +78,8 @@ def _emit_kernel(program: ProgramFrame, name: str, phase: list[Op], overlap: Ove
     declared = frame.declared_parameters()
     clusters = f"__cluster_dims__({cluster}, 1, 1) " if cluster > 1 else ""
     alone = f", {launch.resident}" if launch and _has_a_multiprocessor(launch) else ""
+    at_once = blocks_at_once(threads, frame.held_words) if frame.recomputes and not alone else 1
+    alone = f", {at_once}" if at_once > 1 else alone
     head = f'extern "C" __global__ void {clusters}__launch_bounds__({threads}{alone}) {function_of(name)}('
     joined = ", ".join(text for _, text in declared)
     if len(head) + len(joined) > 118:

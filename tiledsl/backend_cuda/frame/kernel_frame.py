@@ -81,6 +81,10 @@ class KernelFrame:
         self.parameters: dict[KernelParameter, str] = {}
         self.coarse: dict[Value, DType] = {}
         """The f32 values that need not be accurate (see `coarse_values`)."""
+        self.held_words = 0
+        """Registers of a thread for tiles that wait for a fold."""
+        self.recomputes = False
+        """Whether some tiles are computed again behind a fold, so that others need not be held."""
         self.nesting = 0
         """How many loops and branches stand around the code that is being written."""
         self.program_number = "0"
