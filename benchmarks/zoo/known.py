@@ -24,7 +24,7 @@ KNOWN: dict[str, str] = {
     "softmax, short rows": "a row of 49 leaves most threads of its warps without work",
     "softmax, columns": _HELD_COLUMNS,
     "log-sum-exp, columns": _HELD_COLUMNS,
-    "group norm": "the groups of an image are longer than a block takes: three kernels, one for each pass",
+    "group norm": "a group is longer than a block takes: one kernel for what is folded, and one that reads it again",
     # scans
     "argmax, columns": _HELD_COLUMNS,
     "top 8, rows": "each of the 8 is found by a fold of the whole row: 8 passes of arithmetic over registers",

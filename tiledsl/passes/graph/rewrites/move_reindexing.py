@@ -7,6 +7,10 @@ are written where they belong.
     %j = concat([%a, %b])                             %s, %t = slices of %y
     %z = map([%j, %y]) {fn = mul}                =>   %z = concat([map([%a, %s]), map([%b, %t])])
 
+A reshape of what elementwise ops make goes behind those that follow, which then are of one kernel with it:
+
+    %r = reshape(%e), %n = cast(%r) {dtype = f16}     =>   %n = reshape(cast(%e))
+
 Nothing is computed twice, and nothing goes to memory that did not: slices go through maps that nobody reads but by
 slices, up to tensors that are in memory already. What a product or a fold makes stays whole, with the maps behind it.
 """
@@ -24,7 +28,7 @@ from tiledsl.ir.strided_views import numbers
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.graph.analysis.joins import starts_of
 from tiledsl.passes.graph.analysis.outline import MapOp, is_arithmetic_of_coordinates, is_soft
-from tiledsl.passes.graph.analysis.shapes import sizes_of, volume
+from tiledsl.passes.graph.analysis.shapes import bytes_of, sizes_of, volume
 from tiledsl.passes.graph.rewrites.canonicalise_graph import tidy
 from tiledsl.passes.manager import PassContext
 
@@ -107,6 +111,28 @@ def pad_as_windows(op: ops.Pad, rewriter: Rewriter) -> bool:
         padded = rewriter.emit(ops.Pad, source=op.source, low=op.low, high=op.high, value=op.value).result
         windows = rewriter.emit(ops.Window, source=padded, axes=axes, sizes=ones, strides=ones, dilations=ones).result
         rewriter.replace(op, rewriter.emit(ops.Reshape, source=windows, shape=sizes_of(op.result)).result)
+    return True
+
+
+@RULES.on(ops.Map, ops.Cast)
+def map_of_a_reshape(op: MapOp, rewriter: Rewriter) -> bool:
+    # map(reshape(map(x)), number) => reshape(map(map(x), number)), where nothing else reads the reshape
+    shaped = [value for value in op.operands if sizes_of(value)]
+    reshape = shaped[0].op if len(shaped) == 1 else None
+    if not isinstance(reshape, ops.Reshape) or any(user is not op for user in reshape.result.users):
+        return False
+    if not isinstance(reshape.source.op, (ops.Map, ops.Cast)) or is_arithmetic_of_coordinates(op):
+        return False
+    source = reshape.source
+    if bytes_of(op.result) > bytes_of(source):
+        return False  # what goes to memory would be more
+    if isinstance(op, ops.Cast):
+        made = rewriter.emit(ops.Cast, source=source, dtype=op.dtype).result
+    else:
+        inputs = [source if value is reshape.result else value for value in op.inputs]
+        made = rewriter.emit(ops.Map, fn=op.fn, inputs=inputs).result
+    rewriter.replace(op, rewriter.emit(ops.Reshape, source=made, shape=sizes_of(op.result)).result)
+    _drop([reshape], rewriter)
     return True
 
 
