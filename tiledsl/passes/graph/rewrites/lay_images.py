@@ -6,8 +6,8 @@
     %y = contract(window(pad(%l)), graph.call(transpose(%w)))
 
 Where a pixel has too few channels for a copy of TMA, those of a row of a window are made one axis. A wider copy is made
-of the image, with a few zeros at the end of each pixel and the padding of rows; what a row of each window sees in it lies
-side by side. So windows slide along the other axes alone, and read rows in place of pixels:
+of the image, with a few zeros at the end of each pixel and the padding of rows; what a row of each window sees in it
+lies side by side. So windows slide along the other axes alone, and read rows in place of pixels:
 
     %p = pad(%x)                                   3 channels are 4, 224 pixels of a row 230
     %r = reshape(transpose(window(%p, rows)))      [n, h, q, 32]: a view in which rows of windows overlap
