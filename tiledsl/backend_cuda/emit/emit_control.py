@@ -191,8 +191,8 @@ def _assign(
 ) -> None:
     """The variables take the values, all at once: one that is another's next value is read before it is written.
 
-    Those that products take (`multiplied`) take theirs here and no earlier: assemblers would else compute the next value
-    where the products at hand still read, and wait for these first.
+    Those that products take (`multiplied`) take theirs here and no earlier: assemblers would else compute the next
+    value where the products at hand still read, and wait for these first.
     """
     late = {_array_name(variable) for variable, is_late in zip(variables, multiplied) if is_late}
     pairs = [(variable, frame.storage(value), value) for variable, value in zip(variables, values)]
