@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tiledsl.backend_cuda.frame.names import kernel_of
 
@@ -35,7 +35,7 @@ class KernelResources:
 class Cubin:
     """The code of one program for `arch` (`sm_90`). `log` is what the compiler and the assembler had to say."""
 
-    code: bytes
+    code: bytes = field(repr=False)
     arch: str
     log: str
     kernels: tuple[KernelResources, ...]
