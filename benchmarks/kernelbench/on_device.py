@@ -21,10 +21,13 @@ from benchmarks.gpu.timing import Clock, CudaClock, in_turns
 from benchmarks.kernelbench.on_cpu import fallbacks
 from benchmarks.kernelbench.programs import loaded
 from tiledsl.importers.torch.backend import COMPILED
+from tiledsl.runtime.calls.outputs import as_tuple
 
 TOLERANCE = {"f32": 1e-4, "f16": 1e-2}
 DTYPES = {"f32": torch.float32, "f16": torch.float16}
 FEWEST_CALLS = 5
+PART = 1 << 26
+"""Elements that are compared at a time."""
 BROKEN = ("misaligned address", "illegal memory access", "illegal instruction", "unspecified launch failure")
 """Errors after which a process can no longer use the device."""
 
@@ -97,10 +100,9 @@ def _outcome(path: Path, dtype: str, clock: Clock, lock: Any) -> tuple[str, str,
         torch.cuda.synchronize()
         took = time.perf_counter() - start
         expected = model(*arguments)
-        try:
-            torch.testing.assert_close(actual, expected, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype], equal_nan=True)
-        except AssertionError as error:
-            return "wrong", " ".join(str(error).split())[:300], {}
+        wrong = sum(_differing(*pair, TOLERANCE[dtype]) for pair in zip(as_tuple(actual), as_tuple(expected)))
+        if wrong:
+            return "wrong", f"{wrong} elements differ by more than {TOLERANCE[dtype]}", {}
         del actual, expected
         why = "; ".join(filter(None, [fallbacks(), f"compiled in {took:.0f} s" if took > 20 else ""]))
         kind = "fallback" if fallbacks() else "right"
@@ -109,6 +111,12 @@ def _outcome(path: Path, dtype: str, clock: Clock, lock: Any) -> tuple[str, str,
             calls = {name: partial(call, *arguments) for name, call in contenders.items()}
             spreads = in_turns(clock, calls, rounds=5, fewest=FEWEST_CALLS)
     return kind, why, {name: spread.median for name, spread in spreads.items()}
+
+
+def _differing(actual: Any, expected: Any, tolerance: float) -> int:
+    """How many elements differ by more, in part after part: the tensors may fill the device."""
+    parts = zip(actual.flatten().split(PART), expected.flatten().split(PART))
+    return sum(int((~torch.isclose(a, b, tolerance, tolerance, equal_nan=True)).sum()) for a, b in parts)
 
 
 def _moved(value: Any, dtype: str) -> Any:
