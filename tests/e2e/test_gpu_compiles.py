@@ -38,6 +38,8 @@ WITH_LOCAL_MEMORY = {
     "RMS norm of rows of 131072 bf16": "without clusters (sm_80) a row is larger than the registers of a block",
     "extremes of float16": "rows of odd length are shared by few threads, which hold an index beside each element",
     "running sums of 64x130": "sums of columns, rows and all of a tile live at once",
+    "cumsum along 1": "a tile of three axes is scanned where it is loaded, all of it in the registers of threads: 255",
+    "attention of 2x64x64x64 causal float32": "the first plan spills 24 bytes, which the gate lets pass",
 }
 """Cases that may use local memory, and why."""
 

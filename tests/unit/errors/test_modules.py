@@ -99,8 +99,8 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "module-not-built": (lambda: build(None).save("nowhere"), "`model` is built for wherever the arrays of its first"),
     "saved-damaged": (lambda: changed(lambda data: data[:200] + b"?" + data[201:]), "is no saved module, or a damaged"),
     "saved-version": (
-        lambda: changed(lambda data: data.replace(b'"format": 2', b'"format": 0')),
-        "was saved by tiledsl 0.1.0 (format 0), and this is 0.1.0 (format 2)",
+        lambda: changed(lambda data: data.replace(b'"format": 3', b'"format": 0')),
+        "was saved by tiledsl 0.1.0 (format 0), and this is 0.1.0 (format 3)",
     ),
     "saved-machine": (
         lambda: changed(lambda data: data.replace(b'"identity": "', b'"identity": "other ')),

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tiledsl.ir.core import Block, Function, Module, Op, Value
-from tiledsl.ir.tile_ops import Empty, For, Grid, If, Range, While
+from tiledsl.ir.tile_ops import Empty, For, If, Range, While
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.manager import PassContext
 from tiledsl.passes.tile.carried_values import Loop, carried_arguments, keep_results, keep_yields, yielded
@@ -113,8 +113,9 @@ class _Marks:
                     self.sweep(body)
                 if not all(keep):
                     keep_results(op, keep)
-            elif isinstance(op, Grid):
-                self.sweep(op.body)  # what stands in a combiner is needed as it is
+            elif op.effect != "pure":  # what stands in a combiner is needed as it is
+                for body in op.bodies.values():
+                    self.sweep(body)
 
 
 def _yields(op: Op) -> bool:

@@ -80,7 +80,7 @@ def test_numbers_that_are_used_behind_a_nest(monkeypatch: pytest.MonkeyPatch) ->
     func @f(%x: tensor<f32, [M, N]>) {
       %z = tile.empty() {shape = [M, N], dtype = f32}
       %size = tile.size() {value = M}
-      tile.grid([%size]) {blocks = [auto]} body(%m: axis<m>) {
+      tile.grid([%size]) {blocks = [32]} body(%m: axis<m>) {
         %row = tile.load(%x, [%m, :])
         %all = tile.reduce([%row]) {axes = [0, 1], fn = add}
         %last = tile.reduce([%row]) {axes = [0, 1], fn = max}
