@@ -34,9 +34,9 @@ from tiledsl.support.version import VERSION
 # The rest stands on the table of messages.
 from tiledsl import tile  # isort: skip
 from tiledsl.api import CompiledKernel, Kernel  # isort: skip
-from tiledsl.api.graphs import fuse, trace  # isort: skip
-from tiledsl.api.module import Module, load  # isort: skip
-from tiledsl.api.synchronise import synchronize  # isort: skip
+from tiledsl.api.graphs.trace_and_fuse import fuse, trace  # isort: skip
+from tiledsl.api.modules.module import Module, load  # isort: skip
+from tiledsl.api.calls.synchronise import synchronize  # isort: skip
 
 if TYPE_CHECKING:
     from tiledsl import ops

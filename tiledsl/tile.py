@@ -103,7 +103,7 @@ from tiledsl.frontend.language.program import (
     store,
     zeros,
 )
-from tiledsl.frontend.language.tensors import concat, einsum, pad, split, stack, take, window
+from tiledsl.frontend.language.tensors import concat, einsum, interleave, pad, split, stack, take, window
 from tiledsl.frontend.language.values import (
     Tensor,
     TensorSpec,
@@ -251,6 +251,7 @@ __all__ = [
     "broadcast_to",
     # whole tensors
     "concat",
+    "interleave",
     "stack",
     "split",
     "pad",

@@ -16,7 +16,7 @@ import numpy as np
 from tests.support.fake_cuda import fake_cuda
 from tests.support.graph_texts import LINEAR
 from tests.support.loaded_kernels import PARAMETERS, code, loaded
-from tiledsl.api.build_module import build_module
+from tiledsl.api.modules.build_module import build_module
 from tiledsl.backend_cuda.driver import services
 from tiledsl.backend_cuda.driver.devices import device_of
 from tiledsl.backend_cuda.driver.graphs import GraphLaunch, LaunchedGraph

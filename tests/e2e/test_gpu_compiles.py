@@ -40,6 +40,9 @@ WITH_LOCAL_MEMORY = {
     "running sums of 64x130": "sums of columns, rows and all of a tile live at once",
     "cumsum along 1": "a tile of three axes is scanned where it is loaded, all of it in the registers of threads: 255",
     "attention of 2x64x64x64 causal float32": "the first plan spills 24 bytes, which the gate lets pass",
+    "slices of 12x9": "32 blocks of 64 threads leave 32 registers for a thread: 32 bytes spilled, likewise",
+    "f8e4m3 product of 64x64x64": "small blocks leave 56 registers for a thread: 16 bytes spilled, likewise",
+    "f8e5m2 product of 64x64x64": "small blocks leave 56 registers for a thread: 16 bytes spilled, likewise",
 }
 """Cases that may use local memory, and why."""
 

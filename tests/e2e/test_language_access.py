@@ -31,7 +31,7 @@ from tests.support.kernels_access import (
     views,
 )
 from tiledsl import TileRuntimeError, tile, trace
-from tiledsl.api.kernel import Kernel
+from tiledsl.api.kernels.kernel import Kernel
 
 RNG = np.random.default_rng(2)
 

@@ -12,7 +12,7 @@ import pytest
 import tiledsl
 from tests.support.gpu_lowering import lowered, plans_for, run_as_launched
 from tiledsl import tile
-from tiledsl.api.schedule_graph import schedule_graph
+from tiledsl.api.schedules.schedule_graph import schedule_graph
 from tiledsl.backend_cuda.build.gate import refusals
 from tiledsl.backend_cuda.build.nvrtc import compile_cubin
 from tiledsl.backend_cuda.emit.emit_program import emit_program

@@ -9,11 +9,18 @@ pytest.importorskip("expecttest")
 from tests.suites import torch_opinfo as suite
 
 SAMPLE = r"^(add|addmm|softmax|nn\.functional\.(conv2d|layer_norm)|index_put|cumsum|where|std_mean|scatter_add)$"
+DIFFERENTIATED = r"^(addmm|softmax|nn\.functional\.(conv2d|layer_norm|gelu)|index_select|cumsum|where)$"
 
 
 def test_a_sample_of_operators() -> None:
     outcomes = suite.run_all(suite.operators(SAMPLE), 1)
     assert len(outcomes) >= 9
+    assert {outcome.kind for outcome in outcomes} == {"right"}, suite.table(outcomes)
+
+
+def test_a_sample_of_gradients() -> None:
+    outcomes = suite.run_all(suite.operators(DIFFERENTIATED), 1, gradients=True)
+    assert len(outcomes) >= 8
     assert {outcome.kind for outcome in outcomes} == {"right"}, suite.table(outcomes)
 
 

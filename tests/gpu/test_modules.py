@@ -18,8 +18,8 @@ from tests.support.cuda_arrays import Framework, framework
 from tests.support.graph_texts import LINEAR, VIEWS
 from tests.support.random_lowered import RandomLowered, lowered_graphs
 from tiledsl import tile
-from tiledsl.api.build_module import build_module
-from tiledsl.api.module import Module
+from tiledsl.api.modules.build_module import build_module
+from tiledsl.api.modules.module import Module
 from tiledsl.ir.text.parser import parse_module
 from tiledsl.runtime.arrays.device_array import DeviceArray
 from tiledsl.runtime.calls.outputs import as_tuple

@@ -12,17 +12,9 @@ from hypothesis import strategies as st
 
 from tests.support.random_layouts import alike, factors, layouts, shared_layouts
 from tiledsl.ir.dtypes import bf16, f32, f64, i8
+from tiledsl.ir.layouts.buffer_layout import SharedLayout, Swizzle, ideal_wavefronts, wavefronts
 from tiledsl.ir.layouts.conversions import convert_plan, slice_slots
-from tiledsl.ir.layouts.layout import (
-    RegisterLayout,
-    SharedLayout,
-    Swizzle,
-    ideal_wavefronts,
-    local,
-    replicate,
-    spatial,
-    wavefronts,
-)
+from tiledsl.ir.layouts.layout import RegisterLayout, local, replicate, spatial
 from tiledsl.ir.layouts.shared_layouts import (
     Access,
     access_turns,

@@ -134,7 +134,7 @@ def _body(name: str, head: str) -> str:
     """The meaning of a function that is an instruction."""
     if name in _BODIES:
         return _BODIES[name]
-    if found := re.fullmatch(r"copy_(\d+)(_if)?", name):
+    if found := re.fullmatch(r"copy_(\d+)(?:_alone)?(_if)?", name):
         return f"copy_(to, from, {found[1]}, {'inside' if found[2] else 'true'});"
     if found := re.fullmatch(r"wait_for_copies_but_(\d+)", name):
         return f"wait_({found[1]});"

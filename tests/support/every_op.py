@@ -50,7 +50,7 @@ func @tile(%x: tensor<f32, [M, N], unit=1>, %h: tensor<i32, [N]>, %s: f32, %flag
     } body(%d: i64) {
       tile.yield([%d])
     }
-    %chosen = tile.if(%flag) : f32 then() {
+    %chosen = tile.if(%flag) {rare = true} : f32 then() {
       tile.yield([%total])
     } otherwise() {
       tile.yield([%product])
@@ -70,12 +70,16 @@ func @graph(%x: tensor<f32, [M, N], unit=1>, %y: tensor<f32, [N, K]>, %i: tensor
   %narrow = graph.cast(%scaled) {dtype = bf16} : tensor<bf16, [M, N]>
   %top = graph.reduce(%x) {axes = [1], fn = max, keepdims = true} : tensor<f32, [M, 1]>
   %xy = graph.contract(%x, %y) {axes = "m n, n k -> k m", dtype = f32, precision = tf32} : tensor<f32, [K, M]>
+  %planes = graph.broadcast(%narrow) {shape = [3, M, N]} : tensor<bf16, [3, M, N]>
+  %xx = graph.contract(%planes, %planes, %x, %x) {axes = "p m n, q k n -> m k", dtype = f32, precision = planes} \
+: tensor<f32, [M, M]>
   %turned = graph.transpose(%xy) {permutation = [1, 0]} : tensor<f32, [M, K]>
   %flat = graph.reshape(%turned) {shape = [K * M]} : tensor<f32, [K * M]>
   %tops = graph.broadcast(%top) {shape = [M, N]} : tensor<f32, [M, N]>
   %even = graph.slice(%tops) {starts = [0, 0], stops = [M, 2 * (N // 2)], steps = [1, 2]} : tensor<f32, [M, N // 2]>
   %padded = graph.pad(%even) {low = [0, 1], high = [M, 0], value = -inf} : tensor<f32, [2 * M, (N // 2) + 1]>
   %twice = graph.concat([%padded, %padded]) {axis = 0} : tensor<f32, [4 * M, (N // 2) + 1]>
+  %turns = graph.interleave([%padded, %padded]) {axis = 1} : tensor<f32, [2 * M, 2 * (N // 2) + 2]>
   %windows = graph.window(%x) {axes = [1], sizes = [3], strides = [1], dilations = [2]} : tensor<f32, [M, N - 4, 3]>
   %taken = graph.gather(%y, %i) {axis = 0} : tensor<f32, [K, K]>
   %running = graph.scan(%x) {axis = 1, fn = add, reverse = true} : tensor<f32, [M, N]>

@@ -19,14 +19,16 @@ import numpy as np
 import pytest
 
 from tests.support.fake_driver import FakeDriver, Node, fake_driver
-from tiledsl.api import built_module, saved_module, specialisations, targets
-from tiledsl.api.targets import Made, Target
+from tiledsl.api.calls import targets
+from tiledsl.api.calls.targets import Made, Target
+from tiledsl.api.programs import specialisations
+from tiledsl.api.schedules import built_module, saved_module
 from tiledsl.backend_cuda.driver import call_driver as driver
 from tiledsl.backend_ref.program import ReferenceProgram
 from tiledsl.ir.core import Module
 from tiledsl.runtime.programs.variant_report import ProgramReport
 
-kernel_module = importlib.import_module("tiledsl.api.kernel")  # `tiledsl.api.kernel` is the function
+kernel_module = importlib.import_module("tiledsl.api.kernels.kernel")  # `tiledsl.api.kernels.kernel` is the function
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tiledsl.api.kernel import Kernel
+from tiledsl.api.kernels.kernel import Kernel
 from tiledsl.backend_cpu.calls import threads
 from tiledsl.runtime.calls import launch
 from tiledsl.runtime.modules import module_calls

@@ -20,7 +20,7 @@ from tiledsl.ir.core import Block, Op, Value
 from tiledsl.ir.dtypes import bool_
 from tiledsl.ir.gpu.async_ops import Mbarriers, TmaLoad, TmaStore, Wgmma
 from tiledsl.ir.gpu.gpu_ops import Atomic, Buffer, Copy, Load, Pad, Read, Reduce, Scan, Store, View, Write
-from tiledsl.ir.layouts.layout import SharedLayout, Swizzle
+from tiledsl.ir.layouts.buffer_layout import SharedLayout, Swizzle
 from tiledsl.ir.tile_ops import Broadcast, Constant, For, Map
 
 SWIZZLES = (None, Swizzle(1, 4, 3), Swizzle(2, 4, 3), Swizzle(3, 4, 3))

@@ -32,7 +32,7 @@ from tiledsl.ir.gpu.async_ops import (
     WgmmaWait,
 )
 from tiledsl.ir.gpu.gpu_ops import Atomic, Barrier, Commit, Copy, Load, Read, Wait, Write
-from tiledsl.ir.layouts.layout import SharedLayout
+from tiledsl.ir.layouts.buffer_layout import SharedLayout
 from tiledsl.ir.tile_ops import For, While
 
 SYNCHRONISATION: tuple[type[Op], ...] = (

@@ -38,7 +38,8 @@ from tiledsl.ir.dtypes import (
 )
 from tiledsl.ir.scalar_functions import SCALAR_FUNCTIONS
 from tiledsl.ir.symbolic import Dim, evaluate, minimum, symbols_of
-from tiledsl.ir.types import Shape, Slice, scalar
+from tiledsl.ir.type_rules import broadcast_shapes
+from tiledsl.ir.types import Shape, Slice, Whole, scalar
 
 T = TypeVar("T")
 
@@ -230,7 +231,7 @@ class Expressions:
         target = self.pick_known(lambda k: bool(k.shape))
         if source is None or target is None:
             return
-        shape = tile_ops.broadcast_shapes(source.shape, target.shape)
+        shape = broadcast_shapes(source.shape, target.shape)
         if shape is not None and self.is_fine(shape):
             self.learn(self.builder.broadcast(source.value, shape), source.bound, source.error)
 
@@ -238,12 +239,12 @@ class Expressions:
         source = self.pick_known(lambda k: bool(k.shape))
         if source is None:
             return
-        indices: list[Value | Slice | tile_ops.Whole] = []
+        indices: list[Value | Slice | Whole] = []
         for dim in source.shape:
             if isinstance(dim, int) and dim > 0 and self.chance():
                 indices.append(self.literal(self.draw(st.integers(0, dim - 1)), i64))
             elif self.is_block(dim) or self.chance():
-                indices.append(tile_ops.Whole())
+                indices.append(Whole())
             else:
                 indices.append(self.slice(dim))
         result = self.builder.emit(tile_ops.Extract, source=source.value, indices=indices).result

@@ -115,7 +115,17 @@ class _GraphWriter(Expressions):
         for shape, name in zip(shapes, "abc"):
             self.learn(self.body.add_argument(TensorType(self.pick(DTYPES), shape), name), LOADED)
         steps = (self.map, self.map, self.cast, self.reduce, self.scan, self.contract, self.transpose, self.reshape)
-        steps += (self.broadcast, self.cut, self.pad, self.concat, self.window, self.gather, self.iota, self.call)
+        steps += (
+            self.broadcast,
+            self.cut,
+            self.pad,
+            self.concat,
+            self.interleave,
+            self.window,
+            self.gather,
+            self.iota,
+            self.call,
+        )
         for _ in range(self.draw(st.integers(1, max_steps))):
             self.builder.location = self.pick(LOCATIONS)
             self.pick(steps)()
@@ -235,6 +245,16 @@ class _GraphWriter(Expressions):
         fits = [k for k in self.pool if k.dtype == source.dtype and k.shape == source.shape]
         sources = [source, self.pick(fits)]
         op = self.builder.emit(graph_ops.Concat, sources=[k.value for k in sources], axis=axis)
+        self.learn(op.result, max(k.bound for k in sources), max(k.error for k in sources))
+
+    def interleave(self) -> None:
+        source = self.pick_ranked(1)
+        if source is None or self.volume(source.shape) > VOLUME / 2:
+            return
+        axis = self.draw(st.integers(0, len(source.shape) - 1))
+        fits = [k for k in self.pool if k.dtype == source.dtype and k.shape == source.shape]
+        sources = [source, self.pick(fits)]
+        op = self.builder.emit(graph_ops.Interleave, sources=[k.value for k in sources], axis=axis)
         self.learn(op.result, max(k.bound for k in sources), max(k.error for k in sources))
 
     def window(self) -> None:

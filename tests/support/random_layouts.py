@@ -6,7 +6,8 @@ import random
 
 from hypothesis import strategies as st
 
-from tiledsl.ir.layouts.layout import RegisterLayout, SharedLayout, Swizzle, local, replicate, spatial
+from tiledsl.ir.layouts.buffer_layout import SharedLayout, Swizzle
+from tiledsl.ir.layouts.layout import RegisterLayout, local, replicate, spatial
 
 SIZES = (1, 1, 2, 2, 3, 4, 5, 8)
 MOST = 1024

@@ -13,6 +13,7 @@ from tiledsl.ir.builder import Builder
 from tiledsl.ir.core import Block, Index, Value
 from tiledsl.ir.dtypes import DType, bool_, f32, i64
 from tiledsl.ir.symbolic import Dim, symbol
+from tiledsl.ir.type_rules import indexed_shape
 from tiledsl.ir.types import WHOLE, AxisType, Shape, Slice, TensorType, TileType
 from tiledsl.support.location import Location
 
@@ -90,7 +91,7 @@ class Memory(Expressions):
             indices.append(index)
             if inside and self.chance():
                 proved.append(i)
-        shape = tile_ops.indexed_shape(tensor.type.shape, indices)
+        shape = indexed_shape(tensor.type.shape, indices)
         if self.is_fine(shape):
             dtype = tensor.type.dtype
             other = self.scalar(dtype) if self.chance(3) else None

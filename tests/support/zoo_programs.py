@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.zoo.case import ZooCase
-from tiledsl.api.schedule_graph import schedule_graph
+from tiledsl.api.schedules.schedule_graph import schedule_graph
 from tiledsl.ir.core import Module
 from tiledsl.passes.gpu.plans.choose_plans import choose_plans
 from tiledsl.passes.gpu_machine import gpu_machine

@@ -86,13 +86,19 @@ def _random(execution: Execution, op: graph_ops.Random) -> tuple[Array, ...]:
 def _contract(execution: Execution, op: graph_ops.Contract) -> tuple[Array, ...]:
     """Floats: products and sums in f64, rounded once. Integers: modulo 2**64, then wrapped to the result's dtype."""
     a, b, result = op.axis_names()
+    left, right = execution.array(op.a), execution.array(op.b)
+    if op.precision == "planes":
+        left, right = (x.astype(np.float64).sum(axis=0) * 2.0**-16 for x in (left, right))
+        a, b = a[1:], b[1:]
     letters = {name: chr(ord("a") + i) for i, name in enumerate(dict.fromkeys([*a, *b]))}
     formula = ",".join("".join(letters[n] for n in axes) for axes in (a, b)) + "->"
     formula += "".join(letters[n] for n in result)
-    left, right = execution.array(op.a), execution.array(op.b)
     wide = np.float64 if element_type(left).is_float or op.dtype.is_float else np.int64
-    total = np.einsum(formula, left.astype(wide), right.astype(wide))
-    return (cast(np.asarray(total), op.dtype),)
+    total = cast(np.asarray(np.einsum(formula, left.astype(wide), right.astype(wide))), op.dtype)
+    if op.exact_a is not None and op.exact_b is not None:
+        exact = [execution.array(value).astype(np.float64) for value in (op.exact_a, op.exact_b)]
+        total = np.where(np.isfinite(total), total, cast(np.asarray(np.einsum(formula, *exact)), op.dtype))
+    return (total,)
 
 
 def _transpose(execution: Execution, op: graph_ops.Transpose) -> tuple[Array, ...]:
@@ -123,6 +129,16 @@ def _pad(execution: Execution, op: graph_ops.Pad) -> tuple[Array, ...]:
 
 def _concat(execution: Execution, op: graph_ops.Concat) -> tuple[Array, ...]:
     return (np.concatenate([execution.array(v) for v in op.sources], op.axis),)
+
+
+def _interleave(execution: Execution, op: graph_ops.Interleave) -> tuple[Array, ...]:
+    sources = [execution.array(v) for v in op.sources]
+    shape = list(sources[0].shape)
+    shape[op.axis] = sum(source.shape[op.axis] for source in sources)
+    out = np.empty(shape, sources[0].dtype)
+    for number, source in enumerate(sources):
+        out[(*[slice(None)] * op.axis, slice(number, None, len(sources)))] = source
+    return (out,)
 
 
 def _window(execution: Execution, op: graph_ops.Window) -> tuple[Array, ...]:
@@ -166,6 +182,7 @@ EXECUTORS: dict[type[Op], Executor] = {
     graph_ops.Slice: _slice,
     graph_ops.Pad: _pad,
     graph_ops.Concat: _concat,
+    graph_ops.Interleave: _interleave,
     graph_ops.Window: _window,
     graph_ops.Gather: _gather,
 }

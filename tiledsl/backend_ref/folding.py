@@ -70,11 +70,14 @@ def scan_tiles(execution: Execution, op: Scan | gpu_ops.Scan, sources: Sequence[
 
 
 def dot(execution: Execution, op: Dot) -> tuple[Array, ...]:
-    """Floats: products and sums in f64 (exact for narrow operands), rounded once. `tf32` is granted full precision.
+    """Floats: products and sums in f64 (exact for narrow operands), rounded once. `tf32` and planes are granted full
+    precision.
 
     Integers: modulo 2**64, then wrapped to `dtype`.
     """
     a, b = execution.array(op.a), execution.array(op.b)
+    if op.precision == "planes":
+        a, b = (x.astype(np.float64).sum(axis=0) for x in (a, b))
     wide = np.float64 if op.a.dtype.is_float or op.dtype.is_float else np.int64
     total = np.matmul(a.astype(wide), b.astype(wide))
     if op.acc is not None:

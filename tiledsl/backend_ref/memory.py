@@ -42,7 +42,7 @@ class Selection:
 
 
 def select(execution: Execution, array: Array, subscripts: Sequence[Index]) -> Selection:
-    """Resolves a subscript; its shape is as `tile_ops.indexed_shape` has it."""
+    """Resolves a subscript; its shape is as `type_rules.indexed_shape` has it."""
     point = _point(execution, subscripts)
     if point is not None:
         within = all(0 <= at < size for at, size in zip(point, array.shape))

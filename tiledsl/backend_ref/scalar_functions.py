@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from tiledsl.ir.dtypes import DType, bool_, from_numpy, is_narrow_float, to_numpy
+from tiledsl.ir.dtypes import DType, bf16, bool_, from_numpy, is_narrow_float, to_numpy
 from tiledsl.ir.fold_identities import least, most
 from tiledsl.ir.scalar_functions import SCALAR_FUNCTIONS
 
@@ -149,6 +149,16 @@ def _rsqrt(x: Array) -> Array:
     return 1 / np.sqrt(x)
 
 
+def _plane(number: int, x: Array) -> Array:
+    """The first, second or third of the bf16 planes of x * 2**16, as f32."""
+    rest = x * np.float32(65536)
+    plane = rest
+    for _ in range(number):
+        plane = rest.astype(to_numpy(bf16)).astype(np.float32)
+        rest = rest - plane
+    return plane
+
+
 FUNCTIONS: dict[str, NumpyFunction] = {
     "add": np.add,
     "sub": np.subtract,
@@ -189,4 +199,7 @@ FUNCTIONS: dict[str, NumpyFunction] = {
     "shl": np.left_shift,
     "shr": np.right_shift,
     "where": np.where,
+    "plane_1": partial(_plane, 1),
+    "plane_2": partial(_plane, 2),
+    "plane_3": partial(_plane, 3),
 }

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tiledsl.api import Kernel
-from tiledsl.api.fused import BuiltGraph, FusedGraph
-from tiledsl.api.graph import Graph
-from tiledsl.api.text_tables import columns, paragraph
+from tiledsl.api.graphs.fused import BuiltGraph, FusedGraph
+from tiledsl.api.graphs.graph import Graph
+from tiledsl.api.reports.text_tables import columns, paragraph
 from tiledsl.cli.compile import parse_spec
 from tiledsl.support.errors import TileError, fail
 
 if TYPE_CHECKING:
-    from tiledsl.api.audit import Audit
+    from tiledsl.api.pages.audit import Audit
 
 HEAD = ("what", "kernels", "predicted", "floor", "ratio", "lost")
 

@@ -10,7 +10,7 @@ import argparse
 import itertools
 from collections.abc import Sequence
 
-from tiledsl.api.text_tables import columns
+from tiledsl.api.reports.text_tables import columns
 from tiledsl.cli.bench_cases import BATCH, Case, cases_of
 from tiledsl.cli.bench_runs import AGAINST, Timed, runners, timed
 from tiledsl.cli.draw import parse_size

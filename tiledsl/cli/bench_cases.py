@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from tiledsl.api import Kernel
-from tiledsl.api.fused import FusedGraph
-from tiledsl.api.graph import Graph
-from tiledsl.api.module import Module
+from tiledsl.api.graphs.fused import FusedGraph
+from tiledsl.api.graphs.graph import Graph
+from tiledsl.api.modules.module import Module
 from tiledsl.cli.draw import draw_for_specs
 from tiledsl.cli.load_model import TorchModel, graph_arguments, graph_of_torch, need, torch_arguments
 from tiledsl.ir.dtypes import DType, from_array_name

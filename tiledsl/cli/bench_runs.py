@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tiledsl.api.fused import BuiltGraph, FusedGraph
-from tiledsl.api.module import Module
-from tiledsl.api.text_tables import size
+from tiledsl.api.graphs.fused import BuiltGraph, FusedGraph
+from tiledsl.api.modules.module import Module
+from tiledsl.api.reports.text_tables import size
 from tiledsl.cli.bench_cases import Case
 from tiledsl.cli.load_model import need
 from tiledsl.support.errors import TileError, fail

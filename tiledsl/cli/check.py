@@ -15,7 +15,7 @@ from typing import Any, NoReturn, cast
 import numpy as np
 
 from tiledsl.api import Kernel
-from tiledsl.api.module import Module
+from tiledsl.api.modules.module import Module
 from tiledsl.cli.compile import parse_constant
 from tiledsl.cli.draw import draw_for_specs, parse_size
 from tiledsl.cli.load_model import (
@@ -61,7 +61,7 @@ def _check(options: argparse.Namespace) -> int:
         return 0 if found.ok else 1
     if isinstance(model, Module):
         refuse_saved(options.target)
-    from tiledsl.api.check_model import beside, check_model  # costs start-up time
+    from tiledsl.api.graphs.check_model import beside, check_model  # costs start-up time
 
     if isinstance(model, TorchModel):
         examples = torch_arguments(model, options.spec, sizes, random)
@@ -81,7 +81,7 @@ def refuse_saved(file: str) -> NoReturn:
 
 def _host(values: Sequence[Any]) -> list[Any]:
     """Tensors of PyTorch as arrays of NumPy; what is none is left out."""
-    from tiledsl.api.module_weights import host_array
+    from tiledsl.api.schedules.module_weights import host_array
 
     return [host_array(value, "an argument") for value in values if hasattr(value, "data_ptr")]
 

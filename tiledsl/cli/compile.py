@@ -20,7 +20,7 @@ from tiledsl.ir.dtypes import BY_NAME
 from tiledsl.support.errors import TileError, fail
 
 if TYPE_CHECKING:
-    from tiledsl.api.tensor_form import CompiledFormula
+    from tiledsl.api.kernels.tensor_form import CompiledFormula
 
 Emit: TypeAlias = Literal["graph", "front", "tile", "llvm", "asm", "gpu", "cuda", "sass", "resources", "explain"]
 EMITS: tuple[Emit, ...] = ("graph", "front", "tile", "llvm", "asm", "gpu", "cuda", "sass", "resources", "explain")

@@ -9,7 +9,7 @@ from typing import NoReturn, TypeAlias
 
 import numpy as np
 
-from tiledsl.api.compare_arrays import compare
+from tiledsl.api.graphs.compare_arrays import compare
 from tiledsl.cli.compile import parse_spec
 from tiledsl.frontend.language.values import TensorSpec
 from tiledsl.ir.core import Function

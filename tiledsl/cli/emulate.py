@@ -24,7 +24,7 @@ from tiledsl.runtime.arrays.arrays import Array, is_numpy
 from tiledsl.support.errors import TileError
 
 if TYPE_CHECKING:
-    from tiledsl.api.emulate import Code
+    from tiledsl.api.programs.emulate import Code
     from tiledsl.backend_ref.emulator.emulate import EmulatorWarning
 
 Found: TypeAlias = "tuple[Sequence[EmulatorWarning], str | None]"
@@ -123,7 +123,7 @@ class Report:
 
 def _emulate_text(file: str, sizes: Mapping[str, int], random: np.random.Generator, report: Report) -> None:
     """Runs a function in GPU form; there is nothing to compare its results with."""
-    from tiledsl.api.emulate import programs_of  # here and below: these cost start-up time
+    from tiledsl.api.programs.emulate import programs_of  # here and below: these cost start-up time
     from tiledsl.backend_ref.emulator.emulate import emulate
     from tiledsl.ir.text.parser import parse_module
     from tiledsl.ir.verifier import Form, verify
@@ -150,7 +150,7 @@ def _emulate_kernel(
     report: Report,
 ) -> None:
     """Runs the code of each of the plans, as many as there are, and compares results with the reference's."""
-    from tiledsl.api.emulate import Request  # as above
+    from tiledsl.api.programs.emulate import Request  # as above
 
     given = _fresh(arguments)
     compiled = kernel.compile(*given, arch="reference", **constants)

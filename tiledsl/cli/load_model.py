@@ -12,9 +12,9 @@ import numpy as np
 
 import tiledsl
 from tiledsl.api import Kernel
-from tiledsl.api.fused import BuiltGraph, FusedGraph
-from tiledsl.api.graph import Graph
-from tiledsl.api.module import Module, load
+from tiledsl.api.graphs.fused import BuiltGraph, FusedGraph
+from tiledsl.api.graphs.graph import Graph
+from tiledsl.api.modules.module import Module, load
 from tiledsl.cli.compile import load_names, split_target
 from tiledsl.cli.draw import Draw, below, draw_for_specs, shape_of
 from tiledsl.ir.dtypes import DType, from_array_name

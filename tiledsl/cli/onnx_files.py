@@ -15,8 +15,8 @@ import tiledsl
 from tiledsl.support.errors import fail
 
 if TYPE_CHECKING:
-    from tiledsl.api.fused import BuiltGraph
-    from tiledsl.api.graph import Graph
+    from tiledsl.api.graphs.fused import BuiltGraph
+    from tiledsl.api.graphs.graph import Graph
 
 
 def add_run_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:  # pyright: ignore[reportPrivateUsage]  # argparse has no public name for it

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tiledsl.api.graph import Graph
+from tiledsl.api.graphs.graph import Graph
 from tiledsl.frontend.trace.structures import Leaf, Sequenced
 from tiledsl.frontend.trace.trace import Trace
 from tiledsl.frontend.trace.trace_elementwise import tensor

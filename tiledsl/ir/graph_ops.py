@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tiledsl.ir.core import (
-    Function,
-    InvalidIRError,
-    Op,
-    Value,
+from tiledsl.ir.core import Function, InvalidIRError, Op, Value
+from tiledsl.ir.dtypes import bf16, f32, i64, u32
+from tiledsl.ir.op_fields import (
     dim_attribute,
     dtype_attribute,
     flag_attribute,
@@ -23,23 +21,15 @@ from tiledsl.ir.core import (
     number_attribute,
     operand,
     operands,
+    optional_operand,
     shape_attribute,
     text_attribute,
 )
-from tiledsl.ir.dtypes import f32, i64, u32
 from tiledsl.ir.scalar_functions import REDUCTIONS, SCALAR_FUNCTIONS, SCANS
 from tiledsl.ir.substitute import substitute_in_shape
 from tiledsl.ir.symbolic import Dim, ceildiv, symbol_name
-from tiledsl.ir.tile_ops import (
-    PRECISIONS,
-    RANDOM_NUMBERS,
-    broadcast_shapes,
-    mapped,
-    reduced_shape,
-    require,
-    require_combinable,
-    tensor_type,
-)
+from tiledsl.ir.tile_ops import PLANES, PRECISIONS, RANDOM_NUMBERS
+from tiledsl.ir.type_rules import broadcast_shapes, mapped, reduced_shape, require, require_combinable, tensor_type
 from tiledsl.ir.types import AxisType, Shape, TensorType, Type, format_shape
 
 
@@ -168,11 +158,17 @@ class Contract(Op):
     `axes` names the axes of a, of b and of the result: "m k, k n -> m n" is a matrix product, "b m k, b n k -> b m n"
     one of batches with the second operand transposed. Each axis is in at least two of the three. `dtype` is the
     accumulator's and the result's.
+
+    With `precision` "planes" the first axis of a and that of b are three planes, as those of `tile.dot`, that no other
+    operand has, and the result is 2**-32 of what they come to; where that is not finite, it is the product of
+    `exact_a` and `exact_b`, which are what the planes were made of.
     """
 
     name = "graph.contract"
     a = operand()
     b = operand()
+    exact_a = optional_operand()
+    exact_b = optional_operand()
     axes = text_attribute()
     dtype = dtype_attribute()
     precision = name_attribute(PRECISIONS, default="ieee")
@@ -184,19 +180,32 @@ class Contract(Op):
         require(bool(arrow and comma), f'axes = "{self.axes}" does not read as "m k, k n -> m n"')
         return a.split(), b.split(), result.split()
 
+    def plane_axes(self) -> tuple[str, ...]:
+        """The names of the axes of planes, of a and of b; none of other products."""
+        names = self.axis_names()
+        return (names[0][0], names[1][0]) if self.precision == "planes" and names[0] and names[1] else ()
+
     def infer_types(self) -> tuple[Type, ...]:
         a, b = tensor_type(self.a), tensor_type(self.b)
         require(a.dtype == b.dtype, f"contracts {a.dtype} with {b.dtype}")
+        for planes, exact in ((a, self.exact_a), (b, self.exact_b)):
+            require((exact is not None) == (self.precision == "planes"), "planes are of exact operands")
+            fits = exact is None or (*planes.shape[:1], *tensor_type(exact).shape) == (PLANES, *planes.shape[1:])
+            require(fits and (exact is None or planes.dtype == bf16), f"{planes} is no {PLANES} planes of bf16")
         names = self.axis_names()
         for axes in names:
             require(len(set(axes)) == len(axes), f'axes = "{self.axes}" name an axis twice in one tensor')
+        planes = self.plane_axes()
         sizes: dict[str, Dim] = {}
         for axes, type_ in zip(names, (a, b)):
             require(len(axes) == len(type_.shape), f"{' '.join(axes) or 'no'} axes for {type_}")
             for axis, dim in zip(axes, type_.shape):
                 require(sizes.setdefault(axis, dim) == dim, f"axis {axis} has the sizes {sizes[axis]} and {dim}")
         for axis in sorted({*names[0], *names[1], *names[2]}):
-            require(sum(axis in axes for axes in names) > 1, f"axis {axis} is in only one of the three tensors")
+            require(
+                sum(axis in axes for axes in names) > 1 or axis in planes,
+                f"axis {axis} is in only one of the three tensors",
+            )
         return (TensorType(self.dtype, tuple(sizes[axis] for axis in names[2])),)
 
 
@@ -320,6 +329,35 @@ class Concat(Op):
                 alike, f"{format_shape(first.shape)} and {format_shape(type_.shape)} differ beside axis {self.axis}"
             )
             total = total + type_.shape[self.axis]
+        return (TensorType(first.dtype, (*first.shape[: self.axis], total, *first.shape[self.axis + 1 :])),)
+
+
+class Interleave(Op):
+    """The sources' elements in turns along `axis`: element i * n + r is element i of source r of n.
+
+    Sources differ along the axis by one element at most, the longer ones first.
+    """
+
+    name = "graph.interleave"
+    sources = operands()
+    axis = int_attribute()
+
+    def infer_types(self) -> tuple[Type, ...]:
+        require(bool(self.sources), "nothing to put together")
+        first = tensor_type(self.sources[0])
+        require_axis(self.axis, first)
+        total: Dim = 0
+        lengths = [tensor_type(v).shape[self.axis] for v in self.sources]
+        for type_, length in zip(map(tensor_type, self.sources), lengths):
+            require(type_.dtype == first.dtype, f"puts {first.dtype} and {type_.dtype} together")
+            alike = _without(type_.shape, self.axis) == _without(first.shape, self.axis)
+            require(
+                alike, f"{format_shape(first.shape)} and {format_shape(type_.shape)} differ beside axis {self.axis}"
+            )
+            total = total + length
+        known = [n for n in lengths if isinstance(n, int)]
+        in_turns = len(known) < len(lengths) or known == [-(-(sum(known) - r) // len(known)) for r in range(len(known))]
+        require(in_turns, f"{known} elements are none in turns")
         return (TensorType(first.dtype, (*first.shape[: self.axis], total, *first.shape[self.axis + 1 :])),)
 
 

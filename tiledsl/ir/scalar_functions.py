@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from tiledsl.ir.dtypes import DType, bool_
+from tiledsl.ir.dtypes import DType, bool_, f32
 
 Domain = Literal["any", "number", "float", "integer", "bits"]
 """Accepted dtypes. `number`: floats and integers. `bits`: integers and bool."""
@@ -24,11 +24,15 @@ class ScalarFunction:
     domain: Domain
     gives_bool: bool = False
     """Comparisons: the result is bool whatever the operands are."""
+    only: DType | None = None
+    """The one dtype that operands may have."""
     cost: int = 1
     """Rough cost in simple vector operations, for the cost model and for choosing what to recompute."""
 
     def accepts(self, dtype: DType) -> bool:
         """Whether operands may have this dtype."""
+        if self.only is not None:
+            return dtype == self.only
         match self.domain:
             case "any":
                 return True
@@ -91,6 +95,10 @@ SCALAR_FUNCTIONS: dict[str, ScalarFunction] = _table(
     ScalarFunction("shr", 2, "integer"),
     # where(condition: bool, yes, no): yes and no share the dtype of the result
     ScalarFunction("where", 3, "any"),
+    # what bf16 keeps of x * 2**16; of what that leaves out; of what both leave out: their sum is x * 2**16, exactly
+    ScalarFunction("plane_1", 1, "float", only=f32, cost=2),
+    ScalarFunction("plane_2", 1, "float", only=f32, cost=4),
+    ScalarFunction("plane_3", 1, "float", only=f32, cost=6),
 )
 
 REDUCTIONS: tuple[str, ...] = ("add", "mul", "max", "min", "and", "or", "argmax", "argmin", "custom")

@@ -3,19 +3,24 @@
 A program means the same whatever its block sizes: a block at the edge of its axis is short (its extent is what is
 left), so no op ever sees padding. Reading outside a tensor, by a shifted block or by a gathered index, gives `other`
 (0 unless told); writing outside is dropped.
+
+Control flow is declared in `control_ops`, and is a part of this vocabulary.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tiledsl.ir.core import (
-    Index,
-    InvalidIRError,
-    Op,
-    Value,
-    blocks_attribute,
-    body_field,
+from tiledsl.ir.control_ops import For as For
+from tiledsl.ir.control_ops import Grid as Grid
+from tiledsl.ir.control_ops import If as If
+from tiledsl.ir.control_ops import Range as Range
+from tiledsl.ir.control_ops import Return as Return
+from tiledsl.ir.control_ops import While as While
+from tiledsl.ir.control_ops import Yield as Yield
+from tiledsl.ir.core import InvalidIRError, Op, Value
+from tiledsl.ir.dtypes import bf16, bool_, f8e4m3, f8e5m2, f32, i64, u32
+from tiledsl.ir.op_fields import (
     dim_attribute,
     dtype_attribute,
     flag_attribute,
@@ -31,195 +36,28 @@ from tiledsl.ir.core import (
     shape_attribute,
     text_attribute,
 )
-from tiledsl.ir.dtypes import DType, bool_, f8e4m3, f8e5m2, f32, i64, u32
 from tiledsl.ir.scalar_functions import ATOMICS, REDUCTIONS, SCALAR_FUNCTIONS, SCANS
 from tiledsl.ir.symbolic import Dim
+from tiledsl.ir.type_rules import (
+    broadcast_shapes,
+    indexed_shape,
+    mapped,
+    reduced_shape,
+    require,
+    require_combinable,
+    require_scalar_integer,
+    tensor_type,
+    tile_type,
+)
 from tiledsl.ir.types import (
     AxisType,
     Shape,
-    Slice,
     TensorType,
     TileType,
     Type,
-    Whole,
     format_shape,
-    same_but_level,
     scalar,
 )
-
-
-def require(condition: bool, message: str) -> None:
-    """Raises InvalidIRError with the message unless the condition holds."""
-    if not condition:
-        raise InvalidIRError(message)
-
-
-def tile_type(value: Value) -> TileType:
-    """The tile type of an operand. Raises InvalidIRError for tensors and axes."""
-    if not isinstance(value.type, TileType):
-        raise InvalidIRError(f"%{value.name} must be a tile or a scalar, not {value.type}")
-    return value.type
-
-
-def tensor_type(value: Value) -> TensorType:
-    """The tensor type of an operand. Raises InvalidIRError for tiles and axes."""
-    if not isinstance(value.type, TensorType):
-        raise InvalidIRError(f"%{value.name} must be a tensor, not {value.type}")
-    return value.type
-
-
-def require_scalar_integer(value: Value) -> None:
-    type_ = tile_type(value)
-    require(not type_.shape and type_.dtype.is_integer, f"%{value.name} must be an integer scalar, not {type_}")
-
-
-def broadcast_shapes(a: Shape, b: Shape) -> Shape | None:
-    """The NumPy broadcast of two shapes, or None if they do not fit."""
-    rank = max(len(a), len(b))
-    left, right = (1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b
-    result: list[Dim] = []
-    for p, q in zip(left, right):
-        if p != q and p != 1 and q != 1:
-            return None
-        result.append(q if p == 1 else p)
-    return tuple(result)
-
-
-# Structure
-
-
-class Grid(Op):
-    """Parallel programs over the blocks of one or more axes from 0 to `stops`.
-
-    The body's arguments are the blocks: an `axis<m>` that declares the extent symbol `m`, or a plain i64 coordinate
-    for an axis whose block is 1. Programs may run in any order, at the same time.
-    """
-
-    name = "tile.grid"
-    effect = "control"
-    stops = operands()
-    blocks = blocks_attribute()
-    body = body_field()
-
-    def infer_types(self) -> tuple[Type, ...]:
-        require(len(self.stops) == len(self.blocks), "one block size per axis")
-        require(len(self.body.arguments) == len(self.stops), "one body argument per axis")
-        for stop, argument in zip(self.stops, self.body.arguments):
-            require_scalar_integer(stop)
-            require(
-                isinstance(argument.type, AxisType) or argument.type == scalar(i64), "grid arguments are axes or i64"
-            )
-        return ()
-
-
-class Range(Op):
-    """A sequential loop over the blocks of one axis from `start` to `stop`, carrying `initial` values.
-
-    The body's first argument is the block, as in `tile.grid`; the others are the carried values, whose next values it
-    yields.
-    """
-
-    name = "tile.range"
-    effect = "control"
-    start = operand()
-    stop = operand()
-    initial = operands()
-    blocks = blocks_attribute()
-    num_stages = int_attribute(default=0)
-    """Buffers for pipelining; 0 is not yet chosen."""
-    body = body_field()
-
-    def infer_types(self) -> tuple[Type, ...]:
-        require_scalar_integer(self.start)
-        require_scalar_integer(self.stop)
-        require(len(self.blocks) == 1, "a range has one block size")
-        require(len(self.body.arguments) == 1 + len(self.initial), "the body takes the block and the carried values")
-        return _carried_types(self.initial, self.body.arguments[1:])
-
-
-class For(Op):
-    """A sequential loop over integers from `start` up to (not including) `stop` by `step`, carrying values."""
-
-    name = "tile.for"
-    effect = "control"
-    start = operand()
-    stop = operand()
-    step = operand()
-    initial = operands()
-    body = body_field()
-
-    def infer_types(self) -> tuple[Type, ...]:
-        for bound in (self.start, self.stop, self.step):
-            require_scalar_integer(bound)
-        require(len(self.body.arguments) == 1 + len(self.initial), "the body takes the index and the carried values")
-        return _carried_types(self.initial, self.body.arguments[1:])
-
-
-class While(Op):
-    """Repeats `body` while `condition`, a block that takes the carried values and yields one bool, says so."""
-
-    name = "tile.while"
-    effect = "control"
-    initial = operands()
-    condition = body_field()
-    body = body_field()
-
-    def infer_types(self) -> tuple[Type, ...]:
-        for block in (self.condition, self.body):
-            require(len(block.arguments) == len(self.initial), "both blocks take the carried values")
-        return _carried_types(self.initial, self.body.arguments)
-
-
-class If(Op):
-    """Runs one of two blocks by a bool scalar; both yield the same types."""
-
-    name = "tile.if"
-    effect = "control"
-    condition = operand()
-    then = body_field()
-    otherwise = body_field()
-
-    def infer_types(self) -> tuple[Type, ...]:
-        require(tile_type(self.condition) == scalar(bool_), "the condition must be a bool scalar")
-        yes, no = self.then.terminator, self.otherwise.terminator
-        if yes is None or no is None:
-            raise InvalidIRError("both branches end in tile.yield")
-        require(len(yes.operands) == len(no.operands), "both branches yield as many values")
-        for a, b in zip(yes.operands, no.operands):
-            require(same_but_level(a.type, b.type), f"branches yield {a.type} and {b.type}")
-        return tuple(v.type for v in yes.operands)
-
-
-def _carried_types(initial: Sequence[Value], arguments: Sequence[Value]) -> tuple[Type, ...]:
-    for before, inside in zip(initial, arguments):
-        require(
-            same_but_level(before.type, inside.type),
-            f"%{inside.name} is carried as {inside.type} but starts as {before.type}",
-        )
-    return tuple(v.type for v in initial)
-
-
-class Yield(Op):
-    """Ends a nested block with its values."""
-
-    name = "tile.yield"
-    effect = "terminator"
-    values = operands()
-
-    def infer_types(self) -> tuple[Type, ...]:
-        return ()
-
-
-class Return(Op):
-    """Ends a function with the tensors that it gives back."""
-
-    name = "tile.return"
-    effect = "terminator"
-    values = operands()
-
-    def infer_types(self) -> tuple[Type, ...]:
-        return ()
-
 
 # Sizes, constants, coordinates
 
@@ -325,33 +163,6 @@ class Empty(Op):
         return (TensorType(self.dtype, self.shape, len(self.shape) - 1 if self.shape else None),)
 
 
-def indexed_shape(shape: Shape, subscripts: Sequence[Index]) -> Shape:
-    """The shape that a subscript selects from a tensor or tile of `shape`. Raises InvalidIRError if it does not fit.
-
-    Scalars drop their axis. Int tiles broadcast together and put their shape where the first of them stands.
-    """
-    require(len(subscripts) == len(shape), f"{len(subscripts)} subscripts for {len(shape)} axes")
-    result: list[Dim] = []
-    gathered: Shape | None = None
-    at = 0
-    for subscript, dim in zip(subscripts, shape):
-        if isinstance(subscript, Whole):
-            result.append(dim)
-        elif isinstance(subscript, Slice):
-            result.append(subscript.stop - subscript.start)
-        elif isinstance(subscript.type, AxisType):
-            result.append(subscript.type.extent)
-        else:
-            type_ = tile_type(subscript)
-            require(type_.dtype.is_integer, f"subscript %{subscript.name} must be of integers, not {type_.dtype}")
-            if type_.shape:
-                at = len(result) if gathered is None else at
-                gathered = broadcast_shapes(gathered or (), type_.shape)
-                if gathered is None:
-                    raise InvalidIRError("the int tiles of a subscript do not broadcast together")
-    return tuple(result) if gathered is None else (*result[:at], *gathered, *result[at:])
-
-
 def _require_axes(axes: Sequence[int], shape: Shape) -> None:
     require(all(0 <= axis < len(shape) for axis in axes), f"in_bounds = {list(axes)} of rank {len(shape)}")
 
@@ -419,29 +230,6 @@ class Atomic(Op):
 
 
 # Elementwise and shape
-
-
-def mapped(fn: str, types: Sequence[TileType | TensorType]) -> tuple[DType, Shape]:
-    """What the scalar function `fn` gives elementwise for operands of these types. Raises InvalidIRError."""
-    function = SCALAR_FUNCTIONS[fn]
-    # the most frequent op of all: texts are made only where there is something to say
-    if len(types) != function.arity:
-        raise InvalidIRError(f"{fn} takes {function.arity} operands, not {len(types)}")
-    alike = types[1:] if fn == "where" else types
-    require(fn != "where" or types[0].dtype == bool_, "the condition of where must be bool")
-    dtype = alike[0].dtype
-    for type_ in alike:
-        if type_.dtype is not dtype and type_.dtype != dtype:
-            raise InvalidIRError(f"{fn} of {' and '.join(str(t.dtype) for t in alike)}")
-    if not function.accepts(dtype):
-        raise InvalidIRError(f"{fn} does not take {dtype}")
-    shape: Shape = ()
-    for type_ in types:
-        if not shape:
-            shape = type_.shape
-        elif type_.shape and type_.shape is not shape and type_.shape != shape:
-            raise InvalidIRError(f"{fn} of {type_} beside {format_shape(shape)}")
-    return bool_ if function.gives_bool else dtype, shape
 
 
 class Map(Op):
@@ -531,7 +319,15 @@ class Extract(Op):
 # Contractions, reductions, scans
 
 
-PRECISIONS = ("ieee", "tf32", "fast")
+ASKED = ("ieee", "tf32", "fast")
+"""Of products, that a program may ask for."""
+PRECISIONS = (*ASKED, "planes")
+PLANES = 3
+"""Of bf16, that have all digits of f32."""
+PLANE_PAIRS = ((2, 0), (0, 2), (1, 1), (1, 0), (0, 1), (0, 0))
+"""Those of the left and of the right operand that are multiplied, the smallest products first."""
+PLANES_SCALE = 2.0**-32
+"""What a product of planes is multiplied with: each operand is 2**16 times what it stands for."""
 """Of products."""
 
 
@@ -539,7 +335,9 @@ class Dot(Op):
     """acc + a @ b over the last two axes; leading axes are batches. `dtype` is the accumulator's and the result's.
 
     `precision`: "ieee" for all digits of the operands and of an f32 sum; "tf32" if f32 operands may be rounded to that;
-    "fast" if sums of f8 products may be kept in as few digits as matrix instructions have.
+    "fast" if sums of f8 products may be kept in as few digits as matrix instructions have; "planes" where operands are
+    matrices that a leading axis of 3 adds up to, each 2**-8 or less of the one before: the products of two of them that
+    come to 2**-24 or less are left out.
     """
 
     name = "tile.dot"
@@ -557,28 +355,15 @@ class Dot(Op):
         require(self.precision != "fast" or a.dtype in (f8e4m3, f8e5m2), f"fast sums are of f8 products, not {a.dtype}")
         require(a.shape[:-2] == b.shape[:-2], f"batch axes {format_shape(a.shape[:-2])}, {format_shape(b.shape[:-2])}")
         require(a.shape[-1] == b.shape[-2], f"contracts {a.shape[-1]} with {b.shape[-2]}")
-        result = TileType(self.dtype, (*a.shape[:-1], b.shape[-1]))
+        planes = self.precision == "planes"
+        fits = a.dtype == bf16 and self.dtype == f32 and a.shape[:-2] == (PLANES,)
+        require(not planes or fits, f"{PLANES} planes of bf16 give f32, not {a} {self.dtype}")
+        result = TileType(self.dtype, (*a.shape[planes:-1], b.shape[-1]))
         if self.acc is not None:
             acc = tile_type(self.acc)
             fits = acc.shape == result.shape and acc.dtype == result.dtype
             require(fits, f"accumulator is {acc}, result is {result}")
         return (result,)
-
-
-def require_combinable(fn: str, dtype: DType) -> None:
-    """Raises InvalidIRError where a fold or an atomic by `fn` does not make sense for the dtype."""
-    require(fn not in ("add", "mul") or dtype != bool_, f"{fn} does not take bool")
-    require(fn not in ("and", "or", "xor") or not dtype.is_float, f"{fn} does not take {dtype}")
-
-
-def reduced_shape(shape: Shape, axes: Sequence[int], keepdims: bool) -> Shape:
-    """The shape that is left when `axes` are folded. Raises InvalidIRError for axes that are not there."""
-    rank = len(shape)
-    require(bool(axes) and all(0 <= axis < rank for axis in axes), f"axes {list(axes)} of rank {rank}")
-    require(len(set(axes)) == len(axes), "an axis is reduced twice")
-    if keepdims:
-        return tuple(1 if axis in axes else dim for axis, dim in enumerate(shape))
-    return tuple(dim for axis, dim in enumerate(shape) if axis not in axes)
 
 
 class Reduce(Op):

@@ -9,7 +9,8 @@ from tiledsl.ir.dtypes import DType
 from tiledsl.ir.symbolic import Dim
 
 if TYPE_CHECKING:
-    from tiledsl.ir.layouts.layout import RegisterLayout, SharedLayout
+    from tiledsl.ir.layouts.buffer_layout import SharedLayout
+    from tiledsl.ir.layouts.layout import RegisterLayout
 
 Level = Literal["register", "shared"]
 Shape: TypeAlias = tuple[Dim, ...]

@@ -13,6 +13,10 @@ from tiledsl.ops.checks import as_tensor, axis_of, refuse_option, refuse_shapes
 
 MOST_TURNS = 64
 """Up to here `top_k` finds one element after the other."""
+LONG = 1024
+"""From this length on `top_k` finds the best parts of a row first."""
+MOST_PLACES = (1 << 31) - 1
+"""Beyond the place of every element of a row."""
 SHORT = 128
 """Rows up to this length are sorted by counting for each element those before it."""
 
@@ -208,39 +212,119 @@ def top_k(x: Any, k: Any, axis: int = -1, largest: bool = True) -> Any:
         return values[kept], indices[kept]
     order = (*(i for i in range(x.ndim) if i != at), at)
     rows = x.transpose(order)
-    low, high = _bounds(x.dtype)
     flat = rows.reshape((math.prod(rows.shape[:-1]), size))
-    values, indices = _best_of_rows(flat, k, not largest, low, high)
+    values, indices = _best(flat, k, not largest)
     back = tuple(order.index(i) for i in range(x.ndim))
     shape = (*rows.shape[:-1], k)
     return values.reshape(shape).transpose(back), indices.reshape(shape).transpose(back)
+
+
+def _best(x: Any, k: int, smallest: bool) -> tuple[Any, Any]:
+    """The best of each row, and where they are.
+
+    Of a long row they lie in those parts that are best themselves: of others each comes behind one of each of these.
+    """
+    low, high = _bounds(x.dtype)
+    rows, size = x.shape
+    part = _part_of_row(size, k)
+    if not part:
+        return _best_of_rows(x, k, smallest, low, high)
+    whole = size // part * part
+    parts = x[:, :whole].reshape((rows, size // part, part))
+    tops = tile.min(parts, axis=2) if smallest else tile.max(parts, axis=2)
+    _, chosen = _best(tops, k, smallest)
+    tail = x[:, whole:] if whole < size else chosen
+    return _best_of_parts(parts, chosen, tail, k, whole < size, smallest, low, high)
+
+
+@tile.func
+def _following(row: Any, at: Any, last: Any, place: Any, smallest: Any, low: Any, high: Any, beyond: Any) -> Any:
+    """The best of what comes after the last one, by value and then by place, and its place; `beyond` if there is none.
+
+    `low` and `high` are the bounds of the dtype.
+    """
+    behind = row > last if smallest else row < last
+    left = behind | ((row == last) & (at > place))
+    kept = tile.where(left, row, high if smallest else low)
+    best = tile.min(kept, axis=1, keepdims=True) if smallest else tile.max(kept, axis=1, keepdims=True)
+    return best, tile.min(tile.where(left & (row == best), at, beyond), axis=1, keepdims=True)
 
 
 @tile.kernel
 def _best_of_rows(
     x: tile.Tensor, K: tile.constexpr, smallest: tile.constexpr, low: tile.constexpr, high: tile.constexpr
 ) -> Any:
-    """In each turn the best of what comes after the last one, by value and then by place: no element is changed.
-
-    `low` and `high` are the bounds of the dtype.
-    """
+    """In each turn the best of what comes after the last one: no element is changed."""
     M, N = x.shape
     values = tile.empty((M, K), x.dtype)
     indices = tile.empty((M, K), tile.i64)
     for m in tile.grid(M):
         row = x[m, :]
-        at = tile.arange(N)[None, :]
+        at = tile.arange(N).to(tile.i32)[None, :]
         last = tile.full((m, 1), low if smallest else high, x.dtype)
-        place = tile.full((m, 1), -1, tile.i64)
+        place = tile.full((m, 1), -1, tile.i32)
         for i in tile.range(K, block=1):
-            behind = row > last if smallest else row < last
-            left = behind | ((row == last) & (at > place))
-            kept = tile.where(left, row, high if smallest else low)
-            last = tile.min(kept, axis=1, keepdims=True) if smallest else tile.max(kept, axis=1, keepdims=True)
-            place = tile.min(tile.where(left & (row == last), at, N), axis=1, keepdims=True)
+            last, place = _following(row, at, last, place, smallest, low, high, MOST_PLACES)
             values[m, i] = last.reshape((m,))
-            indices[m, i] = place.reshape((m,))
+            indices[m, i] = place.reshape((m,)).to(tile.i64)
     return values, indices
+
+
+@tile.kernel
+def _best_of_parts(
+    x: tile.Tensor,
+    chosen: tile.Tensor,
+    tail: tile.Tensor,
+    K: tile.constexpr,
+    has_tail: tile.constexpr,
+    smallest: tile.constexpr,
+    low: tile.constexpr,
+    high: tile.constexpr,
+) -> Any:
+    """The best of what `chosen` parts of rows have, and of what stands behind all parts."""
+    M, P, C = x.shape
+    M, _ = chosen.shape
+    M, T = tail.shape
+    values = tile.empty((M, K), x.dtype)
+    indices = tile.empty((M, K), tile.i64)
+    for m in tile.grid(M):
+        parts = chosen[m, 0:K].to(tile.i32)
+        row = tile.broadcast_to(m.index[:, None], (m, K))
+        kept = x[row, parts, :].reshape((m, K * C))
+        offsets = parts[:, :, None] * C + tile.arange(C).to(tile.i32)[None, None, :]
+        at = offsets.to(tile.i32).reshape((m, K * C))
+        last = tile.full((m, 1), low if smallest else high, x.dtype)
+        place = tile.full((m, 1), -1, tile.i32)
+        if has_tail:
+            rest = tail[m, :]
+            rest_at = (tile.arange(T) + P * C).to(tile.i32)[None, :]
+            for i in tile.range(K, block=1):
+                one, one_at = _following(kept, at, last, place, smallest, low, high, MOST_PLACES)
+                other, other_at = _following(rest, rest_at, last, place, smallest, low, high, MOST_PLACES)
+                behind = other < one if smallest else other > one
+                behind = behind | ((other == one) & (other_at < one_at))
+                last, place = tile.where(behind, other, one), tile.where(behind, other_at, one_at)
+                values[m, i] = last.reshape((m,))
+                indices[m, i] = place.reshape((m,)).to(tile.i64)
+        else:
+            for i in tile.range(K, block=1):
+                last, place = _following(kept, at, last, place, smallest, low, high, MOST_PLACES)
+                values[m, i] = last.reshape((m,))
+                indices[m, i] = place.reshape((m,)).to(tile.i64)
+    return values, indices
+
+
+def _part_of_row(size: Any, k: int) -> int:
+    """How many elements the parts of a row have of which the best are found first; 0 where a row is better whole.
+
+    The best parts and their elements are gone through `k` times, the row once.
+    """
+    if not isinstance(size, int) or size < LONG or k == 0:
+        return 0
+    part = 1 << max(4, math.isqrt(size // k).bit_length() - 1)
+    # rather a part that divides the row than what stands behind
+    part = next((p for p in (part, part // 2, 2 * part) if p >= 8 and size % p == 0), part)
+    return part if 2 * (size // part + k * part) <= size and k <= size // part else 0
 
 
 def _bounds(dtype: DType) -> tuple[float, float]:

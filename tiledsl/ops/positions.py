@@ -41,16 +41,14 @@ def rotary_embedding(x: Any, cos: Any, sin: Any, *, interleaved: bool = False) -
         if not given or len(given) > x.ndim or any(n not in (1, w) for n, w in zip(given[::-1], wanted[::-1])):
             reason = "tables have a column for each pair of elements"
             refuse_shapes(name, table, x, reason, f"give them the shape [{x.shape[-2]}, {half}]")
-    # each element of a pair meets the other one at the flipped coordinate of an axis of two: nothing is copied
     if interleaved:
+        # each element of a pair meets the other one at the flipped coordinate of an axis of two: nothing is copied
         pairs = x.reshape((*x.shape[:-1], half, 2))
         other = tile.take(pairs, 1 - tile.arange(2), axis=-1)
         c, s = widened(cos)[..., None], widened(sin)[..., None]
         sign = (tile.arange(2) * 2 - 1).to(s.dtype)
-    else:
-        pairs = x.reshape((*x.shape[:-1], 2, half))
-        other = tile.take(pairs, 1 - tile.arange(2), axis=-2)
-        c, s = widened(cos)[..., None, :], widened(sin)[..., None, :]
-        sign = (tile.arange(2) * 2 - 1).to(s.dtype)[:, None]
-    rotated = widened(pairs) * c + widened(other) * (s * sign)
-    return rotated.to(x.dtype).reshape(x.shape)
+        rotated = widened(pairs) * c + widened(other) * (s * sign)
+        return rotated.to(x.dtype).reshape(x.shape)
+    c, s = widened(cos), widened(sin)
+    a, b = widened(x[..., :half]), widened(x[..., half:])
+    return tile.concat([a * c - b * s, b * c + a * s], axis=-1).to(x.dtype)

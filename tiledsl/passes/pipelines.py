@@ -10,8 +10,10 @@ from tiledsl.passes.gpu.plans.apply_plan import ApplyPlan
 from tiledsl.passes.gpu.sync.allocate_shared import AllocateShared
 from tiledsl.passes.gpu.sync.insert_barriers import InsertBarriers
 from tiledsl.passes.gpu.sync.insert_proxy_fences import InsertProxyFences
+from tiledsl.passes.gpu.transforms.hoist_loads import HoistLoads
 from tiledsl.passes.gpu.transforms.peel_masks import PeelMasks
 from tiledsl.passes.manager import Pass
+from tiledsl.passes.tile.accumulate import AccumulateProducts
 from tiledsl.passes.tile.bounds import Bounds
 from tiledsl.passes.tile.canonicalise import Canonicalise
 from tiledsl.passes.tile.cse import EliminateCommonSubexpressions
@@ -34,6 +36,7 @@ def cpu_pipeline(*, arch: str = "cpu", sizes: tuple[tuple[str, Dim], ...] = ()) 
         Canonicalise(),
         EliminateCommonSubexpressions(),
         HoistLoopInvariants(),
+        AccumulateProducts(),
         EliminateDeadCode(),
         PlaceLevels(),
         Bounds(),
@@ -53,6 +56,7 @@ def gpu_front_pipeline() -> list[Pass]:
         EliminateCommonSubexpressions(),
         HoistLoopInvariants(),
         SinkBehindLoops(),
+        AccumulateProducts(),
         EliminateDeadCode(),
         PlaceLevels(),
     ]
@@ -71,6 +75,7 @@ def gpu_pipeline(plan: Plan, arch: str) -> list[Pass]:
         LowerToGpu(plan, arch),
         PeelMasks(),
         Tidy(),
+        HoistLoads(),
         AllocateShared(arch=arch),
         InsertBarriers(),
         InsertProxyFences(),

@@ -8,10 +8,12 @@ from tiledsl.passes.gpu.plans.apply_plan import ApplyPlan
 from tiledsl.passes.gpu.sync.allocate_shared import AllocateShared
 from tiledsl.passes.gpu.sync.insert_barriers import InsertBarriers
 from tiledsl.passes.gpu.sync.insert_proxy_fences import InsertProxyFences
+from tiledsl.passes.gpu.transforms.hoist_loads import HoistLoads
 from tiledsl.passes.gpu.transforms.peel_masks import PeelMasks
 from tiledsl.passes.graph.groups.fuse_into_calls import FuseIntoCalls
 from tiledsl.passes.graph.groups.group import Group
 from tiledsl.passes.graph.groups.split_folds import SplitFolds
+from tiledsl.passes.graph.groups.split_scans import SplitScans
 from tiledsl.passes.graph.kernels.graph_to_tile import GraphToTile
 from tiledsl.passes.graph.raising.raise_programs import RaisePrograms
 from tiledsl.passes.graph.rewrites.canonicalise_graph import CanonicaliseGraph
@@ -22,9 +24,11 @@ from tiledsl.passes.graph.rewrites.materialise import Materialise
 from tiledsl.passes.graph.rewrites.move_reindexing import MoveReindexing
 from tiledsl.passes.graph.rewrites.repeat_maps import RepeatMaps
 from tiledsl.passes.graph.rewrites.set_sizes import SetSizes
+from tiledsl.passes.graph.rewrites.split_floats import SplitFloats
 from tiledsl.passes.graph.rewrites.widen_floats import DropRoundings, WidenFloats
 from tiledsl.passes.manager import Pass
 from tiledsl.passes.nest.describe_nest import PrintLoopNests
+from tiledsl.passes.tile.accumulate import AccumulateProducts
 from tiledsl.passes.tile.bounds import Bounds
 from tiledsl.passes.tile.canonicalise import Canonicalise
 from tiledsl.passes.tile.cse import EliminateCommonSubexpressions
@@ -48,16 +52,19 @@ _KINDS: tuple[type[Pass], ...] = (
     RaisePrograms,
     FuseIntoCalls,
     SplitFolds,
+    SplitScans,
     CopyWindows,
     LayImages,
     RepeatMaps,
     MoveReindexing,
+    SplitFloats,
     InferShapes,
     Canonicalise,
     EliminateCommonSubexpressions,
     EliminateDeadCode,
     HoistLoopInvariants,
     SinkBehindLoops,
+    AccumulateProducts,
     PlaceLevels,
     Bounds,
     InferTiling,
@@ -65,6 +72,7 @@ _KINDS: tuple[type[Pass], ...] = (
     SplitSums,
     ApplyPlan,
     LowerToGpu,
+    HoistLoads,
     PeelMasks,
     Tidy,
     AllocateShared,

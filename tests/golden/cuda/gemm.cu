@@ -9,6 +9,12 @@ __device__ __forceinline__ void commit_copies() {
 }
 
 // begins to copy 16 bytes from global to shared memory, or zeros where they are not inside
+__device__ __forceinline__ void copy_16_alone_if(unsigned to, const void* from, bool inside) {
+    const int bytes = inside ? 16 : 0;
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(to), "l"(from), "r"(bytes) : "memory");
+}
+
+// begins to copy 16 bytes from global to shared memory, or zeros where they are not inside
 __device__ __forceinline__ void copy_16_if(unsigned to, const void* from, bool inside) {
     const int bytes = inside ? 16 : 0;
     asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" :: "r"(to), "l"(from), "r"(bytes) : "memory");
@@ -104,7 +110,7 @@ extern "C" __global__ void __launch_bounds__(128) gemm_(
     const int K_extent_ = limited(K_, 32);
     #pragma unroll
     for (int v = 0; v < 2; ++v) {
-        copy_16_if(shared_base + at + v * 2048, a_at_ + ((v * 32) * a_stride0_), row + v * 32 < rows_extent_ && column < K_extent_);
+        copy_16_alone_if(shared_base + at + v * 2048, a_at_ + ((v * 32) * a_stride0_), row + v * 32 < rows_extent_ && column < K_extent_);
     }
     // <text>:19
     const unsigned short* const b_at_ = b_ + (row_1 * b_stride0_ + n_ + column_1);
@@ -136,7 +142,7 @@ extern "C" __global__ void __launch_bounds__(128) gemm_(
         const unsigned from = (unsigned)other_ * 4096u;
         #pragma unroll
         for (int v = 0; v < 2; ++v) {
-            copy_16_if(shared_base + from + at + v * 2048, a_at_1_ + ((v * 32) * a_stride0_), row + v * 32 < rows_extent_ && column < left_extent_);
+            copy_16_alone_if(shared_base + from + at + v * 2048, a_at_1_ + ((v * 32) * a_stride0_), row + v * 32 < rows_extent_ && column < left_extent_);
         }
         // <text>:29
         const unsigned short* const b_at_1_ = b_ + ((next_ + row_1) * b_stride0_ + n_ + column_1);

@@ -122,11 +122,13 @@ extern "C" __global__ void __launch_bounds__(128) running_(
         place_of_warps_[position] = place_[0];
     }
     __syncthreads();
-    extreme[0] = extreme_of_warps_[0];
-    place_[0] = place_of_warps_[0];
-    #pragma unroll
-    for (int p = 1; p < 4; ++p) {
-        take_larger_f32(extreme[0], place_[0], extreme_of_warps_[p], place_of_warps_[p]);
+    if (thread / 32 % 4 == 0) {
+        extreme[0] = extreme_of_warps_[0];
+        place_[0] = place_of_warps_[0];
+        #pragma unroll
+        for (int p = 1; p < 4; ++p) {
+            take_larger_f32(extreme[0], place_[0], extreme_of_warps_[p], place_of_warps_[p]);
+        }
     }
     long long place_1_[1];
     place_1_[0] = (long long)place_[0];

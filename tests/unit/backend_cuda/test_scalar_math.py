@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from tests.support.device_cases import bound, errors, scalar_cases
-from tests.support.device_functions import HostLibrary, compile_for_host, host_compiler
-from tests.support.scalar_operands import DTYPES, in_range, operands_of, ulps_apart
+from tests.support.device_functions import Case, HostLibrary, compile_for_host, host_compiler
+from tests.support.scalar_operands import DTYPES, in_range, operands_of, reinterpreted, ulps_apart
 from tiledsl.backend_cuda.functions.preamble import Preamble
 from tiledsl.backend_cuda.functions.scalar_math import ROWS, scalar_function
 from tiledsl.backend_ref.scalar_functions import FUNCTIONS, apply, cast
@@ -41,6 +44,24 @@ def test_agrees_with_the_reference(host: HostLibrary, fn: str) -> None:
             wrong = np.flatnonzero(apart > bound(fn, dtype) + (fn in ("pow", "sigmoid") and dtype == f64))[:3]
             arguments = [tuple(operand[i] for operand in operands) for i in wrong]
             assert not len(wrong), f"{fn} of {dtype} {arguments} gives {got[wrong]} instead of {want[wrong]}"
+
+
+@needs_compiler
+def test_division_by_what_is_repeated(tmp_path: Path) -> None:
+    function = "div_short_by_repeated"
+    case = Case("quotients", (f32, f32), f32, lambda o, p: f"{p.use(function)}({o[0]}, {o[1]})")
+    host, random = compile_for_host([case], Preamble(), tmp_path), np.random.default_rng(3)
+    halves = reinterpreted(np.arange(2**16, dtype=np.uint16), f16).astype(np.float32)
+    integers = random.integers(-(2**31), 2**31, 2**17).astype(np.float32)
+    a = np.concatenate([np.tile(halves, 4), integers])
+    bits: npt.NDArray[np.uint32] = random.integers(0, 2**32, a.size, np.uint32)
+    bits[::3] = 0x3F7FFF00 + bits[::3] % 0x300  # about 1, with the mantissa of all ones among them
+    b = reinterpreted(bits, f32)
+    with np.errstate(all="ignore"):
+        got, want = host.apply("quotients", a, b), a / b
+    same = (got == want) & (np.signbit(got) == np.signbit(want))
+    wrong = ~same & ~(np.isnan(got) & np.isnan(want))
+    assert not wrong.any(), f"{a[wrong][:3]} / {b[wrong][:3]} gives {got[wrong][:3]}"
 
 
 @needs_compiler

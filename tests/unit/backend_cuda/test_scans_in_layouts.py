@@ -26,6 +26,8 @@ LAYOUTS = [
     (local(2, 1) * spatial(32, 4) * local(1, 2), 0),  # down columns: lanes, warps, chunks
     (spatial(32, 4) * local(2, 2), 0),
     (local(2, 3) * spatial(1, 128) * local(1, 1), 0),  # a column within a thread
+    (local(2, 11) * spatial(1, 128) * local(1, 1), 1),  # lanes go through what warps come to, 32 at a time
+    (local(1, 8) * spatial(2, 64) * local(1, 2), 1),
 ]
 COMBINERS = {
     "add": "fn = add",
@@ -103,5 +105,5 @@ def test_threads_out_of_order_have_no_plan() -> None:
 
 
 def test_many_chunks_are_better_moved() -> None:
-    for chunks, suits in ((4, True), (16, True), (32, False)):
+    for chunks, suits in ((4, True), (16, True), (128, True), (256, False)):
         assert suits_scan(local(1, chunks) * spatial(1, 128) * local(1, 2), 1, THREADS) == suits

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support import call_kernels
 from tests.support.gpu_programs import ADD
-from tiledsl.api import emulate as api_emulate
+from tiledsl.api.programs import emulate as api_emulate
 from tiledsl.backend_ref.emulator.emulate import Emulation, EmulatorWarning
 from tiledsl.cli.draw import difference, draw_for_function, draw_for_specs, parse_size
 from tiledsl.cli.main import main

@@ -109,6 +109,7 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "graph-combiner": (trace(lambda x: tile.reduce(x, 0, lambda a, b: a + b)), "tile.reduce of whole tensors folds"),
     "graph-list": (trace(lambda x: tile.concat(x)), "tile.concat takes a tuple or list of tensors"),
     "graph-concat": (trace(lambda x: tile.concat((x, x.T))), "`x.T` of shape [4, 3] differ beside axis 0"),
+    "graph-interleave": (trace(lambda x: tile.interleave((x[:1], x))), "tensors of [1, 3] elements along axis 0"),
     "graph-split": (trace(lambda x: tile.split(x, 2)), "axis 0 of `x`, of size 3, cannot be split into 2"),
     "graph-pad": (trace(lambda x: tile.pad(x, (1, 2, 3))), "the widths (1, 2, 3) do not say"),
     "graph-window": (trace(lambda x: tile.window(x, 5, 1)), "tile.window of `x`: a window of 5 in an axis of 4"),

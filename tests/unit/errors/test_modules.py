@@ -14,8 +14,8 @@ import pytest
 import tiledsl
 from tests.support.fake_cuda import FakeCuda, fake_cuda
 from tests.support.graph_texts import CALLEES, LINEAR
-from tiledsl.api.build_module import build_module
-from tiledsl.api.module import Module
+from tiledsl.api.modules.build_module import build_module
+from tiledsl.api.modules.module import Module
 from tiledsl.ir.text.parser import parse_module
 from tiledsl.support.catalogue.modules import ENTRIES
 from tiledsl.support.errors import TileError

@@ -9,7 +9,7 @@ import pytest
 from tests.support.gpu_texts import launch_text, run_pass
 from tests.support.pass_runs import run_passes
 from tiledsl import tile
-from tiledsl.api.audit import audited_machine
+from tiledsl.api.pages.audit import audited_machine
 from tiledsl.cli.opt import read_text
 from tiledsl.ir.core import Block, Function, Module
 from tiledsl.ir.dtypes import f32
@@ -63,13 +63,14 @@ gpu.write(%q, %x, [%n]) {places = [0]}
 
 
 @tile.kernel
-def long_rows(x: tile.Tensor) -> tile.Tensor:
-    """Elements of a whole row change places."""
-    M, N = x.shape
-    out = tile.empty((M, N), x.dtype)
+def large_images(x: tile.Tensor, w: tile.Tensor) -> tile.Tensor:
+    """Weights change places between threads, beside images that take several blocks of them."""
+    M, H, W = x.shape
+    W, H = w.shape
+    out = tile.empty((M, H, W), x.dtype)
     for m in tile.grid(M, block=1):
-        row = x[m, :]
-        out[m, :] = tile.cumsum(row, axis=-1)
+        image = x[m, :, :]
+        out[m, :, :] = (image - tile.max(image)) * w[:, :].T
     return out
 
 
@@ -114,7 +115,9 @@ CASES: dict[str, Callable[[], object]] = {
     "pass-size-negative": lambda: run_passes("infer-shapes{M=1}", WINDOW),
     "machine-unknown": lambda: run_passes("place-levels,infer-tiling{arch=avx3}", COPY),
     "plan-incomplete": lambda: run_passes('place-levels,lower-to-gpu{plan="64 threads"}', COPY),
-    "plan-cluster": lambda: long_rows.compile(tile.spec(("M", 1 << 20), tile.f32), arch="sm_90").cubin,
+    "plan-cluster": lambda: (
+        large_images.compile(tile.spec(("M", 512, 512), tile.f32), tile.spec((512, 512), tile.f32), arch="sm_90").cubin
+    ),
     "plan-batches": lambda: many_products.compile(*[tile.spec((512, 32, 32), tile.f16)] * 2, arch="sm_90").cubin,
     "plan-specialised": lambda: run_passes(
         'place-levels,apply-plan{plan="m=16, 128 threads, cooperative"},'
@@ -144,10 +147,10 @@ MESSAGES: dict[str, str] = {
     "machine-unknown": "there is no machine table `avx3`",
     "plan-incomplete": "the plan says nothing of the size of block `m`",
     "plan-cluster": (
-        "a row of 1048576 elements is too long for one block of threads, and what moves between its threads cannot be"
+        "a row of 262144 elements is too long for one block of threads, and what moves between its threads cannot be"
         " shared out over several"
     ),
-    "plan-batches": "`tile.dot` of 512 matrices at once keeps 4096 sums in each thread, which has registers for 256",
+    "plan-batches": "`tile.dot` of 512 matrices at once keeps 16384 sums in each thread, which has registers for 256",
     "plan-specialised": (
         "this grid cannot be shared out among threads that load and threads that multiply, because it multiplies no"
         " matrices"

@@ -35,6 +35,7 @@ def result_type(op: str) -> str:
         ("graph.slice(%x) {starts = [0, 2], stops = [M, N], steps = [3, 1]}", "tensor<f32, [(M + 2) // 3, N - 2]>"),
         ("graph.pad(%c) {low = [1], high = [M], value = true}", "tensor<bool, [M + 9]>"),
         ("graph.concat([%x, %x, %x]) {axis = 1}", "tensor<f32, [M, 3 * N]>"),
+        ("graph.interleave([%x, %x, %x]) {axis = 1}", "tensor<f32, [M, 3 * N]>"),
         ("graph.window(%c) {axes = [0], sizes = [3], strides = [2], dilations = [1]}", "tensor<bool, [3, 3]>"),
         ("graph.window(%c) {axes = [0], sizes = [3], strides = [1], dilations = [3]}", "tensor<bool, [2, 3]>"),
         ("graph.gather(%x, %i) {axis = 1}", "tensor<f32, [M, K, 2]>"),
@@ -75,6 +76,8 @@ def test_result_types(op: str, type_: str) -> None:
         ("graph.concat([%x, %c]) {axis = 0}", "puts f32 and bool together"),
         ("graph.concat([%x, %y]) {axis = 0}", "[M, N] and [N, K] differ beside axis 0"),
         ("graph.concat([%x]) {axis = 2}", "axis 2 of tensor<f32, [M, N]>"),
+        ("graph.interleave([]) {axis = 0}", "nothing to put together"),
+        ("graph.interleave([%x, %y]) {axis = 0}", "[M, N] and [N, K] differ beside axis 0"),
         ("graph.window(%c) {axes = [0], sizes = [9], strides = [1], dilations = [1]}", "a window of 9 in an axis of 8"),
         ("graph.window(%c) {axes = [0], sizes = [1], strides = [0], dilations = [1]}", "dilations are positive"),
         (

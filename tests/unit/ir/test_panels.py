@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiledsl.ir.dtypes import DType, bf16, f32, i8
-from tiledsl.ir.layouts.layout import SharedLayout, Swizzle, local, spatial
+from tiledsl.ir.layouts.buffer_layout import SharedLayout, Swizzle
+from tiledsl.ir.layouts.layout import local, spatial
 from tiledsl.ir.layouts.shared_layouts import Access, fits_matrix
 
 

@@ -63,6 +63,20 @@ def test_the_largest_many() -> None:
     meant(lambda x: ops.top_k(x, 70, largest=False)[1], [x], order, dtype=np.int64)
 
 
+@pytest.mark.parametrize(("size", "k"), [(1024, 3), (1531, 5), (5000, 8), (4099, 20)])
+def test_the_largest_of_long_rows(size: int, k: int) -> None:
+    """Many are equal; some are infinite, as many as there are at all."""
+    x = np.random.default_rng(size).integers(-40, 40, (4, size)).astype(np.float32)
+    x[0], x[1, 2:700:9], x[2, 5:] = -np.inf, np.inf, -np.inf
+    for largest in (True, False):
+        order = places(x, 1, largest)[:, :k]
+        wanted = (np.take_along_axis(x, order, 1), order)
+        meant(lambda x: ops.top_k(x, k, largest=largest), [x], wanted)
+    whole = np.clip(x, -100, 100).astype(np.int8)
+    order = places(whole, 1, True)[:, :k]
+    agree(lambda x: ops.top_k(x, k), [whole], (np.take_along_axis(whole, order, 1), order))
+
+
 def test_places_of_extrema() -> None:
     flat = HALVES[:, :30]
     for ours, fold in ((ops.argmax, np.argmax), (ops.argmin, np.argmin)):

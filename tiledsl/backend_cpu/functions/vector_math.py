@@ -12,7 +12,7 @@ from tiledsl.backend_cpu.functions.convert import convert
 from tiledsl.backend_cpu.functions.lane_calls import call_library
 from tiledsl.backend_cpu.functions.lanes import Lanes
 from tiledsl.backend_cpu.llvm.writer import FunctionWriter, VectorType
-from tiledsl.ir.dtypes import bool_, f32, is_narrow_float
+from tiledsl.ir.dtypes import bf16, bool_, f32, is_narrow_float
 from tiledsl.ir.scalar_functions import SCALAR_FUNCTIONS
 
 Emitter: TypeAlias = Callable[..., str]
@@ -151,6 +151,17 @@ def _not(lanes: Lanes, a: str) -> str:
     return lanes.binary("xor", a, lanes.constant(True if lanes.type.dtype == bool_ else -1))
 
 
+def _plane(number: int, lanes: Lanes, a: str) -> str:
+    """The first, second or third of the bf16 planes of a * 2**16, as f32."""
+    narrow = lanes.type.of(bf16)
+    rest = lanes.mul(a, lanes.constant(65536.0))
+    plane = rest
+    for turn in range(number):
+        plane = convert(lanes.writer, convert(lanes.writer, rest, lanes.type, narrow), narrow, lanes.type)
+        rest = lanes.sub(rest, plane) if turn + 1 < number else rest
+    return plane
+
+
 EMITTERS: dict[str, Emitter] = {
     "add": Lanes.add,
     "sub": Lanes.sub,
@@ -191,4 +202,7 @@ EMITTERS: dict[str, Emitter] = {
     "shl": integer_math.shift_left,
     "shr": integer_math.shift_right,
     "where": Lanes.select,
+    "plane_1": partial(_plane, 1),
+    "plane_2": partial(_plane, 2),
+    "plane_3": partial(_plane, 3),
 }

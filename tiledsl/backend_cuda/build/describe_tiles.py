@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 from tiledsl.ir.core import Module, Op, Value
 from tiledsl.ir.gpu import gpu_ops as gpu
-from tiledsl.ir.layouts.layout import RegisterLayout, SharedLayout
+from tiledsl.ir.layouts.buffer_layout import SharedLayout
+from tiledsl.ir.layouts.layout import RegisterLayout
 from tiledsl.ir.types import Shape, TileType, format_shape
 from tiledsl.runtime.programs.variant_report import TileReport
 

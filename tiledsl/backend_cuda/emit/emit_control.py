@@ -16,6 +16,7 @@ from tiledsl.ir.gpu.gpu_ops import Copy, Load
 from tiledsl.ir.scalar_functions import SCALAR_FUNCTIONS
 from tiledsl.ir.tile_ops import For, If, Map, While
 from tiledsl.passes.analysis.sizes import constant_of
+from tiledsl.passes.gpu.plan import WRITTEN_OUT, WRITTEN_OUT_WORDS
 
 STREAMED = 4
 """Rounds that a loop over memory makes at a time."""
@@ -25,12 +26,8 @@ STREAMED_COST = 8
 """What may be computed in such a round, for each element: with more of it, memory is not what the loop waits for."""
 BodyEmitter = Callable[[KernelFrame, Block], None]
 
-_UNROLLED = 8
-"""Loops of at most that many rounds, if it is known, are written out by the compiler."""
-_UNROLLED_TOGETHER = 16
-"""The same of loops within each other, all their rounds together."""
-_UNROLLED_WORDS = 128
-"""Registers that all rounds of such loops read at most: they are under way together."""
+_WRITTEN_OUT_TOGETHER = 16
+"""Rounds of short loops within each other that are written out, all of them together."""
 
 
 def emit_for(frame: KernelFrame, op: For, body: BodyEmitter) -> None:
@@ -86,9 +83,9 @@ def _is_short(op: For) -> bool:
         return False
     inner = [_rounds(inside) or 1 for inside in op.body.walk() if isinstance(inside, For)]
     every = rounds * math.prod(inner)
-    if inner and every > _UNROLLED_TOGETHER:
+    if inner and every > _WRITTEN_OUT_TOGETHER:
         return False
-    return rounds <= _UNROLLED and every * _words(op.body.walk()) <= _UNROLLED_WORDS
+    return rounds <= WRITTEN_OUT and every * _words(op.body.walk()) <= WRITTEN_OUT_WORDS
 
 
 def _rounds(op: For) -> int | None:

@@ -13,14 +13,14 @@ which what is used within the loop only is a plain variable, and the rest goes i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import gcd
 from typing import Any
 
-import numpy as np
-
 from tiledsl.backend_cuda.emit.one_plus import FUNCTIONS, one_plus
+from tiledsl.backend_cuda.emit.rolled_groups import Places, Rounds, rounds_of
+from tiledsl.backend_cuda.emit.view_tables import view_table
 from tiledsl.backend_cuda.emit.written_again import held_words, light_values
 from tiledsl.backend_cuda.frame.kernel_frame import KernelFrame
 from tiledsl.backend_cuda.frame.names import of_program
@@ -31,9 +31,9 @@ from tiledsl.backend_cuda.functions.scalar_math import scalar_function
 from tiledsl.backend_cuda.functions.scalars import bare, enclosed
 from tiledsl.backend_cuda.functions.storage import Registers, Scalar, Slot, Storage, View, element_text
 from tiledsl.ir.core import Block, Op, Value
-from tiledsl.ir.dtypes import f32, f64, is_narrow_float
+from tiledsl.ir.dtypes import f16, f32, f64, is_narrow_float
 from tiledsl.ir.gpu.gpu_ops import Arange, Convert, Pad, Slice
-from tiledsl.ir.layouts.conversions import convert_plan, slice_slots
+from tiledsl.ir.layouts.conversions import convert_plan
 from tiledsl.ir.layouts.layout import RegisterLayout
 from tiledsl.ir.tile_ops import Broadcast, Cast, Map, Random, Reshape, Transpose
 from tiledsl.support.powers_of_two import power_of_two_in
@@ -171,7 +171,8 @@ class Groups:
         del self._waiting[group.slots]
         for op in group.ops:
             del self._group_of[op.result]
-        _GroupWriter(self.frame, group, self.resolved).write()
+        waiting = {op for other in self._waiting.values() for op in other.ops}
+        _GroupWriter(self.frame, group, self.resolved, waiting).write()
 
 
 def _parent(value: Value) -> Block | None:
@@ -200,32 +201,6 @@ def is_renaming(op: Op) -> bool:
     return op.source.shape == op.result.shape and op.source.layout == op.result.layout
 
 
-def broadcast_table(source: RegisterLayout, result: RegisterLayout) -> tuple[int, ...]:
-    """For each slot of the result of a broadcast, the slot of the source that holds its element."""
-    slots = np.arange(result.slots, dtype=np.int64)
-    offset = result.rank - source.rank
-    places = result.slot_coordinates(slots)
-    own = [np.zeros_like(slots) if size == 1 else places[axis + offset] for axis, size in enumerate(source.shape)]
-    _, table = source.place(own)
-    table = np.broadcast_to(np.asarray(table, np.int64), slots.shape)
-    found = source.slot_coordinates(table)
-    for want, got in zip(own, found):
-        assert np.array_equal(want, np.broadcast_to(got, want.shape)), f"{source} does not broadcast to {result}"
-    return tuple(int(slot) for slot in table)
-
-
-def view_table(op: Broadcast | Slice | Convert) -> tuple[int, ...]:
-    """For each slot of the result, the slot of the source that holds its element, in the same thread."""
-    source, result = op.source.layout, op.result.layout
-    if isinstance(op, Broadcast):
-        return broadcast_table(source, result)
-    if isinstance(op, Slice):
-        found = slice_slots(source, op.starts, result)
-        assert found is not None, f"a slice of {source} as {result} is spread over threads"
-        return found
-    return convert_plan(source, result).slots
-
-
 @dataclass
 class _Element:
     """What a value is within the loop: an expression."""
@@ -234,10 +209,14 @@ class _Element:
 
 
 class _GroupWriter:
-    def __init__(self, frame: KernelFrame, group: Group, resolved: Callable[[Value], Value]) -> None:
+    def __init__(
+        self, frame: KernelFrame, group: Group, resolved: Callable[[Value], Value], waiting: Collection[Op]
+    ) -> None:
         self.frame = frame
         self.group = group
         self.resolved = resolved
+        self.waiting = waiting
+        self.of_round: Mapping[Value, Storage] = {}
         inside = set(group.ops)
         self.kept: dict[Value, Registers] = {}
         self.read_inside: set[Value] = set()
@@ -259,17 +238,38 @@ class _GroupWriter:
         frame.comment(self.group.ops[0].location)
         for value, registers in self.kept.items():
             self.kept[value] = frame.new_registers(_name(value), registers.dtype, registers.slots)
+        group, kept = self.group, dict(self.kept)
+        rounds = rounds_of(frame, group.ops, group.slots, kept.values(), self.resolved, self.waiting)
+        if rounds is None:
+            self._write_slots(group.slots)
+        else:
+            self._write_rounds(rounds)
+        frame.values.update(kept)
+
+    def _write_rounds(self, rounds: Rounds) -> None:
+        """A loop that runs, in which registers move (see `rolled_groups.py`)."""
+        frame, whole = self.frame, dict(self.kept)
+        self.of_round, places = rounds.operands, Places(frame, rounds)
+        self.kept = {value: places.add(value, registers) for value, registers in whole.items()}
+        with frame.rolled("part", rounds.count):
+            places.declare()
+            self._write_slots(rounds.slots)
+            places.move()
+        for value, registers in whole.items():
+            places.take_out(value, registers)
+
+    def _write_slots(self, slots: int) -> None:
+        """All elements of so many slots, in a loop that is written out."""
+        frame = self.frame
         per = max((r.per_word for r in self.kept.values()), default=1)
-        if self.group.slots == 1:
+        if slots == 1:
             self._write_words(1, Slot("0", per, "0", "0")) if per > 1 else self._write_ops(Slot("0"))
         elif per == 1:
-            with frame.unrolled("s", self.group.slots) as index:
+            with frame.unrolled("s", slots) as index:
                 self._write_ops(Slot(index))
         else:
-            with frame.unrolled("w", -(-self.group.slots // per)) as word:
+            with frame.unrolled("w", -(-slots // per)) as word:
                 self._write_words(per, Slot("", per, word))
-        for value, registers in self.kept.items():
-            frame.values[value] = registers
 
     def _write_words(self, count: int, slot: Slot) -> None:
         """The elements of one word, and then the word itself."""
@@ -339,7 +339,8 @@ class _GroupWriter:
         value = self.resolved(value)
         if value in self.elements:
             return self.elements[value].text
-        return element_text(self.frame.storage(value), slot, self.frame.preamble)
+        storage = self.of_round[value] if value in self.of_round else self.frame.storage(value)
+        return element_text(storage, slot, self.frame.preamble)
 
 
 def _name(value: Value) -> str:
@@ -358,7 +359,27 @@ def scalar_text(frame: KernelFrame, op: Op, operands: Sequence[str]) -> str:
 
 def _map(frame: KernelFrame, op: Any, operands: Sequence[str], slot: Slot, rounded: bool) -> str:
     coarse = frame.coarse.get(op.result)
+    if op.fn == "div" and coarse is None and _is_short(op.inputs[0]) and _is_repeated(op.inputs[1], op.result):
+        return f"{frame.use('div_short_by_repeated')}({bare(operands[0])}, {bare(operands[1])})"
     return scalar_function(op.fn, op.inputs[-1].dtype, list(operands), frame.preamble, rounded=rounded, coarse=coarse)
+
+
+REPEATED = 4  # elements of a thread that are divided by one number, from which on its inverse is worth finding
+
+
+def _is_short(dividend: Value) -> bool:
+    """Whether an f32 is an f16, or an integer: a quotient of it has no unusual size."""
+    made = dividend.op
+    narrow = isinstance(made, Cast) and (made.source.dtype == f16 or not made.source.dtype.is_float)
+    return narrow and dividend.dtype == f32
+
+
+def _is_repeated(divisor: Value, quotient: Value) -> bool:
+    """Whether many elements of a thread are divided by the same number."""
+    if not quotient.shape:
+        return False
+    source = divisor.op.source if isinstance(divisor.op, Broadcast) else divisor
+    return quotient.layout.slots >= REPEATED * (source.layout.slots if source.shape else 1)
 
 
 def _cast(frame: KernelFrame, op: Any, operands: Sequence[str], slot: Slot, rounded: bool) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from tiledsl.backend_cuda.emit.combine import Combiner, combiner_of, extreme_of, folded_dtypes
 from tiledsl.backend_cuda.emit.emit_elementwise import slot_table
 from tiledsl.backend_cuda.emit.exchange_partials import Exchange, begin_exchange
+from tiledsl.backend_cuda.emit.stored_results import is_only_stored
 from tiledsl.backend_cuda.frame.kernel_frame import KernelFrame
 from tiledsl.backend_cuda.frame.names import of_program
 from tiledsl.backend_cuda.functions import lane_functions
@@ -248,7 +250,7 @@ def _fold_through_memory(
         for name, dtype, size in zip(partials.names, partials.dtypes, sizes):
             places.append(scratch_pointer(frame, memory.text(offset) + turn, of_program(name, "of_warps"), dtype))
             offset += plan.block_bytes(size)
-        _fold_warps(frame, plan, combiner, partials, places)
+        _fold_warps(frame, plan, combiner, partials, places, exchange is None and is_only_stored(op))
     elif exchange is not None and exchange.run:
         frame.line(f"{frame.barrier()}  // all have read what they were told in the run before")
     if exchange is not None:
@@ -285,26 +287,35 @@ def are_zero(pieces: Sequence[Piece], thread: str) -> str:
 
 
 def _fold_warps(
-    frame: KernelFrame, plan: FoldPlan, combiner: Combiner, partials: Partials, places: Sequence[str]
+    frame: KernelFrame, plan: FoldPlan, combiner: Combiner, partials: Partials, places: Sequence[str], by_first: bool
 ) -> None:
+    """`by_first`: only the threads of the first warps need the results."""
     owner = frame.define("int", "owner", pieces_text(plan.kept, frame.local_thread)) if plan.kept else "0"
     position = frame.define("int", "position", pieces_text(plan.warps, frame.local_thread))
 
+    count = plan.positions
+    # lanes side by side may fetch a partial each only where they hold the same element
+    alike = all(piece.step >= count for piece in plan.kept)
+    by_lanes = alike and 4 < count <= WARP and count & (count - 1) == 0 and frame.threads % WARP == 0
+
     def index(r: str, at: str) -> str:
-        place = owner if r == "0" else f"({sum_text(f'{r} * {plan.owners}', owner)})"
-        return sum_text("0" if place == "0" else f"{place} * {plan.positions}", at)
+        """Side by side lies what lanes access together: the partials of an element, or one of each element."""
+        terms = ("0" if r == "0" else f"{r} * {plan.owners}", owner)
+        if not by_lanes:
+            each = plan.results * plan.owners
+            return sum_text(at if at == "0" or each == 1 else f"{at} * {each}", *terms)
+        place = sum_text(*terms)
+        return sum_text("0" if place == "0" else f"({place}) * {count}", at)
 
     writers = are_zero((*plan.lanes, *plan.copies), frame.local_thread)
     with frame.block(f"if ({writers})" if writers else ""), frame.unrolled("r", plan.results) as r:
         for place, target in zip(places, partials.at(r)):
             frame.line(f"{place}[{index(r, position)}] = {target};")
     frame.line(frame.barrier())
-    count = plan.positions
-    # lanes side by side may fetch a partial each only where they hold the same element
-    alike = all(piece.step >= count for piece in plan.kept)
-    by_lanes = alike and 4 < count <= WARP and count & (count - 1) == 0 and frame.threads % WARP == 0
     if not by_lanes:
-        _fold_parts(frame, plan.results, count, combiner, partials, places, index)
+        first = are_zero(plan.warps, frame.local_thread)
+        with frame.block(f"if ({first})") if by_first else nullcontext():
+            _fold_parts(frame, plan.results, count, combiner, partials, places, index)
         return
     with frame.unrolled("r", plan.results) as r:
         at = f"{frame.local_thread} % {count}"

@@ -12,6 +12,7 @@ from tiledsl.backend_cuda.emit.coarse_values import coarse_values
 from tiledsl.backend_cuda.emit.emit_programs import emit_launch, emit_single
 from tiledsl.backend_cuda.emit.emit_table import emit_block, emit_op
 from tiledsl.backend_cuda.emit.written_again import blocks_at_once
+from tiledsl.backend_cuda.frame.declare_parameters import declared_parameters
 from tiledsl.backend_cuda.frame.kernel_code import CudaSource, KernelCode
 from tiledsl.backend_cuda.frame.kernel_frame import KernelFrame
 from tiledsl.backend_cuda.frame.names import Names, function_of, kernel_of, of_program
@@ -75,7 +76,7 @@ def _emit_kernel(program: ProgramFrame, name: str, phase: list[Op], overlap: Ove
         frame.writes_to_blocks = any(isinstance(op, Write) and op.block >= 0 for op in launch.body.walk())
     programs = emit_launch(frame, launch, emit_block) if launch else emit_single(frame, phase, emit_op)
     frame.wait_at_end()
-    declared = frame.declared_parameters()
+    declared = declared_parameters(frame.parameters, frame.program.tensors, frame.written)
     clusters = f"__cluster_dims__({cluster}, 1, 1) " if cluster > 1 else ""
     alone = f", {launch.resident}" if launch and _has_a_multiprocessor(launch) else ""
     at_once = blocks_at_once(threads, frame.held_words) if frame.recomputes and not alone else 1

@@ -15,7 +15,8 @@ from tiledsl.ir.gpu.async_rules import registers_at_entry
 from tiledsl.ir.gpu.gpu_ops import Launch
 from tiledsl.ir.gpu.gpu_rules import turn_barriers
 from tiledsl.ir.gpu.warpgroup_instructions import WARPGROUP
-from tiledsl.ir.layouts.layout import WARP, SharedLayout
+from tiledsl.ir.layouts.buffer_layout import SharedLayout
+from tiledsl.ir.layouts.layout import WARP
 from tiledsl.passes.analysis.sizes import constant_of
 
 assert barrier_functions  # it defines device functions

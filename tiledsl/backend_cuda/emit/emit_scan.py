@@ -129,7 +129,8 @@ def _scan_threads(run: _Run) -> None:
         position = _position(run, warps, "warp_position")
         places = _share_totals(run, lanes, lane, totals, position)
     with frame.unrolled("r", len(plan.rows)) as r:
-        _add_before(run, r, lane, totals, places, position)
+        found = _scan_of_warps(run, r, places) if plan.is_shared_by_lanes else []
+        _add_before(run, r, lane, totals, places, position, found)
 
 
 def _position(run: _Run, piece: Piece, wanted: str) -> str:
@@ -191,19 +192,61 @@ def _run_number(run: _Run, r: str, chunk: int) -> str:
     return f"({r} * {run.chunks} + {chunk})"
 
 
-def _add_before(run: _Run, r: str, lane: str, totals: Sequence[str], places: Sequence[str], position: str) -> None:
-    """Goes through the chunks of a row: what stands before a run is put before each of its elements."""
+def _scan_of_warps(run: _Run, r: str, places: Sequence[str]) -> list[list[str]]:
+    """The lanes of a warp scan what all warps wrote down: for each 32 of these, what stands before that of a lane."""
+    frame, count = run.frame, run.plan.positions
+    lane = frame.define("int", "lane_position", f"{frame.local_thread} % {WARP}")
+    passed: list[str] = []
+    found: list[list[str]] = []
+    for first in range(0, count, WARP):
+        here = min(WARP, count - first)
+        at = f"{_first_place(run, r)} + {first} + {lane if here == WARP else f'min({lane}, {here - 1})'}"
+        inclusive = run.declare("warp_total", [f"{place}[{at}]" for place in places])
+        frame.line("#pragma unroll")
+        with frame.block(f"for (int d = 1; d < {here}; d *= 2)"):
+            before = run.declare("before", [f"__shfl_up_sync({FULL}, {name}, d)" for name in inclusive])
+            with frame.block(f"if ({lane} >= d)"):
+                run.put_before(inclusive, before)
+        if passed:
+            run.put_before(inclusive, passed)
+        exclusive = run.declare("before", [f"__shfl_up_sync({FULL}, {name}, 1)" for name in inclusive])
+        start = passed or _neutral(run)
+        if start:
+            with frame.block(f"if ({lane} == 0)"):
+                run.assign(exclusive, start)
+        passed = run.declare("passed", [f"__shfl_sync({FULL}, {name}, {WARP - 1})" for name in inclusive])
+        found.append(exclusive)
+    return found
+
+
+def _add_before(
+    run: _Run,
+    r: str,
+    lane: str,
+    totals: Sequence[str],
+    places: Sequence[str],
+    position: str,
+    found: Sequence[Sequence[str]],
+) -> None:
+    """Goes through the chunks of a row: what stands before a run is put before each of its elements. `found`: what
+    stands before each warp of each chunk, where lanes have it."""
     passed: list[str] = []  # the fold of the chunks before
     for chunk in range(run.chunks):
         of_run = [f"{total}[{_run_number(run, r, chunk)}]" for total in totals]
         with run.frame.block(""):
-            prefix = _Prefix(run, passed, of_run)
-            if places:
+            if found:
+                number, first = divmod(chunk * run.plan.fold.positions, WARP)
+                of_lane = [f"__shfl_sync({FULL}, {name}, {first} + {position})" for name in found[number]]
+                has_any = "true" if chunk > 0 else f"{position} > 0"
+                prefix = _Prefix(run, run.declare("before", of_lane), of_run, has_any)
+            else:
+                prefix = _Prefix(run, passed, of_run)
+            if places and not found:
                 _pass_warps(run, r, chunk, prefix, places, position)
             if run.plan.lanes:
                 prefix.follow_if(f"{lane} > 0", _shuffled(run, of_run, str(run.plan.lanes.step)))
             prefix.put_before_run(_run_number(run, r, chunk))
-        if chunk + 1 < run.chunks:
+        if chunk + 1 < run.chunks and not found:
             following = _passed(run, r, chunk, of_run, places)
             if passed:
                 run.put_before(following, passed)
@@ -214,13 +257,13 @@ class _Prefix:
     """What stands before a run. Of builtin folds it is a value from the start, the neutral one; of others there may be
     none yet."""
 
-    def __init__(self, run: _Run, passed: Sequence[str], anything: Sequence[str]) -> None:
+    def __init__(self, run: _Run, passed: Sequence[str], anything: Sequence[str], has_passed: str = "true") -> None:
         self.run = run
         (self.neutral,) = _neutral(run) or ("",)
         self.names = run.declare("prefix", passed or ([self.neutral] if self.neutral else anything))
         self.has = "true" if self.neutral else run.frame.names.fresh("has_prefix")
         if not self.neutral:
-            run.frame.line(f"bool {self.has} = {'true' if passed else 'false'};")
+            run.frame.line(f"bool {self.has} = {has_passed if passed else 'false'};")
 
     def follow_if(self, condition: str, values: Sequence[str]) -> None:
         """The values come behind all that is there already, in threads in which the condition holds."""

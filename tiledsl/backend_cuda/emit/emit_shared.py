@@ -21,9 +21,14 @@ from tiledsl.backend_cuda.functions.storage import Registers, Scalar, SharedMemo
 from tiledsl.ir.core import Value
 from tiledsl.ir.dtypes import bool_
 from tiledsl.ir.gpu import gpu_ops as gpu
-from tiledsl.ir.layouts.layout import RegisterLayout, SharedLayout
+from tiledsl.ir.gpu.access_rules import layout_in_buffer
+from tiledsl.ir.layouts.buffer_layout import SharedLayout
+from tiledsl.ir.layouts.layout import RegisterLayout
+from tiledsl.ir.types import TensorType
 from tiledsl.passes.analysis.sizes import constant_of
 
+WIDEST, LINE_BYTES = 16, 128
+"""What a copy moves at most, and what memory brings to L2 if it is asked to."""
 DEFINED_BY = (lane_functions, matrix_functions, shared_functions)
 """The modules whose device functions are called."""
 
@@ -154,7 +159,7 @@ def _read_scalar(frame: KernelFrame, op: gpu.Read) -> Scalar:
 def _read_plain(frame: KernelFrame, op: gpu.Read) -> None:
     layout, dtype = op.result.layout, op.result.dtype
     buffer = frame.shared(op.buffer)
-    part = gpu.layout_in_buffer(layout, op.places, op.buffer.tile, frame.cluster)
+    part = layout_in_buffer(layout, op.places, op.buffer.tile, frame.cluster)
     addresses = _addresses(frame, op, part, op.vector)
     room = _Room(frame, op, part, op.vector)
     target = frame.new_registers(_name(op), dtype, layout.slots)
@@ -196,7 +201,7 @@ def emit_write(frame: KernelFrame, op: gpu.Write) -> None:
         return
     layout = op.value.layout
     memory = _memory_of_block(frame, op)
-    part = gpu.layout_in_buffer(layout, op.places, op.buffer.tile, frame.cluster)
+    part = layout_in_buffer(layout, op.places, op.buffer.tile, frame.cluster)
     addresses = _addresses(frame, op, part, op.vector)
     room = _Room(frame, op, part, op.vector)
     first = frame.is_first(layout, of_block=True)
@@ -261,7 +266,7 @@ def _move_matrices(frame: KernelFrame, op: gpu.Read | gpu.Write, value: Value, r
     words = layout.slots // per
     count = _together(layout, words, per)
     verb, first = ("read", "") if isinstance(op, gpu.Read) else ("write", frame.is_first(layout, of_block=True))
-    part = gpu.layout_in_buffer(layout, op.places, op.buffer.tile, frame.cluster)
+    part = layout_in_buffer(layout, op.places, op.buffer.tile, frame.cluster)
     addresses = _row_addresses(frame, op, part, per, count, transposed)
     if isinstance(op, gpu.Read):
         frame.values[op.result] = registers
@@ -327,11 +332,19 @@ def _picked(table: Sequence[int], text: str) -> str:
 # Asynchronous copies
 
 
+def _run_bytes(op: gpu.Copy) -> int:
+    """How many bytes of a tile lie side by side in memory."""
+    assert isinstance(op.tensor.type, TensorType)
+    unit = op.tensor.type.unit
+    axis = -1 if unit is None else op.axes[unit]
+    return op.shape[axis] * op.buffer.dtype.bytes if axis >= 0 else 0
+
+
 def emit_copy(frame: KernelFrame, op: gpu.Copy) -> None:
     layout, dtype = op.layout, op.buffer.dtype
     assert isinstance(layout, RegisterLayout)
     source = Access(frame, op, layout, op.vector)
-    part = gpu.layout_in_buffer(layout, op.places, op.buffer.tile, frame.cluster)
+    part = layout_in_buffer(layout, op.places, op.buffer.tile, frame.cluster)
     addresses = _addresses(frame, op, part, op.vector)
     room = _Room(frame, op, part, op.vector)
     first = frame.is_first(layout, of_block=True)
@@ -342,7 +355,8 @@ def emit_copy(frame: KernelFrame, op: gpu.Copy) -> None:
         inside = source.inside(number, slot)
         to = f"{frame.shared_base} + {addresses.text(frame, number)}"
         arguments = f"{to}, {source.address(number, slot)}"
-        name = frame.use(f"copy_{width}_if" if inside else f"copy_{width}")
+        kind = f"{width}_alone" if width == WIDEST and _run_bytes(op) < LINE_BYTES else str(width)
+        name = frame.use(f"copy_{kind}_if" if inside else f"copy_{kind}")
         call = f"{name}({arguments}, {inside});" if inside else f"{name}({arguments});"
         condition = joined(first, room.text(number))
         frame.line(f"if ({condition}) {call}" if condition else call)

@@ -23,8 +23,8 @@ from tiledsl.backend_cuda.functions.matrix_functions import words_of
 from tiledsl.backend_cuda.functions.storage import Registers
 from tiledsl.backend_cuda.functions.warpgroup_functions import Onto, product_function, settle, wgmma_wait
 from tiledsl.ir.core import Value
+from tiledsl.ir.gpu.access_rules import layout_in_buffer
 from tiledsl.ir.gpu.async_ops import Wgmma, WgmmaCommit, WgmmaFence, WgmmaWait
-from tiledsl.ir.gpu.gpu_ops import layout_in_buffer
 from tiledsl.ir.gpu.matrix_descriptors import shared_operand
 from tiledsl.ir.gpu.warpgroup_instructions import WARPGROUP, WarpgroupInstruction, warpgroup_instruction
 from tiledsl.ir.layouts.layout import WARP, RegisterLayout

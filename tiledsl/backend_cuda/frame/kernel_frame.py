@@ -16,7 +16,7 @@ from tiledsl.backend_cuda.frame.writer import Writer
 from tiledsl.backend_cuda.functions.barrier_functions import named_barrier
 from tiledsl.backend_cuda.functions.casts import cast
 from tiledsl.backend_cuda.functions.index_text import dim_text, operand_text, thread_text
-from tiledsl.backend_cuda.functions.scalars import bare, c_type, constant, memory_type
+from tiledsl.backend_cuda.functions.scalars import bare, c_type, constant
 from tiledsl.backend_cuda.functions.storage import Registers, Scalar, SharedMemory, Storage
 from tiledsl.ir.core import Op, Value
 from tiledsl.ir.dtypes import DType, bool_, f64, i64, u64
@@ -96,8 +96,8 @@ class KernelFrame:
         self.cluster_barriers = False
         """Whether there has been a barrier of the cluster."""
         self.uses_shared = False
-        self.has_roles = False
         """Whether anything goes through shared memory."""
+        self.has_roles = False
         self.mbarriers: list[tuple[int, int]] = []
         """The offsets of runs of mbarriers, and how many each has."""
         self.accumulators: dict[Op, Registers] = {}
@@ -186,6 +186,14 @@ class KernelFrame:
         self._loop_variables.pop()
 
     @contextmanager
+    def rolled(self, wanted: str, count: int) -> Generator[None]:
+        """A loop that runs so many times: nothing in it reads its variable, which is no register's index."""
+        name = self.names.fresh(wanted)
+        self.line("#pragma unroll 1")
+        with self.block(f"for (int {name} = 0; {name} < {count}; ++{name})"):
+            yield
+
+    @contextmanager
     def in_entry(self) -> Generator[None]:
         """Writes at the start of the function for a while: what is known outside of all loops."""
         with self._at_head(self._all):
@@ -268,34 +276,6 @@ class KernelFrame:
             return "1"
         number = self.program.tensors[value]
         return self.parameter(KernelParameter("stride", number, axis), of_program(value.name, f"stride{axis}"))
-
-    def declared_parameters(self) -> list[tuple[KernelParameter, str]]:
-        """Each parameter with its C declaration: tensor maps, tensors, sizes, strides, scalars, the failure record."""
-        order = ("map", "tensor", "size", "stride", "scalar", "failure")
-        tensors = {number: value for value, number in self.program.tensors.items()}
-
-        def position(parameter: KernelParameter) -> tuple[int, int, int, str]:
-            return (order.index(parameter.kind), parameter.index, parameter.axis, parameter.symbol)
-
-        found: list[tuple[KernelParameter, str]] = []
-        for parameter in sorted(self.parameters, key=position):
-            name = self.parameters[parameter]
-            match parameter.kind:
-                case "tensor":
-                    tensor = tensors[parameter.index]
-                    assert isinstance(tensor.type, TensorType)
-                    read_only = "" if tensor in self.written else "const "
-                    text = f"{read_only}{memory_type(tensor.type.dtype)}* __restrict__ {name}"
-                case "map":
-                    text = f"const __grid_constant__ TensorMap {name}"
-                case "scalar":
-                    text = f"{_parameter_type(parameter.symbol)} {name}"
-                case "failure":
-                    text = f"unsigned long long* {name}"
-                case _:
-                    text = f"long long {name}"
-            found.append((parameter, text))
-        return found
 
     # Values
 
@@ -509,9 +489,3 @@ def _with_all_threads(layout: RegisterLayout, threads: int) -> tuple[Digit, ...]
     assert threads % layout.threads == 0, f"{layout} is not one of {threads} threads"
     copies = threads // layout.threads
     return (Digit(copies, None, 0), *layout.thread_digits) if copies > 1 else layout.thread_digits
-
-
-def _parameter_type(dtype: str) -> str:
-    if dtype.startswith(("f", "bf")):
-        return "double"
-    return "unsigned long long" if dtype == "u64" else "long long"

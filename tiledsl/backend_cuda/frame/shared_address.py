@@ -23,7 +23,8 @@ from tiledsl.backend_cuda.frame.kernel_frame import KernelFrame
 from tiledsl.backend_cuda.functions.index_text import is_word, operand_text, sum_text, table_text
 from tiledsl.backend_cuda.functions.storage import SharedMemory
 from tiledsl.ir.core import Value
-from tiledsl.ir.layouts.layout import Integers, Swizzle
+from tiledsl.ir.layouts.buffer_layout import Swizzle
+from tiledsl.ir.layouts.layout import Integers
 from tiledsl.passes.analysis.sizes import constant_of
 
 

@@ -54,6 +54,22 @@ define(
 # Accurate functions
 
 define(
+    "div_short_by_repeated",
+    "a / b, rounded once, where many a have one b; a is an f16, or an integer",
+    """float div_short_by_repeated(float a, float b) {
+    // what is of b alone is found once: its inverse, rounded once, is good enough but for a mantissa of all ones, and
+    // residues of usual sizes are not rounded
+    float inverse = 1.0f / b, opposite = -inverse;
+    unsigned bits = __float_as_uint(b);
+    bool usual = bits - 0x30800000u < 0x1e000000u && (bits & 0x7fffffu) != 0x7fffffu;
+    if (!usual || !(fabsf(a) < 1.8446744e19f))
+        return a / b;
+    float quotient = a * inverse;
+    quotient = fmaf(fmaf(quotient, b, -a), opposite, quotient);
+    return fmaf(fmaf(quotient, b, -a), opposite, quotient);
+}""",
+)
+define(
     "sigmoid_f32",
     "1 / (1 + exp(-x)); 4 units off at most",
     """float sigmoid_f32(float x) {
@@ -198,3 +214,29 @@ for _name, _quarter in (("sin", "quarter"), ("cos", "quarter + 1")):
     return sine_of_quarters({_quarter}, r);
 }}""",
     )
+
+# Planes of f32 products
+
+define(
+    "plane_1",
+    "what bf16 keeps of x * 2**16",
+    """float plane_1(float x) {
+    return round_bf16(x * 65536.0f);
+}""",
+)
+define(
+    "plane_2",
+    "what bf16 keeps of what plane_1 leaves out",
+    """float plane_2(float x) {
+    float whole = x * 65536.0f;
+    return round_bf16(whole - round_bf16(whole));
+}""",
+)
+define(
+    "plane_3",
+    "what both leave out, which bf16 has without an error",
+    """float plane_3(float x) {
+    float whole = x * 65536.0f, rest = whole - round_bf16(whole);
+    return rest - round_bf16(rest);
+}""",
+)

@@ -10,25 +10,26 @@ from tiledsl.backend_cuda.functions.preamble import define
 from tiledsl.ir.dtypes import DType, f16, f32, f64, i32
 from tiledsl.ir.gpu.matrix_instructions import INSTRUCTIONS, MatrixInstruction
 
-COPIES: dict[int, str] = {
-    16: "cp.async.cg.shared.global.L2::128B",
-    8: "cp.async.ca.shared.global",
-    4: "cp.async.ca.shared.global",
+COPIES: dict[str, tuple[int, str]] = {
+    "16": (16, "cp.async.cg.shared.global.L2::128B"),
+    "16_alone": (16, "cp.async.cg.shared.global"),
+    "8": (8, "cp.async.ca.shared.global"),
+    "4": (4, "cp.async.ca.shared.global"),
 }
-"""The instruction by how many bytes it copies."""
+"""How many bytes are copied, and by which instruction; `alone`: without the rest of their line."""
 
-for _bytes, _instruction in COPIES.items():
+for _name, (_bytes, _instruction) in COPIES.items():
     define(
-        f"copy_{_bytes}",
+        f"copy_{_name}",
         f"begins to copy {_bytes} bytes from global to shared memory",
-        f"""void copy_{_bytes}(unsigned to, const void* from) {{
+        f"""void copy_{_name}(unsigned to, const void* from) {{
     asm volatile("{_instruction} [%0], [%1], {_bytes};" :: "r"(to), "l"(from) : "memory");
 }}""",
     )
     define(
-        f"copy_{_bytes}_if",
+        f"copy_{_name}_if",
         f"begins to copy {_bytes} bytes from global to shared memory, or zeros where they are not inside",
-        f"""void copy_{_bytes}_if(unsigned to, const void* from, bool inside) {{
+        f"""void copy_{_name}_if(unsigned to, const void* from, bool inside) {{
     const int bytes = inside ? {_bytes} : 0;
     asm volatile("{_instruction} [%0], [%1], {_bytes}, %2;" :: "r"(to), "l"(from), "r"(bytes) : "memory");
 }}""",

@@ -81,6 +81,9 @@ ROWS: dict[str, dict[str, str]] = {
     "shl": _row("shl_SUFFIX({0}, {1})"),
     "shr": _row("shr_SUFFIX({0}, {1})"),
     "where": _row("({0} ? {1} : {2})"),
+    "plane_1": _row(float="plane_1({0})"),
+    "plane_2": _row(float="plane_2({0})"),
+    "plane_3": _row(float="plane_3({0})"),
 }
 
 # Functions whose result is a value of the narrow type whenever the operands are

@@ -14,7 +14,7 @@ from tiledsl.backend_cuda.functions.index_text import operand_text, table_text
 from tiledsl.backend_cuda.functions.preamble import Preamble
 from tiledsl.backend_cuda.functions.scalars import c_type
 from tiledsl.ir.dtypes import DType, bool_
-from tiledsl.ir.layouts.layout import SharedLayout
+from tiledsl.ir.layouts.buffer_layout import SharedLayout
 
 
 def elements_per_word(dtype: DType) -> int:

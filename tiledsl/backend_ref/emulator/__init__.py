@@ -1,6 +1,6 @@
 """The emulator: GPU IR executed thread by thread and byte by byte, and checked. See docs/emulator.md.
 
-emulate ─> launches ─> scheduler ─> agents ─> executors: one file per kind of op
+emulate ─> launches ─> scheduler ─> agents ─> ops: one file per kind of op
                            │           └────> shadow: who accessed which bytes, and whether in order
                            └─> meetings, mbarriers, flights: what agents wait for
 """

@@ -10,7 +10,7 @@ import numpy as np
 
 from tiledsl.backend_ref import memory
 from tiledsl.backend_ref.arguments import Argument, bind_arguments
-from tiledsl.backend_ref.emulator.agent import Shared
+from tiledsl.backend_ref.emulator.agents.agent import Shared
 from tiledsl.backend_ref.emulator.launches import Launches, check_carried
 from tiledsl.backend_ref.execute_tile import EXECUTORS as TILE_EXECUTORS
 from tiledsl.backend_ref.execution import Execution, Executor, small_blocks

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tiledsl.backend_ref.emulator.agent import Agent, InFlight, Shared, Team, fault
-from tiledsl.backend_ref.emulator.async_groups import check_all_landed, check_blocks_stay
-from tiledsl.backend_ref.emulator.clocks import KINDS
-from tiledsl.backend_ref.emulator.executors import CONCURRENT, EXECUTORS, PAUSES_BEFORE
-from tiledsl.backend_ref.emulator.program import Places, Program, place_buffers, start_clock
-from tiledsl.backend_ref.emulator.scheduler import run_agents
-from tiledsl.backend_ref.emulator.shadow import TensorShadow
-from tiledsl.backend_ref.emulator.waiting import Meeting, Steps
+from tiledsl.backend_ref.emulator.agents.agent import Agent, InFlight, Shared, Team, fault
+from tiledsl.backend_ref.emulator.agents.async_groups import check_all_landed, check_blocks_stay
+from tiledsl.backend_ref.emulator.agents.clocks import KINDS
+from tiledsl.backend_ref.emulator.agents.program import Places, Program, place_buffers, start_clock
+from tiledsl.backend_ref.emulator.agents.scheduler import run_agents
+from tiledsl.backend_ref.emulator.agents.shadow import TensorShadow
+from tiledsl.backend_ref.emulator.agents.waiting import Meeting, Steps
+from tiledsl.backend_ref.emulator.ops.executors import CONCURRENT, EXECUTORS, PAUSES_BEFORE
 from tiledsl.backend_ref.execution import Execution
 from tiledsl.backend_ref.scalar_functions import Array
 from tiledsl.ir import tile_ops

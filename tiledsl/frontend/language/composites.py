@@ -47,7 +47,7 @@ def elementwise(steps: Steps[V], fn: str, *operands: V) -> V:
 
 
 def _power_by_number(steps: Steps[V], base: V, exponent: V) -> V | None:
-    """`x ** 2` is x * x, `x ** 0.5` is sqrt(x), as NumPy has it; None for other powers."""
+    """`x ** 2` is x * x, `x ** 0.5` is sqrt(x), as NumPy has it; small powers are products; None for other powers."""
     power = steps.constant(exponent)
     if power is None:
         return None
@@ -55,6 +55,13 @@ def _power_by_number(steps: Steps[V], base: V, exponent: V) -> V | None:
     if power == 2 and strength.dtype != bool_:
         same = steps.convert(base, strength.dtype, strength.weak)
         return elementwise(steps, "mul", same, same)
+    if power in (3, 4) and strength.dtype.is_float:
+        return in_compute_dtype(
+            steps, steps.convert(base, strength.dtype, strength.weak), partial(_product, steps, power)
+        )
+    if power == -1 and strength.dtype.is_float:
+        base = steps.convert(base, strength.dtype, strength.weak)
+        return elementwise(steps, "div", steps.number(base, 1.0), base)
     if power == 0.5:
         return elementwise(steps, "sqrt", steps.convert(base, strength.dtype, strength.weak))
     if isinstance(power, int) and power < 0 and not strength.dtype.is_float:
@@ -63,6 +70,12 @@ def _power_by_number(steps: Steps[V], base: V, exponent: V) -> V | None:
             steps.fail("negative-power", base, text=text, dtype=strength.dtype, power=power)
         return elementwise(steps, "pow", steps.convert(base, f64, weak=True), exponent)
     return None
+
+
+def _product(steps: Steps[V], power: float, x: V) -> V:
+    """# x * x * x, or (x * x) * (x * x)"""
+    square = elementwise(steps, "mul", x, x)
+    return elementwise(steps, "mul", square, x if power == 3 else square)
 
 
 def truth(steps: Steps[V], x: V) -> V:

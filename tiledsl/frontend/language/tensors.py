@@ -20,6 +20,13 @@ def concat(tensors: Sequence[Any], axis: int = 0) -> Any:
 
 
 @word
+def interleave(tensors: Sequence[Any], axis: int = 0) -> Any:
+    """The tensors' elements in turns along `axis`: the first of each, then the second of each. The first tensors may
+    have one element more along it; their other axes are equal, their dtypes promoted."""
+    kernel_only("interleave", "a slice with steps for each: `y[0::2] = a`")
+
+
+@word
 def stack(tensors: Sequence[Any], axis: int = 0) -> Any:
     """Tensors of one shape along a new axis, which is axis `axis` of the result."""
     kernel_only("stack", "numpy.stack")

@@ -22,7 +22,7 @@ from tiledsl.ir.dtypes import DType, i64
 from tiledsl.ir.graph_ops import Broadcast, Map, Reduce, Reshape
 from tiledsl.ir.scalar_functions import SCALAR_FUNCTIONS
 from tiledsl.ir.symbolic import Dim
-from tiledsl.ir.tile_ops import broadcast_shapes
+from tiledsl.ir.type_rules import broadcast_shapes
 from tiledsl.ir.types import Shape, format_shape
 
 

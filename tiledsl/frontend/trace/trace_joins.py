@@ -12,7 +12,7 @@ from tiledsl.frontend.trace.trace_elementwise import coerce, strength_of, tensor
 from tiledsl.frontend.trace.trace_shapes import entries_of, reshaped, to_axes, to_axis, to_shape
 from tiledsl.frontend.trace.traced import TracedTensor, dim_of
 from tiledsl.ir.core import InvalidIRError, Value
-from tiledsl.ir.graph_ops import Concat, Pad, Slice, Window
+from tiledsl.ir.graph_ops import Concat, Interleave, Pad, Slice, Window
 from tiledsl.ir.symbolic import Dim, floordiv
 from tiledsl.ir.types import Shape, format_shape
 
@@ -51,6 +51,18 @@ def _joined(trace: Trace, tensors: Sequence[TracedTensor], axis: int) -> TracedT
 def concat(trace: Trace, tensors: Any, axis: Any = 0) -> TracedTensor:
     given, at = _alike(trace, "tile.concat", tensors, axis, extra=0)
     return _joined(trace, given, at)
+
+
+@records(language.interleave)
+def interleave(trace: Trace, tensors: Any, axis: Any = 0) -> TracedTensor:
+    given, at = _alike(trace, "tile.interleave", tensors, axis, extra=0)
+    dtype = promote_all([strength_of(x) for x in given]).dtype
+    lengths = tuple(x.type.shape[at] for x in given)
+    sources = [coerce(trace, x, dtype) for x in given]
+    try:
+        return trace.tensor(trace.emit(Interleave, sources=sources, axis=at))
+    except InvalidIRError:
+        trace.fail("graph-interleave", given[0], text=trace.text_of(given[0]), lengths=format_shape(lengths), axis=at)
 
 
 @records(language.stack)

@@ -15,13 +15,13 @@ from tiledsl.ir.core import InvalidIRError, Value
 from tiledsl.ir.dtypes import DType, f8e4m3, f8e5m2, promote
 from tiledsl.ir.graph_ops import Contract
 from tiledsl.ir.symbolic import Dim
-from tiledsl.ir.tile_ops import PRECISIONS
+from tiledsl.ir.tile_ops import ASKED
 from tiledsl.ir.types import Shape, format_shape
 
 
 @records(language.dot)
 def dot(trace: Trace, a: Any, b: Any, acc: Any = None, *, dtype: Any = None, precision: str = "ieee") -> TracedTensor:
-    if precision not in PRECISIONS:
+    if precision not in ASKED:
         trace.fail("dot-precision", text=repr(precision))
     left, right = tensor(trace, a), tensor(trace, b)
     if precision == "fast" and left.dtype not in (f8e4m3, f8e5m2):
@@ -112,7 +112,7 @@ def einsum(trace: Trace, formula: str, a: Any, b: Any, *, dtype: Any = None, pre
     if result not in allowed:
         choices = " or ".join(map(str, allowed))
         trace.fail("dot-result", left, a=trace.text_of(left), operand=of, dtype=result, choices=choices)
-    if precision not in PRECISIONS:
+    if precision not in ASKED:
         trace.fail("dot-precision", text=repr(precision))
     values = [coerce(trace, value, of) for value in (left, right)]
     try:

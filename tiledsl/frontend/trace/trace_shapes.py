@@ -16,7 +16,7 @@ from tiledsl.ir.core import Value
 from tiledsl.ir.dtypes import DType, f32, i64
 from tiledsl.ir.graph_ops import Broadcast, Iota, Reshape, Transpose
 from tiledsl.ir.symbolic import Dim, ceildiv
-from tiledsl.ir.tile_ops import broadcast_shapes
+from tiledsl.ir.type_rules import broadcast_shapes
 from tiledsl.ir.types import Shape, format_shape
 
 

@@ -21,7 +21,7 @@ from tiledsl.frontend.words.values import (
 from tiledsl.ir import tile_ops
 from tiledsl.ir.core import Index, Value
 from tiledsl.ir.symbolic import Dim, ceildiv
-from tiledsl.ir.tile_ops import broadcast_shapes, indexed_shape
+from tiledsl.ir.type_rules import broadcast_shapes, indexed_shape
 from tiledsl.ir.types import WHOLE, Level, Shape, Slice, TensorType, TileType, format_shape
 from tiledsl.support.errors import Label, fail
 from tiledsl.support.location import Location

@@ -11,7 +11,7 @@ from tiledsl.frontend.words.operands import as_tile, coerce, shape_of
 from tiledsl.frontend.words.values import FrontValue, Operand, Tile
 from tiledsl.ir.core import Value
 from tiledsl.ir.dtypes import DType, f8e4m3, f8e5m2, promote
-from tiledsl.ir.tile_ops import PRECISIONS, Dot
+from tiledsl.ir.tile_ops import ASKED, Dot
 from tiledsl.ir.types import Shape, format_shape
 
 
@@ -20,7 +20,7 @@ def dot(low: Lowering, arguments: Arguments) -> FrontValue:
     acc = arguments.read("acc") if arguments.given("acc") else None
     dtype = arguments.dtype("dtype") if arguments.given("dtype") else None
     precision = arguments.text("precision")
-    if precision not in PRECISIONS:
+    if precision not in ASKED:
         low.fail_at(arguments["precision"], "dot-precision")
     a, b = arguments.read("a"), arguments.read("b")
     of = as_tile(low, a).value.dtype

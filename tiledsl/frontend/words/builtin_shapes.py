@@ -17,7 +17,8 @@ from tiledsl.frontend.words.values import FrontValue, Operand, Static, Tensor, T
 from tiledsl.ir.core import Value
 from tiledsl.ir.dtypes import DType, i64
 from tiledsl.ir.symbolic import Dim, ceildiv
-from tiledsl.ir.tile_ops import Arange, Broadcast, Empty, Transpose, broadcast_shapes
+from tiledsl.ir.tile_ops import Arange, Broadcast, Empty, Transpose
+from tiledsl.ir.type_rules import broadcast_shapes
 from tiledsl.ir.types import Shape, format_shape
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from tiledsl.api.graph import Graph
+from tiledsl.api.graphs.graph import Graph
 from tiledsl.frontend.trace.trace import identifier
 from tiledsl.importers.onnx.model import Model, ValueInfo
 from tiledsl.importers.onnx.read import read_model

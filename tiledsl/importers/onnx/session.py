@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from tiledsl.api.graphs import fuse
+from tiledsl.api.graphs.trace_and_fuse import fuse
 from tiledsl.frontend.trace.traced import TracedTensor
 from tiledsl.importers.onnx.model import Array, Node
 from tiledsl.importers.onnx.values import Scope, Value

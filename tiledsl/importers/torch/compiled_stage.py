@@ -7,12 +7,13 @@ from typing import Any
 
 import torch
 
-from tiledsl.api.fused import BuiltGraph
-from tiledsl.api.graph import Graph
-from tiledsl.api.graphs import fuse
+from tiledsl.api.graphs.fused import BuiltGraph
+from tiledsl.api.graphs.graph import Graph
+from tiledsl.api.graphs.trace_and_fuse import fuse
 from tiledsl.frontend.trace.trace_function import trace_function
 from tiledsl.frontend.trace.traced import TracedTensor
-from tiledsl.importers.torch.layouts import Layout, layout_of, spec_of, to_numpy_array, to_tensor
+from tiledsl.importers.torch.axis_order import Layout, layout_of
+from tiledsl.importers.torch.layouts import spec_of, to_numpy_array, to_tensor
 from tiledsl.importers.torch.run_nodes import NodeRun
 from tiledsl.importers.torch.stages import Stage, run_on_host
 from tiledsl.support.errors import TileError

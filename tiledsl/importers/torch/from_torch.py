@@ -10,8 +10,8 @@ from typing import Any, cast
 import torch
 from torch import export
 
-from tiledsl.api.graph import Graph
-from tiledsl.api.graphs import trace
+from tiledsl.api.graphs.graph import Graph
+from tiledsl.api.graphs.trace_and_fuse import trace
 from tiledsl.frontend.language.values import TensorSpec
 from tiledsl.frontend.trace.array_types import array_dtype
 from tiledsl.frontend.trace.trace import identifier

@@ -14,6 +14,8 @@ FormulaT = TypeVar("FormulaT", bound=Formula)
 
 OPERATORS: dict[str, Formula] = {}
 """Formulas by operator and overload: `add.Tensor`."""
+READERS_OF_MEMORY = frozenset({"as_strided.default", "as_strided_copy.default"})
+"""Operators whose formula also takes `memory`: the strides and the offset of its first tensor."""
 
 
 def aten(name: str, *overloads: str) -> Callable[[FormulaT], FormulaT]:

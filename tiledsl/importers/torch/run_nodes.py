@@ -16,7 +16,7 @@ from tiledsl.frontend.trace.traced import TracedTensor
 from tiledsl.importers.places import NodePlaces
 from tiledsl.importers.torch import operators
 from tiledsl.importers.torch.node_locations import described, location_of
-from tiledsl.importers.torch.register import OPERATORS, Formula
+from tiledsl.importers.torch.register import OPERATORS, READERS_OF_MEMORY, Formula
 from tiledsl.support.errors import TileError, add_note
 
 assert operators.__all__, "the formulas are registered"
@@ -104,6 +104,9 @@ class NodeRun:
             return self._subgraph(node, args)
         formula = formula_of(node.target)
         assert formula is not None, f"{node.target} was looked for before"
+        if key_of(node.target) in READERS_OF_MEMORY:
+            first = node.args[0].meta["val"]
+            kwargs["memory"] = tuple(map(int, first.stride())), int(first.storage_offset())
         return formula(*args, **kwargs)
 
     def read(self, value: Any) -> Any:

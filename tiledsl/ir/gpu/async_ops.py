@@ -14,9 +14,10 @@ generic one. What was written through one is seen through the other after a `gpu
 
 from __future__ import annotations
 
-from tiledsl.ir.core import (
-    Op,
-    Value,
+from tiledsl.ir.core import Op, Value
+from tiledsl.ir.dtypes import bool_, u64
+from tiledsl.ir.layouts.buffer_layout import SharedLayout
+from tiledsl.ir.op_fields import (
     body_field,
     flag_attribute,
     int_attribute,
@@ -26,9 +27,7 @@ from tiledsl.ir.core import (
     operands,
     optional_operand,
 )
-from tiledsl.ir.dtypes import bool_, u64
-from tiledsl.ir.layouts.layout import SharedLayout
-from tiledsl.ir.tile_ops import require, require_scalar_integer, tensor_type, tile_type
+from tiledsl.ir.type_rules import require, require_scalar_integer, tensor_type, tile_type
 from tiledsl.ir.types import TileType, Type, scalar
 
 MOST_PIXEL_AXES = 3

@@ -28,7 +28,8 @@ from tiledsl.ir.gpu.gpu_rules import launch_around, role_around, threads_around
 from tiledsl.ir.gpu.matrix_descriptors import shared_operand
 from tiledsl.ir.gpu.tensor_maps import ALIGNMENT, UNIT_BYTES, tensor_map_of
 from tiledsl.ir.gpu.warpgroup_instructions import WARPGROUP, WarpgroupInstruction, warpgroup_instruction
-from tiledsl.ir.layouts.layout import WARP, RegisterLayout, SharedLayout
+from tiledsl.ir.layouts.buffer_layout import SharedLayout
+from tiledsl.ir.layouts.layout import WARP, RegisterLayout
 from tiledsl.ir.legality import IllegalError, demand, named
 from tiledsl.ir.types import TileType
 

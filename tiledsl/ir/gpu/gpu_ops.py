@@ -13,8 +13,14 @@ the layouts.
 
 from __future__ import annotations
 
-from tiledsl.ir.core import (
-    Op,
+from math import prod
+
+from tiledsl.ir.core import Op
+from tiledsl.ir.dtypes import i64
+from tiledsl.ir.gpu.access_rules import buffer_type, check_access, check_places, register_type, static_shape
+from tiledsl.ir.layouts.buffer_layout import SharedLayout
+from tiledsl.ir.layouts.layout import RegisterLayout
+from tiledsl.ir.op_fields import (
     body_field,
     dtype_attribute,
     flag_attribute,
@@ -28,10 +34,8 @@ from tiledsl.ir.core import (
     optional_layout_attribute,
     optional_operand,
 )
-from tiledsl.ir.dtypes import i64
-from tiledsl.ir.layouts.layout import RegisterLayout, SharedLayout
 from tiledsl.ir.scalar_functions import ATOMICS, REDUCTIONS, SCANS
-from tiledsl.ir.tile_ops import (
+from tiledsl.ir.type_rules import (
     reduced_shape,
     require,
     require_combinable,
@@ -39,7 +43,7 @@ from tiledsl.ir.tile_ops import (
     tensor_type,
     tile_type,
 )
-from tiledsl.ir.types import TensorType, TileType, Type, format_shape, scalar
+from tiledsl.ir.types import TileType, Type, format_shape, scalar
 
 # Programs
 
@@ -77,23 +81,6 @@ class Launch(Op):
 # Global memory
 
 
-def _check_access(op: Load | Store | Atomic | Copy, shape: tuple[int, ...], rank: int) -> None:
-    """Subscripts and extents of an access of a tensor by a tile of `shape` fit."""
-    tensor: TensorType = tensor_type(op.tensor)
-    require(len(op.indices) == len(op.axes) == len(tensor.shape), "one subscript and one tile axis per tensor axis")
-    require(len(op.extents) == len(op.masked), "one extent per masked axis")
-    require(all(0 <= axis < rank for axis in op.masked), "a masked axis is none of the tile's")
-    for index, axis in zip(op.indices, op.axes):
-        type_ = tile_type(index)
-        require(type_.dtype.is_integer, f"subscript %{index.name} must be of integers, not {type_.dtype}")
-        require(-1 <= axis < rank, f"tile axis {axis} of rank {rank}")
-        require(
-            not type_.shape or (axis == -1 and type_.shape == shape), "a subscript is a scalar or has the tile's shape"
-        )
-    for extent in op.extents:
-        require_scalar_integer(extent)
-
-
 class Load(Op):
     """Reads a tile of a tensor into registers.
 
@@ -121,16 +108,8 @@ class Load(Op):
     layout = optional_layout_attribute()
 
     def infer_types(self) -> tuple[Type, ...]:
-        _check_access(self, self.shape, len(self.shape))
-        return (_register(tensor_type(self.tensor), self.shape, self.layout),)
-
-
-def _register(tensor: TensorType, shape: tuple[int, ...], layout: object) -> TileType:
-    if not shape:
-        return scalar(tensor.dtype)
-    require(isinstance(layout, RegisterLayout) and layout.shape == shape, f"the layout is not one of {list(shape)}")
-    assert isinstance(layout, RegisterLayout)
-    return TileType(tensor.dtype, shape, "register", layout)
+        check_access(self, self.shape, len(self.shape))
+        return (register_type(tensor_type(self.tensor), self.shape, self.layout),)
 
 
 class Store(Op):
@@ -149,9 +128,9 @@ class Store(Op):
     ragged = flag_attribute()
 
     def infer_types(self) -> tuple[Type, ...]:
-        shape = _static_shape(tile_type(self.value))
+        shape = static_shape(tile_type(self.value))
         require(tile_type(self.value).dtype == tensor_type(self.tensor).dtype, "the dtypes differ")
-        _check_access(self, shape, len(shape))
+        check_access(self, shape, len(shape))
         return ()
 
 
@@ -177,14 +156,8 @@ class Atomic(Op):
         type_ = tile_type(self.value)
         require(type_.dtype == tensor_type(self.tensor).dtype, "the dtypes differ")
         require_combinable(self.fn, type_.dtype)
-        _check_access(self, _static_shape(type_), len(type_.shape))
+        check_access(self, static_shape(type_), len(type_.shape))
         return (type_,)
-
-
-def _static_shape(type_: TileType) -> tuple[int, ...]:
-    sizes = tuple(dim for dim in type_.shape if isinstance(dim, int))
-    require(len(sizes) == len(type_.shape), f"{format_shape(type_.shape)} is not known")
-    return sizes
 
 
 # Shared memory
@@ -216,8 +189,8 @@ class View(Op):
     layout = layout_attribute()
 
     def infer_types(self) -> tuple[Type, ...]:
-        type_ = _buffer_type(self.buffer)
-        require(_product(_static_shape(type_)) == _product(self.shape), "the views differ in size")
+        type_ = buffer_type(self.buffer)
+        require(prod(static_shape(type_)) == prod(self.shape), "the views differ in size")
         assert isinstance(self.layout, SharedLayout)
         return (TileType(type_.dtype, self.shape, "shared", self.layout),)
 
@@ -235,27 +208,14 @@ class Reuse(Op):
     layout = layout_attribute()
 
     def infer_types(self) -> tuple[Type, ...]:
-        type_ = _buffer_type(self.buffer)
+        type_ = buffer_type(self.buffer)
         require(isinstance(self.layout, SharedLayout), "a buffer has a shared layout")
         assert isinstance(self.layout, SharedLayout)
         assert isinstance(type_.layout, SharedLayout)
         require(sorted(self.layout.order) == list(range(len(self.shape))), "the layout is not one of this rank")
-        room = type_.layout.bytes(_static_shape(type_), type_.dtype)
+        room = type_.layout.bytes(static_shape(type_), type_.dtype)
         require(self.layout.bytes(self.shape, self.dtype) <= room, f"the buffer has {room} bytes")
         return (TileType(self.dtype, self.shape, "shared", self.layout),)
-
-
-def _product(sizes: tuple[int, ...]) -> int:
-    total = 1
-    for size in sizes:
-        total *= size
-    return total
-
-
-def _buffer_type(value: object) -> TileType:
-    type_ = tile_type(value)  # pyright: ignore[reportArgumentType]
-    require(type_.level == "shared" and isinstance(type_.layout, SharedLayout), "must be a buffer in shared memory")
-    return type_
 
 
 class Copy(Op):
@@ -284,29 +244,9 @@ class Copy(Op):
     """Nobody reads what is overwritten after the barrier before the copy: it fills a stage that all have done with."""
 
     def infer_types(self) -> tuple[Type, ...]:
-        _check_access(self, self.shape, len(self.shape))
-        _check_places(self, self.buffer, len(self.shape))
+        check_access(self, self.shape, len(self.shape))
+        check_places(self, self.buffer, len(self.shape))
         return ()
-
-
-def layout_in_buffer(layout: RegisterLayout, places: tuple[int, ...], buffer: TileType, cluster: int) -> RegisterLayout:
-    """The layout by whose coordinates a tile in `layout` is found in a buffer.
-
-    Buffers belong to blocks. Where one is `cluster` times shorter than the tile along an axis, each block has its own
-    run of that axis there.
-    """
-    shorter = any(size == buffer.shape[place] * cluster for size, place in zip(layout.shape, places))
-    return layout.part_of_block(cluster) if cluster > 1 and shorter else layout
-
-
-def _check_places(op: Copy | Read | Write, buffer: object, rank: int) -> None:
-    shape = _buffer_type(buffer).shape
-    require(len(op.offsets) == len(shape), "one offset per axis of the buffer")
-    require(len(op.places) == rank, "one buffer axis per axis of the tile")
-    require(len(set(op.places)) == rank, "two axes of the tile run along one of the buffer")
-    require(all(0 <= place < len(shape) for place in op.places), "an axis that the buffer does not have")
-    for offset in op.offsets:
-        require_scalar_integer(offset)
 
 
 class Commit(Op):
@@ -363,8 +303,8 @@ class Read(Op):
     layout = optional_layout_attribute()
 
     def infer_types(self) -> tuple[Type, ...]:
-        _check_places(self, self.buffer, len(self.shape))
-        dtype = _buffer_type(self.buffer).dtype
+        check_places(self, self.buffer, len(self.shape))
+        dtype = buffer_type(self.buffer).dtype
         if not self.shape:
             return (scalar(dtype),)
         require(isinstance(self.layout, RegisterLayout) and self.layout.shape == self.shape, "the layout does not fit")
@@ -390,8 +330,8 @@ class Write(Op):
     block = int_attribute(default=-1)
 
     def infer_types(self) -> tuple[Type, ...]:
-        _check_places(self, self.buffer, len(tile_type(self.value).shape))
-        require(tile_type(self.value).dtype == _buffer_type(self.buffer).dtype, "the dtypes differ")
+        check_places(self, self.buffer, len(tile_type(self.value).shape))
+        require(tile_type(self.value).dtype == buffer_type(self.buffer).dtype, "the dtypes differ")
         return ()
 
 
@@ -501,7 +441,7 @@ class Slice(Op):
         require(isinstance(self.layout, RegisterLayout), "a register layout")
         assert isinstance(self.layout, RegisterLayout)
         ends = [start + size for start, size in zip(self.starts, self.layout.shape)]
-        inside = len(ends) == len(type_.shape) and all(e <= s for e, s in zip(ends, _static_shape(type_)))
+        inside = len(ends) == len(type_.shape) and all(e <= s for e, s in zip(ends, static_shape(type_)))
         require(inside, f"the slice is no part of {format_shape(type_.shape)}")
         return (TileType(type_.dtype, self.layout.shape, "register", self.layout),)
 

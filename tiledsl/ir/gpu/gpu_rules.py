@@ -13,9 +13,11 @@ from tiledsl.ir import tile_ops
 from tiledsl.ir.core import Op, Value
 from tiledsl.ir.dtypes import DType
 from tiledsl.ir.gpu import gpu_ops
+from tiledsl.ir.gpu.access_rules import layout_in_buffer
 from tiledsl.ir.gpu.async_ops import Role, Turn
 from tiledsl.ir.gpu.warpgroup_instructions import WARPGROUP
-from tiledsl.ir.layouts.layout import RegisterLayout, SharedLayout
+from tiledsl.ir.layouts.buffer_layout import SharedLayout
+from tiledsl.ir.layouts.layout import RegisterLayout
 from tiledsl.ir.layouts.shared_layouts import Access, access_turns, vector_elements
 from tiledsl.ir.legality import IllegalError, demand, named
 from tiledsl.ir.types import AxisType, Shape, TensorType, TileType, format_shape
@@ -241,7 +243,7 @@ def _check_shared(op: gpu_ops.Copy | gpu_ops.Read | gpu_ops.Write, layout: Regis
         return
     _check_vector(op.vector, layout, buffer.dtype)
     _, cluster = threads_around(op)
-    part = gpu_ops.layout_in_buffer(layout, op.places, buffer, cluster)
+    part = layout_in_buffer(layout, op.places, buffer, cluster)
     most = vector_elements(part, shared, shape, buffer.dtype, op.places)
     problem = f"takes {op.vector} elements at once, of which {most} are side by side and aligned in {buffer}"
     demand(op.vector <= most, problem, f"take {most} at once, or another layout of the buffer")

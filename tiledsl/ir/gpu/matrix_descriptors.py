@@ -18,7 +18,8 @@ from typing import Any, Literal
 import numpy as np
 
 from tiledsl.ir.gpu.warpgroup_instructions import WarpgroupInstruction
-from tiledsl.ir.layouts.layout import Integers, SharedLayout, Swizzle
+from tiledsl.ir.layouts.buffer_layout import SharedLayout, Swizzle
+from tiledsl.ir.layouts.layout import Integers
 from tiledsl.ir.types import TileType
 
 GROUP = 8

@@ -18,7 +18,7 @@ from math import prod
 from tiledsl.ir.dtypes import DType
 from tiledsl.ir.gpu.async_ops import TmaLoad, TmaStore, TmaWindows
 from tiledsl.ir.gpu.matrix_descriptors import span_of
-from tiledsl.ir.layouts.layout import SharedLayout
+from tiledsl.ir.layouts.buffer_layout import SharedLayout
 from tiledsl.ir.types import TensorType, TileType
 
 MOST_AXES = 5

@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 
 from tiledsl.ir.dtypes import DType
-from tiledsl.ir.layouts.layout import BANK_BYTES, BANKS, RegisterLayout, SharedLayout
+from tiledsl.ir.layouts.buffer_layout import BANK_BYTES, BANKS, SharedLayout
+from tiledsl.ir.layouts.layout import RegisterLayout
 
 MOST_SLICES = 4
 """How many matrices of a tile of higher rank are drawn."""

@@ -14,10 +14,14 @@ from dataclasses import dataclass
 
 from tiledsl.ir.dtypes import DType
 from tiledsl.ir.layouts.fold_plans import FoldPlan, Piece, partial_bytes, plan_fold
-from tiledsl.ir.layouts.layout import Digit, RegisterLayout
+from tiledsl.ir.layouts.layout import WARP, Digit, RegisterLayout
 
 MOST_POSITIONS = 64
 """Partial results of a row that each thread goes through, before it would rather have moved the tile."""
+MOST_SHARED = 512
+"""The same where the lanes of a warp go through them together."""
+FEW_POSITIONS = 8
+"""So many a thread goes through as fast by itself."""
 _ALIGNMENT = 16
 
 
@@ -46,6 +50,12 @@ class ScanPlan:
     def positions(self) -> int:
         """How many partial results of warps there are for each row."""
         return len(self.chunks) * self.fold.positions
+
+    @property
+    def is_shared_by_lanes(self) -> bool:
+        """Whether the lanes of a warp go through the partial results together: they are all of one row."""
+        of_one_row = self.warps is not None and all(piece.step >= WARP for piece in self.fold.kept)
+        return of_one_row and self.positions > FEW_POSITIONS and WARP % self.fold.positions == 0
 
     def block_bytes(self, size: int) -> int:
         """The scratch for partial results of `size` bytes each."""
@@ -88,7 +98,7 @@ def plan_scan(layout: RegisterLayout, axis: int, threads_per_block: int) -> Scan
 def suits_scan(layout: RegisterLayout, axis: int, threads_per_block: int) -> bool:
     """Whether to scan a tile in the layout that it has, rather than to move it into one with a run for each thread."""
     plan = plan_scan(layout, axis, threads_per_block)
-    return plan is not None and plan.positions <= MOST_POSITIONS
+    return plan is not None and plan.positions <= (MOST_SHARED if plan.is_shared_by_lanes else MOST_POSITIONS)
 
 
 def _in_order(digits: list[tuple[int, Digit]]) -> list[tuple[int, Digit]]:

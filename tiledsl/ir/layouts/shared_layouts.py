@@ -16,7 +16,8 @@ from typing import Literal
 import numpy as np
 
 from tiledsl.ir.dtypes import DType
-from tiledsl.ir.layouts.layout import BANK_BYTES, BANKS, WARP, Integers, RegisterLayout, SharedLayout, Swizzle
+from tiledsl.ir.layouts.buffer_layout import BANK_BYTES, BANKS, SharedLayout, Swizzle
+from tiledsl.ir.layouts.layout import WARP, Integers, RegisterLayout
 
 Method = Literal["plain", "copy", "matrix", "matrix-transposed"]
 MATRICES: tuple[Method, ...] = ("matrix", "matrix-transposed")

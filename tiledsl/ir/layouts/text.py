@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from tiledsl.ir.layouts.layout import Layout, RegisterLayout, SharedLayout, Swizzle, local, replicate, spatial
+from tiledsl.ir.layouts.buffer_layout import Layout, SharedLayout, Swizzle
+from tiledsl.ir.layouts.layout import RegisterLayout, local, replicate, spatial
 from tiledsl.support.suggest import suggest
 
 _FACTOR = re.compile(r"\s*([^\W\d]\w*)\s*\(([\w\s,=]*(?:\([\w\s,=]*\)[\w\s,=]*)*)\)\s*")

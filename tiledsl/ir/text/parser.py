@@ -12,23 +12,9 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import assert_never
 
 from tiledsl.ir import graph_ops, tile_ops
-from tiledsl.ir.core import (
-    OPS,
-    AnyOperandField,
-    Block,
-    FieldValue,
-    Function,
-    Index,
-    IndicesField,
-    InvalidIRError,
-    Module,
-    Op,
-    OperandField,
-    OptionalField,
-    Value,
-    VariadicField,
-)
+from tiledsl.ir.core import OPS, Block, FieldValue, Function, Index, InvalidIRError, Module, Op, Value
 from tiledsl.ir.gpu import async_ops, gpu_ops
+from tiledsl.ir.op_fields import AnyOperandField, IndicesField, OperandField, OptionalField, VariadicField
 from tiledsl.ir.text.printer import IDENTIFIER
 from tiledsl.ir.text.read_values import KINDS, ValueReader
 from tiledsl.ir.text.syntax import ArgumentText, BodyText, FunctionText, OperandText, OpText, SliceText, parse_syntax

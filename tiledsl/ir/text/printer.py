@@ -9,7 +9,8 @@ from typing import Any
 
 from typing_extensions import assert_never
 
-from tiledsl.ir.core import AttributeField, Block, FieldValue, Function, Module, Number, Op, Value
+from tiledsl.ir.core import Block, FieldValue, Function, Module, Number, Op, Value
+from tiledsl.ir.op_fields import AttributeField
 from tiledsl.ir.types import format_shape
 from tiledsl.support.location import Location
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 from typing_extensions import assert_never
 
-from tiledsl.ir.core import AttributeField, AttributeKind, Fact, Number
+from tiledsl.ir.core import Fact, Number
 from tiledsl.ir.dtypes import BY_NAME, DType
+from tiledsl.ir.op_fields import AttributeField, AttributeKind
 from tiledsl.ir.symbolic import Dim, floordiv, maximum, minimum, mod, symbol
 from tiledsl.ir.text.syntax import (
     AttributeText,
@@ -32,7 +33,7 @@ from tiledsl.support.suggest import suggest
 if TYPE_CHECKING:
     from lark import Token
 
-    from tiledsl.ir.layouts.layout import Layout
+    from tiledsl.ir.layouts.buffer_layout import Layout
 
 T = TypeVar("T")
 

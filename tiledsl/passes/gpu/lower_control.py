@@ -71,7 +71,7 @@ def lower_range(state: Lowering, op: ops.Range) -> None:
         return
     pipeline = pipeline_of(state, op, turns)
     dot = product_of(op)
-    single = dot is not None and math.prod(batches_of(dot, state.capacities)) == 1
+    single = dot is not None and math.prod(batches_of(dot, state.capacities)) == 1 and dot.precision != "planes"
     if pipeline is not None and dot is not None and single and brings_all(pipeline, op):
         lower_product_loop(state, op, dot, pipeline)
         return

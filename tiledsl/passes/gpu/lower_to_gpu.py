@@ -22,6 +22,7 @@ from tiledsl.ir.gpu import gpu_ops as gpu
 from tiledsl.ir.layouts.layout import RegisterLayout
 from tiledsl.ir.types import AxisType, TensorType
 from tiledsl.ir.verifier import Form
+from tiledsl.passes.analysis.effects import tensors_in_order
 from tiledsl.passes.analysis.phases import phases_of
 from tiledsl.passes.gpu.layouts.capacities import Capacities
 from tiledsl.passes.gpu.layouts.infer_layouts import LayoutInference, reshapes_units
@@ -111,6 +112,11 @@ class _FunctionLowering:
 
         return follow(copied, value, self.values)
 
+    def _alignment_of(self, tensor: Value) -> int:
+        """The bytes that each row of a tensor begins at a multiple of, at most 16."""
+        number = tensors_in_order(self.function.body).index(tensor)
+        return self.plan.alignment[number] if number < len(self.plan.alignment) else 16
+
     def _phase(self, phase: list[Op], builder: Builder, grids: Iterator[GridPlan]) -> None:
         whole = next(grids) if isinstance(phase[0], ops.Grid) else OUTSIDE
         grid = replace(whole, threads=whole.threads_of_tile)
@@ -131,8 +137,9 @@ class _FunctionLowering:
 
         threads = grid.threads * grid.cluster
         inference = LayoutInference(
-            [*outer, *phase], self.capacities, threads, 16, dot_layout, grid.row_threads, grid.cluster, operand_layouts
-        )
+            [*outer, *phase], self.capacities, threads, 16, dot_layout, grid.row_threads, grid.cluster, operand_layouts,
+            self._alignment_of,
+        )  # fmt: skip
         state = Lowering(self.function, self.machine, self.plan, grid, inference, builder, self.context)
         for value, lowered in self.values.items():
             if isinstance(value.type, TensorType):

@@ -16,6 +16,10 @@ ROLES = ("cooperative", "pingpong")
 """How warpgroups that only multiply go about it: all on one tile, or each on a tile of its own, in turn."""
 LOADING_THREADS = 128
 """Those that a block has beside the ones that multiply, where warps are specialised."""
+WRITTEN_OUT = 8
+"""Turns that a loop has at most that is written out, if they are known: what they load is under way together."""
+WRITTEN_OUT_WORDS = 128
+"""Registers of a thread that the loads of all these turns take at most."""
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tiledsl.passes.graph.groups.fuse_into_calls import FuseIntoCalls
 from tiledsl.passes.graph.groups.group import Group
 from tiledsl.passes.graph.groups.split_folds import SplitFolds
+from tiledsl.passes.graph.groups.split_scans import SplitScans
 from tiledsl.passes.graph.kernels.graph_to_tile import GraphToTile
 from tiledsl.passes.graph.raising.raise_programs import RaisePrograms
 from tiledsl.passes.graph.rewrites.canonicalise_graph import CanonicaliseGraph
@@ -14,6 +15,7 @@ from tiledsl.passes.graph.rewrites.lay_images import LayImages
 from tiledsl.passes.graph.rewrites.materialise import Materialise
 from tiledsl.passes.graph.rewrites.move_reindexing import MoveReindexing
 from tiledsl.passes.graph.rewrites.repeat_maps import RepeatMaps
+from tiledsl.passes.graph.rewrites.split_floats import SplitFloats
 from tiledsl.passes.graph.rewrites.widen_floats import DropRoundings, WidenFloats
 from tiledsl.passes.manager import Pass
 
@@ -27,8 +29,10 @@ def graph_pipeline(arch: str, *, fuse: bool = True) -> list[Pass]:
         CanonicaliseGraph(),
         *([RaisePrograms(arch=arch), MoveReindexing()] if fuse else []),
         *([CopyWindows(arch=arch), LayImages(arch=arch)] if fuse else []),
+        *([SplitFloats(arch=arch)] if fuse else []),
         WidenFloats(),
         *([FuseIntoCalls(arch=arch)] if fuse else []),
+        SplitScans(arch=arch),
         SplitFolds(arch=arch),
         DeriveOnline(),
         *([RepeatMaps(arch=arch)] if fuse else []),

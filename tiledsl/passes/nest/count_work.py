@@ -90,6 +90,8 @@ class WorkCounts:
     def multiplied(self, dot: NestDot) -> Amount:
         """Multiply-adds of a product."""
         *batch, rows, depth = dot.op.a.shape
+        if dot.op.precision == "planes":
+            batch = [len(ops.PLANE_PAIRS)]
         dims = (*batch, rows, depth, dot.op.b.shape[-1])
         return self._sum(_Term(dot.loops, tuple(_Length(dim) for dim in dims)))
 

@@ -157,7 +157,7 @@ class _Reader:
                     for body in op.bodies.values():
                         self._block(body, (*loops, loop), conditional=conditional)
                 case ops.If():
-                    for body in op.bodies.values():
+                    for body in (op.otherwise,) if op.rare else op.bodies.values():
                         self._block(body, loops, conditional=True)
                 case ops.Load() | ops.Store() | ops.Atomic():
                     self.accesses.append(self._access(op, loops, conditional))

@@ -15,13 +15,14 @@ import math
 from dataclasses import dataclass
 
 from tiledsl.ir.core import Block, Op, Value
+from tiledsl.ir.fold_identities import PAIRWISE
 from tiledsl.ir.tile_ops import Dot, Load, Map, Range
 from tiledsl.passes.analysis.effects import has_effect
 from tiledsl.passes.analysis.splats import number_of
 from tiledsl.passes.tile.carried_values import yielded
 from tiledsl.passes.tile.follow_weights import NotSplitError, Weight, WeightRules, product, same
 
-FOLDS = {"maximum": "max", "minimum": "min", "and": "and", "or": "or", "mul": "mul"}
+FOLDS = {function: fold for fold, function in PAIRWISE.items() if fold != "add"}
 """The fold of many values, by the function of two; beside sums, which may be rescaled."""
 EXTREMA = ("max", "min")
 IDEMPOTENT = (*EXTREMA, "and", "or")

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tiledsl.ir.core import Block, Function, Module, Op, Value
-from tiledsl.ir.tile_ops import Empty, For, Grid, If, Range, While
+from tiledsl.ir.tile_ops import Empty, For, If, Range, While
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.manager import PassContext
 from tiledsl.passes.tile.carried_values import Loop, carried_arguments, keep_results, keep_yields, yielded
@@ -65,7 +65,7 @@ class _Marks:
                 self.pending += yielded(op.condition)
         else:
             self.pending += op.operands
-            if not isinstance(op, If) and op.effect == "pure":
+            if op.effect != "control":  # a combiner is needed as it is
                 for body in op.bodies.values():
                     for inner in body.ops:
                         self.need_op(inner)
@@ -105,8 +105,7 @@ class _Marks:
         """Takes out what is not needed."""
         for op in reversed(list(block.ops)):
             if op not in self.ops and not _yields(op):
-                if not any(value.users for value in op.results):  # bodies of launches are left as they are
-                    op.erase()
+                op.erase()
             elif isinstance(op, (Range, For, While, If)):
                 keep = [v in self.values for v in op.results]
                 keep_yields(op, keep)
@@ -114,8 +113,9 @@ class _Marks:
                     self.sweep(body)
                 if not all(keep):
                     keep_results(op, keep)
-            elif isinstance(op, Grid):
-                self.sweep(op.body)  # what stands in a combiner is needed as it is
+            elif op.effect == "control":
+                for body in op.bodies.values():
+                    self.sweep(body)
 
 
 def _yields(op: Op) -> bool:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from tiledsl.ir import dtypes
+from tiledsl.runtime.arrays.arrays import row_major
 from tiledsl.runtime.arrays.device_array import DeviceArray
 from tiledsl.runtime.programs.device_services import Services
 from tiledsl.support.caller import caller_location
@@ -64,6 +65,24 @@ def numpy_name(dtype: Any) -> str:
     return str(dtype.name)
 
 
+def quick_empty(torch: Any) -> Callable[..., Any] | None:
+    """Makes a tensor of a shape, strides and a dtype on the current device, in a third of the time of `torch.empty`.
+
+    `torch.compile` has it for its own code. None where PyTorch has none that does this: it is no public part of it.
+    """
+    guards = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
+    made: Callable[..., Any] | None = getattr(guards, "_empty_strided_cuda", None)
+    if made is None or not hasattr(torch._C, "_cuda_getDevice"):
+        return None
+    try:
+        first = made((2, 3), (3, 1), torch.float16)
+    except (TypeError, RuntimeError):
+        return None
+    at = torch.device("cuda", torch._C._cuda_getDevice())
+    right = first.device == at and first.dtype == torch.float16 and not first.requires_grad
+    return made if right and tuple(first.shape) == (2, 3) and first.is_contiguous() else None
+
+
 class Torch:
     """PyTorch: its allocator, the current stream of its own."""
 
@@ -74,6 +93,10 @@ class Torch:
         self.raw_stream = torch._C._cuda_getCurrentRawStream  # 0.07 us, where `torch.cuda.current_stream()` takes 3
         self.address: Callable[[Any], int] = torch.Tensor.data_ptr
 
+    @cached_property
+    def _quick_empty(self) -> Callable[..., Any] | None:
+        return quick_empty(self.torch)
+
     def stream(self, device: int) -> int:
         return self.raw_stream(device)
 
@@ -82,7 +105,15 @@ class Torch:
         empty: Callable[..., object] = self.torch.empty
         # a dtype has the name that NumPy or ml_dtypes has for it
         named = {"dtype": getattr(self.torch, numpy_name(dtype)), "device": self.torch.device("cuda", device)}
-        return lambda stream: empty(shape, **named)
+        made, strides, element = self._quick_empty, row_major(shape), named["dtype"]
+        if made is None:
+            return lambda stream: empty(shape, **named)
+        current: Callable[[], int] = self.torch._C._cuda_getDevice
+
+        def make(stream: int) -> object:
+            return made(shape, strides, element) if current() == device else empty(shape, **named)
+
+        return make
 
     def copied(self, view: DeviceView) -> object | None:
         array: Any = view.array

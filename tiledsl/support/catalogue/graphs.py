@@ -97,6 +97,10 @@ _SHAPES = {
         "{name}: `{a}` of shape {first} and `{b}` of shape {second} differ beside axis {axis}",
         "give tensors whose other axes are equal",
     ),
+    "graph-interleave": _shape(
+        "tile.interleave: tensors of {lengths} elements along axis {axis} have none in turns",
+        "give tensors as long as `{text}`, or the last ones shorter by one",
+    ),
     "graph-split": _shape(
         "axis {axis} of `{text}`, of size {size}, cannot be split into {parts}", "give sizes that add up to {size}"
     ),

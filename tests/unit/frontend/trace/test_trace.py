@@ -148,6 +148,8 @@ WORDS: list[tuple[Callable[..., Any], Callable[..., Any]]] = [
     (lambda x: tile.cast(x, tile.i32) + x.astype(np.int8), lambda x: x.astype(np.int32) + x.astype(np.int8)),
     (lambda x: tile.broadcast_to(x[:1], (2, 5, 4)), lambda x: np.broadcast_to(x[:1], (2, 5, 4))),
     (lambda x: tile.concat((x, x[:1], INTS)), lambda x: np.concatenate((x, x[:1], INTS))),
+    (lambda x: tile.interleave((x, x + 1, x[:2]))[::3], lambda x: x),
+    (lambda x: tile.interleave((x, x[:, :3]), axis=1), lambda x: x.repeat(2, 1)[:, :7]),
     (lambda x: tile.stack([x, x + 1], axis=-1), lambda x: np.stack([x, x + 1], axis=-1)),
     (lambda x: tile.split(x, 2, axis=1), lambda x: tuple(np.split(x, 2, axis=1))),
     (lambda x: tile.split(x, (1, 2)), lambda x: tuple(np.split(x, [1]))),

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 import tiledsl  # noqa: E402
 from tiledsl import TilePerformanceWarning  # noqa: E402
 from tiledsl.importers.torch import compile_graph  # noqa: E402
-from tiledsl.importers.torch.layouts import layout_of  # noqa: E402
+from tiledsl.importers.torch.axis_order import layout_of  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -194,3 +194,51 @@ def test_the_entry_point_is_the_backend() -> None:
 
     found += [point.load() for point in entry_points(group="torch_dynamo_backends") if point.name == "tiledsl"]
     assert set(found) == {tiledsl.torch.backend}
+
+
+@pytest.mark.parametrize(
+    ("size", "stride", "offset"),
+    [
+        ((3, 4), (4, 1), 0), ((4, 3), (1, 4), 0), ((2, 2), (5, 2), 1), ((3, 3), (2, 1), 4), ((2, 3), (0, 1), 2),
+        ((), (), 5), ((2, 0), (1, 1), 0), ((4, 3, 1), (1, 4, 7), 12),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("turned", [False, True])
+def test_as_strided(size: Any, stride: Any, offset: int, turned: bool) -> None:
+    def formula(x: Any) -> Any:
+        y = (x.mT if turned else x) * 2
+        return torch.as_strided(y, size, stride, offset) + 1
+
+    x = torch.randn(6, 4)
+    with torch.no_grad():
+        torch.testing.assert_close(whole(formula)(x), formula(x))
+
+
+def test_as_strided_of_more_than_the_tensor_is_left_to_pytorch() -> None:
+    def formula(x: Any) -> Any:
+        return torch.as_strided(x[2:], (3, 4), (4, 1), 0) + 1
+
+    x = torch.randn(6, 4)
+    with torch.no_grad(), pytest.warns(tiledsl.TilePerformanceWarning, match="as_strided"):
+        torch.testing.assert_close(compiled(formula)(x), formula(x))
+
+
+def test_gradients_of_log_sigmoid() -> None:
+    x = torch.randn(6, requires_grad=True)
+    y = x.detach().clone().requires_grad_()
+    whole(torch.nn.functional.logsigmoid)(x).sum().backward()
+    torch.nn.functional.logsigmoid(y).sum().backward()
+    agree(x.grad, y.grad)
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_an_encoder_layer_that_pytorch_runs_as_one_operator(norm_first: bool, activation: str) -> None:
+    layer = torch.nn.TransformerEncoderLayer(
+        16, 4, 24, activation=activation, norm_first=norm_first, batch_first=True
+    ).eval()
+    for parameter in layer.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    x = torch.randn(2, 5, 16)
+    with torch.no_grad():
+        agree(whole(layer)(x), layer(x), 1e-4)

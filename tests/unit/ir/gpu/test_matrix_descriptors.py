@@ -18,7 +18,7 @@ from tiledsl.ir.gpu.matrix_descriptors import (
     swizzle_of,
 )
 from tiledsl.ir.gpu.warpgroup_instructions import WarpgroupInstruction, columns_of, warpgroup_instruction
-from tiledsl.ir.layouts.layout import SharedLayout, Swizzle
+from tiledsl.ir.layouts.buffer_layout import SharedLayout, Swizzle
 from tiledsl.ir.layouts.text import parse_layout
 from tiledsl.ir.types import TileType
 

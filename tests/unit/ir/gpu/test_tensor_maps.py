@@ -14,7 +14,8 @@ from tiledsl.ir.dtypes import DType, bf16, f8e4m3, f32, i4, i64
 from tiledsl.ir.gpu.async_ops import Mbarriers, TmaLoad, TmaStore
 from tiledsl.ir.gpu.matrix_descriptors import SPANS, swizzle_of
 from tiledsl.ir.gpu.tensor_maps import Box, TensorMap, boxes_of, bytes_of, part_of, tensor_map_of
-from tiledsl.ir.layouts.layout import Integers, SharedLayout
+from tiledsl.ir.layouts.buffer_layout import SharedLayout
+from tiledsl.ir.layouts.layout import Integers
 from tiledsl.ir.layouts.text import parse_layout
 from tiledsl.ir.types import TensorType, TileType, scalar
 from tiledsl.support.location import BUILTIN

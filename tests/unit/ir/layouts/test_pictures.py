@@ -9,7 +9,8 @@ from tiledsl.ir.dtypes import bf16, f32
 from tiledsl.ir.layouts import conversions as layout_conversions
 from tiledsl.ir.layouts import layout as layouts
 from tiledsl.ir.layouts import pictures as layout_pictures
-from tiledsl.ir.layouts.layout import SharedLayout, Swizzle, local, replicate, spatial
+from tiledsl.ir.layouts.buffer_layout import SharedLayout, Swizzle
+from tiledsl.ir.layouts.layout import local, replicate, spatial
 
 PAGE = Path(__file__).parents[4] / "docs" / "layouts.md"
 

@@ -6,7 +6,8 @@ import pytest
 
 from tiledsl.ir.dtypes import DType, bf16, f32, f64, i8
 from tiledsl.ir.gpu.matrix_instructions import INSTRUCTIONS, tiled_layouts
-from tiledsl.ir.layouts.layout import RegisterLayout, SharedLayout, Swizzle, local, replicate, spatial
+from tiledsl.ir.layouts.buffer_layout import SharedLayout, Swizzle
+from tiledsl.ir.layouts.layout import RegisterLayout, local, replicate, spatial
 from tiledsl.ir.layouts.shared_layouts import (
     Access,
     access_turns,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tiledsl.ir.layouts.layout import Layout, SharedLayout, Swizzle, local, replicate, spatial
+from tiledsl.ir.layouts.buffer_layout import Layout, SharedLayout, Swizzle
+from tiledsl.ir.layouts.layout import local, replicate, spatial
 from tiledsl.ir.layouts.text import LayoutTextError, parse_layout
 
 

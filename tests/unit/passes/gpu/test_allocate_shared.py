@@ -9,7 +9,7 @@ from tiledsl.ir.core import Module
 from tiledsl.ir.dtypes import u8
 from tiledsl.ir.gpu.async_ops import Mbarriers
 from tiledsl.ir.gpu.gpu_ops import Buffer, Launch
-from tiledsl.ir.layouts.layout import SharedLayout
+from tiledsl.ir.layouts.buffer_layout import SharedLayout
 from tiledsl.passes.gpu.sync.allocate_shared import AllocateShared, Need, format_bytes, needs_of, place, total_bytes
 from tiledsl.support.location import BUILTIN
 

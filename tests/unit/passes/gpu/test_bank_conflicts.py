@@ -12,7 +12,8 @@ from tests.support.tile_programs import GEMM
 from tiledsl.ir.core import Module
 from tiledsl.ir.dtypes import BY_NAME, to_numpy
 from tiledsl.ir.gpu import gpu_ops
-from tiledsl.ir.layouts.layout import RegisterLayout, SharedLayout
+from tiledsl.ir.layouts.buffer_layout import SharedLayout
+from tiledsl.ir.layouts.layout import RegisterLayout
 from tiledsl.ir.layouts.shared_layouts import Access, Method, is_conflict_free
 from tiledsl.ir.text.parser import parse_module
 

@@ -39,7 +39,7 @@ def test_functions(name: str) -> None:
                 given = constant(found, bool_ if function.gives_bool else dtype)
                 assert given.tobytes() == expected.tobytes(), (name, dtype, chosen)
                 folded += 1
-    assert (folded == 0) == (function.cost > 8 or name in ("rsqrt", "fma", "pow"))
+    assert (folded == 0) == (function.cost > 8 or name in ("rsqrt", "fma", "pow") or name.startswith("plane"))
 
 
 @pytest.mark.parametrize("source", DTYPES, ids=str)

@@ -14,9 +14,9 @@ from tests.support.fake_cuda import FakeCuda, FakeTensor, aligned, fake_cuda
 from tests.support.fake_driver import OWN_STREAM, Status
 from tests.support.graph_texts import LINEAR, VIEWS
 from tests.support.random_lowered import RandomLowered, lowered_graphs
-from tiledsl.api.build_module import build_module
-from tiledsl.api.module import Module
-from tiledsl.api.module_weights import WeightCache
+from tiledsl.api.modules.build_module import build_module
+from tiledsl.api.modules.module import Module
+from tiledsl.api.schedules.module_weights import WeightCache
 from tiledsl.ir.text.parser import parse_module
 from tiledsl.runtime.arrays.cuda_arrays import ArrayReader
 from tiledsl.runtime.calls.outputs import as_tuple

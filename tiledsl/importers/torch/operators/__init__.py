@@ -13,9 +13,11 @@ from tiledsl.importers.torch.operators import (
     products,
     shapes,
     special,
+    strided,
+    transformer,
 )
 
 __all__ = [
     "attention", "comparisons", "convolutions", "creation", "elementwise", "folds", "indexing", "normalisation",
-    "pooling", "products", "shapes", "special",
+    "pooling", "products", "shapes", "special", "strided", "transformer",
 ]  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 from tiledsl import ops, tile
 from tiledsl.importers.torch.register import aten
 from tiledsl.ir.dtypes import bool_, i64
-from tiledsl.ir.tile_ops import broadcast_shapes
+from tiledsl.ir.type_rules import broadcast_shapes
 from tiledsl.ops.checks import as_tensor, refuse_option
 
 

@@ -12,16 +12,25 @@ LINE_BYTES = 128
 
 
 def access_layout(
-    shape: Sequence[int], order: Sequence[int], threads: int, vector: int, element_bytes: int, row_threads: int = 0
+    shape: Sequence[int],
+    order: Sequence[int],
+    threads: int,
+    vector: int,
+    element_bytes: int,
+    row_threads: int = 0,
+    runs: int | None = None,
 ) -> RegisterLayout:
     """A layout for a tile whose axis `order[-1]` is the one that counts fastest in memory.
 
     Each thread takes `vector` neighbours along that axis at a time. Rows are shared out among groups of threads, so
     that folding a row involves few of them, but no group is smaller than a line of memory (`row_threads`, if not 0,
-    says how large they are instead). What is left of the threads holds replicas.
+    says how large they are instead). What is left of the threads holds replicas. Along the axis `runs`, another one, a
+    thread has neighbours.
 
     >>> print(access_layout([4, 1024], [0, 1], 128, 8, 2))
     local(1, 4) * spatial(4, 32) * local(1, 8)
+    >>> print(access_layout([64, 64], [0, 1], 128, 8, 2, runs=0))
+    spatial(16, 8) * local(4, 8)
     """
     digits_of_slots: list[Digit] = []
     digits_of_threads: list[Digit] = []
@@ -43,9 +52,10 @@ def access_layout(
     spread: list[Digit] = []
     for axis in reversed(order[:-1]):
         part = min(power_of_two_in(shape[axis]), power_of_two_in(left))
-        spread.insert(0, Digit(part, axis, 1))
-        if shape[axis] > part:
-            digits_of_slots.insert(0, Digit(shape[axis] // part, axis, part))
+        each = shape[axis] // part
+        spread.insert(0, Digit(part, axis, each if axis == runs else 1))
+        if each > 1:
+            digits_of_slots.insert(0, Digit(each, axis, 1 if axis == runs else part))
         left //= part
     digits_of_threads = [Digit(left, None, 0), *spread, Digit(along, fast, vector)]
     digits_of_slots += [Digit(room // along, fast, vector * along), Digit(vector, fast, 1)]

@@ -12,6 +12,7 @@ in whatever layout it is needed in. Where two anchors meet, the stronger one win
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -20,6 +21,7 @@ from tiledsl.ir.core import Op, Value
 from tiledsl.ir.layouts.layout import RegisterLayout, spatial
 from tiledsl.ir.layouts.scan_plans import suits_scan
 from tiledsl.ir.types import Shape, TensorType, TileType
+from tiledsl.passes.analysis.folds import fold_of, scan_of
 from tiledsl.passes.gpu.layouts.access_layouts import access_layout
 from tiledsl.passes.gpu.layouts.capacities import Capacities
 from tiledsl.passes.gpu.layouts.operand_sources import elementwise_inputs
@@ -31,6 +33,8 @@ ROWS_OF_BLOCK = 8
 """Rows that each block of a cluster gets at least, if rows are what the blocks share out."""
 MOST_ELEMENTS = 16
 """Of an access by one thread: bytes."""
+LONG_ROW = 128
+"""Elements of a row of which a warp accesses a part at once."""
 COMPUTED, ACCESSED, MULTIPLIED = 1, 2, 3
 """How strong a wish for a layout is: of a value that is only computed, of an access, of a matrix product."""
 
@@ -56,8 +60,10 @@ class LayoutInference:
         row_threads: int = 0,
         cluster: int = 1,
         operand_layouts: Callable[[ops.Dot], Mapping[Value, RegisterLayout]] = lambda dot: {},
+        alignment: Callable[[Value], int] = lambda tensor: 16,
     ) -> None:
         """`threads` in a program of `cluster` blocks, `row_threads` of them for a row (0: as many as suit it).
+        `alignment`: the bytes that each row of a tensor begins at a multiple of.
 
         `dot_layout` tells the layout of a product's accumulator, `operand_layouts` those of operands that are computed
         for it of what its loop loads.
@@ -70,8 +76,9 @@ class LayoutInference:
         self._wishes: dict[Value, Wish] = {}
         every = [nested for op in body for nested in op.walk()]
         accesses = [op for op in every if isinstance(op, (ops.Load, ops.Store)) and _runs(op)]
-        accessed = [tensor_of(op).dtype.bytes for op in accesses]
-        self._vector = max(1, vector_bytes // min(accessed, default=4))
+        self._vector = max(1, vector_bytes // self._bytes_of_vectors(accesses))
+        multiplies = any(isinstance(op, ops.Dot) for op in every)
+        self._aligned = {} if multiplies else self._aligned_vectors(accesses, alignment)
         for op in every:
             for operand, layout in operand_layouts(op).items() if isinstance(op, ops.Dot) else ():
                 self._anchor(operand, layout)
@@ -84,6 +91,37 @@ class LayoutInference:
             if self._wishes == before:
                 break
 
+    def _bytes_of_vectors(self, accesses: Iterable[ops.Load | ops.Store]) -> int:
+        """The element that threads have 16 bytes of: the widest that is stored as a whole tile. Of a wider one a thread
+        would have several runs, and each store of a warp every other half of a sector, which goes to L2 twice; what is
+        loaded so stays in L1."""
+        sizes = {op: math.prod(self.capacities.shape(_accessed_shape(op))) for op in accesses}
+        most = max(sizes.values(), default=0)
+        stored = [tensor_of(op).dtype.bytes for op, size in sizes.items() if isinstance(op, ops.Store) and size == most]
+        return max(stored, default=min((tensor_of(op).dtype.bytes for op in sizes), default=4))
+
+    def _aligned_vectors(
+        self, accesses: Iterable[ops.Load | ops.Store], alignment: Callable[[Value], int]
+    ) -> dict[str, int]:
+        """How many elements threads access at once, at most, by the axis that they lie along. Where rows begin anywhere
+        a run of a thread is stored element by element, and what a warp stores at once had better lie side by side. What
+        is only loaded so stays in L1."""
+        most = max((math.prod(self.capacities.shape(_accessed_shape(op))) for op in accesses), default=0)
+        stored: dict[str, int] = {}
+        loaded: dict[str, int] = {}
+        for op in accesses:
+            shape = _accessed_shape(op)
+            if math.prod(self.capacities.shape(shape)) == most:
+                along = str(shape[access_order(op)[-1]])
+                if self.capacities.of(shape[access_order(op)[-1]]) < LONG_ROW:
+                    continue  # what lies around a run is of the same lines
+                number = max(1, alignment(op.tensor) // tensor_of(op).dtype.bytes)
+                if isinstance(op, ops.Store):
+                    stored[along] = min(stored.get(along, number), number)
+                else:
+                    loaded[along] = max(loaded.get(along, number), number)
+        return {**loaded, **stored}
+
     def of(self, value: Value) -> RegisterLayout | None:
         """The layout that suits a tile best; None for one that is cheap to make in any."""
         wish = self._wishes.get(value)
@@ -93,14 +131,16 @@ class LayoutInference:
         """A layout for a tile that nothing else speaks for."""
         return self.access(shape, list(range(len(shape))), 4)
 
-    def access(self, shape: Shape, order: list[int], element_bytes: int, most: int = MOST_ELEMENTS) -> RegisterLayout:
+    def access(
+        self, shape: Shape, order: list[int], element_bytes: int, most: int = MOST_ELEMENTS, runs: int | None = None
+    ) -> RegisterLayout:
         """The layout for an access in which the axis `order[-1]` counts fastest in memory. `most`: how many elements
-        one thread accesses at once at most."""
+        one thread accesses at once at most. `runs`: another axis along which each thread is to have neighbours."""
         sizes = self.capacities.shape(shape)
         shared_out = self._axis_of_blocks(sizes, order)
-        vector = min(self._vector, most)
+        vector = min(self._vector, most, self._aligned.get(str(shape[order[-1]]), most) if shape else most)
         if shared_out is None:
-            return access_layout(sizes, order, self.threads, vector, element_bytes, self.row_threads)
+            return access_layout(sizes, order, self.threads, vector, element_bytes, self.row_threads, runs)
         # each block of a cluster has a run of its own
         part = tuple(size // self.cluster if axis == shared_out else size for axis, size in enumerate(sizes))
         blocks = spatial(*(self.cluster if axis == shared_out else 1 for axis in range(len(sizes))))
@@ -142,10 +182,10 @@ class LayoutInference:
                 for result in op.results:
                     if isinstance(result.type, TileType) and result.shape:
                         self._wish(result, self._rule(op))
-                if isinstance(op, (ops.Load, ops.Cast)) and op.result.shape:
+                if isinstance(op, (ops.Load, ops.Cast, ops.Reshape)) and op.result.shape:
                     self._follow_product(op)
 
-    def _follow_product(self, op: ops.Load | ops.Cast) -> None:
+    def _follow_product(self, op: ops.Load | ops.Cast | ops.Reshape) -> None:
         """What meets an accumulator comes as it is needed there: a whole tile of it would take as much shared memory as
         the result, and between blocks of a cluster nothing moves any more. That it does may be seen late."""
         needed, known = follow(self._needed, op.result), self._wishes.get(op.result)
@@ -153,7 +193,15 @@ class LayoutInference:
             self._wishes[op.result] = replace(known, layout=needed)
 
     def _bring(self, op: Op) -> None:
-        """What is computed together with an accumulator is loaded and computed as that one lies, however far before."""
+        """What is computed together with an accumulator is loaded and computed as that one lies, however far before, in
+        branches and loops too."""
+        if isinstance(op, ops.If):
+            for yes, no, result in zip(yielded(op.then), yielded(op.otherwise), op.results):
+                self._bring_to((yes, no), self._wishes.get(result))
+        if isinstance(op, ops.Range):
+            for number, result in enumerate(op.results):
+                given = (yielded(op.body)[number], carried_arguments(op, op.body)[number])
+                self._bring_to(given, self._wishes.get(result))
         if not isinstance(op, (ops.Map, ops.Cast, ops.Transpose)):
             return
         wish = self._wishes.get(op.result)
@@ -167,6 +215,15 @@ class LayoutInference:
             follows = isinstance(source.op, (ops.Load, ops.Map, ops.Cast, ops.Transpose))
             if known is not None and follows and known.strength < MULTIPLIED and len(source.shape) == layout.rank:
                 self._wishes[source] = Wish(MULTIPLIED, layout)
+
+    def _bring_to(self, values: Iterable[Value], wish: Wish | None) -> None:
+        """The same of what a branch or a loop gives."""
+        for value in values:
+            known, carried = self._wishes.get(value), value.op is None or isinstance(value.op, ops.Range)
+            weak = carried if known is None else known.strength < MULTIPLIED
+            follows = carried or isinstance(value.op, (ops.Map, ops.Cast))
+            if wish is not None and wish.strength == MULTIPLIED and weak and follows:
+                self._wishes[value] = wish
 
     def _wish(self, value: Value, wish: Wish | None) -> None:
         known = self._wishes.get(value)
@@ -232,9 +289,12 @@ class LayoutInference:
         if only_broadcast(op.result):
             return None
         *slow, fast = access_order(op) or [0]
-        folded = set(folded_axes(op.result))  # in one thread, if others are enough for all threads
+        fold = fold_of(op.result)
+        folded = set(() if fold is None else fold.axes)  # in one thread, if others are enough for all threads
         order = [*(a for a in slow if a in folded), *(a for a in slow if a not in folded), fast]
-        return Wish(ACCESSED, self.access(op.result.shape, order[-len(op.result.shape) :], op.result.dtype.bytes))
+        order, scan = order[-len(op.result.shape) :], scan_of(op.result)
+        runs = None if scan is None or scan.axis == fast else scan.axis
+        return Wish(ACCESSED, self.access(op.result.shape, order, op.result.dtype.bytes, runs=runs))
 
     def _needed(self, value: Value) -> Generator[Value, RegisterLayout | None, RegisterLayout | None]:
         """The layout in which the users of a value will ask for it, if that is clear and not its own to choose."""
@@ -295,19 +355,6 @@ def only_broadcast(value: Value) -> bool:
     return True
 
 
-def folded_axes(value: Value) -> tuple[int, ...]:
-    """The axes over which a tile is folded, as it is or after elementwise ops."""
-    seen, work = {value}, [value]
-    while work:
-        for user in work.pop().users:
-            if isinstance(user, ops.Reduce):
-                return user.axes
-            if isinstance(user, (ops.Cast, ops.Map)) and user.result not in seen:
-                seen.add(user.result)
-                work.append(user.result)
-    return ()
-
-
 def tensor_of(op: ops.Load | ops.Store | ops.Atomic) -> TensorType:
     """The type of the tensor that is accessed."""
     assert isinstance(op.tensor.type, TensorType)
@@ -347,6 +394,10 @@ def access_order(op: ops.Load | ops.Store | ops.Atomic) -> list[int]:
         order.remove(axis)
         order.append(axis)
     return order
+
+
+def _accessed_shape(op: ops.Load | ops.Store) -> Shape:
+    return op.value.shape if isinstance(op, ops.Store) else op.result.shape
 
 
 def _runs(op: ops.Load | ops.Store) -> bool:

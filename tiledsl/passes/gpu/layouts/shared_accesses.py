@@ -9,7 +9,8 @@ from dataclasses import replace
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Value
 from tiledsl.ir.dtypes import DType
-from tiledsl.ir.layouts.layout import RegisterLayout, SharedLayout
+from tiledsl.ir.layouts.buffer_layout import SharedLayout
+from tiledsl.ir.layouts.layout import RegisterLayout
 from tiledsl.ir.layouts.shared_layouts import MATRICES, Access, Method, access_turns, vector_elements
 from tiledsl.support.powers_of_two import power_of_two_in
 

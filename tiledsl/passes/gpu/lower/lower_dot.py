@@ -81,6 +81,7 @@ def plan_dot(op: ops.Dot, capacities: Capacities, grid: GridPlan, machine: GpuMa
     if warps[0] * warps[1] * 32 != threads or not fits(instruction, warps, (m, n, k)):
         warps = choose_warps(instruction, m, n, threads // 32)
     promoted = is_promoted(op) and instruction.a == op.a.dtype and machine.capability not in CONVERTING
+    promoted = promoted or op.precision == "planes"
     return DotPlan(instruction, cast, warps, (m, n, k), threads, reason, promoted)
 
 
@@ -160,9 +161,21 @@ def _joined(state: Lowering, made: Value, value: Value, whole: RegisterLayout, b
 
 
 def _multiply(state: Lowering, op: ops.Dot, plan: DotPlan, accumulator: Value, a: Operand, b: Operand) -> Value:
+    value = nothing(state, plan) if plan.promoted else accumulator
+    if op.precision != "planes":
+        return _multiply_steps(state, op, plan, accumulator, value, a, b)
+    for left, right in ops.PLANE_PAIRS:
+        one = replace(plan, promoted=False)
+        value = _multiply_steps(state, op, one, value, value, a.of_batch((left,)), b.of_batch((right,)))
+    return added(state, accumulator, value)
+
+
+def _multiply_steps(
+    state: Lowering, op: ops.Dot, plan: DotPlan, accumulator: Value, value: Value, a: Operand, b: Operand
+) -> Value:
+    """`value` and the products of all steps; where it is promoted, that of the last ones and `accumulator`."""
     depth, step = plan.shape[2], plan.step
     layout_a, layout_b, _ = plan.layouts(step)
-    value = nothing(state, plan) if plan.promoted else accumulator
     following = (a.step(state, layout_a, 0), b.step(state, layout_b, 0))
     for start in range(0, depth, step):
         left, right = following
@@ -240,7 +253,7 @@ def operand(
     ready = state.operands.get((value, layout))
     if ready is not None:
         return Operand(axis, dtype, value.name, None, "plain", ready)
-    several = math.prod(batches_of(op, state.capacities)) > 1
+    several = math.prod(batches_of(op, state.capacities)) > 1 or op.precision == "planes"
     source = without_depth_padding(state, value, axis) if several else matrix_of(state, value, axis)
     if not several and dtype == value.dtype and convert_plan(source.layout, layout).kind != "shared":
         return Operand(axis, dtype, value.name, None, "plain", state.convert(source, layout))
@@ -279,7 +292,7 @@ def hold_operands(state: Lowering, loop: Op) -> None:
     inside = {op for body in loop.bodies.values() for op in body.walk()}
     arguments = {a for op in (loop, *inside) for body in op.bodies.values() for a in body.arguments}
     for op in inside:
-        if isinstance(op, ops.Dot) and math.prod(batches_of(op, state.capacities)) == 1:
+        if isinstance(op, ops.Dot) and math.prod(batches_of(op, state.capacities)) == 1 and op.precision != "planes":
             plan = plan_dot(op, state.capacities, state.grid, state.machine)
             layouts = plan.layouts(plan.shape[2])
             for value, layout, axis in ((op.a, layouts[0], 1), (op.b, layouts[1], 0)):

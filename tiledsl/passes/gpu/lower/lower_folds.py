@@ -14,8 +14,9 @@ from tiledsl.ir.core import Block, Value
 from tiledsl.ir.dtypes import DType, bool_, i64, u8
 from tiledsl.ir.fold_identities import fold_identity
 from tiledsl.ir.gpu import gpu_ops as gpu
+from tiledsl.ir.layouts.buffer_layout import SharedLayout
 from tiledsl.ir.layouts.fold_plans import fold_scratch_bytes
-from tiledsl.ir.layouts.layout import Digit, RegisterLayout, SharedLayout
+from tiledsl.ir.layouts.layout import Digit, RegisterLayout
 from tiledsl.ir.layouts.scan_plans import plan_scan, suits_scan
 from tiledsl.ir.types import scalar
 from tiledsl.passes.gpu.lower.lowering import Lowering

@@ -14,13 +14,15 @@ from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Index, Value
 from tiledsl.ir.fold_identities import fold_identity
 from tiledsl.ir.gpu import gpu_ops as gpu
-from tiledsl.ir.layouts.layout import RegisterLayout, SharedLayout
+from tiledsl.ir.layouts.buffer_layout import SharedLayout
+from tiledsl.ir.layouts.layout import RegisterLayout
 from tiledsl.ir.types import AxisType, Shape, Slice, TensorType, TileType, Whole
 from tiledsl.passes.analysis.sizes import constant_of
 from tiledsl.passes.gpu.layouts.access_layouts import contiguous_bytes
 from tiledsl.passes.gpu.layouts.infer_layouts import access_order, tile_axes
 from tiledsl.passes.gpu.layouts.shared_accesses import static_shape
-from tiledsl.passes.gpu.lower.lowering import MOST_MULTIPLE, Lowering
+from tiledsl.passes.gpu.lower.lowering import Lowering
+from tiledsl.passes.gpu.lower.scalar_lowering import MOST_MULTIPLE
 from tiledsl.support.powers_of_two import power_of_two_in
 
 SECTOR_BYTES = 32

@@ -20,13 +20,12 @@ from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Op, Value
 from tiledsl.ir.dtypes import i64
 from tiledsl.ir.gpu import gpu_ops as gpu
-from tiledsl.ir.layouts.shared_layouts import Access, choose_shared_layout
 from tiledsl.ir.types import TileType, scalar
-from tiledsl.passes.gpu.layouts.shared_accesses import staged_layout
 from tiledsl.passes.gpu.lower.lower_memory import access_vector, tile_subscripts
-from tiledsl.passes.gpu.lower.lowering import BlockPlace, Lowering
-from tiledsl.passes.gpu.lower.pipeline_loads import Stream, is_asynchronous
+from tiledsl.passes.gpu.lower.lowering import Lowering
+from tiledsl.passes.gpu.lower.pipeline_loads import Stream, is_asynchronous, private_stream
 from tiledsl.passes.gpu.lower.place_blocks import block_place, block_size, define_place
+from tiledsl.passes.gpu.lower.scalar_lowering import BlockPlace
 
 MOST_INVARIANT_WORDS = 64
 """Registers that loads made once may take all along."""
@@ -68,7 +67,7 @@ class _PersistentGrid:
         self.turns = state.quotient_up(state.arithmetic("sub", total, program), state.grid.programs)
         self._lower_invariant_loads()
         for load in self._loads_ahead():
-            self.streams.append(self._stream(load))
+            self.streams.append(private_stream(state, load, self.stages))
             state.remark(load, f"copied {self.stages - 1} blocks ahead, in {self.stages} stages")
         for stage in range(self.stages - 1):
             self._copy_if_there(state.constant(stage), state.constant(stage))
@@ -160,17 +159,6 @@ class _PersistentGrid:
         if index in self.op.body.arguments:
             return True
         return index.op not in inside and not (isinstance(index.type, TileType) and index.shape)
-
-    def _stream(self, op: ops.Load) -> Stream:
-        state = self.state
-        layout = state.layout(op.result)
-        cluster = state.grid.cluster
-        part = layout if cluster == 1 else layout.part_of_block(cluster)
-        access = Access(part, tuple(range(part.rank)), method="copy")
-        shared = choose_shared_layout(part.shape, op.result.dtype, (access,))
-        shape = (self.stages, *part.shape)
-        name = op.result.name or op.tensor.name
-        return Stream(op, state.buffer(shape, op.result.dtype, staged_layout(shared), name), layout)
 
     def _copy_if_there(self, turn: Value, stage: Value) -> None:
         """Copies the block of that turn of every stream, if there is such a turn; one group either way."""

@@ -1,4 +1,4 @@
-"""Loads for matrix products: into shared memory, and in a loop so many blocks ahead as there are stages.
+"""Loads into shared memory: for matrix products, and in a loop so many blocks ahead as there are stages.
 
     for k in tile.range(K, block=64, num_stages=3):         copy block 0 into stage 0; commit
         acc = tile.dot(a[m, k], b[k, n], acc)               copy block 1 into stage 1; commit
@@ -6,8 +6,9 @@
                                                                 copy block i + 2 into stage (i + 2) % 3; commit
                                                                 multiply what is in stage i % 3
 
-The copies are asynchronous where addresses allow 4 bytes at a time or more; where they do not, or where there is one
-stage, a tile passes through registers.
+What else a loop loads runs ahead as well: each thread copies what it reads itself, so that no barrier is needed, and no
+register waits for memory. The copies are asynchronous where addresses allow 4 bytes at a time or more; where they do
+not, or where there is one stage, a tile passes through registers.
 """
 
 from __future__ import annotations
@@ -165,6 +166,18 @@ class Stream:
         define_staged(state, self.op.result, Staged(self.buffer, tuple(range(1, 1 + self.layout.rank)), stage))
 
 
+def private_stream(state: Lowering, op: ops.Load, stages: int) -> Stream:
+    """A load whose threads copy what they read themselves, so that nobody waits for others. In a cluster each block
+    has its own part."""
+    layout = state.layout(op.result)
+    cluster = state.grid.cluster
+    part = layout if cluster == 1 else layout.part_of_block(cluster)
+    access = Access(part, tuple(range(part.rank)), method="copy")
+    shared = staged_layout(choose_shared_layout(part.shape, op.result.dtype, (access,)))
+    buffer = state.buffer((stages, *part.shape), op.result.dtype, shared, op.result.name or op.tensor.name)
+    return Stream(op, buffer, layout)
+
+
 # In loops
 
 
@@ -174,9 +187,18 @@ def pipeline_of(state: Lowering, op: ops.Range, turns: Turns) -> Pipeline | None
     if stages < 2:
         return None
     inside = set(op.body.walk())
-    staged = [load for load in op.body.ops if isinstance(load, ops.Load) and goes_through_shared(load)]
+    staged = [load for load in op.body.ops if isinstance(load, ops.Load) and _waits_in_shared(state, load)]
     loads = [load for load in staged if _ahead(state, op, load, inside, turns)]
     return Pipeline(state, turns, loads, stages) if loads else None
+
+
+def _waits_in_shared(state: Lowering, op: ops.Load) -> bool:
+    """Whether the tile of a load in a loop may wait in shared memory until its turn: products read it there, or each
+    thread finds its own part of it again."""
+    if goes_through_shared(op):
+        return True
+    layout = state.inference.of(op.result)
+    return layout is not None and layout.replicas == 1
 
 
 def _ahead(state: Lowering, loop: ops.Range, op: ops.Load, inside: set[Op], turns: Turns) -> bool:
@@ -191,7 +213,7 @@ def _ahead(state: Lowering, loop: ops.Range, op: ops.Load, inside: set[Op], turn
             if index.op is None and isinstance(index.owner, Block) and index.owner is loop.body:
                 return False
     with state.trial(), state.elsewhere(block, turns.place(state, turns.start)):
-        layout = staging_layout(state, op)
+        layout = staging_layout(state, op) if goes_through_shared(op) else state.layout(op.result)
         subscripts = tile_subscripts(state, op, op.result.shape, layout)
         return is_asynchronous(state, op, access_vector(state, op, layout, subscripts))
 
@@ -219,8 +241,11 @@ class Pipeline:
         ahead = self.stages - 1
         state = self.state
         for op in self.loads:
-            buffer, layout = _buffer(state, op, self.stages)
-            self.streams.append(Stream(op, buffer, layout))
+            if goes_through_shared(op):
+                stream = Stream(op, *_buffer(state, op, self.stages))
+            else:
+                stream = private_stream(state, op, self.stages)
+            self.streams.append(stream)
             state.remark(op, f"copied {ahead} blocks ahead, in {self.stages} stages")
         for stage in range(ahead):
             self.copy_if_there(state.constant(stage), state.constant(stage))

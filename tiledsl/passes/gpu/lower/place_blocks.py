@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Value
 from tiledsl.ir.types import AxisType, BlockSize
-from tiledsl.passes.gpu.lower.lowering import MOST_MULTIPLE, BlockPlace, Lowering
+from tiledsl.passes.gpu.lower.lowering import Lowering
+from tiledsl.passes.gpu.lower.scalar_lowering import MOST_MULTIPLE, BlockPlace
 
 
 def block_size(block: BlockSize) -> int:

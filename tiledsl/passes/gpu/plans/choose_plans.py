@@ -20,12 +20,12 @@ from tiledsl.passes.analysis.sizes import BlockDefinition, blocks_of, symbols_in
 from tiledsl.passes.analysis.work import UNKNOWN_SIZE
 from tiledsl.passes.gpu.layouts.capacities import rounded
 from tiledsl.passes.gpu.layouts.infer_layouts import access_order, reshapes_units, tensor_of
-from tiledsl.passes.gpu.plan import GridPlan, Plan, RankedPlan
+from tiledsl.passes.gpu.plan import WRITTEN_OUT, GridPlan, Plan, RankedPlan
 from tiledsl.passes.gpu.plans.call_sizes import Sizes
-from tiledsl.passes.gpu.plans.grid_cost import WRITTEN_OUT, GridCost
-from tiledsl.passes.gpu.plans.improve_plan import improved
-from tiledsl.passes.gpu.plans.matrix_plans import has_whole_rows, matrix_plans
+from tiledsl.passes.gpu.plans.grid_cost import GridCost
+from tiledsl.passes.gpu.plans.improve_plan import improved, with_ring
 from tiledsl.passes.gpu.plans.split_candidates import split_plans
+from tiledsl.passes.gpu.plans.thread_plans import has_whole_rows, thread_plans
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.passes.nest.loop_nest import loop_nest
 from tiledsl.support.powers_of_two import power_of_two_from, power_of_two_in, power_of_two_up_to
@@ -48,8 +48,12 @@ TURN = Figures(512, 2)
 """Tensors that count fastest along different axes: tiles turn in shared memory."""
 FOLD = Figures(256, 8, run_bytes=512)
 """Tiles that are folded, and little is written."""
-LOOP = Figures(256, 4, run_bytes=64)
-"""Loops over blocks."""
+LOOP = Figures(128, 8, run_bytes=64)
+"""Loops over blocks: few threads with much to load in each turn, so that a turn is worth its beginning."""
+LOOP_THREADS = 64
+"""Of a block that goes through short rows in a loop."""
+TURNS = 8
+"""Of a loop along rows of memory, where these are long enough."""
 ROW_VECTORS = 8
 """16-byte pieces of a row that a thread holds."""
 SMALLEST_ROW = 32
@@ -264,7 +268,7 @@ def _joined(choices: Sequence[Plan], function: Function, sizes: _Sizes, alignmen
 def _grid_options(grid: GridShape, machine: GpuMachine, sizes: _Sizes) -> list[Plan]:
     """Plans for one grid alone."""
     if grid.dots:
-        found = matrix_plans(grid.dots, grid.blocks, machine, sizes.of)
+        found = thread_plans(grid.dots, grid.blocks, machine, sizes.of)
         granule = (WARPGROUP_DEPTH, 1) if has_whole_rows(grid.dots, grid.blocks) else (8, 32)
         return [_with_whole_axes(grid, plan, sizes, *granule) for plan in found]
     row = max((_fixed_elements(grid, shape, sizes) for shape in grid.shapes), default=1)
@@ -273,7 +277,26 @@ def _grid_options(grid: GridShape, machine: GpuMachine, sizes: _Sizes) -> list[P
         found = _row_plans(grid, machine, sizes, row, vector)
     else:
         found = _stream_plans(grid, sizes, row, vector)
-    return list(dict.fromkeys([_improved(grid, found[0], machine, sizes, vector), *found]))
+    first = _improved(grid, found[0], machine, sizes, vector)
+    near = [] if first == found[0] else [_smaller(grid, first, sizes, vector)]
+    return list(dict.fromkeys(_with_ring(grid, plan, machine, sizes) for plan in (first, *near, *found)))
+
+
+def _with_ring(grid: GridShape, plan: Plan, machine: GpuMachine, sizes: _Sizes) -> Plan:
+    """The plan, with loads that run ahead of its loops where they can."""
+    if not any(isinstance(op, ops.Range) for op in grid.op.body.ops):
+        return plan
+    ring = with_ring(loop_nest(grid.op), plan.grids[0], dict(plan.blocks), sizes.all_of(grid), machine)
+    return replace(plan, grids=(ring,))
+
+
+def _smaller(grid: GridShape, plan: Plan, sizes: _Sizes, vector: int) -> Plan:
+    """The same with half of its largest block: threads hold less of it. To fall back to, if the plan is refused."""
+    blocks = dict(plan.blocks)
+    largest = max(blocks, key=blocks.__getitem__)
+    blocks[largest] = max(1, blocks[largest] // 2)
+    (own,) = plan.grids
+    return _with_whole_axes(grid, Plan((own,), blocks=tuple(blocks.items())), sizes, vector, own.threads)
 
 
 def _improved(grid: GridShape, plan: Plan, machine: GpuMachine, sizes: _Sizes, vector: int) -> Plan:
@@ -300,17 +323,22 @@ def _row_plans(grid: GridShape, machine: GpuMachine, sizes: _Sizes, row: int, ve
     """Rows held in registers. Short ones by a warp each, longer ones by a block, the longest by a cluster of blocks."""
     invariant = [op for op in grid.accesses if isinstance(op, ops.Load) and not _moves(op, grid)]
     plans = _long_row_plans(grid, machine, sizes, row, vector) if invariant else []
+    scans = any(isinstance(op, ops.Scan) for op in grid.op.body.walk())  # what these move stays in a block
     for held, may_cluster in ((ROW_VECTORS, True), (ROW_VECTORS // 2, True), (ROW_VECTORS, False)):
         pieces = -(-row // vector)
         along = _row_threads(pieces, held)
         if invariant and along == SMALLEST_ROW < pieces:
             along *= 2  # a thread has fewer weights to read
         cluster = 1
-        if along > LARGEST_ROW and machine.has_clusters and may_cluster:
+        if along > LARGEST_ROW and machine.has_clusters and may_cluster and not scans:
             cluster = min(machine.max_cluster, along // LARGEST_ROW)
         threads = min(machine.max_threads_per_block, max(along // cluster, ROW_BLOCK))
         rows = max(1, threads * cluster // along)
         row_threads = 0
+        if along <= LOOP_THREADS and any(isinstance(block.op, ops.Range) for block in grid.open.values()):
+            blocks = _spread(grid, sizes, LOOP_THREADS // along * LOOP.vectors)
+            plan = Plan((GridPlan(LOOP_THREADS),), blocks=tuple(blocks.items()))
+            plans.append(_with_whole_axes(grid, plan, sizes, vector, along))
         if pieces <= SMALLEST_ROW:
             rows *= _rows_of_thread(grid, machine, sizes, rows)
             row_threads = along if invariant else 0
@@ -392,19 +420,33 @@ def _stream_plans(grid: GridShape, sizes: _Sizes, row: int, vector: int) -> list
     elif fast:
         (name,) = fast
         blocks[name] = min(elements, lengths[name])
+        if name in loops:  # several turns, so that loads run ahead
+            blocks[name] = min(blocks[name], max(SMALLEST_ROW * vector, lengths[name] // TURNS))
         if name not in loops and (loops or _folds_others(grid, name)):
             # a few lines of memory are enough: what is long is what is folded
             blocks[name] = min(blocks[name], max(vector, figures.run_bytes * vector // 16))
-    left = max(1, elements // math.prod(blocks.values()))
     for name in [*reversed(loops), *reversed([n for n in grid.open if n not in loops])]:
         if blocks[name] == 1:
+            left = max(1, elements // _at_once(grid, blocks, name))
             blocks[name] = min(left, lengths[name])
-            left = max(1, left // blocks[name])
-    held = max(1, math.prod(blocks.values()) * row)
+    held = max(1, max(_at_once(grid, blocks, name) for name in blocks) * row) if blocks else max(1, row)
     threads = min(figures.threads, max(32, power_of_two_from(-(-held // vector))))
     plan = Plan((GridPlan(threads),), blocks=tuple(blocks.items()))
     first = _with_whole_axes(grid, plan, sizes, vector, threads)
     return [first, replace(first, grids=(GridPlan(min(1024, 2 * threads)),))]
+
+
+def _at_once(grid: GridShape, blocks: Mapping[str, int], name: str) -> int:
+    """The elements of a tile along all blocks that there are beside that of a symbol: loops one after the other have
+    tiles of their own."""
+    of_name = grid.open[name].op
+    beside = (other for other in blocks if other == name or not _are_apart(grid.open[other].op, of_name))
+    return math.prod(blocks[other] for other in beside)
+
+
+def _are_apart(one: Op, other: Op) -> bool:
+    """Whether neither of two loops stands in the other."""
+    return one is not other and one not in set(other.walk()) and other not in set(one.walk())
 
 
 def _folds_others(grid: GridShape, name: str) -> bool:
@@ -414,14 +456,22 @@ def _folds_others(grid: GridShape, name: str) -> bool:
 
 
 def _fast_symbols(grid: GridShape) -> Iterator[str]:
-    """The open blocks that run along an axis of unit stride of some tensor."""
+    """The open blocks that run along an axis of unit stride of some tensor. A row or a column that elementwise tiles,
+    or those of a loop, meet does not count: it is read once for many of them."""
+    inside = list(grid.op.body.walk())
+    folds = any(isinstance(op, ops.Reduce) for op in inside) and not any(isinstance(op, ops.Range) for op in inside)
+    most = 0 if folds else max((_rank(op) for op in grid.accesses), default=0)
     for op in grid.accesses:
         shape = _accessed(op)
-        unit = tensor_of(op).unit
+        unit = tensor_of(op).unit if _rank(op) >= most else None
         if shape and unit is not None:
             name = symbol_name(shape[access_order(op)[-1]])
             if name is not None and name in grid.open:
                 yield name
+
+
+def _rank(op: ops.Load | ops.Store) -> int:
+    return sum(dim != 1 for dim in _accessed(op))
 
 
 def _with_whole_axes(grid: GridShape, plan: Plan, sizes: _Sizes, vector: int, threads: int) -> Plan:

@@ -24,7 +24,7 @@ from tiledsl.passes.gpu.plans.tilings import STEP_BYTES, WARPGROUP, WARPGROUP_RO
 from tiledsl.passes.gpu_machine import GpuMachine
 
 SHAPES = (
-    ("cooperative", 64, 1, 1), ("cooperative", 128, 1, 1), ("cooperative", 128, 2, 1), ("cooperative", 192, 3, 1),
+    ("cooperative", 64, 1, 1), ("cooperative", 128, 2, 1), ("cooperative", 128, 1, 1), ("cooperative", 192, 3, 1),
     ("cooperative", 256, 2, 1), ("cooperative", 64, 1, 2),
     ("pingpong", 64, 1, 1), ("pingpong", 128, 1, 1), ("pingpong", 192, 1, 1),
 )  # fmt: skip
@@ -248,6 +248,8 @@ class Depth:
         else:
             span = SPAN_BYTES // nest.bytes
             every = [span * spans for spans in SPANS if spans == 1 or nest.loop.size > span]
+            if nest.by_planes:
+                every = [span // 2, span]
             if contract.depth is not None:
                 every = [contract.depth] if contract.depth % step == 0 else []
         if not every:
@@ -278,7 +280,7 @@ class Ring:
         tiles = tiling.tiles(nest)
         several = search.families.resident and not nest.computes and not nest.by_threads and tiling.across == 1
         computes = any(dot.columns.kind == "loop" for dot in nest.dots)
-        fewest = COMPUTING_STAGES if computes else FEWEST_STAGES
+        fewest = COMPUTING_STAGES if computes or nest.by_planes else FEWEST_STAGES
         for resident in range(1, MOST_RESIDENT + 1 if several else 2):
             option = tiling._replace(resident=resident)
             if resident > 1 and tiles <= (resident - 1) * machine.multiprocessors:

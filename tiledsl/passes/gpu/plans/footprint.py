@@ -140,7 +140,7 @@ def stage_bytes(nest: ProductNest, tiling: Tiling) -> int:
 
 def stream_bytes(stream: Stream, tiling: Tiling) -> int:
     """Shared memory of one tile."""
-    return tiling.elements(stream.sides) * stream.bytes
+    return tiling.elements(stream.sides) * stream.bytes * stream.planes
 
 
 def result_bytes(result: Result, tiling: Tiling) -> int:

@@ -21,8 +21,10 @@ from tiledsl.ir.types import AxisType
 from tiledsl.passes.gpu.layouts.capacities import rounded
 from tiledsl.passes.gpu.layouts.infer_layouts import access_order
 from tiledsl.passes.gpu.layouts.select_mma import choose_instruction
-from tiledsl.passes.gpu.plan import GridPlan
+from tiledsl.passes.gpu.plan import WRITTEN_OUT, WRITTEN_OUT_WORDS, GridPlan
 from tiledsl.passes.gpu.plans.operation_units import UnitCounts, units_of
+from tiledsl.passes.gpu.plans.run_ahead import LoadsAhead, loads_ahead, registers
+from tiledsl.passes.gpu.plans.thread_cost import HELD, WORD_BYTES
 from tiledsl.passes.gpu.plans.warpgroup_cost import (
     CACHED_SHARE,
     CLUSTER_CLOCKS,
@@ -40,6 +42,8 @@ SECTOR_BYTES = 32
 """What memory and L2 move at least."""
 LOADS_AHEAD = 4
 """Loads of a thread that are under way at once, where a program does not say."""
+MEMORY_EACH = 40
+"""Bytes of memory that a multiprocessor takes in, for each clock: not measured by itself."""
 LINE_BYTES = 128
 LINE_CLOCKS = 2
 """Clocks of a multiprocessor for each line of memory that it takes in from L2."""
@@ -47,14 +51,14 @@ TOUCH_CLOCKS = 1
 """The same for each line that an access of a warp touches, where others have brought it to L1."""
 START_CLOCKS = 2.1
 """Of the device, for each block that starts: one after the other."""
-WRITTEN_OUT = 8
-"""Turns of a loop of single coordinates that are written out: what they load is under way together."""
-WRITTEN_OUT_WORDS = 128
-"""Registers of a thread that the loads of such turns take at most."""
 STRIDE = 2
 """Of a tensor none of whose axes has neighbours side by side, where a tile runs along the last one: a guess."""
 ACCESS_INSTRUCTIONS = 20
 """Of a thread, for each access of at most 16 bytes: where it lies, whether it is there, and the access."""
+ELEMENT_INSTRUCTIONS = 14
+"""The same where a thread goes by elements: measured with rows of odd lengths, 10 to 16."""
+SHORT_ROW = 128
+"""Elements below which an axis that a tile has whole is padded by much of itself."""
 FEW_BLOCKS = 2
 """Blocks of a multiprocessor that do not hide each other's times."""
 FMA_SHARE = 0.62
@@ -123,10 +127,28 @@ class GridCost:
 
     @cached_property
     def resident(self) -> int:
-        """Programs that a multiprocessor runs at once: by threads alone, since registers are not known here."""
-        if self.grid.roles:
-            return self.grid.resident
-        return max(1, min(self.machine.max_blocks_per_multiprocessor, 1024 // self.grid.threads_of_tile))
+        """Programs that a multiprocessor runs at once: by threads, by registers of sums and of loops."""
+        machine, grid = self.machine, self.grid
+        if grid.roles:
+            return grid.resident
+        threads = grid.threads_of_tile
+        found = min(machine.max_blocks_per_multiprocessor, 1024 // threads)
+        if self.nest.dots:
+            elements = max(
+                math.prod(map(self._room, dot.op.result.shape)) * dot.op.dtype.bytes for dot in self.nest.dots
+            )
+            found = min(found, machine.registers // (elements // WORD_BYTES + HELD * threads))
+        elif self.nest.loops and not grid.programs:
+            found = min(found, int(machine.registers / (threads * registers(self.nest, grid, self.counts))))
+        if self._ahead is not None:
+            taken = grid.stages * self._ahead.turn_bytes + machine.block_bytes
+            found = min(found, machine.shared_bytes_per_multiprocessor // taken)
+        return max(1, found)
+
+    @cached_property
+    def _ahead(self) -> LoadsAhead | None:
+        """What a loop copies ahead, stage by stage."""
+        return loads_ahead(self.nest, self.grid, self.counts) if self.grid.stages > 1 else None
 
     @cached_property
     def _folds_across(self) -> bool:
@@ -232,13 +254,25 @@ class GridCost:
         parts = math.prod(power_of_two_in(self._room(dim)) for dim in access.shape)
         return max(1.0, self.grid.threads_of_tile * self.grid.cluster * vector / parts)
 
+    def _access_instructions(self, access: Access) -> float:
+        """Those of threads beyond the ends of axes move nothing, but are instructions as well."""
+        made, moved, width = self._replicas(access), self.moved_bytes(access), self._width(access)
+        if access.shape and not access.loops:
+            of_blocks = [dim for dim in access.shape if symbol_name(dim) in self.counts.axis_of]
+            whole = [self.counts.number(dim) for dim in access.shape if dim not in of_blocks]
+            padded = [power_of_two_from(size) if size < SHORT_ROW else size for size in whole]
+            room = math.prod((*map(self._room, of_blocks), *padded)) * self.programs * access.tensor.dtype.bytes
+            made = max(made, room / max(1.0, moved))
+        by_elements = access.shape and width <= access.tensor.dtype.bytes < WIDEST // 2
+        return (ELEMENT_INSTRUCTIONS if by_elements else ACCESS_INSTRUCTIONS) * made * moved / width
+
     def _room(self, dim: Dim) -> int:
         """The elements of a tile's axis, with what pads them; whole axes are padded so that threads can share them."""
         axis = self.counts.axis_of.get(symbol_name(dim) or "")
         number = max(1, self.counts.number(dim))
         if axis is None:
             return power_of_two_from(number)
-        return rounded(min(number, max(1, self.counts.total(axis))) if axis in self.nest.axis_values else number)
+        return rounded(number)
 
     def _shared_by(self, access: Access) -> float:
         """How many programs of a wave ask for the same elements at about the same time."""
@@ -269,8 +303,7 @@ class GridCost:
             if self.instruction(dot) == "fma":
                 total += UnitCounts(arithmetic=self.counts.multiplied(dot).number / FMA_SHARE)
         if not self.grid.roles:  # else one thread loads whole boxes
-            accesses = sum(self._replicas(a) * self.moved_bytes(a) / self._width(a) for a in self.nest.accesses)
-            total += UnitCounts(arithmetic=ACCESS_INSTRUCTIONS * accesses)
+            total += UnitCounts(arithmetic=sum(map(self._access_instructions, self.nest.accesses)))
         return total
 
     def instruction(self, dot: NestDot) -> str:
@@ -308,7 +341,7 @@ class GridCost:
         each = min(speeds.l2_bytes_each, speeds.l2_bytes / busy)
         of_memory = machine.copied_bytes_per_second
         if not self.grid.roles:  # a ring of stages keeps enough under way
-            of_memory = min(of_memory, self._in_flight * busy / self._latency)
+            of_memory = min(of_memory, self._in_flight * busy / self._latency, MEMORY_EACH * busy * speeds.clock)
         return ResourceTimes(
             memory=self.memory_bytes / of_memory,
             lines=self._line_clocks() / busy / speeds.clock,
@@ -355,9 +388,10 @@ class GridCost:
     @property
     def _in_flight(self) -> float:
         """Bytes that one multiprocessor has asked for at a time."""
-        threads = (
-            self.resident * self.grid.threads * min(1.0, self.programs / self.machine.multiprocessors / self.resident)
-        )
+        at_once = self.resident * min(1.0, self.programs / self.machine.multiprocessors / self.resident)
+        if self._ahead is not None:
+            return max(at_once, 1.0) * (self.grid.stages - 1) * self._ahead.turn_bytes
+        threads = at_once * self.grid.threads
         widest = max((min(16, self._run_bytes(a)) for a in self.nest.accesses if a.is_read), default=16)
         return max(threads, self.grid.threads) * widest * max(LOADS_AHEAD, self.grid.stages)
 
@@ -373,9 +407,25 @@ class GridCost:
             met += CLUSTER_FOLD_CLOCKS * len(self._whole_folds)
         if self.grid.stages > 1:
             return waves * (met + (1 + turns / self.grid.stages) * self.speeds.latency) / self.speeds.clock
+        turns *= self._phases
         # nothing is under way while a turn is computed: what it loads takes its time as well
         moved = self.read_bytes / self.programs / self.speeds.l2_bytes_each if turns else 0.0
         return waves * (met + (1 + turns) * self.speeds.memory_latency + moved) / self.speeds.clock
+
+    @cached_property
+    def _phases(self) -> int:
+        """How often a turn waits for memory: what is loaded behind a fold among threads is asked for after it."""
+        found = 1
+        for loop in self.nest.loops:
+            folded, loaded, phases = False, False, 1
+            for op in () if isinstance(loop.op, ops.While) else loop.op.body.ops:
+                if isinstance(op, ops.Reduce):
+                    folded = loaded
+                elif isinstance(op, ops.Load) and op.result.shape:
+                    phases += folded
+                    folded, loaded = False, True
+            found = max(found, phases)
+        return found
 
     def _together(self, loop: NestLoop) -> float:
         """Turns whose loads are under way together: of loops that are written out, as registers allow."""

@@ -12,9 +12,11 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from tiledsl.ir.tile_ops import Scan
 from tiledsl.ir.types import TileType
 from tiledsl.passes.gpu.plan import GridPlan
 from tiledsl.passes.gpu.plans.grid_cost import GridCost
+from tiledsl.passes.gpu.plans.run_ahead import registers, stages_ahead
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.passes.nest.count_work import WorkCounts
 from tiledsl.passes.nest.loop_nest import LoopNest
@@ -26,6 +28,8 @@ MOST_BLOCK = 64
 """Coordinates of a block of the grid that was smaller before."""
 MOST_TURN = 1024
 """Coordinates of a turn of a loop."""
+MOST_REGISTERS = 65536
+"""Of a block whose loops are not to spill."""
 HELD = {32: 64, 64: 64, 128: 64, 256: 64, 512: 64, 1024: 32}
 """Registers of 32 bits that a thread of a block of so many has for its part of the largest tile."""
 
@@ -41,7 +45,7 @@ def improved(
     best = (grid, dict(blocks))
     if nest.dots or grid.programs:
         return best
-    cost = GridCost(nest, *best, sizes, machine)
+    cost = GridCost(nest, with_ring(nest, grid, blocks, sizes, machine), blocks, sizes, machine)
     least = start = cost.times.seconds
     if start * GAIN <= cost.least_seconds:
         return best
@@ -63,7 +67,16 @@ def improved(
 def _seconds(
     nest: LoopNest, grid: GridPlan, blocks: Mapping[str, int], sizes: Mapping[str, int], machine: GpuMachine
 ) -> float:
-    return GridCost(nest, grid, blocks, sizes, machine).times.seconds
+    return GridCost(nest, with_ring(nest, grid, blocks, sizes, machine), blocks, sizes, machine).times.seconds
+
+
+def with_ring(
+    nest: LoopNest, grid: GridPlan, blocks: Mapping[str, int], sizes: Mapping[str, int], machine: GpuMachine
+) -> GridPlan:
+    """The plan of a grid, with as many stages as its loops run ahead."""
+    if grid.stages > 1 or grid.roles or grid.programs or nest.dots or not nest.loops:
+        return grid
+    return replace(grid, stages=stages_ahead(nest, grid, WorkCounts(nest, sizes, blocks), machine))
 
 
 def _neighbours(
@@ -71,6 +84,8 @@ def _neighbours(
 ) -> Iterator[tuple[GridPlan, dict[str, int]]]:
     """One open block larger or half as large, more threads, more blocks in a cluster, or several of these."""
     open_ = _open_blocks(nest)
+    if any(isinstance(work.op, Scan) for work in nest.elementwise):
+        largest_cluster = grid.cluster  # what scans move does not go from block to block
     for more_threads, more_blocks in ((1, 1), (2, 1), (1, 2), (2, 2)):
         option = replace(grid, threads=more_threads * grid.threads, cluster=more_blocks * grid.cluster)
         if option.threads > MOST_THREADS or option.cluster > largest_cluster:
@@ -80,7 +95,10 @@ def _neighbours(
             for changed in (size // 2, size, 2 * size, 4 * size, 8 * size):
                 if 1 <= changed <= max(most, size) and (changed != size or option != grid):
                     candidate = {**blocks, name: changed}
-                    if held_registers(nest, option, candidate, sizes) <= HELD[option.threads]:
+                    if held_registers(nest, option, candidate, sizes) > HELD[option.threads]:
+                        continue
+                    counts = WorkCounts(nest, sizes, candidate)
+                    if not nest.loops or option.threads * registers(nest, option, counts) <= MOST_REGISTERS:
                         yield option, candidate
 
 

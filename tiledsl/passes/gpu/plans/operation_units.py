@@ -23,10 +23,11 @@ class UnitCounts:
 
 
 FUNCTIONS = {
-    "exp": UnitCounts(2, 1), "exp2": UnitCounts(1, 1), "log": UnitCounts(2, 1), "log2": UnitCounts(1, 1),
+    "exp": UnitCounts(2, 1), "exp2": UnitCounts(1, 1), "log": UnitCounts(12, 0), "log2": UnitCounts(12, 0),
     "sqrt": UnitCounts(4, 1), "rsqrt": UnitCounts(1, 1), "div": UnitCounts(6, 1), "sigmoid": UnitCounts(3, 2),
-    "tanh": UnitCounts(6, 2), "erf": UnitCounts(14, 1), "pow": UnitCounts(24, 2), "sin": UnitCounts(20, 0),
-    "cos": UnitCounts(20, 0), "floordiv": UnitCounts(20, 1), "mod": UnitCounts(22, 1),
+    "tanh": UnitCounts(14, 2), "erf": UnitCounts(14, 1), "pow": UnitCounts(24, 2), "sin": UnitCounts(20, 0),
+    "cos": UnitCounts(20, 0), "floordiv": UnitCounts(20, 1), "mod": UnitCounts(22, 1), "round": UnitCounts(0, 1),
+    "floor": UnitCounts(0, 1), "ceil": UnitCounts(0, 1),
 }  # fmt: skip
 """Of scalar functions in f32; those that are not here take one instruction."""
 RANDOM = UnitCounts(45, 0)
@@ -47,7 +48,7 @@ def units_of(op: ops.Map | ops.Cast | ops.Reduce | ops.Scan | ops.Random) -> Uni
             counts = FUNCTIONS.get(op.fn, UnitCounts(1, 0))
             return counts.times(WIDE) if op.result.dtype.bytes == 8 else counts
         case ops.Cast():
-            return UnitCounts(1, 0)
+            return UnitCounts(1, 1 if op.source.dtype.is_float and not op.dtype.is_float else 0)
         case ops.Random():
             return RANDOM
         case ops.Reduce() if op.fn in ("argmax", "argmin"):

@@ -28,7 +28,8 @@ class ProductDot(NamedTuple):
     """A product of two tiles, `rows` x `depth` and `depth` x `columns`.
 
     `left_loaded`, `right_loaded`: whether an operand is loaded, else threads compute it: left ones stay in registers,
-    right ones are written to shared memory. `adds_to_other`: whether it adds to what another product has made.
+    right ones are written to shared memory. `adds_to_other`: whether it adds to what another product has made. `times`:
+    how many matrices are multiplied with as many others, and added up (planes).
     """
 
     rows: Side
@@ -40,6 +41,7 @@ class ProductDot(NamedTuple):
     right_loaded: bool
     adds_to_other: bool
     promoted: bool
+    times: int = 1
 
 
 class Stream(NamedTuple):
@@ -49,6 +51,7 @@ class Stream(NamedTuple):
     where TMA does. `counts_along_depth`: whether it counts fastest along what its product sums up; `line`: the length
     of that axis of the tensor. `is_left`: of which operand. `held`: elements of the whole tensor that the grid reads.
     `only_multiplied`: whether nothing but products reads it. `windows`: whether its rows are positions of windows.
+    `planes`: how many such tiles lie behind each other.
     """
 
     sides: tuple[Side, ...]
@@ -62,6 +65,7 @@ class Stream(NamedTuple):
     held: int
     only_multiplied: bool = True
     windows: bool = False
+    planes: int = 1
 
 
 class Work(NamedTuple):
@@ -151,6 +155,11 @@ class ProductNest:
     def by_threads(self) -> bool:
         """Whether threads copy an operand: each block for itself."""
         return any(stream.copied for stream in self.streams)
+
+    @property
+    def by_planes(self) -> bool:
+        """Whether a turn makes several products of what it loads: long enough to hide a copy."""
+        return any(dot.times > 1 for dot in self.dots)
 
     @property
     def reads_windows(self) -> bool:

@@ -194,6 +194,7 @@ class _Reader:
             right_loaded=source_load(dot.b) is not None,
             adds_to_other=dot.acc is not None and isinstance(dot.acc.op, ops.Dot),
             promoted=is_promoted(dot),
+            times=len(ops.PLANE_PAIRS) if dot.precision == "planes" else 1,
         )
 
     def _streams(self) -> Iterator[Stream]:
@@ -210,8 +211,9 @@ class _Reader:
         along = use.axes[-1 if use.is_left else -2]
         places = [*(self._grid_axis(index) for index in load.indices), *self._starts_along(load)]
         alignment = self.sizes.alignment_of(load.tensor)
+        planes = load.result.shape[0] if use.dot.precision == "planes" else 1
         return Stream(
-            sides=self._sides(load.result.shape),
+            sides=self._sides(load.result.shape[1 if planes != 1 else 0 :]),
             bytes=load.result.dtype.bytes,
             in_loop=load.parent is not self.grid.body,
             is_left=use.is_left,
@@ -222,6 +224,7 @@ class _Reader:
             held=self._held(load),
             only_multiplied=goes_to_products_alone(load),
             windows=window_rows(load) is not None,
+            planes=self.sizes.of(planes),
         )
 
     def _starts_along(self, load: ops.Load) -> Iterator[int]:

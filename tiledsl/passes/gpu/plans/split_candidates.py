@@ -24,6 +24,10 @@ from tiledsl.passes.nest.loop_nest import loop_nests
 from tiledsl.passes.tile.split_sums import UNIT, SplitSums, sums_of
 
 PARTS = (2, 4, 8, 16, 32, 64)
+BETWEEN = (0.75, 1.5)
+"""Parts that are tried beside the best number of these: where a few tiles do not share the device out evenly."""
+REACHED = 1.1
+"""Of the least time that a grid could take, what is reached at best."""
 GAIN = 0.9
 """Parts are worth it if they take no more than this share of the time."""
 SAME = 1.02
@@ -67,28 +71,35 @@ def split_plans(
         return []
     costs, launch = costs_of(function, whole.plan, sizes, machine), machine.speeds.launch
     alone = predicted_seconds(costs, whole.seconds, machine)
-    if 2 * launch + (alone - launch) * _least_share(costs, machine) > GAIN * alone:
+    if 2 * launch + _least_seconds(costs) > GAIN * alone:
         return []  # all multiprocessors together would not do it in less
-    least, found = GAIN * alone, list[RankedPlan]()
+
+    def in_parts(parts: int) -> tuple[float, list[RankedPlan]]:
+        program = program_of(function, Plan((), parts=(parts,)))
+        plans = [RankedPlan(replace(plan, parts=(parts,)), seconds) for plan, seconds in plans_of(program)]
+        costs = costs_of(program, plans[0].plan, sizes, machine)
+        return predicted_seconds(costs, plans[0].seconds, machine), plans
+
+    least, best, found = GAIN * alone, 0, list[RankedPlan]()
     for parts in reversed([parts for parts in PARTS if longest >= parts * UNIT]):
         if 2 * launch + (alone - launch) / parts > least:
             break  # so few parts are too long
-        program = program_of(function, Plan((), parts=(parts,)))
-        plans = [RankedPlan(replace(plan, parts=(parts,)), seconds) for plan, seconds in plans_of(program)]
-        seconds = predicted_seconds(costs_of(program, plans[0].plan, sizes, machine), plans[0].seconds, machine)
+        seconds, plans = in_parts(parts)
         if seconds <= least * (SAME if found else 1.0):
-            least, found = min(least, seconds), plans
+            least, best, found = min(least, seconds), parts, plans
         elif found:
             break
+    for parts in [int(best * share) for share in BETWEEN]:
+        if best > PARTS[0] and longest >= parts * UNIT:
+            seconds, plans = in_parts(parts)
+            if seconds * SAME < least:
+                least, found = seconds, plans
     return found
 
 
-def _least_share(costs: Sequence[GridCost], machine: GpuMachine) -> float:
-    """The share of the time of some grids that all multiprocessors would take, were the work theirs in equal parts, and
-    none waited for what it loads."""
-    seconds = sum(cost.times.seconds for cost in costs)
-    shared = (replace(cost.times, waiting=0.0).seconds * cost.busy / machine.multiprocessors for cost in costs)
-    return sum(shared) / seconds
+def _least_seconds(costs: Sequence[GridCost]) -> float:
+    """What the grids take at least, however they are cut up."""
+    return REACHED * sum(max(cost.least_seconds, cost.multiply_floor) for cost in costs)
 
 
 def _is_split(function: Function) -> bool:

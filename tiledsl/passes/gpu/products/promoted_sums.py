@@ -1,9 +1,11 @@
-"""Sums of f8 products, for which matrix instructions keep fewer digits than f32 has.
+"""Sums for which matrix instructions keep fewer digits than f32 has: of f8 products, and of planes of f32 operands.
 
     acc + a @ b    =>    acc + (a[:, 0:128] @ b[0:128, :]) + (a[:, 128:256] @ b[128:256, :]) + ...
 
 `mma.sync` of sm_89 and `wgmma` of sm_90 keep about 14 bits of a sum and lose what is smaller, which is much over
 thousands of elements of K. So they sum the products of a few steps alone, from nothing; those sums are added in f32.
+Of 16-bit operands they keep 25 bits or so, but cut off what is below, which adds up over thousands of steps; for f32
+products of planes a turn of the loop is a part, and its smallest products come first.
 """
 
 from __future__ import annotations
@@ -19,4 +21,5 @@ CONVERTING = (90, 100, 103)
 
 def is_promoted(dot: ops.Dot) -> bool:
     """Whether a product is to have a true f32 sum, where instructions that take its operands do not make one."""
-    return dot.a.dtype in (f8e4m3, f8e5m2) and dot.dtype == f32 and dot.precision != "fast"
+    narrow = dot.a.dtype in (f8e4m3, f8e5m2) and dot.dtype == f32 and dot.precision != "fast"
+    return narrow or dot.precision == "planes"

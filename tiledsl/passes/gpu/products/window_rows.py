@@ -89,11 +89,7 @@ def window_rows(load: ops.Load) -> WindowRows | None:
 def _digit(index: Index) -> _Digit | None:
     if not (isinstance(index, Value) and isinstance(index.type, TileType) and len(index.shape) == 1):
         return None
-    offset, stride, modulus, divisor = None, 1, 0, 1
-    value: Value = index
-    pair = _beside_scalar(value, ("add", "sub"))
-    if pair is not None and pair[0] == "add":
-        _, value, offset = pair
+    value, offset = _beside_offset(index)
     value, stride = _beside_number(value, "mul", 1)
     value, modulus = _beside_number(value, "mod", 0)
     value, divisor = _beside_number(value, "floordiv", 1)
@@ -103,15 +99,15 @@ def _digit(index: Index) -> _Digit | None:
     return None if low is None else _Digit(value.op.axis, divisor, modulus, stride, offset, low)
 
 
-def _beside_scalar(value: Value, functions: tuple[str, ...]) -> tuple[str, Value, Value] | None:
-    """The function, the tile and the scalar of a map of both."""
+def _beside_offset(value: Value) -> tuple[Value, Value | None]:
+    """The tile and the scalar of a sum of both; the value itself where it is none."""
     op = value.op
-    if not isinstance(op, ops.Map) or op.fn not in functions:
-        return None
-    left, right = op.inputs
-    if left.shape and not right.shape:
-        return op.fn, left, right
-    return (op.fn, right, left) if right.shape and not left.shape and op.fn == "add" else None
+    if isinstance(op, ops.Map) and op.fn == "add":
+        left, right = op.inputs
+        for tile, scalar in ((left, right), (right, left)):
+            if tile.shape and not scalar.shape:
+                return tile, scalar
+    return value, None
 
 
 def _beside_number(value: Value, fn: str, otherwise: int) -> tuple[Value, int]:

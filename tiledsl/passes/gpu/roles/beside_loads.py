@@ -16,7 +16,7 @@ from dataclasses import replace
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Op, Value
 from tiledsl.ir.gpu.tensor_maps import ALIGNMENT, MOST_AXES, UNIT_BYTES
-from tiledsl.ir.layouts.layout import SharedLayout
+from tiledsl.ir.layouts.buffer_layout import SharedLayout
 from tiledsl.passes.analysis.effects import tensors_written
 from tiledsl.passes.gpu.layouts.infer_layouts import tensor_of, tile_axes
 from tiledsl.passes.gpu.layouts.operand_sources import are_independent

@@ -19,8 +19,9 @@ from tiledsl.ir.gpu import gpu_ops as gpu
 from tiledsl.ir.layouts.layout import RegisterLayout
 from tiledsl.ir.types import AxisType, TileType
 from tiledsl.passes.analysis.splats import number_of
-from tiledsl.passes.gpu.lower.lowering import BlockPlace, Lowering
+from tiledsl.passes.gpu.lower.lowering import Lowering
 from tiledsl.passes.gpu.lower.place_blocks import Turns
+from tiledsl.passes.gpu.lower.scalar_lowering import BlockPlace
 
 _SWAPPED = {"le": "ge", "lt": "gt", "ge": "le", "gt": "lt"}
 _MOVES = (ops.Broadcast, ops.Reshape, ops.Transpose)

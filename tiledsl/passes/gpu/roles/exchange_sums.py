@@ -28,7 +28,8 @@ from tiledsl.ir.dtypes import i32
 from tiledsl.ir.gpu import async_ops
 from tiledsl.ir.gpu import gpu_ops as gpu
 from tiledsl.ir.gpu.warpgroup_instructions import ROWS, WARPGROUP
-from tiledsl.ir.layouts.layout import WARP, RegisterLayout, SharedLayout, local, spatial
+from tiledsl.ir.layouts.buffer_layout import SharedLayout
+from tiledsl.ir.layouts.layout import WARP, RegisterLayout, local, spatial
 from tiledsl.ir.layouts.shared_layouts import Access, choose_shared_layout
 from tiledsl.passes.gpu.layouts.select_wgmma import WarpgroupProduct
 from tiledsl.passes.gpu.layouts.shared_accesses import shared_layout, staged_layout, static_shape, whole_vector

@@ -94,7 +94,10 @@ def _part(
 ) -> Value:
     """The sum of so many products from `start` on, landed."""
     state.emit(async_ops.WgmmaFence)
-    product = multiply(state, dot, plan, left, before, state.constant(False, bool_), (start, depth))
+    pairs = ops.PLANE_PAIRS if dot.precision == "planes" else (None,)
+    product, first = before, state.constant(False, bool_)
+    for pair in pairs:
+        product = multiply(state, dot, plan, left, product, first if pair == pairs[0] else None, (start, depth), pair)
     state.emit(async_ops.WgmmaCommit)
     values = [product] if left is None else [product, left]
     return state.emit(async_ops.WgmmaWait, values=values, groups=0).results[0]

@@ -24,7 +24,8 @@ from tiledsl.ir.gpu import gpu_ops as gpu
 from tiledsl.ir.gpu.matrix_descriptors import SPANS, swizzle_of
 from tiledsl.ir.gpu.tensor_maps import ALIGNMENT, UNIT_BYTES
 from tiledsl.ir.gpu.warpgroup_instructions import ROWS
-from tiledsl.ir.layouts.layout import WARP, RegisterLayout, SharedLayout
+from tiledsl.ir.layouts.buffer_layout import SharedLayout
+from tiledsl.ir.layouts.layout import WARP, RegisterLayout
 from tiledsl.ir.types import TileType, scalar
 from tiledsl.passes.gpu.layouts.access_layouts import access_layout
 from tiledsl.passes.gpu.layouts.infer_layouts import access_order, tile_axes
@@ -72,6 +73,8 @@ class StreamedLoad:
     """That come into a stage of each block."""
     layout: RegisterLayout | None
     """In which threads copy it; None where TMA does."""
+    planes: int = 1
+    """Matrices along its first axis, each of which a product of planes reads."""
 
 
 class Ring:
@@ -203,12 +206,17 @@ class Ring:
         axes = [slow_first.index(axis) if axis in slow_first else -1 for axis in tile_axes(op)]
         if copy is not None:
             tensor, indices, axes = copy.tensor, copy.ordered(indices), copy.ordered(axes)
-        state.emit(
-            async_ops.TmaLoad, tensor=tensor, indices=indices, axes=tuple(axes),
-            buffer=stream.buffer, offsets=[stage, *[zero] * rank], barriers=self.full, index=stage,
-            places=tuple(1 + axis for axis in slow_first), shape=tuple(stream.shape[axis] for axis in slow_first),
-            multicast=state.grid.cluster > 1 and not stream.divided,
-        )  # fmt: skip
+        for plane in range(stream.planes):
+            offsets = [stage, *[zero] * rank]
+            if stream.planes > 1:
+                along, number = tile_axes(op).index(0), state.constant(plane)
+                indices, offsets[1] = [*indices[:along], number, *indices[along + 1 :]], number
+            state.emit(
+                async_ops.TmaLoad, tensor=tensor, indices=indices, axes=tuple(axes),
+                buffer=stream.buffer, offsets=offsets, barriers=self.full, index=stage,
+                places=tuple(1 + axis for axis in slow_first), shape=tuple(stream.shape[axis] for axis in slow_first),
+                multicast=state.grid.cluster > 1 and not stream.divided,
+            )  # fmt: skip
 
     def _copy_windows(self, state: Lowering, stream: StreamedLoad, rows: WindowRows, stage: Value) -> None:
         """Of the window's place at hand, the pixels of all positions of the block: where its first one is comes of
@@ -320,7 +328,8 @@ def _stream(state: Lowering, op: ops.Load, use: Use, stages: int, copies: Mappin
         copied = access_layout(
             sizes, order, LOADING_THREADS, max(1, width // op.result.dtype.bytes), op.result.dtype.bytes
         )
-    return StreamedLoad(op, buffer, divided, tuple(box), total, copied)
+    planes = sizes[0] if use.dot.precision == "planes" else 1
+    return StreamedLoad(op, buffer, divided, tuple(box), total, copied, planes)
 
 
 def _rows_to_load(state: Lowering, op: ops.Load, axis: int, room: int) -> int:

@@ -90,8 +90,10 @@ def multiply(
     acc: Value,
     accumulate: Value | None,
     part: tuple[int, int] | None = None,
+    planes: tuple[int, int] | None = None,
 ) -> Value:
-    """Begins a product; what it gives is in flight. `part`: where along K it begins, and how deep it is.
+    """Begins a product; what it gives is in flight. `part`: where along K it begins, and how deep it is. `planes`: of
+    which planes of the operands.
 
     Raises TileResourceError (`plan-specialised`) where tensor cores cannot read an operand as it stands in its stage.
     """
@@ -99,14 +101,17 @@ def multiply(
     _check_operand(dot, "b", b, plan)
     start, depth = part or (0, plan.shape[2])
 
-    def offsets(staged: Staged, axis: int) -> list[Value]:
+    def offsets(staged: Staged, axis: int, plane: int) -> list[Value]:
         found = [state.constant(0) for _ in staged.buffer.shape]
+        if plane:
+            found[staged.places[0]] = state.constant(plane)
         if start:
             found[staged.places[axis]] = state.constant(start)
         if staged.stage is not None:
             found[0] = staged.stage
         return found
 
+    left_plane, right_plane = planes or (0, 0)
     a_offsets: list[Value] = []
     a_axes: tuple[int, ...] = ()
     a = left
@@ -114,11 +119,11 @@ def multiply(
         staged = state.staged[dot.a]
         a, a_axes = staged.buffer, staged.places[-2:]
         _check_operand(dot, "a", staged, plan)
-        a_offsets = offsets(staged, -1)
+        a_offsets = offsets(staged, -1, left_plane)
     return state.emit(
-        async_ops.Wgmma, name=dot.result.name, a=a, a_offsets=a_offsets, b=b.buffer, b_offsets=offsets(b, -2),
-        acc=acc, accumulate=accumulate, depth=depth, a_axes=a_axes, b_axes=b.places[-2:],
-        instruction=plan.instruction.name,
+        async_ops.Wgmma, name=dot.result.name, a=a, a_offsets=a_offsets, b=b.buffer,
+        b_offsets=offsets(b, -2, right_plane), acc=acc, accumulate=accumulate, depth=depth, a_axes=a_axes,
+        b_axes=b.places[-2:], instruction=plan.instruction.name,
     ).result  # fmt: skip
 
 

@@ -29,7 +29,7 @@ from tiledsl.ir.gpu.async_rules import MBARRIER_BYTES
 from tiledsl.ir.gpu.gpu_ops import Buffer, Copy, Launch, Reuse, View, Wait
 from tiledsl.ir.gpu.gpu_rules import role_around
 from tiledsl.ir.gpu.tensor_maps import ALIGNMENT
-from tiledsl.ir.layouts.layout import SharedLayout
+from tiledsl.ir.layouts.buffer_layout import SharedLayout
 from tiledsl.ir.tile_ops import For, Range, While
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.gpu.layouts.linear_indices import ops_around

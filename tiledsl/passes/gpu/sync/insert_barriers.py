@@ -13,9 +13,10 @@ The state at a point is what was written, and what was read, since the last barr
 access that clashes with it gets a barrier before it, or before the loop or branch that it is in where all that it
 clashes with lies before that. In the end those that have become needless go.
 
-A `gpu.copy` is under way, no write yet, until a `gpu.wait`; from then on the bytes count as written. It clashes with
-what was read and written before it, and with nothing that is read while it is under way: that is of another stage. So a
-pipelined loop needs one barrier in each iteration, if it begins the next copy before it reads:
+A `gpu.copy` is under way, no write yet, until a `gpu.wait`; from then on the bytes count as written, by the threads
+that copied them. It clashes with what was read and written before it, and with nothing that is read while it is under
+way: that is of another stage. So a pipelined loop needs no barrier where each thread reads what it has copied; else
+one in each iteration, if it begins the next copy before it reads:
 
     wait; barrier; copy into stage (k + S - 1) % S; commit; read stage k % S
 
@@ -168,8 +169,8 @@ class State:
         ended = frozenset(access for access in self.under_way if _is_awaited(access, wait))
         state = replace(self, under_way=self.under_way - ended if wait.groups == 0 else self.under_way)
         for access in ended:
-            done = replace(access, at=wait)
-            state = state.after(Access("write", access.place, wait) if access.kind == "copy" else done)
+            copied = Access("write", access.place, wait, threads=access.threads)
+            state = state.after(copied if access.kind == "copy" else replace(access, at=wait))
         return state
 
     def after_iteration(self, loop: Op) -> State:

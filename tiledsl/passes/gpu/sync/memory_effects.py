@@ -9,7 +9,8 @@ from typing import Literal
 from tiledsl.ir.core import Op, Value
 from tiledsl.ir.gpu import gpu_ops
 from tiledsl.ir.gpu.async_ops import Exchange, MbarrierArrive, Mbarriers, TmaLoad, TmaStore, TmaWindows, Wgmma
-from tiledsl.ir.layouts.layout import RegisterLayout, SharedLayout
+from tiledsl.ir.layouts.buffer_layout import SharedLayout
+from tiledsl.ir.layouts.layout import RegisterLayout
 from tiledsl.ir.types import Shape, TileType
 from tiledsl.passes.gpu.layouts.linear_indices import LinearIndex, linear_index, ops_around
 
@@ -94,7 +95,9 @@ def accesses(op: Op, *, cluster: bool = False) -> tuple[Access, ...]:
         case gpu_ops.Atomic():
             return (_of_tensor("atomic", op, op.value.shape, None, cluster),)
         case gpu_ops.Copy():
-            return (_of_tensor("read", op, op.shape, None, cluster), _of_buffer("copy", op, op.shape, None))
+            own = isinstance(op.layout, RegisterLayout) and op.layout.replicas == 1
+            copied = _of_buffer("copy", op, op.shape, op.layout if own else None)
+            return (_of_tensor("read", op, op.shape, None, cluster), copied)
         case gpu_ops.Read():
             return (_of_buffer("read", op, op.shape, op.layout if op.method == "plain" else None),)
         case gpu_ops.Write():
@@ -151,8 +154,11 @@ def _of_tensor(
 
 def _of_buffer(kind: Kind, op: gpu_ops.Copy | gpu_ops.Read | gpu_ops.Write, shape: Shape, layout: object) -> Access:
     threads = None
-    if isinstance(layout, RegisterLayout):
-        threads = Threads(op.buffer, tuple(linear_index(op.offsets[axis]) for axis in op.places), op.places, layout)
+    if isinstance(layout, RegisterLayout):  # tiles that are turned are the same to threads: axes as the buffer has them
+        order = sorted(range(len(op.places)), key=op.places.__getitem__)
+        places = tuple(op.places[axis] for axis in order)
+        starts = tuple(linear_index(op.offsets[axis]) for axis in places)
+        threads = Threads(op.buffer, starts, places, layout.permuted(order))
     spans = _spans_of(op.buffer, op.offsets, dict(zip(op.places, shape)))
     return Access(kind, buffer_of(op.buffer), op, spans, threads)
 

@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeAlias, Union
 
 from tiledsl.ir import graph_ops as ops
 from tiledsl.ir.core import Function, Op, Value
-from tiledsl.ir.tile_ops import tensor_type
+from tiledsl.ir.type_rules import tensor_type
 from tiledsl.passes.graph.analysis.shapes import sizes_of
 
 FOLDS = (ops.Reduce, ops.Scan, ops.Contract)
@@ -64,12 +64,14 @@ class GroupAxes:
 
     `reduced`: what each reduction, scan or contraction folds over. `indexed`: the axis of its source that each
     `graph.gather` reads at computed coordinates. `windows`: those of each `graph.window` of a padded tensor in memory.
+    `planes`: those of the planes of products, which nothing folds over.
     """
 
     kept: Mapping[Value, tuple[Axis, ...]]
     reduced: Mapping[Op, tuple[Axis, ...]]
     indexed: Mapping[Op, Axis | None]
     windows: Mapping[ops.Window, WindowAxes]
+    planes: frozenset[Axis] = frozenset()
 
     @property
     def slid(self) -> set[Axis]:
@@ -108,6 +110,7 @@ class _Finder:
         self.of: dict[Value, Axes] = {}
         self.indexed: dict[Op, Axis | None] = {}
         self.windows: dict[ops.Window, WindowAxes] = {}
+        self.planes_of: dict[ops.Contract, tuple[Axis, ...]] = {}
 
     def find(self, function: Function) -> GroupAxes:
         for parameter in function.parameters:
@@ -128,7 +131,8 @@ class _Finder:
         }
         indexed = {op: None if axis is None else self.root(axis) for op, axis in self.indexed.items()}
         windows = {op: WindowAxes(*map(self.roots, axes)) for op, axes in self.windows.items()}
-        return GroupAxes(kept, reduced, indexed, windows)
+        planes = frozenset[Axis]().union(*(self.planes(op) for op in self.planes_of))
+        return GroupAxes(kept, reduced, indexed, windows, planes)
 
     def folded(self, op: Fold, kept: Mapping[Value, tuple[Axis, ...]]) -> tuple[Axis, ...]:
         if isinstance(op, ops.Reduce):
@@ -137,8 +141,13 @@ class _Finder:
         if isinstance(op, ops.Scan):
             axis = self.of[op.source][op.axis]
             return () if axis is None else (self.root(axis),)
+        planes = self.planes(op)
         both = (*kept[op.a], *kept[op.b])
-        return tuple(dict.fromkeys(axis for axis in both if axis not in kept[op.result]))
+        return tuple(dict.fromkeys(axis for axis in both if axis not in kept[op.result] and axis not in planes))
+
+    def planes(self, op: ops.Contract) -> set[Axis]:
+        """The axes of a product's planes."""
+        return {self.root(axis) for axis in self.planes_of.get(op, ())}
 
     def check_product(self, op: ops.Contract) -> None:
         """Raises AxesError where a product's axes of two names have become one: an operand is read in two ways."""
@@ -230,6 +239,10 @@ class _Finder:
         for letters, operand in ((a_names, op.a), (b_names, op.b)):
             for letter, axis in zip(letters, self.of[operand]):
                 by_name[letter] = self.unite(by_name[letter], axis) if letter in by_name else axis
+        for letters, exact in ((a_names, op.exact_a), (b_names, op.exact_b)):
+            for letter, axis in zip(letters[1:], self.of[exact] if exact is not None else ()):
+                by_name[letter] = self.unite(by_name[letter], axis)
+        self.planes_of[op] = tuple(axis for name in op.plane_axes() if (axis := by_name[name]) is not None)
         for letter, axis in by_name.items():
             if axis is not None and not axis.name:
                 axis.name = letter

@@ -3,24 +3,28 @@
 %a = graph.call(%x) {callee = left}              the first half of each row of %j
 %b = graph.call(%x) {callee = right}             the other half
 %j = graph.concat([%a, %b]) {axis = 1}           a buffer, and nothing to do
+
+So are elements in turns (`graph.interleave`), and joins of joins, of which the outermost has the buffer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias, Union
 
 from tiledsl.ir import graph_ops as ops
 from tiledsl.ir.core import Value
-from tiledsl.ir.strided_views import StridedView, reshaped, sliced, transposed, whole
+from tiledsl.ir.strided_views import StridedView, reshaped, row_major, sliced, strided_view, transposed, whole
 from tiledsl.passes.graph.analysis.shapes import sizes_of
+
+JOINS = (ops.Concat, ops.Interleave)
+Join: TypeAlias = Union[ops.Concat, ops.Interleave]
 
 
 class Part(NamedTuple):
-    """A part of a join, and where in its buffer the elements of a value lie."""
+    """A part of a join that has a buffer, and where in it the elements of a value lie."""
 
-    join: ops.Concat
+    join: Join
     place: StridedView
 
 
@@ -43,12 +47,37 @@ def starts_of(sources: Sequence[Value], axis: int) -> Iterator[tuple[int, ...]]:
         at += sizes[axis]
 
 
-def places_of(join: ops.Concat) -> Iterator[StridedView]:
-    """Where each source of a join lies in its buffer."""
+def places_of(join: Join) -> Iterator[StridedView]:
+    """Where each source of a join lies in what it makes."""
+    if isinstance(join, ops.Interleave):
+        starts = (_at(join, number) for number in range(len(join.sources)))
+    else:
+        starts = starts_of(join.sources, join.axis)
+    for source, start in zip(join.sources, starts):
+        yield _place(join, source, start)
+
+
+def _place(join: Join, source: Value, start: Sequence[int]) -> StridedView:
     buffer = whole(sizes_of(join.result))
-    for source, start in zip(join.sources, starts_of(join.sources, join.axis)):
-        stops = [first + size for first, size in zip(start, sizes_of(source))]
-        yield sliced(buffer, start, stops, [1] * len(start))
+    if isinstance(join, ops.Interleave):
+        return sliced(buffer, start, buffer.shape, _at(join, len(join.sources), 1))
+    stops = [first + size for first, size in zip(start, sizes_of(source))]
+    return sliced(buffer, start, stops, [1] * len(start))
+
+
+def _at(join: Join, number: int, otherwise: int = 0) -> tuple[int, ...]:
+    """A number for the axis of a join, and another for all others."""
+    return tuple(number if axis == join.axis else otherwise for axis in range(len(sizes_of(join.result))))
+
+
+def within(outer: StridedView, inner: StridedView) -> StridedView:
+    """A view of a row-major tensor, axis by axis, as one of the buffer that the tensor is a view of."""
+    rows = row_major(outer.shape)
+    strides = [n // row * stride if row else stride for n, row, stride in zip(inner.strides, rows, outer.strides)]
+    offset, left = outer.offset, inner.offset
+    for row, stride in zip(rows, outer.strides):
+        offset, left = offset + left // max(row, 1) * stride, left % max(row, 1)
+    return strided_view(offset, inner.shape, strides)
 
 
 def _part(value: Value) -> Part | None:
@@ -56,11 +85,15 @@ def _part(value: Value) -> Part | None:
     if len(users) != 1:
         return None
     (user,) = users
-    if isinstance(user, ops.Concat):
-        sources = list(user.sources)
-        if sources.count(value) > 1:
+    if isinstance(user, JOINS):
+        if value.users[user] > 1:
             return None
-        return Part(user, next(islice(places_of(user), sources.index(value), None)))
+        first = user.sources.index(value)
+        if isinstance(user, ops.Concat):
+            first = sum(sizes_of(source)[user.axis] for source in user.sources[:first])
+        place = _place(user, value, _at(user, first))
+        outer = part_of(user.result)
+        return Part(user, place) if outer is None else Part(outer.join, within(outer.place, place))
     if not isinstance(user, (ops.Reshape, ops.Transpose)):
         return None
     after = _part(user.result)

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias, Union
 
 from tiledsl.ir import graph_ops as ops
 from tiledsl.ir.core import Block, Function, Op, Value
-from tiledsl.ir.tile_ops import tensor_type
+from tiledsl.ir.type_rules import tensor_type
 from tiledsl.passes.graph.analysis.shapes import sizes_of
 
 MapOp: TypeAlias = "Union[ops.Map, ops.Cast]"
@@ -156,6 +156,13 @@ def _as_read(value: Value, members: Collection[Op]) -> Value:
     outside = [u for u in apart if not (is_soft(u) or is_widened(u)) or _read_outside(u.result, members)]
     if len(outside) == 1 and isinstance(outside[0], ops.Transpose):
         return outside[0].result
+    # calls want it in memory in an order; elementwise ops read any
+    wanted = [
+        u for u in outside if isinstance(u, ops.Transpose) and all(isinstance(r, ops.Call) for r in u.result.users)
+    ]
+    others = [user for user in outside if user not in wanted]
+    if len(wanted) == 1 and all(isinstance(user, (ops.Map, ops.Cast)) for user in others):
+        return wanted[0].result
     return value
 
 
@@ -180,7 +187,9 @@ class _Outliner:
         for op in self.members:
             match op:
                 case ops.Contract() if self.apart != "together":
-                    copy: Op = self._again(op, a=self.read(op.a, (op, 0)), b=self.read(op.b, (op, 1)))
+                    given = {"a": op.a, "b": op.b, "exact_a": op.exact_a, "exact_b": op.exact_b}
+                    named = {name: value for name, value in given.items() if value is not None}
+                    copy: Op = self._again(op, **{name: self.read(v, (op, name)) for name, v in named.items()})
                 case ops.Map() if self.apart == "all":
                     copy = self._again(op, inputs=[self.read(v, (op, i)) for i, v in enumerate(op.inputs)])
                 case ops.Gather():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from tiledsl.ir.core import Value
-from tiledsl.ir.tile_ops import tensor_type
+from tiledsl.ir.type_rules import tensor_type
 
 
 def sizes_of(value: Value) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ from tiledsl.ir import tile_ops
 from tiledsl.ir.core import Function, Module, Op, Value, free_names
 from tiledsl.ir.rewrite import Rewriter
 from tiledsl.ir.symbolic import Dim, symbol_name, symbols_of
-from tiledsl.ir.tile_ops import tensor_type, tile_type
+from tiledsl.ir.type_rules import tensor_type, tile_type
 from tiledsl.ir.types import AxisType, TensorType
 from tiledsl.ir.verifier import Form, is_tile_function
 from tiledsl.passes.graph.analysis.shapes import sizes_of

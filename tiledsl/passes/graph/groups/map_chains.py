@@ -13,7 +13,7 @@ from tiledsl.ir import graph_ops as ops
 from tiledsl.ir.core import Function, Op, Value
 from tiledsl.ir.dtypes import DType
 from tiledsl.ir.scalar_functions import SCALAR_FUNCTIONS
-from tiledsl.ir.tile_ops import tensor_type
+from tiledsl.ir.type_rules import tensor_type
 from tiledsl.passes.graph.analysis.outline import MapOp, is_soft
 from tiledsl.passes.graph.analysis.shapes import sizes_of
 from tiledsl.passes.graph.kernels.treatments import depends

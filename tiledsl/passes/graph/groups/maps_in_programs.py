@@ -14,7 +14,7 @@ from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Function, Index, Value, free_names
 from tiledsl.ir.dtypes import DType, f32, i64
 from tiledsl.ir.rewrite import Rewriter
-from tiledsl.ir.tile_ops import tensor_type
+from tiledsl.ir.type_rules import tensor_type
 from tiledsl.ir.types import Shape, TensorType, TileType
 from tiledsl.passes.graph.groups.map_chains import Chain, Leaf
 

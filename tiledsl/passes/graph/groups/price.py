@@ -15,7 +15,7 @@ from tiledsl.ir import graph_ops as ops
 from tiledsl.ir.core import Module, Op, Value
 from tiledsl.ir.scalar_functions import SCALAR_FUNCTIONS
 from tiledsl.ir.symbolic import symbol_name
-from tiledsl.ir.tile_ops import tensor_type
+from tiledsl.ir.type_rules import tensor_type
 from tiledsl.passes.gpu.plans.audit_function import audit_function
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.passes.graph.analysis.outline import is_repeated

@@ -21,26 +21,27 @@ that hold a part of their columns wait for nobody.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from tiledsl.ir import graph_ops as ops
 from tiledsl.ir.core import Module, Op, Value
+from tiledsl.ir.dtypes import i32, i64
 from tiledsl.ir.rewrite import Rewriter
+from tiledsl.ir.tile_ops import tensor_type
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.graph.analysis.shapes import bytes_of, sizes_of, volume
 from tiledsl.passes.graph.analysis.value_order import operands_first
+from tiledsl.passes.graph.groups.cut_axes import Cut, Parts, parts_of
 from tiledsl.passes.graph.groups.price import rates_of
 from tiledsl.passes.graph.rewrites.canonicalise_graph import tidy
 from tiledsl.passes.manager import PassContext
 
+ARG_FOLDS = ("argmax", "argmin")
 MANY = 1 << 16
 """More elements than that, for each result, are worth a second step."""
-PART = 1 << 15
+PART = 1 << 13
 """About as many elements one program should fold."""
-ROW = 1 << 10
-"""An axis is kept whole in the first step only if programs still fold as many elements."""
 LINE = 128
 """Bytes of columns side by side that a program reads."""
 HELD = 1 << 15
@@ -62,9 +63,10 @@ class SplitFolds:
 
     def run(self, module: Module, context: PassContext) -> Module:
         programs = 4 * rates_of(self.arch).programs
+        on_gpu = self.arch.startswith("sm_")
         for op in list(module.entry.body.ops):
-            if isinstance(op, ops.Reduce) and op.fn not in ("argmax", "argmin"):
-                if self.arch.startswith("sm_") and self._split_columns(op, context):
+            if isinstance(op, ops.Reduce) and (on_gpu or op.fn not in ARG_FOLDS):
+                if on_gpu and self._split_columns(op, context):
                     continue
                 self._split(op, programs, context)
         tidy(module.entry)
@@ -75,14 +77,16 @@ class SplitFolds:
         each = volume(op.source) // results if results else 0
         if results == 0 or results >= programs or each <= MANY:
             return
-        found = cut_of(sizes_of(op.source), op.axes, math.ceil(max(programs, each * results / PART) / results))
+        wanted = math.ceil(max(programs, each * results / PART) / results)
+        found = parts_of(sizes_of(op.source), op.axes, wanted)
         what = f"{each} elements for each of {results} results"
         if found is None:
             context.remark(self.name, op.location, f"{what}, one program each: their axes cannot be cut")
             return
-        axis, parts = found
-        context.remark(self.name, op.location, f"{what}: folded in two steps, by {parts} programs for each first")
-        _in_two_steps(op, axis, parts)
+        programs_ = f"{found.count} programs for each"
+        context.remark(self.name, op.location, f"{what}: folded in two steps, by {programs_} first")
+        for step in in_two_steps(op, found):  # where there are very many parts, these are split again
+            self._split(step, programs, context)
 
     def _split_columns(self, op: ops.Reduce, context: PassContext) -> bool:
         """Splits a fold across memory of more than a block holds; whether it was one."""
@@ -95,13 +99,12 @@ class SplitFolds:
         each = math.prod(shape[axis] for axis in op.axes)
         if run * each <= HELD or _is_chained(op):
             return False
-        found = cut_of(shape, op.axes, math.ceil(run * each / HELD), least=FEW)
-        if found is None or not 1 < found[1] < each:
+        found = parts_of(shape, op.axes, math.ceil(run * each / HELD), least=FEW)
+        if found is None or not 1 < found.count < each:
             return False
-        axis, parts = found
         what = f"{each} elements for each of {volume(op.result)} columns"
-        context.remark(self.name, op.location, f"{what}: folded in two steps, {each // parts} at a time first")
-        _in_two_steps(op, axis, parts)
+        context.remark(self.name, op.location, f"{what}: folded in two steps, {each // found.count} at a time first")
+        in_two_steps(op, found)
         return True
 
 
@@ -129,75 +132,53 @@ def _is_chained(op: ops.Reduce) -> bool:
     return any(user in below for value in above if volume(value) == size for user in value.users)
 
 
-def cut_of(shape: Sequence[int], axes: Sequence[int], wanted: int, least: int = ROW) -> tuple[int, int] | None:
-    """The axis to cut of those that are folded, and into how many parts; about `wanted`. One is kept whole if parts
-    then fold `least` elements."""
-    whole = math.prod(shape[axis] for axis in axes)
-    for axis in axes:
-        if wanted <= shape[axis] <= PART and whole // shape[axis] >= least:
-            return axis, shape[axis]
-    axis = max(axes, key=lambda axis: shape[axis])
-    size = shape[axis]
-    divisors = [d for d in range(2, math.isqrt(size) + 1) if size % d == 0]
-    divisors += [size // d for d in divisors if d * d != size]
-    if not divisors:
-        return None
-    return axis, min(divisors, key=lambda parts: abs(math.log(parts / wanted)))
-
-
-def _in_two_steps(op: ops.Reduce, axis: int, parts: int) -> None:
+def in_two_steps(op: ops.Reduce, parts: Parts) -> list[ops.Reduce]:
+    """Replaces a fold by one for each part, and those that fold these, which are returned."""
     rewriter = Rewriter(op)
-    cut = Cut(rewriter, axis, parts)
+    cut = Cut(rewriter, parts.axis, parts.parts)
     source = cut.of(op.source)
-    # the axis of parts stays, the one behind it is folded with all others
-    folded = [a if a < axis else a + 1 for a in op.axes]
-    first = rewriter.emit(ops.Reduce, source=source, axes=tuple(folded), fn=op.fn).result
-    at = axis - sum(1 for a in op.axes if a < axis)
-    result = rewriter.emit(ops.Reduce, source=first, axes=(at,), fn=op.fn).result
+    # what is kept stays, and so do parts; the axis behind these is folded with all others
+    folded = tuple(a if a < parts.axis else a + 1 for a in op.axes if a not in parts.outer)
+    remaining = [a for a in range(len(sizes_of(source))) if a not in folded]
+    at = tuple(remaining.index(a) for a in (*parts.outer, parts.axis))
+    first = rewriter.emit(ops.Reduce, source=source, axes=folded, fn=op.fn).result
+    if op.fn in ARG_FOLDS:
+        last, result = _first_place(rewriter, op, source, first, folded[0], at[0])
+    else:
+        last = [rewriter.emit(ops.Reduce, source=first, axes=at, fn=op.fn)]
+        result = last[0].result
     if op.keepdims:
         result = rewriter.emit(ops.Reshape, source=result, shape=sizes_of(op.result)).result
     rewriter.replace(op, result)
+    return last
 
 
-class Cut:
-    """Tensors of which one axis is two, of `parts` and of what each has."""
+def _first_place(
+    rewriter: Rewriter, op: ops.Reduce, source: Value, places: Value, folded: int, at: int
+) -> tuple[list[ops.Reduce], Value]:
+    """Where the first extremum of all stands: the least place among those parts whose extremum it is.
 
-    def __init__(self, rewriter: Rewriter, axis: int, parts: int) -> None:
-        self.rewriter = rewriter
-        self.axis = axis
-        self.parts = parts
-        self.known: dict[Value, Value] = {}
+    A part's place that is not that of the extremum counts as one beyond the end. NaN is beyond all numbers, and is
+    where it differs from itself.
+    """
 
-    def of(self, value: Value) -> Value:
-        """The tensor with the axis cut: what is computed for each element is computed so."""
-        # what maps read is cut first, so that long chains of them are not followed by recursion
-        for part in operands_first(value, lambda v: v not in self.known and isinstance(v.op, (ops.Map, ops.Cast))):
-            if part not in self.known:
-                self.known[part] = self._cut(part)
-        return self.known[value]
+    def map_(fn: str, *inputs: Value) -> Value:
+        return rewriter.emit(ops.Map, fn=fn, inputs=inputs).result
 
-    def shape(self, shape: Sequence[int]) -> tuple[int, ...]:
-        size = shape[self.axis]
-        two = (1, 1) if size == 1 else (self.parts, size // self.parts)
-        return (*shape[: self.axis], *two, *shape[self.axis + 1 :])
+    def number(value: int) -> Value:
+        return rewriter.emit(ops.Constant, value=value, dtype=i64).result
 
-    def _cut(self, value: Value) -> Value:
-        emit = self.rewriter.emit
-        shape = sizes_of(value)
-        match value.op:
-            case _ if not shape:
-                return value
-            case ops.Map() as op:
-                return emit(ops.Map, fn=op.fn, inputs=[self.of(v) for v in op.inputs]).result
-            case ops.Cast() as op:
-                return emit(ops.Cast, source=self.of(op.source), dtype=op.dtype).result
-            case ops.Broadcast() as op:
-                source = sizes_of(op.source)
-                source = (*(1,) * (len(shape) - len(source)), *source)
-                spread = emit(ops.Reshape, source=op.source, shape=self.shape(source)).result
-                return emit(ops.Broadcast, source=spread, shape=self.shape(shape)).result
-            case ops.Iota() as op if op.axis != self.axis:
-                along = op.axis if op.axis < self.axis else op.axis + 1
-                return emit(ops.Iota, shape=self.shape(shape), axis=along).result
-            case _:
-                return emit(ops.Reshape, source=value, shape=self.shape(shape)).result
+    fn = "max" if op.fn == "argmax" else "min"
+    extrema = rewriter.emit(ops.Reduce, source=source, axes=(folded,), fn=fn).result
+    best = rewriter.emit(ops.Reduce, source=extrema, axes=(at,), fn=fn, keepdims=True)
+    spread = rewriter.emit(ops.Broadcast, source=best.result, shape=sizes_of(extrema)).result
+    reached = map_("eq", extrema, spread)
+    if tensor_type(extrema).dtype.is_float:
+        reached = map_("or", reached, map_("ne", extrema, extrema))
+    each, whole = sizes_of(source)[folded], sizes_of(op.source)[op.axes[0]]
+    part = rewriter.emit(ops.Iota, shape=sizes_of(places), axis=at).result
+    narrow = rewriter.emit(ops.Cast, source=places, dtype=i32).result  # half the bytes between the steps
+    place = map_("add", map_("mul", part, number(each)), rewriter.emit(ops.Cast, source=narrow, dtype=i64).result)
+    chosen = map_("where", reached, place, number(whole))
+    least = rewriter.emit(ops.Reduce, source=chosen, axes=(at,), fn="min")
+    return [], least.result

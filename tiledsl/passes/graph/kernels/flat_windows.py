@@ -20,7 +20,7 @@ from tiledsl.ir.core import Value
 from tiledsl.ir.gpu.async_ops import MOST_PIXEL_AXES
 from tiledsl.ir.gpu.tensor_maps import CORNERS, MOST_AXES, MOST_STRIDE, PLACES, UNIT_BYTES, last_corner
 from tiledsl.ir.strided_views import StridedView, reshaped, whole
-from tiledsl.ir.tile_ops import tensor_type
+from tiledsl.ir.type_rules import tensor_type
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.passes.graph.analysis.axes import Axis, GroupAxes, WindowAxes
 from tiledsl.passes.graph.analysis.joins import part_of
@@ -40,9 +40,12 @@ MOST_ROOM = 1.1
 
 def flat_windows(plan: KernelPlan, arch: str) -> KernelPlan:
     """The plan with all positions as one axis, where that can be; else the plan as it is."""
-    if not arch.startswith("sm_") or not gpu_machine(arch, BUILTIN).has_warpgroups:
+    if not arch.startswith("sm_"):
         return plan
-    found = _found(plan) if plan.axes.windows else _rows_apart(plan)
+    found = None
+    if gpu_machine(arch, BUILTIN).has_warpgroups:
+        found = _found(plan) if plan.axes.windows else _rows_apart(plan)
+    found = found or _rows_together(plan)
     return plan if found is None else _flattened(plan, found)
 
 
@@ -91,8 +94,9 @@ def _found(plan: KernelPlan) -> FlatWindows | None:
         if groups:
             every = Axis(groups[0].size * channels[0].size, "c")
             flat = replace(flat, group=groups[0], all_channels=every)
-        if _fits_memory(plan, flat, weights) and _fits_maps(plan, windows, len(pixels) + (not images) + 1):
-            return flat
+        apart = _apart(plan, flat, weights)
+        if apart is not None and _fits_maps(plan, windows, len(pixels) + (not images) + 1):
+            return replace(flat, apart=apart)
     return None
 
 
@@ -125,8 +129,36 @@ def _rows_apart(plan: KernelPlan) -> FlatWindows | None:
         joined = Axis(math.prod(axis.size for axis in rows), "i")
         depth = _depth(reduced[0].size, dtype.bytes)
         flat = FlatWindows(image, joined, tuple(rows), (), reduced[0], depth)
-        if _fits_memory(plan, flat, weights):
-            return flat
+        apart = _apart(plan, flat, weights)
+        if apart is not None:
+            return replace(flat, apart=apart)
+    return None
+
+
+def _rows_together(plan: KernelPlan) -> FlatWindows | None:
+    """The same of a matrix whose rows lie behind each other, of which several axes are apart in what is made of the
+    product, such as pixels that take turns with others."""
+    axes, contracts = plan.axes, contracts_of(plan.outlined.function)
+    if len(contracts) != 1 or plan.treatments.whole or axes.windows or axes.indexed:
+        return None
+    (contract,) = contracts
+    result = axes.kept[contract.result]
+    places = dict(_held(plan))
+    for matrix, other in ((contract.a, contract.b), (contract.b, contract.a)):
+        while isinstance(matrix.op, ops.Transpose):
+            matrix = matrix.op.source
+        kept, place = axes.kept[matrix], places.get(matrix)
+        rows = tuple(axis for axis in kept if axis in result and axis not in axes.kept[other])
+        at = kept.index(rows[0]) if rows else 0
+        if len(rows) < 2 or place is None or kept[at : at + len(rows)] != rows:
+            continue
+        joined = Axis(math.prod(axis.size for axis in rows), "i")
+        if not can_reshape(place, tuple(a.size for a in (*kept[:at], joined, *kept[at + len(rows) :]))):
+            continue
+        flat = FlatWindows(None, joined, rows)
+        apart = _apart(plan, flat, other)
+        if apart is not None and matrix not in apart:
+            return replace(flat, apart=apart)
     return None
 
 
@@ -138,36 +170,42 @@ def _depth(channels: int, width: int) -> int:
 
 def _image_axes(plan: KernelPlan, flat: FlatWindows) -> tuple[Axis, ...]:
     """Those that the image is passed with: images, pixels and channels, each there and one."""
+    assert flat.image is not None
     kept = list(plan.axes.kept[flat.image])
     if flat.group is not None and flat.all_channels is not None:
         kept[kept.index(flat.group)] = flat.all_channels
+        assert flat.channels is not None
         kept.remove(flat.channels)
     return (flat.rows[0], *kept) if flat.rows[0].size == 1 else tuple(kept)
 
 
-def _fits_memory(plan: KernelPlan, flat: FlatWindows, weights: Value) -> bool:
-    """Whether strides can tell the rows of whatever has them, and TMA finds the operands."""
+def _apart(plan: KernelPlan, flat: FlatWindows, weights: Value) -> frozenset[Value] | None:
+    """The values whose rows strides cannot tell as one; None where TMA does not find the operands in memory, or rows
+    are there in part."""
     rows = tuple(axis for axis in flat.rows if axis.size > 1)
+    found: set[Value] = set()
     for value, place in _held(plan):
         kept = plan.axes.kept[value]
         if place is None:
-            return False
+            return None
         if value is flat.image:
             passed = _image_axes(plan, flat)
             seen = reshaped(place, tuple(axis.size for axis in passed))
             if seen is None or seen.unit is None or passed[seen.unit] not in (flat.channels, flat.all_channels):
-                return False
-        if value in (flat.image, weights):
+                return None
+        if flat.image is not None and value in (flat.image, weights):
             wide = tensor_type(value).dtype.bytes
             steps = [step * wide for step, size in zip(place.strides, place.shape) if step != 1 and size != 1]
             if place.unit is None or any(step % UNIT_BYTES for step in steps):
-                return False
+                return None
         elif any(axis in kept for axis in rows):
             at = kept.index(rows[0]) if rows[0] in kept else 0
             shape = tuple(axis.size for axis in (*kept[:at], flat.joined, *kept[at + len(rows) :]))
-            if kept[at : at + len(rows)] != rows or not can_reshape(place, shape):
-                return False
-    return True
+            if kept[at : at + len(rows)] != rows:
+                return None
+            if not can_reshape(place, shape):
+                found.add(value)
+    return frozenset(found)
 
 
 def _held(plan: KernelPlan) -> Iterator[tuple[Value, StridedView | None]]:
@@ -212,8 +250,9 @@ def _flattened(plan: KernelPlan, flat: FlatWindows) -> KernelPlan:
             flat.joined if axis is first else axis for axis in kept if axis is first or axis not in flat.rows
         )  # fmt: skip
 
-    kept = {value: of(here) for value, here in axes.kept.items()}
-    kept[flat.image] = _image_axes(plan, flat)
+    kept = {value: here if value in flat.apart else of(here) for value, here in axes.kept.items()}
+    if flat.image is not None:
+        kept[flat.image] = _image_axes(plan, flat)
     grid = of(treatments.grid)
     single = treatments.single - set(flat.rows)
     grid = (*(axis for axis in grid if axis in single), *(axis for axis in grid if axis not in single))

@@ -18,7 +18,7 @@ from typing import ClassVar
 
 from tiledsl.ir import graph_ops as ops
 from tiledsl.ir.core import Function, Module, Op, Value
-from tiledsl.ir.tile_ops import tensor_type
+from tiledsl.ir.type_rules import tensor_type
 from tiledsl.ir.types import TensorType
 from tiledsl.ir.verifier import Form, is_tile_function
 from tiledsl.passes.graph.analysis.joins import part_of

@@ -37,9 +37,7 @@ class GroupProgram(GroupStreams):
         with self._grid() as grid:
             for value, output in zip(last.values, outputs):
                 with self.builder.at(value.op.location if value.op is not None else last.location):
-                    self.builder.emit(
-                        ops.Store, tensor=output, indices=self.subscripts(self.axes.kept[value]), value=self.tile(value)
-                    )
+                    self.builder.emit(ops.Store, tensor=output, indices=self.places(value), value=self.tile(value))
         self.builder.emit(ops.Grid, stops=stops, blocks=self._block_sizes(), body=grid)
         self.builder.emit(ops.Return, values=outputs)
         return Function(name, self.body, self._facts(), self.function.location)

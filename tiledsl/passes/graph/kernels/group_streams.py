@@ -10,10 +10,11 @@ from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Op, Value
 from tiledsl.ir.dtypes import DType, f32, i64
 from tiledsl.ir.fold_identities import PAIRWISE, identity
-from tiledsl.ir.tile_ops import tensor_type
+from tiledsl.ir.type_rules import tensor_type
 from tiledsl.ir.types import AxisType, BlockSize
 from tiledsl.passes.graph.analysis.axes import Axis
 from tiledsl.passes.graph.analysis.online_rules import Dependence, Factor, Moments, factors_of, moments_of, unspread
+from tiledsl.passes.graph.kernels.exact_sums import finite_or_exact
 from tiledsl.passes.graph.kernels.group_tiles import Fold, GroupTiles, Scope
 from tiledsl.passes.graph.kernels.index_limits import Combined, Edge, IndexLimits, Term
 from tiledsl.passes.graph.kernels.kernel_plan import FlatWindows
@@ -78,6 +79,8 @@ class GroupStreams(GroupTiles):
             nothing = self.builder.constant(identity(op.fn, tensor_type(op.result).dtype, followed=False), final.dtype)
             unseen = self.builder.map("le" if op.fn == "max" else "ge", final, start)
             final = self.builder.map("where", unseen, nothing, final)
+        if isinstance(op, graph.Contract) and op.exact_a is not None and op.exact_b is not None:
+            return finite_or_exact(self, op, op.exact_a, op.exact_b, final)
         return self.builder.cast(final, tensor_type(op.result).dtype)
 
     def _loop(self, streams: list[Axis], folds: Sequence[Fold], carried: Sequence[Value]) -> list[Value]:
@@ -103,6 +106,7 @@ class GroupStreams(GroupTiles):
         self, flat: FlatWindows, folds: Sequence[Fold], carried: Sequence[Value]
     ) -> list[Value]:  # fmt: skip
         """One loop over all places of a window, and over blocks of channels in each."""
+        assert flat.channels is not None
         build, each = self.builder, -(-flat.channels.size // flat.depth) * flat.depth
         both = Axis(math.prod(axis.size for axis in flat.inner) * each, "k")
         self.sizes[both] = both.size

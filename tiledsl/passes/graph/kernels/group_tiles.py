@@ -12,7 +12,7 @@ from tiledsl.ir.builder import Builder
 from tiledsl.ir.core import Block, Function, Index, Value, free_names
 from tiledsl.ir.dtypes import bool_, i64
 from tiledsl.ir.symbolic import Dim, symbol, symbol_name
-from tiledsl.ir.tile_ops import tensor_type
+from tiledsl.ir.type_rules import tensor_type
 from tiledsl.ir.types import WHOLE, AxisType, Shape, scalar
 from tiledsl.passes.graph.analysis.axes import Axis, GroupAxes
 from tiledsl.passes.graph.analysis.value_order import operands_first
@@ -60,7 +60,9 @@ class GroupTiles:
         told = {axis for parameter in self.function.parameters for axis in self.axes.kept[parameter]}
         treatments = self.treatments
         # a loop that divides by sizes has them as numbers
-        known = set[Axis]() if self.flat is None else {*self.flat.inner, self.flat.channels}
+        known: set[Axis | None] = {*self.axes.planes}
+        if self.flat is not None:
+            known |= {*self.flat.inner, self.flat.channels}
         ordered = [*treatments.grid, *(a for a in self.axes.all if a not in treatments.grid)]
         sizes: dict[Axis, Dim] = {}
         counts: dict[tuple[str, ...], int] = {}
@@ -92,7 +94,7 @@ class GroupTiles:
     def tile_axes(self, value: Value) -> tuple[Axis, ...]:
         """The axes of the tile of a value: all but those that go one coordinate at a time."""
         kept = self.axes.kept[value]
-        if self.flat is not None and value is self.flat.image:  # as it is read
+        if self.flat is not None and self._is_by_rows(value):  # as it is read
             first = next(axis for axis in kept if axis in self.flat.rows)
             kept = tuple(
                 self.flat.joined if axis is first else axis
@@ -100,6 +102,10 @@ class GroupTiles:
                 if axis is first or axis not in self.flat.rows
             )
         return self._not_single(kept)
+
+    def _is_by_rows(self, value: Value) -> bool:
+        """Whether each row of a value has a coordinate along each of its axes."""
+        return self.flat is not None and (value is self.flat.image or value in self.flat.apart)
 
     def _not_single(self, axes: Sequence[Axis]) -> tuple[Axis, ...]:
         return tuple(axis for axis in axes if not self._is_single(axis))
@@ -123,6 +129,11 @@ class GroupTiles:
     def subscripts(self, axes: Sequence[Axis]) -> tuple[Index, ...]:
         """What selects the blocks of these axes from a tensor that has them in this order."""
         return tuple(self.blocks.get(axis, WHOLE) for axis in axes)
+
+    def places(self, value: Value) -> tuple[Index, ...]:
+        """What selects the blocks at hand from the tensor that holds a value."""
+        kept = self.axes.kept[value]
+        return tuple(map(self._beside_slid, kept)) if self._is_by_rows(value) else self.subscripts(kept)
 
     def tile(self, value: Value) -> Value:
         """The tile of a value, made now unless there is one already."""
@@ -184,10 +195,7 @@ class GroupTiles:
                 raise AssertionError(f"{op.name} in a group")
 
     def _load(self, value: Value) -> Value:
-        kept = self.axes.kept[value]
-        flat = self.flat is not None and value is self.flat.image
-        indices = tuple(map(self._beside_slid, kept)) if flat else self.subscripts(kept)
-        return self.builder.emit(ops.Load, tensor=self.tensors[value], indices=indices).result
+        return self.builder.emit(ops.Load, tensor=self.tensors[value], indices=self.places(value)).result
 
     def _iota(self, op: graph.Iota) -> Value:
         if op.shape[op.axis] == 1:
@@ -257,10 +265,11 @@ class GroupTiles:
     def _beside_slid(self, axis: Axis) -> Index:
         if self.flat is not None and axis in self.flat.rows:
             return self._row_coordinates(self.flat, axis)
-        if self.flat is not None and self.flat.group is not None and axis is self.flat.all_channels:
-            first = self.builder.constant(self.flat.channels.size, i64)
+        channels = None if self.flat is None else self.flat.channels
+        if self.flat is not None and channels and self.flat.group is not None and axis is self.flat.all_channels:
+            first = self.builder.constant(channels.size, i64)
             offset = self.builder.map("mul", self.blocks[self.flat.group], first)
-            block = self.blocks[self.flat.channels]
+            block = self.blocks[channels]
             if isinstance(block.op, ops.Shift):
                 block, offset = block.op.axis, self.builder.map("add", block.op.offset, offset)
             return self.builder.emit(ops.Shift, axis=block, offset=offset).result
@@ -336,6 +345,8 @@ class GroupTiles:
     def product(self, op: graph.Contract, acc: Value | None) -> Value:
         """acc + a @ b of the tiles at hand, with the axes in the order of the result."""
         left, right, out = (list(self.tile_axes(v)) for v in (op.a, op.b, op.result))
+        planes = [[axis for axis in axes if axis in self.axes.planes] for axes in (left, right)]
+        left, right = ([axis for axis in axes if axis not in self.axes.planes] for axes in (left, right))
         summed = [axis for axis in left if axis in right and axis not in out]
         rows = [axis for axis in left if axis not in summed]
         columns = [axis for axis in right if axis not in summed]
@@ -344,8 +355,9 @@ class GroupTiles:
             return self._sum_of_products(op, acc)
         if out != [*rows, *columns]:
             a, b, left, right, rows, columns = b, a, right, left, columns, rows
-        a = self.transposed(a, left, [*rows, *summed])
-        b = self.transposed(b, right, [*summed, *columns])
+            planes.reverse()
+        a = self.transposed(a, [*planes[0], *left], [*planes[0], *rows, *summed])
+        b = self.transposed(b, [*planes[1], *right], [*planes[1], *summed, *columns])
         dot = self.builder.emit(ops.Dot, a=a, b=b, acc=acc, dtype=op.dtype, precision=op.precision)
         return dot.result
 

@@ -19,7 +19,7 @@ from typing import NamedTuple, TypeAlias, Union
 from tiledsl.ir import graph_ops as ops
 from tiledsl.ir.core import Value
 from tiledsl.ir.dtypes import DType, bool_, i64
-from tiledsl.ir.tile_ops import tensor_type
+from tiledsl.ir.type_rules import tensor_type
 from tiledsl.passes.graph.analysis.axes import Axis, GroupAxes
 from tiledsl.passes.graph.analysis.shapes import sizes_of
 

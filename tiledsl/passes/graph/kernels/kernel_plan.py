@@ -12,28 +12,32 @@ from tiledsl.passes.graph.analysis.axes import AxesError, Axis, GroupAxes, group
 from tiledsl.passes.graph.analysis.limits import Limits
 from tiledsl.passes.graph.analysis.online_rules import Dependence, RuleError, factors_of, moments_of
 from tiledsl.passes.graph.analysis.outline import Apart, Outlined, outline, reads_padded_windows, results_of
+from tiledsl.passes.graph.analysis.views import view_of_value
 from tiledsl.passes.graph.kernels.treatments import TreatmentError, Treatments, contracts_of, treatments_of
 
 
 @dataclass(frozen=True)
 class FlatWindows:
-    """All positions of windows as one axis (`flat_windows.py`).
+    """All positions of windows as one axis (`flat_windows.py`), or all rows of a matrix whose product's are apart.
 
-    `image`: the parameter that is read. `joined`: that axis, of those in `rows`: of images (of one element if there is
-    one image), then of positions. `inner`: those within windows, which a loop goes through with blocks of so many
-    (`depth`) `channels`. `group`: of which a program has one; then `image` has the channels of all groups as one axis,
-    `all_channels`. `counts_images`: whether `rows` begin with images; else a program is of one.
+    `image`: the parameter whose windows are read, if any. `joined`: that axis, of those in `rows`: of images (of one
+    element if there is one image), then of positions. `inner`: those within windows, which a loop goes through with
+    blocks of so many (`depth`) `channels`. `group`: of which a program has one; then `image` has the channels of all
+    groups as one axis, `all_channels`. `counts_images`: whether `rows` begin with images; else a program is of one.
+    `apart`: values beside the image whose rows strides cannot tell as one, so that each row has a coordinate along
+    each of their axes.
     """
 
-    image: Value
+    image: Value | None
     joined: Axis
     rows: tuple[Axis, ...]
-    inner: tuple[Axis, ...]
-    channels: Axis
-    depth: int
+    inner: tuple[Axis, ...] = ()
+    channels: Axis | None = None
+    depth: int = 0
     group: Axis | None = None
     all_channels: Axis | None = None
     counts_images: bool = True
+    apart: frozenset[Value] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -81,9 +85,21 @@ def plan_function(outlined: Outlined, limits: Limits) -> KernelPlan:
 def _planned(outlined: Outlined, limits: Limits) -> KernelPlan:
     function = outlined.function
     axes = group_axes(function)
-    treatments = treatments_of(function, axes, limits)
+    nearest = [_nearest(value) for value in outlined.inputs]
+    treatments = treatments_of(function, axes, limits, nearest)
     _check_streams(function, axes, treatments)
     return KernelPlan(outlined, axes, treatments)
+
+
+def _nearest(value: Value) -> int | None:
+    """Of the axes of a view that have several elements, the one along which they lie nearest to each other; None for
+    what is no view, or one number."""
+    view = view_of_value(value)
+    if view is None:
+        return None
+    strides = [stride for size, stride in zip(view.place.shape, view.place.strides) if size != 1]
+    apart = [(stride, -number) for number, stride in enumerate(strides) if stride]
+    return -min(apart)[1] if apart else None
 
 
 def _with_fewer_parameters(plan: KernelPlan) -> KernelPlan:

@@ -20,7 +20,7 @@ from tiledsl.ir import graph_ops as ops
 from tiledsl.ir.core import Number, Value
 from tiledsl.ir.dtypes import bool_
 from tiledsl.ir.fold_identities import identity
-from tiledsl.ir.tile_ops import tensor_type
+from tiledsl.ir.type_rules import tensor_type
 from tiledsl.passes.graph.analysis.online_rules import is_constant, times_positive
 from tiledsl.passes.graph.kernels.index_limits import DEEPEST, IndexLimits, Limits, bare
 

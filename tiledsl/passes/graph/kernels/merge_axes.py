@@ -32,7 +32,7 @@ def merged_axes(plan: KernelPlan) -> KernelPlan:
 def _find(plan: KernelPlan) -> tuple[Axis, Axis] | None:
     """Two axes that can be one."""
     axes = plan.axes
-    fixed: set[Axis | None] = {*axes.indexed.values(), *axes.slid, *axes.positions, *axes.inner}
+    fixed: set[Axis | None] = {*axes.indexed.values(), *axes.slid, *axes.positions, *axes.inner, *axes.planes}
     for op in plan.outlined.function.body.ops:
         if isinstance(op, ops.Iota):
             fixed |= set(axes.kept[op.result])
@@ -106,4 +106,4 @@ def _merge(plan: KernelPlan, first: Axis, second: Axis) -> KernelPlan:
         whole=of_set(treatments.whole),
         streamed=of_set(treatments.streamed),
     )
-    return replace(plan, axes=GroupAxes(kept, reduced, plan.axes.indexed, plan.axes.windows), treatments=both)
+    return replace(plan, axes=replace(plan.axes, kept=kept, reduced=reduced), treatments=both)

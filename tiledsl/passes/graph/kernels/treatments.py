@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from tiledsl.ir import graph_ops as ops
 from tiledsl.ir.core import Function, Op, Value
-from tiledsl.ir.tile_ops import tensor_type
+from tiledsl.ir.type_rules import tensor_type
 from tiledsl.passes.graph.analysis.axes import Axis, GroupAxes
 from tiledsl.passes.graph.analysis.limits import Limits
 from tiledsl.passes.graph.analysis.outline import is_repeated
@@ -49,9 +49,12 @@ class TreatmentError(Exception):
         self.reason = reason
 
 
-def treatments_of(function: Function, axes: GroupAxes, limits: Limits) -> Treatments:
-    """The treatment of each axis of a GRAPH function. Raises TreatmentError."""
-    return _Treating(function, axes, limits).treatments()
+def treatments_of(
+    function: Function, axes: GroupAxes, limits: Limits, nearest: Sequence[int | None] = ()
+) -> Treatments:
+    """The treatment of each axis of a GRAPH function. `nearest`: of the axes that are kept of each parameter the
+    number of the one along which elements lie nearest to each other in memory, if known. Raises TreatmentError."""
+    return _Treating(function, axes, limits, nearest).treatments()
 
 
 def contracts_of(function: Function) -> list[ops.Contract]:
@@ -74,7 +77,8 @@ def depends(value: Value, on: Value) -> bool:
 
 
 class _Treating:
-    def __init__(self, function: Function, axes: GroupAxes, limits: Limits) -> None:
+    def __init__(self, function: Function, axes: GroupAxes, limits: Limits, nearest: Sequence[int | None]) -> None:
+        self.nearest = nearest
         self.function = function
         self.axes = axes
         self.limits = limits
@@ -101,12 +105,13 @@ class _Treating:
             streamed, whole = streamed | slides, whole - slides
             if self.contracts:
                 self.within(sorted(whole, key=lambda a: a.name), self.limits.columns, "a fold of a product's row")
-            elif not self.axes.windows and self.row(whole) > self.limits.row:
+            elif not self.axes.windows and self.row(whole) > self.most(whole):
                 streamed, whole = self.long(whole)
         for op in self.function.body.ops:
             self.check_streams(op, streamed)
             if isinstance(op, ops.Gather) and op.source.op is not None:
                 raise TreatmentError(op, "what is read at computed coordinates has to be in memory")
+        whole |= self.axes.planes
         grid = self.grid(streamed | whole)
         single = self.single(grid, whole, streamed - self.axes.inner)
         single |= self.of_windows(grid, single, whole)
@@ -192,14 +197,16 @@ class _Treating:
         whole = folded - set(streams)
         if (
             streams
-            and self.row(whole) <= self.limits.row
+            and self.row(whole) <= self.most(whole)
             and all(self.streams(op, streams, kept) for op in self.reduces)
         ):
             return set(streams), whole
         computed = [op for op in self.function.body.ops if not is_repeated(op) and not isinstance(op, ops.Cast)]
         if computed[:-1] == [first]:  # and the return
             return set(), folded
-        raise TreatmentError(first, f"a row of {self.row(folded)} elements at once, and {self.limits.row} is the most")
+        raise TreatmentError(
+            first, f"a row of {self.row(folded)} elements at once, and {self.most(folded)} is the most"
+        )
 
     def streams(self, op: ops.Reduce | ops.Scan, streams: Sequence[Axis], kept: set[Axis]) -> bool:
         """Whether a fold can go through these axes block by block, in every program for what it alone gives."""
@@ -211,6 +218,12 @@ class _Treating:
     def row(self, whole: set[Axis]) -> int:
         """How many elements of one tensor have these axes."""
         return max(math.prod(a.size for a in kept if a in whole) for kept in self.axes.kept.values())
+
+    def most(self, folded: set[Axis]) -> int:
+        """How many elements of folded axes a program may have at once: fewer of those across memory, where it reads
+        lines of neighbours that count faster."""
+        read = [kept for p in self.function.parameters if folded & set(kept := self.axes.kept[p])]
+        return self.limits.across if read and all(kept[-1] not in folded for kept in read) else self.limits.row
 
     def within(self, axes: Sequence[Axis], limit: int, what: str) -> None:
         """Raises TreatmentError unless the axes have at most `limit` elements together."""
@@ -286,12 +299,15 @@ class _Treating:
         return frozenset(found)
 
     def blocked_of_maps(self, grid: tuple[Axis, ...]) -> list[Axis]:
-        """The axes that matter most to memory: the last one of the results, then that of other operands."""
+        """The axes that matter most to memory: the last one of the results, then those along which neighbours of other
+        operands lie side by side."""
         found: list[Axis] = [*grid[-1:]]
-        for parameter in self.function.parameters:
+        for number, parameter in enumerate(self.function.parameters):
             kept = [axis for axis in self.axes.kept[parameter] if axis in grid]
             if kept and tensor_type(parameter).shape:
-                found += kept[-1:]
+                place = self.nearest[number] if number < len(self.nearest) else None
+                axis = None if place is None else self.axes.kept[parameter][place]
+                found.append(kept[-1] if axis is None or axis not in grid else axis)
         found += reversed(grid)
         return list(dict.fromkeys(found))
 

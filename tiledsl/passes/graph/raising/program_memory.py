@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tiledsl.ir import graph_ops
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Index, Value
-from tiledsl.ir.tile_ops import tensor_type, tile_type
+from tiledsl.ir.type_rules import tensor_type, tile_type
 from tiledsl.ir.types import Slice, Whole
 from tiledsl.passes.graph.analysis.shapes import sizes_of
 from tiledsl.passes.graph.raising.program_values import ProgramValues

@@ -21,7 +21,7 @@ from tiledsl.ir.core import Block, Function, Op, Value, free_names
 from tiledsl.ir.dtypes import i64
 from tiledsl.ir.fold_identities import fold_identity
 from tiledsl.ir.symbolic import Dim, symbol_name, symbols_of
-from tiledsl.ir.tile_ops import tensor_type, tile_type
+from tiledsl.ir.type_rules import tensor_type, tile_type
 from tiledsl.ir.types import AxisType, BlockSize, TensorType, TileType
 from tiledsl.passes.graph.analysis.online_rules import is_constant
 from tiledsl.passes.graph.analysis.shapes import sizes_of

@@ -8,16 +8,18 @@ graph.return([%u])
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from tiledsl.ir import graph_ops as ops
 from tiledsl.ir.core import Block, Function, Module, Op, Value
 from tiledsl.ir.rewrite import Rewriter, Rules
-from tiledsl.ir.tile_ops import tensor_type
+from tiledsl.ir.symbolic import Dim
+from tiledsl.ir.type_rules import tensor_type
 from tiledsl.ir.verifier import Form, is_tile_function
 from tiledsl.passes.manager import PassContext
 
 RULES = Rules()
+Shape = tuple[Dim, ...]
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,66 @@ def shaped_twice(op: ops.Reshape | ops.Broadcast, rewriter: Rewriter) -> bool:
     if type(inner) is not type(op) or not isinstance(inner, (ops.Reshape, ops.Broadcast)):
         return False
     rewriter.replace(op, rewriter.emit(type(op), source=inner.source, shape=op.shape).result)
+    return True
+
+
+@RULES.on(ops.Reshape)
+def reshaped_before_it_is_repeated(op: ops.Reshape, rewriter: Rewriter) -> bool:
+    # reshape(broadcast(x: [1, c, 1], [n, c, w]), [n, g, c / g, w]) => broadcast(reshape(x, [1, g, c / g, 1]), ...)
+    inner = op.source.op
+    if not isinstance(inner, ops.Broadcast):
+        return False
+    shape = _unrepeated(tensor_type(inner.source).shape, inner.shape, op.shape)
+    if shape is None:
+        return False
+    small = rewriter.emit(ops.Reshape, source=inner.source, shape=shape).result
+    rewriter.replace(op, rewriter.emit(ops.Broadcast, source=small, shape=op.shape).result)
+    return True
+
+
+def _unrepeated(small: Shape, repeated: Shape, reshaped: Shape) -> Shape | None:
+    """The shape that gives `reshaped` once it is repeated, for a tensor that is `repeated` before it is reshaped; None
+    if axes that are repeated and axes that are not become one."""
+    together = _together(repeated, reshaped)
+    if together is None:
+        return None
+    small = (*(1 for _ in range(len(repeated) - len(small))), *small)
+    found: list[Dim] = []
+    for before, after in together:
+        long = [axis for axis in before if repeated[axis] != 1]
+        kept = [axis for axis in long if small[axis] == repeated[axis]]
+        if kept and len(kept) < len(long):
+            return None
+        found += [reshaped[axis] for axis in after] if kept else [1 for _ in after]
+    return tuple(found)
+
+
+def _together(before: Shape, after: Shape) -> list[tuple[range, range]] | None:
+    """Axes of one shape and axes of another that stand for the same elements, from the first on; None where a size is
+    not known, or 0."""
+    if any(not isinstance(size, int) or size == 0 for size in (*before, *after)):
+        return None
+    found: list[tuple[range, range]] = []
+    i = j = 0
+    while i < len(before) or j < len(after):
+        first, second = i, j
+        left = right = 1
+        while left != right or (i == first and j == second):
+            if j == len(after) or (i < len(before) and left <= right):
+                left, i = left * cast("int", before[i]), i + 1
+            else:
+                right, j = right * cast("int", after[j]), j + 1
+        found.append((range(first, i), range(second, j)))
+    return found
+
+
+@RULES.on(ops.Reduce)
+def fold_of_one(op: ops.Reduce, rewriter: Rewriter) -> bool:
+    # sum(x: [m, 1], axis=1) => reshape(x, [m])
+    if op.fn in ("argmax", "argmin") or any(tensor_type(op.source).shape[axis] != 1 for axis in op.axes):
+        return False
+    shape = tensor_type(op.result).shape
+    rewriter.replace(op, rewriter.emit(ops.Reshape, source=op.source, shape=shape).result)
     return True
 
 

@@ -1,4 +1,5 @@
-"""Products of windows as products of matrices, on CPUs: windows are copied side by side where that pays.
+"""Products of windows as products of matrices: windows are copied side by side where that pays. That is on CPUs, and on
+GPUs for products without tensor cores; those with them read windows where they are.
 
     %y = contract(window(%x), %w)  "n c p q r s, k c r s -> n k p q"
  =>
@@ -9,7 +10,7 @@ Read in place, windows give a product for each position in them, of no more rows
 over the channels alone; and each of these products packs its part of the weights anew. A copy is as many times larger
 than the image as windows overlap, and is written and read once; then all positions and all channels are one axis each.
 The copy has its axes in the order in which the other operand and the result have them, so that they lie behind each
-other in all three.
+other in all three. Where the copy would be large it is made of some images at a time, whose results are joined.
 """
 
 from __future__ import annotations
@@ -19,25 +20,30 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tiledsl.ir import graph_ops as ops
-from tiledsl.ir.core import Function, Module, Value
-from tiledsl.ir.tile_ops import tensor_type
+from tiledsl.ir.core import Function, Module, Op, Value
+from tiledsl.ir.type_rules import tensor_type
 from tiledsl.ir.types import TensorType
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.graph.analysis.shapes import bytes_of, sizes_of
 from tiledsl.passes.graph.analysis.views import view_of_value
 from tiledsl.passes.graph.rewrites.canonicalise_graph import tidy
-from tiledsl.passes.graph.rewrites.placed_copies import Place, placed_copies
+from tiledsl.passes.graph.rewrites.placed_copies import MOST_BLOCKED, Place, placed_copies
 from tiledsl.passes.manager import PassContext
 
 LEAST_USES = 16
 """Of each element of a window: so many output channels are worth its copy."""
 MOST_BYTES = 1 << 28
 """Of a copy: more memory than that is not taken beside the image."""
+MOST_ON_GPU = 1 << 31
+BLOCKED_ON_GPU = 5
+"""Axes of a copy that go by blocks: those within windows are short."""
+MOST_PARTS = 64
+"""Of a copy that is made of some images at a time."""
 
 
 @dataclass(frozen=True)
 class CopyWindows:
-    """Of the entry, where `arch` is a CPU: GPUs read windows from shared memory."""
+    """Of the entry."""
 
     name: ClassVar[str] = "copy-windows"
     requires: ClassVar[Form] = Form.GRAPH
@@ -45,33 +51,46 @@ class CopyWindows:
     arch: str = "cpu"
 
     def run(self, module: Module, context: PassContext) -> Module:
-        if self.arch.startswith("sm_"):
-            return module
+        on_gpu = self.arch.startswith("sm_")
         taken = {function.name for function in module.functions}
         made: list[Function] = []
         for op in list(module.entry.body.ops):
-            if isinstance(op, ops.Contract):
-                number = next((n for n, v in enumerate((op.a, op.b)) if isinstance(v.op, ops.Window)), None)
-                if number is not None and pays(op, number):
-                    made.append(_copied(op, number, taken))
-                    context.remark(self.name, op.location, "windows are copied, so that they are one matrix")
+            if not isinstance(op, ops.Contract) or (on_gpu and has_tensor_cores(op)):
+                continue
+            number = next((n for n, v in enumerate((op.a, op.b)) if isinstance(v.op, ops.Window)), None)
+            parts = 0 if number is None else parts_of(op, number, MOST_ON_GPU if on_gpu else MOST_BYTES, on_gpu)
+            if number is not None and parts:
+                made += _copied(op, number, parts, taken, BLOCKED_ON_GPU if on_gpu else MOST_BLOCKED)
+                context.remark(self.name, op.location, "windows are copied, so that they are one matrix")
         tidy(module.entry)
         return Module([*module.functions, *made])
 
 
-def pays(op: ops.Contract, number: int) -> bool:
-    """Whether windows, which are operand `number`, are better copied.
+def has_tensor_cores(op: ops.Contract) -> bool:
+    """Whether a GPU multiplies these by matrix instructions."""
+    dtype = tensor_type(op.a).dtype
+    return dtype.bits <= 16 or dtype.bits == 64 or op.precision != "ieee"
+
+
+def parts_of(op: ops.Contract, number: int, most_bytes: int, in_parts: bool) -> int:
+    """In how many parts windows, which are operand `number`, are better copied; 0 if they are better read in place.
 
     A copied element costs about as much as 25 multiply-adds, and is used for each output channel; in place, products
     run at half of their speed at best.
     """
     window, other = (op.a, op.b)[number], (op.a, op.b)[1 - number]
     assert isinstance(window.op, ops.Window)
-    if math.prod(size for size in window.op.sizes if isinstance(size, int)) == 1:
-        return False
+    ones = math.prod(size for size in window.op.sizes if isinstance(size, int)) == 1
+    if ones and not (in_parts and (isinstance(window.op.source.op, ops.Pad) or max(window.op.strides) > 1)):
+        return 0
     names = op.axis_names()
     uses = math.prod(size for name, size in zip(names[1 - number], sizes_of(other)) if name not in names[number])
-    return uses >= LEAST_USES and bytes_of(window) <= MOST_BYTES
+    if uses < LEAST_USES:
+        return 0
+    images = sizes_of(window)[0] if in_parts and names[number][0] == names[2][0] else 1
+    each = most_bytes * images // max(bytes_of(window), 1)
+    parts = -(-images // max(each, 1))
+    return parts if each and parts <= MOST_PARTS else 0
 
 
 def order_of(op: ops.Contract, number: int) -> list[str]:
@@ -85,39 +104,52 @@ def order_of(op: ops.Contract, number: int) -> list[str]:
     return [*first, *summed, *(name for name in result if name in mine and name not in first)]
 
 
-def _copied(op: ops.Contract, number: int, taken: set[str]) -> Function:
-    """Lets the product read a copy; gives the function that copies."""
+def _copied(op: ops.Contract, number: int, parts: int, taken: set[str], most_blocked: int) -> list[Function]:
+    """Lets the product read copies of so many parts; gives the functions that copy."""
     names = list(op.axis_names())
     windows, order = (op.a, op.b)[number], order_of(op, number)
-    parent = op.parent
-    assert parent is not None
     permutation = tuple(names[number].index(name) for name in order)
-    transposed = ops.Transpose(op.location, source=windows, permutation=permutation)
-    parent.insert_before(op, transposed)
+    names[number] = order
+    text = f"{' '.join(names[0])}, {' '.join(names[1])} -> {' '.join(names[2])}"
+    turned = _insert(op, ops.Transpose(op.location, source=windows, permutation=permutation))
+    sizes = sizes_of(turned)
+    each = -(-sizes[0] // parts)
+    functions: list[Function] = []
+    products: list[Value] = []
+    for start in range(0, sizes[0], each):
+        part = turned
+        if parts > 1:
+            starts, stops = (start, *(0,) * (len(sizes) - 1)), (min(start + each, sizes[0]), *sizes[1:])
+            part = _insert(op, ops.Slice(op.location, source=turned, starts=starts, stops=stops,
+                                         steps=(1,) * len(sizes)))  # fmt: skip
+        function, copy = _copy(op, part, taken, most_blocked)
+        functions.append(function)
+        operands: list[Value] = [op.a, op.b]
+        operands[number] = copy
+        products.append(_insert(op, ops.Contract(
+            op.location, a=operands[0], b=operands[1], axes=text, dtype=op.dtype, precision=op.precision,
+            result_names=[op.result.name],
+        )))  # fmt: skip
+    joined = products[0] if parts == 1 else _insert(op, ops.Concat(op.location, sources=products, axis=0))
+    op.result.replace_with(joined)
+    op.erase()
+    return functions
+
+
+def _copy(op: ops.Contract, value: Value, taken: set[str], most_blocked: int) -> tuple[Function, Value]:
+    """A function that copies a view, and the result of its call."""
     name = f"windows_{len(taken)}"
     while name in taken:
         name += "_"
     taken.add(name)
-    sizes, dtype = sizes_of(transposed.result), tensor_type(windows).dtype
-    place = Place.of(view_of_value(transposed.result), sizes, (0,) * len(sizes))
-    function = placed_copies(name, dtype, [place], sizes, None, op.location)
-    types = [TensorType(dtype, sizes)]
-    call = ops.Call(op.location, inputs=[transposed.result], callee=name, types=types, result_names=["windows"])
-    parent.insert_before(op, call)
-    names[number] = order
-    operands: list[Value] = [op.a, op.b]
-    operands[number] = call.result
-    axes = f"{' '.join(names[0])}, {' '.join(names[1])} -> {' '.join(names[2])}"
-    product = ops.Contract(
-        op.location,
-        a=operands[0],
-        b=operands[1],
-        axes=axes,
-        dtype=op.dtype,
-        precision=op.precision,
-        result_names=[op.result.name],
-    )
-    parent.insert_before(op, product)
-    op.result.replace_with(product.result)
-    op.erase()
-    return function
+    sizes, dtype = sizes_of(value), tensor_type(value).dtype
+    place = Place.of(view_of_value(value), sizes, (0,) * len(sizes))
+    call = ops.Call(op.location, inputs=[value], callee=name, types=[TensorType(dtype, sizes)],
+                    result_names=["windows"])  # fmt: skip
+    return placed_copies(name, dtype, [place], sizes, None, op.location, most_blocked), _insert(op, call)
+
+
+def _insert(before: Op, op: Op) -> Value:
+    assert before.parent is not None
+    before.parent.insert_before(before, op)
+    return op.results[0]

@@ -22,7 +22,7 @@ from tiledsl.ir.core import Module, Op, Value
 from tiledsl.ir.dtypes import f32, f64
 from tiledsl.ir.fold_identities import MOST_SCALE
 from tiledsl.ir.rewrite import Rewriter, Rules
-from tiledsl.ir.tile_ops import tensor_type
+from tiledsl.ir.type_rules import tensor_type
 from tiledsl.ir.types import Shape
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.graph.analysis.online_rules import is_constant

@@ -24,12 +24,12 @@ from typing import ClassVar
 from tiledsl.ir import graph_ops as ops
 from tiledsl.ir.core import Function, Module, Op, Value
 from tiledsl.ir.gpu.tensor_maps import UNIT_BYTES
-from tiledsl.ir.tile_ops import tensor_type
+from tiledsl.ir.type_rules import tensor_type
 from tiledsl.ir.types import TensorType
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.passes.graph.analysis.shapes import bytes_of, sizes_of
-from tiledsl.passes.graph.analysis.views import view_of_value
+from tiledsl.passes.graph.analysis.views import View, view_of_value
 from tiledsl.passes.graph.rewrites.canonicalise_graph import tidy
 from tiledsl.passes.graph.rewrites.placed_copies import Place, placed_copies
 from tiledsl.passes.manager import PassContext
@@ -144,15 +144,23 @@ class _Copies:
     def __init__(self, taken: set[str]) -> None:
         self.taken = taken
         self.functions: list[Function] = []
+        self.known: dict[View, Value] = {}
 
     def of(self, before: Op, value: Value) -> Value:
-        """A value, which is a view, row by row in memory."""
+        """A value, which is a view, row by row in memory: one copy for all products that read it."""
+        view = view_of_value(value)
+        assert view is not None, "a copy of what is not in memory"
+        if view not in self.known:
+            self.known[view] = self._copied(before, value, view)
+        return self.known[view]
+
+    def _copied(self, before: Op, value: Value, view: View) -> Value:
         sizes, dtype = sizes_of(value), tensor_type(value).dtype
         name = f"image_{len(self.functions)}"
         while name in self.taken:
             name += "_"
         self.taken.add(name)
-        place = Place.of(view_of_value(value), sizes, (0,) * len(sizes))
+        place = Place.of(view, sizes, (0,) * len(sizes))
         self.functions.append(placed_copies(name, dtype, [place], sizes, None, before.location))
         call = ops.Call(before.location, inputs=[value], callee=name, types=[TensorType(dtype, sizes)],
                         result_names=["image"])  # fmt: skip
@@ -221,9 +229,10 @@ def _with_rows(product: _Product, copies: _Copies) -> str:
     step = UNIT_BYTES // math.gcd(UNIT_BYTES, stride * width)
     wide = -(-count // step) * step
     unit = ROW_BYTES // math.gcd(ROW_BYTES, wide * width)
-    if dilation != 1 or not isinstance(size, int) or wide * width * product.size(row) > MOST_BYTES:
+    if not isinstance(size, int) or wide * width * product.size(row) > MOST_BYTES:
         return ""
-    long = -(-size // unit) * unit
+    reach = (size - 1) * dilation + 1  # what lies between its places is multiplied by zeros
+    long = -(-reach // unit) * unit
     positions = sizes_of(windows.result)[windows.axes[number]]
     images = [name for name in product.of_image if name not in product.slid and name != channels]
     others = [name for name in product.of_image if name in product.slid and name != row]
@@ -253,11 +262,11 @@ def _with_rows(product: _Product, copies: _Copies) -> str:
     columns = list(product.columns)
     within = [name for name in product.within if name != place]
     of_weights = [*columns, *within, place, channels]
-    weights = _in_order(op, product.weights, product.of_weights, of_weights)
+    weights = _with_holes(op, _in_order(op, product.weights, product.of_weights, of_weights), dilation)
     count_w = len(of_weights)
     weights = _insert(op, ops.Pad(
         op.location, source=weights, low=(0,) * count_w,
-        high=(*(0,) * (count_w - 2), long - size, wide - count), value=0.0,
+        high=(*(0,) * (count_w - 2), long - reach, wide - count), value=0.0,
     ))  # fmt: skip
     shape = (*sizes_of(weights)[:-2], long * wide)
     weights = _insert(op, ops.Reshape(op.location, source=weights, shape=shape))
@@ -267,6 +276,23 @@ def _with_rows(product: _Product, copies: _Copies) -> str:
              tuple(windows.strides[n] for n in kept), tuple(windows.dilations[n] for n in kept), tuple(within),
              weights, [*columns, *within, channels], product.result)  # fmt: skip
     return "channels of a row of a window are one axis, in a wider copy of the image"
+
+
+def _with_holes(before: Op, weights: Value, dilation: int) -> Value:
+    """Weights with `dilation - 1` zeros between the elements of the last axis but one."""
+    if dilation == 1:
+        return weights
+    *first, size, count = sizes_of(weights)
+    apart = _insert(before, ops.Reshape(before.location, source=weights, shape=(*first, size, 1, count)))
+    none = (0,) * len(first)
+    holes = _insert(before, ops.Pad(
+        before.location, source=apart, low=(*none, 0, 0, 0), high=(*none, 0, dilation - 1, 0), value=0.0,
+    ))  # fmt: skip
+    joined = _insert(before, ops.Reshape(before.location, source=holes, shape=(*first, size * dilation, count)))
+    stops = (*first, (size - 1) * dilation + 1, count)
+    return _insert(before, ops.Slice(
+        before.location, source=joined, starts=(0,) * len(stops), stops=stops, steps=(1,) * len(stops),
+    ))  # fmt: skip
 
 
 def _replace(

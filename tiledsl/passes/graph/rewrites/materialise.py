@@ -4,7 +4,7 @@
     %c = graph.concat([%x, %y]) {axis = 0}                =>   %c = graph.call(%x, %y) {callee = concat_f32_1}
     %m = graph.reshape(%t), no view of transposed %t      =>   graph.reshape of graph.call(%t) {callee = copy_f32_2}
 
-Each becomes a tile program that copies its operands to where they belong. A join of what calls make stays: they write
+Each becomes a program that copies its operands to where they belong. A join of what calls make stays: they write
 their results to their places in it (`joins.py`), and only what is in memory already is copied there.
 """
 
@@ -17,14 +17,15 @@ from typing import ClassVar
 
 from tiledsl.ir import graph_ops as ops
 from tiledsl.ir import tile_ops
-from tiledsl.ir.core import Function, Module, Op, Value
-from tiledsl.ir.tile_ops import tensor_type
+from tiledsl.ir.core import Block, Function, Module, Op, Value
+from tiledsl.ir.dtypes import DType
+from tiledsl.ir.type_rules import tensor_type
 from tiledsl.ir.types import TensorType
 from tiledsl.ir.verifier import Form, is_tile_function
-from tiledsl.passes.graph.analysis.joins import part_of, starts_of
+from tiledsl.passes.graph.analysis.joins import JOINS, part_of, starts_of
 from tiledsl.passes.graph.analysis.shapes import sizes_of
 from tiledsl.passes.graph.analysis.views import view_of_value
-from tiledsl.passes.graph.rewrites.placed_copies import Place, placed_copies
+from tiledsl.passes.graph.rewrites.placed_copies import Place, is_copy, placed_copies
 from tiledsl.passes.manager import PassContext
 
 MOST_SOURCES = 32
@@ -45,8 +46,13 @@ class Materialise:
             match op:
                 case ops.Pad():
                     made.pad(op)
+                case ops.Call() if made.is_needless(op):
+                    op.result.replace_with(op.inputs[0])
+                    op.erase()
                 case ops.Concat():
                     made.concat(op)
+                case ops.Interleave():
+                    made.interleave(op)
                 case ops.Reshape() if view_of_value(op.result) is None:
                     made.reshape(op)
                     context.remark("materialise", op.location, "copied: strides cannot tell this reshape")
@@ -89,12 +95,39 @@ class _Copies:
             op.result.replace_with(sources[0])
             op.erase()
 
+    def is_needless(self, op: ops.Call) -> bool:
+        """Whether a call copies what another call made in that order already, for others than the caller."""
+        if len(op.inputs) != 1 or len(op.results) != 1:
+            return False
+        if any(isinstance(user, ops.Return) for user in op.result.users):
+            return False
+        view = view_of_value(op.inputs[0])
+        lies_so = view is not None and view.place.is_contiguous and isinstance(view.buffer.op, ops.Call)
+        return lies_so and op.inputs[0].type == op.result.type and is_copy(self.known[op.callee])
+
+    def interleave(self, op: ops.Interleave) -> None:
+        """Sources that calls make are written in turns where that can be, others are copied; of none, all at once."""
+        made = [self.is_made_for_join(source) for source in op.sources]
+        if any(made):
+            zeros = (0,) * len(sizes_of(op.result))
+            whole = [(v, sizes_of(v)) for v in op.sources]
+            sources = [v if is_made else self.call(op, "copy", [v], n, [zeros]) for is_made, (v, n) in zip(made, whole)]
+            op.set_field("sources", sources)
+            return
+        count, rank = len(op.sources), len(sizes_of(op.result))
+        starts = [tuple(r if axis == op.axis else 0 for axis in range(rank)) for r in range(count)]
+        steps = tuple(count if axis == op.axis else 1 for axis in range(rank))
+        op.result.replace_with(self.call(op, "interleave", op.sources, sizes_of(op.result), starts, steps=steps))
+        op.erase()
+
     def is_made_for_join(self, source: Value) -> bool:
         """Whether a call makes a source, and nobody reads it elsewhere: then it can be written to its place."""
         value = source
         while isinstance(value.op, (ops.Reshape, ops.Transpose)):
             value = value.op.source
         call = value.op
+        if isinstance(call, JOINS):
+            return part_of(value) is not None
         if not isinstance(call, ops.Call) or part_of(value) is None:
             return False
         callee = self.known[call.callee]
@@ -107,8 +140,14 @@ class _Copies:
         return self.call(op, "concat", sources, shape, list(starts_of(sources, op.axis)))
 
     def reshape(self, op: ops.Reshape) -> None:
-        sizes = sizes_of(op.source)
-        op.set_field("source", self.call(op, "copy", [op.source], sizes, [(0,) * len(sizes)]))
+        """A group that does nothing: its axes are merged, and its blocks chosen, as those of any other."""
+        dtype = tensor_type(op.source).dtype
+        body = Block()
+        same = ops.Cast(op.location, source=body.add_argument(op.source.type, op.source.name), dtype=dtype)
+        body.append(same)
+        body.append(ops.Return(op.location, values=[same.result]))
+        function = Function(self.name("copy", dtype), body, (), op.location)
+        op.set_field("source", self.called(op, function, [op.source], sizes_of(op.source)))
 
     def call(
         self,
@@ -118,18 +157,28 @@ class _Copies:
         shape: tuple[int, ...],
         starts: Sequence[tuple[int, ...]],
         fill: float | None = None,
+        steps: tuple[int, ...] = (),
     ) -> Value:
         """The result of a call, in front of `op`, of a program that copies `sources` to where they start."""
-        places = [Place.of(view_of_value(v), sizes_of(v), start) for v, start in zip(sources, starts)]
+        places = [Place.of(view_of_value(v), sizes_of(v), start, steps) for v, start in zip(sources, starts)]
         dtype = tensor_type(sources[0]).dtype
+        function = placed_copies(self.name(kind, dtype), dtype, places, shape, fill, op.location)
+        return self.called(op, function, sources, shape)
+
+    def name(self, kind: str, dtype: DType) -> str:
+        """The name of another program."""
         name = f"{kind}_{dtype}_{len(self.functions)}"
         while name in self.known:
             name += "_"
-        self.known[name] = placed_copies(name, dtype, places, shape, fill, op.location)
-        self.functions.append(self.known[name])
+        return name
+
+    def called(self, op: Op, function: Function, sources: Sequence[Value], shape: tuple[int, ...]) -> Value:
+        """The result of a call of a function, in front of `op`."""
+        self.known[function.name] = function
+        self.functions.append(function)
         names = [v.name for v in op.results]
-        types = [TensorType(dtype, shape)]
-        call = ops.Call(op.location, inputs=sources, callee=name, types=types, result_names=names)
+        types = [TensorType(tensor_type(sources[0]).dtype, shape)]
+        call = ops.Call(op.location, inputs=sources, callee=function.name, types=types, result_names=names)
         assert op.parent is not None
         op.parent.insert_before(op, call)
         return call.result

@@ -7,9 +7,11 @@ are written where they belong.
     %j = concat([%a, %b])                             %s, %t = slices of %y
     %z = map([%j, %y]) {fn = mul}                =>   %z = concat([map([%a, %s]), map([%b, %t])])
 
-A reshape of what elementwise ops make goes behind those that follow, which then are of one kernel with it:
+A reshape of what elementwise ops make goes behind those that follow, which then are of one kernel with it. So does
+one that strides cannot tell, which would be a copy: of what is made, it is none.
 
     %r = reshape(%e), %n = cast(%r) {dtype = f16}     =>   %n = reshape(cast(%e))
+    %r = reshape(transpose(%x)), %y = exp(%r)         =>   %y = reshape(exp(transpose(%x)))
 
 Nothing is computed twice, and nothing goes to memory that did not: slices go through maps that nobody reads but by
 slices, up to tensors that are in memory already. What a product or a fold makes stays whole, with the maps behind it.
@@ -29,6 +31,7 @@ from tiledsl.ir.verifier import Form
 from tiledsl.passes.graph.analysis.joins import starts_of
 from tiledsl.passes.graph.analysis.outline import MapOp, is_arithmetic_of_coordinates, is_soft
 from tiledsl.passes.graph.analysis.shapes import bytes_of, sizes_of, volume
+from tiledsl.passes.graph.analysis.views import place_of, view_of_value
 from tiledsl.passes.graph.rewrites.canonicalise_graph import tidy
 from tiledsl.passes.manager import PassContext
 
@@ -116,24 +119,52 @@ def pad_as_windows(op: ops.Pad, rewriter: Rewriter) -> bool:
 
 @RULES.on(ops.Map, ops.Cast)
 def map_of_a_reshape(op: MapOp, rewriter: Rewriter) -> bool:
-    # map(reshape(map(x)), number) => reshape(map(map(x), number)), where nothing else reads the reshape
-    shaped = [value for value in op.operands if sizes_of(value)]
-    reshape = shaped[0].op if len(shaped) == 1 else None
-    if not isinstance(reshape, ops.Reshape) or any(user is not op for user in reshape.result.users):
+    # map(reshape(x), y) => reshape(map(x, reshape(y))), where y is one number or in memory, and x is computed, or the
+    # reshape would be a copy
+    found = next((v.op for v in op.operands if isinstance(v.op, ops.Reshape) and _goes_behind(v.op, op)), None)
+    if found is None or is_arithmetic_of_coordinates(op):
         return False
-    if not isinstance(reshape.source.op, (ops.Map, ops.Cast)) or is_arithmetic_of_coordinates(op):
+    shape = sizes_of(found.source)
+    if not all(_under(value, shape) for value in op.operands):
         return False
-    source = reshape.source
-    if bytes_of(op.result) > bytes_of(source):
-        return False  # what goes to memory would be more
+    inputs = [_written_under(value, shape, rewriter) for value in op.operands]
     if isinstance(op, ops.Cast):
-        made = rewriter.emit(ops.Cast, source=source, dtype=op.dtype).result
+        made = rewriter.emit(ops.Cast, source=inputs[0], dtype=op.dtype).result
     else:
-        inputs = [source if value is reshape.result else value for value in op.inputs]
         made = rewriter.emit(ops.Map, fn=op.fn, inputs=inputs).result
+    read = [value.op for value in op.operands]
     rewriter.replace(op, rewriter.emit(ops.Reshape, source=made, shape=sizes_of(op.result)).result)
-    _drop([reshape], rewriter)
+    _drop(read, rewriter)
     return True
+
+
+def _goes_behind(reshape: ops.Reshape, op: MapOp) -> bool:
+    """Whether a reshape had better be of what `op` makes of it: nothing but maps reads it, and it is of what maps make,
+    or of a view of memory, in a way that strides cannot tell, so that it would be a copy."""
+    if any(not isinstance(user, (ops.Map, ops.Cast)) for user in reshape.result.users):
+        return False
+    # else what goes to memory would be more
+    computed = isinstance(reshape.source.op, (ops.Map, ops.Cast)) and bytes_of(op.result) <= bytes_of(reshape.source)
+    return computed or _is_copy(reshape)
+
+
+def _is_copy(reshape: ops.Reshape) -> bool:
+    return _is_in_memory(reshape.source) and view_of_value(reshape.result) is None
+
+
+def _under(value: Value, shape: tuple[int, ...]) -> bool:
+    """Whether a value may be had under that shape without a copy."""
+    if not sizes_of(value) or (isinstance(value.op, ops.Reshape) and sizes_of(value.op.source) == shape):
+        return True
+    return _is_in_memory(value) and place_of(value, shape) is not None
+
+
+def _written_under(value: Value, shape: tuple[int, ...], rewriter: Rewriter) -> Value:
+    if isinstance(value.op, ops.Reshape) and sizes_of(value.op.source) == shape:
+        return value.op.source
+    if not sizes_of(value):
+        return value
+    return rewriter.emit(ops.Reshape, source=value, shape=shape).result
 
 
 def _is_free(made: MapOp, cut: Cut) -> bool:
@@ -144,7 +175,7 @@ def _is_free(made: MapOp, cut: Cut) -> bool:
     while pending:
         value, cut, reader = pending.pop()
         op = value.op
-        if (value, cut) in seen or not sizes_of(value) or op is None or isinstance(op, ops.Call):
+        if (value, cut) in seen or _is_all(value, cut) or op is None or isinstance(op, ops.Call):
             continue
         seen.add((value, cut))
         if len(seen) > MOST_VALUES:
@@ -165,6 +196,11 @@ def _is_free(made: MapOp, cut: Cut) -> bool:
     return True
 
 
+def _is_all(value: Value, cut: Cut) -> bool:
+    """Whether a cut leaves a value whole; one number always is."""
+    return all(one == (0, n, 1) for one, n in zip(cut, sizes_of(value)))
+
+
 class _Parts:
     """Parts of values as they are written, each once."""
 
@@ -180,7 +216,7 @@ class _Parts:
             return self.rewriter.emit(ops.Map, fn=op.fn, inputs=operands).result
 
     def part(self, value: Value, cut: Cut) -> Value:
-        if not sizes_of(value) or all(one == (0, n, 1) for one, n in zip(cut, sizes_of(value))):
+        if _is_all(value, cut):
             return value
         if (value, cut) not in self.known:
             self.known[value, cut] = self._part(value, cut)

@@ -6,6 +6,7 @@
                                                        %p = map(div, %e2, broadcast(%l))
 
 So the folds stream through `x` in one kernel, and another one reads `x` again; nothing as long as it is stored between.
+The same where what parts of a running fold come to is folded first (`split-scans`).
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class RepeatMaps:
     arch: str = "cpu"
 
     def run(self, module: Module, context: PassContext) -> Module:
-        limit = limits_of(self.arch).row
+        limits = limits_of(self.arch)
         for op in list(module.entry.body.ops):
             if not isinstance(op, ops.Reduce) or op.fn in ("argmax", "argmin") or not volume(op.result):
                 continue
@@ -46,11 +47,19 @@ class RepeatMaps:
             chain = _chain(op.source)
             inside = {op, *chain}
             shared = any(user not in inside for made in chain for user in made.result.users)
-            if row > limit and shared and sum(map(_cost, chain)) <= COST:
+            across = max(a for a, n in enumerate(sizes_of(op.source)) if n > 1 or a == 0) not in op.axes
+            limit = limits.across if across else limits.row
+            apart = row > limit or any(_is_scanned(value, op) for value in (op.source, *(o.result for o in chain)))
+            if apart and shared and sum(map(_cost, chain)) <= COST:
                 op.set_field("source", _again(op, chain))
                 context.remark(self.name, op.location, f"folds {row} elements, which it computes itself")
         drop_unread(module.entry.body)
         return module
+
+
+def _is_scanned(value: Value, fold: ops.Reduce) -> bool:
+    """Whether running folds go along an axis that is folded, too."""
+    return any(isinstance(user, ops.Scan) and user.axis in fold.axes for user in value.users)
 
 
 def _chain(value: Value) -> list[Op]:

@@ -17,7 +17,7 @@ from tiledsl.ir import graph_ops as ops
 from tiledsl.ir.core import Function, Module, Value
 from tiledsl.ir.dtypes import DType, bool_, f32
 from tiledsl.ir.rewrite import Rewriter, Rules
-from tiledsl.ir.tile_ops import tensor_type
+from tiledsl.ir.type_rules import tensor_type
 from tiledsl.ir.verifier import Form, is_tile_function
 from tiledsl.passes.graph.analysis.outline import is_soft
 from tiledsl.passes.graph.rewrites.canonicalise_graph import tidy

@@ -8,6 +8,7 @@ from tests.support.kernels import lower
 from tiledsl import tile
 from tiledsl.ir.core import Module
 from tiledsl.passes.gpu.plan import GridPlan
+from tiledsl.passes.gpu.plans.choose_plans import choose_plans
 from tiledsl.passes.gpu.plans.grid_cost import GridCost
 from tiledsl.passes.gpu.plans.improve_plan import HELD, held_registers, improved
 from tiledsl.passes.gpu_machine import gpu_machine
@@ -70,3 +71,10 @@ def test_products_have_plans_of_their_own() -> None:
     nest, machine = nest_of(lower(product, x=2, w=2)), gpu_machine("sm_90")
     blocks = {"m": 1, "k": 1}
     assert improved(nest, GridPlan(32), blocks, {**SIZES, "K": 64}, machine) == (GridPlan(32), blocks)
+
+
+def test_a_plan_that_is_refused_is_followed_by_half_of_it() -> None:
+    module = PassManager(gpu_front_pipeline()).run(lower(column_sums, x=2), PassContext())
+    first, second, *_ = choose_plans(module.entry, gpu_machine("sm_90"), SIZES, [16, 16])
+    assert dict(first.blocks)["n"] == 2 * dict(second.blocks)["n"]
+    assert first.grids == second.grids

@@ -96,11 +96,11 @@ def test_loops_that_do_more_than_add_are_not_split() -> None:
 
 def test_long_folds_are_split_too() -> None:
     sums = product(FOLD.replace("FN", "add").replace("MAP", "add"))
-    for rows in (8, 128):  # too few programs; enough, each of which waits for one load after the other
-        assert best({"M": rows, "K": 65536}, function=sums).parts
-    assert best({"M": 8192, "K": 4096}, function=sums).parts == ()
+    assert best({"M": 8, "K": 1 << 22}, function=sums).parts
+    for rows, length in ((128, 65536), (8192, 4096)):  # enough programs, whose loads run ahead
+        assert best({"M": rows, "K": length}, function=sums).parts == ()
     largest = product(FOLD.replace("FN", "max").replace("MAP", "maximum"))
-    assert best({"M": 8, "K": 65536}, function=largest).parts
+    assert best({"M": 8, "K": 1 << 22}, function=largest).parts
 
 
 def test_whole_sums_come_after_them() -> None:

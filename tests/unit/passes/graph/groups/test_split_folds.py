@@ -13,7 +13,8 @@ from tests.support.compare import assert_close
 from tiledsl import tile
 from tiledsl.backend_ref.execute_graph import execute_graph
 from tiledsl.ir.graph_ops import Reduce
-from tiledsl.passes.graph.groups.split_folds import SplitFolds, cut_of
+from tiledsl.passes.graph.groups.cut_axes import Parts, parts_of
+from tiledsl.passes.graph.groups.split_folds import SplitFolds
 from tiledsl.passes.graph.pipeline import graph_pipeline
 from tiledsl.passes.manager import PassContext, PassManager
 
@@ -63,8 +64,34 @@ def test_what_is_computed_for_each_element_is_one_kernel_with_the_first_step() -
     assert any("by 8192 programs for each first" in remark.text for remark in context.remarks)
 
 
+def places(x: Any) -> Any:
+    return tile.argmax(x, axis=0), tile.argmin(x, axis=0, keepdims=True)
+
+
+@pytest.mark.parametrize("shape", [(70000,), (8192, 2048)])
+def test_places_of_extrema_in_two_steps(shape: tuple[int, ...]) -> None:
+    graph = tiledsl.trace(places, tile.spec(shape, tile.f16))
+    module = PassManager([SplitFolds(arch="sm_90")]).run(graph.module, PassContext())
+    assert sum(isinstance(op, Reduce) for op in module.walk()) == 8
+    # many are equal, some are no number
+    array = np.random.default_rng(2).integers(-9, 9, shape).astype(np.float16)
+    if array.ndim > 1:
+        array[[77, 5000], 3] = np.nan
+    expected, actual = (execute_graph(f, [array]) for f in (graph.module.entry, module.entry))
+    for one, other in zip(actual, expected):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_very_many_parts_are_folded_in_parts_too() -> None:
+    graph = tiledsl.trace(squares, tile.spec((1 << 12, 1 << 20), tile.f32))
+    module = PassManager([SplitFolds(arch="sm_90")]).run(graph.module, PassContext())
+    assert sum(isinstance(op, Reduce) for op in module.walk()) == 3
+
+
 def test_cuts_are_near_to_what_is_wanted() -> None:
-    assert cut_of((4096, 2048), (0, 1), 1000) == (0, 4096)
-    assert cut_of((16, 1 << 20), (0, 1), 1000) == (1, 1024)
-    assert cut_of((2 * 1000003,), (0,), 1000) == (0, 2)
-    assert cut_of((1000003,), (0,), 1000) is None
+    assert parts_of((4096, 2048), (0, 1), 1000) == Parts((), 0, 4096, 4096)
+    assert parts_of((16, 1 << 20), (0, 1), 1000) == Parts((0,), 1, 64, 1024)
+    assert parts_of((112, 64, 512, 512), (0, 1, 2, 3), 57344) == Parts((0, 1), 2, 8, 57344)
+    assert parts_of((2 * 1000003,), (0,), 8) == Parts((), 0, 2, 2)
+    assert parts_of((2 * 1000003,), (0,), 1000) is None
+    assert parts_of((1000003,), (0,), 1000) is None

@@ -12,7 +12,7 @@ import tiledsl
 from tests.support.compare import assert_close
 from tests.support.random_modules import random_array
 from tiledsl import tile
-from tiledsl.api.graph import Graph
+from tiledsl.api.graphs.graph import Graph
 from tiledsl.backend_ref.execute_graph import execute_graph
 from tiledsl.ir.core import Module
 from tiledsl.ir.graph_ops import Call

@@ -10,6 +10,7 @@ import pytest
 import tiledsl
 from tests.support.compare import assert_close
 from tiledsl import ops, tile
+from tiledsl.backend_ref.execute_graph import execute_graph
 from tiledsl.ir import graph_ops
 from tiledsl.passes.graph.rewrites import copy_windows
 from tiledsl.passes.graph.rewrites.canonicalise_graph import CanonicaliseGraph
@@ -49,12 +50,24 @@ def test_axes_lie_behind_each_other() -> None:
 
 def test_only_where_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:
     windows, square = graph_ops.Window, ((2, 32, 8, 8), (16, 32, 3, 3))
-    assert contracts(*square, arch="sm_90")[0][1] is windows
+    assert contracts(*square, arch="sm_90", dtype=tile.f16)[0][1] is windows
+    assert contracts(*square, arch="sm_90")[0][1] is graph_ops.Call  # no tensor cores
     assert contracts((2, 32, 8, 8), (15, 32, 3, 3))[0][1] is windows  # few channels
     assert contracts((2, 32, 8, 8), (32, 1, 3, 3), groups=32)[0][1] is windows
     assert contracts((2, 32, 8, 8), (16, 32, 1, 1))[0][1] is windows  # nothing overlaps
     monkeypatch.setattr(copy_windows, "MOST_BYTES", 1000)
     assert contracts(*square)[0][1] is windows
+
+
+def test_large_copies_are_made_of_some_images_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, w = (np.random.default_rng(0).standard_normal(s).astype(np.float32) for s in ((5, 4, 6, 7), (16, 4, 3, 3)))
+    graph = tiledsl.trace(lambda x, w: tile.relu(ops.conv2d(x, w, padding=1)), x, w)  # pyright: ignore
+    (expected,) = execute_graph(graph.module.entry, [x, w], graph.module)
+    monkeypatch.setattr(copy_windows, "MOST_ON_GPU", 2 * 4 * 9 * 42 * 4)
+    module = PassManager([CanonicaliseGraph(), CopyWindows(arch="sm_90")]).run(graph.module, PassContext())
+    sizes = [op.result.type for op in module.entry.body.ops if isinstance(op, graph_ops.Contract)]
+    assert [str(size) for size in sizes] == ["tensor<f32, [2, 16, 6, 7]>"] * 2 + ["tensor<f32, [1, 16, 6, 7]>"]
+    assert_close(execute_graph(module.entry, [x, w], module)[0], expected, terms=36)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])

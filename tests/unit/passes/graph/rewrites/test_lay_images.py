@@ -13,10 +13,12 @@ import pytest
 
 import tiledsl
 from tests.support.compare import assert_close
+from tests.support.op_checks import F16, normal
 from tiledsl import ops, tile
-from tiledsl.api.emulate import Request
-from tiledsl.api.emulate_graph import emulate_graph
+from tiledsl.api.graphs.emulate_graph import emulate_graph
+from tiledsl.api.programs.emulate import Request
 from tiledsl.backend_ref.execute_graph import execute_graph
+from tiledsl.ir.graph_ops import Call
 from tiledsl.passes.graph.pipeline import graph_pipeline
 from tiledsl.passes.graph.rewrites.lay_images import LayImages
 from tiledsl.passes.manager import PassContext, PassManager
@@ -36,20 +38,16 @@ LAID: dict[str, tuple[Formula, tuple[int, ...], tuple[int, ...]]] = {
     "no padding": (_conv(layout="NHWC"), (2, 5, 6, 32), (24, 3, 3, 32)),
     "three channels": (_conv(layout="NHWC", padding=1), (2, 5, 6, 3), (24, 3, 3, 3)),
     "three channels first": (_conv(padding=3, stride=2), (2, 3, 9, 10), (24, 3, 7, 7)),
+    "three channels, wide apart": (_conv(layout="NHWC", padding=2, dilation=(1, 2)), (2, 7, 8, 3), (24, 3, 3, 3)),
     "twenty channels": (_conv(layout="NHWC", padding=((1, 0), (0, 2))), (2, 5, 6, 20), (24, 3, 3, 20)),
     "patches": (_conv(layout="NHWC", stride=4), (2, 8, 9, 3), (24, 4, 4, 3)),
 }  # fmt: skip
 
 
-def _arrays(x: tuple[int, ...], w: tuple[int, ...]) -> list[Any]:
-    random = np.random.default_rng(0)
-    return [random.standard_normal(shape).astype(np.float16) for shape in (x, w)]
-
-
 @pytest.mark.parametrize("name", LAID)
 def test_it_means_the_same(name: str) -> None:
     formula, *shapes = LAID[name]
-    arrays = _arrays(*shapes)
+    arrays = [normal(*shape, dtype=F16) for shape in shapes]
     graph = tiledsl.trace(formula, *arrays)
     expected = execute_graph(graph.module.entry, arrays, graph.module)
     context = PassContext()
@@ -62,7 +60,7 @@ def test_it_means_the_same(name: str) -> None:
 @pytest.mark.parametrize("name", LAID)
 def test_kernels_multiply_windows_by_tma(name: str) -> None:
     formula, *shapes = LAID[name]
-    arrays = _arrays(*shapes)
+    arrays = [normal(*shape, dtype=F16) for shape in shapes]
     graph = tiledsl.trace(formula, *arrays)
     (expected,) = execute_graph(graph.module.entry, arrays, graph.module)
     kernels = tiledsl.fuse(graph).build(arch="sm_90").kernels
@@ -74,7 +72,7 @@ def test_kernels_multiply_windows_by_tma(name: str) -> None:
 @pytest.mark.parametrize("arch", ["cpu", "sm_80"])
 def test_other_targets_read_them_as_they_are(arch: str) -> None:
     formula, *shapes = LAID["channels first"]
-    graph = tiledsl.trace(formula, *_arrays(*shapes))
+    graph = tiledsl.trace(formula, *(normal(*shape, dtype=F16) for shape in shapes))
     context = PassContext()
     PassManager([LayImages(arch)]).run(graph.module.clone(), context)
     assert not context.remarks
@@ -86,11 +84,25 @@ def test_other_targets_read_them_as_they_are(arch: str) -> None:
         (_conv(layout="NHWC", padding=1), (2, 5, 6, 64), (24, 3, 3, 64)),  # lies as it should
         (_conv(padding=1), (2, 16, 5, 6), (8, 16, 3, 3)),  # few output channels
         (_conv(padding=1, groups=2), (2, 32, 5, 6), (64, 16, 3, 3)),
-        (_conv(layout="NHWC", padding=2, dilation=2), (2, 7, 7, 3), (24, 3, 3, 3)),  # rows with gaps
     ],
 )
 def test_what_is_left_alone(formula: Formula, x: tuple[int, ...], w: tuple[int, ...]) -> None:
-    graph = tiledsl.trace(formula, *_arrays(x, w))
+    graph = tiledsl.trace(formula, normal(*x, dtype=F16), normal(*w, dtype=F16))
     context = PassContext()
     PassManager(graph_pipeline("sm_90")).run(graph.module, context)
     assert not [remark for remark in context.remarks if remark.pass_name == LayImages.name]
+
+
+def test_what_is_between_layers_stays_as_it_was_laid() -> None:
+    def block(x: Any, w: Any, v: Any) -> Any:
+        y = tile.relu(ops.conv2d(x, w, padding=1))
+        return tile.relu(ops.conv2d(y, v, padding=1) + y)
+
+    arrays = [normal(*shape, dtype=F16) for shape in ((2, 16, 5, 6), (16, 16, 3, 3), (16, 16, 3, 3))]
+    graph = tiledsl.trace(block, *arrays)
+    (expected,) = execute_graph(graph.module.entry, arrays, graph.module)
+    module = PassManager(graph_pipeline("sm_90")).run(graph.module, PassContext())
+    calls = [op for op in module.entry.body.ops if isinstance(op, Call)]
+    assert len(calls) == 5  # the image, two weights, two convolutions
+    actual = emulate_graph(graph, arrays, {}, None, Request(arch="sm_90")).result
+    assert_close(np.asarray(actual), expected, relative=4e-3, terms=9 * 32)

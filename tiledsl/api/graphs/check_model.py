@@ -1,0 +1,216 @@
+"""Whether a model gives, compiled, what the reference executor gives; and if not, where it begins to differ.
+
+Every launch runs twice on the same inputs, which are those that the compiled model has: compiled, and by the reference
+executor. So the first launch that differs is at fault, however far the fault spreads. Where none does, and results
+differ all the same, the fault is in what was made of the graph before: the passes are run one by one, and the graph
+after each of them by the reference executor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tiledsl.api.calls.targets import worker_threads
+from tiledsl.api.graphs.compare_arrays import Figures, compare
+from tiledsl.api.graphs.graph import Graph
+from tiledsl.api.pages.explain_module import buffer_text, counted, ops_text
+from tiledsl.api.reports.text_tables import columns, paragraph
+from tiledsl.api.schedules.built_module import Build, build_for
+from tiledsl.api.schedules.module_weights import host_array
+from tiledsl.api.schedules.schedule_graph import schedule_graph
+from tiledsl.backend_ref.execute_graph import execute_graph
+from tiledsl.backend_ref.program import LoadedReference
+from tiledsl.ir.core import Function, Module
+from tiledsl.ir.dtypes import to_numpy
+from tiledsl.passes.graph.pipeline import graph_pipeline
+from tiledsl.passes.graph.rewrites.set_sizes import SetSizes
+from tiledsl.passes.manager import PassManager
+from tiledsl.runtime.arrays.arrays import Array, pointer
+from tiledsl.runtime.modules.module_on_cpu import number_at
+from tiledsl.runtime.programs.program import LoadedProgram
+from tiledsl.runtime.programs.schedule import Buffer, Operand, Schedule, Step
+from tiledsl.support.progress import Progress
+
+ARCH = "cpu"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A tensor of the model, by what it is called, beside that of the reference."""
+
+    name: str
+    type: str
+    figures: Figures
+
+
+@dataclass(frozen=True)
+class LaunchAtFault:
+    """The first launch whose code gives something else than the reference, on the same inputs."""
+
+    number: int
+    launches: int
+    step: Step
+    tensor: Compared
+
+    def __str__(self) -> str:
+        place = f"{self.step.source}: " if self.step.source else ""
+        return (
+            f"launch {self.number + 1} of {self.launches}, `{self.step.name}` ({place}{ops_text(self.step)}), gives "
+            "something else than the reference, on the same inputs: "
+            f"`{self.tensor.name}` {self.tensor.type} {self.tensor.figures}"
+        )
+
+
+@dataclass(frozen=True)
+class ModelReport:
+    """What `check_model` found. `str()` has all of it; `ok` is whether all results are those of the reference.
+
+    `results`: what the compiled model gave. `launch`: where compiled code begins to differ. `by_pass`: the pass after
+    which the graph gives something else. `than`: what the results are compared with.
+    """
+
+    name: str
+    launches: int
+    outputs: tuple[Compared, ...]
+    results: tuple[Array, ...]
+    launch: LaunchAtFault | None = None
+    by_pass: str = ""
+    than: str = "the reference"
+
+    @property
+    def ok(self) -> bool:
+        return self.launch is None and not any(output.figures.wrong for output in self.outputs)
+
+    def __str__(self) -> str:
+        rows = [("result", "type", "largest difference", "of the typical size", "")]
+        for output in self.outputs:
+            figures = output.figures
+            verdict = f"differs {figures}" if figures.wrong else "the same, but for rounding"
+            rows.append((output.name, output.type, f"{figures.worst:.3g}", f"{figures.relative:.2g}", verdict))
+        launches = counted(self.launches, "launch")
+        lines = [f"{self.name}, {launches}, beside {self.than}", *columns(rows)]
+        if self.launch is not None:
+            lines += paragraph(str(self.launch), 0, 2)
+        elif self.by_pass:
+            lines += paragraph(
+                f"compiled code does what it should; the graph means something else after `{self.by_pass}`", 0
+            )
+        elif self.ok:
+            lines.append("nothing differs")
+        return "\n".join(lines)
+
+
+def check_model(
+    graph: Graph, arguments: Sequence[Array], sizes: Mapping[str, int], build: Build = build_for
+) -> ModelReport:
+    """Compares a graph, compiled for the CPU, with the reference executor. TileError: it cannot be compiled.
+
+    `arguments` are arrays in the order of `graph.inputs`; `sizes` those that the graph leaves open. What takes long
+    says so on standard error. `build` compiles the launches.
+    """
+    passes = [SetSizes(tuple(sizes.items())), *graph_pipeline(ARCH)]
+    lowered = PassManager(passes).run(graph.module)
+    scheduled = schedule_graph(lowered, graph.inputs, graph.constants.keys())
+    built = build(scheduled, ARCH)
+    weights = {name: host_array(array, name) for name, array in graph.constants.items()}
+    given = [*arguments, *weights.values()]
+    expected = execute_graph(graph.module.entry, given, graph.module)
+    steps = _Steps(scheduled.schedule, scheduled.functions, [program.load() for program in built.programs])
+    named = {**dict(zip(graph.inputs, arguments)), **weights, **scheduled.literals}
+    launch, results = steps.run(named)
+    outputs = _compared([scheduled.schedule.buffers[n] for n in scheduled.schedule.outputs], results, expected)
+    report = ModelReport(graph.name, len(scheduled.schedule.steps), outputs, tuple(results), launch)
+    if report.ok or launch is not None:
+        return report
+    return replace(report, by_pass=_pass_at_fault(graph, given, sizes, expected))
+
+
+def beside(report: ModelReport, expected: Sequence[Array], framework: str) -> ModelReport:
+    """The results of a compiled model beside those of the framework that it comes from, in the same order."""
+    pairs = zip(report.outputs, report.results, expected)
+    outputs = tuple(replace(output, figures=compare(result, wanted)) for output, result, wanted in pairs)
+    return ModelReport(report.name, report.launches, outputs, report.results, than=framework)
+
+
+def _compared(buffers: Sequence[Buffer], results: Sequence[Array], expected: Sequence[Array]) -> tuple[Compared, ...]:
+    names = ["out"] if len(results) == 1 else [f"out[{number}]" for number in range(len(results))]
+    found = zip(names, buffers, results, expected)
+    return tuple(Compared(name, buffer_text(b), compare(result, wanted)) for name, b, result, wanted in found)
+
+
+def _pass_at_fault(graph: Graph, given: Sequence[Array], sizes: Mapping[str, int], expected: Sequence[Array]) -> str:
+    passes = [SetSizes(tuple(sizes.items())), *graph_pipeline(ARCH)]
+    progress = Progress("running the graph after each pass", len(passes))
+    order = [p.name for p in graph.module.entry.parameters]
+    by_name = dict(zip(order, given))
+    for count, last in enumerate(passes, 1):
+        module: Module = PassManager(passes[:count]).run(graph.module)
+        arrays = [by_name[parameter.name] for parameter in module.entry.parameters]
+        results = execute_graph(module.entry, arrays, module)
+        if any(compare(result, wanted).wrong for result, wanted in zip(results, expected)):
+            return last.name
+        progress.step()
+    return ""
+
+
+class _Steps:
+    """A schedule that runs launch by launch, each buffer in memory of its own."""
+
+    def __init__(self, schedule: Schedule, functions: Sequence[Function], programs: Sequence[Any]) -> None:
+        self._schedule = schedule
+        self._functions = functions
+        self._programs: Sequence[LoadedProgram] = programs
+
+    def run(self, named: Mapping[str, Array]) -> tuple[LaunchAtFault | None, list[Array]]:
+        """The first launch at fault, and the results. `named`: arguments and weights."""
+        schedule = self._schedule
+        buffers = [_memory(named.get(b.name) if b.role in ("input", "constant") else None, b) for b in schedule.buffers]
+        fault: LaunchAtFault | None = None
+        progress = Progress(f"checking the launches of {schedule.name}", len(schedule.steps))
+        for number, step in enumerate(schedule.steps):
+            compared = self._step(step, buffers, looks=fault is None)
+            if compared is not None:
+                fault = LaunchAtFault(number, len(schedule.steps), step, compared)
+            progress.step()
+        return fault, [buffers[number] for number in schedule.outputs]
+
+    def _step(self, step: Step, buffers: list[Array], *, looks: bool) -> Compared | None:
+        """Runs a launch; the first tensor that it makes that is not what the reference makes, if it `looks`."""
+        strides = [tensor.view.strides for tensor in step.tensors]
+        copies: dict[int, Array] = {}
+        if looks:
+            copies = {tensor.buffer: np.array(buffers[tensor.buffer]) for tensor in step.tensors}
+            reference = LoadedReference(self._functions[step.program]).bind(step.sizes, strides, 1)
+            reference(self._pointers(step, copies.__getitem__), self._numbers(step, buffers))
+        program = self._programs[step.program].bind(step.sizes, strides, worker_threads())
+        program(self._pointers(step, buffers.__getitem__), self._numbers(step, buffers))
+        for place in step.written if looks else ():
+            number = step.tensors[place].buffer
+            figures = compare(buffers[number], copies[number])
+            if figures.wrong:
+                buffer = self._schedule.buffers[number]
+                return Compared(buffer.name, buffer_text(buffer), figures)
+        return None
+
+    def _pointers(self, step: Step, memory: Callable[[int], Array]) -> list[int]:
+        return [self._address(tensor, memory(tensor.buffer)) for tensor in step.tensors]
+
+    def _numbers(self, step: Step, buffers: Sequence[Array]) -> list[int | float]:
+        return [
+            number_at(self._address(n, buffers[n.buffer]), self._schedule.buffers[n.buffer].dtype)
+            if isinstance(n, Operand) else n for n in step.numbers
+        ]  # fmt: skip
+
+    def _address(self, operand: Operand, array: Array) -> int:
+        return pointer(array) + operand.view.offset * array.itemsize
+
+
+def _memory(given: Array | None, buffer: Buffer) -> Array:
+    """A buffer as an array: what is given, or zeros."""
+    if given is None:
+        return np.zeros(buffer.shape, to_numpy(buffer.dtype))
+    return np.array(given, order="C")  # with as many axes: `ascontiguousarray` gives a number one

@@ -1,0 +1,181 @@
+"""Audits: what kernels and modules move and how long they should take, beside the least that they could.
+
+Nothing is run and no machine code is made: all is read off the tile programs and their plans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from tiledsl.api.reports.text_tables import columns, paragraph, size
+from tiledsl.api.schedules.schedule_graph import Scheduled
+from tiledsl.ir.core import Function, Module
+from tiledsl.passes.gpu.plans.audit_function import KernelAudit, audit_function
+from tiledsl.passes.gpu.plans.refused_plans import refused_plans
+from tiledsl.passes.gpu_machine import GpuMachine, gpu_machine
+from tiledsl.passes.manager import PassContext, PassManager
+from tiledsl.passes.pipelines import gpu_front_pipeline
+from tiledsl.runtime.programs.schedule import Schedule
+from tiledsl.runtime.programs.step_alignment import step_alignment
+from tiledsl.support.errors import fail
+
+HEAD = ("kernel", "runs", "must move", "moves", "by memory", "tensor cores", "predicted", "floor", "ratio", "bound by")
+
+
+@dataclass(frozen=True)
+class AuditedKernel:
+    """A kernel of an audit, and how often it runs."""
+
+    kernel: KernelAudit
+    runs: int
+    refused: tuple[str, ...] = ()
+    """Better plans that there are not, and why, each with its line."""
+
+    @property
+    def excess(self) -> float:
+        """Seconds beyond the floor, of all runs."""
+        return self.runs * (self.kernel.predicted - self.kernel.floor)
+
+
+@dataclass(frozen=True)
+class Audit:
+    """All kernels of something, those that lose most time first. `str()` is a table.
+
+    `must_bytes`: what enters and leaves it, each element once. For a module that is not the sum over its kernels.
+    """
+
+    name: str
+    arch: str
+    kernels: tuple[AuditedKernel, ...]
+    must_bytes: float
+
+    @cached_property
+    def predicted(self) -> float:
+        """Seconds of all runs."""
+        return sum(k.runs * k.kernel.predicted for k in self.kernels)
+
+    @cached_property
+    def moved_bytes(self) -> float:
+        """Bytes that all kernels ask for, from memory or L2."""
+        return sum(k.runs * k.kernel.moved_bytes for k in self.kernels)
+
+    @cached_property
+    def multiply_adds(self) -> float:
+        """Of all products."""
+        return sum(k.runs * k.kernel.multiply_adds for k in self.kernels)
+
+    @cached_property
+    def tensor_core_share(self) -> float | None:
+        """Of the multiply-adds, those by matrix instructions; None without a product."""
+        shares = [(k.runs * k.kernel.multiply_adds, k.kernel.tensor_core_share) for k in self.kernels]
+        done = sum(count * share for count, share in shares if share is not None)
+        return done / self.multiply_adds if self.multiply_adds else None
+
+    @cached_property
+    def floor(self) -> float:
+        """Seconds that one kernel for all of it would take at least: what must move, or the products of all kernels."""
+        machine = gpu_machine(self.arch)
+        products = sum(k.runs * (k.kernel.products_floor) for k in self.kernels)
+        return machine.speeds.launch + max(self.must_bytes / machine.copied_bytes_per_second, products)
+
+    @property
+    def ratio(self) -> float:
+        """Predicted time over the floor."""
+        return self.predicted / self.floor
+
+    def __str__(self) -> str:
+        rows = [HEAD, *(_row(k.kernel, k.runs) for k in self.kernels)]
+        stated = "" if gpu_machine(self.arch).speeds.measured else ", from what its maker states"
+        lines = [f"{self.name}, predicted for {self.arch}{stated}", *columns(rows)]
+        if len(self.kernels) > 1 or any(k.runs > 1 for k in self.kernels):
+            total = (
+                f"all together: predicted {_time(self.predicted)}, floor {_time(self.floor)}, ratio {self.ratio:.2f}; "
+            )
+            total += f"{size(self.must_bytes)} must move, {size(self.moved_bytes)} moves"
+            lines += paragraph(total, 2, 4)
+        if any(not k.kernel.exact for k in self.kernels):
+            lines += paragraph(
+                "~ is counted with guesses: loops whose length is data, or blocks that were sampled", 2, 4
+            )
+        for audited in self.kernels:
+            for reason in audited.refused:
+                lines += paragraph(f"{audited.kernel.name}, {reason}", 2, 4)
+        return "\n".join(lines)
+
+
+def _row(kernel: KernelAudit, runs: int) -> tuple[str, ...]:
+    share = kernel.tensor_core_share
+    return (
+        kernel.name, str(runs), size(kernel.must_bytes), ("" if kernel.exact else "~") + size(kernel.moved_bytes),
+        size(kernel.memory_bytes), "" if share is None else f"{share:.0%}", _time(kernel.predicted),
+        _time(kernel.floor), f"{kernel.ratio:.2f}", kernel.bound,
+    )  # fmt: skip
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds * 1e6:.1f} us" if seconds < 1e-3 else f"{seconds * 1e3:.2f} ms"
+
+
+def audited_machine(name: str, arch: str) -> GpuMachine:
+    """The machine of an architecture that audits know. Raises TileUnsupportedError for others."""
+    if not arch.startswith("sm_"):
+        fail("audit-target", None, name=name, arch=arch)
+    return gpu_machine(arch)
+
+
+def audit_program(function: Function, arch: str, sizes: Mapping[str, int]) -> Audit:
+    """The audit of one kernel, in form `tile-placed`. Raises TileUnsupportedError."""
+    found = audit_function(function, audited_machine(function.name, arch), sizes)
+    reasons = _reasons(function, gpu_machine(arch), sizes, ())
+    return Audit(function.name, arch, (AuditedKernel(found, 1, reasons),), found.must_bytes)
+
+
+def _reasons(
+    function: Function, machine: GpuMachine, sizes: Mapping[str, int], alignment: Sequence[int]
+) -> tuple[str, ...]:
+    found = refused_plans(function, machine, sizes, alignment)
+    return tuple(f"line {one.location.line}: {one.reason}" for one in found)
+
+
+def audit_schedule(scheduled: Scheduled, arch: str) -> Audit:
+    """The audit of a graph that was lowered for a GPU. Raises TileUnsupportedError."""
+    schedule = scheduled.schedule
+    machine = audited_machine(schedule.name, arch)
+    place = _placed(scheduled.functions)
+    runs: dict[object, tuple[KernelAudit, int, tuple[str, ...]]] = {}
+    for step in schedule.steps:
+        sizes = {**step.sizes}
+        alignment = step_alignment(schedule, step)
+        key = (step.program, tuple(sizes.items()), alignment)
+        if key not in runs:
+            function = place(step.program)
+            reasons = _reasons(function, machine, sizes, alignment)
+            runs[key] = (audit_function(function, machine, sizes, alignment), 0, reasons)
+        audit, count, reasons = runs[key]
+        runs[key] = (audit, count + 1, reasons)
+    kernels = sorted((AuditedKernel(*found) for found in runs.values()), key=lambda k: -k.excess)
+    must = _must_bytes(schedule)
+    if all(k.kernel.exact for k in kernels):
+        must = min(must, sum(k.runs * k.kernel.must_bytes for k in kernels))  # tables that are gathered from, in part
+    return Audit(schedule.name, machine.name, tuple(kernels), must)
+
+
+def _placed(functions: Sequence[Function]) -> Callable[[int], Function]:
+    known: dict[int, Function] = {}
+
+    def place(number: int) -> Function:
+        if number not in known:
+            module = PassManager(gpu_front_pipeline(), verify=False).run(Module([functions[number]]), PassContext())
+            known[number] = module.entry
+        return known[number]
+
+    return place
+
+
+def _must_bytes(schedule: Schedule) -> float:
+    """What a module is given and gives: arguments, weights that it reads, results."""
+    read = {tensor.buffer for step in schedule.steps for tensor in step.tensors}
+    outside = [b for n, b in enumerate(schedule.buffers) if b.role != "inner" and (n in read or b.role == "output")]
+    return float(sum(buffer.bytes for buffer in outside))

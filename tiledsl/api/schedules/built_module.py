@@ -1,0 +1,106 @@
+"""A graph built for one architecture: its schedule, the programs of its steps, and the plan of its memory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from tiledsl.api.calls.targets import target_of
+from tiledsl.api.schedules.graph_programs import CompiledFunction, compile_functions
+from tiledsl.api.schedules.schedule_graph import Scheduled
+from tiledsl.passes.machine import available_cores
+from tiledsl.runtime.programs.memory_plan import MemoryPlan, plan_memory
+from tiledsl.runtime.programs.program import HasVariants, PlannedProgram, Program
+from tiledsl.runtime.programs.schedule import Operand, Schedule, Step
+from tiledsl.runtime.programs.step_alignment import step_alignment
+from tiledsl.support.caller import caller_location
+from tiledsl.support.errors import fail
+
+
+@dataclass(frozen=True)
+class Built:
+    """`programs` are those that `schedule` counts. For a GPU each is code for certain sizes and alignments.
+
+    `compiled` has the functions that were compiled, in a module that was not loaded from a file, and `functions` which
+    of them each program is of; `identity` is what the code depends on besides.
+    """
+
+    arch: str
+    identity: str
+    schedule: Schedule
+    memory: MemoryPlan
+    programs: tuple[Program, ...]
+    compiled: tuple[CompiledFunction, ...] = ()
+    functions: tuple[int, ...] = ()
+    seconds: float = 0.0
+
+
+Build: TypeAlias = Callable[[Scheduled, str], Built]
+"""What compiles all that a schedule runs, for an architecture."""
+
+
+def build_for(scheduled: Scheduled, arch: str) -> Built:
+    """Compiles all that a schedule runs. Raises TileError."""
+    started = time.perf_counter()
+    target = target_of(arch)
+    schedule = scheduled.schedule
+    if target.name.startswith("sm_"):
+        for step in schedule.steps:
+            _check_numbers(schedule, step)
+    compiled = compile_functions(scheduled.functions, target)
+    programs: Sequence[Program] = [function.program for function in compiled]
+    functions: Sequence[int] = range(len(programs))
+    if any(isinstance(program, HasVariants) for program in programs):
+        schedule, programs, functions = _planned(schedule, programs)
+    memory = plan_memory(schedule)
+    seconds = time.perf_counter() - started
+    identity = target.identity()
+    return Built(
+        target.name, identity, schedule, memory, tuple(programs), tuple(compiled), tuple(functions), seconds,
+    )  # fmt: skip
+
+
+def _planned(schedule: Schedule, programs: Sequence[Program]) -> tuple[Schedule, list[Program], list[int]]:
+    """The schedule with a program of its own for each plan that the sizes and alignments of its steps ask for; these
+    programs; and of each the number of the one that it was planned from.
+
+    Several are compiled at once: the compiler of CUDA C lets other threads run.
+    """
+    keys = [_Wanted(step.program, tuple(step.sizes.items()), step_alignment(schedule, step)) for step in schedule.steps]
+    wanted = list(dict.fromkeys(keys))
+
+    def plan(one: _Wanted) -> PlannedProgram:
+        program = programs[one.program]
+        assert isinstance(program, HasVariants)
+        return program.planned(dict(one.sizes), one.alignment)
+
+    with ThreadPoolExecutor(max(1, min(len(wanted), available_cores()))) as pool:
+        made = dict(zip(wanted, pool.map(plan, wanted)))
+    planned: dict[tuple[int, str], PlannedProgram] = {}
+    for one, program in made.items():
+        planned.setdefault((one.program, program.plan), program)
+    numbers = {key: number for number, key in enumerate(planned)}
+    steps = [replace(step, program=numbers[key.program, made[key].plan]) for step, key in zip(schedule.steps, keys)]
+    return replace(schedule, steps=tuple(steps)), list(planned.values()), [program for program, _ in planned]
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """Code that is to be planned."""
+
+    program: int
+    sizes: tuple[tuple[str, int], ...]
+    alignment: tuple[int, ...]
+
+
+def _check_numbers(schedule: Schedule, step: Step) -> None:
+    """A device cannot hand a number to a launch: what is known there alone has to be a tensor."""
+    for number in step.numbers:
+        if isinstance(number, Operand):
+            fail(
+                "module-number", caller_location(),
+                kernel=step.name, module=schedule.name, value=schedule.buffers[number.buffer].name,
+            )  # fmt: skip

@@ -1,0 +1,275 @@
+"""From a lowered graph to its schedule: views become strides and an offset, calls become steps, joins are buffers that
+steps write to parts of.
+
+%t = graph.transpose(%x) {permutation = [1, 0]}        step `block`: buffer x through strides (1, 4),
+%y = graph.call(%t, %w) {callee = block}                             buffer w, and a new buffer y
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tiledsl.api.reports.source_lines import source_text
+from tiledsl.ir import graph_ops
+from tiledsl.ir.core import Function, Module, Number, Value
+from tiledsl.ir.dtypes import DType, to_numpy
+from tiledsl.ir.strided_views import StridedView, numbers, simplest, view_of, whole
+from tiledsl.ir.types import TensorType
+from tiledsl.passes.graph.analysis.joins import Join, part_of, places_of, within
+from tiledsl.passes.graph.analysis.step_traffic import ops_of, step_traffic
+from tiledsl.passes.graph.kernels.copy_functions import copy_function
+from tiledsl.runtime.arrays.arrays import Array
+from tiledsl.runtime.calls.binding import bind_sizes, new_shape
+from tiledsl.runtime.programs.interface import Interface, ScalarParameter, TensorParameter, interface_of
+from tiledsl.runtime.programs.schedule import Buffer, Operand, Role, Schedule, Step
+from tiledsl.runtime.programs.schedule import Number as StepNumber
+
+
+@dataclass(frozen=True)
+class Scheduled:
+    """A schedule, the functions whose programs its steps run, and the constants that the graph itself has."""
+
+    schedule: Schedule
+    functions: tuple[Function, ...]
+    literals: Mapping[str, Array]
+    remarks: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What a value of the entry is: a view of a buffer, or a number."""
+
+    operand: Operand | None
+    number: Number | None
+    dtype: DType
+
+
+def schedule_graph(module: Module, inputs: Sequence[str], constants: Collection[str]) -> Scheduled:
+    """The schedule of a lowered module. `inputs` and `constants` are names of the entry's parameters, all of them."""
+    return _Scheduler(module, inputs, constants).run()
+
+
+class _Scheduler:
+    def __init__(self, module: Module, inputs: Sequence[str], constants: Collection[str]) -> None:
+        self._module = module
+        self._inputs = tuple(inputs)
+        self._constants = constants
+        self._buffers: list[Buffer] = []
+        self._steps: list[Step] = []
+        self._functions: dict[object, tuple[int, Function]] = {}
+        self._numbers: dict[Function, int] = {}
+        """Of the functions met so far, the number of the program of each."""
+        self._by_number: list[Function] = []
+        self._interfaces: dict[int, Interface] = {}
+        self._known: dict[Value, _Known] = {}
+        self._joins: dict[Join, Operand] = {}
+        """The buffers of joins."""
+        self._literals: dict[str, Array] = {}
+        self._literal_buffers: dict[tuple[str, DType], Operand] = {}
+        self._remarks: list[str] = []
+
+    def run(self) -> Scheduled:
+        entry = self._module.entry
+        numbered: dict[str, int] = {}
+        for parameter in entry.parameters:
+            type_ = _tensor(parameter)
+            role: Role = "constant" if parameter.name in self._constants else "input"
+            operand = self._buffer(parameter.name, role, type_.dtype, numbers(type_.shape))
+            numbered[parameter.name] = operand.buffer
+            self._known[parameter] = _Known(operand, None, type_.dtype)
+        assert set(numbered) == {*self._inputs, *self._constants}, "parameters are inputs or constants"
+        for op in entry.body.ops:
+            match op:
+                case graph_ops.Call():
+                    self._call(op)
+                case graph_ops.Constant():
+                    self._known[op.result] = _Known(None, op.value, op.dtype)
+                case graph_ops.Size():
+                    assert isinstance(op.value, int), "sizes of a lowered graph are numbers"
+                    self._known[op.result] = _Known(None, op.value, op.result.dtype)
+                case graph_ops.Concat() | graph_ops.Interleave():
+                    self._join(op)
+                case graph_ops.Return():
+                    outputs = tuple(self._return(number, value) for number, value in enumerate(op.values))
+                    break
+                case _:
+                    self._view(op)
+        else:
+            raise AssertionError("the entry returns nothing")
+        schedule = Schedule(
+            name=entry.name,
+            buffers=tuple(self._buffers),
+            inputs=tuple(numbered[name] for name in self._inputs),
+            constants=tuple(n for n, b in enumerate(self._buffers) if b.role == "constant"),
+            outputs=outputs,
+            steps=tuple(self._steps),
+        )
+        functions = tuple(function for _, function in sorted(self._functions.values(), key=lambda pair: pair[0]))
+        return Scheduled(schedule, functions, self._literals, tuple(self._remarks))
+
+    def _buffer(self, name: str, role: Role, dtype: DType, shape: tuple[int, ...]) -> Operand:
+        self._buffers.append(Buffer(name, role, dtype, shape))
+        return Operand(len(self._buffers) - 1, whole(shape))
+
+    def _view(self, op: Any) -> None:
+        source = self._known[op.operands[0]]
+        dtype = source.dtype
+        operand = source.operand if source.operand is not None else self._literal(source)
+        view = view_of(op, operand.view)
+        assert view is not None, f"{op.name} of a lowered graph is no view that strides can tell"
+        self._known[op.result] = _Known(Operand(operand.buffer, view), None, dtype)
+
+    def _literal(self, known: _Known) -> Operand:
+        """A number of the graph as a tensor of rank 0."""
+        assert known.number is not None
+        key = repr(known.number), known.dtype
+        if key not in self._literal_buffers:
+            name = f"{known.number} of {known.dtype}"  # no parameter has such a name
+            self._literals[name] = np.asarray(known.number, to_numpy(known.dtype))
+            self._literal_buffers[key] = self._buffer(name, "constant", known.dtype, ())
+        return self._literal_buffers[key]
+
+    # Calls
+
+    def _call(self, op: graph_ops.Call) -> None:
+        program = self._program(self._module.function(op.callee))
+        interface = self._interfaces[program]
+        operands: list[Operand] = []
+        scalars: list[StepNumber] = []
+        for value, parameter in zip(op.inputs, interface.parameters):
+            known = self._known[value]
+            match parameter:
+                case ScalarParameter():
+                    scalars.append(_number(known))
+                case TensorParameter():
+                    operands.append(self._fitted(known, parameter, op.callee))
+        source = source_text(op.location, [inner.location for inner in self._module.function(op.callee).walk()])
+        parts = {number: part for number, value in enumerate(op.results) if (part := part_of(value)) is not None}
+        targets = {
+            interface.results[number].index: Operand(self._joined(part.join).buffer, part.place)
+            for number, part in parts.items()
+        }
+        returned = self._step(op.callee, program, operands, scalars, targets, source)
+        for result, tensor in zip(op.results, returned):
+            self._known[result] = _Known(tensor, None, _tensor(result).dtype)
+
+    def _joined(self, op: Join) -> Operand:
+        """The buffer of a join, or its part of another's, which those who make its parts write to."""
+        if op not in self._joins:
+            part = part_of(op.result)
+            if part is not None:
+                self._joins[op] = Operand(self._joined(part.join).buffer, part.place)
+                return self._joins[op]
+            type_ = _tensor(op.result)
+            self._joins[op] = self._buffer(op.result.name or "joined", "inner", type_.dtype, numbers(type_.shape))
+        return self._joins[op]
+
+    def _join(self, op: Join) -> None:
+        """All sources are in the buffer of a join, but for what had to be made elsewhere."""
+        joined, dtype = self._joined(op), _tensor(op.result).dtype
+        for source, place in zip(op.sources, places_of(op)):
+            known = self._known[source]
+            operand = known.operand if known.operand is not None else self._literal(known)
+            if operand.buffer != joined.buffer and operand.view.count:
+                program = self._program(copy_function(operand.view, dtype))
+                self._step("copy", program, [operand], (), {0: Operand(joined.buffer, within(joined.view, place))})
+        self._known[op.result] = _Known(joined, None, dtype)
+
+    def _fitted(self, known: _Known, parameter: TensorParameter, callee: str) -> Operand:
+        """The operand, or a copy of it where the callee writes to it or wants another axis to be contiguous."""
+        operand = known.operand if known.operand is not None else self._literal(known)
+        if parameter.written:
+            self._remarks.append(f"`{callee}` writes to `{parameter.name}`, so it gets a copy")
+            return self._copied(operand, known.dtype, "inner")
+        unit = parameter.unit
+        if unit is not None and operand.view.count and operand.view.strides[unit] != 1:
+            self._remarks.append(f"`{callee}` wants axis {unit} of `{parameter.name}` contiguous, so it gets a copy")
+            return self._copied(operand, known.dtype, "inner")
+        return operand
+
+    def _program(self, function: Function) -> int:
+        """The number of the program of a function; functions that differ in their names alone have one program."""
+        if function not in self._numbers:
+            key: Any = Module([function]).structure(locations=False)[0]
+            number, _ = self._functions.setdefault(key[1:], (len(self._functions), function))
+            if number not in self._interfaces:
+                self._interfaces[number] = interface_of(function)
+                self._by_number.append(function)
+            self._numbers[function] = number
+        return self._numbers[function]
+
+    def _step(
+        self,
+        name: str,
+        program: int,
+        operands: Sequence[Operand],
+        scalars: Sequence[StepNumber],
+        targets: Mapping[int, Operand] | None = None,
+        source: str = "",
+    ) -> list[Operand]:
+        """Adds a step, with new buffers for what it makes, but for those of `targets`, by their number. Gives what it
+        returns."""
+        interface = self._interfaces[program]
+        sizes = bind_sizes(interface, [operand.view.shape for operand in operands])
+        made: list[Operand] = []
+        for number, tensor in enumerate(interface.new_tensors):
+            target = (targets or {}).get(number)
+            if target is None:
+                target = self._buffer(f"{name}.{tensor.name}", "inner", tensor.dtype, new_shape(tensor, sizes))
+            made.append(target)
+        units = [tensor.unit for tensor in (*interface.tensors, *interface.new_tensors)]
+        tensors = tuple(replace(operand, unit=unit) for operand, unit in zip((*operands, *made), units))
+        written = [n for n, p in enumerate(interface.tensors) if p.written]
+        written += range(len(operands), len(tensors))
+        function = self._by_number[program]
+        read, wrote = step_traffic(function, [(tensor.buffer, tensor.view) for tensor in tensors])
+        ops = ops_of(function)
+        self._steps.append(
+            Step(name, program, tensors, tuple(written), tuple(scalars), sizes, read, wrote, ops, source)
+        )
+        return [(operands if r.kind == "parameter" else made)[r.index] for r in interface.results]
+
+    def _copied(self, operand: Operand, dtype: DType, role: Role, name: str = "copy") -> Operand:
+        """A row-major copy, in a new buffer of that role."""
+        new = self._buffer(name, role, dtype, operand.view.shape)
+        if operand.view.count:
+            source = simplest(operand.view)
+            program = self._program(copy_function(source, dtype))
+            target = Operand(new.buffer, whole(source.shape))
+            self._step("copy", program, [Operand(operand.buffer, source)], (), {0: target})
+        return new
+
+    # Results
+
+    def _return(self, number: int, value: Value) -> int:
+        """The buffer of an output: the one that a call made, if this is all of it, else a copy."""
+        known = self._known[value]
+        operand = known.operand if known.operand is not None else self._literal(known)
+        buffer = self._buffers[operand.buffer]
+        name = f"out[{number}]"
+        if buffer.role == "inner" and _is_all(operand.view, buffer):
+            self._buffers[operand.buffer] = Buffer(name, "output", buffer.dtype, operand.view.shape)
+            return operand.buffer
+        if not (buffer.role == "output" and _is_all(operand.view, buffer)):
+            self._remarks.append(f"{name} is a view of `{buffer.name}`, so it is copied")
+        return self._copied(operand, known.dtype, "output", name).buffer
+
+
+def _is_all(view: StridedView, buffer: Buffer) -> bool:
+    return view.offset == 0 and view.is_contiguous and view.count == whole(buffer.shape).count
+
+
+def _number(known: _Known) -> StepNumber:
+    if known.number is not None:
+        return known.number if known.dtype.is_float else int(known.number)
+    assert known.operand is not None
+    return known.operand
+
+
+def _tensor(value: Value) -> TensorType:
+    assert isinstance(value.type, TensorType), f"%{value.name} is no tensor"
+    return value.type

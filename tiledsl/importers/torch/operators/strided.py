@@ -1,0 +1,40 @@
+"""Tensors told by strides: elements by where they lie in memory."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tiledsl import ops, tile
+from tiledsl.importers.torch.axis_order import layout_of
+from tiledsl.importers.torch.register import aten
+from tiledsl.ir.dtypes import i64
+from tiledsl.ops.checks import as_tensor, refuse_option
+
+
+@aten("as_strided")
+@aten("as_strided_copy")
+def as_strided(
+    x: Any, size: Any, stride: Any, storage_offset: int | None = None, *, memory: tuple[tuple[int, ...], int]
+) -> Any:
+    """Element (i, j) is that at `storage_offset` + i * stride[0] + j * stride[1] of the memory that `x` fills."""
+    x = as_tensor(x)
+    strides, offset = memory
+    lies = layout_of(x.shape, strides)
+    shape, steps = tuple(size), tuple(stride)
+    start = 0 if storage_offset is None else storage_offset - offset
+    last = start + sum((length - 1) * step for length, step in zip(shape, steps))
+    count = math.prod(x.shape)
+    if 0 not in shape and (lies.copied or lies.repeated or start < 0 or last >= count):
+        fix = "make a copy of the tensor first: `.contiguous()`"
+        refuse_option("as_strided", "stride", steps, "elements of that tensor, which fills its memory", fix)
+    flat = (tile.transpose(x, lies.order) if x.ndim else x).reshape((count,))
+    wanted = layout_of(shape, steps)
+    if 0 not in shape and not wanted.copied and not wanted.repeated:
+        part = flat[start : last + 1].reshape(tuple(shape[axis] for axis in wanted.order))
+        return wanted.seen(part, shape)
+    places = tile.full((1,) * len(shape), start, i64)
+    for axis, (length, step) in enumerate(zip(shape, steps)):
+        along = tuple(length if i == axis else 1 for i in range(len(shape)))
+        places = places + (tile.arange(length) * step).reshape(along)
+    return ops.take(flat, places)
