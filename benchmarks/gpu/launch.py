@@ -14,14 +14,17 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import tiledsl
 from benchmarks.gpu import kernels
 from benchmarks.gpu.device import describe
 from benchmarks.gpu.peers import first_line, triton_kernels
 from benchmarks.gpu.results import Results, verdict
+from tiledsl import tile
 
 BATCHES = 11
 CALLS = 1000
-ELEMENTS = 256
+SIDE = 16
+ELEMENTS = SIDE * SIDE
 COLUMNS = ("what", "us", "bar", "", "fastest", "slowest")
 
 SOURCE = """\
@@ -59,17 +62,53 @@ def makers(torch: Any, vectors: list[Any]) -> dict[str, tuple[Callable[[], Calla
     """How each call is made, and the bar for it in us."""
     x, y, *_, out = vectors
     add, seven = kernels.vector_add, kernels.add_seven
+    squares = tuple(vector.view(SIDE, SIDE) for vector in (x, y, out))
     return {
         "call, 3 tensors": (lambda: lambda: add(x, y, out=out), 5.5),
         "call, 8 tensors": (lambda: lambda: seven(*vectors[:7], out=out), 7.0),
         "prepared call, 3 tensors": (lambda: bound(add, [x, y], out), 3.5),
         "prepared call, 8 tensors": (lambda: bound(seven, vectors[:7], out), None),
         "call, output allocated": (lambda: lambda: add(x, y), None),
+        "module of one kernel": (lambda: module_call(sum_of_two, (x, y), out), 8.0),
+        "module of one kernel, output allocated": (lambda: module_call(sum_of_two, (x, y)), 8.0),
+        "module of two kernels": (lambda: module_call(gram, squares[:2], squares[2]), 8.0),
+        "module of two kernels, output allocated": (lambda: module_call(gram, squares[:2]), 8.0),
+        "compiled model": (lambda: compiled_model(torch, tiledsl.torch.backend, x, y), None),
+        "compiled model, by inductor": (lambda: compiled_model(torch, "inductor", x, y), None),
         "bare cuLaunchKernel": (lambda: bare_launch(torch, x, y, out), None),
         "Triton, 3 tensors": (lambda: triton_add(x, y), None),
         "torch.add with out": (lambda: lambda: torch.add(x, y, out=out), None),
         "torch.add": (lambda: lambda: torch.add(x, y), None),
     }
+
+
+def sum_of_two(x: Any, y: Any) -> Any:
+    """One kernel."""
+    return x + y
+
+
+def gram(x: Any, y: Any) -> Any:
+    """Two kernels: the second needs all rows of the first."""
+    z = x @ y
+    return z.T @ z
+
+
+def module_call(formula: Callable[..., Any], arguments: tuple[Any, ...], out: Any = None) -> Callable[[], object]:
+    """A call of the formula's module."""
+    shape = tuple(arguments[0].shape)
+    module = tiledsl.fuse(tiledsl.trace(formula, *[tile.spec(shape, tile.f32) for _ in arguments])).build()
+    return (lambda: module(*arguments)) if out is None else (lambda: module(*arguments, out=out))
+
+
+def compiled_model(torch: Any, backend: Any, x: Any, y: Any) -> Callable[[], object]:
+    """A call of what torch.compile makes of a sum."""
+    compiled = torch.compile(lambda: x + y, backend=backend)
+
+    def call() -> object:
+        with torch.no_grad():
+            return compiled()
+
+    return call
 
 
 def bound(kernel: Any, arguments: list[Any], out: Any) -> Callable[[], object]:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from statistics import geometric_mean
 from typing import Any
 
 from benchmarks.gpu.checking import TOLERANCE, check
@@ -36,16 +37,20 @@ def measure(torch: Any, only: str = "", clock: Clock | None = None, *, family: s
     clock = clock or CudaClock(torch)
     results = Results("zoo", "The zoo", COLUMNS, describe(torch))
     results.start()
-    for case in CASES:
-        if family in ("", case.family) and only in case.name:
-            try:
-                _one(torch, case, clock, results)
-            except Exception as failure:  # the others are still worth knowing
-                results.failures += 1
-                results.note(f"FAILED {case.name}: {type(failure).__name__}: {first_line(str(failure))}")
-            torch.cuda.empty_cache()
+    measure_cases(torch, [c for c in CASES if family in ("", c.family) and only in c.name], clock, results)
     summarise(results)
     return results
+
+
+def measure_cases(torch: Any, cases: Sequence[ZooCase], clock: Clock, results: Results) -> None:
+    """Adds a row for each case that gives what is expected, and notes of those that do not."""
+    for case in cases:
+        try:
+            _one(torch, case, clock, results)
+        except Exception as failure:  # the others are still worth knowing
+            results.failures += 1
+            results.note(f"FAILED {case.name}: {type(failure).__name__}: {first_line(str(failure))}")
+        torch.cuda.empty_cache()
 
 
 def _one(torch: Any, case: ZooCase, clock: Clock, results: Results) -> None:
@@ -128,7 +133,7 @@ def summarise(results: Results) -> None:
         if not math.isnan(row["peer"]):
             families.setdefault(row["family"], []).append(row["peer"])
     for family, ratios in families.items():
-        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+        mean = geometric_mean(ratios)
         results.note(f"{family}: geometric mean {mean:.3f} of the best peer, least {min(ratios):.3f}")
     off = {row["what"]: row["times"][OURS]["median"] / row["predicted"] for row in results.numbers}
     if off:

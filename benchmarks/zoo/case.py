@@ -21,7 +21,7 @@ from tiledsl import tile
 from tiledsl.ir.dtypes import BY_NAME, DType, to_numpy
 
 if TYPE_CHECKING:
-    from tiledsl.api.audit import Audit
+    from tiledsl.api.pages.audit import Audit
 
 Sizes = dict[str, int]
 A = Any

@@ -12,13 +12,14 @@ from benchmarks.zoo.fused_products import FUSED_PRODUCTS
 from benchmarks.zoo.losses import LOSSES
 from benchmarks.zoo.movement import MOVEMENT
 from benchmarks.zoo.neighbours import NEIGHBOURS
+from benchmarks.zoo.operators import OPERATORS
 from benchmarks.zoo.products import PRODUCTS
 from benchmarks.zoo.recurrent import RECURRENT
 from benchmarks.zoo.scans import SCANS
 
 CASES: tuple[ZooCase, ...] = (
     *ELEMENTWISE, *FOLDS, *NORMS, *SCANS, *MOVEMENT, *PRODUCTS, *FUSED_PRODUCTS, *ATTENTION,
-    *CONVOLUTIONS, *RECURRENT, *BLOCKS, *LOSSES, *NEIGHBOURS,
+    *CONVOLUTIONS, *OPERATORS, *RECURRENT, *BLOCKS, *LOSSES, *NEIGHBOURS,
 )  # fmt: skip
 
 

@@ -8,38 +8,35 @@ CLIFF = 1.5
 
 _JOINS = "what is only joined is copied by a kernel of its own"
 _RANKING = "blocks at the edges of a narrow window are masked: as many as those within"
-_PARTLY_MASKED = "rows of an odd size are masked and accessed element by element"
 _CAPPED = "tanh is two operations of the slow unit for each score, and the exponential a third"
 _STRIDED = "neighbouring threads take every other element: a line for each few of them"
 _PLACES = "pixels come from L2 again for each place of the window, and are multiplied with few columns"
 _LOADED_BY_WARPS = "the loop is none that plans with warpgroups know: mma.sync, its operands loaded by all warps"
 _SMALL_PRODUCTS = "two products that are added are two kernels, each with too few blocks for all multiprocessors"
 _HELD_COLUMNS = "blocks of a cluster hold columns, begin and end together, and tell each other each result"
+_LAUNCH = "a few us, of which the launch and the first loads are most"
+_WIDER_PIXELS = "the image is copied to wider pixels, its weights too: three kernels or more"
+_EACH_PLACE = "each place of the window is an access of its own, with all its arithmetic"
 _WIDENED = "a left or right operand that is computed goes to memory first, in its wide form"
 
 KNOWN: dict[str, str] = {
     # folds and norms
-    "sum, odd rows": _PARTLY_MASKED,
     "softmax, long rows": "rows longer than a block takes are read twice, by two kernels",
     "softmax, short rows": "a row of 49 leaves most threads of its warps without work",
     "softmax, columns": _HELD_COLUMNS,
-    "log-sum-exp, columns": _HELD_COLUMNS,
     "group norm": "a group is longer than a block takes: one kernel for what is folded, and one that reads it again",
     # scans
-    "argmax, columns": _HELD_COLUMNS,
-    "top 8, rows": "each of the 8 is found by a fold of the whole row: 8 passes of arithmetic over registers",
+    "running sum, one row": "launches: a second one folds the parts that the first one scans, for 4 MiB",
     "top 2 of experts": "the softmax goes to memory: a formula is not fused into the kernel of top_k",
     # movement
     "rotary embedding, interleaved": _STRIDED,
     "every other column": _STRIDED,
     "shift of a row": _JOINS,
-    "space to depth": "a reshape that strides cannot tell is a copy, and its blocks run along the wrong axis",
     "gather of columns": "gathered columns are single elements: a sector for each",
     # products
     "product, 512": "most of it is the launch; to share the sums would take a second one",
     "product, small ones batched": "a block for each matrix of the batch, and blocks start one after the other",
     "product, odd": "rows of an odd size have no TMA: a warp copies them element by element",
-    "product, f32": "products in f32 with all digits are single multiply-adds, at 0.62 of their rate",
     "product, f64": "mma.sync in f64 at the share that the model gives mma.sync of wgmma; f64 has no wgmma",
     "product, tf32": "a right operand whose rows run along n has no wgmma in 32 bits: mma.sync",
     "x @ w of groups of i8": _WIDENED,
@@ -65,9 +62,18 @@ KNOWN: dict[str, str] = {
     "convolution, 5x5, 32 channels": _PLACES,
     "convolution, turned views": _PLACES,
     "convolution, channels first": "the image is copied, its channels last, and so are the weights: three kernels",
-    "depthwise convolution": "each of nine places of the window is an access of its own, with all its arithmetic",
+    "depthwise convolution": _EACH_PLACE,
     "grouped convolution": _PLACES,
-    "patches of an image": "the image is copied to pixels of four channels first, by a kernel of its own",
+    # operators
+    **dict.fromkeys(("C1D, batch 1", "C1D, batch 16", "GRP, batch 1", "GRP, batch 16"), _LAUNCH),
+    **dict.fromkeys(("CAP, batch 1", "CAP, batch 16"), _LAUNCH),
+    **dict.fromkeys(("C2D, batch 1", "C2D, batch 16", "C3D, batch 1", "C3D, batch 16"), _WIDER_PIXELS),
+    **dict.fromkeys(("CBR, batch 1", "CBR, batch 16"), _WIDER_PIXELS),
+    "DIL, batch 1": _WIDER_PIXELS + ", and what lies between places is multiplied by zeros",
+    "DIL, batch 16": _WIDER_PIXELS + ", and what lies between places is multiplied by zeros",
+    "DEP, batch 16": _EACH_PLACE,
+    "T2D, batch 1": "four small convolutions, one for each residue of the stride, each with a sum of 2048",
+    "T2D, batch 16": "four small convolutions, one for each residue of the stride, each with a sum of 2048",
     # recurrent cells
     "LSTM cell": _SMALL_PRODUCTS,
     "GRU cell": _SMALL_PRODUCTS,
@@ -86,7 +92,5 @@ KNOWN: dict[str, str] = {
 }
 """Why a case is predicted to be beyond CLIFF, or multiplies outside of tensor cores; by name."""
 
-BROKEN: dict[str, str] = {
-    "running sum, one row": "a scanned axis is whole in one block: a long one fits in no shared memory",
-}
+BROKEN: dict[str, str] = {}
 """What cannot be compiled for a GPU, and why; by name."""

@@ -100,6 +100,36 @@ def conv(x: Array, weight: Array, stride: int = 1, padding: int = 0) -> Array:
     return np.einsum("npqcrs,krsc->npqk", windows(x, weight.shape[1:3], stride, padding), weight, optimize=True)
 
 
+def convolution(
+    x: Array, weight: Array, *, stride: int = 1, padding: int = 0, dilation: int = 1, groups: int = 1
+) -> Array:
+    """[N, pixels, C] with [K, places, C / groups], of any rank."""
+    rank = x.ndim - 2
+    spatial = tuple(range(1, rank + 1))
+    padded = np.pad(x, ((0, 0), *((padding, padding),) * rank, (0, 0)))
+    extents = tuple((n - 1) * dilation + 1 for n in weight.shape[1:-1])
+    every = np.lib.stride_tricks.sliding_window_view(padded, extents, axis=spatial)
+    every = every[
+        (slice(None), *(slice(None, None, stride),) * rank, slice(None), *(slice(None, None, dilation),) * rank)
+    ]
+    positions, places = "pqo"[:rank], "rst"[:rank]
+    parts = zip(np.split(every, groups, axis=rank + 1), np.split(weight, groups))
+    form = f"n{positions}c{places},k{places}c->n{positions}k"
+    return np.concatenate([np.einsum(form, a, b, optimize=True) for a, b in parts], axis=-1)
+
+
+def transposed(x: Array, weight: Array, stride: int, padding: int) -> Array:
+    """[N, H, W, C] with [C, R, S, K]: each pixel adds the weights, times itself."""
+    n, h, w, _ = x.shape
+    _, r, s, k = weight.shape
+    out = np.zeros((n, (h - 1) * stride + r, (w - 1) * stride + s, k))
+    for i in range(r):
+        for j in range(s):
+            to = out[:, i : i + (h - 1) * stride + 1 : stride, j : j + (w - 1) * stride + 1 : stride]
+            to += x @ weight[:, i, j]
+    return out[:, padding : out.shape[1] - padding, padding : out.shape[2] - padding]
+
+
 def depthwise(x: Array, weight: Array, stride: int = 1, padding: int = 0) -> Array:
     """[N, H, W, C] with [R, S, C]: each channel by itself."""
     return np.einsum("npqcrs,rsc->npqc", windows(x, weight.shape[:2], stride, padding), weight)
