@@ -36,6 +36,8 @@ class MatrixInstruction:
     accumulator: DType | None
     capability: int
     """The least that has it: 80 for sm_80."""
+    until: int
+    """The last that has it; assemblers for newer ones make several smaller ones of it."""
     ptx: str
     """The mnemonic; empty for `fma`, which is plain arithmetic."""
     a_fragment: RegisterLayout
@@ -65,14 +67,19 @@ def _table() -> dict[str, MatrixInstruction]:
         _mma(16, 8, 32, "u8", u8, i32),
         _mma(16, 8, 32, "e4m3", f8e4m3, f32, capability=89),
         _mma(16, 8, 32, "e5m2", f8e5m2, f32, capability=89),
+        _mma(16, 8, 8, "f64", f64, f64, capability=90, until=90),  # twice as fast there as m8n8k4
         _mma(8, 8, 4, "f64", f64, f64),
         _fma(),
     ]
     return {row.name: row for row in rows}
 
 
+NEWEST = 999
+"""Above all capabilities."""
+
+
 def _mma(
-    m: int, n: int, k: int, operand: str, dtype: DType, accumulator: DType, capability: int = 80
+    m: int, n: int, k: int, operand: str, dtype: DType, accumulator: DType, capability: int = 80, until: int = NEWEST
 ) -> MatrixInstruction:
     """An instruction of the mma.sync family; `operand` is the PTX name of the type of `a` and `b`."""
     into = {f32: "f32", f16: "f16", i32: "s32", f64: "f64"}[accumulator]
@@ -90,6 +97,7 @@ def _mma(
         b=dtype,
         accumulator=accumulator,
         capability=capability,
+        until=until,
         ptx=f"mma.sync.aligned.m{m}n{n}k{k}.row.col.{into}.{operand}.{operand}.{into}",
         a_fragment=local(1, halves) * local(rows, 1) * spatial(8, 4) * local(1, word),
         b_fragment=local(halves, 1) * spatial(1, 8) * spatial(4, 1) * local(word, 1),
@@ -99,7 +107,7 @@ def _mma(
 
 def _fma() -> MatrixInstruction:
     one = local(1, 1)
-    return MatrixInstruction("fma", 1, 1, 1, None, None, None, 0, "", one, one, one)
+    return MatrixInstruction("fma", 1, 1, 1, None, None, None, 0, NEWEST, "", one, one, one)
 
 
 INSTRUCTIONS: dict[str, MatrixInstruction] = _table()

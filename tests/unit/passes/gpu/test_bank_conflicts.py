@@ -33,10 +33,11 @@ def accesses(module: Module) -> list[tuple[str, Access, gpu_ops.Buffer]]:
     return found
 
 
-@pytest.mark.parametrize("dtype", ["bf16", "f32"])
+@pytest.mark.parametrize("dtype", ["bf16", "f32", "f64"])
 @pytest.mark.parametrize("size", [64, 512, 4096])
 def test_products_have_no_conflicts(dtype: str, size: int) -> None:
-    module = parse_module(re.sub(r"(%[ab]: tensor)<f32", rf"\1<{dtype}", GEMM))
+    text = GEMM.replace("f32", dtype) if dtype == "f64" else re.sub(r"(%[ab]: tensor)<f32", rf"\1<{dtype}", GEMM)
+    module = parse_module(text)
     arguments = [np.zeros((size, size), to_numpy(BY_NAME[dtype]))] * 2
     placed, plans = plans_for(module, arguments)
     for plan in [plan for plan in plans if not plan.grids[0].roles][:3]:

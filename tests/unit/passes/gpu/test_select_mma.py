@@ -24,6 +24,8 @@ MATRIX = [row for row in INSTRUCTIONS.values() if not row.is_fma]
         (f32, f32, "tf32", 80, "m16n8k8_tf32_f32", None),
         (f32, f64, "ieee", 80, "m8n8k4_f64_f64", f64),
         (f64, f64, "ieee", 80, "m8n8k4_f64_f64", None),
+        (f64, f64, "ieee", 90, "m16n8k8_f64_f64", None),
+        (f64, f64, "ieee", 100, "m8n8k4_f64_f64", None),
         (i8, i32, "ieee", 80, "m16n8k32_i8_i32", None),
         (u8, i32, "ieee", 100, "m16n8k32_u8_i32", None),
         (i4, i32, "ieee", 80, "m16n8k32_i8_i32", i8),

@@ -54,6 +54,8 @@ class ThreadNest(NamedTuple):
     """Products with one left operand."""
     bytes: int = 2
     sum_bytes: int = 4
+    step_bytes: int = 32
+    """Of a row of an operand, that one instruction multiplies."""
     plain: bool = False
     """Whether threads multiply one by one."""
     whole: bool = False
@@ -90,8 +92,8 @@ def registers_of(nest: ThreadNest, tiling: ThreadTiling) -> int:
     rows, columns = tiling.rows // tiling.warps[0], tiling.columns // tiling.warps[1]
     if nest.plain:
         operands = (rows + columns) // 8 * nest.bytes // WORD_BYTES
-    else:  # of 16 elements of 2 bytes along the sum, spread over a warp
-        operands = (rows + columns) * 32 // WORD_BYTES // 32
+    else:  # of one step along the sum, spread over a warp
+        operands = (rows + columns) * nest.step_bytes // WORD_BYTES // 32
     return sums_of(nest, tiling) + 2 * operands + HELD
 
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Value
+from tiledsl.ir.gpu.matrix_instructions import INSTRUCTIONS
 from tiledsl.ir.symbolic import Dim, symbol_name
 from tiledsl.passes.analysis.folds import fold_of
 from tiledsl.passes.analysis.sizes import BlockDefinition
@@ -230,7 +231,8 @@ def _product_plans(
     """`beside`: products of that shape in one loop, each with a right operand and sums of its own. `batches`: matrices
     that each of them multiplies at once, which share the depth of a stage. `whole`: blocks have whole rows."""
     row, column, depth = (symbol_name(dim) or "" for dim in (dot.a.shape[-2], dot.b.shape[-1], dot.a.shape[-1]))
-    instruction = choose_instruction(dot.a.dtype, dot.b.dtype, dot.dtype, dot.precision, machine.capability)
+    choice = choose_instruction(dot.a.dtype, dot.b.dtype, dot.dtype, dot.precision, machine.capability)
+    instruction = INSTRUCTIONS[choice.instruction]
 
     def length(name: str, dim: Dim) -> int:
         return _total(open_, name, size_of) if name in open_ else size_of(dim)
@@ -246,7 +248,8 @@ def _product_plans(
         beside=beside,
         bytes=dot.a.dtype.bytes,
         sum_bytes=dot.dtype.bytes,
-        plain=instruction.instruction == "fma",
+        step_bytes=instruction.k * (instruction.a or dot.a.dtype).bytes,
+        plain=instruction.is_fma,
         whole=whole,
     )
     asked = (size_of(dot.a.shape[-2]) if row not in open_ else 0, columns if column not in open_ else 0)

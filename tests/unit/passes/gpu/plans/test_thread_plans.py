@@ -69,6 +69,12 @@ def test_registers(of_plan: tuple[int, int, int, tuple[int, int], int], register
     assert registers_of(ThreadNest(4096, 4096, 4096), tiling(*of_plan)) == pytest.approx(registers, rel=0.2)
 
 
+def test_registers_of_deeper_instructions() -> None:
+    nest = ThreadNest(4096, 4096, 4096, bytes=8, sum_bytes=8, step_bytes=64)
+    assert registers_of(nest, tiling(64, 64, 16, (2, 2), 4)) == pytest.approx(160, rel=0.1)
+    assert registers_of(nest, tiling(64, 128, 16, (1, 4), 4)) > MOST_REGISTERS  # 254, and spilled where sizes are odd
+
+
 def test_blocks_of_a_multiprocessor() -> None:
     nest = ThreadNest(4096, 4096, 4096)
     assert resident_blocks(nest, tiling(128, 128, 64, (2, 2), 3), HOPPER) == 2
