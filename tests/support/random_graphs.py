@@ -238,23 +238,19 @@ class _GraphWriter(Expressions):
             self.learn(op.result, max(source.bound, LOADED), source.error)
 
     def concat(self) -> None:
-        source = self.pick_ranked(1)
-        if source is None or self.volume(source.shape) > VOLUME / 2:
-            return
-        axis = self.draw(st.integers(0, len(source.shape) - 1))
-        fits = [k for k in self.pool if k.dtype == source.dtype and k.shape == source.shape]
-        sources = [source, self.pick(fits)]
-        op = self.builder.emit(graph_ops.Concat, sources=[k.value for k in sources], axis=axis)
-        self.learn(op.result, max(k.bound for k in sources), max(k.error for k in sources))
+        self.joined(graph_ops.Concat)
 
     def interleave(self) -> None:
+        self.joined(graph_ops.Interleave)
+
+    def joined(self, kind: type[graph_ops.Concat | graph_ops.Interleave]) -> None:
         source = self.pick_ranked(1)
         if source is None or self.volume(source.shape) > VOLUME / 2:
             return
         axis = self.draw(st.integers(0, len(source.shape) - 1))
         fits = [k for k in self.pool if k.dtype == source.dtype and k.shape == source.shape]
         sources = [source, self.pick(fits)]
-        op = self.builder.emit(graph_ops.Interleave, sources=[k.value for k in sources], axis=axis)
+        op = self.builder.emit(kind, sources=[k.value for k in sources], axis=axis)
         self.learn(op.result, max(k.bound for k in sources), max(k.error for k in sources))
 
     def window(self) -> None:

@@ -18,75 +18,45 @@ from tiledsl.ir.symbolic import Dim
 from tiledsl.ir.types import BlockSize, Shape
 
 if TYPE_CHECKING:
-    from tiledsl.ir.core import Block, Index, Number, Op, Value
+    from tiledsl.ir.core import Block, Index, Number, Op, Value  # noqa: F401 - some are named in quotes
     from tiledsl.ir.layouts.buffer_layout import Layout
 
 T = TypeVar("T")
 
 
-class OperandField:
+class FieldOfOperands(Generic[T]):
+    """Operands under one name; `T` is what they are read as."""
+
+    name: str
+
+    def __set_name__(self, owner: type[Op], name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, op: None, owner: type[Op]) -> Self: ...
+    @overload
+    def __get__(self, op: Op, owner: type[Op]) -> T: ...
+    def __get__(self, op: Op | None, owner: type[Op]) -> Self | T:
+        return self if op is None else op.fields[self.name]  # pyright: ignore[reportReturnType]
+
+
+class OperandField(FieldOfOperands["Value"]):
     """Exactly one operand."""
 
-    name: str
 
-    def __set_name__(self, owner: type[Op], name: str) -> None:
-        self.name = name
-
-    @overload
-    def __get__(self, op: None, owner: type[Op]) -> Self: ...
-    @overload
-    def __get__(self, op: Op, owner: type[Op]) -> Value: ...
-    def __get__(self, op: Op | None, owner: type[Op]) -> Self | Value:
-        return self if op is None else op.fields[self.name]  # pyright: ignore[reportReturnType]
-
-
-class OptionalField:
+class OptionalField(FieldOfOperands["Value | None"]):
     """One operand, or None."""
 
-    name: str
 
-    def __set_name__(self, owner: type[Op], name: str) -> None:
-        self.name = name
-
-    @overload
-    def __get__(self, op: None, owner: type[Op]) -> Self: ...
-    @overload
-    def __get__(self, op: Op, owner: type[Op]) -> Value | None: ...
-    def __get__(self, op: Op | None, owner: type[Op]) -> Self | Value | None:
-        return self if op is None else op.fields[self.name]  # pyright: ignore[reportReturnType]
-
-
-class VariadicField:
+class VariadicField(FieldOfOperands["tuple[Value, ...]"]):
     """Any number of operands."""
 
-    name: str
 
-    def __set_name__(self, owner: type[Op], name: str) -> None:
-        self.name = name
-
-    @overload
-    def __get__(self, op: None, owner: type[Op]) -> Self: ...
-    @overload
-    def __get__(self, op: Op, owner: type[Op]) -> tuple[Value, ...]: ...
-    def __get__(self, op: Op | None, owner: type[Op]) -> Self | tuple[Value, ...]:
-        return self if op is None else op.fields[self.name]  # pyright: ignore[reportReturnType]
-
-
-class IndicesField:
+class IndicesField(FieldOfOperands["tuple[Index, ...]"]):
     """A list of subscripts, one per axis of a tensor."""
 
-    name: str
 
-    def __set_name__(self, owner: type[Op], name: str) -> None:
-        self.name = name
-
-    @overload
-    def __get__(self, op: None, owner: type[Op]) -> Self: ...
-    @overload
-    def __get__(self, op: Op, owner: type[Op]) -> tuple[Index, ...]: ...
-    def __get__(self, op: Op | None, owner: type[Op]) -> Self | tuple[Index, ...]:
-        return self if op is None else op.fields[self.name]  # pyright: ignore[reportReturnType]
-
+AnyOperandField: TypeAlias = Union[OperandField, OptionalField, VariadicField, IndicesField]
 
 AttributeKind = Literal["int", "number", "flag", "name", "text", "dtype", "dim", "shape", "ints", "blocks", "layout"]
 """How an attribute is written: see `printer.format_attribute`."""
@@ -131,9 +101,6 @@ class BodyField:
     def __get__(self, op: Op, owner: type[Op]) -> Block: ...
     def __get__(self, op: Op | None, owner: type[Op]) -> Self | Block:
         return self if op is None else op.bodies[self.name]
-
-
-AnyOperandField: TypeAlias = Union[OperandField, OptionalField, VariadicField, IndicesField]
 
 
 def operand() -> OperandField:
