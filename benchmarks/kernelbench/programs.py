@@ -22,8 +22,11 @@ def programs(folder: Path, levels: Sequence[int], only: str) -> Iterator[tuple[i
             yield level, path
 
 
-def halved(source: str, largest: int) -> str:
-    """A program with the numbers that it assigns to names halved until they are at most `largest`."""
+def halved(source: str, largest: int, inputs: bool = False) -> str:
+    """A program with the numbers that it assigns to names halved until they are at most `largest`.
+
+    `inputs`: and those that it writes where it makes its arguments.
+    """
     tree = ast.parse(source)
 
     class Halve(ast.NodeTransformer):
@@ -36,7 +39,8 @@ def halved(source: str, largest: int) -> str:
             return ast.copy_location(ast.Constant(value), node)
 
     for i, statement in enumerate(tree.body):
-        if isinstance(statement, ast.Assign):
+        makes = inputs and isinstance(statement, ast.FunctionDef) and statement.name == "get_inputs"
+        if isinstance(statement, ast.Assign) or makes:
             tree.body[i] = Halve().visit(statement)
     return ast.unparse(ast.fix_missing_locations(tree))
 
@@ -54,7 +58,8 @@ def smallest(path: Path, largest: int) -> tuple[Any, list[Any], Any] | None:
     """The model with the smallest sizes with which it runs on a CPU, its arguments and result; None if with none."""
     source = path.read_text(encoding="utf-8")
     limits = (largest, 2 * largest, 4 * largest, 16 * largest, 2**31)
-    return next((made for limit in limits if (made := _run(halved(source, limit), path)) is not None), None)
+    ways = ((limit, inputs) for inputs in (False, True) for limit in limits)
+    return next((made for way in ways if (made := _run(halved(source, *way), path)) is not None), None)
 
 
 def _run(source: str, path: Path) -> tuple[Any, list[Any], Any] | None:

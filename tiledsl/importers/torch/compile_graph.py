@@ -11,9 +11,10 @@ import torch
 
 from tiledsl.frontend.trace.array_types import array_dtype
 from tiledsl.importers.torch.compiled_stage import CompiledStage, RefusedNodeError, example_of, is_known
+from tiledsl.importers.torch.draws import is_draw, is_random, split_draws, unwritten
 from tiledsl.importers.torch.node_locations import described, location_of
 from tiledsl.importers.torch.run_nodes import missing
-from tiledsl.importers.torch.stages import is_size, run_on_host, stages_of
+from tiledsl.importers.torch.stages import is_size, is_static, run_on_host, stages_of
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import TilePerformanceWarning, fail
 
@@ -25,16 +26,17 @@ class CompiledGraph:
         self.graph = module.graph
         self.module = module
         self.name = name
+        split_draws(self.graph)
         self.fallbacks: dict[Any, str] = {}
         for node in self.graph.nodes:
-            if node.op == "call_function":
+            if node.op == "call_function" and not is_draw(node):
                 reason = _obstacle(node)
                 if reason:
                     self.fallbacks[node] = reason
         self.placeholders = [node for node in self.graph.nodes if node.op == "placeholder"]
         self.attributes = {n: _attribute(module, n.target) for n in self.graph.nodes if n.op == "get_attr"}
         self._outputs = next(node for node in self.graph.nodes if node.op == "output").args[0]
-        self.static = all(map(_is_static, self.graph.nodes))
+        self.static = all(map(is_static, self.graph.nodes))
         while True:
             self.stages = self._cut()
             try:
@@ -44,7 +46,7 @@ class CompiledGraph:
                 self.fallbacks[refused.node] = refused.reason
 
     def _cut(self) -> list[Any]:
-        stages = stages_of(self.graph, self._is_on_host)
+        stages = stages_of(self.graph, self._is_on_host, is_random)
         made: list[Any] = []
         for stage in stages:
             count = sum(isinstance(one, CompiledStage) for one in made)
@@ -56,7 +58,7 @@ class CompiledGraph:
         """Whether PyTorch runs a node; it also takes apart what it gave."""
         if node.target is operator.getitem:
             return self._is_on_host(node.args[0])
-        return node in self.fallbacks
+        return node in self.fallbacks or is_draw(node)
 
     def _prepare(self) -> None:
         """Writes down the graphs of all stages for the sizes of the example. Raises RefusedNodeError."""
@@ -93,9 +95,12 @@ class CompiledGraph:
                     if variant.built is not None:
                         lines.append(variant.built.explain())
             else:
-                for node in stage.nodes:
-                    lines.append(f"  by PyTorch: {described(node)} ({self.fallbacks.get(node, 'a size')})")
+                named = [node for node in stage.nodes if node.target is not unwritten]
+                lines += [f"  by PyTorch: {described(node)} ({self._why(node)})" for node in named]
         return "\n".join(lines)
+
+    def _why(self, node: Any) -> str:
+        return self.fallbacks.get(node) or ("random numbers" if is_draw(node) else "a size")
 
 
 WARNED: set[str] = set()
@@ -131,11 +136,3 @@ def _attribute(module: Any, path: str) -> Any:
     for part in path.split("."):
         module = getattr(module, part)
     return module
-
-
-def _is_static(node: Any) -> bool:
-    """Whether all sizes of a node's value are known."""
-    value = node.meta.get("val")
-    if isinstance(value, torch.Tensor):
-        return all(isinstance(size, int) for size in (*value.shape, *value.stride()))
-    return not isinstance(value, torch.SymInt)

@@ -45,8 +45,8 @@ def module_path(node: Any) -> str:
 
 def described(node: Any) -> str:
     """A node in messages: ``aten.add.Tensor of `layer1.0` (BasicBlock)``."""
-    path = module_path(node)
-    return f"{operator_name(node.target)} in {path}" if path else operator_name(node.target)
+    path, name = module_path(node), operator_name(node.meta.get("draws", node.target))
+    return f"{name} in {path}" if path else name
 
 
 def operator_name(target: Any) -> str:

@@ -1,11 +1,13 @@
 """A graph of PyTorch cut into stages: those that are compiled, and between them those that PyTorch runs.
 
-A node belongs to the earliest stage of its kind in which its inputs are there, so that there are as few as can be:
+A node belongs to the earliest stage of its kind in which its inputs are there, so that there are as few as can be. What
+PyTorch runs of inputs alone comes before all that is compiled:
 
     a = relu(x)        stage 0, compiled
     b = qr(a)          stage 1, PyTorch
     c = exp(x)         stage 0, compiled
     d = b + c          stage 2, compiled
+    e = qr(x)          stage -1, PyTorch
 """
 
 from __future__ import annotations
@@ -37,17 +39,25 @@ class Stage:
     views: list[Any] = field(default_factory=list[Any])
 
 
-def stages_of(graph: Any, on_host: Callable[[Any], bool]) -> list[Stage]:
-    """The stages in order; `on_host` tells which nodes PyTorch runs."""
+GIVEN = -1
+"""The number of what is there before the first stage. Stages with odd numbers are PyTorch's."""
+
+
+def stages_of(graph: Any, on_host: Callable[[Any], bool], in_turn: Callable[[Any], bool]) -> list[Stage]:
+    """The stages in order; `on_host` tells which nodes PyTorch runs, `in_turn` which of these keep their order."""
     number: dict[Any, int] = {}
     stages: dict[int, Stage] = {}
+    last = GIVEN
     for node in graph.nodes:
         if node.op in ("placeholder", "get_attr"):
-            number[node] = 0
+            number[node] = GIVEN
         elif node.op == "call_function":
-            host = on_host(node)
-            least = max((number[n] for n in node.all_input_nodes), default=0)
+            host, turn = on_host(node), in_turn(node)
+            least = max((number[n] for n in node.all_input_nodes), default=GIVEN)
+            if turn:
+                least = max(least, last)
             number[node] = at = least + ((least % 2 == 0) if host else least % 2)
+            last = at if turn else last
             stages.setdefault(at, Stage(not host)).nodes.append(node)
     result = [stages[at] for at in sorted(stages)]
     for stage in result:
@@ -112,3 +122,11 @@ def run_on_host(nodes: Sequence[Any], values: dict[Any, Any]) -> None:
 def is_size(node: Any) -> bool:
     """Whether a node gives a number, or a list that was taken apart: it goes wherever its inputs are."""
     return is_plain(node.target) or key_of(node.target).startswith(("sym_size.", "sym_numel.", "sym_stride."))
+
+
+def is_static(node: Any) -> bool:
+    """Whether all sizes of a node's value are known."""
+    value = node.meta.get("val")
+    if isinstance(value, torch.Tensor):
+        return all(isinstance(size, int) for size in (*value.shape, *value.stride()))
+    return not isinstance(value, torch.SymInt)

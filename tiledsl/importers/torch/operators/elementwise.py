@@ -365,6 +365,16 @@ def threshold_backward(grad: Any, x: Any, threshold: Any) -> Any:
     return tile.where(as_tensor(x) <= threshold, tile.full((), 0, as_tensor(grad).dtype), grad)
 
 
+@aten("rrelu_with_noise_backward")
+def rrelu_backward(
+    grad: Any, x: Any, noise: Any, lower: float, upper: float, training: bool, self_is_result: bool
+) -> Any:
+    """By the slopes that were drawn, in training; else by their mean."""
+    if training and upper - lower > 1e-6:
+        return grad * noise
+    return tile.where(as_tensor(x) > 0, grad, as_tensor(grad) * ((lower + upper) / 2))
+
+
 @aten("glu")
 def glu(x: Any, dim: int = -1) -> Any:
     a, b = tile.split(x, 2, axis=dim)
