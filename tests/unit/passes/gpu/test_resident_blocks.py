@@ -54,7 +54,7 @@ def test_shared_memory_is_divided() -> None:
     assert HOPPER.shared_bytes_of_block(2) == (114 << 10) - 1024
     module_of(1, stages=6)
     with pytest.raises(TileResourceError, match="a block has 113 KiB on sm_90"):
-        module_of(2, stages=7)
+        module_of(2, stages=8)
 
 
 def test_an_instruction_fits_what_there_is_at_launch() -> None:

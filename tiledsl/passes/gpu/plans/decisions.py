@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from tiledsl.passes.gpu.plans.footprint import (
+    fits_memory,
     instruction_fits,
     lends_room,
     registers_of,
@@ -283,6 +284,8 @@ class Ring:
         fewest = COMPUTING_STAGES if computes or nest.by_planes else FEWEST_STAGES
         for resident in range(1, MOST_RESIDENT + 1 if several else 2):
             option = tiling._replace(resident=resident)
+            # how many programs there are is decided later, but those that go on have no stages to lend to a result
+            walked = option._replace(programs=int(tiles > programs_of(machine, option)))
             if resident > 1 and tiles <= (resident - 1) * machine.multiprocessors:
                 break
             if not registers_of(nest, option, machine).fit or not instruction_fits(nest, option, machine):
@@ -291,12 +294,12 @@ class Ring:
             if nest.loop is None:
                 yield option._replace(stages=2)
                 return
-            stages = stages_that_fit(nest, option, machine)
+            stages = stages_that_fit(nest, walked, machine)
             if stages < (asked or fewest):
                 search.refuse(option, f"shared memory has room for {max(0, stages)} stages, of {asked or fewest}")
                 break
             stages = asked or (min(stages, COMPUTING_STAGES) if computes else stages)
-            if stages > 1:
+            if stages > 1 and fits_memory(nest, walked._replace(stages=stages), machine):
                 yield option._replace(stages=stages)
 
 
@@ -369,10 +372,13 @@ class Walk:
                 for raster in together:
                     yield tiling._replace(programs=machine.multiprocessors, raster=raster)
             return
-        usable = machine.multiprocessors if tiling.across == 1 else machine.multiprocessors_in_clusters(tiling.across)
-        programs = usable * tiling.resident // tiling.cluster
+        programs = programs_of(machine, tiling)
         if tiling._replace(side=1).tiles(nest) > programs * tiling.side:
-            yield tiling._replace(programs=programs)
+            option = tiling._replace(programs=programs)
+            if fits_memory(nest, option, machine):
+                yield option
+            else:
+                search.refuse(option, "results of programs that go on have no room beside the stages")
         elif tiling.roles == "pingpong":
             search.refuse(tiling, "consumers in turn need programs that go through several tiles")
         else:
@@ -382,6 +388,12 @@ class Walk:
     def _beside(nest: ProductNest) -> int:
         """Blocks of the axes before the last one."""
         return max(1, math.prod(axis.size for axis in nest.axes if axis.kind == "whole"))
+
+
+def programs_of(machine: GpuMachine, tiling: Tiling) -> int:
+    """How many clusters of a tiling there can be at once."""
+    usable = machine.multiprocessors if tiling.across == 1 else machine.multiprocessors_in_clusters(tiling.across)
+    return usable * tiling.resident // tiling.cluster
 
 
 DECISIONS: tuple[Decision, ...] = (Consumers(), Columns(), Depth(), Ring(), Cluster(), Walk())

@@ -6,7 +6,6 @@ memory against what is allocated.
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 from tiledsl.passes.gpu.plans.product_nest import ProductDot, ProductNest, Result, Stream
@@ -154,13 +153,25 @@ def _lends(stream: Stream, result: Result, tiling: Tiling) -> bool:
     return stream.only_multiplied and (*loaded, stream.bytes) == (*stored, result.bytes)
 
 
+def goes_out_by_ring(nest: ProductNest, tiling: Tiling) -> bool:
+    """Whether the first result goes out through the stages of an operand, when they are done with: a block makes one
+    tile, and the largest of its operands has room for it."""
+    one = not tiling.programs and tiling.roles != "pingpong" and tiling.splits == 1
+    if not one or nest.back_to_back or nest.loop is None or not nest.tma_store or nest.epilogue.beside_bytes:
+        return False
+    largest = max(stream_bytes(stream, tiling) for stream in nest.streams if stream.in_loop)
+    return bool(nest.results) and result_bytes(nest.results[0], tiling) <= tiling.stages * largest
+
+
 def bytes_beside(nest: ProductNest, tiling: Tiling) -> int:
     """Shared memory of a block beside the stages: what is loaded once, and what waits for its way out. The first result
-    may go out through the place of what came in, where that is a tile like it."""
+    may go out through the place of what came in, where that is a tile like it, or through the stages."""
     if tiling.splits > 1:
         return sums_bytes(nest, tiling)
     once = [stream for stream in nest.streams if not stream.in_loop]
     results = nest.results if nest.staged else ()
+    if results and goes_out_by_ring(nest, tiling):
+        results = (Result((), 0), *results[1:])
     each = sum(stream_bytes(stream, tiling) for stream in once)
     each += sum(result_bytes(result, tiling) for result in results[1:])
     if results and not any(_lends(stream, results[0], tiling) for stream in once):
@@ -220,5 +231,13 @@ def lends_room(nest: ProductNest, tiling: Tiling) -> bool:
 
 def stages_that_fit(nest: ProductNest, tiling: Tiling, machine: GpuMachine) -> int:
     """How many stages a ring can have, where `resident` blocks share a multiprocessor."""
-    room = machine.shared_bytes_of_block(tiling.resident) - RESERVED_BYTES - bytes_beside(nest, tiling)
-    return min(MOST_STAGES, math.floor(room / max(1, stage_bytes(nest, tiling))))
+    room, each = machine.shared_bytes_of_block(tiling.resident) - RESERVED_BYTES, max(1, stage_bytes(nest, tiling))
+    most = tiling._replace(stages=min(MOST_STAGES, room // each))  # where no result has memory of its own
+    while most.stages > 0 and not fits_memory(nest, most, machine):
+        most = most._replace(stages=most.stages - 1)
+    return most.stages
+
+
+def fits_memory(nest: ProductNest, tiling: Tiling, machine: GpuMachine) -> bool:
+    """Whether a block has shared memory for its stages and all beside them."""
+    return shared_bytes(nest, tiling) + RESERVED_BYTES <= machine.shared_bytes_of_block(tiling.resident)

@@ -23,6 +23,7 @@ from tiledsl.passes.gpu.layouts.operand_sources import are_independent
 from tiledsl.passes.gpu.lower.lowering import Lowering
 from tiledsl.passes.gpu.plans.footprint import COMPUTED_SLOTS, RESERVED_BYTES
 from tiledsl.passes.gpu.products.streamed_loads import DeclinedError, Feed, check_index, source_load
+from tiledsl.passes.gpu.roles.bulk_stores import ended_ring
 from tiledsl.passes.gpu.roles.rings import Ring, StreamedLoad, operand_layout
 
 
@@ -66,7 +67,7 @@ def beside_rings(state: Lowering, feeds: Sequence[Feed], rings: Sequence[Ring], 
     room = machine.shared_bytes_of_block(grid.resident) - RESERVED_BYTES
     room -= sum(stream.bytes * ring.stages for ring in rings for stream in ring.streams)
     room -= _scratch_bytes(state, feeds) + _computed_bytes(state, rings) * consumers
-    staged = sum(_bytes(state, op) for op in _stores(feeds)) * consumers
+    staged = _staged_bytes(state, feeds, rings) * consumers
     found: list[Ring] = []
     for feed in feeds:
         needed = sum(_bytes(state, op) for op in feed.loads) * consumers
@@ -80,6 +81,14 @@ def beside_rings(state: Lowering, feeds: Sequence[Feed], rings: Sequence[Ring], 
             ring.lends, staged = True, 0
         found.append(ring)
     return found
+
+
+def _staged_bytes(state: Lowering, feeds: Sequence[Feed], rings: Sequence[Ring]) -> int:
+    """Of the tiles that are stored, those that do not go out through a ring of the loop."""
+    every = [_bytes(state, op) for op in _stores(feeds)]
+    rows_alone = all(len(load.result.shape) < 2 for feed in feeds for load in feed.loads)
+    lent = bool(every) and rows_alone and ended_ring(state, rings, every[0]) is not None
+    return sum(every[1:] if lent else every)
 
 
 def _stores(feeds: Sequence[Feed]) -> list[ops.Store]:

@@ -5,12 +5,16 @@
     gpu.tma_store(%t, [%m, %n], %buffer)
     gpu.bulk_commit()
 
-Barriers and fences between these are put there by `insert-proxy-fences` and `insert-barriers`.
+Barriers and fences between these are put there by `insert-proxy-fences` and `insert-barriers`. Where a block makes one
+tile, the buffer is the memory of a ring whose loop has ended:
+
+    %buffer = gpu.reuse(%b) {shape = [128, 256], ...}
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 
 from tiledsl.ir import tile_ops as ops
@@ -83,10 +87,7 @@ def lower_bulk_store(state: Lowering, op: ops.Store) -> None:
         value = state.reshaped(value, layout)
     shape = _part_of_block(state, layout)
     lent = lent_ring(state, op)
-    if lent is None:
-        buffer = state.buffer(shape, value.dtype, operand_layout(shape, 1, value.dtype.bytes), op.tensor.name)
-    else:
-        buffer = lent.streams[0].buffer
+    buffer = _buffer_for(state, op, shape) if lent is None else lent.streams[0].buffer
     shared, places = shared_layout(buffer), (0, 1) if lent is None else (1, 2)
     if state.grid.programs or not _is_of_grid(op):  # another store may have gone before
         state.emit(async_ops.BulkWait, groups=0, read=True)
@@ -105,6 +106,38 @@ def lower_bulk_store(state: Lowering, op: ops.Store) -> None:
     state.emit(async_ops.BulkCommit)
     beside = state.grid.programs and lent is None
     state.remark(op, "stored by TMA, while the next block is begun" if beside else "stored by TMA")
+
+
+def _buffer_for(state: Lowering, op: ops.Store, shape: tuple[int, int]) -> Value:
+    """A buffer for a tile on its way out: of its own, or in the memory of a ring that is done with."""
+    dtype, name = op.value.dtype, op.tensor.name
+    layout = operand_layout(shape, 1, dtype.bytes)
+    rings = [ring for rings in state.rings.values() for ring in rings]
+    if _is_of_grid(op) and _is_first(op):
+        ended = ended_ring(state, rings, layout.bytes(shape, dtype))
+        if ended is not None:
+            return state.emit(gpu.Reuse, name=name, buffer=ended, shape=shape, dtype=dtype, layout=layout).result
+    return state.buffer(shape, dtype, layout, name)
+
+
+def _is_first(op: ops.Store) -> bool:
+    assert op.parent is not None
+    return next(store for store in op.parent.ops if isinstance(store, ops.Store)) is op
+
+
+def ended_ring(state: Lowering, rings: Iterable[Ring], bytes_: int) -> Value | None:
+    """The largest buffer of a ring that a loop of products reads, if it has room for so many bytes and nobody loads
+    into it after the loop: each block makes one tile, and there is one loop."""
+    grid = state.grid
+    if grid.programs or grid.roles == "pingpong" or grid.splits > 1:
+        return None
+    of_loops = [ring for ring in rings if isinstance(ring.block.parent, ops.Range)]
+    if len({ring.feed.dot for ring in of_loops}) != 1:
+        return None
+    buffers = [stream.buffer for ring in of_loops for stream in ring.streams]
+    rooms = [shared_layout(buffer).bytes(static_shape(buffer), buffer.dtype) for buffer in buffers]
+    room, number = max((room, -number) for number, room in enumerate(rooms))
+    return buffers[-number] if room >= bytes_ else None
 
 
 def _is_of_grid(op: ops.Store) -> bool:
@@ -130,10 +163,9 @@ def lent_ring(state: Lowering, op: ops.Store) -> Ring | None:
     for ring in state.rings.get(op.parent, ()):
         buffers = [stream.buffer for stream in ring.streams]
         fits = [(b.shape, b.dtype, b.tile.layout) for b in buffers] == [((1, *shape), dtype, wanted)]
-        first = next(store for store in op.parent.ops if isinstance(store, ops.Store)) is op
         short = not state.grid.programs or ring.lends or _is_short(state, shape, dtype)
         kept = any(not goes_to_products_alone(load) for load in ring.feed.loads) and bool(ring.feed.uses)
-        if fits and first and ring.stages == 1 and short and not kept:  # what else reads it may do so later
+        if fits and _is_first(op) and ring.stages == 1 and short and not kept:  # what else reads it may do so later
             return ring
     return None
 

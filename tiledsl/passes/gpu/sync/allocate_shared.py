@@ -174,6 +174,9 @@ class _Order:
         alignment = buffer.layout.alignment
         if any(isinstance(use, (TmaLoad, TmaStore, Exchange)) for use in uses):
             alignment = max(alignment, ALIGNMENT)
+        for user in buffer.result.users:
+            if isinstance(user, Reuse) and isinstance(user.layout, SharedLayout):
+                alignment = max(alignment, user.layout.alignment)
         return Need(buffer, buffer_bytes(buffer), alignment, first, last, stages_of(buffer, uses))
 
     def _during(self, buffer: Buffer, use: Op) -> tuple[int, int]:

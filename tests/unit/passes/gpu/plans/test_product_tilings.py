@@ -6,9 +6,21 @@ from typing import Any
 
 import pytest
 
+from tests.support.gpu_lowering import lowered
 from tests.support.product_nests import gemm_nest
+from tests.unit.passes.gpu.plans.test_specialised_plans import product
+from tiledsl.ir.gpu.gpu_ops import Launch, Reuse
+from tiledsl.passes.gpu.plan import Plan
 from tiledsl.passes.gpu.plans.decisions import EVERY, MADE, Contract, Families
-from tiledsl.passes.gpu.plans.footprint import bytes_beside, registers_of, stage_bytes
+from tiledsl.passes.gpu.plans.footprint import (
+    RESERVED_BYTES,
+    bytes_beside,
+    goes_out_by_ring,
+    registers_of,
+    shared_bytes,
+    stage_bytes,
+    stages_that_fit,
+)
 from tiledsl.passes.gpu.plans.product_nest import ProductNest
 from tiledsl.passes.gpu.plans.specialised_plans import ranked_tilings
 from tiledsl.passes.gpu.plans.tilings import Tiling
@@ -184,3 +196,28 @@ def test_families_that_are_not_made_are_left_out() -> None:
 @pytest.mark.parametrize("arch", ["sm_80", "sm_89", "sm_100", "sm_120"])
 def test_other_machines(arch: str) -> None:
     assert ranked_tilings(gemm_nest(4096, 4096, 4096), gpu_machine(arch)) == []
+
+
+@pytest.mark.parametrize("size", [(777, 4096, 4096), (256, 256, 4096), (4096, 4096, 4096), (100, 300, 2048)], ids=str)
+@pytest.mark.parametrize(("result", "bytes_"), [("bf16", 2), ("f32", 4)])
+def test_shared_memory_is_what_is_allocated(size: tuple[int, int, int], result: str, bytes_: int) -> None:
+    """Of programs that go on, a result waits in memory of its own; of others it goes out through the ring."""
+    nest = gemm_nest(*size, out_bytes=bytes_, b_k_major=False)
+    module = product(result=result)
+    for _, tiling in ranked_tilings(nest, HOPPER)[::40]:
+        rows, columns, depth = tiling.block
+        plan = Plan((tiling.grid_plan(),), blocks=(("m", rows), ("n", columns), ("k", depth)), alignment=(16, 16, 16))
+        (launch,) = [op for op in lowered(module, plan).walk() if isinstance(op, Launch)]
+        said = shared_bytes(nest, tiling)
+        assert said <= launch.shared_bytes <= said + RESERVED_BYTES, str(tiling)
+        reused = any(isinstance(op, Reuse) for op in launch.walk())
+        assert reused == goes_out_by_ring(nest, tiling)
+        assert not (reused and tiling.programs)
+
+
+def test_results_of_one_round_leave_room_for_stages() -> None:
+    """112 tiles of 128 x 256 for 132 multiprocessors: the fourth stage lies where the result would wait."""
+    nest = gemm_nest(777, 4096, 4096)
+    tiling = Tiling(128, 256, 64, row_groups=2)
+    assert stages_that_fit(nest, tiling, HOPPER) == 4
+    assert stages_that_fit(nest, tiling._replace(programs=132), HOPPER) == 3
