@@ -22,7 +22,6 @@ _WIDENED = "a left or right operand that is computed goes to memory first, in it
 KNOWN: dict[str, str] = {
     # folds and norms
     "softmax, long rows": "rows longer than a block takes are read twice, by two kernels",
-    "softmax, short rows": "a row of 49 leaves most threads of its warps without work",
     "softmax, columns": _HELD_COLUMNS,
     "group norm": "a group is longer than a block takes: one kernel for what is folded, and one that reads it again",
     # scans

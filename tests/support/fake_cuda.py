@@ -124,7 +124,7 @@ class HostProgram:
     def with_sizes(self, sizes: Mapping[str, int]) -> HostProgram:
         return self
 
-    def planned(self, sizes: Mapping[str, int], alignment: tuple[int, ...]) -> HostPlan:
+    def planned(self, sizes: Mapping[str, int], alignment: tuple[int, ...], packed: tuple[int, ...] = ()) -> HostPlan:
         return HostPlan(self, alignment)
 
     def watch(self, listener: object) -> None: ...
@@ -133,7 +133,12 @@ class HostProgram:
         return ProgramReport({}, 0, 0, (), 1e12, (), has_default=False)
 
     def bind_cuda(
-        self, symbols: Mapping[str, int], strides: Sequence[tuple[int, ...]], alignment: tuple[int, ...], device: int
+        self,
+        symbols: Mapping[str, int],
+        strides: Sequence[tuple[int, ...]],
+        alignment: tuple[int, ...],
+        device: int,
+        packed: tuple[int, ...] = (),
     ) -> Bound:
         self.binds += 1
         run = self.reference.load().bind(symbols, strides, 1)
@@ -160,7 +165,12 @@ class HostPlan:
         return self
 
     def bind_cuda(
-        self, symbols: Mapping[str, int], strides: Sequence[tuple[int, ...]], alignment: tuple[int, ...], device: int
+        self,
+        symbols: Mapping[str, int],
+        strides: Sequence[tuple[int, ...]],
+        alignment: tuple[int, ...],
+        device: int,
+        packed: tuple[int, ...] = (),
     ) -> Bound:
         assert alignment == self.alignment
         return self.program.bind_cuda(symbols, strides, alignment, device)

@@ -15,7 +15,7 @@ from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.passes.manager import PassContext, PassManager
 from tiledsl.passes.pipelines import gpu_front_pipeline, gpu_pipeline
 from tiledsl.runtime.calls.outputs import as_tuple
-from tiledsl.runtime.programs.step_alignment import step_alignment
+from tiledsl.runtime.programs.step_alignment import step_alignment, step_packing
 from tiledsl.support.errors import TileResourceError
 
 
@@ -29,7 +29,8 @@ def gpu_programs(case: ZooCase, arch: str) -> Iterator[Module]:
             done.add(step.program)
             placed = _run(gpu_front_pipeline(), Module([schedule.functions[step.program]]))
             alignment = step_alignment(schedule.schedule, step)
-            plans = choose_plans(placed.entry, gpu_machine(arch), {**step.sizes}, alignment)
+            packed = step_packing(schedule.schedule, step)
+            plans = choose_plans(placed.entry, gpu_machine(arch), {**step.sizes}, alignment, packed)
             yield _first(placed, plans, arch)
 
 

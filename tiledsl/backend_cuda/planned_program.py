@@ -84,12 +84,17 @@ class PlannedProgram:
         return self
 
     def bind_cuda(
-        self, symbols: Mapping[str, int], strides: Sequence[tuple[int, ...]], alignment: tuple[int, ...], device: int
+        self,
+        symbols: Mapping[str, int],
+        strides: Sequence[tuple[int, ...]],
+        alignment: tuple[int, ...],
+        device: int,
+        packed: tuple[int, ...] = (),
     ) -> BoundKernels:
         """Loads the code on the device. Sizes and alignments are those that the plan was chosen for."""
         from tiledsl.backend_cuda.driver.loaded import LoadedKernels  # the driver: not for those who only compile
 
-        del alignment
+        del alignment, packed
         variant = self.variant
         with self._lock:
             loaded = self._loaded.get(device)

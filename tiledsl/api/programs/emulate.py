@@ -36,7 +36,7 @@ from tiledsl.runtime.calls.dispatch import Dispatcher, Variant
 from tiledsl.runtime.calls.outputs import as_tuple
 from tiledsl.runtime.calls.parameters import Parameters
 from tiledsl.runtime.calls.specialise import ArgumentKey
-from tiledsl.runtime.programs.alignment import lowest_bit, stride_bits
+from tiledsl.runtime.programs.alignment import is_packed, lowest_bit, stride_bits
 from tiledsl.runtime.programs.program import WIDEST
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import TileError, TileResourceError, add_note, fail
@@ -140,7 +140,8 @@ class BoundEmulation:
     def __call__(self, pointers: Sequence[int], scalars: Sequence[int | float]) -> None:
         """Runs on tensors at these addresses. Raises TileError for what is wrong with the code, or fails in it."""
         program, request = self.program, self.program.request
-        code = self._code(tuple(lowest_bit(start | bits) for start, bits in zip(pointers, self._stride_bits)))
+        alignment = tuple(lowest_bit(start | bits) for start, bits in zip(pointers, self._stride_bits))
+        code = self._code(alignment, tuple(map(self._packed, pointers, self.views)))
         request.watch(code)
         function = code.function
         arrays = [view.at(address) for view, address in zip(self.views, pointers)]
@@ -176,10 +177,15 @@ class BoundEmulation:
                 bits[-1] |= stride_bits(view.shape, row_major(view.shape), item, unit)
         return bits
 
-    def _code(self, alignment: tuple[int, ...]) -> Code:
+    def _packed(self, start: int, view: View) -> int:
+        item = to_numpy(view.dtype).itemsize
+        whole = is_packed(view.shape, tuple(stride // item for stride in view.strides))
+        return lowest_bit(start) if whole else 0
+
+    def _code(self, alignment: tuple[int, ...], packed: tuple[int, ...]) -> Code:
         program, wanted = self.program, self.program.request.plan
         count, last = 0, None
-        for plan, function in fitting_plans(program.module, program.arch, self.symbols, alignment):
+        for plan, function in fitting_plans(program.module, program.arch, self.symbols, alignment, packed):
             last = Code(plan, function, programs_of(function, self.symbols))
             if count == wanted:
                 return last
@@ -196,7 +202,7 @@ def _fail_plan(wanted: object, count: int, kernel: str) -> NoReturn:
 
 
 def fitting_plans(
-    module: Module, arch: str, sizes: Mapping[str, int], alignment: Sequence[int]
+    module: Module, arch: str, sizes: Mapping[str, int], alignment: Sequence[int], packed: Sequence[int] = ()
 ) -> Iterator[tuple[Plan, Function]]:
     """The plans that have room on the machine, the best first, each with its GPU IR.
 
@@ -204,7 +210,7 @@ def fitting_plans(
     """
     failure: TileResourceError | None = None
     some = False
-    for plan in choose_plans(module.entry, gpu_machine(arch), sizes, alignment):
+    for plan in choose_plans(module.entry, gpu_machine(arch), sizes, alignment, packed):
         code = _lowered(module, plan, arch)
         if isinstance(code, Function):
             some = True

@@ -30,6 +30,12 @@ def check_access(op: Load | Store | Atomic | Copy, shape: tuple[int, ...], rank:
         require_scalar_integer(extent)
 
 
+def check_flat(op: Load | Store, rank: int) -> None:
+    """What goes on from row to row is a run along the last axis of its tensor."""
+    if op.flat:
+        require(rank == 1 and op.axes[-1] == 0 and not op.checked, "a flat access runs along the last axis alone")
+
+
 def register_type(tensor: TensorType, shape: tuple[int, ...], layout: object) -> TileType:
     if not shape:
         return scalar(tensor.dtype)

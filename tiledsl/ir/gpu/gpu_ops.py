@@ -17,7 +17,7 @@ from math import prod
 
 from tiledsl.ir.core import Op
 from tiledsl.ir.dtypes import i64
-from tiledsl.ir.gpu.access_rules import buffer_type, check_access, check_places, register_type, static_shape
+from tiledsl.ir.gpu.access_rules import buffer_type, check_access, check_flat, check_places, register_type, static_shape
 from tiledsl.ir.layouts.buffer_layout import SharedLayout
 from tiledsl.ir.layouts.layout import RegisterLayout
 from tiledsl.ir.op_fields import (
@@ -90,7 +90,8 @@ class Load(Op):
     for each), and if its tensor coordinate is inside of the tensor on every axis in `checked`; else it is `other`, 0 if
     there is none. `vector`: how many elements along the last slot digit are read at once (aligned to their size, and
     all read or none). `ragged`: extents may end within a vector, whose elements are then read one by one. Of rank 0 it
-    is a scalar, and has no layout.
+    is a scalar, and has no layout. `flat`: the tensor lies row by row without gaps, and the tile, of one axis, which
+    runs along the tensor's last one, goes on from row to row.
     """
 
     name = "gpu.load"
@@ -104,16 +105,19 @@ class Load(Op):
     checked = ints_attribute(default=())
     vector = int_attribute(default=1)
     ragged = flag_attribute()
+    flat = flag_attribute()
     shape = ints_attribute()
     layout = optional_layout_attribute()
 
     def infer_types(self) -> tuple[Type, ...]:
         check_access(self, self.shape, len(self.shape))
+        check_flat(self, len(self.shape))
         return (register_type(tensor_type(self.tensor), self.shape, self.layout),)
 
 
 class Store(Op):
-    """Writes a tile into a tensor: subscripts, extents, `vector`, `ragged` as for `gpu.load`. One replica writes."""
+    """Writes a tile into a tensor: subscripts, extents, `vector`, `ragged`, `flat` as for `gpu.load`. One replica
+    writes."""
 
     name = "gpu.store"
     effect = "write"
@@ -126,11 +130,13 @@ class Store(Op):
     checked = ints_attribute(default=())
     vector = int_attribute(default=1)
     ragged = flag_attribute()
+    flat = flag_attribute()
 
     def infer_types(self) -> tuple[Type, ...]:
         shape = static_shape(tile_type(self.value))
         require(tile_type(self.value).dtype == tensor_type(self.tensor).dtype, "the dtypes differ")
         check_access(self, shape, len(shape))
+        check_flat(self, len(shape))
         return ()
 
 

@@ -59,6 +59,8 @@ class GridPlan:
     left operand by multicast, and fold rows together."""
     copied: tuple[int, ...] = ()
     """Tensors, by number, that are copied before: to rows that start at multiples of 16 bytes, as TMA needs them."""
+    flat: bool = False
+    """Whether whole rows of packed tensors are moved as one run, by whole vectors through shared memory."""
 
     @property
     def threads_of_tile(self) -> int:
@@ -76,7 +78,8 @@ class Plan:
     every row of it starts at a multiple of (at most 16). `chained`: whether it is one of a chain of programs: it may
     begin while the one before it on its stream still runs, and lets the next one begin once all of its blocks have.
     `parts`: of the sums of each grid of the program, which another grid adds up (`split-sums`); `grids` and `blocks`
-    are those of the program that is then. None where all sums stay whole.
+    are those of the program that is then. None where all sums stay whole. `packed`: for each tensor that lies row by
+    row without gaps the bytes that its address is a multiple of (at most 16), 0 for others; nothing where no grid asks.
     """
 
     grids: tuple[GridPlan, ...]
@@ -87,6 +90,7 @@ class Plan:
     alignment: tuple[int, ...] = ()
     chained: bool = False
     parts: tuple[int, ...] = ()
+    packed: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         """The whole plan; `parse_plan` reads it: `m=4, N<=4096, 128 threads, 16 per row, M%2=0, aligned to 16/8`."""
@@ -100,6 +104,8 @@ class Plan:
         words += [f"{name}%{divisor}=0" for name, divisor in self.divisors]
         if self.alignment:
             words.append("aligned to " + "/".join(map(str, self.alignment)))
+        if self.packed:
+            words.append("packed to " + "/".join(map(str, self.packed)))
         if self.chained:
             words.append(CHAINED)
         return ", ".join(words)
@@ -136,10 +142,13 @@ def _grid_words(grid: GridPlan) -> list[str]:
         words.append(f"{grid.resident} at once")
     if grid.copied:
         words.append("copies of " + "/".join(map(str, grid.copied)))
+    if grid.flat:
+        words.append(FLAT)
     return words
 
 
 CHAINED = "in a chain"
+FLAT = "rows as one run"
 _THREADS = re.compile(r"(\d+) threads(?: x (\d+))?")
 _OF_GRID = {
     "warps": re.compile(r"(\d+)x(\d+) warps"),
@@ -155,6 +164,7 @@ _OF_GRID = {
 }
 _PARTS = re.compile(r"(\d+(?:/\d+)*) parts")
 _ALIGNMENT = re.compile(r"aligned to (\d+(?:/\d+)*)")
+_PACKED = re.compile(r"packed to (\d+(?:/\d+)*)")
 _OF_SIZES = {
     "sizes": re.compile(r"(.+):=(\d+)"),
     "divisors": re.compile(r"(.+)%(\d+)=0"),
@@ -171,6 +181,7 @@ def parse_plan(text: str) -> Plan:
     grids: list[GridPlan] = []
     named: dict[str, list[tuple[str, int]]] = {name: [] for name in _OF_SIZES}
     alignment: tuple[int, ...] = ()
+    packed: tuple[int, ...] = ()
     parts: tuple[int, ...] = ()
     chained = False
     for word in _words(text):
@@ -182,8 +193,12 @@ def parse_plan(text: str) -> Plan:
             grids[-1] = replace(grids[-1], **{name: numbers if name in ("warps", "copied") else numbers[0]})
         elif word in ROLES and grids:
             grids[-1] = replace(grids[-1], roles=word)
+        elif word == FLAT and grids:
+            grids[-1] = replace(grids[-1], flat=True)
         elif match := _ALIGNMENT.fullmatch(word):
             alignment = tuple(map(int, match[1].split("/")))
+        elif match := _PACKED.fullmatch(word):
+            packed = tuple(map(int, match[1].split("/")))
         elif match := _PARTS.fullmatch(word):
             parts = tuple(map(int, match[1].split("/")))
         elif word == CHAINED:
@@ -193,7 +208,7 @@ def parse_plan(text: str) -> Plan:
         else:
             raise ValueError(f"`{word}` is nothing that a plan says")
     lists = {name: tuple(pairs) for name, pairs in named.items()}
-    return Plan(tuple(grids), **lists, alignment=alignment, chained=chained, parts=parts)
+    return Plan(tuple(grids), **lists, alignment=alignment, chained=chained, parts=parts, packed=packed)
 
 
 def _words(text: str) -> list[str]:

@@ -115,12 +115,19 @@ class DeviceProgram(Protocol):
     """Code for CUDA devices, loaded on each device at its first use there."""
 
     def bind_cuda(
-        self, symbols: Mapping[str, int], strides: Sequence[tuple[int, ...]], alignment: tuple[int, ...], device: int, /
+        self,
+        symbols: Mapping[str, int],
+        strides: Sequence[tuple[int, ...]],
+        alignment: tuple[int, ...],
+        device: int,
+        packed: tuple[int, ...] = (),
+        /,
     ) -> BoundDeviceProgram:
         """Prepares for a call. `strides` are in elements: of the tensor parameters, then of the new tensors.
 
         `alignment[i]`, one of 1, 2, 4, 8, 16: what the address of tensor `i`, in bytes, and all of its strides but unit
-        ones are multiples of.
+        ones are multiples of. `packed[i]`: the same of the address alone, of a tensor that lies row by row without
+        gaps; 0 for others.
         """
         ...
 
@@ -186,7 +193,9 @@ class PlannedProgram(Program, Protocol):
 class HasVariants(Program, Protocol):
     """A program that has code for more than one plan."""
 
-    def planned(self, sizes: Mapping[str, int], alignment: tuple[int, ...], /) -> PlannedProgram:
+    def planned(
+        self, sizes: Mapping[str, int], alignment: tuple[int, ...], packed: tuple[int, ...] = (), /
+    ) -> PlannedProgram:
         """The code that `bind_cuda` would choose for these sizes and alignments, as a program of its own."""
         ...
 

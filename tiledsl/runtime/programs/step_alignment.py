@@ -14,6 +14,17 @@ def step_alignment(schedule: Schedule, step: Step) -> tuple[int, ...]:
     return tuple(_alignment(schedule, tensor) for tensor in step.tensors)
 
 
+def step_packing(schedule: Schedule, step: Step) -> tuple[int, ...]:
+    """For each tensor that lies row by row without gaps what its address is a multiple of, in bytes, at most 16; 0 for
+    others."""
+    return tuple(_packing(schedule, tensor) for tensor in step.tensors)
+
+
+def _packing(schedule: Schedule, tensor: Operand) -> int:
+    view = tensor.view
+    return lowest_bit(view.offset * schedule.buffers[tensor.buffer].dtype.bytes) if view.is_contiguous else 0
+
+
 def _alignment(schedule: Schedule, tensor: Operand) -> int:
     item = schedule.buffers[tensor.buffer].dtype.bytes
     view = tensor.view

@@ -18,7 +18,7 @@ GRIDS = st.builds(
     GridPlan, threads=NUMBERS, cluster=NUMBERS, warps=st.tuples(NUMBERS, NUMBERS), stages=NUMBERS, row_threads=NUMBERS,
     programs=NUMBERS, raster=NUMBERS, roles=st.sampled_from(["", *ROLES]), splits=NUMBERS, resident=NUMBERS,
     rows=NUMBERS, across=NUMBERS,
-    copied=st.lists(st.integers(0, 9), max_size=3).map(tuple),
+    copied=st.lists(st.integers(0, 9), max_size=3).map(tuple), flat=st.booleans(),
 )  # fmt: skip
 
 
@@ -30,7 +30,7 @@ PLANS = st.builds(
     Plan, grids=st.lists(GRIDS, max_size=3).map(tuple), blocks=pairs(SYMBOLS), capacities=pairs(SIZES),
     sizes=pairs(SYMBOLS), divisors=pairs(SYMBOLS),
     alignment=st.lists(st.sampled_from([1, 2, 16]), max_size=3).map(tuple), chained=st.booleans(),
-    parts=st.lists(NUMBERS, max_size=3).map(tuple),
+    parts=st.lists(NUMBERS, max_size=3).map(tuple), packed=st.lists(st.sampled_from([0, 2, 16]), max_size=3).map(tuple),
 )  # fmt: skip
 
 
@@ -41,9 +41,9 @@ def test_text_is_read_back(plan: Plan) -> None:
 
 def test_every_field_is_drawn() -> None:
     of_grids = {"threads", "cluster", "warps", "stages", "row_threads", "programs", "raster"}
-    of_grids |= {"roles", "splits", "rows", "resident", "copied", "across"}
+    of_grids |= {"roles", "splits", "rows", "resident", "copied", "across", "flat"}
     assert set(GridPlan.__dataclass_fields__) == of_grids
-    of_plans = {"grids", "blocks", "capacities", "sizes", "divisors", "alignment", "chained", "parts"}
+    of_plans = {"grids", "blocks", "capacities", "sizes", "divisors", "alignment", "chained", "parts", "packed"}
     assert set(Plan.__dataclass_fields__) == of_plans
 
 

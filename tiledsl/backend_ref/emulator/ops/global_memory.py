@@ -46,6 +46,8 @@ def resolve(agent: Agent, op: AnyAccess, layout: RegisterLayout, vector: int = 1
     active = np.ones(shape, np.bool_)
     for axis, extent in zip(op.masked, op.extents):
         active &= table[axis] < agent.integer(extent)
+    if isinstance(op, (Load, Store)) and op.flat:
+        return _resolve_flat(agent, op, tensor, table[0], active, vector)
     coordinates: list[Integers] = []
     for axis, (index, along) in enumerate(zip(op.indices, op.axes)):
         start = agent.array(index).astype(np.int64)
@@ -63,6 +65,32 @@ def resolve(agent: Agent, op: AnyAccess, layout: RegisterLayout, vector: int = 1
                 who=f"slot {slot} of {agent.program.thread_name(int(_marks(agent, layout)[thread]))}",
                 place=int(place[thread, slot]), axis=axis, size=tensor.shape[axis],
             )  # fmt: skip
+    access = Access(tuple(coordinates), active)
+    if vector > 1:
+        _check_tensor_vectors(agent, op, tensor, access, vector)
+    return access
+
+
+def _resolve_flat(
+    agent: Agent, op: Load | Store, tensor: Array, places: Integers, active: Array, vector: int
+) -> Access:
+    """The same of a run that goes on from row to row: it begins where the subscripts say."""
+    if not tensor.flags.c_contiguous:
+        fault(op, f"%{op.tensor.name} does not lie row by row without gaps")
+    start = 0
+    for size, index in zip(tensor.shape, op.indices):
+        start = start * size + agent.integer(index)
+    numbers = start + places
+    outside = active & ((numbers < 0) | (numbers >= tensor.size))
+    if outside.any():
+        thread, slot = (int(i) for i in np.argwhere(outside)[0])
+        fail(
+            "emulator-global-bounds", op.location, program=agent.program.name, op=op.name, tensor=op.tensor.name,
+            who=f"slot {slot} of {agent.program.thread_name(int(agent.marks()[thread]))}",
+            place=int(numbers[thread, slot]), axis=0, size=tensor.size,
+        )  # fmt: skip
+    inside = np.where(active, numbers, 0)
+    coordinates = np.unravel_index(inside, tensor.shape) if tensor.size else tuple(inside for _ in tensor.shape)
     access = Access(tuple(coordinates), active)
     if vector > 1:
         _check_tensor_vectors(agent, op, tensor, access, vector)

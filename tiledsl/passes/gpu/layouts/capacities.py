@@ -55,6 +55,7 @@ class Capacities:
         # warpgroups multiply blocks of any multiple of 8 columns, and nobody else shares them out
         specialised = [grid for grid in plan.grids if grid.roles]
         self._exact = bool(specialised)
+        self._flat_lanes = max((grid.row_threads for grid in plan.grids if grid.flat), default=0)
         # a block that is as large as the size of its axis is that size, which their instructions may not divide
         self._rows = math.lcm(ROOM_SIDE, *(rows_of_warpgroups(grid) for grid in specialised))
         for op in function.walk():
@@ -77,6 +78,8 @@ class Capacities:
         return -(-self._plain(dim) // multiple) * multiple
 
     def _plain(self, dim: Dim) -> int:
+        if isinstance(dim, int) and self._flat_lanes and dim >= self._flat_lanes:
+            return -(-dim // self._flat_lanes) * self._flat_lanes  # rows have as many elements as they have
         if isinstance(dim, int):
             return rounded(dim)
         text = str(dim)

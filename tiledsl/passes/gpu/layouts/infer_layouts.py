@@ -20,7 +20,7 @@ from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Op, Value
 from tiledsl.ir.layouts.layout import RegisterLayout, spatial
 from tiledsl.ir.layouts.scan_plans import suits_scan
-from tiledsl.ir.types import Shape, TensorType, TileType
+from tiledsl.ir.types import AxisType, Shape, TensorType, TileType, Whole
 from tiledsl.passes.analysis.folds import fold_of, scan_of
 from tiledsl.passes.gpu.layouts.access_layouts import access_layout
 from tiledsl.passes.gpu.layouts.capacities import Capacities
@@ -359,6 +359,16 @@ def tensor_of(op: ops.Load | ops.Store | ops.Atomic) -> TensorType:
     """The type of the tensor that is accessed."""
     assert isinstance(op.tensor.type, TensorType)
     return op.tensor.type
+
+
+def is_rows(op: ops.Load | ops.Store) -> bool:
+    """Whether an access is of whole rows of a tensor, each a coordinate of its first axis, whose last axis has no
+    gaps."""
+    rank = len(op.indices)
+    if rank < 2 or tensor_of(op).unit != rank - 1 or not all(isinstance(index, Whole) for index in op.indices[1:]):
+        return False
+    first = op.indices[0]
+    return isinstance(first, Value) and isinstance(first.type, AxisType)
 
 
 def tile_axes(op: ops.Load | ops.Store | ops.Atomic) -> list[int]:

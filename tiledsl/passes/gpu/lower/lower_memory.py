@@ -21,6 +21,7 @@ from tiledsl.passes.analysis.sizes import constant_of
 from tiledsl.passes.gpu.layouts.access_layouts import contiguous_bytes
 from tiledsl.passes.gpu.layouts.infer_layouts import access_order, tile_axes
 from tiledsl.passes.gpu.layouts.shared_accesses import static_shape
+from tiledsl.passes.gpu.lower.flat_rows import load_flat, store_flat
 from tiledsl.passes.gpu.lower.lowering import Lowering
 from tiledsl.passes.gpu.lower.scalar_lowering import MOST_MULTIPLE
 from tiledsl.support.powers_of_two import power_of_two_in
@@ -58,6 +59,9 @@ def lower_load(state: Lowering, op: ops.Load) -> None:
 
 def load_as(state: Lowering, op: ops.Load, layout: RegisterLayout) -> Value:
     """The tile of a load in one layout."""
+    flat = load_flat(state, op, layout)
+    if flat is not None:
+        return flat
     subscripts = tile_subscripts(state, op, op.result.shape, layout)
     vector, ragged = vector_and_tail(state, op, layout, subscripts)
     return state.emit(
@@ -76,6 +80,8 @@ def lower_store(state: Lowering, op: ops.Store) -> None:
             gpu.Store, tensor=state.tensors[op.tensor], indices=subscripts.indices, value=state.scalar(op.value),
             extents=(), axes=subscripts.axes, checked=subscripts.checked,
         )  # fmt: skip
+        return
+    if store_flat(state, op):
         return
     layout = store_layout(state, op)
     value = state.tile(op.value, layout)

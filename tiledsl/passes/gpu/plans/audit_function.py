@@ -54,10 +54,14 @@ class KernelAudit:
 
 
 def audit_function(
-    function: Function, machine: GpuMachine, sizes: Mapping[str, int], alignment: Sequence[int] = ()
+    function: Function,
+    machine: GpuMachine,
+    sizes: Mapping[str, int],
+    alignment: Sequence[int] = (),
+    packed: Sequence[int] = (),
 ) -> KernelAudit:
     """The audit of a function in form `tile-placed` under its best plan. Sizes that are not given are guessed."""
-    plan, seconds = ranked_plans(function, machine, sizes, alignment, 1)[0]
+    plan, seconds = ranked_plans(function, machine, sizes, alignment, 1, packed)[0]
     known = {**_guessed(function), **sizes}
     return audit_plan(function, machine, known, plan, seconds)
 

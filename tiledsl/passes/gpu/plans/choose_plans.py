@@ -22,6 +22,7 @@ from tiledsl.passes.gpu.layouts.capacities import rounded
 from tiledsl.passes.gpu.layouts.infer_layouts import access_order, reshapes_units, tensor_of
 from tiledsl.passes.gpu.plan import WRITTEN_OUT, GridPlan, Plan, RankedPlan
 from tiledsl.passes.gpu.plans.call_sizes import Sizes
+from tiledsl.passes.gpu.plans.flat_rows import flat_rows
 from tiledsl.passes.gpu.plans.grid_cost import GridCost
 from tiledsl.passes.gpu.plans.improve_plan import improved, with_ring
 from tiledsl.passes.gpu.plans.split_candidates import split_plans
@@ -128,10 +129,17 @@ FIRST_PLANS = 4
 
 
 def choose_plans(
-    function: Function, machine: GpuMachine, sizes: Mapping[str, int], alignment: Sequence[int]
+    function: Function,
+    machine: GpuMachine,
+    sizes: Mapping[str, int],
+    alignment: Sequence[int],
+    packed: Sequence[int] = (),
 ) -> list[Plan]:
-    """Plans for these sizes (unknown ones may be left out), the best first. There is at least one."""
-    return [ranked.plan for ranked in ranked_plans(function, machine, sizes, alignment)]
+    """Plans for these sizes (unknown ones may be left out), the best first. There is at least one.
+
+    `alignment`, `packed`: as a `Plan` has them.
+    """
+    return [ranked.plan for ranked in ranked_plans(function, machine, sizes, alignment, packed=packed)]
 
 
 def ranked_plans(
@@ -140,12 +148,13 @@ def ranked_plans(
     sizes: Mapping[str, int],
     alignment: Sequence[int],
     specialised: int = FIRST_PLANS,
+    packed: Sequence[int] = (),
 ) -> list[RankedPlan]:
     """The same with the times that were predicted. `specialised`: how many plans with specialised warps there are at
     most, for each grid."""
 
     def plans_of(program: Function) -> list[RankedPlan]:
-        return _plans_as_written(program, machine, sizes, alignment, specialised)
+        return _plans_as_written(program, machine, sizes, alignment, specialised, packed)
 
     whole = plans_of(function)
     guessed = _Sizes(function, sizes).every
@@ -153,11 +162,16 @@ def ranked_plans(
 
 
 def _plans_as_written(
-    function: Function, machine: GpuMachine, sizes: Mapping[str, int], alignment: Sequence[int], specialised: int
+    function: Function,
+    machine: GpuMachine,
+    sizes: Mapping[str, int],
+    alignment: Sequence[int],
+    specialised: int,
+    packed: Sequence[int],
 ) -> list[RankedPlan]:
     """Those in which no sum is split."""
     known = _Sizes(function, sizes)
-    grids = list(grids_of(function))
+    grids, tensors = list(grids_of(function)), tensors_in_order(function.body)
     options: list[list[RankedPlan]] = []
     for grid in grids:
         found: list[RankedPlan] = []
@@ -170,11 +184,16 @@ def _plans_as_written(
             RankedPlan(_with_whole_axes(grid, plan, known, WARPGROUP_DEPTH, 1), seconds)
             for plan, seconds in found[:specialised]
         ]
-        options.append([*first, *map(RankedPlan, _grid_options(grid, machine, known))])
+        lying = dict(zip(tensors, alignment)), dict(zip(tensors, packed))
+        flat = None if grid.dots else flat_rows(grid.op, grid.accesses, known.known, *lying, machine)
+        others = [*([flat] if flat is not None else ()), *_grid_options(grid, machine, known)]
+        options.append([*first, *map(RankedPlan, others)])
     ranked: dict[Plan, float | None] = {}
     for rank in range(max((len(o) for o in options), default=1)):
         choices = [plans[min(rank, len(plans) - 1)] for plans in options]
         plan = _joined([choice.plan for choice in choices], function, known, tuple(alignment))
+        if any(one.flat for one in plan.grids):
+            plan = replace(plan, packed=tuple(packed))
         ranked.setdefault(plan, _seconds(choices, grids, known, machine))
     return [RankedPlan(plan, seconds) for plan, seconds in ranked.items()]
 

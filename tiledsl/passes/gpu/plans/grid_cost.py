@@ -19,7 +19,7 @@ from tiledsl.ir.core import Value
 from tiledsl.ir.symbolic import Dim, symbol_name
 from tiledsl.ir.types import AxisType
 from tiledsl.passes.gpu.layouts.capacities import rounded
-from tiledsl.passes.gpu.layouts.infer_layouts import access_order
+from tiledsl.passes.gpu.layouts.infer_layouts import access_order, is_rows
 from tiledsl.passes.gpu.layouts.select_mma import choose_instruction
 from tiledsl.passes.gpu.plan import WRITTEN_OUT, WRITTEN_OUT_WORDS, GridPlan
 from tiledsl.passes.gpu.plans.operation_units import UnitCounts, units_of
@@ -57,6 +57,8 @@ ACCESS_INSTRUCTIONS = 20
 """Of a thread, for each access of at most 16 bytes: where it lies, whether it is there, and the access."""
 ELEMENT_INSTRUCTIONS = 14
 """The same where a thread goes by elements: measured with rows of odd lengths, 10 to 16."""
+SHARED_INSTRUCTIONS = 2
+"""Of a thread, for each element that it takes from shared memory, or puts there, by itself."""
 SHORT_ROW = 128
 """Elements below which an axis that a tile has whole is padded by much of itself."""
 FEW_BLOCKS = 2
@@ -250,12 +252,21 @@ class GridCost:
 
     def _replicas(self, access: Access) -> float:
         """How many threads ask for the same element: threads are a power of two, parts of a block may be fewer."""
+        if self._is_flat(access):
+            return 1.0
         vector = self._width(access) / access.tensor.dtype.bytes
         parts = math.prod(power_of_two_in(self._room(dim)) for dim in access.shape)
         return max(1.0, self.grid.threads_of_tile * self.grid.cluster * vector / parts)
 
+    def _is_flat(self, access: Access) -> bool:
+        """Whether rows move as one run, by way of shared memory."""
+        return self.grid.flat and not isinstance(access.op, ops.Atomic) and is_rows(access.op)
+
     def _access_instructions(self, access: Access) -> float:
         """Those of threads beyond the ends of axes move nothing, but are instructions as well."""
+        if self._is_flat(access):
+            moved = self.moved_bytes(access)
+            return ACCESS_INSTRUCTIONS * moved / WIDEST + SHARED_INSTRUCTIONS * moved / access.tensor.dtype.bytes
         made, moved, width = self._replicas(access), self.moved_bytes(access), self._width(access)
         if access.shape and not access.loops:
             of_blocks = [dim for dim in access.shape if symbol_name(dim) in self.counts.axis_of]
@@ -356,6 +367,8 @@ class GridCost:
 
     def _width(self, access: Access) -> float:
         """Bytes that a thread accesses at a time."""
+        if self._is_flat(access):
+            return WIDEST
         if access.shape and _step(access, _unit(access)) != 1:
             return access.tensor.dtype.bytes
         aligned = self.alignment.get(access.op.tensor, WIDEST)

@@ -138,6 +138,8 @@ def _of_tensor(
     layout: object,
     cluster: bool,
 ) -> Access:
+    if isinstance(op, (gpu_ops.Load, gpu_ops.Store)) and op.flat:
+        return Access(kind, op.tensor, op, remote=cluster)  # of how many rows, no span tells
     plain = all(not index.shape for index in op.indices)
     spans = tuple(
         None if index.shape else _span(index, 1 if axis < 0 else shape[axis])
