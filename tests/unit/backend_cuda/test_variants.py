@@ -63,7 +63,7 @@ def test_the_default_is_for_rows_of_the_sizes_that_are_known(columns: int, bytes
     program.default_variant()
     (plan,) = program.variants
     machine = gpu_machine("sm_90")
-    assert plan == choose_plans(program.module.entry, machine, program.sizes, (bytes_, bytes_))[0]
+    assert plan == choose_plans(program.module.entry, machine, program.sizes, (bytes_, bytes_), (16, 16))[0]
 
 
 def test_a_specification_and_a_call_of_its_sizes_share_code() -> None:
