@@ -34,6 +34,8 @@ COMBINERS = {
     "max": "fn = max",
     "custom": "fn = custom",
 }
+USUAL = [("add", False), ("custom", True)]
+OTHERS = [("add", True), ("custom", False), ("max", False), ("max", True)]
 TWO_STEPS = """ combiner(%l: f32, %l1: f32, %r: f32, %r1: f32) {
       %d = tile.map([%l, %r]) {fn = mul}
       %e = tile.map([%l1, %r]) {fn = mul}
@@ -84,8 +86,10 @@ def expected(x: Any, axis: int, fn: str, reverse: bool) -> Any:
 
 
 @pytest.mark.skipif(host_compiler() is None, reason="there is no C++ compiler")
-@pytest.mark.parametrize("fn", ["add", "max", "custom"])
-@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(
+    ("fn", "reverse"),
+    [*USUAL, *(pytest.param(fn, reverse, marks=pytest.mark.slow) for fn, reverse in OTHERS)],
+)
 def test_scans(fn: str, reverse: bool, tmp_path: Path) -> None:
     for number, (layout, axis) in enumerate(LAYOUTS):
         module = parse_module(program(layout, axis, fn, reverse))
