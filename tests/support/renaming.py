@@ -6,6 +6,7 @@ import ast
 import inspect
 import keyword
 import textwrap
+import unicodedata
 from collections.abc import Iterable, Sequence
 
 from tests.support.gpu_cases import Case
@@ -101,6 +102,7 @@ def renamed(case: Case, words: Sequence[str], start: int) -> tuple[Case, int]:
     text = ast.unparse(_Renamer(mapping).visit(tree))
     seen = inspect.getclosurevars(function)
     around = {name: value for name, value in {**seen.globals, **seen.nonlocals}.items() if name in outside}
-    constants = {mapping[name]: value for name, value in case.constants.items()}
+    # Python normalises names in programs, so that no keyword of another form reaches a function
+    constants = {unicodedata.normalize("NFKC", mapping[name]): value for name, value in case.constants.items()}
     again: Kernel = kernel(kernel_from_text(text, **around))
     return Case(case.name, again, case.make, constants, case.relative, case.terms), start + len(given)
