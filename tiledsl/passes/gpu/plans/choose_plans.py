@@ -170,7 +170,7 @@ def _plans_as_written(
     packed: Sequence[int],
 ) -> list[RankedPlan]:
     """Those in which no sum is split."""
-    known = _Sizes(function, sizes)
+    known = _Sizes(function, sizes, alignment)
     grids, tensors = list(grids_of(function)), tensors_in_order(function.body)
     options: list[list[RankedPlan]] = []
     for grid in grids:
@@ -207,7 +207,10 @@ def _seconds(
     total = 0.0
     for (plan, seconds), grid in zip(choices, grids):
         if seconds is None:
-            cost = GridCost(loop_nest(grid.op), plan.grids[0], dict(plan.blocks), sizes.all_of(grid), machine)
+            blocks = dict(plan.blocks)
+            cost = GridCost(
+                loop_nest(grid.op), plan.grids[0], blocks, sizes.all_of(grid), machine, sizes.alignment
+            )  # fmt: skip
             seconds = machine.speeds.launch + cost.times.seconds
         total += seconds
     return total
@@ -215,24 +218,24 @@ def _seconds(
 
 def sizes_of_call(function: Function, grid: GridShape, sizes: Mapping[str, int], alignment: Sequence[int]) -> Sizes:
     """What is known of a call of a function, for one grid of it; unknown sizes are guessed."""
-    known = _Sizes(function, sizes)
-    tensors = tensors_in_order(function.body)
+    known = _Sizes(function, sizes, alignment)
 
     def alignment_of(tensor: Value) -> int:
-        number = tensors.index(tensor)
-        return alignment[number] if number < len(alignment) else 16
+        return known.alignment.get(tensor, 16)
 
     return Sizes(known.of, known.all_of(grid), alignment_of)
 
 
 class _Sizes:
-    """The sizes of a call; a guess for those that are not known."""
+    """The sizes of a call; a guess for those that are not known. `alignment`: of what a multiple of bytes the rows of
+    each tensor begin, as far as that is known."""
 
-    def __init__(self, function: Function, sizes: Mapping[str, int]) -> None:
+    def __init__(self, function: Function, sizes: Mapping[str, int], alignment: Sequence[int] = ()) -> None:
         shapes = [p.type.shape for p in function.parameters if not isinstance(p.type, AxisType)]
         names = frozenset[str]().union(*(symbols_of(dim) for shape in shapes for dim in shape))
         self.function, self.known = function, dict(sizes)
         self.values = {**dict.fromkeys(names, UNKNOWN_SIZE), **sizes}
+        self.alignment: dict[Value, int] = dict(zip(tensors_in_order(function.body), alignment))
 
     @property
     def every(self) -> dict[str, int]:
@@ -321,7 +324,7 @@ def _smaller(grid: GridShape, plan: Plan, sizes: _Sizes, vector: int) -> Plan:
 def _improved(grid: GridShape, plan: Plan, machine: GpuMachine, sizes: _Sizes, vector: int) -> Plan:
     """The plan, or what the model of the machine finds near it that costs clearly less."""
     (before,), blocks = plan.grids, dict(plan.blocks)
-    better, changed = improved(loop_nest(grid.op), before, blocks, sizes.all_of(grid), machine)
+    better, changed = improved(loop_nest(grid.op), before, blocks, sizes.all_of(grid), machine, sizes.alignment)
     if (better, changed) == (before, blocks):
         return plan
     return _with_whole_axes(grid, Plan((better,), blocks=tuple(changed.items())), sizes, vector, better.threads)

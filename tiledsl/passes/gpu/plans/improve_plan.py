@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from tiledsl.ir.core import Value
 from tiledsl.ir.tile_ops import Scan
 from tiledsl.ir.types import TileType
 from tiledsl.passes.gpu.plan import GridPlan
@@ -23,6 +24,8 @@ from tiledsl.passes.nest.loop_nest import LoopNest
 
 GAIN = 0.85
 """A neighbour is taken that costs no more than this share: within it, predictions are no reason to leave a rule."""
+SAME = 0.98
+"""Of two neighbours whose times differ by no more than that, the one is taken whose threads hold less."""
 MOST_THREADS = 1024
 MOST_BLOCK = 64
 """Coordinates of a block of the grid that was smaller before."""
@@ -40,34 +43,31 @@ def improved(
     blocks: Mapping[str, int],
     sizes: Mapping[str, int],
     machine: GpuMachine,
+    alignment: Mapping[Value, int] | None = None,
 ) -> tuple[GridPlan, dict[str, int]]:
-    """The plan of a grid and its blocks, or the best that neighbours lead to."""
+    """The plan of a grid and its blocks, or the best that neighbours lead to. `alignment`: as `GridCost` has it."""
     best = (grid, dict(blocks))
     if nest.dots or grid.programs:
         return best
-    cost = GridCost(nest, with_ring(nest, grid, blocks, sizes, machine), blocks, sizes, machine)
+
+    def cost_of(grid: GridPlan, blocks: Mapping[str, int]) -> GridCost:
+        return GridCost(nest, with_ring(nest, grid, blocks, sizes, machine), blocks, sizes, machine, alignment)
+
+    cost = cost_of(*best)
     least = start = cost.times.seconds
     if start * GAIN <= cost.least_seconds:
         return best
     found = best
     while True:
         options = [
-            (_seconds(nest, *option, sizes, machine), number, option)
-            for number, option in enumerate(_neighbours(nest, *found, sizes, machine.max_cluster))
+            (cost_of(*option).times.seconds, option) for option in _neighbours(nest, *found, sizes, machine.max_cluster)
         ]
-        if not options:
+        fastest = min((seconds for seconds, _ in options), default=least)
+        if fastest >= least * SAME:
             break
-        seconds, _, option = min(options)
-        if seconds >= least * 0.98:
-            break
-        least, found = seconds, option
+        good = [one for one in options if one[0] * SAME <= fastest]
+        least, found = min(good, key=lambda one: held_registers(nest, *one[1], sizes))
     return found if least <= GAIN * start else best
-
-
-def _seconds(
-    nest: LoopNest, grid: GridPlan, blocks: Mapping[str, int], sizes: Mapping[str, int], machine: GpuMachine
-) -> float:
-    return GridCost(nest, with_ring(nest, grid, blocks, sizes, machine), blocks, sizes, machine).times.seconds
 
 
 def with_ring(
@@ -82,7 +82,7 @@ def with_ring(
 def _neighbours(
     nest: LoopNest, grid: GridPlan, blocks: Mapping[str, int], sizes: Mapping[str, int], largest_cluster: int
 ) -> Iterator[tuple[GridPlan, dict[str, int]]]:
-    """One open block larger or half as large, more threads, more blocks in a cluster, or several of these."""
+    """Other blocks, more threads, more blocks in a cluster, or several of these."""
     open_ = _open_blocks(nest)
     if any(isinstance(work.op, Scan) for work in nest.elementwise):
         largest_cluster = grid.cluster  # what scans move does not go from block to block
@@ -90,16 +90,25 @@ def _neighbours(
         option = replace(grid, threads=more_threads * grid.threads, cluster=more_blocks * grid.cluster)
         if option.threads > MOST_THREADS or option.cluster > largest_cluster:
             continue
-        for name, most in open_.items():
-            size = blocks.get(name, 1)
-            for changed in (size // 2, size, 2 * size, 4 * size, 8 * size):
-                if 1 <= changed <= max(most, size) and (changed != size or option != grid):
-                    candidate = {**blocks, name: changed}
-                    if held_registers(nest, option, candidate, sizes) > HELD[option.threads]:
-                        continue
-                    counts = WorkCounts(nest, sizes, candidate)
-                    if not nest.loops or option.threads * registers(nest, option, counts) <= MOST_REGISTERS:
-                        yield option, candidate
+        for candidate in _changed(blocks, open_, option != grid):
+            if held_registers(nest, option, candidate, sizes) > HELD[option.threads]:
+                continue
+            counts = WorkCounts(nest, sizes, candidate)
+            if not nest.loops or option.threads * registers(nest, option, counts) <= MOST_REGISTERS:
+                yield option, candidate
+
+
+def _changed(blocks: Mapping[str, int], open_: Mapping[str, int], as_they_are: bool) -> Iterator[dict[str, int]]:
+    """One block larger or smaller; or a smaller one for a larger other one, so that a tile has as many elements."""
+    for name, most in open_.items():
+        size = blocks.get(name, 1)
+        for changed in (size // 2, size, 2 * size, 4 * size, 8 * size):
+            if 1 <= changed <= max(most, size) and (changed != size or as_they_are):
+                yield {**blocks, name: changed}
+        for other in open_:
+            for share in (2, 4, 8) if other != name else ():
+                if size * share <= most and blocks.get(other, 1) % share == 0:
+                    yield {**blocks, name: size * share, other: blocks[other] // share}
 
 
 def _open_blocks(nest: LoopNest) -> dict[str, int]:
