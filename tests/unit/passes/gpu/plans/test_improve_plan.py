@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.kernels import lower
+from tests.support.kernels import lower, tensor
 from tiledsl import tile
 from tiledsl.ir.core import Module
+from tiledsl.ir.dtypes import bf16
 from tiledsl.passes.gpu.plan import GridPlan
 from tiledsl.passes.gpu.plans.choose_plans import choose_plans
 from tiledsl.passes.gpu.plans.grid_cost import GridCost
@@ -32,6 +33,15 @@ def row_sums(x: tile.Tensor) -> tile.Tensor:
     y = tile.empty(M, tile.f32)
     for m in tile.grid(M):
         y[m] = tile.sum(x[m, :].to(tile.f32), axis=1)
+    return y
+
+
+def quotients(x: tile.Tensor, s: tile.Tensor) -> tile.Tensor:
+    M, N = x.shape
+    (N,) = s.shape
+    y = tile.empty((M, N), x.dtype)
+    for m, n in tile.grid(M, N):
+        y[m, n] = (x[m, n].to(tile.f32) / s[n][None, :]).to(x.dtype)
     return y
 
 
@@ -65,6 +75,18 @@ def test_columns_are_read_in_runs(arch: str, clusters: bool) -> None:
 def test_what_is_near_its_floor_stays() -> None:
     nest, machine = nest_of(lower(row_sums, x=2)), gpu_machine("sm_90")
     assert improved(nest, GridPlan(256), {"m": 1}, SIZES, machine) == (GridPlan(256), {"m": 1})
+
+
+def test_rows_that_begin_anywhere_waste_no_threads() -> None:
+    """Threads that go by elements are to have few beyond the ends of rows, and to load columns for many rows."""
+    lowered = lower(quotients, x=tensor(2, bf16), s=1)
+    entry = PassManager(gpu_front_pipeline()).run(lowered.clone(), PassContext()).entry
+    sizes = {"M": 5496, "N": 5261}
+    even, odd = (choose_plans(entry, gpu_machine("sm_90"), sizes, bytes_)[0] for bytes_ in ([16, 16, 16], [2, 16, 2]))
+    rooms = [-(-5261 // dict(plan.blocks)["n"]) * dict(plan.blocks)["n"] for plan in (even, odd)]
+    assert rooms[1] < 1.1 * 5261 < rooms[0]
+    assert dict(odd.blocks)["m"] >= 8
+    assert held_registers(nest_of(lowered), odd.grids[0], dict(odd.blocks), sizes) <= 16
 
 
 def test_products_have_plans_of_their_own() -> None:
