@@ -17,7 +17,7 @@ from tiledsl.api.reports.source_lines import source_text
 from tiledsl.ir import graph_ops
 from tiledsl.ir.core import Function, Module, Number, Value
 from tiledsl.ir.dtypes import DType, to_numpy
-from tiledsl.ir.strided_views import StridedView, numbers, simplest, view_of, whole
+from tiledsl.ir.strided_views import StridedView, numbers, simplest, transposed, view_of, whole
 from tiledsl.ir.types import TensorType
 from tiledsl.passes.graph.analysis.joins import Join, part_of, places_of, within
 from tiledsl.passes.graph.analysis.step_traffic import ops_of, step_traffic
@@ -182,14 +182,24 @@ class _Scheduler:
     def _fitted(self, known: _Known, parameter: TensorParameter, callee: str) -> Operand:
         """The operand, or a copy of it where the callee writes to it or wants another axis to be contiguous."""
         operand = known.operand if known.operand is not None else self._literal(known)
+        unit = parameter.unit
         if parameter.written:
             self._remarks.append(f"`{callee}` writes to `{parameter.name}`, so it gets a copy")
-            return self._copied(operand, known.dtype, "inner")
-        unit = parameter.unit
+            return self._copied_with(operand, known.dtype, unit)
         if unit is not None and operand.view.count and operand.view.strides[unit] != 1:
             self._remarks.append(f"`{callee}` wants axis {unit} of `{parameter.name}` contiguous, so it gets a copy")
-            return self._copied(operand, known.dtype, "inner")
+            return self._copied_with(operand, known.dtype, unit)
         return operand
+
+    def _copied_with(self, operand: Operand, dtype: DType, unit: int | None) -> Operand:
+        """A copy with the elements along that axis side by side."""
+        rank = len(operand.view.shape)
+        if unit is None or unit == rank - 1:
+            return self._copied(operand, dtype, "inner")
+        order = [*(axis for axis in range(rank) if axis != unit), unit]
+        copy = self._copied(Operand(operand.buffer, transposed(operand.view, order)), dtype, "inner")
+        back = [order.index(axis) for axis in range(rank)]
+        return Operand(copy.buffer, transposed(whole([operand.view.shape[axis] for axis in order]), back))
 
     def _program(self, function: Function) -> int:
         """The number of the program of a function; functions that differ in their names alone have one program."""
@@ -223,6 +233,7 @@ class _Scheduler:
             made.append(target)
         units = [tensor.unit for tensor in (*interface.tensors, *interface.new_tensors)]
         tensors = tuple(replace(operand, unit=unit) for operand, unit in zip((*operands, *made), units))
+        assert all(_lies_along(tensor.view, tensor.unit) for tensor in tensors), f"{name} reads other places"
         written = [n for n, p in enumerate(interface.tensors) if p.written]
         written += range(len(operands), len(tensors))
         function = self._by_number[program]
@@ -257,6 +268,11 @@ class _Scheduler:
         if not (buffer.role == "output" and _is_all(operand.view, buffer)):
             self._remarks.append(f"{name} is a view of `{buffer.name}`, so it is copied")
         return self._copied(operand, known.dtype, "output", name).buffer
+
+
+def _lies_along(view: StridedView, unit: int | None) -> bool:
+    """Whether the elements along that axis lie side by side, if there are two."""
+    return unit is None or view.count == 0 or view.shape[unit] == 1 or view.strides[unit] == 1
 
 
 def _is_all(view: StridedView, buffer: Buffer) -> bool:

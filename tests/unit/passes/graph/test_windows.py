@@ -115,3 +115,30 @@ def test_what_is_padded_for_others_too_is_in_memory_for_them() -> None:
     graph = tiledsl.trace(formula, x)
     for actual, wanted in zip(tiledsl.fuse(graph).build("cpu")(x), graph(x)):
         assert np.array_equal(actual, wanted)
+
+
+ORDERS: dict[str, Formula] = {
+    "a norm of channels, last": lambda x: tile.transpose(
+        ops.layer_norm(tile.transpose(x, (0, 2, 3, 1)), 16), (0, 3, 1, 2)
+    ),
+    "softmax of rows that stand": lambda x: tile.transpose(tile.softmax(tile.transpose(x, (0, 1, 3, 2))), (0, 1, 3, 2)),
+    "scaled": lambda x: tile.transpose(tile.transpose(x, (0, 2, 3, 1)) * 2, (0, 3, 1, 2)),
+    "images last": lambda x: tile.transpose(tile.softmax(tile.transpose(x, (1, 2, 3, 0))), (3, 0, 1, 2)),
+}
+
+
+@pytest.mark.parametrize("images", [1, 2])
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("order", ORDERS)
+def test_windows_of_what_a_group_lays_otherwise(order: str, stride: int, images: int) -> None:
+    """Windows are copied with channels side by side, before the group that makes the image chooses how that lies."""
+
+    def formula(x: Any, w: Any) -> Any:
+        return ops.conv2d(ORDERS[order](x), w, stride=stride)
+
+    x, w = normal(images, 16, 8, 8), normal(16, 16, 2, 2)
+    graph = tiledsl.trace(formula, x, w)
+    module = tiledsl.fuse(graph).build("cpu")
+    assert "copy-windows" in module.explain()
+    assert "wants axis" not in module.explain()
+    assert_close(module(x, w), tiledsl.fuse(graph).build("reference")(x, w), terms=100)

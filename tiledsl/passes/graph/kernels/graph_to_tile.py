@@ -31,6 +31,8 @@ from tiledsl.passes.graph.kernels.flat_windows import flat_windows
 from tiledsl.passes.graph.kernels.group_program import GroupProgram
 from tiledsl.passes.graph.kernels.kernel_plan import KernelPlan, plan_function
 from tiledsl.passes.graph.kernels.merge_axes import merged_axes
+from tiledsl.passes.graph.rewrites.copy_windows import most_blocked
+from tiledsl.passes.graph.rewrites.placed_copies import Place, is_copy, placed_copies
 from tiledsl.passes.manager import PassContext
 
 
@@ -49,10 +51,26 @@ class GraphToTile:
             if isinstance(op, ops.Call):
                 callee = module.function(op.callee)
                 if is_tile_function(callee):
-                    programs.keep(callee)
+                    self._keep(op, callee, programs)
                 else:
                     self._lower(op, callee, programs, context)
         return Module([module.entry, *programs.functions])
+
+    def _keep(self, call: ops.Call, callee: Function, programs: _Programs) -> None:
+        """Keeps a tile program; one that copies for where its source lies now that groups are made: what a group gives
+        may lie in another order than the ops that it was written for."""
+        if is_copy(callee):
+            unit, sizes = _unit_axis(call.inputs[0]), sizes_of(call.inputs[0])
+            if tensor_type(callee.parameters[0]).unit not in (None, unit):
+                place = Place(sizes, unit, (0,) * len(sizes))
+                dtype, most = tensor_type(call.inputs[0]).dtype, most_blocked(self.arch)
+                name = programs.unused(callee.name)
+                callee = placed_copies(name, dtype, [place], sizes, None, callee.location, most)
+                types, names = [value.type for value in call.results], [value.name for value in call.results]
+                _replace(
+                    call, ops.Call(call.location, inputs=call.inputs, callee=name, types=types, result_names=names)
+                )
+        programs.keep(callee)
 
     def _plan(self, call: ops.Call, function: Function) -> KernelPlan:
         plan = plan_function(Outlined(function, call.inputs, call.results), limits_of(self.arch))
@@ -86,11 +104,16 @@ class GraphToTile:
         context.remark(self.name, function.location, f"@{function.name}: {edges_of(function)}")
         names = [value.name for value in call.results]
         new = ops.Call(call.location, inputs=inputs, callee=name, types=shaped.made, result_names=names)
-        assert call.parent is not None
-        call.parent.insert_before(call, new)
-        for old, value in zip(call.results, new.results):
-            old.replace_with(_reshaped(call, value, sizes_of(old)))
-        call.erase()
+        _replace(call, new)
+
+
+def _replace(call: ops.Call, new: ops.Call) -> None:
+    """Lets another call give what this one does, in its shapes."""
+    assert call.parent is not None
+    call.parent.insert_before(call, new)
+    for old, value in zip(call.results, new.results):
+        old.replace_with(_reshaped(call, value, sizes_of(old)))
+    call.erase()
 
 
 def _sizes(plan: KernelPlan, value: Value) -> tuple[int, ...]:
@@ -148,6 +171,12 @@ class _Programs:
     def keep(self, function: Function) -> None:
         if function not in self.functions:
             self.functions.append(function)
+
+    def unused(self, name: str) -> str:
+        """A name like that one."""
+        while any(function.name == name for function in self.functions):
+            name += "_"
+        return name
 
     def add(self, function: Function) -> str:
         """The name of the program, or of the one that is the same."""

@@ -60,10 +60,15 @@ class CopyWindows:
             number = next((n for n, v in enumerate((op.a, op.b)) if isinstance(v.op, ops.Window)), None)
             parts = 0 if number is None else parts_of(op, number, MOST_ON_GPU if on_gpu else MOST_BYTES, on_gpu)
             if number is not None and parts:
-                made += _copied(op, number, parts, taken, BLOCKED_ON_GPU if on_gpu else MOST_BLOCKED)
+                made += _copied(op, number, parts, taken, most_blocked(self.arch))
                 context.remark(self.name, op.location, "windows are copied, so that they are one matrix")
         tidy(module.entry)
         return Module([*module.functions, *made])
+
+
+def most_blocked(arch: str) -> int:
+    """How many axes of a copy go by blocks, at most."""
+    return BLOCKED_ON_GPU if arch.startswith("sm_") else MOST_BLOCKED
 
 
 def has_tensor_cores(op: ops.Contract) -> bool:
