@@ -23,9 +23,11 @@ from tiledsl.passes.manager import PassContext
 from tiledsl.passes.nest.loop_nest import loop_nests
 from tiledsl.passes.tile.split_sums import UNIT, SplitSums, sums_of
 
-PARTS = (2, 4, 8, 16, 32, 64)
+PARTS = (2, 4, 8, 16, 32, 64, 128)
 BETWEEN = (0.75, 1.5)
 """Parts that are tried beside the best number of these: where a few tiles do not share the device out evenly."""
+ROUNDS = (1, 2)
+"""The same: as many parts as give each multiprocessor so many blocks of the best plan."""
 REACHED = 1.1
 """Of the least time that a grid could take, what is reached at best."""
 GAIN = 0.9
@@ -84,17 +86,42 @@ def split_plans(
     for parts in reversed([parts for parts in PARTS if longest >= parts * UNIT]):
         if 2 * launch + (alone - launch) / parts > least:
             break  # so few parts are too long
-        seconds, plans = in_parts(parts)
+        seconds, plans = in_parts(even_parts(parts, longest))
         if seconds <= least * (SAME if found else 1.0):
             least, best, found = min(least, seconds), parts, plans
         elif found:
             break
-    for parts in [int(best * share) for share in BETWEEN]:
-        if best > PARTS[0] and longest >= parts * UNIT:
+    if best <= PARTS[0]:
+        return found
+    asked = [int(best * share) for share in BETWEEN]
+    asked += [_parts_of_rounds(program_of(function, found[0].plan), found[0].plan, sizes, machine, n) for n in ROUNDS]
+    tried = set(found[0].plan.parts)
+    for parts in dict.fromkeys(even_parts(parts, longest) for parts in asked if parts > 1):
+        if parts not in tried:
             seconds, plans = in_parts(parts)
             if seconds * SAME < least:
                 least, found = seconds, plans
     return found
+
+
+def even_parts(parts: int, longest: int) -> int:
+    """As many parts as have something of a sum of so many elements, if there are `parts` at most: each is a multiple of
+    `UNIT`, and all are as long as the longest.
+
+    >>> even_parts(64, 26880), even_parts(64, 16384)
+    (53, 64)
+    """
+    units = -(-longest // UNIT)
+    return -(-units // -(-units // min(parts, units)))
+
+
+def _parts_of_rounds(program: Function, plan: Plan, sizes: Mapping[str, int], machine: GpuMachine, rounds: int) -> int:
+    """How many parts have as many blocks as so many for each multiprocessor, if the first grid keeps its blocks."""
+    cost, *_ = costs_of(program, plan, sizes, machine)
+    (parts,) = plan.parts
+    of_a_part = max(1, cost.programs // parts)
+    cluster = plan.grids[0].cluster
+    return machine.multiprocessors_in_clusters(cluster) // cluster * rounds // of_a_part
 
 
 def _least_seconds(costs: Sequence[GridCost]) -> float:

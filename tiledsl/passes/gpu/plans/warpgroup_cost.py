@@ -170,7 +170,7 @@ class WarpgroupCost:
             around = (result + fill) * rounds + drain - fill
         else:
             around = (result + drain) * rounds + fill * (rounds - 1)
-        memory = (moved * self._asked_again(tiling) + self._written) / self.memory_bytes
+        memory = (moved * self.asked_again(tiling) + self._written) / self.memory_bytes
         power = self._power(tiling, every)
         apart = BESIDE_OTHERS if resident > 1 or tiling.roles == "pingpong" else 1.0
         apart = IN_SHARES if tiling.splits > 1 else apart
@@ -312,8 +312,7 @@ class WarpgroupCost:
 
     def traffic(self, tiling: Tiling) -> tuple[int, float]:
         """How many of the last axis but one to walk together, and the bytes of operands that then come from memory."""
-        multiprocessors = self.machine.multiprocessors
-        at_once = tiling.programs or (multiprocessors * tiling.resident // tiling.cluster)
+        at_once = self._at_once(tiling)
         rows, columns, _ = tiling.block
         key = (rows, columns, at_once, tiling.raster if self.nest.grows else 0)
         found = self._rasters.get(key)
@@ -322,22 +321,30 @@ class WarpgroupCost:
             found = self._rasters[key] = self._best_raster(tiling, at_once, rasters)
         return found
 
-    def _asked_again(self, tiling: Tiling) -> float:
+    def asked_again(self, tiling: Tiling) -> float:
         """How many times as long memory takes to bring operands where several blocks ask for the same ones, and fall
-        out of step in long loops."""
+        out of step in long loops. What blocks read at the same time has to stay in L2 until the last has asked for it:
+        of many batches those at hand, but all parts of a sum that is split, however short the loop of each."""
         nest = self.nest
-        if nest.back_to_back or nest.loop is None or nest.loop.size < LONG_LOOP * tiling.depth * tiling.splits:
+        if nest.back_to_back or nest.loop is None:
             return 1.0
+        is_long = nest.loop.size >= LONG_LOOP * tiling.depth * tiling.splits
         counts = [tiling.blocks_along(axis) for axis in nest.axes]
-        total = longer = 0.0
+        share = min(1.0, self._at_once(tiling) / math.prod(counts))
+        total = alive = again = 0.0
         for stream in nest.streams:
             batches = math.prod(counts[axis] for axis in stream.moved_by if axis < len(counts) - 2)
             asking = math.prod(count for axis, count in enumerate(counts) if axis not in stream.moved_by)
             asking = -(-asking // (tiling.side if not stream.is_left else 1))
             bytes_ = stream.held * stream.bytes
             total += bytes_
-            longer += bytes_ * (1 + ASKED_AGAIN * (asking > 1 and bytes_ / batches > self.cached))
-        return longer / total
+            alive += bytes_ * min(1.0, math.ceil(batches * share) / batches)
+            again += bytes_ * (asking > 1 and (is_long or batches > 1))
+        return 1.0 + (ASKED_AGAIN * again / total if alive > self.cached else 0.0)
+
+    def _at_once(self, tiling: Tiling) -> int:
+        """How many tiles are made at the same time."""
+        return tiling.programs or self.machine.multiprocessors * tiling.resident // tiling.cluster
 
     def _best_raster(self, tiling: Tiling, at_once: int, rasters: tuple[int, ...]) -> tuple[int, float]:
         axes = self.nest.axes

@@ -24,6 +24,7 @@ from tiledsl.passes.gpu.plans.footprint import (
 from tiledsl.passes.gpu.plans.product_nest import ProductNest
 from tiledsl.passes.gpu.plans.specialised_plans import ranked_tilings
 from tiledsl.passes.gpu.plans.tilings import Tiling
+from tiledsl.passes.gpu.plans.warpgroup_cost import WarpgroupCost
 from tiledsl.passes.gpu_machine import gpu_machine
 
 HOPPER = gpu_machine("sm_90")
@@ -221,3 +222,14 @@ def test_results_of_one_round_leave_room_for_stages() -> None:
     tiling = Tiling(128, 256, 64, row_groups=2)
     assert stages_that_fit(nest, tiling, HOPPER) == 4
     assert stages_that_fit(nest, tiling._replace(programs=132), HOPPER) == 3
+
+
+def test_parts_that_run_at_once_ask_memory_again() -> None:
+    """Two blocks that read the same rows fall out of step, where all parts of the sum stream through L2 together."""
+    whole, quarters = Tiling(128, 256, 64, row_groups=2, side=2), Tiling(128, 128, 64, row_groups=2)
+    for each in (1024, 2048):
+        nest = gemm_nest(256, 256, each, batches=65536 // each, out_bytes=4)
+        assert WarpgroupCost(nest, HOPPER).asked_again(whole) == 1.0
+        assert WarpgroupCost(nest, HOPPER).asked_again(quarters) == 1.5
+    few = gemm_nest(256, 256, 512, batches=4096)  # one after the other
+    assert WarpgroupCost(few, HOPPER).asked_again(quarters) == 1.0

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.support.tile_programs import GEMM
 from tiledsl.ir.core import Function
@@ -12,7 +14,7 @@ from tiledsl.ir.text.parser import parse_module
 from tiledsl.passes.gpu.plan import Plan
 from tiledsl.passes.gpu.plans.audit_function import KernelAudit, audit_function, audit_plan
 from tiledsl.passes.gpu.plans.choose_plans import ranked_plans
-from tiledsl.passes.gpu.plans.split_candidates import PARTS, program_of
+from tiledsl.passes.gpu.plans.split_candidates import even_parts, program_of
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.passes.manager import PassManager
 from tiledsl.passes.pipelines import gpu_front_pipeline
@@ -64,8 +66,8 @@ def audit(plan: Plan, sizes: dict[str, int]) -> KernelAudit:
 def test_few_blocks_with_long_loops_are_split(arch: str) -> None:
     plan = best(DEEP, arch)
     (parts,) = plan.parts
-    assert parts in PARTS
-    assert parts > 8
+    assert 8 < parts <= 2 * gpu_machine(arch).multiprocessors
+    assert even_parts(parts, DEEP["K"]) == parts
     assert len(plan.grids) == 2
     assert {"m", "n", "k", "m_sum", "n_sum"} == {name for name, _ in plan.blocks}
 
@@ -132,6 +134,22 @@ def test_what_is_read_grows_by_the_parts_alone() -> None:
     one = audit(Plan(whole.grids, **grids), DEEP)
     several = audit(Plan((*whole.grids, *whole.grids), parts=(8,), **grids), DEEP)
     assert several.moved_bytes == one.moved_bytes + 2 * 8 * 64 * 64 * 4
+
+
+@given(st.integers(1, 200), st.integers(1, 200_000))
+def test_no_part_is_empty(parts: int, longest: int) -> None:
+    even = even_parts(parts, longest)
+    each = UNIT * -(-longest // (even * UNIT))  # as `split-sums` has it
+    assert 1 <= even <= parts
+    assert (even - 1) * each < longest <= even * each
+    assert each == UNIT * -(-longest // (parts * UNIT))  # none is longer than with so many
+
+
+def test_parts_fill_the_device() -> None:
+    """One tile for each part: 65 clusters of two blocks, of 66 that there are."""
+    plan = best({"M": 160, "N": 208, "K": 183040})
+    cluster = plan.grids[0].cluster
+    assert 120 <= plan.parts[0] * cluster <= 132
 
 
 def test_the_program_of_a_plan_without_parts_is_the_function() -> None:
