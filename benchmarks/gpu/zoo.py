@@ -7,10 +7,13 @@ fault of the model or of the code, and is listed.
 
 from __future__ import annotations
 
+import importlib
 import math
 import os
 from collections.abc import Callable, Sequence
-from functools import partial
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import cache, partial
 from statistics import geometric_mean
 from typing import Any
 
@@ -19,6 +22,7 @@ from benchmarks.gpu.device import describe
 from benchmarks.gpu.peers import first_line
 from benchmarks.gpu.results import Results, microseconds
 from benchmarks.gpu.timing import Clock, CudaClock, in_turns
+from benchmarks.gpu.workers import Failure, Turn, in_workers
 from benchmarks.zoo.case import ZooCase
 from benchmarks.zoo.cases import CASES
 from tiledsl.runtime.calls.outputs import as_tuple
@@ -28,16 +32,34 @@ OURS, EAGER, COMPILED = "fused", "eager", "compiled"
 TRUSTED = (0.7, 1.4)
 COMPILE_MODE = os.environ.get("TILEDSL_ZOO_COMPILE", "max-autotune-no-cudagraphs")
 """The mode of torch.compile; `default` takes minutes instead of hours, `0` leaves it out."""
+PATIENCE = 240.0
+"""Seconds for a case of a worker: some take torch.compile longer."""
 TF32_TOLERANCE = 1e-3
 """Operands have 11 significant bits."""
 
 
-def measure(torch: Any, only: str = "", clock: Clock | None = None, *, family: str = "") -> Results:
-    """Measures the cases of a family (of all without one) whose name contains `only`."""
-    clock = clock or CudaClock(torch)
+@dataclass(frozen=True)
+class Outcome:
+    """What is known of a case: the cells of its row and the numbers behind them, or why there are none."""
+
+    cells: list[str]
+    numbers: dict[str, Any]
+    notes: list[str]
+    problem: str = ""
+
+
+def measure(torch: Any, only: str = "", clock: Clock | None = None, *, family: str = "", workers: int = 1) -> Results:
+    """Measures the cases of a family (of all without one) whose name contains `only`. Several `workers` compile at the
+    same time, and measure one after the other."""
     results = Results("zoo", "The zoo", COLUMNS, describe(torch))
     results.start()
-    measure_cases(torch, [c for c in CASES if family in ("", c.family) and only in c.name], clock, results)
+    chosen = [c for c in CASES if family in ("", c.family) and only in c.name]
+    if workers > 1:
+        names = [case.name for case in chosen]
+        for name, found in in_workers(names, outcome_in_worker, workers, PATIENCE):
+            _add(name, Outcome([], {}, [], found.reason) if isinstance(found, Failure) else found, results)
+    else:
+        measure_cases(torch, chosen, clock or CudaClock(torch), results)
     summarise(results)
     return results
 
@@ -46,24 +68,48 @@ def measure_cases(torch: Any, cases: Sequence[ZooCase], clock: Clock, results: R
     """Adds a row for each case that gives what is expected, and notes of those that do not."""
     for case in cases:
         try:
-            _one(torch, case, clock, results)
+            found = outcome(torch, case, clock)
         except Exception as failure:  # the others are still worth knowing
-            results.failures += 1
-            results.note(f"FAILED {case.name}: {type(failure).__name__}: {first_line(str(failure))}")
+            found = Outcome([], {}, [], f"{type(failure).__name__}: {first_line(str(failure))}")
+        _add(case.name, found, results)
         torch.cuda.empty_cache()
 
 
-def _one(torch: Any, case: ZooCase, clock: Clock, results: Results) -> None:
-    """Checks and times a case, and adds its row."""
+def _add(name: str, found: Outcome, results: Results) -> None:
+    for text in found.notes:
+        results.note(text)
+    if found.problem:
+        results.failures += 1
+        results.note(f"FAILED {name}: {found.problem}")
+    else:
+        results.add(found.cells, found.numbers)
+
+
+@cache
+def _clock() -> Clock:
+    return CudaClock(importlib.import_module("torch"))
+
+
+def outcome_in_worker(name: str, turn: Turn) -> Outcome:
+    """The outcome of the case of that name, in a process of its own."""
+    torch: Any = importlib.import_module("torch")
+    torch.set_num_threads(1)
+    (case,) = (case for case in CASES if case.name == name)
+    try:
+        return outcome(torch, case, _clock(), turn)
+    finally:
+        torch.cuda.empty_cache()
+
+
+def outcome(torch: Any, case: ZooCase, clock: Clock, turn: Turn | None = None) -> Outcome:
+    """Checks and times a case; times when it is its `turn`."""
     tensors = case.tensors(torch)
     fused = case.fused()
     audit = fused.audit()
     call = partial(fused.build(), *tensors)
     problem = _problem(torch, case, tensors, call)
     if problem:
-        results.failures += 1
-        results.note(f"FAILED {case.name}: {problem}")
-        return
+        return Outcome([], {}, [], problem)
     given = (*tensors, *case.extras())
     contenders: dict[str, Callable[[], object]] = {OURS: call, EAGER: partial(case.expected, torch, *given)}
     if COMPILE_MODE != "0":
@@ -71,7 +117,10 @@ def _one(torch: Any, case: ZooCase, clock: Clock, results: Results) -> None:
         compiled = torch.compile(partial(case.expected, torch), dynamic=False, mode=COMPILE_MODE)
         contenders[COMPILED] = partial(compiled, *given)
     torch.backends.cuda.matmul.allow_tf32 = case.tf32
-    times = in_turns(clock, _those_that_run(contenders, results, case.name))
+    notes: list[str] = []
+    running = _those_that_run(contenders, notes, case.name)
+    with turn or nullcontext():
+        times = in_turns(clock, running)
     ours = times[OURS].median
     peer = min((times[name].median for name in times if name != OURS), default=math.nan)
     off = ours / audit.predicted
@@ -85,17 +134,17 @@ def _one(torch: Any, case: ZooCase, clock: Clock, results: Results) -> None:
         "what": case.name, "family": case.family, "times": times, "predicted": audit.predicted, "floor": audit.floor,
         "peer": peer / ours, "bar": 1.0, "met": TRUSTED[0] <= off <= TRUSTED[1],
     }  # fmt: skip
-    results.add(cells, numbers)
+    return Outcome(cells, numbers, notes)
 
 
 def _those_that_run(
-    contenders: dict[str, Callable[[], object]], results: Results, name: str
+    contenders: dict[str, Callable[[], object]], notes: list[str], name: str
 ) -> dict[str, Callable[[], object]]:
     """A peer that cannot do this (or not in this memory) is left out, and said so."""
     problems = {who: _problem_of(call) for who, call in contenders.items() if who != OURS}
     for who, problem in problems.items():
         if problem:
-            results.note(f"{who} left out of {name}: {problem}")
+            notes.append(f"{who} left out of {name}: {problem}")
     return {who: call for who, call in contenders.items() if not problems.get(who)}
 
 

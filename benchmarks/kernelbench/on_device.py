@@ -1,7 +1,7 @@
 """Programs as they are on a GPU: right by KernelBench's own tolerance, timed beside eager PyTorch and torch.compile.
 
 What differs from eager PyTorch in f16 is compared with eager PyTorch in f32: long sums in f16 have few digits there.
-Processes share the device: each compiles on its own, and times while it holds a lock.
+Processes share the device: each compiles on its own, and times when it is its turn.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ import copy
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
-from multiprocessing import get_context
+from functools import cache, partial
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
@@ -20,6 +19,7 @@ import torch
 
 import tiledsl
 from benchmarks.gpu.timing import Clock, CudaClock, in_turns
+from benchmarks.gpu.workers import Failure, Turn, in_workers
 from benchmarks.kernelbench.on_cpu import fallbacks
 from benchmarks.kernelbench.programs import loaded
 from tiledsl.importers.torch.backend import COMPILED
@@ -30,8 +30,8 @@ DTYPES = {"f32": torch.float32, "f16": torch.float16}
 FEWEST_CALLS = 5
 PART = 1 << 26
 """Elements that are compared at a time."""
-BROKEN = ("misaligned address", "illegal memory access", "illegal instruction", "unspecified launch failure")
-"""Errors after which a process can no longer use the device."""
+PATIENCE = 480.0
+"""Seconds for a program."""
 
 Row = tuple[str, str, str, "dict[str, float]"]
 """Program, what became of it, why, and seconds of a call by contender."""
@@ -49,50 +49,33 @@ def run_on_device(chosen: Iterable[tuple[int, Path]], dtype: str, workers: int) 
 
 def _rows(programs: Sequence[tuple[int, Path]], dtype: str, workers: int) -> Iterator[Row]:
     """The programs' rows as they become known, printed."""
-    context = get_context("spawn")
-    tasks, rows, lock = context.Queue(), context.Queue(), context.Lock()
-    for level, path in programs:
-        tasks.put((level, str(path)))
-
-    def start() -> Any:
-        process = context.Process(target=_work, args=(tasks, rows, lock, dtype))
-        process.start()
-        return process
-
-    running = [start() for _ in range(min(workers, len(programs)))]
-    for _ in programs:
-        row: Row = rows.get()
+    names = {str(path): f"{level} {path.stem}" for level, path in programs}
+    for path, found in in_workers(list(names), partial(_measured, dtype=dtype), workers, PATIENCE):
+        kind, why, times = ("failed", found.reason, {}) if isinstance(found, Failure) else found
+        row: Row = (names[path], kind, why, times)
         print(_line(row), flush=True)
-        if any(text in row[2] for text in BROKEN):
-            running.append(start())  # that one has ended
         yield row
-    for _ in running:
-        tasks.put(None)
-    for process in running:
-        process.join(30)
 
 
-def _work(tasks: Any, rows: Any, lock: Any, dtype: str) -> None:
-    """Takes programs until there are no more, or the device is lost."""
+@cache
+def _clock() -> Clock:
+    return CudaClock(torch)
+
+
+def _measured(path: str, turn: Turn, dtype: str) -> tuple[str, str, dict[str, float]]:
+    """What became of a program, in a process of its own."""
     torch.backends.cudnn.allow_tf32 = False
     torch.set_num_threads(1)
-    clock = CudaClock(torch)
-    while (task := tasks.get()) is not None:
-        level, path = task
-        name = f"{level} {Path(path).stem}"
-        try:
-            kind, why, times = _outcome(Path(path), dtype, clock, lock)
-        except torch.cuda.OutOfMemoryError:
-            kind, why, times = "memory", "", {}
-        except Exception as error:
-            kind, why, times = "failed", f"{type(error).__name__}: {' '.join(str(error).split())[:400]}", {}
-        rows.put((name, kind, why, times))
-        if any(text in why for text in BROKEN):
-            return
-        torch.cuda.empty_cache()
+    torch.cuda.empty_cache()
+    try:
+        found = _outcome(Path(path), dtype, _clock(), turn)
+    except torch.cuda.OutOfMemoryError:
+        found = "memory", "", dict[str, float]()
+    torch.cuda.empty_cache()
+    return found
 
 
-def _outcome(path: Path, dtype: str, clock: Clock, lock: Any) -> tuple[str, str, dict[str, float]]:
+def _outcome(path: Path, dtype: str, clock: Clock, turn: Turn) -> tuple[str, str, dict[str, float]]:
     model, arguments = loaded(path.read_text(encoding="utf-8"), path)
     model, arguments = _moved(model, dtype), [_moved(one, dtype) for one in arguments]
     torch._dynamo.reset()
@@ -127,7 +110,7 @@ def _outcome(path: Path, dtype: str, clock: Clock, lock: Any) -> tuple[str, str,
         why = "; ".join(filter(None, [fallbacks(), f"compiled in {took:.0f} s" if took > 20 else ""]))
         kind = "fallback" if fallbacks() else "right"
         contenders["compiled"](*arguments)
-        with lock:
+        with turn:
             calls = {name: partial(call, *arguments) for name, call in contenders.items()}
             spreads = in_turns(clock, calls, rounds=5, fewest=FEWEST_CALLS)
     return kind, why, {name: spread.median for name, spread in spreads.items()}

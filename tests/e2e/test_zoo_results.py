@@ -37,6 +37,7 @@ def test_a_family_is_one_of_those_that_there_are(capsys: pytest.CaptureFixture[s
     for arguments, message in (
         (["zoo", "--family", "reptiles"], "invalid choice: 'reptiles'"),
         (["gemm", "--family", "attention"], "--family is for the zoo alone"),
+        (["gemm", "--workers", "2"], "--workers is for the zoo alone"),
         (["zoo", "--family", "attention", "--save"], "give no --only and no --family"),
     ):
         with pytest.raises(SystemExit):
