@@ -29,7 +29,6 @@ KNOWN: dict[str, str] = {
     "top 2 of experts": "the softmax goes to memory: a formula is not fused into the kernel of top_k",
     # movement
     "rotary embedding, interleaved": _STRIDED,
-    "every other column": _STRIDED,
     "shift of a row": _JOINS,
     "gather of columns": "gathered columns are single elements: a sector for each",
     # products

@@ -124,7 +124,7 @@ class HostProgram:
     def with_sizes(self, sizes: Mapping[str, int]) -> HostProgram:
         return self
 
-    def planned(self, sizes: Mapping[str, int], alignment: tuple[int, ...], packed: tuple[int, ...] = ()) -> HostPlan:
+    def planned(self, sizes: Mapping[str, int], alignment: tuple[int, ...], lying: tuple[int, ...] = ()) -> HostPlan:
         return HostPlan(self, alignment)
 
     def watch(self, listener: object) -> None: ...
@@ -138,7 +138,7 @@ class HostProgram:
         strides: Sequence[tuple[int, ...]],
         alignment: tuple[int, ...],
         device: int,
-        packed: tuple[int, ...] = (),
+        lying: tuple[int, ...] = (),
     ) -> Bound:
         self.binds += 1
         run = self.reference.load().bind(symbols, strides, 1)
@@ -170,7 +170,7 @@ class HostPlan:
         strides: Sequence[tuple[int, ...]],
         alignment: tuple[int, ...],
         device: int,
-        packed: tuple[int, ...] = (),
+        lying: tuple[int, ...] = (),
     ) -> Bound:
         assert alignment == self.alignment
         return self.program.bind_cuda(symbols, strides, alignment, device)

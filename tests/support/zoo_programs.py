@@ -15,7 +15,7 @@ from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.passes.manager import PassContext, PassManager
 from tiledsl.passes.pipelines import gpu_front_pipeline, gpu_pipeline
 from tiledsl.runtime.calls.outputs import as_tuple
-from tiledsl.runtime.programs.step_alignment import step_alignment, step_packing
+from tiledsl.runtime.programs.step_alignment import step_alignment, step_lying
 from tiledsl.support.errors import TileResourceError
 
 
@@ -29,8 +29,8 @@ def gpu_programs(case: ZooCase, arch: str) -> Iterator[Module]:
             done.add(step.program)
             placed = _run(gpu_front_pipeline(), Module([schedule.functions[step.program]]))
             alignment = step_alignment(schedule.schedule, step)
-            packed = step_packing(schedule.schedule, step)
-            plans = choose_plans(placed.entry, gpu_machine(arch), {**step.sizes}, alignment, packed)
+            lying = step_lying(schedule.schedule, step)
+            plans = choose_plans(placed.entry, gpu_machine(arch), {**step.sizes}, alignment, lying)
             yield _first(placed, plans, arch)
 
 

@@ -89,12 +89,12 @@ class PlannedProgram:
         strides: Sequence[tuple[int, ...]],
         alignment: tuple[int, ...],
         device: int,
-        packed: tuple[int, ...] = (),
+        lying: tuple[int, ...] = (),
     ) -> BoundKernels:
         """Loads the code on the device. Sizes and alignments are those that the plan was chosen for."""
         from tiledsl.backend_cuda.driver.loaded import LoadedKernels  # the driver: not for those who only compile
 
-        del alignment, packed
+        del alignment, lying
         variant = self.variant
         with self._lock:
             loaded = self._loaded.get(device)

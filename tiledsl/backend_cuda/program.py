@@ -28,7 +28,7 @@ from tiledsl.passes.gpu.plan import Plan
 from tiledsl.passes.gpu.plans.choose_plans import choose_plans
 from tiledsl.passes.gpu.plans.describe_plan import plan_differences
 from tiledsl.passes.gpu_machine import gpu_machine
-from tiledsl.runtime.programs.alignment import default_packing, row_alignment
+from tiledsl.runtime.programs.alignment import default_lying, row_alignment
 from tiledsl.runtime.programs.artifact import Note
 from tiledsl.runtime.programs.cache import DiskCache, compiler_identity, digest, disk_cache
 from tiledsl.runtime.programs.variant_report import ProgramReport, VariantMade
@@ -78,11 +78,11 @@ class CudaProgram:
         other._known = self._known
         return other
 
-    def planned(self, sizes: Mapping[str, int], alignment: Sequence[int], packed: Sequence[int] = ()) -> PlannedProgram:
+    def planned(self, sizes: Mapping[str, int], alignment: Sequence[int], lying: Sequence[int] = ()) -> PlannedProgram:
         """The code for these sizes and alignments, in a chain of others, as a program; compiled now if nobody has."""
         function, machine = self.module.entry, gpu_machine(self.arch)
         chained = machine.capability >= CAPABILITY
-        plans = [replace(plan, chained=chained) for plan in choose_plans(function, machine, sizes, alignment, packed)]
+        plans = [replace(plan, chained=chained) for plan in choose_plans(function, machine, sizes, alignment, lying)]
         variant = self.variant(plans)
         return PlannedProgram(function.name, function.location, variant)
 
@@ -128,8 +128,8 @@ class CudaProgram:
     @cached_property
     def _default_plans(self) -> list[Plan]:
         types = [value.type for value in self._values]
-        packed = [default_packing(type_) for type_ in types if isinstance(type_, TensorType)]
-        return choose_plans(self.module.entry, gpu_machine(self.arch), self.sizes, self._default_alignment, packed)
+        lying = [default_lying(type_) for type_ in types if isinstance(type_, TensorType)]
+        return choose_plans(self.module.entry, gpu_machine(self.arch), self.sizes, self._default_alignment, lying)
 
     @cached_property
     def _default_alignment(self) -> list[int]:
@@ -240,14 +240,14 @@ class LoadedCudaProgram:
         strides: Sequence[tuple[int, ...]],
         alignment: tuple[int, ...],
         device: int,
-        packed: tuple[int, ...] = (),
+        lying: tuple[int, ...] = (),
     ) -> BoundKernels:
         """Chooses a plan for those sizes and alignments, compiles it if nobody has, and loads it on the device."""
         from tiledsl.backend_cuda.driver.loaded import LoadedKernels  # the driver: not for those who only compile
 
         program = self.program
         function = program.module.entry
-        variant = program.variant(choose_plans(function, gpu_machine(program.arch), symbols, alignment, packed))
+        variant = program.variant(choose_plans(function, gpu_machine(program.arch), symbols, alignment, lying))
         with self._lock:
             loaded = self._loaded.get((variant.plan, device))
             if loaded is None:

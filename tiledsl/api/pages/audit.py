@@ -18,7 +18,7 @@ from tiledsl.passes.gpu_machine import GpuMachine, gpu_machine
 from tiledsl.passes.manager import PassContext, PassManager
 from tiledsl.passes.pipelines import gpu_front_pipeline
 from tiledsl.runtime.programs.schedule import Schedule
-from tiledsl.runtime.programs.step_alignment import step_alignment, step_packing
+from tiledsl.runtime.programs.step_alignment import step_alignment, step_lying
 from tiledsl.support.errors import fail
 
 HEAD = ("kernel", "runs", "must move", "moves", "by memory", "tensor cores", "predicted", "floor", "ratio", "bound by")
@@ -147,12 +147,12 @@ def audit_schedule(scheduled: Scheduled, arch: str) -> Audit:
     runs: dict[object, tuple[KernelAudit, int, tuple[str, ...]]] = {}
     for step in schedule.steps:
         sizes = {**step.sizes}
-        alignment, packed = step_alignment(schedule, step), step_packing(schedule, step)
-        key = (step.program, tuple(sizes.items()), alignment, packed)
+        alignment, lying = step_alignment(schedule, step), step_lying(schedule, step)
+        key = (step.program, tuple(sizes.items()), alignment, lying)
         if key not in runs:
             function = place(step.program)
             reasons = _reasons(function, machine, sizes, alignment)
-            runs[key] = (audit_function(function, machine, sizes, alignment, packed), 0, reasons)
+            runs[key] = (audit_function(function, machine, sizes, alignment, lying), 0, reasons)
         audit, count, reasons = runs[key]
         runs[key] = (audit, count + 1, reasons)
     kernels = sorted((AuditedKernel(*found) for found in runs.values()), key=lambda k: -k.excess)

@@ -23,6 +23,7 @@ from tiledsl.ir import tile_ops
 from tiledsl.ir.core import Function, Module, Value
 from tiledsl.ir.dtypes import to_numpy
 from tiledsl.ir.gpu import gpu_ops
+from tiledsl.ir.lying import lying
 from tiledsl.ir.symbolic import evaluate
 from tiledsl.ir.types import TensorType
 from tiledsl.passes.gpu.plan import Plan
@@ -36,7 +37,7 @@ from tiledsl.runtime.calls.dispatch import Dispatcher, Variant
 from tiledsl.runtime.calls.outputs import as_tuple
 from tiledsl.runtime.calls.parameters import Parameters
 from tiledsl.runtime.calls.specialise import ArgumentKey
-from tiledsl.runtime.programs.alignment import is_packed, lowest_bit, stride_bits
+from tiledsl.runtime.programs.alignment import lowest_bit, stride_bits
 from tiledsl.runtime.programs.program import WIDEST
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import TileError, TileResourceError, add_note, fail
@@ -141,7 +142,7 @@ class BoundEmulation:
         """Runs on tensors at these addresses. Raises TileError for what is wrong with the code, or fails in it."""
         program, request = self.program, self.program.request
         alignment = tuple(lowest_bit(start | bits) for start, bits in zip(pointers, self._stride_bits))
-        code = self._code(alignment, tuple(map(self._packed, pointers, self.views)))
+        code = self._code(alignment, tuple(map(_lying, pointers, self.views)))
         request.watch(code)
         function = code.function
         arrays = [view.at(address) for view, address in zip(self.views, pointers)]
@@ -149,8 +150,7 @@ class BoundEmulation:
         arguments: list[Argument] = [
             next(tensors) if isinstance(value.type, TensorType) else next(numbers) for value in function.parameters
         ]
-        names = [value.name for value in _tensors(function)]
-        addresses = {name: address % WIDEST for name, address in zip(names, pointers)}
+        addresses = tuple(address % WIDEST for address in pointers)
         try:
             done = emulate(function, arguments, seed=request.seed, addresses=addresses)
         except TileError as error:
@@ -177,15 +177,10 @@ class BoundEmulation:
                 bits[-1] |= stride_bits(view.shape, row_major(view.shape), item, unit)
         return bits
 
-    def _packed(self, start: int, view: View) -> int:
-        item = to_numpy(view.dtype).itemsize
-        whole = is_packed(view.shape, tuple(stride // item for stride in view.strides))
-        return lowest_bit(start) if whole else 0
-
-    def _code(self, alignment: tuple[int, ...], packed: tuple[int, ...]) -> Code:
+    def _code(self, alignment: tuple[int, ...], laid: tuple[int, ...]) -> Code:
         program, wanted = self.program, self.program.request.plan
         count, last = 0, None
-        for plan, function in fitting_plans(program.module, program.arch, self.symbols, alignment, packed):
+        for plan, function in fitting_plans(program.module, program.arch, self.symbols, alignment, laid):
             last = Code(plan, function, programs_of(function, self.symbols))
             if count == wanted:
                 return last
@@ -195,6 +190,11 @@ class BoundEmulation:
         _fail_plan(wanted, count, program.module.entry.name)
 
 
+def _lying(start: int, view: View) -> int:
+    item = to_numpy(view.dtype).itemsize
+    return lying(view.shape, tuple(stride // item for stride in view.strides), start, item)
+
+
 def _fail_plan(wanted: object, count: int, kernel: str) -> NoReturn:
     known = "0" if count == 1 else f"a number from 0 to {count - 1}"
     counted = "there is one" if count == 1 else f"there are {count}"
@@ -202,7 +202,7 @@ def _fail_plan(wanted: object, count: int, kernel: str) -> NoReturn:
 
 
 def fitting_plans(
-    module: Module, arch: str, sizes: Mapping[str, int], alignment: Sequence[int], packed: Sequence[int] = ()
+    module: Module, arch: str, sizes: Mapping[str, int], alignment: Sequence[int], laid: Sequence[int] = ()
 ) -> Iterator[tuple[Plan, Function]]:
     """The plans that have room on the machine, the best first, each with its GPU IR.
 
@@ -210,7 +210,7 @@ def fitting_plans(
     """
     failure: TileResourceError | None = None
     some = False
-    for plan in choose_plans(module.entry, gpu_machine(arch), sizes, alignment, packed):
+    for plan in choose_plans(module.entry, gpu_machine(arch), sizes, alignment, laid):
         code = _lowered(module, plan, arch)
         if isinstance(code, Function):
             some = True

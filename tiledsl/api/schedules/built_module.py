@@ -15,7 +15,7 @@ from tiledsl.passes.machine import available_cores
 from tiledsl.runtime.programs.memory_plan import MemoryPlan, plan_memory
 from tiledsl.runtime.programs.program import HasVariants, PlannedProgram, Program
 from tiledsl.runtime.programs.schedule import Operand, Schedule, Step
-from tiledsl.runtime.programs.step_alignment import step_alignment, step_packing
+from tiledsl.runtime.programs.step_alignment import step_alignment, step_lying
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
 
@@ -70,7 +70,7 @@ def _planned(schedule: Schedule, programs: Sequence[Program]) -> tuple[Schedule,
     Several are compiled at once: the compiler of CUDA C lets other threads run.
     """
     keys = [
-        _Wanted(step.program, tuple(step.sizes.items()), step_alignment(schedule, step), step_packing(schedule, step))
+        _Wanted(step.program, tuple(step.sizes.items()), step_alignment(schedule, step), step_lying(schedule, step))
         for step in schedule.steps
     ]
     wanted = list(dict.fromkeys(keys))
@@ -78,7 +78,7 @@ def _planned(schedule: Schedule, programs: Sequence[Program]) -> tuple[Schedule,
     def plan(one: _Wanted) -> PlannedProgram:
         program = programs[one.program]
         assert isinstance(program, HasVariants)
-        return program.planned(dict(one.sizes), one.alignment, one.packed)
+        return program.planned(dict(one.sizes), one.alignment, one.lying)
 
     with ThreadPoolExecutor(max(1, min(len(wanted), available_cores()))) as pool:
         made = dict(zip(wanted, pool.map(plan, wanted)))
@@ -97,7 +97,7 @@ class _Wanted:
     program: int
     sizes: tuple[tuple[str, int], ...]
     alignment: tuple[int, ...]
-    packed: tuple[int, ...]
+    lying: tuple[int, ...]
 
 
 def _check_numbers(schedule: Schedule, step: Step) -> None:

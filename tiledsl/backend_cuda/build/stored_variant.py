@@ -81,7 +81,7 @@ def plan_from_json(described: dict[str, Any]) -> Plan:
         name: tuple((key, value) for key, value in described[name])
         for name in ("blocks", "capacities", "sizes", "divisors")
     }
-    numbers = {name: tuple(described[name]) for name in ("alignment", "parts", "packed")}
+    numbers = {name: tuple(described[name]) for name in ("alignment", "parts", "packed", "steps")}
     return Plan(grids, chained=described["chained"], **numbers, **pairs)
 
 

@@ -17,7 +17,7 @@ from tiledsl.backend_cuda.functions.casts import bits, cast, from_bits, pack
 from tiledsl.backend_cuda.functions.index_text import operand_text, sum_text, table_text
 from tiledsl.backend_cuda.functions.memory_functions import vector_name
 from tiledsl.backend_cuda.functions.scalars import c_type, constant, memory_type
-from tiledsl.backend_cuda.functions.storage import Registers, Scalar, Slot, element_text
+from tiledsl.backend_cuda.functions.storage import Registers, Scalar, Slot, View, element_text
 from tiledsl.ir.core import Value
 from tiledsl.ir.dtypes import DType, bool_, i64
 from tiledsl.ir.gpu import gpu_ops as gpu
@@ -139,6 +139,9 @@ def emit_load(frame: KernelFrame, op: gpu.Load) -> None:
         frame.values[op.result] = _load_scalar(frame, op)
         return
     layout = op.result.layout
+    if op.step > 1:
+        _load_steps(frame, op, layout)
+        return
     verb = _verb(frame, op.tensor)
     step = op.vector
     access = Access(frame, op, layout, step)
@@ -154,6 +157,22 @@ def emit_load(frame: KernelFrame, op: gpu.Load) -> None:
         if op.ragged and inside:
             with tail(frame, access, number, slot, inside) as (here, address, one):
                 _read(frame, verb, target, here, 1, address, one, fill)
+
+
+def _load_steps(frame: KernelFrame, op: gpu.Load, layout: RegisterLayout) -> None:
+    """Reads whole runs; the tile's slots are every so many of theirs."""
+    dtype, run = op.result.dtype, op.step * op.vector
+    access = Access(frame, op, layout, op.vector)
+    runs = frame.new_registers(of_program(op.result.name or f"{op.tensor.name}_runs"), dtype, op.step * layout.slots)
+    frame.values[op.result] = View(runs, tuple(op.phase + op.step * slot for slot in range(layout.slots)))
+    fill = "0" if op.other is None else frame.scalar(op.other)
+    with frame.unrolled("v", layout.slots // op.vector) as number:
+        slot = first_slot(number, op.vector)
+        inside, address = access.inside(number, slot), access.address(number, slot)
+        begin = f"{address} - {op.phase}" if op.phase else address
+        for offset in pieces_of_access(run, dtype):
+            here = plus(first_slot(number, run), offset)
+            _read(frame, _verb(frame, op.tensor), runs, here, _BYTES // dtype.bytes, plus(begin, offset), inside, fill)
 
 
 @contextmanager

@@ -57,13 +57,14 @@ def emulate(
     *,
     seed: int | None = 0,
     output: Callable[[str], None] = print,
-    addresses: Mapping[str, int] | None = None,
+    addresses: Mapping[str, int] | tuple[int, ...] | None = None,
 ) -> Emulation:
     """Runs a function in GPU form on NumPy arrays and numbers, in the order of its parameters.
 
     Arrays that are stored to are changed in place. `seed` decides who runs when, and in which order programs run; None:
     the threads of each role run in step, in the order of the programs. `output` takes each line of `tile.print`.
-    `addresses`: for tensors, by name, the address of the first element modulo 16 (0, unless told).
+    `addresses`: for tensors, by name or in order, new ones last, the address of the first element modulo 16 (0, unless
+    told).
 
     Raises TileRuntimeError for what is wrong with the program (the codes `emulator-...` of the catalogue), and the
     errors of `execute_tile.execute` for arguments that do not fit and for `tile.assert`.
@@ -78,7 +79,7 @@ def run(
     interleaving: random.Random | None,
     order: random.Random | None,
     output: Callable[[str], None],
-    addresses: Mapping[str, int],
+    addresses: Mapping[str, int] | tuple[int, ...],
 ) -> Emulation:
     """The same; `interleaving` decides who runs when, `order` shuffles programs."""
     sizes, values = bind_arguments(function, arguments)
@@ -87,8 +88,10 @@ def run(
     executors: dict[type[Op], Executor] = {**_OUTSIDE, gpu_ops.Launch: launches.run}
     task = f"emulating `{function.name}`"
     execution = Execution(executors, sizes, small_blocks, output, order, symbols=dict(sizes), task=task)
-    named = {value: addresses.get(value.name, 0) for value in _tensors(function)}
-    launches.addresses = {value: address for value, address in named.items() if address}
+    tensors = _tensors(function)
+    if not isinstance(addresses, tuple):
+        addresses = tuple(addresses.get(value.name, 0) for value in tensors)
+    launches.addresses = {value: address for value, address in zip(tensors, addresses) if address}
     for op in function.body.walk():
         if isinstance(op, gpu_ops.Launch):
             check_carried(op)

@@ -36,6 +36,14 @@ def check_flat(op: Load | Store, rank: int) -> None:
         require(rank == 1 and op.axes[-1] == 0 and not op.checked, "a flat access runs along the last axis alone")
 
 
+def check_steps(op: Load) -> None:
+    """Runs that are read for the sake of some elements are whole pieces of 16 bytes."""
+    if op.step > 1:
+        run = op.step * op.vector * tensor_type(op.tensor).dtype.bytes
+        plain = not op.ragged and not op.checked and op.axes[-1] >= 0
+        require(plain and run % 16 == 0 and 0 <= op.phase < op.step, "steps are those of whole vectors along an axis")
+
+
 def register_type(tensor: TensorType, shape: tuple[int, ...], layout: object) -> TileType:
     if not shape:
         return scalar(tensor.dtype)

@@ -17,7 +17,15 @@ from math import prod
 
 from tiledsl.ir.core import Op
 from tiledsl.ir.dtypes import i64
-from tiledsl.ir.gpu.access_rules import buffer_type, check_access, check_flat, check_places, register_type, static_shape
+from tiledsl.ir.gpu.access_rules import (
+    buffer_type,
+    check_access,
+    check_flat,
+    check_places,
+    check_steps,
+    register_type,
+    static_shape,
+)
 from tiledsl.ir.layouts.buffer_layout import SharedLayout
 from tiledsl.ir.layouts.layout import RegisterLayout
 from tiledsl.ir.op_fields import (
@@ -91,7 +99,9 @@ class Load(Op):
     there is none. `vector`: how many elements along the last slot digit are read at once (aligned to their size, and
     all read or none). `ragged`: extents may end within a vector, whose elements are then read one by one. Of rank 0 it
     is a scalar, and has no layout. `flat`: the tensor lies row by row without gaps, and the tile, of one axis, which
-    runs along the tensor's last one, goes on from row to row.
+    runs along the tensor's last one, goes on from row to row. `step`: neighbours along the tensor's last axis lie so
+    many elements apart, and whole runs are read for the sake of every `step`-th element, from the one that is `phase`
+    elements in front of a vector's first: runs of whole pieces of 16 bytes, each of which has an element of the tile.
     """
 
     name = "gpu.load"
@@ -106,12 +116,15 @@ class Load(Op):
     vector = int_attribute(default=1)
     ragged = flag_attribute()
     flat = flag_attribute()
+    step = int_attribute(default=1)
+    phase = int_attribute(default=0)
     shape = ints_attribute()
     layout = optional_layout_attribute()
 
     def infer_types(self) -> tuple[Type, ...]:
         check_access(self, self.shape, len(self.shape))
         check_flat(self, len(self.shape))
+        check_steps(self)
         return (register_type(tensor_type(self.tensor), self.shape, self.layout),)
 
 

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from tiledsl.ir.lying import step_and_phase, stepped
+
 ROLES = ("cooperative", "pingpong")
 """How warpgroups that only multiply go about it: all on one tile, or each on a tile of its own, in turn."""
 LOADING_THREADS = 128
@@ -80,6 +82,8 @@ class Plan:
     `parts`: of the sums of each grid of the program, which another grid adds up (`split-sums`); `grids` and `blocks`
     are those of the program that is then. None where all sums stay whole. `packed`: for each tensor that lies row by
     row without gaps the bytes that its address is a multiple of (at most 16), 0 for others; nothing where no grid asks.
+    `steps`: for each tensor whose neighbours along the last axis lie a few elements apart how it lies (`ir/lying.py`),
+    0 for others; nothing where there is none.
     """
 
     grids: tuple[GridPlan, ...]
@@ -91,6 +95,7 @@ class Plan:
     chained: bool = False
     parts: tuple[int, ...] = ()
     packed: tuple[int, ...] = ()
+    steps: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         """The whole plan; `parse_plan` reads it: `m=4, N<=4096, 128 threads, 16 per row, M%2=0, aligned to 16/8`."""
@@ -106,6 +111,8 @@ class Plan:
             words.append("aligned to " + "/".join(map(str, self.alignment)))
         if self.packed:
             words.append("packed to " + "/".join(map(str, self.packed)))
+        if self.steps:
+            words.append("steps of " + "/".join("{}+{}".format(*step_and_phase(one)) for one in self.steps))
         if self.chained:
             words.append(CHAINED)
         return ", ".join(words)
@@ -165,6 +172,7 @@ _OF_GRID = {
 _PARTS = re.compile(r"(\d+(?:/\d+)*) parts")
 _ALIGNMENT = re.compile(r"aligned to (\d+(?:/\d+)*)")
 _PACKED = re.compile(r"packed to (\d+(?:/\d+)*)")
+_STEPS = re.compile(r"steps of (\d+\+\d+(?:/\d+\+\d+)*)")
 _OF_SIZES = {
     "sizes": re.compile(r"(.+):=(\d+)"),
     "divisors": re.compile(r"(.+)%(\d+)=0"),
@@ -182,6 +190,7 @@ def parse_plan(text: str) -> Plan:
     named: dict[str, list[tuple[str, int]]] = {name: [] for name in _OF_SIZES}
     alignment: tuple[int, ...] = ()
     packed: tuple[int, ...] = ()
+    steps: tuple[int, ...] = ()
     parts: tuple[int, ...] = ()
     chained = False
     for word in _words(text):
@@ -199,6 +208,8 @@ def parse_plan(text: str) -> Plan:
             alignment = tuple(map(int, match[1].split("/")))
         elif match := _PACKED.fullmatch(word):
             packed = tuple(map(int, match[1].split("/")))
+        elif match := _STEPS.fullmatch(word):
+            steps = tuple(_stepped(*map(int, one.split("+"))) for one in match[1].split("/"))
         elif match := _PARTS.fullmatch(word):
             parts = tuple(map(int, match[1].split("/")))
         elif word == CHAINED:
@@ -208,7 +219,11 @@ def parse_plan(text: str) -> Plan:
         else:
             raise ValueError(f"`{word}` is nothing that a plan says")
     lists = {name: tuple(pairs) for name, pairs in named.items()}
-    return Plan(tuple(grids), **lists, alignment=alignment, chained=chained, parts=parts, packed=packed)
+    return Plan(tuple(grids), **lists, alignment=alignment, chained=chained, parts=parts, packed=packed, steps=steps)
+
+
+def _stepped(step: int, phase: int) -> int:
+    return stepped(step, phase) if step > 1 else 0
 
 
 def _words(text: str) -> list[str]:

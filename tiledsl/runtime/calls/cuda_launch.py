@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tiledsl.ir.lying import lying
 from tiledsl.runtime.arrays.address_rules import Addresses, AddressRules, Go, placed, remember
 from tiledsl.runtime.arrays.arrays import element_strides, row_major
 from tiledsl.runtime.arrays.cuda_arrays import DeviceView
 from tiledsl.runtime.arrays.frameworks import Framework
 from tiledsl.runtime.calls.binding import Sizes
 from tiledsl.runtime.calls.launch import new_arrays, number_of, only_result, scalars_of
-from tiledsl.runtime.programs.alignment import is_packed, lowest_bit, stride_bits
+from tiledsl.runtime.programs.alignment import lowest_bit, stride_bits
 from tiledsl.runtime.programs.interface import Interface, TensorParameter
 from tiledsl.runtime.programs.program import BoundDeviceProgram, DeviceProgram
 
@@ -68,7 +69,7 @@ class CudaLaunch:
         items = [view.itemsize for view in views] + [new.dtype.itemsize for new in self._new]
         units = [tensor.unit for tensor in (*interface.tensors, *interface.new_tensors)]
         self._stride_bits = [stride_bits(*one) for one in zip(shapes, self._strides, items, units)]
-        self._packed = [is_packed(*one) for one in zip(shapes, self._strides)]
+        self._laid = list(zip(shapes, self._strides, items))
         written = [n for n, p in enumerate(interface.tensors) if p.written]
         written += range(len(views), len(given))
         self._rules = AddressRules([placed(view) for view in given], written, [view.itemsize for view in given])
@@ -100,11 +101,11 @@ class CudaLaunch:
         # what is allocated for the call is aligned as well as can be
         starts += [addresses[self._count + self._slots[n]] if n in self._slots else 0 for n in range(len(self._new))]
         alignment = tuple(lowest_bit(start | bits) for start, bits in zip(starts, self._stride_bits))
-        packed = tuple(lowest_bit(start) if whole else 0 for start, whole in zip(starts, self._packed))
-        variant = self._variants.get((alignment, packed))
+        laid = tuple(lying(shape, at, start, item) for start, (shape, at, item) in zip(starts, self._laid))
+        variant = self._variants.get((alignment, laid))
         if variant is None:
-            variant = self.program.bind_cuda(self._sizes, self._strides, alignment, self.device, packed)
-            self._variants[alignment, packed] = variant
+            variant = self.program.bind_cuda(self._sizes, self._strides, alignment, self.device, laid)
+            self._variants[alignment, laid] = variant
         return variant
 
     def run(

@@ -22,7 +22,7 @@ from tiledsl.runtime.programs.device_services import DeviceEvent, DeviceGraph, D
 from tiledsl.runtime.programs.memory_plan import ALIGNMENT, MemoryPlan
 from tiledsl.runtime.programs.program import BoundDeviceProgram, DeviceProgram
 from tiledsl.runtime.programs.schedule import Operand, Schedule
-from tiledsl.runtime.programs.step_alignment import step_alignment, step_packing
+from tiledsl.runtime.programs.step_alignment import step_alignment, step_lying
 from tiledsl.support.location import Location
 from tiledsl.support.when_dropped import when_dropped
 
@@ -71,10 +71,10 @@ class ModuleOnCuda:
         known: dict[object, BoundDeviceProgram] = {}
         for step in schedule.steps:
             strides = tuple(tensor.view.strides for tensor in step.tensors)
-            alignment, packed = step_alignment(schedule, step), step_packing(schedule, step)
-            key = step.program, tuple(step.sizes.items()), strides, alignment, packed
+            alignment, lying = step_alignment(schedule, step), step_lying(schedule, step)
+            key = step.program, tuple(step.sizes.items()), strides, alignment, lying
             if key not in known:
-                known[key] = programs[step.program].bind_cuda(step.sizes, strides, alignment, device, packed)
+                known[key] = programs[step.program].bind_cuda(step.sizes, strides, alignment, device, lying)
             self.bound.append(known[key])
         self._outer = (*schedule.inputs, *schedule.outputs)
         self._fixed = tuple(address for address, _ in weights.values())

@@ -22,20 +22,8 @@ def stride_bits(shape: tuple[int, ...], strides: tuple[int, ...], item: int, uni
     return bits
 
 
-def is_packed(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
-    """Whether elements lie one behind the other, row by row. `strides` are in elements; those of short axes do not
-    count."""
-    apart = 1
-    for size, stride in zip(reversed(shape), reversed(strides)):
-        if size > 1 and stride != apart:
-            return False
-        apart *= max(1, size)
-    return True
-
-
-def default_packing(type_: TensorType) -> int:
-    """What the address of an array without gaps is a multiple of, in bytes, where nothing else is known; 0 if its last
-    axis does not run fastest."""
+def default_lying(type_: TensorType) -> int:
+    """How an array without gaps lies whose address is a multiple of 16 bytes (`ir/lying.py`)."""
     return WIDEST if type_.unit == len(type_.shape) - 1 else 0
 
 

@@ -120,14 +120,13 @@ class DeviceProgram(Protocol):
         strides: Sequence[tuple[int, ...]],
         alignment: tuple[int, ...],
         device: int,
-        packed: tuple[int, ...] = (),
+        lying: tuple[int, ...] = (),
         /,
     ) -> BoundDeviceProgram:
         """Prepares for a call. `strides` are in elements: of the tensor parameters, then of the new tensors.
 
         `alignment[i]`, one of 1, 2, 4, 8, 16: what the address of tensor `i`, in bytes, and all of its strides but unit
-        ones are multiples of. `packed[i]`: the same of the address alone, of a tensor that lies row by row without
-        gaps; 0 for others.
+        ones are multiples of. `lying[i]`: how tensor `i` lies (`ir/lying.py`).
         """
         ...
 
@@ -194,7 +193,7 @@ class HasVariants(Program, Protocol):
     """A program that has code for more than one plan."""
 
     def planned(
-        self, sizes: Mapping[str, int], alignment: tuple[int, ...], packed: tuple[int, ...] = (), /
+        self, sizes: Mapping[str, int], alignment: tuple[int, ...], lying: tuple[int, ...] = (), /
     ) -> PlannedProgram:
         """The code that `bind_cuda` would choose for these sizes and alignments, as a program of its own."""
         ...

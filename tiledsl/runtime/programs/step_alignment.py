@@ -5,6 +5,7 @@ Every buffer begins at a multiple of 16 bytes: the runtime sees to it (an input 
 
 from __future__ import annotations
 
+from tiledsl.ir.lying import lying
 from tiledsl.runtime.programs.alignment import lowest_bit, stride_bits
 from tiledsl.runtime.programs.schedule import Operand, Schedule, Step
 
@@ -14,15 +15,14 @@ def step_alignment(schedule: Schedule, step: Step) -> tuple[int, ...]:
     return tuple(_alignment(schedule, tensor) for tensor in step.tensors)
 
 
-def step_packing(schedule: Schedule, step: Step) -> tuple[int, ...]:
-    """For each tensor that lies row by row without gaps what its address is a multiple of, in bytes, at most 16; 0 for
-    others."""
-    return tuple(_packing(schedule, tensor) for tensor in step.tensors)
+def step_lying(schedule: Schedule, step: Step) -> tuple[int, ...]:
+    """For each tensor the number that says how it lies (`ir/lying.py`)."""
+    return tuple(_lying(schedule, tensor) for tensor in step.tensors)
 
 
-def _packing(schedule: Schedule, tensor: Operand) -> int:
-    view = tensor.view
-    return lowest_bit(view.offset * schedule.buffers[tensor.buffer].dtype.bytes) if view.is_contiguous else 0
+def _lying(schedule: Schedule, tensor: Operand) -> int:
+    view, item = tensor.view, schedule.buffers[tensor.buffer].dtype.bytes
+    return lying(view.shape, view.strides, view.offset * item, item)
 
 
 def _alignment(schedule: Schedule, tensor: Operand) -> int:

@@ -31,6 +31,7 @@ PLANS = st.builds(
     sizes=pairs(SYMBOLS), divisors=pairs(SYMBOLS),
     alignment=st.lists(st.sampled_from([1, 2, 16]), max_size=3).map(tuple), chained=st.booleans(),
     parts=st.lists(NUMBERS, max_size=3).map(tuple), packed=st.lists(st.sampled_from([0, 2, 16]), max_size=3).map(tuple),
+    steps=st.lists(st.sampled_from([0, 64, 65, 98]), max_size=3).map(tuple),
 )  # fmt: skip
 
 
@@ -43,7 +44,18 @@ def test_every_field_is_drawn() -> None:
     of_grids = {"threads", "cluster", "warps", "stages", "row_threads", "programs", "raster"}
     of_grids |= {"roles", "splits", "rows", "resident", "copied", "across", "flat"}
     assert set(GridPlan.__dataclass_fields__) == of_grids
-    of_plans = {"grids", "blocks", "capacities", "sizes", "divisors", "alignment", "chained", "parts", "packed"}
+    of_plans = {
+        "grids",
+        "blocks",
+        "capacities",
+        "sizes",
+        "divisors",
+        "alignment",
+        "chained",
+        "parts",
+        "packed",
+        "steps",
+    }
     assert set(Plan.__dataclass_fields__) == of_plans
 
 

@@ -121,7 +121,16 @@ def _check_tensor_vectors(agent: Agent, op: AnyAccess, tensor: Array, access: Ac
     if isinstance(op, (Load, Store)) and op.ragged:  # whole vectors are accessed at once, and they alone
         grouped = np.reshape(active, (*active.shape[:-1], -1, vector))
         active = np.reshape(grouped & grouped.all(axis=-1, keepdims=True), active.shape)
+    if isinstance(op, Load) and op.step > 1:
+        offsets = _without_steps(op, offsets, tensor.itemsize)
     check_vectors(agent, op, offsets, active, tensor.itemsize, vector, f"%{op.tensor.name}")
+
+
+def _without_steps(op: Load, offsets: Integers, width: int) -> Integers:
+    """Where elements would lie if the runs that are read had them side by side."""
+    first = np.repeat(offsets[:, :: op.vector], op.vector, axis=1)
+    apart, off = np.divmod(offsets - first, op.step)
+    return first - op.phase * width + apart + off
 
 
 def check_vectors(agent: Agent, op: Op, offsets: Integers, active: Array, width: int, vector: int, of: str) -> None:

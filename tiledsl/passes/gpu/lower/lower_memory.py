@@ -12,10 +12,12 @@ from dataclasses import dataclass
 
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Index, Value
+from tiledsl.ir.dtypes import bool_
 from tiledsl.ir.fold_identities import fold_identity
 from tiledsl.ir.gpu import gpu_ops as gpu
 from tiledsl.ir.layouts.buffer_layout import SharedLayout
 from tiledsl.ir.layouts.layout import RegisterLayout
+from tiledsl.ir.lying import step_and_phase
 from tiledsl.ir.types import AxisType, Shape, Slice, TensorType, TileType, Whole
 from tiledsl.passes.analysis.sizes import constant_of
 from tiledsl.passes.gpu.layouts.access_layouts import contiguous_bytes
@@ -64,11 +66,13 @@ def load_as(state: Lowering, op: ops.Load, layout: RegisterLayout) -> Value:
         return flat
     subscripts = tile_subscripts(state, op, op.result.shape, layout)
     vector, ragged = vector_and_tail(state, op, layout, subscripts)
+    step, phase, run = _steps(state, op, layout, subscripts)
+    vector = max(vector, run)
     return state.emit(
         gpu.Load, name=op.result.name, tensor=state.tensors[op.tensor], indices=subscripts.indices,
         extents=subscripts.extents, other=None if op.other is None else state.scalar(op.other), axes=subscripts.axes,
-        masked=subscripts.masked, checked=subscripts.checked, vector=vector, ragged=ragged, shape=layout.shape,
-        layout=layout,
+        masked=subscripts.masked, checked=subscripts.checked, vector=vector, ragged=ragged and not run,
+        step=step, phase=phase, shape=layout.shape, layout=layout,
     ).result  # fmt: skip
 
 
@@ -265,6 +269,21 @@ def _aligned_vector(state: Lowering, op: ops.Load | ops.Store, layout: RegisterL
     start = start_multiple(state, op.indices[unit])
     run = layout.vector(axis)
     return max(1, min(power_of_two_in(run), 16 // bytes_, limit, start))
+
+
+def _steps(state: Lowering, op: ops.Load, layout: RegisterLayout, subscripts: Subscripts) -> tuple[int, int, int]:
+    """The step and the phase of a tensor, and of how many elements a run is that is read for their sake: (1, 0, 0)
+    where elements are read one by one."""
+    number, bytes_ = state.tensor_number(op.tensor), op.result.dtype.bytes
+    lying = state.plan.steps[number] if number < len(state.plan.steps) else 0
+    axis = subscripts.axes[-1] if subscripts.axes else -1
+    if not lying or axis < 0 or subscripts.checked or op.result.dtype == bool_ or _is_gathered_along(op, axis):
+        return 1, 0, 0
+    step, phase = step_and_phase(lying)
+    extent = state.extent_multiple(op.result.shape[axis]) if axis in subscripts.masked else MOST_MULTIPLE
+    start = start_multiple(state, op.indices[-1])
+    vector = min(power_of_two_in(layout.vector(axis)), 16 // bytes_, start, extent)
+    return (step, phase, vector) if vector > 1 and step * vector * bytes_ % 16 == 0 else (1, 0, 0)
 
 
 def _vector_of_extent(state: Lowering, op: ops.Load | ops.Store, subscripts: Subscripts) -> int:

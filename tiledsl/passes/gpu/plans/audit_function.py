@@ -58,10 +58,10 @@ def audit_function(
     machine: GpuMachine,
     sizes: Mapping[str, int],
     alignment: Sequence[int] = (),
-    packed: Sequence[int] = (),
+    lying: Sequence[int] = (),
 ) -> KernelAudit:
     """The audit of a function in form `tile-placed` under its best plan. Sizes that are not given are guessed."""
-    plan, seconds = ranked_plans(function, machine, sizes, alignment, 1, packed)[0]
+    plan, seconds = ranked_plans(function, machine, sizes, alignment, 1, lying)[0]
     known = {**_guessed(function), **sizes}
     return audit_plan(function, machine, known, plan, seconds)
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Function, Op, Value
+from tiledsl.ir.lying import packed_bytes, step_and_phase
 from tiledsl.ir.symbolic import Dim, evaluate, symbol_name, symbols_of
 from tiledsl.ir.types import AxisType, Shape, TileType
 from tiledsl.passes.analysis.effects import tensors_in_order
@@ -133,13 +134,13 @@ def choose_plans(
     machine: GpuMachine,
     sizes: Mapping[str, int],
     alignment: Sequence[int],
-    packed: Sequence[int] = (),
+    laid: Sequence[int] = (),
 ) -> list[Plan]:
     """Plans for these sizes (unknown ones may be left out), the best first. There is at least one.
 
-    `alignment`, `packed`: as a `Plan` has them.
+    `alignment` as a `Plan` has it; `laid`: how each tensor lies (`ir/lying.py`).
     """
-    return [ranked.plan for ranked in ranked_plans(function, machine, sizes, alignment, packed=packed)]
+    return [ranked.plan for ranked in ranked_plans(function, machine, sizes, alignment, laid=laid)]
 
 
 def ranked_plans(
@@ -148,13 +149,13 @@ def ranked_plans(
     sizes: Mapping[str, int],
     alignment: Sequence[int],
     specialised: int = FIRST_PLANS,
-    packed: Sequence[int] = (),
+    laid: Sequence[int] = (),
 ) -> list[RankedPlan]:
     """The same with the times that were predicted. `specialised`: how many plans with specialised warps there are at
     most, for each grid."""
 
     def plans_of(program: Function) -> list[RankedPlan]:
-        return _plans_as_written(program, machine, sizes, alignment, specialised, packed)
+        return _plans_as_written(program, machine, sizes, alignment, specialised, laid)
 
     whole = plans_of(function)
     guessed = _Sizes(function, sizes).every
@@ -167,7 +168,7 @@ def _plans_as_written(
     sizes: Mapping[str, int],
     alignment: Sequence[int],
     specialised: int,
-    packed: Sequence[int],
+    laid: Sequence[int],
 ) -> list[RankedPlan]:
     """Those in which no sum is split."""
     known = _Sizes(function, sizes, alignment)
@@ -184,7 +185,7 @@ def _plans_as_written(
             RankedPlan(_with_whole_axes(grid, plan, known, WARPGROUP_DEPTH, 1), seconds)
             for plan, seconds in found[:specialised]
         ]
-        lying = dict(zip(tensors, alignment)), dict(zip(tensors, packed))
+        lying = dict(zip(tensors, alignment)), dict(zip(tensors, map(packed_bytes, laid)))
         flat = None if grid.dots else flat_rows(grid.op, grid.accesses, known.known, *lying, machine)
         others = [*([flat] if flat is not None else ()), *_grid_options(grid, machine, known)]
         options.append([*first, *map(RankedPlan, others)])
@@ -193,7 +194,9 @@ def _plans_as_written(
         choices = [plans[min(rank, len(plans) - 1)] for plans in options]
         plan = _joined([choice.plan for choice in choices], function, known, tuple(alignment))
         if any(one.flat for one in plan.grids):
-            plan = replace(plan, packed=tuple(packed))
+            plan = replace(plan, packed=tuple(map(packed_bytes, laid)))
+        if any(step_and_phase(one)[0] > 1 for one in laid):
+            plan = replace(plan, steps=tuple(one if step_and_phase(one)[0] > 1 else 0 for one in laid))
         ranked.setdefault(plan, _seconds(choices, grids, known, machine))
     return [RankedPlan(plan, seconds) for plan, seconds in ranked.items()]
 

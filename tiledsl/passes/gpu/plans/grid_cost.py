@@ -109,10 +109,13 @@ class GridCost:
         sizes: Mapping[str, int],
         machine: GpuMachine,
         alignment: Mapping[Value, int] | None = None,
+        steps: Mapping[Value, int] | None = None,
     ) -> None:
         """`sizes`: every symbol but those of blocks; `blocks`: by symbol, those that the program leaves open.
-        `alignment`: the bytes that every row of a tensor starts at a multiple of; 16 for those that are not there."""
+        `alignment`: the bytes that every row of a tensor starts at a multiple of; 16 for those that are not there.
+        `steps`: how far apart neighbours lie in tensors that are read by whole runs for their sake."""
         self.alignment = alignment or {}
+        self._steps = steps or {}
         self.nest, self.grid, self.machine = nest, grid, machine
         self.speeds = machine.speeds
         self.counts = WorkCounts(nest, sizes, blocks)
@@ -369,6 +372,8 @@ class GridCost:
         """Bytes that a thread accesses at a time."""
         if self._is_flat(access):
             return WIDEST
+        if access.is_read and access.op.tensor in self._steps:
+            return max(access.tensor.dtype.bytes, WIDEST // self._steps[access.op.tensor])
         if access.shape and _step(access, _unit(access)) != 1:
             return access.tensor.dtype.bytes
         aligned = self.alignment.get(access.op.tensor, WIDEST)
@@ -390,6 +395,8 @@ class GridCost:
         if step is None or step == 1:
             clocks = TOUCH_CLOCKS if step is None and access.gathers else LINE_CLOCKS
             return clocks * moved / min(LINE_BYTES, self._run_bytes(access))
+        if access.is_read and access.op.tensor in self._steps:
+            return LINE_CLOCKS * self._steps[access.op.tensor] * moved / LINE_BYTES
         apart = WIDEST * step  # bytes from thread to thread
         return max(LINE_CLOCKS * step * moved / LINE_BYTES, TOUCH_CLOCKS * moved / element * min(1, apart / LINE_BYTES))
 

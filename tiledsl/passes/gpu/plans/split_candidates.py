@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Function, Module, Value
+from tiledsl.ir.lying import step_and_phase
 from tiledsl.ir.symbolic import Dim, evaluate, symbols_of
 from tiledsl.passes.analysis.effects import tensors_in_order
 from tiledsl.passes.analysis.sizes import size_of
@@ -46,8 +47,9 @@ def program_of(function: Function, plan: Plan) -> Function:
 def costs_of(program: Function, plan: Plan, sizes: Mapping[str, int], machine: GpuMachine) -> list[GridCost]:
     """What each grid of the program that a plan is for costs. All sizes are known."""
     blocks, alignment = dict(plan.blocks), dict(zip(tensors_in_order(program.body), plan.alignment))
+    steps = {t: step_and_phase(one)[0] for t, one in zip(tensors_in_order(program.body), plan.steps) if one}
     pairs = zip(loop_nests(program), plan.grids)
-    return [GridCost(nest, grid, blocks, sizes, machine, alignment) for nest, grid in pairs]
+    return [GridCost(nest, grid, blocks, sizes, machine, alignment, steps) for nest, grid in pairs]
 
 
 def predicted_seconds(costs: Sequence[GridCost], seconds: float | None, machine: GpuMachine) -> float:
