@@ -4,8 +4,8 @@
     python -m benchmarks.kernelbench --path KernelBench/KernelBench --device cuda [--dtype f16] [--workers 8]
 
 On the CPU sizes are made smaller: numbers that a program names are halved until they are at most `--largest`, or left
-larger where it does not run with these. On a device programs run as they are (without tf32), timed beside eager PyTorch
-and torch.compile.
+larger where it does not run with these, or divided by one number. On a device programs run as they are (without tf32),
+timed beside eager PyTorch and torch.compile.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,26 +22,43 @@ def programs(folder: Path, levels: Sequence[int], only: str) -> Iterator[tuple[i
             yield level, path
 
 
-def halved(source: str, largest: int, inputs: bool = False) -> str:
-    """A program with the numbers that it assigns to names halved until they are at most `largest`.
+Shrink = Callable[[int], int]
 
-    `inputs`: and those that it writes where it makes its arguments.
+
+def at_most(largest: int) -> Shrink:
+    """Halves numbers until they are at most `largest`."""
+
+    def shrink(number: int) -> int:
+        while number > largest:
+            number = (number + 1) // 2
+        return number
+
+    return shrink
+
+
+def divided(by: int) -> Shrink:
+    """Divides numbers that are much larger than that, so that those which belong together still do."""
+    return lambda number: number // by if number >= 4 * by else number
+
+
+def smaller(source: str, shrink: Shrink, inputs: bool = False) -> str:
+    """A program with smaller numbers where it assigns them to names.
+
+    `inputs`: and where it makes its arguments.
     """
     tree = ast.parse(source)
 
-    class Halve(ast.NodeTransformer):
+    class Shrunk(ast.NodeTransformer):
         def visit_Constant(self, node: ast.Constant) -> ast.Constant:
             value = node.value
             if not isinstance(value, int) or isinstance(value, bool):
                 return node
-            while value > largest:
-                value = (value + 1) // 2
-            return ast.copy_location(ast.Constant(value), node)
+            return ast.copy_location(ast.Constant(shrink(value)), node)
 
     for i, statement in enumerate(tree.body):
         makes = inputs and isinstance(statement, ast.FunctionDef) and statement.name == "get_inputs"
         if isinstance(statement, ast.Assign) or makes:
-            tree.body[i] = Halve().visit(statement)
+            tree.body[i] = Shrunk().visit(statement)
     return ast.unparse(ast.fix_missing_locations(tree))
 
 
@@ -57,9 +74,10 @@ def loaded(source: str, path: Path) -> tuple[Any, list[Any]]:
 def smallest(path: Path, largest: int) -> tuple[Any, list[Any], Any] | None:
     """The model with the smallest sizes with which it runs on a CPU, its arguments and result; None if with none."""
     source = path.read_text(encoding="utf-8")
-    limits = (largest, 2 * largest, 4 * largest, 16 * largest, 2**31)
-    ways = ((limit, inputs) for inputs in (False, True) for limit in limits)
-    return next((made for way in ways if (made := _run(halved(source, *way), path)) is not None), None)
+    limits = [at_most(limit) for limit in (largest, 2 * largest, 4 * largest, 16 * largest, 2**31)]
+    ways = [(shrink, inputs) for inputs in (False, True) for shrink in limits]
+    ways += [(divided(by), False) for by in (16, 8, 4, 2)]
+    return next((made for way in ways if (made := _run(smaller(source, *way), path)) is not None), None)
 
 
 def _run(source: str, path: Path) -> tuple[Any, list[Any], Any] | None:
