@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from functools import cache
 from typing import Any, NoReturn, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 import numpy as np
@@ -101,12 +102,32 @@ def _from_dlpack(value: SharesByDlpack, parameter: str) -> Array:
         device, _ = value.__dlpack_device__()
         if device not in CPU_DEVICES:
             _fail_device(value, parameter, _DEVICE_NAMES.get(device, f"device {device}"))
-        return np.from_dlpack(value)  # pyright: ignore[reportArgumentType]  # NumPy asks for newer keywords than it needs
+        found = _of_foreign_dtype(value)
+        # NumPy asks for newer keywords than it needs
+        return np.from_dlpack(value) if found is None else found  # pyright: ignore[reportArgumentType]
     except TileError:
         raise
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         fail("array-foreign", caller_location(), parameter=parameter, kind=type(value).__name__, reason=reason)
+
+
+def _of_foreign_dtype(value: Any) -> Array | None:
+    """An array of a dtype that NumPy cannot take over (bf16, floats of 8 bits); None for any other."""
+    dtype = _foreign(getattr(value, "dtype", None))
+    if dtype is None:
+        return None
+    from tiledsl.runtime.arrays.dlpack import array_of_capsule  # it knows this module
+
+    return array_of_capsule(value.__dlpack__(), dtype)
+
+
+@cache
+def _foreign(dtype: object) -> np.dtype[Any] | None:
+    """The dtype that a library names, if it is none of NumPy's own."""
+    found = dtypes.from_array_name(str(dtype).rpartition(".")[2])
+    made = None if found is None else dtypes.to_numpy(found)
+    return None if made is None or made.isbuiltin == 1 else made
 
 
 def fail_not_array(value: object, parameter: str) -> NoReturn:

@@ -10,7 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tiledsl.runtime.arrays.arrays import row_major
+import numpy as np
+
+from tiledsl.runtime.arrays.arrays import Array, row_major
 
 CUDA_DEVICES = (2, 13)
 """DLPack's numbers for memory of a CUDA device, and for managed memory."""
@@ -63,6 +65,31 @@ def read_capsule(capsule: object) -> SharedTensor:
     dtype = name if tensor.lanes == 1 and (tensor.kind in _KINDS or tensor.kind in _NARROW) else None
     address = (tensor.data or 0) + tensor.byte_offset
     return SharedTensor(address, tensor.device, shape, strides, dtype, described)
+
+
+class _Memory:
+    """Memory of a capsule as NumPy takes it: bytes, for as long as an array over them lives."""
+
+    def __init__(self, capsule: object, shared: SharedTensor, size: int) -> None:
+        self.capsule = capsule
+        self.__array_interface__ = {
+            "version": 3,
+            "shape": shared.shape,
+            "typestr": f"<u{size}",
+            "strides": tuple(step * size for step in shared.strides),
+            "data": (shared.address, False),
+        }
+
+
+def array_of_capsule(capsule: object, dtype: np.dtype[Any]) -> Array:
+    """The tensor of a capsule in CPU memory as an array over the same memory. ValueError if it is of another dtype."""
+    shared = read_capsule(capsule)
+    if shared.dtype != str(dtype):
+        raise ValueError(f"its capsule is of {shared.described}")
+    if 0 in shared.shape:
+        return np.empty(shared.shape, dtype)  # it may be nowhere
+    elements: Any = np.asarray(_Memory(capsule, shared, dtype.itemsize))
+    return elements.view(dtype)
 
 
 _KIND_OF = {
