@@ -1,12 +1,13 @@
 """Generated TILE programs with a loop of products, under plans with specialised warps.
 
 Each operand is a load, or is computed of some elementwise; what is loaded may be folded too; a second product may
-stand beside the first. All numbers are small and whole, so that every order of sums gives the same.
+stand beside the first; behind the loop tiles may be met that lie in other ways, and the result may be stored turned
+as well. All numbers are small and whole, so that every order of sums gives the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,30 @@ STEPS = {
     "beside": "{to} = tile.map([{of}, %{side}_beside]) {{fn = sub}}",
 }
 """What may be done to an operand, in f32."""
+AFTER = {
+    "beside": "{to} = tile.map([{of}, %x_tile]) {{fn = add}}",
+    "turned": "{to} = tile.map([{of}, %y_turned]) {{fn = sub}}",
+    "row sums": "{to} = tile.map([{of}, %x_sums]) {{fn = add}}",
+    "sums of turned": "{to} = tile.map([{of}, %y_sums]) {{fn = sub}}",
+    "row number": "{to} = tile.map([{of}, %x_first]) {{fn = sub}}",
+}
+"""What may be done to the result."""
+MET = """
+%x_tile = tile.load(%x, [%m, %n])
+%y_tile = tile.load(%y, [%n, %m])
+%y_turned = tile.transpose(%y_tile) {permutation = [1, 0]}
+%x_rows = tile.load(%x, [%m, :])
+%x_sum = tile.reduce([%x_rows]) {axes = [1], fn = add, keepdims = true}
+%x_sums = tile.broadcast(%x_sum) {shape = [m, n]}
+%y_columns = tile.load(%y, [:, %m])
+%y_sum = tile.reduce([%y_columns]) {axes = [0], fn = add}
+%y_shaped = tile.reshape(%y_sum) {shape = [m, 1]}
+%y_sums = tile.broadcast(%y_shaped) {shape = [m, n]}
+%first = tile.load(%x, [%m, %start])
+%first_shaped = tile.reshape(%first) {shape = [m, 1]}
+%x_first = tile.broadcast(%first_shaped) {shape = [m, n]}
+"""
+"""What AFTER takes; what is not used is left out by the passes."""
 PLANS = (
     "m=64, n=64, k=64, 128 threads, 4x1 warps, cooperative, {stages} stages",
     "m=64, n=64, k=64, 128 threads, 4x1 warps, cooperative, {stages} stages, 2 programs",
@@ -61,6 +86,10 @@ class RandomProduct:
     plan: str
     by_threads: bool
     """Whether the plan takes rows of what a left operand is computed of for too short for TMA."""
+    after: tuple[str, ...] = ()
+    """Some of AFTER."""
+    stores_turned: bool = False
+    """Whether the result is stored a second time, with its columns as rows, and what was met beside it."""
 
     @property
     def text(self) -> str:
@@ -70,7 +99,7 @@ class RandomProduct:
             operands.append(("c", self.beside, False))
         lines, sums, parameters = list[str](), list[str](), list[str]()
         for side, operand, is_left in operands:
-            parameters += _parameters(side, operand, is_left)
+            parameters += _parameters(_tensors(side, operand, is_left))
             lines += _operand(side, operand, is_left)
             if operand.folded:
                 sums.append(side)
@@ -79,6 +108,7 @@ class RandomProduct:
                     f"%{side}_part = tile.reduce([%{side}_whole]) {{axes = [{int(is_left)}], fn = add}}",
                     f"%{side}_more = tile.map([%{side}_sum, %{side}_part]) {{fn = add}}",
                 ]
+        parameters += _parameters(self._met)
         dots = [side for side, _, is_left in operands if not is_left]
         lines += [f"%next_{side} = tile.dot(%a_operand, %{side}_operand, %acc_{side}) {{dtype = f32}}" for side in dots]
         axis = {"a": "m"}
@@ -98,10 +128,21 @@ class RandomProduct:
             wide = f"{other}_wide" if other.startswith("%sum") else other
             after.append(f"{value}_ = tile.map([{value}, {wide}]) {{fn = sub}}")
             value += "_"
+        if self.after or self.stores_turned:
+            after += MET.strip().splitlines()
+        for step in self.after:
+            after.append(AFTER[step].format(to=f"{value}_", of=value))
+            value += "_"
+        returned = "%out"
+        if self.stores_turned:
+            returned = "%out, %turned, %met"
+            after.append(f"%result_turned = tile.transpose({value}) {{permutation = [1, 0]}}")
+            after += ["tile.store(%turned, [%n, %m], %result_turned)", "tile.store(%met, [%n, %m], %y_tile)"]
         inside, behind = "\n      ".join(lines), "\n    ".join(after)
         return f"""
 func @f({", ".join(parameters)}) {{
   %out = tile.empty() {{shape = [M, N], dtype = f32}}
+  {self._more_results}
   %M = tile.size() {{value = M}}
   %N = tile.size() {{value = N}}
   tile.grid([%M, %N]) {{blocks = [auto, auto]}} body(%m: axis<m>, %n: axis<n>) {{
@@ -120,20 +161,32 @@ func @f({", ".join(parameters)}) {{
     {behind}
     tile.store(%out, [%m, %n], {value})
   }}
-  tile.return([%out])
+  tile.return([{returned}])
 }}
 """
+
+    @property
+    def _more_results(self) -> str:
+        empty = "tile.empty() {shape = [N, M], dtype = f32}"
+        return f"%turned = {empty}\n  %met = {empty}" if self.stores_turned else ""
+
+    @property
+    def _met(self) -> dict[str, tuple[str, Sequence[str]]]:
+        """The tensors that are met behind the loop."""
+        return {"x": ("f32", "MN"), "y": ("f32", "NM")} if self.after or self.stores_turned else {}
 
     def arguments(self) -> list[Array]:
         """Small whole numbers."""
         sizes = {"M": self.m, "N": self.n, "K": self.k}
         generator = np.random.default_rng(0)
         found: list[Array] = []
+        tensors: list[tuple[str, Sequence[str]]] = []
         for side, operand in (("a", self.left), ("b", self.right), ("c", self.beside)):
             if operand is not None:
-                for dtype, shape in _tensors(side, operand, is_left=side == "a").values():
-                    shape_ = tuple(sizes[name] for name in shape)
-                    found.append(generator.integers(-1, 3, shape_).astype(to_numpy(BY_NAME[dtype])))
+                tensors += _tensors(side, operand, is_left=side == "a").values()
+        for dtype, shape in [*tensors, *self._met.values()]:
+            shape_ = tuple(sizes[name] for name in shape)
+            found.append(generator.integers(-1, 3, shape_).astype(to_numpy(BY_NAME[dtype])))
         return found
 
     @property
@@ -144,7 +197,9 @@ func @f({", ".join(parameters)}) {{
             if operand is not None:
                 short = self.by_threads and side == "a" and _is_computed(operand)
                 alignment += [2 if short else 16 for _ in _tensors(side, operand, is_left=side == "a")]
-        return f"{self.plan}, aligned to {'/'.join(map(str, (*alignment, 16)))}"
+        others = [16] * (len(self._met) + (3 if self.stores_turned else 1))
+        whole = f", M<={-(-self.m // 8) * 8}, N<={-(-self.n // 8) * 8}" if self._met else ""
+        return f"{self.plan}{whole}, aligned to {'/'.join(map(str, (*alignment, *others)))}"
 
 
 def _is_computed(operand: Operand) -> bool:
@@ -163,10 +218,10 @@ def _tensors(side: str, operand: Operand, is_left: bool) -> dict[str, tuple[str,
     return found
 
 
-def _parameters(side: str, operand: Operand, is_left: bool) -> list[str]:
+def _parameters(tensors: Mapping[str, tuple[str, Sequence[str]]]) -> list[str]:
     return [
         f"%{name}: tensor<{dtype}, [{', '.join(shape)}], unit={len(shape) - 1}>"
-        for name, (dtype, shape) in _tensors(side, operand, is_left).items()
+        for name, (dtype, shape) in tensors.items()
     ]
 
 
@@ -225,4 +280,7 @@ def random_products(draw: st.DrawFn) -> RandomProduct:
     m, n = draw(st.sampled_from([64, 80, 16, 144])), draw(st.sampled_from([64, 80, 16]))
     k = draw(st.sampled_from([208, 64, 80]))
     plan = draw(st.sampled_from(PLANS)).format(stages=stages)
-    return RandomProduct(left, right, beside, m, n, k, plan, draw(st.sampled_from([False, False, True])))
+    by_threads = draw(st.sampled_from([False, False, True]))
+    after = draw(st.lists(st.sampled_from(sorted(AFTER)), max_size=2, unique=True))
+    turned = draw(st.integers(0, 3)) == 0
+    return RandomProduct(left, right, beside, m, n, k, plan, by_threads, tuple(after), turned)

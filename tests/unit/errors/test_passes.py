@@ -62,16 +62,21 @@ gpu.write(%q, %x, [%n]) {places = [0]}
 """
 
 
-@tile.kernel
-def large_images(x: tile.Tensor, w: tile.Tensor) -> tile.Tensor:
-    """Weights change places between threads, beside images that take several blocks of them."""
-    M, H, W = x.shape
-    W, H = w.shape
-    out = tile.empty((M, H, W), x.dtype)
-    for m in tile.grid(M, block=1):
-        image = x[m, :, :]
-        out[m, :, :] = (image - tile.max(image)) * w[:, :].T
-    return out
+def reshaped_in_clusters() -> object:
+    """Half a row lies in another block than its other half."""
+    text = """
+      func @f(%x: tensor<f32, [M, 32768], unit=1>) {
+        %out = tile.empty() {shape = [M, 2, 16384], dtype = f32}
+        %M = tile.size() {value = M}
+        tile.grid([%M]) {blocks = [1]} body(%m: axis<m>) {
+          %row = tile.load(%x, [%m, :])
+          %halves = tile.reshape(%row) {shape = [m, 2, 16384]}
+          tile.store(%out, [%m, :, :], %halves)
+        }
+        tile.return([%out])
+      }"""
+    plan = "m=1, 256 threads x 8"
+    return run_passes(f'infer-shapes,place-levels,apply-plan{{plan="{plan}"}},lower-to-gpu{{plan="{plan}"}}', text)
 
 
 @tile.kernel
@@ -115,9 +120,7 @@ CASES: dict[str, Callable[[], object]] = {
     "pass-size-negative": lambda: run_passes("infer-shapes{M=1}", WINDOW),
     "machine-unknown": lambda: run_passes("place-levels,infer-tiling{arch=avx3}", COPY),
     "plan-incomplete": lambda: run_passes('place-levels,lower-to-gpu{plan="64 threads"}', COPY),
-    "plan-cluster": lambda: (
-        large_images.compile(tile.spec(("M", 512, 512), tile.f32), tile.spec((512, 512), tile.f32), arch="sm_90").cubin
-    ),
+    "plan-cluster": reshaped_in_clusters,
     "plan-batches": lambda: many_products.compile(*[tile.spec((512, 32, 32), tile.f16)] * 2, arch="sm_90").cubin,
     "plan-specialised": lambda: run_passes(
         'place-levels,apply-plan{plan="m=16, 128 threads, cooperative"},'
@@ -147,8 +150,7 @@ MESSAGES: dict[str, str] = {
     "machine-unknown": "there is no machine table `avx3`",
     "plan-incomplete": "the plan says nothing of the size of block `m`",
     "plan-cluster": (
-        "a row of 262144 elements is too long for one block of threads, and what moves between its threads cannot be"
-        " shared out over several"
+        "a row of 32768 elements is too long for one block of threads, and a reshape cannot be shared out over several"
     ),
     "plan-batches": "`tile.dot` of 512 matrices at once keeps 16384 sums in each thread, which has registers for 256",
     "plan-specialised": (

@@ -217,6 +217,20 @@ class RegisterLayout:
             unit *= digit.size
         return False
 
+    def shared_axis(self, blocks: int) -> int | None:
+        """The axis of which each of `blocks` blocks of threads has a run to itself; None if every block has all of the
+        tile. Raises ValueError where blocks share it in another way.
+
+        >>> (spatial(1, 2) * local(1, 4) * spatial(1, 64)).shared_axis(2)
+        1
+        """
+        first = self.thread_digits[0] if self.thread_digits else Digit(1, None, 0)
+        if first.size % blocks == 0 and first.axis is None:
+            return None
+        if first.size % blocks == 0 and first.axis is not None and first.stride * first.size == self.shape[first.axis]:
+            return first.axis
+        raise ValueError(f"{self} gives no block of {blocks} a run of its own")
+
     def part_of_block(self, blocks: int) -> RegisterLayout:
         """The tile that one of `blocks` blocks of threads holds, each of which has a run of one axis to itself.
 

@@ -108,7 +108,7 @@ def store_layout(state: Lowering, op: ops.Store) -> RegisterLayout:
     own = state.inference.of(op.value)
     if own is None:
         return suited
-    if state.grid.splits > 1:  # its columns are in several blocks
+    if state.grid.splits > 1 or not state.stays_in_block(own, suited):  # its columns are in several blocks
         return own
     unit = op.tensor.type.unit
     runs = unit is not None and tile_axes(op)[unit] >= 0

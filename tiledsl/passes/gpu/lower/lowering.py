@@ -139,7 +139,7 @@ class Lowering(ScalarLowering):
             if found is None:
                 found = self._remade(value, layout)
             if found is None:
-                found = self.convert(next(iter(forms.values())), layout)
+                found = self._converted(value, list(forms.values()), layout)
         else:
             found = self._remade(value, layout)
             if found is None:
@@ -187,6 +187,30 @@ class Lowering(ScalarLowering):
 
     # Between layouts
 
+    def _converted(self, value: Value, forms: Sequence[Value], layout: RegisterLayout) -> Value:
+        """A tile from one of its forms. Where all of these lie in other blocks of a cluster than `layout` has them in,
+        nothing can move: the tile is loaded or computed again."""
+        near = next((form for form in forms if self.stays_in_block(form.layout, layout)), None)
+        if near is None:
+            made = self.make_tile(value, layout)
+            if made is not None:
+                return made
+        return self.convert(forms[0] if near is None else near, layout)
+
+    def stays_in_block(
+        self, source: RegisterLayout, target: RegisterLayout, places: Sequence[int] | None = None
+    ) -> bool:
+        """Whether each block of the cluster has what it is to have in another layout, whose axis i is axis places[i] of
+        the source."""
+        if self.grid.cluster == 1:
+            return True
+        try:
+            axis, wanted = source.shared_axis(self.grid.cluster), target.shared_axis(self.grid.cluster)
+        except ValueError:
+            return False
+        found = wanted if wanted is None or places is None else places[wanted]
+        return axis is None or axis == found
+
     def reshaped(self, tile: Value, layout: RegisterLayout, name: str = "") -> Value:
         """A tile in registers with its axes of size 1 as `layout` has them: nothing moves."""
         type_ = TileType(tile.dtype, layout.shape, "register", layout)
@@ -208,11 +232,19 @@ class Lowering(ScalarLowering):
 
     def shared_copy(self, source: Value, readers: Sequence[tuple[RegisterLayout, Sequence[int]]]) -> Value:
         """A buffer that holds a tile, laid out for the way it is written and for its readers (layout, buffer axes)."""
-        shape = source.layout.shape
-        self.stay_in_block(source.layout, "what moves between its threads")
-        places = tuple(range(len(shape)))
+        places, parts = tuple(range(source.layout.rank)), False
+        if self.grid.cluster > 1 and all(self.stays_in_block(source.layout, *reader) for reader in readers):
+            parts = bool(readers) and source.layout.shared_axis(self.grid.cluster) is not None
+        if not parts:
+            self.stay_in_block(source.layout, "what moves between its threads")
+
+        def in_block(layout: RegisterLayout) -> RegisterLayout:
+            return layout.part_of_block(self.grid.cluster) if parts else layout
+
+        shape = in_block(source.layout).shape
         accesses = tuple(
-            plain_access(layout, tuple(axes), source.dtype) for layout, axes in ((source.layout, places), *readers)
+            plain_access(in_block(layout), tuple(axes), source.dtype)
+            for layout, axes in ((source.layout, places), *readers)
         )
         shared = choose_shared_layout(shape, source.dtype, accesses)
         buffer = self.buffer(shape, source.dtype, shared, source.name)

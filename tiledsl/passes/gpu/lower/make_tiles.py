@@ -11,6 +11,7 @@ from tiledsl.ir.core import Op, Value
 from tiledsl.ir.gpu import gpu_ops as gpu
 from tiledsl.ir.layouts.layout import RegisterLayout
 from tiledsl.passes.gpu.layouts.unit_axes import broadcast_source_layout, reshaped_layout
+from tiledsl.passes.gpu.lower.lower_memory import load_as
 from tiledsl.passes.gpu.lower.lowering import Lowering
 
 
@@ -59,5 +60,7 @@ def _make(state: Lowering, op: Op, value: Value, layout: RegisterLayout) -> Valu
                 return None
             source = state.tile(op.source, before)
             return state.emit(ops.Reshape, types=types, name=name, source=source, shape=layout.shape).result
+        case ops.Load() if value.shape and op.tensor not in state.written:
+            return load_as(state, op, layout)
         case _:
             return None

@@ -23,6 +23,7 @@ from tiledsl.passes.gpu.layouts.capacities import rounded
 from tiledsl.passes.gpu.layouts.infer_layouts import access_order, reshapes_units, tensor_of
 from tiledsl.passes.gpu.plan import WRITTEN_OUT, GridPlan, Plan, RankedPlan
 from tiledsl.passes.gpu.plans.call_sizes import Sizes
+from tiledsl.passes.gpu.plans.cluster_moves import moved_between_blocks
 from tiledsl.passes.gpu.plans.flat_rows import flat_rows
 from tiledsl.passes.gpu.plans.grid_cost import GridCost
 from tiledsl.passes.gpu.plans.improve_plan import improved, with_ring
@@ -348,14 +349,14 @@ def _row_plans(grid: GridShape, machine: GpuMachine, sizes: _Sizes, row: int, ve
     """Rows held in registers. Short ones by a warp each, longer ones by a block, the longest by a cluster of blocks."""
     invariant = [op for op in grid.accesses if isinstance(op, ops.Load) and not _moves(op, grid)]
     plans = _long_row_plans(grid, machine, sizes, row, vector) if invariant else []
-    scans = any(isinstance(op, ops.Scan) for op in grid.op.body.walk())  # what these move stays in a block
+    apart = bool(moved_between_blocks(grid.op, None, folds=True))
     for held, may_cluster in ((ROW_VECTORS, True), (ROW_VECTORS // 2, True), (ROW_VECTORS, False)):
         pieces = -(-row // vector)
         along = _row_threads(pieces, held)
         if invariant and along == SMALLEST_ROW < pieces:
             along *= 2  # a thread has fewer weights to read
         cluster = 1
-        if along > LARGEST_ROW and machine.has_clusters and may_cluster and not scans:
+        if along > LARGEST_ROW and machine.has_clusters and may_cluster and not apart:
             cluster = min(machine.max_cluster, along // LARGEST_ROW)
         threads = min(machine.max_threads_per_block, max(along // cluster, ROW_BLOCK))
         rows = max(1, threads * cluster // along)

@@ -202,7 +202,11 @@ class Columns:
         nest, contract = search.nest, search.contract
         if nest.whole_rows:
             whole = -(-nest.columns // WHOLE_UNIT) * WHOLE_UNIT
-            return [whole // across for across in ACROSS if across == 1 or _is_shared(nest, across)]
+            every = [across for across in ACROSS if across == 1 or _is_shared(nest, across)]
+            if nest.columns_apart and len(every) > 1:
+                search.refuse(Tiling(0, whole // every[1], 0, across=every[1]), nest.columns_apart)
+                every = every[:1]
+            return [whole // across for across in every]
         if contract.columns is not None:
             return (contract.columns,) if contract.columns <= MOST_COLUMNS else ()
         rights = [stream for stream in nest.streams if not stream.is_left]
@@ -320,6 +324,9 @@ class Cluster:
             if side > 1 and (moved or nest.by_threads or nest.reads_windows):
                 continue  # what moves between threads, what they copy, and windows, stay in one block
             if wanted not in (0, tiling.rows * side) or (side > 1 and nest.rows <= tiling.rows):
+                continue
+            if side > 1 and nest.rows_apart:
+                search.refuse(tiling._replace(side=side), nest.rows_apart)
                 continue
             yield tiling._replace(side=side)
         if wanted in (0, tiling.rows):

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from tiledsl.ir.core import Value
-from tiledsl.ir.tile_ops import Scan
 from tiledsl.ir.types import TileType
 from tiledsl.passes.gpu.plan import GridPlan
+from tiledsl.passes.gpu.plans.cluster_moves import moved_between_blocks
 from tiledsl.passes.gpu.plans.grid_cost import GridCost
 from tiledsl.passes.gpu.plans.run_ahead import registers, stages_ahead
 from tiledsl.passes.gpu_machine import GpuMachine
@@ -84,8 +84,8 @@ def _neighbours(
 ) -> Iterator[tuple[GridPlan, dict[str, int]]]:
     """Other blocks, more threads, more blocks in a cluster, or several of these."""
     open_ = _open_blocks(nest)
-    if any(isinstance(work.op, Scan) for work in nest.elementwise):
-        largest_cluster = grid.cluster  # what scans move does not go from block to block
+    if moved_between_blocks(nest.grid, None, folds=True):
+        largest_cluster = grid.cluster
     for more_threads, more_blocks in ((1, 1), (2, 1), (1, 2), (2, 2)):
         option = replace(grid, threads=more_threads * grid.threads, cluster=more_blocks * grid.cluster)
         if option.threads > MOST_THREADS or option.cluster > largest_cluster:

@@ -121,7 +121,8 @@ class ProductNest:
     than multiply what it loads. `parallel_products`: how many products make a tile of the result each, in one loop.
     `whole_rows`: a tile has all columns, since something is folded along them. `grows`: whether blocks farther along
     the rows have longer loops; `masked`: whether masks do something in the last turns of loops. `splittable`: whether
-    blocks can share the loop.
+    blocks can share the loop. `rows_apart`, `columns_apart`: why blocks of a cluster cannot share the rows, or the
+    columns, in words that follow "because"; empty where they can.
     """
 
     axes: tuple[Side, ...]
@@ -140,6 +141,8 @@ class ProductNest:
     grows: bool = False
     masked: bool = False
     splittable: bool = False
+    rows_apart: str = ""
+    columns_apart: str = ""
 
     @property
     def rows(self) -> int:

@@ -19,6 +19,7 @@ from tiledsl.passes.analysis.splats import number_of
 from tiledsl.passes.gpu.layouts.infer_layouts import access_order, tensor_of, tile_axes
 from tiledsl.passes.gpu.layouts.operand_sources import are_independent
 from tiledsl.passes.gpu.plans.call_sizes import Sizes
+from tiledsl.passes.gpu.plans.cluster_moves import moved_between_blocks
 from tiledsl.passes.gpu.plans.operation_units import UnitCounts, units_of
 from tiledsl.passes.gpu.plans.product_nest import (
     Epilogue,
@@ -105,8 +106,15 @@ class _Reader:
             grows=any(len(one.lengths) > 1 and one.lengths[-1] > one.lengths[0] for one in lengths),
             masked=self._masked(),
             epilogue=self._epilogue(),
+            rows_apart=self._apart([dot.a.shape[-2] for dot in self.dots], folds=False),
+            columns_apart=self._apart([dot.b.shape[-1] for dot in self.dots], folds=True),
         )
         return nest, Axes(self.row, self.column, loops)
+
+    def _apart(self, dims: Sequence[Dim], *, folds: bool) -> str:
+        """Why blocks of a cluster cannot share one of these sides."""
+        reasons = (moved_between_blocks(self.grid, dim, folds=folds) for dim in dict.fromkeys(dims))
+        return next(filter(None, reasons), "")
 
     # Axes
 
