@@ -13,6 +13,7 @@ from tiledsl.passes.gpu.plans.tilings import WARPGROUP, WARPGROUP_ROWS, Tiling
 from tiledsl.passes.gpu_machine import GpuMachine
 
 SUM_BYTES = 4
+REGISTER_BYTES = 4
 COMPUTED_SLOTS = 2
 """Places for a right operand that threads compute: that of the turn at hand, and that of the next."""
 ROWS_OF_SWIZZLE = 8
@@ -67,11 +68,21 @@ def registers_of(nest: ProductNest, tiling: Tiling, machine: GpuMachine) -> Regi
         sums = sum(_sums(dot, tiling) for dot in nest.dots) // threads
         room = consumer_registers(machine, tiling.consumers, tiling.resident) - BOOKKEEPING
         beside = _registers_beside(nest, sums, tiling.columns // tiling.column_groups)
-        return Registers(sums + beside + _operands(nest, tiling) // threads, room)
-    held = sum(_sums(dot, tiling) // threads for dot in nest.dots if not dot.adds_to_other)
+        held = sums + beside + _operands(nest, tiling) // threads + _rows_held(nest, tiling, beside_sums=True)
+        return Registers(max(held, _rows_held(nest, tiling)), room)
+    held = _rows_held(nest, tiling, beside_sums=True)
+    held += sum(_sums(dot, tiling) // threads for dot in nest.dots if not dot.adds_to_other)
     held += _operands(nest, tiling) // threads
     wide = [tiling.length(dot.columns) for dot in nest.dots if dot.in_loop and dot.columns.kind == "loop"]
-    return Registers(held + max(wide, default=0) // WIDE_COLUMNS, BACK_TO_BACK_ROOM[tiling.consumers])
+    held = max(held + max(wide, default=0) // WIDE_COLUMNS, _rows_held(nest, tiling))
+    return Registers(held, BACK_TO_BACK_ROOM[tiling.consumers])
+
+
+def _rows_held(nest: ProductNest, tiling: Tiling, *, beside_sums: bool = False) -> int:
+    """Registers of a thread for rows that it holds: all of them, or those that it holds beside its sums."""
+    threads = tiling.row_groups * tiling.column_groups * WARPGROUP
+    held = [one for one in nest.held if one.beside_sums or not beside_sums]
+    return sum(tiling.elements(one.sides) * one.bytes for one in held) // REGISTER_BYTES // threads
 
 
 def _operands(nest: ProductNest, tiling: Tiling) -> int:

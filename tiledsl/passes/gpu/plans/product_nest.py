@@ -83,6 +83,15 @@ class Result(NamedTuple):
     bytes: int
 
 
+class Held(NamedTuple):
+    """A tile with a whole axis that threads load around the loop, as rows that are folded. `beside_sums`: whether it is
+    there when the loop's sums are, else it is done with before."""
+
+    sides: tuple[Side, ...]
+    bytes: int
+    beside_sums: bool
+
+
 class LoopLengths(NamedTuple):
     """How long the loop of each block of `rows` is, in elements, from the first block on. `weight`: blocks that each
     number stands for. Where all loops are alike, `rows` is 0 and there is one number."""
@@ -121,7 +130,7 @@ class ProductNest:
     than multiply what it loads. `parallel_products`: how many products make a tile of the result each, in one loop.
     `whole_rows`: a tile has all columns, since something is folded along them. `grows`: whether blocks farther along
     the rows have longer loops; `masked`: whether masks do something in the last turns of loops. `splittable`: whether
-    blocks can share the loop. `rows_apart`, `columns_apart`: why blocks of a cluster cannot share the rows, or the
+    blocks can share the loop. `held`: rows that threads hold. `rows_apart`, `columns_apart`: why blocks of a cluster cannot share the rows, or the
     columns, in words that follow "because"; empty where they can.
     """
 
@@ -141,6 +150,7 @@ class ProductNest:
     grows: bool = False
     masked: bool = False
     splittable: bool = False
+    held: tuple[Held, ...] = ()
     rows_apart: str = ""
     columns_apart: str = ""
 

@@ -20,9 +20,11 @@ from tiledsl.passes.gpu.layouts.infer_layouts import access_order, tensor_of, ti
 from tiledsl.passes.gpu.layouts.operand_sources import are_independent
 from tiledsl.passes.gpu.plans.call_sizes import Sizes
 from tiledsl.passes.gpu.plans.cluster_moves import moved_between_blocks
+from tiledsl.passes.gpu.plans.held_rows import whole_rows_held
 from tiledsl.passes.gpu.plans.operation_units import UnitCounts, units_of
 from tiledsl.passes.gpu.plans.product_nest import (
     Epilogue,
+    Held,
     LoopLengths,
     ProductDot,
     ProductNest,
@@ -106,6 +108,7 @@ class _Reader:
             grows=any(len(one.lengths) > 1 and one.lengths[-1] > one.lengths[0] for one in lengths),
             masked=self._masked(),
             epilogue=self._epilogue(),
+            held=tuple(self._held_rows()),
             rows_apart=self._apart([dot.a.shape[-2] for dot in self.dots], folds=False),
             columns_apart=self._apart([dot.b.shape[-1] for dot in self.dots], folds=True),
         )
@@ -293,6 +296,18 @@ class _Reader:
         unit = tensor_of(op).unit
         last = len(op.value.shape) - 1
         return unit is not None and tile_axes(op)[unit] == last and self.sizes.alignment_of(op.tensor) >= UNIT_BYTES
+
+    def _held_rows(self) -> Iterator[Held]:
+        """Tiles with a whole axis that threads load outside of the loops; what rings bring waits in shared memory."""
+        fed = {load for feed in self.feeds for load in feed.loads}
+        for load, beside_sums in whole_rows_held(self.grid, self.dots):
+            if load not in fed:
+                try:
+                    sides = self._sides(load.result.shape)
+                except NotPlannedError:
+                    continue
+                if any(side.kind == "whole" and side.size > 1 for side in sides):
+                    yield Held(sides, load.result.dtype.bytes, beside_sums)
 
     def _epilogue(self) -> Epilogue:
         """What stands in the body of the grid beside the loop."""

@@ -32,6 +32,8 @@ ENDS_CLOCKS = 3000
 WORD_BYTES = 4
 HELD = 40
 """Registers of a thread beside sums and operands: addresses, counters."""
+PIECE_WORDS = 4
+"""Registers of what a thread loads at once, of a row that it holds: one more says where it lies, or whether it does."""
 MOST_REGISTERS = 255
 REGISTER_UNIT = 8
 SCHEDULERS = 4
@@ -60,6 +62,10 @@ class ThreadNest(NamedTuple):
     """Whether threads multiply one by one."""
     whole: bool = False
     """Whether blocks have whole rows."""
+    held: int = 0
+    """Bytes of each row that threads hold before the loop, as what is folded is loaded whole."""
+    held_beside: int = 0
+    """Those of them that they hold beside sums."""
 
 
 class ThreadTiling(NamedTuple):
@@ -88,13 +94,15 @@ def sums_of(nest: ThreadNest, tiling: ThreadTiling) -> int:
 
 
 def registers_of(nest: ThreadNest, tiling: ThreadTiling) -> int:
-    """Registers of a thread: sums, operands of two steps, all else."""
+    """Registers of a thread: sums and operands of two steps, or the rows that it holds before; all else."""
     rows, columns = tiling.rows // tiling.warps[0], tiling.columns // tiling.warps[1]
     if nest.plain:
         operands = (rows + columns) // 8 * nest.bytes // WORD_BYTES
     else:  # of one step along the sum, spread over a warp
         operands = (rows + columns) * nest.step_bytes // WORD_BYTES // 32
-    return sums_of(nest, tiling) + 2 * operands + HELD
+    beside = tiling.rows * nest.held_beside // WORD_BYTES // tiling.threads
+    before = tiling.rows * nest.held * (PIECE_WORDS + 1) // PIECE_WORDS // WORD_BYTES // tiling.threads
+    return max(sums_of(nest, tiling) + 2 * operands + beside, before) + HELD
 
 
 def resident_blocks(nest: ThreadNest, tiling: ThreadTiling, machine: GpuMachine) -> int:

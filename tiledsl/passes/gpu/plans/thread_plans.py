@@ -15,14 +15,15 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tiledsl.ir import tile_ops as ops
-from tiledsl.ir.core import Value
+from tiledsl.ir.core import Op, Value
 from tiledsl.ir.gpu.matrix_instructions import INSTRUCTIONS
 from tiledsl.ir.symbolic import Dim, symbol_name
 from tiledsl.passes.analysis.folds import fold_of
-from tiledsl.passes.analysis.sizes import BlockDefinition
+from tiledsl.passes.analysis.sizes import BlockDefinition, blocks_of
 from tiledsl.passes.gpu.layouts.capacities import ROOM_DEPTH, ROOM_DEPTH_OF_BYTES
 from tiledsl.passes.gpu.layouts.select_mma import choose_instruction
 from tiledsl.passes.gpu.plan import GridPlan, Plan
+from tiledsl.passes.gpu.plans.held_rows import whole_rows_held
 from tiledsl.passes.gpu.plans.thread_cost import (
     MOST_REGISTERS,
     ThreadNest,
@@ -62,6 +63,8 @@ PLAIN_WHOLE_WARPS = ((8, 1), (16, 1))
 WHOLE_ROW_SUMS = 96
 """Registers of a thread that hold sums there; half as many without matrix instructions."""
 WHOLE_ROW_UNIT = 16
+HELD_UNIT = 256
+"""What rows that warps hold have room for a multiple of: 8 elements for each thread."""
 
 
 class Refusal(NamedTuple):
@@ -237,6 +240,7 @@ def _product_plans(
     def length(name: str, dim: Dim) -> int:
         return _total(open_, name, size_of) if name in open_ else size_of(dim)
 
+    held, held_beside = _held_bytes(dot, row, size_of)
     others = (b for name, b in open_.items() if name not in (row, column, depth) and not _is_loop(b))
     columns = length(column, dot.b.shape[-1])
     nest = ThreadNest(
@@ -251,6 +255,8 @@ def _product_plans(
         step_bytes=instruction.k * (instruction.a or dot.a.dtype).bytes,
         plain=instruction.is_fma,
         whole=whole,
+        held=held,
+        held_beside=held_beside,
     )
     asked = (size_of(dot.a.shape[-2]) if row not in open_ else 0, columns if column not in open_ else 0)
     ranked = [tiling for _, tiling in ThreadSearch(nest, machine).ranked()] or ([] if whole else [_smallest(nest)])
@@ -265,6 +271,23 @@ def _product_plans(
         grid = GridPlan(tiling.threads, 1, tiling.warps, tiling.stages, raster=8)
         found.setdefault((tiling.rows, tiling.columns), Plan((grid,), blocks=tuple(blocks.items())))
     return list(found.values())[:MOST_PLANS]
+
+
+def _held_bytes(dot: ops.Dot, row: str, size_of: SizeOf) -> tuple[int, int]:
+    """Of each row, what threads hold of tiles that are loaded whole outside of the loops; and of that, what they hold
+    beside sums."""
+    grid: Op | None = dot
+    while grid is not None and not isinstance(grid, ops.Grid):
+        grid = None if grid.parent is None else grid.parent.parent
+    assert grid is not None, "a product stands in a grid"
+    blocks = {block.extent for block in blocks_of(grid)}
+    held = {False: 0, True: 0}
+    for load, beside in whole_rows_held(grid, [op for op in grid.body.walk() if isinstance(op, ops.Dot)]):
+        others = [dim for dim in load.result.shape if symbol_name(dim) != row]
+        if len(others) < len(load.result.shape) and not any(symbol_name(dim) in blocks for dim in others):
+            elements = math.prod(-(-size_of(dim) // HELD_UNIT) * HELD_UNIT for dim in others)
+            held[beside] += elements * load.result.dtype.bytes
+    return sum(held.values()), held[True]
 
 
 def _smallest(nest: ThreadNest) -> ThreadTiling:
