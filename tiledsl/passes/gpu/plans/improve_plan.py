@@ -9,8 +9,9 @@ What a thread holds limits the blocks: the largest tile of a program is spread o
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 from tiledsl.ir.core import Value
 from tiledsl.ir.types import TileType
@@ -79,22 +80,61 @@ def with_ring(
     return replace(grid, stages=stages_ahead(nest, grid, WorkCounts(nest, sizes, blocks), machine))
 
 
+class RefusedNeighbour(NamedTuple):
+    """A plan of a grid and its blocks, its predicted seconds, and why it is left out."""
+
+    seconds: float
+    grid: GridPlan
+    blocks: dict[str, int]
+    reason: str
+
+
+def refused_neighbours(
+    nest: LoopNest,
+    grid: GridPlan,
+    blocks: Mapping[str, int],
+    sizes: Mapping[str, int],
+    machine: GpuMachine,
+    alignment: Mapping[Value, int] | None = None,
+) -> tuple[float, list[RefusedNeighbour]]:
+    """The predicted seconds of a plan, and its neighbours that do not fit, in no order. None of products, or where
+    programs go through all blocks."""
+    if nest.dots or grid.programs:
+        return math.inf, []
+    refused: list[RefusedNeighbour] = []
+
+    def refuse(option: GridPlan, candidate: dict[str, int], reason: str) -> None:
+        ring = with_ring(nest, option, candidate, sizes, machine)
+        seconds = GridCost(nest, ring, candidate, sizes, machine, alignment).times.seconds
+        refused.append(RefusedNeighbour(seconds, option, candidate, reason))
+
+    for _ in _neighbours(nest, grid, blocks, sizes, machine.max_cluster, refuse):
+        pass
+    return GridCost(nest, grid, blocks, sizes, machine, alignment).times.seconds, refused
+
+
 def _neighbours(
-    nest: LoopNest, grid: GridPlan, blocks: Mapping[str, int], sizes: Mapping[str, int], largest_cluster: int
+    nest: LoopNest,
+    grid: GridPlan,
+    blocks: Mapping[str, int],
+    sizes: Mapping[str, int],
+    largest_cluster: int,
+    refuse: Callable[[GridPlan, dict[str, int], str], None] = lambda grid, blocks, reason: None,
 ) -> Iterator[tuple[GridPlan, dict[str, int]]]:
-    """Other blocks, more threads, more blocks in a cluster, or several of these."""
+    """Other blocks, more threads, more blocks in a cluster, or several of these. `refuse` is told of those that do not
+    fit, and why."""
     open_ = _open_blocks(nest)
-    if moved_between_blocks(nest.grid, None, folds=True):
-        largest_cluster = grid.cluster
+    apart = moved_between_blocks(nest.grid, None, folds=True)
     for more_threads, more_blocks in ((1, 1), (2, 1), (1, 2), (2, 2)):
         option = replace(grid, threads=more_threads * grid.threads, cluster=more_blocks * grid.cluster)
         if option.threads > MOST_THREADS or option.cluster > largest_cluster:
             continue
         for candidate in _changed(blocks, open_, option != grid):
-            if held_registers(nest, option, candidate, sizes) > HELD[option.threads]:
-                continue
-            counts = WorkCounts(nest, sizes, candidate)
-            if not nest.loops or option.threads * registers(nest, option, counts) <= MOST_REGISTERS:
+            reason = apart if option.cluster > grid.cluster else ""
+            reason = reason or _too_much(nest, option, candidate, sizes)
+            if reason:
+                refuse(option, candidate, reason)
+            else:
                 yield option, candidate
 
 
@@ -109,6 +149,18 @@ def _changed(blocks: Mapping[str, int], open_: Mapping[str, int], as_they_are: b
             for share in (2, 4, 8) if other != name else ():
                 if size * share <= most and blocks.get(other, 1) % share == 0:
                     yield {**blocks, name: size * share, other: blocks[other] // share}
+
+
+def _too_much(nest: LoopNest, grid: GridPlan, blocks: Mapping[str, int], sizes: Mapping[str, int]) -> str:
+    """Why threads cannot hold what a plan gives them; empty if they can."""
+    held, room = held_registers(nest, grid, blocks, sizes), HELD[grid.threads]
+    if held > room:
+        what = f"a thread would hold {math.ceil(held)} registers of the largest tile, and has room for {room}"
+        return f"{what}; its long axis in blocks, by `tile.range`, would take less"
+    if not nest.loops:
+        return ""
+    held, room = registers(nest, grid, WorkCounts(nest, sizes, blocks)), MOST_REGISTERS // grid.threads
+    return f"a thread would hold {math.ceil(held)} registers in its loop, and has {room}" if held > room else ""
 
 
 def _open_blocks(nest: LoopNest) -> dict[str, int]:

@@ -128,10 +128,11 @@ class ProductNest:
 
     `back_to_back`: whether products feed on each other, or stand in several loops. `computes`: whether a loop does more
     than multiply what it loads. `parallel_products`: how many products make a tile of the result each, in one loop.
-    `whole_rows`: a tile has all columns, since something is folded along them. `grows`: whether blocks farther along
-    the rows have longer loops; `masked`: whether masks do something in the last turns of loops. `splittable`: whether
-    blocks can share the loop. `held`: rows that threads hold. `rows_apart`, `columns_apart`: why blocks of a cluster cannot share the rows, or the
-    columns, in words that follow "because"; empty where they can.
+    `whole_rows`: a tile has all columns, since something is folded along them.
+    `grows`: whether blocks farther along the rows have longer loops; `masked`: whether masks do something in the last
+    turns of loops. `splittable`: whether blocks can share the loop. `held`: rows that threads hold. `rows_apart`,
+    `columns_apart`: why blocks of a cluster cannot share the rows, or the columns, in words that follow "because";
+    empty where they can.
     """
 
     axes: tuple[Side, ...]

@@ -1,17 +1,24 @@
-"""Why a better plan was not taken: what was declined for a grid as a whole, and tilings that would have been faster.
+"""Why a better plan was not taken: what was declined for a grid as a whole, and plans that would have been faster.
 
 no plan with specialised warps, because a right operand is computed, and `wgmma` takes it from memory
 128 rows in steps of 96 would take 162 us instead of 166: a thread would hold 206 registers of tiles, of 193
+256 x 256 in steps of 64, 8 warps, would take 270 us instead of 281: a thread would hold 256 registers of sums, ...
+m=4, 512 threads, would take 10 us instead of 12: a thread would hold 80 registers of the largest tile, ...
+
+A grid without products is compared with the neighbours of its plan, all others with every tiling that was refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from tiledsl.ir.core import Function
+from tiledsl.passes.gpu.plan import GridPlan, Plan
 from tiledsl.passes.gpu.plans.call_sizes import Sizes
-from tiledsl.passes.gpu.plans.choose_plans import GridShape, grids_of, sizes_of_call
+from tiledsl.passes.gpu.plans.choose_plans import GridShape, grids_of, ranked_plans, sizes_of_call
+from tiledsl.passes.gpu.plans.improve_plan import refused_neighbours
 from tiledsl.passes.gpu.plans.product_nest import ProductNest
 from tiledsl.passes.gpu.plans.read_products import NotPlannedError
 from tiledsl.passes.gpu.plans.specialised_plans import (
@@ -21,10 +28,12 @@ from tiledsl.passes.gpu.plans.specialised_plans import (
     refused_tilings,
     specialised_plans,
 )
+from tiledsl.passes.gpu.plans.thread_plans import refused_thread_tilings
 from tiledsl.passes.gpu.plans.tilings import Tiling
 from tiledsl.passes.gpu.plans.warpgroup_cost import WarpgroupCost
 from tiledsl.passes.gpu.products.streamed_loads import DeclinedError
 from tiledsl.passes.gpu_machine import GpuMachine
+from tiledsl.passes.nest.loop_nest import loop_nest
 from tiledsl.support.location import Location
 
 GAIN = 0.98
@@ -43,21 +52,62 @@ class RefusedPlan(NamedTuple):
 def refused_plans(
     function: Function, machine: GpuMachine, sizes: Mapping[str, int], alignment: Sequence[int]
 ) -> list[RefusedPlan]:
-    """What was refused for each grid with products of a function in form `tile-placed`, in order."""
-    if not machine.has_warpgroups:
-        return []
+    """What was refused for each grid of a function in form `tile-placed`, in order."""
     found: list[RefusedPlan] = []
-    for grid in grids_of(function):
-        if not grid.dots:
-            continue
+    grids = list(grids_of(function))
+    taken: Plan | None = None
+    for number, grid in enumerate(grids):
         call = sizes_of_call(function, grid, sizes, alignment)
-        plans = specialised_plans(grid.op, grid.blocks, machine, call)
-        if plans.declined:
-            reason = f"no plan with specialised warps, because {plans.declined}"
-            found.append(RefusedPlan(grid.op.location, reason))
-            continue
-        found += [RefusedPlan(grid.op.location, reason) for reason in _faster_ones(grid, machine, call)]
+        reasons: list[str] = []
+        if not grid.dots:
+            taken = taken or ranked_plans(function, machine, sizes, alignment, 1)[0].plan
+            if not taken.parts:  # else its grids are those of another program
+                reasons = _faster_neighbours(grid, taken.grids[number], dict(taken.blocks), machine, call)
+        else:
+            plans = specialised_plans(grid.op, grid.blocks, machine, call)
+            if plans.declined and machine.has_warpgroups:
+                reasons.append(f"no plan with specialised warps, because {plans.declined}")
+            reasons += _faster_by_threads(grid, machine, call) if plans.declined else _faster_ones(grid, machine, call)
+        found += [RefusedPlan(grid.op.location, reason) for reason in reasons]
     return found
+
+
+def _faster_by_threads(grid: GridShape, machine: GpuMachine, call: Sizes) -> list[str]:
+    """Tilings by threads that are all alike, which would be faster than the best there is."""
+    best, refused = refused_thread_tilings(grid.dots, grid.blocks, machine, call.of)
+    found: list[tuple[float, str, str]] = []
+    for seconds, one in refused:
+        rows, columns, depth, warps, _ = one.tiling
+        what = f"{rows} x {columns} in steps of {depth}, {math.prod(warps)} warps, {one.tiling.stages} stages,"
+        found.append((seconds, what, one.reason))
+    return _reasons(best, found)
+
+
+def _faster_neighbours(
+    grid: GridShape, plan: GridPlan, blocks: dict[str, int], machine: GpuMachine, call: Sizes
+) -> list[str]:
+    """The same beside the plan of a grid without products."""
+    aligned = {op.tensor: call.alignment_of(op.tensor) for op in grid.accesses}
+    best, refused = refused_neighbours(loop_nest(grid.op), plan, blocks, call.symbols, machine, aligned)
+    own = {block.extent for block in grid.blocks}
+    faster = [
+        (
+            one.seconds,
+            f"{Plan((one.grid,), blocks=tuple(pair for pair in one.blocks.items() if pair[0] in own))},",
+            one.reason,
+        )
+        for one in refused
+    ]
+    return _reasons(best, faster)
+
+
+def _reasons(best: float, refused: Iterable[tuple[float, str, str]]) -> list[str]:
+    """The fastest of these plans, by seconds, what they are, and reasons; one for each reason."""
+    found: dict[str, str] = {}
+    for seconds, what, reason in sorted(refused):
+        if seconds <= GAIN * best and not any(reason == known for known in found.values()):
+            found[f"{what} would take {seconds * 1e6:.3g} us instead of {best * 1e6:.3g}: {reason}"] = reason
+    return list(found)[:MOST_REASONS]
 
 
 def _faster_ones(grid: GridShape, machine: GpuMachine, call: Sizes) -> list[str]:
@@ -72,14 +122,12 @@ def _faster_ones(grid: GridShape, machine: GpuMachine, call: Sizes) -> list[str]
         return []
     cost, refused = WarpgroupCost(nest, machine), refused_tilings(nest, machine, contract)
     timed = [(cost.seconds(_completed(one.tiling)), one) for one in refused if _is_complete(nest, one.tiling)]
-    faster = sorted((pair for pair in timed if pair[0] <= GAIN * best), key=lambda pair: pair[0])
-    reasons: dict[str, None] = {}
-    for seconds, one in faster:
-        rows, columns, depth = one.tiling.block
-        tile = f"{rows} x {columns}" if columns else f"{rows} rows"
-        what = f"{tile} in steps of {depth} would take {seconds * 1e6:.3g} us instead of {best * 1e6:.3g}"
-        reasons.setdefault(f"{what}: {one.reason}")
-    return list(reasons)[:MOST_REASONS]
+    return _reasons(best, [(seconds, _words(one.tiling), one.reason) for seconds, one in timed])
+
+
+def _words(tiling: Tiling) -> str:
+    rows, columns, depth = tiling.block
+    return (f"{rows} x {columns}" if columns else f"{rows} rows") + f" in steps of {depth}"
 
 
 def _is_complete(nest: ProductNest, tiling: Tiling) -> bool:

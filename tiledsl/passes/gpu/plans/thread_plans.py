@@ -112,9 +112,12 @@ def tiles(search: ThreadSearch, tiling: ThreadTiling) -> Iterator[ThreadTiling]:
         most = (max(least[0], power_of_two_from(nest.rows)), max(least[1], power_of_two_from(nest.columns)))
         if not nest.plain and (rows > most[0] * warps[0] or columns > most[1]):
             continue  # warps would have nothing but padding
-        held = registers_of(nest, option)
-        if held > MOST_REGISTERS or sums_of(nest, option) > MOST_SUMS:
+        held, sums = registers_of(nest, option), sums_of(nest, option)
+        if held > MOST_REGISTERS:
             search.refuse(option, f"a thread would hold {held} registers, and has room for {MOST_REGISTERS}")
+            continue
+        if sums > MOST_SUMS:
+            search.refuse(option, f"a thread would hold {sums} registers of sums, and has room for {MOST_SUMS}")
             continue
         yield option
 
@@ -175,16 +178,55 @@ def thread_plans(
     dots: Sequence[ops.Dot], blocks: Sequence[BlockDefinition], machine: GpuMachine, size_of: SizeOf
 ) -> list[Plan]:
     """Plans for a grid with these products, the best first."""
-    main = max(dots, key=lambda dot: size_of(dot.a.shape[-2]) * size_of(dot.b.shape[-1]))
-    open_ = {b.extent: b for b in blocks if b.extent is not None and b.block.kind != "fixed"}
+    main = _main(dots, size_of)
     if any(_feeds(dot, dots) for dot in dots) or any(fold_of(dot.result) for dot in dots):
+        open_ = {b.extent: b for b in blocks if b.extent is not None and b.block.kind != "fixed"}
         return _back_to_back_plans(dots, open_, machine, size_of)
     if has_whole_rows(dots, blocks):
-        whole = _product_plans(main, open_, machine, size_of, 1, 1, whole=True)
+        whole = _product_plans(main, blocks, machine, size_of, 1, 1, whole=True)
         if whole:
             return whole
-    beside = sum(dot.parent is main.parent and dot.result.shape == main.result.shape for dot in dots)
-    return _product_plans(main, open_, machine, size_of, beside, matrices_at_once(main, blocks, size_of))
+    beside = _beside(main, dots)
+    return _product_plans(main, blocks, machine, size_of, beside, matrices_at_once(main, blocks, size_of))
+
+
+def refused_thread_tilings(
+    dots: Sequence[ops.Dot], blocks: Sequence[BlockDefinition], machine: GpuMachine, size_of: SizeOf
+) -> tuple[float, list[tuple[float, Refusal]]]:
+    """The predicted seconds of the best tiling of a grid with these products, and of those that were refused. Infinity
+    and none where products feed on each other."""
+    main = _main(dots, size_of)
+    if any(_feeds(dot, dots) for dot in dots) or any(fold_of(dot.result) for dot in dots):
+        return math.inf, []
+    whole = has_whole_rows(dots, blocks)
+    together = 1 if whole else matrices_at_once(main, blocks, size_of)
+    nest = read_thread_nest(main, blocks, machine, size_of, 1 if whole else _beside(main, dots), together, whole)
+    refused: list[Refusal] = []
+    search = ThreadSearch(nest, machine, refused)
+    ranked = search.ranked()
+    if not ranked:
+        return math.inf, []
+    asked = _asked(main, blocks, nest)
+    best, of_best = next((pair for pair in ranked if _is_as_asked(pair[1], asked)), ranked[0])
+    if any(asked) and _is_as_asked(of_best, asked):
+        reason = f"blocks of {' x '.join(str(size or 'any') for size in asked)} are asked for"
+        refused += [Refusal(tiling, reason) for _, tiling in ranked if not _is_as_asked(tiling, asked)]
+    complete = [
+        one.tiling._replace(depth=one.tiling.depth or of_best.depth, stages=one.tiling.stages or of_best.stages)
+        for one in refused
+    ]
+    return best, [
+        (thread_seconds(nest, tiling, machine), Refusal(tiling, one.reason)) for tiling, one in zip(complete, refused)
+    ]
+
+
+def _main(dots: Sequence[ops.Dot], size_of: SizeOf) -> ops.Dot:
+    return max(dots, key=lambda dot: size_of(dot.a.shape[-2]) * size_of(dot.b.shape[-1]))
+
+
+def _beside(main: ops.Dot, dots: Sequence[ops.Dot]) -> int:
+    """Products of one shape in one loop."""
+    return sum(dot.parent is main.parent and dot.result.shape == main.result.shape for dot in dots)
 
 
 def matrices_at_once(dot: ops.Dot, blocks: Sequence[BlockDefinition], size_of: SizeOf) -> int:
@@ -222,33 +264,36 @@ def _total(open_: dict[str, BlockDefinition], name: str, size_of: SizeOf) -> int
     return size_of(open_[name].total)
 
 
-def _product_plans(
+def read_thread_nest(
     dot: ops.Dot,
-    open_: dict[str, BlockDefinition],
+    blocks: Sequence[BlockDefinition],
     machine: GpuMachine,
     size_of: SizeOf,
     beside: int,
-    batches: int,
-    whole: bool = False,
-) -> list[Plan]:
-    """`beside`: products of that shape in one loop, each with a right operand and sums of its own. `batches`: matrices
+    together: int,
+    whole: bool,
+) -> ThreadNest:
+    """`beside`: products of that shape in one loop, each with a right operand and sums of its own. `together`: matrices
     that each of them multiplies at once, which share the depth of a stage. `whole`: blocks have whole rows."""
-    row, column, depth = (symbol_name(dim) or "" for dim in (dot.a.shape[-2], dot.b.shape[-1], dot.a.shape[-1]))
+    row, column, depth = _sides(dot)
     choice = choose_instruction(dot.a.dtype, dot.b.dtype, dot.dtype, dot.precision, machine.capability)
     instruction = INSTRUCTIONS[choice.instruction]
 
+    named = {b.extent: b for b in blocks if b.extent is not None}
+
     def length(name: str, dim: Dim) -> int:
-        return _total(open_, name, size_of) if name in open_ else size_of(dim)
+        return _total(named, name, size_of) if name in named else size_of(dim)
 
     held, held_beside = _held_bytes(dot, row, size_of)
+    open_ = {name: b for name, b in named.items() if b.block.kind != "fixed"}
     others = (b for name, b in open_.items() if name not in (row, column, depth) and not _is_loop(b))
     columns = length(column, dot.b.shape[-1])
-    nest = ThreadNest(
+    return ThreadNest(
         length(row, dot.a.shape[-2]),
         -(-columns // WHOLE_ROW_UNIT) * WHOLE_ROW_UNIT if whole else columns,
         length(depth, dot.a.shape[-1]),
         batches=math.prod(size_of(b.total) for b in others),
-        together=batches,
+        together=together,
         beside=beside,
         bytes=dot.a.dtype.bytes,
         sum_bytes=dot.dtype.bytes,
@@ -258,11 +303,41 @@ def _product_plans(
         held=held,
         held_beside=held_beside,
     )
-    asked = (size_of(dot.a.shape[-2]) if row not in open_ else 0, columns if column not in open_ else 0)
+
+
+def _sides(dot: ops.Dot) -> tuple[str, str, str]:
+    """The symbols of a product's rows, columns and depth; empty ones where these are numbers."""
+    row, column, depth = (symbol_name(dim) or "" for dim in (dot.a.shape[-2], dot.b.shape[-1], dot.a.shape[-1]))
+    return row, column, depth
+
+
+def _asked(dot: ops.Dot, blocks: Sequence[BlockDefinition], nest: ThreadNest) -> tuple[int, int]:
+    """Rows and columns of a block that the program says, or that are whole; 0 where it leaves them open."""
+    row, column, _ = _sides(dot)
+    said = {b.extent: b.block.size if b.block.kind == "fixed" else 0 for b in blocks if b.extent is not None}
+    return said.get(row, nest.rows), said.get(column, nest.columns)
+
+
+def _is_as_asked(tiling: ThreadTiling, asked: tuple[int, int]) -> bool:
+    return tiling.rows == (asked[0] or tiling.rows) and tiling.columns == (asked[1] or tiling.columns)
+
+
+def _product_plans(
+    dot: ops.Dot,
+    blocks: Sequence[BlockDefinition],
+    machine: GpuMachine,
+    size_of: SizeOf,
+    beside: int,
+    batches: int,
+    whole: bool = False,
+) -> list[Plan]:
+    """As `read_thread_nest` has it."""
+    nest = read_thread_nest(dot, blocks, machine, size_of, beside, batches, whole)
+    row, column, depth = _sides(dot)
+    asked = _asked(dot, blocks, nest)
+    open_ = {b.extent: b for b in blocks if b.extent is not None and b.block.kind != "fixed"}
     ranked = [tiling for _, tiling in ThreadSearch(nest, machine).ranked()] or ([] if whole else [_smallest(nest)])
-    as_asked = [
-        one for one in ranked if one.rows == (asked[0] or one.rows) and one.columns == (asked[1] or one.columns)
-    ]
+    as_asked = [one for one in ranked if _is_as_asked(one, asked)]
     found: dict[tuple[int, int], Plan] = {}
     for tiling in as_asked or ranked:
         blocks = dict.fromkeys(open_, 1)

@@ -13,12 +13,14 @@ from gemm import gemm
 from tests.support.product_nests import gemm_nest, placed_case
 from tiledsl import tile
 from tiledsl.passes.gpu.plans import refused_plans as refused_plans_module
-from tiledsl.passes.gpu.plans.choose_plans import choose_plans
+from tiledsl.passes.gpu.plans.choose_plans import choose_plans, grids_of
 from tiledsl.passes.gpu.plans.decisions import EVERY, Contract, Refusal
+from tiledsl.passes.gpu.plans.improve_plan import refused_neighbours
 from tiledsl.passes.gpu.plans.refused_plans import refused_plans
 from tiledsl.passes.gpu.plans.specialised_plans import ranked_tilings
 from tiledsl.passes.gpu.plans.warpgroup_cost import WarpgroupCost
 from tiledsl.passes.gpu_machine import gpu_machine
+from tiledsl.passes.nest.loop_nest import loop_nest
 
 HOPPER = gpu_machine("sm_90")
 HALF = np.float16
@@ -69,7 +71,7 @@ def zeros(*shape: int, dtype: Any = HALF) -> Any:
     ],
 )
 def test_a_grid_as_a_whole(kernel: Any, arrays: list[Any], reason: str) -> None:
-    (found,) = reasons(kernel, *arrays)
+    found, *_ = reasons(kernel, *arrays)
     assert found.startswith("no plan with specialised warps, because ")
     assert reason in found
 
@@ -131,9 +133,74 @@ def test_explain_and_audit_say_it() -> None:
     assert "because `wgmma`" in str(tiledsl.fuse(tiledsl.trace(product, a, a)).audit("sm_90"))
 
 
-def test_other_machines_have_no_such_plans() -> None:
-    placed = placed_case(gemm, [zeros(64, 64), zeros(64, 64)])
-    assert refused_plans(placed.entry, gpu_machine("sm_80"), {}, (16,) * 3) == []
+@tile.kernel
+def softmax_of_columns(x: tile.Tensor) -> tile.Tensor:
+    M, N = x.shape
+    out = tile.empty((M, N), x.dtype)
+    for n in tile.grid(N):
+        column = tile.cast(x[:, n], tile.f32)
+        powers = tile.exp(column - tile.max(column, axis=0, keepdims=True))
+        out[:, n] = powers / tile.sum(powers, axis=0, keepdims=True)
+    return out
+
+
+@tile.kernel
+def running_columns(x: tile.Tensor) -> tile.Tensor:
+    M, N = x.shape
+    out = tile.empty((M, N), x.dtype)
+    for n in tile.grid(N):
+        out[:, n] = tile.cumsum(x[:, n], axis=0)
+    return out
+
+
+def reasons_on(arch: str, kernel: Any, arrays: list[Any], sizes: dict[str, int]) -> list[str]:
+    placed = placed_case(kernel, arrays)
+    return [one.reason for one in refused_plans(placed.entry, gpu_machine(arch), sizes, (16,) * 8)]
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100"])
+def test_tilings_by_threads_that_do_not_fit(arch: str) -> None:
+    found = reasons_on(arch, two_at_once, [zeros(4, 64, 64)] * 2, {"H": 64, **dict.fromkeys("MNK", 4096)})
+    assert len([one for one in found if one.startswith("no plan with")]) == (arch == "sm_90")
+    last = found[-1]
+    assert " in steps of 32, " in last
+    assert " us instead of " in last
+    assert last.endswith("a thread would hold 360 registers, and has room for 255")
+
+
+@tile.kernel
+def in_small_blocks(a: tile.Tensor, b: tile.Tensor) -> tile.Tensor:
+    M, K = a.shape
+    K, N = b.shape
+    c = tile.empty((M, N), a.dtype)
+    for m, n in tile.grid(M, N, block=(32, tile.auto)):
+        acc = tile.zeros((m, n))
+        for k in tile.range(K):
+            acc = tile.dot(a[m, k], b[k, n], acc)
+        c[m, n] = acc
+    return c
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_100"])
+def test_tilings_that_the_program_does_not_ask_for(arch: str) -> None:
+    found = reasons_on(arch, in_small_blocks, [zeros(64, 64)] * 2, dict.fromkeys("MNK", 4096))
+    assert any(reason.endswith(": blocks of 32 x any are asked for") for reason in found)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_blocks_of_columns_that_threads_cannot_hold(arch: str) -> None:
+    found = reasons_on(arch, softmax_of_columns, [zeros(64, 64)], {"M": 1024, "N": 8192})
+    assert any("registers of the largest tile, and has room for" in reason for reason in found)
+    assert all(" us instead of " in reason for reason in found)
+
+
+def test_clusters_that_a_scan_cannot_have() -> None:
+    placed = placed_case(running_columns, [zeros(64, 64)])
+    nest = next(grids_of(placed.entry))
+    plan = choose_plans(placed.entry, HOPPER, {"M": 4096, "N": 8192}, (16,) * 2)[0]
+    sizes = {"M": 4096, "N": 8192}
+    _, refused = refused_neighbours(loop_nest(nest.op), plan.grids[0], dict(plan.blocks), sizes, HOPPER)
+    assert "a scan goes on in another block of the cluster" in {one.reason for one in refused}
 
 
 def test_what_is_chosen_is_not_ranked_again(monkeypatch: pytest.MonkeyPatch) -> None:
