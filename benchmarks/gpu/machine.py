@@ -104,6 +104,8 @@ def measure_speeds(limits: Limits, run: Run) -> Speeds:
         latency=round(latency("near")),
         memory_latency=round(latency("far")),
         launch=round(taken("launch", 1).seconds, 8),
+        doubles=round(rate("doubles")),
+        double_products=round(rate("mma_8")),
         measured=True,
     )
 

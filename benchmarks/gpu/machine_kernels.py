@@ -37,20 +37,37 @@ class Probe:
         return f"{HEAD}{head} {self.name}(u64* out, char* data, int turns) {{\n{self.body}\n}}\n"
 
 
-def _chains(instruction: str, work: int, name: str) -> Probe:
+def _chains(instruction: str, work: int, name: str, kind: str = "float") -> Probe:
     """Eight chains of an instruction in each of 1024 threads."""
-    steps = "\n".join(f'    asm volatile("{instruction}" : "+f"(x[{i}]) : "f"(y), "f"(z));' for i in range(8))
+    letter = kind[0]
+    bound = f': "+{letter}"(x[{{}}]) : "{letter}"(y), "{letter}"(z));'
+    steps = "\n".join(f'    asm volatile("{instruction}" {bound.format(i)}' for i in range(8))
     body = f"""\
-  float x[8], y = 0.5f + turns * 0.f, z = 1.f + turns * 0.f;
+  {kind} x[8], y = 0.5f + turns * 0.f, z = 1.f + turns * 0.f;
   for (int i = 0; i < 8; ++i) x[i] = threadIdx.x + i;
   BEGIN
   for (int i = 0; i < turns; ++i) {{
 {steps}
   }}
   END
-  float sum = 0; for (int i = 0; i < 8; ++i) sum += x[i];
-  if (sum == 12345.f) *(float*)data = sum;"""
+  {kind} sum = 0; for (int i = 0; i < 8; ++i) sum += x[i];
+  if (sum == 12345.f) *({kind}*)data = sum;"""
     return Probe(name, body, 1024, 1024 * 8 * work)
+
+
+_DOUBLE_STEP = """\
+    asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
+                 : "+d"(d[N][0]), "+d"(d[N][1]) : "d"(a), "d"(b));"""
+_DOUBLE_STEPS = "\n".join(_DOUBLE_STEP.replace("N", str(n)) for n in range(4))
+_DOUBLES = f"""\
+  double d[4][2] = {{}}, a = ((double*)data)[threadIdx.x], b = a;
+  BEGIN
+  for (int i = 0; i < turns; ++i) {{
+{_DOUBLE_STEPS}
+  }}
+  END
+  double sum = 0; for (int n = 0; n < 4; ++n) sum += d[n][0] + d[n][1];
+  if (sum == 12345) *(double*)data = sum;"""
 
 
 def _mma(name: str, shape: str, types: str, registers: tuple[int, int], kind: str, work: int) -> Probe:
@@ -193,6 +210,8 @@ PROBES: tuple[Probe, ...] = (
     _mma("mma_4", "m16n8k8", "f32.tf32.tf32.f32", (4, 2), "f32", 16 * 8 * 8),
     _mma("mma_2", "m16n8k16", "f32.f16.f16.f32", (4, 2), "f32", 16 * 8 * 16),
     _mma("mma_1", "m16n8k32", "s32.s8.s8.s32", (4, 2), "s32", 16 * 8 * 32),
+    _chains("fma.rn.f64 %0, %0, %1, %2;", 1, "doubles", "double"),
+    Probe("mma_8", _DOUBLES, 512, 16 * 4 * 8 * 8 * 4),
     _wgmma("wgmma_4", 8, "tf32.tf32", "f32"),
     _wgmma("wgmma_2", 16, "f16.f16", "f32"),
     _wgmma("wgmma_1", 32, "s8.s8", "s32"),

@@ -18,7 +18,7 @@ LIMITS = Limits(90, 132, 232448, 2048, 32, 50 << 20)
 RATES = {
     "instructions": 128, "exponentials": 16, "mma_4": 512, "mma_2": 1024, "mma_1": 2048, "wgmma_4": 1024,
     "wgmma_2": 2048, "wgmma_1": 4096, "shared_bytes": 128, "l2_bytes": 64, "peer_bytes": 9, "latency": 1 / 700,
-    "launch": 1,
+    "launch": 1, "doubles": 64, "mma_8": 128,
 }  # fmt: skip
 HERTZ = 1.5e9
 
@@ -52,6 +52,7 @@ def test_rates_follow_from_clocks() -> None:
     assert (speeds.mma_share, speeds.power_limit, speeds.clock) == (0.5, 0.75, 1.5e9)
     assert (speeds.l2_bytes, speeds.l2_bytes_each, speeds.peer_bytes) == (132 * 64, 64, 9)
     assert (speeds.latency, speeds.memory_latency) == (700, 1400)
+    assert (speeds.doubles, speeds.double_products) == (64, 128)
     assert speeds.measured
 
 

@@ -48,14 +48,20 @@ class Speeds:
     """The same from memory."""
     launch: float
     """Seconds that an empty kernel takes."""
+    doubles: float = 2
+    """Of threads: single multiply-adds in f64."""
+    double_products: float = 2
+    """Multiply-adds in f64 by `mma.sync`, which has no faster kin there; or by single ones, where these are as fast."""
     measured: bool = False
     """Whether these were measured on the device; else they follow from what the maker states, and are less sure."""
 
     def products_of(self, element_bytes: int) -> int:
-        """Multiply-adds per clock for operands of so many bytes per element."""
-        rates = dict(self.products)
-        widest = max(rates)
-        return rates[element_bytes] if element_bytes in rates else rates[widest] * widest // (2 * element_bytes)
+        """Multiply-adds per clock for operands of so many bytes per element, at most 4."""
+        return dict(self.products)[element_bytes]
+
+    def mma_of(self, element_bytes: int) -> float:
+        """The same by `mma.sync`, f64 too."""
+        return self.double_products if element_bytes > 4 else self.products_of(element_bytes) * self.mma_share
 
 
 @dataclass(frozen=True)
@@ -145,20 +151,32 @@ HOPPER_SPEEDS = Speeds(
     latency=750,
     memory_latency=1250,
     launch=3.1e-6,
+    doubles=64,
+    double_products=64,
     measured=True,
 )
-"""Of an H200. The maker's peak of 989e12 operations per second in 16 bits is at 1.83 GHz."""
+"""Of an H200. The maker's peak of 989e12 operations per second in 16 bits is at 1.83 GHz. Its peak of 67e12 in f64 is
+128 multiply-adds a clock, by instructions for 16 rows; those for 8 rows, which all architectures have, reach half."""
 
 
 def _stated(
-    ghz: float, products: int, instructions: int, l2_bytes: float, *, mma_share: float = 1.0, narrow: int = 2
+    ghz: float,
+    products: int,
+    instructions: int,
+    l2_bytes: float,
+    *,
+    mma_share: float = 1.0,
+    narrow: int = 2,
+    doubles: tuple[int, int] = (2, 2),
 ) -> Speeds:
     """What the maker states of a GPU: its clock, multiply-adds per clock of 16-bit operands (`narrow` times as many of
-    8 bits), of single instructions, and bytes of L2 per clock. The rest is about the same for all of them."""
+    8 bits), of single instructions, and bytes of L2 per clock; of f64 one by one and by `mma.sync`. The rest is about
+    the same for all of them."""
     return Speeds(
         clock=ghz * 1e9, products=((4, products // 2), (2, products), (1, products * narrow)), mma_share=mma_share,
         power_limit=0.9, exponentials=16, instructions=instructions, shared_bytes=128, l2_bytes=l2_bytes,
-        l2_bytes_each=64, peer_bytes=9, latency=600, memory_latency=1000, launch=3e-6,
+        l2_bytes_each=64, peer_bytes=9, latency=600, memory_latency=1000, launch=3e-6, doubles=doubles[0],
+        double_products=doubles[1],
     )  # fmt: skip
 
 
@@ -190,11 +208,13 @@ def _machine(
 GPU_MACHINES: dict[str, GpuMachine] = {
     machine.name: machine
     for machine in (
-        _machine(80, 108, 163, 2048, 32, 40, 2039, _stated(1.41, 1024, 64, 5120)),  # A100, 80 GB
+        _machine(80, 108, 163, 2048, 32, 40, 2039, _stated(1.41, 1024, 64, 5120, doubles=(32, 64))),  # A100, 80 GB
         _machine(86, 84, 99, 1536, 16, 6, 768, _stated(1.8, 512, 128, 1536)),  # A6000
         _machine(89, 142, 99, 1536, 24, 96, 864, _stated(2.5, 512, 128, 3072)),  # L40S
         _machine(90, 132, 227, 2048, 32, 50, 4800, HOPPER_SPEEDS),  # H200
-        _machine(100, 148, 227, 2048, 32, 126, 8000, _stated(1.85, 4096, 128, 10000, mma_share=0.25)),  # B200
+        _machine(
+            100, 148, 227, 2048, 32, 126, 8000, _stated(1.85, 4096, 128, 10000, mma_share=0.25, doubles=(64, 64))
+        ),  # B200
         _machine(103, 148, 227, 2048, 32, 126, 8000, _stated(1.9, 4096, 128, 10000, mma_share=0.25)),  # B300
         _machine(120, 170, 99, 1536, 24, 96, 1792, _stated(2.4, 256, 128, 5000)),  # RTX 5090
         _machine(121, 48, 99, 1536, 24, 24, 273, _stated(2.4, 256, 128, 2000)),  # GB10

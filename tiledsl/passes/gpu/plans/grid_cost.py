@@ -16,6 +16,7 @@ from functools import cached_property
 
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Value
+from tiledsl.ir.dtypes import f64
 from tiledsl.ir.symbolic import Dim, symbol_name
 from tiledsl.ir.types import AxisType
 from tiledsl.passes.gpu.layouts.capacities import rounded
@@ -312,10 +313,11 @@ class GridCost:
         """Operations of threads, by unit."""
         total = UnitCounts()
         for work in self.nest.elementwise:
-            total += units_of(work.op).times(self.counts.computed(work).number)
+            total += units_of(work.op, self.machine.capability).times(self.counts.computed(work).number)
         for dot in self.nest.dots:
             if self.instruction(dot) == "fma":
-                total += UnitCounts(arithmetic=self.counts.multiplied(dot).number / FMA_SHARE)
+                number = self.counts.multiplied(dot).number / FMA_SHARE
+                total += UnitCounts(doubles=number) if dot.op.dtype == f64 else UnitCounts(arithmetic=number)
         if not self.grid.roles:  # else one thread loads whole boxes
             total += UnitCounts(arithmetic=sum(map(self._access_instructions, self.nest.accesses)))
         return total
@@ -340,12 +342,10 @@ class GridCost:
         for dot in self.nest.dots:
             instruction = self.instruction(dot)
             if instruction != "fma":
-                share = 1.0 if instruction == "wgmma" else self.speeds.mma_share
-                clocks += self.counts.multiplied(dot).number / (self._rate(dot.op) * share)
+                by_warps = instruction != "wgmma"
+                rate = self.speeds.mma_of if by_warps else self.speeds.products_of
+                clocks += self.counts.multiplied(dot).number / rate(_operand_bytes(dot.op))
         return clocks
-
-    def _rate(self, dot: ops.Dot) -> float:
-        return self.speeds.products_of(max(dot.a.dtype.bytes, dot.b.dtype.bytes))
 
     @cached_property
     def times(self) -> ResourceTimes:
@@ -361,12 +361,18 @@ class GridCost:
             lines=self._line_clocks() / busy / speeds.clock,
             l2=l2 / (each * busy) / speeds.clock,
             products=self._product_clocks() / (busy * speeds.power_limit) / speeds.clock,
-            arithmetic=self.work.arithmetic / (speeds.instructions * busy) / speeds.clock,
+            arithmetic=self._arithmetic_clocks / busy / speeds.clock,
             special=self.work.special / (speeds.exponentials * busy) / speeds.clock,
             starting=self._started * START_CLOCKS / speeds.clock,
             waiting=self._waiting(),
             exposed=float(self._folds_across),
         )
+
+    @property
+    def _arithmetic_clocks(self) -> float:
+        """Of one multiprocessor: f64 has pipes of its own, but takes turns of the same schedulers."""
+        issued = (self.work.arithmetic + self.work.doubles) / self.speeds.instructions
+        return max(issued, self.work.doubles / self.speeds.doubles)
 
     def _width(self, access: Access) -> float:
         """Bytes that a thread accesses at a time."""
@@ -481,7 +487,18 @@ class GridCost:
 
     def _best_rate(self, dot: ops.Dot) -> float:
         found = choose_instruction(dot.a.dtype, dot.b.dtype, dot.dtype, dot.precision, self.machine.capability)
-        return self.speeds.instructions if found.instruction == "fma" else self._rate(dot) * self.speeds.power_limit
+        wide = dot.dtype == f64
+        if found.instruction == "fma":
+            return self.speeds.doubles if wide else self.speeds.instructions
+        return (
+            self.speeds.double_products
+            if wide
+            else self.speeds.products_of(_operand_bytes(dot)) * self.speeds.power_limit
+        )
+
+
+def _operand_bytes(dot: ops.Dot) -> int:
+    return max(dot.a.dtype.bytes, dot.b.dtype.bytes)
 
 
 def _unit(access: Access) -> int:

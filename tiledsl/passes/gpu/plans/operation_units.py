@@ -5,21 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tiledsl.ir import tile_ops as ops
+from tiledsl.ir.dtypes import DType, f64
 
 
 @dataclass(frozen=True)
 class UnitCounts:
-    """Instructions of threads: `arithmetic` on the main pipes, `special` on the slow unit (`ex2`, `rsqrt`, ...)."""
+    """Instructions of threads: `arithmetic` on the main pipes, `special` on the slow unit (`ex2`, `rsqrt`, ...),
+    `doubles` on that of f64."""
 
     arithmetic: float = 0.0
     special: float = 0.0
+    doubles: float = 0.0
 
     def __add__(self, other: UnitCounts) -> UnitCounts:
-        return UnitCounts(self.arithmetic + other.arithmetic, self.special + other.special)
+        return UnitCounts(
+            self.arithmetic + other.arithmetic, self.special + other.special, self.doubles + other.doubles
+        )
 
     def times(self, count: float) -> UnitCounts:
         """For so many elements."""
-        return UnitCounts(self.arithmetic * count, self.special * count)
+        return UnitCounts(self.arithmetic * count, self.special * count, self.doubles * count)
 
 
 FUNCTIONS = {
@@ -38,20 +43,47 @@ PLACED = UnitCounts(6, 0)
 """One step of a fold that tells where an extreme stands: the extreme itself and a comparison with it, on pipes that
 are half as wide."""
 WIDE = 2
-"""How many times as long operations on 64 bits take."""
+"""How many times as long integer operations on 64 bits take."""
+SPECIAL_DOUBLES = 16
+"""Instructions in f64 that stand for one of the slow unit, which knows no f64: steps of Newton's, a polynomial."""
 
 
-def units_of(op: ops.Map | ops.Cast | ops.Reduce | ops.Scan | ops.Random) -> UnitCounts:
-    """For each element that the op goes through."""
+F8_INSTRUCTIONS = 89
+"""The capability from which on there are conversions of f8, of pairs."""
+
+
+def conversion(source: DType, target: DType, capability: int) -> UnitCounts:
+    """For each element, as counted in machine code. Bytes are taken out of words one by one, put into
+    the digits of a float, and lose an offset."""
+    if f64 in (source, target):
+        return UnitCounts(0, 1)
+    if source.is_float and source.bytes == 1 and target.is_float:
+        return UnitCounts(2.5 if target.bytes == 2 else 2) if capability >= F8_INSTRUCTIONS else UnitCounts(7)
+    if target.is_float and target.bytes == 1:
+        return UnitCounts(1.5) if capability >= F8_INSTRUCTIONS else UnitCounts(13)
+    if source.is_integer and source.bytes == 1:
+        if not target.is_float:
+            return UnitCounts(1.5)
+        return UnitCounts(3.5 + (target.bytes == 2) / 2)
+    if source.is_float and target.is_integer:
+        return UnitCounts(1 + (target.bytes == 1), 1)
+    return UnitCounts(1, 1 if source.is_float and not target.is_float else 0)
+
+
+def units_of(op: ops.Map | ops.Cast | ops.Reduce | ops.Scan | ops.Random, capability: int = 90) -> UnitCounts:
+    """For each element that the op goes through, on an architecture."""
     match op:
         case ops.Map():
             counts = FUNCTIONS.get(op.fn, UnitCounts(1, 0))
-            return counts.times(WIDE) if op.result.dtype.bytes == 8 else counts
+            wide = max(op.result.dtype, *(v.dtype for v in op.inputs), key=lambda dtype: dtype.bytes)
+            if wide == f64:
+                return UnitCounts(counts.special, 0, counts.arithmetic + SPECIAL_DOUBLES * counts.special)
+            return counts.times(WIDE) if wide.bytes == 8 else counts
         case ops.Cast():
-            return UnitCounts(1, 1 if op.source.dtype.is_float and not op.dtype.is_float else 0)
+            return conversion(op.source.dtype, op.dtype, capability)
         case ops.Random():
             return RANDOM
         case ops.Reduce() if op.fn in ("argmax", "argmin"):
             return PLACED
         case ops.Reduce() | ops.Scan():
-            return COMBINED
+            return UnitCounts(0, 0, 1) if op.sources[0].dtype == f64 else COMBINED

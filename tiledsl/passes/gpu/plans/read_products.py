@@ -276,7 +276,7 @@ class _Reader:
                 continue
             found[sides] = found.get(sides, UnitCounts()) + units_of(work.op)
         for sides, units in found.items():
-            yield Work(sides, units.arithmetic, units.special)
+            yield Work(sides, units.arithmetic + units.doubles, units.special)
 
     def _masked(self) -> bool:
         inside = (op for loop in self.loops for op in loop.body.ops)
@@ -423,4 +423,4 @@ def _instructions(op: Op) -> float:
     if not isinstance(op, ops.Map):
         return 0.0
     units = units_of(op)
-    return units.arithmetic + units.special
+    return units.arithmetic + units.doubles + units.special

@@ -149,10 +149,9 @@ def _turn_clocks(nest: ThreadNest, tiling: ThreadTiling, machine: GpuMachine, ta
     speeds, (down, across) = machine.speeds, tiling.warps
     columns = tiling.columns * nest.beside
     multiplied = tiling.rows * columns * tiling.depth * nest.together
-    rate = speeds.instructions * FMA_SHARE if nest.plain else speeds.products_of(nest.bytes) * speeds.mma_share
+    single = speeds.doubles if nest.bytes > WORD_BYTES else speeds.instructions
+    rate = single * FMA_SHARE if nest.plain else speeds.mma_of(nest.bytes)
     rate *= share
-    if nest.plain and nest.bytes > WORD_BYTES:
-        rate /= nest.bytes / WORD_BYTES
     staged = stage_bytes(nest, tiling)
     read = (tiling.rows * across + columns * down) * tiling.depth * nest.bytes * nest.together
     warps = down * across

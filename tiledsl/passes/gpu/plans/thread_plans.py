@@ -340,11 +340,10 @@ def _product_plans(
     as_asked = [one for one in ranked if _is_as_asked(one, asked)]
     found: dict[tuple[int, int], Plan] = {}
     for tiling in as_asked or ranked:
-        blocks = dict.fromkeys(open_, 1)
         sides = {row: tiling.rows, column: tiling.columns, depth: tiling.depth}
-        blocks.update((name, size) for name, size in sides.items() if name in open_)
+        chosen = tuple((name, sides.get(name, 1)) for name in open_)
         grid = GridPlan(tiling.threads, 1, tiling.warps, tiling.stages, raster=8)
-        found.setdefault((tiling.rows, tiling.columns), Plan((grid,), blocks=tuple(blocks.items())))
+        found.setdefault((tiling.rows, tiling.columns), Plan((grid,), blocks=chosen))
     return list(found.values())[:MOST_PLANS]
 
 

@@ -1,0 +1,76 @@
+"""Instructions of elementwise ops, as counted in machine code, and f64 at its own rate."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.support.product_nests import placed_case
+from tests.support.sass import disassemble
+from tiledsl import tile
+from tiledsl.backend_cuda.build.cubin import Cubin, KernelResources
+from tiledsl.ir.dtypes import BY_NAME
+from tiledsl.passes.gpu.plan import GridPlan
+from tiledsl.passes.gpu.plans.grid_cost import GridCost
+from tiledsl.passes.gpu.plans.operation_units import conversion
+from tiledsl.passes.gpu.plans.thread_cost import ThreadNest, ThreadTiling, thread_seconds
+from tiledsl.passes.gpu_machine import gpu_machine
+from tiledsl.passes.nest.loop_nest import loop_nests
+
+ELEMENTS = 16
+"""Of a thread, where bytes are stored or loaded."""
+CONVERTS = ("I2F", "F2I", "F2F", "PRMT", "LOP3", "HADD2", "FADD", "SHF")
+
+
+@tile.kernel
+def converted(x: tile.Tensor, like: tile.Tensor) -> tile.Tensor:
+    M, N = x.shape
+    out = tile.empty((M, N), like.dtype)
+    for m, n in tile.grid(M, N):
+        out[m, n] = tile.cast(x[m, n], like.dtype)
+    return out
+
+
+def instructions(source: str, target: str, arch: str) -> int:
+    of_source, of_target = (tile.spec((4096, 4096), getattr(tile, name)) for name in (source, target))
+    compiled = converted.compile(of_source, of_target, arch=arch)
+    kernels = tuple(KernelResources(name, used["registers"]) for name, used in compiled.resources.items())
+    ((_, code),) = disassemble(Cubin(compiled.cubin, compiled.arch, "", kernels)).items()
+    return sum(code.counts.values())
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@pytest.mark.parametrize(("source", "target"), [("i8", "f32"), ("u8", "f16"), ("i8", "i32"), ("f8e4m3", "f32")])
+def test_conversions_of_bytes_are_counted_as_they_are_made(source: str, target: str, arch: str) -> None:
+    made = (instructions(source, target, arch) - instructions("f32", "f32", arch)) / ELEMENTS
+    counted = conversion(BY_NAME[source], BY_NAME[target], gpu_machine(arch).capability)
+    assert counted.arithmetic + counted.special == pytest.approx(made, rel=0.3, abs=0.5)
+
+
+@pytest.mark.parametrize(("arch", "us"), [("sm_90", 80)])
+def test_products_of_f64(arch: str, us: float) -> None:
+    """Measured on one H200: 1024^3."""
+    nest, tiling = ThreadNest(1024, 1024, 1024, bytes=8, sum_bytes=8), ThreadTiling(64, 64, 16, (1, 2), 4)
+    assert 1e6 * thread_seconds(nest, tiling, gpu_machine(arch)) == pytest.approx(us, rel=0.15)
+
+
+@tile.kernel
+def powers(x: tile.Tensor) -> tile.Tensor:
+    M, N = x.shape
+    out = tile.empty((M, N), x.dtype)
+    for m, n in tile.grid(M, N):
+        out[m, n] = tile.exp(x[m, n]) * x[m, n] + x[m, n]
+    return out
+
+
+@pytest.mark.parametrize(("arch", "slower"), [("sm_80", 2), ("sm_90", 2), ("sm_86", 20), ("sm_120", 20)])
+def test_doubles_have_their_own_rate(arch: str, slower: float) -> None:
+    """Gaming GPUs have two pipes of f64 in a multiprocessor."""
+
+    def arithmetic(dtype: type[np.floating]) -> float:
+        placed = placed_case(powers, [np.zeros((64, 64), dtype)])
+        (nest,) = loop_nests(placed.entry)
+        blocks = {axis.extent: 64 for axis in nest.axes if axis.extent is not None}
+        return GridCost(nest, GridPlan(256), blocks, {"M": 4096, "N": 4096}, gpu_machine(arch)).times.arithmetic
+
+    assert arithmetic(np.float64) > slower * arithmetic(np.float32)
