@@ -5,6 +5,7 @@ All take `out`, two numbers for each block (clocks and nanoseconds), `data`, and
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -55,19 +56,29 @@ def _chains(instruction: str, work: int, name: str, kind: str = "float") -> Prob
     return Probe(name, body, 1024, 1024 * 8 * work)
 
 
-_DOUBLE_STEP = """\
-    asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
-                 : "+d"(d[N][0]), "+d"(d[N][1]) : "d"(a), "d"(b));"""
-_DOUBLE_STEPS = "\n".join(_DOUBLE_STEP.replace("N", str(n)) for n in range(4))
-_DOUBLES = f"""\
-  double d[4][2] = {{}}, a = ((double*)data)[threadIdx.x], b = a;
+def _doubles(shape: str, sides: tuple[int, int, int], needs: Callable[[int], bool]) -> Probe:
+    """Four accumulators in each of 16 warps, in f64; of each operand and of the result a thread has so many."""
+    a, b, c = sides
+    names = [f"%{i}" for i in range(c + a + b)]
+    result, left, right = (", ".join(part) for part in (names[:c], names[c : c + a], names[c + a :]))
+    inputs = ", ".join(f'"d"(v[{i}])' for i in range(a + b))
+    steps = "\n".join(
+        f'    asm volatile("mma.sync.aligned.{shape}.row.col.f64.f64.f64.f64 {{{result}}}, {{{left}}}, {{{right}}}, '
+        f'{{{result}}};" : ' + ", ".join(f'"+d"(d[{n}][{i}])' for i in range(c)) + f" : {inputs});"
+        for n in range(4)
+    )
+    body = f"""\
+  double v[{a + b}], d[4][{c}] = {{}};
+  for (int i = 0; i < {a + b}; ++i) v[i] = ((double*)data)[threadIdx.x + i];
   BEGIN
   for (int i = 0; i < turns; ++i) {{
-{_DOUBLE_STEPS}
+{steps}
   }}
   END
-  double sum = 0; for (int n = 0; n < 4; ++n) sum += d[n][0] + d[n][1];
+  double sum = 0; for (int n = 0; n < 4; ++n) for (int i = 0; i < {c}; ++i) sum += d[n][i];
   if (sum == 12345) *(double*)data = sum;"""
+    rows, columns, depth = map(int, re.findall(r"\d+", shape))
+    return Probe("mma_8", body, 512, 16 * 4 * rows * columns * depth, needs=needs)
 
 
 def _mma(name: str, shape: str, types: str, registers: tuple[int, int], kind: str, work: int) -> Probe:
@@ -211,7 +222,8 @@ PROBES: tuple[Probe, ...] = (
     _mma("mma_2", "m16n8k16", "f32.f16.f16.f32", (4, 2), "f32", 16 * 8 * 16),
     _mma("mma_1", "m16n8k32", "s32.s8.s8.s32", (4, 2), "s32", 16 * 8 * 32),
     _chains("fma.rn.f64 %0, %0, %1, %2;", 1, "doubles", "double"),
-    Probe("mma_8", _DOUBLES, 512, 16 * 4 * 8 * 8 * 4),
+    _doubles("m8n8k4", (1, 1, 2), lambda capability: capability != 90),
+    _doubles("m16n8k8", (4, 2, 4), lambda capability: capability == 90),
     _wgmma("wgmma_4", 8, "tf32.tf32", "f32"),
     _wgmma("wgmma_2", 16, "f16.f16", "f32"),
     _wgmma("wgmma_1", 32, "s8.s8", "s32"),

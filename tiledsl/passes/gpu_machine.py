@@ -152,11 +152,11 @@ HOPPER_SPEEDS = Speeds(
     memory_latency=1250,
     launch=3.1e-6,
     doubles=64,
-    double_products=64,
+    double_products=128,
     measured=True,
 )
 """Of an H200. The maker's peak of 989e12 operations per second in 16 bits is at 1.83 GHz. Its peak of 67e12 in f64 is
-128 multiply-adds a clock, by instructions for 16 rows; those for 8 rows, which all architectures have, reach half."""
+128 multiply-adds a clock, by instructions for 16 rows; those for 8 rows reach half."""
 
 
 def _stated(
