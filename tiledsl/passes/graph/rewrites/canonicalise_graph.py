@@ -121,7 +121,7 @@ def reshaped_before_it_is_repeated(op: ops.Reshape, rewriter: Rewriter) -> bool:
     inner = op.source.op
     if not isinstance(inner, ops.Broadcast):
         return False
-    shape = _unrepeated(tensor_type(inner.source).shape, inner.shape, op.shape)
+    shape = unrepeated(tensor_type(inner.source).shape, inner.shape, op.shape)
     if shape is None:
         return False
     small = rewriter.emit(ops.Reshape, source=inner.source, shape=shape).result
@@ -129,7 +129,7 @@ def reshaped_before_it_is_repeated(op: ops.Reshape, rewriter: Rewriter) -> bool:
     return True
 
 
-def _unrepeated(small: Shape, repeated: Shape, reshaped: Shape) -> Shape | None:
+def unrepeated(small: Shape, repeated: Shape, reshaped: Shape) -> Shape | None:
     """The shape that gives `reshaped` once it is repeated, for a tensor that is `repeated` before it is reshaped; None
     if axes that are repeated and axes that are not become one."""
     together = _together(repeated, reshaped)

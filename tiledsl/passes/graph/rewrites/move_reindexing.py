@@ -8,10 +8,12 @@ are written where they belong.
     %z = map([%j, %y]) {fn = mul}                =>   %z = concat([map([%a, %s]), map([%b, %t])])
 
 A reshape of what elementwise ops make goes behind those that follow, which then are of one kernel with it. So does
-one that strides cannot tell, which would be a copy: of what is made, it is none.
+one that strides cannot tell, which would be a copy: of what is made, it is none. In front of a fold, a product or what
+is repeated it goes the other way, up to what is in memory: there it is a view.
 
     %r = reshape(%e), %n = cast(%r) {dtype = f16}     =>   %n = reshape(cast(%e))
     %r = reshape(transpose(%x)), %y = exp(%r)         =>   %y = reshape(exp(transpose(%x)))
+    %r = reshape(cast(%x)), %s = reduce(%r)           =>   %s = reduce(cast(reshape(%x)))
 
 Nothing is computed twice, and nothing goes to memory that did not: slices go through maps that nobody reads but by
 slices, up to tensors that are in memory already. What a product or a fold makes stays whole, with the maps behind it.
@@ -31,8 +33,8 @@ from tiledsl.ir.verifier import Form
 from tiledsl.passes.graph.analysis.joins import starts_of
 from tiledsl.passes.graph.analysis.outline import MapOp, is_arithmetic_of_coordinates, is_soft
 from tiledsl.passes.graph.analysis.shapes import bytes_of, sizes_of, volume
-from tiledsl.passes.graph.analysis.views import place_of, view_of_value
-from tiledsl.passes.graph.rewrites.canonicalise_graph import tidy
+from tiledsl.passes.graph.analysis.views import place_of
+from tiledsl.passes.graph.rewrites.canonicalise_graph import tidy, unrepeated
 from tiledsl.passes.manager import PassContext
 
 MOST_PARTS = 8
@@ -40,6 +42,9 @@ MOST_PARTS = 8
 
 MOST_VALUES = 96
 """Of what an elementwise op is computed from, that a slice goes through at most."""
+
+ASKING = (ops.Reduce, ops.Scan, ops.Contract, ops.Broadcast)
+"""Ops that have what they read under its own shape."""
 
 RULES = Rules()
 
@@ -125,17 +130,35 @@ def map_of_a_reshape(op: MapOp, rewriter: Rewriter) -> bool:
     if found is None or is_arithmetic_of_coordinates(op):
         return False
     shape = sizes_of(found.source)
-    if not all(_under(value, shape) for value in op.operands):
+    if not all(_under(value, shape, op) for value in op.operands):
         return False
-    inputs = [_written_under(value, shape, rewriter) for value in op.operands]
-    if isinstance(op, ops.Cast):
-        made = rewriter.emit(ops.Cast, source=inputs[0], dtype=op.dtype).result
-    else:
-        made = rewriter.emit(ops.Map, fn=op.fn, inputs=inputs).result
     read = [value.op for value in op.operands]
+    made = _map_under(op, shape, rewriter)
     rewriter.replace(op, rewriter.emit(ops.Reshape, source=made, shape=sizes_of(op.result)).result)
     _drop(read, rewriter)
     return True
+
+
+@RULES.on(ops.Reshape)
+def reshape_in_front_of_a_fold(op: ops.Reshape, rewriter: Rewriter) -> bool:
+    # reduce(reshape(map(x, y))) => reduce(map(reshape(x), reshape(y))), where x and y are in memory, or less of it
+    made, shape = op.source.op, sizes_of(op.result)
+    if not isinstance(made, (ops.Map, ops.Cast)) or any(user is not op for user in op.source.users):
+        return False
+    if not any(isinstance(user, ASKING) for user in op.result.users):
+        return False
+    if not _under(op.source, shape, op) and not (isinstance(made, ops.Cast) and _is_less(made)):
+        return False
+    rewriter.replace(op, _map_under(made, shape, rewriter))
+    _drop([made], rewriter)
+    return True
+
+
+def _is_less(made: ops.Cast) -> bool:
+    """Whether fewer bytes of a fold or a product are widened: these it had better keep."""
+    before = made.source.op
+    kept = isinstance(before, (ops.Reduce, ops.Scan, ops.Contract))
+    return kept and bytes_of(made.source) < bytes_of(made.result)
 
 
 def _goes_behind(reshape: ops.Reshape, op: MapOp) -> bool:
@@ -149,22 +172,49 @@ def _goes_behind(reshape: ops.Reshape, op: MapOp) -> bool:
 
 
 def _is_copy(reshape: ops.Reshape) -> bool:
-    return _is_in_memory(reshape.source) and view_of_value(reshape.result) is None
+    return _is_in_memory(reshape.source) and not _under(reshape.source, sizes_of(reshape.result), reshape)
 
 
-def _under(value: Value, shape: tuple[int, ...]) -> bool:
-    """Whether a value may be had under that shape without a copy."""
-    if not sizes_of(value) or (isinstance(value.op, ops.Reshape) and sizes_of(value.op.source) == shape):
+def _under(value: Value, shape: tuple[int, ...], reader: Op) -> bool:
+    """Whether a value, of `reader` alone if it is computed, may be had under that shape without a copy."""
+    op, sizes = value.op, sizes_of(value)
+    if not sizes or sizes == shape or (isinstance(op, ops.Reshape) and sizes_of(op.source) == shape):
         return True
+    if isinstance(op, ops.Broadcast) and unrepeated(sizes_of(op.source), sizes, shape) is not None:
+        return True
+    if isinstance(op, (ops.Map, ops.Cast)):
+        if is_arithmetic_of_coordinates(op) or any(user is not reader for user in value.users):
+            return False
+        return all(_under(operand, shape, op) for operand in op.operands)
     return _is_in_memory(value) and place_of(value, shape) is not None
 
 
 def _written_under(value: Value, shape: tuple[int, ...], rewriter: Rewriter) -> Value:
-    if isinstance(value.op, ops.Reshape) and sizes_of(value.op.source) == shape:
-        return value.op.source
-    if not sizes_of(value):
+    op, sizes = value.op, sizes_of(value)
+    if isinstance(op, ops.Reshape) and sizes_of(op.source) == shape:
+        return op.source
+    if not sizes or sizes == shape:
         return value
+    if isinstance(op, (ops.Map, ops.Cast)):
+        return _map_under(op, shape, rewriter)
+    small = unrepeated(sizes_of(op.source), sizes, shape) if isinstance(op, ops.Broadcast) else None
+    if isinstance(op, ops.Broadcast) and small is not None:
+        once = numbers(small)
+        if _under(op.source, once, op):
+            source = _written_under(op.source, once, rewriter)
+        else:
+            source = rewriter.emit(ops.Reshape, source=op.source, shape=once).result
+        return rewriter.emit(ops.Broadcast, source=source, shape=shape).result
     return rewriter.emit(ops.Reshape, source=value, shape=shape).result
+
+
+def _map_under(op: MapOp, shape: tuple[int, ...], rewriter: Rewriter) -> Value:
+    """What an elementwise op makes of operands under that shape."""
+    inputs = [_written_under(value, shape, rewriter) for value in op.operands]
+    with rewriter.at(op.location):
+        if isinstance(op, ops.Cast):
+            return rewriter.emit(ops.Cast, source=inputs[0], dtype=op.dtype).result
+        return rewriter.emit(ops.Map, fn=op.fn, inputs=inputs).result
 
 
 def _is_free(made: MapOp, cut: Cut) -> bool:
