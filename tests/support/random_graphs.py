@@ -198,10 +198,17 @@ class _GraphWriter(Expressions):
         if source is None or len(source.shape) == 4:
             return
         shape = list(source.shape)
-        if len(shape) > 1 and self.chance():
-            shape[:2] = [shape[0] * shape[1]]
-        else:
-            shape.insert(self.draw(st.integers(0, len(shape))), 1)
+        even = [axis for axis, size in enumerate(shape) if isinstance(size, int) and size > 2 and size % 2 == 0]
+        match self.draw(st.integers(0, 3)):
+            case 0 if len(shape) > 1:
+                shape[:2] = [shape[0] * shape[1]]
+            case 1 if 1 in shape:
+                shape.remove(1)
+            case 2 if even:
+                axis = self.pick(even)
+                shape[axis : axis + 1] = [shape[axis] // 2, 2]
+            case _:
+                shape.insert(self.draw(st.integers(0, len(shape))), 1)
         op = self.builder.emit(graph_ops.Reshape, source=source.value, shape=tuple(shape))
         self.learn(op.result, source.bound, source.error)
 
