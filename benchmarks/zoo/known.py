@@ -35,7 +35,6 @@ KNOWN: dict[str, str] = {
     "product, 512": "most of it is the launch; to share the sums would take a second one",
     "product, small ones batched": "a block for each matrix of the batch, and blocks start one after the other",
     "product, odd": "rows of an odd size have no TMA: a warp copies them element by element",
-    "product, tf32": "a right operand whose rows run along n has no wgmma in 32 bits: mma.sync",
     "x @ w of groups of i8": _WIDENED,
     "narrow perceptron": "three products in a row are two kernels, with the wide middle in memory",
     # attention

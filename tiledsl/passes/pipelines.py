@@ -24,6 +24,7 @@ from tiledsl.passes.tile.licm import HoistLoopInvariants
 from tiledsl.passes.tile.place_levels import PlaceLevels
 from tiledsl.passes.tile.sink import SinkBehindLoops
 from tiledsl.passes.tile.split_sums import SplitSums
+from tiledsl.passes.tile.turn_operands import TurnOperands
 
 
 def cpu_pipeline(*, arch: str = "cpu", sizes: tuple[tuple[str, Dim], ...] = ()) -> list[Pass]:
@@ -65,6 +66,7 @@ def gpu_front_pipeline() -> list[Pass]:
 def gpu_pipeline(plan: Plan, arch: str) -> list[Pass]:
     """From what `gpu_front_pipeline` gives to what the CUDA back end takes, for one plan."""
     return [
+        *([TurnOperands(plan.turned)] if plan.turned else []),
         *([SplitSums(plan.parts)] if plan.parts else []),
         ApplyPlan(plan),
         Bounds(),

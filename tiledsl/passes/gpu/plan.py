@@ -80,8 +80,9 @@ class Plan:
     every row of it starts at a multiple of (at most 16). `chained`: whether it is one of a chain of programs: it may
     begin while the one before it on its stream still runs, and lets the next one begin once all of its blocks have.
     `parts`: of the sums of each grid of the program, which another grid adds up (`split-sums`); `grids` and `blocks`
-    are those of the program that is then. None where all sums stay whole. `packed`: for each tensor that lies row by
-    row without gaps the bytes that its address is a multiple of (at most 16), 0 for others; nothing where no grid asks.
+    are those of the program that is then. None where all sums stay whole. `turned`: tensors, by number, that another
+    grid turns before the products that read them (`turn-operands`). `packed`: for each tensor that lies row by row
+    without gaps the bytes that its address is a multiple of (at most 16), 0 for others; nothing where no grid asks.
     `steps`: for each tensor whose neighbours along the last axis lie a few elements apart how it lies (`ir/lying.py`),
     0 for others; nothing where there is none.
     """
@@ -96,6 +97,7 @@ class Plan:
     parts: tuple[int, ...] = ()
     packed: tuple[int, ...] = ()
     steps: tuple[int, ...] = ()
+    turned: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         """The whole plan; `parse_plan` reads it: `m=4, N<=4096, 128 threads, 16 per row, M%2=0, aligned to 16/8`."""
@@ -103,6 +105,8 @@ class Plan:
         words += [f"{name}<={size}" for name, size in self.capacities]
         if self.parts:
             words.append("/".join(map(str, self.parts)) + " parts")
+        if self.turned:
+            words.append("turned " + "/".join(map(str, self.turned)))
         for grid in self.grids:
             words += _grid_words(grid)
         words += [f"{name}:={size}" for name, size in self.sizes]
@@ -170,6 +174,7 @@ _OF_GRID = {
     "copied": re.compile(r"copies of (\d+(?:/\d+)*)"),
 }
 _PARTS = re.compile(r"(\d+(?:/\d+)*) parts")
+_TURNED = re.compile(r"turned (\d+(?:/\d+)*)")
 _ALIGNMENT = re.compile(r"aligned to (\d+(?:/\d+)*)")
 _PACKED = re.compile(r"packed to (\d+(?:/\d+)*)")
 _STEPS = re.compile(r"steps of (\d+\+\d+(?:/\d+\+\d+)*)")
@@ -192,6 +197,7 @@ def parse_plan(text: str) -> Plan:
     packed: tuple[int, ...] = ()
     steps: tuple[int, ...] = ()
     parts: tuple[int, ...] = ()
+    turned: tuple[int, ...] = ()
     chained = False
     for word in _words(text):
         found = _matching(_OF_GRID, word)
@@ -212,6 +218,8 @@ def parse_plan(text: str) -> Plan:
             steps = tuple(_stepped(*map(int, one.split("+"))) for one in match[1].split("/"))
         elif match := _PARTS.fullmatch(word):
             parts = tuple(map(int, match[1].split("/")))
+        elif match := _TURNED.fullmatch(word):
+            turned = tuple(map(int, match[1].split("/")))
         elif word == CHAINED:
             chained = True
         elif (pair := _matching(_OF_SIZES, word)) is not None:
@@ -219,7 +227,10 @@ def parse_plan(text: str) -> Plan:
         else:
             raise ValueError(f"`{word}` is nothing that a plan says")
     lists = {name: tuple(pairs) for name, pairs in named.items()}
-    return Plan(tuple(grids), **lists, alignment=alignment, chained=chained, parts=parts, packed=packed, steps=steps)
+    return Plan(
+        tuple(grids), **lists, alignment=alignment, chained=chained, parts=parts, packed=packed, steps=steps,
+        turned=turned,
+    )  # fmt: skip
 
 
 def _stepped(step: int, phase: int) -> int:

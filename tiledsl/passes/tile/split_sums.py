@@ -77,7 +77,7 @@ class SplitSums:
             if parts > 1:
                 self._split(function, grid, parts, context)
         if placed:
-            _place_new(function)
+            place_new(function)
         return EliminateDeadCode().run(module, context) if any(parts > 1 for parts in self.parts) else module
 
     def _split(self, function: Function, grid: ops.Grid, parts: int, context: PassContext) -> None:
@@ -356,7 +356,7 @@ def _throughout(builder: Builder, number: Number, type_: TileType) -> Value:
     return tile
 
 
-def _place_new(function: Function) -> None:
+def place_new(function: Function) -> None:
     """Puts tiles that have no level into registers."""
     for op in function.walk():
         for value in op.results:

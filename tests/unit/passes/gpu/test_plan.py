@@ -32,6 +32,7 @@ PLANS = st.builds(
     alignment=st.lists(st.sampled_from([1, 2, 16]), max_size=3).map(tuple), chained=st.booleans(),
     parts=st.lists(NUMBERS, max_size=3).map(tuple), packed=st.lists(st.sampled_from([0, 2, 16]), max_size=3).map(tuple),
     steps=st.lists(st.sampled_from([0, 64, 65, 98]), max_size=3).map(tuple),
+    turned=st.lists(st.integers(0, 9), max_size=3).map(tuple),
 )  # fmt: skip
 
 
@@ -55,6 +56,7 @@ def test_every_field_is_drawn() -> None:
         "parts",
         "packed",
         "steps",
+        "turned",
     }
     assert set(Plan.__dataclass_fields__) == of_plans
 

@@ -29,6 +29,7 @@ from tiledsl.passes.gpu.plans.grid_cost import GridCost
 from tiledsl.passes.gpu.plans.improve_plan import improved, with_ring
 from tiledsl.passes.gpu.plans.split_candidates import split_plans
 from tiledsl.passes.gpu.plans.thread_plans import has_whole_rows, thread_plans
+from tiledsl.passes.gpu.plans.turn_candidates import turned_plans
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.passes.nest.loop_nest import loop_nest
 from tiledsl.support.powers_of_two import power_of_two_from, power_of_two_in, power_of_two_up_to
@@ -160,7 +161,9 @@ def ranked_plans(
 
     whole = plans_of(function)
     guessed = _Sizes(function, sizes).every
-    return [*split_plans(function, machine, sizes, guessed, whole[0], plans_of), *whole]
+    found = split_plans(function, machine, sizes, guessed, whole[0], plans_of)
+    found = found or turned_plans(function, machine, sizes, guessed, whole[0], plans_of)
+    return [*found, *whole]
 
 
 def _plans_as_written(

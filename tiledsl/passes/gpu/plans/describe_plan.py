@@ -26,6 +26,8 @@ def plan_words(plan: Plan, tensors: Sequence[str]) -> list[tuple[str, str]]:
         words.append(("blocks", ", ".join(f"{name} = {size}" for name, size in plan.blocks)))
     if plan.parts:
         words.append(("sums", _parts(plan)))
+    if plan.turned:
+        words.append(("operands", _turned(plan, tensors)))
     several = len(plan.grids) > 1
     words += [(f"grid {n + 1}" if several else "grid", grid_words(grid)) for n, grid in enumerate(plan.grids)]
     return words
@@ -77,6 +79,8 @@ def plan_differences(earlier: Plan, plan: Plan, tensors: Sequence[str]) -> list[
             found.append(f"blocks of {size} along {name}, not {before_blocks.get(name)}")
     if plan.parts != earlier.parts:
         found.append(f"sums {_parts(plan)}, not {_parts(earlier)}")
+    if plan.turned != earlier.turned:
+        found.append(f"operands {_turned(plan, tensors)}, not {_turned(earlier, tensors)}")
     for grid, other in zip(plan.grids, earlier.grids):
         if grid != other:
             found.append(f"{grid_words(grid)}, not {grid_words(other)}")
@@ -88,6 +92,12 @@ def _parts(plan: Plan) -> str:
     if len(plan.parts) <= 1:
         return f"in {plan.parts[0]} parts, added by another grid" if plan.parts else "whole"
     return "in " + "/".join(map(str, plan.parts)) + " parts by grid, added by others"
+
+
+def _turned(plan: Plan, tensors: Sequence[str]) -> str:
+    """Which operands are turned before."""
+    names = [f"`{tensors[number]}`" if number < len(tensors) else f"tensor {number}" for number in plan.turned]
+    return f"{', '.join(names)} turned before, by another grid" if names else "as they are"
 
 
 def _sizes(plan: Plan) -> Iterable[str]:

@@ -28,12 +28,14 @@ from tiledsl.passes.gpu.plans.specialised_plans import (
     refused_tilings,
     specialised_plans,
 )
+from tiledsl.passes.gpu.plans.split_candidates import program_of
 from tiledsl.passes.gpu.plans.thread_plans import refused_thread_tilings
 from tiledsl.passes.gpu.plans.tilings import Tiling
 from tiledsl.passes.gpu.plans.warpgroup_cost import WarpgroupCost
 from tiledsl.passes.gpu.products.streamed_loads import DeclinedError
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.passes.nest.loop_nest import loop_nest
+from tiledsl.passes.tile.turn_operands import operands_to_turn
 from tiledsl.support.location import Location
 
 GAIN = 0.98
@@ -54,6 +56,9 @@ def refused_plans(
 ) -> list[RefusedPlan]:
     """What was refused for each grid of a function in form `tile-placed`, in order."""
     found: list[RefusedPlan] = []
+    if any(operands_to_turn(function)):
+        best = ranked_plans(function, machine, sizes, alignment)[0].plan
+        function = program_of(function, Plan((), turned=best.turned))
     grids = list(grids_of(function))
     taken: Plan | None = None
     for number, grid in enumerate(grids):

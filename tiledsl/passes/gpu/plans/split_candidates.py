@@ -23,6 +23,7 @@ from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.passes.manager import PassContext
 from tiledsl.passes.nest.loop_nest import loop_nests
 from tiledsl.passes.tile.split_sums import UNIT, SplitSums, sums_of
+from tiledsl.passes.tile.turn_operands import TurnOperands
 
 PARTS = (2, 4, 8, 16, 32, 64, 128)
 BETWEEN = (0.75, 1.5)
@@ -38,10 +39,13 @@ SAME = 1.02
 
 
 def program_of(function: Function, plan: Plan) -> Function:
-    """The program that a plan is for: the function, with its sums split as the plan says."""
-    if not plan.parts:
+    """The program that a plan is for: the function, with operands turned and sums split as the plan says."""
+    if not plan.parts and not plan.turned:
         return function
-    return SplitSums(plan.parts).run(Module([function.clone()]), PassContext()).entry
+    module, context = Module([function.clone()]), PassContext()
+    if plan.turned:
+        module = TurnOperands(plan.turned).run(module, context)
+    return (SplitSums(plan.parts).run(module, context) if plan.parts else module).entry
 
 
 def costs_of(program: Function, plan: Plan, sizes: Mapping[str, int], machine: GpuMachine) -> list[GridCost]:
