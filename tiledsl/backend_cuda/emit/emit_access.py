@@ -54,6 +54,22 @@ class Access:
             limit = frame.extent(extent, layout.shape[axis])
             if limit:
                 self.limits[axis] = limit
+        self.between = {axis: self._between(axis) for axis in op.checked if self._runs_along(axis)}
+        """For checked axes along which the tile runs: the first of its coordinates that is inside of the tensor, and
+        how many are. Two comparisons of 64 bits for each element become one of 32."""
+
+    def _runs_along(self, axis: int) -> bool:
+        return self.op.axes[axis] >= 0 and not self.op.indices[axis].shape
+
+    def _between(self, axis: int) -> tuple[str, str]:
+        frame, tile_axis = self.frame, self.op.axes[axis]
+        assert self.layout is not None
+        start, size = operand_text(frame.scalar(self.op.indices[axis])), frame.dim(self.type.shape[axis])
+        limit = self.limits.pop(tile_axis, str(self.layout.shape[tile_axis]))
+        limited = frame.use("limited")
+        first = frame.once_here("int", "first", f"{limited}(-{start}, {limit})")
+        end = f"{limited}({operand_text(size)} - {start}, {limit})"
+        return first, frame.once_here("unsigned", "count", f"(unsigned)({end} - {first})")
 
     def _table(self, axis: int) -> tuple[int, ...]:
         assert self.layout is not None
@@ -118,11 +134,14 @@ class Access:
             tests.append(f"{at} < {limit}")
         for axis in self.op.checked:
             index, tile_axis = self.op.indices[axis], self.op.axes[axis]
-            if index.shape:
-                at = self._gathered(index, slot)
-            else:
-                part = table_text(self._table(tile_axis), number) if tile_axis >= 0 else "0"
-                at = sum_text(self.frame.scalar(index), self._thread(tile_axis), part)
+            if axis in self.between:
+                first, count = self.between[axis]
+                at = sum_text(
+                    f"(unsigned)({self._thread(tile_axis)} - {first})", table_text(self._table(tile_axis), number)
+                )
+                tests.append(f"{at} < {count}")
+                continue
+            at = self._gathered(index, slot) if index.shape else self.frame.scalar(index)
             size = self.frame.dim(self.type.shape[axis])
             tests.append(f"{self.frame.use('is_within')}({at}, {size})")
         return " && ".join(tests)
