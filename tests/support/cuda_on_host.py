@@ -53,6 +53,7 @@ _BODIES: dict[str, str] = {
     " | narrow_bits_(high, 2, -14, 0x7bu, 0x7bu, 0x7fu, 8) << 8;",
     "pair_f8e4m3": "return half_of_e4m3_(word & 0xffu) | half_of_e4m3_(word >> 8 & 0xffu) << 16;",
     "exp2_approx": "return exp2f(x);",
+    "log2_approx": "return log2f(x);",
     "tanh_approx": "return tanhf(x);",
     "reciprocal_approx": "return 1.0f / x;",
     "sqrt_approx": "return sqrtf(x);",

@@ -145,6 +145,8 @@ INSTRUCTIONS = {
 }""",
     "pair_f8e4m3": "unsigned pair_f8e4m3(unsigned word) { return f16_of_e4m3(word) | f16_of_e4m3(word >> 8) << 16; }",
     "exp2_approx": "float exp2_approx(float x) { return exp2f(x); }",
+    # as far off as the instruction may be
+    "log2_approx": "float log2_approx(float x) { return log2f(x) * (1.0f + 2.3841858e-7f) + 2.3841858e-7f; }",
     "tanh_approx": "float tanh_approx(float x) { return tanhf(x); }",
     "reciprocal_approx": "float reciprocal_approx(float x) { return 1.0f / x; }",
     "sqrt_approx": "float sqrt_approx(float x) { return sqrtf(x); }",

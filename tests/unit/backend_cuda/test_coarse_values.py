@@ -109,6 +109,8 @@ def written(steps: str) -> str:
         "v = div row b; square = mul v v; result = reduce-add square",
         "v = div row b; result = reduce-max v",
         "c = lt b f1; v = exp row; result = where c v row",
+        "v = exp row; result = tanh v",
+        "v = exp row; sum = add v f1; result = log sum",
         "v = exp row; %result = gpu.pad(%v, [%one], %f0) {axes = [0]}",
     ],
 )
@@ -126,6 +128,9 @@ def test_passes_relative_errors_on(steps: str) -> None:
         # where relative errors become larger ones
         "v = div row b; result = exp v",
         "v = exp row; result = log v",
+        "v = exp row; sum = add v f0; result = log sum",
+        "v = div row b; sum = add v f1; result = log sum",
+        "v = exp row; sum = add v f1; result = log sum; result2 = reduce-mul sum",
         "v = exp row; result = reduce-mul v",
         # seen as they are
         "v = exp row; c = lt v f1; result = where c v row",

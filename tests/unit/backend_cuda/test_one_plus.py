@@ -39,6 +39,30 @@ def test_is_a_sum_where_it_is_subtracted_from(fn: str) -> None:
     assert FUNCTIONS[fn] not in text
 
 
+SOFTPLUS = f"""
+    %c1 = tile.constant() {{value = 1.0, dtype = f32}}
+    %ones = tile.broadcast(%c1) {{shape = [128]}} : {TILE}
+    %e = tile.map([%row]) {{fn = exp}}
+    %sum = tile.map([%e, %ones]) {{fn = add}}
+    %log = tile.map([%sum]) {{fn = log}}
+    %result = tile.map([%row, %log]) {{fn = mul}}
+"""
+
+
+def test_a_logarithm_of_one_plus_is_one_function() -> None:
+    assert coarse(SOFTPLUS)["e"] == bf16
+    text = emit_program(module_of(SOFTPLUS), 90).text.split("__global__")[1]
+    assert "log_one_plus(" in text
+    assert "exp_approx(" in text
+    assert "logf(" not in text
+
+
+def test_a_logarithm_that_is_subtracted_from_is_accurate() -> None:
+    text = emit_program(module_of(SOFTPLUS.replace("mul}", "sub}")), 90).text.split("__global__")[1]
+    assert "logf(" in text
+    assert "log_one_plus" not in text
+
+
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> HostLibrary:
     if host_compiler() is None:
@@ -48,7 +72,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> HostLibrary:
         return Case(f"{name}_case", (f32,), f32, lambda operands, preamble: f"{preamble.use(name)}({operands[0]})")
 
     folder: Path = tmp_path_factory.mktemp("host")
-    return compile_for_host([case(name) for name in FUNCTIONS.values()], Preamble(), folder)
+    return compile_for_host([case(name) for name in (*FUNCTIONS.values(), "log_one_plus")], Preamble(), folder)
 
 
 @pytest.mark.parametrize("fn", FUNCTIONS)
@@ -71,3 +95,12 @@ def test_gelu_rounds_to_a_neighbour(host: HostLibrary) -> None:
 def test_special_operands(host: HostLibrary, fn: str) -> None:
     got = host.apply(f"{FUNCTIONS[fn]}_case", np.array([np.inf, -np.inf, np.nan, 0.0, 1e30, -1e30], np.float32))
     np.testing.assert_array_equal(got, np.array([2, 0, np.nan, 1, 2, 0], np.float32))
+
+
+def test_errors_of_a_logarithm(host: HostLibrary) -> None:
+    """Of small numbers too, of which the sum has no digit; the instruction is as far off as it may be."""
+    y = np.exp(np.linspace(-80, 80, 100_001)).astype(np.float32)
+    got = host.apply("log_one_plus_case", y).astype(np.float64)
+    assert np.abs(got / np.log1p(y.astype(np.float64)) - 1).max() <= 2.0**-17
+    special = host.apply("log_one_plus_case", np.array([0, np.inf, np.nan], np.float32))
+    np.testing.assert_array_equal(special, [0, np.inf, np.nan])

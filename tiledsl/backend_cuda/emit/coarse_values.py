@@ -9,14 +9,15 @@ A unit in the last place of f16 is at least 2**-11 of a number, of bf16 2**-8. W
 rounding must pass relative errors on, and not enlarge them:
 
 - mul, div add the relative errors of their operands; neg, abs, minimum, maximum, where and moving elements pass on the
-  larger one; sqrt and rsqrt halve it;
+  larger one; sqrt and rsqrt halve it, tanh and erf do not enlarge it, nor does log(1 + y) where y is not negative;
 - add, and a sum over an axis, pass on the larger one where nothing is negative; elsewhere two numbers that nearly
   cancel leave only their errors, so those values are not coarse, and neither are operands of sub;
 - exp makes relative errors of absolute ones: exp(x * (1 + d)) = exp(x) * exp(x * d), which is off by x * d, so that its
   operand is not coarse; its result is, whatever the operand. So it is with sigmoid and the other functions, and with
   comparisons, integers, prints, stores as f32, running folds and products over an axis, and matrix products.
 
-A sum of 1 and tanh or erf may be coarse too: there is a function for it (`one_plus.py`).
+A sum of 1 and tanh or erf may be coarse too, and the logarithm of 1 and another number: there are functions for these
+(`one_plus.py`).
 
 What a loop carries may be coarse if the loop adds to it (or takes the larger), but a factor that multiplies it in every
 round is not: its errors would pile up. Errors are added up along the way, and where more than a quarter of a unit
@@ -33,7 +34,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 
 from tiledsl.backend_cuda.emit.one_plus import ERRORS as ONE_PLUS_ERRORS
-from tiledsl.backend_cuda.emit.one_plus import one_plus
+from tiledsl.backend_cuda.emit.one_plus import log_of_one_plus, one_plus
 from tiledsl.ir.core import Block, Op, Value
 from tiledsl.ir.dtypes import DType, bf16, f16, f32, is_narrow_float
 from tiledsl.ir.gpu.gpu_ops import Buffer, Convert, Pad, Read, Reduce, Slice, Write
@@ -55,7 +56,7 @@ _LIMITS = {f16: 16, bf16: 128}
 _ROUNDS = 8
 
 _MOVES = (Broadcast, Reshape, Transpose, Slice, Convert)
-_PASSES_LARGEST = ("neg", "abs", "minimum", "maximum", "where", "sqrt", "rsqrt")
+_PASSES_LARGEST = ("neg", "abs", "minimum", "maximum", "where", "sqrt", "rsqrt", "tanh", "erf")
 _PASSES = ("mul", "div", "add", *_PASSES_LARGEST)
 
 
@@ -124,6 +125,8 @@ class _Tolerance:
             )
         if op.fn == "add":
             return all(operand in self.nonnegative for operand in op.inputs)
+        if op.fn == "log":
+            return log_of_one_plus(op) in self.nonnegative and all(isinstance(u, Map) for u in value.users)
         return op.fn in _PASSES_LARGEST
 
     def _errors(self) -> dict[Value, int]:
@@ -166,6 +169,8 @@ class _Tolerance:
         if not isinstance(op, Map) or op.result not in self.coarse:
             return 0
         function = one_plus(op)
+        if log_of_one_plus(op) is not None:
+            return 1
         return self.functions.get(op.fn, 0) if function is None else ONE_PLUS_ERRORS[function.fn]
 
 

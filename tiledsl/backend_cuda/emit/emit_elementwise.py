@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from math import gcd
 from typing import Any
 
-from tiledsl.backend_cuda.emit.one_plus import FUNCTIONS, one_plus
+from tiledsl.backend_cuda.emit.one_plus import FUNCTIONS, log_of_one_plus, one_plus
 from tiledsl.backend_cuda.emit.rolled_groups import Places, Rounds, rounds_of
 from tiledsl.backend_cuda.emit.view_tables import view_table
 from tiledsl.backend_cuda.emit.written_again import held_words, light_values
@@ -230,8 +230,16 @@ class _GroupWriter:
         self.parts: dict[Value, str] = {}
         # what 1 is added to: the sum is a function of its operand, so that it need not be written itself
         sums = {op: one_plus(op) for op in group.ops if op.result in frame.coarse}
-        self.one_plus = {op: function for op, function in sums.items() if function is not None and function in inside}
-        self.left_out = {f for f in self.one_plus.values() if all(user in self.one_plus for user in used_by(f.result))}
+        one_plus_of = {op: function for op, function in sums.items() if function is not None and function in inside}
+        self.whole = {op: (FUNCTIONS[f.fn], f.inputs[0]) for op, f in one_plus_of.items()}
+        """Ops that are a function of something else than their operand: its name, and of what."""
+        parts = set[Op](one_plus_of.values())
+        for op in group.ops:
+            added = log_of_one_plus(op) if op.result in frame.coarse else None
+            if added is not None and op.operands[0].op in inside:
+                self.whole[op] = "log_one_plus", added
+                parts.add(op.operands[0].op)
+        self.left_out = {part for part in parts if all(user in self.whole for user in used_by(part.results[0]))}
 
     def write(self) -> None:
         frame = self.frame
@@ -318,9 +326,10 @@ class _GroupWriter:
             return
         only_packed = result in self.kept and result not in self.read_inside
         rounded = not (only_packed and is_narrow_float(result.dtype))  # packing rounds
-        function = self.one_plus.get(op)
-        if function is not None:
-            text = f"{frame.use(FUNCTIONS[function.fn])}({bare(self._operand(function.inputs[0], slot))})"
+        whole = self.whole.get(op)
+        if whole is not None:
+            name, operand = whole
+            text = f"{frame.use(name)}({bare(self._operand(operand, slot))})"
         else:
             operands = [self._operand(v, slot) for v in op.operands]
             text = ELEMENTWISE[type(op)](frame, op, operands, slot, rounded)

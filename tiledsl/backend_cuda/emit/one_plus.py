@@ -4,6 +4,9 @@ As a sum they are next to nothing where x is far below 0, with the error of 1. A
 relative error everywhere: y is 2 * x for tanh; for erf it is x times a polynomial in x * x, fitted to
 log(erfc(-x) / erfc(x)) with the weights that results of gelu have in f16: a relative error of 2**-14 where these are
 normal numbers, and less than a quarter of a unit in the last place of those that are not.
+
+And log(1 + y), as in softplus: where y is small, the sum has hardly a digit of it. A few terms of the series, or `lg2`
+of the sum, have a relative error of 2**-17.
 """
 
 from __future__ import annotations
@@ -35,6 +38,17 @@ def one_plus(op: Op) -> Map | None:
     return None
 
 
+def log_of_one_plus(op: Op) -> Value | None:
+    """What 1 is added to in the operand of a logarithm; None for other ops, and for sums that have a function."""
+    if not isinstance(op, Map) or op.fn != "log":
+        return None
+    added = op.inputs[0].op
+    if not isinstance(added, Map) or added.fn != "add" or one_plus(added) is not None:
+        return None
+    left, right = added.inputs
+    return left if _is_one(right) else right if _is_one(left) else None
+
+
 def _is_one(value: Value) -> bool:
     op = value.op
     if isinstance(op, Broadcast):
@@ -47,6 +61,16 @@ define(
     "1 + tanh(x), for results of 16 bits",
     """float one_plus_tanh(float x) {
     return 2.0f * reciprocal_approx(1.0f + exp2_approx(x * -2.8853901f));
+}""",
+)
+
+
+define(
+    "log_one_plus",
+    "log(1 + y), for results of 16 bits",
+    """float log_one_plus(float y) {
+    float few = y * fmaf(fmaf(fmaf(y, -0.25f, 0.33333333f), y, -0.5f), y, 1.0f);
+    return fabsf(y) < 0.0625f ? few : log2_approx(1.0f + y) * 0.69314718f;
 }""",
 )
 

@@ -25,6 +25,7 @@ def _define_instruction(name: str, purpose: str, instruction: str) -> None:
 
 _define_instruction("exp2_approx", "2 to the x; 2 units off at most", "ex2.approx.ftz.f32")
 _define_instruction("tanh_approx", "tanh of x; 2**-11 off at most, relatively", "tanh.approx.f32")
+_define_instruction("log2_approx", "log2 of x; 2**-22 off at most, relatively where that is more", "lg2.approx.ftz.f32")
 _define_instruction("reciprocal_approx", "1 / x; 1 unit off at most", "rcp.approx.ftz.f32")
 _define_instruction("sqrt_approx", "the square root of x; 1 unit off at most", "sqrt.approx.f32")
 define(
