@@ -175,6 +175,15 @@ def fold_of_one(op: ops.Reduce, rewriter: Rewriter) -> bool:
     return True
 
 
+@RULES.on(ops.Window)
+def windows_of_one(op: ops.Window, rewriter: Rewriter) -> bool:
+    # window(x, sizes=1, strides=1) => reshape(x), where x is not padded
+    if isinstance(op.source.op, ops.Pad) or any(size != 1 for size in (*op.sizes, *op.strides)):
+        return False
+    rewriter.replace(op, rewriter.emit(ops.Reshape, source=op.source, shape=tensor_type(op.result).shape).result)
+    return True
+
+
 @RULES.on(ops.Slice)
 def sliced_not_at_all(op: ops.Slice, rewriter: Rewriter) -> bool:
     # x[0:n, 0:m] => x

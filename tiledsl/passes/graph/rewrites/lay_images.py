@@ -37,7 +37,7 @@ from tiledsl.support.location import BUILTIN
 
 ROW_BYTES = 32
 """Rows of windows have multiples of it: the narrowest swizzle."""
-MOST_BYTES = 1 << 30
+MOST_BYTES = 1 << 33
 """Of a copy: more memory than that is not taken beside the image."""
 LEAST_USES = 16
 """Of each element of a window: so many output channels are worth a copy."""

@@ -20,6 +20,7 @@ from tiledsl.api.programs.emulate import Request
 from tiledsl.backend_ref.execute_graph import execute_graph
 from tiledsl.ir.graph_ops import Call
 from tiledsl.passes.graph.pipeline import graph_pipeline
+from tiledsl.passes.graph.rewrites.canonicalise_graph import CanonicaliseGraph
 from tiledsl.passes.graph.rewrites.lay_images import LayImages
 from tiledsl.passes.manager import PassContext, PassManager
 
@@ -106,3 +107,23 @@ def test_what_is_between_layers_stays_as_it_was_laid() -> None:
     assert len(calls) == 5  # the image, two weights, two convolutions
     actual = emulate_graph(graph, arrays, {}, None, Request(arch="sm_90")).result
     assert_close(np.asarray(actual), expected, relative=4e-3, terms=9 * 32)
+
+
+def _specs(*shapes: tuple[int, ...]) -> list[Any]:
+    return [tile.spec(shape, tile.f16) for shape in shapes]
+
+
+def test_large_images_are_laid_too() -> None:
+    """4 GiB: read in place, each product would touch as many lines as it has elements."""
+    given = _specs((64, 64, 524280), (128, 64, 3))
+    graph = tiledsl.trace(lambda x, w: ops.conv1d(x, w, stride=3, dilation=4), *given)
+    context = PassContext()
+    PassManager([CanonicaliseGraph(), LayImages("sm_90")]).run(graph.module, context)
+    assert "the image is copied" in " ".join(map(str, context.remarks))
+
+
+def test_windows_of_one_pixel_need_no_copy() -> None:
+    graph = tiledsl.trace(lambda x, w: ops.conv2d(x, w), *_specs((32, 64, 56, 56), (256, 64, 1, 1)))
+    context = PassContext()
+    PassManager([CanonicaliseGraph(), LayImages("sm_90")]).run(graph.module, context)
+    assert not context.remarks
