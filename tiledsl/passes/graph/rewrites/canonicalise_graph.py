@@ -96,6 +96,19 @@ def transposed_twice(op: ops.Transpose, rewriter: Rewriter) -> bool:
     return True
 
 
+@RULES.on(ops.Concat)
+def join_of_one(op: ops.Concat, rewriter: Rewriter) -> bool:
+    # concat(x) => x; and what has no elements is no part of a join
+    parts = [value for value in op.sources if tensor_type(value).shape[op.axis] != 0] or list(op.sources[:1])
+    if len(parts) == 1:
+        rewriter.replace(op, parts[0])
+        return True
+    if len(parts) == len(op.sources):
+        return False
+    rewriter.replace(op, rewriter.emit(ops.Concat, sources=parts, axis=op.axis).result)
+    return True
+
+
 @RULES.on(ops.Reshape, ops.Broadcast)
 def shaped_as_it_is(op: ops.Reshape | ops.Broadcast, rewriter: Rewriter) -> bool:
     # reshape(x, shape of x), broadcast(x, shape of x) => x

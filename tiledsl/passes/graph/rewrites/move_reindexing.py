@@ -95,8 +95,8 @@ def map_of_a_join(op: MapOp, rewriter: Rewriter) -> bool:
         tuple((start, start + n, 1) for start, n in zip(starts, sizes_of(source)))
         for starts, source in zip(starts_of(first.sources, first.axis), first.sources)
     ]
-    if not all(_is_free(op, cut) for cut in cuts):
-        return False
+    if any(_is_all(first.result, cut) for cut in cuts) or not all(_is_free(op, cut) for cut in cuts):
+        return False  # a part that is all of the join is the join again
     parts = [_Parts(rewriter).of_map(op, cut) for cut in cuts]
     read = [value.op for value in op.operands]
     rewriter.replace(op, rewriter.emit(ops.Concat, sources=parts, axis=first.axis).result)
