@@ -23,6 +23,10 @@ func @gpu(%x: tensor<bf16, [M, 16], unit=1>, %y: tensor<bf16, [16, N]>, %r: tens
     gpu.commit()
     %row = gpu.load(%r, [%m], [%rows], %zero) {axes = [0], masked = [0], checked = [0], vector = 2, ragged = true, shape = [16], layout = spatial(8) * replicate(4) * local(2)} : tile<i64, [16], register, spatial(8) * replicate(4) * local(2)>
     %bl = gpu.load(%y, [%zero, %n], [%columns], %fill) {axes = [0, 1], masked = [1], checked = [1], vector = 4, shape = [16, 8], layout = spatial(16, 2) * local(1, 4)} : tile<bf16, [16, 8], register, spatial(16, 2) * local(1, 4)>
+    %run = gpu.load(%x, [%m, %zero], [%rows], %fill) {axes = [-1, 0], masked = [0], vector = 8, flat = true, shape = [256], layout = spatial(32) * local(8)} : tile<bf16, [256], register, spatial(32) * local(8)>
+    %wide = tile.cast(%run) {dtype = f32} : tile<f32, [256], register, spatial(32) * local(8)>
+    gpu.store(%z, [%m, %zero], %wide, [%rows]) {axes = [-1, 0], masked = [0], vector = 4, flat = true}
+    %odd = gpu.load(%x, [%m, %zero], [%rows]) {axes = [0, 1], masked = [0], vector = 4, step = 2, phase = 1, shape = [16, 8], layout = spatial(16, 2) * local(1, 4)} : tile<bf16, [16, 8], register, spatial(16, 2) * local(1, 4)>
     gpu.write(%bs, %bl, [%zero, %zero]) {places = [0, 1], vector = 4, block = 0}
     gpu.wait() {groups = 1}
     gpu.barrier()

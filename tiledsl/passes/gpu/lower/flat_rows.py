@@ -95,6 +95,8 @@ def _flat_run(state: Lowering, op: ops.Load | ops.Store, shape: Shape) -> FlatRu
     if vector <= 1 or len(inner) != len(shape) - 1:
         return None
     (first, *_), length = op.indices, math.prod(inner)
+    if not length:
+        return None  # nothing moves
     assert isinstance(first, Value)
     vector = min(vector, power_of_two_in(state.block(first).multiple * length))
     rows, known = state.capacities.of(shape[0]), state.extent_multiple(shape[0]) * length
