@@ -16,7 +16,7 @@ _SMALL_PRODUCTS = "two products that are added are two kernels, each with too fe
 _HELD_COLUMNS = "blocks of a cluster hold columns, begin and end together, and tell each other each result"
 _LAUNCH = "a few us, of which the launch and the first loads are most"
 _WIDER_PIXELS = "the image is copied to wider pixels, its weights too: three kernels or more"
-_EACH_PLACE = "each place of the window is an access of its own, with all its arithmetic"
+_EACH_PLACE = "weights lie channel by channel: each of them is an access of its own"
 _WIDENED = "a left or right operand that is computed goes to memory first, in its wide form"
 
 KNOWN: dict[str, str] = {
@@ -58,7 +58,6 @@ KNOWN: dict[str, str] = {
     "convolution, 5x5, 32 channels": _PLACES,
     "convolution, turned views": _PLACES,
     "convolution, channels first": "the image is copied, its channels last, and so are the weights: three kernels",
-    "depthwise convolution": _EACH_PLACE,
     "grouped convolution": _PLACES,
     # operators
     **dict.fromkeys(("C1D, batch 1", "C1D, batch 16", "GRP, batch 1", "GRP, batch 16"), _LAUNCH),

@@ -12,6 +12,7 @@ from tiledsl.passes.gpu.sync.insert_barriers import InsertBarriers
 from tiledsl.passes.gpu.sync.insert_proxy_fences import InsertProxyFences
 from tiledsl.passes.gpu.transforms.hoist_loads import HoistLoads
 from tiledsl.passes.gpu.transforms.peel_masks import PeelMasks
+from tiledsl.passes.gpu.transforms.share_loads import ShareLoads
 from tiledsl.passes.manager import Pass
 from tiledsl.passes.tile.accumulate import AccumulateProducts
 from tiledsl.passes.tile.bounds import Bounds
@@ -76,6 +77,7 @@ def gpu_pipeline(plan: Plan, arch: str) -> list[Pass]:
         EliminateDeadCode(),
         LowerToGpu(plan, arch),
         PeelMasks(),
+        ShareLoads(),
         Tidy(),
         HoistLoads(),
         AllocateShared(arch=arch),

@@ -10,6 +10,7 @@ from tiledsl.passes.gpu.sync.insert_barriers import InsertBarriers
 from tiledsl.passes.gpu.sync.insert_proxy_fences import InsertProxyFences
 from tiledsl.passes.gpu.transforms.hoist_loads import HoistLoads
 from tiledsl.passes.gpu.transforms.peel_masks import PeelMasks
+from tiledsl.passes.gpu.transforms.share_loads import ShareLoads
 from tiledsl.passes.graph.groups.fuse_into_calls import FuseIntoCalls
 from tiledsl.passes.graph.groups.group import Group
 from tiledsl.passes.graph.groups.split_folds import SplitFolds
@@ -76,6 +77,7 @@ _KINDS: tuple[type[Pass], ...] = (
     LowerToGpu,
     HoistLoads,
     PeelMasks,
+    ShareLoads,
     Tidy,
     AllocateShared,
     InsertBarriers,

@@ -30,7 +30,7 @@ def view_table(op: Broadcast | Slice | Convert) -> tuple[int, ...]:
     if isinstance(op, Broadcast):
         return broadcast_table(source, result)
     if isinstance(op, Slice):
-        found = slice_slots(source, op.starts, result)
+        found = slice_slots(source, op.starts, result, op.steps)
         assert found is not None, f"a slice of {source} as {result} is spread over threads"
         return found
     return convert_plan(source, result).slots

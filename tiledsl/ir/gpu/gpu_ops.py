@@ -445,7 +445,8 @@ class Scan(Op):
 
 
 class Slice(Op):
-    """The part of a tile that begins at `starts` and has the shape of `layout`, taken out of each thread's slots.
+    """The part of a tile that begins at `starts` and has the shape of `layout`, taken out of each thread's slots: every
+    element, or along each axis one of `steps`.
 
     Every thread holds all that it is to hold afterwards.
     """
@@ -453,13 +454,16 @@ class Slice(Op):
     name = "gpu.slice"
     source = operand()
     starts = ints_attribute()
+    steps = ints_attribute(default=())
     layout = layout_attribute()
 
     def infer_types(self) -> tuple[Type, ...]:
         type_ = tile_type(self.source)
         require(isinstance(self.layout, RegisterLayout), "a register layout")
         assert isinstance(self.layout, RegisterLayout)
-        ends = [start + size for start, size in zip(self.starts, self.layout.shape)]
+        steps = self.steps or (1,) * len(self.starts)
+        require(len(steps) == len(self.starts) and all(step > 0 for step in steps), "one step for each start")
+        ends = [start + step * (size - 1) + 1 for start, size, step in zip(self.starts, self.layout.shape, steps)]
         inside = len(ends) == len(type_.shape) and all(e <= s for e, s in zip(ends, static_shape(type_)))
         require(inside, f"the slice is no part of {format_shape(type_.shape)}")
         return (TileType(type_.dtype, self.layout.shape, "register", self.layout),)

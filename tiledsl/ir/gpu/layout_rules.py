@@ -137,7 +137,7 @@ def _check_gpu(op: Op) -> None:
             demand(inside, problem, "write it to a buffer and read that: `gpu.write`, `gpu.barrier`, `gpu.read`")
         case gpu_ops.Slice():
             _require_registers(op.source)
-            held = slice_slots(op.source.layout, op.starts, op.result.layout) is not None
+            held = slice_slots(op.source.layout, op.starts, op.result.layout, op.steps) is not None
             demand(held, f"threads do not hold the part in {op.result.layout}", f"the whole is in {op.source.layout}")
         case gpu_ops.Reduce() | gpu_ops.Scan():
             for source in op.sources:

@@ -67,16 +67,21 @@ def convert_plan(source: RegisterLayout, target: RegisterLayout) -> ConversionPl
 
 
 @lru_cache(maxsize=1024)
-def slice_slots(source: RegisterLayout, starts: tuple[int, ...], target: RegisterLayout) -> tuple[int, ...] | None:
-    """For each slot of `target`, a part of the tile that begins at `starts`, the source slot of the same thread.
+def slice_slots(
+    source: RegisterLayout, starts: tuple[int, ...], target: RegisterLayout, steps: tuple[int, ...] = ()
+) -> tuple[int, ...] | None:
+    """For each slot of `target`, a part of the tile that begins at `starts` and takes every `steps`-th element, the
+    source slot of the same thread.
 
     None where a thread does not hold all that it is to hold, or where the slot depends on the thread.
     """
     if source.threads != target.threads:
         return None
-    threads, slots = _sources(source, target, starts)
+    wanted = [step * axis + start for axis, start, step in zip(target.table, starts, steps or (1,) * len(starts))]
     own: Integers = np.arange(target.threads, dtype=np.int64)[:, None]
-    if (threads != own).any() or (slots != slots[:1]).any():
+    slots, held = source.slots_of(own, wanted)
+    slots = np.broadcast_to(slots, (target.threads, target.slots))
+    if not np.all(held) or (slots != slots[:1]).any():
         return None
     return tuple(map(int, slots[0]))
 

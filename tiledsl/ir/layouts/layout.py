@@ -10,6 +10,9 @@ m16n8 matrix instruction:
 >>> accumulator.coordinates(thread=5, slot=3)
 (9, 3)
 
+Runs of threads may overlap: `spatial(16/4) * local(6)` are 16 runs of 6 elements that begin 4 apart, 66 in all, of
+which two threads hold some each. Nothing but loads makes such tiles, and slices of them are what is computed with.
+
 Inside, a layout is two lists of digits. The thread number and the slot number are written in mixed radix; each digit
 counts along one axis with a stride (or along none: a replica). The coordinate along an axis is the sum of its digits
 times their strides: it is the sum of a part that depends on the thread alone and one that depends on the slot alone,
@@ -143,7 +146,8 @@ class RegisterLayout:
         return tuple(zero + axis for axis in self.coordinates(threads, slots))
 
     def place(self, coordinates: Sequence[Any]) -> tuple[Any, Any]:
-        """The inverse: the first thread and the slot that hold the element at these coordinates (ints or arrays)."""
+        """The inverse: the first thread and the slot that hold the element at these coordinates (ints or arrays). Runs
+        of threads must not overlap."""
         return _number(self.thread_digits, coordinates), _number(self.slot_digits, coordinates)
 
     def is_first(self, thread: Any) -> Any:
@@ -194,6 +198,38 @@ class RegisterLayout:
 
         shape = tuple(self.shape[axis] for axis in permutation)
         return RegisterLayout(shape, map(moved, self.thread_digits), map(moved, self.slot_digits))
+
+    def widened(self, axis: int, step: int, run: int) -> RegisterLayout | None:
+        """The layout of what threads need whose elements along `axis` are each a window: a thread has `run` neighbours,
+        and the first of the next thread stands `step` times as far on as in this layout, so that runs may overlap.
+
+        None where a thread does not have one run along the axis.
+
+        >>> print((spatial(16) * local(4)).widened(0, 1, 6))
+        spatial(16/4) * local(6)
+        """
+        slots = [digit for digit in self.slot_digits if digit.axis == axis]
+        own = slots[0].size if slots else 1
+        threads = [digit for digit in self.thread_digits if digit.axis == axis]
+        if len(slots) > 1 or (slots and slots[0].stride != 1) or run < step * own:
+            return None
+        if any(digit.stride % own for digit in threads):
+            return None
+        shape = list(self.shape)
+        shape[axis] = run + step * sum((digit.size - 1) * digit.stride for digit in threads)
+        spread = [Digit(d.size, d.axis, d.stride * step) if d.axis == axis else d for d in self.thread_digits]
+        if not slots:
+            return RegisterLayout(shape, spread, [Digit(run, axis, 1), *self.slot_digits])
+        return RegisterLayout(shape, spread, [Digit(run, axis, 1) if d.axis == axis else d for d in self.slot_digits])
+
+    def slots_of(self, thread: Any, coordinates: Sequence[Any]) -> tuple[Any, Any]:
+        """The slot in which a thread has the element at these coordinates (ints or arrays), and whether it has it."""
+        own = [axis - part for axis, part in zip(coordinates, self.thread_coordinates(thread))]
+        slot = _number(self.slot_digits, own)
+        held: Any = True
+        for wanted, found in zip(own, self.slot_coordinates(slot)):
+            held = held & (np.asarray(wanted) == found)
+        return slot, held
 
     def divided(self, inner: RegisterLayout) -> RegisterLayout | None:
         """The layout whose product with `inner` this one is, or None if it does not end in `inner`."""
@@ -387,7 +423,11 @@ def format_layout(layout: RegisterLayout) -> str:
         if threads and threads[0].axis is None:
             factors.append(f"replicate({threads.pop(0).size})")
             continue
-        found = _next_factor("local", slots, room, layout.rank) or _next_factor("spatial", threads, room, layout.rank)
+        found = (
+            _next_factor("local", slots, room, layout.rank)
+            or _next_factor("spatial", threads, room, layout.rank)
+            or _overlapping_factor(threads, room, layout.rank)
+        )
         assert found is not None, "the digits of an axis are not in order"
         factors.append(found)
     if all(factor.startswith("replicate") for factor in factors):
@@ -411,3 +451,14 @@ def _next_factor(kind: str, digits: list[Digit], room: list[int], rank: int) -> 
         return None
     del digits[:taken]
     return f"{kind}({', '.join(map(str, extents))})"
+
+
+def _overlapping_factor(digits: list[Digit], room: list[int], rank: int) -> str | None:
+    """The same where runs of threads overlap: `16/4` are 16 of them, 4 apart."""
+    if not digits or (axis := digits[0].axis) is None:
+        return None
+    digit = digits.pop(0)
+    room[axis] -= digit.stride * (digit.size - 1)
+    extents = ["1"] * rank
+    extents[axis] = f"{digit.size}/{digit.stride}"
+    return f"spatial({', '.join(extents)})"

@@ -6,10 +6,10 @@ import re
 from functools import lru_cache
 
 from tiledsl.ir.layouts.buffer_layout import Layout, SharedLayout, Swizzle
-from tiledsl.ir.layouts.layout import RegisterLayout, local, replicate, spatial
+from tiledsl.ir.layouts.layout import Digit, RegisterLayout, local, replicate, spatial
 from tiledsl.support.suggest import suggest
 
-_FACTOR = re.compile(r"\s*([^\W\d]\w*)\s*\(([\w\s,=]*(?:\([\w\s,=]*\)[\w\s,=]*)*)\)\s*")
+_FACTOR = re.compile(r"\s*([^\W\d]\w*)\s*\(([\w\s,=/]*(?:\([\w\s,=]*\)[\w\s,=]*)*)\)\s*")
 _INTEGER = re.compile(r"\d{1,9}")
 _NAMED = re.compile(r"(\w+)\s*=\s*(\w+|\([\w\s,]*\))")
 _FACTORS = ("local", "spatial", "replicate")
@@ -36,7 +36,7 @@ def parse_layout(text: str, rank: int | None = None) -> Layout:
         if len(factors) > 1:
             raise LayoutTextError("a layout of shared memory has no factors", "write `rows(...)` alone")
         return _shared(arguments)
-    ranks = {len(_integers(words)) for word, words in factors if word != "replicate"}
+    ranks = {len(_sizes(words)) for word, words in factors if word != "replicate"}
     if not ranks and rank is not None:
         ranks.add(rank)
     if len(ranks) != 1:
@@ -45,9 +45,9 @@ def parse_layout(text: str, rank: int | None = None) -> Layout:
             problem, "give every factor one size per axis of the tile, as `local(2, 1) * spatial(8, 4)`"
         )
     (own_rank,) = ranks
-    product = _factor(*factors[0], own_rank)
-    for word, words in factors[1:]:
-        product = product * _factor(word, words, own_rank)
+    product = local(*(1,) * own_rank)
+    for word, words in reversed(factors):
+        product = _times(word, words, product)
     return product
 
 
@@ -66,6 +66,34 @@ def _factors(text: str) -> list[tuple[str, str]]:
         if text[at] != "*":
             raise LayoutTextError(f"`*` is missing before `{text[at:]}`", "write such as `local(2, 1) * spatial(8, 4)`")
         at += 1
+
+
+_STEP = re.compile(r"\s*(\d{1,9})\s*/\s*(\d{1,9})\s*")
+
+
+def _sizes(arguments: str) -> list[tuple[int, int]]:
+    """`16/4, 8`: each size, and how far apart overlapping runs begin; 0 where they do not overlap."""
+    words = arguments.split(",") if arguments.strip() else []
+    found: list[tuple[int, int]] = []
+    for word in words:
+        match = _STEP.fullmatch(word)
+        found += [(int(match[1]), int(match[2]))] if match else [(_integer(word.strip()), 0)]
+    return found
+
+
+def _times(name: str, arguments: str, inner: RegisterLayout) -> RegisterLayout:
+    """A factor of a layout, whose elements are each a whole tile of `inner`."""
+    if name != "spatial" or "/" not in arguments:
+        return _factor(name, arguments, inner.rank) * inner
+    shape = list(inner.shape)
+    digits: list[Digit] = []
+    for axis, (size, step) in enumerate(_sizes(arguments)):
+        if "/" in arguments.split(",")[axis] and not 0 < step < inner.shape[axis]:
+            problem = f"runs of {inner.shape[axis]} that begin {step} apart do not overlap"
+            raise LayoutTextError(problem, "leave out the `/`, or write a smaller step")
+        digits.append(Digit(size, axis, step or inner.shape[axis]))
+        shape[axis] += (size - 1) * (step or inner.shape[axis])
+    return RegisterLayout(shape, [*digits, *inner.thread_digits], inner.slot_digits)
 
 
 def _factor(name: str, arguments: str, rank: int) -> RegisterLayout:
@@ -89,10 +117,13 @@ def _factor(name: str, arguments: str, rank: int) -> RegisterLayout:
 def _integers(arguments: str) -> tuple[int, ...]:
     """`2, 1`"""
     words = [word.strip() for word in arguments.split(",")] if arguments.strip() else []
-    for word in words:
-        if not _INTEGER.fullmatch(word):
-            raise LayoutTextError(f"`{word}` is no size", "write whole numbers of at most nine digits")
-    return tuple(map(int, words))
+    return tuple(map(_integer, words))
+
+
+def _integer(word: str) -> int:
+    if not _INTEGER.fullmatch(word):
+        raise LayoutTextError(f"`{word}` is no size", "write whole numbers of at most nine digits")
+    return int(word)
 
 
 def _shared(arguments: str) -> SharedLayout:

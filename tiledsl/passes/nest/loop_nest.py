@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, TypeAlias
 
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Function, Value
 from tiledsl.ir.types import Shape, TensorType, TileType
 from tiledsl.passes.analysis.sizes import BlockDefinition, blocks_of
+from tiledsl.passes.analysis.slid_axes import slid_axes
 from tiledsl.passes.nest.dependence import AxisDependence, slope
 
 AccessOp: TypeAlias = "ops.Load | ops.Store | ops.Atomic"
@@ -120,6 +122,11 @@ class LoopNest:
     def axis_values(self) -> tuple[Value, ...]:
         """The blocks that the body of the grid is given."""
         return tuple(axis.argument for axis in self.axes)
+
+    @cached_property
+    def slid(self) -> frozenset[str]:
+        """The extents of its blocks along which windows slide."""
+        return slid_axes(self.grid.body.walk())
 
 
 def loop_nests(function: Function) -> list[LoopNest]:

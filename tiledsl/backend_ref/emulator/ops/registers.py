@@ -172,7 +172,7 @@ def transpose(agent: Agent, op: tile_ops.Transpose) -> tuple[Array, ...]:
 
 
 def slice_(agent: Agent, op: gpu_ops.Slice) -> tuple[Array, ...]:
-    return (_moved_in_thread(agent, op, op.source, "slice", op.starts),)
+    return (_moved_in_thread(agent, op, op.source, "slice", (*op.starts, *(op.steps or (1,) * len(op.starts)))),)
 
 
 Move: TypeAlias = 'Literal["broadcast", "reshape", "transpose", "slice"]'
@@ -192,10 +192,9 @@ def _source_slots(source: RegisterLayout, result: RegisterLayout, move: Move, nu
     """For each slot of the result, the slot of the source in the same thread. Raises ValueError if there is none."""
     wanted = _source_coordinates(source, result, move, numbers)
     threads = np.arange(result.threads, dtype=np.int64)[:, None]
-    slots = np.asarray(source.place(wanted)[1] + 0 * elements_of(result))
-    missing = np.zeros(slots.shape, np.bool_)
-    for held, coordinate in zip(source.coordinates(threads, slots), wanted):
-        missing |= held != coordinate
+    found, held = source.slots_of(threads, wanted)
+    slots = np.asarray(found + 0 * elements_of(result))
+    missing = np.broadcast_to(~np.asarray(held), slots.shape)
     if missing.any():
         thread, slot = (int(i) for i in np.argwhere(missing)[0])
         raise ValueError(f"thread {thread} does not have element {[int(c[thread, slot]) for c in wanted]}")
@@ -209,7 +208,7 @@ def _source_coordinates(
 ) -> tuple[Integers, ...]:
     """The coordinates of the source's element that each register of the result holds.
 
-    `numbers`: the permutation of a transpose, the starts of a slice.
+    `numbers`: the permutation of a transpose, the starts of a slice and behind them its steps.
     """
     match move:
         case "broadcast":
@@ -218,7 +217,8 @@ def _source_coordinates(
         case "transpose":
             return tuple(result.table[numbers.index(axis)] for axis in range(source.rank))
         case "slice":
-            return tuple(c + start for c, start in zip(result.table, numbers))
+            starts, steps = numbers[: result.rank], numbers[result.rank :]
+            return tuple(step * c + start for c, start, step in zip(result.table, starts, steps))
         case "reshape":
             return tuple(np.asarray(c) for c in np.unravel_index(elements_of(result), source.shape))
 

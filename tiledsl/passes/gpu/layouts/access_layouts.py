@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from tiledsl.ir.layouts.layout import WARP, Digit, RegisterLayout
 from tiledsl.support.powers_of_two import power_of_two_in, power_of_two_up_to
 
+SHORT_RUN = 4
+"""Neighbours that a thread has along each of several axes: of a window of 3 by 3, a patch of 4 by 4 needs 36 elements
+instead of 144."""
 LINE_BYTES = 128
 """What memory is read and written in."""
 
@@ -18,18 +22,18 @@ def access_layout(
     vector: int,
     element_bytes: int,
     row_threads: int = 0,
-    runs: int | None = None,
+    runs: Sequence[int] = (),
 ) -> RegisterLayout:
     """A layout for a tile whose axis `order[-1]` is the one that counts fastest in memory.
 
     Each thread takes `vector` neighbours along that axis at a time. Rows are shared out among groups of threads, so
     that folding a row involves few of them, but no group is smaller than a line of memory (`row_threads`, if not 0,
-    says how large they are instead). What is left of the threads holds replicas. Along the axis `runs`, another one, a
-    thread has neighbours.
+    says how large they are instead). What is left of the threads holds replicas. Along the other axes that are in
+    `runs` a thread has neighbours.
 
     >>> print(access_layout([4, 1024], [0, 1], 128, 8, 2))
     local(1, 4) * spatial(4, 32) * local(1, 8)
-    >>> print(access_layout([64, 64], [0, 1], 128, 8, 2, runs=0))
+    >>> print(access_layout([64, 64], [0, 1], 128, 8, 2, runs=[0]))
     spatial(16, 8) * local(4, 8)
     """
     digits_of_slots: list[Digit] = []
@@ -40,7 +44,7 @@ def access_layout(
     vector = min(vector, power_of_two_in(shape[fast]))
     rows = 1
     for axis in order[:-1]:
-        rows *= power_of_two_in(shape[axis])
+        rows *= max(1, power_of_two_in(shape[axis]) // (SHORT_RUN if axis in runs else 1))
     while vector > 1 and _is_odd(shape[fast] // vector) and rows * power_of_two_in(shape[fast] // vector) < threads:
         vector //= 2  # 56 = 7 * 8: vectors of 8 would leave one thread for a row, and the others with nothing to do
     room = shape[fast] // vector
@@ -50,16 +54,32 @@ def access_layout(
     left = threads // along
     # outermost first: slots of the slow axes, slots of the fast axis, then threads, then the vector
     spread: list[Digit] = []
+    parts = _parts(shape, order, left, runs)
+    left //= math.prod(parts.values())
     for axis in reversed(order[:-1]):
-        part = min(power_of_two_in(shape[axis]), power_of_two_in(left))
+        part = parts[axis]
         each = shape[axis] // part
-        spread.insert(0, Digit(part, axis, each if axis == runs else 1))
+        spread.insert(0, Digit(part, axis, each if axis in runs else 1))
         if each > 1:
-            digits_of_slots.insert(0, Digit(each, axis, 1 if axis == runs else part))
-        left //= part
+            digits_of_slots.insert(0, Digit(each, axis, 1 if axis in runs else part))
     digits_of_threads = [Digit(left, None, 0), *spread, Digit(along, fast, vector)]
     digits_of_slots += [Digit(room // along, fast, vector * along), Digit(vector, fast, 1)]
     return RegisterLayout(shape, digits_of_threads, digits_of_slots)
+
+
+def _parts(shape: Sequence[int], order: Sequence[int], threads: int, runs: Sequence[int]) -> dict[int, int]:
+    """Among how many threads each slow axis is shared out, the one that counts fastest first. Where several are to have
+    runs, each keeps a short one as long as others have room for threads, and then the one that counts slowest is first.
+    """
+    slow = list(reversed(order[:-1]))
+    parts = dict.fromkeys(slow, 1)
+    for kept, axes in ((SHORT_RUN, slow), (1, slow[::-1])) if len(runs) > 1 else ((1, slow),):
+        for axis in axes:
+            room = power_of_two_in(shape[axis]) // parts[axis]
+            part = min(max(1, room // kept) if axis in runs else room, power_of_two_in(threads))
+            parts[axis] *= part
+            threads //= part
+    return parts
 
 
 def _is_odd(count: int) -> bool:

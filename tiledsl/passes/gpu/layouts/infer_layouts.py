@@ -13,7 +13,7 @@ in whatever layout it is needed in. Where two anchors meet, the stronger one win
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tiledsl.ir import tile_ops as ops
@@ -22,6 +22,7 @@ from tiledsl.ir.layouts.layout import RegisterLayout, spatial
 from tiledsl.ir.layouts.scan_plans import suits_scan
 from tiledsl.ir.types import AxisType, Shape, TensorType, TileType, Whole
 from tiledsl.passes.analysis.folds import fold_of, scan_of
+from tiledsl.passes.analysis.slid_axes import slid_axes
 from tiledsl.passes.gpu.layouts.access_layouts import access_layout
 from tiledsl.passes.gpu.layouts.capacities import Capacities
 from tiledsl.passes.gpu.layouts.operand_sources import elementwise_inputs
@@ -76,6 +77,7 @@ class LayoutInference:
         self._wishes: dict[Value, Wish] = {}
         every = [nested for op in body for nested in op.walk()]
         accesses = [op for op in every if isinstance(op, (ops.Load, ops.Store)) and _runs(op)]
+        self._slid = slid_axes(every)
         self._vector = max(1, vector_bytes // self._bytes_of_vectors(accesses))
         multiplies = any(isinstance(op, ops.Dot) for op in every)
         self._aligned = {} if multiplies else self._aligned_vectors(accesses, alignment)
@@ -132,12 +134,14 @@ class LayoutInference:
         return self.access(shape, list(range(len(shape))), 4)
 
     def access(
-        self, shape: Shape, order: list[int], element_bytes: int, most: int = MOST_ELEMENTS, runs: int | None = None
+        self, shape: Shape, order: list[int], element_bytes: int, most: int = MOST_ELEMENTS, runs: Sequence[int] = ()
     ) -> RegisterLayout:
         """The layout for an access in which the axis `order[-1]` counts fastest in memory. `most`: how many elements
-        one thread accesses at once at most. `runs`: another axis along which each thread is to have neighbours."""
+        one thread accesses at once at most. `runs`: other axes along which each thread is to have neighbours,
+        beside those that windows slide along."""
         sizes = self.capacities.shape(shape)
         shared_out = self._axis_of_blocks(sizes, order)
+        runs = [axis for axis, dim in enumerate(shape) if axis in runs or str(dim) in self._slid]
         vector = min(self._vector, most, self._aligned.get(str(shape[order[-1]]), most) if shape else most)
         if shared_out is None:
             return access_layout(sizes, order, self.threads, vector, element_bytes, self.row_threads, runs)
@@ -147,7 +151,7 @@ class LayoutInference:
         threads, row_threads = self.threads // self.cluster, self.row_threads
         if shared_out == order[-1]:
             row_threads //= self.cluster
-        return blocks * access_layout(part, order, threads, vector, element_bytes, row_threads)
+        return blocks * access_layout(part, order, threads, vector, element_bytes, row_threads, runs)
 
     def _axis_of_blocks(self, sizes: tuple[int, ...], order: list[int]) -> int | None:
         """The axis that the blocks of a cluster share out: one with many rows, else the one that counts fastest."""
@@ -294,7 +298,9 @@ class LayoutInference:
         order = [*(a for a in slow if a in folded), *(a for a in slow if a not in folded), fast]
         order, scan = order[-len(op.result.shape) :], scan_of(op.result)
         runs = None if scan is None or scan.axis == fast else scan.axis
-        return Wish(ACCESSED, self.access(op.result.shape, order, op.result.dtype.bytes, runs=runs))
+        return Wish(
+            ACCESSED, self.access(op.result.shape, order, op.result.dtype.bytes, runs=() if runs is None else (runs,))
+        )
 
     def _needed(self, value: Value) -> Generator[Value, RegisterLayout | None, RegisterLayout | None]:
         """The layout in which the users of a value will ask for it, if that is clear and not its own to choose."""

@@ -25,6 +25,7 @@ from tiledsl.passes.gpu.layouts.select_mma import choose_instruction
 from tiledsl.passes.gpu.plan import WRITTEN_OUT, WRITTEN_OUT_WORDS, GridPlan
 from tiledsl.passes.gpu.plans.operation_units import UnitCounts, units_of
 from tiledsl.passes.gpu.plans.run_ahead import LoadsAhead, loads_ahead, registers
+from tiledsl.passes.gpu.plans.shared_windows import SharedWindows
 from tiledsl.passes.gpu.plans.thread_cost import HELD, WORD_BYTES
 from tiledsl.passes.gpu.plans.warpgroup_cost import (
     CACHED_SHARE,
@@ -60,6 +61,11 @@ ELEMENT_INSTRUCTIONS = 14
 """The same where a thread goes by elements: measured with rows of odd lengths, 10 to 16."""
 SHARED_INSTRUCTIONS = 2
 """Of a thread, for each element that it takes from shared memory, or puts there, by itself."""
+WINDOW_INSTRUCTIONS = 10
+"""Of a thread, for each access beside windows that overlap, and of these: all are at constant distances. Counted: 8 to
+11."""
+WEIGHT_INSTRUCTIONS = 4
+"""The same for each element of the weights that windows meet, one by one: an access, and its place in a word."""
 SHORT_ROW = 128
 """Elements below which an axis that a tile has whole is padded by much of itself."""
 FEW_BLOCKS = 2
@@ -145,7 +151,8 @@ class GridCost:
             )
             found = min(found, machine.registers // (elements // WORD_BYTES + HELD * threads))
         elif self.nest.loops and not grid.programs:
-            found = min(found, int(machine.registers / (threads * registers(self.nest, grid, self.counts))))
+            held = registers(self.nest, grid, self.counts) + sum(map(self._windows.words, self.nest.accesses))
+            found = min(found, int(machine.registers / (threads * held)))
         if self._ahead is not None:
             taken = grid.stages * self._ahead.turn_bytes + machine.block_bytes
             found = min(found, machine.shared_bytes_per_multiprocessor // taken)
@@ -272,6 +279,11 @@ class GridCost:
             moved = self.moved_bytes(access)
             return ACCESS_INSTRUCTIONS * moved / WIDEST + SHARED_INSTRUCTIONS * moved / access.tensor.dtype.bytes
         made, moved, width = self._replicas(access), self.moved_bytes(access), self._width(access)
+        if self._windows.of(access) is not None:
+            return WINDOW_INSTRUCTIONS * self._windows.share(access) * moved / width
+        if access.shape and self._windows.any:
+            by_elements = width <= access.tensor.dtype.bytes < WIDEST // 2
+            return (WEIGHT_INSTRUCTIONS if by_elements else WINDOW_INSTRUCTIONS) * made * moved / width
         if access.shape and not access.loops:
             of_blocks = [dim for dim in access.shape if symbol_name(dim) in self.counts.axis_of]
             whole = [self.counts.number(dim) for dim in access.shape if dim not in of_blocks]
@@ -313,14 +325,25 @@ class GridCost:
         """Operations of threads, by unit."""
         total = UnitCounts()
         for work in self.nest.elementwise:
-            total += units_of(work.op, self.machine.capability).times(self.counts.computed(work).number)
+            number = self._windows.share_of(work.op) * self.counts.computed(work).number
+            total += units_of(work.op, self.machine.capability).times(number)
         for dot in self.nest.dots:
             if self.instruction(dot) == "fma":
                 number = self.counts.multiplied(dot).number / FMA_SHARE
                 total += UnitCounts(doubles=number) if dot.op.dtype == f64 else UnitCounts(arithmetic=number)
         if not self.grid.roles:  # else one thread loads whole boxes
             total += UnitCounts(arithmetic=sum(map(self._access_instructions, self.nest.accesses)))
-        return total
+        return total.times(self._padding) if self._windows.any else total
+
+    @cached_property
+    def _windows(self) -> SharedWindows:
+        return SharedWindows(self.nest, self.grid, self._room, self._turns_of)
+
+    @property
+    def _padding(self) -> float:
+        """Threads beyond the ends of axes compute as others do."""
+        axes = [(self.counts.total(axis), self.counts.block_sizes[axis]) for axis in self.nest.axis_values]
+        return math.prod(-(-total // block) * block / max(1, total) for total, block in axes)
 
     def instruction(self, dot: NestDot) -> str:
         """`wgmma`, the name of an instruction of `mma.sync`, or `fma`."""
@@ -351,7 +374,7 @@ class GridCost:
     def times(self) -> ResourceTimes:
         """Seconds by resource."""
         speeds, machine, busy = self.speeds, self.machine, max(self.busy, 1.0)
-        l2 = sum(self.sector_bytes(access) for access in self.nest.accesses)
+        l2 = sum(self.sector_bytes(access) * self._windows.of_block(access) for access in self.nest.accesses)
         each = min(speeds.l2_bytes_each, speeds.l2_bytes / busy)
         of_memory = machine.copied_bytes_per_second
         if not self.grid.roles:  # a ring of stages keeps enough under way
@@ -392,7 +415,14 @@ class GridCost:
         rank = max((len(access.shape) for access in self.nest.accesses), default=0)
         # of what is repeated along an axis, copies are asked for by the same warp
         copies = {access: self._replicas(access) if len(access.shape) == rank else 1.0 for access in self.nest.accesses}
-        return sum(copies[access] * self._lines(access) for access in self.nest.accesses)
+        return sum(copies[a] * self._lines(a) * self._touched(a) for a in self.nest.accesses)
+
+    def _touched(self, access: Access) -> float:
+        """Of what windows that overlap ask for, the first time comes from L2, all else is in L1."""
+        if self._windows.of(access) is None:
+            return 1.0
+        again = self._windows.share(access) - self._windows.of_block(access)
+        return self._windows.of_block(access) + max(0.0, again) * TOUCH_CLOCKS / LINE_CLOCKS
 
     def _lines(self, access: Access) -> float:
         """A thread that goes by elements has the neighbours of what it accesses next: its lines stay in L1."""
@@ -460,6 +490,9 @@ class GridCost:
         elements = sum(math.prod(map(self._room, a.shape)) * self._replicas(a) * a.tensor.dtype.bytes for a in read)
         words = max(1.0, elements / 4 / (self.grid.threads_of_tile * self.grid.cluster))
         for one in reversed((*loop.outer, loop)):
+            if self._windows.together(one):
+                together *= max(1.0, self._turns_of(one))
+                continue
             if not self._goes_one_by_one(one) or together * self._turns_of(one) * words > WRITTEN_OUT_WORDS:
                 break
             together *= max(1.0, self._turns_of(one))

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from tiledsl.ir.core import Value
+from tiledsl.ir.tile_ops import Reduce
 from tiledsl.ir.types import TileType
 from tiledsl.passes.gpu.plan import GridPlan
 from tiledsl.passes.gpu.plans.cluster_moves import moved_between_blocks
@@ -27,6 +28,7 @@ GAIN = 0.85
 """A neighbour is taken that costs no more than this share: within it, predictions are no reason to leave a rule."""
 SAME = 0.98
 """Of two neighbours whose times differ by no more than that, the one is taken whose threads hold less."""
+FEWEST_THREADS = 32
 MOST_THREADS = 1024
 MOST_BLOCK = 64
 """Coordinates of a block of the grid that was smaller before."""
@@ -125,9 +127,13 @@ def _neighbours(
     fit, and why."""
     open_ = _open_blocks(nest)
     apart = moved_between_blocks(nest.grid, None, folds=True)
-    for more_threads, more_blocks in ((1, 1), (2, 1), (1, 2), (2, 2)):
-        option = replace(grid, threads=more_threads * grid.threads, cluster=more_blocks * grid.cluster)
-        if option.threads > MOST_THREADS or option.cluster > largest_cluster:
+    steps: list[tuple[float, int]] = [(1, 1), (2, 1), (1, 2), (2, 2)]
+    if nest.slid:  # the fewer threads, the more neighbours each of them has; blocks have nothing to tell each other
+        folds = any(isinstance(work.op, Reduce) for work in nest.elementwise)
+        steps = [*steps[: 4 if folds else 2], (0.5, 1)]
+    for more_threads, more_blocks in steps:
+        option = replace(grid, threads=int(more_threads * grid.threads), cluster=more_blocks * grid.cluster)
+        if not FEWEST_THREADS <= option.threads <= MOST_THREADS or option.cluster > largest_cluster:
             continue
         for candidate in _changed(blocks, open_, option != grid):
             reason = apart if option.cluster > grid.cluster else ""

@@ -268,6 +268,7 @@ class _Treating:
                     if math.prod(a.size for a in (*blocked, *whole)) >= ENOUGH:
                         break
                     blocked.append(axis)
+                blocked += self.slid_by_one(grid)
             return frozenset(axis for axis in grid if axis not in blocked)
         single: set[Axis] = set()
         for op in self.contracts:
@@ -278,6 +279,15 @@ class _Treating:
                 free = [x for x in self.axes.kept[operand] if x in grid and x not in single]
                 single |= set(free[:-1])
         return frozenset(single & set(grid))
+
+    def slid_by_one(self, grid: tuple[Axis, ...]) -> list[Axis]:
+        """The axes of the last two positions of windows, where neighbours have most of a window in common: a program
+        may have some of both, and load what they share once."""
+        found: list[Axis] = []
+        for op, window in self.axes.windows.items():
+            pairs = [(axis, stride) for axis, stride in zip(window.positions, op.strides) if axis is not None]
+            found += [axis for axis, stride in pairs[-2:] if stride == 1 and axis in grid and axis not in found]
+        return found
 
     def of_windows(self, grid: tuple[Axis, ...], single: frozenset[Axis], whole: set[Axis]) -> frozenset[Axis]:
         """What goes one coordinate at a time as windows are read: of the axes whose positions are computed, one element
