@@ -20,7 +20,7 @@ from tiledsl.ir.gpu.gpu_ops import Barrier, Copy, Load
 from tiledsl.ir.tile_ops import For
 from tiledsl.passes.gpu.plan import parse_plan
 from tiledsl.passes.gpu.plans.choose_plans import choose_plans
-from tiledsl.passes.gpu.plans.run_ahead import ENOUGH_BYTES
+from tiledsl.passes.gpu.plans.costs.run_ahead import ENOUGH_BYTES
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.passes.manager import PassContext, PassManager
 from tiledsl.passes.pipelines import gpu_front_pipeline

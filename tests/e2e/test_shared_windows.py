@@ -22,7 +22,7 @@ from tiledsl.ir.gpu.gpu_ops import Load, Slice
 from tiledsl.ir.symbolic import evaluate
 from tiledsl.ir.types import TensorType
 from tiledsl.passes.gpu.plan import WRITTEN_OUT, GridPlan, Plan
-from tiledsl.passes.gpu.plans.choose_plans import grids_of
+from tiledsl.passes.gpu.plans.facts.grid_shape import grids_of
 from tiledsl.passes.manager import PassContext, PassManager
 from tiledsl.passes.pipelines import gpu_front_pipeline, gpu_pipeline
 

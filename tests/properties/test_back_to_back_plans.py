@@ -20,10 +20,10 @@ from tiledsl.ir.gpu.async_ops import TmaLoad, Wgmma
 from tiledsl.ir.gpu.gpu_ops import Launch
 from tiledsl.ir.tile_ops import Dot
 from tiledsl.passes.gpu.plans.choose_plans import ranked_plans
-from tiledsl.passes.gpu.plans.footprint import RESERVED_BYTES, shared_bytes
-from tiledsl.passes.gpu.plans.product_nest import ProductNest
-from tiledsl.passes.gpu.plans.specialised_plans import MOST_PLANS, ranked_tilings
-from tiledsl.passes.gpu.plans.tilings import Tiling
+from tiledsl.passes.gpu.plans.product_plans.footprint import RESERVED_BYTES, shared_bytes
+from tiledsl.passes.gpu.plans.product_plans.product_nest import ProductNest
+from tiledsl.passes.gpu.plans.product_plans.specialised_plans import MOST_PLANS, ranked_tilings
+from tiledsl.passes.gpu.plans.product_plans.tilings import Tiling
 from tiledsl.passes.gpu_machine import gpu_machine
 
 HOPPER = gpu_machine("sm_90")

@@ -12,9 +12,16 @@ from tiledsl.frontend.kernel.lower import lower_kernel
 from tiledsl.frontend.source.kernel_source import KernelSource
 from tiledsl.ir.core import Module
 from tiledsl.ir.dtypes import bf16
-from tiledsl.passes.gpu.plans.choose_plans import grids_of, sizes_of_call
-from tiledsl.passes.gpu.plans.product_nest import LoopLengths, ProductDot, ProductNest, Result, Side, Stream
-from tiledsl.passes.gpu.plans.read_products import read_products
+from tiledsl.passes.gpu.plans.facts.grid_shape import grids_of, sizes_of_call
+from tiledsl.passes.gpu.plans.product_plans.product_nest import (
+    LoopLengths,
+    ProductDot,
+    ProductNest,
+    Result,
+    Side,
+    Stream,
+)
+from tiledsl.passes.gpu.plans.product_plans.read_products import read_products
 from tiledsl.passes.gpu.products.streamed_loads import COPIED_BYTES, feeds_of
 from tiledsl.passes.manager import PassContext, PassManager
 from tiledsl.passes.pipelines import gpu_front_pipeline

@@ -25,7 +25,7 @@ from tiledsl.backend_cuda.functions.storage import Registers, Scalar, Storage, V
 from tiledsl.ir.core import Block, Op, Value
 from tiledsl.ir.gpu.async_ops import Role
 from tiledsl.ir.tile_ops import Cast, Map
-from tiledsl.passes.gpu.plans.operation_units import units_of
+from tiledsl.passes.gpu.plans.facts.operation_units import units_of
 
 LONG = 2600
 """Instructions of a group, as they are counted beforehand, that are too many to be written out, those of other roles

@@ -22,8 +22,8 @@ from tiledsl.ir.text.parser import parse_module
 from tiledsl.ir.text.printer import print_module
 from tiledsl.ir.tile_ops import Dot, Map
 from tiledsl.passes.gpu.plan import parse_plan
-from tiledsl.passes.gpu.plans.footprint import registers_of
-from tiledsl.passes.gpu.plans.tilings import Tiling
+from tiledsl.passes.gpu.plans.product_plans.footprint import registers_of
+from tiledsl.passes.gpu.plans.product_plans.tilings import Tiling
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.support.errors import TileTypeError
 

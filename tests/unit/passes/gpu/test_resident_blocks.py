@@ -16,8 +16,8 @@ from tiledsl.ir.gpu.gpu_ops import Launch
 from tiledsl.ir.text.parser import parse_module
 from tiledsl.ir.text.printer import print_module
 from tiledsl.passes.gpu.plan import parse_plan
-from tiledsl.passes.gpu.plans.footprint import consumer_registers, instruction_fits, registers_of
-from tiledsl.passes.gpu.plans.tilings import Tiling
+from tiledsl.passes.gpu.plans.product_plans.footprint import consumer_registers, instruction_fits, registers_of
+from tiledsl.passes.gpu.plans.product_plans.tilings import Tiling
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.support.errors import TileResourceError
 

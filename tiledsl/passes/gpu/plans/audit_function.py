@@ -14,7 +14,7 @@ from tiledsl.passes.analysis.sizes import symbols_in
 from tiledsl.passes.analysis.work import UNKNOWN_SIZE
 from tiledsl.passes.gpu.plan import Plan
 from tiledsl.passes.gpu.plans.choose_plans import ranked_plans
-from tiledsl.passes.gpu.plans.grid_cost import GridCost
+from tiledsl.passes.gpu.plans.costs.grid_cost import GridCost
 from tiledsl.passes.gpu.plans.split_candidates import costs_of, predicted_seconds, program_of
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.support.location import Location

@@ -17,9 +17,9 @@ from tiledsl.ir.core import Value
 from tiledsl.ir.tile_ops import Reduce
 from tiledsl.ir.types import TileType
 from tiledsl.passes.gpu.plan import GridPlan
-from tiledsl.passes.gpu.plans.cluster_moves import moved_between_blocks
-from tiledsl.passes.gpu.plans.grid_cost import GridCost
-from tiledsl.passes.gpu.plans.run_ahead import registers, stages_ahead
+from tiledsl.passes.gpu.plans.costs.grid_cost import GridCost
+from tiledsl.passes.gpu.plans.costs.run_ahead import registers, stages_ahead
+from tiledsl.passes.gpu.plans.facts.cluster_moves import moved_between_blocks
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.passes.nest.count_work import WorkCounts
 from tiledsl.passes.nest.loop_nest import LoopNest

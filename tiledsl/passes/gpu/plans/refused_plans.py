@@ -16,22 +16,23 @@ from typing import NamedTuple
 
 from tiledsl.ir.core import Function
 from tiledsl.passes.gpu.plan import GridPlan, Plan
-from tiledsl.passes.gpu.plans.call_sizes import Sizes
-from tiledsl.passes.gpu.plans.choose_plans import GridShape, grids_of, ranked_plans, sizes_of_call
+from tiledsl.passes.gpu.plans.choose_plans import ranked_plans
+from tiledsl.passes.gpu.plans.facts.call_sizes import Sizes
+from tiledsl.passes.gpu.plans.facts.grid_shape import GridShape, grids_of, sizes_of_call
 from tiledsl.passes.gpu.plans.improve_plan import refused_neighbours
-from tiledsl.passes.gpu.plans.product_nest import ProductNest
-from tiledsl.passes.gpu.plans.read_products import NotPlannedError
-from tiledsl.passes.gpu.plans.specialised_plans import (
+from tiledsl.passes.gpu.plans.product_plans.product_nest import ProductNest
+from tiledsl.passes.gpu.plans.product_plans.read_products import NotPlannedError
+from tiledsl.passes.gpu.plans.product_plans.specialised_plans import (
     best_seconds,
     contract_of,
     read_grid,
     refused_tilings,
     specialised_plans,
 )
+from tiledsl.passes.gpu.plans.product_plans.thread_plans import refused_thread_tilings
+from tiledsl.passes.gpu.plans.product_plans.tilings import Tiling
+from tiledsl.passes.gpu.plans.product_plans.warpgroup_cost import WarpgroupCost
 from tiledsl.passes.gpu.plans.split_candidates import program_of
-from tiledsl.passes.gpu.plans.thread_plans import refused_thread_tilings
-from tiledsl.passes.gpu.plans.tilings import Tiling
-from tiledsl.passes.gpu.plans.warpgroup_cost import WarpgroupCost
 from tiledsl.passes.gpu.products.streamed_loads import DeclinedError
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.passes.nest.loop_nest import loop_nest

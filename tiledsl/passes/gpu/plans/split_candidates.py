@@ -18,7 +18,7 @@ from tiledsl.ir.symbolic import Dim, evaluate, symbols_of
 from tiledsl.passes.analysis.effects import tensors_in_order
 from tiledsl.passes.analysis.sizes import size_of
 from tiledsl.passes.gpu.plan import Plan, RankedPlan
-from tiledsl.passes.gpu.plans.grid_cost import GridCost
+from tiledsl.passes.gpu.plans.costs.grid_cost import GridCost
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.passes.manager import PassContext
 from tiledsl.passes.nest.loop_nest import loop_nests

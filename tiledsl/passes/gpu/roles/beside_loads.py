@@ -21,7 +21,7 @@ from tiledsl.passes.analysis.effects import tensors_written
 from tiledsl.passes.gpu.layouts.infer_layouts import tensor_of, tile_axes
 from tiledsl.passes.gpu.layouts.operand_sources import are_independent
 from tiledsl.passes.gpu.lower.lowering import Lowering
-from tiledsl.passes.gpu.plans.footprint import COMPUTED_SLOTS, RESERVED_BYTES
+from tiledsl.passes.gpu.plans.product_plans.footprint import COMPUTED_SLOTS, RESERVED_BYTES
 from tiledsl.passes.gpu.products.streamed_loads import DeclinedError, Feed, check_index, source_load
 from tiledsl.passes.gpu.roles.bulk_stores import ended_ring
 from tiledsl.passes.gpu.roles.rings import Ring, StreamedLoad, operand_layout

@@ -30,7 +30,7 @@ from tiledsl.passes.gpu.layouts.infer_layouts import tensor_of, tile_axes
 from tiledsl.passes.gpu.layouts.shared_accesses import matrix_method, shared_layout, static_shape, whole_vector
 from tiledsl.passes.gpu.lower.lower_memory import row_alignment
 from tiledsl.passes.gpu.lower.lowering import Lowering
-from tiledsl.passes.gpu.plans.footprint import RESERVED_BYTES
+from tiledsl.passes.gpu.plans.product_plans.footprint import RESERVED_BYTES
 from tiledsl.passes.gpu.products.streamed_loads import ends_at, goes_to_products_alone
 from tiledsl.passes.gpu.roles.rings import Ring, operand_layout
 

@@ -36,7 +36,7 @@ from tiledsl.passes.gpu.layouts.shared_accesses import shared_layout, staged_lay
 from tiledsl.passes.gpu.lower.lower_dot import added
 from tiledsl.passes.gpu.lower.lowering import Lowering
 from tiledsl.passes.gpu.plan import GridPlan
-from tiledsl.passes.gpu.plans.footprint import rows_to_send
+from tiledsl.passes.gpu.plans.product_plans.footprint import rows_to_send
 
 
 class SplitSum:

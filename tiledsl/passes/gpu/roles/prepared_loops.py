@@ -33,7 +33,7 @@ from tiledsl.passes.gpu.layouts.operand_sources import depends_on
 from tiledsl.passes.gpu.layouts.select_wgmma import plan_product
 from tiledsl.passes.gpu.lower.lowering import Lowering
 from tiledsl.passes.gpu.lower.place_blocks import Turns, define_place
-from tiledsl.passes.gpu.plans.footprint import COMPUTED_SLOTS
+from tiledsl.passes.gpu.plans.product_plans.footprint import COMPUTED_SLOTS
 from tiledsl.passes.gpu.products.promoted_sums import is_promoted
 from tiledsl.passes.gpu.products.streamed_loads import source_load
 from tiledsl.passes.gpu.roles import running_sums

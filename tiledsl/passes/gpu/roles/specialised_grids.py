@@ -35,8 +35,8 @@ from tiledsl.passes.gpu.lower.lower_memory import row_alignment
 from tiledsl.passes.gpu.lower.lowering import Lowering
 from tiledsl.passes.gpu.lower.place_blocks import define_place, turns_of
 from tiledsl.passes.gpu.plan import LOADING_THREADS, GridPlan
-from tiledsl.passes.gpu.plans.footprint import registers_of_roles
-from tiledsl.passes.gpu.plans.shared_loops import check_splits
+from tiledsl.passes.gpu.plans.product_plans.footprint import registers_of_roles
+from tiledsl.passes.gpu.plans.product_plans.shared_loops import check_splits
 from tiledsl.passes.gpu.products.streamed_loads import COPIED_BYTES, DeclinedError, Feed, feeds_of
 from tiledsl.passes.gpu.roles.beside_loads import beside_feeds, beside_rings
 from tiledsl.passes.gpu.roles.block_walks import BlockWalk

@@ -9,11 +9,11 @@ import pytest
 from attention import attention
 from tests.support.product_nests import nest_of, placed_kernel
 from tiledsl.ir.core import Module
-from tiledsl.passes.gpu.plans.footprint import bytes_beside, registers_of, stage_bytes
-from tiledsl.passes.gpu.plans.product_nest import ProductNest
-from tiledsl.passes.gpu.plans.specialised_plans import RankedTiling, ranked_tilings
-from tiledsl.passes.gpu.plans.tilings import Tiling
-from tiledsl.passes.gpu.plans.warpgroup_cost import most_turns
+from tiledsl.passes.gpu.plans.product_plans.footprint import bytes_beside, registers_of, stage_bytes
+from tiledsl.passes.gpu.plans.product_plans.product_nest import ProductNest
+from tiledsl.passes.gpu.plans.product_plans.specialised_plans import RankedTiling, ranked_tilings
+from tiledsl.passes.gpu.plans.product_plans.tilings import Tiling
+from tiledsl.passes.gpu.plans.product_plans.warpgroup_cost import most_turns
 from tiledsl.passes.gpu_machine import gpu_machine
 
 HOPPER = gpu_machine("sm_90")

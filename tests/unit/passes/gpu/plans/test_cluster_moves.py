@@ -12,9 +12,10 @@ from tests.support.product_nests import placed_case
 from tiledsl import tile
 from tiledsl.ir.core import Module
 from tiledsl.passes.gpu.plan import Plan
-from tiledsl.passes.gpu.plans.choose_plans import choose_plans, grids_of, sizes_of_call
-from tiledsl.passes.gpu.plans.cluster_moves import moved_between_blocks
-from tiledsl.passes.gpu.plans.specialised_plans import contract_of, read_grid, refused_tilings
+from tiledsl.passes.gpu.plans.choose_plans import choose_plans
+from tiledsl.passes.gpu.plans.facts.cluster_moves import moved_between_blocks
+from tiledsl.passes.gpu.plans.facts.grid_shape import grids_of, sizes_of_call
+from tiledsl.passes.gpu.plans.product_plans.specialised_plans import contract_of, read_grid, refused_tilings
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.support.errors import TileResourceError
 

@@ -11,7 +11,7 @@ from tests.unit.passes.gpu.plans.test_improve_plan import column_sums, nest_of, 
 from tiledsl import tile
 from tiledsl.ir.dtypes import f16, i32
 from tiledsl.passes.gpu.plan import GridPlan
-from tiledsl.passes.gpu.plans.grid_cost import GridCost
+from tiledsl.passes.gpu.plans.costs.grid_cost import GridCost
 from tiledsl.passes.gpu_machine import gpu_machine
 
 HOPPER = gpu_machine("sm_90")

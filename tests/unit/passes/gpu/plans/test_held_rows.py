@@ -13,9 +13,9 @@ from tiledsl import tile
 from tiledsl.backend_cuda.build.nvrtc import compile_cubin
 from tiledsl.backend_cuda.emit.emit_program import emit_program
 from tiledsl.passes.gpu.plans.choose_plans import choose_plans
-from tiledsl.passes.gpu.plans.footprint import registers_of
-from tiledsl.passes.gpu.plans.product_nest import Held, Side
-from tiledsl.passes.gpu.plans.tilings import Tiling
+from tiledsl.passes.gpu.plans.product_plans.footprint import registers_of
+from tiledsl.passes.gpu.plans.product_plans.product_nest import Held, Side
+from tiledsl.passes.gpu.plans.product_plans.tilings import Tiling
 from tiledsl.passes.gpu_machine import gpu_machine
 
 HOPPER = gpu_machine("sm_90")

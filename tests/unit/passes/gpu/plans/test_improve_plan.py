@@ -10,7 +10,7 @@ from tiledsl.ir.core import Module
 from tiledsl.ir.dtypes import bf16
 from tiledsl.passes.gpu.plan import GridPlan
 from tiledsl.passes.gpu.plans.choose_plans import choose_plans
-from tiledsl.passes.gpu.plans.grid_cost import GridCost
+from tiledsl.passes.gpu.plans.costs.grid_cost import GridCost
 from tiledsl.passes.gpu.plans.improve_plan import HELD, held_registers, improved
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.passes.manager import PassContext, PassManager

@@ -13,9 +13,9 @@ from tiledsl import tile
 from tiledsl.backend_cuda.build.cubin import Cubin, KernelResources
 from tiledsl.ir.dtypes import BY_NAME
 from tiledsl.passes.gpu.plan import GridPlan
-from tiledsl.passes.gpu.plans.grid_cost import GridCost
-from tiledsl.passes.gpu.plans.operation_units import conversion
-from tiledsl.passes.gpu.plans.thread_cost import ThreadNest, ThreadTiling, thread_seconds
+from tiledsl.passes.gpu.plans.costs.grid_cost import GridCost
+from tiledsl.passes.gpu.plans.facts.operation_units import conversion
+from tiledsl.passes.gpu.plans.product_plans.thread_cost import ThreadNest, ThreadTiling, thread_seconds
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.passes.nest.loop_nest import loop_nests
 

@@ -18,7 +18,7 @@ from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Module
 from tiledsl.passes.gpu.plan import RankedPlan
 from tiledsl.passes.gpu.plans.choose_plans import ranked_plans
-from tiledsl.passes.gpu.plans.product_nest import ProductNest
+from tiledsl.passes.gpu.plans.product_plans.product_nest import ProductNest
 from tiledsl.passes.gpu.products.parallel_products import products_of
 from tiledsl.passes.gpu_machine import gpu_machine
 

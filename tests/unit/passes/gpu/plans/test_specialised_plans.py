@@ -12,9 +12,9 @@ from tiledsl.ir.core import Module
 from tiledsl.ir.gpu.gpu_ops import Store
 from tiledsl.ir.text.parser import parse_module
 from tiledsl.passes.gpu.plan import RankedPlan
-from tiledsl.passes.gpu.plans import specialised_plans
 from tiledsl.passes.gpu.plans.choose_plans import FIRST_PLANS, choose_plans, ranked_plans
-from tiledsl.passes.gpu.plans.decisions import EVERY
+from tiledsl.passes.gpu.plans.product_plans import specialised_plans
+from tiledsl.passes.gpu.plans.product_plans.decisions import EVERY
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.passes.manager import PassContext, PassManager
 from tiledsl.passes.pipelines import gpu_front_pipeline

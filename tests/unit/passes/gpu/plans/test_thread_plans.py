@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from tiledsl.passes.gpu.plans.thread_cost import (
+from tiledsl.passes.gpu.plans.product_plans.thread_cost import (
     MOST_REGISTERS,
     ThreadNest,
     ThreadTiling,
@@ -14,7 +14,7 @@ from tiledsl.passes.gpu.plans.thread_cost import (
     resident_blocks,
     thread_seconds,
 )
-from tiledsl.passes.gpu.plans.thread_plans import Refusal, ThreadSearch
+from tiledsl.passes.gpu.plans.product_plans.thread_plans import Refusal, ThreadSearch
 from tiledsl.passes.gpu_machine import gpu_machine
 
 HOPPER, AMPERE = gpu_machine("sm_90"), gpu_machine("sm_80")

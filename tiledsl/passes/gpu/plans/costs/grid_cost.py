@@ -11,27 +11,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Value
 from tiledsl.ir.dtypes import f64
 from tiledsl.ir.symbolic import Dim, symbol_name
-from tiledsl.ir.types import AxisType
 from tiledsl.passes.gpu.layouts.capacities import rounded
 from tiledsl.passes.gpu.layouts.infer_layouts import access_order, is_rows
 from tiledsl.passes.gpu.layouts.select_mma import choose_instruction
 from tiledsl.passes.gpu.plan import WRITTEN_OUT, WRITTEN_OUT_WORDS, GridPlan
-from tiledsl.passes.gpu.plans.operation_units import UnitCounts, units_of
-from tiledsl.passes.gpu.plans.run_ahead import LoadsAhead, loads_ahead, registers
-from tiledsl.passes.gpu.plans.shared_windows import SharedWindows
-from tiledsl.passes.gpu.plans.thread_cost import HELD, WORD_BYTES
-from tiledsl.passes.gpu.plans.warpgroup_cost import (
+from tiledsl.passes.gpu.plans.costs.access_steps import step_along, unit_axis
+from tiledsl.passes.gpu.plans.costs.resource_times import ResourceTimes
+from tiledsl.passes.gpu.plans.costs.run_ahead import LoadsAhead, loads_ahead, registers
+from tiledsl.passes.gpu.plans.costs.shared_windows import SharedWindows
+from tiledsl.passes.gpu.plans.facts.operation_units import UnitCounts, units_of
+from tiledsl.passes.gpu.plans.product_plans.thread_cost import HELD, WORD_BYTES
+from tiledsl.passes.gpu.plans.product_plans.warpgroup_cost import (
     CACHED_SHARE,
     CLUSTER_CLOCKS,
     CLUSTER_FOLD_CLOCKS,
-    greatest,
 )
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.passes.nest.count_work import WorkCounts
@@ -53,8 +52,6 @@ TOUCH_CLOCKS = 1
 """The same for each line that an access of a warp touches, where others have brought it to L1."""
 START_CLOCKS = 2.1
 """Of the device, for each block that starts: one after the other."""
-STRIDE = 2
-"""Of a tensor none of whose axes has neighbours side by side, where a tile runs along the last one: a guess."""
 ACCESS_INSTRUCTIONS = 20
 """Of a thread, for each access of at most 16 bytes: where it lies, whether it is there, and the access."""
 ELEMENT_INSTRUCTIONS = 14
@@ -72,37 +69,6 @@ FEW_BLOCKS = 2
 """Blocks of a multiprocessor that do not hide each other's times."""
 FMA_SHARE = 0.62
 """Of the rate of single multiply-adds, what products of threads reach: their operands come from shared memory."""
-
-
-@dataclass(frozen=True)
-class ResourceTimes:
-    """Seconds that a grid keeps each resource busy. `starting`: the blocks, one after the other; `waiting`: of
-    programs, for what they load. `exposed`: the share of what is not the slowest that no other program hides."""
-
-    memory: float = 0.0
-    l2: float = 0.0
-    lines: float = 0.0
-    products: float = 0.0
-    arithmetic: float = 0.0
-    special: float = 0.0
-    starting: float = 0.0
-    waiting: float = 0.0
-    exposed: float = 0.0
-
-    @property
-    def seconds(self) -> float:
-        """All together: a little above the greatest, since nothing hides in full."""
-        loaded, computed = max(self.memory, self.l2, self.lines), max(self.arithmetic, self.special)
-        others = loaded + computed + self.waiting - max(loaded, computed, self.waiting)
-        return greatest(*self._resources().values()) + self.exposed * others
-
-    @property
-    def bound(self) -> str:
-        """The resource that takes longest."""
-        return max(self._resources(), key=lambda name: vars(self)[name])
-
-    def _resources(self) -> dict[str, float]:
-        return {name: time for name, time in vars(self).items() if name != "exposed"}
 
 
 class GridCost:
@@ -206,10 +172,10 @@ class GridCost:
 
     def _run_bytes(self, access: Access) -> int:
         """How many bytes of a tile lie next to each other in memory, or near, at least where rows begin."""
-        element, unit = access.tensor.dtype.bytes, _unit(access)
+        element, unit = access.tensor.dtype.bytes, unit_axis(access)
         if not access.shape:
             return SECTOR_BYTES
-        step = _step(access, unit)
+        step = step_along(access, unit)
         if step is None:
             return element
         length = self.counts.number(access.shape[access_order(access.op)[-1]])
@@ -403,7 +369,7 @@ class GridCost:
             return WIDEST
         if access.is_read and access.op.tensor in self._steps:
             return max(access.tensor.dtype.bytes, WIDEST // self._steps[access.op.tensor])
-        if access.shape and _step(access, _unit(access)) != 1:
+        if access.shape and step_along(access, unit_axis(access)) != 1:
             return access.tensor.dtype.bytes
         aligned = self.alignment.get(access.op.tensor, WIDEST)
         return max(access.tensor.dtype.bytes, min(WIDEST, aligned, self._run_bytes(access)))
@@ -427,7 +393,7 @@ class GridCost:
     def _lines(self, access: Access) -> float:
         """A thread that goes by elements has the neighbours of what it accesses next: its lines stay in L1."""
         moved, element = self.moved_bytes(access), access.tensor.dtype.bytes
-        step = _step(access, _unit(access)) if access.shape else 1
+        step = step_along(access, unit_axis(access)) if access.shape else 1
         if step is None or step == 1:
             clocks = TOUCH_CLOCKS if step is None and access.gathers else LINE_CLOCKS
             return clocks * moved / min(LINE_BYTES, self._run_bytes(access))
@@ -532,42 +498,3 @@ class GridCost:
 
 def _operand_bytes(dot: ops.Dot) -> int:
     return max(dot.a.dtype.bytes, dot.b.dtype.bytes)
-
-
-def _unit(access: Access) -> int:
-    """The axis of a tensor along which neighbours lie side by side, or near."""
-    unit = access.tensor.unit
-    return len(access.tensor.shape) - 1 if unit is None else unit
-
-
-def _step(access: Access, unit: int) -> int | None:
-    """How far apart in memory neighbours of a tile are along that axis of its tensor, as a number of elements; None if
-    that is anywhere."""
-    index = access.op.indices[unit]
-    apart = 1 if access.tensor.unit is not None else STRIDE
-    if not isinstance(index, Value) or isinstance(index.type, AxisType):
-        return apart
-    factor = _factor(index) if index.shape else None
-    return None if factor is None else apart * max(1, abs(factor))
-
-
-def _factor(index: Value) -> int | None:
-    """By how much coordinates that are computed grow from one to the next; None if they are data."""
-    op = index.op
-    match op:
-        case ops.Coordinates() | ops.Arange():
-            return 1
-        case ops.Broadcast() | ops.Reshape() | ops.Cast():
-            return _factor(op.source)
-        case ops.Map() if op.fn in ("add", "sub", "mul") and len(op.inputs) == 2:
-            left, right = (_factor(value) if value.shape else 0 for value in op.inputs)
-            if left is None or right is None:
-                return None
-            if op.fn != "mul":
-                return left + right if op.fn == "add" else left - right
-            (first, second) = op.inputs
-            if isinstance(second.op, ops.Constant):
-                return left * int(second.op.value)
-            return right * int(first.op.value) if isinstance(first.op, ops.Constant) else None
-        case _:
-            return None

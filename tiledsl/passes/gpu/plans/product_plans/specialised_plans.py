@@ -15,15 +15,15 @@ from typing import NamedTuple
 from tiledsl.ir import tile_ops as ops
 from tiledsl.passes.analysis.sizes import BlockDefinition
 from tiledsl.passes.gpu.plan import Plan, RankedPlan
-from tiledsl.passes.gpu.plans.align_operands import Way, ways_to_operands
-from tiledsl.passes.gpu.plans.call_sizes import Sizes
-from tiledsl.passes.gpu.plans.decisions import MADE, OPEN, Contract, Families, Refusal, Search
-from tiledsl.passes.gpu.plans.footprint import rows_to_load
-from tiledsl.passes.gpu.plans.product_nest import ProductNest
-from tiledsl.passes.gpu.plans.read_products import Axes, NotPlannedError, read_products
-from tiledsl.passes.gpu.plans.shared_loops import can_split
-from tiledsl.passes.gpu.plans.tilings import Tiling
-from tiledsl.passes.gpu.plans.warpgroup_cost import WarpgroupCost
+from tiledsl.passes.gpu.plans.facts.call_sizes import Sizes
+from tiledsl.passes.gpu.plans.product_plans.align_operands import Way, ways_to_operands
+from tiledsl.passes.gpu.plans.product_plans.decisions import MADE, OPEN, Contract, Families, Refusal, Search
+from tiledsl.passes.gpu.plans.product_plans.footprint import rows_to_load
+from tiledsl.passes.gpu.plans.product_plans.product_nest import ProductNest
+from tiledsl.passes.gpu.plans.product_plans.read_products import Axes, NotPlannedError, read_products
+from tiledsl.passes.gpu.plans.product_plans.shared_loops import can_split
+from tiledsl.passes.gpu.plans.product_plans.tilings import Tiling
+from tiledsl.passes.gpu.plans.product_plans.warpgroup_cost import WarpgroupCost
 from tiledsl.passes.gpu.products.streamed_loads import COPIED_BYTES, DeclinedError, feeds_of
 from tiledsl.passes.gpu_machine import GpuMachine
 

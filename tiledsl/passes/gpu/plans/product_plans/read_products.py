@@ -18,11 +18,11 @@ from tiledsl.passes.analysis.sizes import BlockDefinition
 from tiledsl.passes.analysis.splats import number_of
 from tiledsl.passes.gpu.layouts.infer_layouts import access_order, tensor_of, tile_axes
 from tiledsl.passes.gpu.layouts.operand_sources import are_independent
-from tiledsl.passes.gpu.plans.call_sizes import Sizes
-from tiledsl.passes.gpu.plans.cluster_moves import moved_between_blocks
-from tiledsl.passes.gpu.plans.held_rows import whole_rows_held
-from tiledsl.passes.gpu.plans.operation_units import UnitCounts, units_of
-from tiledsl.passes.gpu.plans.product_nest import (
+from tiledsl.passes.gpu.plans.facts.call_sizes import Sizes
+from tiledsl.passes.gpu.plans.facts.cluster_moves import moved_between_blocks
+from tiledsl.passes.gpu.plans.facts.operation_units import UnitCounts, units_of
+from tiledsl.passes.gpu.plans.product_plans.held_rows import whole_rows_held
+from tiledsl.passes.gpu.plans.product_plans.product_nest import (
     Epilogue,
     Held,
     LoopLengths,

@@ -16,9 +16,9 @@ from math import sqrt
 from operator import add
 from typing import NamedTuple
 
-from tiledsl.passes.gpu.plans.footprint import rows_to_load, stage_bytes, stream_bytes, sums_bytes
-from tiledsl.passes.gpu.plans.product_nest import ProductDot, ProductNest, Stream
-from tiledsl.passes.gpu.plans.tilings import STEP_BYTES, WARPGROUP_ROWS, Tiling
+from tiledsl.passes.gpu.plans.product_plans.footprint import rows_to_load, stage_bytes, stream_bytes, sums_bytes
+from tiledsl.passes.gpu.plans.product_plans.product_nest import ProductDot, ProductNest, Stream
+from tiledsl.passes.gpu.plans.product_plans.tilings import STEP_BYTES, WARPGROUP_ROWS, Tiling
 from tiledsl.passes.gpu.products.promoted_sums import PROMOTED_DEPTH
 from tiledsl.passes.gpu_machine import GpuMachine
 

@@ -23,8 +23,8 @@ from tiledsl.passes.analysis.sizes import BlockDefinition, blocks_of
 from tiledsl.passes.gpu.layouts.capacities import ROOM_DEPTH, ROOM_DEPTH_OF_BYTES
 from tiledsl.passes.gpu.layouts.select_mma import choose_instruction
 from tiledsl.passes.gpu.plan import GridPlan, Plan
-from tiledsl.passes.gpu.plans.held_rows import whole_rows_held
-from tiledsl.passes.gpu.plans.thread_cost import (
+from tiledsl.passes.gpu.plans.product_plans.held_rows import whole_rows_held
+from tiledsl.passes.gpu.plans.product_plans.thread_cost import (
     MOST_REGISTERS,
     ThreadNest,
     ThreadTiling,

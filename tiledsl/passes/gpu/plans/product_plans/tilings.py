@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tiledsl.passes.gpu.plan import GridPlan
-from tiledsl.passes.gpu.plans.product_nest import ProductNest, Side
+from tiledsl.passes.gpu.plans.product_plans.product_nest import ProductNest, Side
 
 WARPGROUP = 128
 """Threads."""

@@ -13,15 +13,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from tiledsl.passes.gpu.plans.footprint import (
+from tiledsl.passes.gpu.plans.product_plans.footprint import (
     fits_memory,
     instruction_fits,
     lends_room,
     registers_of,
     stages_that_fit,
 )
-from tiledsl.passes.gpu.plans.product_nest import ProductNest
-from tiledsl.passes.gpu.plans.tilings import STEP_BYTES, WARPGROUP, WARPGROUP_ROWS, WHOLE_UNIT, Tiling
+from tiledsl.passes.gpu.plans.product_plans.product_nest import ProductNest
+from tiledsl.passes.gpu.plans.product_plans.tilings import STEP_BYTES, WARPGROUP, WARPGROUP_ROWS, WHOLE_UNIT, Tiling
 from tiledsl.passes.gpu_machine import GpuMachine
 
 SHAPES = (

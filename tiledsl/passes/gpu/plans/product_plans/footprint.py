@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tiledsl.passes.gpu.plans.product_nest import ProductDot, ProductNest, Result, Stream
-from tiledsl.passes.gpu.plans.tilings import WARPGROUP, WARPGROUP_ROWS, Tiling
+from tiledsl.passes.gpu.plans.product_plans.product_nest import ProductDot, ProductNest, Result, Stream
+from tiledsl.passes.gpu.plans.product_plans.tilings import WARPGROUP, WARPGROUP_ROWS, Tiling
 from tiledsl.passes.gpu_machine import GpuMachine
 
 SUM_BYTES = 4

@@ -1,0 +1,50 @@
+"""How far apart in memory neighbours of a tile lie."""
+
+from __future__ import annotations
+
+from tiledsl.ir import tile_ops as ops
+from tiledsl.ir.core import Value
+from tiledsl.ir.types import AxisType
+from tiledsl.passes.nest.loop_nest import Access
+
+STRIDE = 2
+"""Of a tensor none of whose axes has neighbours side by side, where a tile runs along the last one: a guess."""
+
+
+def unit_axis(access: Access) -> int:
+    """The axis of a tensor along which neighbours lie side by side, or near."""
+    unit = access.tensor.unit
+    return len(access.tensor.shape) - 1 if unit is None else unit
+
+
+def step_along(access: Access, unit: int) -> int | None:
+    """How far apart in memory neighbours of a tile are along that axis of its tensor, as a number of elements; None if
+    that is anywhere."""
+    index = access.op.indices[unit]
+    apart = 1 if access.tensor.unit is not None else STRIDE
+    if not isinstance(index, Value) or isinstance(index.type, AxisType):
+        return apart
+    factor = _factor(index) if index.shape else None
+    return None if factor is None else apart * max(1, abs(factor))
+
+
+def _factor(index: Value) -> int | None:
+    """By how much coordinates that are computed grow from one to the next; None if they are data."""
+    op = index.op
+    match op:
+        case ops.Coordinates() | ops.Arange():
+            return 1
+        case ops.Broadcast() | ops.Reshape() | ops.Cast():
+            return _factor(op.source)
+        case ops.Map() if op.fn in ("add", "sub", "mul") and len(op.inputs) == 2:
+            left, right = (_factor(value) if value.shape else 0 for value in op.inputs)
+            if left is None or right is None:
+                return None
+            if op.fn != "mul":
+                return left + right if op.fn == "add" else left - right
+            (first, second) = op.inputs
+            if isinstance(second.op, ops.Constant):
+                return left * int(second.op.value)
+            return right * int(first.op.value) if isinstance(first.op, ops.Constant) else None
+        case _:
+            return None
