@@ -37,6 +37,8 @@ from vector_add import vector_add
 F32, F16, BF16 = np.dtype(np.float32), np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)
 SMALL = 256
 """Threads of the plans that are taken."""
+MOST_STAGES = 4
+"""Fewer than the turns of loops, which are to go around their rings."""
 ALL_ALIKE = ("attention",)
 """What is taken without roles only: with roles, its loops are those of programs by hand, and come to be seen with sizes
 that take minutes."""
@@ -100,6 +102,7 @@ def _chosen(case: Case, plans: Sequence[Plan]) -> list[Plan]:
     if case.name in ALL_ALIKE:
         plans = [plan for plan in plans if not any(grid.roles for grid in plan.grids)]
     small = [plan for plan in plans if all(grid.threads <= SMALL for grid in plan.grids)][:3] or [*plans[:1]]
+    small = [_with(plan, stages=MOST_STAGES) if plan.grids[0].stages > MOST_STAGES else plan for plan in small]
     staged = [_with(plan, stages=2) for plan in small if any(grid.stages > 2 for grid in plan.grids)]
     clusters = [_with(small[0], threads=64, cluster=2)] if case.name in CLUSTERED else []
     return list(dict.fromkeys([*small, *staged, *clusters]))
