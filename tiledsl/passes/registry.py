@@ -25,6 +25,7 @@ from tiledsl.passes.graph.rewrites.materialise import Materialise
 from tiledsl.passes.graph.rewrites.move_reindexing import MoveReindexing
 from tiledsl.passes.graph.rewrites.repeat_maps import RepeatMaps
 from tiledsl.passes.graph.rewrites.set_sizes import SetSizes
+from tiledsl.passes.graph.rewrites.slide_windows import SlideWindows
 from tiledsl.passes.graph.rewrites.split_floats import SplitFloats
 from tiledsl.passes.graph.rewrites.widen_floats import DropRoundings, WidenFloats
 from tiledsl.passes.manager import Pass
@@ -57,6 +58,7 @@ _KINDS: tuple[type[Pass], ...] = (
     SplitScans,
     CopyWindows,
     LayImages,
+    SlideWindows,
     RepeatMaps,
     MoveReindexing,
     SplitFloats,

@@ -15,6 +15,7 @@ from tiledsl.passes.graph.rewrites.lay_images import LayImages
 from tiledsl.passes.graph.rewrites.materialise import Materialise
 from tiledsl.passes.graph.rewrites.move_reindexing import MoveReindexing
 from tiledsl.passes.graph.rewrites.repeat_maps import RepeatMaps
+from tiledsl.passes.graph.rewrites.slide_windows import SlideWindows
 from tiledsl.passes.graph.rewrites.split_floats import SplitFloats
 from tiledsl.passes.graph.rewrites.widen_floats import DropRoundings, WidenFloats
 from tiledsl.passes.manager import Pass
@@ -28,7 +29,7 @@ def graph_pipeline(arch: str, *, fuse: bool = True) -> list[Pass]:
     return [
         CanonicaliseGraph(),
         *([RaisePrograms(arch=arch), MoveReindexing()] if fuse else []),
-        *([CopyWindows(arch=arch), LayImages(arch=arch)] if fuse else []),
+        *([CopyWindows(arch=arch), LayImages(arch=arch), SlideWindows(arch=arch)] if fuse else []),
         *([SplitFloats(arch=arch)] if fuse else []),
         WidenFloats(),
         *([FuseIntoCalls(arch=arch)] if fuse else []),
