@@ -11,8 +11,9 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 SOURCES = sorted((ROOT / "tiledsl").rglob("*.py"))
 FOLDERS = ("tiledsl", "docs", "tests", "examples", "benchmarks", ".ci")
-NAMED = re.compile(r"`([\w.*-]+(?:/[\w.*-]+)*(?:\.py|/))[^`\n]*`")
-"""Words in backticks that are a file of Python, or a folder by the stroke at its end; `*` stands for any letters."""
+NAMED = re.compile(r"`(?!\d+/)([\w.*-]+(?:/[\w.*-]+)*(?:\.py|/))[^`\n]*`")
+"""Words in backticks that are a file of Python, or a folder by the stroke at its end; `*` stands for any letters.
+A number in front of a stroke is part of a layout."""
 MADE_BY_USERS = {"heat.py", "model.py", "kernels.py", "FILE.py", "file.py"}
 
 
@@ -31,7 +32,7 @@ def missing(text: str) -> list[str]:
 
 def test_missing() -> None:
     page = "`docs/ir.md`, `ir/core.py`, `passes/gpu/*.py`, `ir/`, `a / b`, `/`, `gone/core.py`, `gone.py`, `no/such/`"
-    assert missing(page) == ["gone.py", "gone/core.py", "no/such/"]
+    assert missing(page + ", `16/4`") == ["gone.py", "gone/core.py", "no/such/"]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

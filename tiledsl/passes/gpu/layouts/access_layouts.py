@@ -97,3 +97,11 @@ def contiguous_bytes(layout: RegisterLayout, axis: int, element_bytes: int) -> i
         run *= min(digit.size, WARP // lanes)
         lanes = min(WARP, lanes * digit.size)
     return run * element_bytes
+
+
+def run_along(layout: RegisterLayout, axis: int) -> int:
+    """How many neighbours along an axis of a tile each thread has: 0 where it does not have one run of them."""
+    own = [digit for digit in layout.slot_digits if digit.axis == axis]
+    if axis < 0 or len(own) != 1 or layout.widened(axis, 1, own[0].size) is None:
+        return 0
+    return own[0].size

@@ -29,6 +29,7 @@ from tiledsl.ir.tile_ops import Constant, For, Map, Yield
 from tiledsl.ir.types import TensorType
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.analysis.sizes import constant_of
+from tiledsl.passes.gpu.layouts.access_layouts import run_along
 from tiledsl.passes.gpu.layouts.linear_indices import LinearIndex, linear_coordinates, linear_index
 from tiledsl.passes.gpu.plan import WRITTEN_OUT, WRITTEN_OUT_WORDS
 from tiledsl.passes.manager import PassContext
@@ -183,25 +184,17 @@ def _window_of(load: gpu.Load) -> _Window | None:
     for index, axis in zip(load.indices, load.axes):
         if not index.shape:
             step = 1 if axis >= 0 else 0
-            places.append(_Place(linear_index(index), axis, step, _run(layout, axis)))
+            places.append(_Place(linear_index(index), axis, step, run_along(layout, axis)))
             continue
         found = linear_coordinates(index)
         if found is None or found.axis < 0 or found.step < 1:
             return None
-        run = _run(layout, found.axis)
+        run = run_along(layout, found.axis)
         if not run:
             return None
         places.append(_Place(found.sum, found.axis, found.step, found.step * (run - 1) + 1))
     axes = [place.axis for place in places if place.axis >= 0]
     return _Window(load, tuple(places)) if len(set(axes)) == len(axes) == len(load.shape) else None
-
-
-def _run(layout: RegisterLayout, axis: int) -> int:
-    """How many neighbours along an axis of the tile each thread has: 0 where it does not have one run of them."""
-    own = [digit for digit in layout.slot_digits if digit.axis == axis]
-    if axis < 0 or len(own) != 1 or layout.widened(axis, 1, own[0].size) is None:
-        return 0
-    return own[0].size
 
 
 def _near(windows: list[_Window]) -> Iterator[list[_Window]]:

@@ -303,7 +303,7 @@ class GridCost:
 
     @cached_property
     def _windows(self) -> SharedWindows:
-        return SharedWindows(self.nest, self.grid, self._room, self._turns_of)
+        return SharedWindows(self.nest, self.grid, self._room, self._turns_of, self._width)
 
     @property
     def _padding(self) -> float:

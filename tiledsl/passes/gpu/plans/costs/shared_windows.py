@@ -17,7 +17,7 @@ from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Index, Value
 from tiledsl.ir.symbolic import Dim
 from tiledsl.ir.types import AxisType
-from tiledsl.passes.gpu.layouts.access_layouts import access_layout
+from tiledsl.passes.gpu.layouts.access_layouts import access_layout, run_along
 from tiledsl.passes.gpu.layouts.infer_layouts import access_order
 from tiledsl.passes.gpu.layouts.linear_indices import linear_coordinates, linear_index
 from tiledsl.passes.gpu.plan import WRITTEN_OUT, WRITTEN_OUT_WORDS, GridPlan
@@ -25,8 +25,6 @@ from tiledsl.passes.nest.loop_nest import Access, LoopNest, NestLoop
 
 WORTH = 0.8
 """Of the elements that all turns use, what one load for them has at most."""
-WIDEST = 16
-"""Bytes that a thread accesses at most."""
 
 
 @dataclass(frozen=True)
@@ -60,11 +58,17 @@ class SharedWindows:
     """What is shared in one grid under one plan."""
 
     def __init__(
-        self, nest: LoopNest, grid: GridPlan, room: Callable[[Dim], int], turns_of: Callable[[NestLoop], float]
+        self,
+        nest: LoopNest,
+        grid: GridPlan,
+        room: Callable[[Dim], int],
+        turns_of: Callable[[NestLoop], float],
+        width: Callable[[Access], float],
     ) -> None:
-        """`room`: the elements of a tile's axis; `turns_of`: turns of a loop each time that it is come to."""
+        """`room`: the elements of a tile's axis; `turns_of`: turns of a loop each time that it is come to; `width`: the
+        bytes that a thread accesses at once."""
         self.nest, self.grid = nest, grid
-        self._room, self._turns_of = room, turns_of
+        self._room, self._turns_of, self._width = room, turns_of, width
         self._found: dict[Access, SharedLoads | None] = {}
 
     @cached_property
@@ -123,7 +127,7 @@ class SharedWindows:
 
     def _shared(self, access: Access) -> SharedLoads | None:
         """Loops from the inside out: the first one whose turns do not overlap ends it."""
-        runs = self._runs(access)
+        runs, apart = self._runs(access)
         if not runs:
             return None
         slides = dict[NestLoop, Slide]()
@@ -132,6 +136,7 @@ class SharedWindows:
         for loop in reversed(access.loops):
             slide, rounds = _slide_of(access, loop), self._turns_of(loop)
             run = 0 if slide is None else slide.step * (runs.get(slide.axis, 0) - 1) + 1
+            run = 0 if slide is not None and slide.axis in apart else run
             if slide is None or not 2 <= rounds <= WRITTEN_OUT or slide.by >= run or run < 2:
                 break
             reach = {**further, slide.axis: further.get(slide.axis, 0) + round(rounds - 1) * slide.by}
@@ -145,22 +150,23 @@ class SharedWindows:
         shared = SharedLoads(tuple(slides), turns, math.prod(runs.values()), loaded, of_block)
         return shared if slides and loaded < WORTH * turns * shared.held else None
 
-    def _runs(self, access: Access) -> dict[int, int]:
-        """How many elements each thread has along each axis of a tile, in one run where windows slide."""
+    def _runs(self, access: Access) -> tuple[dict[int, int], set[int]]:
+        """How many elements each thread has along each axis of a tile, and the axes along which they are no one run:
+        stores that are narrow leave the threads of a row several short ones."""
         sizes = [self._room(dim) for dim in access.shape]
         order = access_order(access.op)
         runs = [axis for axis, dim in enumerate(access.shape) if str(dim) in self.slid]
         if not runs:
-            return {}
-        stored = [a.tensor.dtype.bytes for a in self.nest.accesses if not a.is_read and a.shape]
-        vector = WIDEST // max(stored, default=4)
+            return {}, set()
+        stored = [self._width(a) // a.tensor.dtype.bytes for a in self.nest.accesses if not a.is_read and a.shape]
+        vector = max(1, int(min(stored, default=4)))
         threads = self.grid.threads * self.grid.cluster
         layout = access_layout(sizes, order, threads, vector, access.tensor.dtype.bytes, self.grid.row_threads, runs)
         found: dict[int, int] = {}
         for digit in layout.slot_digits:
             if digit.axis is not None:
                 found[digit.axis] = found.get(digit.axis, 1) * digit.size
-        return found
+        return found, {axis for axis in found if not run_along(layout, axis)}
 
 
 def _needed(run: int, step: int, reach: int | None) -> int:
