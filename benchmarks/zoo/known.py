@@ -16,7 +16,6 @@ _SMALL_PRODUCTS = "two products that are added are two kernels, each with too fe
 _HELD_COLUMNS = "blocks of a cluster hold columns, begin and end together, and tell each other each result"
 _LAUNCH = "a few us, of which the launch and the first loads are most"
 _WIDER_PIXELS = "the image is copied to wider pixels, its weights too: three kernels or more"
-_EACH_PLACE = "weights lie channel by channel: each of them is an access of its own"
 _WIDENED = "a left or right operand that is computed goes to memory first, in its wide form"
 
 KNOWN: dict[str, str] = {
@@ -66,7 +65,6 @@ KNOWN: dict[str, str] = {
     **dict.fromkeys(("CBR, batch 1", "CBR, batch 16"), _WIDER_PIXELS),
     "DIL, batch 1": _WIDER_PIXELS + ", and what lies between places is multiplied by zeros",
     "DIL, batch 16": _WIDER_PIXELS + ", and what lies between places is multiplied by zeros",
-    "DEP, batch 16": _EACH_PLACE,
     "T2D, batch 1": "four small convolutions, one for each residue of the stride, each with a sum of 2048",
     "T2D, batch 16": "four small convolutions, one for each residue of the stride, each with a sum of 2048",
     # recurrent cells
