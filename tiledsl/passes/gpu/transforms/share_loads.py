@@ -32,12 +32,11 @@ from tiledsl.passes.analysis.sizes import constant_of
 from tiledsl.passes.gpu.layouts.access_layouts import run_along
 from tiledsl.passes.gpu.layouts.linear_indices import LinearIndex, linear_coordinates, linear_index
 from tiledsl.passes.gpu.plan import WRITTEN_OUT, WRITTEN_OUT_WORDS
+from tiledsl.passes.gpu.plans.costs.shared_windows import WORTH
 from tiledsl.passes.manager import PassContext
 
 MOST_OPS = 1200
 """That a loop is written out to."""
-WORTH = 0.8
-"""Of the elements that loads have together, what one for all of them has at most."""
 PLAIN = ("pure", "read", "terminator")
 
 

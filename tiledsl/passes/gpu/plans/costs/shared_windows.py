@@ -24,7 +24,7 @@ from tiledsl.passes.gpu.plan import WRITTEN_OUT, WRITTEN_OUT_WORDS, GridPlan
 from tiledsl.passes.nest.loop_nest import Access, LoopNest, NestLoop
 
 WORTH = 0.8
-"""Of the elements that all turns use, what one load for them has at most."""
+"""Of the elements that loads have together, what one for all of them has at most; `share-loads` goes by it."""
 
 
 @dataclass(frozen=True)
