@@ -8,7 +8,7 @@ Rules and figures are in docs/performance-notes.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from tiledsl.ir import tile_ops as ops
@@ -140,10 +140,7 @@ def _seconds(
 def _joined(choices: Sequence[Plan], function: Function, sizes: KnownSizes, alignment: tuple[int, ...]) -> Plan:
     """The plans of the grids as one, with what is known of its sizes."""
     blocks = dict(pair for plan in choices for pair in plan.blocks)
-    capacities: dict[str, int] = {}
-    for plan in choices:
-        for name, room in plan.capacities:
-            capacities[name] = max(room, capacities.get(name, 0))
+    capacities = _capacities(choices, grids_of(function))
     exact = {name: size for plan in choices for name, size in plan.sizes}
     exact.update({name: room for name, room in capacities.items() if sizes.known.get(name) == room})
     divisors: dict[str, int] = {}
@@ -165,6 +162,16 @@ def _joined(choices: Sequence[Plan], function: Function, sizes: KnownSizes, alig
         divisors=tuple(d for d in divisors.items() if sizes.known[d[0]] % d[1] == 0 and sizes.known[d[0]] > 0),
         alignment=alignment,
     )
+
+
+def _capacities(choices: Sequence[Plan], grids: Iterable[GridShape]) -> dict[str, int]:
+    """The room of whole axes: that of products, for which tiles are made, or of the grid that wants most."""
+    of_products, of_others = dict[str, int](), dict[str, int]()
+    for plan, grid in zip(choices, grids):
+        found = of_products if grid.dots else of_others
+        for name, room in plan.capacities:
+            found[name] = max(room, found.get(name, 0))
+    return {**of_others, **of_products}
 
 
 def _grid_options(grid: GridShape, machine: GpuMachine, sizes: KnownSizes) -> list[Plan]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from tiledsl.ir.tile_ops import PLANE_PAIRS
 from tiledsl.passes.gpu_machine import GpuMachine
 
 TOGETHER = 2.7
@@ -66,6 +67,18 @@ class ThreadNest(NamedTuple):
     """Bytes of each row that threads hold before the loop, as what is folded is loaded whole."""
     held_beside: int = 0
     """Those of them that they hold beside sums."""
+    planes: int = 1
+    """Matrices that stand for an operand (`tile.dot` with planes)."""
+
+    @property
+    def products(self) -> int:
+        """Of matrices, that make one of operands."""
+        return len(PLANE_PAIRS) if self.planes > 1 else 1
+
+    @property
+    def staged_bytes(self) -> int:
+        """Of each element of an operand, in a stage."""
+        return self.bytes * self.together * self.planes
 
 
 class ThreadTiling(NamedTuple):
@@ -84,12 +97,12 @@ class ThreadTiling(NamedTuple):
 
 def stage_bytes(nest: ThreadNest, tiling: ThreadTiling) -> int:
     """Shared memory of one stage."""
-    return (tiling.rows + tiling.columns * nest.beside) * tiling.depth * nest.bytes * nest.together
+    return (tiling.rows + tiling.columns * nest.beside) * tiling.depth * nest.staged_bytes
 
 
 def sums_of(nest: ThreadNest, tiling: ThreadTiling) -> int:
-    """Registers of a thread that hold sums."""
-    elements = tiling.rows * tiling.columns * nest.beside * nest.together
+    """Registers of a thread that hold sums; those of products of planes are parts of others."""
+    elements = tiling.rows * tiling.columns * nest.beside * nest.together * (2 if nest.planes > 1 else 1)
     return -(-elements * nest.sum_bytes // WORD_BYTES // tiling.threads)
 
 
@@ -139,7 +152,7 @@ def thread_seconds(nest: ThreadNest, tiling: ThreadTiling, machine: GpuMachine) 
     full, rest = divmod(each, resident)
     clocks = full * of_round(resident) + (of_round(rest) if rest else 0.0)
     sides = nest.rows * nest.depth + nest.depth * nest.columns * nest.beside + nest.rows * nest.columns * nest.beside
-    memory = sides * nest.bytes * nest.batches * nest.together / machine.copied_bytes_per_second
+    memory = sides * nest.staged_bytes * nest.batches / machine.copied_bytes_per_second
     return speeds.launch + _together(clocks / speeds.clock, memory)
 
 
@@ -148,12 +161,12 @@ def _turn_clocks(nest: ThreadNest, tiling: ThreadTiling, machine: GpuMachine, ta
     those that have a warp."""
     speeds, (down, across) = machine.speeds, tiling.warps
     columns = tiling.columns * nest.beside
-    multiplied = tiling.rows * columns * tiling.depth * nest.together
+    multiplied = tiling.rows * columns * tiling.depth * nest.together * nest.products
     single = speeds.doubles if nest.bytes > WORD_BYTES else speeds.instructions
     rate = single * FMA_SHARE if nest.plain else speeds.mma_of(nest.bytes)
     rate *= share
     staged = stage_bytes(nest, tiling)
-    read = (tiling.rows * across + columns * down) * tiling.depth * nest.bytes * nest.together
+    read = (tiling.rows * across + columns * down) * tiling.depth * nest.staged_bytes
     warps = down * across
     instructions = COPY_INSTRUCTIONS * staged / 512 + READ_INSTRUCTIONS * read / 512 + TURN_INSTRUCTIONS * warps
     instructions += multiplied / (32 if nest.plain else 4096 // nest.bytes)

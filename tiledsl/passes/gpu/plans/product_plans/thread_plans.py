@@ -302,6 +302,7 @@ def read_thread_nest(
         whole=whole,
         held=held,
         held_beside=held_beside,
+        planes=ops.PLANES if dot.precision == "planes" else 1,
     )
 
 
