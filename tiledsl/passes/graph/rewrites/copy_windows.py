@@ -40,6 +40,9 @@ BLOCKED_ON_GPU = 5
 MOST_PARTS = 64
 """Of a copy that is made of some images at a time."""
 
+Copies = dict[tuple[Value, tuple[int, ...]], Value]
+"""Of whole windows, in each order of their axes: all products that read them so read one copy."""
+
 
 @dataclass(frozen=True)
 class CopyWindows:
@@ -54,13 +57,14 @@ class CopyWindows:
         on_gpu = self.arch.startswith("sm_")
         taken = {function.name for function in module.functions}
         made: list[Function] = []
+        copies: Copies = {}
         for op in list(module.entry.body.ops):
             if not isinstance(op, ops.Contract) or (on_gpu and has_tensor_cores(op)):
                 continue
             number = next((n for n, v in enumerate((op.a, op.b)) if isinstance(v.op, ops.Window)), None)
             parts = 0 if number is None else parts_of(op, number, MOST_ON_GPU if on_gpu else MOST_BYTES, on_gpu)
             if number is not None and parts:
-                made += _copied(op, number, parts, taken, most_blocked(self.arch))
+                made += _copied(op, number, parts, taken, most_blocked(self.arch), copies)
                 context.remark(self.name, op.location, "windows are copied, so that they are one matrix")
         tidy(module.entry)
         return Module([*module.functions, *made])
@@ -109,7 +113,9 @@ def order_of(op: ops.Contract, number: int) -> list[str]:
     return [*first, *summed, *(name for name in result if name in mine and name not in first)]
 
 
-def _copied(op: ops.Contract, number: int, parts: int, taken: set[str], most_blocked: int) -> list[Function]:
+def _copied(
+    op: ops.Contract, number: int, parts: int, taken: set[str], most_blocked: int, copies: Copies
+) -> list[Function]:
     """Lets the product read copies of so many parts; gives the functions that copy."""
     names = list(op.axis_names())
     windows, order = (op.a, op.b)[number], order_of(op, number)
@@ -127,8 +133,12 @@ def _copied(op: ops.Contract, number: int, parts: int, taken: set[str], most_blo
             starts, stops = (start, *(0,) * (len(sizes) - 1)), (min(start + each, sizes[0]), *sizes[1:])
             part = _insert(op, ops.Slice(op.location, source=turned, starts=starts, stops=stops,
                                          steps=(1,) * len(sizes)))  # fmt: skip
-        function, copy = _copy(op, part, taken, most_blocked)
-        functions.append(function)
+        copy = copies.get((windows, permutation)) if parts == 1 else None
+        if copy is None:
+            function, copy = _copy(op, part, taken, most_blocked)
+            functions.append(function)
+        if parts == 1:
+            copies[windows, permutation] = copy
         operands: list[Value] = [op.a, op.b]
         operands[number] = copy
         products.append(_insert(op, ops.Contract(

@@ -118,7 +118,7 @@ def _product(op: ops.Contract) -> _Product | None:
     windows, weights = (op.a, op.b)[number].op, (op.a, op.b)[1 - number]
     assert isinstance(windows, ops.Window)
     pad = windows.source.op
-    if isinstance(pad, ops.Pad) and (pad.value or len(windows.result.users) > 1):
+    if isinstance(pad, ops.Pad) and pad.value:
         return None
     image = pad.source if isinstance(pad, ops.Pad) else windows.source
     rank = len(sizes_of(image))

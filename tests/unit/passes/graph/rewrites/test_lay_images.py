@@ -41,6 +41,9 @@ LAID: dict[str, tuple[Formula, tuple[int, ...], tuple[int, ...]]] = {
     "three channels first": (_conv(padding=3, stride=2), (2, 3, 9, 10), (24, 3, 7, 7)),
     "three channels, wide apart": (_conv(layout="NHWC", padding=2, dilation=(1, 2)), (2, 7, 8, 3), (24, 3, 3, 3)),
     "twenty channels": (_conv(layout="NHWC", padding=((1, 0), (0, 2))), (2, 5, 6, 20), (24, 3, 3, 20)),
+    "transposed, residues of the same windows": (
+        lambda x, w: ops.conv_transpose2d(x, w, stride=2), (2, 16, 5, 6), (16, 24, 4, 4)
+    ),
     "patches": (_conv(layout="NHWC", stride=4), (2, 8, 9, 3), (24, 4, 4, 3)),
 }  # fmt: skip
 
