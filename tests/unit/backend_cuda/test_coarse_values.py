@@ -185,6 +185,28 @@ def test_loops_may_add_what_is_coarse_but_not_multiply_by_it() -> None:
     assert "v" not in coarse(LOOP.replace("NEXT", squared))
 
 
+NESTED = f"""
+    %start = tile.map([%row]) {{fn = abs}}
+    %every = tile.for(%zero, %one, %one, [%start]) : {TILE} body(%tile: i64, %outside: {TILE}) {{
+      %total = tile.for(%zero, %one, %one, [%FIRST]) : {TILE} body(%i: i64, %carried: {TILE}) {{
+        %added = tile.map([%row]) {{fn = exp}}
+        %sum = tile.map([%carried, %added]) {{fn = add}}
+        tile.yield([%sum])
+      }}
+      %share = tile.map([%total, %start]) {{fn = div}}
+      %rounded = tile.cast(%share) {{dtype = bf16}}
+      gpu.store(%y, [%zero], %rounded, []) {{axes = [0]}}
+      tile.yield([%NEXT])
+    }}
+    %result = tile.map([%every, %b]) {{fn = minimum}}
+"""
+
+
+def test_what_is_made_of_a_loop_within_another_is_carried_only_where_it_comes_back() -> None:
+    assert "share" in coarse(NESTED.replace("FIRST", "start").replace("NEXT", "outside"))
+    assert "share" not in coarse(NESTED.replace("FIRST", "outside").replace("NEXT", "share"))
+
+
 def test_a_buffer_may_carry_a_value_around_a_loop() -> None:
     body = f"""
     %buffer = gpu.buffer() {{shape = [128], dtype = f32, layout = rows(0), offset = 0}}

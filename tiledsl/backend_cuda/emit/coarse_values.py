@@ -231,12 +231,14 @@ def _accesses(buffer: Value) -> list[Read | Write] | None:
 
 
 def _carried(ops: Sequence[Op]) -> set[Value]:
-    """What may go around a loop: values that loops carry, and what is made of them by ops that pass errors on."""
+    """What goes around a loop: values that loops carry, and what is made of them by ops that pass errors on, where a
+    loop yields it. What is only made of the results of a loop within another does not come back."""
     found: set[Value] = set()
     waiting: list[Value] = []
+    yielded = _leads_to_yields(ops)
 
     def add(value: Value) -> None:
-        if isinstance(value.type, TileType) and value.dtype == f32 and value not in found:
+        if isinstance(value.type, TileType) and value.dtype == f32 and value in yielded and value not in found:
             found.add(value)
             waiting.append(value)
 
@@ -257,6 +259,33 @@ def _carried(ops: Sequence[Op]) -> set[Value]:
             elif isinstance(user, (Pad, Reduce, *_MOVES)) or (isinstance(user, Map) and user.fn in _PASSES):
                 for result in user.results:
                     add(result)
+    return found
+
+
+def _leads_to_yields(ops: Sequence[Op]) -> set[Value]:
+    """All that something is made of which a loop yields, and what loops carry."""
+    found: set[Value] = set()
+    waiting = [value for op in ops if isinstance(op, For) for pair in _carries(op) for value in pair[1:3]]
+    while waiting:
+        value = waiting.pop()
+        if value in found:
+            continue
+        found.add(value)
+        op = value.op
+        match op:
+            case None:
+                pass  # what a loop carries: where it comes from is found at the loop
+            case For():
+                initial, _, yielded, _ = list(_carries(op))[op.results.index(value)]
+                waiting += [initial, yielded]
+            case If():
+                place = op.results.index(value)
+                ends = [block.terminator for block in (op.then, op.otherwise)]
+                waiting += [end.operands[place] for end in ends if end is not None]
+            case Read():
+                waiting += [access.value for access in _accesses(op.buffer) or () if isinstance(access, Write)]
+            case _:
+                waiting += op.operands
     return found
 
 
