@@ -31,7 +31,7 @@ from tiledsl.backend_cuda.functions.scalar_math import scalar_function
 from tiledsl.backend_cuda.functions.scalars import bare, enclosed
 from tiledsl.backend_cuda.functions.storage import Registers, Scalar, Slot, Storage, View, element_text
 from tiledsl.ir.core import Block, Op, Value
-from tiledsl.ir.dtypes import f16, f32, f64, is_narrow_float
+from tiledsl.ir.dtypes import f32, f64, is_narrow_float
 from tiledsl.ir.gpu.gpu_ops import Arange, Convert, Pad, Slice
 from tiledsl.ir.layouts.conversions import convert_plan
 from tiledsl.ir.layouts.layout import RegisterLayout
@@ -368,19 +368,12 @@ def scalar_text(frame: KernelFrame, op: Op, operands: Sequence[str]) -> str:
 
 def _map(frame: KernelFrame, op: Any, operands: Sequence[str], slot: Slot, rounded: bool) -> str:
     coarse = frame.coarse.get(op.result)
-    if op.fn == "div" and coarse is None and _is_short(op.inputs[0]) and _is_repeated(op.inputs[1], op.result):
-        return f"{frame.use('div_short_by_repeated')}({bare(operands[0])}, {bare(operands[1])})"
+    if op.fn == "div" and coarse is None and op.result.dtype == f32 and _is_repeated(op.inputs[1], op.result):
+        return f"{frame.use('div_by_repeated')}({bare(operands[0])}, {bare(operands[1])})"
     return scalar_function(op.fn, op.inputs[-1].dtype, list(operands), frame.preamble, rounded=rounded, coarse=coarse)
 
 
 REPEATED = 4  # elements of a thread that are divided by one number, from which on its inverse is worth finding
-
-
-def _is_short(dividend: Value) -> bool:
-    """Whether an f32 is an f16, or an integer: a quotient of it has no unusual size."""
-    made = dividend.op
-    narrow = isinstance(made, Cast) and (made.source.dtype == f16 or not made.source.dtype.is_float)
-    return narrow and dividend.dtype == f32
 
 
 def _is_repeated(divisor: Value, quotient: Value) -> bool:

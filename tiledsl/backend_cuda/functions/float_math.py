@@ -55,19 +55,16 @@ define(
 # Accurate functions
 
 define(
-    "div_short_by_repeated",
-    "a / b, rounded once, where many a have one b; a is an f16, or an integer",
-    """float div_short_by_repeated(float a, float b) {
-    // what is of b alone is found once: its inverse, rounded once, is good enough but for a mantissa of all ones, and
-    // residues of usual sizes are not rounded
-    float inverse = 1.0f / b, opposite = -inverse;
-    unsigned bits = __float_as_uint(b);
-    bool usual = bits - 0x30800000u < 0x1e000000u && (bits & 0x7fffffu) != 0x7fffffu;
-    if (!usual || !(fabsf(a) < 1.8446744e19f))
-        return a / b;
-    float quotient = a * inverse;
-    quotient = fmaf(fmaf(quotient, b, -a), opposite, quotient);
-    return fmaf(fmaf(quotient, b, -a), opposite, quotient);
+    "div_by_repeated",
+    "a / b, where many a have one b; rounded once where a and the result have usual sizes, else 2 units off at most",
+    """float div_by_repeated(float a, float b) {
+    // what is of b alone is found once: its inverse, and what keeps that from being too large or too small
+    float size = fabsf(b), scale = size < 1.3552527e-20f ? 4.611686e18f : size > 7.3786976e19f ? 2.1684043e-19f : 1.0f;
+    float divisor = b * scale, inverse = 1.0f / divisor, opposite = -inverse;
+    float scaled = a * scale, first = scaled * inverse;
+    float second = fmaf(fmaf(first, divisor, -scaled), opposite, first);
+    float quotient = fmaf(fmaf(second, divisor, -scaled), opposite, second);
+    return quotient == quotient ? quotient : first;  // what is infinite or 0 has no residue
 }""",
 )
 define(

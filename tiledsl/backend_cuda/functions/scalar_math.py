@@ -11,7 +11,7 @@ Largest errors in units of the last place (all else is exact or rounded once):
 | log, log2 | 1 | 1 |
 | sigmoid | 4 | 1 |
 | pow | 4 | 1 |
-| div, sqrt | 0.5 | 1 |
+| div, sqrt | 0.5; 2 where an f32 below 2**-100 is divided by what many share | 1 |
 
 An f32 of which nothing is made but narrower floats is computed as precisely as those are (see `coarse_values.py`).
 """
