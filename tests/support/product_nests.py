@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from tests.e2e.test_gpu_plans import module_of
@@ -12,6 +13,7 @@ from tiledsl.frontend.kernel.lower import lower_kernel
 from tiledsl.frontend.source.kernel_source import KernelSource
 from tiledsl.ir.core import Module
 from tiledsl.ir.dtypes import bf16
+from tiledsl.ir.gpu.tensor_maps import LINE_BYTES
 from tiledsl.passes.gpu.plans.facts.grid_shape import grids_of, sizes_of_call
 from tiledsl.passes.gpu.plans.product_plans.product_nest import (
     LoopLengths,
@@ -47,9 +49,27 @@ def gemm_nest(
         axes=(Side("whole", batches), rows, columns),
         dots=(ProductDot(rows, columns, depth, element, True, True, True, False, promoted),),
         streams=(
-            Stream((rows, depth), element, True, True, a_k_major, k if a_k_major else m, (0, 1), 0, batches * m * k),
             Stream(
-                (depth, columns), element, True, False, b_k_major, k if b_k_major else n, (0, 2), 0, batches * k * n
+                (rows, depth),
+                element,
+                True,
+                True,
+                a_k_major,
+                _row_start(k if a_k_major else m, element),
+                (0, 1),
+                0,
+                batches * m * k,
+            ),
+            Stream(
+                (depth, columns),
+                element,
+                True,
+                False,
+                b_k_major,
+                _row_start(k if b_k_major else n, element),
+                (0, 2),
+                0,
+                batches * k * n,
             ),
         ),
         loop=depth,
@@ -60,6 +80,11 @@ def gemm_nest(
         splittable=splittable,
         **more,
     )
+
+
+def _row_start(length: int, element: int) -> int:
+    """As `Stream` has it."""
+    return math.gcd(length * element, LINE_BYTES)
 
 
 def placed_kernel(kernel: Any, rank: int, dtype: Any = bf16, names: str = "qkv", **constants: object) -> Module:

@@ -180,6 +180,13 @@ def _products_with_odd_rows() -> list[PlannedCase]:
         ("B and C", "NN", (67, 71, 136), "copies of 1, aligned to 16/2/2"),
         ("A and B", "NT", (67, 72, 135), "2 programs, copies of 0/1, aligned to 2/2/16"),
         ("A", "TN", (71, 72, 136), "copies of 0, aligned to 2/16/16"),
+        ("B and C, by lines", "NN", (67, 71, 136), "copies of 1, lines of 1, aligned to 16/2/2"),
+        (
+            "A and B, one of them by lines",
+            "NT",
+            (67, 72, 135),
+            "2 programs, copies of 0/1, lines of 0, aligned to 2/2/16",
+        ),
         ("A and B, even", "NT", (65, 64, 70), "copies of 0/1, K%2=0, aligned to 4/4/16"),
     ):
         case = Case(f"gemm {order}, odd rows of {what}", gemm, _operands(BF16, order, *sizes), terms=8)

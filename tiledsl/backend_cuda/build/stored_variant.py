@@ -81,13 +81,17 @@ def plan_from_json(described: dict[str, Any]) -> Plan:
         name: tuple((key, value) for key, value in described[name])
         for name in ("blocks", "capacities", "sizes", "divisors")
     }
-    numbers = {name: tuple(described[name]) for name in ("alignment", "parts", "packed", "steps")}
+    numbers = {name: tuple(described[name]) for name in ("alignment", "parts", "packed", "steps", "turned")}
     return Plan(grids, chained=described["chained"], **numbers, **pairs)
 
 
-def _grid_from_json(*, warps: list[int], roles: str, copied: list[int], flat: bool, **others: int) -> GridPlan:
+def _grid_from_json(
+    *, warps: list[int], roles: str, copied: list[int], lines: list[int], flat: bool, **others: int
+) -> GridPlan:
     rows, columns = warps
-    return GridPlan(warps=(rows, columns), roles=roles, copied=tuple(copied), flat=flat, **others)
+    return GridPlan(
+        warps=(rows, columns), roles=roles, copied=tuple(copied), lines=tuple(lines), flat=flat, **others
+    )  # fmt: skip
 
 
 def _map_to_json(code: TensorMapCode) -> dict[str, Any]:

@@ -26,6 +26,8 @@ MOST_AXES = 5
 MOST_ELEMENTS = 256
 """Of a box along an axis."""
 UNIT_BYTES = 16
+LINE_BYTES = 128
+"""Of L2: a row of a box that starts within a line is asked for twice."""
 ALIGNMENT = 128
 """Of what is copied in shared memory without a swizzle; swizzles ask for more."""
 

@@ -61,6 +61,8 @@ class GridPlan:
     left operand by multicast, and fold rows together."""
     copied: tuple[int, ...] = ()
     """Tensors, by number, that are copied before: to rows that start at multiples of 16 bytes, as TMA needs them."""
+    lines: tuple[int, ...] = ()
+    """Of `copied`, those whose copies have rows that start at lines of the cache."""
     flat: bool = False
     """Whether whole rows of packed tensors are moved as one run, by whole vectors through shared memory."""
 
@@ -153,6 +155,8 @@ def _grid_words(grid: GridPlan) -> list[str]:
         words.append(f"{grid.resident} at once")
     if grid.copied:
         words.append("copies of " + "/".join(map(str, grid.copied)))
+    if grid.lines:
+        words.append("lines of " + "/".join(map(str, grid.lines)))
     if grid.flat:
         words.append(FLAT)
     return words
@@ -172,6 +176,7 @@ _OF_GRID = {
     "rows": re.compile(r"(\d+) rows in all"),
     "resident": re.compile(r"(\d+) at once"),
     "copied": re.compile(r"copies of (\d+(?:/\d+)*)"),
+    "lines": re.compile(r"lines of (\d+(?:/\d+)*)"),
 }
 _PARTS = re.compile(r"(\d+(?:/\d+)*) parts")
 _TURNED = re.compile(r"turned (\d+(?:/\d+)*)")
@@ -205,7 +210,7 @@ def parse_plan(text: str) -> Plan:
             grids.append(GridPlan(int(match[1]), int(match[2] or 1)))
         elif found is not None and grids:
             name, numbers = found[0], tuple(int(n) for group in found[1].groups() for n in group.split("/"))
-            grids[-1] = replace(grids[-1], **{name: numbers if name in ("warps", "copied") else numbers[0]})
+            grids[-1] = replace(grids[-1], **{name: numbers if name in ("warps", "copied", "lines") else numbers[0]})
         elif word in ROLES and grids:
             grids[-1] = replace(grids[-1], roles=word)
         elif word == FLAT and grids:

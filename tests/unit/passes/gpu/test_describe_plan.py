@@ -37,6 +37,12 @@ def test_what_is_usual_is_not_said() -> None:
         ("arrays", "rows start at multiples of 1 byte"),
         ("grid", "128 threads per block, 16 threads share a row, 132 programs go through all blocks"),
     ]
+    copies = Plan((GridPlan(128, copied=(0, 1), lines=(1,)),))
+    (grid,) = plan_words(copies, TENSORS)
+    assert grid[1] == (
+        "128 threads per block, 2 operands copied before to aligned rows, 1 of these to rows that start at lines of "
+        "the cache"
+    )
 
 
 def test_differences() -> None:

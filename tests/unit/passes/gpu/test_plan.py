@@ -18,7 +18,8 @@ GRIDS = st.builds(
     GridPlan, threads=NUMBERS, cluster=NUMBERS, warps=st.tuples(NUMBERS, NUMBERS), stages=NUMBERS, row_threads=NUMBERS,
     programs=NUMBERS, raster=NUMBERS, roles=st.sampled_from(["", *ROLES]), splits=NUMBERS, resident=NUMBERS,
     rows=NUMBERS, across=NUMBERS,
-    copied=st.lists(st.integers(0, 9), max_size=3).map(tuple), flat=st.booleans(),
+    copied=st.lists(st.integers(0, 9), max_size=3).map(tuple), lines=st.lists(st.integers(0, 9), max_size=3).map(tuple),
+    flat=st.booleans(),
 )  # fmt: skip
 
 
@@ -43,7 +44,7 @@ def test_text_is_read_back(plan: Plan) -> None:
 
 def test_every_field_is_drawn() -> None:
     of_grids = {"threads", "cluster", "warps", "stages", "row_threads", "programs", "raster"}
-    of_grids |= {"roles", "splits", "rows", "resident", "copied", "across", "flat"}
+    of_grids |= {"roles", "splits", "rows", "resident", "copied", "lines", "across", "flat"}
     assert set(GridPlan.__dataclass_fields__) == of_grids
     of_plans = {
         "grids",
@@ -75,10 +76,12 @@ def test_text() -> None:
 
 def test_text_of_specialised_warps() -> None:
     split = GridPlan(256, cluster=4, warps=(8, 1), stages=4, programs=132, roles="cooperative", splits=4)
-    turns = GridPlan(256, warps=(4, 1), roles="pingpong", rows=16, resident=2, copied=(0, 3))
+    turns = GridPlan(256, warps=(4, 1), roles="pingpong", rows=16, resident=2, copied=(0, 3), lines=(3,))
     plan = Plan((split, turns), blocks=(("m", 128),))
     text = "m=128, 256 threads x 4, 8x1 warps, 4 stages, 132 programs, cooperative, 4 splits"
-    assert str(plan) == text + ", 256 threads, 4x1 warps, pingpong, 16 rows in all, 2 at once, copies of 0/3"
+    assert (
+        str(plan) == text + ", 256 threads, 4x1 warps, pingpong, 16 rows in all, 2 at once, copies of 0/3, lines of 3"
+    )
 
 
 def test_the_usual_choices_need_no_words() -> None:

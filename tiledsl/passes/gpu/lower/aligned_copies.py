@@ -1,5 +1,5 @@
 """Copies of tensors whose rows TMA cannot take: before the grid that reads them, to rows that start at multiples of 16
-bytes.
+bytes, or at lines of the cache.
 
     %b: tensor<bf16, [K, N], unit=1>, rows of 4095 elements
 
@@ -23,7 +23,6 @@ from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Value
 from tiledsl.ir.dtypes import i64
 from tiledsl.ir.gpu import gpu_ops as gpu
-from tiledsl.ir.gpu.tensor_maps import UNIT_BYTES
 from tiledsl.ir.symbolic import ceildiv
 from tiledsl.ir.types import TensorType, scalar
 from tiledsl.passes.gpu.layouts.access_layouts import access_layout
@@ -49,16 +48,16 @@ class AlignedCopy:
         return [items[axis] for axis in self.order]
 
 
-def copy_rows(state: Lowering, tensor: Value, alignment: int) -> AlignedCopy:
+def copy_rows(state: Lowering, tensor: Value, alignment: int, target: int) -> AlignedCopy:
     """Emits the copy of a tensor of the TILE program, at the function's level. `alignment`: the bytes that each of its
-    rows starts at a multiple of."""
+    rows starts at a multiple of; `target`: the same of the copy."""
     source = state.tensors[tensor]
     type_ = source.type
     assert isinstance(type_, TensorType)
     assert type_.unit is not None
     dtype, unit = type_.dtype, type_.unit
     order = (*(axis for axis in range(len(type_.shape)) if axis != unit), unit)
-    granule = UNIT_BYTES // dtype.bytes
+    granule = target // dtype.bytes
     shape = [type_.shape[axis] for axis in order]
     shape[-1] = ceildiv(shape[-1], granule) * granule
     copy = state.emit(

@@ -60,6 +60,8 @@ def grid_words(grid: GridPlan) -> str:
         words.append(f"{grid.raster} rows of blocks walked together")
     if grid.copied:
         words.append(f"{len(grid.copied)} operand{'s' * (len(grid.copied) > 1)} copied before to aligned rows")
+    if grid.lines:
+        words.append(f"{len(grid.lines)} of these to rows that start at lines of the cache")
     return ", ".join(words)
 
 

@@ -25,7 +25,7 @@ from tiledsl.ir.core import Block, Value
 from tiledsl.ir.dtypes import i64
 from tiledsl.ir.gpu import async_ops
 from tiledsl.ir.gpu import gpu_ops as gpu
-from tiledsl.ir.gpu.tensor_maps import UNIT_BYTES
+from tiledsl.ir.gpu.tensor_maps import LINE_BYTES, UNIT_BYTES
 from tiledsl.ir.gpu.warpgroup_instructions import WARPGROUP
 from tiledsl.ir.layouts.layout import WARP
 from tiledsl.ir.types import scalar
@@ -66,8 +66,9 @@ def lower_specialised_grid(state: Lowering, op: ops.Grid, consumers: int) -> Non
     for tensor in dict.fromkeys(load.tensor for feed in feeds for load in feed.loads):
         number = state.tensor_number(tensor)
         if number in state.grid.copied:
-            copies[tensor] = copy_rows(state, tensor, state.plan.alignment[number])
-            state.remark(op, f"`{tensor.name}` is copied before, to rows that start at multiples of {UNIT_BYTES} bytes")
+            target = LINE_BYTES if number in state.grid.lines else UNIT_BYTES
+            copies[tensor] = copy_rows(state, tensor, state.plan.alignment[number], target)
+            state.remark(op, f"`{tensor.name}` is copied before, to rows that start at multiples of {target} bytes")
     beside = () if copies or state.grid.splits > 1 else beside_feeds(op, feeds, lambda t: row_alignment(state, t))
     _SpecialisedGrid(state, op, feeds, beside, consumers, copies).lower()
 

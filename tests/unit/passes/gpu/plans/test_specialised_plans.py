@@ -11,6 +11,8 @@ from tests.support.tile_programs import GEMM
 from tiledsl.ir.core import Module
 from tiledsl.ir.gpu.gpu_ops import Store
 from tiledsl.ir.text.parser import parse_module
+from tiledsl.ir.tile_ops import Empty
+from tiledsl.ir.types import TensorType
 from tiledsl.passes.gpu.plan import RankedPlan
 from tiledsl.passes.gpu.plans.choose_plans import FIRST_PLANS, choose_plans, ranked_plans
 from tiledsl.passes.gpu.plans.product_plans import specialised_plans
@@ -113,6 +115,23 @@ def test_operands_are_copied_before_where_that_is_worth_it() -> None:
     }
     fed = [one.plan.grids[0] for one in ranked(module, 4100, alignment=(8, 8, 16)) if not one.plan.grids[0].copied]
     assert all(grid.cluster == 1 for grid in fed)
+
+
+def test_copies_of_long_rows_start_at_lines_of_the_cache() -> None:
+    """Of short rows what is added would be a large part. Rows that start within lines cost more than twice as much."""
+    module = product()
+    for size, lines in ((4095, (0, 1)), (255, ())):
+        plans = [one.plan for one in ranked(module, size, alignment=(2, 2, 4), count=8) if one.plan.grids[0].copied]
+        assert all(plan.grids[0].lines == lines for plan in plans)
+        assert plans or size == 255
+    grids = lowered(module, ranked(module, 4095, alignment=(2, 2, 4))[0].plan)
+    copies = [op.result.type for op in grids.walk() if isinstance(op, Empty) and op.scratch]
+    assert [str(copy.shape[-1]) for copy in copies if isinstance(copy, TensorType)] == [
+        "64 * ((K + 63) // 64)",
+        "64 * ((N + 63) // 64)",
+    ]
+    aligned, between = (ranked(module, size, alignment=(16, 16, 16))[0].seconds or 0.0 for size in (1024, 1000))
+    assert between > aligned
 
 
 def test_a_result_with_odd_rows_has_room_to_be_stored_row_by_row() -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Value
-from tiledsl.ir.gpu.tensor_maps import MOST_AXES, UNIT_BYTES
+from tiledsl.ir.gpu.tensor_maps import LINE_BYTES, MOST_AXES, UNIT_BYTES
 from tiledsl.ir.symbolic import Dim
 from tiledsl.ir.types import TensorType
 from tiledsl.passes.analysis.effects import tensors_in_order
@@ -26,20 +26,28 @@ LEAST_SECONDS = 5e-6
 WORTH_COPYING = 2
 """Of what a product takes beyond that, what copies of its operands may take before. (Where all threads load odd rows
 themselves it takes four times as long.)"""
+LONG_ROW = 4 * LINE_BYTES
+"""Rows from which on copies have rows of whole lines: they take a quarter more at most. Of others it would be more than
+what is gained."""
 
 
 @dataclass(frozen=True)
 class Way:
-    """`copied`: the operands that are copied before; `numbers`: theirs among the tensors of the function."""
+    """`copied`: the operands that are copied before; `numbers`: theirs among the tensors of the function. `by_lines`:
+    those whose copies have rows that start at lines of the cache; `lines`: their numbers."""
 
     copied: tuple[Value, ...]
     numbers: tuple[int, ...]
+    by_lines: tuple[Value, ...]
+    lines: tuple[int, ...]
     seconds: float
     """Of the copies."""
     given: Callable[[Value], int]
 
     def alignment_of(self, tensor: Value) -> int:
         """The bytes that every row of a tensor, or of its copy, starts at a multiple of."""
+        if tensor in self.by_lines:
+            return LINE_BYTES
         return UNIT_BYTES if tensor in self.copied else self.given(tensor)
 
     def is_worth(self, seconds: float) -> bool:
@@ -58,7 +66,9 @@ def ways_to_operands(
     hopeless = [tensor for tensor in odd if alignment_of(tensor) not in COPIED_BYTES]
     for copied in [odd, hopeless] if len(hopeless) < len(odd) else [odd]:
         seconds = sum(_seconds_of_copy(tensor, machine, size_of) for tensor in copied)
-        yield Way(tuple(copied), _numbers(grid, copied), seconds, alignment_of)
+        by_lines = [tensor for tensor in copied if _row_bytes(tensor, size_of) >= LONG_ROW]
+        numbers = _numbers(grid, copied), _numbers(grid, by_lines)
+        yield Way(tuple(copied), numbers[0], tuple(by_lines), numbers[1], seconds, alignment_of)
 
 
 def _numbers(grid: ops.Grid, tensors: Sequence[Value]) -> tuple[int, ...]:
@@ -75,6 +85,14 @@ def _seconds_of_copy(tensor: Value, machine: GpuMachine, size_of: Callable[[Dim 
     assert isinstance(type_, TensorType)
     bytes_ = math.prod(map(size_of, type_.shape)) * type_.dtype.bytes
     return COPY_LAUNCH + 2 * bytes_ / machine.copied_bytes_per_second
+
+
+def _row_bytes(tensor: Value, size_of: Callable[[Dim | None], int]) -> int:
+    """Of a tensor that can be copied."""
+    type_ = tensor.type
+    assert isinstance(type_, TensorType)
+    assert type_.unit is not None
+    return size_of(type_.shape[type_.unit]) * type_.dtype.bytes
 
 
 def can_be_copied(tensor: Value) -> bool:

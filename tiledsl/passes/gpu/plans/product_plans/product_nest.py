@@ -48,10 +48,10 @@ class Stream(NamedTuple):
     """A tile that is loaded ahead, and stays in shared memory until all products have read it.
 
     `moved_by`: the axes of the grid that say where it lies. `copied`: how many bytes at a time threads copy of it; 0
-    where TMA does. `counts_along_depth`: whether it counts fastest along what its product sums up; `line`: the length
-    of that axis of the tensor. `is_left`: of which operand. `held`: elements of the whole tensor that the grid reads.
-    `only_multiplied`: whether nothing but products reads it. `windows`: whether its rows are positions of windows.
-    `planes`: how many such tiles lie behind each other.
+    where TMA does. `counts_along_depth`: whether it counts fastest along what its product sums up; `row_start`: the
+    bytes that every row of the tensor starts at a multiple of, a line of the cache at most. `is_left`: of which
+    operand. `held`: elements of the whole tensor that the grid reads. `only_multiplied`: whether nothing but products
+    reads it. `windows`: whether its rows are positions of windows. `planes`: how many such tiles lie behind each other.
     """
 
     sides: tuple[Side, ...]
@@ -59,7 +59,7 @@ class Stream(NamedTuple):
     in_loop: bool
     is_left: bool
     counts_along_depth: bool
-    line: int
+    row_start: int
     moved_by: tuple[int, ...]
     copied: int
     held: int

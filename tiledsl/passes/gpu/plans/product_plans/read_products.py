@@ -11,7 +11,7 @@ from typing import NamedTuple
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Op, Value
 from tiledsl.ir.dtypes import bool_
-from tiledsl.ir.gpu.tensor_maps import UNIT_BYTES
+from tiledsl.ir.gpu.tensor_maps import LINE_BYTES, UNIT_BYTES
 from tiledsl.ir.symbolic import Dim, symbols_of
 from tiledsl.ir.types import AxisType, Shape, TileType
 from tiledsl.passes.analysis.sizes import BlockDefinition
@@ -218,7 +218,6 @@ class _Reader:
                     yield self._stream(load, use)
 
     def _stream(self, load: ops.Load, use: Use) -> Stream:
-        tensor = tensor_of(load)
         along = use.axes[-1 if use.is_left else -2]
         places = [*(self._grid_axis(index) for index in load.indices), *self._starts_along(load)]
         alignment = self.sizes.alignment_of(load.tensor)
@@ -229,7 +228,7 @@ class _Reader:
             in_loop=load.parent is not self.grid.body,
             is_left=use.is_left,
             counts_along_depth=bool(load.result.shape) and access_order(load)[-1] == along,
-            line=self.sizes.of(tensor.shape[tensor.unit]) if tensor.unit is not None else 1,
+            row_start=self._row_start(load, alignment),
             moved_by=tuple(sorted({place for place in places if place is not None})),
             copied=alignment % UNIT_BYTES,
             held=self._held(load),
@@ -237,6 +236,12 @@ class _Reader:
             windows=window_rows(load) is not None,
             planes=self.sizes.of(planes),
         )
+
+    def _row_start(self, load: ops.Load, alignment: int) -> int:
+        """The bytes that rows start at a multiple of, as their length says; or those of a copy."""
+        type_ = tensor_of(load)
+        row = self.sizes.of(type_.shape[type_.unit]) * type_.dtype.bytes if type_.unit is not None else 1
+        return LINE_BYTES if alignment >= LINE_BYTES else math.gcd(-(-row // alignment) * alignment, LINE_BYTES)
 
     def _starts_along(self, load: ops.Load) -> Iterator[int]:
         """The axes of the grid, neither rows nor columns, each of whose blocks loops over a part of its own."""

@@ -76,7 +76,7 @@ def specialised_plans(
 
 
 def _after_copies(ranked: RankedPlan, way: Way) -> RankedPlan:
-    grids = tuple(replace(grid, copied=way.numbers) for grid in ranked.plan.grids)
+    grids = tuple(replace(grid, copied=way.numbers, lines=way.lines) for grid in ranked.plan.grids)
     return RankedPlan(replace(ranked.plan, grids=grids), (ranked.seconds or 0.0) + way.seconds)
 
 
