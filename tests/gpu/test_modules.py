@@ -18,6 +18,7 @@ from tests.support.cuda_arrays import Framework, framework
 from tests.support.graph_texts import LINEAR, VIEWS
 from tests.support.random_lowered import RandomLowered, lowered_graphs
 from tiledsl import tile
+from tiledsl.api.graphs.check_model import check_model
 from tiledsl.api.modules.build_module import build_module
 from tiledsl.api.modules.module import Module
 from tiledsl.ir.text.parser import parse_module
@@ -114,6 +115,20 @@ def test_random_graphs(graph: RandomLowered) -> None:
     for _ in range(3):
         for actual, wanted in zip(as_tuple(module(*map(put.put, arguments))), graph.expected()):
             np.testing.assert_array_equal(put.take(actual), wanted)
+
+
+def test_a_model_is_checked_launch_by_launch(torch: Any) -> None:
+    major, minor = torch.cuda.get_device_capability()
+    values = np.random.default_rng(0).standard_normal((3, 32, 32)).astype(np.float32)
+
+    def model(x: Any) -> Any:
+        for weight in values[1:]:
+            x = tile.softmax(x @ weight, axis=-1)
+        return x, tile.sum(x, axis=0)
+
+    graph = tiledsl.trace(model, tile.spec((32, 32), tile.f32))
+    report = check_model(graph, [values[0]], {}, f"sm_{major}{minor}")
+    assert report.ok, str(report)
 
 
 def test_views_of_arguments_and_out(torch: Any) -> None:

@@ -4,6 +4,7 @@ beside the reference executor, with the first launch that differs.
 tiledsl check examples/softmax.py:softmax --spec "f32[M,100]" --size M=30
 tiledsl check models.py:graph --size B=2
 tiledsl check model.onnx --size batch=2
+tiledsl check model.onnx --size batch=2 --arch sm_90        on the GPU at hand
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ def add_check_command(commands: argparse._SubParsersAction[argparse.ArgumentPars
     parser.add_argument(
         "--constexpr", action="append", default=[], metavar="NAME=VALUE", help="a compile-time argument"
     )
+    parser.add_argument("--arch", default="cpu", help="of a model: what it is compiled for, cpu or the GPU at hand")
     parser.add_argument("--seed", type=int, default=0, help="of the arguments")
     parser.set_defaults(run=_check)
 
@@ -56,6 +58,8 @@ def _check(options: argparse.Namespace) -> int:
     if isinstance(model, Kernel):
         arguments = draw_for_specs(options.spec, sizes, random)
         constants = dict(parse_constant(text) for text in cast("list[str]", options.constexpr))
+        if options.arch != "cpu":
+            refuse_arch(options.arch)
         found: Any = model.check(*arguments, **constants)
         print(found)
         return 0 if found.ok else 1
@@ -65,13 +69,18 @@ def _check(options: argparse.Namespace) -> int:
 
     if isinstance(model, TorchModel):
         examples = torch_arguments(model, options.spec, sizes, random)
-        report = check_model(graph_of_torch(model, examples), _host(examples), {})
+        report = check_model(graph_of_torch(model, examples), _host(examples), {}, options.arch)
         framework = _flat(_without_gradients(model.module, examples))
         others = beside(report, _host(framework), "PyTorch")
     else:
-        report, others = check_model(model, graph_arguments(model, sizes, random), sizes), None
+        report, others = check_model(model, graph_arguments(model, sizes, random), sizes, options.arch), None
     print(report if others is None else f"{report}\n{others}")
     return 0 if report.ok and (others is None or others.ok) else 1
+
+
+def refuse_arch(arch: str) -> NoReturn:
+    """Raises the error for a kernel that is to be checked for a GPU."""
+    fail("command-check-kernel", None, arch=arch)
 
 
 def refuse_saved(file: str) -> NoReturn:

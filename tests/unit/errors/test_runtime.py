@@ -28,7 +28,7 @@ from tiledsl.backend_cuda.build.disassemble import disassembly
 from tiledsl.cli.audit_file import Arguments, audit_names
 from tiledsl.cli.bench_cases import cases_of, need_device, with_batch
 from tiledsl.cli.bench_runs import runners
-from tiledsl.cli.check import refuse_saved
+from tiledsl.cli.check import refuse_arch, refuse_saved
 from tiledsl.cli.compile import emitted, load_kernel, parse_constant, parse_spec, split_target
 from tiledsl.cli.draw import draw_for_specs, parse_size
 from tiledsl.cli.load_model import TorchModel, load_target, need, torch_arguments
@@ -174,6 +174,7 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "command-file": (lambda: load_kernel(Path("nowhere.py"), "k"), "cannot load `nowhere.py`"),
     "command-kernel": (lambda: load_kernel(Path(__file__), "CASES"), "has no kernel `CASES`"),
     "command-model": (lambda: load_target(f"{__file__}:nothing"), "has no kernel, formula, graph, module or model of"),
+    "command-check-kernel": (lambda: refuse_arch("sm_90"), "is checked on the CPU, where every access to memory is"),
     "command-saved": (lambda: refuse_saved("m.tile"), "is a saved module: it has code and weights, but no formula"),
     "command-package": (
         lambda: need("no_such_package_here", "onnx", "reading `a.onnx`"),

@@ -8,14 +8,12 @@ after each of them by the reference executor.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-import numpy as np
-
-from tiledsl.api.calls.targets import worker_threads
-from tiledsl.api.graphs.compare_arrays import Figures, compare
+from tiledsl.api.calls.targets import target_of
+from tiledsl.api.graphs.check_steps import CheckedSteps, Compared
+from tiledsl.api.graphs.compare_arrays import compare
 from tiledsl.api.graphs.graph import Graph
 from tiledsl.api.pages.explain_module import buffer_text, counted, ops_text
 from tiledsl.api.reports.text_tables import columns, paragraph
@@ -23,28 +21,13 @@ from tiledsl.api.schedules.built_module import Build, build_for
 from tiledsl.api.schedules.module_weights import host_array
 from tiledsl.api.schedules.schedule_graph import schedule_graph
 from tiledsl.backend_ref.execute_graph import execute_graph
-from tiledsl.backend_ref.program import LoadedReference
-from tiledsl.ir.core import Function, Module
-from tiledsl.ir.dtypes import to_numpy
+from tiledsl.ir.core import Module
 from tiledsl.passes.graph.pipeline import graph_pipeline
 from tiledsl.passes.graph.rewrites.set_sizes import SetSizes
 from tiledsl.passes.manager import PassManager
-from tiledsl.runtime.arrays.arrays import Array, pointer
-from tiledsl.runtime.modules.module_on_cpu import number_at
-from tiledsl.runtime.programs.program import LoadedProgram
-from tiledsl.runtime.programs.schedule import Buffer, Operand, Schedule, Step
+from tiledsl.runtime.arrays.arrays import Array
+from tiledsl.runtime.programs.schedule import Buffer, Step
 from tiledsl.support.progress import Progress
-
-ARCH = "cpu"
-
-
-@dataclass(frozen=True)
-class Compared:
-    """A tensor of the model, by what it is called, beside that of the reference."""
-
-    name: str
-    type: str
-    figures: Figures
 
 
 @dataclass(frozen=True)
@@ -105,28 +88,32 @@ class ModelReport:
 
 
 def check_model(
-    graph: Graph, arguments: Sequence[Array], sizes: Mapping[str, int], build: Build = build_for
+    graph: Graph, arguments: Sequence[Array], sizes: Mapping[str, int], arch: str = "cpu", build: Build = build_for
 ) -> ModelReport:
-    """Compares a graph, compiled for the CPU, with the reference executor. TileError: it cannot be compiled.
+    """Compares a graph, compiled for `arch`, with the reference executor. TileError: it cannot be compiled, or there
+    is no device for `sm_90` or any other GPU.
 
-    `arguments` are arrays in the order of `graph.inputs`; `sizes` those that the graph leaves open. What takes long
-    says so on standard error. `build` compiles the launches.
+    `arguments` are arrays in the order of `graph.inputs`, in CPU memory; `sizes` those that the graph leaves open. What
+    takes long says so on standard error. `build` compiles the launches.
     """
-    passes = [SetSizes(tuple(sizes.items())), *graph_pipeline(ARCH)]
+    arch = target_of(arch).name
+    passes = [SetSizes(tuple(sizes.items())), *graph_pipeline(arch)]
     lowered = PassManager(passes).run(graph.module)
     scheduled = schedule_graph(lowered, graph.inputs, graph.constants.keys())
-    built = build(scheduled, ARCH)
+    built = build(scheduled, arch)
     weights = {name: host_array(array, name) for name, array in graph.constants.items()}
     given = [*arguments, *weights.values()]
     expected = execute_graph(graph.module.entry, given, graph.module)
-    steps = _Steps(scheduled.schedule, scheduled.functions, [program.load() for program in built.programs])
+    steps = CheckedSteps(built, scheduled.functions)
     named = {**dict(zip(graph.inputs, arguments)), **weights, **scheduled.literals}
-    launch, results = steps.run(named)
+    fault, results = steps.run(named)
+    launches = len(scheduled.schedule.steps)
+    launch = None if fault is None else LaunchAtFault(fault[0], launches, *fault[1:])
     outputs = _compared([scheduled.schedule.buffers[n] for n in scheduled.schedule.outputs], results, expected)
-    report = ModelReport(graph.name, len(scheduled.schedule.steps), outputs, tuple(results), launch)
+    report = ModelReport(graph.name, launches, outputs, tuple(results), launch)
     if report.ok or launch is not None:
         return report
-    return replace(report, by_pass=_pass_at_fault(graph, given, sizes, expected))
+    return replace(report, by_pass=_pass_at_fault(graph, given, sizes, expected, arch))
 
 
 def beside(report: ModelReport, expected: Sequence[Array], framework: str) -> ModelReport:
@@ -142,8 +129,10 @@ def _compared(buffers: Sequence[Buffer], results: Sequence[Array], expected: Seq
     return tuple(Compared(name, buffer_text(b), compare(result, wanted)) for name, b, result, wanted in found)
 
 
-def _pass_at_fault(graph: Graph, given: Sequence[Array], sizes: Mapping[str, int], expected: Sequence[Array]) -> str:
-    passes = [SetSizes(tuple(sizes.items())), *graph_pipeline(ARCH)]
+def _pass_at_fault(
+    graph: Graph, given: Sequence[Array], sizes: Mapping[str, int], expected: Sequence[Array], arch: str
+) -> str:
+    passes = [SetSizes(tuple(sizes.items())), *graph_pipeline(arch)]
     progress = Progress("running the graph after each pass", len(passes))
     order = [p.name for p in graph.module.entry.parameters]
     by_name = dict(zip(order, given))
@@ -155,62 +144,3 @@ def _pass_at_fault(graph: Graph, given: Sequence[Array], sizes: Mapping[str, int
             return last.name
         progress.step()
     return ""
-
-
-class _Steps:
-    """A schedule that runs launch by launch, each buffer in memory of its own."""
-
-    def __init__(self, schedule: Schedule, functions: Sequence[Function], programs: Sequence[Any]) -> None:
-        self._schedule = schedule
-        self._functions = functions
-        self._programs: Sequence[LoadedProgram] = programs
-
-    def run(self, named: Mapping[str, Array]) -> tuple[LaunchAtFault | None, list[Array]]:
-        """The first launch at fault, and the results. `named`: arguments and weights."""
-        schedule = self._schedule
-        buffers = [_memory(named.get(b.name) if b.role in ("input", "constant") else None, b) for b in schedule.buffers]
-        fault: LaunchAtFault | None = None
-        progress = Progress(f"checking the launches of {schedule.name}", len(schedule.steps))
-        for number, step in enumerate(schedule.steps):
-            compared = self._step(step, buffers, looks=fault is None)
-            if compared is not None:
-                fault = LaunchAtFault(number, len(schedule.steps), step, compared)
-            progress.step()
-        return fault, [buffers[number] for number in schedule.outputs]
-
-    def _step(self, step: Step, buffers: list[Array], *, looks: bool) -> Compared | None:
-        """Runs a launch; the first tensor that it makes that is not what the reference makes, if it `looks`."""
-        strides = [tensor.view.strides for tensor in step.tensors]
-        copies: dict[int, Array] = {}
-        if looks:
-            copies = {tensor.buffer: np.array(buffers[tensor.buffer]) for tensor in step.tensors}
-            reference = LoadedReference(self._functions[step.program]).bind(step.sizes, strides, 1)
-            reference(self._pointers(step, copies.__getitem__), self._numbers(step, buffers))
-        program = self._programs[step.program].bind(step.sizes, strides, worker_threads())
-        program(self._pointers(step, buffers.__getitem__), self._numbers(step, buffers))
-        for place in step.written if looks else ():
-            number = step.tensors[place].buffer
-            figures = compare(buffers[number], copies[number])
-            if figures.wrong:
-                buffer = self._schedule.buffers[number]
-                return Compared(buffer.name, buffer_text(buffer), figures)
-        return None
-
-    def _pointers(self, step: Step, memory: Callable[[int], Array]) -> list[int]:
-        return [self._address(tensor, memory(tensor.buffer)) for tensor in step.tensors]
-
-    def _numbers(self, step: Step, buffers: Sequence[Array]) -> list[int | float]:
-        return [
-            number_at(self._address(n, buffers[n.buffer]), self._schedule.buffers[n.buffer].dtype)
-            if isinstance(n, Operand) else n for n in step.numbers
-        ]  # fmt: skip
-
-    def _address(self, operand: Operand, array: Array) -> int:
-        return pointer(array) + operand.view.offset * array.itemsize
-
-
-def _memory(given: Array | None, buffer: Buffer) -> Array:
-    """A buffer as an array: what is given, or zeros."""
-    if given is None:
-        return np.zeros(buffer.shape, to_numpy(buffer.dtype))
-    return np.array(given, order="C")  # with as many axes: `ascontiguousarray` gives a number one

@@ -216,6 +216,11 @@ ENTRIES: dict[str, ErrorSpec] = {
         "`{file}` is a saved module: it has code and weights, but no formula that its results could be compared with",
         "check what it was made of: `tiledsl check FILE.py:NAME`, or the model's `.onnx` file",
     ),
+    "command-check-kernel": ErrorSpec(
+        TileUnsupportedError,
+        "a kernel is checked on the CPU, where every access to memory is seen, not for {arch}",
+        "leave `--arch` out; `tiledsl emulate FILE.py:NAME --arch {arch}` runs the code for that GPU, with its races",
+    ),
     "command-package": ErrorSpec(
         TileRuntimeError, "{what} needs the package `{package}`, which is not installed", "{install}"
     ),

@@ -95,7 +95,7 @@ def test_the_first_launch_that_differs_is_found() -> None:
     launches = check_model(graph(), [values(5, 16)], {"B": 5}).launches
     assert launches > 1
     for number in range(launches):
-        report = check_model(graph(), [values(5, 16)], {"B": 5}, built_wrong(number))
+        report = check_model(graph(), [values(5, 16)], {"B": 5}, build=built_wrong(number))
         assert not report.ok
         assert report.launch is not None
         assert report.launch.number <= number  # the same program may have run before
@@ -103,7 +103,7 @@ def test_the_first_launch_that_differs_is_found() -> None:
         assert f"launch {report.launch.number + 1} of {launches}" in text
         assert f"({HERE}:" in text
         assert "1 of " in text
-    assert check_model(graph(), [values(5, 16)], {"B": 5}, built_wrong(launches - 1)).launch is not None
+    assert check_model(graph(), [values(5, 16)], {"B": 5}, build=built_wrong(launches - 1)).launch is not None
 
 
 @dataclass(frozen=True)
