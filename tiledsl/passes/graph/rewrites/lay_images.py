@@ -162,10 +162,22 @@ class _Copies:
         self.taken.add(name)
         place = Place.of(view, sizes, (0,) * len(sizes))
         self.functions.append(placed_copies(name, dtype, [place], sizes, None, before.location))
-        call = ops.Call(before.location, inputs=[value], callee=name, types=[TensorType(dtype, sizes)],
+        source = _joined_so(before, value)
+        call = ops.Call(before.location, inputs=[source], callee=name, types=[TensorType(dtype, sizes)],
                         result_names=["image"])  # fmt: skip
         _insert(before, call)
         return call.result
+
+
+def _joined_so(before: Op, value: Value) -> Value:
+    """A transposed join as a join of what is transposed: what makes its parts writes them in the order of the copy."""
+    turned = value.op
+    join = turned.source.op if isinstance(turned, ops.Transpose) else None
+    if not isinstance(turned, ops.Transpose) or not isinstance(join, ops.Concat):
+        return value
+    order = turned.permutation
+    parts = [_insert(before, ops.Transpose(before.location, source=part, permutation=order)) for part in join.sources]
+    return _insert(before, ops.Concat(before.location, sources=parts, axis=order.index(join.axis)))
 
 
 def _insert(before: Op, op: Op) -> Value:

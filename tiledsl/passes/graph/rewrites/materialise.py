@@ -25,6 +25,7 @@ from tiledsl.ir.verifier import Form, is_tile_function
 from tiledsl.passes.graph.analysis.joins import JOINS, part_of, starts_of
 from tiledsl.passes.graph.analysis.shapes import sizes_of
 from tiledsl.passes.graph.analysis.views import view_of_value
+from tiledsl.passes.graph.rewrites.canonicalise_graph import drop_unread
 from tiledsl.passes.graph.rewrites.placed_copies import Place, is_copy, placed_copies
 from tiledsl.passes.manager import PassContext
 
@@ -42,6 +43,7 @@ class Materialise:
 
     def run(self, module: Module, context: PassContext) -> Module:
         made = _Copies(module)
+        drop_unread(module.entry.body)  # what groups left of other orders counts as a reader of what is joined
         for op in list(module.entry.body.ops):
             match op:
                 case ops.Pad():
@@ -99,13 +101,13 @@ class _Copies:
             op.erase()
 
     def is_needless(self, op: ops.Call) -> bool:
-        """Whether a call copies what another call made in that order already, for others than the caller."""
+        """Whether a call copies what other calls made in that order already, for others than the caller."""
         if len(op.inputs) != 1 or len(op.results) != 1:
             return False
         if any(isinstance(user, ops.Return) for user in op.result.users):
             return False
         view = view_of_value(op.inputs[0])
-        lies_so = view is not None and view.place.is_contiguous and isinstance(view.buffer.op, ops.Call)
+        lies_so = view is not None and view.place.is_contiguous and isinstance(view.buffer.op, (ops.Call, *JOINS))
         return lies_so and op.inputs[0].type == op.result.type and is_copy(self.known[op.callee])
 
     def interleave(self, op: ops.Interleave) -> None:

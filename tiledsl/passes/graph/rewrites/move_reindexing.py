@@ -26,9 +26,10 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 from tiledsl.ir import graph_ops as ops
-from tiledsl.ir.core import Module, Op, Value
+from tiledsl.ir.core import Function, Module, Op, Value
 from tiledsl.ir.rewrite import Rewriter, Rules
 from tiledsl.ir.strided_views import numbers
+from tiledsl.ir.type_rules import tensor_type
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.graph.analysis.joins import starts_of
 from tiledsl.passes.graph.analysis.outline import MapOp, is_arithmetic_of_coordinates, is_soft
@@ -39,6 +40,9 @@ from tiledsl.passes.manager import PassContext
 
 MOST_PARTS = 8
 """Of a join that maps go in front of: each part is a kernel of its own if its shape is."""
+
+LEAST_TIMES = 64
+"""As many elements has what is made, compared with what is computed again for each of its parts."""
 
 MOST_VALUES = 96
 """Of what an elementwise op is computed from, that a slice goes through at most."""
@@ -58,9 +62,29 @@ class MoveReindexing:
     gives: ClassVar[Form] = Form.GRAPH
 
     def run(self, module: Module, context: PassContext) -> Module:
-        if RULES.apply(module.entry):
+        moved = RULES.apply(module.entry)
+        if _join_what_is_narrow(module.entry) or moved:
             tidy(module.entry)
         return module
+
+
+def _join_what_is_narrow(function: Function) -> bool:
+    """What is widened and then joined is joined and then widened: half of it goes to memory, where a join has to."""
+    joins = [op for op in function.body.ops if isinstance(op, ops.Concat)]
+    changed = False
+    for op in joins:
+        casts = [value.op for value in op.sources if isinstance(value.op, ops.Cast)]
+        dtypes = {tensor_type(cast.source).dtype for cast in casts}
+        if len(casts) < len(op.sources) or len(dtypes) > 1 or dtypes.pop().bits >= casts[0].dtype.bits:
+            continue
+        joined = ops.Concat(op.location, sources=[cast.source for cast in casts], axis=op.axis)
+        wide = ops.Cast(op.location, source=joined.result, dtype=casts[0].dtype, result_names=[op.result.name])
+        for new in (joined, wide):
+            function.body.insert_before(op, new)
+        op.result.replace_with(wide.result)
+        op.erase()
+        changed = True
+    return changed
 
 
 Cut: TypeAlias = "tuple[tuple[int, int, int], ...]"
@@ -238,12 +262,17 @@ def _is_free(made: MapOp, cut: Cut) -> bool:
                 return False
             pending.append((*found, op))
         elif isinstance(op, (ops.Map, ops.Cast)):
-            if any(user is not reader for user in value.users):
+            if any(user is not reader for user in value.users) and not _is_small(value, made.results[0]):
                 return False
             pending += [(operand, cut, op) for operand in op.operands]
         elif not (isinstance(op, ops.Slice) and _is_in_memory(op.source)):
             return False
     return True
+
+
+def _is_small(value: Value, made: Value) -> bool:
+    """Whether a value, as the scale of each channel, may as well be computed once more for a part of what is made."""
+    return LEAST_TIMES * volume(value) <= volume(made)
 
 
 def _is_all(value: Value, cut: Cut) -> bool:

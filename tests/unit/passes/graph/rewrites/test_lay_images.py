@@ -112,6 +112,34 @@ def test_what_is_between_layers_stays_as_it_was_laid() -> None:
     assert_close(np.asarray(actual), expected, relative=4e-3, terms=9 * 32)
 
 
+def test_joins_are_written_as_they_are_laid() -> None:
+    """A dense block: each layer writes, normed for each of those that follow, to its channels of their images."""
+
+    def block(x: Any, *weights: Any) -> Any:
+        parts = [x]
+        for scale, shift, w in zip(weights[::3], weights[1::3], weights[2::3]):
+            joined = tile.concat(parts, axis=1) if len(parts) > 1 else x
+            normed = joined.to(tile.f32) * scale[:, None, None] + shift[:, None, None]
+            parts.append(ops.conv2d(tile.relu(normed).to(tile.f16), w, padding=1))
+        return tile.concat(parts, axis=1)
+
+    arrays = [normal(2, 16, 5, 6, dtype=F16)]
+    for layer in range(3):
+        channels = 16 * (layer + 1)
+        arrays += [
+            normal(channels, dtype=F16),
+            normal(channels, dtype=F16),
+            normal(16, channels, 3, 3, dtype=F16) / F16(16),
+        ]
+    graph = tiledsl.trace(block, *arrays)
+    (expected,) = execute_graph(graph.module.entry, arrays, graph.module)
+    module = PassManager(graph_pipeline("sm_90")).run(graph.module, PassContext())
+    calls = [op for op in module.entry.body.ops if isinstance(op, Call)]
+    assert len(calls) == 8  # three weights, three convolutions, the first image normed, and copied to the last join
+    actual = emulate_graph(graph, arrays, {}, None, Request(arch="sm_90")).result
+    assert_close(np.asarray(actual), expected, relative=2e-2, terms=9 * 48)
+
+
 def _specs(*shapes: tuple[int, ...]) -> list[Any]:
     return [tile.spec(shape, tile.f16) for shape in shapes]
 
