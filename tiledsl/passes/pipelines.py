@@ -14,6 +14,7 @@ from tiledsl.passes.gpu.transforms.fill_loads import FillLoads
 from tiledsl.passes.gpu.transforms.hoist_loads import HoistLoads
 from tiledsl.passes.gpu.transforms.peel_masks import PeelMasks
 from tiledsl.passes.gpu.transforms.share_loads import ShareLoads
+from tiledsl.passes.gpu.transforms.sink_tiles import SinkTiles
 from tiledsl.passes.manager import Pass
 from tiledsl.passes.tile.accumulate import AccumulateProducts
 from tiledsl.passes.tile.bounds import Bounds
@@ -81,6 +82,7 @@ def gpu_pipeline(plan: Plan, arch: str) -> list[Pass]:
         ShareLoads(),
         Tidy(),
         FillLoads(),
+        SinkTiles(),
         HoistLoads(),
         AllocateShared(arch=arch),
         InsertBarriers(),

@@ -12,6 +12,7 @@ from tiledsl.passes.gpu.transforms.fill_loads import FillLoads
 from tiledsl.passes.gpu.transforms.hoist_loads import HoistLoads
 from tiledsl.passes.gpu.transforms.peel_masks import PeelMasks
 from tiledsl.passes.gpu.transforms.share_loads import ShareLoads
+from tiledsl.passes.gpu.transforms.sink_tiles import SinkTiles
 from tiledsl.passes.graph.groups.fuse_into_calls import FuseIntoCalls
 from tiledsl.passes.graph.groups.group import Group
 from tiledsl.passes.graph.groups.split_folds import SplitFolds
@@ -83,6 +84,7 @@ _KINDS: tuple[type[Pass], ...] = (
     ShareLoads,
     Tidy,
     FillLoads,
+    SinkTiles,
     AllocateShared,
     InsertBarriers,
     InsertProxyFences,
