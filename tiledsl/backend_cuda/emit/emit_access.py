@@ -26,6 +26,8 @@ from tiledsl.ir.types import TensorType
 
 _BYTES = 16
 """The widest access."""
+_PAIR_BITS = 16
+"""Of two neighbouring bytes."""
 
 
 class Access:
@@ -265,6 +267,9 @@ def _read_elements(
             element = from_bits(f"{name}[{i // 4}] >> {i % 4 * 8}", dtype, frame.preamble)
             frame.line(f"{target.name}[{plus(slot, i)}] = {element};")
         return
+    if width == _PAIR_BITS and dtype.bits < width:
+        _read_pair(frame, verb, target, slot, address, inside, fill)
+        return
     for i in range(count):
         function = f"{verb}_bits{dtype.bits}"
         at = plus(address, i)
@@ -276,6 +281,21 @@ def _read_elements(
             frame.line(f"{target.name}[{plus(slot, i)}] = {text} != 0;")
         else:
             set_bits(frame, target, plus(slot, i), text)
+
+
+def _read_pair(
+    frame: KernelFrame, verb: str, target: Registers, slot: str, address: str, inside: str, fill: str
+) -> None:
+    """Two neighbouring bytes by one access: what a thread has of a mask beside a product's sums."""
+    dtype, function = target.dtype, frame.use(f"{verb}_bits{_PAIR_BITS}{'_if' if inside else ''}")
+    filling = "0" if fill == "0" else f"{bits(fill, dtype, frame.preamble)} * 0x0101u"
+    text = f"{function}({address}, {inside}, {filling})" if inside else f"{function}({address})"
+    if dtype != bool_:
+        set_bits(frame, target, slot, text)
+        return
+    pair = frame.define("unsigned", of_program(target.name, "pair"), text)
+    frame.line(f"{target.name}[{slot}] = ({pair} & 0xffu) != 0;")
+    frame.line(f"{target.name}[{plus(slot, 1)}] = {pair} >> 8 != 0;")
 
 
 def set_bits(frame: KernelFrame, target: Registers, slot: str, text: str) -> None:
@@ -361,6 +381,9 @@ def joined(*tests: str) -> str:
 
 def _write(frame: KernelFrame, value: Registers, slot: str, count: int, address: str, inside: str) -> None:
     dtype, per = value.dtype, value.per_word
+    if per > 1 and dtype.bits < count * dtype.bits == _PAIR_BITS:
+        _call_write(frame, f"store_bits{_PAIR_BITS}", address, raw_bits(value, slot), inside)
+        return
     if dtype == bool_ or count * dtype.bits < 32:
         for i in range(count):
             word = bits(element_text(value, Slot(plus(slot, i)), frame.preamble), dtype, frame.preamble)
