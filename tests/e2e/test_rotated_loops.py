@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from attention import attention
-from tests.support.attention_kernels import window, window_of
+from tests.support.attention_kernels import biased, biased_of, window, window_of
 from tests.support.compare import assert_close
 from tests.support.gpu_lowering import Array, lowered
 from tests.support.hopper_softmax import attention_of
@@ -25,6 +25,7 @@ from tiledsl.frontend.source.kernel_source import KernelSource
 from tiledsl.ir.core import Module
 from tiledsl.ir.dtypes import bf16
 from tiledsl.ir.gpu.async_ops import Wgmma, WgmmaWait
+from tiledsl.ir.gpu.gpu_ops import Load
 from tiledsl.ir.tile_ops import For, If
 from tiledsl.passes.gpu.plan import GridPlan, Plan
 from tiledsl.passes.manager import PassContext, PassManager
@@ -46,7 +47,7 @@ def module_of(kernel: Any, operands: list[Array], *, known: bool, **constants: o
     """The kernel for these arrays, form `tile-placed`. `known`: with their sizes as numbers."""
     source = KernelSource(kernel.__wrapped__)
     given: dict[str, Any] = {}
-    for name, operand in zip("qkv", operands):
+    for name, operand in zip("qkvb", operands):
         sizes = operand.shape if known else (*(None,) * (operand.ndim - 1), operand.shape[-1])
         given[name] = tensor(operand.ndim, bf16, sizes)
     module = lower_kernel(source, given | {name: ConstantArgument(value) for name, value in constants.items()})
@@ -144,6 +145,27 @@ def test_masks_that_hold_later(known: bool) -> None:
         wanted = window_of(operands[0], operands[1], operands[2], width=70)
         for one, want in zip(got, wanted):
             assert_close(one, want, relative=1e-2)
+
+
+@pytest.mark.parametrize(("sizes", "depth", "keys", "ahead"), [
+    ((192, 200), 64, 64, True),
+    ((256, 256), 128, 128, True),
+    ((256, 512), 64, 256, False),  # 128 registers of scores, 32 of sums, 64 of weights leave no room for 64
+])  # fmt: skip
+def test_what_scores_are_combined_with_is_loaded_before_them(
+    sizes: tuple[int, int], depth: int, keys: int, ahead: bool
+) -> None:
+    random = np.random.default_rng(0)
+    shapes = [(sizes[0], depth), (sizes[1], depth), (sizes[1], depth), sizes]
+    operands: list[Array] = [random.integers(-2, 3, shape).astype(ml_dtypes.bfloat16) for shape in shapes]
+    module = lowered(module_of(biased, operands, known=True), plan_of(128, keys))
+    for loop in module.walk():
+        if isinstance(loop, For) and any(isinstance(op, Wgmma) for op in loop.body.ops):
+            order = [type(op) for op in loop.body.ops if isinstance(op, (Load, Wgmma, WgmmaWait))]
+            assert order.index(Load) == (0 if ahead else 3)
+    (got,) = emulate(module.entry, operands, seed=0).results
+    q, k, v, b = operands
+    assert_close(got, biased_of(q, k, v, b), relative=2e-2)
 
 
 def test_what_is_waited_for() -> None:

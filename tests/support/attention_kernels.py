@@ -1,4 +1,4 @@
-"""A kernel with two products in a loop that is not attention, for rotated loops, and what it gives."""
+"""Kernels with two products in a loop that are not attention, for rotated loops, and what they give."""
 
 from __future__ import annotations
 
@@ -35,6 +35,28 @@ def window(q: tile.Tensor, k: tile.Tensor, v: tile.Tensor, width: tile.constexpr
         out[i, :] = acc
         sums[i, :] = total
     return out, sums
+
+
+@tile.kernel
+def biased(q: tile.Tensor, k: tile.Tensor, v: tile.Tensor, b: tile.Tensor) -> tile.Tensor:
+    """(q @ k.mT + b) v, with b[Q, K]."""
+    Q, D = q.shape
+    K, D = k.shape
+    K, D = v.shape
+    out = tile.empty((Q, D), tile.f32)
+    for i in tile.grid(Q):
+        acc = tile.zeros((i, D))
+        for j in tile.range(K):
+            scores = tile.dot(q[i, :], k[j, :].mT) + b[i, j].to(tile.f32)
+            acc = tile.dot(scores.to(v.dtype), v[j, :], acc)
+        out[i, :] = acc
+    return out
+
+
+def biased_of(q: Array, k: Array, v: Array, b: Array) -> Array:
+    wide: list[Array] = [x.astype(np.float32) for x in (q, k, v, b)]
+    scores: Array = np.add(np.matmul(wide[0], np.transpose(wide[1])), wide[3])
+    return np.matmul(scores, wide[2])
 
 
 def window_of(q: Array, k: Array, v: Array, width: int) -> tuple[Array, Array]:

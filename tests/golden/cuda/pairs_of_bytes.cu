@@ -41,14 +41,14 @@ extern "C" __global__ void __launch_bounds__(32) pairs_(
     unsigned a_[2];
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
-        a_[(2 * v) / 4] = ((2 * v) % 4 == 0 ? 0u : a_[(2 * v) / 4]) | read_bits16_if(x_at_ + ((v % 2 * 8) * x_stride0_ + v / 2 * 8), column + v / 2 * 8 < W_extent_, (((unsigned)(-7) & 0xffu)) * 0x0101u) << (2 * v) % 4 * 8;
+        a_[(2 * v) / 4] = ((2 * v) % 4 == 0 ? 0u : a_[(2 * v) / 4]) | read_bits16_if(x_at_ + ((v % 2 * 8) * x_stride0_ + v / 2 * 8), column + v / 2 * 8 < W_extent_, ((unsigned)(-7) & 0xffu) * 0x0101u) << (2 * v) % 4 * 8;
     }
     // %s = gpu.load(%seen, [%zero, %zero], [%W], %no) {axes = [0, 1], masked = [1], vector = 2, shape = [16, 16], layout = local(1, 2) * local(2, 1) * spatial(8, 4) * local(1, 2)}  // <text>:9
     const unsigned char* const seen_at_ = seen_ + (row * seen_stride0_ + column);
     bool s_[8];
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
-        const unsigned s_pair_ = read_bits16_if(seen_at_ + ((v % 2 * 8) * seen_stride0_ + v / 2 * 8), column + v / 2 * 8 < W_extent_, ((unsigned)true) * 0x0101u);
+        const unsigned s_pair_ = read_bits16_if(seen_at_ + ((v % 2 * 8) * seen_stride0_ + v / 2 * 8), column + v / 2 * 8 < W_extent_, (unsigned)true * 0x0101u);
         s_[2 * v] = (s_pair_ & 0xffu) != 0;
         s_[2 * v + 1] = s_pair_ >> 8 != 0;
     }

@@ -23,10 +23,13 @@ from tiledsl.ir.core import Block, Op, Value
 from tiledsl.ir.dtypes import i64
 from tiledsl.ir.fold_identities import fold_identity
 from tiledsl.ir.gpu import async_ops
+from tiledsl.ir.layouts.layout import RegisterLayout
 from tiledsl.ir.types import TileType, scalar
 from tiledsl.passes.analysis.sizes import constant_of
 from tiledsl.passes.gpu.lower.lowering import Lowering
 from tiledsl.passes.gpu.lower.place_blocks import Turns, define_place
+from tiledsl.passes.gpu.plans.product_plans.footprint import BACK_TO_BACK_ROOM, REGISTER_BYTES
+from tiledsl.passes.gpu.plans.product_plans.tilings import WARPGROUP
 from tiledsl.passes.gpu.products.streamed_loads import source_load
 from tiledsl.passes.gpu.roles import running_sums
 from tiledsl.passes.gpu.roles.block_masks import Mask, always_whole, masked, masks_of, whole_place
@@ -38,9 +41,6 @@ from tiledsl.passes.gpu.roles.warpgroup_products import initial_accumulator, lef
 from tiledsl.passes.gpu.roles.warpgroup_turns import hand_over
 from tiledsl.passes.tile.carried_values import carried_arguments, yielded
 from tiledsl.support.location import Location
-
-SHORT_HEAD = 64
-"""Columns of values up to which a thread has registers for rows that are loaded ahead."""
 
 
 def lower_rotated_loop(state: Lowering, op: ops.Range, rotation: Rotation, turns: Turns, rings: Sequence[Ring]) -> None:
@@ -306,16 +306,28 @@ class _RotatedLoop:
         return list(landed[: len(products)])
 
     def _load_first(self) -> None:
-        """Rows that scores are combined with (what is added to each key), while nothing is waited for yet: where heads
-        are short, there are registers for them beside the products."""
-        state = self.state
-        if sum(state.capacities.of(dot.result.shape[-1]) for dot in self._sum_dots) > SHORT_HEAD:
-            return
+        """What scores are combined with (a mask, a bias, a number for each key), while nothing is waited for yet: as
+        much of it as threads have registers for beside the products."""
+        state, room = self.state, self._room
         for op in self.rotation.ahead:
-            if isinstance(op, ops.Load) and len(op.result.shape) == 1:
-                state.kept.discard(op.result)
-                state.lower_op(op)
-                state.kept.add(op.result)
+            if not isinstance(op, ops.Load) or not op.result.shape or any(_is_made_by(v, op) for v in op.operands):
+                continue
+            taken = _words(state.layout(op.result), op.result.dtype.bytes)
+            if taken > room:
+                continue
+            room -= taken
+            state.kept.discard(op.result)
+            state.lower_op(op)
+            state.kept.add(op.result)
+
+    @property
+    def _room(self) -> int:
+        """Registers of a thread that tiles of products leave: scores, sums, left operands of these."""
+        rotation = self.rotation
+        held = sum(self.plans[dot].accumulator.slots for dot in (*self._ends, *self._sum_dots))
+        lefts = {one.dot.a: one.dot for one in rotation.sums}
+        held += sum(_words(self.plans[dot].left, left.dtype.bytes) for left, dot in lefts.items())
+        return BACK_TO_BACK_ROOM.get(self.state.grid.threads_of_tile // WARPGROUP, 0) - held
 
     def _ahead(self, carried: Sequence[Value]) -> list[Value]:
         """What does not depend on the accumulator; what is carried on of it."""
@@ -402,6 +414,16 @@ class _RotatedLoop:
             left = left_operand(state, dot, self.plans[dot])
         assert left is not None
         return left
+
+
+def _is_made_by(value: Value, op: Op) -> bool:
+    """Whether an op of the same block, thus of the same turn, makes an operand of another one."""
+    return value.op is not None and value.op.parent is op.parent
+
+
+def _words(layout: RegisterLayout, element_bytes: int) -> int:
+    """Registers of a thread for a tile."""
+    return -(-layout.slots * element_bytes // REGISTER_BYTES)
 
 
 def _has_one_user(value: Value) -> bool:
