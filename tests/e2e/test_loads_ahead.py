@@ -67,6 +67,20 @@ def weighted(k: tile.Tensor, v: tile.Tensor) -> tile.Tensor:
     return y
 
 
+def pixels_times(x: tile.Tensor, w: tile.Tensor) -> tile.Tensor:
+    """What is copied as it lies is read turned: by threads of another block, if some share it."""
+    M, K, D = x.shape
+    N, K = w.shape
+    y = tile.empty((M, N), tile.f32)
+    for m, n in tile.grid(M, N):
+        total = tile.zeros((m, n, D), tile.f32)
+        for k in tile.range(K):
+            turned = tile.transpose(x[m, k, :], (0, 2, 1))
+            total += tile.sum(turned[:, None, :, :] * w[n, k][None, :, None, :], axis=3)
+        y[m, n] = tile.sum(total, axis=2)
+    return y
+
+
 def placed(module: Module) -> Module:
     return PassManager(gpu_front_pipeline()).run(module, PassContext())
 
@@ -74,6 +88,7 @@ def placed(module: Module) -> Module:
 COLUMN = "m=8, k=64, 64 threads, 3 stages, K%8=0, aligned to 16/16/16"
 ROW = "m=16, k=32, 64 threads, 3 stages, M%8=0, aligned to 16/16/16"
 IN_A_CLUSTER = "m=16, k=64, 64 threads x 2, 3 stages, K%8=0, aligned to 16/16/16"
+PIXELS = "m=1, n=16, k=32, 128 threads x 4, 8 stages, D:=64, K%8=0, aligned to 16/16/16"
 KEYS = "n=8, 32 threads, 4 stages, D:=64, aligned to 16/16/16"
 SIZES = [(16, 512), (24, 328), (8, 8), (24, 64)]
 """Rows and length: also fewer turns than stages, and a last turn that is short."""
@@ -103,6 +118,15 @@ def test_a_row_times_a_matrix(columns: int, length: int, seed: int) -> None:
     x, w = halves(length), halves(length, columns)
     (y,) = run_as_launched(gpu_form(row_times, ROW, x=1, w=2).entry, [x, w], seed=seed)
     np.testing.assert_allclose(y, x.astype(np.float32) @ w.astype(np.float32), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("plan", [PIXELS, PIXELS.replace(" x 4", "")])
+@pytest.mark.parametrize(("rows", "length"), [(16, 512), (24, 72)])
+def test_what_is_read_in_another_block_is_loaded_there(plan: str, rows: int, length: int) -> None:
+    x, w = (halves(*shape).astype(np.float32) for shape in ((2, length, 64), (rows, length)))
+    module = lowered(placed(lower(pixels_times, x=tensor(3, tile.f32), w=tensor(2, tile.f32))), parse_plan(plan))
+    (y,) = run_as_launched(module.entry, [x, w])
+    np.testing.assert_allclose(y, np.einsum("mkd,nk->mn", x, w), rtol=1e-3, atol=1e-2)
 
 
 @pytest.mark.parametrize("length", [64, 20])

@@ -45,11 +45,13 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Staged:
     """A tile that stands in a buffer: tile axis i runs along buffer axis places[i]. `stage` is where it is on the
-    buffer's first axis, if that is one of stages."""
+    buffer's first axis, if that is one of stages. `filled`: in a cluster whose blocks have a part each, the layout (of
+    the tile's axes) in which these were filled; None where each block has the whole."""
 
     buffer: Value
     places: tuple[int, ...]
     stage: Value | None = None
+    filled: RegisterLayout | None = None
 
 
 class Lowering(ScalarLowering):
@@ -132,8 +134,7 @@ class Lowering(ScalarLowering):
         """A tile in the layout asked for: as it is, made anew, or converted."""
         forms = self._tiles.get(value)
         if not forms and value in self.staged:
-            staged = self.staged[value]
-            found = self.read_staged(staged, layout, value.name, method=self._method(staged, layout))
+            found = self._from_stage(value, self.staged[value], layout)
         elif forms:
             found = forms.get(layout)
             if found is None:
@@ -148,6 +149,15 @@ class Lowering(ScalarLowering):
                 return self.tile(value, layout)
         self.define(value, found)
         return found
+
+    def _from_stage(self, value: Value, staged: Staged, layout: RegisterLayout) -> Value:
+        """What stands in a buffer, or is loaded again where another block of the cluster has it."""
+        if staged.filled is not None and not self.stays_in_block(staged.filled, layout):
+            made = self.make_tile(value, layout)
+            if made is not None:
+                return made
+            self.stay_in_block(staged.filled, "what its threads copy for each other")
+        return self.read_staged(staged, layout, value.name, method=self._method(staged, layout))
 
     def _method(self, staged: Staged, layout: RegisterLayout) -> Method:
         """By matrices where a role reads 16-bit elements as accumulators lie: one instruction for 8 elements each."""

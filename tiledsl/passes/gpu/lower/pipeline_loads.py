@@ -88,7 +88,8 @@ def define_staged(state: Lowering, value: Value, staged: Staged) -> None:
     for user in value.users:
         if isinstance(user, ops.Transpose):
             places = tuple(staged.places[axis] for axis in user.permutation)
-            define_staged(state, user.result, Staged(staged.buffer, places, staged.stage))
+            filled = None if staged.filled is None else staged.filled.permuted(user.permutation)
+            define_staged(state, user.result, Staged(staged.buffer, places, staged.stage, filled))
 
 
 def is_asynchronous(state: Lowering, op: ops.Load, vector: int) -> bool:
@@ -153,6 +154,8 @@ class Stream:
     op: ops.Load
     buffer: Value
     layout: RegisterLayout
+    in_parts: bool = False
+    """Whether each block of a cluster has a part of its own."""
 
     def copy(self, state: Lowering, stage: Value, *, apart: bool = False) -> None:
         """Begins to copy the tile of the load, for the blocks as they are placed now, into a stage. `apart`: see
@@ -163,7 +166,8 @@ class Stream:
 
     def define(self, state: Lowering, stage: Value) -> None:
         """Says that the tile of the load stands in a stage."""
-        define_staged(state, self.op.result, Staged(self.buffer, tuple(range(1, 1 + self.layout.rank)), stage))
+        places, filled = tuple(range(1, 1 + self.layout.rank)), self.layout if self.in_parts else None
+        define_staged(state, self.op.result, Staged(self.buffer, places, stage, filled))
 
 
 def private_stream(state: Lowering, op: ops.Load, stages: int) -> Stream:
@@ -175,7 +179,7 @@ def private_stream(state: Lowering, op: ops.Load, stages: int) -> Stream:
     access = Access(part, tuple(range(part.rank)), method="copy")
     shared = staged_layout(choose_shared_layout(part.shape, op.result.dtype, (access,)))
     buffer = state.buffer((stages, *part.shape), op.result.dtype, shared, op.result.name or op.tensor.name)
-    return Stream(op, buffer, layout)
+    return Stream(op, buffer, layout, cluster > 1)
 
 
 # In loops
