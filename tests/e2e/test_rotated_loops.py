@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from attention import attention
-from tests.support.attention_kernels import biased, biased_of, window, window_of
+from tests.support.attention_kernels import band, band_of, biased, biased_of, window, window_of
 from tests.support.compare import assert_close
 from tests.support.gpu_lowering import Array, lowered
 from tests.support.hopper_softmax import attention_of
@@ -26,7 +26,7 @@ from tiledsl.ir.core import Module
 from tiledsl.ir.dtypes import bf16
 from tiledsl.ir.gpu.async_ops import Wgmma, WgmmaWait
 from tiledsl.ir.gpu.gpu_ops import Load
-from tiledsl.ir.tile_ops import For, If
+from tiledsl.ir.tile_ops import For, If, Map
 from tiledsl.passes.gpu.plan import GridPlan, Plan
 from tiledsl.passes.manager import PassContext, PassManager
 from tiledsl.passes.pipelines import gpu_front_pipeline
@@ -139,12 +139,40 @@ def test_masks_that_hold_later(known: bool) -> None:
     operands: list[Array] = [random.integers(-2, 3, (n, 64)).astype(ml_dtypes.bfloat16) for n in (256, 320, 320)]
     plan = replace(plan_of(128, 64), alignment=(16, 16, 16, 16, 4))
     module = lowered(module_of(window, operands, known=known, width=70), plan)
-    assert products(module)[2] == 2
+    assert products(module)[2] == 3
     for seed in (None, 0):
         got = emulate(module.entry, operands, seed=seed).results
         wanted = window_of(operands[0], operands[1], operands[2], width=70)
         for one, want in zip(got, wanted):
             assert_close(one, want, relative=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "plan", "before", "behind", "masks"),
+    [
+        ((512, 512), plan_of(128, 128), 255, 0, [0, 1]),  # behind the first turn the far end is not seen
+        ((300, 300), plan_of(128, 128), 150, 0, [0, 1]),
+        ((512, 512), plan_of(128, 128, programs=2), 200, 200, [0, 1]),
+        ((384, 384), plan_of(128, 64), 200, 0, [2, 0, 1]),  # it is seen in the second turn too
+        ((256, 200), plan_of(192, 64), 70, 3, [2, 0, 1]),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("known", [True, False])
+def test_windows(sizes: tuple[int, int], plan: Plan, before: int, behind: int, masks: list[int], known: bool) -> None:
+    random = np.random.default_rng(0)
+    operands: list[Array] = [random.integers(-2, 3, (n, 64)).astype(ml_dtypes.bfloat16) for n in (*sizes, sizes[1])]
+    module = lowered(module_of(band, operands, known=known, before=before, behind=behind), plan)
+    loops = [op for op in module.walk() if isinstance(op, For) and any(isinstance(o, Wgmma) for o in op.body.ops)]
+    compared = [
+        [op for op in loop.body.ops if isinstance(op, Map) and op.fn == "le" and op.result.shape] for loop in loops
+    ]
+    assert [len(found) for found in compared] == masks
+    assert all(side.dtype.bits == 32 for found in compared for op in found for side in op.inputs)
+    for seed in (None, 0):
+        (got,) = emulate(module.entry, operands, seed=seed).results
+        q, k, v = operands
+        assert_close(got, band_of(q, k, v, before, behind), relative=1e-2)
 
 
 @pytest.mark.parametrize(("sizes", "depth", "keys", "ahead"), [

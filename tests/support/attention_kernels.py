@@ -38,6 +38,31 @@ def window(q: tile.Tensor, k: tile.Tensor, v: tile.Tensor, width: tile.constexpr
 
 
 @tile.kernel
+def band(q: tile.Tensor, k: tile.Tensor, v: tile.Tensor, before: tile.constexpr, behind: tile.constexpr) -> tile.Tensor:
+    """(q @ k.mT) v over keys from `before` before the query to `behind` behind it, of a loop that goes no further."""
+    Q, D = q.shape
+    K, D = k.shape
+    K, D = v.shape
+    out = tile.empty((Q, D), tile.f32)
+    for i in tile.grid(Q):
+        acc = tile.zeros((i, D))
+        for j in tile.range(max(0, i.start - before), min(K, i.start + i.size + behind)):
+            scores = tile.dot(q[i, :], k[j, :].mT)
+            away = i.index[:, None] - j.index[None, :]
+            scores = tile.where((away <= before) & (away >= -behind), scores, 0.0)
+            acc = tile.dot(scores.to(v.dtype), v[j, :], acc)
+        out[i, :] = acc
+    return out
+
+
+def band_of(q: Array, k: Array, v: Array, before: int, behind: int) -> Array:
+    wide: list[Array] = [x.astype(np.float32) for x in (q, k, v)]
+    sizes = len(wide[0]), len(wide[1])
+    seen: Array = np.tri(*sizes, behind, np.float32) - np.tri(*sizes, -before - 1, np.float32)
+    return np.matmul(np.multiply(np.matmul(wide[0], np.transpose(wide[1])), seen), wide[2])
+
+
+@tile.kernel
 def biased(q: tile.Tensor, k: tile.Tensor, v: tile.Tensor, b: tile.Tensor) -> tile.Tensor:
     """(q @ k.mT + b) v, with b[Q, K]."""
     Q, D = q.shape

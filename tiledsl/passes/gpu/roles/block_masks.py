@@ -1,11 +1,11 @@
-"""Turns of a loop in which nothing is masked: whole blocks, for which every comparison of coordinates holds.
+"""Masks of a loop whose blocks have coordinates, compared as numbers of 32 bits within the blocks.
 
     for j in tile.range(K):
         s = tile.where(j.index[None, :] <= i.index[:, None] + c, s, other)
 
 With blocks of 128 keys, the comparison is true of all of block number t where 128 t + 127 <= i.start + c: of the first
-(i.start + c - 127) // 128 + 1 turns. There `where` gives its second operand, and is left out. A comparison that holds
-from some turn on, or never, is made in every turn.
+(i.start + c - 127) // 128 + 1 turns. `transforms/peel_masks.py` leaves it out there. Others hold from some turn on (the
+far end of a window); a window has both: `(away >= 0) & (away < w)`, or `abs(away) < w`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tiledsl.ir import tile_ops as ops
-from tiledsl.ir.core import Value
+from tiledsl.ir.core import Op, Value
 from tiledsl.ir.dtypes import bool_, i32
 from tiledsl.ir.gpu import gpu_ops as gpu
 from tiledsl.ir.layouts.layout import RegisterLayout
-from tiledsl.ir.types import AxisType, TileType
+from tiledsl.ir.types import AxisType, Shape, TileType
 from tiledsl.passes.analysis.splats import number_of
 from tiledsl.passes.gpu.lower.lowering import Lowering
 from tiledsl.passes.gpu.lower.place_blocks import Turns
@@ -63,24 +63,33 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Mask:
-    """`where` of a comparison that holds in the first turns of a loop: there `difference` <= 0 (`strict`: < 0)."""
+class Comparison:
+    """Holds where `difference` <= 0 (`strict`: < 0)."""
 
-    where: ops.Map
     difference: Difference
     strict: bool
+    grows: bool
+    """Whether the coordinate of the loop is on the left: it holds in the first turns, if at all; else from some on."""
+
+
+@dataclass(frozen=True)
+class Mask:
+    """`where` all of the comparisons hold."""
+
+    where: ops.Map
+    comparisons: tuple[Comparison, ...]
     axis: int
     """Of the tile, along which the block of the loop runs."""
 
     @property
     def other(self) -> float | None:
-        """What stands where the comparison does not hold, if that is one number."""
+        """What stands where a comparison does not hold, if that is one number."""
         number = number_of(self.where.inputs[2])
         return None if number is None else float(number)
 
 
 def masks_of(loop: ops.Range) -> tuple[Mask, ...]:
-    """The comparisons of a loop that hold in its first turns, if at all: those of a coordinate that grows, `<=`."""
+    """What a loop masks by comparing a coordinate of its own with others, and with scalars."""
     axis = loop.body.arguments[0]
     found: list[Mask] = []
     for op in loop.body.ops:
@@ -93,25 +102,52 @@ def masks_of(loop: ops.Range) -> tuple[Mask, ...]:
 
 
 def _mask(where: ops.Map, axis: Value) -> Mask | None:
-    compared = where.inputs[0].op
-    while isinstance(compared, _MOVES):
-        compared = compared.source.op
-    if not isinstance(compared, ops.Map) or compared.fn not in _SWAPPED or where.inputs[1].shape != where.result.shape:
+    if where.inputs[1].shape != where.result.shape:
         return None
-    left, right = compared.inputs
-    fn = compared.fn
-    if fn in ("ge", "gt"):
-        left, right, fn = right, left, _SWAPPED[fn]
-    difference = Difference()
-    if not difference.add(left, 1) or not difference.add(right, -1):
-        return None
-    if difference.coordinates.get(axis, 0) != 1 or not all(
-        isinstance(a.type, AxisType) for a in difference.coordinates
-    ):
+    comparisons = _comparisons(where.inputs[0], axis)
+    if comparisons is None:
         return None
     assert isinstance(axis.type, AxisType)
     along = [number for number, dim in enumerate(where.result.shape) if dim == axis.type.extent]
-    return Mask(where, difference, fn == "lt", along[0]) if len(along) == 1 else None
+    return Mask(where, tuple(comparisons), along[0]) if len(along) == 1 else None
+
+
+def _comparisons(condition: Value, axis: Value) -> list[Comparison] | None:
+    """Those that a condition is true of all of; None if it is made otherwise."""
+    op = _made_by(condition)
+    if not isinstance(op, ops.Map):
+        return None
+    if op.fn == "and":
+        first, second = (_comparisons(value, axis) for value in op.inputs)
+        return None if first is None or second is None else first + second
+    if op.fn not in _SWAPPED:
+        return None
+    left, right = op.inputs
+    fn = op.fn
+    if fn in ("ge", "gt"):
+        left, right, fn = right, left, _SWAPPED[fn]
+    apart = _made_by(left)
+    is_abs = isinstance(apart, ops.Map) and apart.fn == "abs"  # |x| < w: x < w and -x < w
+    sides = [(apart.operands[0], 1), (apart.operands[0], -1)] if apart is not None and is_abs else [(left, 1)]
+    found = [_comparison(side, times, right, fn == "lt", axis) for side, times in sides]
+    return None if None in found else [one for one in found if one is not None]
+
+
+def _made_by(value: Value) -> Op | None:
+    op = value.op
+    while isinstance(op, _MOVES):
+        op = op.source.op
+    return op
+
+
+def _comparison(left: Value, times: int, right: Value, strict: bool, axis: Value) -> Comparison | None:
+    difference = Difference()
+    if not difference.add(left, times) or not difference.add(right, -1):
+        return None
+    own = difference.coordinates.get(axis, 0)
+    if abs(own) != 1 or not all(isinstance(a.type, AxisType) for a in difference.coordinates):
+        return None
+    return Comparison(difference, strict, own > 0)
 
 
 MOST_APART = 1 << 24
@@ -121,40 +157,72 @@ MOST_APART = 1 << 24
 def masked(state: Lowering, mask: Mask, layout: RegisterLayout) -> Value | None:
     """What `where` gives in a turn that is not clean, where coordinates are compared within their blocks, as i32; None
     if it is not plain along which axis of the tile each block runs."""
-    where, difference = mask.where, mask.difference
-    shape = where.result.shape
-    apart = state.constant(0)
+    where = mask.where
+    last = _last_within(state, mask)  # what is beyond the end of the block is left out too
+    holds: list[Value] = []
+    for comparison in mask.comparisons:
+        made = _compared(state, comparison, where.result.shape, layout, last)
+        if made is None:
+            return None
+        holds.append(made)
+        last = None if comparison.grows else last
+    if last is not None:
+        holds.append(_at_most(state, _within(state, layout, mask.axis), last, layout))
+    flags = holds[0].tile
+    both = holds[0]
+    for one in holds[1:]:
+        both = state.emit(ops.Map, types=[flags], fn="and", inputs=(both, one)).result
+    either = [state.tile(v, layout) if v.shape else state.scalar(v) for v in where.inputs[1:]]
+    type_ = state.type_in(where.result, layout)
+    return state.emit(ops.Map, types=[type_], name=where.result.name, fn="where", inputs=(both, *either)).result
+
+
+def _compared(
+    state: Lowering, comparison: Comparison, shape: Shape, layout: RegisterLayout, last: Value | None
+) -> Value | None:
+    """Where a comparison holds. `last`: the last coordinate of the loop's block, beyond which one of its own that grows
+    does not."""
+    apart = state.constant(1 if comparison.strict else 0)
     sides: dict[bool, Value | None] = {True: None, False: None}
-    for axis, times in difference.coordinates.items():
+    for axis, times in comparison.difference.coordinates.items():
         assert isinstance(axis.type, AxisType)
         grows = times > 0
         if shape.count(axis.type.extent) != 1 or abs(times) != 1 or sides[grows] is not None:
             return None
         apart = state.arithmetic("add" if grows else "sub", apart, state.block(axis).start)
         sides[grows] = _within(state, layout, shape.index(axis.type.extent))
-    for value, times in difference.scalars:
+    for value, times in comparison.difference.scalars:
         scalar = state.coordinate(value)
         apart = state.arithmetic("add", apart, state.arithmetic("mul", scalar, times))
-    # grown + apart <= fallen  =>  grown <= fallen - apart
-    room = state.arithmetic("sub", state.constant(-1 if mask.strict else 0), apart)
-    room = state.builder.map("minimum", room, state.constant(MOST_APART))
-    room = state.builder.map("maximum", room, state.constant(-MOST_APART))
-    limit = state.builder.cast(room, i32)
     grown, fallen = sides[True], sides[False]
-    if grown is None:
-        return None
-    if fallen is not None:
-        limit = state.emit(ops.Map, types=[fallen.tile], fn="add", inputs=(fallen, limit)).result
-    last = _last_within(state, mask)
-    if last is not None:  # what is beyond the end of the block is left out too
+    if not comparison.grows:  # grown + apart <= fallen: threads have fewer rows than columns
+        assert fallen is not None
+        return _at_most(state, _moved(state, grown, _clamped(state, apart)), fallen, layout)
+    # grown + apart <= fallen  =>  grown <= fallen - apart
+    assert grown is not None
+    limit = _moved(state, fallen, _clamped(state, state.arithmetic("sub", state.constant(0), apart)))
+    if last is not None:
         limit = state.emit(ops.Map, types=[limit.tile], fn="minimum", inputs=(limit, last)).result
-    if limit.shape:
-        limit = state.filled(limit, layout)
+    return _at_most(state, grown, limit, layout)
+
+
+def _clamped(state: Lowering, distance: Value) -> Value:
+    """A distance between blocks as i32."""
+    room = state.builder.map("minimum", distance, state.constant(MOST_APART))
+    room = state.builder.map("maximum", room, state.constant(-MOST_APART))
+    return state.builder.cast(room, i32)
+
+
+def _moved(state: Lowering, side: Value | None, distance: Value) -> Value:
+    if side is None:
+        return distance
+    return state.emit(ops.Map, types=[side.tile], fn="add", inputs=(side, distance)).result
+
+
+def _at_most(state: Lowering, left: Value, right: Value, layout: RegisterLayout) -> Value:
     flags = TileType(bool_, layout.shape, "register", layout)
-    holds = state.emit(ops.Map, types=[flags], fn="le", inputs=(state.filled(grown, layout), limit)).result
-    either = [state.tile(v, layout) if v.shape else state.scalar(v) for v in where.inputs[1:]]
-    type_ = state.type_in(where.result, layout)
-    return state.emit(ops.Map, types=[type_], name=where.result.name, fn="where", inputs=(holds, *either)).result
+    sides = [state.filled(side, layout) if side.shape else side for side in (left, right)]
+    return state.emit(ops.Map, types=[flags], fn="le", inputs=tuple(sides)).result
 
 
 def _last_within(state: Lowering, mask: Mask) -> Value | None:

@@ -8,8 +8,9 @@
     }
 
 Masks are `tile.where` of a comparison of integers that holds in the first turns, if at all, and `gpu.pad` of a block
-that is whole in all turns but the last ones. A comparison that holds from some turn on, or that depends on data, stays
-where it is. Only loops that multiply are worth twice the code.
+that is whole in all turns but the last ones. A comparison that holds from some turn on (the far end of a window) is
+left to a third loop, of the turns before, unless it holds in all turns. What depends on data stays where it is. Only
+loops that multiply are worth twice the code.
 
 Before and after: GPU form.
 """
@@ -67,27 +68,88 @@ class _Masks:
 
 
 def _peel(loop: ops.For) -> None:
-    masks = _masks_of(loop)
-    if not masks.sums or constant_of(loop.step) != 1 or loop.body.arguments[0].dtype != i64:
+    if constant_of(loop.step) != 1 or loop.body.arguments[0].dtype != i64:
         return
-    assert loop.parent is not None
+    _begin_late(loop)
+    masks = _masks_of(loop)
+    if not masks.sums:
+        return
     before = Builder(Block(), loop.location)
-    clean_stop = _clean_stop(before, loop, masks.sums)
     copies: dict[Value, Value] = {}
-    body = loop.body.clone(copies)
-    before.emit(
-        ops.For, types=[result.type for result in loop.results], result_names=[result.name for result in loop.results],
-        start=loop.start, stop=clean_stop, step=loop.step, initial=loop.initial, body=body,
-    )  # fmt: skip
-    for op in before.block.ops:
-        loop.parent.insert_before(loop, op)
-    loop.set_field("start", clean_stop)
-    loop.set_field("initial", before.block.ops[-1].results)
+    body = _first_turns(before, loop, _clean_stop(before, loop, masks.sums), copies)
     for where in masks.wheres:
         seen = where.inputs[1]
         copies[where.result].replace_with(copies.get(seen, seen))
     for extent in masks.extents:
         _make_whole(body, copies[extent.result])
+    _erase_unused(body)
+
+
+def _first_turns(before: Builder, loop: ops.For, stop: Value, copies: dict[Value, Value]) -> Block:
+    """Gives the turns up to number `stop`, which `before` computes, a loop of their own; its body. `copies` gets its
+    values, by those of the loop."""
+    assert loop.parent is not None
+    body = loop.body.clone(copies)
+    first = before.emit(
+        ops.For, types=[result.type for result in loop.results], result_names=[result.name for result in loop.results],
+        start=loop.start, stop=stop, step=loop.step, initial=loop.initial, body=body,
+    )  # fmt: skip
+    for op in before.block.ops:
+        loop.parent.insert_before(loop, op)
+    loop.set_field("start", stop)
+    loop.set_field("initial", first.results)
+    return body
+
+
+def _begin_late(loop: ops.For) -> None:
+    """Leaves the comparisons of masks that hold from some turn on to a loop of the turns before; the loop itself begins
+    behind these. Where they hold in all turns, they are left out."""
+    bounds, first = TurnBounds(loop), constant_of(loop.start)
+    if first is None:
+        return
+    late: list[Sum] = []
+    for op in loop.body.ops:
+        if isinstance(op, ops.Map) and op.fn == "where" and op.result.shape:
+            late += [one for one in _late_sums(bounds, op.inputs[0], first) if one not in late]
+    if late:
+        before = Builder(Block(), loop.location)
+        _first_turns(before, loop, _late_start(before, loop, late), {})
+
+    def holds(value: Value) -> bool:
+        found = bounds.unless_positive(value) if value.shape else None
+        return found is not None and all(one in late or bounds.is_never_positive(one, first) for one in found)
+
+    for op in [op for op in loop.body.ops if isinstance(op, ops.Map) and op.fn in ("and", "where")]:
+        if op.fn == "and":
+            others = [other for one, other in zip(op.inputs, op.inputs[::-1]) if holds(one)]
+            if others:
+                op.result.replace_with(others[0])
+        elif op.inputs[1].type == op.result.type and holds(op.inputs[0]):
+            op.result.replace_with(op.inputs[1])
+    _erase_unused(loop.body)
+
+
+def _late_sums(bounds: TurnBounds, condition: Value, first: int) -> list[Sum]:
+    """The sums of which none is positive from some turn on, so that comparisons of a condition hold; none where nothing
+    is known of one of its comparisons."""
+    found: list[Sum] = []
+    for compared in _anded(condition):
+        bound = bounds.unless_positive(compared)
+        if bound is None:
+            return []
+        left = [one for one in bound if not bounds.is_never_positive(one, first)]
+        found += left if all(one.turns < 0 for one in left) else []
+    return found
+
+
+def _anded(condition: Value) -> list[Value]:
+    op = condition.op
+    if isinstance(op, ops.Map) and op.fn == "and":
+        return [one for value in op.inputs for one in _anded(value)]
+    return [condition]
+
+
+def _erase_unused(body: Block) -> None:
     for op in reversed(list(body.ops)):
         if isinstance(op, _COMPARED) and not op.result.users:
             op.erase()
@@ -139,14 +201,30 @@ def _clean_stop(builder: Builder, loop: ops.For, sums: tuple[Sum, ...]) -> Value
     """The number of the first turn in which one of the sums is positive, if that is in the loop; else its end."""
     stop: Value = loop.stop
     for one in sums:
-        room = builder.constant(-one.constant, i64)  # what is left for the turns before
-        for value, times in one.scalars.items():
-            scalar = builder.size(value.op.value) if isinstance(value.op, ops.Size) else builder.cast(value, i64)
-            product = scalar if abs(times) == 1 else builder.map("mul", scalar, builder.constant(abs(times), i64))
-            room = builder.map("sub" if times > 0 else "add", room, product)
+        room = _added_scalars(builder, one, -1)  # what is left for the turns before
         turns = builder.map("floordiv", room, builder.constant(one.turns, i64))
         stop = builder.map("minimum", stop, builder.map("add", turns, builder.constant(1, i64)))
     return builder.map("maximum", stop, loop.start)
+
+
+def _late_start(builder: Builder, loop: ops.For, sums: list[Sum]) -> Value:
+    """The number of the first turn from which on none of the sums is positive, if that is in the loop; else its end."""
+    start: Value = loop.start
+    for one in sums:
+        room = _added_scalars(builder, one.plus(Sum(-one.turns - 1)), 1)
+        turns = builder.map("floordiv", room, builder.constant(-one.turns, i64))
+        start = builder.map("maximum", start, turns)
+    return builder.map("minimum", start, loop.stop)
+
+
+def _added_scalars(builder: Builder, one: Sum, sign: int) -> Value:
+    """A sum without its turns, or what it lacks of 0."""
+    total = builder.constant(sign * one.constant, i64)
+    for value, times in one.scalars.items():
+        scalar = builder.size(value.op.value) if isinstance(value.op, ops.Size) else builder.cast(value, i64)
+        product = scalar if abs(times) == 1 else builder.map("mul", scalar, builder.constant(abs(times), i64))
+        total = builder.map("add" if sign * times > 0 else "sub", total, product)
+    return total
 
 
 def _make_whole(body: Block, extent: Value) -> None:

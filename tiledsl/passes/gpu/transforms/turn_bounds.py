@@ -76,6 +76,11 @@ class TurnBounds:
             case _:
                 return None
 
+    def is_never_positive(self, one: Sum, first: int) -> bool:
+        """Whether a sum is at most 0 in every turn from number `first` on, whatever the scalars from outside are: of
+        these it is known how they are computed, so that `row - maximum(row - 9, 0)` is at most 9."""
+        return one.turns <= 0 and _is_at_most_zero(Sum(one.constant + one.turns * first, 0, one.scalars), MOST_SUMS)
+
     def difference(self, left: Value, right: Value, more: int) -> Bound | None:
         """A bound of `left - right + more`."""
         self._steps = 0
@@ -146,6 +151,32 @@ class TurnBounds:
                 return there[0] if there else None
             case _:
                 return None
+
+
+def _is_at_most_zero(one: Sum, steps: int) -> bool:
+    """`steps`: so many scalars at most are replaced by what they are made of, one after the other."""
+    if one.is_constant:
+        return one.constant <= 0
+    for value, times in one.scalars.items() if steps else ():
+        op = value.op
+        known = constant_of(value)
+        rest = one.plus(Sum(scalars={value: -times}))
+        if known is not None:
+            return _is_at_most_zero(rest.plus(Sum(times * known)), steps - 1)
+        if not isinstance(op, ops.Map):
+            continue
+        each = [Sum(scalars={operand: times}) for operand in op.inputs]
+        match op.fn:
+            case "add":
+                return _is_at_most_zero(rest.plus(each[0]).plus(each[1]), steps - 1)
+            case "sub":
+                return _is_at_most_zero(rest.plus(each[0]).plus(Sum(scalars={op.inputs[1]: -times})), steps - 1)
+            case "minimum" | "maximum":
+                found = (_is_at_most_zero(rest.plus(side), steps - 1) for side in each)
+                return all(found) if (op.fn == "maximum") == (times > 0) else any(found)
+            case _:
+                pass
+    return False
 
 
 def _added(first: Bound | None, second: Bound | None) -> Bound | None:

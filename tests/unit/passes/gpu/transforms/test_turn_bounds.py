@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tiledsl.ir.core import Value
+from tiledsl.ir.builder import Builder
+from tiledsl.ir.core import Block, Value
+from tiledsl.ir.dtypes import i64
 from tiledsl.ir.text.parser import parse_module
 from tiledsl.ir.tile_ops import For
 from tiledsl.passes.gpu.transforms.turn_bounds import Sum, TurnBounds
@@ -79,3 +81,25 @@ def test_sums() -> None:
     assert not one.is_constant
     assert Sum(4).is_constant
     assert TurnBounds(loop).unless_positive(values["k"]) is None
+
+
+@pytest.mark.parametrize(
+    ("times", "constant", "turns", "first", "never"),
+    [
+        (1, -9, 0, 0, True),  # m - maximum(m - 9, 0) is at most 9
+        (1, -8, 0, 0, False),
+        (1, 7, -16, 1, True),
+        (1, 8, -16, 1, False),
+        (1, -20, 1, 0, False),  # grows
+        (-1, -9, 0, 0, False),  # maximum(m - 9, 0) - m is 0 - m where m is small
+    ],
+)
+def test_how_scalars_from_outside_are_computed_is_known(
+    times: int, constant: int, turns: int, first: int, never: bool
+) -> None:
+    loop, values = loop_of("")
+    build = Builder(Block(), loop.location)
+    m, zero = values["m"], build.constant(0, i64)
+    begin = build.map("maximum", build.map("sub", m, build.constant(9, i64)), zero)
+    one = Sum(constant, turns, {m: times, begin: -times})
+    assert TurnBounds(loop).is_never_positive(one, first) == never
