@@ -100,10 +100,12 @@ class _Shown:
                 return Limits()
 
     def _is_finite(self, value: Value) -> bool:
-        """Whether a value is a fold of the same loop, perhaps scaled: it starts from a finite number."""
+        """Whether a value is at least a fold of the same loop, perhaps scaled: that starts from a finite number."""
         value = bare(value)
         op = value.op
         while isinstance(op, ops.Map) and (scaled := times_positive(op)) is not None:
             value = bare(scaled[0])
             op = value.op
+        if isinstance(op, ops.Map) and op.fn == "maximum":
+            return any(self._is_finite(side) for side in op.inputs)
         return value in self.moving

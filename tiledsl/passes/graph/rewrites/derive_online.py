@@ -6,6 +6,7 @@
     max(mul(%s, c)) where c > 0                   =>     mul(max(%s), c)
     where(%mask, mul(%s, c), -inf)                =>     mul(where(%mask, %s, -inf), c)
     exp(sub(mul(%s, c), mul(%m, c)))              =>     exp2(sub(mul(%s, c / ln 2), mul(%m, c / ln 2)))
+    exp(sub(mul(%s, c), maximum(%m, %sink)))      =>     exp2(sub(mul(%s, c / ln 2), mul(maximum(%m, %sink), 1 / ln 2)))
 
 So a product of probabilities depends on the maximum of its row alone, which `online_rules` knows to follow; and each
 score costs one multiply-add and one exponential.
@@ -97,7 +98,7 @@ def scaled_after_the_maximum(op: ops.Reduce, rewriter: Rewriter) -> bool:
 
 @RULES.on(ops.Map)
 def exponential_of_base_two(op: ops.Map, rewriter: Rewriter) -> bool:
-    # exp(x * c - m * c) => exp2(x * (c / ln 2) - m * (c / ln 2)), where m is a maximum
+    # exp(x * c - m * c) => exp2(x * (c / ln 2) - m * (c / ln 2)), where m is a maximum of a row, or more than that
     difference = op.inputs[0].op
     if op.fn != "exp" or not isinstance(difference, ops.Map) or difference.fn != "sub":
         return False
@@ -106,19 +107,27 @@ def exponential_of_base_two(op: ops.Map, rewriter: Rewriter) -> bool:
     if tensor_type(left).dtype not in (f32, f64) or not _is_maximum(base):
         return False
     ours, theirs = _scale(left), _scale(base)
+    number = factor = LOG2_E
     if ours is not None and theirs is not None and ours[1] == theirs[1]:
         left, base, number = ours[0], theirs[0], ours[1] * LOG2_E
-    else:
-        number = LOG2_E
+        factor = number
+    elif ours is not None and _is_map(base, "maximum") and ours[1] * LOG2_E <= MOST_SCALE:
+        left, factor = ours[0], ours[1] * LOG2_E  # a maximum of scaled rows and others
     right = _again(rewriter, chain, _times(rewriter, base, number))
-    rewriter.replace(op, _map(rewriter, "exp2", _map(rewriter, "sub", _times(rewriter, left, number), right)))
+    rewriter.replace(op, _map(rewriter, "exp2", _map(rewriter, "sub", _times(rewriter, left, factor), right)))
     return True
 
 
 def _is_maximum(value: Value) -> bool:
     scaled = _scale(value)
-    op = (value if scaled is None else scaled[0]).op
+    op = _reindexed(value if scaled is None else scaled[0])[1].op
+    if isinstance(op, ops.Map) and _is_map(op.result, "maximum"):
+        return any(_is_maximum(_reindexed(side)[1]) for side in op.inputs)
     return isinstance(op, ops.Reduce) and op.fn == "max"
+
+
+def _is_map(value: Value, fn: str) -> bool:
+    return isinstance(value.op, ops.Map) and value.op.fn == fn
 
 
 def _reindexed(value: Value) -> tuple[list[Op], Value]:

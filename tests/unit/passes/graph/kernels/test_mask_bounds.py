@@ -240,6 +240,13 @@ def softmax_sums(x: Any) -> Any:
     return tile.sum(tile.exp(s - tile.max(s, 1, keepdims=True)), axis=1)
 
 
+def sums_with_sinks(x: Any) -> Any:
+    i, j = coordinates(x)
+    s = tile.where(window(i, j), x, -np.inf)
+    top = tile.maximum(tile.max(s, 1, keepdims=True), 0.25)
+    return tile.sum(tile.exp(s - top), axis=1)
+
+
 def hidden_sums(x: Any) -> Any:
     i, j = coordinates(x)
     s = tile.where(tile.abs(i - j) >= 3, -np.inf, x * 0.5)
@@ -280,6 +287,9 @@ def shown(x: Any, otherwise: float) -> Array:
 
 STREAMS: dict[Callable[..., Any], Callable[[Any, Any], Any]] = {
     softmax_sums: lambda x, y: stable_sums(shown(x, -np.inf)),
+    sums_with_sinks: lambda x, y: np.sum(
+        np.exp(shown(x, -np.inf) - np.maximum(np.max(shown(x, -np.inf), axis=1, keepdims=True), 0.25)), axis=1
+    ),
     hidden_sums: lambda x, y: stable_sums(shown(x * 0.5, -np.inf)),
     added_masks: lambda x, y: stable_sums(shown(x, -np.inf)),
     far_scales: lambda x, y: stable_sums(shown(x * 50, -np.inf)),
