@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.support.gpu_lowering import lowered, run_as_launched
-from tests.support.random_products import RandomProduct, random_products
+from tests.support.random_products import PLANS, Operand, RandomProduct, blocks_of, random_products
 from tiledsl.backend_ref.execute_tile import execute
 from tiledsl.ir.gpu.async_ops import TmaLoad, Wgmma
 from tiledsl.ir.text.parser import parse_module
@@ -22,6 +23,11 @@ BLOCK = 128
 @given(product=random_products(), seed=st.integers(0, 99))
 @settings(max_examples=12, phases=(Phase.explicit, Phase.reuse, Phase.generate))  # smaller ones take as long
 def test_random_products(product: RandomProduct, seed: int) -> None:
+    check(product, seed)
+
+
+def check(product: RandomProduct, seed: int) -> None:
+    """What the reference gives, the emulator gives for the plan, in an order that `seed` decides."""
     module = parse_module(product.text)
     expected = execute(module.entry, product.arguments(), blocks=lambda op, axis, block: BLOCK)
     placed = PassManager(gpu_front_pipeline()).run(module.clone(), PassContext())
@@ -34,3 +40,11 @@ def test_random_products(product: RandomProduct, seed: int) -> None:
         assert all((found == wanted).all() for found, wanted in zip(actual, expected, strict=True))
     except Exception as error:
         raise AssertionError(f"{error}\nplan: {product.whole_plan}\n{print_module(gpu)}") from error
+
+
+@pytest.mark.parametrize("plan", [plan for plan in PLANS if "n=144" in plan or "pingpong" in plan])
+def test_blocks_that_divide_the_sizes(plan: str) -> None:
+    """A block is as wide as it is: what threads share out in powers of two would reach into the next one."""
+    plain = Operand("bf16", False, (), False)
+    (m, n, k), text = (2 * size for _, size in blocks_of(plan)), plan.format(stages=2)
+    check(RandomProduct(plain, plain, None, m, n, k, text, False, ("beside",), divided=True), 0)

@@ -7,6 +7,7 @@ as well. All numbers are small and whole, so that every order of sums gives the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -58,6 +59,7 @@ PLANS = (
     "m=64, n=64, k=128, 256 threads, 4x2 warps, cooperative, {stages} stages",
     "m=128, n=64, k=64, 128 threads x 2, 4x1 warps, cooperative, {stages} stages",
     "m=64, n=32, k=64, 256 threads, 4x1 warps, {stages} stages, 2 programs, pingpong",
+    "m=64, n=144, k=64, 128 threads, 4x1 warps, cooperative, {stages} stages",
 )
 
 
@@ -90,6 +92,8 @@ class RandomProduct:
     """Some of AFTER."""
     stores_turned: bool = False
     """Whether the result is stored a second time, with its columns as rows, and what was met beside it."""
+    divided: bool = False
+    """Whether the plan knows that its blocks divide the sizes."""
 
     @property
     def text(self) -> str:
@@ -199,7 +203,17 @@ func @f({", ".join(parameters)}) {{
                 alignment += [2 if short else 16 for _ in _tensors(side, operand, is_left=side == "a")]
         others = [16] * (len(self._met) + (3 if self.stores_turned else 1))
         whole = f", M<={-(-self.m // 8) * 8}, N<={-(-self.n // 8) * 8}" if self._met else ""
+        whole += "".join(f", {size.upper()}%{block}=0" for size, block in blocks_of(self.plan)) if self.divided else ""
         return f"{self.plan}{whole}, aligned to {'/'.join(map(str, (*alignment, *others)))}"
+
+
+def blocks_of(plan: str) -> list[tuple[str, int]]:
+    """The blocks of a plan's text.
+
+    >>> blocks_of("m=64, n=144, k=64, 128 threads")
+    [('m', 64), ('n', 144), ('k', 64)]
+    """
+    return [(name, int(size)) for name, size in re.findall(r"\b([mnk])=(\d+)", plan)]
 
 
 def _is_computed(operand: Operand) -> bool:
@@ -273,7 +287,7 @@ def operands(computed: st.SearchStrategy[bool]) -> st.SearchStrategy[Operand]:
 
 @st.composite
 def random_products(draw: st.DrawFn) -> RandomProduct:
-    """Programs that go through their rings less than once, once or more often, with ends within a block."""
+    """Programs that go through their rings less than once, once or more often, with ends within a block or none."""
     left, right = draw(operands(st.booleans())), draw(operands(st.sampled_from([False, False, True])))
     beside = draw(operands(st.just(False))) if draw(st.integers(0, 3)) == 0 else None
     stages = draw(st.sampled_from([2, 3, 1]))
@@ -283,4 +297,7 @@ def random_products(draw: st.DrawFn) -> RandomProduct:
     by_threads = draw(st.sampled_from([False, False, True]))
     after = draw(st.lists(st.sampled_from(sorted(AFTER)), max_size=2, unique=True))
     turned = draw(st.integers(0, 3)) == 0
-    return RandomProduct(left, right, beside, m, n, k, plan, by_threads, tuple(after), turned)
+    divided = draw(st.integers(0, 2)) == 0
+    if divided:
+        (m, n), k = (2 * size for _, size in blocks_of(plan)[:2]), 2 * blocks_of(plan)[2][1]
+    return RandomProduct(left, right, beside, m, n, k, plan, by_threads, tuple(after), turned, divided)

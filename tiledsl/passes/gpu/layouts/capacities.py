@@ -80,9 +80,9 @@ class Capacities:
     def _plain(self, dim: Dim) -> int:
         if isinstance(dim, int) and self._flat_lanes and dim >= self._flat_lanes:
             return -(-dim // self._flat_lanes) * self._flat_lanes  # rows have as many elements as they have
-        if isinstance(dim, int):
-            return rounded(dim)
         text = str(dim)
+        if isinstance(dim, int):  # a block too, where blocks divide the size of their axis
+            return dim if self._exact and text in self._multiples else rounded(dim)
         if text in self._whole:
             return self._whole[text]
         if text in self._blocks:

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tiledsl.ir import tile_ops as ops
-from tiledsl.ir.core import Block, Index, Value
+from tiledsl.ir.core import Block, Index, Op, Value
 from tiledsl.ir.dtypes import DType
 from tiledsl.ir.gpu import async_ops
 from tiledsl.ir.gpu import gpu_ops as gpu
@@ -165,9 +165,24 @@ def lent_ring(state: Lowering, op: ops.Store) -> Ring | None:
         fits = [(b.shape, b.dtype, b.tile.layout) for b in buffers] == [((1, *shape), dtype, wanted)]
         short = not state.grid.programs or ring.lends or _is_short(state, shape, dtype)
         kept = any(not goes_to_products_alone(load) for load in ring.feed.loads) and bool(ring.feed.uses)
+        kept = kept or any(_reaches_another(load.result, op) for load in ring.feed.loads)
         if fits and _is_first(op) and ring.stages == 1 and short and not kept:  # what else reads it may do so later
             return ring
     return None
+
+
+def _reaches_another(tile: Value, store: ops.Store) -> bool:
+    """Whether another store takes something that is computed of a tile: that may be read when this one is done."""
+    seen, work = set[Op](), [*tile.users]
+    while work:
+        user = work.pop()
+        if user in seen or user is store:
+            continue
+        seen.add(user)
+        if user.effect == "write":
+            return True
+        work += [later for result in user.results for later in result.users]
+    return False
 
 
 def _is_short(state: Lowering, shape: tuple[int, int], dtype: DType) -> bool:
