@@ -52,7 +52,6 @@ KNOWN: dict[str, str] = {
     # convolutions and pooling
     "convolution, 3x3, 64 channels": _PLACES,
     "convolution, 3x3, 256 channels": _PLACES,
-    "convolution, 3x3, every other": _PLACES,
     "convolution, 7x7 of 3 channels": "the image is copied to pixels of four channels, its weights too: three kernels",
     "convolution, 5x5, 32 channels": _PLACES,
     "convolution, turned views": _PLACES,

@@ -19,6 +19,11 @@ COPY_SHARE = 0.88
 """Of the maker's bandwidth, what a plain copy reaches."""
 
 
+WINDOW_ROW_CLOCKS = 1.25
+WINDOW_ROW_BYTES = 47
+WINDOW_OUTSIDE_CLOCKS = 0.21
+
+
 @dataclass(frozen=True)
 class Speeds:
     """How fast the parts of one multiprocessor are, per clock unless said otherwise, and what they wait for."""
@@ -54,6 +59,13 @@ class Speeds:
     """Multiply-adds in f64 by `mma.sync`, which has no faster kin there; or by single ones, where these are as fast."""
     measured: bool = False
     """Whether these were measured on the device; else they follow from what the maker states, and are less sure."""
+
+    @staticmethod
+    def row_of_windows(row_bytes: int, outside: float = 0.0) -> float:
+        """Clocks of a multiprocessor in which TMA brings a row of a box of windows ("im2col"), where L2 has it:
+        32 bytes 1.9, 64 bytes 2.4, 128 bytes 4 to 4.6. `outside`: bytes at its end that no pixel has; of 16 channels of
+        which 8 are there a row took 5.3. Found from whole convolutions on an H200, not measured by itself."""
+        return WINDOW_ROW_CLOCKS + row_bytes / WINDOW_ROW_BYTES + outside * WINDOW_OUTSIDE_CLOCKS
 
     def products_of(self, element_bytes: int) -> int:
         """Multiply-adds per clock for operands of so many bytes per element, at most 4."""

@@ -1,10 +1,11 @@
-"""How far apart in memory neighbours of a tile lie."""
+"""How far apart in memory neighbours of a tile lie, and which loads overlap."""
 
 from __future__ import annotations
 
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Value
 from tiledsl.ir.types import AxisType
+from tiledsl.passes.gpu.products.window_rows import window_rows
 from tiledsl.passes.nest.loop_nest import Access
 
 STRIDE = 2
@@ -15,6 +16,11 @@ def unit_axis(access: Access) -> int:
     """The axis of a tensor along which neighbours lie side by side, or near."""
     unit = access.tensor.unit
     return len(access.tensor.shape) - 1 if unit is None else unit
+
+
+def reads_windows(access: Access) -> bool:
+    """Whether rows of a load are positions of windows: those of neighbours, which go on together, overlap in L2."""
+    return isinstance(access.op, ops.Load) and window_rows(access.op) is not None
 
 
 def step_along(access: Access, unit: int) -> int | None:

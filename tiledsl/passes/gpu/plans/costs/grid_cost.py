@@ -21,7 +21,7 @@ from tiledsl.passes.gpu.layouts.capacities import rounded
 from tiledsl.passes.gpu.layouts.infer_layouts import access_order, is_rows
 from tiledsl.passes.gpu.layouts.select_mma import choose_instruction
 from tiledsl.passes.gpu.plan import WRITTEN_OUT, WRITTEN_OUT_WORDS, GridPlan
-from tiledsl.passes.gpu.plans.costs.access_steps import step_along, unit_axis
+from tiledsl.passes.gpu.plans.costs.access_steps import reads_windows, step_along, unit_axis
 from tiledsl.passes.gpu.plans.costs.resource_times import ResourceTimes
 from tiledsl.passes.gpu.plans.costs.run_ahead import LoadsAhead, loads_ahead, registers
 from tiledsl.passes.gpu.plans.costs.shared_windows import SharedWindows
@@ -203,7 +203,8 @@ class GridCost:
         """Parts of sectors that one program leaves are taken by its neighbours, while the sector is in L2."""
         moved = self.sector_bytes(access) if access.gathers else self.moved_bytes(access)
         distinct = self.touched_bytes(access)
-        if not access.is_read or distinct <= CACHED_SHARE * self.machine.l2_bytes:
+        is_cached = distinct <= CACHED_SHARE * self.machine.l2_bytes or (self.grid.roles and reads_windows(access))
+        if not access.is_read or is_cached:
             return distinct
         return max(distinct, moved / self._shared_by(access) / self._slides(access))
 

@@ -58,6 +58,8 @@ SECTOR_BYTES = 32
 MOST_RESIDENT = 4
 MOST_TILES, LARGE = 48, 128 * 128
 """With more tiles for each multiprocessor, those of fewer elements are not looked at."""
+LARGE_ROWS = 192
+"""Of tiles that are as large as they get where there are few columns."""
 FEWEST_STAGES = 3
 """Of a ring: with two, every copy is waited for (measured: a tenth slower, and more)."""
 COMPUTING_STAGES = 2
@@ -192,7 +194,8 @@ class Columns:
             before = across
             if nest.whole_rows:
                 option = option._replace(across=across)
-            small = option.tiles(nest) > MOST_TILES * machine.multiprocessors and tiling.rows * columns < LARGE
+            large = min(LARGE, LARGE_ROWS * nest.columns)
+            small = option.tiles(nest) > MOST_TILES * machine.multiprocessors and tiling.rows * columns < large
             if small and not nest.back_to_back and contract.rows is None and contract.columns is None:
                 continue
             yield option

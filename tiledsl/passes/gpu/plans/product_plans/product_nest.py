@@ -51,7 +51,8 @@ class Stream(NamedTuple):
     where TMA does. `counts_along_depth`: whether it counts fastest along what its product sums up; `row_start`: the
     bytes that every row of the tensor starts at a multiple of, a line of the cache at most. `is_left`: of which
     operand. `held`: elements of the whole tensor that the grid reads. `only_multiplied`: whether nothing but products
-    reads it. `windows`: whether its rows are positions of windows. `planes`: how many such tiles lie behind each other.
+    reads it. `windows`: the bytes of a pixel's channels, where rows are positions of windows; else 0.
+    `planes`: how many such tiles lie behind each other.
     """
 
     sides: tuple[Side, ...]
@@ -64,7 +65,7 @@ class Stream(NamedTuple):
     copied: int
     held: int
     only_multiplied: bool = True
-    windows: bool = False
+    windows: int = 0
     planes: int = 1
 
 

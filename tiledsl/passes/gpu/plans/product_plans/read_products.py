@@ -233,7 +233,7 @@ class _Reader:
             copied=alignment % UNIT_BYTES,
             held=self._held(load),
             only_multiplied=goes_to_products_alone(load),
-            windows=window_rows(load) is not None,
+            windows=self._pixel_bytes(load),
             planes=self.sizes.of(planes),
         )
 
@@ -242,6 +242,11 @@ class _Reader:
         type_ = tensor_of(load)
         row = self.sizes.of(type_.shape[type_.unit]) * type_.dtype.bytes if type_.unit is not None else 1
         return LINE_BYTES if alignment >= LINE_BYTES else math.gcd(-(-row // alignment) * alignment, LINE_BYTES)
+
+    def _pixel_bytes(self, load: ops.Load) -> int:
+        """Of the channels of a pixel, where rows are positions of windows; 0 where they are not."""
+        windows, type_ = window_rows(load), tensor_of(load)
+        return 0 if windows is None else self.sizes.of(type_.shape[windows.channels]) * type_.dtype.bytes
 
     def _starts_along(self, load: ops.Load) -> Iterator[int]:
         """The axes of the grid, neither rows nor columns, each of whose blocks loops over a part of its own."""

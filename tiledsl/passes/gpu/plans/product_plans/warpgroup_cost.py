@@ -86,6 +86,8 @@ CACHED_SHARE = 0.45
 """Of L2, what can be counted on to be still there."""
 OUTSIDE = 2
 """Rows of a box that are outside of the tensor are no cheaper, but take so many times longer beside."""
+NARROW_BYTES, SPAN_BYTES = 32, 128
+"""Of a row of a box: the narrowest and the widest swizzle."""
 BETWEEN_LINES = 1.8
 """Of the cost of a row of a box, what it costs more if it starts within a line of the cache: 2000 x 1000 x 3000 takes
 31.9 us and 1000^3 11.6 where seven of eight rows do, as if they brought 2.6 times as many bytes."""
@@ -107,19 +109,23 @@ def greatest(*times: float) -> float:
 
 
 def between_lines(stream: Stream) -> float:
-    """What rows of a box cost that start within lines of the cache, of those that start with them."""
+    """What rows of a box cost that start within lines of the cache, of those that start with them. Rows of windows have
+    a rate of their own."""
+    if stream.windows:
+        return 1.0
     more = COPIED_BETWEEN_LINES if stream.copied else BETWEEN_LINES
     return 1 + more * (1 - stream.row_start / LINE_BYTES)
 
 
 class Step(NamedTuple):
     """What one turn of a block's loop takes: clocks of products, of shared memory, of threads that copy and of those
-    that compute; and the bytes that come from L2."""
+    that compute, of TMA for rows of windows; and the bytes that come from L2."""
 
     products: float
     shared: float
     copied: float
     computed: float
+    windows: float
     bytes: float
 
 
@@ -147,7 +153,8 @@ class WarpgroupCost:
         # one step of one block
         step = self.step(tiling)
         each = min(speeds.l2_bytes_each, speeds.l2_bytes / min(usable, blocks))
-        work = greatest(step.products, step.shared, step.bytes / each, step.copied, step.computed)
+        taken = step.products, step.shared, step.bytes / each, step.copied, step.computed, step.windows
+        work = greatest(*taken)
         work += EXPOSED[tiling.consumers] * step.computed if step.computed else 0.0
         work += COMPUTING_CLOCKS if nest.computes else STEP_CLOCKS
         every, busy = self._turns(tiling, tiles, busiest)
@@ -232,7 +239,16 @@ class WarpgroupCost:
             for one in nest.work
         )
         shared = SHARED_SHARE * (read + written) / speeds.shared_bytes
-        return Step(products, shared, copied, computed, bytes_)
+        windows = sum(self._brought(stream, tiling) for stream in streams if stream.windows)
+        return Step(products, shared, copied, computed, windows, bytes_)
+
+    def _brought(self, stream: Stream, tiling: Tiling) -> float:
+        """Clocks of TMA for rows of windows: some rows of boxes each, the last of which may end beyond a pixel."""
+        pixel, depth = stream.windows, tiling.depth * stream.bytes
+        whole = -(-pixel // NARROW_BYTES) * NARROW_BYTES
+        span = math.gcd(whole, depth, SPAN_BYTES)
+        rows = stream_bytes(stream, tiling) / span
+        return rows * self.speeds.row_of_windows(span, (whole - pixel) * span / whole)
 
     def _product(self, dot: ProductDot, tiling: Tiling) -> float:
         elements = tiling.rows_of(dot.rows) * tiling.length(dot.columns) * tiling.length(dot.depth)
