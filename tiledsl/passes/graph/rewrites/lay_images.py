@@ -5,8 +5,9 @@
     %l = graph.call(transpose(%x))                 [n, h, w, c]: channels lie side by side
     %y = contract(window(pad(%l)), graph.call(transpose(%w)))
 
-Where a pixel has too few channels for a copy of TMA, those of a row of a window are made one axis. A wider copy is made
-of the image, with a few zeros at the end of each pixel and the padding of rows; what a row of each window sees in it
+Where a pixel has too few channels for a copy of TMA, or so few that copies of single pixels would be what limits the
+product, those of a row of a window are made one axis. A wider copy is made of the image, with a few zeros at the end of
+each pixel and the padding of rows; what a row of each window sees in it
 lies side by side. So windows slide along the other axes alone, and read rows in place of pixels:
 
     %p = pad(%x)                                   3 channels are 4, 224 pixels of a row 230
@@ -27,7 +28,7 @@ from tiledsl.ir.gpu.tensor_maps import UNIT_BYTES
 from tiledsl.ir.type_rules import tensor_type
 from tiledsl.ir.types import TensorType
 from tiledsl.ir.verifier import Form
-from tiledsl.passes.gpu_machine import gpu_machine
+from tiledsl.passes.gpu_machine import GpuMachine, gpu_machine
 from tiledsl.passes.graph.analysis.shapes import bytes_of, sizes_of
 from tiledsl.passes.graph.analysis.views import View, view_of_value
 from tiledsl.passes.graph.rewrites.canonicalise_graph import tidy
@@ -39,6 +40,14 @@ ROW_BYTES = 32
 """Rows of windows have multiples of it: the narrowest swizzle."""
 MOST_BYTES = 1 << 33
 """Of a copy: more memory than that is not taken beside the image."""
+SPANS = (32, 64, 128)
+"""Bytes of a row of a box: those of swizzles."""
+LEAST_GAIN = 1.2
+"""Of rows over pixels, which have nothing that fills them up."""
+LEAST_SECONDS = 2e-6
+"""That rows are to gain."""
+LEAST_COLUMNS, MOST_COLUMNS = 64, 256
+"""Of a block: results are made as if there were so many, and windows are brought again for more."""
 LEAST_USES = 16
 """Of each element of a window: so many output channels are worth a copy."""
 
@@ -53,17 +62,18 @@ class LayImages:
     arch: str = "cpu"
 
     def run(self, module: Module, context: PassContext) -> Module:
-        if not self.arch.startswith("sm_") or not gpu_machine(self.arch, BUILTIN).has_warpgroups:
+        machine = gpu_machine(self.arch, BUILTIN) if self.arch.startswith("sm_") else None
+        if machine is None or not machine.has_warpgroups:
             return module
         copies = _Copies({function.name for function in module.functions})
         for op in list(module.entry.body.ops):
             product = _product(op) if isinstance(op, ops.Contract) else None
             if product is None:
                 continue
-            if product.has_wide_pixels:
+            rows = _rows_of(product, machine)
+            done = "" if rows is None or _is_by_pixels(product, rows, machine) else _with_rows(product, rows)
+            if not done and product.has_wide_pixels:
                 done = _with_channels_last(product, copies)
-            else:
-                done = _with_rows(product, copies)
             if done:
                 context.remark(self.name, op.location, done)
         tidy(module.entry)
@@ -107,6 +117,64 @@ class _Product:
     def has_wide_pixels(self) -> bool:
         """Whether TMA can copy the channels of one pixel."""
         return self.pixel_bytes % UNIT_BYTES == 0
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows of windows as one axis: those along the axis `number` of windows, of `long` pixels with those that are
+    multiplied by zeros, each with `wide` elements with those that fill it up. `clocks` as `_brought` has them."""
+
+    number: int
+    long: int
+    wide: int
+    clocks: float
+
+
+def _rows_of(product: _Product, machine: GpuMachine) -> _Rows | None:
+    """The rows that TMA brings soonest; None where windows slide along no other axis."""
+    number, windows = len(product.slid) - 1, product.windows
+    places = [size for size in windows.sizes if isinstance(size, int)]
+    if number < 1 or len(places) < len(windows.sizes):
+        return None
+    width = tensor_type(product.image).dtype.bytes
+    step = UNIT_BYTES // math.gcd(UNIT_BYTES, windows.strides[number] * width)
+    wide = -(-product.size(product.channels) // step) * step
+    reach = (places[number] - 1) * windows.dilations[number] + 1  # what lies between its places is multiplied by zeros
+    units = {span // math.gcd(span, wide * width) for span in SPANS}
+    found = [
+        _Rows(number, long, wide, _brought(product, machine, math.prod(places[:number]), long * wide * width))
+        for long in sorted({-(-reach // unit) * unit for unit in units})
+    ]
+    return min(found, key=lambda rows: rows.clocks)
+
+
+def _is_by_pixels(product: _Product, rows: _Rows, machine: GpuMachine) -> bool:
+    """Whether TMA had better bring windows pixel by pixel than row by row: row by row it copies more at a time, and
+    somewhat more in all, of a copy of the image that may have to be made for that alone."""
+    if not product.has_wide_pixels:
+        return False
+    places = math.prod(size for size in product.windows.sizes if isinstance(size, int))
+    by_pixels = _brought(product, machine, places, product.pixel_bytes)
+    positions = math.prod(sizes_of(product.windows.result)[: len(product.of_image)]) // product.size(product.channels)
+    gained = (by_pixels - LEAST_GAIN * rows.clocks) * positions / machine.multiprocessors / machine.speeds.clock
+    view = view_of_value(product.image)
+    is_given = view is not None and (view.buffer.op is None or isinstance(view.buffer.op, ops.Call))
+    if is_given and not _counts_along(product.image, product.of_image, [product.channels]):
+        return gained <= LEAST_SECONDS  # a copy is made in any case
+    return gained <= LEAST_SECONDS + 2 * bytes_of(product.image) / machine.copied_bytes_per_second
+
+
+def _brought(product: _Product, machine: GpuMachine, places: int, each: int) -> float:
+    """Clocks of a multiprocessor for one position: in which TMA brings so many places of so many bytes each, or in
+    which they are multiplied if that takes longer."""
+    columns, speeds = math.prod(map(product.size, product.columns)), machine.speeds
+    whole = -(-each // ROW_BYTES) * ROW_BYTES
+    span = math.gcd(whole, SPANS[-1])
+    brought = places * ((whole // span - 1) * speeds.row_of_windows(span) + speeds.row_of_windows(span, whole - each))
+    width = tensor_type(product.image).dtype.bytes
+    room = -(-columns // LEAST_COLUMNS) * LEAST_COLUMNS
+    multiplied = places * (whole // width) * room / speeds.products_of(width)
+    return max(brought * -(-columns // MOST_COLUMNS), multiplied)
 
 
 def _product(op: ops.Contract) -> _Product | None:
@@ -229,22 +297,19 @@ def _with_channels_last(product: _Product, copies: _Copies) -> str:
     return done or "windows are read where they are"
 
 
-def _with_rows(product: _Product, copies: _Copies) -> str:
+def _with_rows(product: _Product, rows_of: _Rows) -> str:
     """Channels of a row of a window as one axis, in a wider copy of the image."""
     op, windows, channels = product.op, product.windows, product.channels
-    if view_of_value(product.image) is None or view_of_value(product.weights) is None or len(product.slid) < 2:
+    if view_of_value(product.image) is None or view_of_value(product.weights) is None:
         return ""
-    width, number = tensor_type(product.image).dtype.bytes, len(product.slid) - 1
+    number, long, wide = rows_of.number, rows_of.long, rows_of.wide
+    width = tensor_type(product.image).dtype.bytes
     row, place = product.slid[number], product.within[number]
     size, stride, dilation = windows.sizes[number], windows.strides[number], windows.dilations[number]
     count = product.size(channels)
-    step = UNIT_BYTES // math.gcd(UNIT_BYTES, stride * width)
-    wide = -(-count // step) * step
-    unit = ROW_BYTES // math.gcd(ROW_BYTES, wide * width)
     if not isinstance(size, int) or wide * width * product.size(row) > MOST_BYTES:
         return ""
     reach = (size - 1) * dilation + 1  # what lies between its places is multiplied by zeros
-    long = -(-reach // unit) * unit
     positions = sizes_of(windows.result)[windows.axes[number]]
     images = [name for name in product.of_image if name not in product.slid and name != channels]
     others = [name for name in product.of_image if name in product.slid and name != row]

@@ -19,10 +19,13 @@ from tiledsl.api.graphs.emulate_graph import emulate_graph
 from tiledsl.api.programs.emulate import Request
 from tiledsl.backend_ref.execute_graph import execute_graph
 from tiledsl.ir.graph_ops import Call
+from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.passes.graph.pipeline import graph_pipeline
+from tiledsl.passes.graph.rewrites import lay_images
 from tiledsl.passes.graph.rewrites.canonicalise_graph import CanonicaliseGraph
 from tiledsl.passes.graph.rewrites.lay_images import LayImages
 from tiledsl.passes.manager import PassContext, PassManager
+from tiledsl.support.location import BUILTIN
 
 Formula = Callable[..., Any]
 
@@ -71,6 +74,61 @@ def test_kernels_multiply_windows_by_tma(name: str) -> None:
     assert sum("gpu.tma_windows" in kernel.ir("gpu") for kernel in kernels.values()) == 1
     actual = emulate_graph(graph, arrays, {}, None, Request(arch="sm_90")).result
     assert_close(np.asarray(actual), expected, relative=4e-3, terms=9 * 32)
+
+
+BY_ROWS: dict[str, tuple[Formula, tuple[int, ...], tuple[int, ...]]] = {
+    "eight channels": (_conv(), (2, 8, 7, 9), (24, 8, 3, 3)),
+    "eight channels, padded, every other": (_conv(padding=1, stride=2), (2, 8, 7, 9), (24, 8, 3, 3)),
+    "48 channels, three axes": (lambda x, w: ops.conv3d(x, w, padding=1), (1, 48, 3, 4, 5), (16, 48, 3, 3, 3)),
+    "channels last": (_conv(layout="NHWC", padding=1), (2, 7, 9, 24), (24, 3, 3, 24)),
+}
+
+
+@pytest.mark.parametrize("name", BY_ROWS)
+def test_narrow_pixels_come_by_rows_of_windows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lay_images, "LEAST_SECONDS", -1.0)  # small images gain nothing worth a word
+    formula, *shapes = BY_ROWS[name]
+    arrays = [normal(*shape, dtype=F16) for shape in shapes]
+    graph = tiledsl.trace(formula, *arrays)
+    (expected,) = execute_graph(graph.module.entry, arrays, graph.module)
+    context = PassContext()
+    module = PassManager([LayImages("sm_90")]).run(graph.module.clone(), context)
+    assert "channels of a row of a window" in str(context.remarks)
+    for laid in execute_graph(module.entry, arrays, module):
+        assert_close(laid, expected, relative=4e-3, terms=27 * 48)
+    kernels = tiledsl.fuse(graph).build(arch="sm_90").kernels
+    assert sum("gpu.tma_windows" in kernel.ir("gpu") for kernel in kernels.values()) == 1
+    actual = emulate_graph(graph, arrays, {}, None, Request(arch="sm_90")).result
+    assert_close(np.asarray(actual), expected, relative=4e-3, terms=27 * 48)
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "by_rows"),
+    [
+        ((128, 8, 128, 128), (64, 8, 3, 3), True),
+        ((128, 24, 128, 128), (64, 24, 3, 3), True),  # half of every other 32 bytes would be outside
+        ((128, 32, 128, 128), (64, 32, 3, 3), False),  # 64 bytes of a pixel: rows of three are no wider
+        ((128, 64, 128, 128), (64, 64, 3, 3), False),
+        ((1, 8, 16, 16), (64, 8, 3, 3), False),  # nothing to gain
+        ((128, 32, 128, 128), (64, 32, 1, 3), False),
+    ],
+)
+def test_pixels_or_rows(x: tuple[int, ...], w: tuple[int, ...], by_rows: bool) -> None:
+    context = PassContext()
+    PassManager([LayImages("sm_90")]).run(tiledsl.trace(_conv(padding=1), *_specs(x, w)).module, context)
+    assert ("channels of a row of a window" in str(context.remarks)) == by_rows
+
+
+def test_windows_of_neighbours_come_from_l2_row_by_row() -> None:
+    """537 MB, nine windows of each pixel: memory brings it once, TMA brings nine times as many rows."""
+    given = _specs((16, 512, 512, 64), (32, 3, 3, 64))
+    graph = tiledsl.trace(_conv(layout="NHWC", padding=1), *given)
+    (one,) = tiledsl.fuse(graph).audit("sm_90").kernels
+    assert one.kernel.memory_bytes < 1.1 * one.kernel.must_bytes
+    speeds = gpu_machine("sm_90", BUILTIN).speeds
+    rows = 16 * 512 * 512 * 9 * speeds.row_of_windows(128) / 132 / speeds.clock
+    assert rows < one.kernel.predicted < 1.5 * rows
+    assert speeds.row_of_windows(32, 16) > 2 * speeds.row_of_windows(32)
 
 
 @pytest.mark.parametrize("arch", ["cpu", "sm_80"])
