@@ -14,6 +14,8 @@ _PLACES = "pixels come from L2 again for each place of the window, and are multi
 _LOADED_BY_WARPS = "the loop is none that plans with warpgroups know: mma.sync, its operands loaded by all warps"
 _SMALL_PRODUCTS = "two products that are added are two kernels, each with too few blocks for all multiprocessors"
 _HELD_COLUMNS = "blocks of a cluster hold columns, begin and end together, and tell each other each result"
+_EXCHANGES = "each thread tells others of eight columns, numbers and places: more instructions than what it loads takes"
+_LONG_ROWS = "long rows are gone through again for each fold: instructions, beside few blocks whose loads nothing hides"
 _LAUNCH = "a few us, of which the launch and the first loads are most"
 _WIDER_PIXELS = "the image is copied to wider pixels, its weights too: three kernels or more"
 _WIDENED = "a left or right operand that is computed goes to memory first, in its wide form"
@@ -22,8 +24,10 @@ KNOWN: dict[str, str] = {
     # folds and norms
     "softmax, long rows": "rows longer than a block takes are read twice, by two kernels",
     "softmax, columns": _HELD_COLUMNS,
+    "softmax, middle axis": _HELD_COLUMNS,
     "group norm": "a group is longer than a block takes: one kernel for what is folded, and one that reads it again",
     # scans
+    "argmax, columns": _EXCHANGES,
     "running sum, one row": "launches: a second one folds the parts that the first one scans, for 4 MiB",
     "top 2 of experts": "the softmax goes to memory: a formula is not fused into the kernel of top_k",
     # movement
@@ -80,6 +84,8 @@ KNOWN: dict[str, str] = {
     "eight experts, all of them": "seventeen small products, one after the other, their sums in memory between them",
     "latent attention layer": "products that expand the latent vectors are kernels of their own",
     # losses
+    **dict.fromkeys(("cross-entropy, smoothed", "gradient of cross-entropy"), _LONG_ROWS),
+    **dict.fromkeys(("divergence of rows", "perplexity of rows"), _LONG_ROWS),
     "contrastive loss": "a log-sum-exp behind a product is a kernel of its own: the scores go to memory",
 }
 """Why a case is predicted to be beyond CLIFF, or multiplies outside of tensor cores; by name."""

@@ -214,4 +214,5 @@ def _improved(grid: GridShape, plan: Plan, machine: GpuMachine, sizes: KnownSize
     better, changed = improved(loop_nest(grid.op), before, blocks, sizes.all_of(grid), machine, sizes.alignment)
     if (better, changed) == (before, blocks):
         return plan
-    return with_whole_axes(grid, Plan((better,), blocks=tuple(changed.items())), sizes, vector, better.threads)
+    along = max(better.threads, better.threads * better.cluster // math.prod(changed.values()))  # of a row
+    return with_whole_axes(grid, Plan((better,), blocks=tuple(changed.items())), sizes, vector, along)

@@ -22,8 +22,10 @@ from tiledsl.passes.gpu.layouts.infer_layouts import access_order, is_rows
 from tiledsl.passes.gpu.layouts.select_mma import choose_instruction
 from tiledsl.passes.gpu.plan import WRITTEN_OUT, WRITTEN_OUT_WORDS, GridPlan
 from tiledsl.passes.gpu.plans.costs.access_steps import reads_windows, step_along, unit_axis
+from tiledsl.passes.gpu.plans.costs.exchanges import exchange_instructions
+from tiledsl.passes.gpu.plans.costs.held_tiles import HeldTiles
 from tiledsl.passes.gpu.plans.costs.resource_times import ResourceTimes
-from tiledsl.passes.gpu.plans.costs.run_ahead import LoadsAhead, loads_ahead, registers
+from tiledsl.passes.gpu.plans.costs.run_ahead import LoadsAhead, loads_ahead, phases, registers
 from tiledsl.passes.gpu.plans.costs.shared_windows import SharedWindows
 from tiledsl.passes.gpu.plans.facts.operation_units import UnitCounts, units_of
 from tiledsl.passes.gpu.plans.product_plans.thread_cost import HELD, WORD_BYTES
@@ -65,6 +67,8 @@ WEIGHT_INSTRUCTIONS = 4
 """The same for each element of the weights that windows meet, one by one: an access, and its place in a word."""
 SHORT_ROW = 128
 """Elements below which an axis that a tile has whole is padded by much of itself."""
+LARGE = 1024
+"""Threads of a multiprocessor that are counted on."""
 FEW_BLOCKS = 2
 """Blocks of a multiprocessor that do not hide each other's times."""
 FMA_SHARE = 0.62
@@ -110,7 +114,7 @@ class GridCost:
         if grid.roles:
             return grid.resident
         threads = grid.threads_of_tile
-        found = min(machine.max_blocks_per_multiprocessor, 1024 // threads)
+        found = min(machine.max_blocks_per_multiprocessor, LARGE // threads)
         if self.nest.dots:
             elements = max(
                 math.prod(map(self._room, dot.op.result.shape)) * dot.op.dtype.bytes for dot in self.nest.dots
@@ -119,6 +123,8 @@ class GridCost:
         elif self.nest.loops and not grid.programs:
             held = registers(self.nest, grid, self.counts) + sum(map(self._windows.words, self.nest.accesses))
             found = min(found, int(machine.registers / (threads * held)))
+        else:
+            found = min(found, self._held.blocks(machine))
         if self._ahead is not None:
             taken = grid.stages * self._ahead.turn_bytes + machine.block_bytes
             found = min(found, machine.shared_bytes_per_multiprocessor // taken)
@@ -138,6 +144,22 @@ class GridCost:
         if self.grid.cluster == 1 and self.resident > FEW_BLOCKS:
             return False
         return any(len(fold.sources[0].shape) - 1 not in fold.axes for fold in self._whole_folds)
+
+    @property
+    def _exposed(self) -> float:
+        """The share that no other program hides where columns are folded: of large blocks and clusters all."""
+        large = self.grid.cluster > 1 or self.grid.threads_of_tile * FEW_BLOCKS >= LARGE
+        return float(self._folds_across) / (1 if large else self.resident)
+
+    @cached_property
+    def _held(self) -> HeldTiles:
+        return HeldTiles(self.nest, self.grid, self.counts, self._room, self._width)
+
+    @property
+    def _alone(self) -> float:
+        """The share of loading or computing that no other program hides: of one program that holds rows all of it."""
+        blocks = self._held.blocks(self.machine)
+        return 1 / blocks if blocks <= FEW_BLOCKS and not self._folds_across else 0.0
 
     @cached_property
     def _whole_folds(self) -> list[ops.Reduce]:
@@ -300,7 +322,8 @@ class GridCost:
                 total += UnitCounts(doubles=number) if dot.op.dtype == f64 else UnitCounts(arithmetic=number)
         if not self.grid.roles:  # else one thread loads whole boxes
             total += UnitCounts(arithmetic=sum(map(self._access_instructions, self.nest.accesses)))
-        return total.times(self._padding) if self._windows.any else total
+            total += UnitCounts(arithmetic=exchange_instructions(self.nest, self.grid, self.counts, self._room))
+        return total.times(self._padding) if self._windows.any else total.times(self._held.padding)
 
     @cached_property
     def _windows(self) -> SharedWindows:
@@ -355,7 +378,8 @@ class GridCost:
             special=self.work.special / (speeds.exponentials * busy) / speeds.clock,
             starting=self._started * START_CLOCKS / speeds.clock,
             waiting=self._waiting(),
-            exposed=float(self._folds_across),
+            exposed=self._exposed,
+            alone=self._alone,
         )
 
     @property
@@ -430,25 +454,10 @@ class GridCost:
             met += CLUSTER_FOLD_CLOCKS * len(self._whole_folds)
         if self.grid.stages > 1:
             return waves * (met + (1 + turns / self.grid.stages) * self.speeds.latency) / self.speeds.clock
-        turns *= self._phases
+        turns *= phases(self.nest)
         # nothing is under way while a turn is computed: what it loads takes its time as well
         moved = self.read_bytes / self.programs / self.speeds.l2_bytes_each if turns else 0.0
         return waves * (met + (1 + turns) * self.speeds.memory_latency + moved) / self.speeds.clock
-
-    @cached_property
-    def _phases(self) -> int:
-        """How often a turn waits for memory: what is loaded behind a fold among threads is asked for after it."""
-        found = 1
-        for loop in self.nest.loops:
-            folded, loaded, phases = False, False, 1
-            for op in () if isinstance(loop.op, ops.While) else loop.op.body.ops:
-                if isinstance(op, ops.Reduce):
-                    folded = loaded
-                elif isinstance(op, ops.Load) and op.result.shape:
-                    phases += folded
-                    folded, loaded = False, True
-            found = max(found, phases)
-        return found
 
     def _together(self, loop: NestLoop) -> float:
         """Turns whose loads are under way together: of loops that are written out, as registers allow."""

@@ -10,7 +10,8 @@ from tiledsl.passes.gpu.plans.product_plans.warpgroup_cost import greatest
 @dataclass(frozen=True)
 class ResourceTimes:
     """Seconds that a grid keeps each resource busy. `starting`: the blocks, one after the other; `waiting`: of
-    programs, for what they load. `exposed`: the share of what is not the slowest that no other program hides."""
+    programs, for what they load. `exposed`: the share of what is not the slowest that no other program hides. `alone`:
+    the same of the lesser of loading and computing."""
 
     memory: float = 0.0
     l2: float = 0.0
@@ -21,13 +22,15 @@ class ResourceTimes:
     starting: float = 0.0
     waiting: float = 0.0
     exposed: float = 0.0
+    alone: float = 0.0
 
     @property
     def seconds(self) -> float:
         """All together: a little above the greatest, since nothing hides in full."""
         loaded, computed = max(self.memory, self.l2, self.lines), max(self.arithmetic, self.special)
         others = loaded + computed + self.waiting - max(loaded, computed, self.waiting)
-        return greatest(*self._resources().values()) + self.exposed * others
+        hidden = greatest(*self._resources().values())
+        return hidden + self.exposed * others + self.alone * min(loaded, computed)
 
     @property
     def bound(self) -> str:
@@ -35,4 +38,4 @@ class ResourceTimes:
         return max(self._resources(), key=lambda name: vars(self)[name])
 
     def _resources(self) -> dict[str, float]:
-        return {name: time for name, time in vars(self).items() if name != "exposed"}
+        return {name: time for name, time in vars(self).items() if name not in ("exposed", "alone")}

@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Value
 from tiledsl.ir.types import AxisType, TileType
 from tiledsl.passes.gpu.plan import GridPlan
@@ -126,3 +127,18 @@ def stages_ahead(nest: LoopNest, grid: GridPlan, counts: WorkCounts, machine: Gp
         room = machine.shared_bytes_of_block(1) * 7 // 8 // loads.turn_bytes
     stages = min(max(2, wanted), room, MOST_STAGES, math.ceil(loads.turns))
     return stages if stages >= 2 else 1
+
+
+def phases(nest: LoopNest) -> int:
+    """How often a turn waits for memory: what is loaded behind a fold among threads is asked for after it."""
+    most = 1
+    for loop in nest.loops:
+        folded, loaded, found = False, False, 1
+        for op in () if isinstance(loop.op, ops.While) else loop.op.body.ops:
+            if isinstance(op, ops.Reduce):
+                folded = loaded
+            elif isinstance(op, ops.Load) and op.result.shape:
+                found += folded
+                folded, loaded = False, True
+        most = max(most, found)
+    return most

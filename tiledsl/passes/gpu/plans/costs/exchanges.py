@@ -1,0 +1,61 @@
+"""What threads tell each other for a fold: instructions of each of them, by counting machine code.
+
+rows: one number of each thread goes through five shuffles, then through shared memory, then to other blocks
+columns, f16: eight numbers of each thread, one for each column of its 16 bytes
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from tiledsl.ir import tile_ops as ops
+from tiledsl.ir.symbolic import Dim
+from tiledsl.passes.gpu.plan import GridPlan
+from tiledsl.passes.nest.count_work import WorkCounts
+from tiledsl.passes.nest.loop_nest import LoopNest
+
+LANES = 32
+WIDEST = 16
+"""Bytes that a thread accesses at most."""
+STEP = 2
+"""A shuffle and the operation."""
+PLACED_STEP = 12
+"""The same where a place goes with the number: three words, and comparisons."""
+MEETING = 20
+"""A barrier, a number that is written for other warps, and where these lie."""
+AMONG_BLOCKS = 40
+"""Of a cluster, each of whose blocks writes to the memory of all others."""
+
+
+def exchange_instructions(nest: LoopNest, grid: GridPlan, counts: WorkCounts, room: Callable[[Dim], int]) -> float:
+    """Of all threads of a grid, for all of its folds; nothing is counted beside loops and products, which have prices
+    that were measured with what they fold. `room`: the elements of a tile's axis, with what pads them."""
+    if nest.loops or nest.dots:
+        return 0.0
+    threads = grid.threads_of_tile * grid.cluster
+    narrowest = min((access.tensor.dtype.bytes for access in nest.accesses if access.shape), default=4)
+    total = 0.0
+    for work in nest.elementwise:
+        if isinstance(work.op, ops.Reduce):
+            source, result = (math.prod(map(room, v.shape)) for v in (work.op.sources[0], work.op.results[0]))
+            times = counts.computed(work).number / max(1, math.prod(map(counts.number, work.shape)))
+            each = _of_thread(work.op, source, max(1, result), threads, max(1, WIDEST // narrowest))
+            total += threads * times * (each + AMONG_BLOCKS * (grid.cluster > 1))
+    return total
+
+
+def _of_thread(fold: ops.Reduce, source: int, result: int, threads: int, vector: int) -> float:
+    """Of one thread, for a tile of `source` elements that is folded to `result`. Threads have runs of `vector`."""
+    rows = len(fold.sources[0].shape) - 1 in fold.axes
+    if rows:
+        along = min(threads, max(1.0, source / result / vector))
+        numbers, lanes = max(1.0, result * along / threads), min(LANES, along)
+    else:
+        vector = min(vector, result)
+        along, numbers = max(1.0, min(source / result, threads * vector / result)), float(vector)
+        lanes = min(along, max(1.0, LANES * vector / result))
+    warps = along / lanes
+    steps = math.log2(lanes) + (math.log2(warps) if rows else warps if warps > 1 else 0)
+    each = numbers * steps * (PLACED_STEP if fold.fn in ("argmax", "argmin") else STEP)
+    return len(fold.sources) * each + MEETING * (warps > 1)

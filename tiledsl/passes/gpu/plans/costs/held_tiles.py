@@ -1,0 +1,162 @@
+"""Registers that threads of a grid without loops hold while they meet for its folds: what is wanted behind a fold.
+
+    p = exp2(x - max(x)); p / sum(p)     x of f16, 64 elements of each thread: behind the first fold 32 registers of x,
+                                         behind the second 64 of p
+
+What takes a few instructions from the elements that were loaded is computed again (as `written_again.py` of the CUDA
+back end does), so those are held instead, as narrow as they came.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Set
+from functools import cached_property
+
+from tiledsl.ir import tile_ops as ops
+from tiledsl.ir.core import Op, Value
+from tiledsl.ir.symbolic import Dim, symbol_name
+from tiledsl.ir.types import TileType
+from tiledsl.passes.gpu.plan import GridPlan
+from tiledsl.passes.gpu_machine import GpuMachine
+from tiledsl.passes.nest.count_work import WorkCounts
+from tiledsl.passes.nest.loop_nest import Access, LoopNest
+
+BESIDE = 32
+"""Registers of a thread for addresses, sums and what is computed at a time."""
+FEW = 4
+"""Elements of a thread that count among these."""
+LIGHT = ("add", "sub", "mul", "neg")
+"""Functions of one instruction."""
+MOST_OPS = 4
+"""From the elements that were loaded."""
+LEAST_HELD = 48
+"""Elements of a thread: smaller tiles are not computed again."""
+
+
+class HeldTiles:
+    """Of a grid with given blocks. `room`: the elements of a tile's axis, with what pads them; `width`: bytes that a
+    thread accesses at a time."""
+
+    def __init__(
+        self,
+        nest: LoopNest,
+        grid: GridPlan,
+        counts: WorkCounts,
+        room: Callable[[Dim], int],
+        width: Callable[[Access], float],
+    ) -> None:
+        self.nest, self.grid, self.counts = nest, grid, counts
+        self._room, self._width = room, width
+        self._threads = grid.threads_of_tile * grid.cluster
+        self._holds = not (grid.roles or grid.programs or grid.flat or nest.loops or nest.dots)
+
+    def blocks(self, machine: GpuMachine) -> int:
+        """Blocks that a multiprocessor has registers for, by what is held."""
+        if not self.words:
+            return machine.max_blocks_per_multiprocessor
+        return max(1, int(machine.registers / (self.grid.threads_of_tile * (BESIDE + self.words))))
+
+    @cached_property
+    def words(self) -> float:
+        """Registers of a thread for what is held; 0 where nothing is."""
+
+        def elements(tile: Value) -> float:
+            return math.prod(map(self._room, tile.shape)) / self._threads
+
+        return held_words(self.nest, elements) if self._holds else 0.0
+
+    @cached_property
+    def padding(self) -> float:
+        """Threads beyond the end of a long row compute as others do: each has as many whole vectors as any other."""
+        found = 1.0
+        for access in self.nest.accesses if self._holds else ():
+            if access.shape and self.counts.axis_of.get(symbol_name(access.shape[-1]) or "") is None:
+                size = self.counts.number(access.shape[-1])
+                along = self._threads / math.prod(self.counts.block_sizes.values())
+                granule = along * self._width(access) / access.tensor.dtype.bytes
+                if size > granule >= 1:
+                    found = max(found, math.ceil(size / granule) * granule / size)
+        return found
+
+
+def held_words(nest: LoopNest, elements: Callable[[Value], float]) -> float:
+    """Registers of a thread, of what is wanted behind the fold where that is most; 0 without folds. `elements`: how
+    many of a tile a thread has."""
+    body = list(nest.grid.body.ops)
+    places = {op: number for number, op in enumerate(body)}
+    most = 0.0
+    for fold in (number for op, number in places.items() if isinstance(op, (ops.Reduce, ops.Scan))):
+        held, made_of = set[Value](), _made_of(body[fold])
+        for op in body[: fold + 1]:
+            large = [value for value in op.results if _is_tile(value) and elements(value) > FEW]
+            wanted = [value for value in large if _is_wanted(value, fold, places) and _meets(value, made_of)]
+            if not _goes_behind(op, fold, places):
+                held.update(*(_bases(value, elements) for value in wanted))
+        most = max(most, sum(elements(value) * min(4, value.dtype.bytes) / 4 for value in held))
+    return most
+
+
+def _is_tile(value: Value) -> bool:
+    return isinstance(value.type, TileType) and bool(value.shape)
+
+
+def _made_of(fold: Op) -> set[Op]:
+    """All that needs the results of a fold."""
+    found, work = set[Op](), [fold]
+    while work:
+        fresh = [user for value in work.pop().results for user in value.users if user not in found]
+        found.update(fresh)
+        work += fresh
+    return found
+
+
+def _meets(value: Value, made_of: Set[Op]) -> bool:
+    """Whether a tile, or what is computed of it element by element, is wanted together with some of these: what is only
+    folded by itself is folded before threads meet."""
+    seen, work = set[Op](), [value]
+    while work:
+        for user in work.pop().users:
+            if user in made_of:
+                return True
+            if user not in seen and not isinstance(user, (ops.Reduce, ops.Scan)):
+                seen.add(user)
+                work += user.results
+    return False
+
+
+def _is_wanted(value: Value, fold: int, places: Mapping[Op, int], but: Op | None = None) -> bool:
+    """Whether something behind a fold reads a value; what stands in loops and branches counts as behind it."""
+    return any(places.get(user, fold + 1) > fold for user in value.users if user is not but)
+
+
+def _goes_behind(op: Op, fold: int, places: Mapping[Op, int]) -> bool:
+    """Whether an op is done behind the fold (`sink-tiles`): nobody wants it before, and its operands are there."""
+    if not isinstance(op, (ops.Map, ops.Cast)) or any(places.get(user, 0) <= fold for user in op.result.users):
+        return False
+    return all(_is_wanted(value, fold, places, op) for value in op.operands if _is_tile(value))
+
+
+def _bases(value: Value, elements: Callable[[Value], float]) -> set[Value]:
+    """The tiles that are held for one: what it is computed of in few instructions, or itself."""
+    found = _light(value, MOST_OPS) if elements(value) >= LEAST_HELD or value.dtype.bytes < 4 else None
+    return {value} if found is None else found
+
+
+def _light(value: Value, most: int) -> set[Value] | None:
+    op = value.op
+    match op:
+        case ops.Load() if value.dtype.bytes < 4:
+            return {value}
+        case ops.Broadcast() | ops.Reshape():
+            return set()  # of a few numbers
+        case ops.Cast() | ops.Map() if most > 0 and (isinstance(op, ops.Cast) or op.fn in LIGHT):
+            found = set[Value]()
+            for operand in filter(_is_tile, op.operands):
+                made = _light(operand, most - 1)
+                if made is None:
+                    return None
+                found |= made
+            return found
+        case _:
+            return None
