@@ -29,12 +29,12 @@ def plans_for(module: Module, arguments: Sequence[Argument], arch: str = "sm_90"
     """The module as plans are made for it (form `tile-placed`), and the plans for these arguments."""
     placed = PassManager(gpu_front_pipeline()).run(module.clone(), PassContext())
     sizes, values = bind_arguments(module.entry, arguments)
-    alignment = [_alignment(v) for v, p in zip(values, module.entry.parameters) if isinstance(p.type, TensorType)]
+    alignment = [alignment_of(v) for v, p in zip(values, module.entry.parameters) if isinstance(p.type, TensorType)]
     alignment += [_new_alignment(op, sizes) for op in placed.entry.body.ops if isinstance(op, Empty)]
     return placed, choose_plans(placed.entry, gpu_machine(arch), sizes, tuple(alignment))
 
 
-def _alignment(array: Array) -> int:
+def alignment_of(array: Array) -> int:
     """What every row of an array starts at a multiple of, in bytes, if the array itself is aligned."""
     rows = [stride for size, stride in zip(array.shape, array.strides) if size > 1 and stride != array.itemsize]
     return math.gcd(VECTOR_BYTES, *rows)

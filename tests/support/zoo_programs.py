@@ -10,6 +10,7 @@ import numpy as np
 from benchmarks.zoo.case import ZooCase
 from tiledsl.api.schedules.schedule_graph import schedule_graph
 from tiledsl.ir.core import Module
+from tiledsl.passes.gpu.plan import Plan
 from tiledsl.passes.gpu.plans.choose_plans import choose_plans
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.passes.manager import PassContext, PassManager
@@ -21,6 +22,12 @@ from tiledsl.support.errors import TileResourceError
 
 def gpu_programs(case: ZooCase, arch: str) -> Iterator[Module]:
     """The GPU IR of each kernel of a case, under its first plan that fits. Raises TileError where none does."""
+    for placed, plans, _ in planned_programs(case, arch):
+        yield _first(placed, plans, arch)
+
+
+def planned_programs(case: ZooCase, arch: str) -> Iterator[tuple[Module, list[Plan], dict[str, int]]]:
+    """Each kernel of a case in form `tile-placed`, the plans for its sizes, and these."""
     fused = case.fused()
     schedule = schedule_graph(fused.lowered(arch), fused.graph.inputs, fused.graph.constants)
     done: set[int] = set()
@@ -30,8 +37,8 @@ def gpu_programs(case: ZooCase, arch: str) -> Iterator[Module]:
             placed = _run(gpu_front_pipeline(), Module([schedule.functions[step.program]]))
             alignment = step_alignment(schedule.schedule, step)
             lying = step_lying(schedule.schedule, step)
-            plans = choose_plans(placed.entry, gpu_machine(arch), {**step.sizes}, alignment, lying)
-            yield _first(placed, plans, arch)
+            sizes = {**step.sizes}
+            yield placed, choose_plans(placed.entry, gpu_machine(arch), sizes, alignment, lying), sizes
 
 
 def _first(placed: Module, plans: list[Any], arch: str) -> Module:
