@@ -7,7 +7,7 @@ import pytest
 from tests.support.kernels import lower, tensor
 from tiledsl import tile
 from tiledsl.ir.core import Module
-from tiledsl.ir.dtypes import f16
+from tiledsl.ir.dtypes import f16, i8
 from tiledsl.passes.gpu.plan import GridPlan
 from tiledsl.passes.gpu.plans.costs.exchanges import exchange_instructions
 from tiledsl.passes.gpu.plans.costs.grid_cost import GridCost
@@ -125,3 +125,19 @@ def test_rows_tell_each_other_one_number() -> None:
     found = cost(nest_of(lower(two_sums, x=2)), m=1)
     each = exchange_instructions(found.nest, found.grid, found.counts, found._room) / 256 / found.programs  # pyright: ignore[reportPrivateUsage]
     assert each == 2 * (2 * 8 + 20)
+
+
+def running(x: tile.Tensor) -> tile.Tensor:
+    M, N = x.shape
+    y = tile.empty((M, N), tile.i64)
+    for m in tile.grid(M):
+        y[m, :] = tile.cumsum(x[m, :].to(tile.i64), axis=1)
+    return y
+
+
+def test_scans_hold_what_they_give_and_go_through_lanes_for_each_run() -> None:
+    found = cost(nest_of(lower(running, x=tensor(2, i8))), m=1, sizes={"M": 4096, "N": 8192})  # 32 i64 of each thread
+    assert found.resident == 2
+    each = exchange_instructions(found.nest, found.grid, found.counts, found._room) / 256 / found.programs  # pyright: ignore[reportPrivateUsage]
+    assert each == 16 * 5 * 3 * 2 + 40
+    assert found.times.seconds > 1.1 * found.times.memory

@@ -1,4 +1,4 @@
-"""What threads tell each other for a fold: instructions of each of them, by counting machine code.
+"""What threads tell each other for folds and scans: instructions of each of them, by counting machine code.
 
 rows: one number of each thread goes through five shuffles, then through shared memory, then to other blocks
 columns, f16: eight numbers of each thread, one for each column of its 16 bytes
@@ -22,6 +22,8 @@ STEP = 2
 """A shuffle and the operation."""
 PLACED_STEP = 12
 """The same where a place goes with the number: three words, and comparisons."""
+SCANNED_STEP = 3
+"""A shuffle, the operation, and whether it counts, for each word of 32 bits."""
 MEETING = 20
 """A barrier, a number that is written for other warps, and where these lie."""
 AMONG_BLOCKS = 40
@@ -29,23 +31,35 @@ AMONG_BLOCKS = 40
 
 
 def exchange_instructions(nest: LoopNest, grid: GridPlan, counts: WorkCounts, room: Callable[[Dim], int]) -> float:
-    """Of all threads of a grid, for all of its folds; nothing is counted beside loops and products, which have prices
-    that were measured with what they fold. `room`: the elements of a tile's axis, with what pads them."""
+    """Of all threads of a grid, for its folds and scans; nothing is counted beside loops and products, which have
+    prices that were measured with what they fold. `room`: the elements of a tile's axis, with what pads them."""
     if nest.loops or nest.dots:
         return 0.0
     threads = grid.threads_of_tile * grid.cluster
-    narrowest = min((access.tensor.dtype.bytes for access in nest.accesses if access.shape), default=4)
+    widths = [access.tensor.dtype.bytes for access in nest.accesses if access.shape] or [4]
     total = 0.0
     for work in nest.elementwise:
-        if isinstance(work.op, ops.Reduce):
-            source, result = (math.prod(map(room, v.shape)) for v in (work.op.sources[0], work.op.results[0]))
-            times = counts.computed(work).number / max(1, math.prod(map(counts.number, work.shape)))
-            each = _of_thread(work.op, source, max(1, result), threads, max(1, WIDEST // narrowest))
-            total += threads * times * (each + AMONG_BLOCKS * (grid.cluster > 1))
+        if not isinstance(work.op, (ops.Reduce, ops.Scan)):
+            continue
+        source, result = (math.prod(map(room, v.shape)) for v in (work.op.sources[0], work.op.results[0]))
+        times = counts.computed(work).number / max(1, math.prod(map(counts.number, work.shape)))
+        if isinstance(work.op, ops.Scan):
+            each = _of_scan(work.op, source / threads, max(1, WIDEST // max(widths)))
+        else:
+            each = _of_fold(work.op, source, max(1, result), threads, max(1, WIDEST // min(widths)))
+        total += threads * times * (each + AMONG_BLOCKS * (grid.cluster > 1))
     return total
 
 
-def _of_thread(fold: ops.Reduce, source: int, result: int, threads: int, vector: int) -> float:
+def _of_scan(scan: ops.Scan, elements: float, vector: int) -> float:
+    """Of one thread that has so many elements, in runs of `vector`: what each run comes to goes through all lanes."""
+    if scan.axis != len(scan.sources[0].shape) - 1:
+        return 0.0
+    words = sum(max(1.0, source.dtype.bytes / 4) for source in scan.sources)
+    return math.ceil(elements / vector) * math.log2(LANES) * SCANNED_STEP * words + 2 * MEETING
+
+
+def _of_fold(fold: ops.Reduce, source: int, result: int, threads: int, vector: int) -> float:
     """Of one thread, for a tile of `source` elements that is folded to `result`. Threads have runs of `vector`."""
     rows = len(fold.sources[0].shape) - 1 in fold.axes
     if rows:

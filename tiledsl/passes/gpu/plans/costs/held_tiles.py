@@ -93,7 +93,7 @@ def held_words(nest: LoopNest, elements: Callable[[Value], float]) -> float:
             wanted = [value for value in large if _is_wanted(value, fold, places) and _meets(value, made_of)]
             if not _goes_behind(op, fold, places):
                 held.update(*(_bases(value, elements) for value in wanted))
-        most = max(most, sum(elements(value) * min(4, value.dtype.bytes) / 4 for value in held))
+        most = max(most, sum(elements(value) * value.dtype.bytes / 4 for value in held))
     return most
 
 
