@@ -11,16 +11,20 @@ from collections.abc import Mapping
 
 from tiledsl.ir.core import Function
 from tiledsl.ir.symbolic import Dim, evaluate, symbols_of
-from tiledsl.ir.tile_ops import Dot
+from tiledsl.ir.tile_ops import Dot, For, Grid, Load, Range, Reduce, Scan, Store, While
 from tiledsl.passes.analysis.sizes import blocks_in
 from tiledsl.passes.gpu.plan import GridPlan, Plan
-from tiledsl.support.powers_of_two import power_of_two_up_to
+from tiledsl.support.powers_of_two import power_of_two_from, power_of_two_in, power_of_two_up_to
 
 ROOM_SIDE = 16
 """Rows and columns of matrix products come in multiples of it: those of instructions divide it."""
 ROOM_DEPTH = 16
 """What is multiplied and added up comes in multiples of it, and of `ROOM_DEPTH_OF_BYTES` for operands of 8 bits."""
 ROOM_DEPTH_OF_BYTES = 32
+MOST_SHARED_OUT = 128
+"""Elements of an axis that is padded so that threads can share it out."""
+WIDEST = 16
+"""Bytes that a thread accesses at most."""
 
 
 def rounded(size: int) -> int:
@@ -61,6 +65,11 @@ class Capacities:
         for op in function.walk():
             if isinstance(op, Dot):
                 self._round_for(op)
+        if not self._flat_lanes:
+            threads = min((grid.threads_of_tile * grid.cluster for grid in plan.grids), default=1)
+            for op in function.body.ops:
+                if isinstance(op, Grid):
+                    self._share_out(op, threads)
 
     def _round_for(self, dot: Dot) -> None:
         """Axes of matrix products have room for whole matrix instructions, whichever is taken."""
@@ -71,6 +80,23 @@ class Capacities:
             if dim != 1:
                 text = str(dim)
                 self._multiples[text] = math.lcm(multiple, self._multiples.get(text, 1))
+
+    def _share_out(self, grid: Grid, threads: int) -> None:
+        """Short axes whose sizes are known (13 x 13) have room for a power of two, where threads could not share out
+        what a grid moves otherwise: 14 x 14 are 4 parts. Not where tiles are folded, each thread some of its own."""
+        if any(isinstance(op, (Dot, Reduce, Scan)) for op in grid.walk()):
+            return
+        tiles = [(op.result.shape, op.result.dtype) for op in grid.walk() if isinstance(op, Load)]
+        tiles += [(op.value.shape, op.value.dtype) for op in grid.walk() if isinstance(op, Store)]
+        if not tiles:
+            return
+        shape, dtype = max(tiles, key=lambda tile: math.prod(self.shape(tile[0])))
+        known = {dim for dim in shape if isinstance(dim, int) and 2 < dim <= MOST_SHARED_OUT}
+        loops = any(isinstance(op, (Range, For, While)) for op in grid.walk())
+        parts = threads * (1 if loops else max(1, WIDEST // dtype.bytes))
+        for dim in sorted(known, key=lambda dim: (power_of_two_from(dim) / dim, dim)):
+            if math.prod(map(power_of_two_in, self.shape(shape))) < parts:
+                self._multiples[str(dim)] = power_of_two_from(self.of(dim))
 
     def of(self, dim: Dim) -> int:
         """The capacity of a size. Of an expression, what it comes to for the capacities of its symbols."""

@@ -1,0 +1,47 @@
+"""Rooms of tiles: short axes whose sizes are known are shared out among threads."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tiledsl
+from tests.support.compare import assert_close
+from tests.support.op_checks import F32, normal
+from tiledsl import ops, tile
+from tiledsl.api.graphs.emulate_graph import emulate_graph
+from tiledsl.api.programs.emulate import Request
+from tiledsl.backend_ref.execute_graph import execute_graph
+
+
+def convolved(x: Any, w: Any) -> Any:
+    return ops.conv2d(x, w, padding=1)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("pixels", [7, 13, 27])
+def test_all_threads_copy_windows_of_odd_images(arch: str, pixels: int) -> None:
+    """14 x 14 elements, as much room as 13 x 13 need, are four parts: four threads had copied a block."""
+    graph = tiledsl.trace(convolved, tile.spec((64, 32, pixels, pixels), tile.f32), tile.spec((32, 32, 3, 3), tile.f32))
+    kernel = next(k for name, k in tiledsl.fuse(graph).build(arch=arch).kernels.items() if name.startswith("windows"))
+    text = kernel.ir("gpu")
+    (threads,) = (int(found) for found in re.findall(r"threads = (\d+)", text))
+    (load,) = (line for line in text.splitlines() if "gpu.load(" in line)
+    layout = re.search(r"layout = (.*?)\}", load)
+    assert layout is not None
+    parts = 1
+    for spatial in re.findall(r"spatial\((.*?)\)", layout[1]):
+        for part in spatial.split(","):
+            parts *= int(part)
+    assert parts == threads
+
+
+def test_they_hold_what_they_should() -> None:
+    arrays = [normal(2, 16, 7, 13, dtype=F32), normal(16, 16, 3, 3, dtype=F32)]
+    graph = tiledsl.trace(convolved, *arrays)
+    (expected,) = execute_graph(graph.module.entry, arrays, graph.module)
+    actual = emulate_graph(graph, arrays, {}, None, Request(arch="sm_90")).result
+    assert_close(np.asarray(actual), expected, terms=9 * 16)
