@@ -51,13 +51,13 @@ class Shrunk:
         if any(math.prod(shape) > MOST or 0 in shape for shape in shapes):
             return None
         random = np.random.default_rng(seed)
-        arguments = [_drawn(random, p.type.dtype, shape) for p, shape in zip(_tensors(function), shapes)]
+        arguments = [_laid(p.type, _drawn(random, p.type.dtype, s)) for p, s in zip(_tensors(function), shapes)]
         if len(arguments) != len(function.parameters):
             return None
         aligned = zip(map(alignment_of, arguments), self.plan.alignment)
         if self.plan.steps or self.plan.packed or any(own % wanted for own, wanted in aligned):
             return None
-        expected = execute(function, [np.array(one) for one in arguments], blocks=lambda op, axis, block: 128)
+        expected = execute(function, [one.copy() for one in arguments], blocks=lambda op, axis, block: 128)
         grids = tuple(replace(grid, programs=min(grid.programs, PROGRAMS)) for grid in self.plan.grids)
         code = lowered(self.placed, replace(self.plan, grids=grids), arch)
         found = run_as_launched(code.entry, arguments, seed=seed)
@@ -103,6 +103,13 @@ def _drawn(random: np.random.Generator, dtype: Any, shape: tuple[int, ...]) -> A
     if dtype.is_float:
         return random.standard_normal(shape).astype(np.float32).astype(kind)
     return random.integers(0, 2, shape).astype(kind)
+
+
+def _laid(type_: TensorType, array: Any) -> Any:
+    """The same, with the axis last in memory that the program takes for it."""
+    if type_.unit is None:
+        return array
+    return np.moveaxis(np.ascontiguousarray(np.moveaxis(array, type_.unit, -1)), -1, type_.unit)
 
 
 def _difference(found: Any, expected: Any) -> float:
