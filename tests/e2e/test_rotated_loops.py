@@ -11,7 +11,16 @@ import numpy as np
 import pytest
 
 from attention import attention
-from tests.support.attention_kernels import band, band_of, biased, biased_of, window, window_of
+from tests.support.attention_kernels import (
+    band,
+    band_of,
+    biased,
+    biased_of,
+    faded,
+    faded_of,
+    window,
+    window_of,
+)
 from tests.support.compare import assert_close
 from tests.support.gpu_lowering import Array, lowered
 from tests.support.hopper_softmax import attention_of
@@ -26,7 +35,7 @@ from tiledsl.ir.core import Module
 from tiledsl.ir.dtypes import bf16
 from tiledsl.ir.gpu.async_ops import Wgmma, WgmmaWait
 from tiledsl.ir.gpu.gpu_ops import Load
-from tiledsl.ir.tile_ops import For, If, Map
+from tiledsl.ir.tile_ops import Cast, For, If, Map
 from tiledsl.passes.gpu.plan import GridPlan, Plan
 from tiledsl.passes.manager import PassContext, PassManager
 from tiledsl.passes.pipelines import gpu_front_pipeline
@@ -194,6 +203,21 @@ def test_what_scores_are_combined_with_is_loaded_before_them(
     (got,) = emulate(module.entry, operands, seed=0).results
     q, k, v, b = operands
     assert_close(got, biased_of(q, k, v, b), relative=2e-2)
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("shift", [0, -300])
+def test_distances_are_sums_of_floats(shift: int, known: bool) -> None:
+    random = np.random.default_rng(0)
+    operands: list[Array] = [random.integers(-2, 3, (n, 64)).astype(ml_dtypes.bfloat16) for n in (200, 300, 300)]
+    module = lowered(module_of(faded, operands, known=known, shift=shift), plan_of(128, 64))
+    for loop in module.walk():
+        if isinstance(loop, For) and any(isinstance(op, Wgmma) for op in loop.body.ops):
+            converted = [op for op in loop.body.ops if isinstance(op, Cast) and op.source.dtype.is_integer]
+            assert all(not op.result.shape for op in converted if op.source.dtype.bits == 64)
+    (got,) = emulate(module.entry, operands, seed=0).results
+    q, k, v = operands
+    assert_close(got, faded_of(q, k, v, shift), relative=1e-2)
 
 
 def test_what_is_waited_for() -> None:

@@ -41,6 +41,7 @@ ARGUMENTS: dict[str, Draw] = {
     "cluster_sum": lambda g: [normal(g, 3, 1024)],
     "running": lambda g: [normal(g, 512)],
     "total": lambda g: [normal(g, 5, 112)],
+    "distances": lambda g: [aligned(np.zeros((16, 16), np.float32))],
     "pairs_of_bytes": lambda g: [
         aligned(g.integers(-9, 9, (16, 14)).astype(np.int8)),
         aligned(g.random((16, 14)) < 0.5),

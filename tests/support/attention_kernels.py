@@ -63,6 +63,30 @@ def band_of(q: Array, k: Array, v: Array, before: int, behind: int) -> Array:
 
 
 @tile.kernel
+def faded(q: tile.Tensor, k: tile.Tensor, v: tile.Tensor, shift: tile.constexpr) -> tile.Tensor:
+    """(q @ k.mT times how far the key is behind the query, and `shift`) v."""
+    Q, D = q.shape
+    K, D = k.shape
+    K, D = v.shape
+    out = tile.empty((Q, D), tile.f32)
+    for i in tile.grid(Q):
+        acc = tile.zeros((i, D))
+        for j in tile.range(K):
+            away = j.index[None, :] - i.index[:, None] + shift
+            scores = tile.dot(q[i, :], k[j, :].mT) * away.to(tile.f32)
+            acc = tile.dot(scores.to(v.dtype), v[j, :], acc)
+        out[i, :] = acc
+    return out
+
+
+def faded_of(q: Array, k: Array, v: Array, shift: int) -> Array:
+    wide: list[Array] = [x.astype(np.float32) for x in (q, k, v)]
+    away: Array = np.arange(len(k))[None, :] - np.arange(len(q))[:, None] + shift
+    scores: Array = np.multiply(np.matmul(wide[0], np.transpose(wide[1])), away)
+    return np.matmul(scores.astype(v.dtype).astype(np.float32), wide[2])
+
+
+@tile.kernel
 def biased(q: tile.Tensor, k: tile.Tensor, v: tile.Tensor, b: tile.Tensor) -> tile.Tensor:
     """(q @ k.mT + b) v, with b[Q, K]."""
     Q, D = q.shape

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from math import gcd
 from typing import Any
 
+from tiledsl.backend_cuda.emit.counted_floats import counted_in_floats, counted_layout
 from tiledsl.backend_cuda.emit.one_plus import FUNCTIONS, log_of_one_plus, one_plus
 from tiledsl.backend_cuda.emit.rolled_groups import Places, Rounds, rounds_of
 from tiledsl.backend_cuda.emit.view_tables import view_table
@@ -385,6 +386,9 @@ def _is_repeated(divisor: Value, quotient: Value) -> bool:
 
 
 def _cast(frame: KernelFrame, op: Any, operands: Sequence[str], slot: Slot, rounded: bool) -> str:
+    counted = counted_layout(op)
+    if counted is not None:
+        return counted_in_floats(frame, counted, table_text(slot_table(counted, 0), operand_text(slot.index)))
     # an f64 must not be rounded to f32 on the way
     target = op.dtype if rounded or op.source.dtype == f64 else f32
     return cast(operands[0], op.source.dtype, target, frame.preamble)

@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 
 _VARIABLES = """
-    a_at a_descriptor arrivals at b_at b_descriptor band band_rows batch before block box column combine count done
-    element extreme failures fill first first_peer from from_lane has_prefix holds inner is_first issues lane_position
-    left old other own_part owner part passed peer piece position prefix program programs rank room row row_thread run
-    sender shared_base shared_memory slot start step thread to total turn warp warp_position warp_total within
+    a_at a_descriptor arrivals at b_at b_descriptor band band_rows batch before block box column combine count
+    counted done element extreme failures fill first first_peer from from_lane has_prefix holds inner is_first
+    issues lane_position left old other own_part owner part passed peer piece position prefix program programs rank
+    room row row_thread run sender shared_base shared_memory slot start step thread to total turn warp warp_position
+    warp_total within
 """
 VARIABLES = frozenset(_VARIABLES.split())
 """What emitters call variables of their own. A number may follow, as in `batch0`."""

@@ -34,6 +34,7 @@ from tiledsl.passes.gpu.products.streamed_loads import source_load
 from tiledsl.passes.gpu.roles import running_sums
 from tiledsl.passes.gpu.roles.block_masks import Mask, always_whole, masked, masks_of, whole_place
 from tiledsl.passes.gpu.roles.bulk_stores import lent_ring
+from tiledsl.passes.gpu.roles.distances import distance
 from tiledsl.passes.gpu.roles.known_padding import fills_of
 from tiledsl.passes.gpu.roles.rings import Position, Ring
 from tiledsl.passes.gpu.roles.rotations import Rotation
@@ -337,8 +338,10 @@ class _RotatedLoop:
                 continue
             if isinstance(op, ops.Reduce) and not op.has_body("combiner"):
                 self._pad(op)
-            mask = self.masks.get(op)
-            if mask is None or not self._mask(mask):
+            mask, away = self.masks.get(op), distance(state, op, self._ends[0].result)
+            if away is not None:
+                state.define(op.results[0], away)
+            elif mask is None or not self._mask(mask):
                 state.lower_op(op)
             self._know_padding(op)
         state.kept.difference_update(op.results[0] for op in self.rotation.ahead if isinstance(op, ops.Load))
