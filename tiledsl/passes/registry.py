@@ -29,7 +29,7 @@ from tiledsl.passes.graph.rewrites.repeat_maps import RepeatMaps
 from tiledsl.passes.graph.rewrites.set_sizes import SetSizes
 from tiledsl.passes.graph.rewrites.slide_windows import SlideWindows
 from tiledsl.passes.graph.rewrites.split_floats import SplitFloats
-from tiledsl.passes.graph.rewrites.widen_floats import DropRoundings, WidenFloats
+from tiledsl.passes.graph.rewrites.widen_floats import DropRoundings, ReshapeNarrow, WidenFloats
 from tiledsl.passes.manager import Pass
 from tiledsl.passes.nest.describe_nest import PrintLoopNests
 from tiledsl.passes.tile.accumulate import AccumulateProducts
@@ -52,6 +52,7 @@ _KINDS: tuple[type[Pass], ...] = (
     DeriveOnline,
     Group,
     DropRoundings,
+    ReshapeNarrow,
     Materialise,
     GraphToTile,
     RaisePrograms,

@@ -17,7 +17,7 @@ from tiledsl.passes.graph.rewrites.move_reindexing import MoveReindexing
 from tiledsl.passes.graph.rewrites.repeat_maps import RepeatMaps
 from tiledsl.passes.graph.rewrites.slide_windows import SlideWindows
 from tiledsl.passes.graph.rewrites.split_floats import SplitFloats
-from tiledsl.passes.graph.rewrites.widen_floats import DropRoundings, WidenFloats
+from tiledsl.passes.graph.rewrites.widen_floats import DropRoundings, ReshapeNarrow, WidenFloats
 from tiledsl.passes.manager import Pass
 
 
@@ -37,6 +37,7 @@ def graph_pipeline(arch: str, *, fuse: bool = True) -> list[Pass]:
         SplitFolds(arch=arch),
         DeriveOnline(),
         *([RepeatMaps(arch=arch)] if fuse else []),
+        ReshapeNarrow(),
         Group(arch=arch, fuse=fuse),
         DropRoundings(),
         Materialise(),

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 import tiledsl
 from tests.support.compare import assert_close
 from tiledsl import tile
 from tiledsl.backend_ref.execute_graph import execute_graph
+from tiledsl.ir.type_rules import tensor_type
+from tiledsl.passes.graph.analysis.shapes import volume
 
 
 def normed_product(x: Any, w: Any) -> Any:
@@ -22,6 +25,25 @@ def test_squares_are_made_where_they_are_summed() -> None:
     audit = tiledsl.fuse(tiledsl.trace(normed_product, *half)).audit("sm_90")
     assert sum(kernel.runs for kernel in audit.kernels) == 2  # the product; all of the norm
     assert audit.ratio < 1.5
+
+
+def groups_of_product(x: Any, w: Any) -> Any:
+    y = (x @ w).reshape((x.shape[0], 8, -1))
+    return y - tile.max(y, axis=2, keepdims=True)
+
+
+def column_sums(x: Any, w: Any) -> Any:
+    return tile.sum(x @ w, axis=0)
+
+
+@pytest.mark.parametrize("formula", [normed_product, groups_of_product, column_sums])
+def test_what_a_product_hands_on_is_as_narrow_as_the_formula_says(formula: Any) -> None:
+    """Rows of groups, and columns that are folded in two steps, are views of it."""
+    half = tile.spec((2048, 4096), tile.f16), tile.spec((4096, 4096), tile.f16)
+    module = tiledsl.fuse(tiledsl.trace(formula, *half)).lowered("sm_90")
+    large = [value for op in module.entry.body.ops for value in op.results if volume(value) >= 2048 * 4096]
+    assert large
+    assert {tensor_type(value).dtype for value in large} == {tile.f16}
 
 
 def test_results_are_the_same() -> None:

@@ -14,6 +14,7 @@ from tiledsl.ir.core import Value
 from tiledsl.ir.rewrite import Rewriter
 from tiledsl.passes.graph.analysis.shapes import sizes_of
 from tiledsl.passes.graph.analysis.value_order import operands_first
+from tiledsl.passes.graph.rewrites.widen_floats import is_rounded_product
 
 ROW = 1 << 10
 """A program is to fold as many elements at least."""
@@ -74,8 +75,13 @@ class Cut:
 
     def of(self, value: Value) -> Value:
         """The tensor with the axis cut: what is computed for each element is computed so."""
+
         # what maps read is cut first, so that long chains of them are not followed by recursion
-        for part in operands_first(value, lambda v: v not in self.known and isinstance(v.op, (ops.Map, ops.Cast))):
+        # a product that was rounded is stored as narrow as it is, and read from there
+        def is_computed(v: Value) -> bool:
+            return v not in self.known and isinstance(v.op, (ops.Map, ops.Cast)) and not is_rounded_product(v)
+
+        for part in operands_first(value, is_computed):
             if part not in self.known:
                 self.known[part] = self._cut(part)
         return self.known[value]
@@ -93,7 +99,7 @@ class Cut:
                 return value
             case ops.Map() as op:
                 return emit(ops.Map, fn=op.fn, inputs=[self.of(v) for v in op.inputs]).result
-            case ops.Cast() as op:
+            case ops.Cast() as op if not is_rounded_product(value):
                 return emit(ops.Cast, source=self.of(op.source), dtype=op.dtype).result
             case ops.Broadcast() as op:
                 source = sizes_of(op.source)

@@ -23,6 +23,7 @@ from tiledsl.passes.graph.analysis.outline import is_repeated
 from tiledsl.passes.graph.analysis.shapes import sizes_of, volume
 from tiledsl.passes.graph.analysis.value_order import operands_first
 from tiledsl.passes.graph.rewrites.canonicalise_graph import drop_unread
+from tiledsl.passes.graph.rewrites.widen_floats import is_rounded_product
 from tiledsl.passes.manager import PassContext
 
 COST = 40
@@ -63,14 +64,18 @@ def _is_scanned(value: Value, fold: ops.Reduce) -> bool:
 
 
 def _chain(value: Value) -> list[Op]:
-    """The elementwise ops that compute a value, each after what it reads."""
+    """The elementwise ops that compute a value, each after what it reads. A product that was rounded is stored so."""
     shape = sizes_of(value)
 
     def is_map(v: Value) -> bool:
-        return isinstance(v.op, (ops.Map, ops.Cast)) and sizes_of(v) == shape
+        return isinstance(v.op, (ops.Map, ops.Cast)) and sizes_of(v) == shape and not is_rounded_product(v)
 
-    maps = [v.op for v in operands_first(value, is_map) if is_map(v)]
-    return [op for op in maps if op is not None and not is_repeated(op)]
+    found: dict[Value, Op] = {}
+    for made in operands_first(value, is_map):
+        op = made.op if is_map(made) else None
+        if op is not None and (not is_repeated(op) or any(v in found for v in op.operands)):
+            found[made] = op
+    return list(found.values())
 
 
 def _cost(op: Op) -> int:

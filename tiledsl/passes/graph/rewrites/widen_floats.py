@@ -5,7 +5,11 @@
 
 The first step changes nothing: one op on narrow floats rounds its exact result. The second one leaves out roundings
 between ops, as a person would who writes both in one kernel; so results are nearer to the exact ones, not the same to
-the last bit. A rounded value that others read too stays: what goes through memory is narrow.
+the last bit. A rounded value that others read too stays: what goes through memory is narrow. So does what a product
+comes to, where folds read it, and it may become a kernel apart from them:
+
+    %p = cast(contract(%x, %w), f16)          stored in 2 bytes, not in 4; within one kernel `drop-roundings` takes
+    %m = reduce(cast(%p, f32)) {fn = max}     the two casts out later
 """
 
 from __future__ import annotations
@@ -20,11 +24,15 @@ from tiledsl.ir.rewrite import Rewriter, Rules
 from tiledsl.ir.type_rules import tensor_type
 from tiledsl.ir.verifier import Form, is_tile_function
 from tiledsl.passes.graph.analysis.outline import is_soft
-from tiledsl.passes.graph.rewrites.canonicalise_graph import tidy
+from tiledsl.passes.graph.rewrites.canonicalise_graph import drop_unread, tidy
 from tiledsl.passes.manager import PassContext
+
+NEAR = 64
+"""Values above a rounding, and below one, that are looked at."""
 
 WIDEN = Rules()
 ALONE = Rules()
+KEPT = Rules()
 ALWAYS = Rules()
 
 
@@ -41,6 +49,20 @@ class WidenFloats:
         tidy(module.entry)
         ALONE.apply(module.entry)
         tidy(module.entry)
+        return module
+
+
+@dataclass(frozen=True)
+class ReshapeNarrow:
+    """Of the entry: what is rounded, widened and reshaped is reshaped in between. A view of it is read in memory."""
+
+    name: ClassVar[str] = "reshape-narrow"
+    requires: ClassVar[Form] = Form.GRAPH
+    gives: ClassVar[Form] = Form.GRAPH
+
+    def run(self, module: Module, context: PassContext) -> Module:
+        KEPT.apply(module.entry)
+        drop_unread(module.entry.body)  # what `repeat-maps` has made twice stays so
         return module
 
 
@@ -106,8 +128,8 @@ def fold_in_f32(op: ops.Reduce | ops.Scan, rewriter: Rewriter) -> bool:
     return True
 
 
-def _rounded(value: Value) -> Value | None:
-    """What a narrow value was before it was rounded, from f32, by an op that nothing else reads; else None."""
+def rounded(value: Value) -> Value | None:
+    """What a narrow value was in f32, before it was rounded; None for other values."""
     op = value.op
     if not isinstance(op, ops.Cast) or _dtype(op.source) != f32 or not is_narrow(op.dtype):
         return None
@@ -117,15 +139,57 @@ def _rounded(value: Value) -> Value | None:
 @ALONE.on(ops.Cast)
 def rounded_for_one(op: ops.Cast, rewriter: Rewriter) -> bool:
     # cast(cast(x: f32, f16), f32) => x, where nothing else reads the rounded value
-    if op.dtype != f32 or len(op.source.users) != 1:
+    if op.dtype != f32 or len(op.source.users) != 1 or _is_folded_product(op):
         return False
     return rounded_and_widened(op, rewriter)
+
+
+def _is_folded_product(op: ops.Cast) -> bool:
+    """Whether what is widened is computed of a product element by element, and folded; not what feeds another product,
+    which may be one kernel with the first."""
+    return is_rounded_product(op.source) and _ends_in_folds(op.result)
+
+
+def is_rounded_product(value: Value) -> bool:
+    """Whether a narrow value was computed of a product in f32, element by element, and rounded."""
+    before = rounded(value)
+    return before is not None and _is_of_product(before)
+
+
+def _is_of_product(value: Value) -> bool:
+    """Whether a value is a product, or computed of one element by element."""
+    pending, seen = [value], set[Value]()
+    while pending and len(seen) < NEAR:
+        op = pending.pop().op
+        if isinstance(op, ops.Contract):
+            return True
+        if isinstance(op, (ops.Map, ops.Cast)) or (op is not None and is_soft(op)):
+            new = [operand for operand in op.operands if operand not in seen]
+            seen.update(new)
+            pending += new
+    return False
+
+
+def _ends_in_folds(value: Value) -> bool:
+    """Whether folds read a value, or what is computed of it before it is rounded again, and no product does."""
+    pending, seen, as_it_is, folds = [value], set[Value](), {value}, False
+    while pending and len(seen) < NEAR:
+        made = pending.pop()
+        for user in made.users:
+            if isinstance(user, (ops.Contract, ops.Call)):
+                return False
+            folds = folds or (made in as_it_is and isinstance(user, (ops.Reduce, ops.Scan)))
+            new = [result for result in user.results if result not in seen]
+            as_it_is.update(result for result in new if made in as_it_is and not is_narrow(_dtype(result)))
+            seen.update(new)
+            pending += new
+    return folds
 
 
 @ALWAYS.on(ops.Cast)
 def rounded_and_widened(op: ops.Cast, rewriter: Rewriter) -> bool:
     # cast(cast(x: f32, f16), f32) => x
-    before = _rounded(op.source) if op.dtype == f32 else None
+    before = rounded(op.source) if op.dtype == f32 else None
     if before is None:
         return False
     rewriter.replace(op, before)
@@ -137,10 +201,23 @@ def rounded_and_widened(op: ops.Cast, rewriter: Rewriter) -> bool:
 def widened_after_reindexing(op: ops.Cast, rewriter: Rewriter) -> bool:
     # cast(transpose(cast(x: f32, f16)), f32) => transpose(cast(cast(x, f16), f32)), and so for what is like it
     inner = op.source.op
-    if op.dtype != f32 or inner is None or not is_soft(inner) or _rounded(inner.operands[0]) is None:
+    if op.dtype != f32 or inner is None or not is_soft(inner) or rounded(inner.operands[0]) is None:
         return False
     if len(op.source.users) != 1:
         return False
     wide = rewriter.emit(ops.Cast, source=inner.operands[0], dtype=f32).result
     rewriter.replace(op, rewriter.emit(type(inner), source=wide, **inner.attributes).result)
+    return True
+
+
+@KEPT.on(ops.Reshape)
+def reshaped_while_narrow(op: ops.Reshape, rewriter: Rewriter) -> bool:
+    # reshape(cast(cast(x: f32, f16), f32)) => cast(reshape(cast(x, f16)), f32): what is handed on is narrow
+    wide = op.source.op
+    if not isinstance(wide, ops.Cast) or len(op.source.users) != 1 or _dtype(op.source) != f32:
+        return False
+    if rounded(wide.source) is None:
+        return False
+    narrow = rewriter.emit(ops.Reshape, source=wide.source, **op.attributes).result
+    rewriter.replace(op, rewriter.emit(ops.Cast, source=narrow, dtype=f32).result)
     return True
