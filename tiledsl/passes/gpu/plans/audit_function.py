@@ -74,11 +74,12 @@ def audit_plan(
     program = program_of(function, plan)
     costs = costs_of(program, plan, sizes, machine)
     counted = [cost.counts.moved(access) for cost in costs for access in cost.nest.accesses]
-    shares = [(cost.multiply_adds, cost.tensor_core_share) for cost in costs if cost.tensor_core_share is not None]
+    of_products = [cost.products for cost in costs]
+    shares = [(one.multiply_adds, one.tensor_core_share) for one in of_products if one.tensor_core_share is not None]
     multiplied = sum(number for number, _ in shares)
     slowest = max(costs, key=lambda cost: cost.times.seconds, default=None)
     must = _must_bytes(program, costs)
-    products = sum(cost.multiply_floor for cost in costs)
+    products = sum(one.floor for one in of_products)
     return KernelAudit(
         name=function.name,
         location=function.location,

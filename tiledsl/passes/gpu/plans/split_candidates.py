@@ -132,7 +132,7 @@ def _parts_of_rounds(program: Function, plan: Plan, sizes: Mapping[str, int], ma
 
 def _least_seconds(costs: Sequence[GridCost]) -> float:
     """What the grids take at least, however they are cut up."""
-    return REACHED * sum(max(cost.least_seconds, cost.multiply_floor) for cost in costs)
+    return REACHED * sum(max(cost.least_seconds, cost.products.floor) for cost in costs)
 
 
 def _is_split(function: Function) -> bool:

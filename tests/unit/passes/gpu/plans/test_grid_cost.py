@@ -24,7 +24,7 @@ def test_a_row_for_each_program() -> None:
     assert cost.read_bytes == cost.memory_bytes - 4 * 4096 == 4 * 4096 * 8192
     assert cost.times.bound == "memory"
     assert cost.times.seconds == pytest.approx(cost.memory_bytes / HOPPER.copied_bytes_per_second, rel=0.05)
-    assert cost.tensor_core_share is None
+    assert cost.products.tensor_core_share is None
 
 
 def test_few_programs_leave_the_device_idle() -> None:
@@ -91,8 +91,12 @@ def test_products_by_instruction() -> None:
     by_wgmma = GridCost(half, GridPlan(256, roles="cooperative"), blocks, SIZES, HOPPER)
     by_mma = GridCost(half, GridPlan(256), blocks, SIZES, HOPPER)
     by_threads = GridCost(single, GridPlan(256), blocks, SIZES, HOPPER)
-    assert by_wgmma.multiply_adds == by_threads.multiply_adds == 4096 * 8192 * 4096
-    assert (by_wgmma.tensor_core_share, by_mma.tensor_core_share, by_threads.tensor_core_share) == (1, 1, 0)
+    assert by_wgmma.products.multiply_adds == by_threads.products.multiply_adds == 4096 * 8192 * 4096
+    assert (
+        by_wgmma.products.tensor_core_share,
+        by_mma.products.tensor_core_share,
+        by_threads.products.tensor_core_share,
+    ) == (1, 1, 0)
     assert by_mma.times.products == pytest.approx(by_wgmma.times.products / HOPPER.speeds.mma_share)
     assert by_threads.times.arithmetic > 10 * by_mma.times.products
-    assert by_wgmma.multiply_floor <= by_wgmma.times.products
+    assert by_wgmma.products.floor <= by_wgmma.times.products

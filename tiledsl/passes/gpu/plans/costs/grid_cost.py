@@ -19,11 +19,11 @@ from tiledsl.ir.dtypes import f64
 from tiledsl.ir.symbolic import Dim, symbol_name
 from tiledsl.passes.gpu.layouts.capacities import rounded
 from tiledsl.passes.gpu.layouts.infer_layouts import access_order, is_rows
-from tiledsl.passes.gpu.layouts.select_mma import choose_instruction
 from tiledsl.passes.gpu.plan import WRITTEN_OUT, WRITTEN_OUT_WORDS, GridPlan
 from tiledsl.passes.gpu.plans.costs.access_steps import reads_windows, step_along, unit_axis
 from tiledsl.passes.gpu.plans.costs.exchanges import exchange_instructions
 from tiledsl.passes.gpu.plans.costs.held_tiles import HeldTiles
+from tiledsl.passes.gpu.plans.costs.product_work import ProductWork
 from tiledsl.passes.gpu.plans.costs.resource_times import ResourceTimes
 from tiledsl.passes.gpu.plans.costs.run_ahead import LoadsAhead, loads_ahead, phases, registers
 from tiledsl.passes.gpu.plans.costs.shared_windows import SharedWindows
@@ -36,7 +36,7 @@ from tiledsl.passes.gpu.plans.product_plans.warpgroup_cost import (
 )
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.passes.nest.count_work import WorkCounts
-from tiledsl.passes.nest.loop_nest import Access, LoopNest, NestDot, NestLoop
+from tiledsl.passes.nest.loop_nest import Access, LoopNest, NestLoop
 from tiledsl.support.powers_of_two import power_of_two_from, power_of_two_in
 
 WIDEST = 16
@@ -317,7 +317,7 @@ class GridCost:
             number = self._windows.share_of(work.op) * self.counts.computed(work).number
             total += units_of(work.op, self.machine.capability).times(number)
         for dot in self.nest.dots:
-            if self.instruction(dot) == "fma":
+            if self.products.instruction(dot) == "fma":
                 number = self.counts.multiplied(dot).number / FMA_SHARE
                 total += UnitCounts(doubles=number) if dot.op.dtype == f64 else UnitCounts(arithmetic=number)
         if not self.grid.roles:  # else one thread loads whole boxes
@@ -335,30 +335,10 @@ class GridCost:
         axes = [(self.counts.total(axis), self.counts.block_sizes[axis]) for axis in self.nest.axis_values]
         return math.prod(-(-total // block) * block / max(1, total) for total, block in axes)
 
-    def instruction(self, dot: NestDot) -> str:
-        """`wgmma`, the name of an instruction of `mma.sync`, or `fma`."""
-        if self.grid.roles:
-            return "wgmma"
-        op = dot.op
-        return choose_instruction(op.a.dtype, op.b.dtype, op.dtype, op.precision, self.machine.capability).instruction
-
     @cached_property
-    def tensor_core_share(self) -> float | None:
-        """The share of multiply-adds that matrix instructions do; None where there is no product."""
-        amounts = [(self.counts.multiplied(dot).number, self.instruction(dot)) for dot in self.nest.dots]
-        total = sum(number for number, _ in amounts)
-        return sum(number for number, name in amounts if name != "fma") / total if total else None
-
-    def _product_clocks(self) -> float:
-        """Of one multiprocessor, if it did all of the work."""
-        clocks = 0.0
-        for dot in self.nest.dots:
-            instruction = self.instruction(dot)
-            if instruction != "fma":
-                by_warps = instruction != "wgmma"
-                rate = self.speeds.mma_of if by_warps else self.speeds.products_of
-                clocks += self.counts.multiplied(dot).number / rate(_operand_bytes(dot.op))
-        return clocks
+    def products(self) -> ProductWork:
+        """What the products of the grid take."""
+        return ProductWork(self.nest.dots, self.counts, self.machine, bool(self.grid.roles))
 
     @cached_property
     def times(self) -> ResourceTimes:
@@ -373,7 +353,7 @@ class GridCost:
             memory=self.memory_bytes / of_memory,
             lines=self._line_clocks() / busy / speeds.clock,
             l2=l2 / (each * busy) / speeds.clock,
-            products=self._product_clocks() / (busy * speeds.power_limit) / speeds.clock,
+            products=self.products.clocks / (busy * speeds.power_limit) / speeds.clock,
             arithmetic=self._arithmetic_clocks / busy / speeds.clock,
             special=self.work.special / (speeds.exponentials * busy) / speeds.clock,
             starting=self._started * START_CLOCKS / speeds.clock,
@@ -482,29 +462,3 @@ class GridCost:
     def least_seconds(self) -> float:
         """What no plan of this grid goes below: each access moves what it touches, once."""
         return sum(self.touched_bytes(a) for a in self.nest.accesses) / self.machine.copied_bytes_per_second
-
-    @cached_property
-    def multiply_adds(self) -> float:
-        """Of all products."""
-        return sum(self.counts.multiplied(dot).number for dot in self.nest.dots)
-
-    @cached_property
-    def multiply_floor(self) -> float:
-        """Seconds that the products take at the best rate that their dtypes allow."""
-        clocks = sum(self.counts.multiplied(dot).number / self._best_rate(dot.op) for dot in self.nest.dots)
-        return clocks / self.machine.multiprocessors / self.speeds.clock
-
-    def _best_rate(self, dot: ops.Dot) -> float:
-        found = choose_instruction(dot.a.dtype, dot.b.dtype, dot.dtype, dot.precision, self.machine.capability)
-        wide = dot.dtype == f64
-        if found.instruction == "fma":
-            return self.speeds.doubles if wide else self.speeds.instructions
-        return (
-            self.speeds.double_products
-            if wide
-            else self.speeds.products_of(_operand_bytes(dot)) * self.speeds.power_limit
-        )
-
-
-def _operand_bytes(dot: ops.Dot) -> int:
-    return max(dot.a.dtype.bytes, dot.b.dtype.bytes)
