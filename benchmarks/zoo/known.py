@@ -36,7 +36,7 @@ KNOWN: dict[str, str] = {
     "gather of columns": "gathered columns are single elements: a sector for each",
     # products
     "product, 512": "most of it is the launch; to share the sums would take a second one",
-    "product, small ones batched": "a block for each matrix of the batch, and blocks start one after the other",
+    "product, uneven": "rows of 1000 elements start within lines of memory, which takes TMA twice as long",
     "product, odd": "rows of an odd size have no TMA: a warp copies them element by element",
     "x @ w of groups of i8": _WIDENED,
     "narrow perceptron": "three products in a row are two kernels, with the wide middle in memory",
@@ -44,6 +44,7 @@ KNOWN: dict[str, str] = {
     "attention, d 64": "exponentials take as long as products do, and are not hidden behind them wholly",
     "attention, short": "197 keys fill two blocks of 128 in part, and queries are masked and accessed by element",
     "attention, f32": "products in f32 with all digits are single multiply-adds, at 0.62 of their rate",
+    "attention, d 80": "keys and values of 80 columns lie in rooms of 96 or 128, and instructions multiply these",
     "attention, causal, d 64": "few blocks: their lengths differ, and the longest one sets the time",
     "attention, both sides of 256": _RANKING,
     "capped scores, kernel": _CAPPED,

@@ -9,7 +9,7 @@ import pytest
 
 import tiledsl
 from tests.support.compare import assert_close
-from tiledsl import tile
+from tiledsl import ops, tile
 from tiledsl.backend_ref.execute_graph import execute_graph
 from tiledsl.ir.type_rules import tensor_type
 from tiledsl.passes.graph.analysis.shapes import volume
@@ -54,3 +54,25 @@ def test_results_are_the_same() -> None:
     lowered = tiledsl.fuse(graph).lowered("sm_90")
     for actual, wanted in zip(execute_graph(lowered.entry, [x, w], lowered), expected):
         assert_close(actual, wanted, relative=4e-3)
+
+
+def separable(x: Any, along: Any, across: Any) -> Any:
+    return ops.conv2d(ops.conv2d(x, along, padding=1, groups=x.shape[1]).to(x.dtype), across)
+
+
+def test_a_product_by_threads_stays_out_of_one_of_matrices() -> None:
+    """A depthwise convolution would be made again for each block of the pointwise one, by loads that wait."""
+    specs = [tile.spec(shape, tile.f16) for shape in ((16, 64, 128, 128), (64, 1, 3, 3), (128, 64, 1, 1))]
+    audit = tiledsl.fuse(tiledsl.trace(separable, *specs)).audit("sm_90")
+    assert len(audit.kernels) == 2
+    assert audit.ratio < 2.5
+
+
+def softmax_of_rows(x: Any, w: Any) -> Any:
+    return tile.softmax(ops.conv2d(x, w, padding=1), axis=-1)
+
+
+def test_rows_of_images_are_folded_behind_products_of_planes() -> None:
+    """What has columns along two axes is multiplied element by element, as the planes stand for it."""
+    specs = [tile.spec(shape, tile.f32) for shape in ((1, 64, 64, 256), (128, 64, 3, 3))]
+    assert tiledsl.fuse(tiledsl.trace(softmax_of_rows, *specs)).audit("sm_90").kernels

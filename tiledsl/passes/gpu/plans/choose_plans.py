@@ -22,7 +22,7 @@ from tiledsl.passes.gpu.plans.costs.grid_cost import GridCost
 from tiledsl.passes.gpu.plans.facts.grid_shape import GridShape, KnownSizes, grids_of, sizes_of_call
 from tiledsl.passes.gpu.plans.flat_rows import flat_rows
 from tiledsl.passes.gpu.plans.improve_plan import improved, with_ring
-from tiledsl.passes.gpu.plans.product_plans.thread_plans import has_whole_rows, thread_plans
+from tiledsl.passes.gpu.plans.product_plans.thread_plans import has_whole_rows, thread_plan_seconds, thread_plans
 from tiledsl.passes.gpu.plans.rule_plans import (
     SMALLEST_ROW,
     fixed_elements,
@@ -39,6 +39,10 @@ from tiledsl.support.powers_of_two import power_of_two_in
 
 WARPGROUP_DEPTH = 16
 """What a whole axis of a product comes in multiples of, where warpgroups multiply."""
+THREADS_GAIN = 0.85
+"""Of the time of the best plan for warpgroups, what one for threads that are all alike may take to come before it."""
+WHOLE_VECTORS = 16
+"""Bytes that rows start at a multiple of where threads copy as fast as their prediction says."""
 FIRST_PLANS = 4
 """Plans with specialised warps that are tried before others."""
 
@@ -106,6 +110,10 @@ def _plans_as_written(
         lying = dict(zip(tensors, alignment)), dict(zip(tensors, map(packed_bytes, laid)))
         flat = None if grid.dots else flat_rows(grid.op, grid.accesses, known.known, *lying, machine)
         others = [*([flat] if flat is not None else ()), *_grid_options(grid, machine, known)]
+        if first and first[0].seconds is not None and others and min(alignment, default=WHOLE_VECTORS) >= WHOLE_VECTORS:
+            by_threads = thread_plan_seconds(grid.dots, grid.blocks, machine, known.of)
+            if by_threads < THREADS_GAIN * first[0].seconds:
+                first = [RankedPlan(others[0]), *first]
         options.append([*first, *map(RankedPlan, others)])
     ranked: dict[Plan, float | None] = {}
     for rank in range(max((len(o) for o in options), default=1)):

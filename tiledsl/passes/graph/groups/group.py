@@ -30,7 +30,7 @@ from tiledsl.passes.graph.analysis.outline import (
     is_widened,
     read_by,
 )
-from tiledsl.passes.graph.analysis.shapes import bytes_of
+from tiledsl.passes.graph.analysis.shapes import bytes_of, sizes_of
 from tiledsl.passes.graph.groups.group_order import FAR, Between, GroupOrder
 from tiledsl.passes.graph.groups.map_groups import MapGroups
 from tiledsl.passes.graph.groups.price import Price, Prices
@@ -177,7 +177,7 @@ class _Groups:
         if not isinstance(between, Between):
             return False
         plan = self.plan(merged)
-        refusal = plan if isinstance(plan, Refusal) else self._starved(merged, plan, groups)
+        refusal = plan if isinstance(plan, Refusal) else self._slower(firsts, merged, plan, groups)
         if refusal is None:
             self._merge(merged, groups, between)
             return True
@@ -185,9 +185,16 @@ class _Groups:
             self.refusals[second, first] = refusal
         return False
 
-    def _starved(self, merged: Sequence[Op], plan: KernelPlan, groups: Collection[int]) -> Refusal | None:
-        """Why two products in one kernel would leave cores without work, if they would: one row is one program."""
-        if math.prod(axis.size for axis in plan.treatments.grid) >= self.prices.rates.programs or self.prices.on_gpu:
+    def _slower(
+        self, firsts: Sequence[Op], merged: Sequence[Op], plan: KernelPlan, groups: Collection[int]
+    ) -> Refusal | None:
+        """Why products in one kernel would be slower than apart, if they would. On CPUs one row is one program, which
+        may leave cores without work. On GPUs a first product that is none of matrices is made by threads, for each
+        block of the second one again; matrices are faster in one kernel."""
+        if self.prices.on_gpu:
+            if all(map(_is_of_matrices, firsts)):
+                return None
+        elif math.prod(axis.size for axis in plan.treatments.grid) >= self.prices.rates.programs:
             return None
         return self._dearer(self.price(merged, plan), [self.members[group] for group in groups])
 
@@ -405,6 +412,15 @@ def _called(module: Module, groups: _Groups) -> list[Function]:
     drop_unread(function.body)
     sort_by_use(function)
     return [function, *made]
+
+
+def _is_of_matrices(op: Op) -> bool:
+    """Whether each operand of a product has an axis that the other has not, longer than one element."""
+    if not isinstance(op, ops.Contract):
+        return False
+    named = zip(op.axis_names(), (sizes_of(op.a), sizes_of(op.b)))
+    a, b = ({name for name, size in zip(names, sizes) if size != 1} for names, sizes in named)
+    return bool(a - b) and bool(b - a)
 
 
 def _described(plan: KernelPlan, together: Price, apart: Price) -> str:

@@ -366,7 +366,10 @@ class GroupTiles:
         out = self.tile_axes(op.result)
         over = self._not_single(self.axes.reduced[op])
         wanted = (*out, *over)
-        a, b = (self.spread(self.builder.cast(self.tile(v), op.dtype), self.tile_axes(v), wanted) for v in (op.a, op.b))
+        operands = [exact or made for exact, made in ((op.exact_a, op.a), (op.exact_b, op.b))]
+        a, b = (self.spread(self.builder.cast(self.tile(v), op.dtype), self.tile_axes(v), wanted) for v in operands)
+        if op.precision == "planes":  # as large as what planes give
+            a = self.builder.map("mul", a, self.builder.constant(1.0 / ops.PLANES_SCALE, op.dtype))
         value = self.builder.map("mul", a, b)
         if over:
             positions = tuple(range(len(out), len(wanted)))

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
+import tiledsl
+from tiledsl import tile
 from tiledsl.passes.gpu.plans.product_plans.thread_cost import (
     MOST_REGISTERS,
     ThreadNest,
@@ -117,3 +120,16 @@ def test_small_products_have_small_tiles() -> None:
 
 def test_one_turn_has_one_stage() -> None:
     assert {one.stages for one in ThreadSearch(ThreadNest(64, 64, 16, batches=512), HOPPER).tilings()} == {1}
+
+
+def batched(a: Any, b: Any) -> Any:
+    return a @ b
+
+
+def test_small_products_of_a_batch_go_by_threads() -> None:
+    """Warpgroups multiply 64 rows and more: of 32 they would do half for nothing. All of the batch counts."""
+    specs = [tile.spec(shape, tile.f16) for shape in ((16384, 32, 32), (16384, 32, 32))]
+    audit = tiledsl.fuse(tiledsl.trace(batched, *specs)).audit("sm_90")
+    (kernel,) = audit.kernels
+    assert not kernel.kernel.by_warpgroups
+    assert kernel.kernel.predicted < 3 * kernel.kernel.floor

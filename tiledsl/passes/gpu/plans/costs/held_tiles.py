@@ -10,7 +10,7 @@ back end does), so those are held instead, as narrow as they came.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from functools import cached_property
 
 from tiledsl.ir import tile_ops as ops
@@ -30,6 +30,8 @@ LIGHT = ("add", "sub", "mul", "neg")
 """Functions of one instruction."""
 MOST_OPS = 4
 """From the elements that were loaded."""
+MOST_FOLDS = 8
+"""That are looked at, of a program with more."""
 LEAST_HELD = 48
 """Elements of a thread: smaller tiles are not computed again."""
 
@@ -83,14 +85,15 @@ class HeldTiles:
 def held_words(nest: LoopNest, elements: Callable[[Value], float]) -> float:
     """Registers of a thread, of what is wanted behind the fold where that is most; 0 without folds. `elements`: how
     many of a tile a thread has."""
-    body = list(nest.grid.body.ops)
+    body, every = list(nest.grid.body.ops), [*reversed(list(nest.grid.body.walk()))]
     places = {op: number for number, op in enumerate(body)}
+    folds = [number for op, number in places.items() if isinstance(op, (ops.Reduce, ops.Scan))]
     most = 0.0
-    for fold in (number for op, number in places.items() if isinstance(op, (ops.Reduce, ops.Scan))):
-        held, made_of = set[Value](), _made_of(body[fold])
+    for fold in folds[:: -(-len(folds) // MOST_FOLDS) or 1]:
+        held, meeting = set[Value](), _meeting(every, _made_of(body[fold]))
         for op in body[: fold + 1]:
-            large = [value for value in op.results if _is_tile(value) and elements(value) > FEW]
-            wanted = [value for value in large if _is_wanted(value, fold, places) and _meets(value, made_of)]
+            large = [value for value in op.results if value in meeting and _is_tile(value) and elements(value) > FEW]
+            wanted = [value for value in large if _is_wanted(value, fold, places)]
             if not _goes_behind(op, fold, places):
                 held.update(*(_bases(value, elements) for value in wanted))
         most = max(most, sum(elements(value) * value.dtype.bytes / 4 for value in held))
@@ -111,18 +114,19 @@ def _made_of(fold: Op) -> set[Op]:
     return found
 
 
-def _meets(value: Value, made_of: Set[Op]) -> bool:
-    """Whether a tile, or what is computed of it element by element, is wanted together with some of these: what is only
-    folded by itself is folded before threads meet."""
-    seen, work = set[Op](), [value]
-    while work:
-        for user in work.pop().users:
-            if user in made_of:
-                return True
-            if user not in seen and not isinstance(user, (ops.Reduce, ops.Scan)):
-                seen.add(user)
-                work += user.results
-    return False
+def _meeting(backwards: Iterable[Op], made_of: Set[Op]) -> set[Value]:
+    """The values that, or what is computed of them element by element, are wanted together with some of these: what is
+    only folded by itself is folded before threads meet. `backwards`: all ops, the last first."""
+    found = set[Value]()
+
+    def meets(user: Op) -> bool:
+        if user in made_of:
+            return True
+        return not isinstance(user, (ops.Reduce, ops.Scan)) and any(value in found for value in user.results)
+
+    for op in backwards:
+        found.update(value for value in op.results if any(map(meets, value.users)))
+    return found
 
 
 def _is_wanted(value: Value, fold: int, places: Mapping[Op, int], but: Op | None = None) -> bool:

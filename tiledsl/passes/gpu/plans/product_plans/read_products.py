@@ -14,7 +14,7 @@ from tiledsl.ir.dtypes import bool_
 from tiledsl.ir.gpu.tensor_maps import LINE_BYTES, UNIT_BYTES
 from tiledsl.ir.symbolic import Dim, symbols_of
 from tiledsl.ir.types import AxisType, Shape, TileType
-from tiledsl.passes.analysis.sizes import BlockDefinition
+from tiledsl.passes.analysis.sizes import BlockDefinition, size_of
 from tiledsl.passes.analysis.splats import number_of
 from tiledsl.passes.gpu.layouts.infer_layouts import access_order, tensor_of, tile_axes
 from tiledsl.passes.gpu.layouts.operand_sources import are_independent
@@ -44,6 +44,11 @@ BLOCKS_OF_ROWS = (64, 128, 192, 256)
 """Those of one block that a tiling may have, where loops depend on them."""
 MOST_LENGTHS = 256
 """Blocks whose loops are looked at one by one; of more an even sample is taken."""
+
+
+LOAD_INSTRUCTIONS = 100
+"""Of a thread, for each element that it loads by itself in a loop within a turn of the loop of products: each waits for
+memory, and nothing else goes on. Measured: a depthwise convolution within a pointwise one."""
 
 
 class NotPlannedError(Exception):
@@ -274,19 +279,36 @@ class _Reader:
         return None
 
     def _work(self) -> Iterator[Work]:
-        """What threads compute in a turn of the loop, but for masks: clean turns have none."""
-        bodies = [loop.body for loop in self.loops]
+        """What threads compute in a turn of the loop, but for masks: clean turns have none. What stands in loops of the
+        turn comes as often as these go round, and is loaded there by threads themselves."""
         found: dict[tuple[Side, ...], UnitCounts] = {}
         for work in loop_nest(self.grid).elementwise:
-            if work.op.parent not in bodies or len(work.shape) < 2 or _is_mask(work.op):
+            times = self._times_in_a_turn(work.op)
+            if not times or len(work.shape) < 2 or _is_mask(work.op):
                 continue
             try:
                 sides = self._sides(work.shape)
             except NotPlannedError:
                 continue
-            found[sides] = found.get(sides, UnitCounts()) + units_of(work.op)
+            found[sides] = found.get(sides, UnitCounts()) + units_of(work.op).times(times)
+        for load in (op for loop in self.loops for op in loop.body.walk() if isinstance(op, ops.Load)):
+            times = self._times_in_a_turn(load)
+            if times > 1 and len(load.result.shape) == 2:
+                sides = self._sides(load.result.shape)
+                found[sides] = found.get(sides, UnitCounts()) + UnitCounts(arithmetic=times * LOAD_INSTRUCTIONS)
         for sides, units in found.items():
             yield Work(sides, units.arithmetic + units.doubles, units.special)
+
+    def _times_in_a_turn(self, op: Op) -> int:
+        """How often an op comes in a turn of a loop of products; 0 outside of these."""
+        times, block = 1, op.parent
+        while block is not None and block not in [loop.body for loop in self.loops]:
+            loop = block.parent
+            if not isinstance(loop, ops.Range) or loop.blocks[0].kind != "fixed":
+                return 0
+            times *= -(-self.sizes.of(size_of(loop.stop)) // loop.blocks[0].size)
+            block = loop.parent
+        return times if block is not None else 0
 
     def _masked(self) -> bool:
         inside = (op for loop in self.loops for op in loop.body.ops)

@@ -34,6 +34,7 @@ from tiledsl.passes.gpu.plans.product_plans.thread_cost import (
     sums_of,
     thread_seconds,
 )
+from tiledsl.passes.gpu.products.window_rows import window_rows
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.support.powers_of_two import power_of_two_from, power_of_two_up_to
 
@@ -190,6 +191,18 @@ def thread_plans(
     return _product_plans(main, blocks, machine, size_of, beside, matrices_at_once(main, blocks, size_of))
 
 
+def thread_plan_seconds(
+    dots: Sequence[ops.Dot], blocks: Sequence[BlockDefinition], machine: GpuMachine, size_of: SizeOf
+) -> float:
+    """The predicted time of the first of these plans. Infinity where products feed on each other, rows are whole or
+    operands are windows or made in loops: what these take is not part of the prediction."""
+    made_by = [op for dot in dots for op in _computed_of(dot)]
+    windows = any(isinstance(op, ops.Load) and window_rows(op) is not None for op in made_by)
+    if windows or has_whole_rows(dots, blocks) or any(isinstance(op, ops.Range) for op in made_by):
+        return math.inf
+    return refused_thread_tilings(dots, blocks, machine, size_of)[0]
+
+
 def refused_thread_tilings(
     dots: Sequence[ops.Dot], blocks: Sequence[BlockDefinition], machine: GpuMachine, size_of: SizeOf
 ) -> tuple[float, list[tuple[float, Refusal]]]:
@@ -247,6 +260,11 @@ def has_whole_rows(dots: Sequence[ops.Dot], blocks: Sequence[BlockDefinition]) -
 
 def _feeds(dot: ops.Dot, dots: Sequence[ops.Dot]) -> bool:
     """Whether an operand of a product is computed from another product of the grid."""
+    return any(isinstance(op, ops.Dot) and op in dots for op in _computed_of(dot))
+
+
+def _computed_of(dot: ops.Dot) -> Iterator[Op]:
+    """What operands of a product are computed by."""
     seen: set[Value] = set()
     work = [dot.a, dot.b]
     while work:
@@ -254,10 +272,8 @@ def _feeds(dot: ops.Dot, dots: Sequence[ops.Dot]) -> bool:
         if value in seen or value.op is None:
             continue
         seen.add(value)
-        if isinstance(value.op, ops.Dot) and value.op in dots:
-            return True
+        yield value.op
         work += [v for v in value.op.operands if v is not value]
-    return False
 
 
 def _total(open_: dict[str, BlockDefinition], name: str, size_of: SizeOf) -> int:
@@ -285,14 +301,13 @@ def read_thread_nest(
         return _total(named, name, size_of) if name in named else size_of(dim)
 
     held, held_beside = _held_bytes(dot, row, size_of)
-    open_ = {name: b for name, b in named.items() if b.block.kind != "fixed"}
-    others = (b for name, b in open_.items() if name not in (row, column, depth) and not _is_loop(b))
+    others = (b for b in blocks if b.extent not in (row, column, depth) and not _is_loop(b))
     columns = length(column, dot.b.shape[-1])
     return ThreadNest(
         length(row, dot.a.shape[-2]),
         -(-columns // WHOLE_ROW_UNIT) * WHOLE_ROW_UNIT if whole else columns,
         length(depth, dot.a.shape[-1]),
-        batches=math.prod(size_of(b.total) for b in others),
+        batches=math.prod(-(-size_of(b.total) // (b.block.size if b.block.kind == "fixed" else 1)) for b in others),
         together=together,
         beside=beside,
         bytes=dot.a.dtype.bytes,
