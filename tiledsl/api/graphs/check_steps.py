@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tiledsl.api.calls.targets import worker_threads
+from tiledsl.api.calls.targets import cuda_services, worker_threads
 from tiledsl.api.graphs.compare_arrays import Figures, compare
 from tiledsl.api.pages.explain_module import buffer_text
 from tiledsl.api.schedules.built_module import Built
@@ -96,8 +96,6 @@ def _on_cpu(schedule: Schedule, programs: Sequence[Any]) -> Launch:
 
 
 def _on_device(schedule: Schedule, programs: Sequence[Any]) -> Launch:
-    from tiledsl.api.calls.targets import cuda_services  # costs start-up time
-
     services = cuda_services()
     stream = services.own_stream(DEVICE)
 
