@@ -200,7 +200,30 @@ def thread_plan_seconds(
     windows = any(isinstance(op, ops.Load) and window_rows(op) is not None for op in made_by)
     if windows or has_whole_rows(dots, blocks) or any(isinstance(op, ops.Range) for op in made_by):
         return math.inf
-    return refused_thread_tilings(dots, blocks, machine, size_of)[0]
+    found = _best_tiling(dots, blocks, machine, size_of)
+    return math.inf if found is None else found[-1][0]
+
+
+def _best_tiling(
+    dots: Sequence[ops.Dot],
+    blocks: Sequence[BlockDefinition],
+    machine: GpuMachine,
+    size_of: SizeOf,
+    refused: list[Refusal] | None = None,
+) -> tuple[ThreadNest, tuple[int, int], list[tuple[float, ThreadTiling]], tuple[float, ThreadTiling]] | None:
+    """A product's sides, the blocks that are asked for, all tilings with their predicted seconds, and the best of them
+    as asked; None where products feed on each other, or nothing fits. `refused` gets what was refused."""
+    main = _main(dots, size_of)
+    if any(_feeds(dot, dots) for dot in dots) or any(fold_of(dot.result) for dot in dots):
+        return None
+    whole = has_whole_rows(dots, blocks)
+    together = 1 if whole else matrices_at_once(main, blocks, size_of)
+    nest = read_thread_nest(main, blocks, machine, size_of, 1 if whole else _beside(main, dots), together, whole)
+    ranked = ThreadSearch(nest, machine, refused).ranked()
+    if not ranked:
+        return None
+    asked = _asked(main, blocks, nest)
+    return nest, asked, ranked, next((pair for pair in ranked if _is_as_asked(pair[1], asked)), ranked[0])
 
 
 def refused_thread_tilings(
@@ -208,19 +231,11 @@ def refused_thread_tilings(
 ) -> tuple[float, list[tuple[float, Refusal]]]:
     """The predicted seconds of the best tiling of a grid with these products, and of those that were refused. Infinity
     and none where products feed on each other."""
-    main = _main(dots, size_of)
-    if any(_feeds(dot, dots) for dot in dots) or any(fold_of(dot.result) for dot in dots):
-        return math.inf, []
-    whole = has_whole_rows(dots, blocks)
-    together = 1 if whole else matrices_at_once(main, blocks, size_of)
-    nest = read_thread_nest(main, blocks, machine, size_of, 1 if whole else _beside(main, dots), together, whole)
     refused: list[Refusal] = []
-    search = ThreadSearch(nest, machine, refused)
-    ranked = search.ranked()
-    if not ranked:
+    found = _best_tiling(dots, blocks, machine, size_of, refused)
+    if found is None:
         return math.inf, []
-    asked = _asked(main, blocks, nest)
-    best, of_best = next((pair for pair in ranked if _is_as_asked(pair[1], asked)), ranked[0])
+    nest, asked, ranked, (best, of_best) = found
     if any(asked) and _is_as_asked(of_best, asked):
         reason = f"blocks of {' x '.join(str(size or 'any') for size in asked)} are asked for"
         refused += [Refusal(tiling, reason) for _, tiling in ranked if not _is_as_asked(tiling, asked)]
