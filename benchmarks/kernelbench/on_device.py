@@ -1,6 +1,7 @@
 """Programs as they are on a GPU: right by KernelBench's own tolerance, timed beside eager PyTorch and torch.compile.
 
 What differs from eager PyTorch in f16 is compared with eager PyTorch in f32: long sums in f16 have few digits there.
+What differs still is compared with f64, as eager PyTorch is; where that is no nearer, the program is *near*, not right.
 Processes share the device: each compiles on its own, and times when it is its turn.
 """
 
@@ -19,6 +20,7 @@ import torch
 import tiledsl
 from benchmarks.gpu.timing import Clock, CudaClock, in_turns
 from benchmarks.gpu.workers import Failure, Turn, in_workers
+from benchmarks.kernelbench.nearness import PART, distance, in_f64, is_as_near
 from benchmarks.kernelbench.on_cpu import fallbacks
 from benchmarks.kernelbench.programs import loaded
 from tiledsl.importers.torch.backend import COMPILED
@@ -27,8 +29,6 @@ from tiledsl.runtime.calls.outputs import as_tuple
 TOLERANCE = {"f32": 1e-4, "f16": 1e-2}
 DTYPES = {"f32": torch.float32, "f16": torch.float16}
 FEWEST_CALLS = 5
-PART = 1 << 26
-"""Elements that are compared at a time."""
 PATIENCE = 480.0
 """Seconds for a program."""
 
@@ -37,7 +37,7 @@ Row = tuple[str, str, str, "dict[str, float]"]
 
 
 def run_on_device(chosen: Iterable[tuple[int, Path]], dtype: str, workers: int) -> int:
-    """Prints a row for each program, and how the times compare in all; 0 if none is wrong or fails."""
+    """Prints a row for each program, and how the times compare in all; 0 if none is wrong, fails or does not fit."""
     programs = {f"{level} {path.stem}": (level, path) for level, path in chosen}
     print(f"{'program':58} {'':9} {'ours':>9} {'eager':>9} {'compiled':>9}  us   eager / ours, compiled / ours")
     rows = {row[0]: row for row in _rows(list(programs.values()), dtype, workers)}
@@ -97,23 +97,46 @@ def _outcome(path: Path, dtype: str, clock: Clock, turn: Turn) -> tuple[str, str
         actual = contenders["ours"](*arguments)
         torch.cuda.synchronize()
         took = time.perf_counter() - start
-        wrong = _all_differing(actual, expected, dtype)
-        if wrong and dtype != "f32":
-            wide = _moved(loaded(path.read_text(encoding="utf-8"), path)[0], "f32")  # copies may share functions
-            wide.load_state_dict(model.state_dict(), strict=False)
-            expected = wide(*[_moved(one, "f32") for one in arguments])
-            wrong = _all_differing(actual, expected, dtype)
-            del wide
-        if wrong:
-            return "wrong", f"{wrong} elements differ by more than {TOLERANCE[dtype]}", {}
+        kind, difference = _rightness(path, model, arguments, (actual, expected), dtype)
+        if kind == "wrong":
+            return kind, difference, {}
         del actual, expected
-        why = "; ".join(filter(None, [fallbacks(), f"compiled in {took:.0f} s" if took > 20 else ""]))
-        kind = "fallback" if fallbacks() else "right"
+        kind = "fallback" if kind == "right" and fallbacks() else kind
+        slow = f"compiled in {took:.0f} s" if took > 20 else ""
+        why = "; ".join(filter(None, [difference, fallbacks(), slow]))
         contenders["compiled"](*arguments)
         with turn:
             calls = {name: partial(call, *arguments) for name, call in contenders.items()}
             spreads = in_turns(clock, calls, rounds=5, fewest=FEWEST_CALLS)
     return kind, why, {name: spread.median for name, spread in spreads.items()}
+
+
+def _rightness(path: Path, model: Any, arguments: Sequence[Any], found: tuple[Any, Any], dtype: str) -> tuple[str, str]:
+    """Whether what we and eager PyTorch found is `right`, `near` or `wrong`, and what differs."""
+    actual, expected = found
+    wrong = _all_differing(actual, expected, dtype)
+    if wrong and dtype != "f32":
+        wide = _again(path, model, "f32")(*[_moved(one, "f32") for one in arguments])
+        wrong = _all_differing(actual, wide, dtype)
+        del wide
+    if not wrong:
+        return "right", ""
+    differs = f"{wrong} elements differ by more than {TOLERANCE[dtype]}"
+    try:
+        exact = as_tuple(in_f64(_again(path, model, "f32"), arguments))
+    except torch.cuda.OutOfMemoryError:
+        raise
+    except RuntimeError as error:
+        return "wrong", f"{differs}; not run in f64: {' '.join(str(error).split())[:60]}"
+    ours, eager = (distance(as_tuple(each), exact, TOLERANCE[dtype]) for each in found)
+    return "near" if is_as_near(ours, eager) else "wrong", f"{differs}; off f64: ours {ours}, eager {eager}"
+
+
+def _again(path: Path, model: Any, dtype: str) -> Any:
+    """A model as it is in the file, with the weights of one; a copy may share functions with it."""
+    made = _moved(loaded(path.read_text(encoding="utf-8"), path)[0], dtype)
+    made.load_state_dict(model.state_dict(), strict=False)
+    return made
 
 
 def _all_differing(actual: Any, expected: Any, dtype: str) -> int:
@@ -153,4 +176,4 @@ def _summarise(rows: Sequence[Row]) -> int:
             mean = geometric_mean(ratios)
             faster = sum(ratio > 1 for ratio in ratios) / len(ratios)
             print(f"{peer}: geometric mean {mean:.3f}, faster on {faster:.0%} of {len(ratios)}")
-    return int(bool(counts["wrong"] or counts["failed"]))
+    return int(any(counts[kind] for kind in ("wrong", "failed", "memory")))
