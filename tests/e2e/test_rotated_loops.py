@@ -124,7 +124,7 @@ SWITCHES: dict[str, tuple[str, object]] = {
     "rotation": ("roles.role_ops.rotation_of", none_of),
     "clean turns": ("transforms.peel_masks.PeelMasks.run", as_it_is),
     "known padding": ("roles.rotated_loops.fills_of", nothing_of),
-    "sums of each thread": ("roles.running_sums.running_sums", nothing_of),
+    "sums of each thread": ("transforms.delay_folds.DelayFolds.run", as_it_is),
 }
 """What makes the loop fast, and what to put in its place."""
 

@@ -10,6 +10,7 @@ from tiledsl.passes.gpu.plans.apply_plan import ApplyPlan
 from tiledsl.passes.gpu.sync.allocate_shared import AllocateShared
 from tiledsl.passes.gpu.sync.insert_barriers import InsertBarriers
 from tiledsl.passes.gpu.sync.insert_proxy_fences import InsertProxyFences
+from tiledsl.passes.gpu.transforms.delay_folds import DelayFolds
 from tiledsl.passes.gpu.transforms.fill_loads import FillLoads
 from tiledsl.passes.gpu.transforms.hoist_loads import HoistLoads
 from tiledsl.passes.gpu.transforms.peel_masks import PeelMasks
@@ -78,6 +79,7 @@ def gpu_pipeline(plan: Plan, arch: str) -> list[Pass]:
         EliminateCommonSubexpressions(),
         EliminateDeadCode(),
         LowerToGpu(plan, arch),
+        DelayFolds(),
         PeelMasks(),
         ShareLoads(),
         Tidy(),

@@ -12,8 +12,6 @@ from tiledsl.ir.dtypes import i64
 from tiledsl.ir.gpu import gpu_ops as gpu
 from tiledsl.ir.layouts.layout import RegisterLayout
 from tiledsl.ir.types import TileType, scalar
-from tiledsl.passes.gpu.lower import delay_folds
-from tiledsl.passes.gpu.lower.delay_folds import delayed_folds
 from tiledsl.passes.gpu.lower.lower_dot import batches_of, hold_operands
 from tiledsl.passes.gpu.lower.lowering import Lowering
 from tiledsl.passes.gpu.lower.persistent_grids import lower_persistent_grid
@@ -110,12 +108,7 @@ def _lower_loop(
     if not state.grid.roles:
         hold_operands(state, op)
     layouts = carried_layouts(state, op)
-    delayed = delayed_folds(state, op)
-    state.skipped.update(skipped for fold in delayed.values() for skipped in (fold.fold, fold.combine))
-    initial = [
-        delay_folds.begin(state, delayed[number]) if number in delayed else _carried(state, value, layout)
-        for number, (value, layout) in enumerate(zip(op.initial, layouts))
-    ]
+    initial = [_carried(state, value, layout) for value, layout in zip(op.initial, layouts)]
     extra = [] if pipeline is None else pipeline.carried()
     inside = carried_arguments(op, op.body)
     index_name = op.body.arguments[0].name
@@ -126,19 +119,13 @@ def _lower_loop(
         body.add_argument(value.type, value.name)
     arguments = body.arguments[1 : 1 + len(initial)]
     with state.scope(body):
-        for number, (argument, lowered) in enumerate(zip(inside, arguments)):
-            if number not in delayed:
-                state.define(argument, lowered)
+        for argument, lowered in zip(inside, arguments):
+            state.define(argument, lowered)
         if pipeline is not None:
             pipeline.enter(body.arguments[1 + len(initial) :])
         enter(body.arguments[0])
         state.lower_block(op.body)
-        following = [
-            delay_folds.follow(state, delayed[number], lowered)
-            if number in delayed
-            else _carried(state, value, layouts[number])
-            for number, (lowered, value) in enumerate(zip(arguments, yielded(op.body)))
-        ]
+        following = [_carried(state, value, layout) for value, layout in zip(yielded(op.body), layouts)]
         if pipeline is not None:
             following += pipeline.following(state)
         state.emit(ops.Yield, values=following)
@@ -148,9 +135,7 @@ def _lower_loop(
         ops.For, types=types, name=[v.name for v in op.results], start=start, stop=stop, step=step,
         initial=[*initial, *extra], body=body,
     )  # fmt: skip
-    for number, (result, lowered) in enumerate(zip(op.results, loop.results)):
-        if number in delayed:
-            lowered = delay_folds.end(state, delayed[number], lowered, op.initial[number], [result.name])
+    for result, lowered in zip(op.results, loop.results):
         state.define(result, lowered)
     if pipeline is not None:
         pipeline.leave(loop.results[len(initial) :])

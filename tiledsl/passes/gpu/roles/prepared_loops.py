@@ -36,7 +36,6 @@ from tiledsl.passes.gpu.lower.place_blocks import Turns, define_place
 from tiledsl.passes.gpu.plans.product_plans.footprint import COMPUTED_SLOTS
 from tiledsl.passes.gpu.products.promoted_sums import is_promoted
 from tiledsl.passes.gpu.products.streamed_loads import source_load
-from tiledsl.passes.gpu.roles import running_sums
 from tiledsl.passes.gpu.roles.computed_operands import define_right_operand, right_buffer, write_right_operand
 from tiledsl.passes.gpu.roles.rings import FedLoop, Ring
 from tiledsl.passes.gpu.roles.warpgroup_products import first_sums, left_operand, multiply, remark_product, sum_of_loop
@@ -87,15 +86,13 @@ class _Loop:
         self.op = op
         self.dots = company.dots
         self.numbers = company.numbers
+        self.others = company.others
         self.turns = turns
         self.fed = FedLoop(rings)
         self.rings = rings
         self.plans = [plan_product(dot, state.capacities, state.grid) for dot in self.dots]
         self.arguments = carried_arguments(op, op.body)
         self.rest = [number for number in range(len(self.arguments)) if number not in self.numbers]
-        self.sums = running_sums.running_sums(state, op)
-        replaced = {one for running in self.sums.values() for one in running.replaced}
-        self.others = [one for one in company.others if one not in replaced]
         self.computed = [dot for dot in self.dots if source_load(dot.a) is None]
         self.rights = {dot.b: n for n, dot in enumerate(self.dots) if source_load(dot.b) is None}
         self.buffers: list[Value] = []
@@ -125,7 +122,7 @@ class _Loop:
             state.emit(ops.Yield, values=made)
         self.fed.leave(before)
         with state.scope(otherwise):
-            state.emit(ops.Yield, values=[*self._totals(self._first_sums()), *self._ends(self._begins()), *before])
+            state.emit(ops.Yield, values=[*self._totals(self._first_sums()), *self._begins(), *before])
         condition = state.builder.map("gt", self.turns.count, state.constant(0))
         branch = state.emit(
             ops.If, types=[v.tile for v in made], name=[v.name for v in made], condition=condition, then=then,
@@ -153,28 +150,11 @@ class _Loop:
 
     def _begins(self) -> list[Value]:
         """What is carried at first beside the sums."""
-        return [
-            running_sums.begin(self.state, self.sums[number])
-            if number in self.sums
-            else self._as_carried(number, self.op.initial[number])
-            for number in self.rest
-        ]
+        return [self._as_carried(number, self.op.initial[number]) for number in self.rest]
 
     def _as_carried(self, number: int, value: Value) -> Value:
         state, result = self.state, self.op.results[number]
         return state.tile(value, state.layout(result)) if result.shape else state.scalar(value)
-
-    def _ends(self, values: Sequence[Value]) -> list[Value]:
-        """After the loop: the same, as it gives it."""
-        found: list[Value] = []
-        for number, value in zip(self.rest, values):
-            running = self.sums.get(number)
-            if running is not None:
-                value = running_sums.end(self.state, running, value, [self.op.results[number].name])
-                if self.op.results[number].shape:
-                    value = self.state.convert(value, self.state.layout(self.op.results[number]))
-            found.append(value)
-        return found
 
     def _compute(self, number: Value, values: Sequence[Value]) -> list[Value]:
         """All of turn `number` but its products, whose blocks are there; what is carried on of it."""
@@ -182,17 +162,11 @@ class _Loop:
         place = self.turns.place(state, self.turns.start_of(state, number))
         define_place(state, self.turns.argument, place)
         for carried, value in zip(self.rest, values):
-            if carried not in self.sums:
-                state.define(self.arguments[carried], value)
+            state.define(self.arguments[carried], value)
         for op in self.others:
             state.lower_op(op)
         given = yielded(self.op.body)
-        return [
-            running_sums.follow(state, self.sums[carried], value)
-            if carried in self.sums
-            else self._as_carried(carried, given[carried])
-            for carried, value in zip(self.rest, values)
-        ]
+        return [self._as_carried(carried, given[carried]) for carried in self.rest]
 
     def _lefts(self) -> list[Value]:
         """The left operands that are computed, in registers, each once."""
@@ -297,7 +271,7 @@ class _Loop:
         landed = self._land(products, lefts, [ring.position.stage for ring in self.rings])
         for ring in self.rings:
             ring.advance(state)
-        return [*self._totals(landed), *self._ends(begins), *self.fed.carried()]
+        return [*self._totals(landed), *begins, *self.fed.carried()]
 
     def _land(self, products: Sequence[Value], lefts: Sequence[Value], stages: Sequence[Value]) -> list[Value]:
         """Waits for products, and gives back what they took."""
@@ -339,4 +313,4 @@ class _Loop:
             for ring, stage in zip(self.rings, results[len(results) - len(self.rings) :]):
                 ring.release(state, stage)
         positions = results[count + len(begins) : len(results) - len(self.rings)]
-        return [*self._totals(landed), *self._ends(results[count : count + len(begins)]), *positions]
+        return [*self._totals(landed), *results[count : count + len(begins)], *positions]

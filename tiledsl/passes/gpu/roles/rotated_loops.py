@@ -31,7 +31,6 @@ from tiledsl.passes.gpu.lower.place_blocks import Turns, define_place
 from tiledsl.passes.gpu.plans.product_plans.footprint import BACK_TO_BACK_ROOM, REGISTER_BYTES
 from tiledsl.passes.gpu.plans.product_plans.tilings import WARPGROUP
 from tiledsl.passes.gpu.products.streamed_loads import source_load
-from tiledsl.passes.gpu.roles import running_sums
 from tiledsl.passes.gpu.roles.block_masks import Mask, always_whole, masked, masks_of, whole_place
 from tiledsl.passes.gpu.roles.bulk_stores import lent_ring
 from tiledsl.passes.gpu.roles.distances import distance
@@ -61,7 +60,6 @@ class _RotatedLoop:
         dots = (*rotation.scores, *(one.dot for one in rotation.sums))
         self.plans = {dot: plan_product(dot, state.capacities, state.grid) for dot in dots}
         self.arguments = carried_arguments(op, op.body)
-        self.sums = running_sums.running_sums(state, op)
         numbers = [one.number for one in rotation.sums]
         self.others = [n for n in range(len(self.arguments)) if n not in numbers]
         masks = masks_of(op)
@@ -70,7 +68,6 @@ class _RotatedLoop:
         self.fills = fills_of(op, sources)
         self.is_whole = always_whole(state, op, turns)
         self.masks: dict[Op, Mask] = {mask.where: mask for mask in masks}
-        self.replaced = {one for running in self.sums.values() for one in running.replaced}
 
     def lower(self) -> None:
         """All turns, if there is any: what is carried is then as before."""
@@ -157,10 +154,7 @@ class _RotatedLoop:
         """The first turn, up to the product that ends it."""
         state = self.state
         with state.scope(state.builder.block):
-            carried = [
-                running_sums.begin(state, self.sums[number]) if number in self.sums else self._initial(number)
-                for number in self.others
-            ]
+            carried = [self._initial(number) for number in self.others]
             self._define_others(carried)
             self._enter(state.constant(0))
             self._load_first()
@@ -169,7 +163,7 @@ class _RotatedLoop:
             begun = self._begin_scores()
             hand_over(state, "pass", self._location)
             self._land_scores(begun, 0)
-            following = self._ahead(carried)
+            following = self._ahead()
             accs = self._behind([self._initial(one.number) for one in self.rotation.sums])
             return [*accs, *self._lefts(), *following, *self._positions()]
 
@@ -212,7 +206,7 @@ class _RotatedLoop:
         products = self._begin_sums(accs, lefts)
         hand_over(self.state, "pass", self._location)
         self._land_scores(begun, 1)
-        following = self._ahead(others)
+        following = self._ahead()
         accs = self._behind(self._land_sums(products, lefts))
         return [*accs, *self._lefts(), *following, *self._positions()]
 
@@ -225,10 +219,7 @@ class _RotatedLoop:
         self._wait(self._sum_dots)
         landed = self._land_sums(self._begin_sums(accs, lefts), lefts)
         given = {one.number: value for one, value in zip(self.rotation.sums, landed)}
-        for number, value in zip(self.others, others):
-            running = self.sums.get(number)
-            names = [self.op.results[number].name]
-            given[number] = value if running is None else running_sums.end(state, running, value, names)
+        given.update(zip(self.others, others))
         return [*(given[number] for number in range(len(given))), *self._positions()]
 
     # Parts of a turn
@@ -247,8 +238,7 @@ class _RotatedLoop:
 
     def _define_others(self, values: Sequence[Value]) -> None:
         for number, value in zip(self.others, values):
-            if number not in self.sums:
-                self.state.define(self.arguments[number], value)
+            self.state.define(self.arguments[number], value)
 
     def _wait(self, dots: Sequence[ops.Dot]) -> None:
         for ring in self._rings_of(dots):
@@ -330,12 +320,10 @@ class _RotatedLoop:
         held += sum(_words(self.plans[dot].left, left.dtype.bytes) for left, dot in lefts.items())
         return BACK_TO_BACK_ROOM.get(self.state.grid.threads_of_tile // WARPGROUP, 0) - held
 
-    def _ahead(self, carried: Sequence[Value]) -> list[Value]:
+    def _ahead(self) -> list[Value]:
         """What does not depend on the accumulator; what is carried on of it."""
         state = self.state
         for op in self.rotation.ahead:
-            if op in self.replaced:
-                continue
             if isinstance(op, ops.Reduce) and not op.has_body("combiner"):
                 self._pad(op)
             mask, away = self.masks.get(op), distance(state, op, self._ends[0].result)
@@ -347,11 +335,9 @@ class _RotatedLoop:
         state.kept.difference_update(op.results[0] for op in self.rotation.ahead if isinstance(op, ops.Load))
         following: list[Value] = []
         given = yielded(self.op.body)
-        for number, value in zip(self.others, carried):
+        for number in self.others:
             result = self.op.results[number]
-            if number in self.sums:
-                following.append(running_sums.follow(state, self.sums[number], value))
-            elif result.shape:
+            if result.shape:
                 following.append(state.tile(given[number], state.layout(result)))
             else:
                 following.append(state.scalar(given[number]))
