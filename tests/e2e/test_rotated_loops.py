@@ -44,11 +44,14 @@ Sizes = tuple[int, int, int, int]
 """Heads, queries, keys, the head dim."""
 
 
-def plan_of(rows: int, keys: int, *, stages: int = 2, programs: int = 0, raster: int = 1) -> Plan:
+def plan_of(
+    rows: int, keys: int, *, stages: int = 2, programs: int = 0, raster: int = 1, counted: bool = False
+) -> Plan:
     consumers = rows // 64
     grid = GridPlan(
-        128 * consumers, 1, (4 * consumers, 1), stages, roles="cooperative", programs=programs, raster=raster
-    )
+        128 * consumers, 1, (4 * consumers, 1), stages, roles="cooperative", programs=programs, raster=raster,
+        counted=counted,
+    )  # fmt: skip
     return Plan((grid,), (("i", rows), ("j", keys)), alignment=(16,) * 5)
 
 
@@ -89,6 +92,7 @@ CASES: list[tuple[Sizes, bool, Plan]] = [
     ((1, 128, 320, 64), True, plan_of(128, 64, stages=1)),
     ((1, 256, 160, 256), False, plan_of(128, 80, programs=1)),  # results go out where queries came in
     ((2, 128, 160, 256), True, plan_of(128, 80, programs=1)),
+    ((3, 384, 320, 64), True, plan_of(128, 64, programs=4, raster=2, counted=True)),
 ]
 
 
@@ -236,6 +240,9 @@ def test_what_is_waited_for() -> None:
         ((8, 1024, 1024, 128), True, plan_of(128, 128)),
         ((8, 1056, 1056, 128), False, plan_of(128, 176)),
         ((8, 1040, 1040, 256), False, plan_of(128, 80, programs=132, raster=8)),
+        ((8, 1024, 1024, 64), True, plan_of(192, 128, programs=132, raster=8, counted=True)),
+        ((8, 1024, 1024, 128), True, plan_of(128, 128, programs=132, raster=8, counted=True)),
+        ((8, 1024, 1024, 256), True, plan_of(128, 80, programs=132, raster=8, counted=True)),
     ],
     ids=str,
 )

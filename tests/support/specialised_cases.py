@@ -104,6 +104,8 @@ def specialised_products() -> list[PlannedCase]:
         _gemm(f"{_BLOCK}, 3 stages", sizes=(64, 64, 64)),
         _gemm(f"{_BLOCK}, 3 stages, 2 programs", "NT"),
         _gemm(f"{_BLOCK}, 2 stages, 3 programs, 2 rows at a time"),
+        _gemm(f"{_BLOCK}, 2 stages, 3 programs, from a counter, 2 rows at a time"),
+        _gemm(f"{_BLOCK}, 3 stages, 20 programs, from a counter", "NT"),
         _gemm("m=128, n=48, k=64, 256 threads, 8x1 warps, cooperative, 3 stages", "NT"),
         _gemm("m=128, n=64, k=128, 256 threads, 8x1 warps, cooperative, 2 stages, 2 programs"),
         _gemm("m=128, n=64, k=64, 128 threads, 4x1 warps, cooperative, 2 stages"),
@@ -196,7 +198,7 @@ def _products_with_odd_rows() -> list[PlannedCase]:
                 {"result": tile.f32, "wide": tile.f32}, relative=1e-3 * 200**0.5)  # fmt: skip
     block = "m=64, n=64, k=128, 128 threads, 4x1 warps, cooperative, 2 stages"
     found += [PlannedCase(case, parse_plan(f"{block}, {more}K%8=0, aligned to 8/8/16"))
-              for more in ("copies of 0/1, ", "", "3 programs, ")]  # fmt: skip
+              for more in ("copies of 0/1, ", "", "3 programs, ", "2 programs, from a counter, ")]  # fmt: skip
     deep = parse_plan(f"{block.replace('2 stages', '4 stages')}, K%8=0, aligned to 8/8/16")
     found.append(PlannedCase(replace(case, name=f"{case.name}, 4 stages"), deep))
     for order, sizes, more in (
@@ -248,6 +250,15 @@ def specialised_attention() -> list[PlannedCase]:
         (2, 100, 136, 64, False, "i=64, j=64, D<=64, 128 threads, 4x1 warps, cooperative, 2 stages"),
         (1, 100, 136, 64, True, "i=64, j=64, D<=64, 128 threads, 4x1 warps, cooperative, 2 stages"),
         (2, 130, 200, 80, True, "i=128, j=48, D<=80, 256 threads, 8x1 warps, cooperative, 2 stages, 2 programs"),
+        (
+            3,
+            130,
+            200,
+            64,
+            True,
+            "i=64, j=48, D<=64, 128 threads, 4x1 warps, cooperative, 2 stages, 4 programs, "
+            "from a counter, 2 rows at a time",
+        ),
         (1, 64, 64, 128, False, "i=64, j=32, D<=128, 128 threads, 4x1 warps, cooperative, 3 stages"),
         (1, 70, 90, 51, False, "i=64, j=64, D<=64, 128 threads, 4x1 warps, cooperative, 2 stages, copies of 0/1/2"),
     ):

@@ -1,10 +1,11 @@
-"""Launches: cuts the threads of each program into agents, and runs the programs one after the other."""
+"""Launches: cuts the threads of each program into agents, and runs the programs one after the other; some at a time
+where they take their work from a counter."""
 
 from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from tiledsl.backend_ref.emulator.agents.agent import Agent, InFlight, Shared, T
 from tiledsl.backend_ref.emulator.agents.async_groups import check_all_landed, check_blocks_stay
 from tiledsl.backend_ref.emulator.agents.clocks import KINDS
 from tiledsl.backend_ref.emulator.agents.program import Places, Program, place_buffers, start_clock
-from tiledsl.backend_ref.emulator.agents.scheduler import run_agents
+from tiledsl.backend_ref.emulator.agents.scheduler import turns_of_agents
 from tiledsl.backend_ref.emulator.agents.shadow import TensorShadow
 from tiledsl.backend_ref.emulator.agents.waiting import Meeting, Steps
 from tiledsl.backend_ref.emulator.ops.executors import CONCURRENT, EXECUTORS, PAUSES_BEFORE
@@ -31,6 +32,8 @@ from tiledsl.support.progress import Progress
 
 MOST_AGENTS = 16
 """In one team: what more warps there are run together."""
+AT_ONCE = 4
+"""Programs that run at a time where one learns what others did: more of them find nothing else."""
 _COMPONENTS = 1 + KINDS
 """Of time, for each agent."""
 
@@ -58,6 +61,8 @@ class Launches:
         tensors: dict[int, TensorShadow] = {}
         kinds = [to_numpy(argument.dtype) for argument in op.body.arguments]
         progress = Progress(execution.task, len(programs))
+        at_once = AT_ONCE if _takes_work(op) else 1
+        running: list[Iterator[None]] = []
         for number, starts in enumerate(programs):
             name = _program_name(op, starts, stops)
             self.shared.programs.append(name)
@@ -66,9 +71,24 @@ class Launches:
             if not number:
                 _watch_written(execution, op, program)
             arguments = [np.asarray(start, kind) for start, kind in zip(starts, kinds)]
-            _run_program(execution, program, teams, cuts, arguments, self.shared)
-            progress.step()
+            running.append(_turns_of_program(execution, program, teams, cuts, arguments, self.shared))
+            while len(running) == at_once or (running and number == len(programs) - 1):
+                self._go_on(running, progress)
         return ()
+
+    def _go_on(self, running: list[Iterator[None]], progress: Progress) -> None:
+        """A turn of one of the programs that run, of each in turn where no generator decides; who is done leaves."""
+        number = 0 if self.interleaving is None or len(running) == 1 else self.interleaving.randrange(len(running))
+        program = running.pop(number)
+        for _ in program:
+            running.append(program)
+            return
+        progress.step()
+
+
+def _takes_work(op: Launch) -> bool:
+    """Whether a role of its programs combines something with memory: what one does depends on when others did it."""
+    return any(isinstance(inner, Atomic) and role_around(inner) is not None for inner in op.body.walk())
 
 
 class _Cut:
@@ -149,17 +169,18 @@ def _watch_written(execution: Execution, op: Launch, program: Program) -> None:
                 program.tensors[id(array)] = TensorShadow(max(1, array.size))
 
 
-def _run_program(
+def _turns_of_program(
     execution: Execution,
     program: Program,
     teams: Sequence[_Cut],
     cuts: Sequence[Sequence[tuple[int, int]]],
     arguments: Sequence[Array],
     shared: Shared,
-) -> None:
+) -> Iterator[None]:
+    """Runs a program, by a turn of one of its agents at a time."""
     first, roles = teams[0], teams[1:]
     members = _new_agents(execution, program, first, cuts[0], shared)
-    run_agents(program, {agent: _body(agent, first, arguments) for agent in members})
+    yield from turns_of_agents(program, {agent: _body(agent, first, arguments) for agent in members})
     by_start = {agent.start: agent for agent in members}
     coroutines: dict[Agent, Steps] = {}
     for cut, runs in zip(roles, cuts[1:]):
@@ -168,7 +189,7 @@ def _run_program(
             agent = by_start[cut.in_launch(start, first.threads)]
             _enter(agent, team, start, stop, cut.has_products)
             coroutines[agent] = _body(agent, cut, ())
-    run_agents(program, coroutines)
+    yield from turns_of_agents(program, coroutines)
     check_all_landed(program)
     check_blocks_stay(program)
 

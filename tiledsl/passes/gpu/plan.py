@@ -63,6 +63,9 @@ class GridPlan:
     """Tensors, by number, that are copied before: to rows that start at multiples of 16 bytes, as TMA needs them."""
     lines: tuple[int, ...] = ()
     """Of `copied`, those whose copies have rows that start at lines of the cache."""
+    counted: bool = False
+    """Whether programs take blocks from a counter in memory, whoever is free the next one: where loops of blocks are of
+    unlike lengths."""
     flat: bool = False
     """Whether whole rows of packed tensors are moved as one run, by whole vectors through shared memory."""
 
@@ -141,6 +144,8 @@ def _grid_words(grid: GridPlan) -> list[str]:
         words.append(f"{grid.row_threads} per row")
     if grid.programs:
         words.append(f"{grid.programs} programs")
+    if grid.counted:
+        words.append(COUNTED)
     if grid.raster != 1:
         words.append(f"{grid.raster} rows at a time")
     if grid.roles:
@@ -163,6 +168,7 @@ def _grid_words(grid: GridPlan) -> list[str]:
 
 
 CHAINED = "in a chain"
+COUNTED = "from a counter"
 FLAT = "rows as one run"
 _THREADS = re.compile(r"(\d+) threads(?: x (\d+))?")
 _OF_GRID = {
@@ -213,6 +219,8 @@ def parse_plan(text: str) -> Plan:
             grids[-1] = replace(grids[-1], **{name: numbers if name in ("warps", "copied", "lines") else numbers[0]})
         elif word in ROLES and grids:
             grids[-1] = replace(grids[-1], roles=word)
+        elif word == COUNTED and grids:
+            grids[-1] = replace(grids[-1], counted=True)
         elif word == FLAT and grids:
             grids[-1] = replace(grids[-1], flat=True)
         elif match := _ALIGNMENT.fullmatch(word):

@@ -37,6 +37,8 @@ def test_what_is_usual_is_not_said() -> None:
         ("arrays", "rows start at multiples of 1 byte"),
         ("grid", "128 threads per block, 16 threads share a row, 132 programs go through all blocks"),
     ]
+    (grid,) = plan_words(Plan((GridPlan(128, programs=132, counted=True),)), TENSORS)
+    assert grid == ("grid", "128 threads per block, 132 programs take blocks from a counter")
     copies = Plan((GridPlan(128, copied=(0, 1), lines=(1,)),))
     (grid,) = plan_words(copies, TENSORS)
     assert grid[1] == (

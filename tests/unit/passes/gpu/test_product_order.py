@@ -84,6 +84,7 @@ def test_threads_of_a_tile() -> None:
     [
         ("5 programs, ", "", "because consumers in turn need programs that go through several blocks"),
         ("256 threads, 4x1 warps", "256 threads x 2, 4x1 warps, 2 splits", "because blocks that share a loop have one"),
+        ("5 programs, ", "5 programs, from a counter, ", "because consumers in turn know the blocks of their program"),
         ("256 threads", "128 threads", "because 128 threads make one tile, so that nobody takes turns"),
     ],
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tiledsl.backend_ref.emulator.agents.agent import Agent
 from tiledsl.backend_ref.emulator.agents.program import Program
 from tiledsl.backend_ref.emulator.agents.waiting import Pause, Steps, Waiting
@@ -13,8 +15,9 @@ _MOODS = (0.0, 0.3, 1.0)
 """How likely it is that something under way lands before the next turn: late, in between, at once."""
 
 
-def run_agents(program: Program, coroutines: dict[Agent, Steps]) -> None:
-    """Runs all of them to their ends. Raises TileRuntimeError where nobody can go on."""
+def turns_of_agents(program: Program, coroutines: dict[Agent, Steps]) -> Iterator[None]:
+    """Runs all of them to their ends, by a turn of one of them at a time. Raises TileRuntimeError where nobody can go
+    on."""
     draw = program.random
     mood = 1.0 if draw is None else draw.choice(_MOODS)
     waiting: dict[Agent, Pause] = dict.fromkeys(coroutines)
@@ -34,6 +37,7 @@ def run_agents(program: Program, coroutines: dict[Agent, Steps]) -> None:
                     break
         except StopIteration:
             del waiting[agent]
+        yield
 
 
 def _fail_deadlock(program: Program, waiting: dict[Agent, Waiting]) -> None:

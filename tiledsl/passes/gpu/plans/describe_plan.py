@@ -55,7 +55,8 @@ def grid_words(grid: GridPlan) -> str:
     if grid.row_threads:
         words.append(f"{grid.row_threads} threads share a row")
     if grid.programs:
-        words.append(f"{grid.programs} programs go through all blocks")
+        what = "take blocks from a counter" if grid.counted else "go through all blocks"
+        words.append(f"{grid.programs} programs {what}")
     if grid.raster > 1:
         words.append(f"{grid.raster} rows of blocks walked together")
     if grid.copied:

@@ -54,11 +54,7 @@ class BlockWalk:
         self._arguments = arguments
         if not self.is_persistent:
             return
-        self.counts = [state.quotient_up(end, size) for end, size in zip(self.ends, self.sizes)]
-        total = self.counts[0]
-        for count in self.counts[1:]:
-            total = state.arithmetic("mul", total, count)
-        programs = state.grid.programs
+        total, programs = self._count(), state.grid.programs
         if not any(self._mirrored):
             # (total - program) / programs, rounded up; programs past the end have none
             self.turns = state.quotient_up(state.arithmetic("sub", total, arguments[0]), programs)
@@ -67,6 +63,15 @@ class BlockWalk:
         rest = state.arithmetic("sub", total, state.arithmetic("mul", rounds, programs))
         one_more = state.builder.map("lt", self._place_in(rounds), rest)
         self.turns = state.arithmetic("add", rounds, state.builder.cast(one_more, i64))
+
+    def _count(self) -> Value:
+        """How many blocks there are: along each axis, then in all."""
+        state = self.state
+        self.counts = [state.quotient_up(end, size) for end, size in zip(self.ends, self.sizes)]
+        total = self.counts[0]
+        for count in self.counts[1:]:
+            total = state.arithmetic("mul", total, count)
+        return total
 
     def _place_in(self, turn: Value) -> Value:
         """Which of the blocks of a turn is this program's: where lengths fall, every other turn goes back."""
@@ -90,6 +95,10 @@ class BlockWalk:
 
         carry_positions(self.state, rings, self.turns, "turn", turn)
 
+    def each_to_load(self, rings: Sequence[Ring], threads: int, load: Callable[[], None]) -> None:
+        """The same in the role of `threads` that loads."""
+        self.each(rings, load)
+
     def _place(self, starts: Sequence[Value]) -> None:
         state = self.state
         for argument, start, end, size, stop, mirrored in zip(
@@ -103,7 +112,13 @@ class BlockWalk:
     def _starts(self, turn: Value) -> list[Value]:
         """Where the blocks of a turn begin."""
         state = self.state
-        number = state.arithmetic("add", self._place_in(turn), state.arithmetic("mul", turn, state.grid.programs))
+        return self._starts_of(
+            state.arithmetic("add", self._place_in(turn), state.arithmetic("mul", turn, state.grid.programs))
+        )
+
+    def _starts_of(self, number: Value) -> list[Value]:
+        """Where the block of a number begins."""
+        state = self.state
         if len(self.sizes) == 1:
             return [state.arithmetic("mul", number, self.sizes[0])]
         # there are fewer blocks than 1 << 31: divisions of 32 bits are several times as fast

@@ -264,15 +264,7 @@ class Ring:
 
     def advance(self, state: Lowering) -> None:
         """To the next stage; after the last one to the first, in the next phase."""
-        one = state.constant(1, i32)
-        if self.stages == 1:
-            self.position = Position(self.position.stage, state.builder.map("xor", self.position.parity, one))
-            return
-        after = state.builder.map("add", self.position.stage, one)
-        wraps = state.builder.map("eq", after, state.constant(self.stages, i32))
-        stage = state.builder.map("where", wraps, state.constant(0, i32), after)
-        turned = state.builder.map("xor", self.position.parity, one)
-        self.position = Position(stage, state.builder.map("where", wraps, turned, self.position.parity))
+        self.position = following(state, self.position, self.stages)
 
     def skip(self, state: Lowering, count: Value) -> None:
         """On the consumers' side: past so many stages, which others take."""
@@ -283,6 +275,18 @@ class Ring:
         turned = builder.map("and", laps, state.constant(1, i32))
         left = builder.map("sub", after, builder.map("mul", laps, stages))
         self.position = Position(left, builder.map("xor", parity, turned))
+
+
+def following(state: Lowering, position: Position, stages: int) -> Position:
+    """The position after one, of a ring of so many stages."""
+    one = state.constant(1, i32)
+    if stages == 1:
+        return Position(position.stage, state.builder.map("xor", position.parity, one))
+    after = state.builder.map("add", position.stage, one)
+    wraps = state.builder.map("eq", after, state.constant(stages, i32))
+    stage = state.builder.map("where", wraps, state.constant(0, i32), after)
+    turned = state.builder.map("xor", position.parity, one)
+    return Position(stage, state.builder.map("where", wraps, turned, position.parity))
 
 
 def _fits_stages(state: Lowering, op: ops.Load) -> bool:
@@ -376,17 +380,18 @@ def carry_positions(
     for value in initial:
         body.add_argument(value.type, "stage" if len(body.arguments) % 2 else "parity")
     with state.scope(body):
-        _place(rings, body.arguments[1:])
+        resume(rings, body.arguments[1:])
         turn(body.arguments[0])
         state.emit(ops.Yield, values=[value for ring in rings for value in ring.position.values])
     types = [TileType(value.dtype, ()) for value in initial]
     loop = state.emit(
         ops.For, types=types, start=state.constant(0), stop=count, step=state.constant(1), initial=initial, body=body
     )
-    _place(rings, loop.results)
+    resume(rings, loop.results)
 
 
-def _place(rings: Sequence[Ring], values: Sequence[Value]) -> None:
+def resume(rings: Sequence[Ring], values: Sequence[Value]) -> None:
+    """The positions of rings, as a loop has carried them."""
     for number, ring in enumerate(rings):
         ring.position = Position(values[2 * number], values[2 * number + 1])
 
@@ -403,7 +408,7 @@ class FedLoop:
 
     def enter(self, arguments: Sequence[Value]) -> None:
         """Inside of the loop: the carried values there."""
-        _place(self.rings, arguments)
+        resume(self.rings, arguments)
 
     def wait(self, state: Lowering) -> None:
         """At the start of a turn: all that it gets is there."""
@@ -419,4 +424,4 @@ class FedLoop:
 
     def leave(self, results: Sequence[Value]) -> None:
         """After the loop: where the rings are."""
-        _place(self.rings, results)
+        resume(self.rings, results)

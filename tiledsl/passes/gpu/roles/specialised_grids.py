@@ -41,6 +41,7 @@ from tiledsl.passes.gpu.products.streamed_loads import COPIED_BYTES, DeclinedErr
 from tiledsl.passes.gpu.roles.beside_loads import beside_feeds, beside_rings
 from tiledsl.passes.gpu.roles.block_walks import BlockWalk
 from tiledsl.passes.gpu.roles.bulk_stores import drain_stores, lent_ring
+from tiledsl.passes.gpu.roles.counted_walks import CountedWalk
 from tiledsl.passes.gpu.roles.exchange_sums import SplitSum
 from tiledsl.passes.gpu.roles.pingpong_walks import PingpongWalk
 from tiledsl.passes.gpu.roles.product_order import ProductOrder
@@ -60,6 +61,8 @@ def lower_specialised_grid(state: Lowering, op: ops.Grid, consumers: int) -> Non
             check_splits(op, feeds, state.grid)
         if state.grid.roles == "pingpong":
             _check_turns(state.grid, consumers, feeds)
+        if state.grid.counted:
+            _check_counted(state.grid)
     except DeclinedError as declined:
         fail("plan-specialised", op.location, reason=str(declined))
     copies: dict[Value, AlignedCopy] = {}
@@ -82,6 +85,16 @@ def _check_turns(grid: GridPlan, consumers: int, feeds: Sequence[Feed]) -> None:
     loops = {feed.block for feed in feeds}
     if len(loops) > 1 or not isinstance(next(iter(loops)).parent, ops.Range):
         raise DeclinedError("consumers in turn take what they multiply from one loop")
+
+
+def _check_counted(grid: GridPlan) -> None:
+    """Whether programs can take blocks from a counter."""
+    if not grid.programs:
+        raise DeclinedError("blocks from a counter need programs that go through several of them")
+    if grid.roles == "pingpong":
+        raise DeclinedError("consumers in turn know the blocks of their program from the start")
+    if grid.cluster > 1:
+        raise DeclinedError("the blocks of a cluster would have to be told alike what the counter gave")
 
 
 def _alignment(state: Lowering, tensor: Value) -> int:
@@ -108,7 +121,8 @@ class _SpecialisedGrid:
 
     def lower(self) -> None:
         state, grid = self.state, self.state.grid
-        walk = PingpongWalk(state, self.op)
+        threads = grid.threads * self.consumers
+        walk = CountedWalk(state, self.op, threads) if grid.counted else PingpongWalk(state, self.op)
         body = Block([(scalar(i64), name) for name in walk.argument_names])
         with state.scope(body):
             walk.begin(body.arguments)
@@ -120,7 +134,6 @@ class _SpecialisedGrid:
             if not any(ring.by_threads for ring in rings):
                 rings += self._rings_beside(rings)
             state.emit(gpu.Barrier, scope="cluster" if grid.cluster > 1 else "block")
-            threads = grid.threads * self.consumers
             copies = any(ring.by_threads for ring in rings)
             back_to_back = len({feed.dot for feed in self.feeds}) > 1
             few, many = registers_of_roles(
@@ -128,7 +141,8 @@ class _SpecialisedGrid:
             )
             for own in range(self.consumers):
                 self._role(own * grid.threads, grid.threads, many, lambda own=own: self._consume(walk, rings, own))
-            self._role(threads, LOADING_THREADS if copies else WARP, few, lambda: self._produce(walk, rings))
+            loading = LOADING_THREADS if copies else WARP
+            self._role(threads, loading, few, lambda: self._produce(walk, rings, loading))
             state.emit(ops.Yield)
         state.emit(
             gpu.Launch, stops=walk.stops, blocks=walk.blocks, threads=threads + LOADING_THREADS,
@@ -169,7 +183,7 @@ class _SpecialisedGrid:
 
     # Consumers
 
-    def _consume(self, walk: PingpongWalk, rings: Sequence[Ring], own: int) -> None:
+    def _consume(self, walk: BlockWalk, rings: Sequence[Ring], own: int) -> None:
         state = self.state
         role = state.builder.block
         state.takes_turns = False
@@ -191,6 +205,7 @@ class _SpecialisedGrid:
                 ring.advance(state)
 
         if state.grid.roles == "pingpong":
+            assert isinstance(walk, PingpongWalk)
             self._consume_in_turn(walk, rings, own)
         else:
             walk.each(rings, one_block)
@@ -227,10 +242,10 @@ class _SpecialisedGrid:
 
     # Producer
 
-    def _produce(self, walk: BlockWalk, rings: Sequence[Ring]) -> None:
+    def _produce(self, walk: BlockWalk, rings: Sequence[Ring], threads: int) -> None:
         for ring in rings:
             ring.begin(self.state)
-        walk.each(rings, lambda: self._load_block(self.op.body, rings))
+        walk.each_to_load(rings, threads, lambda: self._load_block(self.op.body, rings))
         if self.state.grid.cluster > self.state.grid.splits:
             self._drain(rings)
 

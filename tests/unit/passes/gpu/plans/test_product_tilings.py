@@ -11,7 +11,6 @@ from tests.support.product_nests import gemm_nest
 from tests.unit.passes.gpu.plans.test_specialised_plans import product
 from tiledsl.ir.gpu.gpu_ops import Launch, Reuse
 from tiledsl.passes.gpu.plan import Plan
-from tiledsl.passes.gpu.plans.product_plans.decisions import EVERY, MADE, Contract, Families
 from tiledsl.passes.gpu.plans.product_plans.footprint import (
     RESERVED_BYTES,
     bytes_beside,
@@ -22,6 +21,7 @@ from tiledsl.passes.gpu.plans.product_plans.footprint import (
     stages_that_fit,
 )
 from tiledsl.passes.gpu.plans.product_plans.product_nest import ProductNest
+from tiledsl.passes.gpu.plans.product_plans.search import EVERY, MADE, Contract, Families
 from tiledsl.passes.gpu.plans.product_plans.specialised_plans import ranked_tilings
 from tiledsl.passes.gpu.plans.product_plans.tilings import Tiling
 from tiledsl.passes.gpu.plans.product_plans.warpgroup_cost import WarpgroupCost

@@ -16,7 +16,7 @@ from tiledsl.passes.gpu.plans import refused_plans as refused_plans_module
 from tiledsl.passes.gpu.plans.choose_plans import choose_plans
 from tiledsl.passes.gpu.plans.facts.grid_shape import grids_of
 from tiledsl.passes.gpu.plans.improve_plan import refused_neighbours
-from tiledsl.passes.gpu.plans.product_plans.decisions import EVERY, Contract, Refusal
+from tiledsl.passes.gpu.plans.product_plans.search import EVERY, Contract, Refusal
 from tiledsl.passes.gpu.plans.product_plans.specialised_plans import ranked_tilings
 from tiledsl.passes.gpu.plans.product_plans.warpgroup_cost import WarpgroupCost
 from tiledsl.passes.gpu.plans.refused_plans import refused_plans

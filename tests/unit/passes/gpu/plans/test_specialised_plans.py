@@ -16,7 +16,7 @@ from tiledsl.ir.types import TensorType
 from tiledsl.passes.gpu.plan import RankedPlan
 from tiledsl.passes.gpu.plans.choose_plans import FIRST_PLANS, choose_plans, ranked_plans
 from tiledsl.passes.gpu.plans.product_plans import specialised_plans
-from tiledsl.passes.gpu.plans.product_plans.decisions import EVERY
+from tiledsl.passes.gpu.plans.product_plans.search import EVERY
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.passes.manager import PassContext, PassManager
 from tiledsl.passes.pipelines import gpu_front_pipeline

@@ -1,17 +1,16 @@
 """What a plan with specialised warps decides, one decision after the other: each goes on from what was decided before.
 
-    consumers -> columns -> depth -> ring -> cluster -> walk
+    consumers -> columns -> depth -> ring -> cluster -> walk -> counter
 
 A decision gives the options that a grid leaves it and the machine has room for; what it refuses, it refuses with a
-reason. To add one: a class here with `options`, its place in DECISIONS, and the lowering of what it says.
+reason. To add one: a class with `options`, here or in a file of its own, its place in DECISIONS, and the lowering of
+what it says.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
 
 from tiledsl.passes.gpu.plans.product_plans.footprint import (
     fits_memory,
@@ -21,8 +20,9 @@ from tiledsl.passes.gpu.plans.product_plans.footprint import (
     stages_that_fit,
 )
 from tiledsl.passes.gpu.plans.product_plans.product_nest import ProductNest
+from tiledsl.passes.gpu.plans.product_plans.search import Decision, Search, programs_of
+from tiledsl.passes.gpu.plans.product_plans.tile_counter import TileCounter
 from tiledsl.passes.gpu.plans.product_plans.tilings import STEP_BYTES, WARPGROUP, WARPGROUP_ROWS, WHOLE_UNIT, Tiling
-from tiledsl.passes.gpu_machine import GpuMachine
 
 SHAPES = (
     ("cooperative", 64, 1, 1), ("cooperative", 128, 2, 1), ("cooperative", 128, 1, 1), ("cooperative", 192, 3, 1),
@@ -68,80 +68,6 @@ FEWEST_STEPS = 4
 """Of a split."""
 TOGETHER = (8, 16, 32, 64)
 """Blocks of the last axis but one that are walked side by side, where loops are longer for some blocks of the last."""
-
-
-@dataclass(frozen=True)
-class Families:
-    """The kinds of tilings that there is a lowering for, beside cooperative ones."""
-
-    pingpong: bool = False
-    splits: bool = False
-    resident: bool = False
-
-
-MADE = Families(pingpong=True, resident=True)
-"""What calls get. Shared loops are not among it: as they were measured last, they took longer than others."""
-EVERY = Families(pingpong=True, splits=True, resident=True)
-
-
-class Contract(NamedTuple):
-    """What the program says: sizes of blocks (`rows` those of a cluster), stages. None: to be chosen."""
-
-    rows: int | None = None
-    columns: int | None = None
-    depth: int | None = None
-    stages: int | None = None
-
-
-OPEN = Contract()
-"""Everything is to be chosen."""
-
-
-class Refusal(NamedTuple):
-    """A tiling as far as it was decided, and why there is none like it."""
-
-    tiling: Tiling
-    reason: str
-
-
-@dataclass
-class Search:
-    """What decisions know. `refused` lists what was refused, if anybody asks for it."""
-
-    nest: ProductNest
-    machine: GpuMachine
-    contract: Contract = OPEN
-    families: Families = MADE
-    refused: list[Refusal] | None = field(default=None)
-
-    def refuse(self, tiling: Tiling, reason: str) -> None:
-        """Notes why a tiling is left out."""
-        if self.refused is not None:
-            self.refused.append(Refusal(tiling, reason))
-
-    def tilings(self) -> Iterator[Tiling]:
-        """All that fit the machine, and may make sense for the sizes."""
-        return self._decided(0, Tiling(0, 0, 0))
-
-    def _decided(self, number: int, tiling: Tiling) -> Iterator[Tiling]:
-        if number == len(DECISIONS):
-            yield tiling
-            return
-        for option in DECISIONS[number].options(self, tiling):
-            yield from self._decided(number + 1, option)
-
-
-class Decision(Protocol):
-    """One choice of a plan."""
-
-    @property
-    def name(self) -> str:
-        """In a word."""
-        ...
-
-    def options(self, search: Search, tiling: Tiling) -> Iterator[Tiling]:
-        """The tiling with each option that is left."""
-        ...
 
 
 class Consumers:
@@ -400,11 +326,5 @@ class Walk:
         return max(1, math.prod(axis.size for axis in nest.axes if axis.kind == "whole"))
 
 
-def programs_of(machine: GpuMachine, tiling: Tiling) -> int:
-    """How many clusters of a tiling there can be at once."""
-    usable = machine.multiprocessors if tiling.across == 1 else machine.multiprocessors_in_clusters(tiling.across)
-    return usable * tiling.resident // tiling.cluster
-
-
-DECISIONS: tuple[Decision, ...] = (Consumers(), Columns(), Depth(), Ring(), Cluster(), Walk())
+DECISIONS: tuple[Decision, ...] = (Consumers(), Columns(), Depth(), Ring(), Cluster(), Walk(), TileCounter())
 """In the order in which they are taken."""

@@ -17,10 +17,11 @@ from tiledsl.passes.analysis.sizes import BlockDefinition
 from tiledsl.passes.gpu.plan import Plan, RankedPlan
 from tiledsl.passes.gpu.plans.facts.call_sizes import Sizes
 from tiledsl.passes.gpu.plans.product_plans.align_operands import Way, ways_to_operands
-from tiledsl.passes.gpu.plans.product_plans.decisions import MADE, OPEN, Contract, Families, Refusal, Search
+from tiledsl.passes.gpu.plans.product_plans.decisions import DECISIONS
 from tiledsl.passes.gpu.plans.product_plans.footprint import rows_to_load
 from tiledsl.passes.gpu.plans.product_plans.product_nest import ProductNest
 from tiledsl.passes.gpu.plans.product_plans.read_products import Axes, NotPlannedError, read_products
+from tiledsl.passes.gpu.plans.product_plans.search import MADE, OPEN, Contract, Families, Refusal, Search
 from tiledsl.passes.gpu.plans.product_plans.shared_loops import can_split
 from tiledsl.passes.gpu.plans.product_plans.tilings import Tiling
 from tiledsl.passes.gpu.plans.product_plans.warpgroup_cost import WarpgroupCost
@@ -125,7 +126,7 @@ def best_seconds(nest: ProductNest, machine: GpuMachine, contract: Contract) -> 
 def refused_tilings(nest: ProductNest, machine: GpuMachine, contract: Contract) -> list[Refusal]:
     """The tilings that were left out, and why."""
     refused: list[Refusal] = []
-    for _ in Search(nest, machine, contract, MADE, refused).tilings():
+    for _ in Search(nest, machine, contract, MADE, refused).tilings(DECISIONS):
         pass
     return refused
 
@@ -141,7 +142,7 @@ def ranked_tilings(
     if not machine.has_warpgroups:
         return []
     cost = WarpgroupCost(nest, machine)
-    found = Search(nest, machine, contract, families, refused).tilings()
+    found = Search(nest, machine, contract, families, refused).tilings(DECISIONS)
     ranked = [RankedTiling(cost.seconds(tiling), tiling) for tiling in found]
     ranked.sort(key=itemgetter(0))
     return [RankedTiling(seconds, _completed(tiling, nest, cost)) for seconds, tiling in ranked]

@@ -29,7 +29,8 @@ class Tiling(NamedTuple):
     along the rows, which get right operands by multicast. `across`: blocks of a cluster that share whole rows, which
     get the left operand by multicast. `splits`: blocks of a cluster that share the loop. `resident`: blocks at once on
     a multiprocessor. `programs`: clusters that go through all tiles; 0: one for each tile. `raster`: so many of the
-    last axis but one are walked together. `loaded`: rows of a tile that are loaded, where there are no more; 0 for all.
+    last axis but one are walked together. `counted`: whether programs take tiles from a counter. `loaded`: rows of a
+    tile that are loaded, where there are no more; 0 for all.
     """
 
     rows: int
@@ -46,6 +47,7 @@ class Tiling(NamedTuple):
     raster: int = 1
     loaded: int = 0
     across: int = 1
+    counted: bool = False
 
     @property
     def consumers(self) -> int:
@@ -120,6 +122,7 @@ class Tiling(NamedTuple):
             rows=self.loaded,
             resident=self.resident,
             across=self.across,
+            counted=self.counted,
         )
 
 

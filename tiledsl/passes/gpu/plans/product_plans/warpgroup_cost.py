@@ -19,6 +19,12 @@ from typing import NamedTuple
 from tiledsl.ir.gpu.tensor_maps import LINE_BYTES
 from tiledsl.passes.gpu.plans.product_plans.footprint import rows_to_load, stage_bytes, stream_bytes, sums_bytes
 from tiledsl.passes.gpu.plans.product_plans.product_nest import ProductDot, ProductNest, Stream
+from tiledsl.passes.gpu.plans.product_plans.tile_counter import (
+    ASKED_CLOCKS,
+    FILL_SECONDS,
+    MOST_COUNTED,
+    turns_from_counter,
+)
 from tiledsl.passes.gpu.plans.product_plans.tilings import STEP_BYTES, WARPGROUP_ROWS, Tiling
 from tiledsl.passes.gpu.products.promoted_sums import PROMOTED_DEPTH
 from tiledsl.passes.gpu_machine import GpuMachine
@@ -94,8 +100,6 @@ BETWEEN_LINES = 1.8
 COPIED_BETWEEN_LINES = 0.6
 """The same where threads copy such rows, piece by piece."""
 RASTERS = (1, 2, 4, 8, 16)
-MOST_COUNTED = 8192
-"""Of more blocks with loops of their own lengths it is not counted who gets which: they even out."""
 
 
 def greatest(*times: float) -> float:
@@ -157,7 +161,10 @@ class WarpgroupCost:
         work = greatest(*taken)
         work += EXPOSED[tiling.consumers] * step.computed if step.computed else 0.0
         work += COMPUTING_CLOCKS if nest.computes else STEP_CLOCKS
-        every, busy = self._turns(tiling, tiles, busiest)
+        result = self._result(tiling) + self._folds(tiling)
+        if tiling.counted:
+            result += max(0.0, ASKED_CLOCKS - stages * work)
+        every, busy = self._turns(tiling, tiles, busiest, result / work)
         moved = self.traffic(tiling)[1]
         share = min(1.0, moved / max(1.0, step.bytes * every * cluster))
         latency = speeds.latency + (speeds.memory_latency - speeds.latency) * share
@@ -169,7 +176,6 @@ class WarpgroupCost:
             turns = -(-tiling.rows // max(1, tiling.depth)) + 1
             loop += MASKED * step.computed * turns * blocks / machine.multiprocessors
         # around the loop
-        result = self._result(tiling) + self._folds(tiling)
         out = tiling.rows * tiling.columns * nest.parallel_products if not nest.back_to_back else 0
         drain = DRAIN_CLOCKS + out // tiling.splits * nest.out_bytes / nest.parallel_products / STORED_BYTES
         fill = SETUP_CLOCKS + speeds.memory_latency + transfer
@@ -181,7 +187,7 @@ class WarpgroupCost:
         elif tiling.roles == "pingpong":
             around = result + drain + (TURN_CLOCKS + max(0.0, result - work * busy / rounds)) * (rounds - 1)
         elif programs:
-            around = result * rounds + drain
+            around = result * (tiles / programs if tiling.counted else rounds) + drain
         elif nest.back_to_back:
             around = (result + fill) * rounds + drain - fill
         else:
@@ -190,12 +196,14 @@ class WarpgroupCost:
         power = self._power(tiling, every)
         apart = BESIDE_OTHERS if resident > 1 or tiling.roles == "pingpong" else 1.0
         apart = IN_SHARES if tiling.splits > 1 else apart
-        return speeds.launch + apart * (fill + greatest(loop + around, memory, power)) / speeds.clock
+        before = speeds.launch + FILL_SECONDS * tiling.counted
+        return before + apart * (fill + greatest(loop + around, memory, power)) / speeds.clock
 
     # Loops
 
-    def _turns(self, tiling: Tiling, tiles: int, busiest: int) -> tuple[float, float]:
-        """Turns of the loops of all tiles, and of the multiprocessor that has most."""
+    def _turns(self, tiling: Tiling, tiles: int, busiest: int, around: float) -> tuple[float, float]:
+        """Turns of the loops of all tiles, and of the multiprocessor that has most. `around`: what a tile takes beside
+        its loop, in turns."""
         depth = tiling.depth * tiling.splits
         if self.nest.loop is None:
             return float(tiles), float(busiest)
@@ -208,10 +216,12 @@ class WarpgroupCost:
         turns = [-(-length // depth) for length in found.lengths]
         heads = max(1, tiles // max(1, round(len(turns) * found.weight)))
         every = sum(turns) * found.weight * heads
+        longest_first = tuple(reversed(turns)) if self.nest.grows else tuple(turns)
+        if tiling.counted:
+            return every, turns_from_counter(longest_first, found.weight * heads, tiling, around)
         multiprocessors = self.machine.multiprocessors
         busy = max(float(max(turns)), every / multiprocessors + depth / tiling.rows)
         if tiling.programs and tiles <= MOST_COUNTED and found.weight == 1:
-            longest_first = tuple(reversed(turns)) if self.nest.grows else tuple(turns)
             busy = most_turns(longest_first, heads, tiling.raster, tiling.programs)
         return every, busy * (UNEVEN if tiling.programs else 1.0)
 
