@@ -26,6 +26,7 @@ from tests.support.gpu_lowering import Array, lowered
 from tests.support.hopper_softmax import attention_of
 from tests.support.kernels import tensor
 from tests.support.run_gpu_ir import CompiledIr
+from tests.support.sass import disassemble
 from tiledsl.backend_cuda.build.gate import refusals
 from tiledsl.backend_ref.emulator.emulate import emulate
 from tiledsl.frontend.kernel.arguments import ConstantArgument
@@ -249,4 +250,7 @@ def test_what_is_waited_for() -> None:
 @pytest.mark.parametrize("known", [True, False])
 def test_compiles(sizes: Sizes, causal: bool, plan: Plan, known: bool) -> None:
     module = lowered(module_of(attention, operands_of(sizes), known=known, causal=causal), plan)
-    assert refusals(CompiledIr(module).cubin) == []
+    cubin = CompiledIr(module).cubin
+    assert refusals(cubin) == []
+    (code,) = disassemble(cubin).values()
+    assert code.beside_products("MUFU.EX2") >= plan.blocks[1][1] // 2  # two threads have four of 64 rows

@@ -90,6 +90,7 @@ _BODIES: dict[str, str] = {
     "prefetch_tensor_map": "",
     "bulk_commit": "commit_(fiber_->bulk_open, fiber_->bulk_groups);",
     "wgmma_fence": "",
+    "computed_first": "",
     "wgmma_commit": "commit_(fiber_->products_open, fiber_->product_groups);",
     "matrix_descriptor": "return fixed | (address >> 4);",
     "round_to_tf32": "return (__float_as_uint(x) + 0x1000u) & 0xffffe000u;",

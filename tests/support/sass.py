@@ -69,6 +69,17 @@ class Disassembly:
         """Whether the kernel reads or writes local memory: spills, or arrays that are indexed at run time."""
         return bool(self.counts["LDL"] or self.counts["STL"])
 
+    def beside_products(self, start: str) -> int:
+        """The most instructions of a kind between products that were begun, or a wait for some, and the next wait."""
+        found = most = 0
+        for opcode in self.opcodes:
+            if opcode.startswith("WARPGROUP.DEPBAR"):
+                most = max(most, found)
+            if opcode.startswith(("HGMMA", "WARPGROUP.DEPBAR")):
+                found = 0
+            found += opcode.startswith(start)
+        return most
+
     @cached_property
     def products(self) -> set[Product]:
         """The kinds of matrix instructions."""

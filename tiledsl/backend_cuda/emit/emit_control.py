@@ -49,7 +49,9 @@ def emit_for(frame: KernelFrame, op: For, body: BodyEmitter) -> None:
     with frame.block(f"for ({type_} {name} = {start}; {test}; {name} += {step})"):
         _bind(frame, carried, variables)
         body(frame, op.body)
-        _assign(frame, variables, _yielded(op.body), [_is_multiplied(argument) for argument in carried])
+        yielded = _yielded(op.body)
+        late = [_is_multiplied(a) and not _is_made_behind(frame, v) for a, v in zip(carried, yielded)]
+        _assign(frame, variables, yielded, late)
     frame.nesting -= 1
     _bind(frame, op.results, variables)
 
@@ -57,6 +59,14 @@ def emit_for(frame: KernelFrame, op: For, body: BodyEmitter) -> None:
 def _is_multiplied(argument: Value) -> bool:
     """Whether products take a tile from registers."""
     return any(isinstance(user, Wgmma) and user.a is argument for user in argument.users)
+
+
+def _is_made_behind(frame: KernelFrame, value: Value) -> bool:
+    """Whether a value is made behind the wait for the products that read the registers it goes to, and stays there."""
+    op = value.op
+    if op is None or op.parent is None:
+        return False
+    return any(before in frame.kept_behind for before in op.parent.ops[: op.parent.ops.index(op)])
 
 
 def _together(op: For) -> int:

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from tiledsl.backend_cuda.emit.emit_control import can_take_over
-from tiledsl.backend_cuda.emit.emit_elementwise import as_registers, copied
+from tiledsl.backend_cuda.emit.emit_elementwise import as_registers, copied, used_by
 from tiledsl.backend_cuda.emit.emit_mma import slot_numbers
 from tiledsl.backend_cuda.frame.kernel_frame import KernelFrame
 from tiledsl.backend_cuda.frame.names import of_program
@@ -22,18 +22,21 @@ from tiledsl.backend_cuda.functions.index_text import sum_text, table_text
 from tiledsl.backend_cuda.functions.matrix_functions import words_of
 from tiledsl.backend_cuda.functions.storage import Registers
 from tiledsl.backend_cuda.functions.warpgroup_functions import Onto, product_function, settle, wgmma_wait
-from tiledsl.ir.core import Value
+from tiledsl.ir.core import Op, Value
 from tiledsl.ir.gpu.access_rules import layout_in_buffer
 from tiledsl.ir.gpu.async_ops import Wgmma, WgmmaCommit, WgmmaFence, WgmmaWait
+from tiledsl.ir.gpu.gpu_ops import Pad, Reduce
 from tiledsl.ir.gpu.matrix_descriptors import shared_operand
 from tiledsl.ir.gpu.warpgroup_instructions import WARPGROUP, WarpgroupInstruction, warpgroup_instruction
 from tiledsl.ir.layouts.layout import WARP, RegisterLayout
-from tiledsl.ir.tile_ops import Constant, For, If, While
+from tiledsl.ir.tile_ops import Cast, Constant, For, If, Map, While
 
 assert warpgroup_functions  # it defines device functions
 
 _UNIT = 16
 """Bytes that addresses in descriptors count."""
+WORTH_A_BRANCH = 16
+"""Registers of a thread that are written beside products, from which on they are kept there."""
 
 
 # Registers
@@ -95,7 +98,34 @@ def emit_commit(frame: KernelFrame, op: WgmmaCommit) -> None:
     frame.line(f"{frame.use('wgmma_commit')}();")
 
 
+def made_beside(op: WgmmaWait) -> list[Value]:
+    """The tiles that are computed between the last products that were begun and the wait, and read behind it."""
+    assert op.parent is not None
+    ops = op.parent.ops
+    place = ops.index(op)
+    begun = max((n for n, other in enumerate(ops[:place]) if isinstance(other, (Wgmma, WgmmaCommit))), default=place)
+    behind = {inner for later in ops[place + 1 :] for inner in later.walk()}
+    made = [v for other in ops[begun + 1 : place] if _computes(other) for v in other.results if v.shape]
+    return [value for value in made if any(user in behind for user in used_by(value))]
+
+
+def _computes(op: Op) -> bool:
+    return isinstance(op, (Map, Cast, Pad, Reduce))
+
+
 def emit_wait(frame: KernelFrame, op: WgmmaWait) -> None:
+    """What is computed beside products stays before the wait for them.
+
+    Assemblers move waits up, to the first place where all that is waited for has been begun, and compute afterwards:
+    then products and threads wait for each other in turns. They move nothing across a branch.
+    """
+    stored = [frame.values.get(value) for value in made_beside(op)]
+    beside = list(dict.fromkeys(one for one in stored if isinstance(one, Registers)))
+    if sum(registers.words for registers in beside) >= WORTH_A_BRANCH:
+        for registers in beside:
+            frame.line(f"{frame.preamble.use(settle(registers, 'written'))}({registers.name});")
+        frame.line(f"{frame.use('computed_first')}();")
+        frame.kept_behind.add(op)
     frame.line(f"{frame.preamble.use(wgmma_wait(op.groups))}();")
     for value, result in zip(op.values, op.results):
         registers = frame.storage(value)

@@ -102,6 +102,8 @@ class KernelFrame:
         """The offsets of runs of mbarriers, and how many each has."""
         self.accumulators: dict[Op, Registers] = {}
         """The registers of products by warpgroups that were made ready before the fence."""
+        self.kept_behind: set[Op] = set()
+        """Waits for products that what stands before them is computed before, by a branch."""
         self._waits: list[Writer] = []
         """The texts in which the kernels before this one are waited for."""
         self._outer: list[Writer] = []

@@ -40,6 +40,17 @@ define(
     since=90,
 )
 define(
+    "computed_first",
+    "what stands before it is computed before what stands behind it: assemblers move nothing across a loop, even one"
+    " that never runs. Grids have one dimension",
+    """void computed_first() {
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %0, 0;\\n"
+                 "again: @p nanosleep.u32 32;\\n"
+                 "@p bra again; }" :: "r"(blockIdx.y) : "memory");
+}""",
+    since=90,
+)
+define(
     "matrix_descriptor",
     "the descriptor of an operand that begins at an address; `fixed` is all else of it. Addresses have the number of"
     " their block in the cluster too, which is no part of it",
