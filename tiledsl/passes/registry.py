@@ -30,6 +30,7 @@ from tiledsl.passes.graph.rewrites.repeat_maps import RepeatMaps
 from tiledsl.passes.graph.rewrites.set_sizes import SetSizes
 from tiledsl.passes.graph.rewrites.slide_windows import SlideWindows
 from tiledsl.passes.graph.rewrites.split_floats import SplitFloats
+from tiledsl.passes.graph.rewrites.split_windows import SplitWindows
 from tiledsl.passes.graph.rewrites.widen_floats import DropRoundings, ReshapeNarrow, WidenFloats
 from tiledsl.passes.manager import Pass
 from tiledsl.passes.nest.describe_nest import PrintLoopNests
@@ -66,6 +67,7 @@ _KINDS: tuple[type[Pass], ...] = (
     RepeatMaps,
     MoveReindexing,
     SplitFloats,
+    SplitWindows,
     InferShapes,
     Canonicalise,
     EliminateCommonSubexpressions,

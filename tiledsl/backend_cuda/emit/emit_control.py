@@ -43,7 +43,8 @@ def emit_for(frame: KernelFrame, op: For, body: BodyEmitter) -> None:
         test = f"{step} > 0 ? {name} < {stop} : {name} > {stop}"
     else:
         test = f"{name} < {stop}" if known > 0 else f"{name} > {stop}"
-    frame.line(f"#pragma unroll{'' if _is_short(op) else f' {_together(op)}'}")
+    rounds = 1 if is_rare(op) else None if _is_short(op) else _together(op)
+    frame.line(f"#pragma unroll{'' if rounds is None else f' {rounds}'}")
     frame.values[index] = Scalar(name, index.dtype)
     frame.nesting += 1
     with frame.block(f"for ({type_} {name} = {start}; {test}; {name} += {step})"):
@@ -54,6 +55,16 @@ def emit_for(frame: KernelFrame, op: For, body: BodyEmitter) -> None:
         _assign(frame, variables, yielded, late)
     frame.nesting -= 1
     _bind(frame, op.results, variables)
+
+
+def is_rare(op: Op) -> bool:
+    """Whether an op is in a branch that hardly ever runs: it had better take few registers than little time."""
+    block = op.parent
+    while block is not None and block.parent is not None:
+        if isinstance(block.parent, If) and block.parent.rare and block is block.parent.then:
+            return True
+        block = block.parent.parent
+    return False
 
 
 def _is_multiplied(argument: Value) -> bool:

@@ -191,6 +191,8 @@ def lower_if(state: Lowering, op: ops.If) -> None:
         TileType(result.dtype, layout.shape, "register", layout) if layout is not None else scalar(result.dtype)
         for result, layout in zip(op.results, layouts)
     ]
-    branch = state.emit(ops.If, types=types, name=[v.name for v in op.results], condition=condition, **blocks)
+    branch = state.emit(
+        ops.If, types=types, name=[v.name for v in op.results], condition=condition, rare=op.rare, **blocks
+    )
     for result, lowered in zip(op.results, branch.results):
         state.define(result, lowered)

@@ -17,6 +17,7 @@ from tiledsl.passes.graph.rewrites.move_reindexing import MoveReindexing
 from tiledsl.passes.graph.rewrites.repeat_maps import RepeatMaps
 from tiledsl.passes.graph.rewrites.slide_windows import SlideWindows
 from tiledsl.passes.graph.rewrites.split_floats import SplitFloats
+from tiledsl.passes.graph.rewrites.split_windows import SplitWindows
 from tiledsl.passes.graph.rewrites.widen_floats import DropRoundings, ReshapeNarrow, WidenFloats
 from tiledsl.passes.manager import Pass
 
@@ -29,8 +30,8 @@ def graph_pipeline(arch: str, *, fuse: bool = True) -> list[Pass]:
     return [
         CanonicaliseGraph(),
         *([RaisePrograms(arch=arch), MoveReindexing()] if fuse else []),
-        *([CopyWindows(arch=arch), LayImages(arch=arch), SlideWindows(arch=arch)] if fuse else []),
-        *([SplitFloats(arch=arch)] if fuse else []),
+        *([SplitWindows(arch=arch), CopyWindows(arch=arch), LayImages(arch=arch)] if fuse else []),
+        *([SlideWindows(arch=arch), SplitFloats(arch=arch)] if fuse else []),
         WidenFloats(),
         *([FuseIntoCalls(arch=arch)] if fuse else []),
         SplitScans(arch=arch),

@@ -69,3 +69,28 @@ def test_axes_may_lie_in_any_order() -> None:
 def test_others_are_gathers(old: str, new: str) -> None:
     assert old in TEXT
     assert _rows(TEXT.replace(old, new)) is None
+
+
+OF_PLANES = """
+    %three = tile.arange() {extent = 3} : tile<i64, [3]>
+    %7 = tile.constant() {value = 7, dtype = i64} : i64
+    %far = tile.map([%three, %7]) {fn = mul} : tile<i64, [3]>
+    %down_them = tile.reshape(%far) {shape = [3, 1]} : tile<i64, [3, 1]>
+    %every = tile.broadcast(%down_them) {shape = [3, i]} : tile<i64, [3, i]>
+    %line_of = tile.reshape(%image) {shape = [1, i]} : tile<i64, [1, i]>
+    %rows = tile.broadcast(%line_of) {shape = [3, i]} : tile<i64, [3, i]>
+    %images = tile.map([%every, %rows]) {fn = add} : tile<i64, [3, i]>
+    %tile = tile.load(%x, [%images, %row, %column, %c]) : tile<f16, [3, i, c]>
+"""
+
+
+def test_rows_of_several_planes() -> None:
+    start = TEXT.index("    %tile =")
+    text = TEXT[:start] + OF_PLANES.lstrip("\n") + "  }\n}\n"
+    rows = _rows(text)
+    assert rows is not None
+    assert (rows.apart, rows.pixels, rows.channels) == (7, (0, 1, 2), 3)
+    plain = _rows(TEXT)
+    assert plain is not None
+    assert (plain.apart, [slide[:3] for slide in plain.slides]) == (0, [slide[:3] for slide in rows.slides])
+    assert _rows(text.replace("fn = add} : tile<i64, [3, i]>", "fn = sub} : tile<i64, [3, i]>")) is None

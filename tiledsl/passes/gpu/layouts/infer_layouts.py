@@ -192,6 +192,8 @@ class LayoutInference:
     def _follow_product(self, op: ops.Load | ops.Cast | ops.Reshape) -> None:
         """What meets an accumulator comes as it is needed there: a whole tile of it would take as much shared memory as
         the result, and between blocks of a cluster nothing moves any more. That it does may be seen late."""
+        if is_gathered_rarely(op):
+            return
         needed, known = follow(self._needed, op.result), self._wishes.get(op.result)
         if needed is not None and known is not None and known.strength < MULTIPLIED:
             self._wishes[op.result] = replace(known, layout=needed)
@@ -287,6 +289,8 @@ class LayoutInference:
 
     def _load(self, op: ops.Load) -> Wish | None:
         """Where it is broadcast right away, or meets an accumulator, it is loaded as it is needed there."""
+        if is_gathered_rarely(op):
+            return Wish(ACCESSED, self.access(op.result.shape, [0], op.result.dtype.bytes, most=1))
         needed = follow(self._needed, op.result)
         if needed is not None:
             return Wish(ACCESSED, needed)
@@ -337,6 +341,19 @@ class LayoutInference:
                 return self._wishes.get(op.result)
             case _:
                 return None
+
+
+def is_gathered_rarely(op: Op) -> bool:
+    """Whether a line is read at computed coordinates in a branch that is rare. Threads share it out, and move what they
+    read: as the rows of an accumulator each would have coordinates of so many that registers do not hold them."""
+    if not isinstance(op, ops.Load) or len(op.result.shape) != 1 or not any(_is_tile(index) for index in op.indices):
+        return False
+    around = op.parent and op.parent.parent
+    while isinstance(around, Op) and not isinstance(around, ops.Grid):
+        if isinstance(around, ops.If) and around.rare:
+            return True
+        around = around.parent and around.parent.parent
+    return False
 
 
 def reshapes_units(op: ops.Reshape) -> bool:

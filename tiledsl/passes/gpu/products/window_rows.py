@@ -4,6 +4,10 @@
 %row   = mod(floordiv(index(%i), 14), 14) + (%r - 1)  place %r of the window, which begins a pixel before the image
 %column = mod(index(%i), 14) + (%s - 1)
 tile.load(%x, [%image, %row, %column, %c])
+
+Where several planes of images lie behind each other, a tile has the same rows of each:
+
+%planes = broadcast(mul(arange(3), 32)) + broadcast(%image)          [3, i], of 32 images in each plane
 """
 
 from __future__ import annotations
@@ -31,13 +35,15 @@ class Slide(NamedTuple):
 class WindowRows:
     """`axis`: the block that counts positions. `pixels`: the tensor's axis of images, then those of pixels, the fastest
     last; `slides` along the latter. `channels`: the axis that lies beside. `image`: which one it is, where positions
-    are counted in one alone."""
+    are counted in one alone. `apart`: how many images lie between a plane and the next one, where a tile has rows of
+    several; else 0."""
 
     axis: Value
     image: Value | None
     pixels: tuple[int, ...]
     slides: tuple[Slide, ...]
     channels: int
+    apart: int = 0
 
 
 class _Digit(NamedTuple):
@@ -55,13 +61,19 @@ def window_rows(load: ops.Load) -> WindowRows | None:
     """What a load reads of windows; None for one that does not count positions as TMA does."""
     found: dict[int, _Digit] = {}
     channels: list[int] = []
-    images: list[int] = []
+    images: dict[int, Value] = {}
+    apart = 0
     for number, index in enumerate(load.indices):
+        if isinstance(index, Value) and isinstance(index.type, TileType) and len(index.shape) == 2:
+            planes = _planes(index)
+            if planes is None or apart:
+                return None
+            index, apart = planes
         if isinstance(index, Value) and isinstance(index.type, AxisType):
             channels.append(number)
             continue
         if isinstance(index, Value) and isinstance(index.type, TileType) and not index.shape:
-            images.append(number)
+            images[number] = index
             continue
         digit = _digit(index)
         if digit is None:
@@ -81,9 +93,29 @@ def window_rows(load: ops.Load) -> WindowRows | None:
     if not slid or not (images or counted):
         return None
     slides = tuple(Slide(d.modulus, d.stride, d.low, d.offset) for d in slid)
-    image = load.indices[images[0]] if images else None
-    assert image is None or isinstance(image, Value)
-    return WindowRows(first.axis, image, (*images, *order), slides, channels[0])
+    image = next(iter(images.values()), None)
+    return WindowRows(first.axis, image, (*images, *order), slides, channels[0], apart)
+
+
+def _planes(index: Value) -> tuple[Value, int] | None:
+    """The image of the first plane, for all rows of a block or for one row alone, and how many images there are between
+    planes; None for other sums."""
+    op = index.op
+    if not (isinstance(op, ops.Map) and op.fn == "add"):
+        return None
+    left, right = (_spread(value) for value in op.inputs)
+    for planes, image in ((left, right), (right, left)):
+        number, apart = _beside_number(planes, "mul", 1)
+        if isinstance(_spread(number).op, ops.Arange) and len(image.shape) < 2:
+            return image, apart
+    return None
+
+
+def _spread(value: Value) -> Value:
+    """What a tile repeats."""
+    while isinstance(value.op, (ops.Broadcast, ops.Reshape)):
+        value = value.op.source
+    return value
 
 
 def _digit(index: Index) -> _Digit | None:

@@ -234,13 +234,19 @@ class Ring:
             number = before
         indices[rows.pixels[0]] = number if rows.image is None else state.coordinate(rows.image)
         along = {rows.pixels[-1]: 0, rows.channels: 1}
-        state.emit(
-            async_ops.TmaWindows, tensor=state.tensors[op.tensor], indices=[indices[axis] for axis in sorted(indices)],
-            axes=tuple(along.get(axis, -1) for axis in sorted(indices)), buffer=stream.buffer,
-            offsets=[stage, zero, zero], barriers=self.full, index=stage, places=(1, 2), shape=stream.shape,
-            within=within, pixels=rows.pixels, positions=tuple(slide.positions for slide in rows.slides),
-            strides=tuple(slide.stride for slide in rows.slides), lows=tuple(slide.low for slide in rows.slides),
-        )  # fmt: skip
+        rank, image = len(op.result.shape), indices[rows.pixels[0]]
+        for plane in range(stream.planes):
+            of_plane = [state.constant(plane)] if rank > 2 else []
+            indices[rows.pixels[0]] = state.arithmetic("add", image, plane * rows.apart) if plane else image
+            state.emit(
+                async_ops.TmaWindows, tensor=state.tensors[op.tensor],
+                indices=[indices[axis] for axis in sorted(indices)],
+                axes=tuple(along.get(axis, -1) for axis in sorted(indices)), buffer=stream.buffer,
+                offsets=[stage, *of_plane, zero, zero], barriers=self.full, index=stage, places=(rank - 1, rank),
+                shape=stream.shape[-2:], within=within, pixels=rows.pixels,
+                positions=tuple(slide.positions for slide in rows.slides),
+                strides=tuple(slide.stride for slide in rows.slides), lows=tuple(slide.low for slide in rows.slides),
+            )  # fmt: skip
 
     def wait(self, state: Lowering) -> None:
         """On the consumers' side: the next stage is full, and its tiles stand there from now on."""

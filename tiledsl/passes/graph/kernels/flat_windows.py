@@ -22,7 +22,7 @@ from tiledsl.ir.gpu.tensor_maps import CORNERS, MOST_AXES, MOST_STRIDE, PLACES, 
 from tiledsl.ir.strided_views import StridedView, reshaped, whole
 from tiledsl.ir.type_rules import tensor_type
 from tiledsl.passes.gpu_machine import gpu_machine
-from tiledsl.passes.graph.analysis.axes import Axis, GroupAxes, WindowAxes
+from tiledsl.passes.graph.analysis.axes import Axis, WindowAxes
 from tiledsl.passes.graph.analysis.joins import part_of
 from tiledsl.passes.graph.analysis.views import can_reshape, place_of
 from tiledsl.passes.graph.kernels.kernel_plan import FlatWindows, KernelPlan
@@ -52,10 +52,15 @@ def flat_windows(plan: KernelPlan, arch: str) -> KernelPlan:
 def _found(plan: KernelPlan) -> FlatWindows | None:
     axes, function = plan.axes, plan.outlined.function
     contracts = contracts_of(function)
-    if len(axes.windows) != 1 or len(contracts) != 1:
+    if len(contracts) != 1:
         return None
-    ((windows, slid),), (contract,) = axes.windows.items(), contracts
-    pad = windows.source.op
+    (contract,) = contracts
+    exact = (contract.exact_a, contract.exact_b)  # of planes
+    read = [windows for windows in axes.windows if windows.result not in exact]
+    if len(read) != 1 or len(axes.windows) > 1 + (contract.precision == "planes"):
+        return None
+    (windows,), planes = read, axes.planes
+    slid, pad = axes.windows[windows], windows.source.op
     weights = contract.b if contract.a is windows.result else contract.a
     while isinstance(weights.op, ops.Transpose):
         weights = weights.op.source
@@ -63,7 +68,8 @@ def _found(plan: KernelPlan) -> FlatWindows | None:
     if not both or weights.op is not None or not isinstance(pad, ops.Pad) or pad.value or None in slid.positions:
         return None
     image, dtype = pad.source, tensor_type(windows.result).dtype
-    kept, summed, reduced = axes.kept[image], axes.kept[weights], axes.reduced[contract]
+    summed, reduced = axes.kept[weights], axes.reduced[contract]
+    kept = tuple(axis for axis in axes.kept[image] if axis not in planes)
     beside = [axis for axis in kept if axis not in slid.slid and axis not in reduced]
     channels = [axis for axis in kept if axis in reduced]
     groups = [axis for axis in beside if axis in summed]
@@ -72,13 +78,16 @@ def _found(plan: KernelPlan) -> FlatWindows | None:
     if max(len(channels), len(groups)) > 1 or not channels or dtype.bits != 16 or not dtype.is_float:
         return None
     images = bool(pixels) and pixels[0] not in slid.slid
-    if not 1 <= len(pixels) - images <= MOST_PIXEL_AXES or len(summed) > MOST_AXES:
-        return None
     inner = tuple(axis for axis in slid.inner if axis is not None)
-    columns = [axis for axis in summed if axis not in reduced and axis not in groups]
+    together = planes and len(summed) > MOST_AXES
+    if not 1 <= len(pixels) - images <= MOST_PIXEL_AXES or len(summed) - (len(inner) - 1) * bool(together) > MOST_AXES:
+        return None
+    if together and summed[2:] != (*inner, *channels):
+        return None  # the weights' places do not lie behind each other
+    columns = [axis for axis in summed if axis not in reduced and axis not in groups and axis not in planes]
     is_product = len(columns) == 1 and set(reduced) == {*channels, *inner} and set(reduced) <= set(summed)
     is_product = is_product and set(axes.kept[contract.result]) == {*rows, *groups, *columns}
-    is_product = is_product and set(plan.treatments.streamed) == set(reduced) and not plan.treatments.whole
+    is_product = is_product and set(plan.treatments.streamed) == set(reduced) and plan.treatments.whole <= planes
     if not is_product:
         return None
     depth = _depth(channels[0].size, dtype.bytes)
@@ -94,6 +103,12 @@ def _found(plan: KernelPlan) -> FlatWindows | None:
         if groups:
             every = Axis(groups[0].size * channels[0].size, "c")
             flat = replace(flat, group=groups[0], all_channels=every)
+        if planes:
+            mine = next(axis for axis in axes.kept[image] if axis in planes)
+            every = Axis(mine.size * (pixels[0].size if images else 1), "n")
+            places = Axis(math.prod(axis.size for axis in inner), "r") if together else None
+            flat = replace(flat, planes=mine, images=pixels[0] if images else None, all_images=every, places=places)
+            flat = replace(flat, weights=weights)
         apart = _apart(plan, flat, weights)
         if apart is not None and _fits_maps(plan, windows, len(pixels) + (not images) + 1):
             return replace(flat, apart=apart)
@@ -168,6 +183,16 @@ def _depth(channels: int, width: int) -> int:
     return min(sizes, key=lambda size: (-(-channels // size) * size, -size))
 
 
+def _exact_image(plan: KernelPlan) -> Value | None:
+    """What the planes are made of whose windows a product reads: it is read at the coordinates of each row."""
+    for windows in plan.axes.windows:
+        pad = windows.source.op
+        users = [user for user in windows.result.users if isinstance(user, ops.Contract)]
+        if isinstance(pad, ops.Pad) and any(windows.result in (op.exact_a, op.exact_b) for op in users):
+            return pad.source
+    return None
+
+
 def _image_axes(plan: KernelPlan, flat: FlatWindows) -> tuple[Axis, ...]:
     """Those that the image is passed with: images, pixels and channels, each there and one."""
     assert flat.image is not None
@@ -176,6 +201,8 @@ def _image_axes(plan: KernelPlan, flat: FlatWindows) -> tuple[Axis, ...]:
         kept[kept.index(flat.group)] = flat.all_channels
         assert flat.channels is not None
         kept.remove(flat.channels)
+    if flat.all_images is not None:
+        return (flat.all_images, *(axis for axis in kept if axis not in (flat.planes, flat.images)))
     return (flat.rows[0], *kept) if flat.rows[0].size == 1 else tuple(kept)
 
 
@@ -184,6 +211,7 @@ def _apart(plan: KernelPlan, flat: FlatWindows, weights: Value) -> frozenset[Val
     are there in part."""
     rows = tuple(axis for axis in flat.rows if axis.size > 1)
     found: set[Value] = set()
+    exact = _exact_image(plan)
     for value, place in _held(plan):
         kept = plan.axes.kept[value]
         if place is None:
@@ -198,7 +226,7 @@ def _apart(plan: KernelPlan, flat: FlatWindows, weights: Value) -> frozenset[Val
             steps = [step * wide for step, size in zip(place.strides, place.shape) if step != 1 and size != 1]
             if place.unit is None or any(step % UNIT_BYTES for step in steps):
                 return None
-        elif any(axis in kept for axis in rows):
+        elif value is not exact and any(axis in kept for axis in rows):
             at = kept.index(rows[0]) if rows[0] in kept else 0
             shape = tuple(axis.size for axis in (*kept[:at], flat.joined, *kept[at + len(rows) :]))
             if kept[at : at + len(rows)] != rows:
@@ -250,15 +278,19 @@ def _flattened(plan: KernelPlan, flat: FlatWindows) -> KernelPlan:
             flat.joined if axis is first else axis for axis in kept if axis is first or axis not in flat.rows
         )  # fmt: skip
 
-    kept = {value: here if value in flat.apart else of(here) for value, here in axes.kept.items()}
+    as_they_are = {*flat.apart, _exact_image(plan)}
+    kept = {value: here if value in as_they_are else of(here) for value, here in axes.kept.items()}
     if flat.image is not None:
         kept[flat.image] = _image_axes(plan, flat)
+    if flat.places is not None and flat.weights is not None:
+        of_weights = axes.kept[flat.weights]
+        kept[flat.weights] = (*of_weights[:2], flat.places, *of_weights[-1:])
     grid = of(treatments.grid)
     single = treatments.single - set(flat.rows)
     grid = (*(axis for axis in grid if axis in single), *(axis for axis in grid if axis not in single))
     return replace(
         plan,
-        axes=GroupAxes(kept, axes.reduced, axes.indexed, axes.windows),
+        axes=replace(axes, kept=kept),
         treatments=replace(treatments, grid=grid, single=single),
         flat=flat,
     )

@@ -121,6 +121,8 @@ class GroupStreams(GroupTiles):
                 before = build.map("mul", place, build.constant(each, i64))
                 offset = build.map("sub", build.constant(0, i64), before)
                 channels = build.emit(ops.Shift, axis=block, offset=offset).result
+                if flat.places is not None:
+                    self.blocks[flat.places] = place
                 for axis in reversed(flat.inner[1:]):
                     self.blocks[axis] = build.map("mod", place, build.constant(axis.size, i64))
                     place = build.map("floordiv", place, build.constant(axis.size, i64))
@@ -132,7 +134,7 @@ class GroupStreams(GroupTiles):
             ops.Range, start=build.constant(0, i64), stop=stop, initial=carried,
             blocks=(BlockSize.fixed(flat.depth),), body=body,
         )  # fmt: skip
-        for axis in (*flat.inner, flat.channels, both):
+        for axis in (*flat.inner, flat.channels, both, *((flat.places,) if flat.places else ())):
             del self.blocks[axis]
         return list(loop.results)
 

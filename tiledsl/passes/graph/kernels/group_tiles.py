@@ -273,7 +273,23 @@ class GroupTiles:
             if isinstance(block.op, ops.Shift):
                 block, offset = block.op.axis, self.builder.map("add", block.op.offset, offset)
             return self.builder.emit(ops.Shift, axis=block, offset=offset).result
+        if self.flat is not None and self.flat.planes is not None and axis is self.flat.all_images:
+            return self._images_of_planes(self.flat, self.flat.planes)
         return self.blocks.get(axis, WHOLE)
+
+    def _images_of_planes(self, flat: FlatWindows, planes: Axis) -> Value:
+        """Of the rows at hand, or of the image at hand, where each is in every plane."""
+        build, images = self.builder, flat.images
+        alone = images is not None and not flat.counts_images
+        image = self.blocks[images] if images is not None and alone else self._row_coordinates(flat, flat.rows[0])
+        apart = build.constant(1 if images is None else images.size, i64)
+        planes_at = build.map("mul", build.emit(ops.Arange, extent=planes.size).result, apart)
+        planes_at = build.emit(ops.Reshape, source=planes_at, shape=(planes.size, 1)).result
+        if alone:
+            return build.map("add", planes_at, image)
+        shape = (planes.size, *image.shape)
+        image = build.emit(ops.Reshape, source=image, shape=(1, *image.shape)).result
+        return build.map("add", build.broadcast(planes_at, shape), build.broadcast(image, shape))
 
     def _row_coordinates(self, flat: FlatWindows, axis: Axis) -> Value:
         """The coordinates along an axis of positions, or of images, of the rows at hand."""

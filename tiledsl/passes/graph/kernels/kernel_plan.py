@@ -25,7 +25,9 @@ class FlatWindows:
     blocks of so many (`depth`) `channels`. `group`: of which a program has one; then `image` has the channels of all
     groups as one axis, `all_channels`. `counts_images`: whether `rows` begin with images; else a program is of one.
     `apart`: values beside the image whose rows strides cannot tell as one, so that each row has a coordinate along
-    each of their axes.
+    each of their axes. `planes`: of which the image has several (f32 by planes); then it has `all_images`, those of
+    all planes one behind the other, in place of these and of `images` (None for one). `places`: those of windows as
+    one axis of the `weights`, where these have more axes than TMA knows.
     """
 
     image: Value | None
@@ -38,6 +40,11 @@ class FlatWindows:
     all_channels: Axis | None = None
     counts_images: bool = True
     apart: frozenset[Value] = frozenset()
+    planes: Axis | None = None
+    images: Axis | None = None
+    all_images: Axis | None = None
+    weights: Value | None = None
+    places: Axis | None = None
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,13 @@ lies side by side. So windows slide along the other axes alone, and read rows in
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from tiledsl.ir import graph_ops as ops
 from tiledsl.ir.core import Function, Module, Op, Value
+from tiledsl.ir.dtypes import DType
 from tiledsl.ir.gpu.tensor_maps import UNIT_BYTES
 from tiledsl.ir.type_rules import tensor_type
 from tiledsl.ir.types import TensorType
@@ -33,6 +34,7 @@ from tiledsl.passes.graph.analysis.shapes import bytes_of, sizes_of
 from tiledsl.passes.graph.analysis.views import View, view_of_value
 from tiledsl.passes.graph.rewrites.canonicalise_graph import tidy
 from tiledsl.passes.graph.rewrites.placed_copies import Place, placed_copies
+from tiledsl.passes.graph.rewrites.windows_product import WindowsProduct, windows_product
 from tiledsl.passes.manager import PassContext
 from tiledsl.support.location import BUILTIN
 
@@ -48,8 +50,6 @@ LEAST_SECONDS = 2e-6
 """That rows are to gain."""
 LEAST_COLUMNS, MOST_COLUMNS = 64, 256
 """Of a block: results are made as if there were so many, and windows are brought again for more."""
-LEAST_USES = 16
-"""Of each element of a window: so many output channels are worth a copy."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class LayImages:
             return module
         copies = _Copies({function.name for function in module.functions})
         for op in list(module.entry.body.ops):
-            product = _product(op) if isinstance(op, ops.Contract) else None
+            product = windows_product(op, is_taken) if isinstance(op, ops.Contract) else None
             if product is None:
                 continue
             rows = _rows_of(product, machine)
@@ -81,45 +81,6 @@ class LayImages:
 
 
 @dataclass(frozen=True)
-class _Product:
-    """A product with windows of an image: the names of its axes, those of `image` with the positions for those that
-    windows slide over; `within` of the places within a window, in the order of `windows.axes`."""
-
-    op: ops.Contract
-    windows: ops.Window
-    image: Value
-    weights: Value
-    low: tuple[int, ...]
-    high: tuple[int, ...]
-    of_image: tuple[str, ...]
-    within: tuple[str, ...]
-    of_weights: tuple[str, ...]
-    result: tuple[str, ...]
-    channels: str
-
-    @property
-    def slid(self) -> tuple[str, ...]:
-        return tuple(self.of_image[axis] for axis in self.windows.axes)
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return tuple(name for name in self.of_weights if name not in (*self.of_image, *self.within))
-
-    def size(self, name: str) -> int:
-        """Of an axis of the image or of the weights."""
-        return dict(zip((*self.of_weights, *self.of_image), (*sizes_of(self.weights), *sizes_of(self.image))))[name]
-
-    @property
-    def pixel_bytes(self) -> int:
-        return self.size(self.channels) * tensor_type(self.image).dtype.bytes
-
-    @property
-    def has_wide_pixels(self) -> bool:
-        """Whether TMA can copy the channels of one pixel."""
-        return self.pixel_bytes % UNIT_BYTES == 0
-
-
-@dataclass(frozen=True)
 class _Rows:
     """Rows of windows as one axis: those along the axis `number` of windows, of `long` pixels with those that are
     multiplied by zeros, each with `wide` elements with those that fill it up. `clocks` as `_brought` has them."""
@@ -130,7 +91,7 @@ class _Rows:
     clocks: float
 
 
-def _rows_of(product: _Product, machine: GpuMachine) -> _Rows | None:
+def _rows_of(product: WindowsProduct, machine: GpuMachine) -> _Rows | None:
     """The rows that TMA brings soonest; None where windows slide along no other axis."""
     number, windows = len(product.slid) - 1, product.windows
     places = [size for size in windows.sizes if isinstance(size, int)]
@@ -148,7 +109,7 @@ def _rows_of(product: _Product, machine: GpuMachine) -> _Rows | None:
     return min(found, key=lambda rows: rows.clocks)
 
 
-def _is_by_pixels(product: _Product, rows: _Rows, machine: GpuMachine) -> bool:
+def _is_by_pixels(product: WindowsProduct, rows: _Rows, machine: GpuMachine) -> bool:
     """Whether TMA had better bring windows pixel by pixel than row by row: row by row it copies more at a time, and
     somewhat more in all, of a copy of the image that may have to be made for that alone."""
     if not product.has_wide_pixels:
@@ -164,7 +125,7 @@ def _is_by_pixels(product: _Product, rows: _Rows, machine: GpuMachine) -> bool:
     return gained <= LEAST_SECONDS + 2 * bytes_of(product.image) / machine.copied_bytes_per_second
 
 
-def _brought(product: _Product, machine: GpuMachine, places: int, each: int) -> float:
+def _brought(product: WindowsProduct, machine: GpuMachine, places: int, each: int) -> float:
     """Clocks of a multiprocessor for one position: in which TMA brings so many places of so many bytes each, or in
     which they are multiplied if that takes longer."""
     columns, speeds = math.prod(map(product.size, product.columns)), machine.speeds
@@ -177,33 +138,9 @@ def _brought(product: _Product, machine: GpuMachine, places: int, each: int) -> 
     return max(brought * -(-columns // MOST_COLUMNS), multiplied)
 
 
-def _product(op: ops.Contract) -> _Product | None:
-    """What a product reads of windows, where warpgroups could multiply it and that is worth a copy."""
-    number = next((n for n, v in enumerate((op.a, op.b)) if isinstance(v.op, ops.Window)), None)
-    dtype = tensor_type(op.a).dtype
-    if number is None or dtype.bits != 16 or not dtype.is_float:
-        return None
-    windows, weights = (op.a, op.b)[number].op, (op.a, op.b)[1 - number]
-    assert isinstance(windows, ops.Window)
-    pad = windows.source.op
-    if isinstance(pad, ops.Pad) and pad.value:
-        return None
-    image = pad.source if isinstance(pad, ops.Pad) else windows.source
-    rank = len(sizes_of(image))
-    low, high = (pad.low, pad.high) if isinstance(pad, ops.Pad) else ((0,) * rank, (0,) * rank)
-    widths = [n for n in (*low, *high) if isinstance(n, int)]
-    beside = [n for axis in range(rank) if axis not in windows.axes for n in (low[axis], high[axis])]
-    names = op.axis_names()
-    mine, other, result = names[number], names[1 - number], names[2]
-    summed = [name for name in mine[:rank] if name in other and name not in result]
-    columns = [name for name in other if name not in mine]
-    plain = len(summed) == len(columns) == 1 and not any(name in other and name in result for name in mine)
-    plain = plain and set(mine[rank:]) <= set(other) and not set(mine[rank:]) & set(result)
-    if not plain or any(beside) or len(widths) != 2 * rank or summed[0] in (mine[axis] for axis in windows.axes):
-        return None
-    found = _Product(op, windows, image, weights, tuple(widths[:rank]), tuple(widths[rank:]), tuple(mine[:rank]),
-                     tuple(mine[rank:]), tuple(other), tuple(result), summed[0])  # fmt: skip
-    return found if found.size(columns[0]) >= LEAST_USES and 2 <= rank <= 5 else None
+def is_taken(dtype: DType) -> bool:
+    """Whether warpgroups multiply elements of which TMA brings windows."""
+    return dtype.bits == 16 and dtype.is_float
 
 
 class _Copies:
@@ -233,7 +170,7 @@ class _Copies:
         source = _joined_so(before, value)
         call = ops.Call(before.location, inputs=[source], callee=name, types=[TensorType(dtype, sizes)],
                         result_names=["image"])  # fmt: skip
-        _insert(before, call)
+        insert(before, call)
         return call.result
 
 
@@ -244,21 +181,23 @@ def _joined_so(before: Op, value: Value) -> Value:
     if not isinstance(turned, ops.Transpose) or not isinstance(join, ops.Concat):
         return value
     order = turned.permutation
-    parts = [_insert(before, ops.Transpose(before.location, source=part, permutation=order)) for part in join.sources]
-    return _insert(before, ops.Concat(before.location, sources=parts, axis=order.index(join.axis)))
+    parts = [insert(before, ops.Transpose(before.location, source=part, permutation=order)) for part in join.sources]
+    return insert(before, ops.Concat(before.location, sources=parts, axis=order.index(join.axis)))
 
 
-def _insert(before: Op, op: Op) -> Value:
+def insert(before: Op, op: Op) -> Value:
+    """The first result of an op, which now stands before another one."""
     assert before.parent is not None
     before.parent.insert_before(before, op)
     return op.results[0]
 
 
-def _in_order(before: Op, value: Value, names: Sequence[str], wanted: Sequence[str]) -> Value:
+def in_order(before: Op, value: Value, names: Sequence[str], wanted: Sequence[str]) -> Value:
+    """A value with its axes, which have names, in another order."""
     if list(names) == list(wanted):
         return value
     permutation = tuple(list(names).index(name) for name in wanted)
-    return _insert(before, ops.Transpose(before.location, source=value, permutation=permutation))
+    return insert(before, ops.Transpose(before.location, source=value, permutation=permutation))
 
 
 def _counts_along(value: Value, names: Sequence[str], axes: Sequence[str]) -> bool:
@@ -267,7 +206,7 @@ def _counts_along(value: Value, names: Sequence[str], axes: Sequence[str]) -> bo
     return view is not None and view.place.unit is not None and names[view.place.unit] in axes
 
 
-def _with_channels_last(product: _Product, copies: _Copies) -> str:
+def _with_channels_last(product: WindowsProduct, copies: _Copies) -> str:
     """Channels side by side, in the image and in what it is multiplied with. Windows of what is not padded are those of
     what is padded by nothing: then they are no view, but read where they are."""
     op, windows = product.op, product.windows
@@ -280,7 +219,7 @@ def _with_channels_last(product: _Product, copies: _Copies) -> str:
     image, order, done = product.image, list(product.of_image), ""
     if not _counts_along(image, order, [channels]):
         wanted = [*images, *(name for name in order if name in slid), channels]
-        image, done = copies.of(op, _in_order(op, image, order, wanted)), "the image is copied, its channels last"
+        image, done = copies.of(op, in_order(op, image, order, wanted)), "the image is copied, its channels last"
         order = wanted
     elif (isinstance(windows.source.op, ops.Pad) or all(size == 1 for size in windows.sizes)) and _counts_along(
         product.weights, product.of_weights, [channels, *product.columns]
@@ -289,7 +228,7 @@ def _with_channels_last(product: _Product, copies: _Copies) -> str:
     weights, of_weights = product.weights, list(product.of_weights)
     if not _counts_along(weights, of_weights, [channels, *product.columns]):
         wanted = [*product.columns, *product.within, channels]
-        weights, of_weights = copies.of(op, _in_order(op, weights, of_weights, wanted)), wanted
+        weights, of_weights = copies.of(op, in_order(op, weights, of_weights, wanted)), wanted
     low, high = (dict(zip(product.of_image, pads)) for pads in (product.low, product.high))
     axes = tuple(order.index(name) for name in slid)
     _replace(product, image, order, low, high, axes, windows.sizes, windows.strides, windows.dilations, product.within,
@@ -297,7 +236,7 @@ def _with_channels_last(product: _Product, copies: _Copies) -> str:
     return done or "windows are read where they are"
 
 
-def _with_rows(product: _Product, rows_of: _Rows) -> str:
+def _with_rows(product: WindowsProduct, rows_of: _Rows) -> str:
     """Channels of a row of a window as one axis, in a wider copy of the image."""
     op, windows, channels = product.op, product.windows, product.channels
     if view_of_value(product.image) is None or view_of_value(product.weights) is None:
@@ -314,13 +253,13 @@ def _with_rows(product: _Product, rows_of: _Rows) -> str:
     images = [name for name in product.of_image if name not in product.slid and name != channels]
     others = [name for name in product.of_image if name in product.slid and name != row]
     order = [*images, *others, row, channels]
-    image = _in_order(op, product.image, product.of_image, order)
+    image = in_order(op, product.image, product.of_image, order)
     low, high = (dict(zip(product.of_image, pads)) for pads in (product.low, product.high))
     needed = (positions - 1) * stride + long
     line = UNIT_BYTES // math.gcd(UNIT_BYTES, wide * width)  # rows of the copy start where TMA finds them
     behind = -(-max(needed, low[row] + product.size(row)) // line) * line - low[row] - product.size(row)
     rank = len(order)
-    image = _insert(op, ops.Pad(
+    image = insert(op, ops.Pad(
         op.location, source=image, low=(*(0,) * (rank - 2), low[row], 0),
         high=(*(0,) * (rank - 2), behind, wide - count), value=0.0,
     ))  # fmt: skip
@@ -329,24 +268,24 @@ def _with_rows(product: _Product, rows_of: _Rows) -> str:
         return ""
     if sizes[-2] > needed:  # windows end before the row does
         stops = (*sizes[:-2], needed, sizes[-1])
-        image = _insert(op, ops.Slice(op.location, source=image, starts=(0,) * rank, stops=stops, steps=(1,) * rank))
-    rows = _insert(op, ops.Window(op.location, source=image, axes=(rank - 2,), sizes=(long,), strides=(stride,),
+        image = insert(op, ops.Slice(op.location, source=image, starts=(0,) * rank, stops=stops, steps=(1,) * rank))
+    rows = insert(op, ops.Window(op.location, source=image, axes=(rank - 2,), sizes=(long,), strides=(stride,),
                                   dilations=(1,)))  # fmt: skip
     turned = (*range(rank - 1), rank, rank - 1)
-    rows = _insert(op, ops.Transpose(op.location, source=rows, permutation=turned))
+    rows = insert(op, ops.Transpose(op.location, source=rows, permutation=turned))
     seen = sizes_of(rows)
-    rows = _insert(op, ops.Reshape(op.location, source=rows, shape=(*seen[:-2], long * wide)))
+    rows = insert(op, ops.Reshape(op.location, source=rows, shape=(*seen[:-2], long * wide)))
     columns = list(product.columns)
     within = [name for name in product.within if name != place]
     of_weights = [*columns, *within, place, channels]
-    weights = _with_holes(op, _in_order(op, product.weights, product.of_weights, of_weights), dilation)
+    weights = _with_holes(op, in_order(op, product.weights, product.of_weights, of_weights), dilation)
     count_w = len(of_weights)
-    weights = _insert(op, ops.Pad(
+    weights = insert(op, ops.Pad(
         op.location, source=weights, low=(0,) * count_w,
         high=(*(0,) * (count_w - 2), long - reach, wide - count), value=0.0,
     ))  # fmt: skip
     shape = (*sizes_of(weights)[:-2], long * wide)
-    weights = _insert(op, ops.Reshape(op.location, source=weights, shape=shape))
+    weights = insert(op, ops.Reshape(op.location, source=weights, shape=shape))
     axes = tuple(order.index(name) for name in others)
     kept = [n for n in range(len(product.slid)) if n != number]
     _replace(product, rows, order, low, high, axes, tuple(windows.sizes[n] for n in kept),
@@ -360,34 +299,42 @@ def _with_holes(before: Op, weights: Value, dilation: int) -> Value:
     if dilation == 1:
         return weights
     *first, size, count = sizes_of(weights)
-    apart = _insert(before, ops.Reshape(before.location, source=weights, shape=(*first, size, 1, count)))
+    apart = insert(before, ops.Reshape(before.location, source=weights, shape=(*first, size, 1, count)))
     none = (0,) * len(first)
-    holes = _insert(before, ops.Pad(
+    holes = insert(before, ops.Pad(
         before.location, source=apart, low=(*none, 0, 0, 0), high=(*none, 0, dilation - 1, 0), value=0.0,
     ))  # fmt: skip
-    joined = _insert(before, ops.Reshape(before.location, source=holes, shape=(*first, size * dilation, count)))
+    joined = insert(before, ops.Reshape(before.location, source=holes, shape=(*first, size * dilation, count)))
     stops = (*first, (size - 1) * dilation + 1, count)
-    return _insert(before, ops.Slice(
+    return insert(before, ops.Slice(
         before.location, source=joined, starts=(0,) * len(stops), stops=stops, steps=(1,) * len(stops),
     ))  # fmt: skip
 
 
+def windows_of(
+    before: Op, image: Value, order: Sequence[str], low: Mapping[str, int], high: Mapping[str, int],
+    axes: tuple[int, ...], sizes: Sequence[object], strides: Sequence[int], dilations: Sequence[int],
+) -> Value:  # fmt: skip
+    """Windows of an image with axes in that `order`, padded along those that they slide over."""
+    slid = [order[axis] for axis in axes]
+    pads = [tuple(widths[name] if name in slid else 0 for name in order) for widths in (low, high)]
+    padded = insert(before, ops.Pad(before.location, source=image, low=pads[0], high=pads[1], value=0.0))
+    return insert(before, ops.Window(
+        before.location, source=padded, axes=axes, sizes=tuple(sizes), strides=tuple(strides),
+        dilations=tuple(dilations), result_names=["windows"],
+    ))  # fmt: skip
+
+
 def _replace(
-    product: _Product, image: Value, order: Sequence[str], low: dict[str, int], high: dict[str, int],
+    product: WindowsProduct, image: Value, order: Sequence[str], low: dict[str, int], high: dict[str, int],
     axes: tuple[int, ...], sizes: Sequence[object], strides: Sequence[int], dilations: Sequence[int],
     within: Sequence[str], weights: Value, of_weights: Sequence[str], result: Sequence[str],
 ) -> None:  # fmt: skip
     """Puts the product with windows of another image in place of the one that there is."""
     op = product.op
-    slid = [order[axis] for axis in axes]
-    pads = [tuple(widths[name] if name in slid else 0 for name in order) for widths in (low, high)]
-    padded = _insert(op, ops.Pad(op.location, source=image, low=pads[0], high=pads[1], value=0.0))
-    windows = _insert(op, ops.Window(
-        op.location, source=padded, axes=axes, sizes=tuple(sizes), strides=tuple(strides), dilations=tuple(dilations),
-        result_names=["windows"],
-    ))  # fmt: skip
+    windows = windows_of(op, image, order, low, high, axes, sizes, strides, dilations)
     text = f"{' '.join([*order, *within])}, {' '.join(of_weights)} -> {' '.join(result)}"
-    made = _insert(op, ops.Contract(op.location, a=windows, b=weights, axes=text, dtype=op.dtype,
+    made = insert(op, ops.Contract(op.location, a=windows, b=weights, axes=text, dtype=op.dtype,
                                     precision=op.precision, result_names=[op.result.name]))  # fmt: skip
     op.result.replace_with(made)
     op.erase()

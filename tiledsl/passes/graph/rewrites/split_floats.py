@@ -65,7 +65,7 @@ class SplitFloats:
         machine = gpu_machine(self.arch, BUILTIN)
         if not machine.has_warpgroups:
             return module
-        planes = _Planes({function.name for function in module.functions})
+        planes = Planes({function.name for function in module.functions})
         for op in list(module.entry.body.ops):
             if isinstance(op, ops.Contract) and _can_be_split(op) and not self._is_fed(op):
                 before, after = _seconds(op, machine)
@@ -148,18 +148,31 @@ def _seconds(op: ops.Contract, machine: GpuMachine) -> tuple[float, float]:
     rows, columns = (math.prod(sizes[n] for n in mine if n not in other) for mine, other in ((a, b), (b, a)))
     batches = math.prod(sizes[n] for n in result if n in a and n in b)
     depth = math.prod(sizes[n] for n in a if n not in result)
-    whole = batches * _up(rows, ROWS) * _up(columns, COLUMNS) * _up(depth, DEPTH)
+    return seconds_by(machine, (batches, rows, columns, depth), volume(op.a) + volume(op.b), bytes_of(op.result))
+
+
+def by_multiply_adds(machine: GpuMachine, count: int) -> float:
+    """Seconds of so many single multiply-adds of a product."""
+    return count / (machine.multiprocessors * machine.speeds.clock * machine.speeds.instructions * FMA_SHARE)
+
+
+def seconds_by(
+    machine: GpuMachine, sizes: tuple[int, int, int, int], operands: int, out: int
+) -> tuple[float, float]:  # fmt: skip
+    """By single multiply-adds, and by planes: so many batches, rows, columns and elements that are added up, of
+    operands of so many elements, and of a result of so many bytes."""
+    batches, rows, columns, depth = sizes
+    whole = batches * up(rows, ROWS) * up(columns, COLUMNS) * up(depth, DEPTH)
     speeds, memory = machine.speeds, machine.copied_bytes_per_second
     device = machine.multiprocessors * speeds.clock
-    operands, out = volume(op.a) + volume(op.b), bytes_of(op.result)
-    single = batches * rows * columns * depth / (device * speeds.instructions * FMA_SHARE)
-    before = max(single, (operands * OPERAND_BYTES + out) / memory)
+    before = max(by_multiply_adds(machine, batches * rows * columns * depth), (operands * OPERAND_BYTES + out) / memory)
     products = len(PLANE_PAIRS) * whole / (device * speeds.products_of(bf16.bytes) * speeds.power_limit * PLANES_SHARE)
     made = operands * (OPERAND_BYTES + PLANES_BYTES) / memory + 2 * speeds.launch
     return before, made + max(products, (operands * PLANES_BYTES + out) / memory)
 
 
-def _up(size: int, unit: int) -> int:
+def up(size: int, unit: int) -> int:
+    """The next multiple of a unit."""
     return -(-size // unit) * unit
 
 
@@ -204,7 +217,7 @@ def _meets(first: ops.Contract, second: ops.Contract, head: int) -> bool:
     return depth <= head and columns <= head
 
 
-def _split(op: ops.Contract, planes: _Planes) -> None:
+def _split(op: ops.Contract, planes: Planes) -> None:
     a, b, result = op.axis_names()
     given: list[tuple[Value, Value, list[str]]] = []
     for value, names, first in ((op.a, a, "planes_a"), (op.b, b, "planes_b")):
@@ -241,10 +254,11 @@ def _unit_last(before: Op, value: Value, names: Sequence[str]) -> tuple[list[str
 
 
 @dataclass
-class _Planes:
+class Planes:
     """The calls that make planes, one for each value, and their programs."""
 
     taken: set[str]
+    called: str = "planes"
     functions: list[Function] = field(default_factory=list[Function])
     made: dict[object, Value] = field(default_factory=dict[object, Value])
 
@@ -267,8 +281,30 @@ class _Planes:
             self.made[key] = found
         return found
 
+    def of_view(self, before: Op, value: Value) -> Value:
+        """The planes of a view, [3, *shape], its last axis side by side: of as few axes as strides can tell."""
+        view, shape = view_of_value(value), sizes_of(value)
+        found = self.made.get((view, shape))
+        if found is None:
+            start = 0
+            joined = shape
+            while start + 2 < len(joined):  # neighbouring axes as one
+                fewer = _joined(joined, start, 2)
+                if place_of(value, fewer) is None:
+                    start += 1
+                else:
+                    joined = fewer
+            rows = value
+            if joined != shape:
+                rows = _insert(before, ops.Reshape(before.location, source=value, shape=joined))
+            found = self._made(before, rows)
+            if joined != shape:
+                found = _insert(before, ops.Reshape(before.location, source=found, shape=(PLANES, *shape)))
+            self.made[view, shape] = found
+        return found
+
     def _made(self, before: Op, value: Value) -> Value:
-        name = f"planes_{len(self.functions)}"
+        name = f"{self.called}_{len(self.functions)}"
         while name in self.taken:
             name += "_"
         self.taken.add(name)
@@ -276,7 +312,7 @@ class _Planes:
         view = view_of_value(value)
         unit = len(shape) - 1 if view is None else view.place.unit
         line = UNIT_BYTES // bf16.bytes
-        room = (PLANES, *shape[:-1], _up(shape[-1], line))
+        room = (PLANES, *shape[:-1], up(shape[-1], line))
         self.functions.append(planes_of(name, shape, unit, room, before.location))
         planes = _insert(before, ops.Call(
             before.location, inputs=[value], callee=name, types=[TensorType(bf16, room)], result_names=["planes"],
@@ -298,7 +334,7 @@ def planes_of(
     source = body.add_argument(TensorType(f32, tuple(shape), unit), "x")
     out = builder.emit(tile_ops.Empty, shape=tuple(room), dtype=bf16, result_names=["planes"]).result
     axes = [axis for axis, size in enumerate(shape) if size != 1] or [0]
-    blocked = axes[-2:]
+    blocked = {axes[-1], unit} if unit in axes[:-1] else {*axes[-2:]}
     inner = Block()
     blocks: dict[int, Value] = {}
     for axis in axes:

@@ -120,7 +120,8 @@ class Columns:
             before = across
             if nest.whole_rows:
                 option = option._replace(across=across)
-            large = min(LARGE, LARGE_ROWS * nest.columns)
+            held = 2 if any(dot.promoted for dot in nest.dots) else 1  # with the parts that are added to sums
+            large = min(LARGE, LARGE_ROWS * nest.columns) // held
             small = option.tiles(nest) > MOST_TILES * machine.multiprocessors and tiling.rows * columns < large
             if small and not nest.back_to_back and contract.rows is None and contract.columns is None:
                 continue

@@ -1,0 +1,126 @@
+"""f32 products with windows by planes of the image: the graph means the same, and kernels give what f32 gives."""
+
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tiledsl
+from tiledsl import ops, tile
+from tiledsl.api.graphs.emulate_graph import emulate_graph
+from tiledsl.api.programs.emulate import Request
+from tiledsl.backend_ref.execute_graph import execute_graph
+from tiledsl.passes.graph.rewrites import split_windows
+from tiledsl.passes.graph.rewrites.split_windows import SplitWindows
+from tiledsl.passes.manager import PassContext, PassManager
+
+Formula = Callable[..., Any]
+DIGITS, IN_TURN = 2.0**-21, 2.0**-19
+"""Of the sum of magnitudes: by planes, and of some 200 products that are added up in f32 one after the other."""
+
+FORMULAS: dict[str, tuple[Formula, tuple[int, ...], tuple[int, ...]]] = {
+    "channels first": (lambda x, w: ops.conv2d(x, w, padding=1), (2, 16, 5, 6), (24, 16, 3, 3)),
+    "channels last": (lambda x, w: ops.conv2d(x, w, padding=1, layout="NHWC"), (3, 5, 6, 8), (32, 3, 3, 8)),
+    "no padding": (lambda x, w: ops.conv2d(x, w), (2, 8, 7, 9), (16, 8, 3, 2)),
+    "every other": (lambda x, w: ops.conv2d(x, w, padding=1, stride=2, dilation=2), (2, 8, 9, 7), (16, 8, 3, 3)),
+    "one image": (lambda x, w: ops.conv2d(x, w, padding=2), (1, 40, 6, 6), (48, 40, 5, 5)),
+    "along a line": (lambda x, w: ops.conv1d(x, w, padding=1), (3, 24, 21), (16, 24, 3)),
+    "of a volume": (lambda x, w: ops.conv3d(x, w, padding=1), (2, 8, 3, 4, 5), (16, 8, 3, 3, 3)),
+    "a volume's channels last": (lambda x, w: ops.conv3d(x, w, layout="NDHWC"), (2, 3, 4, 5, 8), (16, 2, 3, 2, 8)),
+    "transposed": (lambda x, w: ops.conv_transpose2d(x, w), (2, 8, 4, 5), (8, 16, 3, 3)),
+    "in turns": (lambda x, w: ops.conv_transpose2d(x, w, stride=2, padding=1), (2, 8, 4, 5), (8, 16, 4, 4)),
+    "with more behind it": (lambda x, w: tile.relu(ops.conv2d(x, w, w[:, 0, 0, 0])) * 2, (2, 8, 6, 6), (16, 8, 3, 3)),
+}
+
+
+@pytest.fixture(autouse=True)
+def _always(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(split_windows, "GAIN", 1e9)
+
+
+def _arrays(*shapes: tuple[int, ...]) -> list[Any]:
+    random = np.random.default_rng(0)
+    return [random.standard_normal(shape).astype(np.float32) for shape in shapes]
+
+
+def _run(formula: Formula, given: list[Any]) -> Any:
+    graph = tiledsl.trace(formula, *given)
+    with np.errstate(all="ignore"):
+        return execute_graph(graph.module.entry, given, graph.module)[0]
+
+
+def _assert_as_f32(formula: Formula, arrays: list[Any], plan: int, digits: float = DIGITS) -> None:
+    graph = tiledsl.trace(formula, *arrays)
+    actual = emulate_graph(graph, arrays, {}, None, Request(arch="sm_90", plan=plan)).result
+    wide = [array.astype(np.float64) for array in arrays]
+    exact, size = _run(formula, wide), _run(formula, [np.abs(array) for array in wide])
+    with np.errstate(all="ignore"):
+        wanted = exact.astype(np.float32)
+    special = ~np.isfinite(wanted)
+    np.testing.assert_array_equal(np.asarray(actual)[special], wanted[special])
+    off = np.abs(np.asarray(actual)[~special].astype(np.float64) - exact[~special])
+    assert (off <= digits * size[~special]).all(), float((off / size[~special]).max())
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_it_means_the_same(name: str) -> None:
+    formula, *shapes = FORMULAS[name]
+    arrays = _arrays(*shapes)
+    graph = tiledsl.trace(formula, *arrays)
+    (expected,) = execute_graph(graph.module.entry, arrays, graph.module)
+    context = PassContext()
+    module = PassManager([SplitWindows("sm_90")]).run(graph.module.clone(), context)
+    assert any(remark.pass_name == "split-windows" for remark in context.remarks)
+    (actual,) = execute_graph(module.entry, arrays, module)
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("plan", [0, 99])
+@pytest.mark.parametrize("name", FORMULAS)
+def test_kernels_have_the_digits_of_f32(name: str, plan: int) -> None:
+    formula, *shapes = FORMULAS[name]
+    _assert_as_f32(formula, _arrays(*shapes), plan)
+
+
+@pytest.mark.parametrize("name", ["channels first", "channels last", "of a volume"])
+def test_special_numbers_are_those_of_f32(name: str) -> None:
+    formula, *shapes = FORMULAS[name]
+    x, w = _arrays(*shapes)
+    x[0].flat[[3, 50]], x[1].flat[[7, 31]] = (np.inf, 2.0**118), (np.nan, -(2.0**118))
+    w.flat[[5, 40]] = 2.0**12, 1e-39
+    _assert_as_f32(formula, [x, w], 0, IN_TURN)
+
+
+def test_planes_of_an_image_are_made_once() -> None:
+    formula, *shapes = FORMULAS["in turns"]
+    graph = tiledsl.trace(formula, *_arrays(*shapes))
+    module = PassManager([SplitWindows("sm_90")]).run(graph.module.clone(), PassContext())
+    assert sum(function.name.startswith("image_planes") for function in module.functions) == 1 + 4
+
+
+def _remarks(formula: Formula, *shapes: tuple[int, ...], arch: str = "sm_90") -> list[Any]:
+    graph = tiledsl.trace(formula, *(tile.spec(shape, tile.f32) for shape in shapes))
+    context = PassContext()
+    PassManager([SplitWindows(arch)]).run(graph.module.clone(), context)
+    return list(context.remarks)
+
+
+def test_only_large_ones_are_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    formula: Formula = lambda x, w: ops.conv2d(x, w, padding=1)  # noqa: E731
+    assert _remarks(formula, (16, 64, 64, 64), (128, 64, 3, 3))
+    assert not _remarks(formula, (1, 16, 14, 14), (16, 16, 3, 3))
+    assert not _remarks(formula, (16, 64, 64, 64), (128, 64, 3, 3), arch="sm_80")
+
+
+@pytest.mark.parametrize(
+    ("x", "w"), [((4, 3, 32, 32), (64, 3, 3, 3)), ((4, 20, 32, 32), (64, 20, 3, 3)), ((4, 16, 8, 8), (8, 16, 3, 3))]
+)
+def test_odd_pixels_and_few_columns_are_left_to_copies(x: tuple[int, ...], w: tuple[int, ...]) -> None:
+    assert not _remarks(lambda x, w: ops.conv2d(x, w, padding=1), x, w)
