@@ -61,7 +61,7 @@ def audit_function(
     lying: Sequence[int] = (),
 ) -> KernelAudit:
     """The audit of a function in form `tile-placed` under its best plan. Sizes that are not given are guessed."""
-    plan, seconds = ranked_plans(function, machine, sizes, alignment, 1, lying)[0]
+    plan, seconds = ranked_plans(function, machine, sizes, alignment, 1, lying, most=1)[0]
     known = {**_guessed(function), **sizes}
     return audit_plan(function, machine, known, plan, seconds)
 

@@ -8,8 +8,9 @@ Rules and figures are in docs/performance-notes.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain, islice
 
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Function
@@ -68,16 +69,17 @@ def ranked_plans(
     alignment: Sequence[int],
     specialised: int = FIRST_PLANS,
     laid: Sequence[int] = (),
+    most: int | None = None,
 ) -> list[RankedPlan]:
     """The same with the times that were predicted. `specialised`: how many plans with specialised warps there are at
-    most, for each grid."""
+    most, for each grid. `most`: how many plans are wanted, if not all: the first ones of those, at least."""
 
-    def plans_of(program: Function) -> list[RankedPlan]:
-        return _plans_as_written(program, machine, sizes, alignment, specialised, laid)
+    def plans_of(program: Function, most: int | None = None) -> list[RankedPlan]:
+        return _plans_as_written(program, machine, sizes, alignment, specialised, laid, most)
 
-    whole = plans_of(function)
+    whole = plans_of(function, most)
     guessed = KnownSizes(function, sizes).every
-    found = split_plans(function, machine, sizes, guessed, whole[0], plans_of)
+    found = split_plans(function, machine, sizes, guessed, whole[0], plans_of, most)
     found = found or turned_plans(function, machine, sizes, guessed, whole[0], plans_of)
     return [*found, *whole]
 
@@ -89,8 +91,9 @@ def _plans_as_written(
     alignment: Sequence[int],
     specialised: int,
     laid: Sequence[int],
+    most: int | None,
 ) -> list[RankedPlan]:
-    """Those in which no sum is split."""
+    """Those in which no sum is split; the first ones alone if no more than `most` are wanted."""
     known = KnownSizes(function, sizes, alignment)
     grids, tensors = list(grids_of(function)), tensors_in_order(function.body)
     options: list[list[RankedPlan]] = []
@@ -109,16 +112,18 @@ def _plans_as_written(
         ]
         lying = dict(zip(tensors, alignment)), dict(zip(tensors, map(packed_bytes, laid)))
         flat = None if grid.dots else flat_rows(grid.op, grid.accesses, known.known, *lying, machine)
-        others = [*([flat] if flat is not None else ()), *_grid_options(grid, machine, known)]
-        if first and first[0].seconds is not None and others and min(alignment, default=WHOLE_VECTORS) >= WHOLE_VECTORS:
+        by_rule = chain([flat] if flat is not None else [], _grid_options(grid, machine, known))
+        if first and first[0].seconds is not None and min(alignment, default=WHOLE_VECTORS) >= WHOLE_VECTORS:
             by_threads = thread_plan_seconds(grid.dots, grid.blocks, machine, known.of)
             if by_threads < THREADS_GAIN * first[0].seconds:
-                first = [RankedPlan(others[0]), *first]
-        options.append([*first, *map(RankedPlan, others)])
+                best = next(by_rule)
+                by_rule = chain([best], by_rule)
+                first = [RankedPlan(best), *first]
+        options.append(list(islice(chain(first, map(RankedPlan, by_rule)), most)))
     ranked: dict[Plan, float | None] = {}
     for rank in range(max((len(o) for o in options), default=1)):
         choices = [plans[min(rank, len(plans) - 1)] for plans in options]
-        plan = _joined([choice.plan for choice in choices], function, known, tuple(alignment))
+        plan = _joined([choice.plan for choice in choices], grids, known, tuple(alignment))
         if any(one.flat for one in plan.grids):
             plan = replace(plan, packed=tuple(map(packed_bytes, laid)))
         if any(step_and_phase(one)[0] > 1 for one in laid):
@@ -145,14 +150,14 @@ def _seconds(
     return total
 
 
-def _joined(choices: Sequence[Plan], function: Function, sizes: KnownSizes, alignment: tuple[int, ...]) -> Plan:
+def _joined(choices: Sequence[Plan], grids: Sequence[GridShape], sizes: KnownSizes, alignment: tuple[int, ...]) -> Plan:
     """The plans of the grids as one, with what is known of its sizes."""
     blocks = dict(pair for plan in choices for pair in plan.blocks)
-    capacities = _capacities(choices, grids_of(function))
+    capacities = _capacities(choices, grids)
     exact = {name: size for plan in choices for name, size in plan.sizes}
     exact.update({name: room for name, room in capacities.items() if sizes.known.get(name) == room})
     divisors: dict[str, int] = {}
-    for grid in grids_of(function):
+    for grid in grids:
         for block in grid.blocks:
             size = block.block.size if block.block.kind == "fixed" else blocks.get(block.extent or "", 0)
             name = symbol_name(block.total) if block.total is not None else None
@@ -182,12 +187,13 @@ def _capacities(choices: Sequence[Plan], grids: Iterable[GridShape]) -> dict[str
     return {**of_others, **of_products}
 
 
-def _grid_options(grid: GridShape, machine: GpuMachine, sizes: KnownSizes) -> list[Plan]:
-    """Plans for one grid alone."""
+def _grid_options(grid: GridShape, machine: GpuMachine, sizes: KnownSizes) -> Iterator[Plan]:
+    """Plans for one grid alone, made as they are asked for."""
     if grid.dots:
         found = thread_plans(grid.dots, grid.blocks, machine, sizes.of)
         granule = (WARPGROUP_DEPTH, 1) if has_whole_rows(grid.dots, grid.blocks) else (8, 32)
-        return [with_whole_axes(grid, plan, sizes, *granule) for plan in found]
+        yield from (with_whole_axes(grid, plan, sizes, *granule) for plan in found)
+        return
     row = max((fixed_elements(grid, shape, sizes) for shape in grid.shapes), default=1)
     vector = max(1, 16 // min((tensor_of(op).dtype.bytes for op in grid.accesses), default=4))
     if row >= SMALLEST_ROW * vector // 4 and any(has_whole_axes(grid, shape) for shape in grid.shapes):
@@ -196,7 +202,12 @@ def _grid_options(grid: GridShape, machine: GpuMachine, sizes: KnownSizes) -> li
         found = stream_plans(grid, sizes, row, vector)
     first = _improved(grid, found[0], machine, sizes, vector)
     near = [] if first == found[0] else [_smaller(grid, first, sizes, vector)]
-    return list(dict.fromkeys(_with_ring(grid, plan, machine, sizes) for plan in (first, *near, *found)))
+    made: set[Plan] = set()
+    for plan in (first, *near, *found):
+        ringed = _with_ring(grid, plan, machine, sizes)
+        if ringed not in made:
+            made.add(ringed)
+            yield ringed
 
 
 def _with_ring(grid: GridShape, plan: Plan, machine: GpuMachine, sizes: KnownSizes) -> Plan:

@@ -8,6 +8,7 @@ The program that `split-sums` makes is planned as any other is, and its price is
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -32,6 +33,8 @@ ROUNDS = (1, 2)
 """The same: as many parts as give each multiprocessor so many blocks of the best plan."""
 REACHED = 1.1
 """Of the least time that a grid could take, what is reached at best."""
+MANY_WAVES = 4
+"""Of blocks: so many keep all multiprocessors busy, but for the last one."""
 GAIN = 0.9
 """Parts are worth it if they take no more than this share of the time."""
 SAME = 1.02
@@ -67,12 +70,13 @@ def split_plans(
     known: Mapping[str, int],
     sizes: Mapping[str, int],
     whole: RankedPlan,
-    plans_of: Callable[[Function], list[RankedPlan]],
+    plans_of: Callable[[Function, int | None], list[RankedPlan]],
+    most: int | None = None,
 ) -> list[RankedPlan]:
     """The plans of the best number of parts; none where `whole`, the best plan without, is about as good.
 
     `known`: the sizes of a call, and `sizes` has a guess for the others, for which nothing is split. `plans_of`: the
-    plans of a program, sums as it says.
+    plans of a program, sums as it says, and how many are wanted of them, as of the result: `most`.
     """
     longest = _longest(function, known)
     if longest < PARTS[0] * UNIT or not _is_split(function):
@@ -81,33 +85,43 @@ def split_plans(
     alone = predicted_seconds(costs, whole.seconds, machine)
     if 2 * launch + _least_seconds(costs) > GAIN * alone:
         return []  # all multiprocessors together would not do it in less
+    waves = costs[0].waves
+    if waves >= MANY_WAVES and waves / math.ceil(waves) > GAIN:
+        return []  # parts would but even out the last wave
 
-    def in_parts(parts: int) -> tuple[float, list[RankedPlan]]:
-        program = program_of(function, Plan((), parts=(parts,)))
-        plans = [RankedPlan(replace(plan, parts=(parts,)), seconds) for plan, seconds in plans_of(program)]
-        costs = costs_of(program, plans[0].plan, sizes, machine)
-        return predicted_seconds(costs, plans[0].seconds, machine), plans
+    programs: dict[int, Function] = {}
 
-    least, best, found = GAIN * alone, 0, list[RankedPlan]()
+    def plans_in(parts: int, most: int | None) -> list[RankedPlan]:
+        if parts not in programs:
+            programs[parts] = program_of(function, Plan((), parts=(parts,)))
+        return [RankedPlan(replace(plan, parts=(parts,)), s) for plan, s in plans_of(programs[parts], most)]
+
+    def in_parts(parts: int) -> tuple[float, RankedPlan]:
+        first = plans_in(parts, 1)[0]
+        return predicted_seconds(costs_of(programs[parts], first.plan, sizes, machine), first.seconds, machine), first
+
+    least, best, found = GAIN * alone, 0, None
     for parts in reversed([parts for parts in PARTS if longest >= parts * UNIT]):
         if 2 * launch + (alone - launch) / parts > least:
             break  # so few parts are too long
-        seconds, plans = in_parts(even_parts(parts, longest))
+        seconds, first = in_parts(even_parts(parts, longest))
         if seconds <= least * (SAME if found else 1.0):
-            least, best, found = min(least, seconds), parts, plans
+            least, best, found = min(least, seconds), parts, first
         elif found:
             break
-    if best <= PARTS[0]:
-        return found
-    asked = [int(best * share) for share in BETWEEN]
-    asked += [_parts_of_rounds(program_of(function, found[0].plan), found[0].plan, sizes, machine, n) for n in ROUNDS]
-    tried = set(found[0].plan.parts)
+    if found is None:
+        return []
+    asked: list[int] = []
+    if best > PARTS[0]:
+        asked += [int(best * share) for share in BETWEEN]
+        asked += [_parts_of_rounds(programs[found.plan.parts[0]], found.plan, sizes, machine, n) for n in ROUNDS]
+    tried = set(found.plan.parts)
     for parts in dict.fromkeys(even_parts(parts, longest) for parts in asked if parts > 1):
         if parts not in tried:
-            seconds, plans = in_parts(parts)
+            seconds, first = in_parts(parts)
             if seconds * SAME < least:
-                least, found = seconds, plans
-    return found
+                least, found = seconds, first
+    return [found] if most == 1 else plans_in(found.plan.parts[0], most)
 
 
 def even_parts(parts: int, longest: int) -> int:

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from tests.support.tile_programs import GEMM
 from tiledsl.ir.core import Function
 from tiledsl.ir.text.parser import parse_module
-from tiledsl.passes.gpu.plan import Plan
+from tiledsl.passes.gpu.plan import GridPlan, Plan, RankedPlan
 from tiledsl.passes.gpu.plans.audit_function import KernelAudit, audit_function, audit_plan
 from tiledsl.passes.gpu.plans.choose_plans import ranked_plans
-from tiledsl.passes.gpu.plans.split_candidates import even_parts, program_of
+from tiledsl.passes.gpu.plans.split_candidates import even_parts, program_of, split_plans
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.passes.manager import PassManager
 from tiledsl.passes.pipelines import gpu_front_pipeline
@@ -82,6 +82,31 @@ def test_few_blocks_with_long_loops_are_split(arch: str) -> None:
 )
 def test_others_are_not(changed: dict[str, int]) -> None:
     assert best({**DEEP, **changed}).parts == ()
+
+
+def test_of_grids_of_many_waves_no_split_is_planned() -> None:
+    planned: list[Function] = []
+
+    def plans_of(program: Function, most: int | None) -> list[RankedPlan]:
+        planned.append(program)
+        return ranked_plans(program, gpu_machine("sm_90"), sizes, ALIGNED, most=most)
+
+    for columns, tried in ((128, True), (16384, False)):  # whose blocks are few, and 128 for each multiprocessor
+        sizes = {"M": 512, "N": columns, "K": 16384}
+        grid = GridPlan(128, 1, (2, 2), 2)
+        whole = RankedPlan(Plan((grid,), (("m", 16), ("n", 32), ("k", 32))))
+        planned.clear()
+        split_plans(product(), gpu_machine("sm_90"), sizes, sizes, whole, plans_of)
+        assert bool(planned) == tried
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("sizes", [DEEP, {**DEEP, "M": 4096, "N": 4096}, {"M": 200, "N": 72, "K": 1000}])
+@pytest.mark.parametrize("text", [GEMM, FOLD.replace("FN", "add").replace("MAP", "add")])
+def test_the_first_plan_is_the_same_if_no_other_is_wanted(arch: str, sizes: dict[str, int], text: str) -> None:
+    every = ranked_plans(product(text), gpu_machine(arch), sizes, ALIGNED)
+    assert ranked_plans(product(text), gpu_machine(arch), sizes, ALIGNED, most=1)[0] == every[0]
+    assert ranked_plans(product(text), gpu_machine(arch), sizes, ALIGNED, most=2)[:2] == every[:2]
 
 
 def test_sizes_that_are_guessed_are_no_reason() -> None:

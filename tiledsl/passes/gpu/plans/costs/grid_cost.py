@@ -168,15 +168,16 @@ class GridCost:
         most = max((number for number, _ in folds), default=0)
         return [op for number, op in folds if 2 * number > most]
 
+    @property
+    def waves(self) -> float:
+        """How often all multiprocessors are full of blocks."""
+        return self.programs * self.grid.cluster / (self.machine.multiprocessors * self.resident)
+
     @cached_property
     def busy(self) -> float:
         """Multiprocessors that work, on average over the time that the grid takes: the last wave is not full."""
-        blocks = self.programs * self.grid.cluster
-        at_once = self.machine.multiprocessors * self.resident
-        waves = math.ceil(blocks / at_once)
-        return self.machine.multiprocessors * min(
-            1.0, blocks / (waves * at_once) if waves > 1 else self._spread(blocks)
-        )
+        waves, blocks = self.waves, self.programs * self.grid.cluster
+        return self.machine.multiprocessors * min(1.0, waves / math.ceil(waves) if waves > 1 else self._spread(blocks))
 
     def _spread(self, blocks: int) -> float:
         """Of a single wave: multiprocessors share out the blocks evenly."""
@@ -428,7 +429,7 @@ class GridCost:
         for loop in self.nest.loops:
             if any(access.is_read and access.loops and access.loops[-1] is loop for access in self.nest.accesses):
                 turns += self.counts.turns(loop).number / self.programs / self._together(loop)
-        waves = math.ceil(self.programs * self.grid.cluster / (self.machine.multiprocessors * self.resident))
+        waves = math.ceil(self.waves)
         met = 2 * CLUSTER_CLOCKS if self.grid.cluster > 1 else 0
         if self.grid.cluster > 1 and self._folds_across:
             met += CLUSTER_FOLD_CLOCKS * len(self._whole_folds)

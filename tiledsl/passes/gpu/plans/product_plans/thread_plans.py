@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 
 from tiledsl.ir import tile_ops as ops
@@ -95,9 +96,19 @@ class ThreadSearch:
             found = [option for tiling in found for option in decision(self, tiling)]
         return found
 
-    def ranked(self) -> list[tuple[float, ThreadTiling]]:
+    def ranked(self) -> Sequence[tuple[float, ThreadTiling]]:
         """The same with predicted seconds, the fastest first."""
-        return sorted((thread_seconds(self.nest, one, self.machine), one) for one in self.tilings())
+        return _ranked(self.nest, self.machine) if self.refused is None else self.priced()
+
+    def priced(self) -> tuple[tuple[float, ThreadTiling], ...]:
+        """What `ranked` gives, made anew: what is refused is noted."""
+        return tuple(sorted((thread_seconds(self.nest, one, self.machine), one) for one in self.tilings()))
+
+
+@lru_cache(maxsize=256)
+def _ranked(nest: ThreadNest, machine: GpuMachine) -> tuple[tuple[float, ThreadTiling], ...]:
+    """Kept, since one product is planned with this and that around it."""
+    return ThreadSearch(nest, machine).priced()
 
 
 def tiles(search: ThreadSearch, tiling: ThreadTiling) -> Iterator[ThreadTiling]:
@@ -210,7 +221,7 @@ def _best_tiling(
     machine: GpuMachine,
     size_of: SizeOf,
     refused: list[Refusal] | None = None,
-) -> tuple[ThreadNest, tuple[int, int], list[tuple[float, ThreadTiling]], tuple[float, ThreadTiling]] | None:
+) -> tuple[ThreadNest, tuple[int, int], Sequence[tuple[float, ThreadTiling]], tuple[float, ThreadTiling]] | None:
     """A product's sides, the blocks that are asked for, all tilings with their predicted seconds, and the best of them
     as asked; None where products feed on each other, or nothing fits. `refused` gets what was refused."""
     main = _main(dots, size_of)
