@@ -56,7 +56,7 @@ REFUSED = {
 """The tests that are refused, by a pattern of their names, and why."""
 DIFFERENT = {
     r"test_(bernoulli|training_dropout).*": "it asks for the random numbers of NumPy's generator",
-    r"test_attention_4d(_causal)?_fp16(_expanded)?": "it asks for the roundings of NumPy in f16; ours are nearer to f64",
+    r"test_attention_4d(_causal)?_fp16(_expanded)?": "it asks for NumPy's roundings in f16, which are no nearer to f64",
     r"test_dft_inverse(_opset19)?": "its zeros are the rounding errors of NumPy's transform",
 }
 """The tests whose results are others, and why."""
