@@ -12,6 +12,7 @@ import pytest
 from tests.support import gpu_lowering
 from tests.support.cuda_on_host import aligned, host_compiler, run_on_host
 from tiledsl import tile
+from tiledsl.backend_cuda.build.compile import compile_variant
 from tiledsl.backend_cuda.build.nvrtc import compile_cubin
 from tiledsl.backend_cuda.emit import written_again
 from tiledsl.backend_cuda.emit.emit_program import emit_program
@@ -103,3 +104,15 @@ def test_it_takes_fewer_registers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(written_again, "LEAST_HELD", 1 << 20)
     assert AGAIN not in emit_program(module, 90).text
     assert fewer <= registers() - 8
+
+
+def test_a_block_less_comes_before_spills(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Too many blocks at once leave threads too few registers: the code is made for one less, by the same plan."""
+    placed, (plan, *_) = gpu_lowering.plans_for(parse_module(normed.compile(given(), arch="cpu").ir("tile")), [given()])
+    alone = replace(plan, grids=(GridPlan(256),))
+    monkeypatch.setattr("tiledsl.backend_cuda.emit.emit_program.blocks_at_once", lambda threads, words: 5)
+    variant = compile_variant(placed, "sm_90", [alone])
+    (kernel,) = variant.machine_code.kernels
+    assert "__launch_bounds__(256, 4)" in variant.source  # of five, each thread has 48 registers, and spills
+    assert kernel.spill_store_bytes == 0
+    assert variant.plan == alone

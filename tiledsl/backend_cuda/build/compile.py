@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from tiledsl.backend_cuda.build.cubin import Cubin
 from tiledsl.backend_cuda.build.describe_tiles import tile_reports
-from tiledsl.backend_cuda.build.gate import SOME_SPILLED, refusals
+from tiledsl.backend_cuda.build.gate import FEW_SPILLED, SOME_SPILLED, refusals
 from tiledsl.backend_cuda.build.nvrtc import compile_cubin
 from tiledsl.backend_cuda.build.variant import Variant
 from tiledsl.backend_cuda.emit.emit_program import emit_program
+from tiledsl.backend_cuda.frame.kernel_code import CudaSource
 from tiledsl.ir.core import Module
 from tiledsl.ir.text.printer import print_module
 from tiledsl.passes.gpu.plan import Plan
@@ -66,8 +68,25 @@ def compile_variant(module: Module, arch: str, plans: Sequence[Plan]) -> Variant
 def _compile(module: Module, arch: str, plan: Plan, notes: Sequence[str]) -> Variant:
     context = PassContext()
     lowered = PassManager(gpu_pipeline(plan, arch)).run(module, context)
-    function = lowered.entry
-    source = emit_program(lowered, gpu_machine(arch).capability, chained=plan.chained)
-    cubin = compile_cubin(source.text, arch, function.name, [function.location])
+    source, cubin = _with_room(lowered, arch, plan)
     remarks = tuple(dict.fromkeys(context.remarks))
     return Variant(plan, source, cubin, print_module(lowered), tuple(notes), remarks, tile_reports(lowered))
+
+
+def _with_room(lowered: Module, arch: str, plan: Plan) -> tuple[CudaSource, Cubin]:
+    """CUDA C and its machine code. Where threads spill because a multiprocessor is to have room for many blocks of
+    them, it is made for one block less: that costs less than another plan."""
+    function, capability = lowered.entry, gpu_machine(arch).capability
+
+    def made(fewer: int) -> tuple[CudaSource, Cubin]:
+        source = emit_program(lowered, capability, chained=plan.chained, fewer=fewer)
+        if fewer and source.text == first[0].text:
+            return first
+        return source, compile_cubin(source.text, arch, function.name, [function.location])
+
+    first = made(0)
+    if not any(kernel.spill_store_bytes > FEW_SPILLED for kernel in first[1].kernels):
+        return first
+    second = made(1)
+    spilled = [sum(kernel.spill_store_bytes for kernel in cubin.kernels) for _, cubin in (first, second)]
+    return second if spilled[1] < spilled[0] else first

@@ -25,10 +25,11 @@ from tiledsl.ir.gpu.gpu_ops import Copy, Launch, Load, Write
 from tiledsl.ir.tile_ops import Empty
 
 
-def emit_program(module: Module, capability: int, *, chained: bool = False) -> CudaSource:
+def emit_program(module: Module, capability: int, *, chained: bool = False, fewer: int = 0) -> CudaSource:
     """CUDA C for the entry function of a module in GPU form, for an architecture of that capability (90 for sm_90).
 
-    `chained`: the program is one of a chain (`overlap_kernels.py`).
+    `chained`: the program is one of a chain (`overlap_kernels.py`). `fewer`: of the blocks that a multiprocessor is to
+    have registers for, how many it may do without (`written_again.py`).
     """
     function = module.entry
     program = ProgramFrame(function, capability)
@@ -38,7 +39,7 @@ def emit_program(module: Module, capability: int, *, chained: bool = False) -> C
     phases = phases_of(function.body.ops)
     for phase, overlap in zip(phases, overlaps_of(function.body.ops, phases, capability, chained)):
         name = kernel_of(names.fresh(of_program(function.name)))
-        code, text = _emit_kernel(program, name, phase, overlap)
+        code, text = _emit_kernel(program, name, phase, overlap, fewer)
         kernels.append(code)
         texts.append(text)
     types = [TENSOR_MAP] if program.maps else []
@@ -62,7 +63,9 @@ def phases_of(ops: Sequence[Op]) -> list[list[Op]]:
     return [*phases, run] if run else phases
 
 
-def _emit_kernel(program: ProgramFrame, name: str, phase: list[Op], overlap: Overlap) -> tuple[KernelCode, str]:
+def _emit_kernel(
+    program: ProgramFrame, name: str, phase: list[Op], overlap: Overlap, fewer: int
+) -> tuple[KernelCode, str]:
     first = phase[0]
     launch = first if isinstance(first, Launch) else None
     threads, cluster = (launch.threads, launch.cluster) if launch else (256, 1) if isinstance(first, Empty) else (1, 1)
@@ -79,7 +82,7 @@ def _emit_kernel(program: ProgramFrame, name: str, phase: list[Op], overlap: Ove
     declared = declared_parameters(frame.parameters, frame.program.tensors, frame.written)
     clusters = f"__cluster_dims__({cluster}, 1, 1) " if cluster > 1 else ""
     alone = f", {launch.resident}" if launch and _has_a_multiprocessor(launch) else ""
-    at_once = blocks_at_once(threads, frame.held_words) if frame.recomputes and not alone else 1
+    at_once = blocks_at_once(threads, frame.held_words) - fewer if frame.recomputes and not alone else 1
     alone = f", {at_once}" if at_once > 1 else alone
     head = f'extern "C" __global__ void {clusters}__launch_bounds__({threads}{alone}) {function_of(name)}('
     joined = ", ".join(text for _, text in declared)

@@ -76,13 +76,19 @@ def held_words(
 ) -> int:
     """Registers of the tiles of a block that are wanted behind a fold, and of those that others are made anew of."""
     later = set(block.ops[block.ops.index(fold) + 1 :])
-    held = {base.name: base.words for base in bases}
+    made_of = {base.name for base in bases}
+    held: dict[str, int] = {}
     for value, stored in frame.values.items():
         if not isinstance(stored, Registers) or stored.words <= FEW or stored in released:
             continue
-        if any(user in later for user in value.users):
-            held[stored.name] = stored.words
+        if stored.name in made_of or any(user in later for user in value.users):
+            held[stored.name] = stored.slots if _comes_by_elements(value) else stored.words
     return sum(held.values())
+
+
+def _comes_by_elements(value: Value) -> bool:
+    """Whether each element of a tile comes in a register of its own, before it has its place in a word."""
+    return isinstance(value.op, Load) and value.op.vector == 1
 
 
 def blocks_at_once(threads: int, words: int) -> int:

@@ -100,7 +100,8 @@ class LayoutInference:
         sizes = {op: math.prod(self.capacities.shape(_accessed_shape(op))) for op in accesses}
         most = max(sizes.values(), default=0)
         stored = [tensor_of(op).dtype.bytes for op, size in sizes.items() if isinstance(op, ops.Store) and size == most]
-        return max(stored, default=min((tensor_of(op).dtype.bytes for op in sizes), default=4))
+        loaded = [tensor_of(op).dtype.bytes for op, size in sizes.items() if size == most]
+        return max(stored, default=min(loaded, default=4))
 
     def _aligned_vectors(
         self, accesses: Iterable[ops.Load | ops.Store], alignment: Callable[[Value], int]
@@ -115,7 +116,7 @@ class LayoutInference:
             shape = _accessed_shape(op)
             if math.prod(self.capacities.shape(shape)) == most:
                 along = str(shape[access_order(op)[-1]])
-                if self.capacities.of(shape[access_order(op)[-1]]) < LONG_ROW:
+                if self.capacities.of(shape[access_order(op)[-1]]) < LONG_ROW and not self._is_part(op, along):
                     continue  # what lies around a run is of the same lines
                 number = max(1, alignment(op.tensor) // tensor_of(op).dtype.bytes)
                 if isinstance(op, ops.Store):
@@ -123,6 +124,13 @@ class LayoutInference:
                 else:
                     loaded[along] = max(loaded.get(along, number), number)
         return {**loaded, **stored}
+
+    def _is_part(self, op: ops.Load | ops.Store, along: str) -> bool:
+        """Whether a tile has a block of each row, and not all of it: its rows are apart, so that runs of a warp are of
+        as many lines as there are rows. Not where windows slide along it, which threads with runs share."""
+        unit = tensor_of(op).unit
+        index = None if unit is None else op.indices[unit]
+        return along not in self._slid and isinstance(index, Value) and isinstance(index.type, AxisType)
 
     def of(self, value: Value) -> RegisterLayout | None:
         """The layout that suits a tile best; None for one that is cheap to make in any."""

@@ -45,6 +45,40 @@ def test_rows_are_read_by_16_bytes_and_computed_as_they_were_read() -> None:
     assert not any(isinstance(op, Convert) for op in module.walk())
 
 
+COLUMNS = """
+    def columns(x):
+        D, N = x.shape
+        out = tile.empty(N, tile.f32)
+        for n in tile.grid(N):
+            read = x[:, n]
+            out[n] = tile.max(read.to(tile.f32), axis=0)
+        return out
+"""
+
+
+def test_blocks_of_rows_that_begin_anywhere_are_read_side_by_side() -> None:
+    """Runs of threads are for rows by 16 bytes: an element of each of 16 rows would be of 16 lines of the cache."""
+    given = tensor(2, bf16, (None, None))
+    by_elements = made(COLUMNS, "n=16, 128 threads, D:=256, aligned to 2/4", x=given)
+    assert layout_of(by_elements, "read") == local(32, 1) * spatial(8, 16)
+    by_vectors = made(COLUMNS, "n=16, 128 threads, D:=256, N%16=0, aligned to 16/16", x=given)
+    assert layout_of(by_vectors, "read") == local(4, 1) * spatial(64, 2) * local(1, 8)
+
+
+def test_what_folds_give_has_no_say_in_how_they_read() -> None:
+    text = """
+    def flags(x):
+        D, N = x.shape
+        out = tile.empty(N, tile.bool)
+        for n in tile.grid(N):
+            read = x[:, n]
+            out[n] = tile.max(read.to(tile.f32), axis=0) > 0
+        return out
+    """
+    module = made(text, "n=32, 128 threads, D:=256, N%32=0, aligned to 16/16", x=tensor(2, bf16, (None, None)))
+    assert layout_of(module, "read").vector(1) == 8
+
+
 def test_a_mask_is_made_in_the_layout_of_the_sums() -> None:
     text = """
     def masked(a, b):

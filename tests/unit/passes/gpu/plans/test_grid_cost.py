@@ -73,6 +73,23 @@ def test_neighbours_that_are_computed_share_lines() -> None:
     assert GridCost(anywhere, GridPlan(256), {"n": 2048}, sizes, HOPPER).times.lines > 5 * turned.lines
 
 
+def columns_of(n: int, alignment: int) -> GridCost:
+    """Sums of 1048575 columns of f16 in blocks of `n`; rows start at multiples of so many bytes."""
+    nest = nest_of(lower(column_sums, x=tensor(2, f16)))
+    (x,) = (access.op.tensor for access in nest.accesses if access.is_read)
+    return GridCost(nest, GridPlan(128), {"n": n}, {**SIZES, "M": 256, "N": 1048575}, HOPPER, {x: alignment})
+
+
+def test_rows_that_begin_anywhere_touch_more_lines() -> None:
+    wide, aligned, narrow = (columns_of(*how).times.lines for how in ((64, 2), (64, 16), (16, 2)))
+    assert wide == pytest.approx(1.98 * aligned, rel=0.02)
+    assert narrow > 2 * wide  # two lines for each warp, of 32 bytes each
+
+
+def test_a_thread_that_stays_in_a_column_computes_no_places() -> None:
+    assert columns_of(64, 2).work.arithmetic < 10 * 256 * 1048575
+
+
 def test_columns_held_by_large_blocks_hide_nothing() -> None:
     nest = nest_of(lower(column_sums, x=2))
     plans = GridPlan(256), GridPlan(512), GridPlan(512, 4)

@@ -13,7 +13,7 @@ from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.symbolic import Dim
 from tiledsl.passes.gpu.plan import GridPlan
 from tiledsl.passes.nest.count_work import WorkCounts
-from tiledsl.passes.nest.loop_nest import LoopNest
+from tiledsl.passes.nest.loop_nest import Access, LoopNest
 
 LANES = 32
 WIDEST = 16
@@ -30,13 +30,26 @@ AMONG_BLOCKS = 40
 """Of a cluster, each of whose blocks writes to the memory of all others."""
 
 
-def exchange_instructions(nest: LoopNest, grid: GridPlan, counts: WorkCounts, room: Callable[[Dim], int]) -> float:
+def exchange_instructions(
+    nest: LoopNest,
+    grid: GridPlan,
+    counts: WorkCounts,
+    room: Callable[[Dim], int],
+    width: Callable[[Access], float] = lambda access: WIDEST,
+) -> float:
     """Of all threads of a grid, for its folds and scans; nothing is counted beside loops and products, which have
-    prices that were measured with what they fold. `room`: the elements of a tile's axis, with what pads them."""
+    prices that were measured with what they fold. `room`: the elements of a tile's axis, with what pads them; `width`:
+    bytes that a thread accesses at a time, 2 of f16 where rows begin anywhere."""
     if nest.loops or nest.dots:
         return 0.0
     threads = grid.threads_of_tile * grid.cluster
-    widths = [access.tensor.dtype.bytes for access in nest.accesses if access.shape] or [4]
+    accesses = [(math.prod(map(room, access.shape)), access) for access in nest.accesses if access.shape]
+    most = max((size for size, _ in accesses), default=0)
+    large = [access for size, access in accesses if size == most]
+    widths = [access.tensor.dtype.bytes for access in large] or [4]
+    loaded = [(width(access), access.tensor.dtype.bytes) for access in large if access.is_read]
+    narrow = bool(loaded) and max(wide for wide, _ in loaded) < WIDEST
+    vector = int(max(wide / element for wide, element in loaded)) if narrow else WIDEST // min(widths)
     total = 0.0
     for work in nest.elementwise:
         if not isinstance(work.op, (ops.Reduce, ops.Scan)):
@@ -46,7 +59,7 @@ def exchange_instructions(nest: LoopNest, grid: GridPlan, counts: WorkCounts, ro
         if isinstance(work.op, ops.Scan):
             each = _of_scan(work.op, source / threads, max(1, WIDEST // max(widths)))
         else:
-            each = _of_fold(work.op, source, max(1, result), threads, max(1, WIDEST // min(widths)))
+            each = _of_fold(work.op, source, max(1, result), threads, max(1, vector))
         total += threads * times * (each + AMONG_BLOCKS * (grid.cluster > 1))
     return total
 

@@ -21,6 +21,7 @@ from tiledsl.passes.gpu.layouts.capacities import rounded
 from tiledsl.passes.gpu.layouts.infer_layouts import access_order, is_rows
 from tiledsl.passes.gpu.plan import WRITTEN_OUT, WRITTEN_OUT_WORDS, GridPlan
 from tiledsl.passes.gpu.plans.costs.access_steps import reads_windows, step_along, unit_axis
+from tiledsl.passes.gpu.plans.costs.element_accesses import LINE_BYTES, goes_down, straddled, touched_lines
 from tiledsl.passes.gpu.plans.costs.exchanges import exchange_instructions
 from tiledsl.passes.gpu.plans.costs.held_tiles import HeldTiles
 from tiledsl.passes.gpu.plans.costs.product_work import ProductWork
@@ -47,7 +48,6 @@ LOADS_AHEAD = 4
 """Loads of a thread that are under way at once, where a program does not say."""
 MEMORY_EACH = 40
 """Bytes of memory that a multiprocessor takes in, for each clock: not measured by itself."""
-LINE_BYTES = 128
 LINE_CLOCKS = 2
 """Clocks of a multiprocessor for each line of memory that it takes in from L2."""
 TOUCH_CLOCKS = 1
@@ -60,6 +60,9 @@ ELEMENT_INSTRUCTIONS = 14
 """The same where a thread goes by elements: measured with rows of odd lengths, 10 to 16."""
 SHARED_INSTRUCTIONS = 2
 """Of a thread, for each element that it takes from shared memory, or puts there, by itself."""
+COLUMN_INSTRUCTIONS = 6
+"""The same of loads that are folded across rows: a thread has one column of each, so that a row takes an address, the
+load, and its place in a word. Counted: 5.5."""
 WINDOW_INSTRUCTIONS = 10
 """Of a thread, for each access beside windows that overlap, and of these: all are at constant distances. Counted: 8 to
 11."""
@@ -280,8 +283,11 @@ class GridCost:
             padded = [power_of_two_from(size) if size < SHORT_ROW else size for size in whole]
             room = math.prod((*map(self._room, of_blocks), *padded)) * self.programs * access.tensor.dtype.bytes
             made = max(made, room / max(1.0, moved))
-        by_elements = access.shape and width <= access.tensor.dtype.bytes < WIDEST // 2
-        return (ELEMENT_INSTRUCTIONS if by_elements else ACCESS_INSTRUCTIONS) * made * moved / width
+        if access.shape and width <= access.tensor.dtype.bytes < WIDEST // 2:
+            each = COLUMN_INSTRUCTIONS if goes_down(access, self.counts.axis_of) else ELEMENT_INSTRUCTIONS
+        else:
+            each = ACCESS_INSTRUCTIONS
+        return each * made * moved / width
 
     def _room(self, dim: Dim) -> int:
         """The elements of a tile's axis, with what pads them; whole axes are padded so that threads can share them."""
@@ -323,7 +329,9 @@ class GridCost:
                 total += UnitCounts(doubles=number) if dot.op.dtype == f64 else UnitCounts(arithmetic=number)
         if not self.grid.roles:  # else one thread loads whole boxes
             total += UnitCounts(arithmetic=sum(map(self._access_instructions, self.nest.accesses)))
-            total += UnitCounts(arithmetic=exchange_instructions(self.nest, self.grid, self.counts, self._room))
+            total += UnitCounts(
+                arithmetic=exchange_instructions(self.nest, self.grid, self.counts, self._room, self._width)
+            )
         return total.times(self._padding) if self._windows.any else total.times(self._held.padding)
 
     @cached_property
@@ -402,11 +410,20 @@ class GridCost:
         step = step_along(access, unit_axis(access)) if access.shape else 1
         if step is None or step == 1:
             clocks = TOUCH_CLOCKS if step is None and access.gathers else LINE_CLOCKS
-            return clocks * moved / min(LINE_BYTES, self._run_bytes(access))
+            run = self._run_bytes(access)
+            from_l2 = clocks * moved / min(LINE_BYTES, run)
+            if not self._by_elements(access):
+                return from_l2
+            return max(from_l2 * straddled(run, element), TOUCH_CLOCKS * moved * touched_lines(run, element))
         if access.is_read and access.op.tensor in self._steps:
             return LINE_CLOCKS * self._steps[access.op.tensor] * moved / LINE_BYTES
         apart = WIDEST * step  # bytes from thread to thread
         return max(LINE_CLOCKS * step * moved / LINE_BYTES, TOUCH_CLOCKS * moved / element * min(1, apart / LINE_BYTES))
+
+    def _by_elements(self, access: Access) -> bool:
+        """Whether threads go by elements because rows begin anywhere, and lie side by side."""
+        element = access.tensor.dtype.bytes
+        return bool(access.shape) and self._width(access) <= element and step_along(access, unit_axis(access)) == 1
 
     @property
     def _latency(self) -> float:

@@ -66,7 +66,17 @@ class HeldTiles:
         def elements(tile: Value) -> float:
             return math.prod(map(self._room, tile.shape)) / self._threads
 
-        return held_words(self.nest, elements) if self._holds else 0.0
+        return held_words(self.nest, elements, self._by_elements) if self._holds else 0.0
+
+    @cached_property
+    def _by_elements(self) -> set[Value]:
+        """What is loaded element by element: each comes in a register of its own, before it has its place in a word."""
+        loads = [(access, access.op) for access in self.nest.accesses if access.is_read and access.shape]
+        return {
+            op.result
+            for access, op in loads
+            if isinstance(op, ops.Load) and self._width(access) <= op.result.dtype.bytes
+        }
 
     @cached_property
     def padding(self) -> float:
@@ -82,9 +92,11 @@ class HeldTiles:
         return found
 
 
-def held_words(nest: LoopNest, elements: Callable[[Value], float]) -> float:
+def held_words(
+    nest: LoopNest, elements: Callable[[Value], float], by_elements: Set[Value] = frozenset[Value]()
+) -> float:
     """Registers of a thread, of what is wanted behind the fold where that is most; 0 without folds. `elements`: how
-    many of a tile a thread has."""
+    many of a tile a thread has; `by_elements`: tiles each of whose elements takes a whole register."""
     body, every = list(nest.grid.body.ops), [*reversed(list(nest.grid.body.walk()))]
     places = {op: number for number, op in enumerate(body)}
     folds = [number for op, number in places.items() if isinstance(op, (ops.Reduce, ops.Scan))]
@@ -96,7 +108,9 @@ def held_words(nest: LoopNest, elements: Callable[[Value], float]) -> float:
             wanted = [value for value in large if _is_wanted(value, fold, places)]
             if not _goes_behind(op, fold, places):
                 held.update(*(_bases(value, elements) for value in wanted))
-        most = max(most, sum(elements(value) * value.dtype.bytes / 4 for value in held))
+        most = max(
+            most, sum(elements(value) * (1 if value in by_elements else value.dtype.bytes / 4) for value in held)
+        )
     return most
 
 
