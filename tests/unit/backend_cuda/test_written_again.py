@@ -110,7 +110,11 @@ def test_a_block_less_comes_before_spills(monkeypatch: pytest.MonkeyPatch) -> No
     """Too many blocks at once leave threads too few registers: the code is made for one less, by the same plan."""
     placed, (plan, *_) = gpu_lowering.plans_for(parse_module(normed.compile(given(), arch="cpu").ir("tile")), [given()])
     alone = replace(plan, grids=(GridPlan(256),))
-    monkeypatch.setattr("tiledsl.backend_cuda.emit.emit_program.blocks_at_once", lambda threads, words: 5)
+
+    def five(threads: int, words: int) -> int:
+        return 5
+
+    monkeypatch.setattr("tiledsl.backend_cuda.emit.emit_program.blocks_at_once", five)
     variant = compile_variant(placed, "sm_90", [alone])
     (kernel,) = variant.machine_code.kernels
     assert "__launch_bounds__(256, 4)" in variant.source  # of five, each thread has 48 registers, and spills
