@@ -56,6 +56,7 @@ PLANS = (
     "m=64, n=64, k=64, 128 threads, 4x1 warps, cooperative, {stages} stages",
     "m=64, n=64, k=64, 128 threads, 4x1 warps, cooperative, {stages} stages, 2 programs",
     "m=64, n=64, k=64, 128 threads, 4x1 warps, cooperative, {stages} stages, 2 programs, from a counter",
+    "m=64, n=64, k=64, 128 threads, 4x1 warps, cooperative, {stages} stages, sides swapped",
     "m=128, n=32, k=64, 256 threads, 8x1 warps, cooperative, {stages} stages",
     "m=64, n=64, k=128, 256 threads, 4x2 warps, cooperative, {stages} stages",
     "m=128, n=64, k=64, 128 threads x 2, 4x1 warps, cooperative, {stages} stages",

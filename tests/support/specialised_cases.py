@@ -38,6 +38,20 @@ def activated(a: tile.Tensor, b: tile.Tensor, beside: tile.Tensor) -> tile.Tenso
 
 
 @tile.kernel
+def biased(a: tile.Tensor, b: tile.Tensor, bias: tile.Tensor) -> tile.Tensor:
+    """silu(A @ B + bias), a bias for each column."""
+    M, K = a.shape
+    K, N = b.shape
+    c = tile.empty((M, N), a.dtype)
+    for m, n in tile.grid(M, N):
+        acc = tile.zeros((m, n), tile.f32)
+        for k in tile.range(K):
+            acc = tile.dot(a[m, k], b[k, n], acc)
+        c[m, n] = tile.silu(acc + bias[n][None, :])
+    return c
+
+
+@tile.kernel
 def fast_product(a: tile.Tensor, b: tile.Tensor, result: tile.constexpr) -> tile.Tensor:
     """A @ B of f8 operands, in sums of as few digits as the instructions have."""
     M, K = a.shape
@@ -97,6 +111,13 @@ _ALIGNED = "aligned to 16/16/16"
 _BLOCK = "m=64, n=64, k=64, 128 threads, 4x1 warps, cooperative"
 
 
+def _with_bias(text: str) -> PlannedCase:
+    def make(random: np.random.Generator) -> list[object]:
+        return [*_operands(BF16, "NN", 200, 136, 136)(random), _drawn(BF16, random, 136)]
+
+    return PlannedCase(Case("product and a bias", biased, make, relative=4e-2), parse_plan(f"{text}, {_ALIGNED}/16"))
+
+
 def specialised_products() -> list[PlannedCase]:
     """Each family of plans, each order of operands, each dtype that `wgmma` knows."""
     found = [
@@ -131,6 +152,13 @@ def specialised_products() -> list[PlannedCase]:
         _gemm("m=128, n=128, k=64, 128 threads, 4x1 warps, cooperative, 2 stages, 2 programs, 2 at once", "NT"),
         _gemm("m=128, n=64, k=64, 128 threads x 2, 4x1 warps, cooperative, 2 stages, 2 programs, 3 at once", "NT"),
     ]
+    found += [
+        *(_gemm("m=48, n=128, k=64, 256 threads, 8x1 warps, cooperative, 2 stages, sides swapped", order)
+          for order in ("NN", "NT", "TN", "TT")),
+        _gemm("m=208, n=64, k=64, 128 threads, 4x1 warps, cooperative, 3 stages, 2 programs, sides swapped", "NT"),
+        _gemm("m=32, n=64, k=64, 256 threads, 4x1 warps, 2 stages, 2 programs, pingpong, sides swapped"),
+    ]  # fmt: skip
+    found.append(_with_bias("m=48, n=128, k=64, 256 threads, 8x1 warps, cooperative, 2 stages, sides swapped"))
     beside = Case(
         "product NT and more",
         activated,

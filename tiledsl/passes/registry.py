@@ -45,6 +45,7 @@ from tiledsl.passes.tile.licm import HoistLoopInvariants
 from tiledsl.passes.tile.place_levels import PlaceLevels
 from tiledsl.passes.tile.sink import SinkBehindLoops
 from tiledsl.passes.tile.split_sums import SplitSums
+from tiledsl.passes.tile.swap_sides import SwapSides
 from tiledsl.passes.tile.turn_operands import TurnOperands
 
 _KINDS: tuple[type[Pass], ...] = (
@@ -80,6 +81,7 @@ _KINDS: tuple[type[Pass], ...] = (
     InferTiling,
     PrintLoopNests,
     SplitSums,
+    SwapSides,
     TurnOperands,
     ApplyPlan,
     LowerToGpu,

@@ -66,6 +66,8 @@ class GridPlan:
     counted: bool = False
     """Whether programs take blocks from a counter in memory, whoever is free the next one: where loops of blocks are of
     unlike lengths."""
+    swapped: bool = False
+    """Whether rows of products run along the columns of matrix instructions (`swap-sides`)."""
     flat: bool = False
     """Whether whole rows of packed tensors are moved as one run, by whole vectors through shared memory."""
 
@@ -127,6 +129,11 @@ class Plan:
         return ", ".join(words)
 
 
+def swapped_grids(plan: Plan) -> tuple[int, ...]:
+    """The numbers of the grids whose products have their sides swapped."""
+    return tuple(number for number, grid in enumerate(plan.grids) if grid.swapped)
+
+
 class RankedPlan(NamedTuple):
     """A plan with its predicted time in seconds, or None where plans are only in order."""
 
@@ -146,6 +153,8 @@ def _grid_words(grid: GridPlan) -> list[str]:
         words.append(f"{grid.programs} programs")
     if grid.counted:
         words.append(COUNTED)
+    if grid.swapped:
+        words.append(SWAPPED)
     if grid.raster != 1:
         words.append(f"{grid.raster} rows at a time")
     if grid.roles:
@@ -169,6 +178,7 @@ def _grid_words(grid: GridPlan) -> list[str]:
 
 CHAINED = "in a chain"
 COUNTED = "from a counter"
+SWAPPED = "sides swapped"
 FLAT = "rows as one run"
 _THREADS = re.compile(r"(\d+) threads(?: x (\d+))?")
 _OF_GRID = {
@@ -221,6 +231,8 @@ def parse_plan(text: str) -> Plan:
             grids[-1] = replace(grids[-1], roles=word)
         elif word == COUNTED and grids:
             grids[-1] = replace(grids[-1], counted=True)
+        elif word == SWAPPED and grids:
+            grids[-1] = replace(grids[-1], swapped=True)
         elif word == FLAT and grids:
             grids[-1] = replace(grids[-1], flat=True)
         elif match := _ALIGNMENT.fullmatch(word):

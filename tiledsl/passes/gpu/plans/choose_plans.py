@@ -33,6 +33,7 @@ from tiledsl.passes.gpu.plans.rule_plans import (
     with_whole_axes,
 )
 from tiledsl.passes.gpu.plans.split_candidates import split_plans
+from tiledsl.passes.gpu.plans.swap_candidates import with_swapped_sides
 from tiledsl.passes.gpu.plans.turn_candidates import turned_plans
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.passes.nest.loop_nest import loop_nest
@@ -97,15 +98,19 @@ def _plans_as_written(
     known = KnownSizes(function, sizes, alignment)
     grids, tensors = list(grids_of(function)), tensors_in_order(function.body)
     options: list[list[RankedPlan]] = []
-    for grid in grids:
+
+    def by_warpgroups(program: Function, grid: GridShape) -> list[RankedPlan]:
+        from tiledsl.passes.gpu.plans.product_plans.specialised_plans import specialised_plans  # costs start-up time
+
+        of_call = sizes_of_call(program, grid, sizes, alignment)
+        return list(specialised_plans(grid.op, grid.blocks, machine, of_call).plans)
+
+    for number, grid in enumerate(grids):
         found: list[RankedPlan] = []
         if grid.dots:
-            from tiledsl.passes.gpu.plans.product_plans.specialised_plans import (
-                specialised_plans,  # costs start-up time
+            found = with_swapped_sides(
+                function, number, by_warpgroups(function, grid), machine, known.of, by_warpgroups
             )
-
-            of_call = sizes_of_call(function, grid, sizes, alignment)
-            found = list(specialised_plans(grid.op, grid.blocks, machine, of_call).plans)
         first = [
             RankedPlan(with_whole_axes(grid, plan, known, WARPGROUP_DEPTH, 1), seconds)
             for plan, seconds in found[:specialised]

@@ -18,12 +18,13 @@ from tiledsl.ir.lying import step_and_phase
 from tiledsl.ir.symbolic import Dim, evaluate, symbols_of
 from tiledsl.passes.analysis.effects import tensors_in_order
 from tiledsl.passes.analysis.sizes import size_of
-from tiledsl.passes.gpu.plan import Plan, RankedPlan
+from tiledsl.passes.gpu.plan import Plan, RankedPlan, swapped_grids
 from tiledsl.passes.gpu.plans.costs.grid_cost import GridCost
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.passes.manager import PassContext
 from tiledsl.passes.nest.loop_nest import loop_nests
 from tiledsl.passes.tile.split_sums import UNIT, SplitSums, sums_of
+from tiledsl.passes.tile.swap_sides import SwapSides
 from tiledsl.passes.tile.turn_operands import TurnOperands
 
 PARTS = (2, 4, 8, 16, 32, 64, 128)
@@ -42,13 +43,16 @@ SAME = 1.02
 
 
 def program_of(function: Function, plan: Plan) -> Function:
-    """The program that a plan is for: the function, with operands turned and sums split as the plan says."""
-    if not plan.parts and not plan.turned:
+    """The program that a plan is for: the function, with operands turned, sums split and sides swapped as it says."""
+    swapped = swapped_grids(plan)
+    if not plan.parts and not plan.turned and not swapped:
         return function
     module, context = Module([function.clone()]), PassContext()
     if plan.turned:
         module = TurnOperands(plan.turned).run(module, context)
-    return (SplitSums(plan.parts).run(module, context) if plan.parts else module).entry
+    if plan.parts:
+        module = SplitSums(plan.parts).run(module, context)
+    return (SwapSides(swapped).run(module, context) if swapped else module).entry
 
 
 def costs_of(program: Function, plan: Plan, sizes: Mapping[str, int], machine: GpuMachine) -> list[GridCost]:

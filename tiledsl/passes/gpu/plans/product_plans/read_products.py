@@ -114,10 +114,17 @@ class _Reader:
             masked=self._masked(),
             epilogue=self._epilogue(),
             held=tuple(self._held_rows()),
-            rows_apart=self._apart([dot.a.shape[-2] for dot in self.dots], folds=False),
+            rows_apart=self._apart([dot.a.shape[-2] for dot in self.dots], folds=False) or self._turned_results(),
             columns_apart=self._apart([dot.b.shape[-1] for dot in self.dots], folds=True),
         )
         return nest, Axes(self.row, self.column, loops)
+
+    def _turned_results(self) -> str:
+        """Why blocks of a cluster cannot have rows of a product each, where these are columns of what is stored."""
+        rows = {dot.a.shape[-2] for dot in self.dots}
+        stored = [op.value.shape[-1] for op in self._stores() if len(op.value.shape) > 1]
+        turned = bool(stored) and all(side in rows for side in stored)
+        return "each block would have columns of what is stored, and TMA stores whole rows" if turned else ""
 
     def _apart(self, dims: Sequence[Dim], *, folds: bool) -> str:
         """Why blocks of a cluster cannot share one of these sides."""
