@@ -13,10 +13,10 @@ from tests.support.gpu_programs import program
 from tests.support.sass import disassemble
 from tests.support.scalar_operands import Array, bits, in_range, ulps_apart
 from tiledsl.backend_cuda.build.nvrtc import compile_cubin
-from tiledsl.backend_cuda.emit.coarse_values import COARSE_FUNCTIONS, UNIT, coarse_values
 from tiledsl.backend_cuda.emit.emit_program import emit_program
 from tiledsl.backend_cuda.functions.preamble import Preamble
 from tiledsl.backend_cuda.functions.scalar_math import scalar_function
+from tiledsl.backend_cuda.values.coarse_values import COARSE_FUNCTIONS, UNIT, coarse_values
 from tiledsl.backend_ref.scalar_functions import FUNCTIONS, cast
 from tiledsl.ir.core import Module
 from tiledsl.ir.dtypes import DType, bf16, f16, f32, f64

@@ -11,8 +11,8 @@ import pytest
 from tests.support.device_functions import Case, HostLibrary, compile_for_host, host_compiler
 from tests.unit.backend_cuda.test_coarse_values import TILE, coarse, module_of
 from tiledsl.backend_cuda.emit.emit_program import emit_program
-from tiledsl.backend_cuda.emit.one_plus import ERRORS, FUNCTIONS
 from tiledsl.backend_cuda.functions.preamble import Preamble
+from tiledsl.backend_cuda.values.one_plus import ERRORS, FUNCTIONS
 from tiledsl.ir.dtypes import bf16, f32
 
 GELU = f"""

@@ -13,8 +13,8 @@ from tests.support import gpu_lowering
 from tests.support.cuda_on_host import aligned, host_compiler, run_on_host
 from tiledsl import tile
 from tiledsl.backend_cuda.build.nvrtc import compile_cubin
-from tiledsl.backend_cuda.emit import rolled_groups
 from tiledsl.backend_cuda.emit.emit_program import emit_program
+from tiledsl.backend_cuda.values import rolled_groups
 from tiledsl.ir.core import Module
 from tiledsl.ir.text.parser import parse_module
 from tiledsl.passes.gpu.plan import GridPlan

@@ -14,8 +14,8 @@ from tests.support.cuda_on_host import aligned, host_compiler, run_on_host
 from tiledsl import tile
 from tiledsl.backend_cuda.build.compile import compile_variant
 from tiledsl.backend_cuda.build.nvrtc import compile_cubin
-from tiledsl.backend_cuda.emit import written_again
 from tiledsl.backend_cuda.emit.emit_program import emit_program
+from tiledsl.backend_cuda.values import written_again
 from tiledsl.ir.core import Module
 from tiledsl.ir.text.parser import parse_module
 from tiledsl.passes.gpu.plan import GridPlan

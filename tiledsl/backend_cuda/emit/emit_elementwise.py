@@ -18,11 +18,6 @@ from dataclasses import dataclass, field
 from math import gcd
 from typing import Any
 
-from tiledsl.backend_cuda.emit.counted_floats import counted_in_floats, counted_layout
-from tiledsl.backend_cuda.emit.one_plus import FUNCTIONS, log_of_one_plus, one_plus
-from tiledsl.backend_cuda.emit.rolled_groups import Places, Rounds, rounds_of
-from tiledsl.backend_cuda.emit.view_tables import view_table
-from tiledsl.backend_cuda.emit.written_again import held_words, light_values
 from tiledsl.backend_cuda.frame.kernel_frame import KernelFrame
 from tiledsl.backend_cuda.frame.names import of_program
 from tiledsl.backend_cuda.functions.casts import cast, pack
@@ -31,6 +26,11 @@ from tiledsl.backend_cuda.functions.random_bits import random
 from tiledsl.backend_cuda.functions.scalar_math import scalar_function
 from tiledsl.backend_cuda.functions.scalars import bare, enclosed
 from tiledsl.backend_cuda.functions.storage import Registers, Scalar, Slot, Storage, View, element_text
+from tiledsl.backend_cuda.values.counted_floats import counted_in_floats, counted_layout
+from tiledsl.backend_cuda.values.one_plus import FUNCTIONS, log_of_one_plus, one_plus
+from tiledsl.backend_cuda.values.rolled_groups import Places, Rounds, rounds_of
+from tiledsl.backend_cuda.values.view_tables import view_table
+from tiledsl.backend_cuda.values.written_again import held_words, light_values
 from tiledsl.ir.core import Block, Op, Value
 from tiledsl.ir.dtypes import f32, f64, is_narrow_float
 from tiledsl.ir.gpu.gpu_ops import Arange, Convert, Pad, Slice

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from tiledsl.backend_cuda.emit.combine import Combiner, combiner_of, extreme_of, folded_dtypes
 from tiledsl.backend_cuda.emit.emit_elementwise import slot_table
 from tiledsl.backend_cuda.emit.exchange_partials import Exchange, begin_exchange
-from tiledsl.backend_cuda.emit.stored_results import is_only_stored
 from tiledsl.backend_cuda.frame.kernel_frame import KernelFrame
 from tiledsl.backend_cuda.frame.names import of_program
 from tiledsl.backend_cuda.functions import lane_functions
@@ -17,6 +16,7 @@ from tiledsl.backend_cuda.functions.casts import cast, pack
 from tiledsl.backend_cuda.functions.index_text import sum_text, table_text
 from tiledsl.backend_cuda.functions.scalars import c_type
 from tiledsl.backend_cuda.functions.storage import Registers, Scalar, Slot, Storage, element_text
+from tiledsl.backend_cuda.values.stored_results import is_only_stored
 from tiledsl.ir.core import Block, Value
 from tiledsl.ir.dtypes import DType, bool_, i32, i64
 from tiledsl.ir.gpu.gpu_ops import Reduce

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tiledsl.backend_cuda.emit.coarse_values import coarse_values
 from tiledsl.backend_cuda.emit.emit_programs import emit_launch, emit_single
 from tiledsl.backend_cuda.emit.emit_table import emit_block, emit_op
-from tiledsl.backend_cuda.emit.written_again import blocks_at_once
 from tiledsl.backend_cuda.frame.declare_parameters import declared_parameters
 from tiledsl.backend_cuda.frame.kernel_code import CudaSource, KernelCode
 from tiledsl.backend_cuda.frame.kernel_frame import KernelFrame
@@ -19,6 +17,8 @@ from tiledsl.backend_cuda.frame.names import Names, function_of, kernel_of, of_p
 from tiledsl.backend_cuda.frame.overlap_kernels import Overlap, overlaps_of, tensors_written_by
 from tiledsl.backend_cuda.frame.program_frame import ProgramFrame
 from tiledsl.backend_cuda.functions.tma_functions import TENSOR_MAP
+from tiledsl.backend_cuda.values.coarse_values import coarse_values
+from tiledsl.backend_cuda.values.written_again import blocks_at_once
 from tiledsl.ir.core import Module, Op
 from tiledsl.ir.gpu.async_ops import Role, TmaLoad, Wgmma
 from tiledsl.ir.gpu.gpu_ops import Copy, Launch, Load, Write

@@ -33,8 +33,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 
-from tiledsl.backend_cuda.emit.one_plus import ERRORS as ONE_PLUS_ERRORS
-from tiledsl.backend_cuda.emit.one_plus import log_of_one_plus, one_plus
+from tiledsl.backend_cuda.values.one_plus import ERRORS as ONE_PLUS_ERRORS
+from tiledsl.backend_cuda.values.one_plus import log_of_one_plus, one_plus
 from tiledsl.ir.core import Block, Op, Value
 from tiledsl.ir.dtypes import DType, bf16, f16, f32, is_narrow_float
 from tiledsl.ir.gpu.gpu_ops import Buffer, Convert, Pad, Read, Reduce, Slice, Write
