@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from attention import attention
+from benchmarks.zoo.neighbours import capped
 from tests.support.attention_kernels import (
     band,
     band_of,
@@ -225,6 +226,23 @@ def test_distances_are_sums_of_floats(shift: int, known: bool) -> None:
     assert_close(got, faded_of(q, k, v, shift), relative=1e-2)
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_capped_scores(known: bool) -> None:
+    """tanh without its own accuracy near 0, which exponents do not need."""
+    operands: list[Array] = [(4 * one).astype(ml_dtypes.bfloat16) for one in operands_of((1, 192, 200, 64))]
+    module = lowered(module_of(capped, operands, known=known), plan_of(128, 64, programs=2))
+    functions = {op.fn for op in module.walk() if isinstance(op, Map)}
+    assert "sigmoid2" in functions
+    assert "tanh" not in functions
+    q, k, v = (operand.astype(np.float64) for operand in operands)
+    scores: Array = 30 * np.tanh(np.einsum("hmd, hnd -> hmn", q, k) / (8 * 30))
+    p: Array = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    wanted = (p @ v / p.sum(axis=-1, keepdims=True)).astype(ml_dtypes.bfloat16)
+    for seed in (None, 0):
+        (got,) = emulate(module.entry, operands, seed=seed).results
+        assert_close(got, wanted, relative=2e-2)
+
+
 def test_what_is_waited_for() -> None:
     module = lowered(module_of(attention, operands_of((1, 256, 256, 64)), known=True, causal=False), plan_of(128, 64))
     (loop,) = [op for op in module.walk() if isinstance(op, For) and any(isinstance(o, Wgmma) for o in op.body.ops)]
@@ -252,5 +270,5 @@ def test_compiles(sizes: Sizes, causal: bool, plan: Plan, known: bool) -> None:
     module = lowered(module_of(attention, operands_of(sizes), known=known, causal=causal), plan)
     cubin = CompiledIr(module).cubin
     assert refusals(cubin) == []
-    (code,) = disassemble(cubin).values()
+    code = max(disassemble(cubin).values(), key=lambda kernel: len(kernel.opcodes))  # another one may set a counter
     assert code.beside_products("MUFU.EX2") >= plan.blocks[1][1] // 2  # two threads have four of 64 rows

@@ -141,6 +141,11 @@ def _sigmoid(x: Array) -> Array:
     return np.where(x >= 0, 1 / (1 + small), small / (1 + small))
 
 
+def _sigmoid2(x: Array) -> Array:
+    small = np.exp2(-np.abs(x))
+    return np.where(x >= 0, 1 / (1 + small), small / (1 + small))
+
+
 def _erf(x: Array) -> Array:
     return np.asarray(np.frompyfunc(math.erf, 1, 1)(x), np.float64)
 
@@ -180,6 +185,7 @@ FUNCTIONS: dict[str, NumpyFunction] = {
     "rsqrt": _in_f64(_rsqrt),
     "tanh": _in_f64(np.tanh),
     "sigmoid": _in_f64(_sigmoid),
+    "sigmoid2": _in_f64(_sigmoid2),
     "erf": _in_f64(_erf),
     "sin": _in_f64(np.sin),
     "cos": _in_f64(np.cos),

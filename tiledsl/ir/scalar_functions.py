@@ -73,6 +73,8 @@ SCALAR_FUNCTIONS: dict[str, ScalarFunction] = _table(
     ScalarFunction("rsqrt", 1, "float", cost=8),
     ScalarFunction("tanh", 1, "float", cost=16),
     ScalarFunction("sigmoid", 1, "float", cost=16),
+    # 1 / (1 + 2**-x), with an absolute error of at most 2**-22
+    ScalarFunction("sigmoid2", 1, "float", only=f32, cost=14),
     ScalarFunction("erf", 1, "float", cost=20),
     ScalarFunction("sin", 1, "float", cost=24),
     ScalarFunction("cos", 1, "float", cost=24),

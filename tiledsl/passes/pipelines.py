@@ -25,6 +25,7 @@ from tiledsl.passes.tile.dce import EliminateDeadCode
 from tiledsl.passes.tile.infer_shapes import InferShapes
 from tiledsl.passes.tile.infer_tiling import InferTiling
 from tiledsl.passes.tile.licm import HoistLoopInvariants
+from tiledsl.passes.tile.near_functions import NearFunctions
 from tiledsl.passes.tile.place_levels import PlaceLevels
 from tiledsl.passes.tile.sink import SinkBehindLoops
 from tiledsl.passes.tile.split_sums import SplitSums
@@ -64,6 +65,7 @@ def gpu_front_pipeline() -> list[Pass]:
         SinkBehindLoops(),
         AccumulateProducts(),
         EliminateDeadCode(),
+        NearFunctions(),
         PlaceLevels(),
     ]
 

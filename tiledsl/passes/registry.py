@@ -42,6 +42,7 @@ from tiledsl.passes.tile.dce import EliminateDeadCode
 from tiledsl.passes.tile.infer_shapes import InferShapes
 from tiledsl.passes.tile.infer_tiling import InferTiling
 from tiledsl.passes.tile.licm import HoistLoopInvariants
+from tiledsl.passes.tile.near_functions import NearFunctions
 from tiledsl.passes.tile.place_levels import PlaceLevels
 from tiledsl.passes.tile.sink import SinkBehindLoops
 from tiledsl.passes.tile.split_sums import SplitSums
@@ -76,6 +77,7 @@ _KINDS: tuple[type[Pass], ...] = (
     HoistLoopInvariants,
     SinkBehindLoops,
     AccumulateProducts,
+    NearFunctions,
     PlaceLevels,
     Bounds,
     InferTiling,

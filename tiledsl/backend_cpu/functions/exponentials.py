@@ -216,6 +216,12 @@ def sigmoid(lanes: Lanes, x: str) -> str:
     return lanes.div(one, lanes.add(one, exp(lanes, lanes.neg(x))))
 
 
+def sigmoid2(lanes: Lanes, x: str) -> str:
+    """1 / (1 + 2**-x)."""
+    one = lanes.constant(1.0)
+    return lanes.div(one, lanes.add(one, exp2(lanes, lanes.neg(x))))
+
+
 # erf(x) / x of x * x, for |x| <= 0.9
 _ERF_NEAR = (
     8.513105422025546e-05, -0.0008175639668479562, 0.00520385941490531, -0.02686050906777382, 0.11283715069293976,

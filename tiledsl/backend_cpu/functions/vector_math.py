@@ -183,6 +183,7 @@ EMITTERS: dict[str, Emitter] = {
     "rsqrt": _rsqrt,
     "tanh": exponentials.tanh,
     "sigmoid": exponentials.sigmoid,
+    "sigmoid2": exponentials.sigmoid2,
     "erf": exponentials.erf,
     "sin": trigonometry.sin,
     "cos": trigonometry.cos,

@@ -52,6 +52,14 @@ define(
 }""",
 )
 
+define(
+    "sigmoid2",
+    "1 / (1 + 2**-x); 2**-22 off at most, and 4 units",
+    """float sigmoid2(float x) {
+    return reciprocal_approx(1.0f + exp2_approx(-x));
+}""",
+)
+
 # Accurate functions
 
 define(

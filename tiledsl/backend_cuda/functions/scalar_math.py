@@ -10,6 +10,7 @@ Largest errors in units of the last place (all else is exact or rounded once):
 | exp, exp2, rsqrt, erf, tanh, sin, cos | 2 | 1 |
 | log, log2 | 1 | 1 |
 | sigmoid | 4 | 1 |
+| sigmoid2 | 4 | |
 | pow | 4 | 1 |
 | div, sqrt | 0.5; 2 where an f32 below 2**-100 is divided by what many share | 1 |
 
@@ -62,6 +63,7 @@ ROWS: dict[str, dict[str, str]] = {
     "rsqrt": _row(float="rsqrtf({0})", f64="rsqrt({0})"),
     "tanh": _row(float="tanhf({0})", f64="tanh({0})", bf16="tanh_approx({0})", coarse_bf16="tanh_approx({0})"),
     "sigmoid": _row(float="sigmoid_SUFFIX({0})", short="sigmoid_approx({0})", coarse="sigmoid_approx({0})"),
+    "sigmoid2": _row(float="sigmoid2({0})"),
     "erf": _row(float="erff({0})", f64="erf({0})"),
     "sin": _row(float="sin_f32({0})", f64="sin({0})"),
     "cos": _row(float="cos_f32({0})", f64="cos({0})"),

@@ -30,6 +30,7 @@ class UnitCounts:
 FUNCTIONS = {
     "exp": UnitCounts(2, 1), "exp2": UnitCounts(1, 1), "log": UnitCounts(12, 0), "log2": UnitCounts(12, 0),
     "sqrt": UnitCounts(4, 1), "rsqrt": UnitCounts(1, 1), "div": UnitCounts(6, 1), "sigmoid": UnitCounts(3, 2),
+    "sigmoid2": UnitCounts(3, 2),
     "tanh": UnitCounts(14, 2), "erf": UnitCounts(14, 1), "pow": UnitCounts(24, 2), "sin": UnitCounts(20, 0),
     "cos": UnitCounts(20, 0), "floordiv": UnitCounts(20, 1), "mod": UnitCounts(22, 1), "round": UnitCounts(0, 1),
     "floor": UnitCounts(0, 1), "ceil": UnitCounts(0, 1),
