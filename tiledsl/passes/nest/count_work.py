@@ -15,7 +15,7 @@ from functools import cached_property
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Index, Value
 from tiledsl.ir.symbolic import Dim, Expr, evaluate, symbol_name, symbols_of
-from tiledsl.ir.types import AxisType, Slice, TileType, Whole
+from tiledsl.ir.types import AxisType, Shape, Slice, TileType, Whole
 from tiledsl.passes.nest.dependence import AxisDependence
 from tiledsl.passes.nest.evaluate_scalars import Place, ScalarValues
 from tiledsl.passes.nest.loop_nest import Access, Elementwise, LoopNest, NestDot, NestLoop
@@ -61,6 +61,10 @@ class WorkCounts:
         self.sizes = dict(sizes)
         self._dependence = AxisDependence()
         self._moved: dict[Access, Amount] = {}
+        self._computed: dict[tuple[tuple[NestLoop, ...], Shape], Amount] = {}
+        self._turns: dict[NestLoop, Amount] = {}
+        self._distinct: dict[Access, int] = {}
+        self._numbers: dict[Expr, int] = {}
         self._totals: dict[Value, int] = {}
         self.block_sizes: dict[Value, int] = {}
         self.axis_of: dict[str, Value] = {}
@@ -84,8 +88,11 @@ class WorkCounts:
 
     def distinct(self, access: Access) -> int:
         """Elements of the tensor that an access touches, at most: each counts once."""
-        tensor = [max(0, self.number(dim)) for dim in access.tensor.shape]
-        return math.prod(min(size, self._covered(index, size)) for index, size in zip(access.op.indices, tensor))
+        if access not in self._distinct:
+            tensor = [max(0, self.number(dim)) for dim in access.tensor.shape]
+            covered = (min(size, self._covered(index, size)) for index, size in zip(access.op.indices, tensor))
+            self._distinct[access] = math.prod(covered)
+        return self._distinct[access]
 
     def multiplied(self, dot: NestDot) -> Amount:
         """Multiply-adds of a product."""
@@ -97,16 +104,29 @@ class WorkCounts:
 
     def computed(self, work: Elementwise) -> Amount:
         """Elements that are gone through."""
-        return self._sum(_Term(work.loops, tuple(_Length(dim) for dim in work.shape)))
+        key = (work.loops, work.shape)
+        if key not in self._computed:
+            self._computed[key] = self._sum(_Term(work.loops, tuple(_Length(dim) for dim in work.shape)))
+        return self._computed[key]
 
     def turns(self, loop: NestLoop) -> Amount:
         """Turns of a loop, of all programs together."""
-        return self._sum(_Term((*loop.outer, loop), ()))
+        if loop not in self._turns:
+            self._turns[loop] = self._sum(_Term((*loop.outer, loop), ()))
+        return self._turns[loop]
 
     def number(self, dim: Dim) -> int:
         """A size; the blocks in it as large as they get."""
-        largest = {name: self.block_sizes[axis] for name, axis in self.axis_of.items()}
-        return evaluate(dim, {**largest, **self.sizes})
+        if isinstance(dim, int):
+            return dim
+        if dim not in self._numbers:
+            self._numbers[dim] = evaluate(dim, self._largest)
+        return self._numbers[dim]
+
+    @cached_property
+    def _largest(self) -> dict[str, int]:
+        """All sizes, with blocks as large as they get."""
+        return {**{name: self.block_sizes[axis] for name, axis in self.axis_of.items()}, **self.sizes}
 
     def total(self, axis: Value) -> int:
         """Coordinates of an axis of the grid, all blocks together."""

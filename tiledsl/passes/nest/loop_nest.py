@@ -67,12 +67,12 @@ class Access:
     conditional: bool
     """Whether it stands in a branch, and so may not be made."""
 
-    @property
+    @cached_property
     def shape(self) -> Shape:
         """Of the tile that is moved."""
         return self.op.result.shape if isinstance(self.op, ops.Load) else self.op.value.shape
 
-    @property
+    @cached_property
     def tensor(self) -> TensorType:
         """The type of the tensor."""
         assert isinstance(self.op.tensor.type, TensorType)
@@ -118,10 +118,17 @@ class LoopNest:
     dots: tuple[NestDot, ...]
     elementwise: tuple[Elementwise, ...]
 
-    @property
+    @cached_property
     def axis_values(self) -> tuple[Value, ...]:
         """The blocks that the body of the grid is given."""
         return tuple(axis.argument for axis in self.axes)
+
+    @cached_property
+    def tiles(self) -> tuple[tuple[Shape, int], ...]:
+        """Shapes of all tiles, each with the bytes of an element, once."""
+        made = [value for op in self.grid.body.walk() for value in op.results]
+        found = [(v.type.shape, v.type.dtype.bytes) for v in made if isinstance(v.type, TileType) and v.type.shape]
+        return tuple(dict.fromkeys(found))
 
     @cached_property
     def slid(self) -> frozenset[str]:

@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 from tiledsl.ir.core import Value
 from tiledsl.ir.tile_ops import Reduce
-from tiledsl.ir.types import TileType
 from tiledsl.passes.gpu.plan import GridPlan
 from tiledsl.passes.gpu.plans.costs.grid_cost import GridCost
 from tiledsl.passes.gpu.plans.costs.run_ahead import registers, stages_ahead
@@ -24,6 +23,8 @@ from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.passes.nest.count_work import WorkCounts
 from tiledsl.passes.nest.loop_nest import LoopNest
 
+CountsOf = Callable[[Mapping[str, int]], WorkCounts]
+"""The counts of one nest for blocks, by symbol."""
 GAIN = 0.85
 """A neighbour is taken that costs no more than this share: within it, predictions are no reason to leave a rule."""
 SAME = 0.98
@@ -53,8 +54,19 @@ def improved(
     if nest.dots or grid.programs:
         return best
 
+    counts_of = _counts(nest, sizes)
+    known: dict[tuple[GridPlan, tuple[int, ...]], float] = {}
+
     def cost_of(grid: GridPlan, blocks: Mapping[str, int]) -> GridCost:
-        return GridCost(nest, with_ring(nest, grid, blocks, sizes, machine), blocks, sizes, machine, alignment)
+        counts = counts_of(blocks)
+        ring = _with_stages(nest, grid, counts, machine)
+        return GridCost(nest, ring, blocks, sizes, machine, alignment, counts=counts)
+
+    def seconds_of(grid: GridPlan, blocks: Mapping[str, int]) -> float:
+        key = (grid, tuple(blocks.values()))
+        if key not in known:
+            known[key] = cost_of(grid, blocks).times.seconds
+        return known[key]
 
     cost = cost_of(*best)
     least = start = cost.times.seconds
@@ -62,14 +74,13 @@ def improved(
         return best
     found = best
     while True:
-        options = [
-            (cost_of(*option).times.seconds, option) for option in _neighbours(nest, *found, sizes, machine.max_cluster)
-        ]
+        near = _neighbours(nest, *found, counts_of, machine.max_cluster)
+        options = [(seconds_of(*option), option) for option in near]
         fastest = min((seconds for seconds, _ in options), default=least)
         if fastest >= least * SAME:
             break
         good = [one for one in options if one[0] * SAME <= fastest]
-        least, found = min(good, key=lambda one: held_registers(nest, *one[1], sizes))
+        least, found = min(good, key=lambda one: held_registers(nest, one[1][0], counts_of(one[1][1])))
     return found if least <= GAIN * start else best
 
 
@@ -77,9 +88,26 @@ def with_ring(
     nest: LoopNest, grid: GridPlan, blocks: Mapping[str, int], sizes: Mapping[str, int], machine: GpuMachine
 ) -> GridPlan:
     """The plan of a grid, with as many stages as its loops run ahead."""
+    return _with_stages(nest, grid, WorkCounts(nest, sizes, blocks), machine)
+
+
+def _with_stages(nest: LoopNest, grid: GridPlan, counts: WorkCounts, machine: GpuMachine) -> GridPlan:
     if grid.stages > 1 or grid.roles or grid.programs or nest.dots or not nest.loops:
         return grid
-    return replace(grid, stages=stages_ahead(nest, grid, WorkCounts(nest, sizes, blocks), machine))
+    return replace(grid, stages=stages_ahead(nest, grid, counts, machine))
+
+
+def _counts(nest: LoopNest, sizes: Mapping[str, int]) -> CountsOf:
+    """The counts of a nest for blocks, which do not depend on threads: made once for each."""
+    known: dict[tuple[tuple[str, int], ...], WorkCounts] = {}
+
+    def counts_of(blocks: Mapping[str, int]) -> WorkCounts:
+        key = tuple(blocks.items())
+        if key not in known:
+            known[key] = WorkCounts(nest, sizes, blocks)
+        return known[key]
+
+    return counts_of
 
 
 class RefusedNeighbour(NamedTuple):
@@ -110,7 +138,7 @@ def refused_neighbours(
         seconds = GridCost(nest, ring, candidate, sizes, machine, alignment).times.seconds
         refused.append(RefusedNeighbour(seconds, option, candidate, reason))
 
-    for _ in _neighbours(nest, grid, blocks, sizes, machine.max_cluster, refuse):
+    for _ in _neighbours(nest, grid, blocks, _counts(nest, sizes), machine.max_cluster, refuse):
         pass
     return GridCost(nest, grid, blocks, sizes, machine, alignment).times.seconds, refused
 
@@ -119,7 +147,7 @@ def _neighbours(
     nest: LoopNest,
     grid: GridPlan,
     blocks: Mapping[str, int],
-    sizes: Mapping[str, int],
+    counts_of: CountsOf,
     largest_cluster: int,
     refuse: Callable[[GridPlan, dict[str, int], str], None] = lambda grid, blocks, reason: None,
 ) -> Iterator[tuple[GridPlan, dict[str, int]]]:
@@ -137,7 +165,7 @@ def _neighbours(
             continue
         for candidate in _changed(blocks, open_, option != grid):
             reason = apart if option.cluster > grid.cluster else ""
-            reason = reason or _too_much(nest, option, candidate, sizes)
+            reason = reason or _too_much(nest, option, counts_of(candidate))
             if reason:
                 refuse(option, candidate, reason)
             else:
@@ -157,15 +185,15 @@ def _changed(blocks: Mapping[str, int], open_: Mapping[str, int], as_they_are: b
                     yield {**blocks, name: size * share, other: blocks[other] // share}
 
 
-def _too_much(nest: LoopNest, grid: GridPlan, blocks: Mapping[str, int], sizes: Mapping[str, int]) -> str:
+def _too_much(nest: LoopNest, grid: GridPlan, counts: WorkCounts) -> str:
     """Why threads cannot hold what a plan gives them; empty if they can."""
-    held, room = held_registers(nest, grid, blocks, sizes), HELD[grid.threads]
+    held, room = held_registers(nest, grid, counts), HELD[grid.threads]
     if held > room:
         what = f"a thread would hold {math.ceil(held)} registers of the largest tile, and has room for {room}"
         return f"{what}; its long axis in blocks, by `tile.range`, would take less"
     if not nest.loops:
         return ""
-    held, room = registers(nest, grid, WorkCounts(nest, sizes, blocks)), MOST_REGISTERS // grid.threads
+    held, room = registers(nest, grid, counts), MOST_REGISTERS // grid.threads
     return f"a thread would hold {math.ceil(held)} registers in its loop, and has {room}" if held > room else ""
 
 
@@ -177,9 +205,7 @@ def _open_blocks(nest: LoopNest) -> dict[str, int]:
     return {name: most for name, most in {**of_grid, **of_loops}.items() if name is not None}
 
 
-def held_registers(nest: LoopNest, grid: GridPlan, blocks: Mapping[str, int], sizes: Mapping[str, int]) -> float:
+def held_registers(nest: LoopNest, grid: GridPlan, counts: WorkCounts) -> float:
     """What a thread holds of the largest tile, in registers of 32 bits."""
-    counts = WorkCounts(nest, sizes, blocks)
-    tiles = [v for op in nest.grid.body.walk() for v in op.results if isinstance(v.type, TileType) and v.shape]
-    held = [math.prod(map(counts.number, tile.shape)) * max(4, tile.dtype.bytes) / 4 for tile in tiles]
+    held = [math.prod(map(counts.number, shape)) * max(4, each) / 4 for shape, each in nest.tiles]
     return max(held, default=0.0) / (grid.threads * grid.cluster)

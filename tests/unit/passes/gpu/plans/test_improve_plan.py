@@ -14,6 +14,7 @@ from tiledsl.passes.gpu.plans.costs.grid_cost import GridCost
 from tiledsl.passes.gpu.plans.improve_plan import HELD, held_registers, improved
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.passes.manager import PassContext, PassManager
+from tiledsl.passes.nest.count_work import WorkCounts
 from tiledsl.passes.nest.loop_nest import LoopNest, loop_nests
 from tiledsl.passes.pipelines import gpu_front_pipeline
 
@@ -67,7 +68,7 @@ def test_columns_are_read_in_runs(arch: str, clusters: bool) -> None:
     after = GridCost(nest, plan, blocks, SIZES, machine).times
     assert blocks["n"] >= 4
     assert clusters or plan.cluster == 1
-    assert held_registers(nest, plan, blocks, SIZES) <= HELD[plan.threads]
+    assert held_registers(nest, plan, WorkCounts(nest, SIZES, blocks)) <= HELD[plan.threads]
     assert after.seconds < before.seconds / 2
     assert before.bound == "lines"
 
@@ -86,7 +87,8 @@ def test_rows_that_begin_anywhere_waste_no_threads() -> None:
     rooms = [-(-5261 // dict(plan.blocks)["n"]) * dict(plan.blocks)["n"] for plan in (even, odd)]
     assert rooms[1] < 1.1 * 5261 < rooms[0]
     assert dict(odd.blocks)["m"] >= 8
-    assert held_registers(nest_of(lowered), odd.grids[0], dict(odd.blocks), sizes) <= 16
+    nest = nest_of(lowered)
+    assert held_registers(nest, odd.grids[0], WorkCounts(nest, sizes, dict(odd.blocks))) <= 16
 
 
 def test_products_have_plans_of_their_own() -> None:

@@ -90,15 +90,19 @@ class GridCost:
         machine: GpuMachine,
         alignment: Mapping[Value, int] | None = None,
         steps: Mapping[Value, int] | None = None,
+        counts: WorkCounts | None = None,
     ) -> None:
         """`sizes`: every symbol but those of blocks; `blocks`: by symbol, those that the program leaves open.
         `alignment`: the bytes that every row of a tensor starts at a multiple of; 16 for those that are not there.
-        `steps`: how far apart neighbours lie in tensors that are read by whole runs for their sake."""
+        `steps`: how far apart neighbours lie in tensors that are read by whole runs for their sake.
+        `counts`: those of the nest at these sizes and blocks, if there are any yet."""
         self.alignment = alignment or {}
         self._steps = steps or {}
         self.nest, self.grid, self.machine = nest, grid, machine
         self.speeds = machine.speeds
-        self.counts = WorkCounts(nest, sizes, blocks)
+        self.counts = counts or WorkCounts(nest, sizes, blocks)
+        self._runs: dict[Access, int] = {}
+        self._widths: dict[Access, float] = {}
 
     @cached_property
     def programs(self) -> int:
@@ -171,7 +175,7 @@ class GridCost:
         most = max((number for number, _ in folds), default=0)
         return [op for number, op in folds if 2 * number > most]
 
-    @property
+    @cached_property
     def waves(self) -> float:
         """How often all multiprocessors are full of blocks."""
         return self.programs * self.grid.cluster / (self.machine.multiprocessors * self.resident)
@@ -198,6 +202,11 @@ class GridCost:
 
     def _run_bytes(self, access: Access) -> int:
         """How many bytes of a tile lie next to each other in memory, or near, at least where rows begin."""
+        if access not in self._runs:
+            self._runs[access] = self._counted_run(access)
+        return self._runs[access]
+
+    def _counted_run(self, access: Access) -> int:
         element, unit = access.tensor.dtype.bytes, unit_axis(access)
         if not access.shape:
             return SECTOR_BYTES
@@ -379,6 +388,11 @@ class GridCost:
 
     def _width(self, access: Access) -> float:
         """Bytes that a thread accesses at a time."""
+        if access not in self._widths:
+            self._widths[access] = self._widest(access)
+        return self._widths[access]
+
+    def _widest(self, access: Access) -> float:
         if self._is_flat(access):
             return WIDEST
         if access.is_read and access.op.tensor in self._steps:
