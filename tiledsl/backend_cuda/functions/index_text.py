@@ -37,7 +37,8 @@ def _digit_text(variable: str, divisor: int, size: int, factor: int) -> str:
 def table_text(table: Sequence[int], variable: str) -> str:
     """A C expression that is `table[variable]`, for 0 <= variable < len(table). `variable` is a name or a number.
 
-    The tables that layouts give are sums of digits times strides. ValueError for one that is not.
+    The tables that layouts give are sums of digits times strides, perhaps the first part of one. ValueError for any
+    other.
 
     >>> table_text([0, 1, 8, 9], "s")
     's / 2 * 8 + s % 2'
@@ -59,12 +60,13 @@ def table_text(table: Sequence[int], variable: str) -> str:
 
 
 def _run(table: Sequence[int], step: int) -> int:
-    """The size of the innermost digit, which counts in `step`s: the largest that fits all of the table."""
+    """The size of the innermost digit, which counts in `step`s: the largest that fits all of the table.
+
+    One that divides the length comes first; the last run of others is cut off.
+    """
     count = len(table)
-    for run in range(count, 1, -1):
-        if count % run == 0 and all(
-            table[i] == table[i - i % run] + i % run * step for i in range(count)
-        ):  # fmt: skip
+    for run in sorted(range(count, 1, -1), key=lambda run: count % run != 0):
+        if all(table[i] == table[i - i % run] + i % run * step for i in range(count)):
             return run
     raise ValueError(f"{list(table)} is no sum of digits")
 
