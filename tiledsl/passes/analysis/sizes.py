@@ -64,8 +64,8 @@ def blocks_of(op: Grid | Range) -> Iterator[BlockDefinition]:
         yield BlockDefinition(op, argument, None, stop, block)
 
 
-def blocks_in(function: Function) -> dict[Value, BlockDefinition]:
-    """Every block of a function, by the value that stands for it."""
+def blocks_in(function: Function | Op) -> dict[Value, BlockDefinition]:
+    """Every block of a function, or of an op and what stands in it, by the value that stands for it."""
     ops = [op for op in function.walk() if isinstance(op, (Grid, Range))]
     return {block.argument: block for op in ops for block in blocks_of(op)}
 

@@ -27,7 +27,7 @@ from tiledsl.passes.analysis.phases import phases_of
 from tiledsl.passes.gpu.layouts.capacities import Capacities
 from tiledsl.passes.gpu.layouts.infer_layouts import LayoutInference, reshapes_units
 from tiledsl.passes.gpu.layouts.select_wgmma import plan_product
-from tiledsl.passes.gpu.lower.lower_dot import batched, batches_of, in_batches, lower_dot, plan_dot
+from tiledsl.passes.gpu.lower.lower_dot import batched, batches_of, in_batches, lower_dot
 from tiledsl.passes.gpu.lower.lower_folds import lower_reduce, lower_scan
 from tiledsl.passes.gpu.lower.lower_memory import (
     lower_atomic,
@@ -42,6 +42,7 @@ from tiledsl.passes.gpu.lower.pipeline_loads import goes_through_shared, stage_l
 from tiledsl.passes.gpu.lower_control import lower_for, lower_grid, lower_if, lower_range, lower_while
 from tiledsl.passes.gpu.plan import GridPlan, Plan
 from tiledsl.passes.gpu.plans.apply_plan import check_applied
+from tiledsl.passes.gpu.products.plan_dot import plan_dot
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.passes.manager import PassContext
 from tiledsl.support.follow import follow

@@ -54,10 +54,13 @@ class _Length:
 
 
 class WorkCounts:
-    """Counts for one nest at given sizes (all symbols but those of blocks) and block sizes (by symbol)."""
+    """Counts for one nest at given sizes (all symbols but those of blocks) and block sizes (by symbol). `looked_at`:
+    how many blocks are gone through one by one at most."""
 
-    def __init__(self, nest: LoopNest, sizes: Mapping[str, int], blocks: Mapping[str, int]) -> None:
-        self.nest = nest
+    def __init__(
+        self, nest: LoopNest, sizes: Mapping[str, int], blocks: Mapping[str, int], looked_at: int = LOOKED_AT
+    ) -> None:
+        self.nest, self._most = nest, looked_at
         self.sizes = dict(sizes)
         self._dependence = AxisDependence()
         self._moved: dict[Access, Amount] = {}
@@ -194,9 +197,8 @@ class WorkCounts:
             -(-self.total(axis) // self.block_sizes[axis]) > limit for axis in apart if axis in self.nest.axis_values
         )
 
-    @staticmethod
-    def _limit(axes: int) -> int:
-        return max(2, int(LOOKED_AT ** (1 / max(1, axes))))
+    def _limit(self, axes: int) -> int:
+        return max(2, int(self._most ** (1 / max(1, axes))))
 
     def _places(
         self, term: _Term, apart: Sequence[Value], places: dict[Value, Place]

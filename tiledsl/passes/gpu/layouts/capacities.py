@@ -48,12 +48,15 @@ def rows_of_warpgroups(grid: GridPlan) -> int:
 
 
 class Capacities:
-    """The capacity of every size in a function to which a plan has been applied."""
+    """The capacity of every size in a function, or in one grid of it, under a plan, which may have been applied."""
 
-    def __init__(self, function: Function, plan: Plan) -> None:
+    def __init__(self, function: Function | Grid, plan: Plan) -> None:
         self._whole = dict(plan.capacities)
+        chosen = dict(plan.blocks)
         self._blocks: dict[str, int] = {
-            block.extent: block.block.size for block in blocks_in(function).values() if block.extent is not None
+            block.extent: block.block.size if block.block.kind == "fixed" else chosen.get(block.extent, 1)
+            for block in blocks_in(function).values()
+            if block.extent is not None
         }
         self._multiples: dict[str, int] = {}
         # warpgroups multiply blocks of any multiple of 8 columns, and nobody else shares them out
@@ -67,7 +70,7 @@ class Capacities:
                 self._round_for(op)
         if not self._flat_lanes:
             threads = min((grid.threads_of_tile * grid.cluster for grid in plan.grids), default=1)
-            for op in function.body.ops:
+            for op in [function] if isinstance(function, Grid) else function.body.ops:
                 if isinstance(op, Grid):
                     self._share_out(op, threads)
 

@@ -14,6 +14,9 @@ from tiledsl.ir.layouts.layout import RegisterLayout
 from tiledsl.ir.layouts.shared_layouts import MATRICES, Access, Method, access_turns, vector_elements
 from tiledsl.support.powers_of_two import power_of_two_in
 
+SMALL_BYTES = 1024
+"""Of shared memory, for whose sake no buffer shares its place with another one: that would cost a barrier."""
+
 
 def whole_vector(
     layout: RegisterLayout, shared: SharedLayout, shape: Sequence[int], dtype: DType, places: Sequence[int]

@@ -18,71 +18,19 @@ from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Op, Value
 from tiledsl.ir.dtypes import DType, bool_, f32
 from tiledsl.ir.gpu import gpu_ops as gpu
-from tiledsl.ir.gpu.matrix_instructions import FMA, INSTRUCTIONS, MatrixInstruction, fits, tiled_layouts
 from tiledsl.ir.layouts.conversions import convert_plan
 from tiledsl.ir.layouts.layout import RegisterLayout, local
 from tiledsl.ir.layouts.shared_layouts import Access, Method, choose_shared_layout
 from tiledsl.ir.types import TileType
 from tiledsl.passes.gpu.layouts.capacities import Capacities
-from tiledsl.passes.gpu.layouts.select_mma import choose_instruction, choose_warps
 from tiledsl.passes.gpu.layouts.shared_accesses import plain_access, shared_layout
 from tiledsl.passes.gpu.lower.lowering import Lowering, Staged
-from tiledsl.passes.gpu.plan import GridPlan
-from tiledsl.passes.gpu.products.promoted_sums import CONVERTING, PROMOTED_DEPTH, is_promoted
-from tiledsl.passes.gpu_machine import GpuMachine
+from tiledsl.passes.gpu.products.plan_dot import DotPlan, plan_dot
+from tiledsl.passes.gpu.products.promoted_sums import PROMOTED_DEPTH
 from tiledsl.support.errors import fail
 
 MOST_SUMS = 256
 """Registers of a thread, of 4 bytes, that hold sums of several matrices at most."""
-FMA_STEP = 8
-"""How much of K a product without matrix instructions reads at a time."""
-
-
-@dataclass(frozen=True)
-class DotPlan:
-    """How one product is computed. `cast`: what its operands are cast to on the way, if not None."""
-
-    instruction: MatrixInstruction
-    cast: DType | None
-    warps: tuple[int, int]
-    shape: tuple[int, int, int]
-    """M, N and K, with room for whole instructions."""
-    threads: int
-    reason: str
-    promoted: bool = False
-    """Whether the instruction sums only parts, which are added in f32."""
-
-    @property
-    def step(self) -> int:
-        """How much of K is multiplied at a time."""
-        return math.gcd(self.shape[2], FMA_STEP) if self.instruction.is_fma else self.instruction.k
-
-    def layouts(self, depth: int) -> tuple[RegisterLayout, RegisterLayout, RegisterLayout]:
-        """Of `a`, `b` and the accumulator, for that much of K."""
-        m, n, _ = self.shape
-        return tiled_layouts(self.instruction, self.warps, (m, n, depth), self.threads)
-
-    @property
-    def accumulator(self) -> RegisterLayout:
-        return self.layouts(self.step)[2]
-
-
-def plan_dot(op: ops.Dot, capacities: Capacities, grid: GridPlan, machine: GpuMachine) -> DotPlan:
-    """The instruction and the split over warps for a product. What no instruction fits is multiplied one by one."""
-    m, k = capacities.of(op.a.shape[-2]), capacities.of(op.a.shape[-1])
-    n = capacities.of(op.b.shape[-1])
-    choice = choose_instruction(op.a.dtype, op.b.dtype, op.dtype, op.precision, machine.capability)
-    instruction, cast, reason = INSTRUCTIONS[choice.instruction], choice.cast, choice.reason
-    threads = grid.threads * grid.cluster
-    if not fits(instruction, (1, 1), (m, n, k)):
-        reason = f"{m} x {n} x {k} has no room for {instruction}: one by one"
-        instruction, cast = FMA, None
-    warps = grid.warps
-    if warps[0] * warps[1] * 32 != threads or not fits(instruction, warps, (m, n, k)):
-        warps = choose_warps(instruction, m, n, threads // 32)
-    promoted = is_promoted(op) and instruction.a == op.a.dtype and machine.capability not in CONVERTING
-    promoted = promoted or op.precision == "planes"
-    return DotPlan(instruction, cast, warps, (m, n, k), threads, reason, promoted)
 
 
 def batched(layout: RegisterLayout, rank: int) -> RegisterLayout:

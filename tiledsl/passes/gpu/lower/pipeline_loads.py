@@ -17,20 +17,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tiledsl.ir import tile_ops as ops
-from tiledsl.ir.core import Block, Op, Value
+from tiledsl.ir.core import Op, Value
 from tiledsl.ir.gpu import gpu_ops as gpu
 from tiledsl.ir.layouts.layout import RegisterLayout
 from tiledsl.ir.layouts.shared_layouts import Access, choose_shared_layout, vector_elements
-from tiledsl.ir.types import TileType
 from tiledsl.passes.gpu.layouts.infer_layouts import access_order
 from tiledsl.passes.gpu.layouts.shared_accesses import shared_layout, staged_layout, static_shape
-from tiledsl.passes.gpu.lower.lower_dot import operand_access, plan_dot, read_method
+from tiledsl.passes.gpu.lower.lower_dot import operand_access, read_method
 from tiledsl.passes.gpu.lower.lower_memory import Subscripts, access_vector, load_as, tile_subscripts
 from tiledsl.passes.gpu.lower.lowering import Lowering, Staged
 from tiledsl.passes.gpu.lower.place_blocks import Turns
-
-ASYNC_BYTES = (4, 8, 16)
-"""What `cp.async` copies at a time."""
+from tiledsl.passes.gpu.products.known_ahead import ASYNC_BYTES, is_known_ahead
+from tiledsl.passes.gpu.products.plan_dot import plan_dot
 
 
 @dataclass(frozen=True)
@@ -206,16 +204,10 @@ def _waits_in_shared(state: Lowering, op: ops.Load) -> bool:
 
 
 def _ahead(state: Lowering, loop: ops.Range, op: ops.Load, inside: set[Op], turns: Turns) -> bool:
-    """Whether the subscripts of a load are known a few blocks before: they depend on the loop by its block alone."""
+    """Whether a load can be asked for a few blocks before, by asynchronous copies."""
+    if not is_known_ahead(loop, op, inside):
+        return False
     block = loop.body.arguments[0]
-    for index in op.indices:
-        if isinstance(index, Value) and index is not block:
-            if isinstance(index.type, TileType) and index.shape:
-                return False
-            if index.op is not None and index.op in inside:
-                return False
-            if index.op is None and isinstance(index.owner, Block) and index.owner is loop.body:
-                return False
     with state.trial(), state.elsewhere(block, turns.place(state, turns.start)):
         layout = staging_layout(state, op) if goes_through_shared(op) else state.layout(op.result)
         subscripts = tile_subscripts(state, op, op.result.shape, layout)

@@ -27,9 +27,10 @@ from tiledsl.ir.core import Block, Value
 from tiledsl.ir.dtypes import i64
 from tiledsl.ir.gpu import gpu_ops as gpu
 from tiledsl.ir.types import scalar
-from tiledsl.passes.gpu.lower.lower_dot import DotPlan, Operand, added, batched, nothing, operand, plan_dot
+from tiledsl.passes.gpu.lower.lower_dot import Operand, added, batched, nothing, operand
 from tiledsl.passes.gpu.lower.lowering import Lowering
 from tiledsl.passes.gpu.lower.pipeline_loads import Pipeline, Stream
+from tiledsl.passes.gpu.products.plan_dot import DotPlan, plan_dot
 
 
 def brings_all(pipeline: Pipeline, op: ops.Range) -> bool:

@@ -21,16 +21,16 @@ from tiledsl.passes.gpu.layouts.infer_layouts import tensor_of
 from tiledsl.passes.gpu.plan import Plan, RankedPlan
 from tiledsl.passes.gpu.plans.costs.grid_cost import GridCost
 from tiledsl.passes.gpu.plans.facts.grid_shape import GridShape, KnownSizes, grids_of, sizes_of_call
+from tiledsl.passes.gpu.plans.facts.whole_axes import with_whole_axes
 from tiledsl.passes.gpu.plans.flat_rows import flat_rows
 from tiledsl.passes.gpu.plans.improve_plan import improved, with_ring
-from tiledsl.passes.gpu.plans.product_plans.thread_plans import has_whole_rows, thread_plan_seconds, thread_plans
+from tiledsl.passes.gpu.plans.product_plans.thread_plans import thread_plans
 from tiledsl.passes.gpu.plans.rule_plans import (
     SMALLEST_ROW,
     fixed_elements,
     has_whole_axes,
     row_plans,
     stream_plans,
-    with_whole_axes,
 )
 from tiledsl.passes.gpu.plans.split_candidates import split_plans
 from tiledsl.passes.gpu.plans.swap_candidates import with_swapped_sides
@@ -118,9 +118,11 @@ def _plans_as_written(
         lying = dict(zip(tensors, alignment)), dict(zip(tensors, map(packed_bytes, laid)))
         flat = None if grid.dots else flat_rows(grid.op, grid.accesses, known.known, *lying, machine)
         by_rule = chain([flat] if flat is not None else [], _grid_options(grid, machine, known))
-        if first and first[0].seconds is not None and min(alignment, default=WHOLE_VECTORS) >= WHOLE_VECTORS:
-            by_threads = thread_plan_seconds(grid.dots, grid.blocks, machine, known.of)
-            if by_threads < THREADS_GAIN * first[0].seconds:
+        if grid.dots:
+            by_threads = thread_plans(grid, machine, known)
+            by_rule, seconds = by_threads.plans, first[0].seconds if first else None
+            aligned = min(alignment, default=WHOLE_VECTORS) >= WHOLE_VECTORS
+            if seconds is not None and aligned and by_threads.seconds < THREADS_GAIN * seconds:
                 best = next(by_rule)
                 by_rule = chain([best], by_rule)
                 first = [RankedPlan(best), *first]
@@ -193,12 +195,7 @@ def _capacities(choices: Sequence[Plan], grids: Iterable[GridShape]) -> dict[str
 
 
 def _grid_options(grid: GridShape, machine: GpuMachine, sizes: KnownSizes) -> Iterator[Plan]:
-    """Plans for one grid alone, made as they are asked for."""
-    if grid.dots:
-        found = thread_plans(grid.dots, grid.blocks, machine, sizes.of)
-        granule = (WARPGROUP_DEPTH, 1) if has_whole_rows(grid.dots, grid.blocks) else (8, 32)
-        yield from (with_whole_axes(grid, plan, sizes, *granule) for plan in found)
-        return
+    """Plans for one grid alone that multiplies nothing, made as they are asked for."""
     row = max((fixed_elements(grid, shape, sizes) for shape in grid.shapes), default=1)
     vector = max(1, 16 // min((tensor_of(op).dtype.bytes for op in grid.accesses), default=4))
     if row >= SMALLEST_ROW * vector // 4 and any(has_whole_axes(grid, shape) for shape in grid.shapes):

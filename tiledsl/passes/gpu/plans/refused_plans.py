@@ -18,7 +18,7 @@ from tiledsl.ir.core import Function
 from tiledsl.passes.gpu.plan import GridPlan, Plan
 from tiledsl.passes.gpu.plans.choose_plans import ranked_plans
 from tiledsl.passes.gpu.plans.facts.call_sizes import Sizes
-from tiledsl.passes.gpu.plans.facts.grid_shape import GridShape, grids_of, sizes_of_call
+from tiledsl.passes.gpu.plans.facts.grid_shape import GridShape, KnownSizes, grids_of, sizes_of_call
 from tiledsl.passes.gpu.plans.improve_plan import refused_neighbours
 from tiledsl.passes.gpu.plans.product_plans.product_nest import ProductNest
 from tiledsl.passes.gpu.plans.product_plans.read_products import NotPlannedError
@@ -73,14 +73,15 @@ def refused_plans(
             plans = specialised_plans(grid.op, grid.blocks, machine, call)
             if plans.declined and machine.has_warpgroups:
                 reasons.append(f"no plan with specialised warps, because {plans.declined}")
-            reasons += _faster_by_threads(grid, machine, call) if plans.declined else _faster_ones(grid, machine, call)
+            known = KnownSizes(function, sizes, alignment)
+            reasons += _faster_by_threads(grid, machine, known) if plans.declined else _faster_ones(grid, machine, call)
         found += [RefusedPlan(grid.op.location, reason) for reason in reasons]
     return found
 
 
-def _faster_by_threads(grid: GridShape, machine: GpuMachine, call: Sizes) -> list[str]:
+def _faster_by_threads(grid: GridShape, machine: GpuMachine, sizes: KnownSizes) -> list[str]:
     """Tilings by threads that are all alike, which would be faster than the best there is."""
-    best, refused = refused_thread_tilings(grid.dots, grid.blocks, machine, call.of)
+    best, refused = refused_thread_tilings(grid, machine, sizes)
     found: list[tuple[float, str, str]] = []
     for seconds, one in refused:
         rows, columns, depth, warps, _ = one.tiling

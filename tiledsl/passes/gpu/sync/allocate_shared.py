@@ -33,13 +33,12 @@ from tiledsl.ir.layouts.buffer_layout import SharedLayout
 from tiledsl.ir.tile_ops import For, Range, While
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.gpu.layouts.linear_indices import ops_around
+from tiledsl.passes.gpu.layouts.shared_accesses import SMALL_BYTES
 from tiledsl.passes.gpu.sync.memory_effects import buffer_bytes, buffer_of, scratch_of
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.passes.manager import PassContext
 from tiledsl.support.errors import Label, fail
 
-_SMALL = 1024
-"""Bytes that are not worth a barrier."""
 _SHOWN = 6
 """How many buffers an error lists."""
 
@@ -106,7 +105,7 @@ def _drop_unused(launch: Launch) -> None:
 def _apart(needs: Sequence[Need]) -> list[Need]:
     """With small buffers needed all the time."""
     end = max((need.last for need in needs), default=0)
-    return [replace(need, first=0, last=end) if need.bytes <= _SMALL else need for need in needs]
+    return [replace(need, first=0, last=end) if need.bytes <= SMALL_BYTES else need for need in needs]
 
 
 def needs_of(launch: Launch) -> list[Need]:

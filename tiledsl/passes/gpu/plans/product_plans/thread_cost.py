@@ -146,14 +146,14 @@ def thread_seconds(nest: ThreadNest, tiling: ThreadTiling, machine: GpuMachine) 
     def of_round(beside: int) -> float:
         share = min(1.0, beside * tiling.threads / 32 / SCHEDULERS)
         work = beside * _turn_clocks(nest, tiling, machine, taken, share)
-        turn = _together(max(work, work / beside + BARRIER_CLOCKS), copies + work * (tiling.stages < 2))
+        turn = together(max(work, work / beside + BARRIER_CLOCKS), copies + work * (tiling.stages < 2))
         return turns * turn + ENDS_CLOCKS + latency
 
     full, rest = divmod(each, resident)
     clocks = full * of_round(resident) + (of_round(rest) if rest else 0.0)
     sides = nest.rows * nest.depth + nest.depth * nest.columns * nest.beside + nest.rows * nest.columns * nest.beside
     memory = sides * nest.staged_bytes * nest.batches / machine.copied_bytes_per_second
-    return speeds.launch + _together(clocks / speeds.clock, memory)
+    return speeds.launch + together(clocks / speeds.clock, memory)
 
 
 def _turn_clocks(nest: ThreadNest, tiling: ThreadTiling, machine: GpuMachine, taken: float, share: float) -> float:
@@ -170,10 +170,11 @@ def _turn_clocks(nest: ThreadNest, tiling: ThreadTiling, machine: GpuMachine, ta
     warps = down * across
     instructions = COPY_INSTRUCTIONS * staged / 512 + READ_INSTRUCTIONS * read / 512 + TURN_INSTRUCTIONS * warps
     instructions += multiplied / (32 if nest.plain else 4096 // nest.bytes)
-    return _together(
+    return together(
         multiplied / rate, read / speeds.shared_bytes, instructions * 32 / speeds.instructions, staged / taken
     )
 
 
-def _together(*times: float) -> float:
+def together(*times: float) -> float:
+    """Times of one turn, none of which hides the others in full."""
     return sum(time**TOGETHER for time in times) ** (1 / TOGETHER)
