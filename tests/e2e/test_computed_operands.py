@@ -75,12 +75,12 @@ def test_integers_of_8_bits_become_floats_without_the_unit_for_conversions() -> 
     assert kernel.counts["I2F"] < 4  # those are of places of blocks
 
 
-def test_operands_in_registers_are_computed_before_the_wait_for_the_products_before() -> None:
+def test_a_wait_without_another_one_before_it_has_no_branch() -> None:
+    """Measured: operands that are computed beside a product gain nothing by one, those of i8 lose 3%."""
     planned = next(one for one in NEIGHBOUR_CASES if one.case.kernel is normed_product and one.plan.grids[0].programs)
-    source = emit_program(lowered_case(planned), 90)
-    (kernel,) = disassemble(compile_cubin(source.text, "sm_90", "kernel")).values()
-    assert "computed_first()" in source.text
-    assert kernel.beside_products("F2FP") >= 16  # two of 64 x 64 elements of a warpgroup in each
+    text = emit_program(lowered_case(planned), 90).text
+    assert "computed_first(" not in text
+    assert "moved_here(" in text
 
 
 @pytest.mark.parametrize(

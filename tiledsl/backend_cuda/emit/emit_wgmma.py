@@ -99,11 +99,14 @@ def emit_commit(frame: KernelFrame, op: WgmmaCommit) -> None:
 
 
 def made_beside(op: WgmmaWait) -> list[Value]:
-    """The tiles that are computed between the last products that were begun and the wait, and read behind it."""
+    """The tiles that are computed between a wait for products and one for those that were begun last, and read behind
+    it. Without the wait before, as where the next left operand is computed, others of the block multiply meanwhile."""
     assert op.parent is not None
     ops = op.parent.ops
     place = ops.index(op)
     begun = max((n for n, other in enumerate(ops[:place]) if isinstance(other, (Wgmma, WgmmaCommit))), default=place)
+    if not any(isinstance(other, WgmmaWait) for other in ops[begun + 1 : place]):
+        return []
     behind = {inner for later in ops[place + 1 :] for inner in later.walk()}
     made = [v for other in ops[begun + 1 : place] if _computes(other) for v in other.results if v.shape]
     return [value for value in made if any(user in behind for user in used_by(value))]
