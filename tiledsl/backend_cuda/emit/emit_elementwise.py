@@ -260,10 +260,10 @@ class _GroupWriter:
         frame, whole = self.frame, dict(self.kept)
         self.of_round, places = rounds.operands, Places(frame, rounds)
         self.kept = {value: places.add(value, registers) for value, registers in whole.items()}
-        with frame.rolled("part", rounds.count):
+        with frame.rolled("part", rounds.count) as number:
             places.declare()
             self._write_slots(rounds.slots)
-            places.move()
+            places.move(number)
         for value, registers in whole.items():
             places.take_out(value, registers)
 

@@ -188,12 +188,12 @@ class KernelFrame:
         self._loop_variables.pop()
 
     @contextmanager
-    def rolled(self, wanted: str, count: int) -> Generator[None]:
-        """A loop that runs so many times: nothing in it reads its variable, which is no register's index."""
+    def rolled(self, wanted: str, count: int) -> Generator[str]:
+        """A loop that runs so many times; gives the name of its variable, which is no register's index."""
         name = self.names.fresh(wanted)
         self.line("#pragma unroll 1")
         with self.block(f"for (int {name} = 0; {name} < {count}; ++{name})"):
-            yield
+            yield name
 
     @contextmanager
     def in_entry(self) -> Generator[None]:

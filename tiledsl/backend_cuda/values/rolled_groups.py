@@ -40,11 +40,13 @@ FEWEST_SLOTS = 8
 
 @dataclass(frozen=True)
 class Moved:
-    """An array of registers that moves down by `step` words after each round. `dead`: nobody reads it again."""
+    """An array of registers that moves down by `step` words after each round, or after `every` so many of them.
+    `dead`: nobody reads it again."""
 
     registers: Registers
     step: int
     dead: bool
+    every: int = 1
 
 
 @dataclass(frozen=True)
@@ -96,17 +98,17 @@ def rounds_of(
             case Scalar():
                 continue
             case Registers() if storage.slots == slots:
-                step, here = size, storage
+                step, every, here = size, 1, storage
             case View():
-                step, here = _step(storage, size, slots), View(storage.source, storage.table[:size])
+                (step, every), here = _step(storage, size, slots), View(storage.source, storage.table[:size])
             case _:
                 return None
         array = storage.source if isinstance(storage, View) else storage
-        if step is None or step % array.per_word or step * (slots // size) % array.slots:
+        if step is None or step % array.per_word or step * (slots // size // every) % array.slots:
             return None
         operands[value] = here
         dead = isinstance(storage, Registers) and _is_dead(frame, array, ops, waiting)
-        one = Moved(array, step // array.per_word, dead)
+        one = Moved(array, step // array.per_word, dead, every)
         if moved.setdefault(array.name, one) != one:
             return None  # read in two ways
     return Rounds(size, slots // size, tuple(one for one in moved.values() if one.step), operands)
@@ -130,11 +132,21 @@ def _words_of_views(found: Iterable[Storage]) -> list[int]:
     return [one.source.per_word for one in found if isinstance(one, View)]
 
 
-def _step(view: View, size: int, slots: int) -> int | None:
-    """By how much a view's slots go on from round to round, around the end of its array; None if not all alike."""
-    table, length = view.table, view.source.slots
-    steps = {(table[slot + size] - table[slot]) % length for slot in range(slots - size)}
-    return steps.pop() if len(steps) == 1 else None
+def _step(view: View, size: int, slots: int) -> tuple[int | None, int]:
+    """By how much a view's slots go on, around the end of its array, and after how many rounds they do each time; None
+    if not all alike. What is repeated along rows goes on where the second 64 rows of a warpgroup begin."""
+    table, length, count = view.table, view.source.slots, slots // size
+    steps: list[int] = []
+    for number in range(count - 1):
+        here = {(table[slot + size] - table[slot]) % length for slot in range(number * size, (number + 1) * size)}
+        if len(here) > 1:
+            return None, 1
+        steps += here
+    for every in (every for every in range(1, count) if count % every == 0):
+        (*others, last) = steps[:every]
+        if steps == [*([*others, last] * count)[: count - 1]] and not any(others):
+            return last, every
+    return None, 1
 
 
 def _is_dead(frame: KernelFrame, array: Registers, ops: Sequence[Op], waiting: Collection[Op]) -> bool:
@@ -200,13 +212,17 @@ class Places:
         for done, *_ in self.of.values():
             self.frame.line(f"{done.declaration};")
 
-    def move(self) -> None:
-        """At the end of a round: all goes down, results behind it."""
+    def move(self, round_: str) -> None:
+        """At the end of the round of that number: all goes down, results behind it."""
         steps = {one.registers.name: one for one in self.rounds.moved}
         for _, kept, _, step in self.of.values():
             steps.setdefault(kept.name, Moved(kept, step, True))
         for one in steps.values():
-            self._move_down(one)
+            if one.every == 1:
+                self._move_down(one)
+                continue
+            with self.frame.block(f"if ({round_} % {one.every} == {one.every - 1})"):
+                self._move_down(one)
         for done, kept, place, step in self.of.values():
             self._copy(done, f"{kept.words - step + place} + ", kept, "", done.words)
 
