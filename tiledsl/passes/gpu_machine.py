@@ -21,6 +21,7 @@ COPY_SHARE = 0.88
 
 WINDOW_ROW_CLOCKS = 1.25
 WINDOW_ROW_BYTES = 47
+"""Per clock, where all multiprocessors ask for them."""
 WINDOW_OUTSIDE_CLOCKS = 0.21
 
 
@@ -60,12 +61,14 @@ class Speeds:
     measured: bool = False
     """Whether these were measured on the device; else they follow from what the maker states, and are less sure."""
 
-    @staticmethod
-    def row_of_windows(row_bytes: int, outside: float = 0.0) -> float:
+    def row_of_windows(self, row_bytes: int, outside: float = 0.0, share: float = 1.0) -> float:
         """Clocks of a multiprocessor in which TMA brings a row of a box of windows ("im2col"), where L2 has it:
         32 bytes 1.9, 64 bytes 2.4, 128 bytes 4 to 4.6. `outside`: bytes at its end that no pixel has; of 16 channels of
-        which 8 are there a row took 5.3. Found from whole convolutions on an H200, not measured by itself."""
-        return WINDOW_ROW_CLOCKS + row_bytes / WINDOW_ROW_BYTES + outside * WINDOW_OUTSIDE_CLOCKS
+        which 8 are there a row took 5.3. Where a `share` of the multiprocessors asks for rows, each gets its bytes
+        sooner, up to what one can take in: 128 bytes in 3.1, where a third of them does. Found from whole convolutions
+        on an H200, not measured by itself."""
+        rate = min(self.l2_bytes_each, WINDOW_ROW_BYTES / share)
+        return WINDOW_ROW_CLOCKS + row_bytes / rate + outside * WINDOW_OUTSIDE_CLOCKS
 
     def products_of(self, element_bytes: int) -> int:
         """Multiply-adds per clock for operands of so many bytes per element, at most 4."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Op, Value
-from tiledsl.ir.types import TileType
+from tiledsl.ir.types import AxisType, TileType
+from tiledsl.passes.gpu.products.window_rows import window_rows
 from tiledsl.passes.tile.carried_values import yielded
 
 _KINDS = (ops.Dot, ops.Load, ops.Transpose, ops.Yield)
@@ -24,7 +25,7 @@ def products_of(op: ops.Range) -> tuple[ops.Dot, ...]:
         return ()
     if any(isinstance(inner, ops.Dot) and inner not in dots for inner in op.body.ops):
         return ()
-    plain = all(isinstance(inner, _KINDS) or (inner.effect == "pure" and _is_scalar(inner)) for inner in op.body.ops)
+    plain = all(isinstance(inner, _KINDS) or (inner.effect == "pure" and _says_where(inner)) for inner in op.body.ops)
     only = all(
         dot.acc is argument and len(argument.users) == 1 and len(dot.result.users) == 1
         for dot, argument in zip(dots, carried)
@@ -52,8 +53,21 @@ def _source(value: Value) -> Value:
     return value
 
 
-def _is_scalar(op: Op) -> bool:
-    return all(isinstance(value.type, TileType) and not value.shape for value in op.results)
+def _says_where(op: Op) -> bool:
+    """Whether an op gives scalars, blocks, or coordinates at which loads of windows read: those who bring these count
+    them."""
+    return all(
+        isinstance(value.type, AxisType) or (isinstance(value.type, TileType) and (not value.shape or _is_place(value)))
+        for value in op.results
+    )
+
+
+def _is_place(value: Value) -> bool:
+    return all(
+        (isinstance(user, ops.Load) and window_rows(user) is not None)
+        or (user.effect == "pure" and not user.bodies and all(map(_is_place, user.results)))
+        for user in value.users
+    )
 
 
 def product_of(op: ops.Range) -> ops.Dot | None:

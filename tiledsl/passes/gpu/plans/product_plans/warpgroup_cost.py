@@ -121,15 +121,23 @@ def between_lines(stream: Stream) -> float:
     return 1 + more * (1 - stream.row_start / LINE_BYTES)
 
 
+class Rows(NamedTuple):
+    """So many rows of a box of windows, each of so many bytes, of which some are beyond a pixel."""
+
+    number: float
+    bytes: int
+    outside: float
+
+
 class Step(NamedTuple):
     """What one turn of a block's loop takes: clocks of products, of shared memory, of threads that copy and of those
-    that compute, of TMA for rows of windows; and the bytes that come from L2."""
+    that compute; the rows of windows that TMA brings, and the bytes that come from L2."""
 
     products: float
     shared: float
     copied: float
     computed: float
-    windows: float
+    windows: tuple[Rows, ...]
     bytes: float
 
 
@@ -157,7 +165,9 @@ class WarpgroupCost:
         # one step of one block
         step = self.step(tiling)
         each = min(speeds.l2_bytes_each, speeds.l2_bytes / min(usable, blocks))
-        taken = step.products, step.shared, step.bytes / each, step.copied, step.computed, step.windows
+        share = min(usable, blocks) / machine.multiprocessors
+        windows = sum(rows.number * speeds.row_of_windows(rows.bytes, rows.outside, share) for rows in step.windows)
+        taken = step.products, step.shared, step.bytes / each, step.copied, step.computed, windows
         work = greatest(*taken)
         work += EXPOSED[tiling.consumers] * step.computed if step.computed else 0.0
         work += COMPUTING_CLOCKS if nest.computes else STEP_CLOCKS
@@ -249,16 +259,16 @@ class WarpgroupCost:
             for one in nest.work
         )
         shared = SHARED_SHARE * (read + written) / speeds.shared_bytes
-        windows = sum(self._brought(stream, tiling) for stream in streams if stream.windows)
+        windows = tuple(self._brought(stream, tiling) for stream in streams if stream.windows)
         return Step(products, shared, copied, computed, windows, bytes_)
 
-    def _brought(self, stream: Stream, tiling: Tiling) -> float:
-        """Clocks of TMA for rows of windows: some rows of boxes each, the last of which may end beyond a pixel."""
+    def _brought(self, stream: Stream, tiling: Tiling) -> Rows:
+        """Rows of windows: some rows of boxes each, the last of which may end beyond a pixel."""
         pixel, depth = stream.windows, tiling.depth * stream.bytes
         whole = -(-pixel // NARROW_BYTES) * NARROW_BYTES
         span = math.gcd(whole, depth, SPAN_BYTES)
         rows = stream_bytes(stream, tiling) / span
-        return rows * self.speeds.row_of_windows(span, (whole - pixel) * span / whole)
+        return Rows(rows, span, (whole - pixel) * span / whole)
 
     def _product(self, dot: ProductDot, tiling: Tiling) -> float:
         elements = tiling.rows_of(dot.rows) * tiling.length(dot.columns) * tiling.length(dot.depth)
@@ -277,7 +287,7 @@ class WarpgroupCost:
     def _taken(self, stream: Stream, tiling: Tiling) -> float:
         """Bytes that come to one block for a tile: rows outside of the tensor take longer, neighbours share."""
         bytes_ = float(stream_bytes(stream, tiling))
-        if not stream.is_left or self.nest.back_to_back:
+        if not stream.is_left or self.nest.back_to_back or stream.windows:  # beyond the last image nothing is asked for
             return bytes_ / (tiling.side if not stream.is_left else 1)
         loaded = rows_to_load(self.nest, tiling)
         beyond = OUTSIDE * max(0, loaded - self.nest.rows)
