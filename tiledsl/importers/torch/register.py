@@ -1,4 +1,4 @@
-"""The register of ATen operators: which function is the formula of which of them.
+"""The register of operators of ATen, and of torchvision: which function is the formula of which of them.
 
 A formula takes an operator's arguments as PyTorch passes them, tensors as traced ones, and gives what it returns. This
 module and those of `operators/` do not import PyTorch: a `torch.dtype` is told by its name.
@@ -13,7 +13,7 @@ Formula = Callable[..., Any]
 FormulaT = TypeVar("FormulaT", bound=Formula)
 
 OPERATORS: dict[str, Formula] = {}
-"""Formulas by operator and overload: `add.Tensor`."""
+"""Formulas by operator and overload: `add.Tensor`, `torchvision::roi_align.default`."""
 READERS_OF_MEMORY = frozenset({"as_strided.default", "as_strided_copy.default"})
 """Operators whose formula also takes `memory`: the strides and the offset of its first tensor."""
 

@@ -34,10 +34,11 @@ _PLAIN = frozenset({operator.getitem, math.ceil, math.floor, math.trunc, torch.s
 
 
 def key_of(target: Any) -> str:
-    """What an operator is called in the register, `add.Tensor`; empty for what is no operator of ATen."""
-    if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten":
+    """What an operator is called in the register, `add.Tensor`; empty for what is neither ATen's nor torchvision's."""
+    if not isinstance(target, torch._ops.OpOverload) or target.namespace not in ("aten", "torchvision"):
         return ""
-    return f"{target._opname}.{target._overloadname}"
+    library = "" if target.namespace == "aten" else f"{target.namespace}::"
+    return f"{library}{target._opname}.{target._overloadname}"
 
 
 def is_plain(target: Any) -> bool:

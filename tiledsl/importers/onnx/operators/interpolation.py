@@ -17,8 +17,8 @@ from tiledsl import ops, tile
 from tiledsl.importers.onnx.call import Call
 from tiledsl.importers.onnx.model import Array
 from tiledsl.importers.onnx.register import operator
+from tiledsl.ops.images.deformed import deformed_convolution
 from tiledsl.ops.images.resize import sum_taps
-from tiledsl.ops.images.sampling import sample
 
 COORDINATES = (
     "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_crop_and_resize",
@@ -101,25 +101,10 @@ def deform_conv(
     """A convolution of an image whose places within windows are moved by `offset`, and weighted by `mask`."""
     if x.ndim != 4:
         node.refuse("X", f"a tensor of {x.ndim} axes", "an image of two axes, with batch and channels")
-    n, c = x.shape[:2]
-    sizes, (rows, columns) = w.shape[2:], offset.shape[2:]
-    steps, spread, given = strides or (1, 1), dilations or (1, 1), pads or (0, 0, 0, 0)
-    wide = tile.f64 if x.dtype == tile.f64 else tile.f32
-    taps = math.prod(sizes)
-    moved = offset.to(wide).reshape((n * offset_group, *sizes, 2, rows, columns))
-    at: list[Any] = []
-    for axis, (count, step, d, size) in enumerate(zip((rows, columns), steps, spread, sizes)):
-        first = (tile.arange(count) * step - given[axis]).reshape((-1, 1) if axis == 0 else (1, -1))
-        within = (tile.arange(size) * d).reshape((-1, 1, 1, 1) if axis == 0 else (1, -1, 1, 1))
-        at.append(moved[:, :, :, axis] + (first + within).to(wide))
-    images = x.reshape((n * offset_group, c // offset_group, *x.shape[2:]))
-    picked = sample(images, at).to(wide)
-    if mask is not None:
-        picked = picked * mask.to(wide).reshape((n * offset_group, 1, *sizes, rows, columns))
-    parts = picked.reshape((n, group, c // group, taps, rows, columns))
-    weights = w.to(wide).reshape((group, w.shape[0] // group, c // group, taps))
-    y = tile.einsum("n g c t p q, g k c t -> n g k p q", parts, weights).reshape((n, w.shape[0], rows, columns))
-    return (y if b is None else y + b.to(wide).reshape((1, -1, 1, 1))).to(x.dtype)
+    return deformed_convolution(
+        x, w, offset, b, mask, stride=strides or (1, 1), padding=(pads or (0, 0))[:2],
+        dilation=dilations or (1, 1), groups=group, offset_groups=offset_group,
+    )  # fmt: skip
 
 
 @operator("RoiAlign", since=10)

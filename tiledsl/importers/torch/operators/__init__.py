@@ -15,9 +15,10 @@ from tiledsl.importers.torch.operators import (
     special,
     strided,
     transformer,
+    vision,
 )
 
 __all__ = [
     "attention", "comparisons", "convolutions", "creation", "elementwise", "folds", "indexing", "normalisation",
-    "pooling", "products", "shapes", "special", "strided", "transformer",
+    "pooling", "products", "shapes", "special", "strided", "transformer", "vision",
 ]  # fmt: skip
