@@ -19,6 +19,34 @@ from tiledsl.support.suggest import suggest
 
 
 @dataclass(frozen=True)
+class CpuSpeeds:
+    """How fast one core is, in its cycles: of one vector multiply-add each. Found from whole kernels on two cores with
+    AVX-512, and taken for all machines; only ratios decide what is chosen."""
+
+    clock: float = 3.0e9
+    """Cycles per second: not measured, for times that are shown alone."""
+    program: float = 300.0
+    """To hand out a program and to enter it."""
+    turn: float = 60.0
+    """Of a loop over blocks."""
+    packed: float = 0.5
+    """For each element of an operand that is packed."""
+    memory_bytes: float = 6.0
+    """Per cycle, that one core draws from memory beyond its own caches."""
+    stream: float = 400.0
+    """Until the prefetchers follow a tile."""
+    run: float = 80.0
+    """What each further run of contiguous addresses costs beside its bytes."""
+    cache_bytes: tuple[float, float, float] = (64.0, 32.0, 10.0)
+    """Per cycle, from the first cache, the second one, and beyond."""
+    elementwise_in: tuple[float, float, float] = (1.0, 1.3, 3.0)
+    """How many times as long elementwise work takes where tiles fit the first cache, the second one, neither."""
+
+
+CORE = CpuSpeeds()
+
+
+@dataclass(frozen=True)
 class CpuMachine:
     """The figures of one CPU that code is made for. All sizes are in bytes."""
 
@@ -35,6 +63,7 @@ class CpuMachine:
     """How many threads can run at once."""
     features: frozenset[str]
     """Instruction sets, in LLVM's spelling (`avx512bf16`, `fullfp16`)."""
+    speeds: CpuSpeeds = CORE
 
     def lanes(self, dtype: DType) -> int:
         """Elements of `dtype` in one vector register."""

@@ -66,6 +66,8 @@ def _launch(launch: object) -> list[str]:
         lines.append(f"  grid {phase + 1}: {counted}, {scratch / 1024:.1f} KiB of scratch for each")
     moved = f"{size(launch.read_bytes)} loaded, {size(launch.written_bytes)} stored"
     lines.append(f"  traffic: {moved}; {launch.operations / 1e6:.4g} million operations")
+    shares = ", ".join(f"{name} {share:.0%}" for name, share in launch.shares.items())
+    lines.append(f"  predicted: {launch.predicted * 1e6:.3g} us: {shares}")
     return lines
 
 

@@ -16,8 +16,9 @@ from tiledsl.backend_cpu.calls.frame import PROGRAM_UNIT, FrameLayout
 from tiledsl.backend_cpu.calls.prints import PrintFormat, printer
 from tiledsl.backend_cpu.calls.stored_work import work_from_json, work_to_json
 from tiledsl.ir.dtypes import BY_NAME, to_numpy
-from tiledsl.passes.analysis.choose_blocks import launch_blocks
-from tiledsl.passes.analysis.work import GridWork, grid_programs, total_time, total_traffic
+from tiledsl.passes.cpu.choose_blocks import launch_blocks
+from tiledsl.passes.cpu.cpu_cost import CpuTimes, cpu_times
+from tiledsl.passes.cpu.grid_work import GridWork, grid_programs, total_traffic
 from tiledsl.passes.machine import CpuMachine
 from tiledsl.runtime.programs.program import ChainedRun, ExpectedArray, KeptMemory
 from tiledsl.support.errors import TileError, make_error
@@ -153,6 +154,10 @@ class BoundDescription:
     """What all programs together load from and store to tensors, caches left aside."""
     operations: int
     """Multiply-adds of dots, counted as two, and elementwise functions."""
+    predicted: float
+    """Seconds, by the cost model; the clock is a guess."""
+    shares: Mapping[str, float]
+    """Of that, by what cores do, the longest first (`CpuTimes`)."""
 
 
 class LoadedProgram:
@@ -203,13 +208,19 @@ class BoundProgram:
         state = (ctypes.c_int64 * (2 + 2 * phases))()
         scratch = tuple(function(empty, None, state) for function in loaded.functions)
         programs = tuple(1 if w is None else grid_programs(w, symbols, blocks) for w in program.works)
+        times = [CpuTimes() if w is None else cpu_times(w, program.machine, symbols, blocks) for w in program.works]
         counts = tuple(
-            1 if work is None else _thread_count(work, program.machine, symbols, blocks, min(threads, number))
-            for work, number in zip(program.works, programs)
+            max(1, min(threads, number, int(number * time.cycles / WORTH_A_THREAD)))
+            for number, time in zip(programs, times)
         )
         totals = [total_traffic(w, symbols, blocks) for w in program.works if w is not None]
         read, written, operations = (sum(part) for part in zip(*totals)) if totals else (0, 0, 0)
-        self.description = BoundDescription(blocks, programs, counts, scratch, read, written, operations)
+        rounds = [-(-number // count) for number, count in zip(programs, counts)]
+        busy = CpuTimes(*(sum(r * t for r, t in zip(rounds, of_phases)) for of_phases in zip(*times)))
+        clock = program.machine.speeds.clock
+        self.description = BoundDescription(
+            blocks, programs, counts, scratch, read, written, operations, busy.cycles / clock, busy.shares
+        )
         grains = [max(1, number // (GRAINS * count)) for number, count in zip(programs, counts)]
         self._state = (*[0] * (1 + phases), callback or 0, *grains)
         self._phases = tuple(map(PhaseCode, loaded.addresses, scratch, counts))
@@ -299,10 +310,3 @@ class ChainedPrograms:
 def _bits(value: int | float, name: str) -> int:
     number = np.asarray(value, to_numpy(BY_NAME[name]))
     return int.from_bytes(number.tobytes(), "little")
-
-
-def _thread_count(
-    work: GridWork, machine: CpuMachine, symbols: Mapping[str, int], blocks: Mapping[str, int], most: int
-) -> int:
-    cycles = total_time(work, machine, symbols, blocks, 1)
-    return max(1, min(most, int(cycles / WORTH_A_THREAD)))

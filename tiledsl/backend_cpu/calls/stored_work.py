@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tiledsl.ir.symbolic import Dim, dim_from_text
-from tiledsl.passes.analysis.work import Axis, GridWork, Task
+from tiledsl.passes.cpu.grid_work import Axis, GridWork, Task
 
 
 def work_to_json(work: GridWork) -> dict[str, Any]:

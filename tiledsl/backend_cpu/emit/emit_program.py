@@ -32,10 +32,11 @@ from tiledsl.ir.scalar_functions import SCALAR_FUNCTIONS
 from tiledsl.ir.symbolic import symbol_name
 from tiledsl.ir.types import AxisType, TensorType, TileType
 from tiledsl.passes.analysis.effects import has_effect, tensors_written
-from tiledsl.passes.analysis.few import sizes_that_may_be_few
+from tiledsl.passes.analysis.few import FEW, sizes_that_may_be_few
 from tiledsl.passes.analysis.phases import phases_of
-from tiledsl.passes.analysis.work import FEW, GridWork, collect_work
+from tiledsl.passes.cpu.grid_work import GridWork, collect_work
 from tiledsl.passes.machine import CpuMachine
+from tiledsl.passes.nest.loop_nest import loop_nest
 
 ROUNDING = 10
 """What it costs to compute in f32 for a narrow float, in the units of SCALAR_FUNCTIONS."""
@@ -75,7 +76,7 @@ def emit_program(function: Function, machine: CpuMachine) -> EmittedProgram:
         names.append(f"phase{number}")
         _Phase(function, layout, machine, module, effects, len(phases)).emit(number, phase)
         grid = phase[0]
-        works.append(collect_work(grid) if isinstance(grid, ops.Grid) else None)
+        works.append(collect_work(loop_nest(grid)) if isinstance(grid, ops.Grid) else None)
     return EmittedProgram(module.text(), layout, tuple(names), tuple(works), effects)
 
 

@@ -7,7 +7,9 @@ from tiledsl.ir.facts import Facts
 from tiledsl.ir.symbolic import Dim, symbol_name
 from tiledsl.ir.types import AxisType
 from tiledsl.passes.analysis.sizes import size_of
-from tiledsl.passes.analysis.work import FEW
+
+FEW = 16
+"""Rows (or columns) of a product up to which its other operand is read where it lies, and not packed."""
 
 
 def is_few(facts: Facts, dim: Dim) -> bool:

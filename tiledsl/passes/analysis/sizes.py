@@ -13,6 +13,8 @@ from tiledsl.ir.types import AxisType, BlockSize, Slice, TileType, Type
 
 SIZES = Facts()
 """What holds of all sizes: they are not negative."""
+UNKNOWN_SIZE = 2048
+"""What a size that nobody knows is taken for, where plans are chosen."""
 
 
 def size_of(value: Value) -> Dim | None:

@@ -19,11 +19,13 @@ from tiledsl.ir.facts import Facts, facts_of
 from tiledsl.ir.symbolic import symbol_name, symbols_of
 from tiledsl.ir.types import AxisType, BlockSize
 from tiledsl.ir.verifier import Form
-from tiledsl.passes.analysis.choose_blocks import choose_blocks
 from tiledsl.passes.analysis.few import is_few, sizes_that_may_be_few
-from tiledsl.passes.analysis.work import UNKNOWN_SIZE, Axis, GridWork, collect_work
+from tiledsl.passes.analysis.sizes import UNKNOWN_SIZE
+from tiledsl.passes.cpu.choose_blocks import choose_blocks
+from tiledsl.passes.cpu.grid_work import Axis, GridWork, collect_work
 from tiledsl.passes.machine import CpuMachine, named
 from tiledsl.passes.manager import PassContext
+from tiledsl.passes.nest.loop_nest import loop_nest
 
 ROW_UNIT = 8
 ROWS = (8, 16, 32, 64, 128, 256, 512)
@@ -53,7 +55,7 @@ class InferTiling:
 
     def _grid(self, grid: ops.Grid, machine: CpuMachine, facts: Facts, context: PassContext) -> None:
         self._note_given(grid, context)
-        work = collect_work(grid)
+        work = collect_work(loop_nest(grid))
         if all(axis.kind != "auto" for axis in (*work.axes, *work.loops)):
             return
         roles = {axis.symbol: _role(axis, work, machine) for axis in (*work.axes, *work.loops)}

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 from tiledsl.ir.core import Function, Value
 from tiledsl.ir.types import AxisType
-from tiledsl.passes.analysis.sizes import symbols_in
-from tiledsl.passes.analysis.work import UNKNOWN_SIZE
+from tiledsl.passes.analysis.sizes import UNKNOWN_SIZE, symbols_in
 from tiledsl.passes.gpu.plan import Plan
 from tiledsl.passes.gpu.plans.choose_plans import ranked_plans
 from tiledsl.passes.gpu.plans.costs.grid_cost import GridCost

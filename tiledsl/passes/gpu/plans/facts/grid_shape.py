@@ -10,8 +10,7 @@ from tiledsl.ir.core import Function, Op, Value
 from tiledsl.ir.symbolic import Dim, evaluate, symbols_of
 from tiledsl.ir.types import AxisType, Shape, TileType
 from tiledsl.passes.analysis.effects import tensors_in_order
-from tiledsl.passes.analysis.sizes import BlockDefinition, blocks_of, symbols_in
-from tiledsl.passes.analysis.work import UNKNOWN_SIZE
+from tiledsl.passes.analysis.sizes import UNKNOWN_SIZE, BlockDefinition, blocks_of, symbols_in
 from tiledsl.passes.gpu.plans.facts.call_sizes import Sizes
 
 

@@ -7,10 +7,12 @@ import pytest
 from tests.support.tile_programs import ATTENTION, GEMM, SOFTMAX
 from tiledsl.ir.text.parser import parse_module
 from tiledsl.ir.tile_ops import Grid
-from tiledsl.passes.analysis.choose_blocks import launch_blocks
-from tiledsl.passes.analysis.work import GridWork, collect_work, grid_programs, total_time, total_traffic
+from tiledsl.passes.cpu.choose_blocks import launch_blocks
+from tiledsl.passes.cpu.cpu_cost import total_time
+from tiledsl.passes.cpu.grid_work import GridWork, collect_work, grid_programs, total_traffic
 from tiledsl.passes.machine import MACHINES
 from tiledsl.passes.manager import PassManager
+from tiledsl.passes.nest.loop_nest import loop_nest
 from tiledsl.passes.tile.infer_tiling import InferTiling
 from tiledsl.passes.tile.place_levels import PlaceLevels
 
@@ -20,7 +22,7 @@ MACHINE = MACHINES["avx512"]
 def work_of(text: str) -> GridWork:
     module = PassManager([PlaceLevels(), InferTiling(arch="avx512")]).run(parse_module(text))
     (grid,) = (op for op in module.walk() if isinstance(op, Grid))
-    return collect_work(grid)
+    return collect_work(loop_nest(grid))
 
 
 def test_traffic_of_a_product() -> None:

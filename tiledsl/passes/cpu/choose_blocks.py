@@ -9,7 +9,8 @@ from dataclasses import replace
 from itertools import product
 
 from tiledsl.ir.symbolic import symbol_name
-from tiledsl.passes.analysis.work import PACKED_DEPTH, Axis, GridWork, axis_length, total_time
+from tiledsl.passes.cpu.cpu_cost import PACKED_DEPTH, total_time
+from tiledsl.passes.cpu.grid_work import Axis, GridWork, axis_length
 from tiledsl.passes.machine import CpuMachine
 
 

@@ -1,0 +1,176 @@
+"""How much work one program of a grid does, as a function of its block sizes: what a CPU's launch plans with.
+
+    c[m, n] = a[m, k] @ b[k, n] in f32      axes m, n; loop k
+                                            dot (m, n, k) in k; load (m, k) and (k, n) in k, 4 bytes each; store (m, n)
+
+It is read off the `LoopNest` of a grid once, and is plain data: kept in the disk cache beside the code, so that blocks
+are chosen for the sizes of each call without the program at hand. Costs are in `cpu_cost.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from tiledsl.ir import tile_ops as ops
+from tiledsl.ir.core import Value
+from tiledsl.ir.scalar_functions import SCALAR_FUNCTIONS
+from tiledsl.ir.symbolic import Dim, evaluate
+from tiledsl.ir.types import AxisType, Shape, TensorType
+from tiledsl.passes.analysis.sizes import UNKNOWN_SIZE, BlockDefinition
+from tiledsl.passes.nest.loop_nest import Access, LoopNest, NestDot, NestLoop
+
+HELD = 4
+"""The cost of a function from which on its result is kept as a tile, and not computed anew for each reader."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis cut into blocks: its extent symbol, how long it is (None: known only while running), the block's
+    bounds.
+    """
+
+    symbol: str
+    length: Dim | None
+    limit: int
+    unit: int
+    kind: Literal["auto", "fixed", "upto"]
+
+
+@dataclass(frozen=True)
+class Task:
+    """Work over a tile: `weight` vector operations per element (or a dot), in the loops over `loops` (axis symbols).
+
+    dot: dims are (batch..., m, n, k). load, store: weight is bytes per element. vector: weight is the function's cost.
+    """
+
+    kind: Literal["dot", "load", "store", "vector"]
+    dims: tuple[Dim, ...]
+    weight: int
+    loops: tuple[str, ...]
+    run: int | None = None
+    """The dim along which a load or store is contiguous, if there is one."""
+
+
+@dataclass(frozen=True)
+class GridWork:
+    """All that the cost model knows of a grid. `axes` are those of the grid, `loops` those of ranges inside."""
+
+    axes: tuple[Axis, ...]
+    loops: tuple[Axis, ...]
+    tasks: tuple[Task, ...]
+    programs: Dim
+    """Programs along the axes whose blocks are single coordinates."""
+    tiles: tuple[tuple[Dim, ...], ...]
+    """Shapes of the tiles that live in a program, each counted with 4 bytes per element."""
+
+
+def collect_work(nest: LoopNest) -> GridWork:
+    """The work of a grid's programs."""
+    programs: Dim = 1
+    for axis in nest.axes:
+        if not isinstance(axis.argument.type, AxisType):
+            programs = programs * (UNKNOWN_SIZE if axis.total is None else axis.total)
+    definitions = [loop.definition for loop in nest.loops]
+    return GridWork(
+        tuple(_axes(nest.axes)),
+        tuple(_axes(one for one in definitions if one is not None)),
+        (*map(_product_task, nest.dots), *_access_tasks(nest), *_vector_tasks(nest)),
+        programs,
+        tuple(_tiles(nest)),
+    )
+
+
+def _axes(definitions: Iterable[BlockDefinition]) -> Iterator[Axis]:
+    for one in definitions:
+        if one.extent is not None:
+            yield Axis(one.extent, one.total, one.block.size, one.block.unit, one.block.kind)
+
+
+def _names(loops: tuple[NestLoop, ...]) -> tuple[str, ...]:
+    """The blocks of the loops around."""
+    definitions = [loop.definition for loop in loops]
+    return tuple(one.extent for one in definitions if one is not None and one.extent is not None)
+
+
+def _product_task(dot: NestDot) -> Task:
+    *batch, rows, depth = dot.op.a.shape
+    return Task("dot", (*batch, rows, dot.op.b.shape[-1], depth), 1, _names(dot.loops))
+
+
+def _access_tasks(nest: LoopNest) -> Iterator[Task]:
+    for access in nest.accesses:
+        if access.shape:
+            kind: Literal["load", "store"] = "load" if access.is_read else "store"
+            element = access.op.result.dtype if isinstance(access.op, ops.Load) else access.tensor.dtype
+            yield Task(kind, access.shape, element.bytes, _names(access.loops), _run(access))
+
+
+def _run(access: Access) -> int | None:
+    return None if isinstance(access.op, ops.Atomic) else contiguous_dim(access.op)
+
+
+def _vector_tasks(nest: LoopNest) -> Iterator[Task]:
+    for work in nest.elementwise:
+        if isinstance(work.op, ops.Map) and work.shape:
+            yield Task("vector", work.shape, SCALAR_FUNCTIONS[work.op.fn].cost, _names(work.loops))
+        elif isinstance(work.op, (ops.Reduce, ops.Scan)):
+            yield Task("vector", work.shape, 2, _names(work.loops))
+
+
+def _tiles(nest: LoopNest) -> Iterator[Shape]:
+    for dot in nest.dots:
+        yield from (dot.op.result.shape, dot.op.a.shape, dot.op.b.shape)
+    for access in nest.accesses:
+        if isinstance(access.op, ops.Load) and access.shape and len(access.op.result.users) > 1:
+            yield access.shape  # else it streams through, and nothing comes back to it
+    for work in nest.elementwise:
+        if isinstance(work.op, ops.Map) and work.shape and SCALAR_FUNCTIONS[work.op.fn].cost >= HELD:
+            yield work.shape
+
+
+def contiguous_dim(op: ops.Load | ops.Store) -> int | None:
+    """The axis of the tile along which its elements are neighbours in memory, if there is one."""
+    assert isinstance(op.tensor.type, TensorType)
+    selected = 0
+    for axis, subscript in enumerate(op.indices):
+        if isinstance(subscript, Value) and not isinstance(subscript.type, AxisType):
+            if subscript.shape:
+                return None  # a gather
+            continue
+        if op.tensor.type.unit == axis:
+            return selected
+        selected += 1
+    return None
+
+
+def trips_of(work: GridWork, sizes: Mapping[str, int], blocks: Mapping[str, int]) -> dict[str, int]:
+    """Turns of each loop of a program."""
+    return {axis.symbol: -(-axis_length(axis, sizes) // blocks[axis.symbol]) for axis in work.loops}
+
+
+def total_traffic(work: GridWork, sizes: Mapping[str, int], blocks: Mapping[str, int]) -> tuple[int, int, int]:
+    """Bytes loaded, bytes stored and operations of the whole grid; as if all blocks were whole."""
+    values = {**sizes, **blocks}
+    trips = trips_of(work, sizes, blocks)
+    totals = {"load": 0, "store": 0, "dot": 0, "vector": 0}
+    for task in work.tasks:
+        amount = math.prod(evaluate(dim, values) for dim in task.dims) * math.prod(trips.get(a, 1) for a in task.loops)
+        totals[task.kind] += amount * (2 if task.kind == "dot" else 1 if task.kind == "vector" else task.weight)
+    programs = grid_programs(work, sizes, blocks)
+    return programs * totals["load"], programs * totals["store"], programs * (totals["dot"] + totals["vector"])
+
+
+def axis_length(axis: Axis, sizes: Mapping[str, int]) -> int:
+    """How long an axis is; a guess where only the running program knows."""
+    return UNKNOWN_SIZE if axis.length is None else max(0, evaluate(axis.length, sizes))
+
+
+def grid_programs(work: GridWork, sizes: Mapping[str, int], blocks: Mapping[str, int]) -> int:
+    """How many programs the grid has."""
+    programs = max(0, evaluate(work.programs, sizes))
+    for axis in work.axes:
+        programs *= -(-axis_length(axis, sizes) // blocks[axis.symbol])
+    return programs
