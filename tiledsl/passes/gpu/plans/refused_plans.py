@@ -59,7 +59,7 @@ def refused_plans(
     found: list[RefusedPlan] = []
     if any(operands_to_turn(function)):
         best = ranked_plans(function, machine, sizes, alignment)[0].plan
-        function = program_of(function, Plan((), turned=best.turned))
+        function = program_of(function, Plan(() if best.parts else best.grids, turned=best.turned))
     grids = list(grids_of(function))
     taken: Plan | None = None
     for number, grid in enumerate(grids):

@@ -26,12 +26,20 @@ def test_causal_attention_may_take_tiles_from_it(length: int, heads: int, dim: i
     counted = {tiling: seconds for tiling, seconds in found.items() if tiling.counted}
     fixed = {tiling: found[tiling._replace(counted=False)] for tiling in counted}
     assert all(seconds < 1.02 * fixed[tiling] for tiling, seconds in counted.items())
-    assert 0.9 < min(counted.values()) / min(found[tiling] for tiling in found if not tiling.counted) < 1.01
+    assert 0.85 < min(counted.values()) / min(found[tiling] for tiling in found if not tiling.counted) < 1.01
 
 
 def test_loops_of_one_length_have_a_fixed_order() -> None:
     assert not any(one.tiling.counted for one in ranked(4096, 4096, 128, 64))
     assert not any(one.tiling.counted for one in ranked_tilings(gemm_nest(4096, 4096, 4096), HOPPER, families=EVERY))
+
+
+def test_heads_at_a_time_stay_in_l2() -> None:
+    """Keys and values of 8 heads of 4096 x 128 do, those of 32 do not: 429 us and 449 on an H200."""
+    found = {one.tiling: one.seconds for one in ranked(4096, 4096, 128, 64, causal=True) if one.tiling.counted}
+    best = min(found, key=found.__getitem__)
+    assert best.raster == 8
+    assert 1.02 < found[best._replace(raster=32)] / found[best] < 1.08
 
 
 def test_few_tiles_are_not_worth_filling_it() -> None:
