@@ -8,7 +8,7 @@ from tests.support import gpu_programs
 from tests.support.every_gpu_op import GPU
 from tests.support.sass import disassemble
 from tiledsl.backend_cuda.build.nvrtc import compile_cubin
-from tiledsl.backend_cuda.emit.emit_elementwise import ELEMENTWISE, SHAPE_OPS
+from tiledsl.backend_cuda.emit.element_texts import ELEMENTWISE, SHAPE_OPS
 from tiledsl.backend_cuda.emit.emit_program import emit_program
 from tiledsl.backend_cuda.emit.emit_table import EMITTERS
 from tiledsl.backend_cuda.frame.kernel_code import CudaSource, KernelParameter

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from tiledsl.backend_cuda.emit.emit_elementwise import as_registers, slot_table
+from tiledsl.backend_cuda.emit.element_texts import slot_table
+from tiledsl.backend_cuda.emit.emit_elementwise import as_registers
 from tiledsl.backend_cuda.frame.kernel_frame import KernelFrame
 from tiledsl.backend_cuda.frame.names import of_program
 from tiledsl.backend_cuda.functions.atomics import atomic

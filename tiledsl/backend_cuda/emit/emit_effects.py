@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tiledsl.backend_cuda.emit.element_texts import coordinate_text
 from tiledsl.backend_cuda.emit.emit_access import joined
-from tiledsl.backend_cuda.emit.emit_elementwise import coordinate_text
 from tiledsl.backend_cuda.frame.kernel_code import Assertion, KernelParameter
 from tiledsl.backend_cuda.frame.kernel_frame import KernelFrame
 from tiledsl.backend_cuda.functions.reports import assertion, print_element, print_scalars

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 
 from tiledsl.backend_cuda.emit.combine import Combiner, combiner_of, extreme_of, folded_dtypes
-from tiledsl.backend_cuda.emit.emit_elementwise import slot_table
+from tiledsl.backend_cuda.emit.element_texts import slot_table
 from tiledsl.backend_cuda.emit.exchange_partials import Exchange, begin_exchange
 from tiledsl.backend_cuda.frame.kernel_frame import KernelFrame
 from tiledsl.backend_cuda.frame.names import of_program

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from tiledsl.backend_cuda.emit.element_texts import slot_table
 from tiledsl.backend_cuda.emit.emit_access import Access, first_slot, joined, pieces_of_access, plus, raw_bits, set_bits
-from tiledsl.backend_cuda.emit.emit_elementwise import as_registers, slot_table
+from tiledsl.backend_cuda.emit.emit_elementwise import as_registers
 from tiledsl.backend_cuda.frame.kernel_frame import KernelFrame
 from tiledsl.backend_cuda.frame.names import of_program
 from tiledsl.backend_cuda.frame.shared_address import SharedAddresses, ThreadPart, is_sum_of_digits

@@ -74,6 +74,6 @@ EMITTERS: dict[type[Op], Emitter] = {
     tile.While: lambda frame, op: emit_control.emit_while(frame, op, emit_block, emit_block),
     tile.If: lambda frame, op: emit_control.emit_if(frame, op, emit_block),
 }
-"""Elementwise ops are in `emit_elementwise.ELEMENTWISE`."""
+"""Elementwise ops are in `element_texts.ELEMENTWISE`."""
 
 _BLOCKS = BlockEmitter(EMITTERS)
