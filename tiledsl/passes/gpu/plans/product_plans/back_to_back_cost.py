@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from tiledsl.ir import tile_ops as ops
-from tiledsl.ir.core import Value
+from tiledsl.ir.core import Op, Value
 from tiledsl.passes.gpu.plan import Plan
 from tiledsl.passes.gpu.plans.facts.operation_units import UnitCounts, units_of
 from tiledsl.passes.gpu.plans.product_plans.thread_cost import (
@@ -43,6 +43,8 @@ ACCESS_BYTES = 8
 """Of a tile that threads load as a product's sums lie: two neighbours of 32 bits."""
 ACCESS_INSTRUCTIONS = 20
 """For each of these."""
+MEETINGS = 2
+"""Of warps that hand over what others need: when it is there, and when it has been read."""
 
 
 LOOKED_AT = 16
@@ -51,14 +53,17 @@ LOOKED_AT = 16
 
 class Turn(NamedTuple):
     """What a turn of a loop takes of a multiprocessor for one block, in clocks; what stands in no loop is one turn of
-    its own. `staged`: bytes that are copied from L2; `loaded`: whether threads wait for what they load themselves."""
+    its own. `staged`: bytes that are copied from L2, by so many `copies`, each of which is waited for by itself where
+    nothing runs ahead; `loaded`: whether threads wait for what they load themselves; `barriers`: where warps meet."""
 
     products: float
     shared: float
     issued: float
     computed: float
     staged: int
+    copies: int
     loaded: bool
+    barriers: int
 
 
 class TurnCounts:
@@ -127,11 +132,10 @@ class BackToBackCost:
         issued = (turn.issued + turn.computed) / share
         work = beside * together(turn.products / share, turn.shared, issued, turn.staged / taken)
         one = (turn.products + turn.shared + turn.issued + turn.computed) * SCHEDULERS / warps
-        one += BARRIER_CLOCKS if turn.staged else 0
-        waited = 0.0
-        if turn.staged:
-            waited = (speeds.latency + COPY_CLOCKS + turn.staged / speeds.l2_bytes_each) / max(1, stages - 1)
-        one += waited if stages < 2 else 0.0
+        one += BARRIER_CLOCKS * turn.barriers
+        latency, transfer = speeds.latency + COPY_CLOCKS, turn.staged / speeds.l2_bytes_each
+        waited = (latency + transfer) / max(1, stages - 1) if turn.staged else 0.0
+        one += turn.copies * latency + transfer if stages < 2 else 0.0
         one += speeds.latency if turn.loaded else 0.0
         return together(max(work, one), waited)
 
@@ -162,6 +166,7 @@ class BackToBackCost:
                     read += matrices * side * depth * value.dtype.bytes * warps
         copied = [load for load in footprint.staged if self._loop_of(load) is loop]
         staged = sum(footprint.staged[load] for load in copied)
+        told = [size for op, size in (*footprint.told, *footprint.handed_over) if self._loop_of(op) is loop]
         units, loaded = UnitCounts(), False
         for work in self.nest.elementwise:
             if here(work.loops):
@@ -178,11 +183,13 @@ class BackToBackCost:
         computed = LOOP_INSTRUCTIONS * (units.arithmetic + units.doubles) / speeds.instructions
         return Turn(
             products,
-            (read + staged) / speeds.shared_bytes,
+            (read + staged + sum(told)) / speeds.shared_bytes,
             instructions * WARP / speeds.instructions,
             max(computed, units.special / speeds.exponentials, units.doubles / speeds.doubles),
             staged,
+            len(copied),
             loaded,
+            bool(copied) + MEETINGS * len(told),
         )
 
     def _elements(self, value: Value) -> float:
@@ -192,6 +199,6 @@ class BackToBackCost:
             return float(self.footprint.words(value) * self.grid.threads)
         return float(math.prod(shape))
 
-    def _loop_of(self, load: ops.Load) -> NestLoop | None:
-        op = None if load.parent is None else load.parent.parent
-        return next((loop for loop in self.nest.loops if loop.op is op), None)
+    def _loop_of(self, op: Op) -> NestLoop | None:
+        around = None if op.parent is None else op.parent.parent
+        return next((loop for loop in self.nest.loops if loop.op is around), None)

@@ -45,7 +45,8 @@ WARPS = ((1, 1), (2, 1), (4, 1), (8, 1), (2, 2), (4, 2), (1, 4), (2, 4))
 COLUMNS = (16, 32, 64, 128)
 TURNS = (128, 64, 32, 16)
 """The last of them only where there is no room for others."""
-STAGES = (1, 2, 3, 4)
+STAGES = (2, 3, 4)
+"""And one where there is no room for two, or nothing runs ahead."""
 OTHER_SHARED = 2048
 """Bytes of shared memory that alignment may cost."""
 MOST_PLANS = 12
@@ -177,17 +178,18 @@ def stages(search: BackToBackSearch, tiling: ThreadTiling) -> Iterator[ThreadTil
     """How many turns are under way, as far as shared memory has room."""
     machine, cost = search.machine, search.cost(tiling)
     longest = max((1, *map(math.ceil, cost.turns.values())))
-    for count in STAGES if search.flow.needed_ahead else STAGES[:1]:
-        if count > longest:
-            break
+    ahead = STAGES if search.flow.needed_ahead and longest > 1 else ()
+    for count in (*ahead, 1):
         option = tiling._replace(stages=count)
+        if count > max(2, longest):
+            continue
         asked = cost.footprint.shared_bytes(count) + OTHER_SHARED
         if asked > machine.shared_bytes_per_block:
             search.refuse(option, f"it asks for {asked} bytes of shared memory, of {machine.shared_bytes_per_block}")
-        elif cost.resident(count):
-            yield option
-        else:
+        elif not cost.resident(count):
             search.refuse(option, "a multiprocessor has no registers for a block")
+        elif count > 1 or cost.footprint.shared_bytes(2) + OTHER_SHARED > machine.shared_bytes_per_block or not ahead:
+            yield option
 
 
 DECISIONS = (tiles, columns, turns, stages)

@@ -66,7 +66,7 @@ class ThreadFootprint:
                 (*ahead.get(load, self.flow.needed[load]), each * (stages if load in ahead else 1))
                 for load, each in self.staged.items()
             ]
-            needs += [(places[op], places[op], bytes_) for op, bytes_ in (*self._handed_over, *self._told)]
+            needs += [(places[op], places[op], bytes_) for op, bytes_ in (*self.handed_over, *self.told)]
             small = sum(size for _, _, size in needs if size <= SMALL_BYTES)
             large = [need for need in needs if need[2] > SMALL_BYTES]
             most = max((sum(size for a, b, size in large if a <= at <= b) for at, _, _ in large), default=0)
@@ -74,7 +74,7 @@ class ThreadFootprint:
         return self._shared[stages]
 
     @cached_property
-    def _told(self) -> list[tuple[Op, int]]:
+    def told(self) -> list[tuple[Op, int]]:
         """Where warps share the rows that are folded: bytes of a number of each row from each of them."""
         across = next(iter(self.dots.values())).warps[1]
         folds = [work.op for work in self.nest.elementwise if isinstance(work.op, ops.Reduce)] if across > 1 else []
@@ -85,7 +85,7 @@ class ThreadFootprint:
         ]
 
     @cached_property
-    def _handed_over(self) -> list[tuple[Op, int]]:
+    def handed_over(self) -> list[tuple[Op, int]]:
         """Bytes of operands that other warps have a part of: they go through shared memory."""
         both = dict.fromkeys(
             (value, dot) for dot in self.dots for value in (dot.a, dot.b) if self.in_shared(dot, value)
