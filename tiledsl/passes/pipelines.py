@@ -80,6 +80,7 @@ def gpu_pipeline(plan: Plan, arch: str) -> list[Pass]:
         Bounds(),
         # sizes and extents that are known now
         Canonicalise(),
+        NearFunctions(),
         EliminateCommonSubexpressions(),
         EliminateDeadCode(),
         LowerToGpu(plan, arch),

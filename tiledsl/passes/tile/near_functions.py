@@ -15,7 +15,8 @@ the largest so far and sums relative to that (`carried_folds`):
 - the extremum, and rescales from one extremum to another. In exact arithmetic no result depends on what the extremum
   is, as long as weights and rescales have the same one: sums are relative to it, quotients of sums are not.
 
-Factors and divisors of the operand become one with %c. Infinities and NaN give what tanh gives.
+Factors and divisors of the operand become one with %c, again when a plan has made numbers of sizes (`d**-0.5`).
+Infinities and NaN give what tanh gives.
 
 Before: any TILE form without levels. After: the same form. Results differ by what a rounding to 16 bits hides, but
 where the exact result lies almost half way between two numbers.
@@ -32,8 +33,9 @@ from tiledsl.ir.builder import Builder
 from tiledsl.ir.core import Block, Module, Op, Value
 from tiledsl.ir.dtypes import f32, is_narrow_float
 from tiledsl.ir.verifier import Form
+from tiledsl.passes.analysis.approximate_numbers import approximate_number
 from tiledsl.passes.analysis.effects import tensors_written
-from tiledsl.passes.analysis.splats import number_of
+from tiledsl.passes.analysis.splats import number_of, splat_of
 from tiledsl.passes.manager import PassContext
 from tiledsl.passes.tile.carried_folds import EXTREMA, CarriedFold, carried_folds
 from tiledsl.passes.tile.carried_values import yielded
@@ -66,6 +68,8 @@ class NearFunctions:
             for grid in [op for op in function.walk() if isinstance(op, ops.Grid)]:
                 for loop in [op for op in grid.body.walk() if isinstance(op, ops.Range)]:
                     _rewrite(grid, loop)
+                for op in [op for op in grid.body.walk() if isinstance(op, ops.Map) and op.fn == "sigmoid2"]:
+                    _scale_once(op)
         return module
 
 
@@ -221,9 +225,10 @@ def _as_sigmoid(body: Block, op: ops.Map) -> None:
         if scale is not None:
             last, by = users[0], scale
     builder = Builder(Block(), op.location)
-    exponent = builder.map("mul", operand, builder.constant(inner * factor, f32))
-    a, b = (builder.constant(number * by, f32) for number in (outer, offset))
-    result = builder.map("fma", builder.map("sigmoid2", exponent), a, b)
+    result = op.result
+    for fn, numbers in (("mul", (inner * factor,)), ("sigmoid2", ()), ("fma", (outer * by, offset * by))):
+        inputs = (operand if fn == "mul" else result, *(builder.constant(number, f32) for number in numbers))
+        result = builder.emit(ops.Map, types=[op.result.type], fn=fn, inputs=inputs).result
     for made in list(builder.block.ops):
         builder.block.ops.remove(made)
         body.insert_before(last, made)
@@ -237,6 +242,19 @@ def _as_sigmoid(body: Block, op: ops.Map) -> None:
         scaling = source.op
         source = next(v for v in scaling.inputs if _factor(scaling, v) is not None)
         scaling.erase()
+
+
+def _scale_once(op: ops.Map) -> None:
+    """Makes two factors of an operand one: those that were no numbers before there was a plan."""
+    scaling = op.inputs[0].op
+    if not isinstance(scaling, ops.Map) or scaling.fn != "mul" or dict(scaling.result.users) != {op: 1}:
+        return
+    operand, factor = _scaled(scaling.result)
+    if operand in scaling.inputs or operand is scaling.result or scaling.parent is None:
+        return
+    constant = ops.Constant(op.location, value=factor, dtype=f32)
+    scaling.parent.insert_before(scaling, constant)
+    scaling.set_field("inputs", (operand, constant.result))
 
 
 def _scaled(value: Value) -> tuple[Value, float]:
@@ -254,7 +272,8 @@ def _scaled(value: Value) -> tuple[Value, float]:
 def _factor(op: ops.Map, value: Value) -> float | None:
     """The constant that an operand is multiplied by."""
     others = [v for v in op.inputs if v is not value]
-    number = number_of(others[0]) if len(others) == 1 else None
+    scalar = splat_of(others[0]) if len(others) == 1 else None
+    number = approximate_number(scalar) if scalar is not None else None
     if number is None or not math.isfinite(number) or not _LEAST < abs(number) < _LARGEST:
         return None
     if op.fn == "div":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,10 @@ from tests.support.compare import assert_close
 from tests.support.gpu_lowering import Array
 from tiledsl.backend_ref.execute_tile import execute
 from tiledsl.ir.core import Module
+from tiledsl.ir.substitute import substitute_symbols
 from tiledsl.ir.text.parser import parse_module
-from tiledsl.ir.tile_ops import Map
+from tiledsl.ir.tile_ops import Dot, Map
+from tiledsl.passes.analysis.splats import number_of
 from tiledsl.passes.manager import PassContext, PassManager
 from tiledsl.passes.pipeline_text import parse_pipeline
 from tiledsl.passes.tile.near_functions import ERROR, MOST
@@ -80,6 +83,34 @@ def test_stays(name: str) -> None:
     found = functions(rewritten(changed(STAYS[name])))
     assert "tanh" in found
     assert "sigmoid2" not in found
+
+
+WIDTH = """%size = tile.size() {value = D}
+  %width = tile.cast(%size) {dtype = f64}
+  %half = tile.constant() {value = -0.5, dtype = f64}
+  %root = tile.map([%width, %half]) {fn = pow}
+  %scale = tile.cast(%root) {dtype = f32}"""
+
+
+def test_a_scale_that_a_plan_makes_a_number_is_one_with_the_cap() -> None:
+    module = rewritten(changed({"%scale = tile.constant() {value = 0.25, dtype = f32}": WIDTH}))
+    assert [op.fn for op in _made_of_products(module)] == ["mul", "mul", "sigmoid2"]
+    substitute_symbols(module.entry, {"D": 64})
+    module = PassManager(parse_pipeline("canonicalise,near-functions,dce")).run(module, PassContext())
+    scaling, _ = _made_of_products(module)
+    assert number_of(scaling.inputs[1]) == pytest.approx(2 / math.log(2) / 5 / 8)
+
+
+def _made_of_products(module: Module) -> list[Map]:
+    """The elementwise ops from a product to the function of it."""
+    value = next(op.result for op in module.walk() if isinstance(op, Dot))
+    found: list[Map] = []
+    while not found or found[-1].fn != "sigmoid2":
+        (op,) = value.users
+        assert isinstance(op, Map)
+        found.append(op)
+        value = op.result
+    return found
 
 
 def test_infinities_and_nan() -> None:
