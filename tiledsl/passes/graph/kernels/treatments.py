@@ -310,8 +310,9 @@ class _Treating:
 
     def blocked_of_maps(self, grid: tuple[Axis, ...]) -> list[Axis]:
         """The axes that matter most to memory: the last one of the results, then those along which neighbours of other
-        operands lie side by side."""
-        found: list[Axis] = [*grid[-1:]]
+        operands lie side by side. Where the results' own last axis is no axis of the grid, but whole, that of the
+        largest operand comes first: it is stored along rows, and had better be loaded along lines."""
+        found = [*self.nearest_of_largest(grid), *grid[-1:]]
         for number, parameter in enumerate(self.function.parameters):
             kept = [axis for axis in self.axes.kept[parameter] if axis in grid]
             if kept and tensor_type(parameter).shape:
@@ -320,6 +321,18 @@ class _Treating:
                 found.append(kept[-1] if axis is None or axis not in grid else axis)
         found += reversed(grid)
         return list(dict.fromkeys(found))
+
+    def nearest_of_largest(self, grid: tuple[Axis, ...]) -> list[Axis]:
+        """The axis of the grid along which neighbours of the largest operand lie side by side, if there is one, and
+        the results have none there."""
+        ends = [self.axes.kept[value][-1:] for value in self.outputs]
+        if any(axis in grid for end in ends for axis in end):
+            return []
+        sizes = [math.prod(axis.size for axis in self.axes.kept[parameter]) for parameter in self.function.parameters]
+        largest = sizes.index(max(sizes)) if sizes else len(self.nearest)
+        place = self.nearest[largest] if largest < len(self.nearest) else None
+        axis = None if place is None else self.axes.kept[self.function.parameters[largest]][place]
+        return [axis] if axis is not None and axis in grid else []
 
 
 def _names(axes: Sequence[Axis]) -> str:

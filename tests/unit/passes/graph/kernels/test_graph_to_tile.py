@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 import tiledsl
-from tiledsl import tile
+from tiledsl import ops, tile
+from tiledsl.api.graphs.emulate_graph import emulate_graph
+from tiledsl.api.programs.emulate import Request
 from tiledsl.ir.text.printer import print_module
 from tiledsl.ir.verifier import is_tile_function
 
@@ -45,3 +48,22 @@ def test_short_axes_go_by_blocks_together() -> None:
     module = tiledsl.fuse(tiledsl.trace(means, np.ones((64, 56, 56, 8), np.float32))).lowered("sm_90")
     (text,) = [print_module(module).partition("tile.grid")[2].splitlines()[0]]
     assert text.count("auto") >= 3
+
+
+def normed_across_lines(x: Any) -> Any:
+    """Rows of an image whose channels lie side by side: they are folded, and stored with channels first."""
+    return ops.layer_norm(x.transpose((0, 3, 1, 2)), x.shape[2])
+
+
+def test_rows_that_lie_across_lines_come_by_whole_lines() -> None:
+    graph = tiledsl.trace(normed_across_lines, tile.spec((32, 64, 64, 64), tile.f16))
+    (kernel,) = tiledsl.fuse(graph).audit("sm_90").kernels
+    assert kernel.kernel.predicted < 1.5 * kernel.kernel.floor  # 9 times the floor if one channel came at a time
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_they_are_right(arch: str) -> None:
+    x = np.random.default_rng(1).standard_normal((2, 3, 20, 24), np.float32)
+    graph = tiledsl.trace(normed_across_lines, x)
+    found: Any = emulate_graph(graph, [x], {}, None, Request(arch=arch)).result
+    np.testing.assert_allclose(np.asarray(found), np.asarray(graph(x)), rtol=1e-4, atol=1e-5)
