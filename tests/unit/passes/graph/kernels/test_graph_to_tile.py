@@ -58,7 +58,7 @@ def normed_across_lines(x: Any) -> Any:
 def test_rows_that_lie_across_lines_come_by_whole_lines() -> None:
     graph = tiledsl.trace(normed_across_lines, tile.spec((32, 64, 64, 64), tile.f16))
     (kernel,) = tiledsl.fuse(graph).audit("sm_90").kernels
-    assert kernel.kernel.predicted < 1.5 * kernel.kernel.floor  # 9 times the floor if one channel came at a time
+    assert kernel.kernel.predicted < 1.5 * kernel.kernel.floor  # 7 times the floor where one channel came at a time
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
