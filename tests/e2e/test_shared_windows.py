@@ -46,6 +46,13 @@ def residual(x: Any, w: Any, r: Any) -> Any:
     return tile.relu(ops.conv2d(x, w, groups=16, padding=1, layout="NHWC") + r)
 
 
+def along(fn: Callable[..., Any], *window: int, **options: Any) -> Callable[..., Any]:
+    def formula(x: Any) -> Any:
+        return fn(x, *window, **options)
+
+    return formula
+
+
 class Case(NamedTuple):
     """A formula, its arguments, the blocks of its last axes and threads; how many elements of a thread are one load."""
 
@@ -56,6 +63,7 @@ class Case(NamedTuple):
     run: int
     dtype: Any = tile.f16
     threads: int = 32
+    aligned: tuple[int, ...] = (16,) * 4
 
 
 IMAGE, PLACES = (2, 11, 16, 16), (16, 3, 3, 1)
@@ -66,10 +74,17 @@ CASES = (
     Case("f32", depthwise(padding=1, layout="NHWC"), (IMAGE, PLACES), (2, 16, 16), 6 * 4, tile.f32),
     Case("dilated", depthwise(padding=4, dilation=2, layout="NHWC"), (IMAGE, (16, 5, 5, 1)), (4, 16, 16), 12 * 8),
     Case("every other", depthwise(padding=1, stride=2, layout="NHWC"), (LONG, PLACES), (64, 16), 9 * 8),
-    Case("channels first", depthwise(padding=1), ((2, 6, 11, 32), (6, 1, 3, 3)), (8, 32), 10),
+    Case("channels first", depthwise(padding=1), ((2, 6, 11, 32), (6, 1, 3, 3)), (8, 32), 3 * 8),
     Case("along time", depthwise(padding=2, layout="NWC"), ((2, 30, 16), (16, 5, 1)), (32, 16), 6 * 8),
     Case("largest", largest(1), (IMAGE,), (2, 16, 16), 4 * 8),
     Case("largest of every other", largest(2), (LONG,), (64, 16), 9 * 8),
+    Case("along rows", along(ops.max_pool1d, 8, 1, 4, dilation=3), ((3, 2, 256),), (1, 256), 5 * 8, aligned=(16, 2)),
+    Case("along rows, f32", along(ops.avg_pool1d, 5, 1, 2), ((3, 2, 320),), (1, 128), 4 * 3, tile.f32),
+    Case("rows of 4 bytes", along(ops.max_pool1d, 5, 1, 2), ((3, 2, 250),), (1, 256), 12, aligned=(4, 4)),
+    Case("rows that begin anywhere", along(ops.max_pool1d, 5, 1, 2), ((3, 2, 251),), (1, 256), 12, aligned=(2, 2)),
+    Case(
+        "images, channels first", along(ops.max_pool2d, 4, 1, 1), ((2, 3, 9, 64),), (1, 4, 64), 3 * 8, aligned=(16, 2)
+    ),
     Case("with a residual", residual, (IMAGE, PLACES, IMAGE), (2, 16, 16), 4 * 8),
 )
 
@@ -86,7 +101,7 @@ def lowered(case: Case, arch: str = "sm_90") -> tuple[Module, Module, dict[str, 
     blocks = dict(zip(grid.open, sizes[-len(grid.open) :]))
     short = {str(b.total) for b in grid.blocks if b.extent is None} & set(step.sizes)
     exact = tuple((name, step.sizes[name]) for name in sorted(short) if step.sizes[name] <= WRITTEN_OUT)
-    plan = Plan((GridPlan(case.threads),), blocks=tuple(blocks.items()), sizes=exact, alignment=(16,) * 4)
+    plan = Plan((GridPlan(case.threads),), blocks=tuple(blocks.items()), sizes=exact, alignment=case.aligned)
     return placed, PassManager(gpu_pipeline(plan, arch)).run(placed.clone(), PassContext()), dict(step.sizes)
 
 

@@ -86,7 +86,7 @@ def gpu_pipeline(plan: Plan, arch: str) -> list[Pass]:
         LowerToGpu(plan, arch),
         DelayFolds(),
         PeelMasks(),
-        ShareLoads(),
+        ShareLoads(plan.alignment),
         Tidy(),
         FillLoads(),
         SinkTiles(),

@@ -20,6 +20,7 @@ from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Op, Value
 from tiledsl.ir.layouts.layout import RegisterLayout, spatial
 from tiledsl.ir.layouts.scan_plans import suits_scan
+from tiledsl.ir.symbolic import Dim
 from tiledsl.ir.types import AxisType, Shape, TensorType, TileType, Whole
 from tiledsl.passes.analysis.folds import fold_of, scan_of
 from tiledsl.passes.analysis.slid_axes import slid_axes
@@ -116,6 +117,8 @@ class LayoutInference:
             shape = _accessed_shape(op)
             if math.prod(self.capacities.shape(shape)) == most:
                 along = str(shape[access_order(op)[-1]])
+                if along in self._slid:
+                    continue  # threads have runs, of which they take all windows; they are turned for stores
                 if self.capacities.of(shape[access_order(op)[-1]]) < LONG_ROW and not self._is_part(op, along):
                     continue  # what lies around a run is of the same lines
                 number = max(1, alignment(op.tensor) // tensor_of(op).dtype.bytes)
@@ -131,6 +134,10 @@ class LayoutInference:
         unit = tensor_of(op).unit
         index = None if unit is None else op.indices[unit]
         return along not in self._slid and isinstance(index, Value) and isinstance(index.type, AxisType)
+
+    def slides(self, dim: Dim) -> bool:
+        """Whether windows slide along the axis of that size."""
+        return str(dim) in self._slid
 
     def of(self, value: Value) -> RegisterLayout | None:
         """The layout that suits a tile best; None for one that is cheap to make in any."""

@@ -22,6 +22,7 @@ from typing import Any, ClassVar
 
 from tiledsl.ir.core import Block, Module, Op, Value
 from tiledsl.ir.dtypes import i64
+from tiledsl.ir.facts import Facts
 from tiledsl.ir.gpu import gpu_ops as gpu
 from tiledsl.ir.gpu.async_ops import Role
 from tiledsl.ir.layouts.layout import RegisterLayout
@@ -33,6 +34,7 @@ from tiledsl.passes.gpu.layouts.access_layouts import run_along
 from tiledsl.passes.gpu.layouts.linear_indices import LinearIndex, linear_coordinates, linear_index
 from tiledsl.passes.gpu.plan import WRITTEN_OUT, WRITTEN_OUT_WORDS
 from tiledsl.passes.gpu.plans.costs.shared_windows import WORTH
+from tiledsl.passes.gpu.transforms.whole_pieces import Pieces, WholePieces
 from tiledsl.passes.manager import PassContext
 
 MOST_OPS = 1200
@@ -42,24 +44,28 @@ PLAIN = ("pure", "read", "terminator")
 
 @dataclass(frozen=True)
 class ShareLoads:
-    """Merges loads of tensors that the launch does not write."""
+    """Merges loads of tensors that the launch does not write. `alignment`: for each tensor among the parameters, the
+    bytes that its rows start at a multiple of; those of others are not known."""
 
     name: ClassVar[str] = "share-loads"
     requires: ClassVar[Form] = Form.GPU
     gives: ClassVar[Form] = Form.GPU
+    alignment: tuple[int, ...] = ()
 
     def run(self, module: Module, context: PassContext) -> Module:
+        tensors = [value for value in module.entry.parameters if isinstance(value.type, TensorType)]
+        pieces = WholePieces(dict(zip(tensors, self.alignment)), Facts(module.entry.facts))
         for op in list(module.walk()):
             if isinstance(op, gpu.Launch) and not any(isinstance(o, Role) for o in op.walk()):
                 written = {o.tensor for o in op.walk() if isinstance(o, (gpu.Store, gpu.Atomic))}
-                _share(op.body, written)
+                _share(op.body, written, pieces)
         return module
 
 
-def _share(block: Block, written: Set[Value]) -> None:
+def _share(block: Block, written: Set[Value], pieces: WholePieces) -> None:
     for op in list(block.ops):
         for body in op.bodies.values():
-            _share(body, written)
+            _share(body, written, pieces)
         if isinstance(op, For) and _overlaps(op, written):
             _write_out(op)
     groups: dict[Any, list[_Window]] = {}
@@ -70,7 +76,7 @@ def _share(block: Block, written: Set[Value]) -> None:
                 groups.setdefault(window.key, []).append(window)
     for windows in groups.values():
         for near in _near(windows):
-            _merge(near)
+            _merge(near, pieces)
 
 
 # Loops
@@ -208,34 +214,69 @@ def _near(windows: list[_Window]) -> Iterator[list[_Window]]:
     yield windows
 
 
-def _merge(windows: list[_Window]) -> None:
-    """One load for all of them, if that is clearly less."""
+def _merge(windows: list[_Window], pieces: WholePieces) -> None:
+    """One load for all of them, if its accesses are clearly less, and its elements no more."""
     first = windows[0]
     rank = len(first.places)
     low = [min(w.places[axis].sum.constant for w in windows) for axis in range(rank)]
     reach = [max(w.places[axis].sum.constant for w in windows) - low[axis] for axis in range(rank)]
-    layout = first.load.result.layout
-    steps = [1] * len(first.load.shape)
-    for place, further in zip(first.places, reach):
-        if further:
-            wider = layout.widened(place.axis, place.step, place.run + further)
+    slots = sum(window.load.result.layout.slots for window in windows)
+    for patch in _patches(first, low, reach, pieces):
+        own = patch.layout.slots
+        fewer = own * first.load.vector <= WORTH * slots * (patch.vector or first.load.vector) and own <= slots
+        if fewer and _words(patch.layout, first.load) <= WRITTEN_OUT_WORDS:
+            _take_all(windows, patch, {axis for axis, further in enumerate(reach) if further})
+            return
+
+
+@dataclass(frozen=True)
+class _Patch:
+    """What all windows together need of a thread: its layout, where it begins along each axis of the tensor, and how
+    many elements are loaded at a time; 0 for as many as each window's load takes."""
+
+    layout: RegisterLayout
+    low: list[int]
+    vector: int
+
+
+def _patches(first: _Window, low: Sequence[int], reach: Sequence[int], pieces: WholePieces) -> Iterator[_Patch]:
+    """By whole pieces of rows, then by elements; none where windows do not go on."""
+    if not any(reach):
+        return
+    assert isinstance(first.load.tensor.type, TensorType)
+    unit = first.load.tensor.type.unit
+    for whole in (True, False) if unit is not None and reach[unit] else (False,):
+        layout, begin, vector = first.load.result.layout, [*low], 0
+        for axis, (place, further) in enumerate(zip(first.places, reach)):
+            if not further:
+                continue
+            needed = place.run + further
+            if axis == unit:
+                apart = place.step * run_along(layout, place.axis)
+                start = place.sum.moved_to(low[axis])
+                found = pieces.of(first.load, start, apart, needed) if whole else Pieces(1, 0, needed)
+                needed, vector, begin[axis] = found.elements, found.vector, low[axis] - found.before
+            wider = layout.widened(place.axis, place.step, needed)
             assert wider is not None, "there are runs along the axis"
             layout = wider
-            steps[place.axis] = place.step
-    slots = sum(window.load.result.layout.slots for window in windows)
-    if not any(reach) or layout.slots > WORTH * slots or _words(layout, first.load) > WRITTEN_OUT_WORDS:
-        return
-    widened = {axis for axis, further in enumerate(reach) if further}
-    whole = _load_all(first, layout, low, widened)
+        yield _Patch(layout, begin, vector)
+
+
+def _take_all(windows: list[_Window], patch: _Patch, widened: Set[int]) -> None:
+    """One load for windows, out of which each is taken."""
+    first, steps = windows[0], [1] * len(windows[0].load.shape)
+    for axis in widened:
+        steps[first.places[axis].axis] = first.places[axis].step
+    whole = _load_all(first, patch.layout, patch.low, widened, patch.vector)
     for window in windows:
         starts = [0] * len(first.load.shape)
         for axis in widened:
-            starts[first.places[axis].axis] = window.places[axis].sum.constant - low[axis]
+            starts[first.places[axis].axis] = window.places[axis].sum.constant - patch.low[axis]
         _take(whole.result, window.load, tuple(starts), tuple(steps))
 
 
-def _load_all(first: _Window, layout: RegisterLayout, low: Sequence[int], widened: Set[int]) -> gpu.Load:
-    """The load for all windows, in front of the first one."""
+def _load_all(first: _Window, layout: RegisterLayout, low: Sequence[int], widened: Set[int], vector: int) -> gpu.Load:
+    """The load for all windows, in front of the first one. `vector`: as `gpu.load` has it, 0 for as it was."""
     load = first.load
     assert load.parent is not None
     assert isinstance(load.tensor.type, TensorType)
@@ -247,12 +288,11 @@ def _load_all(first: _Window, layout: RegisterLayout, low: Sequence[int], widene
         indices[axis] = _scalar(load, place.sum.moved_to(low[axis]) if index.shape else sum_)
         axes[axis] = place.axis
     kept = [(axis, extent) for axis, extent in zip(load.masked, load.extents) if axis not in slid]
-    along_rows = load.tensor.type.unit in widened
     whole = gpu.Load(
         load.location, result_names=[load.result.name], tensor=load.tensor, indices=indices,
         extents=[extent for _, extent in kept], other=load.other, axes=tuple(axes),
         masked=tuple(axis for axis, _ in kept), checked=tuple(sorted({*load.checked, *widened})),
-        vector=1 if along_rows else load.vector, ragged=load.ragged and not along_rows, shape=layout.shape,
+        vector=vector or load.vector, ragged=load.ragged and not vector, shape=layout.shape,
         layout=layout,
     )  # fmt: skip
     load.parent.insert_before(load, whole)

@@ -197,6 +197,22 @@ def windows_of_one(op: ops.Window, rewriter: Rewriter) -> bool:
     return True
 
 
+@RULES.on(ops.Window)
+def windows_along_axes_of_one(op: ops.Window, rewriter: Rewriter) -> bool:
+    # window(x: [n, 1, w], axes=[1, 2], sizes=[1, k]) => reshape(window(x, axes=[2], sizes=[k]))
+    shape = tensor_type(op.source).shape
+    windows = list(zip(op.axes, op.sizes, op.strides, op.dilations))
+    kept = [window for window in windows if shape[window[0]] != 1 or window[1:3] != (1, 1)]
+    if not kept or kept == windows:
+        return False
+    axes, sizes, strides, dilations = zip(*kept)
+    narrow = rewriter.emit(
+        ops.Window, source=op.source, axes=axes, sizes=sizes, strides=strides, dilations=dilations
+    ).result
+    rewriter.replace(op, rewriter.emit(ops.Reshape, source=narrow, shape=tensor_type(op.result).shape).result)
+    return True
+
+
 @RULES.on(ops.Slice)
 def sliced_not_at_all(op: ops.Slice, rewriter: Rewriter) -> bool:
     # x[0:n, 0:m] => x

@@ -40,6 +40,7 @@ FOLDED: dict[str, tuple[Formula, tuple[tuple[int, ...], ...]]] = {
     "largest": (lambda x: ops.max_pool2d(x, 3, 2), ((3, 2, 9, 35),)),
     "moving average": (lambda x: tile.window(x, (5,), (1,)).to(tile.f32).mean(axis=-1), ((6, 133),)),
     "of what is computed": (lambda x: tile.window(tile.exp(x), (3,), (1,)).sum(axis=-1), ((6, 69),)),
+    "images of one row": (lambda x: ops.max_pool2d(x, (1, 5), 1, (0, 2)), ((2, 3, 1, 69),)),
     "variance": (_variance, ((6, 69),)),
     "not folded": (lambda x: tile.window(x, (3,), (1,)) * 2, ((6, 69),)),
 }

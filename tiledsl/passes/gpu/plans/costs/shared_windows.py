@@ -23,6 +23,8 @@ from tiledsl.passes.gpu.layouts.linear_indices import linear_coordinates, linear
 from tiledsl.passes.gpu.plan import WRITTEN_OUT, WRITTEN_OUT_WORDS, GridPlan
 from tiledsl.passes.nest.loop_nest import Access, LoopNest, NestLoop
 
+WIDEST = 16
+"""Bytes that a thread accesses at most."""
 WORTH = 0.8
 """Of the elements that loads have together, what one for all of them has at most; `share-loads` goes by it."""
 
@@ -148,7 +150,13 @@ class SharedWindows:
             turns *= rounds
         of_block = math.prod(1 + more / self._room(access.shape[axis]) for axis, more in further.items()) / turns
         shared = SharedLoads(tuple(slides), turns, math.prod(runs.values()), loaded, of_block)
-        return shared if slides and loaded < WORTH * turns * shared.held else None
+        worth = 1.0 if self._by_pieces(access) else WORTH
+        return shared if slides and loaded < worth * turns * shared.held else None
+
+    def _by_pieces(self, access: Access) -> bool:
+        """Whether windows slide along rows, of which threads load whole pieces: fewer accesses whatever overlaps."""
+        along = str(access.shape[access_order(access.op)[-1]])
+        return along in self.slid and self._width(access) > access.tensor.dtype.bytes
 
     def _runs(self, access: Access) -> tuple[dict[int, int], set[int]]:
         """How many elements each thread has along each axis of a tile, and the axes along which they are no one run:
@@ -158,8 +166,7 @@ class SharedWindows:
         runs = [axis for axis, dim in enumerate(access.shape) if str(dim) in self.slid]
         if not runs:
             return {}, set()
-        stored = [self._width(a) // a.tensor.dtype.bytes for a in self.nest.accesses if not a.is_read and a.shape]
-        vector = max(1, int(min(stored, default=4)))
+        vector = self._vector(str(access.shape[order[-1]]))
         threads = self.grid.threads * self.grid.cluster
         layout = access_layout(sizes, order, threads, vector, access.tensor.dtype.bytes, self.grid.row_threads, runs)
         found: dict[int, int] = {}
@@ -167,6 +174,13 @@ class SharedWindows:
             if digit.axis is not None:
                 found[digit.axis] = found.get(digit.axis, 1) * digit.size
         return found, {axis for axis in found if not run_along(layout, axis)}
+
+    def _vector(self, along: str) -> int:
+        """How many neighbours of a row threads have: as many as they store at once, but where windows slide along rows
+        16 bytes, which are turned for a store of rows that begin anywhere."""
+        stores = [a for a in self.nest.accesses if not a.is_read and a.shape]
+        bytes_ = [WIDEST if along in self.slid else self._width(a) for a in stores]
+        return max(1, int(min((b // a.tensor.dtype.bytes for a, b in zip(stores, bytes_)), default=4)))
 
 
 def _needed(run: int, step: int, reach: int | None) -> int:
