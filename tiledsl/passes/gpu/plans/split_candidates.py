@@ -95,12 +95,20 @@ def split_plans(
 
     programs: dict[int, Function] = {}
 
-    def plans_in(parts: int, most: int | None) -> list[RankedPlan]:
+    def program_in(parts: int) -> Function:
         if parts not in programs:
             programs[parts] = program_of(function, Plan((), parts=(parts,)))
-        return [RankedPlan(replace(plan, parts=(parts,)), s) for plan, s in plans_of(programs[parts], most)]
+        return programs[parts]
 
-    def in_parts(parts: int) -> tuple[float, RankedPlan]:
+    def plans_in(parts: int, most: int | None) -> list[RankedPlan]:
+        return [RankedPlan(replace(plan, parts=(parts,)), s) for plan, s in plans_of(program_in(parts), most)]
+
+    def in_parts(parts: int, limit: float) -> tuple[float, RankedPlan | None]:
+        """The time and the best plan; none where it is known to take longer than the limit before it is planned."""
+        adding = GridCost(loop_nests(program_in(parts))[-1], whole.plan.grids[0], {}, sizes, machine)
+        floor = 2 * launch + (alone - launch) / parts + adding.least_seconds
+        if floor > limit:
+            return floor, None
         first = plans_in(parts, 1)[0]
         return predicted_seconds(costs_of(programs[parts], first.plan, sizes, machine), first.seconds, machine), first
 
@@ -108,8 +116,9 @@ def split_plans(
     for parts in reversed([parts for parts in PARTS if longest >= parts * UNIT]):
         if 2 * launch + (alone - launch) / parts > least:
             break  # so few parts are too long
-        seconds, first = in_parts(even_parts(parts, longest))
-        if seconds <= least * (SAME if found else 1.0):
+        limit = least * (SAME if found else 1.0)
+        seconds, first = in_parts(even_parts(parts, longest), limit)
+        if first is not None and seconds <= limit:
             least, best, found = min(least, seconds), parts, first
         elif found:
             break
@@ -122,8 +131,8 @@ def split_plans(
     tried = set(found.plan.parts)
     for parts in dict.fromkeys(even_parts(parts, longest) for parts in asked if parts > 1):
         if parts not in tried:
-            seconds, first = in_parts(parts)
-            if seconds * SAME < least:
+            seconds, first = in_parts(parts, least / SAME)
+            if first is not None and seconds * SAME < least:
                 least, found = seconds, first
     return [found] if most == 1 else plans_in(found.plan.parts[0], most)
 

@@ -100,6 +100,21 @@ def test_of_grids_of_many_waves_no_split_is_planned() -> None:
         assert bool(planned) == tried
 
 
+def test_parts_whose_sums_alone_take_too_long_are_not_planned() -> None:
+    planned: list[Function] = []
+
+    def plans_of(program: Function, most: int | None) -> list[RankedPlan]:
+        planned.append(program)
+        return ranked_plans(program, gpu_machine("sm_90"), sizes, ALIGNED, most=most)
+
+    for rows, tried in ((256, True), (2048, False)):  # where the parts of the result have 4, and 32 MiB
+        sizes = {"M": rows, "N": 2048, "K": 2 * UNIT}
+        whole = RankedPlan(Plan((GridPlan(256, 1, (2, 4), 2),), (("m", 128), ("n", 128), ("k", 32))), 3e-5)
+        planned.clear()
+        split_plans(product(), gpu_machine("sm_90"), sizes, sizes, whole, plans_of)
+        assert bool(planned) == tried
+
+
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("sizes", [DEEP, {**DEEP, "M": 4096, "N": 4096}, {"M": 200, "N": 72, "K": 1000}])
 @pytest.mark.parametrize("text", [GEMM, FOLD.replace("FN", "add").replace("MAP", "add")])
