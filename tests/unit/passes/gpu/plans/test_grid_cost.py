@@ -86,6 +86,14 @@ def test_rows_that_begin_anywhere_touch_more_lines() -> None:
     assert narrow > 2 * wide  # two lines for each warp, of 32 bytes each
 
 
+def test_short_rows_that_a_tile_has_whole_go_on_into_each_other() -> None:
+    nest = nest_of(lower(row_sums, x=tensor(2, f16)))
+    (x,) = (access.op.tensor for access in nest.accesses if access.is_read)
+    sizes = {"M": 1 << 20, "N": 11}
+    odd, aligned = (GridCost(nest, GridPlan(128), {"m": 256}, sizes, HOPPER, {x: bytes_}) for bytes_ in (2, 16))
+    assert odd.times.lines == aligned.times.lines
+
+
 def test_a_thread_that_stays_in_a_column_computes_no_places() -> None:
     assert columns_of(64, 2).work.arithmetic < 10 * 256 * 1048575
 

@@ -15,6 +15,12 @@ from tiledsl.passes.analysis.folds import fold_of
 from tiledsl.passes.gpu.layouts.infer_layouts import access_order
 from tiledsl.passes.nest.loop_nest import Access
 
+ELEMENT_INSTRUCTIONS = 14
+"""Of a thread, for each access: where it lies, whether it is there, and the access. Measured with rows of odd lengths,
+10 to 16."""
+COLUMN_INSTRUCTIONS = 6
+"""The same of loads that are folded across rows: a thread has one column of each, so that a row takes an address, the
+load, and its place in a word. Counted: 5.5."""
 WARP = 32
 LINE_BYTES = 128
 
@@ -31,9 +37,13 @@ def touched_lines(run: int, element: int) -> float:
     return (1 + (span - element) / LINE_BYTES) / span
 
 
-def goes_down(access: Access, blocks: Container[str]) -> bool:
-    """Whether a load has a block of each row (`blocks`: the extents of these) and is folded across rows, so that a
-    thread stays in its column."""
+def element_instructions(access: Access, blocks: Container[str]) -> float:
+    """Of a thread, for each element that it accesses by itself. `blocks`: extents of which a tile has a part."""
+    return COLUMN_INSTRUCTIONS if _goes_down(access, blocks) else ELEMENT_INSTRUCTIONS
+
+
+def _goes_down(access: Access, blocks: Container[str]) -> bool:
+    """Whether a load has a block of each row and is folded across rows, so that a thread stays in its column."""
     op = access.op
     if not isinstance(op, ops.Load) or not access.shape:
         return False

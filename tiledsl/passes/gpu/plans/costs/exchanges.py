@@ -39,7 +39,7 @@ def exchange_instructions(
 ) -> float:
     """Of all threads of a grid, for its folds and scans; nothing is counted beside loops and products, which have
     prices that were measured with what they fold. `room`: the elements of a tile's axis, with what pads them; `width`:
-    bytes that a thread accesses at a time, 2 of f16 where rows begin anywhere."""
+    bytes of a row that a thread has side by side, 2 of f16 where rows begin anywhere."""
     if nest.loops or nest.dots:
         return 0.0
     threads = grid.threads_of_tile * grid.cluster

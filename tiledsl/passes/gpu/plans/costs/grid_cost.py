@@ -21,7 +21,7 @@ from tiledsl.passes.gpu.layouts.capacities import rounded
 from tiledsl.passes.gpu.layouts.infer_layouts import access_order, is_rows
 from tiledsl.passes.gpu.plan import WRITTEN_OUT, WRITTEN_OUT_WORDS, GridPlan
 from tiledsl.passes.gpu.plans.costs.access_steps import reads_windows, step_along, unit_axis
-from tiledsl.passes.gpu.plans.costs.element_accesses import LINE_BYTES, goes_down, straddled, touched_lines
+from tiledsl.passes.gpu.plans.costs.element_accesses import LINE_BYTES, element_instructions, straddled, touched_lines
 from tiledsl.passes.gpu.plans.costs.exchanges import exchange_instructions
 from tiledsl.passes.gpu.plans.costs.held_tiles import HeldTiles
 from tiledsl.passes.gpu.plans.costs.product_work import ProductWork
@@ -56,13 +56,8 @@ START_CLOCKS = 2.1
 """Of the device, for each block that starts: one after the other."""
 ACCESS_INSTRUCTIONS = 20
 """Of a thread, for each access of at most 16 bytes: where it lies, whether it is there, and the access."""
-ELEMENT_INSTRUCTIONS = 14
-"""The same where a thread goes by elements: measured with rows of odd lengths, 10 to 16."""
 SHARED_INSTRUCTIONS = 2
 """Of a thread, for each element that it takes from shared memory, or puts there, by itself."""
-COLUMN_INSTRUCTIONS = 6
-"""The same of loads that are folded across rows: a thread has one column of each, so that a row takes an address, the
-load, and its place in a word. Counted: 5.5."""
 WINDOW_INSTRUCTIONS = 10
 """Of a thread, for each access beside windows that overlap, and of these: all are at constant distances. Counted: 8 to
 11."""
@@ -293,7 +288,7 @@ class GridCost:
             room = math.prod((*map(self._room, of_blocks), *padded)) * self.programs * access.tensor.dtype.bytes
             made = max(made, room / max(1.0, moved))
         if access.shape and width <= access.tensor.dtype.bytes < WIDEST // 2:
-            each = COLUMN_INSTRUCTIONS if goes_down(access, self.counts.axis_of) else ELEMENT_INSTRUCTIONS
+            each = element_instructions(access, self.counts.axis_of)
         else:
             each = ACCESS_INSTRUCTIONS
         return each * made * moved / width
@@ -339,7 +334,7 @@ class GridCost:
         if not self.grid.roles:  # else one thread loads whole boxes
             total += UnitCounts(arithmetic=sum(map(self._access_instructions, self.nest.accesses)))
             total += UnitCounts(
-                arithmetic=exchange_instructions(self.nest, self.grid, self.counts, self._room, self._width)
+                arithmetic=exchange_instructions(self.nest, self.grid, self.counts, self._room, self._run_of_thread)
             )
         return total.times(self._padding) if self._windows.any else total.times(self._held.padding)
 
@@ -434,10 +429,18 @@ class GridCost:
         apart = WIDEST * step  # bytes from thread to thread
         return max(LINE_CLOCKS * step * moved / LINE_BYTES, TOUCH_CLOCKS * moved / element * min(1, apart / LINE_BYTES))
 
+    def _run_of_thread(self, access: Access) -> float:
+        """Bytes side by side that a thread has of a row."""
+        return access.tensor.dtype.bytes if self._by_elements(access) else WIDEST
+
     def _by_elements(self, access: Access) -> bool:
-        """Whether threads go by elements because rows begin anywhere, and lie side by side."""
+        """Whether threads go by elements because rows begin anywhere, and lie side by side: not in short rows that a
+        tile has whole, which go on into each other."""
         element = access.tensor.dtype.bytes
-        return bool(access.shape) and self._width(access) <= element and step_along(access, unit_axis(access)) == 1
+        if not access.shape or self._width(access) > element or step_along(access, unit_axis(access)) != 1:
+            return False
+        fast = access.shape[access_order(access.op)[-1]]
+        return symbol_name(fast) in self.counts.axis_of or self.counts.number(fast) >= SHORT_ROW
 
     @property
     def _latency(self) -> float:
