@@ -14,6 +14,7 @@ from tiledsl.passes.gpu.transforms.delay_folds import DelayFolds
 from tiledsl.passes.gpu.transforms.fill_loads import FillLoads
 from tiledsl.passes.gpu.transforms.hoist_loads import HoistLoads
 from tiledsl.passes.gpu.transforms.peel_masks import PeelMasks
+from tiledsl.passes.gpu.transforms.rotate_loops import RotateLoops
 from tiledsl.passes.gpu.transforms.share_loads import ShareLoads
 from tiledsl.passes.gpu.transforms.sink_tiles import SinkTiles
 from tiledsl.passes.manager import Pass
@@ -85,6 +86,7 @@ def gpu_pipeline(plan: Plan, arch: str) -> list[Pass]:
         EliminateDeadCode(),
         LowerToGpu(plan, arch),
         DelayFolds(),
+        RotateLoops(),
         PeelMasks(),
         ShareLoads(plan.alignment),
         Tidy(),

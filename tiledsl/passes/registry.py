@@ -12,6 +12,7 @@ from tiledsl.passes.gpu.transforms.delay_folds import DelayFolds
 from tiledsl.passes.gpu.transforms.fill_loads import FillLoads
 from tiledsl.passes.gpu.transforms.hoist_loads import HoistLoads
 from tiledsl.passes.gpu.transforms.peel_masks import PeelMasks
+from tiledsl.passes.gpu.transforms.rotate_loops import RotateLoops
 from tiledsl.passes.gpu.transforms.share_loads import ShareLoads
 from tiledsl.passes.gpu.transforms.sink_tiles import SinkTiles
 from tiledsl.passes.graph.groups.fuse_into_calls import FuseIntoCalls
@@ -88,6 +89,7 @@ _KINDS: tuple[type[Pass], ...] = (
     ApplyPlan,
     LowerToGpu,
     DelayFolds,
+    RotateLoops,
     HoistLoads,
     PeelMasks,
     ShareLoads,

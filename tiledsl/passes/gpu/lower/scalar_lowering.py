@@ -69,9 +69,9 @@ class ScalarLowering:
         first, second = constant_of(left), right if isinstance(right, int) else constant_of(right)
         if (second == 0 and fn in ("add", "sub")) or (second == 1 and fn in ("mul", "floordiv")):
             return left
-        if first is not None and second is not None and fn in ("add", "sub", "mul"):
+        if first is not None and second is not None and (fn in ("add", "sub", "mul") or (fn == "floordiv" and second)):
             known = {"add": first + second, "sub": first - second, "mul": first * second}
-            return self.constant(known[fn])
+            return self.constant(first // second if fn == "floordiv" else known[fn])
         if first == 0 and fn == "add" and isinstance(right, Value):
             return right
         return self.builder.map(fn, left, self.constant(right) if isinstance(right, int) else right)

@@ -15,12 +15,12 @@ from tiledsl.passes.gpu.lower.place_blocks import Turns, define_place
 from tiledsl.passes.gpu.products.parallel_products import products_of
 from tiledsl.passes.gpu.products.promoted_sums import is_promoted
 from tiledsl.passes.gpu.products.streamed_loads import source_load
+from tiledsl.passes.gpu.roles.back_to_back_loops import lower_back_to_back
+from tiledsl.passes.gpu.roles.back_to_back_parts import parts_of
 from tiledsl.passes.gpu.roles.bulk_stores import lower_bulk_store, stores_in_bulk
 from tiledsl.passes.gpu.roles.prepared_loops import company_of, lower_company
 from tiledsl.passes.gpu.roles.promoted_products import lower_promoted_product, lower_promoted_ring
 from tiledsl.passes.gpu.roles.rings import FedLoop, Ring
-from tiledsl.passes.gpu.roles.rotated_loops import lower_rotated_loop
-from tiledsl.passes.gpu.roles.rotations import rotation_of
 from tiledsl.passes.gpu.roles.warpgroup_products import lower_product, lower_product_ring
 
 Plain = Callable[[Callable[[Value], None], "FedLoop | None"], None]
@@ -48,9 +48,9 @@ def _lower_ring_range(state: Lowering, op: ops.Range, turns: Turns, rings: Seque
             lower_promoted_ring(state, op, dots[0], rings[0], turns)
             return
     promoted = any(is_promoted(inner) for inner in op.body.ops if isinstance(inner, ops.Dot))
-    rotation = None if promoted else rotation_of(op, rings)
-    if rotation is not None:
-        lower_rotated_loop(state, op, rotation, turns, rings)
+    parts = None if promoted else parts_of(op, rings)
+    if parts is not None:
+        lower_back_to_back(state, op, parts, turns, rings)
         return
     company = company_of(op, rings)
     if company is not None:

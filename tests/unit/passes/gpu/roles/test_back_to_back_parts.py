@@ -10,8 +10,8 @@ from tests.support.kernels import kernel_from_text, lower, tensor
 from tiledsl.ir.dtypes import bf16
 from tiledsl.ir.tile_ops import Grid, Range
 from tiledsl.passes.gpu.products.streamed_loads import COPIED_BYTES, Feed, feeds_of
+from tiledsl.passes.gpu.roles.back_to_back_parts import Parts, parts_of
 from tiledsl.passes.gpu.roles.rings import Ring
-from tiledsl.passes.gpu.roles.rotations import Rotation, rotation_of
 from tiledsl.passes.manager import PassContext, PassManager
 from tiledsl.passes.pipelines import gpu_front_pipeline
 
@@ -22,7 +22,7 @@ class Fed(NamedTuple):
     feed: Feed
 
 
-def rotation(turn: str, *, start: str = "acc = tile.zeros((i, D))") -> Rotation | None:
+def rotation(turn: str, *, start: str = "acc = tile.zeros((i, D))") -> Parts | None:
     """Of a loop over keys whose turns are `turn`."""
     lines = "\n                ".join(turn.strip().splitlines())
     text = f"""
@@ -43,7 +43,7 @@ def rotation(turn: str, *, start: str = "acc = tile.zeros((i, D))") -> Rotation 
     (grid,) = [op for op in module.entry.body.ops if isinstance(op, Grid)]
     (loop,) = [op for op in grid.body.ops if isinstance(op, Range)]
     feeds = [feed for feed in feeds_of(grid, 90, lambda _: 16, COPIED_BYTES) if feed.block is loop.body]
-    return rotation_of(loop, cast("list[Ring]", [Fed(feed) for feed in feeds]))
+    return parts_of(loop, cast("list[Ring]", [Fed(feed) for feed in feeds]))
 
 
 PLAIN = """s = tile.dot(q[i, :], k[j, :].mT)

@@ -1,5 +1,5 @@
-"""Which loops with products that feed on each other can be rotated, and the parts that they are cut into (see
-`rotated_loops.py`)."""
+"""Which loops with products that feed on each other are lowered as those of attention are, and the parts that they are
+cut into (see `back_to_back_loops.py`)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Sum:
 
 
 @dataclass(frozen=True)
-class Rotation:
+class Parts:
     """The parts of such a loop: products whose operands are only loaded (`scores`), what is computed of them and of
     what else the loop carries (`ahead`), and `sums` of products that take that."""
 
@@ -41,8 +41,8 @@ class Rotation:
         return tuple(dict.fromkeys(one.dot.a for one in self.sums))
 
 
-def rotation_of(loop: ops.Range, rings: Sequence[Ring]) -> Rotation | None:
-    """How a loop of a role can be rotated; None if it cannot, or has nothing of it."""
+def parts_of(loop: ops.Range, rings: Sequence[Ring]) -> Parts | None:
+    """The parts of a loop of a role; None if it is not of that kind."""
     dots = [op for op in loop.body.ops if isinstance(op, ops.Dot)]
     if len(dots) < 2 or any(op.bodies or op.effect in ("write", "control") for op in loop.body.ops):
         return None
@@ -71,7 +71,7 @@ def rotation_of(loop: ops.Range, rings: Sequence[Ring]) -> Rotation | None:
         if isinstance(left.op, ops.Cast) and all(user in dots for user in left.users):
             apart.add(left.op)  # it takes the registers of what is multiplied till then
     ahead = [op for op in loop.body.ops if op not in apart and not isinstance(op, ops.Yield)]
-    return Rotation(tuple(scores), tuple(sums), tuple(ahead))
+    return Parts(tuple(scores), tuple(sums), tuple(ahead))
 
 
 def _is_first(dot: ops.Dot, dots: Sequence[ops.Dot]) -> bool:

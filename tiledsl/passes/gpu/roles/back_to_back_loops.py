@@ -1,17 +1,13 @@
 """Loops with products that take what is made of others, as attention has them: scores, and sums of what they weigh.
 
-    for j in tile.range(K):                            scores of block 0; p
-        scores = tile.dot(q, k[j])                     for j in 1 ...:
-        p, w = ...                             =>          begin scores of block j
-        acc = tile.dot(p, v[j], acc * w)                   begin acc += p v[j - 1]
-                                                           wait for the scores; p and w of block j
-                                                           wait for acc; acc * w
-                                                       acc += p v[last]
+    for j in tile.range(K):                            wait for k[j]; scores = q k[j]; give k[j] back
+        scores = tile.dot(q, k[j])                     p and w of them
+        p, w = ...                             =>      acc * w
+        acc = tile.dot(p, v[j], acc * w)               wait for v[j]; acc += p v[j]; give v[j] back
 
-There may be several products of either kind; those of one kind begin together. So what is computed of the scores goes
-on beside a product. What the turn computes is cut in two: what does not depend
-on `acc` comes *ahead*, what does comes *behind* it (elementwise, so that it may as well be done a turn early). Clean
-turns, in which no mask does anything, get a loop of their own afterwards (`transforms/peel_masks.py`).
+There may be several products of either kind; those of one kind begin together. What the turn computes is cut in two:
+what does not depend on `acc` comes *ahead*, what does comes *behind* it. Here everything is lowered in its order;
+`transforms/rotate_loops.py` lets the scores of the next turn begin before the sums of this one.
 """
 
 from __future__ import annotations
@@ -25,42 +21,39 @@ from tiledsl.ir.fold_identities import fold_identity
 from tiledsl.ir.gpu import async_ops
 from tiledsl.ir.layouts.layout import RegisterLayout
 from tiledsl.ir.types import TileType, scalar
-from tiledsl.passes.analysis.sizes import constant_of
 from tiledsl.passes.gpu.lower.lowering import Lowering
 from tiledsl.passes.gpu.lower.place_blocks import Turns, define_place
 from tiledsl.passes.gpu.plans.product_plans.footprint import BACK_TO_BACK_ROOM, REGISTER_BYTES
 from tiledsl.passes.gpu.plans.product_plans.tilings import WARPGROUP
 from tiledsl.passes.gpu.products.streamed_loads import source_load
+from tiledsl.passes.gpu.roles.back_to_back_parts import Parts
 from tiledsl.passes.gpu.roles.block_masks import Mask, always_whole, masked, masks_of, whole_place
 from tiledsl.passes.gpu.roles.bulk_stores import lent_ring
 from tiledsl.passes.gpu.roles.distances import distance
 from tiledsl.passes.gpu.roles.known_padding import fills_of
 from tiledsl.passes.gpu.roles.rings import Position, Ring
-from tiledsl.passes.gpu.roles.rotations import Rotation
 from tiledsl.passes.gpu.roles.warpgroup_products import initial_accumulator, left_operand, multiply, plan_product
 from tiledsl.passes.gpu.roles.warpgroup_turns import hand_over
 from tiledsl.passes.tile.carried_values import carried_arguments, yielded
 from tiledsl.support.location import Location
 
 
-def lower_rotated_loop(state: Lowering, op: ops.Range, rotation: Rotation, turns: Turns, rings: Sequence[Ring]) -> None:
-    """A loop of a role, rotated. Raises TileResourceError (`plan-specialised`) where its products have no room."""
-    for dot in rotation.scores:
-        state.remark(dot, "begun before the product of the turn before is done")
-    _RotatedLoop(state, op, rotation, turns, rings).lower()
+def lower_back_to_back(state: Lowering, op: ops.Range, parts: Parts, turns: Turns, rings: Sequence[Ring]) -> None:
+    """Such a loop of a role. Raises TileResourceError (`plan-specialised`) where its products have no room."""
+    _BackToBackLoop(state, op, parts, turns, rings).lower()
 
 
-class _RotatedLoop:
-    def __init__(self, state: Lowering, op: ops.Range, rotation: Rotation, turns: Turns, rings: Sequence[Ring]) -> None:
+class _BackToBackLoop:
+    def __init__(self, state: Lowering, op: ops.Range, parts: Parts, turns: Turns, rings: Sequence[Ring]) -> None:
         self.state = state
         self.op = op
-        self.rotation = rotation
+        self.parts = parts
         self.turns = turns
         self.rings = rings
-        dots = (*rotation.scores, *(one.dot for one in rotation.sums))
+        dots = (*parts.scores, *(one.dot for one in parts.sums))
         self.plans = {dot: plan_product(dot, state.capacities, state.grid) for dot in dots}
         self.arguments = carried_arguments(op, op.body)
-        numbers = [one.number for one in rotation.sums]
+        numbers = [one.number for one in parts.sums]
         self.others = [n for n in range(len(self.arguments)) if n not in numbers]
         masks = masks_of(op)
         sources = {mask.where.result: mask.other for mask in masks if mask.other is not None}
@@ -70,38 +63,29 @@ class _RotatedLoop:
         self.masks: dict[Op, Mask] = {mask.where: mask for mask in masks}
 
     def lower(self) -> None:
-        """All turns, if there is any: what is carried is then as before."""
+        """All turns; what the loop gives is defined."""
         state, op = self.state, self.op
-        start, stop = constant_of(op.start), constant_of(op.stop)
-        if start is not None and stop is not None and stop > start:
-            self._define(self._turns())
-            return
-        before = [ring.position for ring in self.rings]
-        then, otherwise = Block(), Block()
-        with state.scope(then):
-            made = self._turns()
-            state.emit(ops.Yield, values=made)
-        for ring, position in zip(self.rings, before):
-            ring.position = position
-        with state.scope(otherwise):
-            initial = [
-                state.tile(value, made[number].layout) if value.shape else state.scalar(value)
-                for number, value in enumerate(op.initial)
-            ]
-            self._release_early()
-            state.emit(ops.Yield, values=[*initial, *self._positions()])
-        condition = state.builder.map("gt", self.turns.count, state.constant(0))
-        branch = state.emit(
-            ops.If, types=[v.tile for v in made], name=[v.name for v in op.results], condition=condition, then=then,
-            otherwise=otherwise,
+        accs = [state.tile(op.initial[one.number], self.plans[one.dot].accumulator) for one in self.parts.sums]
+        others = [self._as_carried(number, op.initial[number]) for number in self.others]
+        carried = [*accs, *others, *self._positions()]
+        numbers = [*(one.number for one in self.parts.sums), *self.others]
+        names = [*(self.arguments[number].name for number in numbers), *["stage", "parity"] * len(self.rings)]
+        body = Block([(scalar(i64), f"{op.body.arguments[0].name}_number")])
+        for value, name in zip(carried, names):
+            body.add_argument(value.type, name)
+        number, *inside = body.arguments
+        with state.scope(body):
+            self._place(inside[len(numbers) :])
+            sums = len(self.parts.sums)
+            state.emit(ops.Yield, values=self._turn(number, inside[:sums], inside[sums : len(numbers)]))
+        loop = state.emit(
+            ops.For, types=[v.tile for v in carried], name=names, start=state.constant(0), stop=self.turns.count,
+            step=state.constant(1), initial=carried, body=body,
         )  # fmt: skip
-        self._define(branch.results)
-
-    def _define(self, results: Sequence[Value]) -> None:
-        count = len(self.op.results)
-        for result, lowered in zip(self.op.results, results[:count]):
-            self.state.define(result, lowered)
-        self._place(results[count:])
+        for one, result in zip(numbers, loop.results):
+            state.define(op.results[one], result)
+        self._place(loop.results[len(numbers) :])
+        self._release_early()
 
     def _positions(self) -> list[Value]:
         return [value for ring in self.rings for value in ring.position.values]
@@ -115,27 +99,19 @@ class _RotatedLoop:
 
     @property
     def _sum_dots(self) -> list[ops.Dot]:
-        return [one.dot for one in self.rotation.sums]
+        return [one.dot for one in self.parts.sums]
 
     @property
     def _ends(self) -> list[ops.Dot]:
         """The scores to which no others are added."""
-        scores = self.rotation.scores
+        scores = self.parts.scores
         begun = {dot.acc.op for dot in scores if dot.acc is not None}
         return [dot for dot in scores if dot not in begun]
 
     @property
     def _location(self) -> Location:
         """Of what is said of all scores together."""
-        return self.rotation.scores[0].location
-
-    # What is carried: accumulators, left operands of their next products, all else, where the rings are
-
-    def _turns(self) -> list[Value]:
-        """Every turn; what the loop gives, and where the rings are."""
-        carried = self._loop(self._first())
-        self._release_early()
-        return self._last(carried)
+        return self.parts.scores[0].location
 
     def _release_early(self) -> None:
         """After the last scores: gives back what only they were made of, so that it is loaded for the next block."""
@@ -146,87 +122,32 @@ class _RotatedLoop:
         for ring in state.rings.get(grid, ()):
             loads = ring.feed.loads
             once = len(loads) == 1 and _has_one_user(loads[0].result)
-            if ring not in lent and once and any(source_load(dot.a) is loads[0] for dot in self.rotation.scores):
+            if ring not in lent and once and any(source_load(dot.a) is loads[0] for dot in self.parts.scores):
                 ring.release(state, ring.position.stage)
                 ring.is_released = True
 
-    def _first(self) -> list[Value]:
-        """The first turn, up to the product that ends it."""
-        state = self.state
-        with state.scope(state.builder.block):
-            carried = [self._initial(number) for number in self.others]
-            self._define_others(carried)
-            self._enter(state.constant(0))
-            self._load_first()
-            self._wait(self.rotation.scores)
-            hand_over(state, "take", self._location)
-            begun = self._begin_scores()
-            hand_over(state, "pass", self._location)
-            self._land_scores(begun, 0)
-            following = self._ahead()
-            accs = self._behind([self._initial(one.number) for one in self.rotation.sums])
-            return [*accs, *self._lefts(), *following, *self._positions()]
-
-    def _loop(self, carried: Sequence[Value]) -> list[Value]:
-        """All turns but the first one."""
-        state = self.state
-        index = self.op.body.arguments[0].name
-        body = Block([(scalar(i64), f"{index}_number")])
-        names = ["acc"] * len(self.rotation.sums) + ["left"] * len(self.rotation.lefts)
-        names += [self.arguments[number].name for number in self.others]
-        places = 2 * len(self.rings)
-        for value, name in zip(carried, [*names, *["stage", "parity"] * len(self.rings)]):
-            body.add_argument(value.type, name)
-        number, *inside = body.arguments
-        with state.scope(body):
-            self._place(inside[-places:])
-            state.emit(ops.Yield, values=self._turn(number, inside[:-places]))
-        types = [TileType(v.dtype, v.shape, "register", v.layout) if v.shape else scalar(v.dtype) for v in carried]
-        loop = state.emit(
-            ops.For, types=types, name=[*names, *[""] * places], start=state.constant(1), stop=self.turns.count,
-            step=state.constant(1), initial=carried, body=body,
-        )  # fmt: skip
-        self._place(loop.results[-places:])
-        return list(loop.results)
-
-    def _parts(self, carried: Sequence[Value]) -> tuple[list[Value], list[Value], list[Value]]:
-        """Accumulators, left operands, all else that is carried."""
-        sums, lefts = len(self.rotation.sums), len(self.rotation.lefts)
-        return list(carried[:sums]), list(carried[sums : sums + lefts]), list(carried[sums + lefts :])
-
-    def _turn(self, number: Value, carried: Sequence[Value]) -> list[Value]:
-        accs, lefts, others = self._parts(carried)
+    def _turn(self, number: Value, accs: Sequence[Value], others: Sequence[Value]) -> list[Value]:
         self._enter(number)
-        self._define_others(others)
+        for one, value in zip(self.others, others):
+            self.state.define(self.arguments[one], value)
         self._load_first()
-        self._wait(self.rotation.scores)
+        self._wait(self.parts.scores)
         hand_over(self.state, "take", self._location)
         begun = self._begin_scores()
+        hand_over(self.state, "pass", self._location)
+        self._land_scores(begun)
+        following = self._ahead()
+        accs, lefts = self._behind(accs), self._lefts()
         self._wait(self._sum_dots)
+        hand_over(self.state, "take", self._location)
         products = self._begin_sums(accs, lefts)
         hand_over(self.state, "pass", self._location)
-        self._land_scores(begun, 1)
-        following = self._ahead()
-        accs = self._behind(self._land_sums(products, lefts))
-        return [*accs, *self._lefts(), *following, *self._positions()]
-
-    def _last(self, carried: Sequence[Value]) -> list[Value]:
-        """The products that end the last turn; what the loop gives."""
-        state = self.state
-        accs, lefts, others = self._parts(carried[: -2 * len(self.rings)])
-        with state.builder.at(self._sum_dots[0].location):
-            state.emit(async_ops.WgmmaFence)
-        self._wait(self._sum_dots)
-        landed = self._land_sums(self._begin_sums(accs, lefts), lefts)
-        given = {one.number: value for one, value in zip(self.rotation.sums, landed)}
-        given.update(zip(self.others, others))
-        return [*(given[number] for number in range(len(given))), *self._positions()]
+        return [*self._land_sums(products, lefts), *following, *self._positions()]
 
     # Parts of a turn
 
-    def _initial(self, number: int) -> Value:
-        state, value = self.state, self.op.initial[number]
-        result = self.op.results[number]
+    def _as_carried(self, number: int, value: Value) -> Value:
+        state, result = self.state, self.op.results[number]
         return state.tile(value, state.layout(result)) if result.shape else state.scalar(value)
 
     def _enter(self, number: Value) -> None:
@@ -235,10 +156,6 @@ class _RotatedLoop:
             whole_place(state, turns, number) if self.is_whole else turns.place(state, turns.start_of(state, number))
         )
         define_place(state, turns.argument, place)
-
-    def _define_others(self, values: Sequence[Value]) -> None:
-        for number, value in zip(self.others, values):
-            self.state.define(self.arguments[number], value)
 
     def _wait(self, dots: Sequence[ops.Dot]) -> None:
         for ring in self._rings_of(dots):
@@ -254,7 +171,7 @@ class _RotatedLoop:
         state = self.state
         products: list[Value] = []
         lefts: list[Value] = []
-        for number, dot in enumerate(self.rotation.scores):
+        for number, dot in enumerate(self.parts.scores):
             with state.builder.at(dot.location):
                 left = left_operand(state, dot, self.plans[dot])
                 acc, accumulate = initial_accumulator(state, dot, self.plans[dot])
@@ -270,20 +187,22 @@ class _RotatedLoop:
             state.emit(async_ops.WgmmaCommit)
         return [*products, *lefts]
 
-    def _land_scores(self, begun: Sequence[Value], groups: int) -> None:
+    def _land_scores(self, begun: Sequence[Value]) -> None:
         state = self.state
         with state.builder.at(self._location):
-            landed = state.emit(async_ops.WgmmaWait, values=begun, groups=groups).results
-            self._give_back(self.rotation.scores)
+            landed = state.emit(async_ops.WgmmaWait, values=begun, groups=0).results
+            self._give_back(self.parts.scores)
         for dot, value in zip(self._ends, landed):
             value.name = dot.result.name
             state.define(dot.result, value)
 
     def _begin_sums(self, accs: Sequence[Value], lefts: Sequence[Value]) -> list[Value]:
-        state, rotation = self.state, self.rotation
-        left_of = dict(zip(rotation.lefts, lefts))
+        state, parts = self.state, self.parts
+        left_of = dict(zip(parts.lefts, lefts))
         products: list[Value] = []
-        for one, acc in zip(rotation.sums, accs):
+        with state.builder.at(self._sum_dots[0].location):
+            state.emit(async_ops.WgmmaFence)
+        for one, acc in zip(parts.sums, accs):
             with state.builder.at(one.dot.location):
                 products.append(multiply(state, one.dot, self.plans[one.dot], left_of[one.dot.a], acc, None))
         with state.builder.at(self._sum_dots[-1].location):
@@ -300,7 +219,7 @@ class _RotatedLoop:
         """What scores are combined with (a mask, a bias, a number for each key), while nothing is waited for yet: as
         much of it as threads have registers for beside the products."""
         state, room = self.state, self._room
-        for op in self.rotation.ahead:
+        for op in self.parts.ahead:
             if not isinstance(op, ops.Load) or not op.result.shape or any(_is_made_by(v, op) for v in op.operands):
                 continue
             taken = _words(state.layout(op.result), op.result.dtype.bytes)
@@ -314,16 +233,16 @@ class _RotatedLoop:
     @property
     def _room(self) -> int:
         """Registers of a thread that tiles of products leave: scores, sums, left operands of these."""
-        rotation = self.rotation
+        parts = self.parts
         held = sum(self.plans[dot].accumulator.slots for dot in (*self._ends, *self._sum_dots))
-        lefts = {one.dot.a: one.dot for one in rotation.sums}
+        lefts = {one.dot.a: one.dot for one in parts.sums}
         held += sum(_words(self.plans[dot].left, left.dtype.bytes) for left, dot in lefts.items())
         return BACK_TO_BACK_ROOM.get(self.state.grid.threads_of_tile // WARPGROUP, 0) - held
 
     def _ahead(self) -> list[Value]:
         """What does not depend on the accumulator; what is carried on of it."""
         state = self.state
-        for op in self.rotation.ahead:
+        for op in self.parts.ahead:
             if isinstance(op, ops.Reduce) and not op.has_body("combiner"):
                 self._pad(op)
             mask, away = self.masks.get(op), distance(state, op, self._ends[0].result)
@@ -332,16 +251,9 @@ class _RotatedLoop:
             elif mask is None or not self._mask(mask):
                 state.lower_op(op)
             self._know_padding(op)
-        state.kept.difference_update(op.results[0] for op in self.rotation.ahead if isinstance(op, ops.Load))
-        following: list[Value] = []
+        state.kept.difference_update(op.results[0] for op in self.parts.ahead if isinstance(op, ops.Load))
         given = yielded(self.op.body)
-        for number in self.others:
-            result = self.op.results[number]
-            if result.shape:
-                following.append(state.tile(given[number], state.layout(result)))
-            else:
-                following.append(state.scalar(given[number]))
-        return following
+        return [self._as_carried(number, given[number]) for number in self.others]
 
     def _know_padding(self, op: Op) -> None:
         """Says of what is computed of a masked tile what its padding is."""
@@ -377,7 +289,7 @@ class _RotatedLoop:
         """What becomes of accumulators before the next products are added to them."""
         state = self.state
         made: list[Value] = []
-        for one, acc in zip(self.rotation.sums, accs):
+        for one, acc in zip(self.parts.sums, accs):
             assert one.dot.acc is not None
             state.define(self.arguments[one.number], acc)
             for op in one.behind:
@@ -387,8 +299,8 @@ class _RotatedLoop:
 
     def _lefts(self) -> list[Value]:
         """The left operands of the next sums, in registers."""
-        first = {one.dot.a: one.dot for one in reversed(self.rotation.sums)}
-        return [self._left(first[left]) for left in self.rotation.lefts]
+        first = {one.dot.a: one.dot for one in reversed(self.parts.sums)}
+        return [self._left(first[left]) for left in self.parts.lefts]
 
     def _left(self, dot: ops.Dot) -> Value:
         state = self.state
