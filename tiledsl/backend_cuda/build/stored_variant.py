@@ -85,13 +85,9 @@ def plan_from_json(described: dict[str, Any]) -> Plan:
     return Plan(grids, chained=described["chained"], **numbers, **pairs)
 
 
-def _grid_from_json(
-    *, warps: list[int], roles: str, copied: list[int], lines: list[int], flat: bool, **others: int
-) -> GridPlan:
+def _grid_from_json(*, warps: list[int], copied: list[int], lines: list[int], **others: Any) -> GridPlan:
     rows, columns = warps
-    return GridPlan(
-        warps=(rows, columns), roles=roles, copied=tuple(copied), lines=tuple(lines), flat=flat, **others
-    )  # fmt: skip
+    return GridPlan(warps=(rows, columns), copied=tuple(copied), lines=tuple(lines), **others)
 
 
 def _map_to_json(code: TensorMapCode) -> dict[str, Any]:
