@@ -28,7 +28,11 @@ def gpu_programs(case: ZooCase, arch: str) -> Iterator[Module]:
 
 def planned_programs(case: ZooCase, arch: str) -> Iterator[tuple[Module, list[Plan], dict[str, int]]]:
     """Each kernel of a case in form `tile-placed`, the plans for its sizes, and these."""
-    fused = case.fused()
+    return planned_kernels(case.fused(), arch)
+
+
+def planned_kernels(fused: Any, arch: str) -> Iterator[tuple[Module, list[Plan], dict[str, int]]]:
+    """The same of a fused graph."""
     schedule = schedule_graph(fused.lowered(arch), fused.graph.inputs, fused.graph.constants)
     done: set[int] = set()
     for step in schedule.schedule.steps:

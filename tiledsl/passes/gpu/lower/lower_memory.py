@@ -115,7 +115,8 @@ def store_layout(state: Lowering, op: ops.Store) -> RegisterLayout:
     large = math.prod(own.shape) >= WORTH_CONVERTING
     fast = order[-1]
     at_once = contiguous_bytes(own, fast, bytes_)
-    if state.inference.slides(op.value.shape[fast]):  # runs of threads, which rows that begin anywhere take by elements
+    if not state.grid.roles and state.inference.slides(op.value.shape[fast]):
+        # runs of threads, which rows that begin anywhere take by elements
         at_once = min(at_once, max(bytes_, row_alignment(state, op.tensor)) if own.vector(fast) > 1 else at_once)
     scattered = at_once < min(SECTOR_BYTES, own.shape[fast] * bytes_)
     if runs and large and scattered and contiguous_bytes(suited, fast, bytes_) > at_once:

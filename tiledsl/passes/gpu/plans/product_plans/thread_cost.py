@@ -69,6 +69,9 @@ class ThreadNest(NamedTuple):
     """Those of them that they hold beside sums."""
     planes: int = 1
     """Matrices that stand for an operand (`tile.dot` with planes)."""
+    made_of: tuple[int, int] = (1, 1)
+    """Elements that the loop loads for each element of the left operand, and of the right one: more where these are
+    folds."""
 
     @property
     def products(self) -> int:
@@ -97,7 +100,8 @@ class ThreadTiling(NamedTuple):
 
 def stage_bytes(nest: ThreadNest, tiling: ThreadTiling) -> int:
     """Shared memory of one stage."""
-    return (tiling.rows + tiling.columns * nest.beside) * tiling.depth * nest.staged_bytes
+    left, right = nest.made_of
+    return (tiling.rows * left + tiling.columns * nest.beside * right) * tiling.depth * nest.staged_bytes
 
 
 def sums_of(nest: ThreadNest, tiling: ThreadTiling) -> int:

@@ -34,6 +34,7 @@ from tiledsl.passes.gpu.plans.product_plans.thread_tilings import (
 )
 from tiledsl.passes.gpu.products.window_rows import window_rows
 from tiledsl.passes.gpu_machine import GpuMachine
+from tiledsl.support.powers_of_two import power_of_two_from
 
 SizeOf = Callable[["Dim | None"], int]
 
@@ -183,8 +184,12 @@ def _feeds(dot: ops.Dot, dots: Sequence[ops.Dot]) -> bool:
 
 def _computed_of(dot: ops.Dot) -> Iterator[Op]:
     """What operands of a product are computed by."""
+    return _computed_by(dot.a, dot.b)
+
+
+def _computed_by(*values: Value) -> Iterator[Op]:
     seen: set[Value] = set()
-    work = [dot.a, dot.b]
+    work = list(values)
     while work:
         value = work.pop()
         if value in seen or value.op is None:
@@ -236,7 +241,16 @@ def read_thread_nest(
         held=held,
         held_beside=held_beside,
         planes=ops.PLANES if dot.precision == "planes" else 1,
+        made_of=(_made_of(dot, dot.a, size_of), _made_of(dot, dot.b, size_of)),
     )
+
+
+def _made_of(dot: ops.Dot, operand: Value, size_of: SizeOf) -> int:
+    """How many elements the loop around a product loads for each element of an operand, at most by one load."""
+    loads = [op for op in _computed_by(operand) if isinstance(op, ops.Load) and op.parent is dot.parent]
+    own = set(operand.shape)
+    each = [[power_of_two_from(size_of(dim)) for dim in load.result.shape if dim not in own] for load in loads]
+    return max(map(math.prod, each), default=1)
 
 
 def _sides(dot: ops.Dot) -> tuple[str, str, str]:
