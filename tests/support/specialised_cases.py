@@ -177,16 +177,6 @@ def specialised_products() -> list[PlannedCase]:
     found.append(
         PlannedCase(narrow, parse_plan(f"m=64, n=64, k=32, 128 threads, 4x1 warps, cooperative, 2 stages, {_ALIGNED}"))
     )
-    across = Case(
-        "product NN tf32", product_tf32, _operands(np.float32, "NN", 100, 72, 104), relative=1.5e-3 * 104**0.5
-    )
-    found += [
-        PlannedCase(across, parse_plan(f"{plan}, sides swapped, {_ALIGNED}"))
-        for plan in (
-            "m=48, n=64, k=32, 128 threads, 4x1 warps, cooperative, 2 stages",
-            "m=64, n=128, k=64, 256 threads, 8x1 warps, cooperative, 3 stages, 1 programs",
-        )
-    ]
     return [*found, *_products_with_odd_rows()]
 
 

@@ -21,9 +21,6 @@ Instructions of warpgroups have 64 rows, and columns by 8: of 777 rows, blocks o
 seven of them however wide they are; swapped, there are four blocks of 208 columns. The same elements are multiplied and
 added in the same order, so no digit changes.
 
-Of elements of 32 bits (tf32) instructions take rows from shared memory only along the axis that is added up. A right
-operand that lies across it becomes the left one, which may come through registers: its load is placed there.
-
 Before: any TILE form. After: the same form. Loops are left alone that do more than multiply what they load, and those
 whose results are folded behind them, or combined with what is loaded: that comes ahead of products only the other way
 round.
@@ -41,12 +38,10 @@ from tiledsl.ir.core import Block, Module, Op, Value
 from tiledsl.ir.types import AxisType, TileType
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.manager import PassContext
-from tiledsl.passes.tile.turn_operands import load_across
 
 SWAPPED = (1, 0)
 BITS = 16
-"""Of the elements of results, which matrices of registers are turned of on their way to shared memory; more where an
-operand comes through registers, as there is no other way."""
+"""Of the elements of results, which matrices of registers are turned of on their way to shared memory."""
 BEHIND = (
     ops.Constant, ops.Size, ops.Start, ops.Map, ops.Cast, ops.Broadcast, ops.Reshape, ops.Transpose, ops.Store,
     ops.Yield,
@@ -84,9 +79,7 @@ def loop_to_swap(grid: ops.Grid) -> ops.Range | None:
         return None
     (loop,) = loops
     stores = [op for op in grid.body.ops if isinstance(op, ops.Store)]
-    bits = {BITS, 32} if needs_registers(grid) else {BITS}
-    narrow = all(len(op.value.shape) == 2 and op.value.dtype.bits in bits for op in stores)
-    if not narrow:
+    if not all(_is_narrow_matrix(op) for op in stores):
         return None
     if any(not isinstance(op, (ops.Load, ops.Transpose, ops.Dot, ops.Yield)) for op in loop.body.ops):
         return None
@@ -100,18 +93,8 @@ def loop_to_swap(grid: ops.Grid) -> ops.Range | None:
     return loop if plain and all(map(_is_filled, loop.initial)) else None
 
 
-def needs_registers(grid: ops.Grid) -> bool:
-    """Whether the products of a grid are of tf32, and their right operands alone lie across the axis that is added
-    up: with swapped sides these come through registers."""
-    dots = [op for op in grid.body.walk() if isinstance(op, ops.Dot)]
-    return bool(dots) and all(map(_comes_through_registers, dots))
-
-
-def _comes_through_registers(dot: ops.Dot) -> bool:
-    if dot.precision != "tf32" or load_across(dot.a, -1) is not None:
-        return False
-    load = load_across(dot.b, -2)
-    return load is not None and all(isinstance(user, (ops.Dot, ops.Transpose)) for user in load.result.users)
+def _is_narrow_matrix(op: ops.Store) -> bool:
+    return len(op.value.shape) == 2 and op.value.dtype.bits == BITS
 
 
 def _is_plain(op: Op | None, carried: Value) -> bool:
@@ -138,8 +121,6 @@ def _swap(loop: ops.Range) -> None:
         if not isinstance(op, ops.Dot):
             body.append(op.clone(values))
             continue
-        if _comes_through_registers(op):
-            _place_in_registers(values[op.b])
         with inside.at(op.location):
             assert op.acc is not None
             values[op.result] = inside.emit(
@@ -156,16 +137,6 @@ def _swap(loop: ops.Range) -> None:
     for op in before.block.ops:
         loop.parent.insert_before(loop, op)
     _replace(loop, results)
-
-
-def _place_in_registers(value: Value) -> None:
-    """Places a load and what is transposed of it, where levels are chosen already."""
-    while True:
-        if value.tile.level is not None:
-            value.type = replace(value.tile, level="register")
-        if not isinstance(value.op, ops.Transpose):
-            return
-        value = value.op.source
 
 
 def _replace(loop: ops.Range, results: Sequence[Value]) -> None:

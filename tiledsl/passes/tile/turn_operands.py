@@ -107,19 +107,6 @@ def operands_to_turn(function: Function) -> Iterator[TurnedOperand]:
                     yield TurnedOperand(load, order)
 
 
-def load_across(value: Value, axis: int) -> ops.Load | None:
-    """The load that an operand of two axes is, if its rows lie across `axis` of the operand (-1 or -2); else None."""
-    found = _load_of(value, axis)
-    if found is None:
-        return None
-    load, along = found
-    type_ = load.tensor.type
-    axes = [n for n, index in enumerate(load.indices) if not _is_scalar(index)]
-    if not isinstance(type_, TensorType) or type_.unit is None or len(axes) != 2:
-        return None
-    return None if axes[along] == type_.unit else load
-
-
 def _is_scalar(index: Index) -> bool:
     return isinstance(index, Value) and isinstance(index.type, TileType) and not index.type.shape
 

@@ -4,8 +4,7 @@
     sides swapped                                4 x 32 blocks of 208 x 128: 42.4 us
 
 Blocks come in 64 rows, and in columns by 16. Where there are few of them, what the last one wastes is much, and how
-many there are decides. Products of tf32 with a right operand that lies row by row have no other plan by warpgroups: it
-becomes the left one, and comes through registers. The grid that `swap-sides` makes is planned and priced as any other.
+many there are decides. The grid that `swap-sides` makes is planned and priced as any other is.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from tiledsl.passes.gpu.plan import Plan, RankedPlan
 from tiledsl.passes.gpu.plans.facts.grid_shape import GridShape, grids_of
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.passes.manager import PassContext
-from tiledsl.passes.tile.swap_sides import SwapSides, loop_to_swap, needs_registers
+from tiledsl.passes.tile.swap_sides import SwapSides, loop_to_swap
 
 GAIN = 0.97
 """Of the time of the best plan as the program says it, what swapped sides may take to come first."""
@@ -44,15 +43,13 @@ def with_swapped_sides(
     `found`: the plans as the program says it, the best first. `plans_of`: those of a grid by warpgroups.
     """
     grid = list(grids_of(function))[number]
-    if loop_to_swap(grid.op) is None or not machine.has_warpgroups:
+    if not found or found[0].seconds is None or loop_to_swap(grid.op) is None:
         return list(found)
-    alone = not found and needs_registers(grid.op)
-    if not alone and (not found or _tiles(grid, found[0], size_of) > FEW_ROUNDS * machine.multiprocessors):
+    if _tiles(grid, found[0], size_of) > FEW_ROUNDS * machine.multiprocessors:
         return list(found)
-    most = math.inf if alone or found[0].seconds is None else GAIN * found[0].seconds
     program = SwapSides((number,)).run(Module([function.clone()]), PassContext()).entry
     swapped = plans_of(program, list(grids_of(program))[number])[:KEPT]
-    better = [one for one in swapped if one.seconds is not None and one.seconds <= most]
+    better = [one for one in swapped if one.seconds is not None and one.seconds <= GAIN * found[0].seconds]
     return [*(one._replace(plan=_marked(one.plan)) for one in better), *found]
 
 

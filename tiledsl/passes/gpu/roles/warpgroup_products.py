@@ -34,7 +34,6 @@ from tiledsl.passes.gpu.lower.lower_dot import added, batched, matrix_of
 from tiledsl.passes.gpu.lower.lowering import Lowering, Staged
 from tiledsl.passes.gpu.lower.place_blocks import Turns
 from tiledsl.passes.gpu.products.promoted_sums import is_promoted
-from tiledsl.passes.gpu.products.streamed_loads import source_load
 from tiledsl.passes.gpu.roles.computed_operands import stage_right_operand
 from tiledsl.passes.gpu.roles.exchange_sums import SplitSum
 from tiledsl.passes.gpu.roles.rings import Position, Ring
@@ -68,7 +67,7 @@ def remark_product(state: Lowering, dot: ops.Dot, plan: WarpgroupProduct) -> Non
 
 def left_operand(state: Lowering, dot: ops.Dot, plan: WarpgroupProduct) -> Value | None:
     """The left operand in registers, without padding along K; None if it stands in a stage."""
-    if dot.a in state.staged and source_load(dot.a) is not None:
+    if dot.a in state.staged:
         return None
     return state.convert(matrix_of(state, dot.a, 1), plan.left)
 

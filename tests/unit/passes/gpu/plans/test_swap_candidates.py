@@ -12,13 +12,12 @@ import pytest
 from gemm import gemm
 from tests.e2e.test_gpu_plans import module_of
 from tests.support.gpu_cases import Case
-from tests.support.gpu_lowering import Array, lowered, plans_for
-from tests.support.gpu_shape_cases import product_tf32
+from tests.support.gpu_lowering import lowered, plans_for
 from tests.support.run_gpu_ir import CompiledIr
 from tests.support.specialised_cases import activated
 from tiledsl.backend_cuda.build.gate import refusals
 from tiledsl.ir.core import Module
-from tiledsl.ir.gpu.async_ops import TmaStore, Wgmma
+from tiledsl.ir.gpu.async_ops import TmaStore
 from tiledsl.ir.gpu.gpu_ops import Write
 from tiledsl.passes.gpu.plan import RankedPlan
 from tiledsl.passes.gpu.plans.choose_plans import ranked_plans
@@ -94,30 +93,3 @@ def test_blocks_of_a_cluster_have_whole_rows() -> None:
     of_call = sizes_of_call(module.entry, grid, {"M": 777, "N": 4096, "K": 4096}, [16, 16, 16])
     nest, _ = read_grid(grid.op, grid.blocks, HOPPER, of_call)
     assert "TMA stores whole rows" in nest.rows_apart
-
-
-def narrow(turned: bool) -> tuple[Module, list[RankedPlan]]:
-    """Of a product in tf32, with the right operand row by row or column by column."""
-    square: Array = np.zeros((64, 64), np.float32)
-    arrays: list[Array] = [square, np.transpose(square) if turned else square]
-    module = module_of(Case("tf32", product_tf32, lambda _: [*arrays]), [*arrays])
-    placed, _ = plans_for(module, [*arrays])
-    return placed, ranked_plans(placed.entry, HOPPER, {"M": 2048, "N": 2048, "K": 2048}, [16, 16, 16])
-
-
-def test_operands_of_32_bits_that_lie_across_come_through_registers() -> None:
-    """Where another grid had turned them before."""
-    placed, found = narrow(turned=False)
-    plan = found[0].plan
-    assert plan.grids[0].swapped
-    assert not plan.turned
-    module = lowered(placed, plan)
-    products = [op for op in module.walk() if isinstance(op, Wgmma)]
-    assert products
-    assert all(op.a.tile.level == "register" for op in products)
-    assert refusals(CompiledIr(module).cubin) == []
-
-
-def test_those_that_lie_along_are_taken_as_they_are() -> None:
-    _, found = narrow(turned=True)
-    assert not any(one.plan.grids[0].swapped for one in found)
