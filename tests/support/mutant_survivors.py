@@ -79,6 +79,11 @@ SURVIVORS: tuple[Survivors, ...] = (
         "for these sizes the last rounds read other bytes than the result is written to", "",
         "(gemm|attention).* for sm_",
     ),
+    Survivors(
+        ("delete-named-barrier",),
+        "the last round reads another stage than the result is written to, and a warpgroup multiplies as one", "",
+        "gemm.*sides swapped",
+    ),
     Survivors(("overlap",), "a barrier stands between the uses of the two", "", "histogram"),
     Survivors(
         tuple(sorted(DEPENDENT)), "tiles are whole, or padding is 0 and harmless, for these sizes", "", " for sm_"
