@@ -28,7 +28,8 @@ from tiledsl.ir.core import Block, Module, Op, Value
 from tiledsl.ir.dtypes import u8
 from tiledsl.ir.fold_identities import fold_identity
 from tiledsl.ir.gpu import gpu_ops as gpu
-from tiledsl.ir.gpu.async_ops import Role, Wgmma
+from tiledsl.ir.gpu.async_ops import Wgmma
+from tiledsl.ir.gpu.gpu_rules import launch_around, role_around
 from tiledsl.ir.layouts.buffer_layout import SharedLayout
 from tiledsl.ir.layouts.fold_plans import fold_scratch_bytes
 from tiledsl.ir.layouts.layout import Digit, RegisterLayout
@@ -238,11 +239,9 @@ def _fold_behind(loop: ops.For, result: Value, type_: Type, turn: _Joined, initi
 
 def _threads(op: Op) -> int:
     """How many threads of a block run an op."""
-    while not isinstance(op, (Role, gpu.Launch)):
-        assert op.parent is not None
-        assert op.parent.parent is not None
-        op = op.parent.parent
-    return op.threads
+    around = role_around(op) or launch_around(op)
+    assert around is not None
+    return around.threads
 
 
 def _replaced(values: Sequence[Value], number: int, value: Value) -> tuple[Value, ...]:

@@ -100,7 +100,7 @@ def _halves(loop: ops.For) -> _Halves | None:
     waits = [place for place, op in enumerate(body) if isinstance(op, WgmmaWait)]
     if len(commits) != 2 or len(waits) != 2 or not commits[0] < waits[0] < commits[1] < waits[1]:
         return None
-    if any(op.attributes["groups"] for op in body if isinstance(op, WgmmaWait)) or constant_of(loop.step) != 1:
+    if any(op.groups for op in body if isinstance(op, WgmmaWait)) or constant_of(loop.step) != 1:
         return None
     between = range(waits[0], commits[1])
     cut = next((n for n in between if isinstance(body[n], MbarrierWait)), None)
