@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tiledsl
+from tests.support.f32_planes import Formula, assert_digits, exact_of, normals_of, remarks_of
 from tiledsl import ops, tile
 from tiledsl.api.graphs.emulate_graph import emulate_graph
 from tiledsl.api.programs.emulate import Request
@@ -22,7 +22,6 @@ from tiledsl.passes.graph.rewrites.copy_windows import CopyWindows
 from tiledsl.passes.graph.rewrites.split_floats import SplitFloats
 from tiledsl.passes.manager import PassContext, PassManager
 
-Formula = Callable[..., Any]
 DIGITS = 2.0**-22
 """Of the sum of magnitudes: what f32 products and sums of a few elements are off at most."""
 TINY = 40 * 2.0**-150
@@ -45,38 +44,14 @@ def _always(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(split_floats, "GAIN", 1e9)
 
 
-def _arrays(*shapes: tuple[int, ...]) -> list[Any]:
-    random = np.random.default_rng(0)
-    return [random.standard_normal(shape).astype(np.float32) for shape in shapes]
-
-
-def _exact(formula: Formula, arrays: list[Any]) -> tuple[Any, Any]:
-    """The result in f64, and the sums of magnitudes."""
-
-    def run(given: list[Any]) -> Any:
-        graph = tiledsl.trace(formula, *given)
-        return execute_graph(graph.module.entry, given, graph.module)[0]
-
-    wide = [array.astype(np.float64) for array in arrays]
-    with np.errstate(all="ignore"):
-        return run(wide), run([np.abs(array) for array in wide])
-
-
 def _assert_as_f32(actual: Any, exact: Any, size: Any) -> None:
-    actual = np.asarray(actual)
-    with np.errstate(all="ignore"):
-        wanted = exact.astype(np.float32)
-        special = ~np.isfinite(wanted)
-        np.testing.assert_array_equal(actual[special], wanted[special])
-        assert np.isfinite(actual[~special]).all()
-        off = np.abs(actual.astype(np.float64) - exact)[~special]
-        assert (off <= DIGITS * size[~special] + TINY).all(), float((off / size[~special]).max())
+    assert_digits(actual, exact, size, DIGITS, TINY)
 
 
 @pytest.mark.parametrize("name", FORMULAS)
 def test_it_means_the_same(name: str) -> None:
     formula, *shapes = FORMULAS[name]
-    arrays = _arrays(*shapes)
+    arrays = normals_of(*shapes)
     graph = tiledsl.trace(formula, *arrays)
     (expected,) = execute_graph(graph.module.entry, arrays, graph.module)
     context = PassContext()
@@ -90,12 +65,12 @@ def test_it_means_the_same(name: str) -> None:
 @pytest.mark.parametrize("name", FORMULAS)
 def test_kernels_have_the_digits_of_f32(name: str, plan: int) -> None:
     formula, *shapes = FORMULAS[name]
-    arrays = _arrays(*shapes)
+    arrays = normals_of(*shapes)
     result = emulate_graph(tiledsl.trace(formula, *arrays), arrays, {}, None, Request(arch="sm_90", plan=plan)).result
     if name != "something behind it":
-        _assert_as_f32(result, *_exact(lambda x, w: formula(x, w), arrays))
+        _assert_as_f32(result, *exact_of(lambda x, w: formula(x, w), arrays))
     else:
-        exact, size = _exact(lambda x, w: x @ w, arrays)
+        exact, size = exact_of(lambda x, w: x @ w, arrays)
         _assert_as_f32(result, np.maximum(exact, 0) + 1, size + 1)
 
 
@@ -109,10 +84,10 @@ def _special(x: Any, w: Any) -> None:
 @pytest.mark.parametrize("plan", [0, 1, 99])
 def test_special_numbers_are_those_of_f32(plan: int) -> None:
     formula: Formula = lambda x, w: x @ w  # noqa: E731
-    arrays = _arrays((64, 40), (40, 32))
+    arrays = normals_of((64, 40), (40, 32))
     _special(*arrays)
     result = emulate_graph(tiledsl.trace(formula, *arrays), arrays, {}, None, Request(arch="sm_90", plan=plan)).result
-    _assert_as_f32(result, *_exact(formula, arrays))
+    _assert_as_f32(result, *exact_of(formula, arrays))
 
 
 @pytest.mark.parametrize("scale", [1e-44, 1e-38, 1e-30, 1.0, 1e15, 1e30])
@@ -127,10 +102,7 @@ def test_planes_have_all_digits(scale: float) -> None:
 
 
 def _remarks(formula: Formula, *shapes: tuple[int, ...], arch: str = "sm_90") -> list[Any]:
-    graph = tiledsl.trace(formula, *(tile.spec(shape, tile.f32) for shape in shapes))
-    context = PassContext()
-    PassManager([SplitFloats(arch)]).run(graph.module.clone(), context)
-    return list(context.remarks)
+    return remarks_of(SplitFloats(arch), formula, *shapes)
 
 
 def test_only_large_products_are_split(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,6 +123,6 @@ def test_attention_is_left_to_one_kernel() -> None:
 
 
 def test_an_operand_of_two_products_is_split_once() -> None:
-    graph = tiledsl.trace(lambda x, w, u: (x @ w, x @ u), *_arrays((64, 64), (64, 64), (64, 64)))
+    graph = tiledsl.trace(lambda x, w, u: (x @ w, x @ u), *normals_of((64, 64), (64, 64), (64, 64)))
     module = PassManager([SplitFloats("sm_90")]).run(graph.module.clone(), PassContext())
     assert sum(function.name.startswith("planes") for function in module.functions) == 3

@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tiledsl
+from tests.support.f32_planes import Formula, assert_digits, exact_of, normals_of, remarks_of
 from tiledsl import ops, tile
 from tiledsl.api.graphs.emulate_graph import emulate_graph
 from tiledsl.api.programs.emulate import Request
@@ -20,7 +20,6 @@ from tiledsl.passes.graph.rewrites import split_windows
 from tiledsl.passes.graph.rewrites.split_windows import SplitWindows
 from tiledsl.passes.manager import PassContext, PassManager
 
-Formula = Callable[..., Any]
 DIGITS, IN_TURN = 2.0**-21, 2.0**-19
 """Of the sum of magnitudes: by planes, and of some 200 products that are added up in f32 one after the other."""
 
@@ -44,34 +43,16 @@ def _always(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(split_windows, "GAIN", 1e9)
 
 
-def _arrays(*shapes: tuple[int, ...]) -> list[Any]:
-    random = np.random.default_rng(0)
-    return [random.standard_normal(shape).astype(np.float32) for shape in shapes]
-
-
-def _run(formula: Formula, given: list[Any]) -> Any:
-    graph = tiledsl.trace(formula, *given)
-    with np.errstate(all="ignore"):
-        return execute_graph(graph.module.entry, given, graph.module)[0]
-
-
 def _assert_as_f32(formula: Formula, arrays: list[Any], plan: int, digits: float = DIGITS) -> None:
     graph = tiledsl.trace(formula, *arrays)
     actual = emulate_graph(graph, arrays, {}, None, Request(arch="sm_90", plan=plan)).result
-    wide = [array.astype(np.float64) for array in arrays]
-    exact, size = _run(formula, wide), _run(formula, [np.abs(array) for array in wide])
-    with np.errstate(all="ignore"):
-        wanted = exact.astype(np.float32)
-    special = ~np.isfinite(wanted)
-    np.testing.assert_array_equal(np.asarray(actual)[special], wanted[special])
-    off = np.abs(np.asarray(actual)[~special].astype(np.float64) - exact[~special])
-    assert (off <= digits * size[~special]).all(), float((off / size[~special]).max())
+    assert_digits(actual, *exact_of(formula, arrays), digits)
 
 
 @pytest.mark.parametrize("name", FORMULAS)
 def test_it_means_the_same(name: str) -> None:
     formula, *shapes = FORMULAS[name]
-    arrays = _arrays(*shapes)
+    arrays = normals_of(*shapes)
     graph = tiledsl.trace(formula, *arrays)
     (expected,) = execute_graph(graph.module.entry, arrays, graph.module)
     context = PassContext()
@@ -85,13 +66,13 @@ def test_it_means_the_same(name: str) -> None:
 @pytest.mark.parametrize("name", FORMULAS)
 def test_kernels_have_the_digits_of_f32(name: str, plan: int) -> None:
     formula, *shapes = FORMULAS[name]
-    _assert_as_f32(formula, _arrays(*shapes), plan)
+    _assert_as_f32(formula, normals_of(*shapes), plan)
 
 
 @pytest.mark.parametrize("name", ["channels first", "channels last", "of a volume"])
 def test_special_numbers_are_those_of_f32(name: str) -> None:
     formula, *shapes = FORMULAS[name]
-    x, w = _arrays(*shapes)
+    x, w = normals_of(*shapes)
     x[0].flat[[3, 50]], x[1].flat[[7, 31]] = (np.inf, 2.0**118), (np.nan, -(2.0**118))
     w.flat[[5, 40]] = 2.0**12, 1e-39
     _assert_as_f32(formula, [x, w], 0, IN_TURN)
@@ -99,16 +80,13 @@ def test_special_numbers_are_those_of_f32(name: str) -> None:
 
 def test_planes_of_an_image_are_made_once() -> None:
     formula, *shapes = FORMULAS["in turns"]
-    graph = tiledsl.trace(formula, *_arrays(*shapes))
+    graph = tiledsl.trace(formula, *normals_of(*shapes))
     module = PassManager([SplitWindows("sm_90")]).run(graph.module.clone(), PassContext())
     assert sum(function.name.startswith("image_planes") for function in module.functions) == 1 + 4
 
 
 def _remarks(formula: Formula, *shapes: tuple[int, ...], arch: str = "sm_90") -> list[Any]:
-    graph = tiledsl.trace(formula, *(tile.spec(shape, tile.f32) for shape in shapes))
-    context = PassContext()
-    PassManager([SplitWindows(arch)]).run(graph.module.clone(), context)
-    return list(context.remarks)
+    return remarks_of(SplitWindows(arch), formula, *shapes)
 
 
 def test_only_large_ones_are_split(monkeypatch: pytest.MonkeyPatch) -> None:
