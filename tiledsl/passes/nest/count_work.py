@@ -17,7 +17,7 @@ from tiledsl.ir.core import Index, Value
 from tiledsl.ir.symbolic import Dim, Expr, evaluate, symbol_name, symbols_of
 from tiledsl.ir.types import AxisType, Shape, Slice, TileType, Whole
 from tiledsl.passes.nest.dependence import AxisDependence
-from tiledsl.passes.nest.evaluate_scalars import Place, ScalarValues
+from tiledsl.passes.nest.evaluate_scalars import GuessedScalars, Place, ScalarValues
 from tiledsl.passes.nest.loop_nest import Access, Elementwise, LoopNest, NestDot, NestLoop
 
 LOOKED_AT = 2048
@@ -69,6 +69,7 @@ class WorkCounts:
         self._distinct: dict[Access, int] = {}
         self._numbers: dict[Expr, int] = {}
         self._totals: dict[Value, int] = {}
+        self._guessed: set[Value] = set()
         self.block_sizes: dict[Value, int] = {}
         self.axis_of: dict[str, Value] = {}
         ranges = [loop.definition for loop in nest.loops]
@@ -170,7 +171,8 @@ class WorkCounts:
             amount = counted.at(places)
             total += weight * amount.number
             exact = exact and amount.exact
-        return Amount(total, exact and not self._is_sampled(apart, term))
+        guessed = any(axis in self._guessed for axis in around)
+        return Amount(total, exact and not guessed and not self._is_sampled(apart, term))
 
     def _looked_at(self, term: _Term, around: Sequence[Value]) -> list[Value]:
         """The axes that are gone through block by block."""
@@ -230,13 +232,17 @@ class WorkCounts:
                 yield inner, weight * inner_weight
 
     def bounds(self, axis: Value, term: _Term, places: Mapping[Value, Place]) -> tuple[int, int, int] | None:
-        """Where the blocks of an axis begin, end, and how far apart they are; None where data say so."""
+        """Where the blocks of an axis begin, end, and how far apart they are; None where unbounded data say so."""
         if axis in self.nest.axis_values:
             return 0, self.total(axis), self.block_sizes[axis]
         loop = next(loop for loop in term.loops if loop.axis is axis)
         assert not isinstance(loop.op, ops.While)
         values = ScalarValues(self.sizes, places)
         start, stop = values.of(loop.op.start), values.of(loop.op.stop)
+        if start is None or stop is None:
+            self._guessed.add(axis)
+            values = GuessedScalars(self.sizes, places)
+            start, stop = values.of(loop.op.start), values.of(loop.op.stop)
         step = values.of(loop.op.step) if isinstance(loop.op, ops.For) else self.block_sizes[axis]
         if start is None or stop is None or not step:
             return None
@@ -245,13 +251,16 @@ class WorkCounts:
         return start, max(start, stop), step
 
     def guessed_turns(self, loop: NestLoop) -> int:
-        """Of a loop whose bounds are data: all turns of the blocks that they depend on make up the axis, perhaps."""
+        """Of a loop whose bounds are data: all turns of the blocks that they depend on make up the axis, perhaps; but
+        for blocks that have a part of the tensor of their own."""
         for access in self.nest.accesses:
             for index, size in zip(access.op.indices, access.tensor.shape):
                 if isinstance(index, Value) and loop.axis is not None and _unshifted(index)[0] is loop.axis:
+                    others = [one for one in access.op.indices if isinstance(one, Value) and one is not index]
+                    own = frozenset[Value]().union(*(self._dependence.of(one).axes for one in others))
                     apart = math.prod(
                         -(-self.total(axis) // self.block_sizes[axis])
-                        for axis in loop.depends
+                        for axis in loop.depends - own
                         if axis in self.nest.axis_values
                     )
                     return max(1, self.number(size) // max(1, apart))

@@ -64,6 +64,28 @@ class ScalarValues:
         return None
 
 
+class GuessedScalars(ScalarValues):
+    """Integer scalars where what data say is as large as the program lets it be: `lengths[b]` is N if the program has
+    minimum(lengths[b], N) anywhere. None for other data."""
+
+    def _value(self, value: Value) -> int | None:
+        known = super()._value(value)
+        return self._bound(value) if known is None else known
+
+    def _bound(self, value: Value) -> int | None:
+        for user in value.users:
+            if isinstance(user, ops.Cast):
+                bound = self._bound(user.result)
+            elif isinstance(user, ops.Map) and user.fn == "minimum":
+                others = [ScalarValues(self.sizes, self.places).of(one) for one in user.inputs if one is not value]
+                bound = next((one for one in others if one is not None), None)
+            else:
+                continue
+            if bound is not None:
+                return bound
+        return None
+
+
 def _mapped(fn: str, inputs: list[int]) -> int | None:
     match fn:
         case "add":

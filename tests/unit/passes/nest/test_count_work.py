@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from tests.support.executed_work import Meter, counted, sizes_of
-from tests.support.kernels import argument_for, lower
+from tests.support.kernels import argument_for, lower, tensor
 from tests.unit.passes.nest import test_loop_nest as programs
 from tiledsl import tile
+from tiledsl.ir.dtypes import i64
 from tiledsl.passes.nest.count_work import WorkCounts
 
 
@@ -75,6 +76,42 @@ def test_what_is_data_is_guessed() -> None:
     amount = counts.moved(nest.accesses[1])
     assert not amount.exact
     assert amount.number == 1000  # all segments together make up the tensor
+
+
+def test_what_data_are_at_most_is_what_they_are_guessed_to_be() -> None:
+    def last_ones(x: tile.Tensor, lengths: tile.Tensor) -> tile.Tensor:
+        B, N = x.shape
+        B = lengths.shape[0]
+        y = tile.empty(B, x.dtype)
+        for b in tile.grid(B, block=1):
+            total, length = 0.0, lengths[b]
+            for n in tile.range(max(length - 100, 0), min(length, N)):
+                total += tile.sum(x[b, n])
+            y[b] = total
+        return y
+
+    nest = programs.nest_of(last_ones, x=2, lengths=tensor(1, i64))
+    counts = WorkCounts(nest, {"B": 3, "N": 1000}, {"n": 16})
+    (amount,) = [counts.moved(access) for access in nest.accesses if access.op.operands[0].name == "x"]
+    assert (amount.number, amount.exact) == (3 * 100, False)
+
+
+def test_rows_of_their_own_are_guessed_to_be_whole() -> None:
+    def begins(x: tile.Tensor, lengths: tile.Tensor) -> tile.Tensor:
+        B, N = x.shape
+        B = lengths.shape[0]
+        y = tile.empty(B, x.dtype)
+        for b in tile.grid(B, block=1):
+            total = 0.0
+            for n in tile.range(0, lengths[b]):
+                total += tile.sum(x[b, n])
+            y[b] = total / N
+        return y
+
+    nest = programs.nest_of(begins, x=2, lengths=tensor(1, i64))
+    counts = WorkCounts(nest, {"B": 3, "N": 1000}, {"n": 16})
+    (amount,) = [counts.moved(access) for access in nest.accesses if access.op.operands[0].name == "x"]
+    assert (amount.number, amount.exact) == (3 * 1000, False)
 
 
 def test_a_row_that_an_argument_names_is_taken_to_be_inside() -> None:

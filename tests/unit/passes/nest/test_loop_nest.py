@@ -11,12 +11,13 @@ import pytest
 from tests.support.kernels import lower
 from tiledsl import tile
 from tiledsl.cli.main import main
+from tiledsl.frontend.kernel.arguments import Argument
 from tiledsl.ir.text.printer import print_module
 from tiledsl.passes.nest.describe_nest import describe_nest
 from tiledsl.passes.nest.loop_nest import LoopNest, loop_nests
 
 
-def nest_of(function: Callable[..., Any], **arguments: int) -> LoopNest:
+def nest_of(function: Callable[..., Any], **arguments: Argument | int) -> LoopNest:
     (nest,) = loop_nests(lower(function, **arguments).entry)
     return nest
 

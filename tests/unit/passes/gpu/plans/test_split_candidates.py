@@ -145,6 +145,18 @@ def test_long_folds_are_split_too() -> None:
     assert best({"M": 8, "K": 1 << 22}, function=largest).parts
 
 
+def test_loops_that_end_where_data_say_are_split_if_their_end_is_bounded() -> None:
+    text = FOLD.replace("FN", "add").replace("MAP", "add").replace("unit=1>)", "unit=1>, %n: tensor<i64, [1], unit=0>)")
+    bounded = """
+    %said = tile.load(%n, [%none])
+    %end = tile.map([%said, %K]) {fn = minimum}
+    %sum = """
+    text = text.replace("\n    %sum = ", bounded).replace("tile.range(%none, %K,", "tile.range(%none, %end,")
+    sizes = {"M": 8, "K": 1 << 22}
+    plan = best(sizes, function=product(text))
+    assert plan.parts == best(sizes, function=product(FOLD.replace("FN", "add").replace("MAP", "add"))).parts != ()
+
+
 def test_whole_sums_come_after_them() -> None:
     plans = [one.plan for one in ranked_plans(product(), gpu_machine("sm_90"), DEEP, ALIGNED)]
     whole = [plan for plan in plans if not plan.parts]

@@ -37,7 +37,7 @@ from tiledsl.passes.gpu.products.parallel_products import products_of
 from tiledsl.passes.gpu.products.promoted_sums import is_promoted
 from tiledsl.passes.gpu.products.streamed_loads import Feed, Use, goes_to_products_alone, source_load
 from tiledsl.passes.gpu.products.window_rows import window_rows
-from tiledsl.passes.nest.evaluate_scalars import Place, ScalarValues
+from tiledsl.passes.nest.evaluate_scalars import GuessedScalars, Place, ScalarValues
 from tiledsl.passes.nest.loop_nest import loop_nest
 
 BLOCKS_OF_ROWS = (64, 128, 192, 256)
@@ -192,7 +192,7 @@ class _Reader:
             return self.sizes.of(block.total)
         if self.row is None or not self._depends():  # then all blocks of rows have what the first one has
             places = {b.argument: Place(0, 1) for b in self.blocks if b.op is self.grid}
-            length = self._between(block, ScalarValues(self.sizes.symbols, places))
+            length = self._between(block, GuessedScalars(self.sizes.symbols, places))
             if length is not None:
                 return max(1, length)
         ends = [
@@ -397,7 +397,7 @@ class _Reader:
         places = {b.argument: Place(0, 1) for b in self.blocks if b.op is self.grid}
         if self.row is not None:
             places[self.row.argument] = Place(start, extent)
-        values = ScalarValues(self.sizes.symbols, places)
+        values = GuessedScalars(self.sizes.symbols, places)
         longest = 0
         for block in self.blocks:
             if isinstance(block.op, ops.Range) and block.op in self.loops:
