@@ -14,7 +14,7 @@ from tiledsl.backend_cuda.functions.random_bits import random
 from tiledsl.backend_cuda.functions.scalar_math import scalar_function
 from tiledsl.backend_cuda.functions.scalars import memory_type
 from tiledsl.backend_ref.scalar_functions import cast as reference_cast
-from tiledsl.ir.dtypes import DType, bool_, f32, f64, i64, u32
+from tiledsl.ir.dtypes import DType, bool_, f32, f64, i8, i64, u8, u32
 from tiledsl.ir.scalar_functions import ATOMICS, SCALAR_FUNCTIONS
 
 F32_ULPS = {
@@ -67,6 +67,9 @@ def packed_cases(dtype: DType) -> Iterator[Case]:
 
     yield from (element(position) for position in range(count))
     yield Case(f"unpack_{dtype}_any", (u32, i64), dtype, lambda o, p: unpack(o[0], o[1], dtype, p))
+    if dtype in (i8, u8):
+        name = f"float_of_byte_{dtype}"
+        yield Case(f"{name}_case", (u32, i64), f32, lambda o, p: f"{p.use(name)}({o[0]}, (unsigned){o[1]})")
 
 
 def atomic_cases(dtype: DType) -> list[Case]:

@@ -91,6 +91,9 @@ def test_words(host: HostLibrary, dtype: DType) -> None:
         want = values[position :: per_word(dtype)]
         assert_same(host.apply(f"unpack_{dtype}_{position}", words), want)
         assert_same(host.apply(f"unpack_{dtype}_any", words, np.full(len(words), position)), want)
+        if dtype in (i8, u8):
+            single = host.apply(f"float_of_byte_{dtype}_case", words, np.full(len(words), position))
+            assert_same(single, want.astype(np.float32))
 
 
 @needs_compiler

@@ -21,7 +21,7 @@ from tiledsl.backend_cuda.frame.kernel_frame import KernelFrame
 from tiledsl.backend_cuda.frame.names import of_program
 from tiledsl.backend_cuda.functions.casts import pack
 from tiledsl.backend_cuda.functions.scalars import bare
-from tiledsl.backend_cuda.functions.storage import Registers, Scalar, Slot, Storage, View, element_text
+from tiledsl.backend_cuda.functions.storage import Registers, Scalar, Slot, Storage, View, element_text, float_of_byte
 from tiledsl.backend_cuda.values.one_plus import FUNCTIONS, log_of_one_plus, one_plus
 from tiledsl.backend_cuda.values.rolled_groups import Places, Rounds, rounds_of
 from tiledsl.backend_cuda.values.view_tables import view_table
@@ -324,6 +324,8 @@ class _GroupWriter:
         if whole is not None:
             name, operand = whole
             text = f"{frame.use(name)}({bare(self._operand(operand, slot))})"
+        elif byte := self._float_of_byte(op, slot):
+            text = byte
         else:
             operands = [self._operand(v, slot) for v in op.operands]
             text = ELEMENTWISE[type(op)](frame, op, operands, slot, rounded)
@@ -342,8 +344,19 @@ class _GroupWriter:
         value = self.resolved(value)
         if value in self.elements:
             return self.elements[value].text
-        storage = self.of_round[value] if value in self.of_round else self.frame.storage(value)
-        return element_text(storage, slot, self.frame.preamble)
+        return element_text(self._storage(value), slot, self.frame.preamble)
+
+    def _storage(self, value: Value) -> Storage:
+        return self.of_round[value] if value in self.of_round else self.frame.storage(value)
+
+    def _float_of_byte(self, op: Op, slot: Slot) -> str:
+        """What a conversion of packed bytes to floats gives, which takes them out of their words itself; or nothing."""
+        if not isinstance(op, Cast) or not op.dtype.is_float or not 16 <= op.dtype.bits <= 32:
+            return ""
+        source = self.resolved(op.source)
+        if source in self.elements or source.dtype.name not in ("i8", "u8"):
+            return ""
+        return float_of_byte(self._storage(source), slot, self.frame.preamble)
 
 
 def _name(value: Value) -> str:

@@ -42,6 +42,13 @@ for _name, _type, _flip, _bias in (("i8", "int", 0x80, 128), ("u8", "unsigned", 
         f"float float_of_{_name}({_type} x) {{\n    return __uint_as_float(((unsigned)x & 0xffu) ^ "
         f"{0x4B000000 | _flip:#x}u) - {2**23 + _bias}.0f;\n}}",
     )
+    _word = f"word ^ {_flip * 0x01010101:#x}u" if _flip else "word"
+    define(
+        f"float_of_byte_{_name}",
+        f"byte `position` of a word, an integer ({_name}), as a float: one permutation puts it among the digits",
+        f"float float_of_byte_{_name}(unsigned word, unsigned position) {{\n    return __uint_as_float("
+        f"__byte_perm({_word}, 0x4B000000u, 0x7540u + position)) - {2**23 + _bias}.0f;\n}}",
+    )
 
 
 def cast(expression: str, from_dtype: DType, to_dtype: DType, preamble: Preamble) -> str:
@@ -60,7 +67,7 @@ def cast(expression: str, from_dtype: DType, to_dtype: DType, preamble: Preamble
 def _to_float(expression: str, source: DType, target: DType, preamble: Preamble) -> str:
     if source.name in ("i8", "u8") and target != f64:
         expression = f"{preamble.use(f'float_of_{source.name}')}({expression})"
-        return f"{preamble.use(f'round_{target}')}({expression})" if is_narrow_float(target) else expression
+        return f"{preamble.use(f'round_{target}')}({expression})" if target.bits == 8 else expression
     if not is_narrow_float(target):
         same = register_dtype(source) == target
         return expression if same else f"({c_type(target)}){enclosed(expression)}"

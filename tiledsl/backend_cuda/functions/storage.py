@@ -121,15 +121,29 @@ def element_text(storage: Storage, slot: Slot, preamble: Preamble) -> str:
     return _indexed(storage, slot, preamble)
 
 
+def float_of_byte(storage: Storage, slot: Slot, preamble: Preamble) -> str:
+    """The packed integer of 8 bits in a slot as a float, straight from its word; empty where none is packed there."""
+    if isinstance(storage, View):
+        storage, slot = storage.source, Slot(table_text(storage.table, operand_text(slot.index)))
+    if not isinstance(storage, Registers) or storage.dtype.name not in ("i8", "u8"):
+        return ""
+    word, position = _place(storage, slot)
+    return f"{preamble.use(f'float_of_byte_{storage.dtype}')}({storage.name}[{word}], {position})"
+
+
 def _indexed(registers: Registers, slot: Slot, preamble: Preamble) -> str:
-    per = registers.per_word
-    if per == 1:
+    if registers.per_word == 1:
         return f"{registers.name}[{slot.index}]"
+    word, position = _place(registers, slot)
+    return unpack(f"{registers.name}[{word}]", position, registers.dtype, preamble)
+
+
+def _place(registers: Registers, slot: Slot) -> tuple[str, int | str]:
+    """The word of a slot among packed registers, and its position there."""
+    per = registers.per_word
     if slot.index.isdigit():
         number = int(slot.index)
-        word, position = str(number // per), number % per
-    elif slot.per_word == per:
-        word, position = slot.word, slot.position
-    else:
-        word, position = f"{operand_text(slot.index)} / {per}", f"{operand_text(slot.index)} % {per}"
-    return unpack(f"{registers.name}[{word}]", position, registers.dtype, preamble)
+        return str(number // per), number % per
+    if slot.per_word == per:
+        return slot.word, slot.position
+    return f"{operand_text(slot.index)} / {per}", f"{operand_text(slot.index)} % {per}"

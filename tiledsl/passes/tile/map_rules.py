@@ -10,7 +10,7 @@ from tiledsl.ir.core import Number, Value
 from tiledsl.ir.dtypes import DType, bool_, f8e4m3, i64
 from tiledsl.ir.rewrite import Rewriter, Rules
 from tiledsl.ir.symbolic import Dim, maximum, minimum
-from tiledsl.ir.tile_ops import Broadcast, Cast, Constant, Map
+from tiledsl.ir.tile_ops import Broadcast, Cast, Constant, Map, Transpose
 from tiledsl.passes.analysis.sizes import SIZES, is_scalar, size_of
 from tiledsl.passes.analysis.splats import number_of, splat_of
 from tiledsl.passes.tile.fold_constants import fold, fold_cast
@@ -379,10 +379,15 @@ def cast_of_constant(op: Cast, rewriter: Rewriter) -> bool:
 @MAP_RULES.on(Cast)
 def cast_of_cast(op: Cast, rewriter: Rewriter) -> bool:
     # cast(cast(x: f16, f32), f64) => cast(x, f64), where the first is exact
-    inner = op.source.op
+    # cast(transpose(cast(x: i8, f16)), f32) => transpose(cast(x, f32))
+    turned = op.source.op
+    inner = turned.source.op if isinstance(turned, Transpose) else turned
     if not isinstance(inner, Cast) or not is_exact(inner.source.dtype, inner.dtype):
         return False
-    rewriter.replace(op, rewriter.cast(inner.source, op.dtype))
+    made = rewriter.cast(inner.source, op.dtype)
+    if isinstance(turned, Transpose):
+        made = rewriter.emit(Transpose, source=made, permutation=turned.permutation).result
+    rewriter.replace(op, made)
     return True
 
 

@@ -41,7 +41,9 @@ def instructions(source: str, target: str, arch: str) -> int:
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
-@pytest.mark.parametrize(("source", "target"), [("i8", "f32"), ("u8", "f16"), ("i8", "i32"), ("f8e4m3", "f32")])
+@pytest.mark.parametrize(
+    ("source", "target"), [("i8", "f32"), ("u8", "f16"), ("i8", "bf16"), ("i8", "i32"), ("f8e4m3", "f32")]
+)
 def test_conversions_of_bytes_are_counted_as_they_are_made(source: str, target: str, arch: str) -> None:
     made = (instructions(source, target, arch) - instructions("f32", "f32", arch)) / ELEMENTS
     counted = conversion(BY_NAME[source], BY_NAME[target], gpu_machine(arch).capability)

@@ -54,8 +54,8 @@ F8_INSTRUCTIONS = 89
 
 
 def conversion(source: DType, target: DType, capability: int) -> UnitCounts:
-    """For each element, as counted in machine code. Bytes are taken out of words one by one, put into
-    the digits of a float, and lose an offset."""
+    """For each element, as counted in machine code. Bytes are put from their words into
+    the digits of a float by one permutation each, and lose an offset."""
     if f64 in (source, target):
         return UnitCounts(0, 1)
     if source.is_float and source.bytes == 1 and target.is_float:
@@ -65,7 +65,7 @@ def conversion(source: DType, target: DType, capability: int) -> UnitCounts:
     if source.is_integer and source.bytes == 1:
         if not target.is_float:
             return UnitCounts(1.5)
-        return UnitCounts(3.5 + (target.bytes == 2) / 2)
+        return UnitCounts(2.25 + (target.bytes == 2) / 2)
     if source.is_float and target.is_integer:
         return UnitCounts(1 + (target.bytes == 1), 1)
     return UnitCounts(1, 1 if source.is_float and not target.is_float else 0)
