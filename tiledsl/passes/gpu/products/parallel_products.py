@@ -10,6 +10,7 @@ from __future__ import annotations
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Op, Value
 from tiledsl.ir.types import AxisType, TileType
+from tiledsl.passes.gpu.products.row_runs import row_runs
 from tiledsl.passes.gpu.products.window_rows import window_rows
 from tiledsl.passes.tile.carried_values import yielded
 
@@ -54,8 +55,8 @@ def _source(value: Value) -> Value:
 
 
 def _says_where(op: Op) -> bool:
-    """Whether an op gives scalars, blocks, or coordinates at which loads of windows read: those who bring these count
-    them."""
+    """Whether an op gives scalars, blocks, or coordinates at which loads of windows or of runs read: those who bring
+    these count them."""
     return all(
         isinstance(value.type, AxisType) or (isinstance(value.type, TileType) and (not value.shape or _is_place(value)))
         for value in op.results
@@ -64,7 +65,7 @@ def _says_where(op: Op) -> bool:
 
 def _is_place(value: Value) -> bool:
     return all(
-        (isinstance(user, ops.Load) and window_rows(user) is not None)
+        (isinstance(user, ops.Load) and (window_rows(user) is not None or row_runs(user) is not None))
         or (user.effect == "pure" and not user.bodies and all(map(_is_place, user.results)))
         for user in value.users
     )

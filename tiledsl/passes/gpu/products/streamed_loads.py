@@ -29,6 +29,7 @@ from tiledsl.passes.gpu.layouts.infer_layouts import access_order, tensor_of, ti
 from tiledsl.passes.gpu.layouts.operand_sources import Source, are_independent, elementwise_inputs, sources_of
 from tiledsl.passes.gpu.layouts.select_wgmma import instruction_dtypes
 from tiledsl.passes.gpu.products.parallel_products import are_alike, products_of
+from tiledsl.passes.gpu.products.row_runs import leaves_of, row_runs
 from tiledsl.passes.gpu.products.window_rows import window_rows
 
 COPIED_BYTES = (4, 8)
@@ -253,8 +254,19 @@ def _check_load(
                 _check_known(slide.place, grid)
         check_index(load.indices[rows.channels], grid, loop)
         return
-    for index in load.indices:
-        check_index(index, grid, loop)
+    runs = row_runs(load)
+    if runs is not None:
+        if alignment(load.tensor) % UNIT_BYTES:
+            raise DeclinedError(f"runs of rows of `{name}` do not start at multiples of {UNIT_BYTES} bytes")
+        check_index(runs.axis, grid, loop)
+        for leaf in leaves_of(load, runs):
+            if isinstance(leaf, Value):
+                _check_known(leaf, grid)
+            elif leaf.tensor in written:
+                raise DeclinedError(f"`{leaf.tensor.name}` is written by the same grid")
+    for number, index in enumerate(load.indices):
+        if runs is None or number not in (runs.rows, *runs.jumps):
+            check_index(index, grid, loop)
 
 
 def _loop_of(load: ops.Load, grid: ops.Grid) -> ops.Range | None:
@@ -310,10 +322,14 @@ def _check_depth(load: ops.Load, value: Value, dot: ops.Dot, *, is_left: bool) -
     axis = load_axis(value, -1 if is_left else -2)
     if load.result.dtype.bits != 16 and access_order(load)[-1] != axis:
         raise DeclinedError(f"`wgmma` takes {load.result.dtype} only from rows along the axis that is added up")
+    both, runs = source_load(dot.a) is not None, row_runs(load)
+    if runs is not None and axis not in tile_axes(load):
+        if both and not _has_whole_turns(runs.axis):
+            raise DeclinedError(f"the loop may end within a run of `{load.tensor.name}`")
+        return
     along = tile_axes(load).index(axis)
     index = load.indices[along]
     if isinstance(index, Value) and isinstance(index.type, AxisType):
-        both = source_load(dot.a) is not None
         if _has_whole_turns(index):
             return
         if isinstance(index.op, ops.Shift) or (both and not _ends_with_tensor(index, load, along)):

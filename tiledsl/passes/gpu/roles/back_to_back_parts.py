@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Op, Value
 from tiledsl.passes.gpu.layouts.operand_sources import depends_on
+from tiledsl.passes.gpu.products.row_runs import says_where
 from tiledsl.passes.gpu.products.streamed_loads import goes_to_products_alone, source_load
 from tiledsl.passes.gpu.roles.rings import Ring
 from tiledsl.passes.tile.carried_values import carried_arguments, yielded
@@ -70,7 +71,11 @@ def parts_of(loop: ops.Range, rings: Sequence[Ring]) -> Parts | None:
     for left in dict.fromkeys(one.dot.a for one in sums):
         if isinstance(left.op, ops.Cast) and all(user in dots for user in left.users):
             apart.add(left.op)  # it takes the registers of what is multiplied till then
-    ahead = [op for op in loop.body.ops if op not in apart and not isinstance(op, ops.Yield)]
+    ahead = [
+        op
+        for op in loop.body.ops
+        if op not in apart and not isinstance(op, ops.Yield) and not says_where(op, frozenset(loads))
+    ]
     return Parts(tuple(scores), tuple(sums), tuple(ahead))
 
 

@@ -35,10 +35,12 @@ from tiledsl.passes.gpu.lower.lower_memory import access_vector, row_alignment, 
 from tiledsl.passes.gpu.lower.lowering import Lowering, Staged
 from tiledsl.passes.gpu.lower.pipeline_loads import copy_tile, define_staged, is_asynchronous
 from tiledsl.passes.gpu.plan import LOADING_THREADS
+from tiledsl.passes.gpu.products.row_runs import RowRuns, row_runs
 from tiledsl.passes.gpu.products.streamed_loads import COPIED_BYTES, Feed, Use, load_axis, source_load
 from tiledsl.passes.gpu.products.window_rows import WindowRows, window_rows
 from tiledsl.passes.gpu.roles.exchange_sums import SplitSum
 from tiledsl.passes.gpu.roles.product_order import ProductOrder
+from tiledsl.passes.gpu.roles.run_copies import run_places
 from tiledsl.support.errors import fail
 
 MOST_BEHIND = 3
@@ -75,6 +77,18 @@ class StreamedLoad:
     """In which threads copy it; None where TMA does."""
     planes: int = 1
     """Matrices along its first axis, each of which a product of planes reads."""
+    runs: RowRuns | None = None
+    """Where its rows lie in runs anywhere."""
+
+    @property
+    def along_runs(self) -> int:
+        """The axis of a tile of runs that counts their rows."""
+        return 1 - max(tile_axes(self.op))
+
+    @property
+    def rows(self) -> int:
+        """Of its box: those of all runs."""
+        return self.shape[self.along_runs]
 
 
 class Ring:
@@ -139,11 +153,14 @@ class Ring:
         """On the producer's side: begins to copy into the next stage, where the blocks are placed now; in turn number
         `turn` of a loop."""
         stage = self.position.stage
+        runs = {s.op: run_places(state, s.op, s.runs, s.rows) for s in self.streams if s.runs is not None}
         self.wait_empty(state)
         if self._by_tma:
             state.emit(async_ops.MbarrierExpect, barriers=self.full, index=stage, bytes=self._by_tma)
         for stream in self.streams:
-            if stream.layout is None:
+            if stream.op in runs:
+                self._copy_runs(state, stream, runs[stream.op], stage)
+            elif stream.layout is None:
                 self._copy(state, stream, stage)
         if self.by_threads:
             self._copy_by_threads(state, stage, turn)
@@ -248,6 +265,24 @@ class Ring:
                 strides=tuple(slide.stride for slide in rows.slides), lows=tuple(slide.low for slide in rows.slides),
             )  # fmt: skip
 
+    def _copy_runs(
+        self, state: Lowering, stream: StreamedLoad, places: Sequence[Mapping[int, Value]], stage: Value
+    ) -> None:
+        """One box for each run of rows."""
+        op, zero = stream.op, state.constant(0)
+        assert stream.runs is not None
+        along, axes, rows = stream.along_runs, tile_axes(op), stream.rows // len(places)
+        axes[stream.runs.rows] = along
+        shape = tuple(rows if axis == along else size for axis, size in enumerate(stream.shape))
+        for number, where in enumerate(places):
+            offsets = [stage, zero, zero]
+            offsets[1 + along] = state.constant(number * rows)
+            indices = [where[n] if n in where else state.start_of(index) for n, index in enumerate(op.indices)]
+            state.emit(
+                async_ops.TmaLoad, tensor=state.tensors[op.tensor], indices=indices, axes=tuple(axes),
+                buffer=stream.buffer, offsets=offsets, barriers=self.full, index=stage, places=(1, 2), shape=shape,
+            )  # fmt: skip
+
     def wait(self, state: Lowering) -> None:
         """On the consumers' side: the next stage is full, and its tiles stand there from now on."""
         state.emit(
@@ -322,16 +357,17 @@ def _stream(state: Lowering, op: ops.Load, use: Use, stages: int, copies: Mappin
     layout = operand_layout(tuple(sizes), order[-1], op.result.dtype.bytes, _run(state, use, order[-1]))
     staged = replace(layout, order=(0, *(1 + axis for axis in layout.order)))
     buffer = state.buffer((stages, *sizes), op.result.dtype, staged, name)
-    windows = window_rows(op) is not None
-    if windows and (cluster > 1 or op.tensor in copies):
-        fail("plan-specialised", op.location, reason=f"windows of `{op.tensor.name}` are read by one block each")
-    if is_left and cluster == state.grid.splits and not use.computed and not windows:
+    windows, runs = window_rows(op) is not None, row_runs(op)
+    if (windows or runs) and (cluster > 1 or op.tensor in copies):
+        what = "windows" if windows else "runs of rows"
+        fail("plan-specialised", op.location, reason=f"{what} of `{op.tensor.name}` are read by one block each")
+    if is_left and cluster == state.grid.splits and not use.computed and not windows and runs is None:
         rows = use.axes[-2]
         box[rows] = sizes[rows] = _rows_to_load(state, op, rows, box[rows])
     total = math.prod(sizes) * op.result.dtype.bytes
     width = UNIT_BYTES if op.tensor in copies else row_alignment(state, op.tensor)
     copied = None
-    if width % UNIT_BYTES:
+    if width % UNIT_BYTES and runs is None:
         if cluster > 1:
             reason = f"rows of `{op.tensor.name}` are copied by threads, each block for itself"
             fail("plan-specialised", op.location, reason=reason)
@@ -339,7 +375,7 @@ def _stream(state: Lowering, op: ops.Load, use: Use, stages: int, copies: Mappin
             sizes, order, LOADING_THREADS, max(1, width // op.result.dtype.bytes), op.result.dtype.bytes
         )
     planes = sizes[0] if use.dot.precision == "planes" else 1
-    return StreamedLoad(op, buffer, divided, tuple(box), total, copied, planes)
+    return StreamedLoad(op, buffer, divided, tuple(box), total, copied, planes, runs)
 
 
 def _rows_to_load(state: Lowering, op: ops.Load, axis: int, room: int) -> int:

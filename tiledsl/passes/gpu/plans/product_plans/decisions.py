@@ -157,7 +157,7 @@ class Columns:
 
 def _is_shared(nest: ProductNest, across: int) -> bool:
     """Whether blocks of a cluster can share whole rows."""
-    alone = nest.by_threads or nest.reads_windows or nest.epilogue.number_of_a_row
+    alone = nest.by_threads or nest.reads_alone or nest.epilogue.number_of_a_row
     return nest.columns % (across * WHOLE_UNIT) == 0 and nest.tma_store and not alone
 
 
@@ -187,6 +187,7 @@ class Depth:
                 every = [span // 2, span]
             if contract.depth is not None:
                 every = [contract.depth] if contract.depth % step == 0 else []
+        every = _of_whole_runs(nest, every) or every
         if not every:
             search.refuse(tiling, f"steps of {contract.depth} are asked for, which instructions do not divide")
         yield from self._that_fit(search, [tiling._replace(depth=depth) for depth in every])
@@ -202,6 +203,12 @@ class Depth:
                     return
                 break
             yield option
+
+
+def _of_whole_runs(nest: ProductNest, sizes: Sequence[int]) -> list[int]:
+    """The blocks of the loop that have whole runs of rows, or that such are cut into: others take many small boxes."""
+    runs = {stream.run for stream in nest.streams if stream.run and stream.in_loop}
+    return [size for size in sizes if all(size % run == 0 or run % size == 0 for run in runs)]
 
 
 class Ring:
@@ -251,8 +258,8 @@ class Cluster:
             return
         for side in SIDES:
             moved = nest.staged and not nest.tma_store
-            if side > 1 and (moved or nest.by_threads or nest.reads_windows):
-                continue  # what moves between threads, what they copy, and windows, stay in one block
+            if side > 1 and (moved or nest.by_threads or nest.reads_alone):
+                continue  # what moves between threads, what they copy, windows and runs stay in one block
             if wanted not in (0, tiling.rows * side) or (side > 1 and nest.rows <= tiling.rows):
                 continue
             if side > 1 and nest.rows_apart:
@@ -268,7 +275,7 @@ class Cluster:
         nest, asked = search.nest, search.contract.stages
         if not (search.families.splits and nest.splittable) or nest.whole_rows or tiling.resident > 1:
             return
-        alone = tiling.roles == "pingpong" or tiling.column_groups > 1 or nest.reads_windows
+        alone = tiling.roles == "pingpong" or tiling.column_groups > 1 or nest.reads_alone
         if alone or search.contract.depth is not None or nest.by_threads or nest.loop is None:
             return
         tiles = tiling.tiles(nest)

@@ -52,7 +52,8 @@ class Stream(NamedTuple):
     bytes that every row of the tensor starts at a multiple of, a line of the cache at most. `is_left`: of which
     operand. `held`: elements of the whole tensor that the grid reads. `only_multiplied`: whether nothing but products
     reads it. `windows`: the bytes of a pixel's channels, where rows are positions of windows; else 0.
-    `planes`: how many such tiles lie behind each other.
+    `planes`: how many such tiles lie behind each other. `run`: where rows lie in runs anywhere, how many rows each has
+    that a block may begin with; else 0.
     """
 
     sides: tuple[Side, ...]
@@ -67,6 +68,7 @@ class Stream(NamedTuple):
     only_multiplied: bool = True
     windows: int = 0
     planes: int = 1
+    run: int = 0
 
 
 class Work(NamedTuple):
@@ -177,9 +179,9 @@ class ProductNest:
         return any(dot.times > 1 for dot in self.dots)
 
     @property
-    def reads_windows(self) -> bool:
-        """Whether an operand's rows are positions of windows, of which each block reads its own."""
-        return any(stream.windows for stream in self.streams)
+    def reads_alone(self) -> bool:
+        """Whether an operand's rows are positions of windows, or lie in runs, of which each block reads its own."""
+        return any(stream.windows or stream.run for stream in self.streams)
 
     @property
     def bytes(self) -> int:

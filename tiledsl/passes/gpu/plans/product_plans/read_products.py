@@ -35,6 +35,7 @@ from tiledsl.passes.gpu.plans.product_plans.product_nest import (
 )
 from tiledsl.passes.gpu.products.parallel_products import products_of
 from tiledsl.passes.gpu.products.promoted_sums import is_promoted
+from tiledsl.passes.gpu.products.row_runs import row_runs
 from tiledsl.passes.gpu.products.streamed_loads import Feed, Use, goes_to_products_alone, source_load
 from tiledsl.passes.gpu.products.window_rows import window_rows
 from tiledsl.passes.nest.evaluate_scalars import GuessedScalars, Place, ScalarValues
@@ -234,6 +235,7 @@ class _Reader:
         places = [*(self._grid_axis(index) for index in load.indices), *self._starts_along(load)]
         alignment = self.sizes.alignment_of(load.tensor)
         planes = load.result.shape[0] if use.dot.precision == "planes" else 1
+        runs = row_runs(load)
         return Stream(
             sides=self._sides(load.result.shape[1 if planes != 1 else 0 :]),
             bytes=load.result.dtype.bytes,
@@ -247,6 +249,7 @@ class _Reader:
             only_multiplied=goes_to_products_alone(load),
             windows=self._pixel_bytes(load),
             planes=self.sizes.of(planes),
+            run=0 if runs is None else math.gcd(runs.run, runs.divisor),
         )
 
     def _row_start(self, load: ops.Load, alignment: int) -> int:

@@ -293,7 +293,7 @@ class WarpgroupCost:
     def _taken(self, stream: Stream, tiling: Tiling) -> float:
         """Bytes that come to one block for a tile: rows outside of the tensor take longer, neighbours share."""
         bytes_ = float(stream_bytes(stream, tiling))
-        if not stream.is_left or self.nest.back_to_back or stream.windows:  # beyond the last image nothing is asked for
+        if not stream.is_left or self.nest.back_to_back or stream.windows or stream.run:  # nothing is asked for beyond
             return bytes_ / (tiling.side if not stream.is_left else 1)
         loaded = rows_to_load(self.nest, tiling)
         beyond = OUTSIDE * max(0, loaded - self.nest.rows)
