@@ -65,7 +65,10 @@ class WorkCounts:
         self._dependence = AxisDependence()
         self._moved: dict[Access, Amount] = {}
         self._computed: dict[tuple[tuple[NestLoop, ...], Shape], Amount] = {}
+        self._multiplied: dict[NestDot, Amount] = {}
         self._turns: dict[NestLoop, Amount] = {}
+        self._guesses: dict[NestLoop, int] = {}
+        self._bounds: dict[tuple[NestLoop | Place | None, ...], tuple[int, int, int] | None] = {}
         self._distinct: dict[Access, int] = {}
         self._numbers: dict[Expr, int] = {}
         self._totals: dict[Value, int] = {}
@@ -100,11 +103,13 @@ class WorkCounts:
 
     def multiplied(self, dot: NestDot) -> Amount:
         """Multiply-adds of a product."""
-        *batch, rows, depth = dot.op.a.shape
-        if dot.op.precision == "planes":
-            batch = [len(ops.PLANE_PAIRS)]
-        dims = (*batch, rows, depth, dot.op.b.shape[-1])
-        return self._sum(_Term(dot.loops, tuple(_Length(dim) for dim in dims)))
+        if dot not in self._multiplied:
+            *batch, rows, depth = dot.op.a.shape
+            if dot.op.precision == "planes":
+                batch = [len(ops.PLANE_PAIRS)]
+            dims = (*batch, rows, depth, dot.op.b.shape[-1])
+            self._multiplied[dot] = self._sum(_Term(dot.loops, tuple(_Length(dim) for dim in dims)))
+        return self._multiplied[dot]
 
     def computed(self, work: Elementwise) -> Amount:
         """Elements that are gone through."""
@@ -236,14 +241,23 @@ class WorkCounts:
         if axis in self.nest.axis_values:
             return 0, self.total(axis), self.block_sizes[axis]
         loop = next(loop for loop in term.loops if loop.axis is axis)
+        if isinstance(loop.op, ops.For):
+            return self._bounds_of(loop, places)  # its step may depend on others
+        at = (loop, *map(places.get, loop.depends))
+        if at not in self._bounds:
+            self._bounds[at] = self._bounds_of(loop, places)
+        return self._bounds[at]
+
+    def _bounds_of(self, loop: NestLoop, places: Mapping[Value, Place]) -> tuple[int, int, int] | None:
         assert not isinstance(loop.op, ops.While)
+        assert loop.axis is not None
         values = ScalarValues(self.sizes, places)
         start, stop = values.of(loop.op.start), values.of(loop.op.stop)
         if start is None or stop is None:
-            self._guessed.add(axis)
+            self._guessed.add(loop.axis)
             values = GuessedScalars(self.sizes, places)
             start, stop = values.of(loop.op.start), values.of(loop.op.stop)
-        step = values.of(loop.op.step) if isinstance(loop.op, ops.For) else self.block_sizes[axis]
+        step = values.of(loop.op.step) if isinstance(loop.op, ops.For) else self.block_sizes[loop.axis]
         if start is None or stop is None or not step:
             return None
         if step < 0:
@@ -253,6 +267,11 @@ class WorkCounts:
     def guessed_turns(self, loop: NestLoop) -> int:
         """Of a loop whose bounds are data: all turns of the blocks that they depend on make up the axis, perhaps; but
         for blocks that have a part of the tensor of their own."""
+        if loop not in self._guesses:
+            self._guesses[loop] = self._guess(loop)
+        return self._guesses[loop]
+
+    def _guess(self, loop: NestLoop) -> int:
         for access in self.nest.accesses:
             for index, size in zip(access.op.indices, access.tensor.shape):
                 if isinstance(index, Value) and loop.axis is not None and _unshifted(index)[0] is loop.axis:

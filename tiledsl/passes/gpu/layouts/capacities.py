@@ -59,6 +59,7 @@ class Capacities:
             if block.extent is not None
         }
         self._multiples: dict[str, int] = {}
+        self._known: dict[Dim, int] = {}
         # warpgroups multiply blocks of any multiple of 8 columns, and nobody else shares them out
         specialised = [grid for grid in plan.grids if grid.roles]
         self._exact = bool(specialised)
@@ -100,11 +101,14 @@ class Capacities:
         for dim in sorted(known, key=lambda dim: (power_of_two_from(dim) / dim, dim)):
             if math.prod(map(power_of_two_in, self.shape(shape))) < parts:
                 self._multiples[str(dim)] = power_of_two_from(self.of(dim))
+                self._known.clear()
 
     def of(self, dim: Dim) -> int:
         """The capacity of a size. Of an expression, what it comes to for the capacities of its symbols."""
-        multiple = self._multiples.get(str(dim), 1)
-        return -(-self._plain(dim) // multiple) * multiple
+        if dim not in self._known:
+            multiple = self._multiples.get(str(dim), 1)
+            self._known[dim] = -(-self._plain(dim) // multiple) * multiple
+        return self._known[dim]
 
     def _plain(self, dim: Dim) -> int:
         if isinstance(dim, int) and self._flat_lanes and dim >= self._flat_lanes:

@@ -116,17 +116,18 @@ def _plans_as_written(
             for plan, seconds in found[:specialised]
         ]
         lying = dict(zip(tensors, alignment)), dict(zip(tensors, map(packed_bytes, laid)))
-        flat = None if grid.dots else flat_rows(grid.op, grid.accesses, known.known, *lying, machine)
-        by_rule = chain([flat] if flat is not None else [], _grid_options(grid, machine, known))
         if grid.dots:
             by_threads = thread_plans(grid, machine, known)
-            by_rule, seconds = by_threads.plans, first[0].seconds if first else None
+            others, seconds = by_threads.plans, first[0].seconds if first else None
             aligned = min(alignment, default=WHOLE_VECTORS) >= WHOLE_VECTORS
             if seconds is not None and aligned and by_threads.seconds < THREADS_GAIN * seconds:
-                best = next(by_rule)
-                by_rule = chain([best], by_rule)
-                first = [RankedPlan(best), *first]
-        options.append(list(islice(chain(first, map(RankedPlan, by_rule)), most)))
+                best = next(others)
+                others = chain([best], others)
+                first = [best, *first]
+        else:
+            flat = flat_rows(grid.op, grid.accesses, known.known, *lying, machine)
+            others = map(RankedPlan, chain([flat] if flat is not None else [], _grid_options(grid, machine, known)))
+        options.append(list(islice(chain(first, others), most)))
     ranked: dict[Plan, float | None] = {}
     for rank in range(max((len(o) for o in options), default=1)):
         choices = [plans[min(rank, len(plans) - 1)] for plans in options]

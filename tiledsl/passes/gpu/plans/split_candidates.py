@@ -34,8 +34,9 @@ ROUNDS = (1, 2)
 """The same: as many parts as give each multiprocessor so many blocks of the best plan."""
 REACHED = 1.1
 """Of the least time that a grid could take, what is reached at best."""
-MANY_WAVES = 4
-"""Of blocks: so many keep all multiprocessors busy, but for the last one."""
+MANY_ROUNDS = 4
+"""So many keep all multiprocessors busy, but for the last one: of blocks that a multiprocessor has at once; of single
+ones where the plan has a price of its own, which knows that blocks beside each other share its matrix units."""
 GAIN = 0.9
 """Parts are worth it if they take no more than this share of the time."""
 SAME = 1.02
@@ -89,9 +90,9 @@ def split_plans(
     alone = predicted_seconds(costs, whole.seconds, machine)
     if 2 * launch + _least_seconds(costs) > GAIN * alone:
         return []  # all multiprocessors together would not do it in less
-    waves = costs[0].waves
-    if waves >= MANY_WAVES and waves / math.ceil(waves) > GAIN:
-        return []  # parts would but even out the last wave
+    rounds = costs[0].waves * (costs[0].resident if whole.seconds is not None else 1)
+    if rounds >= MANY_ROUNDS and rounds / math.ceil(rounds) > GAIN:
+        return []  # parts would but even out the last one
 
     programs: dict[int, Function] = {}
 

@@ -12,6 +12,7 @@ from tiledsl import tile
 from tiledsl.backend_cuda.build.compile import compile_variant
 from tiledsl.backend_cuda.build.gate import refusals
 from tiledsl.ir.core import Module
+from tiledsl.passes.gpu.plans.audit_function import audit_function
 from tiledsl.passes.gpu.plans.choose_plans import choose_plans
 from tiledsl.passes.gpu.plans.facts.grid_shape import KnownSizes, grids_of
 from tiledsl.passes.gpu.plans.facts.whole_axes import with_whole_axes
@@ -19,6 +20,7 @@ from tiledsl.passes.gpu.plans.product_plans.back_to_back_threads import BackToBa
 from tiledsl.passes.gpu.plans.product_plans.thread_cost import MOST_REGISTERS, ThreadTiling
 from tiledsl.passes.gpu.plans.product_plans.thread_tilings import Refusal
 from tiledsl.passes.gpu.plans.refused_plans import refused_plans
+from tiledsl.passes.gpu.plans.split_candidates import costs_of
 from tiledsl.passes.gpu_machine import gpu_machine
 
 ALIGNED = (16,) * 4
@@ -100,6 +102,18 @@ def test_warps_multiply_32_rows_where_they_have_room() -> None:
         assert (best.rows // best.warps[0], best.depth, best.warps[1]) == (32, turn, 1)
     _, few = best_tilings(search(attention, 3, {**sizes(), "Q": 16}))[0]
     assert few.rows <= 32
+
+
+@pytest.mark.parametrize("width", [64, 128])
+def test_the_price_is_the_cost_of_the_plan(width: int) -> None:
+    """Not what `GridCost` says, which knows nothing of warps that wait for their own products."""
+    found = search(attention, 3, sizes(width))
+    function = placed_kernel(attention, 3).entry
+    audit = audit_function(function, gpu_machine("sm_80"), sizes(width), ALIGNED)
+    assert audit.predicted == pytest.approx(best_tilings(found)[0].seconds)
+    grid = choose_plans(function, gpu_machine("sm_80"), sizes(width), ALIGNED)[0]
+    alone = sum(cost.times.seconds for cost in costs_of(function, grid, sizes(width), gpu_machine("sm_80")))
+    assert audit.predicted > 1.2 * alone
 
 
 def test_wide_results_are_shared_by_columns() -> None:

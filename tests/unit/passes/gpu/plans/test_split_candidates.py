@@ -91,10 +91,11 @@ def test_of_grids_of_many_waves_no_split_is_planned() -> None:
         planned.append(program)
         return ranked_plans(program, gpu_machine("sm_90"), sizes, ALIGNED, most=most)
 
-    for columns, tried in ((128, True), (16384, False)):  # whose blocks are few, and 128 for each multiprocessor
+    cases = (128, None, True), (16384, None, False), (2112, None, True), (2112, 1e-3, False)
+    for columns, seconds, tried in cases:  # 1, 128 and 16 blocks for each multiprocessor, which has 8 at once
         sizes = {"M": 512, "N": columns, "K": 16384}
         grid = GridPlan(128, 1, (2, 2), 2)
-        whole = RankedPlan(Plan((grid,), (("m", 16), ("n", 32), ("k", 32))))
+        whole = RankedPlan(Plan((grid,), (("m", 16), ("n", 32), ("k", 32))), seconds)
         planned.clear()
         split_plans(product(), gpu_machine("sm_90"), sizes, sizes, whole, plans_of)
         assert bool(planned) == tried

@@ -66,11 +66,29 @@ class Turn(NamedTuple):
     barriers: int
 
 
-class TurnCounts:
-    """How often loops of a grid turn, for each size of its blocks."""
+class ComputedTile(NamedTuple):
+    """An elementwise op or a fold: the loop that it stands in, the tile that it goes through, and what it takes for
+    each element."""
 
-    def __init__(self, nest: LoopNest, sizes: Mapping[str, int]) -> None:
+    loop: NestLoop | None
+    tile: Value
+    units: UnitCounts
+
+
+class TurnCounts:
+    """What is the same for plans of a grid: how often loops turn, for each size of its blocks, and what is computed in
+    each turn, on an architecture."""
+
+    def __init__(self, nest: LoopNest, sizes: Mapping[str, int], capability: int) -> None:
         self.nest, self.sizes = nest, sizes
+        self.computed = [
+            ComputedTile(
+                work.loops[-1] if work.loops else None,
+                work.op.sources[0] if isinstance(work.op, (ops.Reduce, ops.Scan)) else work.op.result,
+                units_of(work.op, capability),
+            )
+            for work in nest.elementwise
+        ]
         self._found: dict[tuple[tuple[str, int], ...], tuple[int, dict[NestLoop, float]]] = {}
 
     def of(self, blocks: tuple[tuple[str, int], ...]) -> tuple[int, dict[NestLoop, float]]:
@@ -91,6 +109,7 @@ class BackToBackCost:
         self.footprint, self.grid, self.machine = footprint, plan.grids[0], machine
         self.nest, self.speeds = footprint.nest, machine.speeds
         self.programs, self.turns = counts.of(plan.blocks)
+        self._computed = counts.computed
 
     def resident(self, stages: int) -> int:
         """How many blocks a multiprocessor has at a time; 0 if there is no room for one."""
@@ -145,7 +164,7 @@ class BackToBackCost:
         return {loop: self._turn(loop) for loop in (None, *self.nest.loops)}
 
     def _turn(self, loop: NestLoop | None) -> Turn:
-        footprint, speeds, capability = self.footprint, self.speeds, self.machine.capability
+        footprint, speeds = self.footprint, self.speeds
 
         def here(loops: tuple[NestLoop, ...]) -> bool:
             return (loops[-1] if loops else None) is loop
@@ -168,10 +187,9 @@ class BackToBackCost:
         staged = sum(footprint.staged[load] for load in copied)
         told = [size for op, size in (*footprint.told, *footprint.handed_over) if self._loop_of(op) is loop]
         units, loaded = UnitCounts(), False
-        for work in self.nest.elementwise:
-            if here(work.loops):
-                source = work.op.sources[0] if isinstance(work.op, (ops.Reduce, ops.Scan)) else work.op.result
-                units += units_of(work.op, capability).times(self._elements(source))
+        for computed in self._computed:
+            if computed.loop is loop:
+                units += computed.units.times(self._elements(computed.tile))
         for access in self.nest.accesses:
             if here(access.loops) and access.op not in copied and access.shape:
                 value = access.op.result if isinstance(access.op, ops.Load) else access.op.value

@@ -84,7 +84,7 @@ class BackToBackSearch:
         nest = loop_nest(self.grid.op)
         self.flow = ProductFlow(nest, self._is_ahead)
         self.axes = _axes(self.grid)
-        self.counts = TurnCounts(nest, self.sizes.all_of(self.grid))
+        self.counts = TurnCounts(nest, self.sizes.all_of(self.grid), self.machine.capability)
         self.capacities = self.complete(Plan((GridPlan(WARP),))).capacities
         self._costs: dict[ThreadTiling, BackToBackCost] = {}
 

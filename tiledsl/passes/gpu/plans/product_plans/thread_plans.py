@@ -18,7 +18,7 @@ from tiledsl.passes.analysis.folds import fold_of
 from tiledsl.passes.analysis.sizes import BlockDefinition, blocks_of
 from tiledsl.passes.gpu.layouts.capacities import ROOM_DEPTH, ROOM_DEPTH_OF_BYTES
 from tiledsl.passes.gpu.layouts.select_mma import choose_instruction
-from tiledsl.passes.gpu.plan import GridPlan, Plan
+from tiledsl.passes.gpu.plan import GridPlan, Plan, RankedPlan
 from tiledsl.passes.gpu.plans.facts.grid_shape import GridShape, KnownSizes
 from tiledsl.passes.gpu.plans.facts.whole_axes import with_whole_axes
 from tiledsl.passes.gpu.plans.product_plans.back_to_back_threads import BackToBackSearch, best_tilings
@@ -41,10 +41,11 @@ SizeOf = Callable[["Dim | None"], int]
 
 class ThreadPlans(NamedTuple):
     """Those of one grid, the best first, with room for whole axes; there is one at least. They are made as they are
-    asked for. `seconds`: the predicted time of the first one; infinity where that is not all of it: products feed on
-    each other, rows are whole, or operands are windows or made in loops."""
+    asked for; those of products that feed on each other have their predicted times. `seconds`: of the first one, to
+    compare with plans by warpgroups; infinity where that cannot be: products feed on each other (lengths that are data
+    are guessed in two ways), rows are whole, or operands are windows or made in loops."""
 
-    plans: Iterator[Plan]
+    plans: Iterator[RankedPlan]
     seconds: float = math.inf
 
 
@@ -66,7 +67,7 @@ def thread_plans(grid: GridShape, machine: GpuMachine, sizes: KnownSizes) -> Thr
     in_loops = any(isinstance(op, ops.Range) for op in made_by)
     known = found is not None and not (windows or in_loops or has_whole_rows(dots, blocks))
     return ThreadPlans(
-        (with_whole_axes(grid, plan, sizes, *granule) for plan in plans),
+        (RankedPlan(with_whole_axes(grid, plan, sizes, *granule)) for plan in plans),
         found.best[0] if found is not None and known else math.inf,
     )
 
@@ -76,9 +77,9 @@ def _is_back_to_back(grid: GridShape) -> bool:
     return any(_feeds(dot, grid.dots) or fold_of(dot.result) for dot in grid.dots)
 
 
-def _back_to_back_plans(grid: GridShape, machine: GpuMachine, sizes: KnownSizes) -> Iterator[Plan]:
+def _back_to_back_plans(grid: GridShape, machine: GpuMachine, sizes: KnownSizes) -> Iterator[RankedPlan]:
     search = _back_to_back(grid, machine, sizes)
-    yield from (search.plan(one.tiling) for one in best_tilings(search))
+    yield from (RankedPlan(search.plan(one.tiling), one.seconds) for one in best_tilings(search))
 
 
 def _back_to_back(
