@@ -30,6 +30,7 @@ from tiledsl.runtime.programs.artifact import Note
 from tiledsl.runtime.programs.memory_plan import plan_memory
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import TileError, fail
+from tiledsl.support.fewer_collections import fewer_collections
 from tiledsl.support.options import checks_calls
 
 if TYPE_CHECKING:
@@ -174,18 +175,22 @@ class BuiltGraph:
         with self._lock:
             found = self._modules.get(key)
             if found is None:
-                context = PassContext()
-                lowered = self.fused.lowered(arch, sizes, context)
-                notes = [Note(r.pass_name, r.location.file, r.location.line, r.text) for r in context.remarks]
-                graph = self._graph
-                found = build_module(
-                    lowered, graph.constants, graph.inputs, arch, list(dict.fromkeys(notes)),
-                    graph.tensor_arguments, graph.result, self.fused.unfused_bytes(sizes), self._cache, self._build,
-                )  # fmt: skip
+                with fewer_collections():
+                    found = self._made(arch, sizes)
                 self._modules[key] = found
                 if self._plain and self.arch is not None:
                     self._only = found
         return found
+
+    def _made(self, arch: str, sizes: Mapping[str, int]) -> Module:
+        context = PassContext()
+        lowered = self.fused.lowered(arch, sizes, context)
+        notes = [Note(r.pass_name, r.location.file, r.location.line, r.text) for r in context.remarks]
+        graph = self._graph
+        return build_module(
+            lowered, graph.constants, graph.inputs, arch, list(dict.fromkeys(notes)),
+            graph.tensor_arguments, graph.result, self.fused.unfused_bytes(sizes), self._cache, self._build,
+        )  # fmt: skip
 
     @property
     def modules(self) -> list[Module]:

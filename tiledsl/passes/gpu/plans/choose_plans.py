@@ -18,7 +18,7 @@ from tiledsl.ir.lying import packed_bytes, step_and_phase
 from tiledsl.ir.symbolic import symbol_name
 from tiledsl.passes.analysis.effects import tensors_in_order
 from tiledsl.passes.gpu.layouts.infer_layouts import tensor_of
-from tiledsl.passes.gpu.plan import Plan, RankedPlan
+from tiledsl.passes.gpu.plan import GridPlan, Plan, RankedPlan
 from tiledsl.passes.gpu.plans.costs.grid_cost import GridCost
 from tiledsl.passes.gpu.plans.facts.grid_shape import GridShape, KnownSizes, grids_of, sizes_of_call
 from tiledsl.passes.gpu.plans.facts.whole_axes import with_whole_axes
@@ -75,8 +75,8 @@ def ranked_plans(
     """The same with the times that were predicted. `specialised`: how many plans with specialised warps there are at
     most, for each grid. `most`: how many plans are wanted, if not all: the first ones of those, at least."""
 
-    def plans_of(program: Function, most: int | None = None) -> list[RankedPlan]:
-        return _plans_as_written(program, machine, sizes, alignment, specialised, laid, most)
+    def plans_of(program: Function, most: int | None = None, like: Plan | None = None) -> list[RankedPlan]:
+        return _plans_as_written(program, machine, sizes, alignment, specialised, laid, most, like)
 
     whole = plans_of(function, most)
     guessed = KnownSizes(function, sizes).every
@@ -93,8 +93,11 @@ def _plans_as_written(
     specialised: int,
     laid: Sequence[int],
     most: int | None,
+    like: Plan | None = None,
 ) -> list[RankedPlan]:
-    """Those in which no sum is split; the first ones alone if no more than `most` are wanted."""
+    """Those in which no sum is split; the first ones alone if no more than `most` are wanted. `like`: a plan of the
+    same program at other sizes, whose threads and blocks the last grid takes, if it has no products: it is not searched.
+    """
     known = KnownSizes(function, sizes, alignment)
     grids, tensors = list(grids_of(function)), tensors_in_order(function.body)
     options: list[list[RankedPlan]] = []
@@ -124,6 +127,8 @@ def _plans_as_written(
                 best = next(others)
                 others = chain([best], others)
                 first = [best, *first]
+        elif like is not None and number == len(grids) - 1 and not like.grids[-1].flat:
+            others = iter([RankedPlan(_alike(grid, like, machine, known))])
         else:
             flat = flat_rows(grid.op, grid.accesses, known.known, *lying, machine)
             others = map(RankedPlan, chain([flat] if flat is not None else [], _grid_options(grid, machine, known)))
@@ -197,13 +202,12 @@ def _capacities(choices: Sequence[Plan], grids: Iterable[GridShape]) -> dict[str
 
 def _grid_options(grid: GridShape, machine: GpuMachine, sizes: KnownSizes) -> Iterator[Plan]:
     """Plans for one grid alone that multiplies nothing, made as they are asked for."""
-    row = max((fixed_elements(grid, shape, sizes) for shape in grid.shapes), default=1)
-    vector = max(1, 16 // min((tensor_of(op).dtype.bytes for op in grid.accesses), default=4))
+    row, vector = max((fixed_elements(grid, shape, sizes) for shape in grid.shapes), default=1), _vector_of(grid)
     if row >= SMALLEST_ROW * vector // 4 and any(has_whole_axes(grid, shape) for shape in grid.shapes):
         found = row_plans(grid, machine, sizes, row, vector)
     else:
         found = stream_plans(grid, sizes, row, vector)
-    first = _improved(grid, found[0], machine, sizes, vector)
+    first = _improved(grid, found[0], machine, sizes)
     near = [] if first == found[0] else [_smaller(grid, first, sizes, vector)]
     made: set[Plan] = set()
     for plan in (first, *near, *found):
@@ -211,6 +215,17 @@ def _grid_options(grid: GridShape, machine: GpuMachine, sizes: KnownSizes) -> It
         if ringed not in made:
             made.add(ringed)
             yield ringed
+
+
+def _alike(grid: GridShape, like: Plan, machine: GpuMachine, sizes: KnownSizes) -> Plan:
+    """The plan of the last grid of a program, as another plan of that program has it for other sizes."""
+    blocks = {name: size for name, size in like.blocks if name in grid.block_symbols}
+    return _with_ring(grid, _with_threads(grid, replace(like.grids[-1], stages=1), blocks, sizes), machine, sizes)
+
+
+def _vector_of(grid: GridShape) -> int:
+    """How many elements of the narrowest tensor are 16 bytes."""
+    return max(1, 16 // min((tensor_of(op).dtype.bytes for op in grid.accesses), default=4))
 
 
 def _with_ring(grid: GridShape, plan: Plan, machine: GpuMachine, sizes: KnownSizes) -> Plan:
@@ -230,11 +245,16 @@ def _smaller(grid: GridShape, plan: Plan, sizes: KnownSizes, vector: int) -> Pla
     return with_whole_axes(grid, Plan((own,), blocks=tuple(blocks.items())), sizes, vector, own.threads)
 
 
-def _improved(grid: GridShape, plan: Plan, machine: GpuMachine, sizes: KnownSizes, vector: int) -> Plan:
+def _improved(grid: GridShape, plan: Plan, machine: GpuMachine, sizes: KnownSizes) -> Plan:
     """The plan, or what the model of the machine finds near it that costs clearly less."""
     (before,), blocks = plan.grids, dict(plan.blocks)
     better, changed = improved(loop_nest(grid.op), before, blocks, sizes.all_of(grid), machine, sizes.alignment)
     if (better, changed) == (before, blocks):
         return plan
-    along = max(better.threads, better.threads * better.cluster // math.prod(changed.values()))  # of a row
-    return with_whole_axes(grid, Plan((better,), blocks=tuple(changed.items())), sizes, vector, along)
+    return _with_threads(grid, better, changed, sizes)
+
+
+def _with_threads(grid: GridShape, own: GridPlan, blocks: Mapping[str, int], sizes: KnownSizes) -> Plan:
+    """The plan of a grid that has these threads and blocks."""
+    along = max(own.threads, own.threads * own.cluster // math.prod(blocks.values()))  # of a row
+    return with_whole_axes(grid, Plan((own,), blocks=tuple(blocks.items())), sizes, _vector_of(grid), along)

@@ -75,13 +75,14 @@ def split_plans(
     known: Mapping[str, int],
     sizes: Mapping[str, int],
     whole: RankedPlan,
-    plans_of: Callable[[Function, int | None], list[RankedPlan]],
+    plans_of: Callable[[Function, int | None, Plan | None], list[RankedPlan]],
     most: int | None = None,
 ) -> list[RankedPlan]:
     """The plans of the best number of parts; none where `whole`, the best plan without, is about as good.
 
     `known`: the sizes of a call, and `sizes` has a guess for the others, for which nothing is split. `plans_of`: the
-    plans of a program, sums as it says, and how many are wanted of them, as of the result: `most`.
+    plans of a program, sums as it says; how many are wanted of them, as of the result: `most`; and a plan whose last
+    grid is taken over: the grid that adds the parts is searched for once, until a number of parts is chosen.
     """
     longest = _longest(function, known)
     if longest < PARTS[0] * UNIT or not _is_split(function):
@@ -95,14 +96,15 @@ def split_plans(
         return []  # parts would but even out the last one
 
     programs: dict[int, Function] = {}
+    searched: list[Plan] = []
 
     def program_in(parts: int) -> Function:
         if parts not in programs:
             programs[parts] = program_of(function, Plan((), parts=(parts,)))
         return programs[parts]
 
-    def plans_in(parts: int, most: int | None) -> list[RankedPlan]:
-        return [RankedPlan(replace(plan, parts=(parts,)), s) for plan, s in plans_of(program_in(parts), most)]
+    def plans_in(parts: int, most: int | None, like: Plan | None = None) -> list[RankedPlan]:
+        return [RankedPlan(replace(plan, parts=(parts,)), s) for plan, s in plans_of(program_in(parts), most, like)]
 
     def in_parts(parts: int, limit: float) -> tuple[float, RankedPlan | None]:
         """The time and the best plan; none where it is known to take longer than the limit before it is planned."""
@@ -110,7 +112,8 @@ def split_plans(
         floor = 2 * launch + (alone - launch) / parts + adding.least_seconds
         if floor > limit:
             return floor, None
-        first = plans_in(parts, 1)[0]
+        first = plans_in(parts, 1, searched[0] if searched else None)[0]
+        searched.append(first.plan)
         return predicted_seconds(costs_of(programs[parts], first.plan, sizes, machine), first.seconds, machine), first
 
     least, best, found = GAIN * alone, 0, None
@@ -135,7 +138,8 @@ def split_plans(
             seconds, first = in_parts(parts, least / SAME)
             if first is not None and seconds * SAME < least:
                 least, found = seconds, first
-    return [found] if most == 1 else plans_in(found.plan.parts[0], most)
+    first = found.plan.parts == searched[0].parts
+    return [found] if most == 1 and first else plans_in(found.plan.parts[0], most)
 
 
 def even_parts(parts: int, longest: int) -> int:
