@@ -96,7 +96,7 @@ def _plans_as_written(
     like: Plan | None = None,
 ) -> list[RankedPlan]:
     """Those in which no sum is split; the first ones alone if no more than `most` are wanted. `like`: a plan of the
-    same program at other sizes, whose threads and blocks the last grid takes, if it has no products: it is not searched.
+    same program at other sizes, whose threads and blocks the last grid takes, if it has no products, unsearched.
     """
     known = KnownSizes(function, sizes, alignment)
     grids, tensors = list(grids_of(function)), tensors_in_order(function.body)
