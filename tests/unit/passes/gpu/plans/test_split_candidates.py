@@ -12,8 +12,10 @@ from tests.support.tile_programs import GEMM
 from tiledsl.ir.core import Function
 from tiledsl.ir.text.parser import parse_module
 from tiledsl.passes.gpu.plan import GridPlan, Plan, RankedPlan
+from tiledsl.passes.gpu.plans import choose_plans
 from tiledsl.passes.gpu.plans.audit_function import KernelAudit, audit_function, audit_plan
 from tiledsl.passes.gpu.plans.choose_plans import ranked_plans
+from tiledsl.passes.gpu.plans.improve_plan import improved
 from tiledsl.passes.gpu.plans.split_candidates import even_parts, program_of, split_plans
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.passes.manager import PassManager
@@ -87,7 +89,7 @@ def test_others_are_not(changed: dict[str, int]) -> None:
 def test_of_grids_of_many_waves_no_split_is_planned() -> None:
     planned: list[Function] = []
 
-    def plans_of(program: Function, most: int | None) -> list[RankedPlan]:
+    def plans_of(program: Function, most: int | None, like: Plan | None) -> list[RankedPlan]:
         planned.append(program)
         return ranked_plans(program, gpu_machine("sm_90"), sizes, ALIGNED, most=most)
 
@@ -104,7 +106,7 @@ def test_of_grids_of_many_waves_no_split_is_planned() -> None:
 def test_parts_whose_sums_alone_take_too_long_are_not_planned() -> None:
     planned: list[Function] = []
 
-    def plans_of(program: Function, most: int | None) -> list[RankedPlan]:
+    def plans_of(program: Function, most: int | None, like: Plan | None) -> list[RankedPlan]:
         planned.append(program)
         return ranked_plans(program, gpu_machine("sm_90"), sizes, ALIGNED, most=most)
 
@@ -156,6 +158,21 @@ def test_loops_that_end_where_data_say_are_split_if_their_end_is_bounded() -> No
     sizes = {"M": 8, "K": 1 << 22}
     plan = best(sizes, function=product(text))
     assert plan.parts == best(sizes, function=product(FOLD.replace("FN", "add").replace("MAP", "add"))).parts != ()
+
+
+def test_what_adds_the_parts_is_searched_for_once_and_for_the_parts_that_are_taken(monkeypatch: Any) -> None:
+    searched: list[object] = []
+
+    def counted(*args: Any) -> Any:
+        searched.append(args)
+        return improved(*args)
+
+    function = product()
+    parts = best(DEEP, function=function).parts
+    monkeypatch.setattr(choose_plans, "improved", counted)
+    (found, *_) = ranked_plans(function, gpu_machine("sm_90"), DEEP, ALIGNED, most=1)
+    assert found.plan.parts == parts != ()
+    assert len(searched) == 2
 
 
 def test_whole_sums_come_after_them() -> None:
