@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 NEW_OBJECTS = 100_000
@@ -20,7 +20,7 @@ _inside: list[tuple[int, int, int]] = []
 
 
 @contextmanager
-def fewer_collections() -> Iterator[None]:
+def fewer_collections() -> Generator[None]:
     """The collector waits for more new objects. The last one who leaves sets the thresholds that the first one found,
     unless somebody else has changed them meanwhile."""
     with _lock:
