@@ -20,6 +20,7 @@ from tiledsl.passes.graph.groups.group import Group
 from tiledsl.passes.graph.groups.split_folds import SplitFolds
 from tiledsl.passes.graph.groups.split_scans import SplitScans
 from tiledsl.passes.graph.kernels.graph_to_tile import GraphToTile
+from tiledsl.passes.graph.kernels.join_calls import JoinCalls
 from tiledsl.passes.graph.raising.raise_programs import RaisePrograms
 from tiledsl.passes.graph.rewrites.canonicalise_graph import CanonicaliseGraph
 from tiledsl.passes.graph.rewrites.copy_windows import CopyWindows
@@ -60,6 +61,7 @@ _KINDS: tuple[type[Pass], ...] = (
     ReshapeNarrow,
     Materialise,
     GraphToTile,
+    JoinCalls,
     RaisePrograms,
     FuseIntoCalls,
     SplitFolds,

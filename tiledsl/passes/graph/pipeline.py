@@ -7,6 +7,7 @@ from tiledsl.passes.graph.groups.group import Group
 from tiledsl.passes.graph.groups.split_folds import SplitFolds
 from tiledsl.passes.graph.groups.split_scans import SplitScans
 from tiledsl.passes.graph.kernels.graph_to_tile import GraphToTile
+from tiledsl.passes.graph.kernels.join_calls import JoinCalls
 from tiledsl.passes.graph.raising.raise_programs import RaisePrograms
 from tiledsl.passes.graph.rewrites.canonicalise_graph import CanonicaliseGraph
 from tiledsl.passes.graph.rewrites.copy_windows import CopyWindows
@@ -43,5 +44,6 @@ def graph_pipeline(arch: str, *, fuse: bool = True) -> list[Pass]:
         DropRoundings(),
         Materialise(),
         GraphToTile(arch=arch),
+        *([JoinCalls(arch=arch)] if fuse else []),
         CanonicaliseGraph(),
     ]

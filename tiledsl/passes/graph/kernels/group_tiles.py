@@ -309,8 +309,7 @@ class GroupTiles:
         offset = build.constant(0, i64) if inner is None else self.blocks[inner]
         if dilation != 1:
             offset = build.map("mul", offset, build.constant(dilation, i64))
-        if low != 0:
-            offset = build.map("sub", offset, build.size(low))
+        offset = build.map("sub", offset, build.size(low))  # though it is 0: so programs differ in numbers alone
         if position is None:
             return offset
         block = self.blocks.get(position)
