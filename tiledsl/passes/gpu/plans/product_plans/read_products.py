@@ -273,7 +273,21 @@ class _Reader:
                 yield number
 
     def _held(self, load: ops.Load) -> int:
-        return math.prod(self.sizes.of(dim) for dim in tensor_of(load).shape)
+        """Elements of the tensor that the grid reads: along what a loop goes through, those that it comes to."""
+        sizes = [self.sizes.of(dim) for dim in tensor_of(load).shape]
+        loop = next((block for block in self.blocks if block.op in self.loops and load.parent is block.op.body), None)
+        if loop is None or (self.row is not None and self._depends()):
+            return math.prod(sizes)
+        runs = row_runs(load)
+        through = [n for n, index in enumerate(load.indices) if index is loop.argument]
+        moved = set(self._starts_along(load))
+        if runs is not None and runs.axis is loop.argument:
+            through = [runs.rows, *runs.jumps]
+            moved |= {axis for n in runs.jumps if (axis := self._grid_axis(load.indices[n])) is not None}
+        of_grid = [block for block in self.blocks if block.op is self.grid]
+        reached = self._length(loop) * math.prod(self._axis(of_grid[axis]).size for axis in moved)
+        whole = math.prod(sizes[axis] for axis in through)
+        return math.prod(n for axis, n in enumerate(sizes) if axis not in through) * min(whole, reached)
 
     def _grid_axis(self, index: object) -> int | None:
         """Which axis of the grid a subscript follows."""
