@@ -253,8 +253,8 @@ def _with_parts(
     stores = [op for op in out.result.users if not isinstance(op, ops.Return)]
     if out.fill is not None or not all(isinstance(op, ops.Store) and not op.in_bounds for op in stores):
         return False
-    _with_numbers(function, inputs)
-    differ = [(op, step) for op, step in zip(list(_integers(function)), numbers) if step]
+    differ = [(op, step) for op, step in zip(list(_integers(function)), numbers, strict=True) if step]
+    _with_numbers(function, inputs)  # which makes more integers
     if not all(_is_within(op, grid) and _is_near(op, step * (count - 1)) for op, step in differ):
         return False
     for parameter, given in zip(function.parameters, inputs):

@@ -61,16 +61,17 @@ JOINED: dict[str, tuple[Formula, Shape, Shape, int]] = {
 """With the number of kernels that multiply."""
 
 
-def _lowered(name: str) -> tuple[Module, Module, list[Any]]:
+def _lowered(name: str, arch: str) -> tuple[Module, Module, list[Any]]:
     formula, *shapes, _ = JOINED[name]
     arrays = [normal(*shape, dtype=F16) for shape in shapes]
     graph = tiledsl.trace(formula, *arrays)
-    return graph.module, PassManager(graph_pipeline("sm_90")).run(graph.module.clone(), PassContext()), arrays
+    return graph.module, PassManager(graph_pipeline(arch)).run(graph.module.clone(), PassContext()), arrays
 
 
 @pytest.mark.parametrize("name", JOINED)
-def test_parts_are_one_call(name: str) -> None:
-    before, after, arrays = _lowered(name)
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_parts_are_one_call(name: str, arch: str) -> None:
+    before, after, arrays = _lowered(name, arch)
     expected = execute_graph(before.entry, arrays, before)
     multiplied = {f.name for f in after.functions[1:] if any(op.name == "tile.dot" for op in f.walk())}
     calls = [op for op in after.entry.body.ops if isinstance(op, graph_ops.Call) and op.callee in multiplied]
