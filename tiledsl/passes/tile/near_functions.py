@@ -15,6 +15,8 @@ the largest so far and sums relative to that (`carried_folds`):
 - the extremum, and rescales from one extremum to another. In exact arithmetic no result depends on what the extremum
   is, as long as weights and rescales have the same one: sums are relative to it, quotients of sums are not.
 
+Everywhere, tanh(log(1 + e)) of an exponential e is a quotient (`tanh_of_log.py`), which is not far from it but nearer.
+
 Factors and divisors of the operand become one with %c, again when a plan has made numbers of sizes (`d**-0.5`).
 Infinities and NaN give what tanh gives.
 
@@ -40,6 +42,7 @@ from tiledsl.passes.manager import PassContext
 from tiledsl.passes.tile.carried_folds import EXTREMA, CarriedFold, carried_folds
 from tiledsl.passes.tile.carried_values import yielded
 from tiledsl.passes.tile.follow_weights import NotSplitError
+from tiledsl.passes.tile.tanh_of_log import TANH_RULES
 
 ERROR = 2.0**-22
 """Of `sigmoid2`, absolutely."""
@@ -57,7 +60,7 @@ _MOVES = (ops.Broadcast, ops.Reshape, ops.Transpose)
 
 @dataclass(frozen=True)
 class NearFunctions:
-    """Writes tanh and sigmoid by `sigmoid2` where only exponents are made of them."""
+    """Writes tanh and sigmoid by `sigmoid2` where only exponents are made of them, tanh of logarithms by quotients."""
 
     name: ClassVar[str] = "near-functions"
     requires: ClassVar[Form] = Form.TILE
@@ -65,6 +68,7 @@ class NearFunctions:
 
     def run(self, module: Module, context: PassContext) -> Module:
         for function in module.functions:
+            TANH_RULES.apply(function)
             for grid in [op for op in function.walk() if isinstance(op, ops.Grid)]:
                 for loop in [op for op in grid.body.walk() if isinstance(op, ops.Range)]:
                     _rewrite(grid, loop)

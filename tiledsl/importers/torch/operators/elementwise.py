@@ -338,9 +338,7 @@ def softplus(x: Any, beta: float = 1, threshold: float = 20) -> Any:
 
 @aten("mish")
 def mish(x: Any) -> Any:
-    x = as_tensor(x)
-    wide = widened(x)
-    return (wide * tile.tanh(tile.where(wide > 20.0, wide, tile.log(1.0 + tile.exp(wide))))).to(x.dtype)
+    return ops.mish(x)
 
 
 @aten("prelu")
