@@ -25,6 +25,17 @@ def cuda_torch() -> Any:
     return torch
 
 
+def on_host(x: Any) -> Any:
+    """A tensor as an array of NumPy, wherever it is."""
+    return x.cpu().numpy() if hasattr(x, "cpu") else x
+
+
+def finish(x: Any) -> None:
+    """Waits until the device of a tensor has made it; an array of NumPy is there."""
+    if hasattr(x, "cpu"):
+        x.cpu()
+
+
 def compare(
     title: str,
     ours: Callable[..., Any],

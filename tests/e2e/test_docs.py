@@ -44,6 +44,11 @@ def test_the_page_on_ops_runs() -> None:
     exec(compile(python_of(page.read_text(encoding="utf-8")), str(page), "exec"), {"__name__": "ops"})
 
 
+def test_the_page_on_serving_runs() -> None:
+    page = DOCS / "inference.md"
+    exec(compile(python_of(page.read_text(encoding="utf-8")), str(page), "exec"), {"__name__": "inference"})
+
+
 def test_the_page_on_checking_runs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     page = DOCS / "checking.md"
     exec(compile(python_of(page.read_text(encoding="utf-8")), str(page), "exec"), {"__name__": "checking"})

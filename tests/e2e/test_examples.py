@@ -27,6 +27,7 @@ def test_no_example_is_forgotten() -> None:
     scripts = {path.stem for path in (ROOT / "examples").glob("*.py")}
     models = {"minilm", "minilm_numpy", "minilm_tokens", "minilm_weights"}  # tests/e2e/test_minilm.py
     models |= {"onnx_model", "torch_model"}
+    models |= {"decoder", "decoder_numpy"}  # tests/e2e/test_decoder.py
     assert scripts == {*EXAMPLES, *models, "beside_numpy", "beside_torch", "__init__"}
 
 
