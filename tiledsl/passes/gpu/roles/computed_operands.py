@@ -90,6 +90,7 @@ def right_buffer(state: Lowering, dot: ops.Dot, plan: WarpgroupProduct, slots: i
 
 def write_right_operand(state: Lowering, dot: ops.Dot, buffer: Value, slot: Value | None = None) -> None:
     """Writes it as it is now, with 0 for what is beyond the end of K: by matrices where it lies as they take it."""
+    state.staged.pop(dot.b, None)  # of the turn before: it is computed anew
     value = matrix_of(state, dot.b, 0)
     shared, shape = shared_layout(buffer), static_shape(buffer)
     part = value.layout if state.grid.cluster == 1 else value.layout.part_of_block(state.grid.cluster)
