@@ -70,6 +70,8 @@ def packed_cases(dtype: DType) -> Iterator[Case]:
     if dtype in (i8, u8):
         name = f"float_of_byte_{dtype}"
         yield Case(f"{name}_case", (u32, i64), f32, lambda o, p: f"{p.use(name)}({o[0]}, (unsigned){o[1]})")
+        half = f"float_of_nibble_{dtype}"
+        yield Case(f"{half}_case", (u32, i64), f32, lambda o, p: f"{p.use(half)}({o[0]}, (unsigned){o[1]})")
 
 
 def atomic_cases(dtype: DType) -> list[Case]:

@@ -125,6 +125,9 @@ INSTRUCTIONS = {
     memcpy(&bits, &half, 2);
     return bits;
 }""",
+    "among_digits": """float among_digits(unsigned word, unsigned mask) {
+    return __uint_as_float((word & mask) | 0x4B000000u);
+}""",
     "low_f16": """float low_f16(unsigned word) {
     _Float16 half;
     memcpy(&half, &word, 2);

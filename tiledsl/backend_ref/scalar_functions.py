@@ -164,6 +164,11 @@ def _plane(number: int, x: Array) -> Array:
     return plane
 
 
+def _nibble(x: Array, i: Array) -> Array:
+    found = np.right_shift(x, 4 * (i & 1)) & 15
+    return (found ^ 8) - 8 if np.issubdtype(x.dtype, np.signedinteger) else found
+
+
 FUNCTIONS: dict[str, NumpyFunction] = {
     "add": np.add,
     "sub": np.subtract,
@@ -204,6 +209,7 @@ FUNCTIONS: dict[str, NumpyFunction] = {
     "not": np.invert,
     "shl": np.left_shift,
     "shr": np.right_shift,
+    "nibble": _nibble,
     "where": np.where,
     "plane_1": partial(_plane, 1),
     "plane_2": partial(_plane, 2),

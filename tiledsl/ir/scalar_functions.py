@@ -95,6 +95,8 @@ SCALAR_FUNCTIONS: dict[str, ScalarFunction] = _table(
     # shifts by at least the width give 0 (-1 for a negative number shifted right), as NumPy's
     ScalarFunction("shl", 2, "integer"),
     ScalarFunction("shr", 2, "integer"),
+    # nibble(x, i): the low 4 bits of x where i is even, else the next 4: 0 to 15, and -8 to 7 of a signed dtype
+    ScalarFunction("nibble", 2, "integer", cost=2),
     # where(condition: bool, yes, no): yes and no share the dtype of the result
     ScalarFunction("where", 3, "any"),
     # what bf16 keeps of x * 2**16; of what that leaves out; of what both leave out: their sum is x * 2**16, exactly

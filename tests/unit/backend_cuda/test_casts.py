@@ -152,3 +152,14 @@ def test_words_hold_narrow_types_only() -> None:
     with pytest.raises(AssertionError, match="u32 is not packed"):
         per_word(u32)
     assert (per_word(u8), per_word(f16)) == (4, 2)
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", [i8, u8], ids=str)
+def test_nibbles_as_floats(host: HostLibrary, dtype: DType) -> None:
+    words = np.random.default_rng(0).integers(0, 1 << 32, 500, np.uint64).astype(np.uint32)
+    for position in range(8):
+        want = (words >> np.uint32(4 * position) & np.uint32(15)).astype(np.int32)
+        want = (want ^ 8) - 8 if dtype == i8 else want
+        given = host.apply(f"float_of_nibble_{dtype}_case", words, np.full(len(words), position))
+        assert_same(given, want.astype(np.float32))

@@ -85,6 +85,15 @@ def _inverse(lanes: Lanes, negative: str, base: str, exponent: str, power_: str)
     return lanes.select(negative, inverse, power_)
 
 
+def nibble(lanes: Lanes, a: str, i: str) -> str:
+    """The low 4 bits of a where i is even, else the next 4; with their sign, of a signed dtype."""
+    count = lanes.binary("shl", lanes.binary("and", i, lanes.constant(1)), lanes.constant(2))
+    found = lanes.binary("and", lanes.binary("lshr", a, count), lanes.constant(15))
+    if not lanes.type.dtype.is_signed:
+        return found
+    return lanes.sub(lanes.binary("xor", found, lanes.constant(8)), lanes.constant(8))
+
+
 def shift_left(lanes: Lanes, a: str, count: str) -> str:
     """a << count; 0 where the count is at least the width, or negative."""
     fits = lanes.compare("ult", count, lanes.constant(lanes.type.dtype.bits))

@@ -202,6 +202,7 @@ EMITTERS: dict[str, Emitter] = {
     "not": _not,
     "shl": integer_math.shift_left,
     "shr": integer_math.shift_right,
+    "nibble": integer_math.nibble,
     "where": Lanes.select,
     "plane_1": partial(_plane, 1),
     "plane_2": partial(_plane, 2),

@@ -88,7 +88,7 @@ class Access:
         for axis, (index, tile_axis) in enumerate(zip(self.op.indices, self.op.axes)):
             if index.shape:
                 continue
-            at = sum_text(_plain(frame.scalar(index)), self._thread(tile_axis))
+            at = sum_text(_plain(frame.scalar(index)), _divided(self._thread(tile_axis), self._repeat(axis)))
             stride = frame.stride(self.tensor, axis)
             if at != "0":
                 terms.append(at if stride == "1" else f"{operand_text(at)} * {stride}")
@@ -111,13 +111,17 @@ class Access:
             if index.shape:
                 at = self._gathered(index, slot)
             elif tile_axis >= 0:
-                at = table_text(self._table(tile_axis), number)
+                at = table_text([place // self._repeat(axis) for place in self._table(tile_axis)], number)
             else:
                 continue
             if at != "0":
                 terms.append(at if stride == "1" else f"{operand_text(at)} * {stride}")
         offset = sum_text(*terms)
         return "" if offset == "0" else f" + ({offset})" if len(terms) > 1 or " " in offset else f" + {offset}"
+
+    def _repeat(self, axis: int) -> int:
+        """How many neighbours of the tile are one element along an axis of the tensor."""
+        return self.op.repeat if isinstance(self.op, gpu.Load) and axis == self.type.unit else 1
 
     def _gathered(self, index: Value, slot: str) -> str:
         text = element_text(self.frame.storage(index), Slot(slot), self.frame.preamble)
@@ -150,6 +154,10 @@ class Access:
         return " && ".join(tests)
 
 
+def _divided(text: str, by: int) -> str:
+    return text if by == 1 or text == "0" else f"{operand_text(text)} / {by}"
+
+
 def _plain(text: str) -> str:
     """A literal without its suffix, so that it can be left out of sums where it is 0."""
     return text.removesuffix("ll") if text.removesuffix("ll").lstrip("-").isdigit() else text
@@ -163,6 +171,9 @@ def emit_load(frame: KernelFrame, op: gpu.Load) -> None:
     layout = op.result.layout
     if op.step > 1:
         _load_steps(frame, op, layout)
+        return
+    if op.repeat > 1:
+        _load_repeated(frame, op, layout)
         return
     verb = _verb(frame, op.tensor)
     step = op.vector
@@ -195,6 +206,22 @@ def _load_steps(frame: KernelFrame, op: gpu.Load, layout: RegisterLayout) -> Non
         for offset in pieces_of_access(run, dtype):
             here = plus(first_slot(number, run), offset)
             _read(frame, _verb(frame, op.tensor), runs, here, _BYTES // dtype.bytes, plus(begin, offset), inside, fill)
+
+
+def _load_repeated(frame: KernelFrame, op: gpu.Load, layout: RegisterLayout) -> None:
+    """Reads elements once that several slots of a thread share."""
+    dtype, vector, shared = op.result.dtype, op.vector, min(op.repeat, op.vector)
+    access, each = Access(frame, op, layout, vector), vector // shared
+    name = of_program(op.result.name or f"{op.tensor.name}_shared")
+    read = frame.new_registers(name, dtype, layout.slots // shared)
+    frame.values[op.result] = View(read, tuple(slot // shared for slot in range(layout.slots)))
+    fill = "0" if op.other is None else frame.scalar(op.other)
+    with frame.unrolled("v", layout.slots // vector) as number:
+        inside, address = access.inside(number, first_slot(number, vector)), access.address(number, "0")
+        for offset in pieces_of_access(each, dtype):
+            here = plus(first_slot(number, each), offset)
+            count = min(each, _BYTES // dtype.bytes)
+            _read(frame, _verb(frame, op.tensor), read, here, count, plus(address, offset), inside, fill)
 
 
 @contextmanager

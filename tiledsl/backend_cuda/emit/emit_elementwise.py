@@ -15,13 +15,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from tiledsl.backend_cuda.emit.element_texts import ELEMENTWISE, SHAPE_OPS, scalar_text
 from tiledsl.backend_cuda.frame.kernel_frame import KernelFrame
 from tiledsl.backend_cuda.frame.names import of_program
 from tiledsl.backend_cuda.functions.casts import pack
 from tiledsl.backend_cuda.functions.scalars import bare
-from tiledsl.backend_cuda.functions.storage import Registers, Scalar, Slot, Storage, View, element_text, float_of_byte
+from tiledsl.backend_cuda.functions.storage import (
+    Registers,
+    Scalar,
+    Slot,
+    Storage,
+    View,
+    element_text,
+    float_of_byte,
+    float_of_nibble,
+)
+from tiledsl.backend_cuda.values.nibble_places import bytes_of, nibble_places, nibbles_of
 from tiledsl.backend_cuda.values.one_plus import FUNCTIONS, log_of_one_plus, one_plus
 from tiledsl.backend_cuda.values.rolled_groups import Places, Rounds, rounds_of
 from tiledsl.backend_cuda.values.view_tables import view_table
@@ -234,6 +245,14 @@ class _GroupWriter:
                 self.whole[op] = "log_one_plus", added
                 parts.add(op.operands[0].op)
         self.left_out = {part for part in parts if all(user in self.whole for user in used_by(part.results[0]))}
+        self.nibbles = {op: found for op in group.ops if (found := self._nibbles(op)) is not None}
+        """Conversions that take nibbles out of their words: the array of these, and the nibble of each slot."""
+        taken = {self.resolved(op.operands[0]).op for op in self.nibbles}
+        self.left_out |= {op for op in taken if op and all(u in self.nibbles for u in used_by(op.results[0]))}
+        signs = {self.resolved(op.operands[0]).op for op in taken if op in self.left_out}
+        self.left_out |= {
+            op for op in signs if op in inside and all(u in self.left_out for u in used_by(op.results[0]))
+        }
 
     def write(self) -> None:
         frame = self.frame
@@ -324,6 +343,9 @@ class _GroupWriter:
         if whole is not None:
             name, operand = whole
             text = f"{frame.use(name)}({bare(self._operand(operand, slot))})"
+        elif op in self.nibbles:
+            words, places = self.nibbles[op]
+            text = float_of_nibble(op.operands[0].dtype, words, places, slot, frame.preamble)
         elif byte := self._float_of_byte(op, slot):
             text = byte
         else:
@@ -349,14 +371,29 @@ class _GroupWriter:
     def _storage(self, value: Value) -> Storage:
         return self.of_round[value] if value in self.of_round else self.frame.storage(value)
 
+    def _nibbles(self, op: Op) -> tuple[str, tuple[int, ...]] | None:
+        """Where a conversion finds nibbles: the words, and the nibble of each slot; None where it converts others."""
+        source = self.resolved(op.source) if _gives_floats(op) else None
+        nibbles = None if source is None else nibbles_of(source)
+        bytes_ = None if nibbles is None else self.resolved(bytes_of(nibbles))
+        if nibbles is None or bytes_ is None or bytes_ not in self.frame.values:
+            return None
+        storage = self.frame.storage(bytes_)
+        return nibble_places(nibbles, storage, self.frame.program.multiples)
+
     def _float_of_byte(self, op: Op, slot: Slot) -> str:
         """What a conversion of packed bytes to floats gives, which takes them out of their words itself; or nothing."""
-        if not isinstance(op, Cast) or not op.dtype.is_float or not 16 <= op.dtype.bits <= 32:
+        if not _gives_floats(op):
             return ""
         source = self.resolved(op.source)
         if source in self.elements or source.dtype.name not in ("i8", "u8"):
             return ""
         return float_of_byte(self._storage(source), slot, self.frame.preamble)
+
+
+def _gives_floats(op: Op) -> TypeGuard[Cast]:
+    """Whether an op converts to floats that hold all integers of 8 bits, and are registers of 32."""
+    return isinstance(op, Cast) and op.dtype.is_float and 16 <= op.dtype.bits <= 32
 
 
 def _name(value: Value) -> str:

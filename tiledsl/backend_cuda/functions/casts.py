@@ -51,6 +51,30 @@ for _name, _type, _flip, _bias in (("i8", "int", 0x80, 128), ("u8", "unsigned", 
     )
 
 
+# As an asm, since one of its constants has to be in a register, which assemblers would rather spend two operations on.
+define(
+    "among_digits",
+    "2**23 as a float, with the masked bits of a word among its digits",
+    """float among_digits(unsigned word, unsigned mask) {
+    unsigned bits;
+    asm("lop3.b32 %0, %1, %2, %3, 0xEA;" : "=r"(bits) : "r"(word), "r"(mask), "r"(0x4B000000u));
+    return __uint_as_float(bits);
+}""",
+)
+for _name, _flip, _bias in (("i8", 0x88888888, 8), ("u8", 0, 0)):
+    _word = f"(word ^ {_flip:#x}u)" if _flip else "word"
+    _less = f" - {_bias}.0f" if _bias else ""
+    define(
+        f"float_of_nibble_{_name}",
+        f"nibble `position` of a word as a float, signed in i8 ({_name}): masked where it stands among the digits",
+        f"""float float_of_nibble_{_name}(unsigned word, unsigned position) {{
+    unsigned down = position < 5u ? 0u : 16u, at = 4u * position - down;
+    float unit = 1.0f / (float)(1u << at);
+    return fmaf(among_digits({_word} >> down, 15u << at), unit, -8388608.0f * unit{_less});
+}}""",
+    )
+
+
 def cast(expression: str, from_dtype: DType, to_dtype: DType, preamble: Preamble) -> str:
     """The C expression, of the register type of `from_dtype`, as one of that of `to_dtype`."""
     if from_dtype == to_dtype:

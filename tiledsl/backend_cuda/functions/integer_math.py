@@ -122,3 +122,19 @@ define_family(
     return count < BITS ? a >> count : 0;
 }""",
 )
+define_family(
+    "nibble",
+    SIGNED,
+    "the low 4 bits of a where i is even, else the next 4, with their sign",
+    """TYPE nibble_SUFFIX(TYPE a, TYPE i) {
+    return ((a >> 4 * (i & 1) & 15) ^ 8) - 8;
+}""",
+)
+define_family(
+    "nibble",
+    UNSIGNED,
+    "the low 4 bits of a where i is even, else the next 4",
+    """TYPE nibble_SUFFIX(TYPE a, TYPE i) {
+    return a >> 4 * (i & 1) & 15;
+}""",
+)

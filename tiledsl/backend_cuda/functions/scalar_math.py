@@ -82,6 +82,7 @@ ROWS: dict[str, dict[str, str]] = {
     "not": _row("(~{0})", bool="(!{0})"),
     "shl": _row("shl_SUFFIX({0}, {1})"),
     "shr": _row("shr_SUFFIX({0}, {1})"),
+    "nibble": _row("nibble_SUFFIX({0}, {1})"),
     "where": _row("({0} ? {1} : {2})"),
     "plane_1": _row(float="plane_1({0})"),
     "plane_2": _row(float="plane_2({0})"),
@@ -90,7 +91,7 @@ ROWS: dict[str, dict[str, str]] = {
 
 # Functions whose result is a value of the narrow type whenever the operands are
 _KEEPS_FLOATS = frozenset({"neg", "abs", "minimum", "maximum", "floor", "ceil", "round", "where"})
-_KEEPS_INTEGERS = frozenset({"minimum", "maximum", "mod", "and", "or", "xor", "shr", "where"})
+_KEEPS_INTEGERS = frozenset({"minimum", "maximum", "mod", "and", "or", "xor", "shr", "nibble", "where"})
 
 
 def scalar_function(

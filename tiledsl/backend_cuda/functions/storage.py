@@ -6,6 +6,7 @@ the order of slots, so that accesses of memory and matrix instructions take the 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, Union
 
@@ -129,6 +130,13 @@ def float_of_byte(storage: Storage, slot: Slot, preamble: Preamble) -> str:
         return ""
     word, position = _place(storage, slot)
     return f"{preamble.use(f'float_of_byte_{storage.dtype}')}({storage.name}[{word}], {position})"
+
+
+def float_of_nibble(dtype: DType, words: str, places: Sequence[int], slot: Slot, preamble: Preamble) -> str:
+    """The nibble in a slot as a float, straight from its word. `places`: for each slot the nibble's number."""
+    at = operand_text(table_text(places, operand_text(slot.index)))
+    word, position = (str(int(at) // 8), str(int(at) % 8)) if at.isdigit() else (f"{at} / 8", f"{at} % 8")
+    return f"{preamble.use(f'float_of_nibble_{dtype}')}({words}[{word}], {position})"
 
 
 def _indexed(registers: Registers, slot: Slot, preamble: Preamble) -> str:

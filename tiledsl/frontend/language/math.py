@@ -178,6 +178,13 @@ def fma(x: TileLike, y: TileLike, z: TileLike) -> Tile:
 
 
 @word
+def nibble(x: TileLike, i: TileLike) -> Tile:
+    """The low 4 bits of `x` where `i` is even, the next 4 where it is odd: 0 to 15, or -8 to 7 of a signed dtype, which
+    is that of the two. `nibble(w[n, k // 2], k % 2)` unpacks integers of 4 bits. *integer*"""
+    kernel_only("nibble", "x >> 4 * (i & 1) & 15")
+
+
+@word
 def cast(x: TileLike, dtype: DType) -> Tile:
     """`x` converted to `dtype`, as `x.to(dtype)`: floats round to nearest even, floats to ints truncate."""
     kernel_only("cast", "astype")

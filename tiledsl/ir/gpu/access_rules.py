@@ -44,6 +44,15 @@ def check_steps(op: Load) -> None:
         require(plain and run % 16 == 0 and 0 <= op.phase < op.step, "steps are those of whole vectors along an axis")
 
 
+def check_repeats(op: Load) -> None:
+    """Elements that several slots share go along one axis of the tile, and fill whole vectors."""
+    if op.repeat > 1:
+        unit = tensor_type(op.tensor).unit
+        plain = not op.ragged and not op.flat and op.step == 1 and unit is not None and unit not in op.checked
+        fills = op.vector % op.repeat == 0 or op.repeat % op.vector == 0
+        require(plain and fills and unit is not None and op.axes[unit] >= 0, "repeated elements fill whole vectors")
+
+
 def register_type(tensor: TensorType, shape: tuple[int, ...], layout: object) -> TileType:
     if not shape:
         return scalar(tensor.dtype)

@@ -22,6 +22,7 @@ from tiledsl.ir.gpu.access_rules import (
     check_access,
     check_flat,
     check_places,
+    check_repeats,
     check_steps,
     register_type,
     static_shape,
@@ -102,6 +103,9 @@ class Load(Op):
     runs along the tensor's last one, goes on from row to row. `step`: neighbours along the tensor's last axis lie so
     many elements apart, and whole runs are read for the sake of every `step`-th element, from the one that is `phase`
     elements in front of a vector's first: runs of whole pieces of 16 bytes, each of which has an element of the tile.
+    `repeat`: so many neighbours along the tensor's last axis are one element: that of the tile's coordinate divided by
+    it, from where the subscript says on. A vector then fills `vector` slots with a `repeat`-th as many elements, or
+    with one.
     """
 
     name = "gpu.load"
@@ -118,6 +122,7 @@ class Load(Op):
     flat = flag_attribute()
     step = int_attribute(default=1)
     phase = int_attribute(default=0)
+    repeat = int_attribute(default=1)
     shape = ints_attribute()
     layout = optional_layout_attribute()
 
@@ -125,6 +130,7 @@ class Load(Op):
         check_access(self, self.shape, len(self.shape))
         check_flat(self, len(self.shape))
         check_steps(self)
+        check_repeats(self)
         return (register_type(tensor_type(self.tensor), self.shape, self.layout),)
 
 

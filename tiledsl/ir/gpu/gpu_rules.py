@@ -157,7 +157,8 @@ def threads_can_run(op: Op) -> None:
                 demand(plain, "views a buffer that is padded, swizzled or cut", "both layouts must be plain")
         case gpu_ops.Load():
             if op.shape:
-                _check_vector(op.vector, op.result.layout, op.result.dtype)
+                shared = min(op.repeat, op.vector)
+                _check_vector(op.vector, op.result.layout, op.result.dtype, shared)
         case gpu_ops.Store():
             if op.value.shape:
                 _check_vector(op.vector, op.value.layout, op.value.dtype)
@@ -253,13 +254,14 @@ def _static(shape: Shape) -> tuple[int, ...]:
     return tuple(dim for dim in shape if isinstance(dim, int))
 
 
-def _check_vector(vector: int, layout: RegisterLayout, dtype: DType) -> None:
+def _check_vector(vector: int, layout: RegisterLayout, dtype: DType, shared: int = 1) -> None:
+    """`shared`: how many slots of a vector have one element."""
     last = layout.slot_digits[-1] if layout.slot_digits else None
     run = last.size if last is not None and last.stride == 1 else 1
     fits = vector > 0 and run % vector == 0
     problem = f"takes {vector} elements at once, but a thread has {run} neighbours in consecutive slots"
     demand(fits, problem, "take a divisor of that many")
-    width = vector * dtype.bytes
+    width = vector // shared * dtype.bytes
     narrow = width <= VECTOR_BYTES and width & (width - 1) == 0
     demand(vector == 1 or narrow, f"takes {width} bytes at once", f"take 1, 2, 4, 8 or {VECTOR_BYTES}")
 

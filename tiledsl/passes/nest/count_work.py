@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tiledsl.ir import tile_ops as ops
@@ -90,7 +90,8 @@ class WorkCounts:
     def moved(self, access: Access) -> Amount:
         """Elements that an access moves, each time that it does."""
         if access not in self._moved:
-            self._moved[access] = self._sum(_Term(access.loops, tuple(_selected(access))))
+            amount = self._sum(_Term(access.loops, tuple(_selected(access))))
+            self._moved[access] = replace(amount, number=amount.number / access.repeats)
         return self._moved[access]
 
     def distinct(self, access: Access) -> int:

@@ -15,8 +15,9 @@ from functools import cached_property
 from typing import Literal, TypeAlias
 
 from tiledsl.ir import tile_ops as ops
-from tiledsl.ir.core import Block, Function, Value
+from tiledsl.ir.core import Block, Function, Index, Value
 from tiledsl.ir.types import Shape, TensorType, TileType
+from tiledsl.passes.analysis.quotients import repeats
 from tiledsl.passes.analysis.sizes import BlockDefinition, blocks_of
 from tiledsl.passes.analysis.slid_axes import slid_axes
 from tiledsl.passes.nest.dependence import AxisDependence, slope
@@ -56,7 +57,7 @@ class Access:
 
     `moved_by`: the axes that its subscripts depend on. `repeated_by`: the axes around it that they do not depend on;
     for each block of those the same elements are accessed again. `gathers`: at coordinates that a tile of integers
-    lists.
+    lists. Along a quotient of coordinates it does not gather.
     """
 
     op: AccessOp
@@ -66,6 +67,11 @@ class Access:
     gathers: bool
     conditional: bool
     """Whether it stands in a branch, and so may not be made."""
+
+    @cached_property
+    def repeats(self) -> int:
+        """How many neighbours of the tile share an element of the tensor: see `passes/analysis/quotients.py`."""
+        return repeats(self.op)
 
     @cached_property
     def shape(self) -> Shape:
@@ -199,9 +205,13 @@ class _Reader:
             op, loops,
             moved_by=tuple(axis for axis in around if axis in moved),
             repeated_by=tuple(axis for axis in around if axis not in moved),
-            gathers=any(isinstance(i, Value) and isinstance(i.type, TileType) and i.shape != () for i in op.indices),
+            gathers=repeats(op) == 1 and any(map(_is_gathered, op.indices)),
             conditional=conditional,
         )  # fmt: skip
+
+
+def _is_gathered(index: Index) -> bool:
+    return isinstance(index, Value) and isinstance(index.type, TileType) and index.shape != ()
 
 
 def _trips(op: ops.Range | ops.For, depends: frozenset[Value]) -> Trips:

@@ -18,6 +18,12 @@ from tiledsl.ir.scalar_functions import SCALAR_FUNCTIONS
 
 _Array: TypeAlias = "npt.NDArray[Any]"
 
+
+def _nibble(x: _Array, i: _Array) -> _Array:
+    found = np.right_shift(x, 4 * (i & 1)) & 15
+    return (found ^ 8) - 8 if np.issubdtype(x.dtype, np.signedinteger) else found
+
+
 _EXACT: dict[str, Callable[..., Any]] = {
     "add": np.add,
     "sub": np.subtract,
@@ -43,6 +49,7 @@ _EXACT: dict[str, Callable[..., Any]] = {
     "not": np.invert,
     "shl": np.left_shift,
     "shr": np.right_shift,
+    "nibble": _nibble,
     "where": np.where,
 }
 _EXACT_FOR_INTEGERS: dict[str, Callable[..., Any]] = {"floordiv": np.floor_divide, "mod": np.remainder}

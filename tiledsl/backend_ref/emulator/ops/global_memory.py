@@ -15,6 +15,7 @@ from tiledsl.backend_ref.scalar_functions import Array, apply
 from tiledsl.ir.core import Op, Value
 from tiledsl.ir.gpu.gpu_ops import Atomic, Copy, Load, Store
 from tiledsl.ir.layouts.layout import Integers, RegisterLayout
+from tiledsl.ir.type_rules import tensor_type
 from tiledsl.support.errors import fail
 
 ONE_THREAD = RegisterLayout((), (), ())
@@ -51,7 +52,7 @@ def resolve(agent: Agent, op: AnyAccess, layout: RegisterLayout, vector: int = 1
     coordinates: list[Integers] = []
     for axis, (index, along) in enumerate(zip(op.indices, op.axes)):
         start = agent.array(index).astype(np.int64)
-        place = np.broadcast_to(start if along < 0 else start + table[along], shape)
+        place = np.broadcast_to(start if along < 0 else start + table[along] // _repeat(op, axis), shape)
         inside = (place >= 0) & (place < tensor.shape[axis])
         if axis in op.checked:
             active &= inside
@@ -69,6 +70,11 @@ def resolve(agent: Agent, op: AnyAccess, layout: RegisterLayout, vector: int = 1
     if vector > 1:
         _check_tensor_vectors(agent, op, tensor, access, vector)
     return access
+
+
+def _repeat(op: AnyAccess, axis: int) -> int:
+    """How many neighbours of the tile are one element along an axis of the tensor."""
+    return op.repeat if isinstance(op, Load) and axis == tensor_type(op.tensor).unit else 1
 
 
 def _resolve_flat(
@@ -123,6 +129,12 @@ def _check_tensor_vectors(agent: Agent, op: AnyAccess, tensor: Array, access: Ac
         active = np.reshape(grouped & grouped.all(axis=-1, keepdims=True), active.shape)
     if isinstance(op, Load) and op.step > 1:
         offsets = _without_steps(op, offsets, tensor.itemsize)
+    if isinstance(op, Load) and op.repeat > 1:  # of what slots share, one for all
+        apart = min(op.repeat, vector)
+        shared = np.repeat(offsets[:, ::apart], apart, axis=1), np.repeat(active[:, ::apart], apart, axis=1)
+        if (active & (offsets != shared[0])).any() or (active != shared[1]).any():
+            fault(op, f"{apart} slots that share an element of %{op.tensor.name} do not have the same one")
+        offsets, active, vector = offsets[:, ::apart], active[:, ::apart], vector // apart
     check_vectors(agent, op, offsets, active, tensor.itemsize, vector, f"%{op.tensor.name}")
 
 
@@ -207,7 +219,10 @@ def _count(agent: Agent, op: AnyAccess, layout: RegisterLayout, where: Array, ki
     writers = _writers(agent, layout)
     if len(writers) not in (1, len(where)):
         return  # a layout of other threads than the program has, which is an error when its registers are filled
-    once = int(np.count_nonzero(where & writers)) * agent.array(op.tensor).itemsize
+    counted = where & writers
+    if isinstance(op, Load) and op.repeat > 1:
+        counted = counted[:, :: min(op.repeat, op.vector)]
+    once = int(np.count_nonzero(counted)) * agent.array(op.tensor).itemsize
     agent.common.read_bytes += 0 if kind == "write" else once
     agent.common.written_bytes += 0 if kind == "read" else once
 

@@ -23,6 +23,7 @@ from tiledsl.ir.layouts.scan_plans import suits_scan
 from tiledsl.ir.symbolic import Dim
 from tiledsl.ir.types import AxisType, Shape, TensorType, TileType, Whole
 from tiledsl.passes.analysis.folds import fold_of, scan_of
+from tiledsl.passes.analysis.quotients import repeats
 from tiledsl.passes.analysis.slid_axes import slid_axes
 from tiledsl.passes.gpu.layouts.access_layouts import access_layout
 from tiledsl.passes.gpu.layouts.capacities import Capacities
@@ -121,7 +122,7 @@ class LayoutInference:
                     continue  # threads have runs, of which they take all windows; they are turned for stores
                 if self.capacities.of(shape[access_order(op)[-1]]) < LONG_ROW and not self._is_part(op, along):
                     continue  # what lies around a run is of the same lines
-                number = max(1, alignment(op.tensor) // tensor_of(op).dtype.bytes)
+                number = max(1, alignment(op.tensor) // tensor_of(op).dtype.bytes) * repeats(op)
                 if isinstance(op, ops.Store):
                     stored[along] = min(stored.get(along, number), number)
                 else:
@@ -309,7 +310,7 @@ class LayoutInference:
         needed = follow(self._needed, op.result)
         if needed is not None:
             return Wish(ACCESSED, needed)
-        if only_broadcast(op.result):
+        if only_broadcast(op.result) or repeats(op) >= MOST_ELEMENTS:  # of which a thread has few, whatever the layout
             return None
         *slow, fast = access_order(op) or [0]
         fold = fold_of(op.result)
@@ -451,4 +452,4 @@ def _accessed_shape(op: ops.Load | ops.Store) -> Shape:
 def _runs(op: ops.Load | ops.Store) -> bool:
     """Whether a tile runs along the axis of unit stride."""
     unit = tensor_of(op).unit
-    return unit is not None and tile_axes(op)[unit] >= 0
+    return unit is not None and (tile_axes(op)[unit] >= 0 or repeats(op) > 1)

@@ -25,6 +25,7 @@ from tiledsl.passes.gpu.layouts.infer_layouts import access_order, tile_axes
 from tiledsl.passes.gpu.layouts.shared_accesses import static_shape
 from tiledsl.passes.gpu.lower.flat_rows import load_flat, store_flat
 from tiledsl.passes.gpu.lower.lowering import Lowering
+from tiledsl.passes.gpu.lower.repeated_loads import load_repeated
 from tiledsl.passes.gpu.lower.scalar_lowering import MOST_MULTIPLE
 from tiledsl.support.powers_of_two import power_of_two_in
 
@@ -64,6 +65,9 @@ def load_as(state: Lowering, op: ops.Load, layout: RegisterLayout) -> Value:
     flat = load_flat(state, op, layout)
     if flat is not None:
         return flat
+    repeated = load_repeated(state, op, layout, row_alignment(state, op.tensor))
+    if repeated is not None:
+        return repeated
     subscripts = tile_subscripts(state, op, op.result.shape, layout)
     vector, ragged = vector_and_tail(state, op, layout, subscripts)
     step, phase, run = _steps(state, op, layout, subscripts)

@@ -184,6 +184,8 @@ def _number(value: Value) -> Any:
 
 def _window_of(load: gpu.Load) -> _Window | None:
     """None where coordinates are not sums, or two axes of the tensor run along one of the tile."""
+    if load.repeat > 1:
+        return None
     layout = load.result.layout
     places: list[_Place] = []
     for index, axis in zip(load.indices, load.axes):

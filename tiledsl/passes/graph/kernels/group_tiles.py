@@ -10,14 +10,18 @@ from tiledsl.ir import graph_ops as graph
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.builder import Builder
 from tiledsl.ir.core import Block, Function, Index, Value, free_names
-from tiledsl.ir.dtypes import bool_, i64
+from tiledsl.ir.dtypes import bool_, f32, i64
 from tiledsl.ir.symbolic import Dim, symbol, symbol_name
 from tiledsl.ir.type_rules import tensor_type
 from tiledsl.ir.types import WHOLE, AxisType, Shape, scalar
 from tiledsl.passes.graph.analysis.axes import Axis, GroupAxes
+from tiledsl.passes.graph.analysis.index_spans import index_span
+from tiledsl.passes.graph.analysis.outline import is_soft
+from tiledsl.passes.graph.analysis.shapes import sizes_of
 from tiledsl.passes.graph.analysis.value_order import operands_first
 from tiledsl.passes.graph.kernels.kernel_plan import FlatWindows
 from tiledsl.passes.graph.kernels.treatments import Treatments
+from tiledsl.passes.graph.rewrites.widen_floats import rounded
 
 _GRID_NAMES = ("M", "N", "P", "Q", "R", "S")
 _WHOLE_NAMES = ("D", "E", "F", "G")
@@ -238,7 +242,11 @@ class GroupTiles:
         indexed = self.axes.indexed[op]
         indices = self.tile(op.indices)
         subscripts: list[Index] = [indices if axis is indexed else self.blocks.get(axis, WHOLE) for axis in kept]
-        tile = self.builder.emit(ops.Load, tensor=self.tensors[op.source], indices=subscripts).result
+        span, size = index_span(op.indices), sizes_of(op.source)[op.axis]
+        inside = indexed is not None and span is not None and 0 <= span[0] <= span[1] < size
+        known = tuple(number for number, axis in enumerate(kept) if inside and axis is indexed)
+        tensor = self.tensors[op.source]
+        tile = self.builder.emit(ops.Load, tensor=tensor, indices=subscripts, in_bounds=known).result
         if indexed is not None:
             return tile
         # of one element: it is there or outside
@@ -382,6 +390,7 @@ class GroupTiles:
         over = self._not_single(self.axes.reduced[op])
         wanted = (*out, *over)
         operands = [exact or made for exact, made in ((op.exact_a, op.a), (op.exact_b, op.b))]
+        operands = [_unrounded(v) for v in operands] if op.dtype == f32 else operands
         a, b = (self.spread(self.builder.cast(self.tile(v), op.dtype), self.tile_axes(v), wanted) for v in operands)
         if op.precision == "planes":  # as large as what planes give
             a = self.builder.map("mul", a, self.builder.constant(1.0 / ops.PLANES_SCALE, op.dtype))
@@ -394,6 +403,14 @@ class GroupTiles:
     def _stream(self, streams: Sequence[Axis]) -> None:
         """Makes the folds over these axes, by loops over their blocks."""
         raise NotImplementedError
+
+
+def _unrounded(value: Value) -> Value:
+    """What an operand was in f32 before it was rounded in this group, perhaps reindexed since; else itself."""
+    below = value
+    while below.op is not None and is_soft(below.op):
+        below = below.op.operands[0]
+    return rounded(below) or value
 
 
 class Scope:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Value
 from tiledsl.ir.types import AxisType
+from tiledsl.passes.analysis.quotients import repeats
 from tiledsl.passes.gpu.products.window_rows import window_rows
 from tiledsl.passes.nest.loop_nest import Access
 
+RUN = 16
+"""Slots of a thread side by side, of a load that gives neighbours one element."""
 STRIDE = 2
 """Of a tensor none of whose axes has neighbours side by side, where a tile runs along the last one: a guess."""
 
@@ -23,9 +26,22 @@ def reads_windows(access: Access) -> bool:
     return isinstance(access.op, ops.Load) and window_rows(access.op) is not None
 
 
+def computed_share(op: ops.Map | ops.Cast | ops.Reduce | ops.Scan | ops.Random) -> float:
+    """For how many elements of its tile an op takes instructions: of a load that gives neighbours one element, those
+    are converted once; the sign of bytes is of no account to who takes nibbles of them."""
+    if not isinstance(op, ops.Cast):
+        return 1.0
+    if all(isinstance(user, ops.Map) and user.fn == "nibble" for user in op.result.users):
+        return 0.0 if op.source.dtype.bits == op.dtype.bits == 8 else 1.0
+    loaded = op.source.op
+    return 1 / min(RUN, repeats(loaded)) if isinstance(loaded, ops.Load) else 1.0
+
+
 def step_along(access: Access, unit: int) -> int | None:
     """How far apart in memory neighbours of a tile are along that axis of its tensor, as a number of elements; None if
     that is anywhere."""
+    if access.repeats > 1:
+        return 1
     index = access.op.indices[unit]
     apart = 1 if access.tensor.unit is not None else STRIDE
     if not isinstance(index, Value) or isinstance(index.type, AxisType):

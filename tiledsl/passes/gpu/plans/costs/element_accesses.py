@@ -15,12 +15,18 @@ from tiledsl.passes.analysis.folds import fold_of
 from tiledsl.passes.gpu.layouts.infer_layouts import access_order
 from tiledsl.passes.nest.loop_nest import Access
 
+ACCESS_INSTRUCTIONS = 20
+"""Of a thread, for each access of at most 16 bytes: where it lies, whether it is there, and the access."""
+REPEATED_INSTRUCTIONS = 6
+"""The same in a loop of a load that gives neighbours one element. Counted in machine code: 4.3."""
 ELEMENT_INSTRUCTIONS = 14
 """Of a thread, for each access: where it lies, whether it is there, and the access. Measured with rows of odd lengths,
 10 to 16."""
 COLUMN_INSTRUCTIONS = 6
 """The same of loads that are folded across rows: a thread has one column of each, so that a row takes an address, the
 load, and its place in a word. Counted: 5.5."""
+WIDE = 8
+"""Bytes from which on an element is an access like any other."""
 WARP = 32
 LINE_BYTES = 128
 
@@ -37,8 +43,12 @@ def touched_lines(run: int, element: int) -> float:
     return (1 + (span - element) / LINE_BYTES) / span
 
 
-def element_instructions(access: Access, blocks: Container[str]) -> float:
-    """Of a thread, for each element that it accesses by itself. `blocks`: extents of which a tile has a part."""
+def access_instructions(access: Access, width: float, blocks: Container[str]) -> float:
+    """Of a thread, for each access of `width` bytes. `blocks`: extents of which a tile has a part."""
+    if access.repeats > 1:
+        return REPEATED_INSTRUCTIONS if access.loops else ACCESS_INSTRUCTIONS
+    if not access.shape or not width <= access.tensor.dtype.bytes < WIDE:
+        return ACCESS_INSTRUCTIONS
     return COLUMN_INSTRUCTIONS if _goes_down(access, blocks) else ELEMENT_INSTRUCTIONS
 
 

@@ -20,8 +20,14 @@ from tiledsl.ir.symbolic import Dim, symbol_name
 from tiledsl.passes.gpu.layouts.capacities import rounded
 from tiledsl.passes.gpu.layouts.infer_layouts import access_order, is_rows
 from tiledsl.passes.gpu.plan import WRITTEN_OUT, WRITTEN_OUT_WORDS, GridPlan
-from tiledsl.passes.gpu.plans.costs.access_steps import reads_windows, step_along, unit_axis
-from tiledsl.passes.gpu.plans.costs.element_accesses import LINE_BYTES, element_instructions, straddled, touched_lines
+from tiledsl.passes.gpu.plans.costs.access_steps import computed_share, reads_windows, step_along, unit_axis
+from tiledsl.passes.gpu.plans.costs.element_accesses import (
+    ACCESS_INSTRUCTIONS,
+    LINE_BYTES,
+    access_instructions,
+    straddled,
+    touched_lines,
+)
 from tiledsl.passes.gpu.plans.costs.exchanges import exchange_instructions
 from tiledsl.passes.gpu.plans.costs.held_tiles import HeldTiles
 from tiledsl.passes.gpu.plans.costs.product_work import ProductWork
@@ -30,11 +36,7 @@ from tiledsl.passes.gpu.plans.costs.run_ahead import LoadsAhead, loads_ahead, ph
 from tiledsl.passes.gpu.plans.costs.shared_windows import SharedWindows
 from tiledsl.passes.gpu.plans.facts.operation_units import UnitCounts, units_of
 from tiledsl.passes.gpu.plans.product_plans.thread_cost import HELD, WORD_BYTES
-from tiledsl.passes.gpu.plans.product_plans.warpgroup_cost import (
-    CACHED_SHARE,
-    CLUSTER_CLOCKS,
-    CLUSTER_FOLD_CLOCKS,
-)
+from tiledsl.passes.gpu.plans.product_plans.warpgroup_cost import CACHED_SHARE, CLUSTER_CLOCKS, CLUSTER_FOLD_CLOCKS
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.passes.nest.count_work import WorkCounts
 from tiledsl.passes.nest.loop_nest import Access, LoopNest, NestLoop
@@ -54,8 +56,6 @@ TOUCH_CLOCKS = 1
 """The same for each line that an access of a warp touches, where others have brought it to L1."""
 START_CLOCKS = 2.1
 """Of the device, for each block that starts: one after the other."""
-ACCESS_INSTRUCTIONS = 20
-"""Of a thread, for each access of at most 16 bytes: where it lies, whether it is there, and the access."""
 SHARED_INSTRUCTIONS = 2
 """Of a thread, for each element that it takes from shared memory, or puts there, by itself."""
 WINDOW_INSTRUCTIONS = 10
@@ -208,7 +208,7 @@ class GridCost:
         step = step_along(access, unit)
         if step is None:
             return element
-        length = self.counts.number(access.shape[access_order(access.op)[-1]])
+        length = -(-self.counts.number(access.shape[access_order(access.op)[-1]]) // access.repeats)
         size = self.counts.number(access.tensor.shape[unit])
         if length >= size and len(access.shape) > 1:
             return SECTOR_BYTES * max(1, length * element // SECTOR_BYTES)  # whole rows go on into each other
@@ -262,7 +262,7 @@ class GridCost:
         """How many threads ask for the same element: threads are a power of two, parts of a block may be fewer."""
         if self._is_flat(access):
             return 1.0
-        vector = self._width(access) / access.tensor.dtype.bytes
+        vector = self._width(access) / access.tensor.dtype.bytes * access.repeats
         parts = math.prod(power_of_two_in(self._room(dim)) for dim in access.shape)
         return max(1.0, self.grid.threads_of_tile * self.grid.cluster * vector / parts)
 
@@ -286,12 +286,8 @@ class GridCost:
             whole = [self.counts.number(dim) for dim in access.shape if dim not in of_blocks]
             padded = [power_of_two_from(size) if size < SHORT_ROW else size for size in whole]
             room = math.prod((*map(self._room, of_blocks), *padded)) * self.programs * access.tensor.dtype.bytes
-            made = max(made, room / max(1.0, moved))
-        if access.shape and width <= access.tensor.dtype.bytes < WIDEST // 2:
-            each = element_instructions(access, self.counts.axis_of)
-        else:
-            each = ACCESS_INSTRUCTIONS
-        return each * made * moved / width
+            made = max(made, room / access.repeats / max(1.0, moved))
+        return access_instructions(access, width, self.counts.axis_of) * made * moved / width
 
     def _room(self, dim: Dim) -> int:
         """The elements of a tile's axis, with what pads them; whole axes are padded so that threads can share them."""
@@ -325,7 +321,7 @@ class GridCost:
         """Operations of threads, by unit."""
         total = UnitCounts()
         for work in self.nest.elementwise:
-            number = self._windows.share_of(work.op) * self.counts.computed(work).number
+            number = self._windows.share_of(work.op) * computed_share(work.op) * self.counts.computed(work).number
             total += units_of(work.op, self.machine.capability).times(number)
         for dot in self.nest.dots:
             if self.products.instruction(dot) == "fma":
@@ -395,6 +391,8 @@ class GridCost:
         if access.shape and step_along(access, unit_axis(access)) != 1:
             return access.tensor.dtype.bytes
         aligned = self.alignment.get(access.op.tensor, WIDEST)
+        if access.repeats > 1:  # a run of a thread has so many slots
+            return min(WIDEST / access.repeats, aligned, self._run_bytes(access))
         return max(access.tensor.dtype.bytes, min(WIDEST, aligned, self._run_bytes(access)))
 
     def _line_clocks(self) -> float:
@@ -437,7 +435,9 @@ class GridCost:
         """Whether threads go by elements because rows begin anywhere, and lie side by side: not in short rows that a
         tile has whole, which go on into each other."""
         element = access.tensor.dtype.bytes
-        if not access.shape or self._width(access) > element or step_along(access, unit_axis(access)) != 1:
+        if access.repeats > 1 or not access.shape or self._width(access) > element:
+            return False
+        if step_along(access, unit_axis(access)) != 1:
             return False
         fast = access.shape[access_order(access.op)[-1]]
         return symbol_name(fast) in self.counts.axis_of or self.counts.number(fast) >= SHORT_ROW

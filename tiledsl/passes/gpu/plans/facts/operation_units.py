@@ -33,9 +33,11 @@ FUNCTIONS = {
     "sigmoid2": UnitCounts(3, 2),
     "tanh": UnitCounts(14, 2), "erf": UnitCounts(14, 1), "pow": UnitCounts(24, 2), "sin": UnitCounts(20, 0),
     "cos": UnitCounts(20, 0), "floordiv": UnitCounts(20, 1), "mod": UnitCounts(22, 1), "round": UnitCounts(0, 1),
-    "floor": UnitCounts(0, 1), "ceil": UnitCounts(0, 1),
+    "nibble": UnitCounts(0.25), "floor": UnitCounts(0, 1), "ceil": UnitCounts(0, 1),
 }  # fmt: skip
 """Of scalar functions in f32; those that are not here take one instruction."""
+SHIFTED = UnitCounts(1, 0)
+"""A quotient or a remainder by a power of two."""
 RANDOM = UnitCounts(45, 0)
 """Philox, for one of the four numbers that it gives."""
 COMBINED = UnitCounts(1, 0)
@@ -71,11 +73,21 @@ def conversion(source: DType, target: DType, capability: int) -> UnitCounts:
     return UnitCounts(1, 1 if source.is_float and not target.is_float else 0)
 
 
+def _is_shift(op: ops.Map) -> bool:
+    """Whether integers are divided by a known power of two."""
+    if op.fn not in ("floordiv", "mod") or not op.result.dtype.is_integer:
+        return False
+    divisor = op.inputs[1].op
+    divisor = divisor.source.op if isinstance(divisor, ops.Broadcast) else divisor
+    number = int(divisor.value) if isinstance(divisor, ops.Constant) else 0
+    return number > 0 and number & (number - 1) == 0
+
+
 def units_of(op: ops.Map | ops.Cast | ops.Reduce | ops.Scan | ops.Random, capability: int = 90) -> UnitCounts:
     """For each element that the op goes through, on an architecture."""
     match op:
         case ops.Map():
-            counts = FUNCTIONS.get(op.fn, UnitCounts(1, 0))
+            counts = SHIFTED if _is_shift(op) else FUNCTIONS.get(op.fn, UnitCounts(1, 0))
             wide = max(op.result.dtype, *(v.dtype for v in op.inputs), key=lambda dtype: dtype.bytes)
             if wide == f64:
                 return UnitCounts(counts.special, 0, counts.arithmetic + SPECIAL_DOUBLES * counts.special)

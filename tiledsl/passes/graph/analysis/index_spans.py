@@ -1,0 +1,68 @@
+"""Between which numbers the integers of a graph lie, as far as coordinates and constants tell.
+
+iota(4096) // 2           0 to 2047
+minimum(iota(8) + 1, 7)   1 to 7
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+
+from tiledsl.ir import graph_ops as ops
+from tiledsl.ir.core import Value
+from tiledsl.ir.dtypes import i64
+from tiledsl.ir.type_rules import tensor_type
+from tiledsl.passes.graph.analysis.shapes import sizes_of
+from tiledsl.support.follow import follow
+
+Span = tuple[int, int]
+"""The least and the greatest number, both included."""
+_LIMIT = 1 << 62
+"""Beyond which numbers might wrap."""
+
+
+def index_span(value: Value) -> Span | None:
+    """Between which numbers all elements of a tensor of integers lie; None where that is not known."""
+    return follow(_span, value)
+
+
+def _span(value: Value) -> Generator[Value, Span | None, Span | None]:
+    op = value.op
+    match op:
+        case ops.Iota():
+            return 0, max(0, sizes_of(op.result)[op.axis] - 1)
+        case ops.Constant() if tensor_type(value).dtype.is_integer:
+            return int(op.value), int(op.value)
+        case ops.Broadcast() | ops.Reshape() | ops.Transpose():
+            return (yield op.operands[0])
+        case ops.Map() if tensor_type(value).dtype == i64 and op.fn in _RULES:
+            left, right = (yield op.inputs[0]), (yield op.inputs[1])
+            found = None if left is None or right is None else _RULES[op.fn](left, right)
+            return found if found is not None and -_LIMIT < found[0] <= found[1] < _LIMIT else None
+        case _:
+            return None
+
+
+def _product(left: Span, right: Span) -> Span:
+    corners = [a * b for a in left for b in right]
+    return min(corners), max(corners)
+
+
+def _quotient(left: Span, right: Span) -> Span | None:
+    divisor = right[0]
+    return (left[0] // divisor, left[1] // divisor) if divisor == right[1] > 0 else None
+
+
+def _remainder(left: Span, right: Span) -> Span | None:
+    return (0, right[1] - 1) if right[0] > 0 else None
+
+
+_RULES: dict[str, Callable[[Span, Span], Span | None]] = {
+    "add": lambda left, right: (left[0] + right[0], left[1] + right[1]),
+    "sub": lambda left, right: (left[0] - right[1], left[1] - right[0]),
+    "mul": _product,
+    "floordiv": _quotient,
+    "mod": _remainder,
+    "minimum": lambda left, right: (min(left[0], right[0]), min(left[1], right[1])),
+    "maximum": lambda left, right: (max(left[0], right[0]), max(left[1], right[1])),
+}
