@@ -77,6 +77,7 @@ from tiledsl.ops.padding import pad
 from tiledsl.ops.positions import embedding, rotary_embedding
 from tiledsl.ops.probabilities import cross_entropy, log_softmax, logsumexp, softmax, softmin
 from tiledsl.ops.products import linear, matmul
+from tiledsl.ops.quantisation import dequantise, pack, quantise, quantised_linear, unpack
 from tiledsl.ops.recurrent import gru, lstm, rnn
 from tiledsl.ops.scans import cummax, cummin, cumprod, cumsum, logcumsumexp
 from tiledsl.ops.scatter import index_put, scatter, scatter_nd
@@ -97,7 +98,8 @@ from tiledsl.ops.shapes import (
 from tiledsl.ops.statistics import mean, var
 
 __all__ = [
-    "matmul", "linear", "attention", "rnn", "lstm", "gru", "fft", "rfft", "irfft",
+    "matmul", "linear", "quantised_linear", "quantise", "dequantise", "pack", "unpack",
+    "attention", "rnn", "lstm", "gru", "fft", "rfft", "irfft",
     "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
     "max_pool1d", "max_pool2d", "max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "lp_pool",
     "adaptive_avg_pool", "adaptive_max_pool", "fold", "unfold", "resize", "interpolate", "grid_sample", "affine_grid",

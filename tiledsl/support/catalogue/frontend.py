@@ -151,7 +151,10 @@ _SIZES = {
 }
 
 _DTYPES = {
-    "dtype-4-bit": _unsupported("{dtype} is not supported yet", "use i8 or u8"),
+    "dtype-4-bit": _unsupported(
+        "there are no values of {dtype}: integers of 4 bits are packed in memory, two to a byte",
+        "unpack them: `tile.nibble` and `ops.unpack` give i8 or u8, `ops.dequantise` gives floats",
+    ),
     "dtype-not-taken": _type("`{operation}` does not take {dtype}: {names}", "convert with `.to(dtype)`"),
     "constant-range": _type("`{text}` does not fit into {dtype}", "use a wider dtype, or a smaller constant"),
     "negative-power": _type(
