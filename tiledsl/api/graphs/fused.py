@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tiledsl.api.calls.specs import arch_of_specs
 from tiledsl.api.calls.targets import target_of
 from tiledsl.api.graphs.graph import Graph
+from tiledsl.api.graphs.kept_lowerings import read_or_lower
 from tiledsl.api.modules.build_module import build_module
 from tiledsl.api.modules.module import Module
 from tiledsl.api.reports.notebook import folded
@@ -63,13 +64,19 @@ class FusedGraph:
 
         Raises TileShapeError if a size of the graph is not among `sizes`.
         """
-        sizes = sizes or {}
+        return PassManager(self._passes(arch, sizes or {})).run(self.graph.module, context)
+
+    def lowered_before(self, arch: str, sizes: Mapping[str, int]) -> tuple[IRModule, list[Note]]:
+        """`lowered`, with what passes had to say; from the disk cache where it was lowered before."""
+        given = f"fuse={self._fuse} {sorted(sizes.items())}"
+        return read_or_lower(self.graph.module, self._passes(arch, sizes), arch, given)
+
+    def _passes(self, arch: str, sizes: Mapping[str, int]) -> list[Pass]:
         missing = [name for name in self.symbols if name not in sizes]
         if missing:
             known = ", ".join(f"{name}=128" for name in missing)
             fail("fuse-sizes", caller_location(), graph=self.graph.name, missing=", ".join(missing), example=known)
-        passes: list[Pass] = [SetSizes(tuple(sizes.items())), *graph_pipeline(target_of(arch).name, fuse=self._fuse)]
-        return PassManager(passes).run(self.graph.module, context)
+        return [SetSizes(tuple(sizes.items())), *graph_pipeline(target_of(arch).name, fuse=self._fuse)]
 
     def unfused_bytes(self, sizes: Mapping[str, int]) -> int:
         """What the graph reads and writes if each of its ops runs by itself, with these sizes."""
@@ -183,12 +190,10 @@ class BuiltGraph:
         return found
 
     def _made(self, arch: str, sizes: Mapping[str, int]) -> Module:
-        context = PassContext()
-        lowered = self.fused.lowered(arch, sizes, context)
-        notes = [Note(r.pass_name, r.location.file, r.location.line, r.text) for r in context.remarks]
+        lowered, notes = self.fused.lowered_before(arch, sizes)
         graph = self._graph
         return build_module(
-            lowered, graph.constants, graph.inputs, arch, list(dict.fromkeys(notes)),
+            lowered, graph.constants, graph.inputs, arch, notes,
             graph.tensor_arguments, graph.result, self.fused.unfused_bytes(sizes), self._cache, self._build,
         )  # fmt: skip
 
