@@ -11,6 +11,7 @@ import pytest
 from tests.support.every_target import assert_alike, emulated_plans
 from tiledsl import tile
 from tiledsl.ir.dtypes import BY_NAME, to_numpy
+from tiledsl.passes.gpu.plans.product_plans.thread_tilings import PLAIN_TILES
 
 Array = npt.NDArray[Any]
 
@@ -119,3 +120,48 @@ def test_batches_of_computed_operands(dtype: str) -> None:
     a, b = whole(3, 3, 9, 20, dtype=dtype), whole(3, 3, 20, 10, dtype=dtype, seed=1)
     (c,) = assert_alike(batched_whole, a, b, BLOCK=2)
     np.testing.assert_array_equal(c, (2 * exact(a, b) + 1).sum(3))
+
+
+@tile.kernel
+def product_of_tiles(a: tile.Tensor, b: tile.Tensor, ROWS: tile.constexpr, COLUMNS: tile.constexpr) -> tile.Tensor:
+    M, K = a.shape
+    K, N = b.shape
+    c = tile.empty((M, N), tile.f32)
+    for m, n in tile.grid(M, N, block=(ROWS, COLUMNS)):
+        acc = tile.zeros((m, n), tile.f32)
+        for k in tile.range(K):
+            acc = tile.dot(a[m, k], b[k, n], acc)
+        c[m, n] = acc
+    return c
+
+
+@pytest.mark.parametrize(("rows", "columns"), sorted({one[:2] for one in PLAIN_TILES}))
+def test_tiles_of_single_multiply_adds(rows: int, columns: int) -> None:
+    """Long ones too, of products that they do not divide."""
+    a, b = whole(rows - 8, 25), whole(25, columns + 12, seed=1)
+    c: Any = product_of_tiles.emulate(a, b, rows, columns, arch="sm_90", seed=None)
+    np.testing.assert_array_equal(np.asarray(c, np.float64), exact(a, b))
+
+
+@tile.kernel
+def product_of_any_tiles(a: tile.Tensor, b: tile.Tensor) -> tile.Tensor:
+    M, K = a.shape
+    K, N = b.shape
+    c = tile.empty((M, N), tile.f32)
+    for m, n in tile.grid(M, N):
+        acc = tile.zeros((m, n), tile.f32)
+        for k in tile.range(K):
+            acc = tile.dot(a[m, k], b[k, n], acc)
+        c[m, n] = acc
+    return c
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100"])
+def test_products_of_few_columns_have_long_tiles(arch: str) -> None:
+    """Threads have enough sums to be worth what they read, and room for them."""
+    given = tile.spec((200000, 81), tile.f32), tile.spec((81, 24), tile.f32)
+    compiled = product_of_any_tiles.compile(*given, arch=arch)
+    (used,) = compiled.resources.values()
+    assert used["spills"] == 0
+    (chosen,) = product_of_any_tiles.audit(*given, arch=arch).kernels
+    assert str(chosen.kernel.plan).startswith("m=256, n=32, k=16, ")

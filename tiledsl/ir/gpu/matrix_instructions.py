@@ -157,7 +157,7 @@ def fma_layouts(threads: int, shape: tuple[int, int, int]) -> tuple[RegisterLayo
     runs of shared memory. Where the tile is too small or too odd for all threads, some do the same again.
     """
     m, n, k = shape
-    tm, tn = _fma_threads(threads, m, n)
+    tm, tn = fma_threads(threads, m, n)
     vm, vn = gcd(VECTOR, m // tm), gcd(VECTOR, n // tn)
     copies = replicate(threads // (tm * tn), 2)
     rows, columns = m // (tm * vm), n // (tn * vn)
@@ -167,7 +167,7 @@ def fma_layouts(threads: int, shape: tuple[int, int, int]) -> tuple[RegisterLayo
     return a, b, accumulator
 
 
-def _fma_threads(threads: int, m: int, n: int) -> tuple[int, int]:
+def fma_threads(threads: int, m: int, n: int) -> tuple[int, int]:
     """How many threads along rows and columns: as many as can be, then with the least to read for each product."""
     splits = [
         (tm, tn)

@@ -34,6 +34,7 @@ from tiledsl.passes.graph.analysis.shapes import bytes_of, sizes_of, volume
 from tiledsl.passes.graph.analysis.value_order import operands_first
 from tiledsl.passes.graph.groups.cut_axes import Cut, Parts, parts_of
 from tiledsl.passes.graph.groups.price import rates_of
+from tiledsl.passes.graph.groups.turned_folds import turned_fold
 from tiledsl.passes.graph.rewrites.canonicalise_graph import tidy
 from tiledsl.passes.manager import PassContext
 
@@ -66,9 +67,10 @@ class SplitFolds:
         on_gpu = self.arch.startswith("sm_")
         for op in list(module.entry.body.ops):
             if isinstance(op, ops.Reduce) and (on_gpu or op.fn not in ARG_FOLDS):
-                if on_gpu and self._split_columns(op, context):
+                fold = turned_fold(op) if on_gpu and bytes_of(op.source) >= LARGE and op.fn not in ARG_FOLDS else op
+                if on_gpu and self._split_columns(fold, context):
                     continue
-                self._split(op, programs, context)
+                self._split(fold, programs, context)
         tidy(module.entry)
         return module
 

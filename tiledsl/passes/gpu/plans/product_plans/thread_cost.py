@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from tiledsl.ir.gpu.matrix_instructions import fma_threads
 from tiledsl.ir.tile_ops import PLANE_PAIRS
 from tiledsl.passes.gpu_machine import GpuMachine
 
@@ -171,12 +172,21 @@ def _turn_clocks(nest: ThreadNest, tiling: ThreadTiling, machine: GpuMachine, ta
     rate *= share
     staged = stage_bytes(nest, tiling)
     read = (tiling.rows * across + columns * down) * tiling.depth * nest.staged_bytes
+    by_lanes = _read_by_lanes(nest, tiling) if nest.plain else READ_INSTRUCTIONS * read
     warps = down * across
-    instructions = COPY_INSTRUCTIONS * staged / 512 + READ_INSTRUCTIONS * read / 512 + TURN_INSTRUCTIONS * warps
+    instructions = COPY_INSTRUCTIONS * staged / 512 + by_lanes / 512 + TURN_INSTRUCTIONS * warps
     instructions += multiplied / (32 if nest.plain else 4096 // nest.bytes)
     return together(
         multiplied / rate, read / speeds.shared_bytes, instructions * 32 / speeds.instructions, staged / taken
     )
+
+
+def _read_by_lanes(nest: ThreadNest, tiling: ThreadTiling) -> int:
+    """Bytes of operands that threads read which multiply one by one: each has its own, of rows and of columns, which
+    others of its warp read as well."""
+    along, beside = fma_threads(tiling.threads, tiling.rows, tiling.columns)
+    each = tiling.rows // along + tiling.columns // beside * nest.beside
+    return tiling.threads * each * tiling.depth * nest.staged_bytes
 
 
 def together(*times: float) -> float:

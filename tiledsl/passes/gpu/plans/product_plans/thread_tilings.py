@@ -33,8 +33,13 @@ PARTS = ((16, 16), (16, 32), (16, 64), (32, 16), (32, 32), (32, 64), (64, 32), (
 """Of a tile, that one warp multiplies by matrix instructions: more rows and columns read less for each product."""
 WARPS = ((1, 2), (2, 1), (1, 4), (2, 2), (4, 1), (2, 4), (4, 2))
 """How warps share a tile."""
-PLAIN_TILES = ((128, 128, (8, 1)), (64, 64, (4, 1)), (32, 32, (4, 1)), (16, 16, (2, 1)))
-"""Tiles and warps without matrix instructions: what the layouts of threads for single multiply-adds divide."""
+PLAIN_TILES = (
+    (128, 128, (8, 1)), (64, 64, (4, 1)), (32, 32, (4, 1)), (16, 16, (2, 1)),
+    (64, 128, (4, 1)), (128, 64, (4, 1)), (32, 256, (4, 1)), (256, 32, (4, 1)), (32, 128, (4, 1)), (128, 32, (4, 1)),
+    (16, 256, (4, 1)), (256, 16, (4, 1)), (16, 128, (2, 1)), (128, 16, (2, 1)),
+)  # fmt: skip
+"""Tiles and warps without matrix instructions: what the layouts of threads for single multiply-adds divide. Long ones
+are for products with few columns, or few rows: threads have 32 or 64 sums there too."""
 DEPTH_BYTES = (64, 128)
 """Of a row of a stage: a half or a whole of a row of the swizzle."""
 WHOLE_DEPTH_BYTES = (32, 64, 128)
