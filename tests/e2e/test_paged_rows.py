@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pytest
 
 from tests.support.paged_kernels import (
+    begun_product,
     computed_pages,
     paged_attention,
     paged_attention_by_numpy,
@@ -48,6 +49,32 @@ def test_attention_through_a_table(arch: str, page: int, pages: int, lengths: li
         assert np.allclose(got, expected, atol=2e-3)
     source = paged_attention.compile(*arrays, page=page, arch=arch).source
     assert ("tma_load" in source) == (arch == "sm_90")
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@pytest.mark.parametrize(("page", "lengths"), [(16, [37, 190]), (64, [200, 3]), (64, [128, 256])])
+def test_rows_behind_the_end_may_be_anything(arch: str, page: int, lengths: list[int]) -> None:
+    q, k, v, table, ends = arrays = _cache(page, 256 // page, lengths)
+    expected = paged_attention_by_numpy(*arrays)
+    for cache, value in ((k, np.nan), (v, np.nan), (v, np.inf)):
+        for b, end in enumerate(ends):
+            for j in range(end, 256):
+                if 0 <= table[b, j // page] < len(cache):
+                    cache[table[b, j // page], j % page] = value
+        for seed in (None, 0, 1):
+            got = paged_attention.emulate(q, k, v, table, ends, page=page, arch=arch, seed=seed)
+            assert np.allclose(got, expected, atol=2e-3)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_rows_side_by_side_behind_the_end_may_be_anything(arch: str) -> None:
+    x, w, ends = _random(70, 96), _random(96, 72, seed=1), np.array([37], np.int32)
+    w[37:] = np.nan
+    expected = np.maximum(x[:, :37].astype(np.float64), 0) @ w[:37]
+    for seed in (None, 0, 1):
+        got = begun_product.emulate(x, w, ends, arch=arch, seed=seed)
+        assert np.allclose(got, expected, atol=3e-2)
+    assert ("tma_load" in begun_product.compile(x, w, ends, arch=arch).source) == (arch == "sm_90")
 
 
 def test_parts_of_a_long_table() -> None:

@@ -101,3 +101,17 @@ def computed_pages(x: tile.Tensor, table: tile.Tensor, w: tile.Tensor, layer: in
             acc = tile.dot(x[table[m.index // page] * 3 + layer, m.index % page, k], w[k, n], acc)
         out[m, n] = acc
     return out
+
+
+@tile.kernel
+def begun_product(x: tile.Tensor, w: tile.Tensor, ends: tile.Tensor) -> tile.Tensor:
+    """out[M, N] = relu(x) @ w for x[M, K], w[K, N], of the first `ends[0]` columns and rows."""
+    M, K = x.shape
+    K, N = w.shape
+    out = tile.empty((M, N), x.dtype)
+    for m, n in tile.grid(M, N):
+        acc = tile.zeros((m, n), tile.f32)
+        for k in tile.range(0, min(ends[0], K)):
+            acc = tile.dot(tile.relu(x[m, k]), w[k, n], acc)
+        out[m, n] = acc
+    return out

@@ -38,9 +38,10 @@ from tiledsl.passes.gpu.plan import LOADING_THREADS
 from tiledsl.passes.gpu.products.row_runs import RowRuns, row_runs
 from tiledsl.passes.gpu.products.streamed_loads import COPIED_BYTES, Feed, Use, load_axis, source_load
 from tiledsl.passes.gpu.products.window_rows import WindowRows, window_rows
+from tiledsl.passes.gpu.roles.cleared_rows import ClearedRows, rows_to_clear
 from tiledsl.passes.gpu.roles.exchange_sums import SplitSum
 from tiledsl.passes.gpu.roles.product_order import ProductOrder
-from tiledsl.passes.gpu.roles.run_copies import run_places
+from tiledsl.passes.gpu.roles.run_copies import Box, copy_runs, run_places
 from tiledsl.support.errors import fail
 
 MOST_BEHIND = 3
@@ -124,6 +125,8 @@ class Ring:
             state, "full", (self._by_tma > 0) + (LOADING_THREADS if self.by_threads else 0)
         )  # fmt: skip
         self.empty = self._mbarriers(state, "empty", warps * (state.grid.cluster if self._to_all else 1))
+        self.cleared = self._cleared(state)
+        """What of right operands is made 0 behind the end of the loop."""
         self.position = Position(state.constant(0, i32), state.constant(0, i32))
         self.sums: SplitSum | None = None
         """Where the blocks of a cluster share the loop."""
@@ -155,16 +158,35 @@ class Ring:
         stage = self.position.stage
         runs = {s.op: run_places(state, s.op, s.runs, s.rows) for s in self.streams if s.runs is not None}
         self.wait_empty(state)
-        if self._by_tma:
-            state.emit(async_ops.MbarrierExpect, barriers=self.full, index=stage, bytes=self._by_tma)
-        for stream in self.streams:
-            if stream.op in runs:
-                self._copy_runs(state, stream, runs[stream.op], stage)
-            elif stream.layout is None:
-                self._copy(state, stream, stage)
+
+        def load(barriers: Value, index: Value) -> None:
+            if self._by_tma:
+                state.emit(async_ops.MbarrierExpect, barriers=barriers, index=index, bytes=self._by_tma)
+            for stream in self.streams:
+                if stream.op in runs:
+                    assert stream.runs is not None
+                    box = Box(stream.op, stream.buffer, stream.shape, stream.along_runs)
+                    copy_runs(state, box, stream.runs, runs[stream.op], stage, barriers, index)
+                elif stream.layout is None:
+                    self._copy(state, stream, stage, barriers, index)
+
+        if self.cleared is None:
+            load(self.full, stage)
+        else:
+            self.cleared.fill(state, self.full, stage, load)
         if self.by_threads:
             self._copy_by_threads(state, stage, turn)
         self.advance(state)
+
+    def _cleared(self, state: Lowering) -> ClearedRows | None:
+        found: list[tuple[Value, int]] = []
+        uses = dict(zip(self.feed.loads, self.feed.uses))
+        for stream in self.streams:
+            axis = rows_to_clear(self.feed, uses[stream.op]) if stream.op in uses and stream.planes == 1 else None
+            if axis is not None:
+                found.append((stream.buffer, axis))
+        alone = not self.by_threads and state.grid.cluster == 1
+        return ClearedRows(state, self.feed, found) if found and alone else None
 
     def _copy_by_threads(self, state: Lowering, stage: Value, turn: Value | None) -> None:
         """Copies, and says of the stage that was begun `_behind` turns ago that it is full."""
@@ -208,11 +230,11 @@ class Ring:
         other = state.builder.map("xor", parity, state.constant(1, i32))
         state.emit(async_ops.MbarrierWait, barriers=self.empty, index=stage, parity=other)
 
-    def _copy(self, state: Lowering, stream: StreamedLoad, stage: Value) -> None:
+    def _copy(self, state: Lowering, stream: StreamedLoad, stage: Value, barriers: Value, index: Value) -> None:
         op = stream.op
         rows = window_rows(op)
         if rows is not None:
-            self._copy_windows(state, stream, rows, stage)
+            self._copy_windows(state, stream, rows, stage, barriers, index)
             return
         rank = len(op.result.shape)
         order = access_order(op)[-2:] if rank > 1 else [0]
@@ -230,12 +252,14 @@ class Ring:
                 indices, offsets[1] = [*indices[:along], number, *indices[along + 1 :]], number
             state.emit(
                 async_ops.TmaLoad, tensor=tensor, indices=indices, axes=tuple(axes),
-                buffer=stream.buffer, offsets=offsets, barriers=self.full, index=stage,
+                buffer=stream.buffer, offsets=offsets, barriers=barriers, index=index,
                 places=tuple(1 + axis for axis in slow_first), shape=tuple(stream.shape[axis] for axis in slow_first),
                 multicast=state.grid.cluster > 1 and not stream.divided,
             )  # fmt: skip
 
-    def _copy_windows(self, state: Lowering, stream: StreamedLoad, rows: WindowRows, stage: Value) -> None:
+    def _copy_windows(
+        self, state: Lowering, stream: StreamedLoad, rows: WindowRows, stage: Value, barriers: Value, index: Value
+    ) -> None:
         """Of the window's place at hand, the pixels of all positions of the block: where its first one is comes of
         divisions."""
         op, zero, number = stream.op, state.constant(0), state.start_of(rows.axis)
@@ -259,28 +283,10 @@ class Ring:
                 async_ops.TmaWindows, tensor=state.tensors[op.tensor],
                 indices=[indices[axis] for axis in sorted(indices)],
                 axes=tuple(along.get(axis, -1) for axis in sorted(indices)), buffer=stream.buffer,
-                offsets=[stage, *of_plane, zero, zero], barriers=self.full, index=stage, places=(rank - 1, rank),
+                offsets=[stage, *of_plane, zero, zero], barriers=barriers, index=index, places=(rank - 1, rank),
                 shape=stream.shape[-2:], within=within, pixels=rows.pixels,
                 positions=tuple(slide.positions for slide in rows.slides),
                 strides=tuple(slide.stride for slide in rows.slides), lows=tuple(slide.low for slide in rows.slides),
-            )  # fmt: skip
-
-    def _copy_runs(
-        self, state: Lowering, stream: StreamedLoad, places: Sequence[Mapping[int, Value]], stage: Value
-    ) -> None:
-        """One box for each run of rows."""
-        op, zero = stream.op, state.constant(0)
-        assert stream.runs is not None
-        along, axes, rows = stream.along_runs, tile_axes(op), stream.rows // len(places)
-        axes[stream.runs.rows] = along
-        shape = tuple(rows if axis == along else size for axis, size in enumerate(stream.shape))
-        for number, where in enumerate(places):
-            offsets = [stage, zero, zero]
-            offsets[1 + along] = state.constant(number * rows)
-            indices = [where[n] if n in where else state.start_of(index) for n, index in enumerate(op.indices)]
-            state.emit(
-                async_ops.TmaLoad, tensor=state.tensors[op.tensor], indices=indices, axes=tuple(axes),
-                buffer=stream.buffer, offsets=offsets, barriers=self.full, index=stage, places=(1, 2), shape=shape,
             )  # fmt: skip
 
     def wait(self, state: Lowering) -> None:

@@ -11,13 +11,16 @@ Runs beyond the end of the block lie outside of the tensor: zeros come, and noth
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Value
 from tiledsl.ir.dtypes import i64
+from tiledsl.ir.gpu import async_ops
 from tiledsl.ir.gpu import gpu_ops as gpu
 from tiledsl.ir.types import TileType
+from tiledsl.passes.gpu.layouts.infer_layouts import tile_axes
 from tiledsl.passes.gpu.lower.lowering import Lowering
 from tiledsl.passes.gpu.products.row_runs import RowRuns
 
@@ -26,6 +29,40 @@ LARGEST = (1 << 31) - 1
 OUTSIDE = -1
 WIDE = 32
 """Bits of integers that may be larger, or below their least."""
+
+
+@dataclass(frozen=True)
+class Box:
+    """What comes into a stage: a load, the buffer of its stages, its size, and which axis counts rows of runs."""
+
+    op: ops.Load
+    buffer: Value
+    shape: tuple[int, ...]
+    along: int
+
+
+def copy_runs(
+    state: Lowering,
+    box: Box,
+    runs: RowRuns,
+    places: Sequence[Mapping[int, Value]],
+    stage: Value,
+    barriers: Value,
+    index: Value,
+) -> None:
+    """Begins to copy all runs of a block, one box each, which an mbarrier counts."""
+    op, zero = box.op, state.constant(0)
+    axes, rows = tile_axes(op), box.shape[box.along] // len(places)
+    axes[runs.rows] = box.along
+    shape = tuple(rows if axis == box.along else size for axis, size in enumerate(box.shape))
+    for number, where in enumerate(places):
+        offsets = [stage, zero, zero]
+        offsets[1 + box.along] = state.constant(number * rows)
+        indices = [where[n] if n in where else state.start_of(one) for n, one in enumerate(op.indices)]
+        state.emit(
+            async_ops.TmaLoad, tensor=state.tensors[op.tensor], indices=indices, axes=tuple(axes), buffer=box.buffer,
+            offsets=offsets, barriers=barriers, index=index, places=(1, 2), shape=shape,
+        )  # fmt: skip
 
 
 def run_places(state: Lowering, op: ops.Load, runs: RowRuns, rows: int) -> list[Mapping[int, Value]]:

@@ -1,0 +1,90 @@
+"""Rows of right operands beyond the end of a loop that data end: what the tensor has there may be infinite or NaN, and
+0 times that is not 0.
+
+    if the turn is whole: load into the stage, which is full when all has come
+    else:                 load into the stage; wait for it, as nobody else does yet
+                          write zeros to the rows beyond the end; then the stage is full
+
+Where a loop ends with its tensor, TMA fills up with zeros. Of left operands that are computed padding is 0 anyway, and
+what is computed of padding elsewhere is nobody's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tiledsl.ir import tile_ops as ops
+from tiledsl.ir.core import Block, Value
+from tiledsl.ir.dtypes import i32, i64
+from tiledsl.ir.gpu import async_ops
+from tiledsl.ir.gpu import gpu_ops as gpu
+from tiledsl.ir.gpu.tensor_maps import UNIT_BYTES
+from tiledsl.ir.layouts.layout import WARP
+from tiledsl.ir.types import AxisType, scalar
+from tiledsl.passes.gpu.layouts.access_layouts import access_layout
+from tiledsl.passes.gpu.layouts.shared_accesses import shared_layout, static_shape, whole_vector
+from tiledsl.passes.gpu.lower.lowering import Lowering
+from tiledsl.passes.gpu.products.streamed_loads import Feed, Use
+from tiledsl.passes.nest.dependence import AxisDependence
+
+
+def rows_to_clear(feed: Feed, use: Use) -> int | None:
+    """The axis of a load whose rows beyond the end of its loop have to be 0; None where they are, or need not be."""
+    loop = feed.block.parent
+    if not isinstance(loop, ops.Range) or use.is_left or use.computed:
+        return None
+    axis = use.axes[-2]
+    (block,) = loop.body.arguments[:1]
+    of_loop = isinstance(block.type, AxisType) and use.dot.b.shape[-2] == block.type.extent
+    return axis if of_loop and AxisDependence().of(loop.stop).on_data else None
+
+
+class ClearedRows:
+    """Of the rings of a role that loads: an mbarrier for what comes last in a loop, before others are told.
+
+    It goes through two phases for each tile, so that it begins each time as the time before."""
+
+    def __init__(self, state: Lowering, feed: Feed, buffers: Sequence[tuple[Value, int]]) -> None:
+        """`buffers`: of stages, and the axis of each (of the tile's) that has rows to clear."""
+        self.block = feed.block.arguments[0]
+        self.buffers = buffers
+        self.landed = state.emit(async_ops.Mbarriers, name="landed", count=1, arrivals=1).result
+
+    def fill(self, state: Lowering, full: Value, stage: Value, load: Callable[[Value, Value], None]) -> None:
+        """Loads into a stage, by `load(barriers, index)`, and clears what is beyond the end."""
+        place = state.block(self.block)
+        buffer, axis = self.buffers[0]
+        size = static_shape(buffer)[1 + axis]
+        if place.extent is None:
+            load(full, stage)
+            return
+        room, first = state.constant(size), state.constant(0, i32)
+        with state.when(state.builder.map("ge", place.extent, room)):
+            load(full, stage)
+        with state.when(state.builder.map("lt", place.extent, room)):
+            load(self.landed, first)
+            state.emit(async_ops.MbarrierWait, barriers=self.landed, index=first, parity=first)
+            state.emit(async_ops.MbarrierArrive, barriers=self.landed, index=first, by="warp")
+            for buffer, axis in self.buffers:
+                _clear(state, buffer, 1 + axis, stage, place.extent)
+            state.emit(async_ops.MbarrierArrive, barriers=full, index=stage, by="warp")
+
+
+def _clear(state: Lowering, buffer: Value, axis: int, stage: Value, first: Value) -> None:
+    """Writes zeros to rows from `first` on, one after the other."""
+    sizes, other = static_shape(buffer), 3 - axis
+    shape = [1, sizes[other]] if axis == 1 else [sizes[other], 1]
+    vector = UNIT_BYTES // buffer.dtype.bytes
+    layout = access_layout(shape, [axis - 1, other - 1], WARP, vector, buffer.dtype.bytes)
+    places = (1, 2)
+    body = Block([(scalar(i64), "row")])
+    with state.scope(body):
+        zeros = state.filled(state.constant(0.0 if buffer.dtype.is_float else 0, buffer.dtype), layout)
+        offsets = [stage, state.constant(0), state.constant(0)]
+        offsets[axis] = body.arguments[0]
+        width = whole_vector(layout, shared_layout(buffer), sizes, buffer.dtype, places)
+        state.emit(gpu.Write, buffer=buffer, value=zeros, offsets=offsets, places=places, vector=width)
+        state.emit(ops.Yield)
+    state.emit(
+        ops.For, types=[], start=first, stop=state.constant(sizes[axis]), step=state.constant(1), initial=[], body=body
+    )
