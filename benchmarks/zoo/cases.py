@@ -16,10 +16,11 @@ from benchmarks.zoo.operators import OPERATORS
 from benchmarks.zoo.products import PRODUCTS
 from benchmarks.zoo.recurrent import RECURRENT
 from benchmarks.zoo.scans import SCANS
+from benchmarks.zoo.serving import SERVING
 
 CASES: tuple[ZooCase, ...] = (
     *ELEMENTWISE, *FOLDS, *NORMS, *SCANS, *MOVEMENT, *PRODUCTS, *FUSED_PRODUCTS, *ATTENTION,
-    *CONVOLUTIONS, *OPERATORS, *RECURRENT, *BLOCKS, *LOSSES, *NEIGHBOURS,
+    *SERVING, *CONVOLUTIONS, *OPERATORS, *RECURRENT, *BLOCKS, *LOSSES, *NEIGHBOURS,
 )  # fmt: skip
 
 

@@ -50,8 +50,8 @@ KNOWN: dict[str, str] = {
     "capped scores, kernel": _CAPPED,
     "f8 in scaled groups, kernel": "sums of each group are scaled and added by threads, outside of tensor cores",
     "attention, capped": _CAPPED,
-    "attention, lengths": "the length of the loop is data: it is neither ranked nor split by what it may be",
     "attention, cross": "77 keys: one short block for each program, whose start and end are not hidden",
+    "decoding, latent": "no tiling by warpgroups has room for 512 columns of sums beside scores: these go to memory",
     "decoding, grouped, batch 1": "launches: a second one merges the parts of the keys",
     "linear attention": "sums of rows beside products are kernels of their own, and read keys and queries again",
     # convolutions and pooling
