@@ -24,14 +24,26 @@ from tiledsl.ir.core import Function, Module, Op, Value
 from tiledsl.ir.type_rules import tensor_type
 from tiledsl.ir.types import TensorType
 from tiledsl.ir.verifier import Form
-from tiledsl.passes.graph.analysis.shapes import bytes_of, sizes_of
+from tiledsl.passes.gpu_machine import GpuMachine, gpu_machine
+from tiledsl.passes.graph.analysis.shapes import bytes_of, sizes_of, volume
 from tiledsl.passes.graph.analysis.views import view_of_value
 from tiledsl.passes.graph.rewrites.canonicalise_graph import tidy
 from tiledsl.passes.graph.rewrites.placed_copies import MOST_BLOCKED, Place, placed_copies
+from tiledsl.passes.graph.rewrites.split_floats import FMA_SHARE, by_multiply_adds, up
 from tiledsl.passes.manager import PassContext
+from tiledsl.support.location import BUILTIN
 
 LEAST_USES = 16
-"""Of each element of a window: so many output channels are worth its copy."""
+"""Of each element of a window: so many output channels are worth its copy, whatever a machine takes."""
+FEWEST_USES = 3
+"""With fewer of them there is no product to speak of."""
+COPIED_BYTES = 8
+"""Of an element of windows in f32 that is copied: it is written and read."""
+TILE = 16
+"""Rows, columns and depth of the smallest tile of products by single multiply-adds: what is less fills it."""
+IN_PLACE_SHARE = 0.3
+"""Of the rate of single multiply-adds, what products of windows in place reach (measured on an H200: 0.18 in small
+tiles)."""
 MOST_BYTES = 1 << 28
 """Of a copy: more memory than that is not taken beside the image."""
 MOST_ON_GPU = 1 << 31
@@ -55,6 +67,7 @@ class CopyWindows:
 
     def run(self, module: Module, context: PassContext) -> Module:
         on_gpu = self.arch.startswith("sm_")
+        machine = gpu_machine(self.arch, BUILTIN) if on_gpu else None
         taken = {function.name for function in module.functions}
         made: list[Function] = []
         copies: Copies = {}
@@ -62,7 +75,7 @@ class CopyWindows:
             if not isinstance(op, ops.Contract) or (on_gpu and has_tensor_cores(op)):
                 continue
             number = next((n for n, v in enumerate((op.a, op.b)) if isinstance(v.op, ops.Window)), None)
-            parts = 0 if number is None else parts_of(op, number, MOST_ON_GPU if on_gpu else MOST_BYTES, on_gpu)
+            parts = 0 if number is None else parts_of(op, number, MOST_ON_GPU if on_gpu else MOST_BYTES, machine)
             if number is not None and parts:
                 made += _copied(op, number, parts, taken, most_blocked(self.arch), copies)
                 context.remark(self.name, op.location, "windows are copied, so that they are one matrix")
@@ -81,12 +94,14 @@ def has_tensor_cores(op: ops.Contract) -> bool:
     return dtype.bits <= 16 or dtype.bits == 64 or op.precision != "ieee"
 
 
-def parts_of(op: ops.Contract, number: int, most_bytes: int, in_parts: bool) -> int:
+def parts_of(op: ops.Contract, number: int, most_bytes: int, machine: GpuMachine | None) -> int:
     """In how many parts windows, which are operand `number`, are better copied; 0 if they are better read in place.
+    `machine`: None for CPUs, which copy them in one.
 
     A copied element costs about as much as 25 multiply-adds, and is used for each output channel; in place, products
-    run at half of their speed at best.
+    run at half of their speed at best. On GPUs what few channels take is estimated.
     """
+    in_parts = machine is not None
     window, other = (op.a, op.b)[number], (op.a, op.b)[1 - number]
     assert isinstance(window.op, ops.Window)
     ones = math.prod(size for size in window.op.sizes if isinstance(size, int)) == 1
@@ -94,12 +109,28 @@ def parts_of(op: ops.Contract, number: int, most_bytes: int, in_parts: bool) -> 
         return 0
     names = op.axis_names()
     uses = math.prod(size for name, size in zip(names[1 - number], sizes_of(other)) if name not in names[number])
-    if uses < LEAST_USES:
+    if uses < LEAST_USES and (machine is None or uses < FEWEST_USES or not _pays(op, number, uses, machine)):
         return 0
     images = sizes_of(window)[0] if in_parts and names[number][0] == names[2][0] else 1
     each = most_bytes * images // max(bytes_of(window), 1)
     parts = -(-images // max(each, 1))
     return parts if each and parts <= MOST_PARTS else 0
+
+
+def _pays(op: ops.Contract, number: int, columns: int, machine: GpuMachine) -> bool:
+    """Whether a copy, and a product of it, take less than a product of windows in place, whose places are a turn of the
+    loop each, with the channels, or with the places along one axis if there is one channel."""
+    window, names = (op.a, op.b)[number], op.axis_names()
+    summed = [size for name, size in zip(names[number], sizes_of(window)) if name not in names[2]]
+    inner = len(window.op.axes) if isinstance(window.op, ops.Window) else 0
+    places, channels = summed[len(summed) - inner :], math.prod(summed[: len(summed) - inner])
+    along = channels if channels > 1 else max(places, default=1)
+    depth = math.prod(summed)
+    rows = volume(window) // depth
+    wide = up(columns, TILE)
+    in_place = by_multiply_adds(machine, rows * wide * (depth // along) * up(along, TILE)) * FMA_SHARE / IN_PLACE_SHARE
+    copied = volume(window) * COPIED_BYTES / machine.copied_bytes_per_second + machine.speeds.launch
+    return copied + by_multiply_adds(machine, rows * wide * up(depth, TILE)) < in_place
 
 
 def order_of(op: ops.Contract, number: int) -> list[str]:

@@ -48,6 +48,17 @@ def test_axes_lie_behind_each_other() -> None:
     assert contracts(*grouped, groups=2) == [("n g c r s p q, g k c r s -> n g k p q", copied)]
 
 
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_few_output_channels_on_gpus(arch: str) -> None:
+    """In place they have tiles that are mostly filled up: of one channel, or three, and few places along an axis."""
+    copied, windows = graph_ops.Call, graph_ops.Window
+    assert contracts((4096, 1, 32, 32), (6, 1, 5, 5), arch=arch)[0][1] is copied
+    assert contracts((128, 3, 64, 64), (8, 3, 3, 3), arch=arch)[0][1] is copied
+    assert contracts((128, 3, 64, 64), (2, 3, 3, 3), arch=arch)[0][1] is windows
+    assert contracts((128, 64, 64, 64), (8, 64, 3, 3), arch=arch)[0][1] is windows  # channels fill the tile
+    assert contracts((1, 3, 8, 8), (8, 3, 3, 3), arch=arch)[0][1] is windows  # too little for a kernel of its own
+
+
 def test_only_where_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:
     windows, square = graph_ops.Window, ((2, 32, 8, 8), (16, 32, 3, 3))
     assert contracts(*square, arch="sm_90", dtype=tile.f16)[0][1] is windows
