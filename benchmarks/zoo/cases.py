@@ -14,12 +14,13 @@ from benchmarks.zoo.movement import MOVEMENT
 from benchmarks.zoo.neighbours import NEIGHBOURS
 from benchmarks.zoo.operators import OPERATORS
 from benchmarks.zoo.products import PRODUCTS
+from benchmarks.zoo.quantised import QUANTISED
 from benchmarks.zoo.recurrent import RECURRENT
 from benchmarks.zoo.scans import SCANS
 from benchmarks.zoo.serving import SERVING
 
 CASES: tuple[ZooCase, ...] = (
-    *ELEMENTWISE, *FOLDS, *NORMS, *SCANS, *MOVEMENT, *PRODUCTS, *FUSED_PRODUCTS, *ATTENTION,
+    *ELEMENTWISE, *FOLDS, *NORMS, *SCANS, *MOVEMENT, *PRODUCTS, *FUSED_PRODUCTS, *QUANTISED, *ATTENTION,
     *SERVING, *CONVOLUTIONS, *OPERATORS, *RECURRENT, *BLOCKS, *LOSSES, *NEIGHBOURS,
 )  # fmt: skip
 

@@ -19,8 +19,15 @@ _LONG_ROWS = "long rows are gone through again for each fold: instructions, besi
 _LAUNCH = "a few us, of which the launch and the first loads are most"
 _WIDER_PIXELS = "the image is copied to wider pixels, its weights too: three kernels or more"
 _WIDENED = "a left or right operand that is computed goes to memory first, in its wide form"
+_UNPACKED = "bytes and nibbles become floats one by one, and are scaled: instructions, beside few bytes"
 
 KNOWN: dict[str, str] = {
+    # quantised weights
+    "i8 in groups, 16 rows": _UNPACKED,
+    "i4 in groups, 1 row": _UNPACKED,
+    "i4 in groups, 16 rows": _UNPACKED,
+    "u4 in groups, zero points, 1 row": _UNPACKED,
+    "u4 in groups, zero points, 16 rows": _UNPACKED,
     # folds and norms
     "softmax, long rows": "rows longer than a block takes are read twice, by two kernels",
     "softmax, columns": _HELD_COLUMNS,

@@ -147,6 +147,16 @@ def test_is_one_kernel_without_spills(m: int, arch: str) -> None:
         assert refusals(compile_cubin(text, arch, "kernel")) == []
 
 
+def test_zero_points_do_not_part_the_kernel() -> None:
+    """Without warpgroups, which are not worth writing the weights to memory for."""
+    n, k, group = 14336, 4096, 128
+    shapes = ((16, k), tile.f16), ((n, k // 2), tile.u8), ((n, k // group), tile.f16), ((n, k // group), tile.u8)
+    graph = tiledsl.trace(
+        lambda x, q, s, z: ops.quantised_linear(x, q, s, z, None, tile.u4, group), *(tile.spec(*one) for one in shapes)
+    )
+    assert len(tiledsl.fuse(graph).audit("sm_90").kernels) == 1
+
+
 def _sources(m: int, arch: str) -> list[str]:
     n, k, group = 14336, 4096, 128
     specs = tile.spec((m, k), tile.f16), tile.spec((n, k // 2), tile.u8), tile.spec((n, k // group), tile.f16)

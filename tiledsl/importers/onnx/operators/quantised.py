@@ -35,6 +35,8 @@ def _spread(scale: Any, x: Any, axis: int, block: int) -> Any:
     if scale.ndim == 1 and (x.ndim != 1 or not block):
         return scale.reshape(tuple(-1 if i == at else 1 for i in range(x.ndim)))
     size = block or -(-x.shape[at] // scale.shape[at])
+    if isinstance(x.shape[at], int) and isinstance(size, int):
+        return scale[(slice(None),) * at + (tile.arange(x.shape[at]) // size,)]
     wide = scale.reshape((*scale.shape[: at + 1], 1, *scale.shape[at + 1 :]))
     wide = tile.broadcast_to(wide, (*scale.shape[: at + 1], size, *scale.shape[at + 1 :]))
     whole = wide.reshape((*scale.shape[:at], scale.shape[at] * size, *scale.shape[at + 1 :]))
@@ -112,6 +114,9 @@ def dequantize(
 ) -> Any:
     dtype = node.dtype(x)
     target = dtype_of(output_dtype) if output_dtype else node.dtype(scale)
+    ours = target if isinstance(target, DType) else from_numpy(target)
+    if x.array is not None and x.array.ndim and _packed_dtype(dtype) is not None and ours is not None:
+        return _of_packed(x, scale, zero, axis, block_size, ours, node)
     if isinstance(dtype, DType) or from_numpy(dtype) is not None:
 
         def formula(x: Any, scale: Any, *zeros: Any) -> Any:
@@ -127,6 +132,32 @@ def dequantize(
         return [value.astype(numpy_dtype)]
 
     return tuple(node.host(run, [x, scale] if zero is None else [x, scale, zero], 1))
+
+
+def _packed_dtype(dtype: Any) -> DType | None:
+    """Ours, of integers of 4 bits."""
+    return {"int4": tile.i4, "uint4": tile.u4}.get("" if isinstance(dtype, DType) else np.dtype(dtype).name)
+
+
+def _of_packed(x: Any, scale: Any, zero: Any, axis: int, block: int, target: DType, node: Call) -> Any:
+    """Weights of 4 bits that the model holds: they stay packed, two to a byte, and are unpacked where they are read."""
+    array: Array = x.array
+    packed_dtype, size = _packed_dtype(array.dtype), array.shape[-1]
+    assert packed_dtype is not None
+    held = np.int8 if packed_dtype.is_signed else np.uint8
+    bits = np.pad(array.astype(held).view(np.uint8) & 15, ((0, 0),) * (array.ndim - 1) + ((0, size % 2),))
+    packed = node.known(bits[..., 0::2] | bits[..., 1::2] << 4)
+    packed.name = x.name
+
+    def formula(x: Any, scale: Any, *zeros: Any) -> Any:
+        values = ops.unpack(x, packed_dtype, size)
+        parts = [_spread(part, values, axis, block) for part in (scale, *zeros)]
+        return dequantised(values, parts[0], parts[1] if zeros else None).to(target)
+
+    if zero is None:
+        return node.formula(formula, packed, scale)
+    known = zero if zero.array is None else node.known(zero.array.astype(held))
+    return node.formula(formula, packed, scale, known)
 
 
 @operator("DynamicQuantizeLinear", since=11)

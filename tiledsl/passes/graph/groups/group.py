@@ -46,6 +46,9 @@ READERS = 16
 """At most so many ops that read one tensor are tried to be put together with the first of them."""
 NEAR = 4 * MOST_OPS
 """At most so many ops above a product are looked at for one that feeds it."""
+CLEARLY = 0.7
+"""The share of the time of kernels that go by warpgroups below which one that does not is taken in their place: costs
+of others are less certain."""
 
 COMPUTED = (ops.Map, ops.Cast, ops.Random, ops.Reduce, ops.Scan, ops.Contract, ops.Gather)
 """Ops that groups are made of."""
@@ -341,9 +344,10 @@ class _Groups:
         apart = [self.price(members, plan) for members, plan in plans if isinstance(plan, KernelPlan)]
         if len(apart) < len(groups):
             return None
-        if any(price.by_warpgroups for price in apart) and not together.by_warpgroups:
-            return Refusal(None, "no plan has warpgroups for its products then")
         before = sum(price.seconds for price in apart)
+        slower = any(price.by_warpgroups for price in apart) and not together.by_warpgroups
+        if slower and together.seconds > CLEARLY * before:
+            return Refusal(None, "no plan has warpgroups for its products then")
         if together.seconds <= before:
             return None
         return Refusal(None, f"{together.seconds * 1e6:.1f} us in one, {before * 1e6:.1f} us in two")
