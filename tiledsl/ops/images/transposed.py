@@ -72,6 +72,7 @@ def _transposed(
 ) -> Any:  # fmt: skip
     x, weight = as_tensor(x), as_tensor(weight)
     first = is_channels_first(name, layout, rank)
+    lies = not first
     axes = image_axes(name, x, layout, rank)
     require_float(name, x)
     if weight.ndim != rank + 2:
@@ -103,7 +104,7 @@ def _transposed(
         axes = tuple(axis + first for axis in axes)
     weight = weight.transpose((*range(weight.ndim - rank - 2), *range(weight.ndim - rank - 1, weight.ndim - 1),
                                weight.ndim - rank - 2, weight.ndim - 1))  # fmt: skip
-    y = _whole(_Product(name, x, weight, bias, places, axes, groups, first, tuple(_axes_apart(places))))
+    y = _whole(_Product(name, x, weight, bias, places, axes, groups, first, tuple(_axes_apart(places)), lies))
     y = out_of_groups(y, groups, first)
     return y.transpose((0, rank + 1, *range(1, rank + 1))) if turned else y
 
@@ -200,6 +201,8 @@ class _Product:
     groups: int
     first: bool
     apart: tuple[int, ...]
+    lies: bool = False
+    """Whether the columns of the weights lie side by side, as products want them."""
 
     @property
     def taps_at(self) -> int:
@@ -215,6 +218,16 @@ class _Product:
     def residues(self) -> int:
         """How many of them are columns."""
         return math.prod(self.places[n].stride for n in self.together)
+
+    @property
+    def turned(self) -> bool:
+        """Whether the order of the weights is turned: not where each element of the result sees one of them. Those that
+        have to be copied anyway are turned on the way."""
+        return (
+            not self.lies
+            or bool(self.together)
+            or any(place.size > place.stride // math.gcd(place.stride, place.dilation) for place in self.places)
+        )
 
     def windows(self, taps: Sequence[_Taps]) -> Any:
         widths: list[tuple[Any, Any]] = []
@@ -259,7 +272,7 @@ def _part(made: _Product, weight: Any, residues: Sequence[int | None]) -> Any:
         kept: list[Any] = [slice(None)] * weight.ndim
         for n, tap in enumerate(found):
             if n in made.apart:  # the last tap is the first
-                start = made.places[n].size - 1 - tap.first - (tap.count - 1) * tap.step
+                start = made.places[n].size - 1 - tap.first - (tap.count - 1) * tap.step if made.turned else tap.first
                 kept[made.taps_at + n] = slice(start, start + (tap.count - 1) * tap.step + 1, tap.step)
         y = tile.einsum(made.form(), made.windows(found), weight[tuple(kept)])
     else:
@@ -276,9 +289,11 @@ def _part(made: _Product, weight: Any, residues: Sequence[int | None]) -> Any:
 
 
 def _laid(made: _Product) -> Any:
-    """The weights with the last tap first. Residues that have one convolution are in front of the columns, a part of
-    them."""
+    """The weights with the last tap first, or as they are if that is no other order. Residues that have one convolution
+    are in front of the columns, a part of them."""
     weight, at = made.weight, made.taps_at
+    if not made.turned:
+        return weight
     rank = len(made.places)
     if not made.together:  # all taps backwards are those of each axis backwards
         shape = weight.shape

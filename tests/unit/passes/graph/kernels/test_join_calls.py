@@ -98,3 +98,10 @@ def test_windows_of_all_parts_go_by_tma(name: str) -> None:
     (product,) = (kernel for kernel in kernels if "gpu.wgmma" in kernel.ir("gpu"))
     assert "gpu.tma_windows" in product.ir("gpu")
     assert all(used["spills"] == 0 for used in product.resources.values())
+
+
+def test_weights_that_are_seen_one_at_a_time_are_read_as_they_lie() -> None:
+    formula, *shapes, _ = JOINED["a weight for each"]
+    graph = tiledsl.trace(formula, *(normal(*shape, dtype=F16) for shape in shapes))
+    module = PassManager(graph_pipeline("sm_90")).run(graph.module, PassContext())
+    assert sum(isinstance(op, graph_ops.Call) for op in module.entry.body.ops) == 1
