@@ -12,7 +12,7 @@ threads would have to divide for each row that they load.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tiledsl.ir import graph_ops as ops
@@ -136,10 +136,7 @@ def _rows_apart(plan: KernelPlan) -> FlatWindows | None:
         operands = operands and dtype.bits == 16 and dtype.is_float
         if not (several and operands and set(axes.kept[contract.result]) == {*rows, *columns}):
             continue
-        if (
-            set(plan.treatments.streamed) != set(reduced)
-            or -(-rows[-1].size // BLOCK) * BLOCK < MOST_ROOM * rows[-1].size
-        ):
+        if set(plan.treatments.streamed) != set(reduced) or _fills_blocks(rows):
             continue
         joined = Axis(math.prod(axis.size for axis in rows), "i")
         depth = _depth(reduced[0].size, dtype.bytes)
@@ -160,12 +157,12 @@ def _rows_together(plan: KernelPlan) -> FlatWindows | None:
     result = axes.kept[contract.result]
     places = dict(_held(plan))
     for matrix, other in ((contract.a, contract.b), (contract.b, contract.a)):
-        while isinstance(matrix.op, ops.Transpose):
+        while isinstance(matrix.op, (ops.Transpose, ops.Reshape)):  # by axes of one element, in a group
             matrix = matrix.op.source
         kept, place = axes.kept[matrix], places.get(matrix)
         rows = tuple(axis for axis in kept if axis in result and axis not in axes.kept[other])
         at = kept.index(rows[0]) if rows else 0
-        if len(rows) < 2 or place is None or kept[at : at + len(rows)] != rows:
+        if len(rows) < 2 or place is None or kept[at : at + len(rows)] != rows or _fills_blocks(rows):
             continue
         joined = Axis(math.prod(axis.size for axis in rows), "i")
         if not can_reshape(place, tuple(a.size for a in (*kept[:at], joined, *kept[at + len(rows) :]))):
@@ -175,6 +172,11 @@ def _rows_together(plan: KernelPlan) -> FlatWindows | None:
         if apart is not None and matrix not in apart:
             return replace(flat, apart=apart)
     return None
+
+
+def _fills_blocks(rows: Sequence[Axis]) -> bool:
+    """Whether the last of some axes may as well be cut up alone."""
+    return -(-rows[-1].size // BLOCK) * BLOCK < MOST_ROOM * rows[-1].size
 
 
 def _depth(channels: int, width: int) -> int:
