@@ -107,8 +107,10 @@ def _of_those_seen(scores: Any, row: Any, rows: Any, lengths: Any, causal: bool,
     columns = scores.shape[-1]
     key, position = tile.arange(columns)[None, :], row
     if lengths is not None:
+        lengths = tile.minimum(lengths, columns)  # so much is known of them when loops are planned
         position = row + (lengths - rows)
-        scores = tile.where(key < lengths, scores, -math.inf)
+        if not causal or rows == 1:  # else no query sees beyond itself, and the last one stands at the last key
+            scores = tile.where(key < lengths, scores, -math.inf)
     elif columns != rows:
         position = row + (columns - rows)
     if causal and not (lengths is not None and rows == 1):
