@@ -124,7 +124,9 @@ class HostProgram:
     def with_sizes(self, sizes: Mapping[str, int]) -> HostProgram:
         return self
 
-    def planned(self, sizes: Mapping[str, int], alignment: tuple[int, ...], lying: tuple[int, ...] = ()) -> HostPlan:
+    def planned(
+        self, sizes: Mapping[str, int], alignment: tuple[int, ...], lying: tuple[int, ...] = (), /, *, chained: bool
+    ) -> HostPlan:
         return HostPlan(self, alignment)
 
     def watch(self, listener: object) -> None: ...

@@ -78,10 +78,13 @@ class CudaProgram:
         other._known = self._known
         return other
 
-    def planned(self, sizes: Mapping[str, int], alignment: Sequence[int], lying: Sequence[int] = ()) -> PlannedProgram:
-        """The code for these sizes and alignments, in a chain of others, as a program; compiled now if nobody has."""
+    def planned(
+        self, sizes: Mapping[str, int], alignment: Sequence[int], lying: Sequence[int] = (), /, *, chained: bool
+    ) -> PlannedProgram:
+        """The code for these sizes and alignments as a program; compiled now if nobody has. `chained`: as one of a
+        chain of others."""
         function, machine = self.module.entry, gpu_machine(self.arch)
-        chained = machine.capability >= CAPABILITY
+        chained = chained and machine.capability >= CAPABILITY
         plans = [replace(plan, chained=chained) for plan in choose_plans(function, machine, sizes, alignment, lying)]
         variant = self.variant(plans)
         return PlannedProgram(function.name, function.location, variant)

@@ -211,13 +211,33 @@ def test_a_first_kernel_that_is_seen_comes_after_all_others() -> None:
     assert WAIT not in source.text
 
 
-def test_in_a_chain_every_kernel_waits_before_it_touches_a_tensor_and_lets_the_next_one_begin() -> None:
-    """Also the second one, of what no kernel of this program writes: programs before may."""
-    source = program(copy("x", "y"), copy("x", "z"), chained=True)
+def test_in_a_chain_a_program_waits_before_it_touches_a_tensor_and_lets_the_next_one_begin() -> None:
+    source = program(copy("x", "y"), chained=True)
+    assert [(kernel.overlaps, kernel.waits_first) for kernel in source.kernels] == [(True, True)]
+    (body,) = bodies(source)
+    assert body.count(WAIT) == body.count(RELEASE) == 1
+    assert body.index(RELEASE) < body.index(WAIT) < place(body, "load_float(of_x")
+
+
+def test_in_a_chain_the_next_kernel_of_a_program_begins_when_programs_before_are_done() -> None:
+    """So it may load what no kernel of its own program writes: nobody else does."""
+    both = "%both = tile.map([%of_x, %of_z]) {fn = add} : tile<f32, [32], register, spatial(32)>"
+    source = program(copy("x", "z"), grid(load("x"), load("z"), both, store("y", "both")), chained=True)
     assert [(kernel.overlaps, kernel.waits_first) for kernel in source.kernels] == [(True, True), (True, False)]
-    for body in bodies(source):
-        assert body.count(WAIT) == body.count(RELEASE) == 1
-        assert body.index(RELEASE) < body.index(WAIT) < place(body, "load_float(of_x")
+    first, second = bodies(source)
+    assert first.count(WAIT) == first.count(RELEASE) == 1
+    assert first.index(WAIT) < first.index(RELEASE) < place(first, "load_float(of_x")
+    assert (
+        second.index(RELEASE) < place(second, "read_float(of_x") < second.index(WAIT) < place(second, "load_float(of_z")
+    )
+
+
+def test_in_a_chain_a_kernel_with_roles_lets_no_other_of_its_program_begin() -> None:
+    first, second = bodies(program(roles(load("x"), store("z", "of_x")), copy("z", "y"), chained=True))
+    assert RELEASE not in first
+    assert second.index(RELEASE) < second.index(WAIT)
+    (alone,) = bodies(program(roles(load("x"), store("y", "of_x")), chained=True))
+    assert alone.index(RELEASE) < alone.index(WAIT)
 
 
 def test_in_a_chain_what_is_seen_comes_after_all_others() -> None:

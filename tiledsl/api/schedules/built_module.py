@@ -12,7 +12,7 @@ from tiledsl.api.calls.targets import target_of
 from tiledsl.api.schedules.graph_programs import CompiledFunction, compile_functions
 from tiledsl.api.schedules.schedule_graph import Scheduled
 from tiledsl.passes.machine import available_cores
-from tiledsl.runtime.programs.memory_plan import MemoryPlan, plan_memory
+from tiledsl.runtime.programs.memory_plan import MemoryPlan, is_direct, plan_memory
 from tiledsl.runtime.programs.program import HasVariants, PlannedProgram, Program
 from tiledsl.runtime.programs.schedule import Operand, Schedule, Step
 from tiledsl.runtime.programs.step_alignment import step_alignment, step_lying
@@ -53,9 +53,9 @@ def build_for(scheduled: Scheduled, arch: str) -> Built:
     compiled = compile_functions(scheduled.functions, target)
     programs: Sequence[Program] = [function.program for function in compiled]
     functions: Sequence[int] = range(len(programs))
-    if any(isinstance(program, HasVariants) for program in programs):
-        schedule, programs, functions = _planned(schedule, programs)
     memory = plan_memory(schedule)
+    if any(isinstance(program, HasVariants) for program in programs):
+        schedule, programs, functions = _planned(schedule, programs, not is_direct(schedule, memory))
     seconds = time.perf_counter() - started
     identity = target.identity()
     return Built(
@@ -63,9 +63,11 @@ def build_for(scheduled: Scheduled, arch: str) -> Built:
     )  # fmt: skip
 
 
-def _planned(schedule: Schedule, programs: Sequence[Program]) -> tuple[Schedule, list[Program], list[int]]:
+def _planned(
+    schedule: Schedule, programs: Sequence[Program], chained: bool
+) -> tuple[Schedule, list[Program], list[int]]:
     """The schedule with a program of its own for each plan that the sizes and alignments of its steps ask for; these
-    programs; and of each the number of the one that it was planned from.
+    programs; and of each the number of the one that it was planned from. `chained`: whether they run in a graph.
 
     Several are compiled at once: the compiler of CUDA C lets other threads run.
     """
@@ -78,7 +80,7 @@ def _planned(schedule: Schedule, programs: Sequence[Program]) -> tuple[Schedule,
     def plan(one: _Wanted) -> PlannedProgram:
         program = programs[one.program]
         assert isinstance(program, HasVariants)
-        return program.planned(dict(one.sizes), one.alignment, one.lying)
+        return program.planned(dict(one.sizes), one.alignment, one.lying, chained=chained)
 
     with ThreadPoolExecutor(max(1, min(len(wanted), available_cores()))) as pool:
         made = dict(zip(wanted, pool.map(plan, wanted)))

@@ -155,6 +155,8 @@ class KernelFrame:
 
     def _wait_for_earlier(self) -> None:
         self.line(f"{self.use('wait_for_earlier')}();")
+        if self.overlap.releases_behind:
+            self.line(f"{self.use('let_next_begin')}();")
         self._waits.append(self.writer)
 
     @contextmanager

@@ -16,9 +16,14 @@ roles. It waits before its first role: mbarriers are ready by then and tensor ma
 touched. It lets nobody begin before its blocks end, so the kernels behind it come after all that it has waited for.
 
 In a chain of programs (a module's CUDA graph) the first kernel of each program but the first begins early too, with
-roles or without, and waits before it touches a tensor; and every kernel lets the next one begin as soon as all of its
+roles or without, and waits before it touches a tensor; and a kernel lets the next one begin as soon as all of its
 own blocks run. All of them wait, so the argument above holds from end to end; and none waits for room that others take
 which cannot go on, since by then all blocks of the kernel before have theirs.
+
+Where the next kernel is one of the same program, the first lets it begin behind its own wait: all programs before are
+done by then, so that the next one waits only for what its own program works on. One with roles lets no other of its
+program begin: blocks that are there and wait cost its loop more than they gain (64 x 64 x 262144 in two kernels: 26.0
+us, and 24.2 without).
 """
 
 from __future__ import annotations
@@ -60,6 +65,8 @@ class Overlap:
     """The tensors that it may not touch before it has waited."""
     releases: bool = False
     """Whether it lets the next kernel begin at once."""
+    releases_behind: bool = False
+    """Whether it does so behind its wait."""
     waits_first: bool = False
     """Whether it waits before it touches any tensor: then it may begin beside what stands before the program."""
 
@@ -83,13 +90,14 @@ def overlaps_of(
         own, own_written = tensors_used_by(phase) | everywhere, tensors_written_by(phase)
         contended = ((own | own_written) & written) | (own_written & used)
         waits_first = number == 0 and (_may_be_chained(phase) if chained else _has_roles(phase))
-        if waits_first or chained:
+        if waits_first or (chained and number == 0):
             contended = own | own_written  # programs before this one may still work on any of them
         is_followed = number + 1 < len(phases) and early[number + 1]
         releases = is_followed and _is_small(phase) and not waits_first
         if chained:
-            releases = _may_be_chained(phase)
-        found.append(Overlap(early[number] or waits_first, contended, releases, waits_first))
+            releases = _may_be_chained(phase) and not (is_followed and _has_roles(phase))
+        behind = releases and is_followed and waits_first
+        found.append(Overlap(early[number] or waits_first, contended, releases and not behind, behind, waits_first))
         used, written = used | own, written | own_written
     return found
 

@@ -19,15 +19,12 @@ from typing import Any, TypeAlias
 from tiledsl.runtime.arrays.address_rules import Addresses, Go
 from tiledsl.runtime.arrays.cuda_arrays import DeviceView
 from tiledsl.runtime.programs.device_services import DeviceEvent, DeviceGraph, DeviceServices, RecordedLaunch
-from tiledsl.runtime.programs.memory_plan import ALIGNMENT, MemoryPlan
+from tiledsl.runtime.programs.memory_plan import ALIGNMENT, MemoryPlan, is_direct
 from tiledsl.runtime.programs.program import BoundDeviceProgram, DeviceProgram
 from tiledsl.runtime.programs.schedule import Operand, Schedule
 from tiledsl.runtime.programs.step_alignment import step_alignment, step_lying
 from tiledsl.support.location import Location
 from tiledsl.support.when_dropped import when_dropped
-
-MOST_DIRECT = 2
-"""Launches up to which there is no graph of them."""
 
 MOST_STREAMS = 64
 """Streams whose last call is kept in mind."""
@@ -61,7 +58,7 @@ class ModuleOnCuda:
         self._graph: DeviceGraph | None = None
         self._arena: Any = None
         self._addresses: Addresses = ()
-        self.is_direct = len(schedule.steps) <= MOST_DIRECT and not plan.bytes
+        self.is_direct = is_direct(schedule, plan)
         self._owns = not self.is_direct or any(not isinstance(kept, DeviceView) for _, kept in weights.values())
         """Whether it has memory that is not the caller's, and so has to know when calls are done."""
         self._done: dict[int, DeviceEvent] = {}

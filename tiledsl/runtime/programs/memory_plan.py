@@ -16,6 +16,10 @@ ALIGNMENT = 256
 """Of each buffer in the arena, in bytes: the widest access, and the lines of every cache, divide it."""
 
 
+MOST_DIRECT = 2
+"""Steps up to which a GPU is given them one by one at each call."""
+
+
 @dataclass(frozen=True)
 class MemoryPlan:
     """`offsets`: bytes into the arena, by the number of the buffer. `unshared_bytes`: what the buffers would take if
@@ -53,6 +57,11 @@ def plan_memory(schedule: Schedule) -> MemoryPlan:
     total = max((place + life.size for place, life in placed), default=0)
     offsets = {life.buffer: place for place, life in placed}
     return MemoryPlan(offsets, total, sum(life.size for life in lives))
+
+
+def is_direct(schedule: Schedule, memory: MemoryPlan) -> bool:
+    """Whether a GPU runs the steps as launches of their own: they are few, and have nothing between them."""
+    return len(schedule.steps) <= MOST_DIRECT and not memory.offsets
 
 
 def _lives(schedule: Schedule) -> list[_Life]:

@@ -193,9 +193,11 @@ class HasVariants(Program, Protocol):
     """A program that has code for more than one plan."""
 
     def planned(
-        self, sizes: Mapping[str, int], alignment: tuple[int, ...], lying: tuple[int, ...] = (), /
+        self, sizes: Mapping[str, int], alignment: tuple[int, ...], lying: tuple[int, ...] = (), /, *, chained: bool
     ) -> PlannedProgram:
-        """The code that `bind_cuda` would choose for these sizes and alignments, as a program of its own."""
+        """The code that `bind_cuda` would choose for these sizes and alignments, as a program of its own.
+
+        `chained`: whether it is launched among others of ours, beside whose ends it may begin."""
         ...
 
     def default_variant(self) -> GpuVariant:

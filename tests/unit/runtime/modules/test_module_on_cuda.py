@@ -20,7 +20,7 @@ from tiledsl.api.schedules.module_weights import WeightCache
 from tiledsl.ir.text.parser import parse_module
 from tiledsl.runtime.arrays.cuda_arrays import ArrayReader
 from tiledsl.runtime.calls.outputs import as_tuple
-from tiledsl.runtime.modules import module_on_cuda
+from tiledsl.runtime.programs import memory_plan
 from tiledsl.support.errors import TileError
 
 RANDOM = np.random.default_rng(5)
@@ -43,7 +43,7 @@ def cuda() -> Any:
 @pytest.fixture
 def graphs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Modules of one launch are graphs too."""
-    monkeypatch.setattr(module_on_cuda, "MOST_DIRECT", 0)
+    monkeypatch.setattr(memory_plan, "MOST_DIRECT", 0)
 
 
 def linear(arch: str | None = None, **weights: Any) -> Module:
@@ -240,7 +240,7 @@ def test_random_graphs(most_direct: int, graph: RandomLowered) -> None:
     *arguments, values = graph.arguments()
     expected = graph.expected()
     with fake_cuda() as cuda, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module_on_cuda, "MOST_DIRECT", most_direct)
+        patch.setattr(memory_plan, "MOST_DIRECT", most_direct)
         module = build_module(graph.module, {weight: values}, names, "sm_90")
         for turn in range(6):
             tensors = [cuda.tensor(argument) for argument in arguments]

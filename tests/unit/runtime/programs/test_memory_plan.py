@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tiledsl.ir.dtypes import f32
 from tiledsl.ir.strided_views import whole
-from tiledsl.runtime.programs.memory_plan import plan_memory
+from tiledsl.runtime.programs.memory_plan import MOST_DIRECT, is_direct, plan_memory
 from tiledsl.runtime.programs.schedule import Buffer, Operand, Schedule, Step
 
 
@@ -34,3 +34,11 @@ def test_large_buffers_come_first_and_small_ones_fill_gaps() -> None:
 
 def test_nothing_within() -> None:
     assert plan_memory(schedule([4], [])).bytes == 0
+
+
+def test_what_has_buffers_within_is_no_run_of_launches_however_small_they_are() -> None:
+    for inner, direct in (([0], False), ([4], False), ([], True)):
+        made = schedule(inner, [tuple(range(len(inner)))] * 2)
+        assert is_direct(made, plan_memory(made)) == direct
+    many = schedule([], [()] * (MOST_DIRECT + 1))
+    assert not is_direct(many, plan_memory(many))
