@@ -140,6 +140,21 @@ def test_in_the_emulator(sizes: tuple[int, int, int, int], dtype: Any, arch: str
     assert np.abs(np.asarray(found, np.float64) - wanted).max() < 2e-3 * np.abs(wanted).max()
 
 
+@given(
+    m=st.sampled_from((1, 2, 17, 33)), n=st.sampled_from((1, 8, 40, 72)), k=st.integers(1, 150),
+    group=st.sampled_from((1, 2, 3, 16, 32, 48)), dtype=st.sampled_from(DTYPES),
+    arch=st.sampled_from(("sm_80", "sm_90")), plan=st.integers(0, 2),
+)  # fmt: skip
+@settings(max_examples=8, deadline=None)
+def test_every_shape_in_the_emulator(m: int, n: int, k: int, group: int, dtype: Any, arch: str, plan: int) -> None:
+    x = normal(m, k, dtype=F16)
+    q, s, w = weights(dtype, n, k, group)
+    graph = tiledsl.trace(lambda x, q, s: ops.quantised_linear(x, q, s, None, None, dtype, group), x, q, s)
+    found: Any = emulate_graph(graph, (x, q, s), {}, None, Request(arch=arch, plan=plan)).result
+    wanted = x.astype(np.float64) @ w.T
+    assert np.abs(np.asarray(found, np.float64) - wanted).max() < 4e-3 * max(np.abs(wanted).max(), 0.01)
+
+
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100"])
 @pytest.mark.parametrize("m", [1, 16, 256])
 def test_is_one_kernel_without_spills(m: int, arch: str) -> None:
