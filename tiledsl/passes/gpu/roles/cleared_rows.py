@@ -1,9 +1,8 @@
 """Rows of right operands beyond the end of a loop that data end: what the tensor has there may be infinite or NaN, and
 0 times that is not 0.
 
-    if the turn is whole: load into the stage, which is full when all has come
-    else:                 load into the stage; wait for it, as nobody else does yet
-                          write zeros to the rows beyond the end; then the stage is full
+    load into the stage, which is full when all has come; where the turn is not whole, another mbarrier says so
+    if the turn is not whole: wait for that one; write zeros to the rows beyond the end; then the stage is full
 
 Where a loop ends with its tensor, TMA fills up with zeros. Of left operands that are computed padding is 0 anyway, and
 what is computed of padding elsewhere is nobody's.
@@ -40,31 +39,29 @@ def rows_to_clear(feed: Feed, use: Use) -> int | None:
 
 
 class ClearedRows:
-    """Of the rings of a role that loads: an mbarrier for what comes last in a loop, before others are told.
+    """Of the rings of a role that loads: an mbarrier behind those of the stages, for what comes last in a loop, before
+    others are told. It goes through two phases for each tile, so that it begins each time as the time before."""
 
-    It goes through two phases for each tile, so that it begins each time as the time before."""
-
-    def __init__(self, state: Lowering, feed: Feed, buffers: Sequence[tuple[Value, int]]) -> None:
+    def __init__(self, feed: Feed, stages: int, buffers: Sequence[tuple[Value, int]]) -> None:
         """`buffers`: of stages, and the axis of each (of the tile's) that has rows to clear."""
         self.block = feed.block.arguments[0]
+        self.stages = stages
         self.buffers = buffers
-        self.landed = state.emit(async_ops.Mbarriers, name="landed", count=1, arrivals=1).result
 
-    def fill(self, state: Lowering, full: Value, stage: Value, load: Callable[[Value, Value], None]) -> None:
-        """Loads into a stage, by `load(barriers, index)`, and clears what is beyond the end."""
+    def fill(self, state: Lowering, full: Value, stage: Value, load: Callable[[Value], None]) -> None:
+        """Loads into a stage, by `load(index)` of an mbarrier, and clears what is beyond the end. There is one copy of
+        the loads: what they are computed of is known before the stage is, and stays so."""
         place = state.block(self.block)
-        buffer, axis = self.buffers[0]
-        size = static_shape(buffer)[1 + axis]
+        room = static_shape(self.buffers[0][0])[1 + self.buffers[0][1]]
         if place.extent is None:
-            load(full, stage)
+            load(stage)
             return
-        room, first = state.constant(size), state.constant(0, i32)
-        with state.when(state.builder.map("ge", place.extent, room)):
-            load(full, stage)
-        with state.when(state.builder.map("lt", place.extent, room)):
-            load(self.landed, first)
-            state.emit(async_ops.MbarrierWait, barriers=self.landed, index=first, parity=first)
-            state.emit(async_ops.MbarrierArrive, barriers=self.landed, index=first, by="warp")
+        landed, first = state.constant(self.stages, i32), state.constant(0, i32)
+        ends = state.builder.map("lt", place.extent, state.constant(room))
+        load(state.builder.map("where", ends, landed, stage))
+        with state.when(ends):
+            state.emit(async_ops.MbarrierWait, barriers=full, index=landed, parity=first)
+            state.emit(async_ops.MbarrierArrive, barriers=full, index=landed, by="warp")
             for buffer, axis in self.buffers:
                 _clear(state, buffer, 1 + axis, stage, place.extent)
             state.emit(async_ops.MbarrierArrive, barriers=full, index=stage, by="warp")

@@ -121,12 +121,12 @@ class Ring:
         self._by_tma = sum(stream.bytes for stream in self.streams if stream.layout is None)
         in_loop = isinstance(feed.block.parent, ops.Range)
         self._behind = max(0, min(MOST_BEHIND, stages - 2)) if in_loop else 0
+        self.cleared = self._cleared(state)
+        """What of right operands is made 0 behind the end of the loop."""
         self.full = self._mbarriers(
             state, "full", (self._by_tma > 0) + (LOADING_THREADS if self.by_threads else 0)
         )  # fmt: skip
         self.empty = self._mbarriers(state, "empty", warps * (state.grid.cluster if self._to_all else 1))
-        self.cleared = self._cleared(state)
-        """What of right operands is made 0 behind the end of the loop."""
         self.position = Position(state.constant(0, i32), state.constant(0, i32))
         self.sums: SplitSum | None = None
         """Where the blocks of a cluster share the loop."""
@@ -138,8 +138,9 @@ class Ring:
         """Whether the result of the grid goes out through its stage, as there is no room for another buffer."""
 
     def _mbarriers(self, state: Lowering, what: str, arrivals: int) -> Value:
+        count = self.stages + (what == "full" and self.cleared is not None)
         return state.emit(
-            async_ops.Mbarriers, name=f"{what}_{self.name}", count=self.stages, arrivals=arrivals
+            async_ops.Mbarriers, name=f"{what}_{self.name}", count=count, arrivals=arrivals
         ).result  # fmt: skip
 
     @property
@@ -159,19 +160,19 @@ class Ring:
         runs = {s.op: run_places(state, s.op, s.runs, s.rows) for s in self.streams if s.runs is not None}
         self.wait_empty(state)
 
-        def load(barriers: Value, index: Value) -> None:
+        def load(index: Value) -> None:
             if self._by_tma:
-                state.emit(async_ops.MbarrierExpect, barriers=barriers, index=index, bytes=self._by_tma)
+                state.emit(async_ops.MbarrierExpect, barriers=self.full, index=index, bytes=self._by_tma)
             for stream in self.streams:
                 if stream.op in runs:
                     assert stream.runs is not None
                     box = Box(stream.op, stream.buffer, stream.shape, stream.along_runs)
-                    copy_runs(state, box, stream.runs, runs[stream.op], stage, barriers, index)
+                    copy_runs(state, box, stream.runs, runs[stream.op], stage, self.full, index)
                 elif stream.layout is None:
-                    self._copy(state, stream, stage, barriers, index)
+                    self._copy(state, stream, stage, index)
 
         if self.cleared is None:
-            load(self.full, stage)
+            load(stage)
         else:
             self.cleared.fill(state, self.full, stage, load)
         if self.by_threads:
@@ -186,7 +187,7 @@ class Ring:
             if axis is not None:
                 found.append((stream.buffer, axis))
         alone = not self.by_threads and state.grid.cluster == 1
-        return ClearedRows(state, self.feed, found) if found and alone else None
+        return ClearedRows(self.feed, self.stages, found) if found and alone else None
 
     def _copy_by_threads(self, state: Lowering, stage: Value, turn: Value | None) -> None:
         """Copies, and says of the stage that was begun `_behind` turns ago that it is full."""
@@ -230,11 +231,11 @@ class Ring:
         other = state.builder.map("xor", parity, state.constant(1, i32))
         state.emit(async_ops.MbarrierWait, barriers=self.empty, index=stage, parity=other)
 
-    def _copy(self, state: Lowering, stream: StreamedLoad, stage: Value, barriers: Value, index: Value) -> None:
+    def _copy(self, state: Lowering, stream: StreamedLoad, stage: Value, index: Value) -> None:
         op = stream.op
         rows = window_rows(op)
         if rows is not None:
-            self._copy_windows(state, stream, rows, stage, barriers, index)
+            self._copy_windows(state, stream, rows, stage, index)
             return
         rank = len(op.result.shape)
         order = access_order(op)[-2:] if rank > 1 else [0]
@@ -252,13 +253,13 @@ class Ring:
                 indices, offsets[1] = [*indices[:along], number, *indices[along + 1 :]], number
             state.emit(
                 async_ops.TmaLoad, tensor=tensor, indices=indices, axes=tuple(axes),
-                buffer=stream.buffer, offsets=offsets, barriers=barriers, index=index,
+                buffer=stream.buffer, offsets=offsets, barriers=self.full, index=index,
                 places=tuple(1 + axis for axis in slow_first), shape=tuple(stream.shape[axis] for axis in slow_first),
                 multicast=state.grid.cluster > 1 and not stream.divided,
             )  # fmt: skip
 
     def _copy_windows(
-        self, state: Lowering, stream: StreamedLoad, rows: WindowRows, stage: Value, barriers: Value, index: Value
+        self, state: Lowering, stream: StreamedLoad, rows: WindowRows, stage: Value, index: Value
     ) -> None:
         """Of the window's place at hand, the pixels of all positions of the block: where its first one is comes of
         divisions."""
@@ -283,7 +284,7 @@ class Ring:
                 async_ops.TmaWindows, tensor=state.tensors[op.tensor],
                 indices=[indices[axis] for axis in sorted(indices)],
                 axes=tuple(along.get(axis, -1) for axis in sorted(indices)), buffer=stream.buffer,
-                offsets=[stage, *of_plane, zero, zero], barriers=barriers, index=index, places=(rank - 1, rank),
+                offsets=[stage, *of_plane, zero, zero], barriers=self.full, index=index, places=(rank - 1, rank),
                 shape=stream.shape[-2:], within=within, pixels=rows.pixels,
                 positions=tuple(slide.positions for slide in rows.slides),
                 strides=tuple(slide.stride for slide in rows.slides), lows=tuple(slide.low for slide in rows.slides),
