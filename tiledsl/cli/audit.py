@@ -24,7 +24,7 @@ def add_audit_command(commands: argparse._SubParsersAction[argparse.ArgumentPars
     parser.add_argument(
         "--constexpr", action="append", default=[], metavar="NAME=VALUE", help="a compile-time argument"
     )
-    parser.add_argument("--arch", default="sm_90", help="a GPU's architecture; no GPU is needed")
+    parser.add_argument("--arch", default="sm_90", help="a GPU's architecture, which needs no GPU, or cpu")
     parser.set_defaults(run=_audit)
 
 

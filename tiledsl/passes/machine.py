@@ -25,6 +25,8 @@ class CpuSpeeds:
 
     clock: float = 3.0e9
     """Cycles per second: not measured, for times that are shown alone."""
+    launch: float = 4e-6
+    """Seconds from a call to the first program, and from the last one back."""
     program: float = 300.0
     """To hand out a program and to enter it."""
     turn: float = 60.0
@@ -39,8 +41,6 @@ class CpuSpeeds:
     """What each further run of contiguous addresses costs beside its bytes."""
     cache_bytes: tuple[float, float, float] = (64.0, 32.0, 10.0)
     """Per cycle, from the first cache, the second one, and beyond."""
-    elementwise_in: tuple[float, float, float] = (1.0, 1.3, 3.0)
-    """How many times as long elementwise work takes where tiles fit the first cache, the second one, neither."""
 
 
 CORE = CpuSpeeds()
@@ -64,6 +64,11 @@ class CpuMachine:
     features: frozenset[str]
     """Instruction sets, in LLVM's spelling (`avx512bf16`, `fullfp16`)."""
     speeds: CpuSpeeds = CORE
+
+    @property
+    def copied_bytes_per_second(self) -> float:
+        """That all cores together draw from memory."""
+        return self.cores * self.speeds.memory_bytes * self.speeds.clock
 
     def lanes(self, dtype: DType) -> int:
         """Elements of `dtype` in one vector register."""

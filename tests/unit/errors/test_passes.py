@@ -127,7 +127,7 @@ CASES: dict[str, Callable[[], object]] = {
         'lower-to-gpu{plan="m=16, 128 threads, cooperative"}',
         COPY,
     ),
-    "audit-target": lambda: audited_machine("softmax", "cpu"),
+    "audit-target": lambda: audited_machine("softmax", "reference"),
     "gpu-unknown": lambda: gpu_machine("sm_87", Location("kernel.py", 2)),
     "gpu-too-old": lambda: gpu_machine("sm_75", Location("kernel.py", 2)),
     "opt-file": lambda: read_text("no/such/file.tir"),
@@ -157,7 +157,7 @@ MESSAGES: dict[str, str] = {
         "this grid cannot be shared out among threads that load and threads that multiply, because it multiplies no"
         " matrices"
     ),
-    "audit-target": "`softmax` cannot be audited for `cpu`: times are predicted for GPUs",
+    "audit-target": "`softmax` cannot be audited for `reference`: times are predicted for GPUs and the CPU",
     "gpu-unknown": "there is no GPU architecture `sm_87` here",
     "gpu-too-old": "the GPU architecture `sm_75` is older than `sm_80`, the first that code is made for",
     "opt-file": "cannot read `no/such/file.tir`: No such file or directory",

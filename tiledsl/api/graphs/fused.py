@@ -88,7 +88,8 @@ class FusedGraph:
     def audit(self, arch: str = "sm_90", **sizes: int) -> Audit:
         """What the kernels move and how long they are predicted to take, beside the least that they could.
 
-        `sizes`: those that the graph leaves open. Nothing is compiled to machine code. Raises TileError.
+        `arch`: a GPU's, none of which is needed, or `cpu`: the one at hand. `sizes`: those that the graph leaves open.
+        Nothing is compiled to machine code. Raises TileError.
         """
         from tiledsl.api.pages.audit import audit_schedule, audited_machine  # costs start-up time
         from tiledsl.api.schedules.schedule_graph import schedule_graph
@@ -207,8 +208,8 @@ class BuiltGraph:
         return "\n\n".join(module.explain(html=html) for module in self.modules) or f"{self!r}: not built yet"
 
     def audit(self, arch: str = "sm_90") -> Audit:
-        """What the kernels move and how long they should take: `FusedGraph.audit`, for the sizes and the GPU that it is
-        built for; `arch` where it is built for none. Raises TileError."""
+        """What the kernels move and how long they should take: `FusedGraph.audit`, for the sizes and the target that it
+        is built for; `arch` where it is built for none. Raises TileError."""
         return self.fused.audit(self.arch or arch, **self._sizes)
 
     @property

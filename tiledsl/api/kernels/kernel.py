@@ -150,14 +150,15 @@ class Kernel(KernelObject, Generic[Result]):
             raise error.with_traceback(None) from error.__cause__  # the user's lines, not the compiler's
 
     def audit(self, *specs: object, arch: str = "sm_90", **named: object) -> Audit:
-        """What the kernel moves and how long it is predicted to take on a GPU, beside the least that it could.
+        """What the kernel moves and how long it is predicted to take, beside the least that it could.
 
-        Arguments are those of `compile`; sizes that specs leave open are guessed. Nothing is run, and no GPU is needed.
-        Raises TileError.
+        `arch`: a GPU's, none of which is needed, or `cpu`: the one at hand. Arguments are those of `compile`; sizes
+        that specs leave open are guessed. Nothing is run. Raises TileError.
         """
         from tiledsl.api.graphs.fused import FusedGraph
         from tiledsl.api.pages.audit import audit_program, audited_machine  # costs start-up time
         from tiledsl.backend_cuda.program import CudaProgram
+        from tiledsl.ir.text.parser import parse_module
 
         try:
             audited_machine(self.__name__, arch)
@@ -165,9 +166,10 @@ class Kernel(KernelObject, Generic[Result]):
                 graph = self._tensor_form.graph_of(self.parameters.arrange(specs, named))
                 return FusedGraph(graph).audit(arch)
             compiled = self._up_to_date().get(target_of(arch), self._spec_keys(specs, named))
-            assert isinstance(compiled.program, CudaProgram)
             sizes = compiled.sizes_of(self.parameters.arrange(specs, named))
-            return audit_program(compiled.program.module.entry, compiled.arch, sizes)
+            if isinstance(compiled.program, CudaProgram):
+                return audit_program(compiled.program.module.entry, compiled.arch, sizes)
+            return audit_program(parse_module(compiled.ir(stage="tiled")).entry, compiled.arch, sizes)
         except TileError as error:
             raise error.with_traceback(None) from error.__cause__  # the user's lines, not the compiler's
 

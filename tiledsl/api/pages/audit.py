@@ -12,11 +12,14 @@ from functools import cached_property
 from tiledsl.api.reports.text_tables import columns, paragraph, size
 from tiledsl.api.schedules.schedule_graph import Scheduled
 from tiledsl.ir.core import Function, Module
-from tiledsl.passes.gpu.plans.audit_function import KernelAudit, audit_function
+from tiledsl.passes.cpu.audit_cpu_function import audit_cpu_function
+from tiledsl.passes.gpu.plans.audit_function import audit_function
 from tiledsl.passes.gpu.plans.refused_plans import refused_plans
 from tiledsl.passes.gpu_machine import GpuMachine, gpu_machine
+from tiledsl.passes.machine import CpuMachine, host
 from tiledsl.passes.manager import PassContext, PassManager
-from tiledsl.passes.pipelines import gpu_front_pipeline
+from tiledsl.passes.nest.kernel_audit import KernelAudit
+from tiledsl.passes.pipelines import cpu_pipeline, gpu_front_pipeline
 from tiledsl.runtime.programs.schedule import Schedule
 from tiledsl.runtime.programs.step_alignment import step_alignment, step_lying
 from tiledsl.support.errors import fail
@@ -76,7 +79,7 @@ class Audit:
     @cached_property
     def floor(self) -> float:
         """Seconds that one kernel for all of it would take at least: what must move, or the products of all kernels."""
-        machine = gpu_machine(self.arch)
+        machine = audited_machine(self.name, self.arch)
         products = sum(k.runs * (k.kernel.products_floor) for k in self.kernels)
         return machine.speeds.launch + max(self.must_bytes / machine.copied_bytes_per_second, products)
 
@@ -87,8 +90,7 @@ class Audit:
 
     def __str__(self) -> str:
         rows = [HEAD, *(_row(k.kernel, k.runs) for k in self.kernels)]
-        stated = "" if gpu_machine(self.arch).speeds.measured else ", from what its maker states"
-        lines = [f"{self.name}, predicted for {self.arch}{stated}", *columns(rows)]
+        lines = [f"{self.name}, predicted for {_described(audited_machine(self.name, self.arch))}", *columns(rows)]
         if len(self.kernels) > 1 or any(k.runs > 1 for k in self.kernels):
             total = (
                 f"all together: predicted {_time(self.predicted)}, floor {_time(self.floor)}, ratio {self.ratio:.2f}; "
@@ -118,17 +120,30 @@ def _time(seconds: float) -> str:
     return f"{seconds * 1e6:.1f} us" if seconds < 1e-3 else f"{seconds * 1e3:.2f} ms"
 
 
-def audited_machine(name: str, arch: str) -> GpuMachine:
-    """The machine of an architecture that audits know. Raises TileUnsupportedError for others."""
+def audited_machine(name: str, arch: str) -> GpuMachine | CpuMachine:
+    """The machine of an architecture that audits know: a GPU's, or the CPU at hand. Raises TileUnsupportedError for
+    others."""
+    if arch == "cpu":
+        return host()
     if not arch.startswith("sm_"):
         fail("audit-target", None, name=name, arch=arch)
     return gpu_machine(arch)
 
 
+def _described(machine: GpuMachine | CpuMachine) -> str:
+    """The machine, and where its speeds are from."""
+    if isinstance(machine, CpuMachine):
+        return f"{machine.name} ({machine.cores} cores), whose clock and memory were not measured"
+    return machine.name if machine.speeds.measured else f"{machine.name}, from what its maker states"
+
+
 def audit_program(function: Function, arch: str, sizes: Mapping[str, int]) -> Audit:
-    """The audit of one kernel, in form `tile-placed`. Raises TileUnsupportedError."""
-    found = audit_function(function, audited_machine(function.name, arch), sizes)
-    reasons = _reasons(function, gpu_machine(arch), sizes, ())
+    """The audit of one kernel: for GPUs in form `tile-placed`, for CPUs `tile-tiled`. Raises TileUnsupportedError."""
+    machine = audited_machine(function.name, arch)
+    if isinstance(machine, CpuMachine):
+        found, reasons = audit_cpu_function(function, machine, sizes), ()
+    else:
+        found, reasons = audit_function(function, machine, sizes), _reasons(function, machine, sizes, ())
     return Audit(function.name, arch, (AuditedKernel(found, 1, reasons),), found.must_bytes)
 
 
@@ -140,10 +155,10 @@ def _reasons(
 
 
 def audit_schedule(scheduled: Scheduled, arch: str) -> Audit:
-    """The audit of a graph that was lowered for a GPU. Raises TileUnsupportedError."""
+    """The audit of a graph that was lowered for a GPU, or for the CPU. Raises TileUnsupportedError."""
     schedule = scheduled.schedule
     machine = audited_machine(schedule.name, arch)
-    place = _placed(scheduled.functions)
+    place = _placed(scheduled.functions, machine)
     runs: dict[object, tuple[KernelAudit, int, tuple[str, ...]]] = {}
     for step in schedule.steps:
         sizes = {**step.sizes}
@@ -151,8 +166,11 @@ def audit_schedule(scheduled: Scheduled, arch: str) -> Audit:
         key = (step.program, tuple(sizes.items()), alignment, lying)
         if key not in runs:
             function = place(step.program)
-            reasons = _reasons(function, machine, sizes, alignment)
-            runs[key] = (audit_function(function, machine, sizes, alignment, lying), 0, reasons)
+            if isinstance(machine, CpuMachine):
+                runs[key] = (audit_cpu_function(function, machine, sizes), 0, ())
+            else:
+                reasons = _reasons(function, machine, sizes, alignment)
+                runs[key] = (audit_function(function, machine, sizes, alignment, lying), 0, reasons)
         audit, count, reasons = runs[key]
         runs[key] = (audit, count + 1, reasons)
     kernels = sorted((AuditedKernel(*found) for found in runs.values()), key=lambda k: -k.excess)
@@ -162,13 +180,16 @@ def audit_schedule(scheduled: Scheduled, arch: str) -> Audit:
     return Audit(schedule.name, machine.name, tuple(kernels), must)
 
 
-def _placed(functions: Sequence[Function]) -> Callable[[int], Function]:
+def _placed(functions: Sequence[Function], machine: GpuMachine | CpuMachine) -> Callable[[int], Function]:
+    """The functions by number, as plans for the machine take them."""
+    pipeline = cpu_pipeline() if isinstance(machine, CpuMachine) else gpu_front_pipeline()
+    passes = PassManager(pipeline, verify=False)
     known: dict[int, Function] = {}
 
     def place(number: int) -> Function:
         if number not in known:
-            module = PassManager(gpu_front_pipeline(), verify=False).run(Module([functions[number]]), PassContext())
-            known[number] = module.entry
+            context = PassContext(machine) if isinstance(machine, CpuMachine) else PassContext()
+            known[number] = passes.run(Module([functions[number]]), context).entry
         return known[number]
 
     return place

@@ -16,9 +16,8 @@ from tiledsl.backend_cpu.calls.frame import PROGRAM_UNIT, FrameLayout
 from tiledsl.backend_cpu.calls.prints import PrintFormat, printer
 from tiledsl.backend_cpu.calls.stored_work import work_from_json, work_to_json
 from tiledsl.ir.dtypes import BY_NAME, to_numpy
-from tiledsl.passes.cpu.choose_blocks import launch_blocks
-from tiledsl.passes.cpu.cpu_cost import CpuTimes, cpu_times
-from tiledsl.passes.cpu.grid_work import GridWork, grid_programs, total_traffic
+from tiledsl.passes.cpu.grid_work import GridWork, total_traffic
+from tiledsl.passes.cpu.plan_launch import CpuLaunch, plan_launch
 from tiledsl.passes.machine import CpuMachine
 from tiledsl.runtime.programs.program import ChainedRun, ExpectedArray, KeptMemory
 from tiledsl.support.errors import TileError, make_error
@@ -27,8 +26,6 @@ from tiledsl.support.location import Location
 if TYPE_CHECKING:
     from tiledsl.backend_cpu.llvm.native import LinkedCode
 
-WORTH_A_THREAD = 60_000.0
-"""Cycles of the cost model below which a second thread costs more than it helps."""
 _HEADER = struct.Struct("<8sQ")
 _MAGIC = b"tiledsl1"
 _SCALAR_CODES = {"f64": "d", "f32": "f4x", "f16": "e6x", "u64": "Q"}
@@ -176,23 +173,18 @@ class LoadedProgram:
         `strides` are in elements, a tuple for each tensor: parameters in order, then new tensors in order.
         """
         program = self.program
-        blocks: dict[str, int] = {}
-        for work in program.works:
-            if work is not None:
-                blocks.update(launch_blocks(work, program.machine, symbols, threads))
+        launch = plan_launch(program.works, program.machine, symbols, threads)
         words = [stride for tensor in strides for stride in tensor]
         words += [symbols[name] for name in program.layout.symbols]
-        words += [blocks[name] for name in program.layout.blocks]
+        words += [launch.blocks[name] for name in program.layout.blocks]
         tail = struct.pack(f"<{len(words)}q", *words)
-        return BoundProgram(self, tail, blocks, symbols, threads)
+        return BoundProgram(self, tail, launch, symbols)
 
 
 class BoundProgram:
     """A program for one set of sizes and strides."""
 
-    def __init__(
-        self, loaded: LoadedProgram, tail: bytes, blocks: Mapping[str, int], symbols: Mapping[str, int], threads: int
-    ) -> None:
+    def __init__(self, loaded: LoadedProgram, tail: bytes, launch: CpuLaunch, symbols: Mapping[str, int]) -> None:
         program = loaded.program
         self._tail = tail
         codes = "".join(_SCALAR_CODES.get(name, "q") for name in program.layout.scalars)
@@ -207,23 +199,15 @@ class BoundProgram:
         empty = self._frame([0] * len(program.layout.ranks), [0] * len(program.layout.scalars))
         state = (ctypes.c_int64 * (2 + 2 * phases))()
         scratch = tuple(function(empty, None, state) for function in loaded.functions)
-        programs = tuple(1 if w is None else grid_programs(w, symbols, blocks) for w in program.works)
-        times = [CpuTimes() if w is None else cpu_times(w, program.machine, symbols, blocks) for w in program.works]
-        counts = tuple(
-            max(1, min(threads, number, int(number * time.cycles / WORTH_A_THREAD)))
-            for number, time in zip(programs, times)
-        )
-        totals = [total_traffic(w, symbols, blocks) for w in program.works if w is not None]
+        totals = [total_traffic(w, symbols, launch.blocks) for w in program.works if w is not None]
         read, written, operations = (sum(part) for part in zip(*totals)) if totals else (0, 0, 0)
-        rounds = [-(-number // count) for number, count in zip(programs, counts)]
-        busy = CpuTimes(*(sum(r * t for r, t in zip(rounds, of_phases)) for of_phases in zip(*times)))
-        clock = program.machine.speeds.clock
         self.description = BoundDescription(
-            blocks, programs, counts, scratch, read, written, operations, busy.cycles / clock, busy.shares
-        )
-        grains = [max(1, number // (GRAINS * count)) for number, count in zip(programs, counts)]
+            launch.blocks, launch.programs, launch.threads, scratch, read, written, operations, launch.seconds,
+            launch.times.shares,
+        )  # fmt: skip
+        grains = [max(1, number // (GRAINS * count)) for number, count in zip(launch.programs, launch.threads)]
         self._state = (*[0] * (1 + phases), callback or 0, *grains)
-        self._phases = tuple(map(PhaseCode, loaded.addresses, scratch, counts))
+        self._phases = tuple(map(PhaseCode, loaded.addresses, scratch, launch.threads))
         self._alone = Launched(empty, self._state, 1 + phases, self._phases)
         self._rooms: list[Chain] = []
         """Of no call: each takes one, so that several threads may call at once."""

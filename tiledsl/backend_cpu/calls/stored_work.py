@@ -13,7 +13,7 @@ def work_to_json(work: GridWork) -> dict[str, Any]:
     return {
         "axes": [_axis_to_json(axis) for axis in work.axes],
         "loops": [_axis_to_json(axis) for axis in work.loops],
-        "tasks": [[t.kind, [_write(d) for d in t.dims], t.weight, t.loops, t.run] for t in work.tasks],
+        "tasks": [_task_to_json(task) for task in work.tasks],
         "programs": _write(work.programs),
         "tiles": [[_write(d) for d in shape] for shape in work.tiles],
     }
@@ -25,12 +25,17 @@ def work_from_json(stored: dict[str, Any]) -> GridWork:
         tuple(_axis_from_json(axis) for axis in stored["axes"]),
         tuple(_axis_from_json(axis) for axis in stored["loops"]),
         tuple(
-            Task(kind, tuple(map(_read, dims)), weight, tuple(loops), run)
-            for kind, dims, weight, loops, run in stored["tasks"]
+            Task(kind, tuple(map(_read, dims)), weight, tuple(loops), run, _read(times))
+            for kind, dims, weight, loops, run, times in stored["tasks"]
         ),
         _read(stored["programs"]),
         tuple(tuple(map(_read, shape)) for shape in stored["tiles"]),
     )
+
+
+def _task_to_json(task: Task) -> list[Any]:
+    dims = [_write(dim) for dim in task.dims]
+    return [task.kind, dims, task.weight, task.loops, task.run, _write(task.times)]
 
 
 def _axis_to_json(axis: Axis) -> list[Any]:

@@ -50,6 +50,8 @@ def launch_candidates(axis: Axis, sizes: Mapping[str, int], threads: int) -> lis
         size = min(axis.limit, -(-size // axis.unit) * axis.unit)
         if size not in found:
             found.append(size)
+    if axis.unit == 1:  # an outer axis: few rows at a time stay in a cache, and how long rows are is known now
+        found += [size for size in (found[-1] // 4, found[-1] // 16) if size]
     return found
 
 

@@ -34,7 +34,8 @@ ELEMENT_BYTES = 4
 
 class CpuTimes(NamedTuple):
     """Cycles that one program keeps a core busy with each thing. `starting`: to get a program and enter it, and to turn
-    loops; `packing`: of operands; `memory`: beyond the caches of the core; `elementwise`: functions and folds."""
+    loops; `packing`: of operands; `memory`: from beyond the caches of the core, and from
+    these what is gone through again; `elementwise`: functions and folds."""
 
     starting: float = 0.0
     packing: float = 0.0
@@ -58,12 +59,13 @@ def cpu_times(work: GridWork, machine: CpuMachine, sizes: Mapping[str, int], blo
     """Of one program with those block sizes. `sizes` has every size symbol."""
     speeds, trips = machine.speeds, trips_of(work, sizes, blocks)
     values = {**sizes, **blocks, **_whole_axes(work, sizes, blocks)}
-    slowdown = _cache_factor(work, machine, values)
+    again = _bandwidth(_footprint(work, values), machine)
     starting = speeds.program + sum(speeds.turn * count for count in trips.values())
     packing = products = memory = elementwise = 0.0
     for task in work.tasks:
         dims = [evaluate(dim, values) for dim in task.dims]
-        turns = math.prod(trips.get(loop, 1) for loop in task.loops)
+        times = max(0, evaluate(task.times, values))
+        turns = times * math.prod(trips.get(loop, 1) for loop in task.loops)
         match task.kind:
             case "dot":
                 packed, multiplied = _product_cycles(dims, machine)
@@ -74,8 +76,10 @@ def cpu_times(work: GridWork, machine: CpuMachine, sizes: Mapping[str, int], blo
             case "store":  # a line is fetched before it is written
                 memory += turns * (speeds.stream + 2 * math.prod(dims) * task.weight / speeds.memory_bytes)
             case "vector":
-                elementwise += turns * _vector_cycles(task, dims, machine) * slowdown
-        memory += speeds.run * _runs(task, dims, trips)
+                elementwise += turns * _vectors(dims, machine) * task.weight
+            case "again":
+                memory += turns * math.prod(dims) * task.weight / again
+        memory += speeds.run * times * _runs(task, dims, trips)
     return CpuTimes(starting, packing, products, memory, elementwise)
 
 
@@ -122,10 +126,10 @@ def _product_cycles(dims: Sequence[int], machine: CpuMachine) -> tuple[float, fl
     return copies * (rows * depth + depth * columns) * packed, copies * (multiply + moved)
 
 
-def _vector_cycles(task: Task, dims: Sequence[int], machine: CpuMachine) -> float:
-    """Rows that are no whole number of vectors still take the last one."""
+def _vectors(dims: Sequence[int], machine: CpuMachine) -> float:
+    """Of a tile: rows that are no whole number of vectors still take the last one."""
     rows = math.prod(dims) // dims[-1] if dims[-1] else 0
-    return rows * -(-dims[-1] // (machine.vector_bytes // ELEMENT_BYTES)) * task.weight
+    return rows * -(-dims[-1] // (machine.vector_bytes // ELEMENT_BYTES))
 
 
 def _bandwidth(footprint: int, machine: CpuMachine) -> float:
@@ -136,10 +140,6 @@ def _bandwidth(footprint: int, machine: CpuMachine) -> float:
     return second if 2 * footprint <= machine.l2_bytes else third
 
 
-def _cache_factor(work: GridWork, machine: CpuMachine, values: Mapping[str, int]) -> float:
-    """How much slower elementwise work is when the program's tiles outgrow the first and the second cache."""
-    footprint = sum(ELEMENT_BYTES * math.prod(evaluate(dim, values) for dim in shape) for shape in work.tiles)
-    first, second, third = machine.speeds.elementwise_in
-    if footprint <= machine.l1_bytes:
-        return first
-    return second if footprint <= machine.l2_bytes else third
+def _footprint(work: GridWork, values: Mapping[str, int]) -> int:
+    """Bytes of the tiles that a program keeps."""
+    return sum(ELEMENT_BYTES * math.prod(evaluate(dim, values) for dim in shape) for shape in work.tiles)

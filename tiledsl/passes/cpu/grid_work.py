@@ -15,13 +15,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tiledsl.ir import tile_ops as ops
-from tiledsl.ir.core import Value
+from tiledsl.ir.core import Op, Value
 from tiledsl.ir.scalar_functions import SCALAR_FUNCTIONS
 from tiledsl.ir.symbolic import Dim, evaluate
 from tiledsl.ir.types import AxisType, Shape, TensorType
-from tiledsl.passes.analysis.sizes import UNKNOWN_SIZE, BlockDefinition
+from tiledsl.passes.analysis.sizes import UNKNOWN_SIZE, BlockDefinition, size_of
 from tiledsl.passes.nest.loop_nest import Access, LoopNest, NestDot, NestLoop
 
+STREAMED = (ops.Map, ops.Cast, ops.Broadcast, ops.Transpose)
+"""What is computed as it is read."""
 HELD = 4
 """The cost of a function from which on its result is kept as a tile, and not computed anew for each reader."""
 
@@ -44,14 +46,17 @@ class Task:
     """Work over a tile: `weight` vector operations per element (or a dot), in the loops over `loops` (axis symbols).
 
     dot: dims are (batch..., m, n, k). load, store: weight is bytes per element. vector: weight is the function's cost.
+    again: weight is bytes per element of a tile that is kept, for all times that it is read again.
     """
 
-    kind: Literal["dot", "load", "store", "vector"]
+    kind: Literal["dot", "load", "store", "vector", "again"]
     dims: tuple[Dim, ...]
     weight: int
     loops: tuple[str, ...]
     run: int | None = None
     """The dim along which a load or store is contiguous, if there is one."""
+    times: Dim = 1
+    """Turns of the loops around that have no symbol: they go one coordinate at a time, or their blocks are given."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +82,7 @@ def collect_work(nest: LoopNest) -> GridWork:
     return GridWork(
         tuple(_axes(nest.axes)),
         tuple(_axes(one for one in definitions if one is not None)),
-        (*map(_product_task, nest.dots), *_access_tasks(nest), *_vector_tasks(nest)),
+        (*map(_product_task, nest.dots), *_access_tasks(nest), *_vector_tasks(nest), *_again_tasks(nest)),
         programs,
         tuple(_tiles(nest)),
     )
@@ -89,6 +94,24 @@ def _axes(definitions: Iterable[BlockDefinition]) -> Iterator[Axis]:
             yield Axis(one.extent, one.total, one.block.size, one.block.unit, one.block.kind)
 
 
+def _times(loops: tuple[NestLoop, ...]) -> Dim:
+    """The turns of the loops around whose blocks are known, and no symbols; of those whose length is a size."""
+    times: Dim = 1
+    for loop in loops:
+        one = loop.definition
+        if one is not None and one.extent is None and one.total is not None:
+            times = times * ((one.total + one.block.size - 1) // one.block.size)
+        elif isinstance(loop.op, ops.For):
+            length = _length(loop.op)
+            times = times if length is None else times * length
+    return times
+
+
+def _length(loop: ops.For) -> Dim | None:
+    start, stop, step = size_of(loop.start), size_of(loop.stop), size_of(loop.step)
+    return stop - start if start is not None and stop is not None and step == 1 else None
+
+
 def _names(loops: tuple[NestLoop, ...]) -> tuple[str, ...]:
     """The blocks of the loops around."""
     definitions = [loop.definition for loop in loops]
@@ -97,7 +120,7 @@ def _names(loops: tuple[NestLoop, ...]) -> tuple[str, ...]:
 
 def _product_task(dot: NestDot) -> Task:
     *batch, rows, depth = dot.op.a.shape
-    return Task("dot", (*batch, rows, dot.op.b.shape[-1], depth), 1, _names(dot.loops))
+    return Task("dot", (*batch, rows, dot.op.b.shape[-1], depth), 1, _names(dot.loops), times=_times(dot.loops))
 
 
 def _access_tasks(nest: LoopNest) -> Iterator[Task]:
@@ -105,7 +128,8 @@ def _access_tasks(nest: LoopNest) -> Iterator[Task]:
         if access.shape:
             kind: Literal["load", "store"] = "load" if access.is_read else "store"
             element = access.op.result.dtype if isinstance(access.op, ops.Load) else access.tensor.dtype
-            yield Task(kind, access.shape, element.bytes, _names(access.loops), _run(access))
+            around = _names(access.loops)
+            yield Task(kind, access.shape, element.bytes, around, _run(access), times=_times(access.loops))
 
 
 def _run(access: Access) -> int | None:
@@ -115,20 +139,58 @@ def _run(access: Access) -> int | None:
 def _vector_tasks(nest: LoopNest) -> Iterator[Task]:
     for work in nest.elementwise:
         if isinstance(work.op, ops.Map) and work.shape:
-            yield Task("vector", work.shape, SCALAR_FUNCTIONS[work.op.fn].cost, _names(work.loops))
+            cost = SCALAR_FUNCTIONS[work.op.fn].cost
+            yield Task("vector", work.shape, cost, _names(work.loops), times=_times(work.loops))
         elif isinstance(work.op, (ops.Reduce, ops.Scan)):
-            yield Task("vector", work.shape, 2, _names(work.loops))
+            yield Task("vector", work.shape, 2, _names(work.loops), times=_times(work.loops))
+
+
+def _again_tasks(nest: LoopNest) -> Iterator[Task]:
+    """What is gone through again of tiles that are kept: by each reader but the one that comes with the first pass."""
+    for value, loops in _kept(nest):
+        yield Task("again", value.shape, value.dtype.bytes * max(1, _passes(value)), _names(loops), times=_times(loops))
+
+
+def _kept(nest: LoopNest) -> Iterator[tuple[Value, tuple[NestLoop, ...]]]:
+    """Tiles that several loops of a program go through, and the loops of the nest around them: all else streams."""
+    for access in nest.accesses:
+        if isinstance(access.op, ops.Load) and access.shape and _passes(access.op.result):
+            yield access.op.result, access.loops
+    for work in nest.elementwise:
+        if isinstance(work.op, ops.Scan):
+            yield from ((value, work.loops) for value in (*work.op.sources, *work.op.results))
+        elif isinstance(work.op, ops.Map) and work.shape and _is_kept(work.op):
+            yield work.op.result, work.loops
+
+
+def _is_kept(op: ops.Map) -> bool:
+    return SCALAR_FUNCTIONS[op.fn].cost >= HELD and _passes(op.result) > 0
+
+
+def _passes(value: Value) -> int:
+    """How often a tile is gone through after the first time."""
+    return max(0, len(_readers(value)) - 1)
+
+
+def _readers(value: Value) -> set[Op]:
+    """The ops that go through a tile: its users, or theirs where these are computed as they are read."""
+    found: set[Op] = set()
+    seen, work = {value}, [value]
+    while work:
+        for user in work.pop().users:
+            if not isinstance(user, STREAMED):
+                found.add(user)
+            elif user.result not in seen:
+                seen.add(user.result)
+                work.append(user.result)
+    return found
 
 
 def _tiles(nest: LoopNest) -> Iterator[Shape]:
     for dot in nest.dots:
         yield from (dot.op.result.shape, dot.op.a.shape, dot.op.b.shape)
-    for access in nest.accesses:
-        if isinstance(access.op, ops.Load) and access.shape and len(access.op.result.users) > 1:
-            yield access.shape  # else it streams through, and nothing comes back to it
-    for work in nest.elementwise:
-        if isinstance(work.op, ops.Map) and work.shape and SCALAR_FUNCTIONS[work.op.fn].cost >= HELD:
-            yield work.shape
+    for value, _ in _kept(nest):
+        yield value.shape
 
 
 def contiguous_dim(op: ops.Load | ops.Store) -> int | None:
@@ -155,9 +217,10 @@ def total_traffic(work: GridWork, sizes: Mapping[str, int], blocks: Mapping[str,
     """Bytes loaded, bytes stored and operations of the whole grid; as if all blocks were whole."""
     values = {**sizes, **blocks}
     trips = trips_of(work, sizes, blocks)
-    totals = {"load": 0, "store": 0, "dot": 0, "vector": 0}
+    totals = {"load": 0, "store": 0, "dot": 0, "vector": 0, "again": 0}
     for task in work.tasks:
-        amount = math.prod(evaluate(dim, values) for dim in task.dims) * math.prod(trips.get(a, 1) for a in task.loops)
+        amount = math.prod(evaluate(dim, values) for dim in (*task.dims, task.times))
+        amount *= math.prod(trips.get(axis, 1) for axis in task.loops)
         totals[task.kind] += amount * (2 if task.kind == "dot" else 1 if task.kind == "vector" else task.weight)
     programs = grid_programs(work, sizes, blocks)
     return programs * totals["load"], programs * totals["store"], programs * (totals["dot"] + totals["vector"])

@@ -131,7 +131,9 @@ def _role(axis: Axis, work: GridWork, machine: CpuMachine) -> _Role:
     if any(task.dims and symbol_name(task.dims[-1]) == axis.symbol for task in work.tasks):
         vectors = (*FEW_VECTORS, *ELEMENT_VECTORS) if _crosses_runs(axis, work) else ELEMENT_VECTORS
         return _Role("a contiguous axis: whole vectors", lanes, [lanes * count for count in vectors])
-    return _Role("an outer axis: as few as keep the tiles in the first caches", 1, OUTER)
+    looped = any(task.loops or task.times != 1 for task in work.tasks)
+    sizes = OUTER if looped else OUTER[-1:]  # without loops a call takes as few as its rows ask for
+    return _Role("an outer axis: as few as keep the tiles in the first caches", 1, sizes)
 
 
 def _crosses_runs(axis: Axis, work: GridWork) -> bool:
@@ -144,7 +146,7 @@ def _crosses_runs(axis: Axis, work: GridWork) -> bool:
 
 
 def _size_symbols(work: GridWork) -> set[str]:
-    dims = [d for task in work.tasks for d in task.dims] + [d for shape in work.tiles for d in shape]
+    dims = [d for task in work.tasks for d in (*task.dims, task.times)] + [d for shape in work.tiles for d in shape]
     dims += [axis.length for axis in (*work.axes, *work.loops) if axis.length is not None]
     blocks = {axis.symbol for axis in (*work.axes, *work.loops)}
     return {name for dim in [*dims, work.programs] for name in symbols_of(dim)} - blocks

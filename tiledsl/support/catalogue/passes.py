@@ -38,8 +38,8 @@ ENTRIES: dict[str, ErrorSpec] = {
     "gpu-unknown": ErrorSpec(TileUnsupportedError, "there is no GPU architecture `{name}` here", "{hint}"),
     "audit-target": ErrorSpec(
         TileUnsupportedError,
-        "`{name}` cannot be audited for `{arch}`: times are predicted for GPUs",
-        'audit it with `arch="sm_90"`; no GPU is needed',
+        "`{name}` cannot be audited for `{arch}`: times are predicted for GPUs and the CPU",
+        'audit it with `arch="sm_90"`, which needs no GPU, or with `arch="cpu"`',
     ),
     "gpu-too-old": ErrorSpec(
         TileUnsupportedError,

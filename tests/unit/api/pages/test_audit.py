@@ -92,9 +92,15 @@ def test_machines_that_nobody_measured(arch: str) -> None:
     assert f"predicted for {arch}, from what its maker states" in str(audit)
 
 
-def test_only_gpus() -> None:
-    with pytest.raises(TileUnsupportedError, match="`softmax` cannot be audited for `cpu`"):
-        softmax.audit(HALF, arch="cpu")
+def test_only_what_has_a_cost() -> None:
+    with pytest.raises(TileUnsupportedError, match="`softmax` cannot be audited for `reference`"):
+        softmax.audit(HALF, arch="reference")
+
+
+def test_the_cpu_has_one() -> None:
+    audit = softmax.audit(HALF, arch="cpu")
+    assert audit.predicted > audit.floor > 0
+    assert audit.tensor_core_share is None
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

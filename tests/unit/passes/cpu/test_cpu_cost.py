@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
+import tiledsl
 from examples.gemm import gemm
 from examples.vector_add import vector_add
 from tests.support.tile_programs import ATTENTION, GEMM, SOFTMAX
+from tiledsl import tile
 from tiledsl.ir.text.parser import parse_module
 from tiledsl.ir.tile_ops import Grid
+from tiledsl.passes.cpu.choose_blocks import launch_blocks
 from tiledsl.passes.cpu.cpu_cost import CpuTimes, cpu_times, total_time
 from tiledsl.passes.cpu.grid_work import GridWork, collect_work, grid_programs
-from tiledsl.passes.machine import MACHINES
+from tiledsl.passes.machine import CORE, MACHINES
 from tiledsl.passes.manager import PassManager
 from tiledsl.passes.nest.loop_nest import loop_nest
 from tiledsl.passes.tile.infer_tiling import InferTiling
@@ -52,13 +57,63 @@ def test_what_takes_longest() -> None:
 
 def test_figures_are_the_machines() -> None:
     """A core that draws half as much from memory waits twice as long for it, but for what starts its streams."""
-    slower = replace(MACHINE, speeds=replace(MACHINE.speeds, memory_bytes=MACHINE.speeds.memory_bytes / 2, stream=0.0))
-    faster = replace(MACHINE, speeds=replace(MACHINE.speeds, stream=0.0, run=0.0))
-    slower = replace(slower, speeds=replace(slower.speeds, run=0.0))
+    faster = replace(MACHINE.speeds, stream=0.0, run=0.0, cache_bytes=(math.inf,) * 3)
+    slower = replace(faster, memory_bytes=faster.memory_bytes / 2)
     work = work_of(SOFTMAX)
-    times = [cpu_times(work, machine, sizes(4096), {"m": 1}) for machine in (faster, slower)]
+    machines = [replace(MACHINE, speeds=speeds) for speeds in (faster, slower)]
+    times = [cpu_times(work, machine, sizes(4096), {"m": 1}) for machine in machines]
     assert times[1].memory == 2 * times[0].memory
     assert times[1]._replace(memory=0.0) == times[0]._replace(memory=0.0)
+
+
+def test_what_is_read_again_comes_from_the_cache_that_has_room_for_it() -> None:
+    """Rows of a softmax are gone through three times: a call takes as few at a time as stay in a cache."""
+    work = work_of(SOFTMAX)
+    assert any(task.kind == "again" for task in work.tasks)
+    few, many = (cpu_times(work, MACHINE, sizes(4096), {"m": rows}) for rows in (16, 1024))
+    assert many.memory / 1024 > 1.3 * few.memory / 16
+    assert launch_blocks(work, MACHINE, sizes(4096), 2)["m"] <= 64
+
+
+@tile.kernel
+def windows(x: tile.Tensor, w: tile.Tensor) -> tile.Tensor:
+    P, M, K = x.shape
+    P, K, N = w.shape
+    y = tile.empty((M, N), tile.f32)
+    for m, n in tile.grid(M, N):
+        acc = tile.zeros((m, n))
+        for p in tile.range(P, block=1):
+            for k in tile.range(K):
+                acc = tile.dot(x[p, m, k], w[p, k, n], acc)
+        y[m, n] = acc
+    return y
+
+
+def test_turns_of_one_coordinate_count() -> None:
+    """A loop over the places of a window has no block whose symbol could say how often it turns."""
+    specs = [tile.spec((places, 64, 64), tile.f32) for places in (1, 9)]
+    one, many = (windows.audit(spec, spec, arch="cpu") for spec in specs)
+    assert many.kernels[0].kernel.multiply_adds == 9 * one.kernels[0].kernel.multiply_adds == 9 * 64**3
+    launch = CORE.launch
+    assert many.predicted - launch > 3 * (one.predicted - launch)
+
+
+def summed(x: Any) -> Any:
+    return tile.exp(x).sum(axis=-1)
+
+
+def test_an_audit_says_what_moves_and_how_long_it_takes() -> None:
+    audit = gemm.audit(tile.spec((256, 128), tile.f32), tile.spec((128, 512), tile.f32), arch="cpu")
+    kernel = audit.kernels[0].kernel
+    assert kernel.must_bytes == 4 * (256 * 128 + 128 * 512 + 256 * 512)
+    assert kernel.moved_bytes >= kernel.must_bytes
+    assert kernel.multiply_adds == 256 * 128 * 512
+    assert kernel.bound == "products"
+    assert kernel.predicted > kernel.floor > 0
+    assert "whose clock and memory were not measured" in str(audit)
+    graph = tiledsl.fuse(tiledsl.trace(summed, tile.spec((64, 256), tile.f32)))
+    (one,) = graph.audit("cpu").kernels
+    assert one.kernel.must_bytes == 4 * (64 * 256 + 64)
 
 
 def test_nothing_takes_no_time() -> None:

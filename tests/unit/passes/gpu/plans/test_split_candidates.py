@@ -13,12 +13,13 @@ from tiledsl.ir.core import Function
 from tiledsl.ir.text.parser import parse_module
 from tiledsl.passes.gpu.plan import GridPlan, Plan, RankedPlan
 from tiledsl.passes.gpu.plans import choose_plans
-from tiledsl.passes.gpu.plans.audit_function import KernelAudit, audit_function, audit_plan
+from tiledsl.passes.gpu.plans.audit_function import audit_function, audit_plan
 from tiledsl.passes.gpu.plans.choose_plans import ranked_plans
 from tiledsl.passes.gpu.plans.improve_plan import improved
 from tiledsl.passes.gpu.plans.split_candidates import even_parts, program_of, split_plans
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.passes.manager import PassManager
+from tiledsl.passes.nest.kernel_audit import KernelAudit
 from tiledsl.passes.pipelines import gpu_front_pipeline
 from tiledsl.passes.tile.split_sums import UNIT
 
