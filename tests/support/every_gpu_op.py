@@ -27,6 +27,7 @@ func @gpu(%x: tensor<bf16, [M, 16], unit=1>, %y: tensor<bf16, [16, N]>, %r: tens
     %wide = tile.cast(%run) {dtype = f32} : tile<f32, [256], register, spatial(32) * local(8)>
     gpu.store(%z, [%m, %zero], %wide, [%rows]) {axes = [-1, 0], masked = [0], vector = 4, flat = true}
     %odd = gpu.load(%x, [%m, %zero], [%rows]) {axes = [0, 1], masked = [0], vector = 4, step = 2, phase = 1, shape = [16, 8], layout = spatial(16, 2) * local(1, 4)} : tile<bf16, [16, 8], register, spatial(16, 2) * local(1, 4)>
+    %pairs = gpu.load(%x, [%m, %zero], [%rows]) {axes = [0, 1], masked = [0], vector = 4, repeat = 2, shape = [16, 8], layout = spatial(16, 2) * local(1, 4)} : tile<bf16, [16, 8], register, spatial(16, 2) * local(1, 4)>
     gpu.write(%bs, %bl, [%zero, %zero]) {places = [0, 1], vector = 4, block = 0}
     gpu.wait() {groups = 1}
     gpu.barrier()

@@ -15,10 +15,10 @@ import pytest
 
 import tiledsl
 from tests.support.op_checks import normal
-from tiledsl import ops
+from tiledsl import ops, tile
 
 X, ROW, MATRIX, IMAGE, VOLUME = normal(6, 8), normal(8), normal(8, 8), normal(2, 4, 6, 6), normal(1, 2, 4, 4, 4)
-LONG, INDEX = normal(2, 150), np.arange(48).reshape(6, 8) % 6
+LONG, INDEX, BYTES = normal(2, 150), np.arange(48).reshape(6, 8) % 6, np.arange(64, dtype=np.uint8).reshape(8, 8)
 Formula = Callable[[], Any]
 ACTIVATIONS = (
     "relu", "relu6", "leaky_relu", "elu", "selu", "celu", "gelu", "silu", "mish", "sigmoid", "logsigmoid", "tanh",
@@ -32,6 +32,13 @@ FAMILIES: dict[str, dict[str, Formula]] = {
         "matmul": lambda: ops.matmul(X, MATRIX),
         "linear": lambda: ops.linear(X, MATRIX, ROW),
         "attention": lambda: ops.attention(X, X, X),
+    },
+    "quantised tensors": {
+        "quantise": lambda: ops.quantise(MATRIX, tile.i4, group=4),
+        "dequantise": lambda: ops.dequantise(BYTES, MATRIX[:, :2], dtype=tile.u4, group=8),
+        "quantised_linear": lambda: ops.quantised_linear(LONG[:, :16], BYTES, MATRIX[:, :2], dtype=tile.i4, group=8),
+        "pack": lambda: ops.pack(INDEX),
+        "unpack": lambda: ops.unpack(BYTES, tile.i4, 15),
     },
     "convolutions": {
         "conv1d": lambda: ops.conv1d(IMAGE[0], normal(3, 6, 2)),
