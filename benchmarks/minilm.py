@@ -58,7 +58,7 @@ def main() -> None:
         np.savez(arguments.write, **named)
         return
     if arguments.build is not None:
-        print(timed_build(narrowed(weights, arguments.build), arguments.batch[0], arguments.build)[0])
+        print(timed_build(narrowed(weights, arguments.build), (arguments.batch or [1])[0], arguments.build)[0])
         return
     on_gpu = arguments.device == "cuda"
     torch: Any = optional("torch")

@@ -10,7 +10,7 @@ are chosen for the sizes of each call without the program at hand. Costs are in 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -30,8 +30,8 @@ HELD = 4
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis cut into blocks: its extent symbol, how long it is (None: known only while running), the block's
-    bounds.
+    """An axis cut into blocks: its extent symbol, how long it is, or may be (None: known only while running), the
+    block's bounds.
     """
 
     symbol: str
@@ -78,20 +78,50 @@ def collect_work(nest: LoopNest) -> GridWork:
     for axis in nest.axes:
         if not isinstance(axis.argument.type, AxisType):
             programs = programs * (UNKNOWN_SIZE if axis.total is None else axis.total)
-    definitions = [loop.definition for loop in nest.loops]
     return GridWork(
-        tuple(_axes(nest.axes)),
-        tuple(_axes(one for one in definitions if one is not None)),
+        tuple(_axis(one, one.total) for one in nest.axes if one.extent is not None),
+        tuple(_loops(nest)),
         (*map(_product_task, nest.dots), *_access_tasks(nest), *_vector_tasks(nest), *_again_tasks(nest)),
         programs,
         tuple(_tiles(nest)),
     )
 
 
-def _axes(definitions: Iterable[BlockDefinition]) -> Iterator[Axis]:
-    for one in definitions:
-        if one.extent is not None:
-            yield Axis(one.extent, one.total, one.block.size, one.block.unit, one.block.kind)
+def _axis(one: BlockDefinition, length: Dim | None) -> Axis:
+    assert one.extent is not None
+    return Axis(one.extent, length, one.block.size, one.block.unit, one.block.kind)
+
+
+def _loops(nest: LoopNest) -> Iterator[Axis]:
+    for loop in nest.loops:
+        one = loop.definition
+        if one is not None and one.extent is not None:
+            length = one.total if one.total is not None else _longest(one)
+            if length is not None and loop.trips in ("grows", "shrinks"):
+                length = (length + 1) // 2  # of all blocks, on average
+            yield _axis(one, length)
+
+
+def _longest(loop: BlockDefinition) -> Dim | None:
+    """How long a loop may be whose bounds only the running program knows: `min(lengths[b], N)` is at most N. None if
+    nothing bounds it."""
+    stop = _bound(loop.stop, "minimum")
+    start = None if loop.start is None else _bound(loop.start, "maximum")
+    return stop if stop is None or start is None else stop - start
+
+
+def _bound(value: Value, fn: str) -> Dim | None:
+    """A size that a scalar is, or is limited by: that of `fn`, in which it is one of several."""
+    known = size_of(value)
+    if known is not None:
+        return known
+    match value.op:
+        case ops.Cast() as op:
+            return _bound(op.source, fn)
+        case ops.Map() as op if op.fn == fn:
+            return next((bound for one in op.inputs if (bound := _bound(one, fn)) is not None), None)
+        case _:
+            return None
 
 
 def _times(loops: tuple[NestLoop, ...]) -> Dim:

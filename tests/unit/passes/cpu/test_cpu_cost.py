@@ -14,6 +14,7 @@ from examples.gemm import gemm
 from examples.vector_add import vector_add
 from tests.support.tile_programs import ATTENTION, GEMM, SOFTMAX
 from tiledsl import tile
+from tiledsl.ir.symbolic import evaluate
 from tiledsl.ir.text.parser import parse_module
 from tiledsl.ir.tile_ops import Grid
 from tiledsl.passes.cpu.choose_blocks import launch_blocks
@@ -131,3 +132,42 @@ def test_explain_says_what_takes_the_time() -> None:
     a = np.ones((512, 512), np.float32)
     gemm(a, a)
     assert "us: products" in last_prediction(gemm.explain())
+
+
+LOOP = """
+func @f(%x: tensor<f32, [B, N], unit=1>, %lengths: tensor<i64, [B]>, %out: tensor<f32, [B]>) {
+  %rows = tile.size() {value = B} : i64
+  %zero = tile.constant() {value = 0, dtype = i64} : i64
+  %one = tile.constant() {value = 1, dtype = i64} : i64
+  %size = tile.size() {value = N} : i64
+  %none = tile.constant() {value = 0.0, dtype = f32} : f32
+  tile.grid([%rows]) {blocks = [1]} body(%b: i64) {
+    %length = tile.load(%lengths, [%b]) : i64
+    BOUND
+    %sum = tile.range(%zero, %end, [%none]) {blocks = [auto]} body(%n: axis<n>, %before: f32) {
+      %part = tile.load(%x, [%b, %n]) : tile<f32, [n]>
+      %folded = tile.reduce([%part]) {axes = [0], fn = add} : f32
+      %after = tile.map([%before, %folded]) {fn = add} : f32
+      tile.yield([%after])
+    }
+    tile.store(%out, [%b], %sum)
+    tile.yield([])
+  }
+  tile.return([])
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("bound", "length"),
+    [
+        ("%end = tile.map([%size, %zero]) {fn = add} : i64", None),
+        ("%end = tile.map([%length, %zero]) {fn = add} : i64", None),
+        ("%end = tile.map([%length, %size]) {fn = minimum} : i64", 1000),
+        ("%next = tile.map([%b, %one]) {fn = add} : i64\n %end = tile.map([%next, %size]) {fn = minimum} : i64", 500),
+    ],
+    ids=["sum", "data", "bounded data", "causal"],
+)
+def test_loops_are_as_long_as_the_program_lets_them_be(bound: str, length: int | None) -> None:
+    (loop,) = work_of(LOOP.replace("BOUND", bound)).loops
+    assert (loop.length if loop.length is None else evaluate(loop.length, {"N": 1000})) == length

@@ -21,7 +21,7 @@ from typing import ClassVar
 from tiledsl.ir import graph_ops as ops
 from tiledsl.ir.core import Function, Module, Op, Value, free_names
 from tiledsl.ir.verifier import Form
-from tiledsl.passes.graph.analysis.limits import Limits, limits_of
+from tiledsl.passes.graph.analysis.limits import Limits, busy_programs, limits_of
 from tiledsl.passes.graph.analysis.outline import (
     Outlined,
     computed_of,
@@ -31,6 +31,7 @@ from tiledsl.passes.graph.analysis.outline import (
     read_by,
 )
 from tiledsl.passes.graph.analysis.shapes import bytes_of, sizes_of
+from tiledsl.passes.graph.analysis.step_traffic import graph_traffic
 from tiledsl.passes.graph.groups.group_order import FAR, Between, GroupOrder
 from tiledsl.passes.graph.groups.map_groups import MapGroups
 from tiledsl.passes.graph.groups.price import Price, Prices
@@ -49,6 +50,10 @@ NEAR = 4 * MOST_OPS
 CLEARLY = 0.7
 """The share of the time of kernels that go by warpgroups below which one that does not is taken in their place: costs
 of others are less certain."""
+
+ALIKE = 1.03
+"""On a CPU, what one kernel may take of the time of several and still be taken for as fast: what is between them is in
+its caches then, and costs are no closer than that."""
 
 COMPUTED = (ops.Map, ops.Cast, ops.Random, ops.Reduce, ops.Scan, ops.Contract, ops.Gather)
 """Ops that groups are made of."""
@@ -78,7 +83,7 @@ class _Groups:
     def __init__(self, function: Function, limits: Limits, arch: str, context: PassContext) -> None:
         self.function = function
         self.limits = limits
-        self.prices = Prices(arch)
+        self.prices = Prices(arch, context.machine)
         self.context = context
         self.order = [op for op in function.body.ops if op.effect != "terminator"]
         self.position = {op: i for i, op in enumerate(self.order)}
@@ -197,7 +202,7 @@ class _Groups:
         if self.prices.on_gpu:
             if all(map(_is_of_matrices, firsts)):
                 return None
-        elif math.prod(axis.size for axis in plan.treatments.grid) >= self.prices.rates.programs:
+        elif math.prod(axis.size for axis in plan.treatments.grid) >= busy_programs(self.prices.arch, self.prices.host):
             return None
         return self._dearer(self.price(merged, plan), [self.members[group] for group in groups])
 
@@ -348,7 +353,7 @@ class _Groups:
         slower = any(price.by_warpgroups for price in apart) and not together.by_warpgroups
         if slower and together.seconds > CLEARLY * before:
             return Refusal(None, "no plan has warpgroups for its products then")
-        if together.seconds <= before:
+        if together.seconds <= before * (1.0 if self.prices.on_gpu else ALIKE):
             return None
         return Refusal(None, f"{together.seconds * 1e6:.1f} us in one, {before * 1e6:.1f} us in two")
 
@@ -410,7 +415,7 @@ def _called(module: Module, groups: _Groups) -> list[Function]:
         groups.context.remark(
             "group",
             members[-1].location,
-            f"@{name}: {_described(plan, groups.price(members, plan), groups.prices.apart(plan))}",
+            f"@{name}: {_described(plan, groups.price(members, plan))}",
         )
         _call(plan.outlined, members, stands_for)
     drop_unread(function.body)
@@ -427,11 +432,11 @@ def _is_of_matrices(op: Op) -> bool:
     return bool(a - b) and bool(b - a)
 
 
-def _described(plan: KernelPlan, together: Price, apart: Price) -> str:
-    """What a group has, its price, and that of its ops as a kernel each."""
+def _described(plan: KernelPlan, price: Price) -> str:
+    """What a group has, its price, and what its ops would move as a kernel each."""
     body = plan.outlined.function.body.ops
     names = ", ".join(op.name.removeprefix("graph.") for op in body if isinstance(op, COMPUTED))
-    return f"{names}; predicted: {together} (each op by itself: {apart})"
+    return f"{names}; predicted: {price} (each op by itself: {graph_traffic(plan.outlined.function)} bytes)"
 
 
 def _call(outlined: Outlined, members: Sequence[Op], stands_for: dict[Value, Value]) -> None:

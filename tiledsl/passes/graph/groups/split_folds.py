@@ -30,10 +30,10 @@ from tiledsl.ir.dtypes import i32, i64
 from tiledsl.ir.rewrite import Rewriter
 from tiledsl.ir.tile_ops import tensor_type
 from tiledsl.ir.verifier import Form
+from tiledsl.passes.graph.analysis.limits import busy_programs
 from tiledsl.passes.graph.analysis.shapes import bytes_of, sizes_of, volume
 from tiledsl.passes.graph.analysis.value_order import operands_first
 from tiledsl.passes.graph.groups.cut_axes import Cut, Parts, parts_of
-from tiledsl.passes.graph.groups.price import rates_of
 from tiledsl.passes.graph.groups.turned_folds import turned_fold
 from tiledsl.passes.graph.rewrites.canonicalise_graph import tidy
 from tiledsl.passes.manager import PassContext
@@ -63,7 +63,7 @@ class SplitFolds:
     arch: str = "cpu"
 
     def run(self, module: Module, context: PassContext) -> Module:
-        programs = 4 * rates_of(self.arch).programs
+        programs = 4 * busy_programs(self.arch, context.machine)
         on_gpu = self.arch.startswith("sm_")
         for op in list(module.entry.body.ops):
             if isinstance(op, ops.Reduce) and (on_gpu or op.fn not in ARG_FOLDS):
