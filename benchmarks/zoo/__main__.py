@@ -19,6 +19,8 @@ from dataclasses import dataclass, replace
 from statistics import geometric_mean
 from typing import Any
 
+import numpy as np
+
 from benchmarks.zoo.case import Sizes, ZooCase
 from benchmarks.zoo.cases import CASES, families
 from tiledsl.ir.dtypes import f32
@@ -135,12 +137,12 @@ def measure(torch: Any, case: ZooCase, clock: Callable[[], float], seconds: floa
 def differs(torch: Any, given: Sequence[Any], expected: Sequence[Any]) -> str:
     """What is wrong with results, if anything."""
     for given_one, theirs in zip(given, expected):
-        ours: Any = torch.as_tensor(given_one)
+        ours: Any = torch.as_tensor(np.asarray(given_one).astype(np.float64))  # PyTorch does not know all narrow dtypes
         if tuple(ours.shape) != tuple(theirs.shape):
             return f"shape {tuple(ours.shape)}, PyTorch has {tuple(theirs.shape)}"
         wide = theirs.to(torch.float64)
         least = torch.finfo(torch.float64).tiny
-        off = float((ours.to(torch.float64) - wide).norm() / wide.norm().clamp(min=least))
+        off = float((ours - wide).norm() / wide.norm().clamp(min=least))
         if not off <= TOLERANCE:
             return f"off by {off:.1e}, and {TOLERANCE:.0e} is allowed"
     return ""
