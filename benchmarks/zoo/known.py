@@ -43,6 +43,7 @@ KNOWN: dict[str, str] = {
     "gather of columns": "gathered columns are single elements: a sector for each",
     # products
     "product, 512": "most of it is the launch; to share the sums would take a second one",
+    "product, deep and wide": "parts of the sum go through memory, and blocks that share operands wait for each other",
     "product, uneven": "rows of 1000 elements start within lines of memory, which takes TMA twice as long",
     "product, odd": "rows of an odd size have no TMA: a warp copies them element by element",
     "x @ w of groups of i8": _WIDENED,

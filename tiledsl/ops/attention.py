@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from numbers import Integral, Real
 from typing import Any
 
 from tiledsl import tile
@@ -60,11 +61,14 @@ def attention(
         require_float(name, x)
         if x.ndim < 2:
             refuse_rank(name, x, "[..., heads, length, width]", "give it an axis of lengths and one of widths")
-    if window is not None and (not isinstance(window, int) or window < 1):
-        refuse_option(name, "window", window, "an int from 1 on", "leave it out to see all keys")
+    if window is not None:
+        if isinstance(window, bool) or not isinstance(window, Integral) or window < 1:
+            refuse_option(name, "window", window, "an int from 1 on", "leave it out to see all keys")
+        window = int(window)
     if softcap is not None and (not isinstance(softcap, (int, float)) or softcap <= 0):
         refuse_option(name, "softcap", softcap, "a number above 0", "leave it out for scores as they are")
-    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    if scale is None:
+        scale = 1.0 if q.shape[-1] == 0 else q.shape[-1] ** -0.5
     if block_tables is not None:
         if bias is not None:
             refuse_option(name, "bias", bias, "None with `block_tables`", "leave it out, or gather keys and values")
@@ -146,6 +150,8 @@ def _of_pages(
         refuse_shapes(name, q, k, "a head of the keys serves as many heads of the queries as any other", "repeat heads")
     if not isinstance(page, int) or not isinstance(queries, int):
         refuse_shapes(name, q, k, "how long pages and rows of queries are is known when compiling", "give them numbers")
+    if not isinstance(scale, Real) or not float(scale) > 0:
+        refuse_option(name, "scale", scale, "a number above 0 with `block_tables`", "scale the queries instead")
     group = heads // served
     packed = group * queries <= FEW_ROWS
     grouped = (1, group * queries) if packed else (group, queries)
@@ -162,7 +168,7 @@ def _lengths(name: str, lengths: Any, q: Any, more: int) -> Any:
     require_integers(name, lengths)
     if lengths.shape != q.shape[:-3]:
         refuse_shapes(name, lengths, q, "each batch has a length", "give it the leading axes of `q`, without heads")
-    return lengths.reshape((*lengths.shape, *[1] * more, 1))
+    return lengths.to(tile.i64).reshape((*lengths.shape, *[1] * more, 1))
 
 
 def _check_shapes(name: str, q: Any, k: Any, v: Any) -> Any:

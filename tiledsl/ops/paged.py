@@ -42,7 +42,7 @@ def paged_attention(
     out = tile.empty((B, G, S, R, E), q.dtype)
     lse = tile.empty((B, G, S, R), tile.f32)
     for b, g, s, r in tile.grid(B, G, S, R, block=(1, 1, 1, tile.auto)):
-        length = seq_lens[b]
+        length = seq_lens[b].to(tile.i64)
         tile.assert_((length >= 0) & (length <= T * page), "a length is below 0, or more than its pages have")
         keys = min(length, T * page)
         top, total, acc = tile.full(r, LOWEST), tile.zeros(r), tile.zeros((r, E))

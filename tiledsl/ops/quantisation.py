@@ -6,11 +6,14 @@ u8[..., (K + 1) // 2].
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
+
+import ml_dtypes
 
 from tiledsl import tile
 from tiledsl.frontend.trace.array_types import as_dtype
-from tiledsl.ir.dtypes import DType, i8, u8
+from tiledsl.ir.dtypes import DType, i8, to_numpy, u8
 from tiledsl.ir.types import format_shape
 from tiledsl.ops.checks import (
     as_tensor,
@@ -43,7 +46,7 @@ def _held_in(dtype: DType) -> DType:
 
 def _group(name: str, group: Any, size: Any) -> Any:
     if group is None:
-        return size
+        return max(size, 1) if isinstance(size, int) else size
     if not isinstance(group, int) or isinstance(group, bool) or group < 1:
         refuse_option(name, "group", group, "an int from 1 on", "give the elements that share a scale, as 128")
     return group
@@ -60,10 +63,14 @@ def pack(q: Any) -> Any:
         refuse("ops-dtype", q, name="ops.pack", text=text_of(q), dtype=q.dtype, expected="integers", fix="round first")
     if q.ndim == 0:
         refuse_option("ops.pack", "q", "a scalar", "a tensor with an axis", "give it an axis: `q.reshape((1,))`")
-    bits = q.to(tile.u8) & 15
-    low, high = bits[..., 0::2], bits[..., 1::2]
-    if isinstance(q.shape[-1], int) and q.shape[-1] % 2:
-        high = tile.pad(high, ((0, 0),) * (q.ndim - 1) + ((0, 1),))
+    bits, size = q.to(tile.u8) & 15, q.shape[-1]
+    one_more = ((0, 0),) * (q.ndim - 1) + ((0, 1),)
+    if not isinstance(size, int):  # whether it is odd is not known, so neighbours are looked up
+        pair, bits = 2 * tile.arange((size + 1) // 2), tile.pad(bits, one_more)
+        low, high = bits[..., pair], bits[..., pair + 1]
+    else:
+        low, high = bits[..., 0::2], bits[..., 1::2]
+        high = tile.pad(high, one_more) if size % 2 else high
     return low | (high << 4)
 
 
@@ -108,11 +115,19 @@ def _spread(part: Any, axis: int, group: Any, size: Any, rank: int) -> Any:
 
 def _require_groups(name: str, part: Any, q: Any, shape: tuple[Any, ...], axis: int, group: Any) -> None:
     """Raises TileShapeError unless there is one of `part` for each group of a tensor of that shape."""
-    count = -(-shape[axis] // group)
+    count = 1 if group is None else -(-shape[axis] // group)
     one, each = (*shape[:axis], *shape[axis + 1 :]), (*shape[:axis], count, *shape[axis + 1 :])
     if tuple(part.shape) != each and not (count == 1 and tuple(part.shape) == one):
-        reason = f"there is one for each group of {group} along axis {axis}"
+        reason = f"there is one for each group of {shape[axis] if group is None else group} along axis {axis}"
         refuse_shapes(name, part, q, reason, f"give it the shape {format_shape(each)}, or another `group`")
+
+
+def _scales(wide: Any, dtype: DType) -> Any:
+    """Scales in the dtype of what is quantised: at least its smallest normal number, whose neighbours are close; 1 for
+    groups of zeros."""
+    finfo: Any = ml_dtypes.finfo  # its stubs are generic
+    least = float(finfo(to_numpy(dtype)).smallest_normal)
+    return tile.where(wide == 0, 1.0, tile.maximum(wide, least)).to(dtype)
 
 
 @tile.kernel
@@ -135,20 +150,19 @@ def quantise(x: Any, dtype: Any = tile.i8, group: Any = None, axis: int = -1, sy
     size, (low, high) = x.shape[at], _limits(found)
     number = _group(name, group, size)
     wide = x.to(tile.f32)
-    whole = -(-size // number) * number
-    padded = (
-        tile.pad(wide, tuple((0, whole - size if i == at else 0) for i in range(x.ndim))) if number != size else wide
-    )
-    parts = padded.reshape((*x.shape[:at], whole // number, number, *x.shape[at + 1 :]))
+    if group is None:
+        parts = wide.reshape((*x.shape[:at], 1, size, *x.shape[at + 1 :]))
+    else:
+        whole = -(-size // number) * number
+        padded = tile.pad(wide, tuple((0, whole - size if i == at else 0) for i in range(x.ndim)))
+        parts = padded.reshape((*x.shape[:at], whole // number, number, *x.shape[at + 1 :]))
     if symmetric:
-        scales = tile.max(tile.abs(parts), axis=at + 1) / high
-        scales = tile.where(scales == 0, 1.0, scales).to(x.dtype)
+        scales = _scales(tile.max(tile.abs(parts), axis=at + 1) / high, x.dtype)
         q = tile.round(wide / _spread(scales, at, number, size, x.ndim))
         q = tile.clip(q, -high, high).to(_held_in(found))
         return (pack(q) if found.bits == 4 else q), scales
     least, most = tile.minimum(tile.min(parts, axis=at + 1), 0.0), tile.maximum(tile.max(parts, axis=at + 1), 0.0)
-    scales = (most - least) / (high - low)
-    scales = tile.where(scales == 0, 1.0, scales).to(x.dtype)
+    scales = _scales((most - least) / (high - low), x.dtype)
     zeros = tile.clip(tile.round(-least / scales.to(tile.f32)) + low, low, high)
     q = tile.round(wide / _spread(scales, at, number, size, x.ndim)) + _spread(zeros, at, number, size, x.ndim)
     q = tile.clip(q, low, high).to(_held_in(found))
@@ -178,11 +192,11 @@ def _real(name: str, q: Any, values: Any, scales: Any, zeros: Any, axis: int, gr
     """(values - zeros) * scales in f32."""
     length = values.shape[axis]
     number = _group(name, group, length)
-    _require_groups(name, scales, q, values.shape, axis, number)
+    _require_groups(name, scales, q, values.shape, axis, group)
     real = values.to(tile.f32)
-    if zeros is not None and not isinstance(zeros, (int, float)):
+    if zeros is not None and not isinstance(zeros, Real):
         zeros = as_tensor(zeros)
-        _require_groups(name, zeros, q, values.shape, axis, number)
+        _require_groups(name, zeros, q, values.shape, axis, group)
         real = real - _spread(zeros, axis, number, length, values.ndim)
     elif zeros:
         real = real - float(zeros)
@@ -214,7 +228,7 @@ def quantised_linear(
         refuse_shapes(name, x, weight, reason, "give `dtype` as the weights are: tile.i4 and tile.u4 are packed")
     values = _integers(name, weight, found, size)
     if scales.ndim == 1 and zeros is None and group is None:
-        _require_groups(name, scales, weight, values.shape, 1, size)
+        _require_groups(name, scales, weight, values.shape, 1, None)
         y = tile.dot(x, values.to(x.dtype).mT) * scales.to(x.dtype)
     else:
         y = tile.dot(x, _real(name, weight, values, scales, zeros, 1, group).to(x.dtype).mT)

@@ -223,3 +223,34 @@ def test_bad_input(call: Any, words: str) -> None:
     with pytest.raises(TileError) as caught:
         tiledsl.trace(call, x, q, s)
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("dtype", [tile.i8, tile.i4, tile.u8, tile.u4])
+@pytest.mark.parametrize("size", [1e-6, 6e-5, 1e-38, 0.0])
+def test_groups_of_tiny_numbers_have_scales(dtype: Any, size: float) -> None:
+    """In f16 they may be smaller than any scale; what they become is never further off than half of the scale."""
+    x = (normal(4, 32) * size).astype(F16)
+    q, scales, *zeros = map(np.asarray, ops.quantise(x, dtype, group=8, symmetric=dtype.is_signed))
+    assert np.all(scales > 0)
+    back = np.asarray(ops.dequantise(q, scales, *zeros, dtype=dtype, group=8), np.float64)
+    assert np.all(np.abs(back - x) <= 0.51 * spread(scales, 8, 32))
+
+
+def test_no_elements() -> None:
+    x = np.zeros((3, 0), F32)
+    for dtype in (tile.i8, tile.i4):
+        q, scales = ops.quantise(x, dtype)
+        assert np.asarray(q).shape == (3, 0)
+        assert np.asarray(ops.dequantise(q, scales, dtype=dtype)).shape == (3, 0)
+
+
+@pytest.mark.parametrize("size", [6, 7])
+@pytest.mark.parametrize("group", [None, 4])
+def test_sizes_that_are_open(size: int, group: int | None) -> None:
+    x = normal(3, size)
+    for dtype in (tile.i8, tile.i4):
+        graph = tiledsl.trace(
+            lambda x, dtype=dtype: ops.quantise(x, dtype, group=group), tile.spec(("N", "K"), tile.f32)
+        )
+        for found, wanted in zip(tiledsl.fuse(graph).build(arch="cpu")(x), ops.quantise(x, dtype, group=group)):
+            assert np.array_equal(found, np.asarray(wanted))

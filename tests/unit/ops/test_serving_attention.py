@@ -152,3 +152,34 @@ def test_pages_that_are_not_there_are_found() -> None:
     for wrong in ([5, 9], [-1, 8]):
         with pytest.raises(TileRuntimeError, match="a length is below 0, or more than its pages have"):
             check(np.array(wrong, np.int32), TABLE)
+
+
+def close(found: Any, wanted: Any) -> None:
+    np.testing.assert_allclose(np.asarray(found), wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.uint32, np.uint64, np.int64])
+@pytest.mark.parametrize("options", [{"causal": True}, {"window": 2}, {}])
+def test_lengths_of_any_integers(dtype: Any, options: dict[str, Any]) -> None:
+    """A sequence may have fewer keys than there are queries: what is behind 0 is no large number."""
+    q, k, v = normal(3, 4, 4, 16), normal(3, 2, 40, 16, seed=1), normal(3, 2, 40, 16, seed=2)
+    lengths = np.array([3, 40, 1], dtype)
+    out, _ = expected(q, k, v, lengths.astype(np.int64), **options)
+    close(ops.attention(q, k, v, seq_lens=lengths, **options), out)
+    (keys, tables), (values, _) = in_pages(k, 8, 5), in_pages(v, 8, 5)
+    close(ops.attention(q, keys, values, seq_lens=lengths, block_tables=tables, **options), out)
+
+
+def test_options_that_are_numbers_of_numpy() -> None:
+    q, k = normal(1, 1, 4, 8), normal(1, 1, 6, 8, seed=1)
+    close(ops.attention(q, k, k, window=np.int64(2)), expected(q, k, k, window=2)[0])
+    with pytest.raises(TileError, match="`window` is True, not an int from 1 on"):
+        ops.attention(q, k, k, window=True)
+    assert np.asarray(ops.attention(q[..., :0], k[..., :0], k)).shape == (1, 1, 4, 8)
+
+
+@pytest.mark.parametrize("scale", [0, -1.0, float("nan")])
+def test_scales_of_keys_in_pages_are_above_0(scale: float) -> None:
+    q, (cache, table) = normal(1, 1, 1, 8), in_pages(normal(1, 1, 6, 8), 8, 1)
+    with pytest.raises(TileError, match="not a number above 0 with `block_tables`"):
+        ops.attention(q, cache, cache, seq_lens=np.array([6]), block_tables=table, scale=scale)

@@ -32,9 +32,7 @@ def audit_cpu_function(function: Function, machine: CpuMachine, sizes: Mapping[s
     return KernelAudit(
         name=function.name,
         location=function.location,
-        plan=", ".join(
-            [*(f"{name}={block}" for name, block in launch.blocks.items()), f"{max(launch.threads, default=1)} threads"]
-        ),
+        plan=str(launch),
         must_bytes=must,
         moved_bytes=moved_bytes,
         memory_bytes=moved_bytes,

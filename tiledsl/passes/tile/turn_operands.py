@@ -77,8 +77,12 @@ class TurnedOperand(NamedTuple):
 
     @property
     def swaps(self) -> bool:
-        """Whether the two axes of a tile change places; else only the strides of the tensor are otherwise."""
-        return self.order != tuple(range(len(self.order)))
+        """Whether the two axes of a tile change places: the one that is added up stood before the one whose elements
+        lie side by side. Else only the strides of the tensor are otherwise."""
+        type_ = self.load.tensor.type
+        assert isinstance(type_, TensorType)
+        assert type_.unit is not None
+        return self.order[-1] < type_.unit
 
 
 def operands_to_turn(function: Function) -> Iterator[TurnedOperand]:

@@ -11,13 +11,14 @@ Where a run lies may be computed of its number, of scalars, and of what is loade
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tiledsl.ir import tile_ops as ops
-from tiledsl.ir.core import Block, Op, Value
+from tiledsl.ir.core import Op, Value
 from tiledsl.ir.types import TileType
 from tiledsl.passes.analysis.splats import number_of
+from tiledsl.passes.gpu.products.divisors import start_divisor
 
 LEAST_RUN = 8
 """Rows after which a swizzle repeats: boxes of fewer rows would begin within one."""
@@ -52,7 +53,7 @@ def row_runs(load: ops.Load) -> RowRuns | None:
     jumps = tuple(number for number in tiles if number != rows)
     if not all(_is_of_run(tiles[number], axis, run) for number in jumps):
         return None
-    found = RowRuns(axis, run, rows, jumps, _start_divisor(axis))
+    found = RowRuns(axis, run, rows, jumps, start_divisor(axis))
     return found if math.gcd(run, found.divisor) % LEAST_RUN == 0 else None
 
 
@@ -61,17 +62,24 @@ def leaves_of(load: ops.Load, runs: RowRuns) -> Iterator[ops.Load | Value]:
     for number in runs.jumps:
         index = load.indices[number]
         assert isinstance(index, Value)
-        yield from _leaves(index)
+        for value in _computed_of(index):
+            if not value.shape:
+                yield value
+            elif isinstance(value.op, ops.Load):
+                yield value.op
 
 
 def says_where(op: Op, loads: frozenset[ops.Load]) -> bool:
     """Whether what an op gives is read by nothing but subscripts of these loads, and what these are computed of."""
-    return (
-        bool(op.results)
-        and not op.bodies
-        and op.effect in ("pure", "read")
-        and all(user in loads or says_where(user, loads) for result in op.results for user in result.users)
-    )
+    seen, work = {op}, [op]
+    while work:
+        one = work.pop()
+        if not one.results or one.bodies or one.effect not in ("pure", "read"):
+            return False
+        users = {user for result in one.results for user in result.users if user not in loads} - seen
+        seen |= users
+        work += users
+    return True
 
 
 def _is_tile(value: Value) -> bool:
@@ -98,53 +106,33 @@ def _counted(value: Value, fn: str) -> tuple[Value, int] | None:
 
 def _is_of_run(value: Value, axis: Value, run: int) -> bool:
     """Whether a tile of integers is the same for all rows of a run."""
-    if not value.shape or _counted(value, "floordiv") == (axis, run):
-        return True
+    return all(
+        not one.shape or _counted(one, "floordiv") == (axis, run) or _parts(one) is not None
+        for one in _computed_of(value, lambda one: _counted(one, "floordiv") == (axis, run))
+    )
+
+
+def _computed_of(value: Value, ends: Callable[[Value], bool] = lambda value: False) -> Iterator[Value]:
+    """A tile of integers, and what it is computed of, each once; nothing behind scalars, and where it `ends`."""
+    seen, work = {value}, [value]
+    while work:
+        one = work.pop()
+        yield one
+        if one.shape and not ends(one):
+            new = [part for part in dict.fromkeys(_parts(one) or ()) if part not in seen]
+            seen.update(new)
+            work += new
+
+
+def _parts(value: Value) -> Sequence[Value] | None:
+    """What each element of a tile of integers is computed of, or loaded at; None where it is neither."""
     match value.op:
         case ops.Map() as op:
-            return all(_is_of_run(one, axis, run) for one in op.inputs)
+            return op.inputs
         case ops.Cast(source=source) | ops.Broadcast(source=source):
-            return _is_of_run(source, axis, run)
+            return (source,)
         case ops.Load(other=None) as op:
-            return all(
-                isinstance(one, Value) and isinstance(one.type, TileType) and _is_of_run(one, axis, run)
-                for one in op.indices
-            )
+            found = [one for one in op.indices if isinstance(one, Value) and isinstance(one.type, TileType)]
+            return found if len(found) == len(op.indices) else None
         case _:
-            return False
-
-
-def _leaves(value: Value) -> Iterator[ops.Load | Value]:
-    op = value.op
-    if not value.shape:
-        yield value
-    elif isinstance(op, ops.Load):
-        yield op
-        for index in op.indices:
-            if isinstance(index, Value):
-                yield from _leaves(index)
-    elif isinstance(op, (ops.Map, ops.Cast, ops.Broadcast)):
-        for operand in op.operands:
-            yield from _leaves(operand)
-
-
-def _start_divisor(axis: Value) -> int:
-    """What the start of an axis is a multiple of; 0 for 0."""
-    owner = axis.owner.parent if isinstance(axis.owner, Block) else None
-    return _divisor(owner.start) if isinstance(owner, ops.Range) else 0
-
-
-def _divisor(value: Value) -> int:
-    """A number that an integer scalar is known to be a multiple of; 0 for 0."""
-    number = number_of(value)
-    if isinstance(number, int):
-        return abs(number)
-    match value.op:
-        case ops.Cast(source=source):
-            return _divisor(source)
-        case ops.Map(fn="mul") as op:
-            return _divisor(op.inputs[0]) * _divisor(op.inputs[1])
-        case ops.Map(fn="add" | "sub" | "minimum" | "maximum") as op:
-            return math.gcd(_divisor(op.inputs[0]), _divisor(op.inputs[1]))
-        case _:
-            return 1
+            return None

@@ -14,6 +14,7 @@ computed of and TMA cannot bring is loaded by the threads that multiply.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
@@ -28,6 +29,7 @@ from tiledsl.passes.analysis.sizes import SIZES, size_of
 from tiledsl.passes.gpu.layouts.infer_layouts import access_order, tensor_of, tile_axes
 from tiledsl.passes.gpu.layouts.operand_sources import Source, are_independent, elementwise_inputs, sources_of
 from tiledsl.passes.gpu.layouts.select_wgmma import instruction_dtypes
+from tiledsl.passes.gpu.products.divisors import divisor
 from tiledsl.passes.gpu.products.parallel_products import are_alike, products_of
 from tiledsl.passes.gpu.products.row_runs import leaves_of, row_runs
 from tiledsl.passes.gpu.products.window_rows import window_rows
@@ -127,7 +129,42 @@ def feeds_of(
         )
     if len(feeds) > 1 and any(alignment(load.tensor) % UNIT_BYTES for feed in feeds for load in feed.loads):
         raise DeclinedError("threads that copy rows fill one ring only")
+    for load in (load for feed in feeds for load in feed.loads if axis_to_clear(load) is not None):
+        if any(alignment(other.tensor) % UNIT_BYTES for feed in feeds for other in feed.loads):
+            reason = "threads copy some of what the loop loads"
+            raise DeclinedError(f"rows of `{load.tensor.name}` behind the end of the loop have to be 0, and {reason}")
     return feeds
+
+
+def axis_to_clear(load: ops.Load) -> int | None:
+    """The axis of a load whose rows behind the end of its loop have to be made 0: where a product takes them as right
+    operand they meet padding of a left one that is computed, which is 0, but what the tensor has there may be infinite.
+    None where there are none, or nothing but zeros: the loop ends with the tensor, or with a whole turn.
+    """
+    loop = None if load.parent is None else load.parent.parent
+    if not isinstance(loop, ops.Range):
+        return None
+    (block,) = loop.body.arguments[:1]
+    if not isinstance(block.type, AxisType):
+        return None
+    for dot in (op for op in loop.body.ops if isinstance(op, ops.Dot) and source_load(op.b) is load):
+        axis = load_axis(dot.b, -2)
+        if axis in tile_axes(load):
+            along = tile_axes(load).index(axis)
+            index = load.indices[along]
+            ends = index is block and ends_with_tensor(block, load, along)
+        else:
+            runs = row_runs(load)
+            index, ends = None if runs is None else runs.axis, False
+        if _unshifted(index) is block and not ends and not has_whole_turns(block):
+            return axis
+    return None
+
+
+def _unshifted(index: Index | None) -> Index | None:
+    while isinstance(index, Value) and isinstance(index.op, ops.Shift):
+        index = index.op.axis
+    return index
 
 
 def computed_sources(dot: ops.Dot, *, is_left: bool) -> list[Source]:
@@ -324,28 +361,27 @@ def _check_depth(load: ops.Load, value: Value, dot: ops.Dot, *, is_left: bool) -
         raise DeclinedError(f"`wgmma` takes {load.result.dtype} only from rows along the axis that is added up")
     both, runs = source_load(dot.a) is not None, row_runs(load)
     if runs is not None and axis not in tile_axes(load):
-        if both and not _has_whole_turns(runs.axis):
+        if both and not has_whole_turns(runs.axis):
             raise DeclinedError(f"the loop may end within a run of `{load.tensor.name}`")
         return
     along = tile_axes(load).index(axis)
     index = load.indices[along]
     if isinstance(index, Value) and isinstance(index.type, AxisType):
-        if _has_whole_turns(index):
+        if has_whole_turns(index):
             return
-        if isinstance(index.op, ops.Shift) or (both and not _ends_with_tensor(index, load, along)):
+        if isinstance(index.op, ops.Shift) or (both and not ends_with_tensor(index, load, along)):
             raise DeclinedError(f"the loop does not end where `{load.tensor.name}` does")
 
 
-def _has_whole_turns(index: Value) -> bool:
+def has_whole_turns(index: Value) -> bool:
     """Whether a subscript, maybe shifted, follows a loop of which every turn is of a whole block that the program says:
     then both operands of its products are there to the end of each."""
-    while isinstance(index.op, ops.Shift):
-        index = index.op.axis
-    loop = index.owner.parent if isinstance(index.owner, Block) else None
+    block = _unshifted(index)
+    loop = block.owner.parent if isinstance(block, Value) and isinstance(block.owner, Block) else None
     return isinstance(loop, ops.Range) and loop.blocks[0].kind == "fixed" and _is_whole_turns_on(loop.stop, loop)
 
 
-def _ends_with_tensor(index: Value, load: ops.Load, axis: int) -> bool:
+def ends_with_tensor(index: Value, load: ops.Load, axis: int) -> bool:
     """Whether what the last turn of a loop reads beyond the loop's end lies beyond the tensor: it ends where the tensor
     does, or its turns are whole, or whichever of these comes first."""
     owner = index.owner
@@ -355,14 +391,34 @@ def _ends_with_tensor(index: Value, load: ops.Load, axis: int) -> bool:
     stop = loop.stop.op
     ends = stop.inputs if isinstance(stop, ops.Map) and stop.fn == "minimum" else (loop.stop,)
     size = tensor_of(load).shape[axis]
-    return all(ends_at(end, size) or _is_whole_turns_on(end, loop) for end in ends)
+    return all(ends_at(end, size) or _is_whole_turns_on(end, loop) or _ends_with_block(end, size, loop) for end in ends)
 
 
 def _is_whole_turns_on(end: Value, loop: ops.Range) -> bool:
     """Whether a scalar is the start of a loop and whole turns of it."""
     (block,) = loop.blocks
+    turn = block.size if block.kind == "fixed" else DEEPEST_TURN
     length = _beyond(end, loop.start)
-    return length is not None and SIZES.divisible(length, block.size if block.kind == "fixed" else DEEPEST_TURN)
+    if length is not None and SIZES.divisible(length, turn):
+        return True
+    return math.gcd(divisor(end), divisor(loop.start)) % turn == 0
+
+
+def _ends_with_block(end: Value, size: Dim, loop: ops.Range) -> bool:
+    """Whether a scalar is the end of a block that is whole turns, or else ends at `size`, being the last one: so loops
+    that see what stands before themselves end."""
+    added = end.op
+    if not (isinstance(added, ops.Map) and added.fn == "add"):
+        return False
+    starts = [one.op for one in added.inputs if isinstance(one.op, ops.Start)]
+    extents = [one.op for one in added.inputs if isinstance(one.op, ops.Extent)]
+    if len(starts) != 1 or len(extents) != 1 or starts[0].axis is not extents[0].axis:
+        return False
+    axis = starts[0].axis
+    grid = axis.owner.parent if isinstance(axis.owner, Block) else None
+    if not isinstance(grid, ops.Grid) or not ends_at(grid.stops[grid.body.arguments.index(axis)], size):
+        return False
+    return _is_whole_turns_on(starts[0].result, loop)
 
 
 def _beyond(end: Value, start: Value) -> Dim | None:

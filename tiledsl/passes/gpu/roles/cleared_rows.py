@@ -1,5 +1,5 @@
-"""Rows of right operands beyond the end of a loop that data end: what the tensor has there may be infinite or NaN, and
-0 times that is not 0.
+"""Rows of right operands behind the end of a loop that does not end with their tensor: what the tensor has there may be
+infinite or NaN, and 0 times that is not 0.
 
     load into the stage, which is full when all has come; where the turn is not whole, another mbarrier says so
     if the turn is not whole: wait for that one; write zeros to the rows beyond the end; then the stage is full
@@ -19,28 +19,16 @@ from tiledsl.ir.gpu import async_ops
 from tiledsl.ir.gpu import gpu_ops as gpu
 from tiledsl.ir.gpu.tensor_maps import UNIT_BYTES
 from tiledsl.ir.layouts.layout import WARP
-from tiledsl.ir.types import AxisType, scalar
+from tiledsl.ir.types import scalar
 from tiledsl.passes.gpu.layouts.access_layouts import access_layout
 from tiledsl.passes.gpu.layouts.shared_accesses import shared_layout, static_shape, whole_vector
 from tiledsl.passes.gpu.lower.lowering import Lowering
-from tiledsl.passes.gpu.products.streamed_loads import Feed, Use
-from tiledsl.passes.nest.dependence import AxisDependence
-
-
-def rows_to_clear(feed: Feed, use: Use) -> int | None:
-    """The axis of a load whose rows beyond the end of its loop have to be 0; None where they are, or need not be."""
-    loop = feed.block.parent
-    if not isinstance(loop, ops.Range) or use.is_left or use.computed:
-        return None
-    axis = use.axes[-2]
-    (block,) = loop.body.arguments[:1]
-    of_loop = isinstance(block.type, AxisType) and use.dot.b.shape[-2] == block.type.extent
-    return axis if of_loop and AxisDependence().of(loop.stop).on_data else None
+from tiledsl.passes.gpu.products.streamed_loads import Feed
 
 
 class ClearedRows:
     """Of the rings of a role that loads: an mbarrier behind those of the stages, for what comes last in a loop, before
-    others are told. It goes through two phases for each tile, so that it begins each time as the time before."""
+    others are told. Each last turn takes it through two phases, so that it is in the first one again for the next."""
 
     def __init__(self, feed: Feed, stages: int, buffers: Sequence[tuple[Value, int]]) -> None:
         """`buffers`: of stages, and the axis of each (of the tile's) that has rows to clear."""
@@ -50,7 +38,7 @@ class ClearedRows:
 
     def fill(self, state: Lowering, full: Value, stage: Value, load: Callable[[Value], None]) -> None:
         """Loads into a stage, by `load(index)` of an mbarrier, and clears what is beyond the end. There is one copy of
-        the loads: what they are computed of is known before the stage is, and stays so."""
+        the loads, for either mbarrier."""
         place = state.block(self.block)
         room = static_shape(self.buffers[0][0])[1 + self.buffers[0][1]]
         if place.extent is None:
@@ -62,6 +50,7 @@ class ClearedRows:
         with state.when(ends):
             state.emit(async_ops.MbarrierWait, barriers=full, index=landed, parity=first)
             state.emit(async_ops.MbarrierArrive, barriers=full, index=landed, by="warp")
+            state.emit(async_ops.MbarrierWait, barriers=full, index=landed, parity=state.constant(1, i32))
             for buffer, axis in self.buffers:
                 _clear(state, buffer, 1 + axis, stage, place.extent)
             state.emit(async_ops.MbarrierArrive, barriers=full, index=stage, by="warp")

@@ -36,9 +36,9 @@ from tiledsl.passes.gpu.lower.lowering import Lowering, Staged
 from tiledsl.passes.gpu.lower.pipeline_loads import copy_tile, define_staged, is_asynchronous
 from tiledsl.passes.gpu.plan import LOADING_THREADS
 from tiledsl.passes.gpu.products.row_runs import RowRuns, row_runs
-from tiledsl.passes.gpu.products.streamed_loads import COPIED_BYTES, Feed, Use, load_axis, source_load
+from tiledsl.passes.gpu.products.streamed_loads import COPIED_BYTES, Feed, Use, axis_to_clear, load_axis, source_load
 from tiledsl.passes.gpu.products.window_rows import WindowRows, window_rows
-from tiledsl.passes.gpu.roles.cleared_rows import ClearedRows, rows_to_clear
+from tiledsl.passes.gpu.roles.cleared_rows import ClearedRows
 from tiledsl.passes.gpu.roles.exchange_sums import SplitSum
 from tiledsl.passes.gpu.roles.product_order import ProductOrder
 from tiledsl.passes.gpu.roles.run_copies import Box, copy_runs, run_places
@@ -121,7 +121,7 @@ class Ring:
         self._by_tma = sum(stream.bytes for stream in self.streams if stream.layout is None)
         in_loop = isinstance(feed.block.parent, ops.Range)
         self._behind = max(0, min(MOST_BEHIND, stages - 2)) if in_loop else 0
-        self.cleared = self._cleared(state)
+        self.cleared = self._cleared()
         """What of right operands is made 0 behind the end of the loop."""
         self.full = self._mbarriers(
             state, "full", (self._by_tma > 0) + (LOADING_THREADS if self.by_threads else 0)
@@ -179,15 +179,10 @@ class Ring:
             self._copy_by_threads(state, stage, turn)
         self.advance(state)
 
-    def _cleared(self, state: Lowering) -> ClearedRows | None:
-        found: list[tuple[Value, int]] = []
-        uses = dict(zip(self.feed.loads, self.feed.uses))
-        for stream in self.streams:
-            axis = rows_to_clear(self.feed, uses[stream.op]) if stream.op in uses and stream.planes == 1 else None
-            if axis is not None:
-                found.append((stream.buffer, axis))
-        alone = not self.by_threads and state.grid.cluster == 1
-        return ClearedRows(self.feed, self.stages, found) if found and alone else None
+    def _cleared(self) -> ClearedRows | None:
+        axes = [(stream.buffer, axis_to_clear(stream.op)) for stream in self.streams]
+        found = [(buffer, axis) for buffer, axis in axes if axis is not None]
+        return ClearedRows(self.feed, self.stages, found) if found else None
 
     def _copy_by_threads(self, state: Lowering, stage: Value, turn: Value | None) -> None:
         """Copies, and says of the stage that was begun `_behind` turns ago that it is full."""

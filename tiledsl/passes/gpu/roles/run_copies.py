@@ -70,14 +70,14 @@ def run_places(state: Lowering, op: ops.Load, runs: RowRuns, rows: int) -> list[
     place, together = state.block(runs.axis), runs.together(rows)
     found: list[Mapping[int, Value]] = []
     for first in range(0, rows, together):
-        row = state.arithmetic("add", place.start, first)
+        row, made = state.arithmetic("add", place.start, first), dict[Value, Value]()
         where = {runs.rows: state.constant(0)}
         if together != runs.run:
             where[runs.rows] = state.arithmetic("mod", row, runs.run)
         for axis in runs.jumps:
             index = op.indices[axis]
             assert isinstance(index, Value)
-            where[axis] = _inside(state, _element(state, index, row), first, place.extent)
+            where[axis] = _inside(state, _element(state, index, row, made), first, place.extent)
         found.append(where)
     return found
 
@@ -94,26 +94,33 @@ def _inside(state: Lowering, value: Value, first: int, extent: Value | None) -> 
     return state.builder.map("where", starts, value, state.constant(OUTSIDE))
 
 
-def _element(state: Lowering, value: Value, row: Value) -> Value:
-    """The element of a tile of integers that stands at coordinate `row` of the block."""
+def _element(state: Lowering, value: Value, row: Value, made: dict[Value, Value]) -> Value:
+    """The element of a tile of integers that stands at coordinate `row` of the block. `made`: those that are there, as
+    what several values are computed of is computed once."""
+    if value not in made:
+        made[value] = _made_anew(state, value, row, made)
+    return made[value]
+
+
+def _made_anew(state: Lowering, value: Value, row: Value, made: dict[Value, Value]) -> Value:
     if not value.shape:
         return state.scalar(value)
     match value.op:
         case ops.Coordinates():
             return row
         case ops.Map() as op:
-            return state.builder.map(op.fn, *(_element(state, one, row) for one in op.inputs))
+            return state.builder.map(op.fn, *(_element(state, one, row, made) for one in op.inputs))
         case ops.Cast() as op:
-            return state.builder.cast(_element(state, op.source, row), op.dtype)
+            return state.builder.cast(_element(state, op.source, row, made), op.dtype)
         case ops.Broadcast() as op:
-            return _element(state, op.source, row)
+            return _element(state, op.source, row, made)
         case ops.Load() as op:
             indices: list[Value] = []
             checked: list[int] = []
             for axis, index in enumerate(op.indices):
                 assert isinstance(index, Value)
                 assert isinstance(index.type, TileType)
-                indices.append(state.builder.cast(_element(state, index, row), i64))
+                indices.append(state.builder.cast(_element(state, index, row, made), i64))
                 if index.shape or axis not in op.in_bounds:  # what is known to be inside is so for rows of the block
                     checked.append(axis)
             return state.emit(

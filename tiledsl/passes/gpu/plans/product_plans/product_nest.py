@@ -53,7 +53,7 @@ class Stream(NamedTuple):
     operand. `held`: elements of the whole tensor that the grid reads. `only_multiplied`: whether nothing but products
     reads it. `windows`: the bytes of a pixel's channels, where rows are positions of windows; else 0.
     `planes`: how many such tiles lie behind each other. `run`: where rows lie in runs anywhere, how many rows each has
-    that a block may begin with; else 0.
+    that a block may begin with; else 0. `cleared`: whether who loads it makes rows behind the end of the loop 0.
     """
 
     sides: tuple[Side, ...]
@@ -69,6 +69,7 @@ class Stream(NamedTuple):
     windows: int = 0
     planes: int = 1
     run: int = 0
+    cleared: bool = False
 
 
 class Work(NamedTuple):
@@ -180,8 +181,9 @@ class ProductNest:
 
     @property
     def reads_alone(self) -> bool:
-        """Whether an operand's rows are positions of windows, or lie in runs, of which each block reads its own."""
-        return any(stream.windows or stream.run for stream in self.streams)
+        """Whether an operand's rows are positions of windows, or lie in runs, of which each block reads its own, or are
+        made 0 behind the end of the loop by the block that reads them."""
+        return any(stream.windows or stream.run or stream.cleared for stream in self.streams)
 
     @property
     def bytes(self) -> int:

@@ -36,7 +36,7 @@ from tiledsl.passes.gpu.plans.product_plans.product_nest import (
 from tiledsl.passes.gpu.products.parallel_products import products_of
 from tiledsl.passes.gpu.products.promoted_sums import is_promoted
 from tiledsl.passes.gpu.products.row_runs import row_runs
-from tiledsl.passes.gpu.products.streamed_loads import Feed, Use, goes_to_products_alone, source_load
+from tiledsl.passes.gpu.products.streamed_loads import Feed, Use, axis_to_clear, goes_to_products_alone, source_load
 from tiledsl.passes.gpu.products.window_rows import window_rows
 from tiledsl.passes.nest.evaluate_scalars import GuessedScalars, Place, ScalarValues
 from tiledsl.passes.nest.loop_nest import loop_nest
@@ -250,6 +250,7 @@ class _Reader:
             windows=self._pixel_bytes(load),
             planes=self.sizes.of(planes),
             run=0 if runs is None else math.gcd(runs.run, runs.divisor),
+            cleared=axis_to_clear(load) is not None,
         )
 
     def _row_start(self, load: ops.Load, alignment: int) -> int:
