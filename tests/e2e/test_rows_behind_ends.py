@@ -25,8 +25,8 @@ def normal(*shape: int, seed: int = 0) -> Array:
 
 @tile.kernel
 def at_a_number(x: tile.Tensor, w: tile.Tensor, END: tile.constexpr) -> tile.Tensor:
-    M, _ = x.shape
-    _, N = w.shape
+    M, K = x.shape
+    K, N = w.shape  # noqa: RUF059 - the name says that the loop does not go over all of the axis
     out = tile.empty((M, N), tile.f32)
     for m, n in tile.grid(M, N):
         acc = tile.zeros((m, n), tile.f32)
