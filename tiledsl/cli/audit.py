@@ -7,6 +7,7 @@ import argparse
 from pathlib import Path
 from typing import cast
 
+from tiledsl.cli.as_json import audit_data, json_text
 from tiledsl.cli.audit_file import Arguments, audit_names
 from tiledsl.cli.compile import load_kernel, load_names, parse_constant, split_target
 
@@ -25,6 +26,7 @@ def add_audit_command(commands: argparse._SubParsersAction[argparse.ArgumentPars
         "--constexpr", action="append", default=[], metavar="NAME=VALUE", help="a compile-time argument"
     )
     parser.add_argument("--arch", default="sm_90", help="a GPU's architecture, which needs no GPU, or cpu")
+    parser.add_argument("--json", action="store_true", help="as JSON, for scripts")
     parser.set_defaults(run=_audit)
 
 
@@ -33,8 +35,10 @@ def _audit(options: argparse.Namespace) -> int:
     arguments = Arguments.parse(cast("list[str]", options.spec), constants)
     if options.target.endswith(".py"):
         file = Path(options.target)
-        print(audit_names(file, load_names(file), arguments, options.arch))
+        found = audit_names(file, load_names(file), arguments, options.arch)
+        print(json_text(found.data()) if options.json else found)
         return 0
     file, name = split_target(options.target)
-    print(load_kernel(file, name).audit(*arguments.of(name), arch=options.arch, **constants))
+    audit = load_kernel(file, name).audit(*arguments.of(name), arch=options.arch, **constants)
+    print(json_text(audit_data(audit)) if options.json else audit)
     return 0

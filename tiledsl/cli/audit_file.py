@@ -11,8 +11,10 @@ from tiledsl.api import Kernel
 from tiledsl.api.graphs.fused import BuiltGraph, FusedGraph
 from tiledsl.api.graphs.graph import Graph
 from tiledsl.api.reports.text_tables import columns, paragraph
+from tiledsl.cli.as_json import audit_data
 from tiledsl.cli.compile import parse_spec
 from tiledsl.support.errors import TileError, fail
+from tiledsl.support.progress import Progress
 
 if TYPE_CHECKING:
     from tiledsl.api.pages.audit import Audit
@@ -54,6 +56,11 @@ class FileAudit:
     audits: dict[str, Audit]
     left_out: dict[str, str]
 
+    def data(self) -> dict[str, Any]:
+        """The same for scripts."""
+        audits = {name: audit_data(audit) for name, audit in self.audits.items()}
+        return {"file": str(self.file), "audits": audits, "left_out": self.left_out}
+
     def __str__(self) -> str:
         rows = [HEAD, *(_row(name, audit) for name, audit in self.audits.items())]
         lines = [f"{self.file}", *columns(rows)]
@@ -83,12 +90,14 @@ def audit_names(file: Path, names: Mapping[str, object], arguments: Arguments, a
         if name not in kernels:
             known = ", ".join(f"`{kernel}`" for kernel in kernels) or "it has none"
             fail("command-kernel", None, file=file, kernel=name, known=known)
+    progress = Progress(f"auditing {file.name}", len(found))
     for name, value in found.items():
         made = _audit(name, value, arguments, arch)
         if isinstance(made, TileError):
             left_out[name] = made.message
         else:
             audits[name] = made
+        progress.step()
     if not audits:
         reasons = "; ".join(f"`{name}`: {reason}" for name, reason in left_out.items())
         hint = "decorate a function with `@tile.kernel`, or name what `tiledsl.trace` gives"

@@ -9,12 +9,15 @@ from __future__ import annotations
 import argparse
 import itertools
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from tiledsl.api.reports.text_tables import columns
+from tiledsl.cli.as_json import json_text
 from tiledsl.cli.bench_cases import BATCH, Case, cases_of
 from tiledsl.cli.bench_runs import AGAINST, Timed, runners, timed
 from tiledsl.cli.draw import parse_size
 from tiledsl.cli.load_model import TARGET, load_target
+from tiledsl.cli.parser import positive_int, seconds
 from tiledsl.ir.dtypes import ALL
 from tiledsl.support.progress import Progress, to_stderr
 
@@ -30,14 +33,15 @@ def add_bench_command(commands: argparse._SubParsersAction[argparse.ArgumentPars
     )  # fmt: skip
     parser.add_argument("--size", action="append", default=[], metavar="NAME=NUMBER", help="what a size is")
     parser.add_argument(
-        "--batch", nargs="+", type=int, default=[], metavar="NUMBER",
+        "--batch", nargs="+", type=positive_int, default=[], metavar="NUMBER",
         help=f"what the size `{BATCH}` is, or the only one that is open: a row for each",
     )  # fmt: skip
     floats = [dtype.name for dtype in ALL if dtype.is_float]
     parser.add_argument("--dtype", nargs="+", choices=floats, default=[], help="what floats are: a row for each")
     parser.add_argument("--against", nargs="+", choices=AGAINST, default=[], help="what else runs the model")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where it runs")
-    parser.add_argument("--seconds", type=float, default=1.0, help="how long each is timed; default: 1")
+    parser.add_argument("--seconds", type=seconds, default=1.0, help="how long each is timed; default: 1")
+    parser.add_argument("--json", action="store_true", help="as JSON, for scripts")
     parser.set_defaults(run=_bench)
 
 
@@ -47,6 +51,7 @@ def _bench(options: argparse.Namespace) -> int:
     batches: Sequence[int | None] = options.batch or [None]
     dtypes: Sequence[str | None] = options.dtype or [None]
     rows: list[tuple[str, ...]] = [HEAD]
+    data: list[dict[str, object]] = []
     progress = Progress("timing", len(batches) * len(dtypes) * (1 + len(options.against)))
     failed: list[str] = []
     for batch, dtype in itertools.product(batches, dtypes):
@@ -59,7 +64,11 @@ def _bench(options: argparse.Namespace) -> int:
                 failed.append(f"{name}{_where(case)}: {found}")
             else:
                 rows.append(_row(case, name, found))
+                data.append({"batch": case.batch, "dtype": case.dtype, "run_by": name, **asdict(found)})
             progress.step()
+    if options.json:
+        print(json_text({"target": options.target, "device": options.device, "timed": data, "failed": failed}))
+        return 0
     print("\n".join([f"{options.target} on {options.device}", *columns(rows)]))
     for text in failed:
         print(f"  {text}")

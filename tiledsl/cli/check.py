@@ -17,6 +17,7 @@ import numpy as np
 
 from tiledsl.api import Kernel
 from tiledsl.api.modules.module import Module
+from tiledsl.cli.as_json import check_data, json_text, model_data
 from tiledsl.cli.compile import parse_constant
 from tiledsl.cli.draw import draw_for_specs, parse_size
 from tiledsl.cli.load_model import (
@@ -48,6 +49,7 @@ def add_check_command(commands: argparse._SubParsersAction[argparse.ArgumentPars
     )
     parser.add_argument("--arch", default="cpu", help="of a model: what it is compiled for, cpu or the GPU at hand")
     parser.add_argument("--seed", type=int, default=0, help="of the arguments")
+    parser.add_argument("--json", action="store_true", help="as JSON, for scripts")
     parser.set_defaults(run=_check)
 
 
@@ -61,7 +63,7 @@ def _check(options: argparse.Namespace) -> int:
         if options.arch != "cpu":
             refuse_arch(options.arch)
         found: Any = model.check(*arguments, **constants)
-        print(found)
+        print(json_text(check_data(found)) if options.json else found)
         return 0 if found.ok else 1
     if isinstance(model, Module):
         refuse_saved(options.target)
@@ -74,7 +76,11 @@ def _check(options: argparse.Namespace) -> int:
         others = beside(report, _host(framework), "PyTorch")
     else:
         report, others = check_model(model, graph_arguments(model, sizes, random), sizes, options.arch), None
-    print(report if others is None else f"{report}\n{others}")
+    reports = [report] if others is None else [report, others]
+    if options.json:
+        print(json_text([model_data(one) for one in reports]))
+    else:
+        print("\n".join(map(str, reports)))
     return 0 if report.ok and (others is None or others.ok) else 1
 
 

@@ -20,6 +20,7 @@ from tiledsl.api import Kernel
 from tiledsl.cli.compile import load_kernel, parse_constant, split_target
 from tiledsl.cli.draw import Drawn, difference, draw_for_function, draw_for_specs, parse_size
 from tiledsl.cli.opt import read_text
+from tiledsl.cli.parser import positive_int
 from tiledsl.runtime.arrays.arrays import Array, is_numpy
 from tiledsl.support.errors import TileError
 
@@ -51,7 +52,7 @@ def add_emulate_command(commands: argparse._SubParsersAction[argparse.ArgumentPa
     )
     parser.add_argument("--arch", default="sm_90", help="a GPU's (default: sm_90); none is needed")
     parser.add_argument("--seed", type=int, default=0, help="of the arguments, and the first order of what happens")
-    parser.add_argument("--seeds", type=int, default=1, metavar="COUNT", help="how many orders to try")
+    parser.add_argument("--seeds", type=positive_int, default=1, metavar="COUNT", help="how many orders to try")
     plans = parser.add_mutually_exclusive_group()
     plans.add_argument("--plan", type=int, default=0, help="which of the plans for such arguments (default: 0)")
     plans.add_argument("--plans", choices=["all"], help="try all of the plans")

@@ -12,12 +12,14 @@ tiledsl bench models.py:encoder --spec "f32[B,128,384]" --batch 1 8 --against ea
 tiledsl opt gemm.tir -p "place-levels,infer-tiling"
 tiledsl run model.onnx --input x.npy
 tiledsl explain model.onnx --html
+tiledsl doctor
+tiledsl completion bash
 """
 
 from __future__ import annotations
 
-import argparse
 import sys
+from argparse import ArgumentParser
 from collections.abc import Sequence
 
 from tiledsl import __version__
@@ -25,15 +27,47 @@ from tiledsl.cli.audit import add_audit_command
 from tiledsl.cli.bench import add_bench_command
 from tiledsl.cli.check import add_check_command
 from tiledsl.cli.compile import add_compile_command
+from tiledsl.cli.completion import add_completion_command
+from tiledsl.cli.doctor import add_doctor_command
 from tiledsl.cli.emulate import add_emulate_command
 from tiledsl.cli.onnx_files import add_explain_command, add_run_command
 from tiledsl.cli.opt import add_opt_command
-from tiledsl.support.errors import TileError
+from tiledsl.cli.overview import overview
+from tiledsl.cli.parser import WRONG_LINES, described, empty_parser, parse
+from tiledsl.support.caller import caller_location
+from tiledsl.support.errors import TileError, excerpt
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command and gives its exit code: 0, 1 for a TileError (printed), 2 for a command line that is wrong."""
-    parser = argparse.ArgumentParser(prog="tiledsl", description="A tile compiler in Python.")
+    """Runs one command and gives its exit code: 0, 1 for a TileError (printed), 2 for a command line that is wrong.
+    Without a command, prints what there is."""
+    words = sys.argv[1:] if argv is None else argv
+    parser = make_parser()
+    if not words:
+        print(overview(described(parser)))
+        return 0
+    try:
+        options = parse(parser, words)
+        return options.run(options)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0
+    except TileError as error:
+        print(_of_command_line(error), file=sys.stderr)
+        return 2 if error.code in WRONG_LINES else 1
+
+
+def _of_command_line(error: TileError) -> str:
+    """The text of an error, without the place where it only says that this program was started."""
+    text = str(error).lstrip("\n")
+    if error.location is None or error.location != caller_location():
+        return text
+    first, *lines = text.removeprefix(f"{error.location}: ").splitlines()
+    return "\n".join([first, *lines[len(excerpt(error.location)) :]])
+
+
+def make_parser() -> ArgumentParser:
+    """The whole command line."""
+    parser = empty_parser("tiledsl", "A tile compiler in Python.")
     parser.add_argument("--version", action="version", version=f"tiledsl {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     add_compile_command(commands)
@@ -44,14 +78,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     add_run_command(commands)
     add_explain_command(commands)
     add_opt_command(commands)
-    try:
-        options = parser.parse_args(argv)
-        return options.run(options)
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else 0
-    except TileError as error:
-        print(str(error).lstrip("\n"), file=sys.stderr)
-        return 1
+    add_doctor_command(commands)
+    add_completion_command(commands, parser)
+    return parser
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def add_run_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:  # pyright: ignore[reportPrivateUsage]  # argparse has no public name for it
     parser = commands.add_parser("run", help="run a model in ONNX's format on arrays")
-    parser.add_argument("model", metavar="MODEL.onnx")
+    parser.add_argument("model", metavar="MODEL.onnx", help="a model in ONNX's format")
     parser.add_argument(
         "--input", action="append", default=[], metavar="[NAME=]FILE.npy", help="an input, in order or by name"
     )
@@ -31,7 +31,7 @@ def add_run_command(commands: argparse._SubParsersAction[argparse.ArgumentParser
 
 def add_explain_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:  # pyright: ignore[reportPrivateUsage]  # see above
     parser = commands.add_parser("explain", help="what becomes of a model in ONNX's format: kernels, bytes, memory")
-    parser.add_argument("model", metavar="MODEL.onnx")
+    parser.add_argument("model", metavar="MODEL.onnx", help="a model in ONNX's format")
     parser.add_argument("--html", nargs="?", const="", metavar="FILE", help="a page with a drawing; MODEL.html")
     add_model_options(parser)
     parser.set_defaults(run=_explain)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -71,3 +72,18 @@ def test_a_file_with_nothing_to_audit(tmp_path: Path, capsys: pytest.CaptureFixt
     error = capsys.readouterr().err
     assert "`doubled`: `doubled` was called without `x`; `row_sums`: `row_sums` was called without `x`" in error
     assert '`--spec "doubled:f16[4096,4096]"` for one alone' in error
+
+
+def test_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "models.py"
+    file.write_text(MODELS)
+    assert main(["audit", f"{file}:doubled", "--spec", "f32[4096,4096]", "--json"]) == 0
+    one = json.loads(capsys.readouterr().out)
+    assert (one["name"], one["arch"]) == ("doubled", "sm_90")
+    assert one["must_bytes"] == 2 * 4 * 4096**2
+    assert 0 < one["floor"] <= one["predicted"]
+    assert one["kernels"][0]["runs"] == 1
+    assert main(["audit", str(file), "--spec", "f32[4096,4096]", "--json"]) == 0
+    whole = json.loads(capsys.readouterr().out)
+    assert whole["audits"]["doubled"] == one
+    assert "row_sums" in whole["left_out"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,14 @@ def test_a_row_for_each_batch_and_dtype(models: str, capsys: pytest.CaptureFixtu
     found = rows(capsys, f"{models}:layer", *specs, "--batch", "1", "8", "--dtype", "f32", "f16")
     assert [row[:3] for row in found] == [[b, d, "tiledsl"] for b in ("1", "8") for d in ("f32", "f16")]
     assert all(row[-2:] == ["1", "-"] for row in found), "kernels, and no floor on a CPU"
+
+
+def test_json(models: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", f"{models}:graph", "--batch", "1", "16", "--seconds", "0", "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert (data["device"], data["failed"]) == ("cpu", [])
+    assert [(row["batch"], row["run_by"]) for row in data["timed"]] == [(1, "tiledsl"), (16, "tiledsl")]
+    assert all(row["median"] <= row["slow"] for row in data["timed"])
 
 
 @pytest.mark.parametrize("name", ["graph", "fused", "built"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -46,5 +47,21 @@ def refused(x):
     assert main(["check", f"{file}:scatter", "--spec", "f32[9]"]) == 1
     out = capsys.readouterr().out
     assert "TileRaceError: race: one store of program (n = 0:3) has several values for element [0] of `y`" in out
+    assert main(["check", f"{file}:scatter", "--spec", "f32[9]", "--json"]) == 1
+    data = json.loads(capsys.readouterr().out)
+    assert (data["ok"], data["errors"][0]["kind"]) == (False, "TileRaceError")
+    assert data["errors"][0]["place"].startswith(f"{file}:10:")
     assert main(["check", f"{file}:refused", "--spec", "f32[9]"]) == 1
     assert "other programs along `n` store to" in capsys.readouterr().err
+
+
+def test_a_graph_as_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "models.py"
+    file.write_text(
+        "import tiledsl\nfrom tiledsl import tile\n"
+        "graph = tiledsl.trace(lambda x: x * 2 + 1, tile.spec(('B', 8), tile.f32))\n"
+    )
+    assert main(["check", f"{file}:graph", "--size", "B=2", "--json"]) == 0
+    (data,) = json.loads(capsys.readouterr().out)
+    assert (data["ok"], data["launches"], data["launch_at_fault"]) == (True, 1, None)
+    assert [(result["wrong"], result["elements"]) for result in data["results"]] == [(0, 16)]

@@ -32,6 +32,8 @@ from tiledsl.cli.check import refuse_arch, refuse_saved
 from tiledsl.cli.compile import emitted, load_kernel, parse_constant, parse_spec, split_target
 from tiledsl.cli.draw import draw_for_specs, parse_size
 from tiledsl.cli.load_model import TorchModel, load_target, need, torch_arguments
+from tiledsl.cli.main import make_parser
+from tiledsl.cli.parser import parse
 from tiledsl.support.catalogue.runtime import ENTRIES
 from tiledsl.support.errors import TileError
 from tiledsl.support.options import read_options
@@ -169,6 +171,12 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "option-invalid": (
         lambda: with_environment("TILEDSL_NUM_THREADS", "many"),
         "the environment variable TILEDSL_NUM_THREADS is 'many'",
+    ),
+    "command-unknown": (lambda: parse(make_parser(), ["chek"]), "there is no command `chek`"),
+    "command-option": (lambda: parse(make_parser(), ["doctor", "--jsno"]), "`tiledsl doctor` does not take `--jsno`"),
+    "command-line": (
+        lambda: parse(make_parser(), ["opt", "--passes"]),
+        "`tiledsl opt`: argument -p/--passes: expected",
     ),
     "command-target": (lambda: split_target("gemm.py"), "`gemm.py` does not say which kernel"),
     "command-file": (lambda: load_kernel(Path("nowhere.py"), "k"), "cannot load `nowhere.py`"),

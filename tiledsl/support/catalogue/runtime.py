@@ -199,6 +199,11 @@ ENTRIES: dict[str, ErrorSpec] = {
         TileRuntimeError, "the environment variable {name} is {value!r}", "set it to {wanted}, or unset it"
     ),
     # The command line
+    "command-unknown": ErrorSpec(TileSyntaxError, "there is no command `{command}`", "{hint}"),
+    "command-option": ErrorSpec(TileSyntaxError, "`{command}` does not take `{option}`", "{hint}"),
+    "command-line": ErrorSpec(
+        TileSyntaxError, "`{command}`: {message}", "`{command} --help` says what each argument is"
+    ),
     "command-target": ErrorSpec(
         TileSyntaxError, "`{target}` does not say which kernel of which file", "write FILE.py:KERNEL"
     ),
