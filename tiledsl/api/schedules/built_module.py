@@ -18,6 +18,7 @@ from tiledsl.runtime.programs.schedule import Operand, Schedule, Step
 from tiledsl.runtime.programs.step_alignment import step_alignment, step_lying
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
+from tiledsl.support.progress import Progress
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,13 @@ def _planned(
         return program.planned(dict(one.sizes), one.alignment, one.lying, chained=chained)
 
     with ThreadPoolExecutor(max(1, min(len(wanted), available_cores()))) as pool:
-        made = dict(zip(wanted, pool.map(plan, wanted)))
+        progress, made = (
+            Progress(f"compiling the plans of {schedule.name}", len(wanted)),
+            dict[_Wanted, PlannedProgram](),
+        )
+        for one, program in zip(wanted, pool.map(plan, wanted)):
+            made[one] = program
+            progress.step()
     planned: dict[tuple[int, str], PlannedProgram] = {}
     for one, program in made.items():
         planned.setdefault((one.program, program.plan), program)

@@ -15,6 +15,7 @@ from tiledsl.runtime.programs.cache import compiler_identity, digest, disk_cache
 from tiledsl.runtime.programs.interface import interface_of
 from tiledsl.runtime.programs.program import Program
 from tiledsl.support.options import LOG, read_options
+from tiledsl.support.progress import Progress
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,15 @@ class CompiledFunction:
 
 
 def compile_functions(functions: Sequence[Function], target: Target) -> list[CompiledFunction]:
-    """The programs of these functions. Raises TileError for one that cannot be compiled."""
-    return [compile_function(function, target) for function in functions]
+    """The programs of these functions. Raises TileError for one that cannot be compiled.
+
+    What takes more than 10 seconds says so on standard error."""
+    progress = Progress(f"compiling kernels for {target.name}", len(functions))
+    compiled: list[CompiledFunction] = []
+    for function in functions:
+        compiled.append(compile_function(function, target))
+        progress.step()
+    return compiled
 
 
 def compile_function(function: Function, target: Target) -> CompiledFunction:
