@@ -32,27 +32,10 @@ def test_python_of() -> None:
     assert python_of(page).split("\n") == ["", "", "x = 1", "", "", "", "", "", "", "y = 2", ""]
 
 
-def test_the_language_page_runs_from_top_to_bottom() -> None:
-    source = python_of(LANGUAGE.read_text(encoding="utf-8"))
-    assert source.count("@tile.kernel") > 5
-    names: dict[str, Any] = {"__name__": "language"}
-    exec(compile(source, str(LANGUAGE), "exec"), names)  # under the path of the page: kernels find their lines in it
-
-
-def test_the_page_on_ops_runs() -> None:
-    page = DOCS / "ops.md"
-    exec(compile(python_of(page.read_text(encoding="utf-8")), str(page), "exec"), {"__name__": "ops"})
-
-
-def test_the_page_on_serving_runs() -> None:
-    page = DOCS / "inference.md"
-    exec(compile(python_of(page.read_text(encoding="utf-8")), str(page), "exec"), {"__name__": "inference"})
-
-
-def test_the_page_on_checking_runs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    page = DOCS / "checking.md"
-    exec(compile(python_of(page.read_text(encoding="utf-8")), str(page), "exec"), {"__name__": "checking"})
-    (command,) = blocks(page.read_text(encoding="utf-8"), "bash")
+def test_the_page_on_checking_shows_what_its_command_prints(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (command,) = blocks((DOCS / "checking.md").read_text(encoding="utf-8"), "bash")
     monkeypatch.chdir(ROOT)
     assert main(shlex.split(command)[1:]) == 0
     assert capsys.readouterr().out.endswith("nothing wrong was found\n")
@@ -117,9 +100,3 @@ def test_the_gpu_page_tells_the_accuracy_that_the_functions_have() -> None:
     table = [line for line in (scalar_math.__doc__ or "").splitlines() if line.startswith("|")]
     assert len(table) > 5
     assert "\n".join(table) in GPU.read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.name)
-def test_links(page: Path) -> None:
-    links = re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8"))
-    assert [path for path in links if not (DOCS / path).exists()] == []

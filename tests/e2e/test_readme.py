@@ -60,7 +60,7 @@ def test_links() -> None:
 
 
 @pytest.mark.parametrize(
-    "page", ["CONTRIBUTING.md", *(f"docs/{file.name}" for file in sorted((ROOT / "docs").glob("*.md")))]
+    "page", ["CONTRIBUTING.md", *(str(file.relative_to(ROOT)) for file in sorted((ROOT / "docs").rglob("*.md")))]
 )
 def test_named_files_exist(page: str) -> None:
     """A path with a folder, from the root or from `tiledsl/`."""

@@ -8,13 +8,24 @@ from pathlib import Path, PurePath
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SOURCES = sorted((ROOT / "tiledsl").rglob("*.py"))
-FOLDERS = ("tiledsl", "docs", "tests", "examples", "benchmarks", ".ci")
+FOLDERS = ("tiledsl", "docs", "tests", "examples", "benchmarks", "website", ".ci")
 NAMED = re.compile(r"`(?!\d+/)([\w.*-]+(?:/[\w.*-]+)*(?:\.py|/))[^`\n]*`")
 """Words in backticks that are a file of Python, or a folder by the stroke at its end; `*` stands for any letters.
 A number in front of a stroke is part of a layout."""
-MADE_BY_USERS = {"heat.py", "model.py", "kernels.py", "FILE.py", "file.py"}
+MADE_BY_USERS = {
+    "heat.py",
+    "model.py",
+    "kernels.py",
+    "FILE.py",
+    "file.py",
+    "first.py",
+    "slow.py",
+    "wrong.py",
+    "scatter.py",
+    "program.py",
+}
 
 
 def there() -> frozenset[PurePath]:
@@ -39,7 +50,8 @@ def test_missing() -> None:
 def test_pages(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert missing(text) == []
-    links = [link for link in re.findall(r"\]\(([^)#]+)[^)]*\)", text) if not link.startswith("http")]
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
+    links = [link for link in re.findall(r"\]\(([^)#]+)[^)]*\)", prose) if not link.startswith("http")]
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 

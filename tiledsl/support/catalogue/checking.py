@@ -1,4 +1,4 @@
-"""Messages of races and of other mistakes with memory. `{tensor}` is a tensor by its name.
+"""Messages of races and other mistakes with memory. `{tensor}` is a tensor by its name.
 
 Those that begin with `check-` are found while a kernel runs with a shadow of its memory.
 """
