@@ -21,7 +21,7 @@ kernels are those of the examples, and their results are checked before they are
 belong to their machine. How the speed came about is in [performance-notes.md](performance-notes.md).
 """
 GPU_HEAD = """\
-# On a GPU
+## On a GPU
 
 The kernels are those of the examples, on PyTorch's tensors; outputs are computed into poisoned memory and checked
 against float64 before they are timed. Times are of the device, by CUDA events, medians of calls that take turns, the L2
@@ -76,7 +76,7 @@ def gpu_section(results: Results) -> str:
     facts = ", ".join(f"{name} {value}" for name, value in results.run.items() if name != "device")
     device = f", {results.run['device']}" if "device" in results.run else ""
     lines = [
-        f"## {results.title}{device}",
+        f"### {results.title}{device}",
         f"{facts}.",
         "",
         f"| {' | '.join(results.columns)} |",

@@ -384,7 +384,7 @@ def test_results_are_kept_and_reported(results: Results, tmp_path: Path) -> None
     assert report.saved_results(tmp_path) == [results]
     assert report.saved_runs(tmp_path) == []
     lines = report.page([], [results]).splitlines()
-    assert "## Memory-bound kernels, Some GPU" in lines
+    assert "### Memory-bound kernels, Some GPU" in lines
     assert "commit abc." in lines
     assert "| softmax | 10.0 | **not met** |" in lines
     assert "Triton is absent." in lines
