@@ -72,7 +72,7 @@ class Plot:
 
 def with_plots(text: str) -> str:
     """A page with the plots that it asks for. Raises KeyError for one that there is not."""
-    return re.sub(r"<!-- plot: ([\w-]+) -->", lambda found: "\n\n".join(map(svg, plots(PLOTS[found[1]]))), text)
+    return re.sub(r"<!-- plot: ([\w-]+) -->.*", lambda found: "\n\n".join(map(svg, plots(PLOTS[found[1]]))), text)
 
 
 def plots(wanted: Wanted, folder: Path = RESULTS) -> list[Plot]:

@@ -1,6 +1,6 @@
 """What the reference pages list: directives of mkdocstrings for every public name, by the module that it is of; tables.
 
-A page has `<!-- reference: ops -->` where the list goes.
+A page has `<!-- reference: ops -->` in the line where the list goes; what else stands there is for readers of the file.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ from tiledsl import tile
 from tiledsl.cli.main import make_parser
 from tiledsl.cli.parser import Command, Option, described
 from tiledsl.frontend.language import foreign_words
-from tiledsl.support import options as environment_options
 from website.errors import errors
 
 
 def with_reference(text: str) -> str:
     """A page with the lists that it asks for. Raises KeyError for one that there is not."""
-    return re.sub(r"<!-- reference: (\w+) -->", lambda found: LISTS[found[1]](), text)
+    return re.sub(r"<!-- reference: (\w+) -->.*", lambda found: LISTS[found[1]](), text)
 
 
 def ops() -> str:
@@ -99,16 +98,10 @@ def _written(option: Option) -> str:
     return " ".join(part for part in (names, value if option.takes_value else "") if part).replace("|", "\\|")
 
 
-def environment() -> str:
-    """The table of variables that the module which reads them begins with."""
-    return "\n".join(line for line in (environment_options.__doc__ or "").splitlines() if line.startswith("|"))
-
-
 LISTS: dict[str, Callable[[], str]] = {
     "ops": ops,
     "language": language,
     "words": foreign,
     "commands": commands,
-    "environment": environment,
     "errors": errors,
 }
