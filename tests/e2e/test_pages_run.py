@@ -47,7 +47,7 @@ def test_page(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
     wrong = expected_to_fail(text)
     printed = "\n".join(capsys.readouterr())
     for command in commands_of(text):
-        code = main(shlex.split(command, comments=True)[1:])
+        code = main(shlex.split(command.partition(" > ")[0], comments=True)[1:])
         printed += "\n".join(capsys.readouterr())
         assert code == (1 if command in wrong else 0), printed
     if page in SHOWING:

@@ -7,7 +7,6 @@ tiledsl doctor --json
 from __future__ import annotations
 
 import argparse
-import json
 import platform
 import tempfile
 import time
@@ -21,6 +20,7 @@ import numpy as np
 from tiledsl import tile
 from tiledsl.api.calls.targets import worker_threads
 from tiledsl.api.reports.text_tables import paragraph, size
+from tiledsl.cli.as_json import json_text
 from tiledsl.passes.machine import host
 from tiledsl.support.errors import TileError
 from tiledsl.support.options import read_options
@@ -83,7 +83,7 @@ def _doctor(options: argparse.Namespace) -> int:
     findings = list(examined())
     if options.json:
         where = {"tiledsl": VERSION, "python": platform.python_version(), "platform": platform.platform()}
-        print(json.dumps({**where, "findings": [asdict(finding) for finding in findings]}, indent=2))
+        print(json_text({**where, "findings": [asdict(finding) for finding in findings]}))
     else:
         print("\n".join(page(findings)))
     return 1 if any(finding.state == "wrong" for finding in findings) else 0
@@ -125,18 +125,12 @@ def _cpu(subject: str) -> Finding:
     began = time.perf_counter()
     x = np.arange(1000, dtype=np.float32)
     if not np.array_equal(doubled(x), 2 * x):
-        return Finding(
-            subject, "wrong", "a kernel gave a wrong result", "please report this, with `tiledsl doctor --json`"
-        )
+        fix = "please report this, with what `tiledsl doctor --json` prints"
+        return Finding(subject, "wrong", "a kernel gave a wrong result", fix)
     machine, threads, seconds = host(), worker_threads(), time.perf_counter() - began
     text = f"{threads} threads (TILEDSL_NUM_THREADS sets how many), vectors of {8 * machine.vector_bytes} bits, "
     text += f"llvmlite {version('llvmlite')}; the first kernel ran after {seconds:.2f} s"
-    facts = {
-        "features": sorted(machine.features),
-        "cores": machine.cores,
-        "threads": threads,
-        "seconds": round(seconds, 3),
-    }
+    facts = {"features": sorted(machine.features), "cores": machine.cores, "threads": threads, "seconds": seconds}
     return Finding(subject, "ok", text, facts=facts)
 
 
@@ -154,15 +148,18 @@ def _cache(subject: str) -> Finding:
     except OSError as error:
         fix = "set TILEDSL_CACHE_DIR to a folder that can be written, or TILEDSL_DISABLE_CACHE=1"
         return Finding(subject, "wrong", f"{folder} cannot be written ({error.strerror})", fix, facts)
-    return Finding(
-        subject, "ok", f"{folder}, {size(used)} of {size(options.cache_bytes)}", facts={**facts, "used": used}
-    )
+    text = f"{folder}, {size(used)} of {size(options.cache_bytes)}"
+    return Finding(subject, "ok", text, facts={**facts, "used": used})
 
 
 def _nvrtc(subject: str) -> Finding:
     from tiledsl.backend_cuda.build import nvrtc  # here, as below: other commands start without it
 
-    nvrtc.compile_cubin('extern "C" __global__ void nothing() {}', "sm_90", "nothing")
+    try:
+        nvrtc.compile_cubin('extern "C" __global__ void nothing() {}', "sm_90", "nothing")
+    except TileError as error:
+        state: State = "absent" if error.code == "nvrtc-missing" else "wrong"
+        return Finding(subject, state, error.message, error.fix)
     capabilities = [number for number in nvrtc.supported_capabilities() if number >= 80]
     text = f"NVRTC {nvrtc.nvrtc_version()} compiles for sm_{min(capabilities)} to sm_{max(capabilities)}"
     facts = {"version": nvrtc.nvrtc_version(), "architectures": [f"sm_{number}" for number in capabilities]}
@@ -190,9 +187,8 @@ def _devices() -> Iterator[Finding]:
         return
     if count == 0:
         yield Finding("GPU", "absent", "the NVIDIA driver finds no device", _WITHOUT_A_GPU)
-    yield from (
-        _of(f"GPU {number}", lambda subject, at=number: _device(subject, at, driver)) for number in range(count)
-    )
+    for number in range(count):
+        yield _of(f"GPU {number}", lambda subject, at=number: _device(subject, at, driver))
 
 
 def _device(subject: str, number: int, driver: int) -> Finding:
@@ -206,7 +202,7 @@ def _device(subject: str, number: int, driver: int) -> Finding:
     text = f"{device.name}, {device.arch}, {device.multiprocessors} multiprocessors, driver for CUDA {major}.{minor}"
     facts: dict[str, object] = {"name": device.name, "arch": device.arch, "driver": f"{major}.{minor}"}
     if major < int(nvrtc_version().split(".")[0]):
-        fix = f"update the NVIDIA driver, or `pip install 'nvidia-cuda-nvrtc=={major}.*'`"
+        fix = f"update the NVIDIA driver to one for CUDA {nvrtc_version()}"
         return Finding(subject, "wrong", f"{text}: it cannot load code of NVRTC {nvrtc_version()}", fix, facts)
     return Finding(subject, "ok", text, facts=facts)
 

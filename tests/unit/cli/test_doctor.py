@@ -100,7 +100,7 @@ def test_no_nvrtc(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(nvrtc, "compile_cubin", missing)
     compiler = found("code for GPUs")
-    assert compiler.state == "wrong"
+    assert compiler.state == "absent"
     assert "pip install" in compiler.fix
 
 

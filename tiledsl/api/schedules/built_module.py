@@ -84,10 +84,8 @@ def _planned(
         return program.planned(dict(one.sizes), one.alignment, one.lying, chained=chained)
 
     with ThreadPoolExecutor(max(1, min(len(wanted), available_cores()))) as pool:
-        progress, made = (
-            Progress(f"compiling the plans of {schedule.name}", len(wanted)),
-            dict[_Wanted, PlannedProgram](),
-        )
+        progress = Progress(f"compiling the plans of {schedule.name}", len(wanted))
+        made: dict[_Wanted, PlannedProgram] = {}
         for one, program in zip(wanted, pool.map(plan, wanted)):
             made[one] = program
             progress.step()
