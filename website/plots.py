@@ -126,7 +126,8 @@ def svg(plot: Plot) -> str:
     lines = [
         f'<figure class="ratios"><figcaption><b>{escape(plot.title)}</b><br>{escape(plot.measured)}. '
         f"{_legend(plot.peers)}</figcaption>",
-        f'<svg viewBox="0 0 {width:.0f} {height}" role="img" aria-label="{escape(plot.title)}, beside peers">',
+        f'<svg viewBox="0 0 {width:.0f} {height}" style="max-width: {1.2 * width:.0f}px" role="img" '
+        f'aria-label="{escape(plot.title)}, beside peers">',
     ]
     for tick in (tick for tick in TICKS if low <= tick <= high):
         kind = "one" if tick == 1 else "tick"
