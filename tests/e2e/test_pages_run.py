@@ -18,7 +18,6 @@ ELSEWHERE = {
     "emulator.md": "tests/e2e/test_emulate.py",
     "gpu.md": "tests/e2e/test_docs.py",
     "layouts.md": "tests/unit/ir/layouts/test_pictures.py",
-    "models.md": "tests/unit/importers/onnx/test_supported.py",
     "torch.md": "tests/unit/importers/torch/test_page.py",
 }
 """Pages whose code other tests run, since they look at more of them or need what may be absent."""
@@ -37,13 +36,14 @@ SHOWING = [page for page in RUN if page == "start.md" or page.startswith("how-to
 def test_page(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Commands run beside the examples, and beside a file for each that the page says to save."""
     text = PAGES[page]
-    if "import torch" in text:
-        pytest.importorskip("torch")
+    for package in ("torch", "onnx"):
+        if f"import {package}" in text:
+            pytest.importorskip(package)
+    monkeypatch.chdir(tmp_path)
     exec(compile(python_of(text), str(DOCS / page), "exec"), {"__name__": "page"})  # its path: kernels find their lines
     for name, source in saved_files(text).items():
         (tmp_path / name).write_text(source, encoding="utf-8")
     (tmp_path / "examples").symlink_to(ROOT / "examples")
-    monkeypatch.chdir(tmp_path)
     wrong = expected_to_fail(text)
     printed = "\n".join(capsys.readouterr())
     for command in commands_of(text):

@@ -23,6 +23,7 @@ from tiledsl.passes.pipelines import cpu_pipeline, gpu_front_pipeline
 from tiledsl.runtime.programs.schedule import Schedule
 from tiledsl.runtime.programs.step_alignment import step_alignment, step_lying
 from tiledsl.support.errors import fail
+from tiledsl.support.progress import Progress
 
 HEAD = ("kernel", "runs", "must move", "moves", "by memory", "tensor cores", "predicted", "floor", "ratio", "bound by")
 
@@ -155,11 +156,14 @@ def _reasons(
 
 
 def audit_schedule(scheduled: Scheduled, arch: str) -> Audit:
-    """The audit of a graph that was lowered for a GPU, or for the CPU. Raises TileUnsupportedError."""
+    """The audit of a graph that was lowered for a GPU, or for the CPU. Raises TileUnsupportedError.
+
+    What takes more than 10 seconds says so on standard error."""
     schedule = scheduled.schedule
     machine = audited_machine(schedule.name, arch)
     place = _placed(scheduled.functions, machine)
     runs: dict[object, tuple[KernelAudit, int, tuple[str, ...]]] = {}
+    progress = Progress(f"auditing the launches of {schedule.name}", len(schedule.steps))
     for step in schedule.steps:
         sizes = {**step.sizes}
         alignment, lying = step_alignment(schedule, step), step_lying(schedule, step)
@@ -173,6 +177,7 @@ def audit_schedule(scheduled: Scheduled, arch: str) -> Audit:
                 runs[key] = (audit_function(function, machine, sizes, alignment, lying), 0, reasons)
         audit, count, reasons = runs[key]
         runs[key] = (audit, count + 1, reasons)
+        progress.step()
     kernels = sorted((AuditedKernel(*found) for found in runs.values()), key=lambda k: -k.excess)
     must = _must_bytes(schedule)
     if all(k.kernel.exact for k in kernels):
