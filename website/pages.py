@@ -40,6 +40,10 @@ PAIRED = "side-by-side"
 """The class of a frame with two blocks."""
 
 
+FOLDERS = ("examples",)
+"""Folders that have a page on the site."""
+
+
 def for_mkdocs(text: str, page: str) -> str:
     """The text of `page`, a path from the root of the repository, as a page of the site."""
     beside = _PAIR.sub(_side_by_side, text)
@@ -48,6 +52,8 @@ def for_mkdocs(text: str, page: str) -> str:
 
 def place_on_site(path: str) -> str:
     """Where a file is on the site: `docs/ir.md` at `ir.md`, `examples/gemm.py` at `examples/gemm.md`."""
+    if path in FOLDERS:
+        return f"{path}/index.md"
     if path.startswith("docs/"):
         return path.removeprefix("docs/")
     return f"{path.removesuffix('.py')}.md" if path.endswith(".py") else path

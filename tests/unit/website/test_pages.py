@@ -54,3 +54,4 @@ def test_place_on_site() -> None:
     assert place_on_site("docs/a/b.md") == "a/b.md"
     assert place_on_site("examples/gallery/x.py") == "examples/gallery/x.md"
     assert place_on_site("CHANGELOG.md") == "CHANGELOG.md"
+    assert place_on_site("examples") == "examples/index.md"
