@@ -38,8 +38,6 @@ _PAIR = re.compile(
 """Code of another library, and right behind it the same in this one."""
 PAIRED = "side-by-side"
 """The class of a frame with two blocks."""
-
-
 FOLDERS = ("examples",)
 """Folders that have a page on the site."""
 
