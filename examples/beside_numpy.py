@@ -8,13 +8,14 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
-Compute = Callable[[], Array]
+Compute = Callable[[], Any]
+"""Gives an array or a tuple of them."""
 
 
 REST = 0.15
@@ -43,16 +44,17 @@ def normal(*shape: int, seed: int = 0) -> Array:
 def compare(
     title: str,
     ours: Callable[..., Any],
-    numpys: Callable[..., Array],
-    torchs: Callable[..., Any],
-    arrays: Sequence[Array],
+    numpys: Callable[..., Any],
+    torchs: Callable[..., Any] | None,
+    arrays: Sequence[Any],
     *,
     tolerance: float,
     device: str,
 ) -> None:
     """Checks `ours(*arrays)` against `numpys(*arrays)` and times both; exits with status 1 if the results differ.
 
-    On the device `cuda` both `ours` and `torchs(torch, *arrays)` get CUDA tensors, and these two are timed.
+    On the device `cuda` both `ours` and `torchs(torch, *arrays)`, if there is one, get CUDA tensors and are timed.
+    Numbers may be among the arrays.
     """
     if device == "cuda":
         import beside_torch  # only here: it needs PyTorch
@@ -70,12 +72,20 @@ def check_and_time(title: str, ours: Compute, numpys: Compute, *, tolerance: flo
     print(f"{title}: {1e3 * our_time:.3f} ms, NumPy {1e3 * numpy_time:.3f} ms: {ratio:.2f} x NumPy's speed")
 
 
-def check(title: str, actual: Array, expected: Array, tolerance: float) -> None:
-    """Prints the largest error. Exits with status 1 if it exceeds `tolerance`."""
-    error = relative_error(actual, expected)
+def check(title: str, actual: Any, expected: Any, tolerance: float) -> None:
+    """Prints the largest error, of tuples that of all arrays in them. Exits with status 1 if it exceeds `tolerance`."""
+    error = largest_error(actual, expected)
     print(f"{title}: max error {error:.1e} (at most {tolerance:.0e})")
     if not error <= tolerance:
         sys.exit(f"{title}: the results differ")
+
+
+def largest_error(actual: Any, expected: Any) -> float:
+    """`relative_error` of two arrays, or the largest one of two tuples of arrays."""
+    if isinstance(expected, tuple):
+        pairs = zip(cast("tuple[Array, ...]", actual), cast("tuple[Array, ...]", expected), strict=True)
+        return max(relative_error(ours, theirs) for ours, theirs in pairs)
+    return relative_error(actual, expected)
 
 
 def relative_error(actual: Array, expected: Array) -> float:
@@ -90,13 +100,22 @@ def relative_error(actual: Array, expected: Array) -> float:
 
 def median_times(*computations: Callable[[], object], rounds: int = 3) -> list[float]:
     """The median seconds of a call of each. They take turns, so that a busy machine slows all of them alike."""
+    return [statistics.median(taken) for taken in _times_in_turns(computations, rounds)]
+
+
+def least_times(*computations: Callable[[], object], rounds: int = 5) -> list[float]:
+    """The least seconds of a call of each, in turns: what a machine that others use too comes to when they rest."""
+    return [min(taken) for taken in _times_in_turns(computations, rounds)]
+
+
+def _times_in_turns(computations: Sequence[Callable[[], object]], rounds: int) -> list[list[float]]:
     seconds: list[list[float]] = [[] for _ in computations]
     for _ in range(rounds):
         for computation, taken in zip(computations, seconds):
             time.sleep(REST)
             computation()  # not timed: caches hold what the other side left
             taken += _spell(computation)
-    return [statistics.median(taken) for taken in seconds]
+    return seconds
 
 
 def _spell(computation: Callable[[], object]) -> list[float]:

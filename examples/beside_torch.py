@@ -7,9 +7,12 @@ import statistics
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
-from beside_numpy import Array, Compute, check
+import numpy as np
+
+import beside_numpy
+from beside_numpy import Compute, check
 
 ROUNDS = 50
 
@@ -26,7 +29,9 @@ def cuda_torch() -> Any:
 
 
 def on_host(x: Any) -> Any:
-    """A tensor as an array of NumPy, wherever it is."""
+    """A tensor as an array of NumPy, wherever it is; of a tuple, each."""
+    if isinstance(x, tuple):
+        return tuple(map(on_host, cast("tuple[Any, ...]", x)))
     return x.cpu().numpy() if hasattr(x, "cpu") else x
 
 
@@ -40,18 +45,42 @@ def compare(
     title: str,
     ours: Callable[..., Any],
     numpys: Compute,
-    torchs: Callable[..., Any],
-    arrays: Sequence[Array],
+    torchs: Callable[..., Any] | None,
+    arrays: Sequence[Any],
     *,
     tolerance: float,
 ) -> None:
-    """Checks `ours(*tensors)` against `numpys()`, then times it beside `torchs(torch, *tensors)`."""
+    """Checks `ours(*tensors)` against `numpys()`, then times it beside `torchs(torch, *tensors)` if there is one."""
     torch = cuda_torch()
-    tensors = [torch.from_numpy(array).cuda() for array in arrays]
-    check(title, ours(*tensors).cpu().numpy(), numpys(), tolerance)
+    tensors = [one.cuda() if isinstance(one, torch.Tensor) else one for one in as_tensors(torch, arrays)]
+    check(title, on_host(ours(*tensors)), numpys(), tolerance)
+    if torchs is None:
+        (our_time,) = median_times(torch, partial(ours, *tensors))
+        print(f"{title}: {our_time:.4f} ms")
+        return
     our_time, torch_time = median_times(torch, partial(ours, *tensors), partial(torchs, torch, *tensors))
     ratio = torch_time / our_time
     print(f"{title}: {our_time:.4f} ms, PyTorch {torch_time:.4f} ms: {ratio:.2f} x PyTorch's speed")
+
+
+def time_on_cpu(
+    title: str, ours: Callable[..., Any], torchs: Callable[..., Any], arrays: Sequence[Any], *, tolerance: float
+) -> None:
+    """Where PyTorch is installed: checks `torchs(torch, *tensors)` against `ours(*arrays)`, times both on the CPU."""
+    try:
+        torch: Any = importlib.import_module("torch")
+    except ImportError:
+        return
+    theirs = partial(torchs, torch, *as_tensors(torch, arrays))
+    check(f"{title}, PyTorch", on_host(theirs()), ours(*arrays), tolerance)
+    our_time, torch_time = beside_numpy.median_times(partial(ours, *arrays), theirs)
+    times = f"{1e3 * our_time:.3f} ms, PyTorch {1e3 * torch_time:.3f} ms"
+    print(f"{title}: {times}: {torch_time / our_time:.2f} x PyTorch's speed")
+
+
+def as_tensors(torch: Any, arrays: Sequence[Any]) -> list[Any]:
+    """Tensors that share the memory of arrays; numbers as they are."""
+    return [torch.from_numpy(one) if isinstance(one, np.ndarray) else one for one in arrays]
 
 
 def median_times(torch: Any, *computations: Callable[[], object], rounds: int = ROUNDS) -> list[float]:
