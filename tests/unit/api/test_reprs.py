@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -35,6 +36,20 @@ def graph() -> Any:
     return tiledsl.trace(formula.__wrapped__, X)
 
 
+@tile.kernel
+def by_rows(x: tile.Tensor) -> Any:
+    M, N = x.shape
+    y = tile.empty((M, N), x.dtype)
+    for m in tile.grid(M):
+        row = x[m, :]
+        y[m, :] = row / tile.sum(row, axis=1, keepdims=True)
+    return y
+
+
+def row_layouts() -> Any:
+    return by_rows.compile(X, arch="sm_90").layouts
+
+
 MADE: dict[str, tuple[Callable[[], Any], str]] = {
     "kernel": (lambda: doubled, "<tile.kernel doubled(x: tile.Tensor, by: tile.constexpr = 2)>"),
     "formula": (lambda: formula, "<tile.kernel formula(x: Any)>"),
@@ -50,6 +65,8 @@ MADE: dict[str, tuple[Callable[[], Any], str]] = {
     "module kernel": (lambda: next(iter(tiledsl.fuse(graph()).build("cpu").kernels.values())), "<kernel formula_"),
     "spec": (lambda: tile.spec(("M", 8), tile.f32), "TensorSpec("),
     "check": (lambda: doubled.check(X), "<check: ok>"),
+    "audit": (lambda: doubled.audit(X), "<audit of doubled for sm_90: ratio "),
+    "layout": (lambda: row_layouts()["row"], "<row: f32["),
 }
 
 
@@ -69,6 +86,21 @@ def test_notebooks_show_it(name: str) -> None:
     assert repr(made).replace("<", "&lt;").replace(">", "&gt;") in page
     assert page.startswith("<details>")
     assert page.count("<details>") == page.count("</details>") == 1
+
+
+@pytest.mark.parametrize("name", ["check", "audit"])
+def test_notebooks_show_what_it_found(name: str) -> None:
+    made = MADE[name][0]()
+    page = made._repr_html_()
+    assert page.startswith("<pre ")
+    assert str(made).replace("<", "&lt;").replace(">", "&gt;") in page
+
+
+@pytest.mark.parametrize("name", ["module", "layout"])
+def test_notebooks_draw_it(name: str) -> None:
+    drawing = ElementTree.fromstring(MADE[name][0]()._repr_svg_())
+    assert drawing.tag == "{http://www.w3.org/2000/svg}svg"
+    assert len(drawing.findall(".//{http://www.w3.org/2000/svg}rect")) > 2
 
 
 def test_notebooks_show_what_is_not_built_yet() -> None:

@@ -196,6 +196,12 @@ class Module:
 
         return framed(repr(self), lambda: module_page(self.built, self.notes, self.unfused_bytes))
 
+    def _repr_svg_(self) -> str:
+        """The launches and what they hand to each other, drawn."""
+        from tiledsl.api.pages.module_page import module_drawing
+
+        return module_drawing(self._schedule)
+
 
 def load(path: str | Path) -> Module:
     """A module that `Module.save` wrote. Nothing is compiled; one for a GPU needs none until it is called.

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from tiledsl.api.reports.notebook import plain
 from tiledsl.api.reports.text_tables import columns, paragraph, size
 from tiledsl.api.schedules.schedule_graph import Scheduled
 from tiledsl.ir.core import Function, Module
@@ -106,6 +107,12 @@ class Audit:
             for reason in audited.refused:
                 lines += paragraph(f"{audited.kernel.name}, {reason}", 2, 4)
         return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"<audit of {self.name} for {self.arch}: ratio {self.ratio:.2f}>"
+
+    def _repr_html_(self) -> str:
+        return plain(str(self))
 
 
 def _row(kernel: KernelAudit, runs: int) -> tuple[str, ...]:

@@ -14,6 +14,20 @@ from tiledsl.api.pages.module_nodes import LETTER, LINE, PAD, Edge, Node, nodes_
 from tiledsl.api.pages.repeated_launches import Part
 from tiledsl.runtime.programs.schedule import Schedule
 
+DRAWING_STYLE = """
+.launches text { font: 11px ui-monospace, monospace; fill: #1b1f24; white-space: pre; }
+.launches .title { font-weight: 700; }
+.launches rect { stroke: #57606a; }
+.launches .kernel rect { fill: #ddf4ff; }
+.launches .repeat rect { fill: #e6f4ea; stroke-width: 3; }
+.launches a:hover rect { fill: #ccebd5; }
+.launches .input rect, .launches .output rect { fill: #fff8c5; }
+.launches .edge path { fill: none; stroke: #8c959f; }
+.launches .label text { fill: #57606a; paint-order: stroke; stroke: #fff; stroke-width: 4px; }
+.launches .edge:hover path { stroke: #cf222e; stroke-width: 2; }
+.launches .tip { fill: #8c959f; }
+"""
+"""Of the class that a drawing has, so that it leaves other drawings of its page alone."""
 GAP = 30
 ROW_GAP = 40
 BESIDE = 8
@@ -30,14 +44,15 @@ class Arrangement:
     height: float
 
 
-def draw_module(schedule: Schedule, parts: Sequence[Part]) -> str:
-    """The SVG element of these parts of a schedule, which follow each other."""
+def draw_module(schedule: Schedule, parts: Sequence[Part], style: str = "") -> str:
+    """The SVG element of these parts of a schedule, which follow each other; `style` for one that stands alone."""
     nodes, edges = nodes_and_edges(schedule, parts)
     found = arranged(nodes, edges)
     width, height = f"{found.width:.0f}", f"{found.height:.0f}"
     texts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-        f'role="img" aria-label="kernels of {escape(schedule.name)}">',
+        f'class="launches" role="img" aria-label="kernels of {escape(schedule.name)}">',
+        *([f"<style>{style}</style>"] if style else []),
         '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
         '<path d="M0 0L8 4L0 8z" class="tip"/></marker></defs>',
     ]

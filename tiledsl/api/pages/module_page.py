@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from tiledsl.api.pages.draw_module import draw_module
+from tiledsl.api.pages.draw_module import DRAWING_STYLE, draw_module
 from tiledsl.api.pages.explain_module import explain_module, without_launches
 from tiledsl.api.pages.module_nodes import part_name, title_of
 from tiledsl.api.pages.repeated_launches import FEW, Part, repeated_parts
@@ -17,19 +17,8 @@ _STYLE = """
 body { font: 14px/1.5 system-ui, sans-serif; margin: 2rem; color: #1b1f24; background: #fff; }
 pre { font: 12px/1.45 ui-monospace, monospace; overflow-x: auto; background: #f6f8fa; padding: 1rem; }
 .drawing { overflow-x: auto; border: 1px solid #d0d7de; }
-svg text { font: 11px ui-monospace, monospace; fill: #1b1f24; white-space: pre; }
-svg .title { font-weight: 700; }
-svg rect { stroke: #57606a; }
-svg .kernel rect { fill: #ddf4ff; }
-svg .repeat rect { fill: #e6f4ea; stroke-width: 3; }
-svg a:hover rect { fill: #ccebd5; }
 details { margin: 0.5rem 0 0.5rem 1rem; }
 summary { cursor: pointer; }
-svg .input rect, svg .output rect { fill: #fff8c5; }
-svg .edge path { fill: none; stroke: #8c959f; }
-svg .label text { fill: #57606a; paint-order: stroke; stroke: #fff; stroke-width: 4px; }
-svg .edge:hover path { stroke: #cf222e; stroke-width: 2; }
-svg .tip { fill: #8c959f; }
 """
 
 
@@ -59,12 +48,17 @@ def module_page(built: Built, notes: Sequence[Note], unfused_bytes: int | None) 
         launches = f"<details><summary>All launches, in order</summary><pre>{escape(launches)}</pre></details>\n"
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{name}</title>'
-        f"<style>{_STYLE}</style></head>\n<body><h1>{name}</h1>\n"
+        f"<style>{_STYLE}{DRAWING_STYLE}</style></head>\n<body><h1>{name}</h1>\n"
         "<p>Boxes are launches of kernels, with the lines of the program that each computes, what it reads and writes, "
         "and the weights that it reads. Edges are buffers in global memory; what lies within a box stays in registers, "
         f"shared memory or caches.{folded}</p>\n{_drawing(schedule, parts)}{repeats}"
         f"<pre>{escape(overview)}</pre>\n{launches}<script>{_SCRIPT}</script></body></html>\n"
     )
+
+
+def module_drawing(schedule: Schedule) -> str:
+    """The drawing of the page alone: SVG that brings its colours along."""
+    return draw_module(schedule, repeated_parts(schedule), DRAWING_STYLE)
 
 
 def _drawing(schedule: Schedule, parts: Sequence[Part]) -> str:

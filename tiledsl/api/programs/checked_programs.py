@@ -62,6 +62,11 @@ class CheckReport:
     def __repr__(self) -> str:
         return f"<check: {len(self.errors)} errors>" if self.errors else "<check: ok>"
 
+    def _repr_html_(self) -> str:
+        from tiledsl.api.reports.notebook import plain
+
+        return plain(str(self))
+
 
 @dataclass
 class Recorder:

@@ -19,6 +19,7 @@ from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import TileError, fail
 
 if TYPE_CHECKING:
+    from tiledsl.api.reports.tile_layouts import TileLayout
     from tiledsl.backend_cpu.calls.program import CpuProgram
     from tiledsl.runtime.calls.cuda_launch import CudaLaunch
 
@@ -140,6 +141,15 @@ class CompiledKernel:
         if isinstance(self.program, HasVariants):
             return self.program.default_variant().cubin
         self._fail_unavailable("cubin", "a GPU, for example `sm_90`")
+
+    @property
+    def layouts(self) -> dict[str, TileLayout]:
+        """For a GPU: where the tiles with names lie, in registers and shared memory; notebooks draw each."""
+        from tiledsl.api.reports.tile_layouts import tile_layouts  # costs start-up time
+
+        if not isinstance(self.program, HasVariants):
+            self._fail_unavailable("layouts", "a GPU, for example `sm_90`")
+        return tile_layouts(self.program.default_variant().ir)
 
     @property
     def resources(self) -> dict[str, Any]:

@@ -17,7 +17,12 @@ def folded(title: str, text: Callable[[], str]) -> str:
         body = text()
     except TileError:
         return head
-    return f'<details><summary>{head}</summary><pre style="{_PRE}">{escape(body)}</pre></details>'
+    return f"<details><summary>{head}</summary>{plain(body)}</details>"
+
+
+def plain(text: str) -> str:
+    """HTML of a text as it is."""
+    return f'<pre style="{_PRE}">{escape(text)}</pre>'
 
 
 def framed(title: str, page: Callable[[], str]) -> str:

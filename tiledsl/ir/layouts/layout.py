@@ -322,6 +322,12 @@ class RegisterLayout:
 
         return picture(self, most)
 
+    def _repr_svg_(self) -> str:
+        """The same as a drawing, for notebooks."""
+        from tiledsl.ir.layouts.drawings import register_drawing
+
+        return register_drawing(self)
+
 
 def _stripped(digits: Sequence[Digit], inner: RegisterLayout, of_slots: bool = False) -> list[Digit] | None:
     """What is left in front of the digits of `inner`, counted in whole tiles of it; None if they are not at the end."""

@@ -31,6 +31,12 @@ def picture(layout: RegisterLayout, most: int = 32) -> str:
 
     At most `most` rows and columns are drawn; of a rank above 2, the first matrices.
     """
+    cell = thread_and_slot(layout)
+    return f"thread:slot of {list(layout.shape)} in {layout}\n{_draw(layout.shape, cell, most)}"
+
+
+def thread_and_slot(layout: RegisterLayout) -> Cell:
+    """What gives the text of an element: who holds it, and where."""
     copies = [0]
     unit = 1
     for digit in reversed(layout.thread_digits):
@@ -42,7 +48,7 @@ def picture(layout: RegisterLayout, most: int = 32) -> str:
         thread, slot = layout.place(coordinates)
         return f"{_threads([thread + copy for copy in copies])}:{slot}"
 
-    return f"thread:slot of {list(layout.shape)} in {layout}\n{_draw(layout.shape, cell, most)}"
+    return cell
 
 
 def shared_picture(
