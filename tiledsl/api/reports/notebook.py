@@ -26,11 +26,11 @@ def plain(text: str) -> str:
 
 
 def framed(title: str, page: Callable[[], str]) -> str:
-    """HTML of a title that opens to a page of its own."""
+    """HTML of a title with a page of its own below it, which folds away."""
     head = f"<code>{escape(title)}</code>"
     try:
         body = escape(page(), quote=True)
     except TileError:
         return head
     frame = f'<iframe srcdoc="{body}" style="width: 100%; height: 40em; border: 0"></iframe>'
-    return f"<details><summary>{head}</summary>{frame}</details>"
+    return f"<details open><summary>{head}</summary>{frame}</details>"
