@@ -12,8 +12,10 @@ sys.path.append(str(Path(__file__).parent.parent))  # what all examples share is
 
 import beside_numpy
 import beside_torch
-from beside_numpy import command_line, compare
+from beside_numpy import command_line, compare, least_times
 from tiledsl import Kernel
+
+__all__ = ["Array", "Entry", "least_times", "normal"]
 
 Array: TypeAlias = Any
 """NumPy's, of any dtype and shape."""
@@ -29,8 +31,8 @@ class Entry:
     """A kernel beside its reference.
 
     `arguments(size)` makes those of both; `small` is a size for which everything takes next to no time. `torchs`: the
-    same by PyTorch, `torchs(torch, *arguments)`, where it has an operation of its own for it. `picture` makes a text of
-    the kernel's result.
+    same by PyTorch, `torchs(torch, *arguments)`, where it has an operation of its own for it. `picture` makes a text,
+    a drawing or a table, of the kernel's result and its arguments.
     """
 
     kernel: Kernel
@@ -40,7 +42,7 @@ class Entry:
     small: int
     tolerance: float = 1e-5
     torchs: Callable[..., Any] | None = None
-    picture: Callable[[Any], str] | None = None
+    picture: Callable[..., str] | None = None
 
     def show(self, description: str | None) -> None:
         """What a file does when it is run: reads `--size` and `--device`, checks, times, shows the picture."""
@@ -50,4 +52,4 @@ class Entry:
         if device == "cpu" and self.torchs is not None:
             beside_torch.time_on_cpu(title, self.kernel, self.torchs, arguments, tolerance=self.tolerance)
         if device == "cpu" and self.picture is not None:
-            print(self.picture(self.kernel(*arguments)))
+            print(self.picture(self.kernel(*arguments), *arguments))

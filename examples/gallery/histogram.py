@@ -18,7 +18,7 @@ def histogram(x: tile.Tensor) -> tile.Tensor:
     N = x.shape[0]
     counts = tile.zeros(BINS, tile.i32)
     for n in tile.grid(N):
-        bins = tile.floor((x[n] - LOW) / WIDTH)
+        bins = tile.floor((x[n].to(tile.f32) - LOW) / WIDTH)
         hits = bins == tile.arange(BINS).to(tile.f32)[:, None]
         tile.atomic_add(counts[:], tile.sum(hits.to(tile.i32), axis=1))
     return counts
@@ -33,7 +33,7 @@ def arguments(size: int) -> list[Array]:
     return [normal(size)]
 
 
-def picture(counts: Array) -> str:
+def picture(counts: Array, *_: object) -> str:
     pairs = counts.reshape(-1, 2).sum(axis=1)
     bars = ["#" * round(60 * count / pairs.max()) for count in pairs.tolist()]
     return "\n".join(f"{LOW + 2 * i * WIDTH:6.2f} {bar}" for i, bar in enumerate(bars))

@@ -42,7 +42,7 @@ def arguments(size: int) -> list[Array | int]:
     return [np.linspace(LEFT, RIGHT, size, dtype=np.float32), np.linspace(TOP, -TOP, size, dtype=np.float32), STEPS]
 
 
-def picture(counts: Array) -> str:
+def picture(counts: Array, *_: object) -> str:
     rows = counts[:: max(1, counts.shape[0] // 24), :: max(1, counts.shape[1] // 64)]
     shades = " .:-=+*%#@"
     return "\n".join("".join(shades[min(c * len(shades) // STEPS, 9)] for c in row) for row in rows)

@@ -1,4 +1,4 @@
-"""Attention of one query to a long row of keys, which PARTS programs share: each has a softmax of its own part.
+"""Attention of one query to a long row of keys, which some programs share: each has a softmax of its own part.
 
 For the keys j of part p, with s[j] = q . k[j] / sqrt(D):
 top[p] = max s[j], total[p] = sum of e^(s[j] - top[p]), acc[p] = sum of e^(s[j] - top[p]) v[j]
@@ -6,25 +6,24 @@ y = sum over p of share[p] acc[p] / sum over p of share[p] total[p], where share
 """
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from entry import Array, Entry, normal
+from entry import Array, Entry, least_times, normal
 from tiledsl import tile
-
-PARTS = 8
 
 
 @tile.kernel
-def split_decode(q: tile.Tensor, k: tile.Tensor, v: tile.Tensor) -> tile.Tensor:
+def split_decode(q: tile.Tensor, k: tile.Tensor, v: tile.Tensor, parts: tile.constexpr = 8) -> tile.Tensor:
     H, D = q.shape
     H, T, D = k.shape
     H, T, D = v.shape
-    tops, totals = tile.empty((H, PARTS), tile.f32), tile.empty((H, PARTS), tile.f32)
-    accs, y = tile.empty((H, PARTS, D), tile.f32), tile.empty((H, D), q.dtype)
-    length = (T + PARTS - 1) // PARTS
-    for h, p in tile.grid(H, PARTS, block=(1, 1)):
+    tops, totals = tile.empty((H, parts), tile.f32), tile.empty((H, parts), tile.f32)
+    accs, y = tile.empty((H, parts, D), tile.f32), tile.empty((H, D), q.dtype)
+    length = (T + parts - 1) // parts
+    for h, p in tile.grid(H, parts, block=(1, 1)):
         query = q[h, :].to(tile.f32) * D**-0.5
         top, total, acc = -math.inf, 0.0, tile.zeros(D)
         for j in tile.range(p * length, min((p + 1) * length, T)):
@@ -52,10 +51,18 @@ def torch_split_decode(torch: Any, q: Any, k: Any, v: Any) -> Any:
 
 
 def arguments(size: int) -> list[Array]:
-    return [normal(2, 128), normal(2, size, 128, seed=1), normal(2, size, 128, seed=2)]
+    return [normal(1, 128), normal(1, size, 128, seed=1), normal(1, size, 128, seed=2)]
 
 
-ENTRY = Entry(split_decode, numpy_split_decode, arguments, size=16384, small=100, torchs=torch_split_decode)
+def table(_: Array, q: Array, k: Array, v: Array) -> str:
+    counts = (1, 2, 4, 8, 16)
+    times = least_times(*(partial(split_decode, q, k, v, parts=parts) for parts in counts), rounds=1)
+    return "\n".join(["parts      ms", *(f"{parts:5} {1e3 * ms:7.3f}" for parts, ms in zip(counts, times))])
+
+
+ENTRY = Entry(
+    split_decode, numpy_split_decode, arguments, size=32768, small=100, torchs=torch_split_decode, picture=table
+)
 
 if __name__ == "__main__":
     ENTRY.show(__doc__)

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from beside_numpy import check_and_time, compare, median_times, relative_error
+from beside_numpy import check_and_time, compare, largest_error, least_times, median_times, relative_error
+from beside_torch import time_on_cpu
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 EXAMPLES = [
@@ -84,6 +85,35 @@ def test_relative_error() -> None:
     assert relative_error(np.zeros(3), np.zeros(4)) == float("inf")
 
 
+def test_of_tuples_the_largest_error_counts() -> None:
+    one, other = np.array([1.0, 5.0]), np.array([1.0, 4.5])
+    assert largest_error((one, other), (one, one)) == pytest.approx(0.1)
+    assert largest_error(one, other) == relative_error(one, other)
+    with pytest.raises(ValueError, match="zip"):
+        largest_error((one,), (one, one))
+
+
+def test_pytorch_on_the_cpu(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    arrays = [np.ones(3, np.float32), 2.0]
+
+    def ours(x: Any, factor: float) -> Any:
+        return x * factor, x
+
+    def same(torch: Any, x: Any, factor: float) -> Any:
+        return torch.mul(x, factor), x
+
+    def wrong(torch: Any, x: Any, factor: float) -> Any:
+        return torch.mul(x, factor), torch.mul(x, factor)
+
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(from_numpy=np.copy, mul=np.multiply))
+    time_on_cpu("pair", ours, same, arrays, tolerance=0)
+    assert "x PyTorch's speed" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="the results differ"):
+        time_on_cpu("pair", ours, wrong, arrays, tolerance=0)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    time_on_cpu("pair", ours, wrong, arrays, tolerance=0)  # not installed: nothing is compared
+
+
 def test_computations_take_turns() -> None:
     calls: list[str] = []
 
@@ -96,3 +126,5 @@ def test_computations_take_turns() -> None:
     assert all(seconds >= 0.01 for seconds in times)
     spells = [name for name, before in zip(calls, ["", *calls]) if name != before]
     assert spells == ["a", "b", "a", "b"]
+    least = least_times(partial(work, "a"), partial(work, "b"), rounds=1)
+    assert min(least) >= 0.01

@@ -54,7 +54,7 @@ def test_on_the_cpu(name: str) -> None:
     result = entry.kernel(*entry.arguments(entry.small))
     assert_right(entry, result)
     if entry.picture is not None:
-        assert entry.picture(result).count("\n") > 3
+        assert entry.picture(result, *entry.arguments(entry.small)).count("\n") > 2
 
 
 @ALL
@@ -75,10 +75,23 @@ def test_in_the_emulator(name: str) -> None:
     assert_right(entry, entry.kernel.emulate(*entry.arguments(entry.small), arch="sm_90"))
 
 
+@pytest.mark.slow
+@ALL
+def test_of_narrow_floats(name: str) -> None:
+    """In f16 sums and products are made in another order, and rounded at the end: by as much as f16 has digits."""
+    entry = entry_of(name)
+    arguments = [
+        one.astype(np.float16) if getattr(one, "dtype", None) == np.float32 else one
+        for one in entry.arguments(entry.small)
+    ]
+    assert largest_error(entry.kernel.emulate(*arguments, arch="sm_80"), entry.kernel(*arguments)) < 2e-3
+
+
 @pytest.mark.parametrize(("name", "arch"), COMPILED)
 def test_compiled_for(name: str, arch: str) -> None:
+    """At the size that the file is timed at, for which plans are others than for small ones."""
     entry = entry_of(name)
-    compiled: Any = entry.kernel.compile(*entry.arguments(entry.small), arch=arch)
+    compiled: Any = entry.kernel.compile(*entry.arguments(entry.size), arch=arch)
     sources = [one.source for one in compiled.kernels.values()] if entry.kernel.is_tensor_form else [compiled.source]
     assert all("__global__" in source for source in sources)
 
