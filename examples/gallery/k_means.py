@@ -19,8 +19,11 @@ def k_means(points: tile.Tensor, centres: tile.Tensor) -> tuple[tile.Tensor, til
         squares = tile.sum(centres[:, :] * centres[:, :], axis=1)
         nearest = tile.argmin(squares - 2 * tile.dot(points[p, :], centres[:, :].T), axis=1)
         labels[p] = nearest
-        tile.atomic_add(sums[nearest, :], points[p, :])
-        tile.atomic_add(counts[nearest], 1)
+        mine = (nearest == tile.arange(C)[:, None]).to(tile.f32)  # 1 where the point is the centre's
+        tile.atomic_add(
+            sums[:, :], tile.dot(mine, points[p, :].to(tile.f32))
+        )  # an atomic for each block, not each point
+        tile.atomic_add(counts[:], tile.sum(mine, axis=1))
     for c in tile.grid(C):
         means[c, :] = sums[c, :] / tile.maximum(counts[c], 1)[:, None]
     return labels, means
