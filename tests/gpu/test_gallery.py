@@ -1,0 +1,21 @@
+"""The gallery of kernels on the device, at a small size and at the one that they are timed at."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from beside_numpy import largest_error
+from examples.gallery.__main__ import NAMES, entry_of
+from tests.support.cuda_arrays import Framework
+
+
+@pytest.mark.parametrize("full", [False, True], ids=["small", "full"])
+@pytest.mark.parametrize("name", NAMES)
+def test_kernel(name: str, full: bool, cuda: Framework) -> None:
+    entry = entry_of(name)
+    arguments = entry.arguments(entry.size if full else entry.small)
+    result: Any = entry.kernel(*(cuda.put(one) if hasattr(one, "shape") else one for one in arguments))
+    taken = tuple(map(cuda.take, cast("tuple[Any, ...]", result))) if isinstance(result, tuple) else cuda.take(result)
+    assert largest_error(taken, entry.numpys(*arguments)) <= entry.tolerance
