@@ -26,7 +26,13 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help="files of the gallery (default: all)")
     parser.add_argument("--rounds", type=int, default=3, help="turns of each side; the least time counts")
     options = parser.parse_args()
-    lines: list[str] = []
+    if unknown := sorted({*options.names} - {*NAMES}):
+        parser.error(f"the gallery has no {', '.join(unknown)}; it has {', '.join(NAMES)}")
+    lines = [
+        "",
+        "beside NumPy, the least of several turns",
+        f"{'kernel':20} {'size':>8} {'ms':>9} {'NumPy ms':>9} {'times':>6}",
+    ]
     for name in options.names or NAMES:
         entry = entry_of(name)
         arguments = entry.arguments(entry.size)
@@ -34,9 +40,6 @@ def main() -> None:
         check(name, ours(), numpys(), entry.tolerance)
         taken, beside = (1e3 * seconds for seconds in least_times(ours, numpys, rounds=options.rounds))
         lines.append(f"{name:20} {entry.size:8} {taken:9.3f} {beside:9.3f} {beside / taken:6.1f}")
-    print(
-        f"\nbeside NumPy, the least of several turns\n{'kernel':20} {'size':>8} {'ms':>9} {'NumPy ms':>9} {'times':>6}"
-    )
     print("\n".join(lines))
 
 

@@ -32,8 +32,9 @@ def numpy_dequantising_gemm(x: Array, packed: Array, scales: Array) -> Array:
 
 
 def arguments(size: int) -> list[Array]:
-    packed = np.random.default_rng(1).integers(0, 256, (size, size // 2), np.uint8)
-    return [normal(16, size), packed, np.abs(normal(size, size // GROUP, seed=2))]
+    groups = -(-size // GROUP)
+    packed = np.random.default_rng(1).integers(0, 256, (size, groups * GROUP // 2), np.uint8)
+    return [normal(16, groups * GROUP), packed, np.abs(normal(size, groups, seed=2))]
 
 
 ENTRY = Entry(dequantising_gemm, numpy_dequantising_gemm, arguments, size=2048, small=128)

@@ -20,9 +20,8 @@ def k_means(points: tile.Tensor, centres: tile.Tensor) -> tuple[tile.Tensor, til
         nearest = tile.argmin(squares - 2 * tile.dot(points[p, :], centres[:, :].T), axis=1)
         labels[p] = nearest
         mine = (nearest == tile.arange(C)[:, None]).to(tile.f32)  # 1 where the point is the centre's
-        tile.atomic_add(
-            sums[:, :], tile.dot(mine, points[p, :].to(tile.f32))
-        )  # an atomic for each block, not each point
+        added = tile.dot(mine, points[p, :].to(tile.f32))
+        tile.atomic_add(sums[:, :], added)  # for each block of points, not for each point
         tile.atomic_add(counts[:], tile.sum(mine, axis=1))
     for c in tile.grid(C):
         means[c, :] = sums[c, :] / tile.maximum(counts[c], 1)[:, None]

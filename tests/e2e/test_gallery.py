@@ -14,8 +14,8 @@ import pytest
 
 from beside_numpy import largest_error
 from beside_torch import as_tensors, on_host
+from entry import Entry
 from examples.gallery.__main__ import FOLDER, NAMES, entry_of
-from examples.gallery.entry import Entry
 
 ROOT = Path(__file__).resolve().parents[2]
 SLOW = {"gpt_step", "sliding_window"}
