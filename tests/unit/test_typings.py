@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("tiledsl", "tests", "examples", "benchmarks")
-OWN = {*FOLDERS, *(file.stem for file in (ROOT / "examples").glob("*.py"))}
+OWN = {*FOLDERS, *(file.stem for file in (ROOT / "examples").rglob("*.py"))}
 
 
 def imported() -> dict[str, Path]:
