@@ -63,7 +63,8 @@ def every_level_is_printed(cells: list[Any]) -> None:
 def objects_show_themselves(cells: list[Any]) -> None:
     for source in ('compiled.layouts["acc"]', 'compiled.layouts["a"]', "def block"):
         assert output(cells, source)["image/svg+xml"].startswith("<svg")
-    for source in ("gemm  #", "def block", "@tile.kernel\ndef place", "gemm.audit", "queries ="):
+    assert "register" in output(cells, "queries =")["text/plain"]
+    for source in ("gemm  #", "def block", "@tile.kernel\ndef place", "gemm.audit", "attention.audit"):
         assert output(cells, source)["text/html"].startswith("<")
 
 

@@ -16,6 +16,7 @@ from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
 
 if TYPE_CHECKING:
+    from tiledsl.api.reports.tile_layouts import TileLayout
     from tiledsl.backend_cpu.calls.program import CpuProgram
 
 
@@ -54,6 +55,15 @@ class ModuleKernel:
             return dict(self._program.variant.resources)
         return {"code": len(self._cpu("resources").code)}
 
+    @property
+    def layouts(self) -> dict[str, TileLayout]:
+        """For a GPU: where the tiles with names lie, as `CompiledKernel.layouts`. Raises TileUnsupportedError else."""
+        from tiledsl.api.reports.tile_layouts import tile_layouts  # costs start-up time
+
+        if not isinstance(self._program, PlannedProgram):
+            self._fail("layouts", "a GPU, for example `sm_90`")
+        return tile_layouts(self._program.variant.ir)
+
     @cached_property
     def plan(self) -> str:
         """What was chosen for the sizes of the kernel's first launch: blocks, threads, stages, as text."""
@@ -90,8 +100,8 @@ class ModuleKernel:
 
         return self._program if isinstance(self._program, CpuProgram) else self._fail(what)
 
-    def _fail(self, what: str) -> NoReturn:
-        archs, known = "`cpu` or a GPU", "`.ir()` and `.plan`"
+    def _fail(self, what: str, archs: str = "`cpu` or a GPU") -> NoReturn:
+        known = "`.ir()` and `.plan`"
         fail("text-unavailable", caller_location(), arch=self.arch, what=what, archs=archs, known=known)
 
     def __repr__(self) -> str:

@@ -41,6 +41,8 @@ def test_every_kernel_can_be_read(arch: str, text: str) -> None:
         if arch != "cpu":
             assert kernel.resources[name]["registers"] > 0
             assert "gpu." in kernel.ir("gpu")
+            assert kernel.layouts
+            assert all(str(found.layout) in kernel.ir("gpu") for found in kernel.layouts.values())
 
 
 def test_the_reference_has_ir_alone() -> None:
@@ -58,6 +60,12 @@ def test_levels_that_there_are_none_of() -> None:
         kernel.ir("gpu")
     with pytest.raises(TileUnsupportedError, match="no IR of level `tile, stage x`"):
         kernel.ir(stage="x")
+
+
+def test_a_cpu_has_no_layouts() -> None:
+    with pytest.raises(TileUnsupportedError, match="for `cpu` has no layouts") as caught:
+        _ = next(iter(built("cpu").kernels.values())).layouts
+    assert "sm_90" in str(caught.value)
 
 
 def test_kernels_of_a_file(tmp_path: Path) -> None:
