@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import Any, cast
 
 import pytest
 
 from beside_numpy import largest_error
 from examples.gallery.__main__ import NAMES, entry_of
-from tests.support.cuda_arrays import Framework
+from tests.gpu.test_examples import FOUND_IN, ROOT
+from tests.support.cuda_arrays import Framework, framework
 
 
 @pytest.mark.parametrize("full", [False, True], ids=["small", "full"])
@@ -19,3 +23,16 @@ def test_kernel(name: str, full: bool, cuda: Framework) -> None:
     result: Any = entry.kernel(*(cuda.put(one) if hasattr(one, "shape") else one for one in arguments))
     taken = tuple(map(cuda.take, cast("tuple[Any, ...]", result))) if isinstance(result, tuple) else cuda.take(result)
     assert largest_error(taken, entry.numpys(*arguments)) <= entry.tolerance
+
+
+@pytest.mark.parametrize(("name", "printed"), [("top_k", "x PyTorch's speed"), ("quantise_rows", " ms\n")])
+def test_script(name: str, printed: str) -> None:
+    found = framework("torch")
+    if isinstance(found, str):
+        pytest.skip(found)
+    command = [sys.executable, f"examples/gallery/{name}.py", "--size", "256", "--device", "cuda"]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": FOUND_IN}
+    )
+    assert done.returncode == 0, done.stderr
+    assert printed in done.stdout
