@@ -39,11 +39,15 @@ class CpuSpeeds:
     """Until the prefetchers follow a tile."""
     run: float = 80.0
     """What each further run of contiguous addresses costs beside its bytes."""
+    across: tuple[float, float, float] = (1.0, 5.0, 16.0)
+    """For each element that is read across the order of memory, by how many lines are gone through before the first one
+    comes again: few, as many as the first cache has, or more."""
     cache_bytes: tuple[float, float, float] = (64.0, 32.0, 10.0)
     """Per cycle, from the first cache, the second one, and beyond."""
 
 
 CORE = CpuSpeeds()
+LINE_BYTES = 64
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,11 @@ class CpuMachine:
     features: frozenset[str]
     """Instruction sets, in LLVM's spelling (`avx512bf16`, `fullfp16`)."""
     speeds: CpuSpeeds = CORE
+
+    @property
+    def line_bytes(self) -> int:
+        """Of the caches."""
+        return LINE_BYTES
 
     @property
     def copied_bytes_per_second(self) -> float:

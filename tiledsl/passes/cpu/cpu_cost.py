@@ -20,6 +20,8 @@ from tiledsl.passes.machine import CpuMachine
 
 MOST_STREAMS = 64
 """So many runs that a loop cuts short are still known when it comes to their next parts."""
+FEW_LINES = 16
+"""So many lines that are gone through again and again stay in the first cache, however far apart they are."""
 PACKED_DEPTH = 256
 """The longest part of an axis that packed operands are summed over at a time."""
 DEEP = 4
@@ -80,6 +82,10 @@ def cpu_times(work: GridWork, machine: CpuMachine, sizes: Mapping[str, int], blo
             case "again":
                 memory += turns * math.prod(dims) * task.weight / again
         memory += speeds.run * times * _runs(task, dims, trips)
+        if task.across is not None:
+            lines = dims[task.across] * machine.line_bytes
+            from_cache = 0 if dims[task.across] <= FEW_LINES else 1 if 2 * lines <= machine.l1_bytes else 2
+            memory += turns * math.prod(dims) * speeds.across[from_cache]
     return CpuTimes(starting, packing, products, memory, elementwise)
 
 

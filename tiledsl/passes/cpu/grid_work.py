@@ -17,7 +17,7 @@ from typing import Literal
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Op, Value
 from tiledsl.ir.scalar_functions import SCALAR_FUNCTIONS
-from tiledsl.ir.symbolic import Dim, evaluate
+from tiledsl.ir.symbolic import Dim, evaluate, symbol_name
 from tiledsl.ir.types import AxisType, Shape, TensorType
 from tiledsl.passes.analysis.sizes import UNKNOWN_SIZE, BlockDefinition, size_of
 from tiledsl.passes.nest.loop_nest import Access, LoopNest, NestDot, NestLoop
@@ -55,6 +55,9 @@ class Task:
     loops: tuple[str, ...]
     run: int | None = None
     """The dim along which a load or store is contiguous, if there is one."""
+    across: int | None = None
+    """The dim of a load along which its nest goes fastest, since what it makes is stored so, where the load is
+    contiguous along another one: each element of a row of it is in a line of its own."""
     times: Dim = 1
     """Turns of the loops around that have no symbol: they go one coordinate at a time, or their blocks are given."""
 
@@ -159,11 +162,25 @@ def _access_tasks(nest: LoopNest) -> Iterator[Task]:
             kind: Literal["load", "store"] = "load" if access.is_read else "store"
             element = access.op.result.dtype if isinstance(access.op, ops.Load) else access.tensor.dtype
             around = _names(access.loops)
-            yield Task(kind, access.shape, element.bytes, around, _run(access), times=_times(access.loops))
+            run, times = _run(access), _times(access.loops)
+            yield Task(kind, access.shape, element.bytes, around, run, _across(access, run), times)
 
 
 def _run(access: Access) -> int | None:
     return None if isinstance(access.op, ops.Atomic) else contiguous_dim(access.op)
+
+
+def _across(access: Access, run: int | None) -> int | None:
+    """See `Task.across`."""
+    if run is None or not isinstance(access.op, ops.Load):
+        return None
+    names = [symbol_name(dim) for dim in access.shape]
+    stored = next((op for op in _readers(access.op.result) if isinstance(op, ops.Store)), None)
+    fastest = None if stored is None else contiguous_dim(stored)
+    if stored is None or fastest is None:
+        return None
+    along = symbol_name(stored.value.shape[fastest])
+    return names.index(along) if along in names and along != names[run] else None
 
 
 def _vector_tasks(nest: LoopNest) -> Iterator[Task]:

@@ -128,6 +128,8 @@ def _role(axis: Axis, work: GridWork, machine: CpuMachine) -> _Role:
     if any(symbol_name(dims[-3]) == axis.symbol for dims in dots):
         long = 0 if in_loop else LONG
         return _Role("the rows of a dot: whole register tiles, their panel in the second cache", ROW_UNIT, ROWS, long)
+    if any(task.across is not None and symbol_name(task.dims[task.across]) == axis.symbol for task in work.tasks):
+        return _Role("what is read across the order of memory: a vector of it stays in the first cache", lanes, [lanes])
     if any(task.dims and symbol_name(task.dims[-1]) == axis.symbol for task in work.tasks):
         vectors = (*FEW_VECTORS, *ELEMENT_VECTORS) if _crosses_runs(axis, work) else ELEMENT_VECTORS
         return _Role("a contiguous axis: whole vectors", lanes, [lanes * count for count in vectors])

@@ -171,3 +171,37 @@ func @f(%x: tensor<f32, [B, N], unit=1>, %lengths: tensor<i64, [B]>, %out: tenso
 def test_loops_are_as_long_as_the_program_lets_them_be(bound: str, length: int | None) -> None:
     (loop,) = work_of(LOOP.replace("BOUND", bound)).loops
     assert (loop.length if loop.length is None else evaluate(loop.length, {"N": 1000})) == length
+
+
+TURNED = """
+func @turned(%x: tensor<f32, [N, M], unit=1>, %y: tensor<f32, [M, N], unit=1>, %out: tensor<f32, [M, N], unit=1>) {
+  %rows = tile.size() {value = M} : i64
+  %columns = tile.size() {value = N} : i64
+  tile.grid([%rows, %columns]) {blocks = [auto, auto]} body(%m: axis<m>, %n: axis<n>) {
+    %across = tile.load(%x, [%n, %m]) : tile<f32, [n, m]>
+    %along = tile.load(%y, [%m, %n]) : tile<f32, [m, n]>
+    %back = tile.transpose(%across) {permutation = [1, 0]} : tile<f32, [m, n]>
+    %sum = tile.map([%back, %along]) {fn = add} : tile<f32, [m, n]>
+    tile.store(%out, [%m, %n], %sum)
+    tile.yield([])
+  }
+  tile.return([])
+}
+"""
+
+
+def test_what_is_read_across_the_order_of_memory() -> None:
+    """Rows that are stored are a vector long: so many lines of the other operand stay in the first cache."""
+    work = work_of(TURNED)
+    loads = [task for task in work.tasks if task.kind == "load"]
+    assert [task.across for task in loads] == [0, None]
+    rows, columns = work.axes
+    lanes = MACHINE.vector_bytes // 4
+    assert (columns.limit, columns.unit) == (lanes, lanes)
+    assert rows.limit > lanes
+
+    def memory(n: int) -> float:
+        blocks = {"m": 256, "n": n}
+        return cpu_times(work, MACHINE, sizes(2048), blocks).memory / (256 * n)
+
+    assert memory(16) < memory(256) < memory(2048)
