@@ -43,10 +43,11 @@ if TYPE_CHECKING:
     from tiledsl.importers import torch as torch
     from tiledsl.importers.onnx.from_onnx import from_onnx as from_onnx
     from tiledsl.importers.torch import from_torch as from_torch
+    from tiledsl.ops.loops import scan as scan
 
 __version__ = VERSION
 __all__ = [
-    "tile", "ops", "Kernel", "CompiledKernel", "trace", "fuse", "Module", "load", "synchronize", "__version__",
+    "tile", "ops", "Kernel", "CompiledKernel", "trace", "fuse", "scan", "Module", "load", "synchronize", "__version__",
     "TileError", "TileSyntaxError", "TileTypeError", "TileShapeError", "TileLayoutError", "TileResourceError",
     "TileUnsupportedError", "TileRuntimeError", "TileRaceError", "TilePerformanceWarning",
 ]  # fmt: skip
@@ -58,6 +59,8 @@ def __getattr__(name: str) -> Any:
     """What is loaded at first use: it costs start-up time, or asks for other packages."""
     if name == "ops":
         return import_module("tiledsl.ops")
+    if name == "scan":
+        return import_module("tiledsl.ops.loops").scan
     if name in ("torch", "from_torch"):
         if find_spec("torch") is None:
             fail("torch-absent", caller_location(), name=name)

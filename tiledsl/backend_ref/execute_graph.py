@@ -15,7 +15,9 @@ from tiledsl.backend_ref.folding import fold, running_fold
 from tiledsl.backend_ref.scalar_functions import Array, apply, cast, constant, element_type
 from tiledsl.ir import graph_ops
 from tiledsl.ir.core import Function, Module, Op
+from tiledsl.ir.dtypes import to_numpy
 from tiledsl.ir.symbolic import evaluate
+from tiledsl.ir.type_rules import tensor_type
 from tiledsl.ir.verifier import is_tile_function
 
 
@@ -32,7 +34,7 @@ def execute_graph(
     Raises TileTypeError or TileShapeError for arguments that do not fit.
     """
     sizes, values = bind_arguments(function, arguments)
-    executors = {**EXECUTORS, graph_ops.Call: partial(_call, module)}
+    executors = {**EXECUTORS, graph_ops.Call: partial(_call, module), graph_ops.Loop: partial(_loop, module)}
     execution = Execution(executors, sizes, small_blocks, output, None, symbols=dict(sizes))
     with np.errstate(all="ignore"):
         return execution.run(function.body, values)
@@ -45,6 +47,26 @@ def _call(module: Module | None, execution: Execution, op: graph_ops.Call) -> tu
     if is_tile_function(callee):
         return execute(callee, inputs, output=execution.output)
     return execute_graph(callee, inputs, module, output=execution.output)
+
+
+def _loop(module: Module | None, execution: Execution, op: graph_ops.Loop) -> tuple[Array, ...]:
+    assert module is not None, f"@{op.callee} is called, but no module is given"
+    step = module.function(op.callee)
+    carried, sequences, shared = (
+        [np.array(execution.array(v)) for v in values] for values in (op.initial, op.sequences, op.shared)
+    )
+    stacked = [
+        np.empty(execution.shape(tensor_type(v).shape), to_numpy(tensor_type(v).dtype))
+        for v in op.results[len(carried) :]
+    ]
+    count = evaluate(op.count, execution.symbols)
+    for t in reversed(range(count)) if op.reverse else range(count):
+        elements = [np.asarray(sequence[t]) for sequence in sequences]
+        results = execute_graph(step, [*carried, *elements, *shared], module, output=execution.output)
+        carried = list(results[: len(carried)])
+        for whole, element in zip(stacked, results[len(carried) :]):
+            whole[t] = element
+    return (*carried, *stacked)
 
 
 def _constant(execution: Execution, op: graph_ops.Constant) -> tuple[Array, ...]:
@@ -186,4 +208,4 @@ EXECUTORS: dict[type[Op], Executor] = {
     graph_ops.Window: _window,
     graph_ops.Gather: _gather,
 }
-"""How each op runs. Calls need the module and are added for each execution; terminators are `Execution.run`'s."""
+"""How each op runs. Calls and loops need the module and are added for each execution; terminators are `Execution.run`'s."""

@@ -9,8 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tiledsl.ir.core import Function, InvalidIRError, Op, Value
+from tiledsl.ir.core import InvalidIRError, Op
 from tiledsl.ir.dtypes import bf16, f32, i64, u32
+from tiledsl.ir.graph_calls import Call as Call
+from tiledsl.ir.graph_calls import Loop as Loop
+from tiledsl.ir.graph_calls import call_types as call_types
+from tiledsl.ir.graph_calls import called_by as called_by
+from tiledsl.ir.graph_calls import loop_types as loop_types
 from tiledsl.ir.op_fields import (
     dim_attribute,
     dtype_attribute,
@@ -26,11 +31,10 @@ from tiledsl.ir.op_fields import (
     text_attribute,
 )
 from tiledsl.ir.scalar_functions import REDUCTIONS, SCALAR_FUNCTIONS, SCANS
-from tiledsl.ir.substitute import substitute_in_shape
-from tiledsl.ir.symbolic import Dim, ceildiv, symbol_name
+from tiledsl.ir.symbolic import Dim, ceildiv
 from tiledsl.ir.tile_ops import PLANES, PRECISIONS, RANDOM_NUMBERS
 from tiledsl.ir.type_rules import broadcast_shapes, mapped, reduced_shape, require, require_combinable, tensor_type
-from tiledsl.ir.types import AxisType, Shape, TensorType, Type, format_shape
+from tiledsl.ir.types import Shape, TensorType, Type, format_shape
 
 
 def require_axis(axis: int, type_: TensorType) -> None:
@@ -408,52 +412,6 @@ class Gather(Op):
         require(indices.dtype.is_integer, f"%{self.indices.name} must hold integers, not {indices.dtype}")
         shape = (*source.shape[: self.axis], *indices.shape, *source.shape[self.axis + 1 :])
         return (TensorType(source.dtype, shape),)
-
-
-# Calls
-
-
-class Call(Op):
-    """Runs another function of the module, of the TILE or the GRAPH vocabulary, on copies of the inputs.
-
-    The result types have to be given, since an op does not see its module: `call_types` computes them.
-    """
-
-    name = "graph.call"
-    inputs = operands()
-    callee = name_attribute()
-
-    def infer_types(self) -> tuple[Type, ...]:
-        if not hasattr(self, "results"):  # while the op is being built
-            raise InvalidIRError("the result types of a call must be written")
-        return tuple(v.type for v in self.results)
-
-
-def call_types(function: Function, inputs: Sequence[Value]) -> tuple[TensorType, ...]:
-    """The types of what `function` returns for these inputs. Raises InvalidIRError for inputs that do not fit."""
-    parameters = function.parameters
-    require(len(inputs) == len(parameters), f"@{function.name} takes {len(parameters)} inputs, not {len(inputs)}")
-    given = [_plain(v) for v in inputs]
-    expected = [_plain(p) for p in parameters]
-    sizes: dict[str, Dim] = {}
-    for mine, theirs in zip(given, expected):
-        for dim, actual in zip(theirs.shape, mine.shape):
-            name = symbol_name(dim)
-            if name is not None:
-                sizes.setdefault(name, actual)
-    for value, parameter, mine, theirs in zip(inputs, parameters, given, expected):
-        here = TensorType(theirs.dtype, substitute_in_shape(theirs.shape, sizes))
-        require(mine == here, f"%{value.name} is {mine}, but %{parameter.name} of @{function.name} is {here} here")
-    last = function.body.terminator
-    returned = [_plain(v) for v in last.operands] if last is not None else []
-    return tuple(TensorType(t.dtype, substitute_in_shape(t.shape, sizes)) for t in returned)
-
-
-def _plain(value: Value) -> TensorType:
-    """The type as a tensor: of rank 0 for a scalar, and without its unit axis."""
-    if isinstance(value.type, AxisType):
-        raise InvalidIRError(f"%{value.name} is a block of an axis")
-    return TensorType(value.type.dtype, value.type.shape)
 
 
 def _volume(shape: Shape) -> Dim:

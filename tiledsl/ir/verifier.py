@@ -291,7 +291,8 @@ class _FunctionVerifier:
                     pass
 
     def results(self, op: Op) -> None:
-        inferred = self.call(op) if isinstance(op, graph_ops.Call) else op.infer_types()
+        calls = isinstance(op, (graph_ops.Call, graph_ops.Loop))
+        inferred = self.call(op) if calls else op.infer_types()
         demand(len(op.results) == len(inferred), f"gives {len(inferred)} results", "build the op anew")
         for value, type_ in zip(op.results, inferred):
             # every result of every op: texts are made only where there is something to say
@@ -301,14 +302,19 @@ class _FunctionVerifier:
             self.dims_of_type(value.type, lambda value=value: named(value))
             self.define(value, op)
 
-    def call(self, op: graph_ops.Call) -> tuple[Type, ...]:
-        """The result types of a call, from the function that it names."""
+    def call(self, op: graph_ops.Call | graph_ops.Loop) -> tuple[Type, ...]:
+        """The result types of a call or a loop, from the function that it names."""
         place, callee = self.places.get(op.callee, (-1, self.function))
         # the order keeps functions from calling themselves, through others too
         if place <= self.places[self.function.name][0]:
             problem = f"calls @{op.callee}, which is no function after @{self.function.name}"
             raise IllegalError(problem, "put the callee after its callers")
-        return graph_ops.call_types(callee, op.inputs)
+        if isinstance(op, graph_ops.Call):
+            return graph_ops.call_types(callee, op.inputs)
+        demand(
+            not is_tile_function(callee), f"runs the tile program @{op.callee}", "call it in a function of the graph"
+        )
+        return graph_ops.loop_types(callee, op)
 
     def dims(self, dims: Sequence[Dim], what: str) -> None:
         """All symbols are in scope."""
@@ -411,7 +417,7 @@ def _known_to_be_typed(op: Op, signature: list[object]) -> frozenset[str] | None
 
     What bodies yield and what functions give may change without the op.
     """
-    if op.typed is None or op.bodies or isinstance(op, graph_ops.Call) or op.typed[0] != signature:
+    if op.typed is None or op.bodies or isinstance(op, (graph_ops.Call, graph_ops.Loop)) or op.typed[0] != signature:
         return None
     return op.typed[1]
 

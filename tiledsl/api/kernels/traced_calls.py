@@ -70,7 +70,7 @@ def _call_program(kernel: Kernel, trace: Trace, values: Mapping[str, object]) ->
     except InvalidIRError as error:
         trace.fail("graph-call", *map(trace.tensor, inputs), name=kernel.__name__, reason=error)
     call = Call(trace.builder.location, types=types, inputs=inputs, callee=function.name)
-    trace.body.append(call)
+    trace.builder.block.append(call)
     results = tuple(trace.tensor(result) for result in call.results)
     return results[0] if len(results) == 1 else results or None
 

@@ -130,6 +130,29 @@ _SHAPES = {
     ),
 }
 
+_LOOPS = {
+    "scan-carry": _type(
+        "a step of tiledsl.scan takes {before} as `{name}` and gives {now} (`{text}`) for the next step",
+        "start with what the step gives: the same shape, and `.to(tile.{dtype})`",
+    ),
+    "scan-structure": _type(
+        "a step of tiledsl.scan gives another structure than it takes as its carry: {problem}",
+        "return the carry as it comes: a tuple for a tuple, a dict with the same keys for a dict",
+    ),
+    "scan-result": _type("a step of tiledsl.scan gives {what}", "return a pair, `(carry, y)`; y may be None"),
+    "scan-rank": _shape(
+        "tiledsl.scan steps along axis 0 of `{text}`, which is {what}", "let the step read what has no such axis"
+    ),
+    "scan-lengths": _shape(
+        "tiledsl.scan: `{text}` has {count} elements along axis 0, and {other} says {first}",
+        "cut all sequences to one length",
+    ),
+    "scan-count": _type(
+        "the number of steps of tiledsl.scan is not known: {what}",
+        "give `length=`, an int or a size, or sequences to step along",
+    ),
+}
+
 _FUSION = {
     "fuse-no-graph": _type(
         "`fuse` takes a graph, not a value of type `{kind}`", "`tiledsl.fuse(tiledsl.trace(fn, *specs))`"
@@ -143,4 +166,4 @@ _FUSION = {
     ),
 }
 
-ENTRIES = {**_FUNCTIONS, **_VALUES, **_SHAPES, **_FUSION}
+ENTRIES = {**_FUNCTIONS, **_VALUES, **_SHAPES, **_LOOPS, **_FUSION}

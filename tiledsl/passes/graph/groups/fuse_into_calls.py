@@ -62,7 +62,7 @@ class FuseIntoCalls:
                 drop_unread(module.entry.body)
                 sort_by_use(module.entry)
         tidy(module.entry)
-        called = {op.callee for f in functions.values() for op in f.walk() if isinstance(op, ops.Call)}
+        called = ops.called_by(functions.values())
         return Module([f for f in functions.values() if f is module.entry or f.name in called])
 
 

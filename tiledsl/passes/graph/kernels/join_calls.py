@@ -61,7 +61,7 @@ class JoinCalls:
                 context.remark(self.name, join.location, text)
         if joins:
             tidy(module.entry)
-        called = {op.callee for op in module.entry.body.ops if isinstance(op, graph.Call)}
+        called = graph.called_by([module.entry, *loops])
         return Module([module.entry, *(function for name, function in programs.items() if name in called)])
 
 

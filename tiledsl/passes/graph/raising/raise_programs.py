@@ -65,7 +65,7 @@ class RaisePrograms:
             context.remark(self.name, op.location, f"@{callee.name} is taken for the ops that it comes to")
             inline(op, raised)
         tidy(module.entry)
-        called = {op.callee for f in module.functions for op in f.walk() if isinstance(op, ops.Call)}
+        called = ops.called_by(module.functions)
         return Module([f for f in module.functions if f is module.entry or f.name in called])
 
 

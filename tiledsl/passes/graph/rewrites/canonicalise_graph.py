@@ -34,7 +34,7 @@ class CanonicaliseGraph:
         for function in module.functions:
             if not is_tile_function(function):
                 tidy(function)
-        called = {op.callee for f in module.functions for op in f.walk() if isinstance(op, ops.Call)}
+        called = ops.called_by(module.functions)
         return Module([f for f in module.functions if f is module.entry or f.name in called])
 
 
@@ -60,7 +60,7 @@ def _merge_equal(block: Block) -> bool:
     known: dict[object, Op] = {}
     changed = False
     for op in list(block.ops):
-        if op.effect == "terminator" or isinstance(op, (ops.Call, ops.Iota)):
+        if op.effect == "terminator" or isinstance(op, (ops.Call, ops.Loop, ops.Iota)):
             continue  # coordinates of two axes of one size are not the same: each has its own
         # 1, 1.0 and True are equal, so are 0.0 and -0.0: numbers are told by their text
         attributes = [
