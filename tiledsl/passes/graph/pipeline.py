@@ -8,6 +8,7 @@ from tiledsl.passes.graph.groups.split_folds import SplitFolds
 from tiledsl.passes.graph.groups.split_scans import SplitScans
 from tiledsl.passes.graph.kernels.graph_to_tile import GraphToTile
 from tiledsl.passes.graph.kernels.join_calls import JoinCalls
+from tiledsl.passes.graph.loops.loops_in_kernels import LoopsInKernels
 from tiledsl.passes.graph.raising.raise_programs import RaisePrograms
 from tiledsl.passes.graph.rewrites.canonicalise_graph import CanonicaliseGraph
 from tiledsl.passes.graph.rewrites.copy_windows import CopyWindows
@@ -30,6 +31,7 @@ def graph_pipeline(arch: str, *, fuse: bool = True) -> list[Pass]:
     """
     return [
         CanonicaliseGraph(),
+        *([LoopsInKernels(arch=arch)] if fuse else []),
         *([RaisePrograms(arch=arch), MoveReindexing()] if fuse else []),
         *([SplitWindows(arch=arch), CopyWindows(arch=arch), LayImages(arch=arch)] if fuse else []),
         *([SlideWindows(arch=arch), SplitFloats(arch=arch)] if fuse else []),

@@ -54,7 +54,11 @@ class GraphToTile:
                     self._keep(op, callee, programs)
                 else:
                     self._lower(op, callee, programs, context)
-        return Module([module.entry, *programs.functions])
+        steps = [function for function in module.functions if function.name in _looped(module)]
+        for function in module.functions:
+            if function.name in ops.called_by(steps) and is_tile_function(function):
+                programs.keep(function)
+        return Module([module.entry, *steps, *programs.functions])
 
     def _keep(self, call: ops.Call, callee: Function, programs: _Programs) -> None:
         """Keeps a tile program; one that copies for where its source lies now that groups are made: what a group gives
@@ -105,6 +109,11 @@ class GraphToTile:
         names = [value.name for value in call.results]
         new = ops.Call(call.location, inputs=inputs, callee=name, types=shaped.made, result_names=names)
         _replace(call, new)
+
+
+def _looped(module: Module) -> set[str]:
+    """The names of the steps of loops, which have not been lowered yet."""
+    return {op.callee for op in module.walk() if isinstance(op, ops.Loop)}
 
 
 def _replace(call: ops.Call, new: ops.Call) -> None:

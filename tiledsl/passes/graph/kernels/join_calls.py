@@ -61,7 +61,7 @@ class JoinCalls:
                 context.remark(self.name, join.location, text)
         if joins:
             tidy(module.entry)
-        called = graph.called_by([module.entry, *loops])
+        called = graph.called_by(module.functions)
         return Module([module.entry, *(function for name, function in programs.items() if name in called)])
 
 

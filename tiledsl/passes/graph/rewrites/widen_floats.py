@@ -75,8 +75,9 @@ class DropRoundings:
     gives: ClassVar[Form] = Form.GRAPH
 
     def run(self, module: Module, context: PassContext) -> Module:
+        groups = {op.callee for op in module.entry.body.ops if isinstance(op, ops.Call)}
         for function in module.functions[1:]:
-            if not is_tile_function(function):
+            if function.name in groups and not is_tile_function(function):
                 _drop(function)
         return module
 

@@ -1,0 +1,176 @@
+"""Writes the steps of a loop as one tile program: each program of the grid goes through all steps for its own blocks.
+
+    @step(%c, %x, %d)                    for m, n in tile.grid(M, N):
+      %n = map(add, map(mul, %c, %d), %x)        c = carry[m, n]
+      %y = map(exp, %n)              =>          for t in tile.range(T, block=1):
+      return(%n, %y)                                 c = c * d[n] + x[t, m, n]
+                                                     y[t, m, n] = exp(c)
+                                                 last[m, n] = c
+
+So what is carried stays in registers, and nothing is launched for a step. It can be done where a program needs no more of
+what is carried than it computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from typing_extensions import override
+
+from tiledsl.ir import graph_ops as graph
+from tiledsl.ir import tile_ops as ops
+from tiledsl.ir.core import Block, Function, Number, Value, free_names
+from tiledsl.ir.dtypes import i64
+from tiledsl.ir.symbolic import Dim, symbol
+from tiledsl.ir.type_rules import tensor_type
+from tiledsl.ir.types import BlockSize, TensorType, scalar
+from tiledsl.passes.graph.kernels.group_program import GroupProgram
+from tiledsl.passes.graph.kernels.group_tiles import Scope
+from tiledsl.passes.graph.kernels.kernel_plan import KernelPlan
+
+
+@dataclass(frozen=True)
+class Steps:
+    """What a step has to do with the loop. `carried`: the parameter for each carried value, None where the step does not
+    read it; the first results are the next ones. `elements`: the parameters that are elements of sequences."""
+
+    carried: tuple[Value | None, ...]
+    elements: frozenset[Value]
+    first: tuple[Number | None, ...]
+    """The number that each carried value starts as in all of its elements, if it is one that is known."""
+    count: int
+    reverse: bool
+
+
+def reason_against(plan: KernelPlan, steps: Steps) -> str | None:
+    """Why a step that is one kernel cannot be looped within it, if it cannot."""
+    function, axes, treatments = plan.outlined.function, plan.axes, plan.treatments
+    last = function.body.terminator
+    assert isinstance(last, graph.Return)
+    if treatments.fed:
+        return "a step has two products in a row"
+    for op in function.body.ops:
+        if isinstance(op, (graph.Contract, graph.Window)):
+            return f"a step has a {op.name}"
+        if isinstance(op, graph.Gather) and (op.source in steps.elements or op.source in steps.carried):
+            return "a step gathers from what changes step by step"
+    for before, after in zip(steps.carried, last.values):
+        kept = axes.kept[after]
+        if set(treatments.grid) - set(kept):
+            return f"programs share %{after.name}"
+        if before is not None and axes.kept[before] != kept:
+            return f"a program needs more of %{before.name} than it computes"
+    return None
+
+
+class LoopProgram(GroupProgram):
+    """The whole program. Its parameters are a tensor for each carried value that does not start as a known number, then
+    those of the step, in order, with an axis of steps in front where they are elements."""
+
+    def __init__(self, plan: KernelPlan, units: Sequence[int | None], steps: Steps) -> None:
+        """`units`: of all parameters, in order, the axis along which elements lie side by side."""
+        super().__init__(plan.outlined.function, plan.axes, plan.treatments, units)
+        self.steps = steps
+        self.others = [p for p in self.function.parameters if p not in steps.carried]
+        self.count: Dim = symbol(free_names(self.declared, "T")) if steps.elements else steps.count
+        self.declared.add(str(self.count))
+        self.step: Value | None = None
+        """The coordinate along the axis of steps."""
+
+    @override
+    def build(self, name: str) -> Function:
+        last = self.function.body.terminator
+        assert isinstance(last, graph.Return)
+        carried, stacked = last.values[: len(self.steps.carried)], last.values[len(self.steps.carried) :]
+        units = iter(self.units)
+        starts = [
+            self._start(value, next(units)) if number is None else number
+            for value, number in zip(carried, self.steps.first)
+        ]
+        for parameter, unit in zip(self.others, units):
+            self._parameter(parameter, unit)
+        finals = [self._output(value) for value in carried]
+        outputs = [self._stacked(value) for value in stacked]
+        stops = [self.builder.size(self.sizes[axis]) for axis in self.treatments.grid]
+        with self._grid() as grid:
+            initial = [self._initial(start, value) for start, value in zip(starts, carried)]
+            ends = self._steps(initial, carried, list(zip(outputs, stacked)))
+            for output, value, end in zip(finals, carried, ends):
+                self.builder.emit(ops.Store, tensor=output, indices=self.places(value), value=end)
+        self.builder.emit(ops.Grid, stops=stops, blocks=self._block_sizes(), body=grid)
+        self.builder.emit(ops.Return, values=[*finals, *outputs])
+        return Function(name, self.body, self._facts(), self.function.location)
+
+    def _start(self, value: Value, unit: int | None) -> Value:
+        """The parameter for what is carried into the first step."""
+        type_ = TensorType(tensor_type(value).dtype, self._shape(value), unit)
+        return self.body.add_argument(type_, f"first_{value.name or 'carry'}")
+
+    def _parameter(self, parameter: Value, unit: int | None) -> None:
+        shape = self._shape(parameter)
+        if parameter in self.steps.elements:
+            shape = (self.count, *shape)
+        type_ = TensorType(tensor_type(parameter).dtype, shape, unit)
+        self.tensors[parameter] = self.body.add_argument(type_, parameter.name)
+
+    def _shape(self, value: Value) -> tuple[Dim, ...]:
+        return tuple(self.sizes[axis] for axis in self.axes.kept[value])
+
+    def _stacked(self, value: Value) -> Value:
+        shape, dtype = (self.count, *self._shape(value)), tensor_type(value).dtype
+        return self.builder.emit(ops.Empty, shape=shape, dtype=dtype, result_names=[value.name or "out"]).result
+
+    def _initial(self, start: Value | Number, value: Value) -> Value:
+        if isinstance(start, Value):
+            return self.builder.emit(ops.Load, tensor=start, indices=self.places(value)).result
+        number = self.builder.constant(start, tensor_type(value).dtype)
+        return self.builder.broadcast(number, self.shape(self.tile_axes(value)))
+
+    def _steps(
+        self, initial: Sequence[Value], carried: Sequence[Value], stacked: Collection[tuple[Value, Value]]
+    ) -> Sequence[Value]:
+        """The loop; gives what is carried at the end."""
+        start, stop = self.builder.constant(0, i64), self.builder.size(self.count)
+        body = Block()
+        name = free_names(self.declared, "t")
+        self.declared.add(name)
+        step = body.add_argument(scalar(i64), name)
+        with Scope(self, body):
+            self.step = step
+            if self.steps.reverse:
+                back = self.builder.map("sub", stop, self.builder.constant(1, i64))
+                self.step = self.builder.map("sub", back, step)
+            for before, first, value in zip(self.steps.carried, initial, carried):
+                argument = body.add_argument(first.type, before.name if before is not None else value.name)
+                if before is not None:
+                    self.scopes[-1][before] = argument
+            after: list[Value] = []
+            for value in carried:
+                with self._at(value):
+                    after.append(self.builder.cast(self.tile(value), tensor_type(value).dtype))
+            for output, value in stacked:
+                with self._at(value):
+                    self.builder.emit(
+                        ops.Store, tensor=output, indices=(self.step, *self.places(value)), value=self.tile(value),
+                        in_bounds=(0,),
+                    )  # fmt: skip
+            self.builder.emit(ops.Yield, values=after)
+        loop = ops.Range(
+            self.builder.location, start=start, stop=stop, initial=initial, blocks=(BlockSize.fixed(1),), body=body,
+            result_names=[value.name for value in carried],
+        )  # fmt: skip
+        self.builder.block.append(loop)
+        return loop.results
+
+    def _at(self, value: Value) -> AbstractContextManager[None]:
+        return self.builder.at(value.op.location if value.op is not None else self.builder.location)
+
+    @override
+    def _load(self, value: Value) -> Value:
+        if value not in self.steps.elements:
+            return super()._load(value)
+        assert self.step is not None
+        indices = (self.step, *self.places(value))
+        return self.builder.emit(ops.Load, tensor=self.tensors[value], indices=indices, in_bounds=(0,)).result

@@ -1,0 +1,236 @@
+"""Makes one kernel of a loop whose rows do not need each other: all steps run within it.
+
+    %last, %ys = graph.loop([%h], [%x], [%d]) {callee = step, count = 128}
+ =>
+    %last, %ys = graph.call([%h, %x, %d]) {callee = step_loop}          a tile program with a `tile.range` over the steps
+
+The step has to be one kernel by the rules of groups, and a program of it may need no more of what is carried than it
+computes. Other loops stay, and are launched step by step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from tiledsl.ir import graph_ops as ops
+from tiledsl.ir.core import Function, Module, Number, Op, Value, free_names
+from tiledsl.ir.type_rules import tensor_type
+from tiledsl.ir.types import TensorType
+from tiledsl.ir.verifier import Form, is_tile_function
+from tiledsl.passes.graph.analysis.limits import limits_of
+from tiledsl.passes.graph.analysis.outline import is_repeated
+from tiledsl.passes.graph.analysis.shapes import sizes_of
+from tiledsl.passes.graph.analysis.views import view_of_value
+from tiledsl.passes.graph.kernels.kernel_plan import KernelPlan, Refusal, plan_kernel
+from tiledsl.passes.graph.kernels.loop_program import LoopProgram, Steps, reason_against
+from tiledsl.passes.graph.kernels.merge_axes import merged_axes
+from tiledsl.passes.graph.loops.elementwise_products import ElementwiseProducts
+from tiledsl.passes.graph.loops.lift_views import lifted, root_of
+from tiledsl.passes.graph.raising.raise_programs import RaisePrograms
+from tiledsl.passes.graph.rewrites.canonicalise_graph import CanonicaliseGraph, tidy
+from tiledsl.passes.graph.rewrites.widen_floats import WidenFloats
+from tiledsl.passes.manager import Pass, PassContext
+
+KERNELS = (ops.Map, ops.Cast, ops.Random, ops.Reduce, ops.Scan, ops.Gather, ops.Contract)
+"""What a step may be made of, beside what is written again wherever it is read, and slices of elements."""
+
+
+@dataclass(frozen=True)
+class LoopsInKernels:
+    """Of the entry. `arch`: for what the kernels will be compiled."""
+
+    name: ClassVar[str] = "loops-in-kernels"
+    requires: ClassVar[Form] = Form.GRAPH
+    gives: ClassVar[Form] = Form.GRAPH
+    arch: str = "cpu"
+
+    def run(self, module: Module, context: PassContext) -> Module:
+        made: list[Function] = []
+        loops = [op for op in module.entry.body.ops if isinstance(op, ops.Loop)]
+        for loop in loops:
+            assert isinstance(loop.count, int), "sizes are numbers"
+            if not loop.count:
+                _never(loop)
+                continue
+            found = self._planned(loop, module, context)
+            if isinstance(found, str):
+                context.remark(self.name, loop.location, f"each step of @{loop.callee} is launched: {found}")
+                continue
+            taken = {function.name for function in (*module.functions, *made)}
+            made.append(_replace(loop, *found, free_names(taken, f"{loop.callee}_loop")))
+            context.remark(self.name, loop.location, f"all {loop.count} steps of @{loop.callee} run within one kernel")
+        if loops:
+            tidy(module.entry)
+        functions = [*module.functions, *made]
+        called = ops.called_by(functions)
+        return Module([f for f in functions if f is module.entry or f.name in called])
+
+    def _planned(self, loop: ops.Loop, module: Module, context: PassContext) -> tuple[KernelPlan, Steps] | str:
+        """The step as one kernel, on the tensors of the loop; or why it is none."""
+        step = self._prepared(loop, module)
+        body = [op for op in step.body.ops if op.effect != "terminator"]
+        members = [op for op in body if not is_repeated(op) or op in _returned(step)]
+        members = [op for op in members if not isinstance(op, (ops.Slice, ops.Reshape, ops.Transpose, ops.Broadcast))]
+        for op in members:
+            if not isinstance(op, KERNELS):
+                return f"a step has a {op.name} ({op.location})"
+        plan = plan_kernel(members, limits_of(self.arch), step.name)
+        if isinstance(plan, Refusal):
+            return f"a step is not one kernel: {plan.reason}"
+        if [value.op for value in plan.outlined.outputs] != _returned(step):
+            return "what a step gives is stored in another order"
+        return _of_loop(plan, step, loop)
+
+    def _prepared(self, loop: ops.Loop, module: Module) -> Function:
+        """A copy of the step as groups want it, in which an op gives each result."""
+        step = module.function(loop.callee).clone()
+        passes: list[Pass] = [
+            CanonicaliseGraph(), RaisePrograms(arch=self.arch), ElementwiseProducts(), WidenFloats(), CanonicaliseGraph(),
+        ]  # fmt: skip
+        whole = Module([step, *(f.clone() for f in module.functions if is_tile_function(f))])
+        for each in passes:
+            whole = each.run(whole, PassContext())
+        last = step.body.terminator
+        assert isinstance(last, ops.Return)
+        results: list[Value] = []
+        for value in last.values:
+            cast = ops.Cast(last.location, source=value, dtype=tensor_type(value).dtype, result_names=[value.name])
+            step.body.insert_before(last, cast)
+            results.append(cast.result)
+        last.set_field("values", results)
+        return step
+
+
+def _returned(step: Function) -> list[Op | None]:
+    """The ops that give the results of a step."""
+    last = step.body.terminator
+    assert isinstance(last, ops.Return)
+    return [value.op for value in last.values]
+
+
+def _of_loop(plan: KernelPlan, step: Function, loop: ops.Loop) -> tuple[KernelPlan, Steps] | str:
+    """The plan of a step with what the loop gives it as inputs, or why there is none."""
+    carried, count = len(loop.initial), len(loop.initial) + len(loop.sequences)
+    places = {parameter: number for number, parameter in enumerate(step.parameters)}
+    parameters: list[Value | None] = [None] * carried
+    elements: set[Value] = set()
+    inputs: list[Value] = []
+    for parameter, value in zip(plan.outlined.function.parameters, plan.outlined.inputs):
+        root = root_of(value)
+        if root not in places:
+            return f"%{value.name} of a step has to be in memory"
+        place = places[root]
+        if place < carried:
+            if value is not root:
+                return f"a program needs more of %{root.name} than it computes"
+            if parameters[place] is not None:
+                return f"a step reads %{root.name} along different axes"
+            parameters[place] = parameter
+            inputs.append(loop.initial[place])
+        elif place < count:
+            elements.add(parameter)
+            inputs.append(lifted(value, root, loop.sequences[place - carried], loop, loop.count))
+        else:
+            inputs.append(lifted(value, root, loop.shared[place - count], loop, None))
+    first = tuple(map(_number, loop.initial))
+    assert isinstance(loop.count, int)
+    steps = Steps(tuple(parameters), frozenset(elements), first, loop.count, loop.reverse)
+    reason = reason_against(plan, steps)
+    if reason is not None:
+        return reason
+    return replace(plan, outlined=replace(plan.outlined, inputs=tuple(inputs))), steps
+
+
+def _number(value: Value) -> Number | None:
+    """The number that a tensor repeats, if it is known."""
+    op = value.op
+    while isinstance(op, (ops.Broadcast, ops.Reshape)):
+        op = op.source.op
+    return op.value if isinstance(op, ops.Constant) else None
+
+
+def _never(loop: ops.Loop) -> None:
+    """What a loop of no steps gives: what it starts with, and nothing stacked."""
+    for before, after in zip(loop.initial, loop.results):
+        after.replace_with(before)
+    for result in loop.results[len(loop.initial) :]:
+        zero = ops.Constant(loop.location, value=0, dtype=tensor_type(result).dtype)
+        empty = ops.Broadcast(loop.location, source=zero.result, shape=tensor_type(result).shape)
+        for op in (zero, empty):
+            assert loop.parent is not None
+            loop.parent.insert_before(loop, op)
+        result.replace_with(empty.result)
+    loop.erase()
+
+
+def _replace(loop: ops.Loop, plan: KernelPlan, steps: Steps, name: str) -> Function:
+    """Puts a call of the program in the place of a loop; gives the program."""
+    plan = _merged(loop, plan, steps)
+    function = plan.outlined.function
+    last = function.body.terminator
+    assert isinstance(last, ops.Return)
+    carried = len(steps.carried)
+    given: list[Value] = []
+    for value, initial, number in zip(last.values, loop.initial, steps.first):
+        if number is None:
+            given.append(_reshaped(loop, initial, _sizes(plan, value)))
+    for parameter, value in zip(function.parameters, plan.outlined.inputs):
+        if parameter not in steps.carried:
+            front = (steps.count,) if parameter in steps.elements else ()
+            given.append(_reshaped(loop, value, (*front, *_sizes(plan, parameter))))
+    made = [tensor_type(value).dtype for value in last.values]
+    shapes = [(*((steps.count,) if n >= carried else ()), *_sizes(plan, v)) for n, v in enumerate(last.values)]
+    program = LoopProgram(plan, [_unit_axis(value) for value in given], steps).build(name)
+    types = [TensorType(dtype, shape) for dtype, shape in zip(made, shapes)]
+    names = [value.name for value in loop.results]
+    call = ops.Call(loop.location, inputs=given, callee=name, types=types, result_names=names)
+    assert loop.parent is not None
+    loop.parent.insert_before(loop, call)
+    for old, new in zip(loop.results, call.results):
+        old.replace_with(_reshaped(loop, new, sizes_of(old)))
+    loop.erase()
+    return program
+
+
+def _merged(loop: ops.Loop, plan: KernelPlan, steps: Steps) -> KernelPlan:
+    """The plan with as few axes as there can be, by where the elements of one step lie."""
+    assert loop.parent is not None
+    cut: list[Op] = []
+    inputs: list[Value] = []
+    for parameter, value in zip(plan.outlined.function.parameters, plan.outlined.inputs):
+        if parameter in steps.elements:
+            sizes = sizes_of(value)
+            starts, stops = (0,) * len(sizes), (1, *sizes[1:])
+            one = ops.Slice(loop.location, source=value, starts=starts, stops=stops, steps=(1,) * len(sizes))
+            flat = ops.Reshape(loop.location, source=one.result, shape=sizes[1:])
+            for op in (one, flat):
+                loop.parent.insert_before(loop, op)
+                cut.append(op)
+            value = flat.result
+        inputs.append(value)
+    merged = merged_axes(replace(plan, outlined=replace(plan.outlined, inputs=tuple(inputs))))
+    for op in reversed(cut):
+        op.erase()
+    return replace(merged, outlined=plan.outlined)
+
+
+def _sizes(plan: KernelPlan, value: Value) -> tuple[int, ...]:
+    return tuple(axis.size for axis in plan.axes.kept[value])
+
+
+def _reshaped(loop: ops.Loop, value: Value, shape: Sequence[int]) -> Value:
+    if tuple(shape) == sizes_of(value):
+        return value
+    op = ops.Reshape(loop.location, source=value, shape=tuple(shape), result_names=[value.name])
+    assert loop.parent is not None
+    loop.parent.insert_before(loop, op)
+    return op.result
+
+
+def _unit_axis(value: Value) -> int | None:
+    """The axis whose elements lie side by side; the last one of what is no view, which will be copied."""
+    view = view_of_value(value)
+    rank = len(sizes_of(value))
+    return view.place.unit if view is not None else rank - 1 if rank else None
