@@ -208,4 +208,5 @@ EXECUTORS: dict[type[Op], Executor] = {
     graph_ops.Window: _window,
     graph_ops.Gather: _gather,
 }
-"""How each op runs. Calls and loops need the module and are added for each execution; terminators are `Execution.run`'s."""
+"""How each op runs. Calls and loops need the module and are added for each execution; terminators are those of
+`Execution.run`."""

@@ -7,9 +7,7 @@ so that fusion can compose them: a convolution is a `graph.window`, which copies
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from tiledsl.ir.core import InvalidIRError, Op
+from tiledsl.ir.core import Op
 from tiledsl.ir.dtypes import bf16, f32, i64, u32
 from tiledsl.ir.graph_calls import Call as Call
 from tiledsl.ir.graph_calls import Loop as Loop

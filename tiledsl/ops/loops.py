@@ -11,13 +11,15 @@ from tiledsl.ops.checks import active
 
 
 @tile.kernel
-def scan(step: Callable[[Any, Any], Any], carry: Any, xs: Any = None, *, length: Any = None, reverse: bool = False) -> Any:
+def scan(
+    step: Callable[[Any, Any], Any], carry: Any, xs: Any = None, *, length: Any = None, reverse: bool = False
+) -> Any:
     """`jax.lax.scan`: `carry, y = step(carry, x)` for each element x along axis 0 of `xs`.
 
     `carry`, `xs`, and what `step` gives are tensors, numbers, or tuples, lists and dicts of these; `xs` may be None if
     `length`, the number of steps, is given. Gives (the last carry, all y stacked along a new axis 0). `reverse`: from
-    the last element to the first, in `xs` and in what is stacked. `step` is a formula, which is run once: the loop is one
-    of the compiled program. It may read tensors from outside. Raises TileTypeError where a step carries on another
+    the last element to the first, in `xs` and in what is stacked. `step` is a formula, which is traced once: the loop
+    is part of what is compiled. It may read tensors from outside. Raises TileTypeError where a step carries on another
     shape or dtype than it was given, or does not give a pair; TileShapeError for sequences of unlike lengths.
     """
     return record_loop(active(), step, carry, xs, length, reverse)

@@ -14,14 +14,25 @@ from typing import Any
 import numpy as np
 
 from tiledsl.api.reports.source_lines import source_text
+from tiledsl.api.schedules.loop_buffers import LoopBuffers
 from tiledsl.ir import graph_ops
 from tiledsl.ir.core import Function, Module, Number, Value
 from tiledsl.ir.dtypes import DType, to_numpy
-from tiledsl.ir.strided_views import StridedView, numbers, simplest, transposed, view_of, whole
+from tiledsl.ir.strided_views import (
+    StridedView,
+    numbers,
+    reshaped,
+    simplest,
+    strided_view,
+    transposed,
+    view_of,
+    whole,
+)
 from tiledsl.ir.types import TensorType
 from tiledsl.passes.graph.analysis.joins import Join, part_of, places_of, within
 from tiledsl.passes.graph.analysis.step_traffic import ops_of, step_traffic
 from tiledsl.passes.graph.kernels.copy_functions import copy_function
+from tiledsl.passes.graph.rewrites.materialise import is_new
 from tiledsl.runtime.arrays.arrays import Array
 from tiledsl.runtime.calls.binding import bind_sizes, new_shape
 from tiledsl.runtime.programs.interface import Interface, ScalarParameter, TensorParameter, interface_of
@@ -71,6 +82,10 @@ class _Scheduler:
         self._literals: dict[str, Array] = {}
         self._literal_buffers: dict[tuple[str, DType], Operand] = {}
         self._remarks: list[str] = []
+        self._loops: list[LoopBuffers] = []
+        """The loops whose steps are being scheduled, the innermost last."""
+        self._targets: dict[Value, Operand] = {}
+        """Where calls of a loop's step write what is stacked."""
 
     def run(self) -> Scheduled:
         entry = self._module.entry
@@ -82,24 +97,7 @@ class _Scheduler:
             numbered[parameter.name] = operand.buffer
             self._known[parameter] = _Known(operand, None, type_.dtype)
         assert set(numbered) == {*self._inputs, *self._constants}, "parameters are inputs or constants"
-        for op in entry.body.ops:
-            match op:
-                case graph_ops.Call():
-                    self._call(op)
-                case graph_ops.Constant():
-                    self._known[op.result] = _Known(None, op.value, op.dtype)
-                case graph_ops.Size():
-                    assert isinstance(op.value, int), "sizes of a lowered graph are numbers"
-                    self._known[op.result] = _Known(None, op.value, op.result.dtype)
-                case graph_ops.Concat() | graph_ops.Interleave():
-                    self._join(op)
-                case graph_ops.Return():
-                    outputs = tuple(self._return(number, value) for number, value in enumerate(op.values))
-                    break
-                case _:
-                    self._view(op)
-        else:
-            raise AssertionError("the entry returns nothing")
+        outputs = tuple(self._return(number, value) for number, value in enumerate(self._ops(entry)))
         schedule = Schedule(
             name=entry.name,
             buffers=tuple(self._buffers),
@@ -111,9 +109,37 @@ class _Scheduler:
         functions = tuple(function for _, function in sorted(self._functions.values(), key=lambda pair: pair[0]))
         return Scheduled(schedule, functions, self._literals, tuple(self._remarks))
 
+    def _ops(self, function: Function) -> tuple[Value, ...]:
+        """Schedules the ops of a function of the graph; gives the values that it returns."""
+        for op in function.body.ops:
+            match op:
+                case graph_ops.Call():
+                    self._call(op)
+                case graph_ops.Loop():
+                    self._loop(op)
+                case graph_ops.Constant():
+                    self._known[op.result] = _Known(None, op.value, op.dtype)
+                case graph_ops.Size():
+                    assert isinstance(op.value, int), "sizes of a lowered graph are numbers"
+                    self._known[op.result] = _Known(None, op.value, op.result.dtype)
+                case graph_ops.Concat() | graph_ops.Interleave():
+                    self._join(op)
+                case graph_ops.Return():
+                    return op.values
+                case _:
+                    self._view(op)
+        raise AssertionError(f"@{function.name} returns nothing")
+
     def _buffer(self, name: str, role: Role, dtype: DType, shape: tuple[int, ...]) -> Operand:
-        self._buffers.append(Buffer(name, role, dtype, shape))
-        return Operand(len(self._buffers) - 1, whole(shape))
+        number = self._loops[-1].take(name, dtype, shape) if role == "inner" and self._loops else None
+        if number is None:
+            self._buffers.append(Buffer(name, role, dtype, shape))
+            number = len(self._buffers) - 1
+        return Operand(number, whole(shape))
+
+    def _new_buffer(self, name: str, dtype: DType, shape: tuple[int, ...]) -> int:
+        self._buffers.append(Buffer(name, "inner", dtype, shape))
+        return len(self._buffers) - 1
 
     def _view(self, op: Any) -> None:
         source = self._known[op.operands[0]]
@@ -153,6 +179,9 @@ class _Scheduler:
             interface.results[number].index: Operand(self._joined(part.join).buffer, part.place)
             for number, part in parts.items()
         }
+        for number, value in enumerate(op.results):
+            if value in self._targets and is_new(self._module.function(op.callee), number):
+                targets[interface.results[number].index] = self._targets[value]
         returned = self._step(op.callee, program, operands, scalars, targets, source)
         for result, tensor in zip(op.results, returned):
             self._known[result] = _Known(tensor, None, _tensor(result).dtype)
@@ -178,6 +207,71 @@ class _Scheduler:
                 program = self._program(copy_function(operand.view, dtype))
                 self._step("copy", program, [operand], (), {0: Operand(joined.buffer, within(joined.view, place))})
         self._known[op.result] = _Known(joined, None, dtype)
+
+    # Loops
+
+    def _loop(self, op: graph_ops.Loop) -> None:
+        """Every step of a loop: the same programs, on other parts of what it steps along."""
+        step = self._module.function(op.callee)
+        assert isinstance(op.count, int), "sizes of a lowered graph are numbers"
+        carried, last = len(op.initial), len(op.initial) + len(op.sequences)
+        values = (*op.initial, *op.sequences, *op.shared)
+        given = [
+            self._passed(value, parameter, n < carried)
+            for n, (parameter, value) in enumerate(zip(step.parameters, values))
+        ]
+        stacked = [
+            self._buffer(value.name or "stacked", "inner", _tensor(value).dtype, numbers(_tensor(value).shape))
+            for value in op.results[carried:]
+        ]
+        buffers = LoopBuffers(self._new_buffer)
+        self._loops.append(buffers)
+        states = given[:carried]
+        for t in reversed(range(op.count)) if op.reverse else range(op.count):
+            buffers.begin(known.operand.buffer for known in states if known.operand is not None)
+            elements = [_element(known, t) for known in given[carried:last]]
+            self._known.update(zip(step.parameters, (*states, *elements, *given[last:])))
+            states = self._one_step(step, carried, [_part_at(whole_, t) for whole_ in stacked])
+        self._loops.pop()
+        ends = [_Known(operand, None, _tensor(value).dtype) for value, operand in zip(op.results[carried:], stacked)]
+        self._known.update(zip(op.results, (*states, *ends)))
+
+    def _passed(self, value: Value, parameter: Value, is_carried: bool) -> _Known:
+        """What a loop is given: row-major where steps carry it on, or see it as another view."""
+        known = self._known[value]
+        viewed = any(not isinstance(user, graph_ops.Call) for user in parameter.users)
+        if known.operand is None or not (is_carried or viewed) or known.operand.view.is_contiguous:
+            return known
+        return _Known(self._copied(known.operand, known.dtype, "inner"), None, known.dtype)
+
+    def _one_step(self, step: Function, carried: int, outputs: Sequence[Operand]) -> list[_Known]:
+        """One step, which writes what is stacked to `outputs`; gives what it carries on."""
+        for join in [join for join in self._joins if join.parent is step.body]:
+            del self._joins[join]  # each step has buffers of its own
+        last = step.body.terminator
+        assert last is not None
+        around, self._targets = self._targets, {}
+        for value, output in zip(last.operands[carried:], outputs):
+            made = _unshaped(value)
+            place = reshaped(output.view, numbers(_tensor(made).shape))
+            assert place is not None, "an element of what is stacked is row-major"
+            self._targets.setdefault(made, Operand(output.buffer, place))
+        returned = self._ops(step)
+        self._targets = around
+        for value, output in zip(returned[carried:], outputs):
+            known = self._known[value]
+            operand = known.operand if known.operand is not None else self._literal(known)
+            if operand != output and output.view.count:
+                self._copy(operand, output, known.dtype)
+        return [self._known[value] for value in returned[:carried]]
+
+    def _copy(self, source: Operand, target: Operand, dtype: DType) -> None:
+        """Copies to a row-major part of a buffer."""
+        view = simplest(source.view)
+        place = reshaped(target.view, view.shape)
+        assert place is not None, "the target is row-major"
+        program = self._program(copy_function(view, dtype))
+        self._step("copy", program, [Operand(source.buffer, view)], (), {0: Operand(target.buffer, place)})
 
     def _fitted(self, known: _Known, parameter: TensorParameter, callee: str) -> Operand:
         """The operand, or a copy of it where the callee writes to it or wants another axis to be contiguous."""
@@ -268,6 +362,24 @@ class _Scheduler:
         if not (buffer.role == "output" and _is_all(operand.view, buffer)):
             self._remarks.append(f"{name} is a view of `{buffer.name}`, so it is copied")
         return self._copied(operand, known.dtype, "output", name).buffer
+
+
+def _element(known: _Known, t: int) -> _Known:
+    """Element t of a sequence."""
+    return known if known.operand is None else replace(known, operand=_part_at(known.operand, t))
+
+
+def _part_at(operand: Operand, t: int) -> Operand:
+    """What is at coordinate t of axis 0."""
+    view = operand.view
+    return Operand(operand.buffer, strided_view(view.offset + t * view.strides[0], view.shape[1:], view.strides[1:]))
+
+
+def _unshaped(value: Value) -> Value:
+    """What a value was before it was reshaped."""
+    while isinstance(value.op, graph_ops.Reshape):
+        value = value.op.source
+    return value
 
 
 def _lies_along(view: StridedView, unit: int | None) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from tiledsl.frontend.trace.array_types import is_array
 from tiledsl.frontend.trace.structures import Structure, build, leaf_names, structure_of, take_apart
@@ -39,10 +39,11 @@ def record_loop(trace: Trace, step: Step, carry: Any, xs: Any, length: Any, reve
     values = [*(x.value for x in after), *body.made(outputs)]
     function, shared = body.finish(values)
     stacked = [TensorType(type_of(v).dtype, (count, *type_of(v).shape)) for v in values[len(initial) :]]
+    types = [*(_plain(x.type) for x in initial), *stacked]
     with trace.builder.at(place):
         loop = trace.builder.emit(
             Loop, initial=[x.value for x in initial], sequences=[x.value for x in sequences], shared=shared,
-            callee=function.name, count=count, reverse=bool(reverse), types=[*(_plain(x.type) for x in initial), *stacked],
+            callee=function.name, count=count, reverse=bool(reverse), types=types,
         )  # fmt: skip
     results = [trace.tensor(value) for value in loop.results]
     return build(carried, iter(results)), build(given, iter(results[len(initial) :]))
@@ -57,7 +58,7 @@ def _plain(type_: TensorType) -> TensorType:
 
 
 def _count(trace: Trace, sequences: Sequence[TracedTensor], length: Any) -> Dim:
-    """How many steps there are. Raises TileShapeError or TileTypeError where that is not known, or is not one number."""
+    """How many steps there are. Raises TileShapeError or TileTypeError where that is no one number."""
     for x in sequences:
         if not x.ndim:
             trace.fail("scan-rank", x, text=trace.text_of(x), what=describe(x))
@@ -118,15 +119,16 @@ class _Body:
         trace = self.trace
         arguments = iter([trace.tensor(value) for value in self.block.arguments])
         with trace.builder.inside(self.block):
-            returned = self.step(build(carried, arguments), build(elements, arguments))
+            returned: Any = self.step(build(carried, arguments), build(elements, arguments))
             trace.builder.location = self.place
-            if not isinstance(returned, tuple) or len(returned) != 2:  # pyright: ignore[reportUnknownArgumentType]
+            if not isinstance(returned, tuple) or len(cast("tuple[Any, ...]", returned)) != 2:
                 trace.fail("scan-result", what=describe(returned))
+            after, ys = cast("tuple[Any, Any]", returned)
             leaves: list[Any] = []
-            problem = take_apart(carried, returned[0], leaves)
+            problem = take_apart(carried, after, leaves)
             if problem is not None:
                 trace.fail("scan-structure", problem=problem)
-            return [tensor(trace, value) for value in leaves], returned[1]
+            return [tensor(trace, value) for value in leaves], ys
 
     def made(self, outputs: Sequence[Any]) -> list[Value]:
         """Tensors of what is stacked."""

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tiledsl.ir import graph_ops as ops
+from tiledsl.ir.core import Function, Module, free_names
+from tiledsl.ir.verifier import Form, is_tile_function
 from tiledsl.passes.graph.groups.fuse_into_calls import FuseIntoCalls
 from tiledsl.passes.graph.groups.group import Group
 from tiledsl.passes.graph.groups.split_folds import SplitFolds
@@ -21,7 +27,7 @@ from tiledsl.passes.graph.rewrites.slide_windows import SlideWindows
 from tiledsl.passes.graph.rewrites.split_floats import SplitFloats
 from tiledsl.passes.graph.rewrites.split_windows import SplitWindows
 from tiledsl.passes.graph.rewrites.widen_floats import DropRoundings, ReshapeNarrow, WidenFloats
-from tiledsl.passes.manager import Pass
+from tiledsl.passes.manager import Pass, PassContext, PassManager
 
 
 def graph_pipeline(arch: str, *, fuse: bool = True) -> list[Pass]:
@@ -47,5 +53,56 @@ def graph_pipeline(arch: str, *, fuse: bool = True) -> list[Pass]:
         Materialise(),
         GraphToTile(arch=arch),
         *([JoinCalls(arch=arch)] if fuse else []),
+        LowerSteps(arch=arch, fuse=fuse),
         CanonicaliseGraph(),
     ]
+
+
+@dataclass(frozen=True)
+class LowerSteps:
+    """Lowers the steps of the loops that are left, each by the whole pipeline: what is launched for a step is planned
+    once.
+
+    func @step(%c, %x, %w) {                               func @step(%c, %x, %w) {
+      %p = graph.contract(%c, %w) ...             =>         %n = graph.call([%c, %w, %x]) {callee = step_0}
+      %n = graph.map([%p, %x]) {fn = add}                    graph.return([%n])
+      graph.return([%n])                                   }
+    }
+    """
+
+    name: ClassVar[str] = "lower-steps"
+    requires: ClassVar[Form] = Form.GRAPH
+    gives: ClassVar[Form] = Form.GRAPH
+    arch: str = "cpu"
+    fuse: bool = True
+
+    def run(self, module: Module, context: PassContext) -> Module:
+        looped = dict.fromkeys(op.callee for op in module.entry.body.ops if isinstance(op, ops.Loop))
+        if not looped:
+            return module
+        manager = PassManager(graph_pipeline(self.arch, fuse=self.fuse))
+        functions = [f for f in module.functions if f is module.entry or is_tile_function(f)]
+        for name in looped:
+            within = [f for f in module.functions if f.name != name and f is not module.entry]
+            lowered = manager.run(Module([module.function(name), *within]), context)
+            _add(functions, lowered)
+        return Module([*functions[:1], *sorted(functions[1:], key=is_tile_function)])
+
+
+def _add(functions: list[Function], lowered: Module) -> None:
+    """Adds the functions of a lowered step, under names that are free."""
+    taken = {function.name for function in functions}
+    known = {Module([f]).structure(locations=False): f.name for f in functions}
+    renamed: dict[str, str] = {}
+    for function in lowered.functions:
+        key = Module([function]).structure(locations=False)
+        if known.get(key) == function.name:
+            continue
+        name = function.name if function is lowered.entry else free_names(taken, function.name)
+        renamed[function.name] = name
+        taken.add(name)
+        function.name = name
+        functions.append(function)
+    for op in lowered.walk():
+        if isinstance(op, (ops.Call, ops.Loop)):
+            op.attributes["callee"] = renamed.get(op.callee, op.callee)

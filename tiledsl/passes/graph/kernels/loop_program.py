@@ -7,8 +7,8 @@
                                                      y[t, m, n] = exp(c)
                                                  last[m, n] = c
 
-So what is carried stays in registers, and nothing is launched for a step. It can be done where a program needs no more of
-what is carried than it computes.
+So what is carried stays in registers, and nothing is launched for a step. It can be done where a program needs no more
+of what is carried than it computes.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from tiledsl.passes.graph.kernels.kernel_plan import KernelPlan
 
 @dataclass(frozen=True)
 class Steps:
-    """What a step has to do with the loop. `carried`: the parameter for each carried value, None where the step does not
-    read it; the first results are the next ones. `elements`: the parameters that are elements of sequences."""
+    """What a step has to do with the loop. `carried`: the parameter for each carried value, None where the step does
+    not read it; the first results are the next ones. `elements`: the parameters that are elements of sequences."""
 
     carried: tuple[Value | None, ...]
     elements: frozenset[Value]
@@ -95,7 +95,7 @@ class LoopProgram(GroupProgram):
         outputs = [self._stacked(value) for value in stacked]
         stops = [self.builder.size(self.sizes[axis]) for axis in self.treatments.grid]
         with self._grid() as grid:
-            initial = [self._initial(start, value) for start, value in zip(starts, carried)]
+            initial = [self._first(start, value) for start, value in zip(starts, carried)]
             ends = self._steps(initial, carried, list(zip(outputs, stacked)))
             for output, value, end in zip(finals, carried, ends):
                 self.builder.emit(ops.Store, tensor=output, indices=self.places(value), value=end)
@@ -122,7 +122,7 @@ class LoopProgram(GroupProgram):
         shape, dtype = (self.count, *self._shape(value)), tensor_type(value).dtype
         return self.builder.emit(ops.Empty, shape=shape, dtype=dtype, result_names=[value.name or "out"]).result
 
-    def _initial(self, start: Value | Number, value: Value) -> Value:
+    def _first(self, start: Value | Number, value: Value) -> Value:
         if isinstance(start, Value):
             return self.builder.emit(ops.Load, tensor=start, indices=self.places(value)).result
         number = self.builder.constant(start, tensor_type(value).dtype)

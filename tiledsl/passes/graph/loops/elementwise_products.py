@@ -1,6 +1,6 @@
 """Products that are none of matrices as what they are, a fold of elementwise products.
 
-    %y = contract(%h, %c) {axes = "b d n, b n -> b d"}    =>    %y = reduce(map(mul, %h, broadcast(%c)), axis n) {fn = add}
+%y = contract(%h, %c) {axes = "b d n, b n -> b d"}    =>    %y = reduce(map(mul, %h, broadcast(%c)), axis n) {fn = add}
 """
 
 from __future__ import annotations

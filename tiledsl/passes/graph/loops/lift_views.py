@@ -1,8 +1,8 @@
 """Views of an element of a sequence as views of the whole sequence, with the axis of steps in front.
 
-    %row = graph.slice(%x) {starts = [0], stops = [4], ...}, %x an element of %xs
- =>
-    %rows = graph.slice(%xs) {starts = [0, 0], stops = [128, 4], ...}
+   %row = graph.slice(%x) {starts = [0], stops = [4], ...}, %x an element of %xs
+=>
+   %rows = graph.slice(%xs) {starts = [0, 0], stops = [128, 4], ...}
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     %last, %ys = graph.loop([%h], [%x], [%d]) {callee = step, count = 128}
  =>
-    %last, %ys = graph.call([%h, %x, %d]) {callee = step_loop}          a tile program with a `tile.range` over the steps
+    %last, %ys = graph.call([%h, %x, %d]) {callee = step_loop}      a tile program with a `tile.range` over the steps
 
 The step has to be one kernel by the rules of groups, and a program of it may need no more of what is carried than it
 computes. Other loops stay, and are launched step by step.
@@ -87,7 +87,8 @@ class LoopsInKernels:
         """A copy of the step as groups want it, in which an op gives each result."""
         step = module.function(loop.callee).clone()
         passes: list[Pass] = [
-            CanonicaliseGraph(), RaisePrograms(arch=self.arch), ElementwiseProducts(), WidenFloats(), CanonicaliseGraph(),
+            CanonicaliseGraph(), RaisePrograms(arch=self.arch), ElementwiseProducts(), WidenFloats(),
+            CanonicaliseGraph(),
         ]  # fmt: skip
         whole = Module([step, *(f.clone() for f in module.functions if is_tile_function(f))])
         for each in passes:

@@ -63,7 +63,7 @@ class Materialise:
         return Module([*module.functions, *made.functions])
 
 
-def _is_new(program: Function, number: int) -> bool:
+def is_new(program: Function, number: int) -> bool:
     """Whether a result of a tile program is a tensor that it makes, gives back once, and does not fill before."""
     last = program.body.terminator
     assert last is not None
@@ -136,7 +136,7 @@ class _Copies:
         if not isinstance(call, ops.Call) or part_of(value) is None:
             return False
         callee = self.known[call.callee]
-        return not is_tile_function(callee) or _is_new(callee, call.results.index(value))
+        return not is_tile_function(callee) or is_new(callee, call.results.index(value))
 
     def joined(self, op: ops.Concat, sources: Sequence[Value]) -> Value:
         """Some tensors behind each other, by one program."""
