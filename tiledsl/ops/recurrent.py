@@ -1,4 +1,4 @@
-"""Recurrent layers over sequences whose length is known: one layer in one direction.
+"""Recurrent layers: one layer in one direction, as a loop over the elements of a sequence.
 
 `x` is [L, N, I] (length, batch, inputs), weights are PyTorch's: `w_ih` [G * H, I] and `w_hh` [G * H, H] with the rows
 of G gates behind each other, and biases [G * H]. `order` says which gate comes when, a letter for each. What the inputs
@@ -15,6 +15,7 @@ from typing import Any
 
 from tiledsl import tile
 from tiledsl.ops.checks import as_tensor, refuse_option, refuse_rank, refuse_shapes, require_float, widened
+from tiledsl.ops.loops import scan
 
 Step = Callable[[Any, tuple[Any, ...]], tuple[Any, ...]]
 """From what the inputs give to the gates, and states, to the next states: the first is the output."""
@@ -130,8 +131,8 @@ class _Loop:
         require_float(name, x)
         if x.ndim != 3:
             refuse_rank(name, x, "[L, N, I]", "give an axis of lengths, one of the batch and one of inputs")
-        if not isinstance(x.shape[0], int) or x.shape[0] < 1:
-            refuse_option(name, "x", x.shape[0], "a known length of at least 1", "give the length as a number")
+        if isinstance(x.shape[0], int) and x.shape[0] < 1:
+            refuse_option(name, "x", x.shape[0], "a length of at least 1", "give it a sequence that is not empty")
         fits = w_hh.ndim == 2 and w_hh.shape[0] == gates * w_hh.shape[1]
         if not fits:
             refuse_rank(name, w_hh, f"[{gates} * H, H]", f"put the rows of {gates} gates behind each other")
@@ -170,17 +171,19 @@ class _Loop:
         ends = None if lengths is None else as_tensor(lengths)
         if ends is not None and ends.shape != (batch,):
             refuse_shapes(self.name, ends, self.x, "there is one length for each sequence of the batch", "give [N]")
-        outputs: list[Any] = [None] * length
-        for t in reversed(range(length)) if reverse else range(length):
-            following = step(self.given[t], states)
+
+        def one(states: tuple[Any, ...], given: tuple[Any, Any]) -> tuple[tuple[Any, ...], Any]:
+            gates, going = given
+            following = step(gates, states)
             output = following[0]
-            if ends is not None:
-                going = (ends > t)[:, None]
-                output = tile.where(going, output, 0.0)
-                following = tuple(tile.where(going, new, old) for new, old in zip(following, states))
-            outputs[t] = output.to(self.x.dtype)
-            states = following
-        return tile.stack(outputs), tuple(state.to(self.x.dtype) for state in states)
+            if going is not None:
+                output = tile.where(going[:, None], output, 0.0)
+                following = tuple(tile.where(going[:, None], new, old) for new, old in zip(following, states))
+            return following, output.to(self.x.dtype)
+
+        going = None if ends is None else ends > tile.arange(length)[:, None]
+        states, outputs = scan(one, states, (self.given, going), reverse=reverse)
+        return outputs, tuple(state.to(self.x.dtype) for state in states)
 
     def _state(self, value: Any, batch: Any) -> Any:
         if value is None:
