@@ -32,11 +32,15 @@ def record_loop(trace: Trace, step: Step, carry: Any, xs: Any, length: Any, reve
     body = _Body(trace, step, place)
     body.arguments(carried, [x.type for x in initial])
     body.arguments(elements, [TensorType(x.dtype, x.type.shape[1:]) for x in sequences])
-    after, ys = body.run(carried, elements)
-    _check_carried(trace, carried, initial, after)
     outputs: list[Any] = []
-    given = structure_of(ys, "y", _is_leaf, outputs)
-    values = [*(x.value for x in after), *body.made(outputs)]
+    try:
+        after, ys = body.run(carried, elements)
+        _check_carried(trace, carried, initial, after)
+        given = structure_of(ys, "y", _is_leaf, outputs)
+        values = [*(x.value for x in after), *body.made(outputs)]
+    except BaseException:
+        body.drop()
+        raise
     function, shared = body.finish(values)
     stacked = [TensorType(type_of(v).dtype, (count, *type_of(v).shape)) for v in values[len(initial) :]]
     types = [*(_plain(x.type) for x in initial), *stacked]
@@ -129,6 +133,11 @@ class _Body:
             if problem is not None:
                 trace.fail("scan-structure", problem=problem)
             return [tensor(trace, value) for value in leaves], ys
+
+    def drop(self) -> None:
+        """Takes out what was recorded of a step that could not be: whoever caught the error may go on."""
+        for op in reversed(list(self.block.ops)):
+            op.erase()
 
     def made(self, outputs: Sequence[Any]) -> list[Value]:
         """Tensors of what is stacked."""

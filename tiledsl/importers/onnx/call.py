@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn, Protocol, cast
+from typing import Any, NamedTuple, NoReturn, Protocol, cast
 
 from onnx import TensorProto, helper
 
 from tiledsl.importers.onnx.model import Array, GraphBody, Node
-from tiledsl.importers.onnx.session import Session
+from tiledsl.importers.onnx.session import NotOneStepError, Session
 from tiledsl.importers.onnx.values import Item, Scope, Value, tensors_of
-from tiledsl.support.errors import fail
+from tiledsl.ops.loops import scan
+from tiledsl.support.errors import TileError, fail
+
+Step = Callable[[list[Any], list[Any]], tuple[Sequence[Any], Sequence[Any]]]
+"""From what is carried, and elements of sequences, to what is carried on, and what is stacked: all of them values."""
+
+
+class Looped(NamedTuple):
+    """What a loop gives."""
+
+    carried: list[Any]
+    stacked: list[Any]
 
 
 class Walker(Protocol):
@@ -96,6 +107,33 @@ class Call:
         if isinstance(item, Value):
             return self._walk.session.tensor(item, self.node)
         return [self._tensors(part) for part in cast("list[Any]", item)] if isinstance(item, list) else item
+
+    def loop(self, step: Step, carry: Sequence[Any], xs: Sequence[Any], length: int, *, reverse: bool) -> Looped | None:
+        """A loop of the graph whose steps are `step`, which runs graphs of the node on values: what is carried at the
+        end, and what is stacked. None where no one step stands for all, so that they have to be run one by one."""
+        session = self._walk.session
+        if session.in_step or not all(isinstance(item, Value) for item in (*carry, *xs)):
+            return None
+
+        def one(state: Any, parts: Any) -> Any:
+            given = [[self._walk.wrap(t, "") for t in tensors or ()] for tensors in (state, parts)]
+            results = step(*given)
+            if not all(isinstance(item, Value) for part in results for item in part):
+                raise NotOneStepError
+            after, ys = ([session.tensor(value, self.node) for value in part] for part in results)
+            return tuple(after), ys
+
+        session.in_step = True
+        try:
+            given = [tuple(session.tensor(value, self.node) for value in items) for items in (carry, xs)]
+            ends, stacked = session.recording.run(
+                self.node.location, scan, one, given[0], given[1] or None, length=length, reverse=reverse
+            )
+        except (NotOneStepError, TileError):  # an error of the model will be met again
+            return None
+        finally:
+            session.in_step = False
+        return Looped(*([self._walk.wrap(t, "") for t in part] for part in (ends, stacked)))
 
     def keep(self, name: str, item: Any) -> None:
         """Keeps values that the operator will need, whatever happens between."""

@@ -19,6 +19,10 @@ from tiledsl.support.errors import fail
 from tiledsl.support.location import Location
 
 
+class NotOneStepError(Exception):
+    """The body of a loop is not the same in all steps: it asks for a value that only the run of a step would tell."""
+
+
 class Session:
     """The graph under way, and the scopes whose values later nodes may read."""
 
@@ -27,6 +31,8 @@ class Session:
         self.place = place
         self.recording = Recording(name, place)
         self.scopes: list[Scope] = []
+        self.in_step = False
+        """Whether the step of a loop is recorded now, once for all of its steps."""
 
     def tensor(self, value: Value, node: Node) -> TracedTensor:
         """A value in the graph under way. Raises TileTypeError for a dtype that graphs do not have."""
@@ -61,6 +67,11 @@ class Session:
             return value.tensor.dtype
         return self.type_of(value)[0]
 
+    def _leave_step(self) -> None:
+        """Raises NotOneStepError where the graph under way would have to end within a step."""
+        if self.in_step:
+            raise NotOneStepError
+
     def type_of(self, value: Value) -> tuple[Any, tuple[int, ...]]:
         """NumPy's dtype and the shape of a value at hand."""
         raise NotImplementedError
@@ -84,9 +95,11 @@ class GraphSession(Session):
     def read(self, value: Value, node: Node, what: str) -> Array:
         if value.array is not None:
             return value.array
+        self._leave_step()
         fail("onnx-data-shape", node.location, node=node.title, what=what, value=value.name)
 
     def host(self, node: Node, run: Callable[..., Sequence[Any]], inputs: Sequence[Value], count: int) -> list[Value]:
+        self._leave_step()
         fail("onnx-host-part", node.location, node=node.title)
 
 
@@ -115,11 +128,13 @@ class RunSession(Session):
     def read(self, value: Value, node: Node, what: str) -> Array:
         if value.array is not None:
             return value.array
+        self._leave_step()
         self.arrive([value])
         assert value.place is not None
         return np.asarray(self.writer.value(value.place))
 
     def host(self, node: Node, run: Callable[..., Sequence[Any]], inputs: Sequence[Value], count: int) -> list[Value]:
+        self._leave_step()
         self.arrive(inputs)
         places = [value.place for value in inputs if value.place is not None]
         known = [value.array for value in inputs]

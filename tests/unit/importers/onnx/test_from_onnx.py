@@ -86,6 +86,58 @@ def test_branches_and_loops_that_depend_on_data() -> None:
     assert np.array_equal(prepared.run([X + 40])[0], X + 40)
 
 
+SCAN = """
+    h, ys = Scan<num_scan_inputs = 2, scan_input_axes = [1, 1], scan_input_directions = [{0}],
+                 scan_output_axes = [1], scan_output_directions = [{1}], body = turn (float[2] a, float[2] b, float[2] c)
+                 => (float[2] next, float[2] out) {{
+        half = Constant<value_float = 0.5>() d = Mul(a, half) e = Add(d, b) next = Sub(e, c) out = Tanh(next)
+    }}>(h0, x, z)
+"""
+
+
+@pytest.mark.parametrize(("inputs", "outputs"), [("0, 0", "0"), ("1, 1", "1"), ("0, 1", "0"), ("1, 0", "1")])
+def test_scans_are_loops_of_the_graph(inputs: str, outputs: str) -> None:
+    model = onnx_model("(float[2] h0, float[2, 4] x, float[2, 4] z) => (float[2] h, float[2, 4] ys)",
+                       SCAN.format(inputs, outputs))  # fmt: skip
+    graph = tiledsl.from_onnx(model)
+    assert graph.ir().count("graph.loop") == 1
+    z = np.arange(8, dtype=np.float32).reshape(2, 4)[:, ::-1] * 0.3
+    h, ys = np.ones(2, np.float32), np.zeros((2, 4), np.float32)
+    ways = [way == "1" for way in (*inputs.split(", "), outputs)]
+    for t in range(4):
+        places = [3 - t if way else t for way in ways]
+        h = h * 0.5 + X[:, places[0]] - z[:, places[1]]
+        ys[:, places[2]] = np.tanh(h)
+    last, stacked = graph(np.ones(2, np.float32), X, z)
+    assert np.allclose(last, h, atol=1e-5)
+    assert np.allclose(stacked, ys, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("step", "loops"), [("s = Cast<to = 1>(i) b = Add(a, s)", 1), ("s = Gather<axis = 1>(x, i) b = Add(a, s)", 1),
+                        ("k = Cast<to = 7>(i) o = Constant<value_ints = [1]>() r = Reshape(k, o)"
+                         " m = Add(r, o) s = Slice(x, r, m, o) t = ReduceSum<keepdims = 0>(s) b = Add(a, t)", 0)]
+)  # fmt: skip
+def test_loops_whose_turns_are_alike_are_loops_of_the_graph(step: str, loops: int) -> None:
+    """A turn that cuts tensors by its number is not like the others: such a loop is unrolled."""
+    body = f"""
+        n = Constant<value = int64 {{2}}>() c = Constant<value = bool {{1}}>()
+        h0 = Constant<value_floats = [1.0, 2.0]>()
+        y, ys = Loop(n, c, h0) <body = turn (int64 i, bool going, float[2] a) => (bool more, float[2] b, float[2] out) {{
+            {step} more = Identity(going) out = Mul(b, b)
+        }}>
+    """
+    graph = tiledsl.from_onnx(onnx_model("(float[2, 4] x) => (float[2] y, float[2, 2] ys)", body))
+    assert graph.ir().count("graph.loop") == loops
+    a, ys = np.array([1.0, 2.0], np.float32), []
+    for i in range(2):
+        a = a + {"s = C": np.float32(i), "s = G": X[:, i], "k = C": X[:, i].sum()}[step[:5]]
+        ys.append(a * a)
+    last, stacked = graph(X)
+    assert np.allclose(last, a)
+    assert np.allclose(stacked, np.stack(ys))
+
+
 def test_functions_of_the_model_are_inlined() -> None:
     function = """
         <domain: "own", opset_import: ["" : 22]>

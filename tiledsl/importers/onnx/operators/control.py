@@ -1,4 +1,5 @@
-"""Branches and loops. They are unrolled: what they depend on is read on the host."""
+"""Branches and loops. A loop whose turns are alike is a loop of the graph, others are unrolled: what they depend on is
+read on the host."""
 
 # traced tensors have no types, nor have the objects of ONNX
 # pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
@@ -13,6 +14,10 @@ import numpy as np
 from tiledsl import tile
 from tiledsl.importers.onnx.call import Call
 from tiledsl.importers.onnx.register import operator
+from tiledsl.importers.onnx.session import NotOneStepError
+
+LOOPED = 2
+"""Turns from which on a loop is one of the graph."""
 
 
 @operator("If", since=1, kind="values")
@@ -30,6 +35,10 @@ def loop(trip_count: Any = None, condition: Any = None, *carried: Any, body: Any
     node.keep("collected", collected)
     turn = 0
     going = condition is None or bool(np.ravel(node.read(condition, "whether the loop begins"))[0])
+    if going and most is not None and most >= LOOPED:
+        alike = _alike(most, state, body, node)
+        if alike is not None:
+            return alike
     while going and (most is None or turn < most):
         first = node.known(np.array(turn, np.int64))
         results = node.body(body, [first, condition if condition is not None else node.known(np.array(True)), *state])
@@ -40,6 +49,19 @@ def loop(trip_count: Any = None, condition: Any = None, *carried: Any, body: Any
         going = bool(np.ravel(node.read(condition, "whether the loop goes on"))[0])
         turn += 1
     return (*state, *(_stacked(node, column, 0, info) for column, info in zip(collected, body.outputs[1 + count :])))
+
+
+def _alike(count: int, state: list[Any], body: Any, node: Call) -> tuple[Any, ...] | None:
+    """What a loop gives that is begun, and goes on after every turn; None where no one step stands for all turns."""
+
+    def step(before: list[Any], parts: list[Any]) -> tuple[list[Any], list[Any]]:
+        more, *results = node.body(body, [parts[0], node.known(np.array(True)), *before])
+        if more.array is None or not np.ravel(more.array)[0]:
+            raise NotOneStepError
+        return results[: len(before)], results[len(before) :]
+
+    found = node.loop(step, state, [node.known(np.arange(count, dtype=np.int64))], count, reverse=False)
+    return None if found is None else (*found.carried, *found.stacked)
 
 
 def _stacked(node: Call, column: list[Any], axis: int, info: Any) -> Any:
@@ -66,9 +88,23 @@ def scan(
     axes = scan_input_axes or [0] * num_scan_inputs
     backwards = scan_input_directions or [0] * num_scan_inputs
     outputs = len(body.outputs) - count
+    out_axes = scan_output_axes or [0] * outputs
+    out_backwards = scan_output_directions or [0] * outputs
+    turns = node.shape(scanned[0])[axes[0]]
+    if turns >= LOOPED:
+
+        def step(before: list[Any], parts: list[Any]) -> tuple[list[Any], list[Any]]:
+            results = node.body(body, [*before, *parts])
+            return results[:count], results[count:]
+
+        back = all((*backwards, *out_backwards))
+        sequences = [_along(node, x, axis, way and not back) for x, axis, way in zip(scanned, axes, backwards)]
+        found = node.loop(step, state, sequences, turns, reverse=back)
+        if found is not None:
+            ways = zip(found.stacked, out_axes, out_backwards)
+            return (*found.carried, *(_placed(node, y, axis, way and not back) for y, axis, way in ways))
     collected: list[list[Any]] = [[] for _ in range(outputs)]
     node.keep("collected", collected)
-    turns = node.shape(scanned[0])[axes[0]]
     for turn in range(turns):
         parts: list[Any] = []
         for x, axis, back in zip(scanned, axes, backwards):
@@ -80,13 +116,33 @@ def scan(
         node.keep("state", results)
         for column, result in zip(collected, results[count:]):
             column.append(result)
-    out_axes = scan_output_axes or [0] * outputs
-    out_backwards = scan_output_directions or [0] * outputs
     stacked = [
         _stacked(node, column[::-1] if back else column, axis, info)
         for column, axis, back, info in zip(collected, out_axes, out_backwards, body.outputs[count:])
     ]
     return (*state, *stacked)
+
+
+def _along(node: Call, x: Any, axis: int, back: Any) -> Any:
+    """A sequence with the axis that is scanned in front, from its end if `back`."""
+
+    def turned(t: Any) -> Any:
+        at = axis % t.ndim
+        moved = t.transpose((at, *(i for i in range(t.ndim) if i != at)))
+        return moved[::-1] if back else moved
+
+    return node.formula(turned, x)
+
+
+def _placed(node: Call, y: Any, axis: int, back: Any) -> Any:
+    """What is stacked with its axis of turns at a place, from the last turn if `back`."""
+
+    def turned(t: Any) -> Any:
+        order = list(range(1, t.ndim))
+        order.insert(axis % t.ndim, 0)
+        return (t[::-1] if back else t).transpose(order)
+
+    return node.formula(turned, y)
 
 
 @operator("Scan", since=8, kind="values")
