@@ -85,13 +85,13 @@ class LowerSteps:
         for name in looped:
             within = [f for f in module.functions if f.name != name and f is not module.entry]
             lowered = manager.run(Module([module.function(name), *within]), context)
-            _add(functions, lowered)
+            _add(functions, lowered, {function.name for function in module.functions})
         return Module([*functions[:1], *sorted(functions[1:], key=is_tile_function)])
 
 
-def _add(functions: list[Function], lowered: Module) -> None:
-    """Adds the functions of a lowered step, under names that are free."""
-    taken = {function.name for function in functions}
+def _add(functions: list[Function], lowered: Module, names: set[str]) -> None:
+    """Adds the functions of a lowered step; those that are new under names that neither they nor `names` have."""
+    taken = names | {function.name for function in functions}
     known = {Module([f]).structure(locations=False): f.name for f in functions}
     renamed: dict[str, str] = {}
     for function in lowered.functions:

@@ -1,5 +1,4 @@
-"""Branches and loops. A loop whose turns are alike is a loop of the graph, others are unrolled: what they depend on is
-read on the host."""
+"""Branches and loops. Loops whose turns are not alike are unrolled: what they depend on is read on the host."""
 
 # traced tensors have no types, nor have the objects of ONNX
 # pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
