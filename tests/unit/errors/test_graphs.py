@@ -82,6 +82,10 @@ def fused(spec: Any) -> Any:
     return tiledsl.fuse(tiledsl.trace(lambda x: x + 1, spec))
 
 
+def looped(step: Callable[[Any, Any], Any], carry: Any = 0.0, **options: Any) -> Callable[[], object]:
+    return trace(lambda x: tiledsl.scan(step, carry, **{"xs": x, **options}))
+
+
 CASES: dict[str, tuple[Callable[[], object], str]] = {
     "graph-not-callable": (lambda: tiledsl.trace(3, X), "takes a function, not the int 3"),  # pyright: ignore[reportArgumentType]
     "graph-arguments": (lambda: tiledsl.trace(doubled, X)(), "the graph `doubled` was called without `x`"),
@@ -118,6 +122,12 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "graph-slice-step": (trace(lambda x: x[::0]), "a slice of `x` has as its step the int 0"),
     "graph-slice-bound": (trace(lambda x: x[: x.argmax()]), "the slice bound `x.argmax()` of `x` is tensor<i64, []>"),
     "graph-gather-axes": (trace(lambda x: x[np.arange(2), np.arange(2)]), "two tensors of ints subscript `x`"),
+    "scan-carry": (looped(lambda c, x: (c + x, x)), "takes tensor<f32, []> as `carry` and gives tensor<f32, [4]>"),
+    "scan-structure": (looped(lambda c, x: (x, x), (X, X)), "a tuple of 2 is needed, not a TracedTensor"),
+    "scan-result": (looped(lambda c, x: c), "a step of tiledsl.scan gives tensor<f64, []>"),
+    "scan-rank": (looped(lambda c, x: (c, x), xs=3.0), "which is tensor<f64, []>"),
+    "scan-lengths": (looped(lambda c, x: (c, None), length=5), "`x` has 3 elements along axis 0, and `length` says 5"),
+    "scan-count": (looped(lambda c, x: (c, None), xs=None), "not known: there are no sequences"),
     "fuse-no-graph": (lambda: tiledsl.fuse(doubled), "`fuse` takes a graph, not a value of type `Kernel`"),
     "fuse-sizes": (lambda: fused(M).ir("cpu"), "the graph `graph` leaves sizes open that are needed here: M"),
     "fuse-one-module": (lambda: fused(M).build("cpu").save("x"), "for which 0 modules have been made"),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
 
 from tiledsl.frontend.trace.array_types import is_array
 from tiledsl.frontend.trace.structures import Structure, build, leaf_names, structure_of, take_apart
@@ -14,6 +15,7 @@ from tiledsl.ir.core import Block, Function, Op, Value, free_names
 from tiledsl.ir.graph_ops import Constant, Iota, Loop, Return, Size
 from tiledsl.ir.symbolic import Dim, symbols_of
 from tiledsl.ir.types import TensorType, Type
+from tiledsl.support.location import Location
 
 Step = Callable[[Any, Any], Any]
 
@@ -21,7 +23,7 @@ Step = Callable[[Any, Any], Any]
 def record_loop(trace: Trace, step: Step, carry: Any, xs: Any, length: Any, reverse: bool) -> tuple[Any, Any]:
     """Records `tiledsl.scan`: gives what is carried at the end, and what the steps gave, stacked."""
     trace.arrive()
-    place = trace.builder.location
+    place = trace.builder.location = trace.places.called() or trace.builder.location
     starts: list[Any] = []
     carried = structure_of(carry, "carry", _is_leaf, starts)
     initial = [tensor(trace, value) for value in starts]
@@ -29,32 +31,53 @@ def record_loop(trace: Trace, step: Step, carry: Any, xs: Any, length: Any, reve
     elements = structure_of(xs, "x", _is_leaf, sources)
     sequences = [tensor(trace, value) for value in sources]
     count = _count(trace, sequences, length)
-    body = _Body(trace, step, place)
-    body.arguments(carried, [x.type for x in initial])
-    body.arguments(elements, [TensorType(x.dtype, x.type.shape[1:]) for x in sequences])
-    outputs: list[Any] = []
-    try:
-        after, ys = body.run(carried, elements)
-        _check_carried(trace, carried, initial, after)
-        given = structure_of(ys, "y", _is_leaf, outputs)
-        values = [*(x.value for x in after), *body.made(outputs)]
-    except BaseException:
+    body = _Body(trace, step, place, _Given(carried, elements, initial, sequences))
+    traced = body.run()
+    if any(x.weak and x.dtype != after.dtype for x, after in zip(initial, traced.after)):
+        # numbers give way to what they meet in the step, so they begin as what that gives
         body.drop()
-        raise
-    function, shared = body.finish(values)
-    stacked = [TensorType(type_of(v).dtype, (count, *type_of(v).shape)) for v in values[len(initial) :]]
-    types = [*(_plain(x.type) for x in initial), *stacked]
+        initial = [
+            trace.tensor(trace.cast(x.value, after.dtype)) if x.weak else x for x, after in zip(initial, traced.after)
+        ]
+        body = _Body(trace, step, place, _Given(carried, elements, initial, sequences))
+        traced = body.run()
+    _check_carried(trace, carried, initial, traced.after, body)
+    function, shared = body.finish([x.value for x in (*traced.after, *traced.stacked)])
+    stacked = [TensorType(x.dtype, (count, *x.type.shape)) for x in traced.stacked]
     with trace.builder.at(place):
         loop = trace.builder.emit(
             Loop, initial=[x.value for x in initial], sequences=[x.value for x in sequences], shared=shared,
-            callee=function.name, count=count, reverse=bool(reverse), types=types,
+            callee=function.name, count=count, reverse=bool(reverse),
+            types=[*(_plain(x.type) for x in initial), *stacked],
         )  # fmt: skip
     results = [trace.tensor(value) for value in loop.results]
-    return build(carried, iter(results)), build(given, iter(results[len(initial) :]))
+    return build(carried, iter(results)), build(traced.structure, iter(results[len(initial) :]))
+
+
+@dataclass(frozen=True)
+class _Given:
+    """What a loop is given: structures, and the tensors in them."""
+
+    carried: Structure
+    elements: Structure
+    initial: Sequence[TracedTensor]
+    sequences: Sequence[TracedTensor]
+
+
+class _Traced(NamedTuple):
+    """What a step gave: the carry, and what is stacked with its structure."""
+
+    after: list[TracedTensor]
+    stacked: list[TracedTensor]
+    structure: Structure
 
 
 def _is_leaf(value: object) -> bool:
     return isinstance(value, (TracedTensor, TracedSize, int, float)) or is_array(value)
+
+
+def _element(type_: TensorType) -> TensorType:
+    return TensorType(type_.dtype, type_.shape[1:])
 
 
 def _plain(type_: TensorType) -> TensorType:
@@ -86,63 +109,70 @@ def _said(trace: Trace, length: Any) -> str:
 
 
 def _check_carried(
-    trace: Trace, structure: Structure, initial: Sequence[TracedTensor], after: Sequence[TracedTensor]
+    trace: Trace, structure: Structure, initial: Sequence[TracedTensor], after: Sequence[TracedTensor], body: _Body
 ) -> None:
     """Raises TileTypeError unless a step gives what it takes."""
     for name, before, now in zip(leaf_names(structure), initial, after):
         if _plain(before.type) != _plain(now.type):
+            text = trace.text_of(now)
+            trace.builder.location = body.place
+            body.drop()
             trace.fail(
-                "scan-carry", before, now,
-                name=name, before=describe(before), now=describe(now), text=trace.text_of(now),
-                dtype=now.dtype if now.dtype != before.dtype else before.dtype,
+                "scan-carry", before,
+                name=name, before=_plain(before.type), now=_plain(now.type), text=text, dtype=now.dtype,
             )  # fmt: skip
 
 
 class _Body:
     """A step as a function: its parameters, then what it reads from outside."""
 
-    def __init__(self, trace: Trace, step: Step, place: Any) -> None:
+    def __init__(self, trace: Trace, step: Step, place: Location, given: _Given) -> None:
         self.trace = trace
         self.step = step
         self.place = place
+        self.given = given
         self.block = Block()
         self.taken: set[str] = set()
-
-    def arguments(self, structure: Structure, types: Sequence[TensorType]) -> None:
-        """Adds parameters for the arrays of a structure."""
-        for wanted, type_ in zip(leaf_names(structure), types):
-            self._argument(wanted, _plain(type_))
+        weak = [*(x.weak for x in given.initial), *(False for _ in given.sequences)]
+        types = [*(x.type for x in given.initial), *(_element(x.type) for x in given.sequences)]
+        names = [*leaf_names(given.carried), *leaf_names(given.elements)]
+        self.arguments = [
+            trace.tensor(self._argument(name, _plain(type_)), gives_way)
+            for name, type_, gives_way in zip(names, types, weak)
+        ]
 
     def _argument(self, wanted: str, type_: Type) -> Value:
         name = free_names(self.taken, identifier(wanted))
         self.taken.add(name)
         return self.block.add_argument(type_, name)
 
-    def run(self, carried: Structure, elements: Structure) -> tuple[list[TracedTensor], Any]:
-        """Runs the step once. Gives the next carried values and what is stacked, as the step has it."""
-        trace = self.trace
-        arguments = iter([trace.tensor(value) for value in self.block.arguments])
-        with trace.builder.inside(self.block):
-            returned: Any = self.step(build(carried, arguments), build(elements, arguments))
-            trace.builder.location = self.place
-            if not isinstance(returned, tuple) or len(cast("tuple[Any, ...]", returned)) != 2:
-                trace.fail("scan-result", what=describe(returned))
-            after, ys = cast("tuple[Any, Any]", returned)
-            leaves: list[Any] = []
-            problem = take_apart(carried, after, leaves)
-            if problem is not None:
-                trace.fail("scan-structure", problem=problem)
-            return [tensor(trace, value) for value in leaves], ys
+    def run(self) -> _Traced:
+        """Runs the step once. Raises TileTypeError where it gives something else than a pair."""
+        trace, arguments = self.trace, iter(self.arguments)
+        try:
+            with trace.builder.inside(self.block):
+                carry = build(self.given.carried, arguments)
+                returned: Any = self.step(carry, build(self.given.elements, arguments))
+                trace.builder.location = self.place
+                if not isinstance(returned, tuple) or len(cast("tuple[Any, ...]", returned)) != 2:
+                    trace.fail("scan-result", what=describe(returned))
+                after, ys = cast("tuple[Any, Any]", returned)
+                leaves: list[Any] = []
+                problem = take_apart(self.given.carried, after, leaves)
+                if problem is not None:
+                    trace.fail("scan-structure", problem=problem)
+                outputs: list[Any] = []
+                structure = structure_of(ys, "y", _is_leaf, outputs)
+                tensors, stacked = ([tensor(trace, value) for value in values] for values in (leaves, outputs))
+                return _Traced(tensors, stacked, structure)
+        except BaseException:
+            self.drop()
+            raise
 
     def drop(self) -> None:
-        """Takes out what was recorded of a step that could not be: whoever caught the error may go on."""
+        """Takes out what was recorded: whoever catches an error may go on."""
         for op in reversed(list(self.block.ops)):
             op.erase()
-
-    def made(self, outputs: Sequence[Any]) -> list[Value]:
-        """Tensors of what is stacked."""
-        with self.trace.builder.inside(self.block):
-            return [tensor(self.trace, value).value for value in outputs]
 
     def finish(self, values: Sequence[Value]) -> tuple[Function, list[Value]]:
         """The function, and the values from outside that it takes as well."""
