@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
 
 from typing_extensions import override
 
@@ -23,7 +24,7 @@ from tiledsl.ir import graph_ops as graph
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Function, Number, Value, free_names
 from tiledsl.ir.dtypes import i64
-from tiledsl.ir.symbolic import Dim, symbol
+from tiledsl.ir.symbolic import Dim, floordiv, symbol
 from tiledsl.ir.type_rules import tensor_type
 from tiledsl.ir.types import BlockSize, TensorType, scalar
 from tiledsl.passes.graph.kernels.group_program import GroupProgram
@@ -42,6 +43,10 @@ class Steps:
     """The number that each carried value starts as in all of its elements, if it is one that is known."""
     count: int
     reverse: bool
+    places: tuple[int, ...] = ()
+    """Where the axis of steps is in each tensor of what is stacked, among those of more than one element."""
+    ahead: int = 1
+    """So many steps are in one turn of the loop, which loads their elements together."""
 
 
 def reason_against(plan: KernelPlan, steps: Steps) -> str | None:
@@ -63,6 +68,18 @@ def reason_against(plan: KernelPlan, steps: Steps) -> str | None:
         if before is not None and axes.kept[before] != kept:
             return f"a program needs more of %{before.name} than it computes"
     return None
+
+
+Item = TypeVar("Item")
+
+
+def inserted(items: Sequence[Item], place: int, item: Item) -> tuple[Item, ...]:
+    """The items with one more at a place."""
+    return (*items[:place], item, *items[place:])
+
+
+Stacked: TypeAlias = "Collection[tuple[Value, Value]]"
+"""The tensors of what is stacked, with the results of a step that go there."""
 
 
 class LoopProgram(GroupProgram):
@@ -92,7 +109,7 @@ class LoopProgram(GroupProgram):
         for parameter, unit in zip(self.others, units):
             self._parameter(parameter, unit)
         finals = [self._output(value) for value in carried]
-        outputs = [self._stacked(value) for value in stacked]
+        outputs = [self._stacked(value, place) for value, place in zip(stacked, self.steps.places)]
         stops = [self.builder.size(self.sizes[axis]) for axis in self.treatments.grid]
         with self._grid() as grid:
             initial = [self._first(start, value) for start, value in zip(starts, carried)]
@@ -118,8 +135,8 @@ class LoopProgram(GroupProgram):
     def _shape(self, value: Value) -> tuple[Dim, ...]:
         return tuple(self.sizes[axis] for axis in self.axes.kept[value])
 
-    def _stacked(self, value: Value) -> Value:
-        shape, dtype = (self.count, *self._shape(value)), tensor_type(value).dtype
+    def _stacked(self, value: Value, place: int) -> Value:
+        shape, dtype = inserted(self._shape(value), place, self.count), tensor_type(value).dtype
         return self.builder.emit(ops.Empty, shape=shape, dtype=dtype, result_names=[value.name or "out"]).result
 
     def _first(self, start: Value | Number, value: Value) -> Value:
@@ -128,41 +145,87 @@ class LoopProgram(GroupProgram):
         number = self.builder.constant(start, tensor_type(value).dtype)
         return self.builder.broadcast(number, self.shape(self.tile_axes(value)))
 
-    def _steps(
-        self, initial: Sequence[Value], carried: Sequence[Value], stacked: Collection[tuple[Value, Value]]
+    def _steps(self, initial: Sequence[Value], carried: Sequence[Value], stacked: Stacked) -> Sequence[Value]:
+        """The loops over the steps: so many at a time, then those that are left. Gives what is carried at the end."""
+        ahead, zero = self.steps.ahead, self.builder.constant(0, i64)
+        if ahead == 1:
+            return self._turns(zero, self.builder.size(self.count), 1, initial, carried, stacked)
+        times = floordiv(self.count, ahead)
+        states = self._turns(zero, self.builder.size(times), ahead, initial, carried, stacked)
+        if self.steps.count % ahead == 0:
+            return states
+        rest, end = self.builder.size(times * ahead), self.builder.size(self.count)
+        return self._turns(rest, end, 1, states, carried, stacked)
+
+    def _turns(
+        self,
+        start: Value,
+        stop: Value,
+        ahead: int,
+        initial: Sequence[Value],
+        carried: Sequence[Value],
+        stacked: Stacked,
     ) -> Sequence[Value]:
-        """The loop; gives what is carried at the end."""
-        start, stop = self.builder.constant(0, i64), self.builder.size(self.count)
+        """A loop with `ahead` steps in each turn, all of whose elements are loaded first."""
         body = Block()
         name = free_names(self.declared, "t")
         self.declared.add(name)
-        step = body.add_argument(scalar(i64), name)
+        turn = body.add_argument(scalar(i64), name)
+        states: Sequence[Value] = [
+            body.add_argument(first.type, before.name if before is not None else value.name)
+            for before, first, value in zip(self.steps.carried, initial, carried)
+        ]
         with Scope(self, body):
-            self.step = step
-            if self.steps.reverse:
-                back = self.builder.map("sub", stop, self.builder.constant(1, i64))
-                self.step = self.builder.map("sub", back, step)
-            for before, first, value in zip(self.steps.carried, initial, carried):
-                argument = body.add_argument(first.type, before.name if before is not None else value.name)
-                if before is not None:
-                    self.scopes[-1][before] = argument
-            after: list[Value] = []
-            for value in carried:
-                with self._at(value):
-                    after.append(self.builder.cast(self.tile(value), tensor_type(value).dtype))
-            for output, value in stacked:
-                with self._at(value):
-                    self.builder.emit(
-                        ops.Store, tensor=output, indices=(self.step, *self.places(value)), value=self.tile(value),
-                        in_bounds=(0,),
-                    )  # fmt: skip
-            self.builder.emit(ops.Yield, values=after)
+            steps = [self._step_at(turn, ahead, number) for number in range(ahead)]
+            loaded = [self._elements_at(step) for step in steps]
+            for self.step, elements in zip(steps, loaded):
+                states = self._one(states, elements, carried, stacked)
+            self.builder.emit(ops.Yield, values=states)
         loop = ops.Range(
             self.builder.location, start=start, stop=stop, initial=initial, blocks=(BlockSize.fixed(1),), body=body,
             result_names=[value.name for value in carried],
         )  # fmt: skip
         self.builder.block.append(loop)
         return loop.results
+
+    def _step_at(self, turn: Value, ahead: int, number: int) -> Value:
+        """The coordinate along the axis of steps of one of those in a turn."""
+        step = turn
+        if ahead > 1:
+            first = self.builder.map("mul", turn, self.builder.constant(ahead, i64))
+            step = self.builder.map("add", first, self.builder.constant(number, i64))
+        if not self.steps.reverse:
+            return step
+        last = self.builder.map("sub", self.builder.size(self.count), self.builder.constant(1, i64))
+        return self.builder.map("sub", last, step)
+
+    def _elements_at(self, step: Value) -> dict[Value, Value]:
+        """The elements of sequences at a step, as far as no loop within it goes through them."""
+        self.step = step
+        self.scopes.append({})
+        for parameter in self.others:
+            if parameter in self.steps.elements and not self.treatments.streamed & set(self.axes.kept[parameter]):
+                self.tile(parameter)
+        return self.scopes.pop()
+
+    def _one(
+        self, states: Sequence[Value], elements: dict[Value, Value], carried: Sequence[Value], stacked: Stacked
+    ) -> Sequence[Value]:
+        """One step; gives what it carries on."""
+        assert self.step is not None
+        known = {before: state for before, state in zip(self.steps.carried, states) if before is not None}
+        self.scopes.append({**elements, **known})
+        after: list[Value] = []
+        for value in carried:
+            with self._at(value):
+                after.append(self.builder.cast(self.tile(value), tensor_type(value).dtype))
+        for (output, value), place in zip(stacked, self.steps.places):
+            with self._at(value):
+                indices = inserted(self.places(value), place, self.step)
+                tile = self.tile(value)
+                self.builder.emit(ops.Store, tensor=output, indices=indices, value=tile, in_bounds=(place,))
+        self.scopes.pop()
+        return after
 
     def _at(self, value: Value) -> AbstractContextManager[None]:
         return self.builder.at(value.op.location if value.op is not None else self.builder.location)

@@ -24,7 +24,7 @@ from tiledsl.passes.graph.analysis.outline import is_repeated
 from tiledsl.passes.graph.analysis.shapes import sizes_of
 from tiledsl.passes.graph.analysis.views import view_of_value
 from tiledsl.passes.graph.kernels.kernel_plan import KernelPlan, Refusal, plan_kernel
-from tiledsl.passes.graph.kernels.loop_program import LoopProgram, Steps, reason_against
+from tiledsl.passes.graph.kernels.loop_program import LoopProgram, Steps, inserted, reason_against
 from tiledsl.passes.graph.kernels.merge_axes import merged_axes
 from tiledsl.passes.graph.loops.elementwise_products import ElementwiseProducts
 from tiledsl.passes.graph.loops.lift_views import lifted, root_of
@@ -35,6 +35,11 @@ from tiledsl.passes.manager import Pass, PassContext
 
 KERNELS = (ops.Map, ops.Cast, ops.Random, ops.Reduce, ops.Scan, ops.Gather, ops.Contract)
 """What a step may be made of, beside what is written again wherever it is read, and slices of elements."""
+
+MOST_AHEAD = 8
+"""Steps in a turn of a loop on a GPU: their elements are loaded together, so that threads wait once for all of them."""
+OPS_AHEAD = 64
+"""At most so many ops are in a turn because of that."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +86,11 @@ class LoopsInKernels:
             return f"a step is not one kernel: {plan.reason}"
         if [value.op for value in plan.outlined.outputs] != _returned(step):
             return "what a step gives is stored in another order"
-        return _of_loop(plan, step, loop)
+        found = _of_loop(plan, step, loop)
+        if isinstance(found, str) or not self.arch.startswith("sm_"):
+            return found
+        ahead = min(MOST_AHEAD, max(1, OPS_AHEAD // len(members)), found[1].count)
+        return found[0], replace(found[1], ahead=ahead)
 
     def _prepared(self, loop: ops.Loop, module: Module) -> Function:
         """A copy of the step as groups want it, in which an op gives each result."""
@@ -137,11 +146,30 @@ def _of_loop(plan: KernelPlan, step: Function, loop: ops.Loop) -> tuple[KernelPl
             inputs.append(lifted(value, root, loop.shared[place - count], loop, None))
     first = tuple(map(_number, loop.initial))
     assert isinstance(loop.count, int)
-    steps = Steps(tuple(parameters), frozenset(elements), first, loop.count, loop.reverse)
+    places = tuple(map(_place_of_steps, loop.results[carried:]))
+    steps = Steps(tuple(parameters), frozenset(elements), first, loop.count, loop.reverse, places)
     reason = reason_against(plan, steps)
     if reason is not None:
         return reason
     return replace(plan, outlined=replace(plan.outlined, inputs=tuple(inputs))), steps
+
+
+def _turned(result: Value) -> ops.Transpose | None:
+    """The one op that reads what is stacked, if that moves the axis of steps and no other."""
+    users = list(result.users)
+    if len(users) != 1 or not isinstance(users[0], ops.Transpose):
+        return None
+    order = [axis for axis in users[0].permutation if axis]
+    return users[0] if order == sorted(order) else None
+
+
+def _place_of_steps(result: Value) -> int:
+    """Where the axis of steps goes, among axes of more than one element."""
+    turned = _turned(result)
+    if turned is None:
+        return 0
+    before = turned.permutation[: turned.permutation.index(0)]
+    return sum(sizes_of(result)[axis] != 1 for axis in before)
 
 
 def _number(value: Value) -> Number | None:
@@ -168,7 +196,8 @@ def _never(loop: ops.Loop) -> None:
 
 def _replace(loop: ops.Loop, plan: KernelPlan, steps: Steps, name: str) -> Function:
     """Puts a call of the program in the place of a loop; gives the program."""
-    plan = _merged(loop, plan, steps)
+    if not any(steps.places):
+        plan = _merged(loop, plan, steps)
     function = plan.outlined.function
     last = function.body.terminator
     assert isinstance(last, ops.Return)
@@ -182,15 +211,20 @@ def _replace(loop: ops.Loop, plan: KernelPlan, steps: Steps, name: str) -> Funct
             front = (steps.count,) if parameter in steps.elements else ()
             given.append(_reshaped(loop, value, (*front, *_sizes(plan, parameter))))
     made = [tensor_type(value).dtype for value in last.values]
-    shapes = [(*((steps.count,) if n >= carried else ()), *_sizes(plan, v)) for n, v in enumerate(last.values)]
+    shapes = [_sizes(plan, value) for value in last.values]
+    shapes[carried:] = [inserted(*pair, steps.count) for pair in zip(shapes[carried:], steps.places)]
     program = LoopProgram(plan, [_unit_axis(value) for value in given], steps).build(name)
     types = [TensorType(dtype, shape) for dtype, shape in zip(made, shapes)]
     names = [value.name for value in loop.results]
     call = ops.Call(loop.location, inputs=given, callee=name, types=types, result_names=names)
     assert loop.parent is not None
     loop.parent.insert_before(loop, call)
-    for old, new in zip(loop.results, call.results):
-        old.replace_with(_reshaped(loop, new, sizes_of(old)))
+    for number, (old, new) in enumerate(zip(loop.results, call.results)):
+        turned = _turned(old) if number >= carried else None
+        stands = old if turned is None else turned.result
+        stands.replace_with(_reshaped(loop, new, sizes_of(stands)))
+        if turned is not None:
+            turned.erase()
     loop.erase()
     return program
 
