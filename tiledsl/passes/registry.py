@@ -21,6 +21,9 @@ from tiledsl.passes.graph.groups.split_folds import SplitFolds
 from tiledsl.passes.graph.groups.split_scans import SplitScans
 from tiledsl.passes.graph.kernels.graph_to_tile import GraphToTile
 from tiledsl.passes.graph.kernels.join_calls import JoinCalls
+from tiledsl.passes.graph.loops.elementwise_products import ElementwiseProducts
+from tiledsl.passes.graph.loops.loops_in_kernels import LoopsInKernels
+from tiledsl.passes.graph.pipeline import LowerSteps
 from tiledsl.passes.graph.raising.raise_programs import RaisePrograms
 from tiledsl.passes.graph.rewrites.canonicalise_graph import CanonicaliseGraph
 from tiledsl.passes.graph.rewrites.copy_windows import CopyWindows
@@ -62,6 +65,9 @@ _KINDS: tuple[type[Pass], ...] = (
     Materialise,
     GraphToTile,
     JoinCalls,
+    ElementwiseProducts,
+    LoopsInKernels,
+    LowerSteps,
     RaisePrograms,
     FuseIntoCalls,
     SplitFolds,

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
+import numpy as np
+
 from tiledsl.frontend.trace.array_types import is_array
 from tiledsl.frontend.trace.structures import Structure, build, leaf_names, structure_of, take_apart
 from tiledsl.frontend.trace.trace import Trace, describe, identifier, type_of
@@ -73,7 +75,7 @@ class _Traced(NamedTuple):
 
 
 def _is_leaf(value: object) -> bool:
-    return isinstance(value, (TracedTensor, TracedSize, int, float)) or is_array(value)
+    return isinstance(value, (TracedTensor, TracedSize, int, float, np.generic)) or is_array(value)
 
 
 def _element(type_: TensorType) -> TensorType:

@@ -58,7 +58,7 @@ def reason_against(plan: KernelPlan, steps: Steps) -> str | None:
         return "a step has two products in a row"
     for op in function.body.ops:
         if isinstance(op, (graph.Contract, graph.Window)):
-            return f"a step has a {op.name}"
+            return f"a step has {'a product of matrices' if isinstance(op, graph.Contract) else 'windows'}"
         if isinstance(op, graph.Gather) and (op.source in steps.elements or op.source in steps.carried):
             return "a step gathers from what changes step by step"
     for before, after in zip(steps.carried, last.values):
