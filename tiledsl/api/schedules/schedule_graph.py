@@ -16,7 +16,7 @@ import numpy as np
 from tiledsl.api.reports.source_lines import source_text
 from tiledsl.api.schedules.loop_buffers import LoopBuffers
 from tiledsl.ir import graph_ops
-from tiledsl.ir.core import Function, Module, Number, Value
+from tiledsl.ir.core import Function, Module, Number, Op, Value
 from tiledsl.ir.dtypes import DType, to_numpy
 from tiledsl.ir.strided_views import (
     StridedView,
@@ -82,6 +82,9 @@ class _Scheduler:
         self._literals: dict[str, Array] = {}
         self._literal_buffers: dict[tuple[str, DType], Operand] = {}
         self._remarks: list[str] = []
+        self._sources: dict[Op, str] = {}
+        self._ops_of: dict[int, tuple[str, ...]] = {}
+        self._bytes: dict[object, tuple[int, int]] = {}
         self._loops: list[LoopBuffers] = []
         """The loops whose steps are being scheduled, the innermost last."""
         self._targets: dict[Value, Operand] = {}
@@ -173,7 +176,7 @@ class _Scheduler:
                     scalars.append(_number(known))
                 case TensorParameter():
                     operands.append(self._fitted(known, parameter, op.callee))
-        source = source_text(op.location, [inner.location for inner in self._module.function(op.callee).walk()])
+        source = self._source(op)
         parts = {number: part for number, value in enumerate(op.results) if (part := part_of(value)) is not None}
         targets = {
             interface.results[number].index: Operand(self._joined(part.join).buffer, part.place)
@@ -330,13 +333,33 @@ class _Scheduler:
         assert all(_lies_along(tensor.view, tensor.unit) for tensor in tensors), f"{name} reads other places"
         written = [n for n, p in enumerate(interface.tensors) if p.written]
         written += range(len(operands), len(tensors))
-        function = self._by_number[program]
-        read, wrote = step_traffic(function, [(tensor.buffer, tensor.view) for tensor in tensors])
-        ops = ops_of(function)
+        read, wrote = self._traffic(program, tensors)
+        ops = self._computed(program)
         self._steps.append(
             Step(name, program, tensors, tuple(written), tuple(scalars), sizes, read, wrote, ops, source)
         )
         return [(operands if r.kind == "parameter" else made)[r.index] for r in interface.results]
+
+    # What is said of steps: once for all that are alike
+
+    def _source(self, op: graph_ops.Call) -> str:
+        if op not in self._sources:
+            inner = [inner.location for inner in self._module.function(op.callee).walk()]
+            self._sources[op] = source_text(op.location, inner)
+        return self._sources[op]
+
+    def _computed(self, program: int) -> tuple[str, ...]:
+        if program not in self._ops_of:
+            self._ops_of[program] = ops_of(self._by_number[program])
+        return self._ops_of[program]
+
+    def _traffic(self, program: int, tensors: Sequence[Operand]) -> tuple[int, int]:
+        """Bytes read and written; they depend on strides, and on which operands are one."""
+        places = [(tensor.buffer, tensor.view) for tensor in tensors]
+        key = program, tuple((place[1].shape, place[1].strides, places.index(place)) for place in places)
+        if key not in self._bytes:
+            self._bytes[key] = step_traffic(self._by_number[program], places)
+        return self._bytes[key]
 
     def _copied(self, operand: Operand, dtype: DType, role: Role, name: str = "copy") -> Operand:
         """A row-major copy, in a new buffer of that role."""
