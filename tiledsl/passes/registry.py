@@ -23,6 +23,7 @@ from tiledsl.passes.graph.kernels.graph_to_tile import GraphToTile
 from tiledsl.passes.graph.kernels.join_calls import JoinCalls
 from tiledsl.passes.graph.loops.elementwise_products import ElementwiseProducts
 from tiledsl.passes.graph.loops.loops_in_kernels import LoopsInKernels
+from tiledsl.passes.graph.loops.split_gates import SplitGates
 from tiledsl.passes.graph.pipeline import LowerSteps
 from tiledsl.passes.graph.raising.raise_programs import RaisePrograms
 from tiledsl.passes.graph.rewrites.canonicalise_graph import CanonicaliseGraph
@@ -68,6 +69,7 @@ _KINDS: tuple[type[Pass], ...] = (
     ElementwiseProducts,
     LoopsInKernels,
     LowerSteps,
+    SplitGates,
     RaisePrograms,
     FuseIntoCalls,
     SplitFolds,

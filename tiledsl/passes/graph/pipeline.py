@@ -15,6 +15,7 @@ from tiledsl.passes.graph.groups.split_scans import SplitScans
 from tiledsl.passes.graph.kernels.graph_to_tile import GraphToTile
 from tiledsl.passes.graph.kernels.join_calls import JoinCalls
 from tiledsl.passes.graph.loops.loops_in_kernels import LoopsInKernels
+from tiledsl.passes.graph.loops.split_gates import SplitGates
 from tiledsl.passes.graph.raising.raise_programs import RaisePrograms
 from tiledsl.passes.graph.rewrites.canonicalise_graph import CanonicaliseGraph
 from tiledsl.passes.graph.rewrites.copy_windows import CopyWindows
@@ -30,15 +31,16 @@ from tiledsl.passes.graph.rewrites.widen_floats import DropRoundings, ReshapeNar
 from tiledsl.passes.manager import Pass, PassContext, PassManager
 
 
-def graph_pipeline(arch: str, *, fuse: bool = True) -> list[Pass]:
+def graph_pipeline(arch: str, *, fuse: bool = True, of_step: bool = False) -> list[Pass]:
     """From a traced graph whose sizes are numbers to calls of tile programs, for one target.
 
-    `fuse=False`: a kernel for each op, to compare with.
+    `fuse=False`: a kernel for each op, to compare with. `of_step`: of a loop, where launches are few and short.
     """
     return [
         CanonicaliseGraph(),
         *([LoopsInKernels(arch=arch)] if fuse else []),
         *([RaisePrograms(arch=arch), MoveReindexing()] if fuse else []),
+        *([SplitGates(arch=arch)] if fuse and of_step else []),
         *([SplitWindows(arch=arch), CopyWindows(arch=arch), LayImages(arch=arch)] if fuse else []),
         *([SlideWindows(arch=arch), SplitFloats(arch=arch)] if fuse else []),
         WidenFloats(),
@@ -80,7 +82,7 @@ class LowerSteps:
         looped = dict.fromkeys(op.callee for op in module.entry.body.ops if isinstance(op, ops.Loop))
         if not looped:
             return module
-        manager = PassManager(graph_pipeline(self.arch, fuse=self.fuse))
+        manager = PassManager(graph_pipeline(self.arch, fuse=self.fuse, of_step=True))
         functions = [f for f in module.functions if f is module.entry or is_tile_function(f)]
         for name in looped:
             within = [f for f in module.functions if f.name != name and f is not module.entry]
