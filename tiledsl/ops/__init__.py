@@ -33,6 +33,7 @@ from tiledsl.ops.activations import (
 )
 from tiledsl.ops.attention import attention
 from tiledsl.ops.dropout import dropout
+from tiledsl.ops.experts import combine, dispatch, grouped_linear, route
 from tiledsl.ops.fourier import fft, irfft, rfft
 from tiledsl.ops.images.convolution import conv1d, conv2d, conv3d
 from tiledsl.ops.images.pooling import (
@@ -98,7 +99,8 @@ from tiledsl.ops.shapes import (
 from tiledsl.ops.statistics import mean, var
 
 __all__ = [
-    "matmul", "linear", "quantised_linear", "quantise", "dequantise", "pack", "unpack",
+    "matmul", "linear", "grouped_linear", "route", "dispatch", "combine", "quantised_linear",
+    "quantise", "dequantise", "pack", "unpack",
     "attention", "rnn", "lstm", "gru", "fft", "rfft", "irfft",
     "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
     "max_pool1d", "max_pool2d", "max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "lp_pool",
