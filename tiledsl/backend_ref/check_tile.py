@@ -23,7 +23,7 @@ from tiledsl.backend_ref.scalar_functions import Array
 from tiledsl.backend_ref.shadow import Shadow, TensorShadow, element_text
 from tiledsl.ir import tile_ops
 from tiledsl.ir.core import Block, Function, Op, Value
-from tiledsl.ir.tile_ops import Atomic, Empty, Extract, Grid, Load, Range, Store
+from tiledsl.ir.tile_ops import Atomic, Cast, Empty, Extract, Grid, Load, Map, Range, Store
 from tiledsl.ir.types import AxisType, BlockSize, TensorType
 
 _LARGEST = {1: 1 << 14, 2: 256, 3: 40}
@@ -327,12 +327,22 @@ def _check_outside(
             continue
         coordinates, size = selection.coordinates[axis], tensor.shape[axis]
         outside = (coordinates < 0) | (coordinates >= size)
+        if verb != "reads" and _is_chosen(subscript):
+            outside &= coordinates != size  # `y[tile.where(mine, at, N)]`: what is not mine is not stored
         if outside.any() and execution.comes_from_data(subscript):
             names = {
                 "program": execution.shadow.name, "verb": verb, "name": name, "axis": axis, "size": size,
                 "coordinate": int(coordinates[outside][0]), "fix": _OUTSIDE[verb],
             }  # fmt: skip
             execution.shadow.findings.add("check-outside", op, None, "", int(np.count_nonzero(outside)), names)
+
+
+def _is_chosen(subscript: Value) -> bool:
+    """Whether a `where` says which coordinates there are."""
+    op = subscript.op
+    while isinstance(op, Cast):
+        op = op.source.op
+    return isinstance(op, Map) and op.fn == "where"
 
 
 CHECKED: dict[type[Op], Executor] = {

@@ -50,7 +50,7 @@ def grouped_product(
         p = r.start // rows
         e, start = experts[p], starts[p]
         shift = start - r.start
-        stop = tile.where(e < E, offsets[e + 1], T)
+        stop = tile.where(e < E, offsets[tile.minimum(e + 1, E)], T)
         tile.assert_((start >= 0) & (stop <= T), "an offset is below 0, or beyond the rows")
         mine = tile.minimum(e, E - 1)
         acc = tile.zeros((r, n), tile.f32)

@@ -103,6 +103,22 @@ def test_updates_in_any_order_are_found_though_each_order_gives_the_same() -> No
     assert not checked(function, x[:3], np.arange(3)).findings
 
 
+@pytest.mark.parametrize(("beyond", "found"), [("N", False), ("N + 1", True)])
+def test_stores_at_the_size_that_a_where_chooses_are_meant(beyond: str, found: bool) -> None:
+    """`y[tile.where(mine, at, N)]` stores what is mine; any other place outside is a mistake."""
+    function = kernel_from_text(f"""
+        def f(x, at):
+            N = x.shape[0]
+            N = at.shape[0]
+            y = tile.zeros(N, x.dtype)
+            for n in tile.grid(N):
+                y[tile.where(at[n] >= 0, at[n], {beyond})] = x[n]
+            return y
+    """)
+    findings = checked(function, np.ones(9), np.array([0, -1, 2, 3, -1, 5, 6, 7, 8])).findings
+    assert ("check-outside" in findings.codes) == found
+
+
 def test_subscripts_that_are_computed_alone_may_lie_outside() -> None:
     function = kernel_from_text("""
         def f(x, first, rows):

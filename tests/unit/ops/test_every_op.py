@@ -33,6 +33,12 @@ FAMILIES: dict[str, dict[str, Formula]] = {
         "linear": lambda: ops.linear(X, MATRIX, ROW),
         "attention": lambda: ops.attention(X, X, X),
     },
+    "experts": {
+        "grouped_linear": lambda: ops.grouped_linear(X, normal(2, 8, 8), np.array([0, 2, 6])),
+        "route": lambda: tuple(ops.route(X, 2)),
+        "dispatch": lambda: ops.dispatch(X, ops.route(X, 2)),
+        "combine": lambda: ops.combine(ops.dispatch(X, ops.route(X, 2)), ops.route(X, 2)),
+    },
     "quantised tensors": {
         "quantise": lambda: ops.quantise(MATRIX, tile.i4, group=4),
         "dequantise": lambda: ops.dequantise(BYTES, MATRIX[:, :2], dtype=tile.u4, group=8),

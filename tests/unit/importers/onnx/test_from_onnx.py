@@ -88,8 +88,8 @@ def test_branches_and_loops_that_depend_on_data() -> None:
 
 SCAN = """
     h, ys = Scan<num_scan_inputs = 2, scan_input_axes = [1, 1], scan_input_directions = [{0}],
-                 scan_output_axes = [1], scan_output_directions = [{1}], body = turn (float[2] a, float[2] b, float[2] c)
-                 => (float[2] next, float[2] out) {{
+                 scan_output_axes = [1], scan_output_directions = [{1}],
+                 body = turn (float[2] a, float[2] b, float[2] c) => (float[2] next, float[2] out) {{
         half = Constant<value_float = 0.5>() d = Mul(a, half) e = Add(d, b) next = Sub(e, c) out = Tanh(next)
     }}>(h0, x, z)
 """
@@ -123,7 +123,8 @@ def test_loops_whose_turns_are_alike_are_loops_of_the_graph(step: str, loops: in
     body = f"""
         n = Constant<value = int64 {{2}}>() c = Constant<value = bool {{1}}>()
         h0 = Constant<value_floats = [1.0, 2.0]>()
-        y, ys = Loop(n, c, h0) <body = turn (int64 i, bool going, float[2] a) => (bool more, float[2] b, float[2] out) {{
+        y, ys = Loop(n, c, h0) <
+            body = turn (int64 i, bool going, float[2] a) => (bool more, float[2] b, float[2] out) {{
             {step} more = Identity(going) out = Mul(b, b)
         }}>
     """
