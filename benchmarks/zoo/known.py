@@ -20,6 +20,9 @@ _LAUNCH = "a few us, of which the launch and the first loads are most"
 _WIDER_PIXELS = "the image is copied to wider pixels, its weights too: three kernels or more"
 _WIDENED = "a left or right operand that is computed goes to memory first, in its wide form"
 _UNPACKED = "bytes and nibbles become floats one by one, and are scaled: instructions, beside few bytes"
+_EXPERTS_SHARE = (
+    "the expert of a tile is data, so that neighbours share weights in L2 is not counted: each tile reads its own"
+)
 
 KNOWN: dict[str, str] = {
     # quantised weights
@@ -84,6 +87,12 @@ KNOWN: dict[str, str] = {
     "GRU cell": _SMALL_PRODUCTS,
     "four steps of a cell": _SMALL_PRODUCTS,
     "gated scan along time": "each of 2048 steps waits for its loads: a loop without products has no stages",
+    "LSTM, 128 steps": "a launch for each step, which waits for the one before: weights do not stay on the chip",
+    "selective scan": "sixteen states of a channel are one thread's, with an exponential for each: instructions",
+    # experts
+    "rows of 8 experts": _EXPERTS_SHARE,
+    "rows of 64 experts": _EXPERTS_SHARE,
+    "two of 64 experts, a layer": "routing is eleven small kernels; and " + _EXPERTS_SHARE,
     # blocks
     "encoder layer, 384 wide": "five kernels with little to do: what lies between them goes through memory",
     "cross-attention layer": "six kernels with little to do: what lies between them goes through memory",

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+import tiledsl
 from benchmarks.zoo import numpy_functions as plain
 from benchmarks.zoo.case import Family
-from tiledsl import tile
+from tiledsl import ops, tile
 
 row = Family("recurrent cells")
 WEIGHTS = "f16[b,d], f16[b,h], f16[d,g]*0.05, f16[h,g]*0.05, f16[g]"
@@ -77,6 +78,51 @@ def _torch_scanned(t: Any, f: Any, x: Any) -> Any:
     return t.stack(steps, 1).to(x.dtype)
 
 
+def _layer(x: Any, w: Any, u: Any, b: Any, stack: Any, zeros: Any, sigmoid: Any, tanh: Any) -> Any:
+    h = c = zeros((x.shape[1], u.shape[1]))
+    steps: list[Any] = []
+    for given in x:
+        h, c = _lstm(given, h, w.T, u.T, b, c, sigmoid, tanh)
+        steps.append(h)
+    return stack(steps)
+
+
+def _torch_layer(t: Any, x: Any, w: Any, u: Any, b: Any, c: Any) -> Any:
+    layer = t.nn.LSTM(x.shape[2], u.shape[1], device=x.device, dtype=x.dtype)
+    for mine, given in zip(layer.parameters(), (w, u, b, c)):
+        mine.data = given
+    return layer(x)[0].detach()
+
+
+def _selective_scan(x: Any, d: Any, a: Any, b: Any, c: Any) -> Any:
+    """All steps of a selective state space: [B, L, D] inputs."""
+
+    def step(h: Any, element: Any) -> tuple[Any, Any]:
+        x, d, b, c = (part.to(tile.f32) for part in element)
+        y, h = _selective(x, d, a.to(tile.f32), b, c, h, tile.exp)
+        return h, y.to(tile.f16)
+
+    first = tuple(part.transpose((1, 0, 2)) for part in (x, d, b, c))
+    return tiledsl.scan(step, tile.zeros((x.shape[0], *a.shape)), first)[1].transpose((1, 0, 2))
+
+
+def _plain_selective_scan(x: Any, d: Any, a: Any, b: Any, c: Any) -> Any:
+    h, steps = np.zeros((x.shape[0], *a.shape)), list[Any]()
+    for step in range(x.shape[1]):
+        y, h = _selective(x[:, step], d[:, step], a, b[:, step], c[:, step], h, np.exp)
+        steps.append(y)
+    return np.stack(steps, 1)
+
+
+def _torch_selective_scan(t: Any, x: Any, d: Any, a: Any, b: Any, c: Any) -> Any:
+    x, d, a, b, c = (part.float() for part in (x, d, a, b, c))
+    h, steps = t.zeros(x.shape[0], *a.shape, device=x.device), list[Any]()
+    for step in range(x.shape[1]):
+        y, h = _selective(x[:, step], d[:, step], a, b[:, step], c[:, step], h, t.exp)
+        steps.append(y)
+    return t.stack(steps, 1).half()
+
+
 RECURRENT = (
     row("LSTM cell", f"{WEIGHTS}, f16[b,h]", "b=256 d=1024 h=1024 g=4096",
         lambda x, h, w, u, b, c: _lstm(x, h, w, u, b, c, tile.sigmoid, tile.tanh),
@@ -99,4 +145,10 @@ RECURRENT = (
         lambda t, x, d, a, b, c, h: _selective(x, d, a, b, c, h, t.exp)),
     row("gated scan along time", "f16[b,t,c], f16[b,t,c]", "b=8 t=2048 c=4096", lambda f, x: scanned(f, x),
         _plain_scanned, _torch_scanned),
+    row("LSTM, 128 steps", "f16[l,b,d], f16[g,d]*0.05, f16[g,h]*0.05, f16[g], f16[g]", "l=128 b=32 d=512 h=512 g=2048",
+        lambda x, w, u, b, c: ops.lstm(x, w, u, b, c)[0],
+        lambda x, w, u, b, c: _layer(x, w, u, b + c, np.stack, np.zeros, plain.sigmoid, np.tanh),
+        _torch_layer, small="l=3 b=4 d=12 h=8 g=32"),
+    row("selective scan", "f16[b,l,d], f16[b,l,d], f16[d,s], f16[b,l,s], f16[b,l,s]", "b=8 l=2048 d=2048 s=16",
+        _selective_scan, _plain_selective_scan, _torch_selective_scan, small="b=2 l=9 d=12 s=8"),
 )  # fmt: skip
