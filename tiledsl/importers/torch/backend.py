@@ -10,7 +10,8 @@ from typing import Any
 import torch
 
 from tiledsl.importers.torch.compile_graph import CompiledGraph, warn_of_fallbacks
-from tiledsl.importers.torch.run_nodes import formula_of
+from tiledsl.importers.torch.register import WHOLE_IN_EXPORTS
+from tiledsl.importers.torch.run_nodes import formula_of, key_of
 
 _NUMBERS = itertools.count()
 COMPILED: weakref.WeakSet[CompiledGraph] = weakref.WeakSet()
@@ -54,7 +55,11 @@ def explain() -> str:
 def decompositions() -> dict[Any, Any]:
     """PyTorch's table of how operators are made of others, less those that have a formula."""
     table: dict[Any, Any] = torch._decomp.core_aten_decompositions()
-    return {operator: how for operator, how in table.items() if formula_of(operator) is None}
+    return {
+        operator: how
+        for operator, how in table.items()
+        if formula_of(operator) is None or key_of(operator) in WHOLE_IN_EXPORTS
+    }
 
 
 def _wants_full_graph() -> bool:

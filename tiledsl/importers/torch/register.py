@@ -14,6 +14,8 @@ FormulaT = TypeVar("FormulaT", bound=Formula)
 
 OPERATORS: dict[str, Formula] = {}
 """Formulas by operator and overload: `add.Tensor`, `torchvision::roi_align.default`."""
+WHOLE_IN_EXPORTS = frozenset({"lstm.input", "gru.input", "rnn_tanh.input", "rnn_relu.input"})
+"""Operators that are taken apart before their gradients are made, so that only exported models have them."""
 READERS_OF_MEMORY = frozenset({"as_strided.default", "as_strided_copy.default"})
 """Operators whose formula also takes `memory`: the strides and the offset of its first tensor."""
 

@@ -11,6 +11,7 @@ from tiledsl.importers.torch.operators import (
     normalisation,
     pooling,
     products,
+    recurrent,
     shapes,
     special,
     strided,
@@ -20,5 +21,5 @@ from tiledsl.importers.torch.operators import (
 
 __all__ = [
     "attention", "comparisons", "convolutions", "creation", "elementwise", "folds", "indexing", "normalisation",
-    "pooling", "products", "shapes", "special", "strided", "transformer", "vision",
+    "pooling", "products", "recurrent", "shapes", "special", "strided", "transformer", "vision",
 ]  # fmt: skip
