@@ -22,6 +22,7 @@ from tiledsl.passes.graph.groups.split_scans import SplitScans
 from tiledsl.passes.graph.kernels.graph_to_tile import GraphToTile
 from tiledsl.passes.graph.kernels.join_calls import JoinCalls
 from tiledsl.passes.graph.loops.elementwise_products import ElementwiseProducts
+from tiledsl.passes.graph.loops.hoist_products import HoistProducts
 from tiledsl.passes.graph.loops.loops_in_kernels import LoopsInKernels
 from tiledsl.passes.graph.loops.split_gates import SplitGates
 from tiledsl.passes.graph.pipeline import LowerSteps
@@ -67,6 +68,7 @@ _KINDS: tuple[type[Pass], ...] = (
     GraphToTile,
     JoinCalls,
     ElementwiseProducts,
+    HoistProducts,
     LoopsInKernels,
     LowerSteps,
     SplitGates,

@@ -14,6 +14,7 @@ from tiledsl.passes.graph.groups.split_folds import SplitFolds
 from tiledsl.passes.graph.groups.split_scans import SplitScans
 from tiledsl.passes.graph.kernels.graph_to_tile import GraphToTile
 from tiledsl.passes.graph.kernels.join_calls import JoinCalls
+from tiledsl.passes.graph.loops.hoist_products import HoistProducts
 from tiledsl.passes.graph.loops.loops_in_kernels import LoopsInKernels
 from tiledsl.passes.graph.loops.split_gates import SplitGates
 from tiledsl.passes.graph.raising.raise_programs import RaisePrograms
@@ -38,7 +39,7 @@ def graph_pipeline(arch: str, *, fuse: bool = True, of_step: bool = False) -> li
     """
     return [
         CanonicaliseGraph(),
-        *([LoopsInKernels(arch=arch)] if fuse else []),
+        *([HoistProducts(), LoopsInKernels(arch=arch)] if fuse else []),
         *([RaisePrograms(arch=arch), MoveReindexing()] if fuse else []),
         *([SplitGates(arch=arch)] if fuse and of_step else []),
         *([SplitWindows(arch=arch), CopyWindows(arch=arch), LayImages(arch=arch)] if fuse else []),
