@@ -234,7 +234,7 @@ class _Scheduler:
             buffers.begin(known.operand.buffer for known in states if known.operand is not None)
             elements = [_element(known, t) for known in given[carried:last]]
             self._known.update(zip(step.parameters, (*states, *elements, *given[last:])))
-            states = self._one_step(step, carried, [_part_at(whole_, t) for whole_ in stacked])
+            states = self._one_step(step, carried, [_part_at(tensor, t) for tensor in stacked])
         self._loops.pop()
         ends = [_Known(operand, None, _tensor(value).dtype) for value, operand in zip(op.results[carried:], stacked)]
         self._known.update(zip(op.results, (*states, *ends)))

@@ -200,7 +200,7 @@ class _Groups:
         may leave cores without work. On GPUs a first product that is none of matrices is made by threads, for each
         block of the second one again; matrices are faster in one kernel."""
         if self.prices.on_gpu:
-            if all(map(_is_of_matrices, firsts)):
+            if all(map(is_of_matrices, firsts)):
                 return None
         elif math.prod(axis.size for axis in plan.treatments.grid) >= busy_programs(self.prices.arch, self.prices.host):
             return None
@@ -423,7 +423,7 @@ def _called(module: Module, groups: _Groups) -> list[Function]:
     return [function, *made]
 
 
-def _is_of_matrices(op: Op) -> bool:
+def is_of_matrices(op: Op) -> bool:
     """Whether each operand of a product has an axis that the other has not, longer than one element."""
     if not isinstance(op, ops.Contract):
         return False

@@ -14,6 +14,7 @@ from tiledsl.ir.rewrite import Rewriter
 from tiledsl.ir.type_rules import tensor_type
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.graph.analysis.shapes import sizes_of
+from tiledsl.passes.graph.groups.group import is_of_matrices
 from tiledsl.passes.manager import PassContext
 
 
@@ -30,13 +31,6 @@ class ElementwiseProducts:
             if isinstance(op, ops.Contract) and op.precision != "planes" and not is_of_matrices(op):
                 _rewrite(op)
         return module
-
-
-def is_of_matrices(op: ops.Contract) -> bool:
-    """Whether each operand of a product has an axis that the other has not, longer than one element."""
-    named = zip(op.axis_names(), (sizes_of(op.a), sizes_of(op.b)))
-    a, b = ({name for name, size in zip(names, sizes) if size != 1} for names, sizes in named)
-    return bool(a - b) and bool(b - a)
 
 
 def _rewrite(op: ops.Contract) -> None:

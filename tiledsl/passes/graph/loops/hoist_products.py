@@ -18,7 +18,7 @@ from tiledsl.ir.core import Function, Module, Op, Value, free_names
 from tiledsl.ir.type_rules import tensor_type
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.graph.analysis.shapes import bytes_of, sizes_of
-from tiledsl.passes.graph.loops.elementwise_products import is_of_matrices
+from tiledsl.passes.graph.groups.group import is_of_matrices
 from tiledsl.passes.graph.rewrites.canonicalise_graph import drop_unread
 from tiledsl.passes.manager import PassContext
 
