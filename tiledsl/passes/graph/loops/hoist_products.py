@@ -38,12 +38,17 @@ class HoistProducts:
         loops = [op for op in module.entry.body.ops if isinstance(op, ops.Loop)]
         for loop in loops:
             step = module.function(loop.callee)
-            if sum(other.callee == loop.callee for other in loops) > 1:
+            if not is_alone(loop, module):
                 continue
             found = [op for op in step.body.ops if isinstance(op, ops.Contract) and is_of_matrices(op)]
             if found:
-                _Hoisting(loop, step, context).run(found)
+                Hoisting(loop, step, context).run(found)
         return module
+
+
+def is_alone(loop: ops.Loop, module: Module) -> bool:
+    """Whether no other loop runs the step of this one."""
+    return sum(isinstance(op, ops.Loop) and op.callee == loop.callee for op in module.walk()) == 1
 
 
 class _Lifted(NamedTuple):
@@ -53,8 +58,8 @@ class _Lifted(NamedTuple):
     moves: bool
 
 
-class _Hoisting:
-    """One loop."""
+class Hoisting:
+    """One loop, whose step no other loop runs."""
 
     def __init__(self, loop: ops.Loop, step: Function, context: PassContext) -> None:
         self.loop = loop
@@ -85,6 +90,41 @@ class _Hoisting:
         if done:
             drop_unread(self.step.body)
             self._rebuild()
+
+    def results(self) -> ops.Loop | None:
+        """Makes in front of the loop what steps stack without reading what is carried; the loop that is left, or None
+        where there is no such result."""
+        last, carried = self.step.body.terminator, len(self.loop.initial)
+        assert isinstance(last, ops.Return)
+        lifted = {
+            number: self._lift(value)
+            for number, value in enumerate(last.values)
+            if number >= carried and self._can_be_lifted(value)
+        }
+        if not lifted:
+            return None
+        for number, found in lifted.items():
+            shape = sizes_of(self.loop.results[number])[1:]
+            self.loop.results[number].replace_with(self.spread(last, found, shape))
+        kept = [number for number in range(len(last.values)) if number not in lifted]
+        last.set_field("values", [last.values[number] for number in kept])
+        drop_unread(self.step.body)
+        self._rebuild()
+        return self._with_results(kept)
+
+    def _with_results(self, kept: list[int]) -> ops.Loop:
+        """A loop that gives fewer results in the place of this one."""
+        loop = self.loop
+        old = [loop.results[number] for number in kept]
+        fields: dict[str, Any] = {**loop.fields, **loop.attributes}
+        types, names = [value.type for value in old], [value.name for value in old]
+        made = ops.Loop(loop.location, types=types, result_names=names, **fields)
+        assert loop.parent is not None
+        loop.parent.insert_before(loop, made)
+        for before, after in zip(old, made.results):
+            before.replace_with(after)
+        loop.erase()
+        return made
 
     def _rebuild(self) -> None:
         """Gives the step the parameters that it still reads, and the loop what belongs to them."""
@@ -136,7 +176,7 @@ class _Hoisting:
 
     def emit(self, kind: type[Op], like: Op, **fields: Any) -> Value:
         """An op in front of the loop, at the place of one of the step."""
-        return self._insert(kind(like.location, result_names=[like.results[0].name], **fields))
+        return self._insert(kind(like.location, result_names=[like.results[0].name if like.results else ""], **fields))
 
     def spread(self, like: Op, operand: _Lifted, shape: tuple[int, ...]) -> Value:
         """An operand of one element, or of a shape, as one for all steps: with that shape behind the axis of steps."""
@@ -149,10 +189,10 @@ class _Hoisting:
         return value if sizes_of(value) == wanted else self.emit(ops.Broadcast, like, source=value, shape=wanted)
 
 
-Mover = Callable[[_Hoisting, Any, "list[_Lifted]"], Value]
+Mover = Callable[[Hoisting, Any, "list[_Lifted]"], Value]
 
 
-def _map(to: _Hoisting, op: ops.Map, operands: list[_Lifted]) -> Value:
+def _map(to: Hoisting, op: ops.Map, operands: list[_Lifted]) -> Value:
     shape = sizes_of(op.result)
     inputs = [
         operand.value if not operand.moves and not sizes_of(operand.value) else to.spread(op, operand, shape)
@@ -161,34 +201,34 @@ def _map(to: _Hoisting, op: ops.Map, operands: list[_Lifted]) -> Value:
     return to.emit(ops.Map, op, fn=op.fn, inputs=inputs)
 
 
-def _cast(to: _Hoisting, op: ops.Cast, operands: list[_Lifted]) -> Value:
+def _cast(to: Hoisting, op: ops.Cast, operands: list[_Lifted]) -> Value:
     return to.emit(ops.Cast, op, source=operands[0].value, dtype=op.dtype)
 
 
-def _broadcast(to: _Hoisting, op: ops.Broadcast, operands: list[_Lifted]) -> Value:
+def _broadcast(to: Hoisting, op: ops.Broadcast, operands: list[_Lifted]) -> Value:
     return to.spread(op, operands[0], sizes_of(op.result))
 
 
-def _reshape(to: _Hoisting, op: ops.Reshape, operands: list[_Lifted]) -> Value:
+def _reshape(to: Hoisting, op: ops.Reshape, operands: list[_Lifted]) -> Value:
     return to.emit(ops.Reshape, op, source=operands[0].value, shape=(to.count, *op.shape))
 
 
-def _transpose(to: _Hoisting, op: ops.Transpose, operands: list[_Lifted]) -> Value:
+def _transpose(to: Hoisting, op: ops.Transpose, operands: list[_Lifted]) -> Value:
     permutation = (0, *(axis + 1 for axis in op.permutation))
     return to.emit(ops.Transpose, op, source=operands[0].value, permutation=permutation)
 
 
-def _slice(to: _Hoisting, op: ops.Slice, operands: list[_Lifted]) -> Value:
+def _slice(to: Hoisting, op: ops.Slice, operands: list[_Lifted]) -> Value:
     bounds = {"starts": (0, *op.starts), "stops": (to.count, *op.stops), "steps": (1, *op.steps)}
     return to.emit(ops.Slice, op, source=operands[0].value, **bounds)
 
 
-def _reduce(to: _Hoisting, op: ops.Reduce, operands: list[_Lifted]) -> Value:
+def _reduce(to: Hoisting, op: ops.Reduce, operands: list[_Lifted]) -> Value:
     axes = tuple(axis + 1 for axis in op.axes)
     return to.emit(ops.Reduce, op, source=operands[0].value, axes=axes, fn=op.fn, keepdims=op.keepdims)
 
 
-def _contract(to: _Hoisting, op: ops.Contract, operands: list[_Lifted]) -> Value:
+def _contract(to: Hoisting, op: ops.Contract, operands: list[_Lifted]) -> Value:
     a, b, result = op.axis_names()
     steps = free_names({*a, *b}, "t")
     names = [[steps, *mine] if operand.moves else mine for mine, operand in zip((a, b), operands)]

@@ -16,6 +16,7 @@ from typing import ClassVar
 
 from tiledsl.ir import graph_ops as ops
 from tiledsl.ir.core import Function, Module, Number, Op, Value, free_names
+from tiledsl.ir.dtypes import bool_
 from tiledsl.ir.type_rules import tensor_type
 from tiledsl.ir.types import TensorType
 from tiledsl.ir.verifier import Form, is_tile_function
@@ -27,6 +28,7 @@ from tiledsl.passes.graph.kernels.kernel_plan import KernelPlan, Refusal, plan_k
 from tiledsl.passes.graph.kernels.loop_program import LoopProgram, Steps, inserted, reason_against
 from tiledsl.passes.graph.kernels.merge_axes import merged_axes
 from tiledsl.passes.graph.loops.elementwise_products import ElementwiseProducts
+from tiledsl.passes.graph.loops.hoist_products import Hoisting, is_alone
 from tiledsl.passes.graph.loops.lift_views import lifted, root_of
 from tiledsl.passes.graph.raising.raise_programs import RaisePrograms
 from tiledsl.passes.graph.rewrites.canonicalise_graph import CanonicaliseGraph, tidy
@@ -59,7 +61,12 @@ class LoopsInKernels:
             if not loop.count:
                 _never(loop)
                 continue
-            found = self._planned(loop, module, context)
+            found = self._planned(loop, module)
+            if isinstance(found, str) and is_alone(loop, module):
+                # what does not read the carry may be what stands in the way
+                rest = Hoisting(loop, module.function(loop.callee), context).results()
+                if rest is not None:
+                    loop, found = rest, self._planned(rest, module)
             if isinstance(found, str):
                 context.remark(self.name, loop.location, f"each step of @{loop.callee} is launched: {found}")
                 continue
@@ -72,9 +79,16 @@ class LoopsInKernels:
         called = ops.called_by(functions)
         return Module([f for f in functions if f is module.entry or f.name in called])
 
-    def _planned(self, loop: ops.Loop, module: Module, context: PassContext) -> tuple[KernelPlan, Steps] | str:
+    def _planned(self, loop: ops.Loop, module: Module) -> tuple[KernelPlan, Steps] | str:
         """The step as one kernel, on the tensors of the loop; or why it is none."""
-        step = self._prepared(loop, module)
+        found = self._tried(loop, module, ties=False)
+        tied = self._tried(loop, module, ties=True) if isinstance(found, str) else found
+        return found if isinstance(tied, str) else tied
+
+    def _tried(self, loop: ops.Loop, module: Module, *, ties: bool) -> tuple[KernelPlan, Steps] | str:
+        """The same; `ties`: the axes of what is carried are said to be those of what it becomes, even where that is not
+        computed from it."""
+        step = self._prepared(loop, module, len(loop.initial) if ties else 0)
         body = [op for op in step.body.ops if op.effect != "terminator"]
         members = [op for op in body if not is_repeated(op) or op in _returned(step)]
         members = [op for op in members if not isinstance(op, (ops.Slice, ops.Reshape, ops.Transpose, ops.Broadcast))]
@@ -92,8 +106,9 @@ class LoopsInKernels:
         ahead = min(MOST_AHEAD, max(1, OPS_AHEAD // len(members)), found[1].count)
         return found[0], replace(found[1], ahead=ahead)
 
-    def _prepared(self, loop: ops.Loop, module: Module) -> Function:
-        """A copy of the step as groups want it, in which an op gives each result."""
+    def _prepared(self, loop: ops.Loop, module: Module, tied: int) -> Function:
+        """A copy of the step as groups want it, in which an op gives each result, and chooses between it and what it is
+        carried as for the first `tied` ones."""
         step = module.function(loop.callee).clone()
         passes: list[Pass] = [
             CanonicaliseGraph(), RaisePrograms(arch=self.arch), ElementwiseProducts(), WidenFloats(),
@@ -105,7 +120,13 @@ class LoopsInKernels:
         last = step.body.terminator
         assert isinstance(last, ops.Return)
         results: list[Value] = []
-        for value in last.values:
+        for number, value in enumerate(last.values):
+            if number < tied:
+                yes = ops.Constant(last.location, value=True, dtype=bool_)
+                chosen = ops.Map(last.location, fn="where", inputs=[yes.result, value, step.parameters[number]])
+                for op in (yes, chosen):
+                    step.body.insert_before(last, op)
+                value = chosen.result
             cast = ops.Cast(last.location, source=value, dtype=tensor_type(value).dtype, result_names=[value.name])
             step.body.insert_before(last, cast)
             results.append(cast.result)

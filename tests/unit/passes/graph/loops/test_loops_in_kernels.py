@@ -80,7 +80,17 @@ def counted(c: Any, x: Any) -> Any:
     return (h + x * t.to(tile.f32), t + 1), None
 
 
+def delayed(c: Any, x: Any) -> Any:
+    return x, c
+
+
+def apart(c: Any, x: Any) -> Any:
+    """What is stacked reads no carry, and has other axes."""
+    return c * 0.5 + x, tile.max(x, axis=-1)
+
+
 IN_ONE_KERNEL: dict[str, tuple[Formula, Any]] = {
+    "elements that are carried on": (delayed, C),
     "elementwise": (decayed, C),
     "folds of whole rows": (normed, C),
     "values that change places": (fibonacci, (C, C + 1)),
@@ -150,6 +160,13 @@ def test_launched_step_by_step(name: str) -> None:
     for result, wanted in zip(flat(fused.build("cpu")(X, c)), expected(step, c, reverse=True)):
         assert_close(result, wanted, relative=1e-5)
     fused.build("sm_90")
+
+
+def test_what_reads_no_carry_may_be_made_in_front_of_the_loop() -> None:
+    graph = tiledsl.trace(scanned(apart, reverse=True), X, C)
+    assert "graph.loop" not in tiledsl.fuse(graph).ir()
+    for result, wanted in zip(tiledsl.fuse(graph).build("cpu")(X, C), graph(X, C)):
+        assert_close(result, wanted)
 
 
 def test_launches_and_memory_of_steps() -> None:
