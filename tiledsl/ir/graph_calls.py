@@ -49,7 +49,7 @@ class Loop(Op):
 
 def _written_types(op: Op) -> tuple[Type, ...]:
     if not hasattr(op, "results"):  # while the op is being built
-        raise InvalidIRError(f"the result types of a {op.name} must be written")
+        raise InvalidIRError(f"the result types of a {op.name.removeprefix('graph.')} must be written")
     return tuple(v.type for v in op.results)
 
 

@@ -347,6 +347,26 @@ def test_the_functions_that_a_graph_calls_are_verified() -> None:
         verify(other, Form.GRAPH)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("callee = step", "callee = other", "`graph.loop`: runs the tile program @other"),
+        ("count = M", "count = N", "`graph.loop`: %x has M along axis 0, and there are N steps"),
+        ("graph.return([%next, %row])", "graph.return([%row, %row])", "`graph.loop`: %scale is carried as tensor<f32"),
+        ("graph.return([%next, %row])", "graph.return([])", "`graph.loop`: @step returns fewer values than"),
+        ("([%scale], [%x], [%N])", "([%scale], [%x], [])", "`graph.loop`: @step takes 3 inputs, not 2"),
+        (": tensor<f32, []>, tensor<f32, [M, N]>\n  graph.return", ": tensor<f32, []>\n  graph.return", ""),
+    ],
+)  # fmt: skip
+def test_the_steps_of_loops_are_verified(old: str, new: str, said: str) -> None:
+    assert old in GRAPH
+    text = GRAPH.replace(old, new)
+    if not said:
+        text = text.replace("%last, %stacked =", "%last =").replace(", %last, %stacked]", ", %last]")
+        said = "`graph.loop`: gives 2 results"
+    assert reason(parse_module(text), Form.GRAPH).startswith(said)
+
+
 def ops_of(module: Module, kind: type[Op]) -> list[Op]:
     return [op for op in module.walk() if type(op) is kind]
 
