@@ -89,6 +89,7 @@ KNOWN: dict[str, str] = {
     "gated scan along time": "each of 2048 steps waits for its loads: a loop without products has no stages",
     "LSTM, 128 steps": "a launch for each step, which waits for the one before: weights do not stay on the chip",
     "selective scan": "sixteen states of a channel are one thread's, with an exponential for each: instructions",
+    "Mamba-2, in chunks": "seven kernels: scores and states of chunks go through memory between them",
     # experts
     "rows of 8 experts": _EXPERTS_SHARE,
     "rows of 64 experts": _EXPERTS_SHARE,

@@ -123,6 +123,53 @@ def _torch_selective_scan(t: Any, x: Any, d: Any, a: Any, b: Any, c: Any) -> Any
     return t.stack(steps, 1).half()
 
 
+def _in_chunks(x: Any, d: Any, b: Any, c: Any) -> Any:
+    """The recurrence of Mamba-2 in chunks: within a chunk products, from chunk to chunk a scan of states.
+
+    x [B, L, H, P], d [B, L, H] (the state of a head fades by exp(-|d|)), b and c [B, L, N].
+    """
+    batch, length, heads, width = x.shape
+    chunk = 128 if length % 128 == 0 else 8
+    shape = (batch, length // chunk, chunk)
+    x, b, c = x.reshape((*shape, heads, width)), b.reshape((*shape, -1)), c.reshape((*shape, -1))
+    fades: Any = -tile.abs(d.to(tile.f32))
+    sums: Any = tile.cumsum(fades.reshape((*shape, heads)), axis=2)
+    at = sums.transpose((0, 1, 3, 2))
+    i = tile.arange(chunk)
+    fading = tile.where(i[:, None] >= i[None, :], tile.exp(at[..., :, None] - at[..., None, :]), 0.0)
+    scores = tile.einsum("gcin,gcjn->gcij", c, b)[:, :, None] * fading
+    near = tile.einsum("gchij,gcjhp->gcihp", scores.to(x.dtype), x)
+    left = ops.transpose(tile.exp(at[..., -1:] - at), (0, 1, 3, 2))[..., None]
+    given = tile.einsum("gcjhp,gcjn->cghpn", (x * left).to(x.dtype), b)
+    total = ops.transpose(tile.exp(at[..., -1]), (1, 0, 2))[..., None, None]
+
+    def step(state: Any, element: Any) -> tuple[Any, Any]:
+        return state * element[1] + element[0], state.to(x.dtype)
+
+    _, before = tiledsl.scan(step, tile.zeros(given.shape[1:]), (given, total))
+    far = tile.einsum("gcin,cghpn->gcihp", c, before) * ops.transpose(tile.exp(at), (0, 1, 3, 2))[..., None]
+    return ops.reshape((near + far).to(x.dtype), (batch, length, heads, width))
+
+
+def _plain_in_chunks(x: Any, d: Any, b: Any, c: Any) -> Any:
+    state, steps = np.zeros((*x[:, 0].shape, b.shape[2])), list[Any]()
+    for step in range(x.shape[1]):
+        fading = np.exp(-abs(d[:, step]))[..., None, None]
+        state = state * fading + x[:, step, :, :, None] * b[:, step, None, None]
+        steps.append((state * c[:, step, None, None]).sum(-1))
+    return np.stack(steps, 1)
+
+
+def _torch_in_chunks(t: Any, x: Any, d: Any, b: Any, c: Any) -> Any:
+    x, d, b, c = (part.float() for part in (x, d, b, c))
+    state, steps = t.zeros(*x[:, 0].shape, b.shape[2], device=x.device), list[Any]()
+    for step in range(x.shape[1]):
+        fading = t.exp(-d[:, step].abs())[..., None, None]
+        state = state * fading + x[:, step, :, :, None] * b[:, step, None, None]
+        steps.append((state * c[:, step, None, None]).sum(-1))
+    return t.stack(steps, 1).half()
+
+
 RECURRENT = (
     row("LSTM cell", f"{WEIGHTS}, f16[b,h]", "b=256 d=1024 h=1024 g=4096",
         lambda x, h, w, u, b, c: _lstm(x, h, w, u, b, c, tile.sigmoid, tile.tanh),
@@ -151,4 +198,6 @@ RECURRENT = (
         _torch_layer, small="l=3 b=4 d=12 h=8 g=32"),
     row("selective scan", "f16[b,l,d], f16[b,l,d], f16[d,s], f16[b,l,s], f16[b,l,s]", "b=8 l=2048 d=2048 s=16",
         _selective_scan, _plain_selective_scan, _torch_selective_scan, small="b=2 l=9 d=12 s=8"),
+    row("Mamba-2, in chunks", "f16[b,l,h,p], f16[b,l,h], f16[b,l,n]*0.3, f16[b,l,n]*0.3", "b=2 l=4096 h=64 p=64 n=128",
+        _in_chunks, _plain_in_chunks, _torch_in_chunks, small="b=2 l=24 h=3 p=8 n=12"),
 )  # fmt: skip
