@@ -61,12 +61,15 @@ class LoopsInKernels:
             if not loop.count:
                 _never(loop)
                 continue
-            found = self._planned(loop, module)
+            found = self._planned(loop, module) if loop.initial else "nothing is carried"
             if isinstance(found, str) and is_alone(loop, module):
                 # what does not read the carry may be what stands in the way
                 rest = Hoisting(loop, module.function(loop.callee), context).results()
-                if rest is not None:
-                    loop, found = rest, self._planned(rest, module)
+                if rest is not None and not rest.results:
+                    rest.erase()
+                    continue
+                loop = rest or loop
+                found = self._planned(loop, module)
             if isinstance(found, str):
                 context.remark(self.name, loop.location, f"each step of @{loop.callee} is launched: {found}")
                 continue

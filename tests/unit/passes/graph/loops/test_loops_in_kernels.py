@@ -169,6 +169,22 @@ def test_what_reads_no_carry_may_be_made_in_front_of_the_loop() -> None:
         assert_close(result, wanted)
 
 
+def test_steps_that_carry_nothing_are_no_loop() -> None:
+    """All elements at once, as far as ops can stand in front of a loop; a gather stays in it."""
+    rows = np.array([[1, 0, 2]] * 7)
+    for step, sequences, launches in (
+        (lambda c, x: (c, tile.tanh(x[0]) @ W), (X,), 1),
+        (lambda c, x: (c, x[0][x[1]] * 2.0), (X, rows), 7),
+    ):
+        graph = tiledsl.trace(lambda *xs, step=step: tiledsl.scan(step, (), xs), *sequences)
+        lowered = tiledsl.fuse(graph).lowered("cpu")
+        schedule = schedule_graph(lowered, graph.inputs, graph.constants).schedule
+        assert len(schedule.steps) >= launches
+        assert ("graph.loop" in print_module(lowered)) == (launches > 1)
+        for result, wanted in zip(flat(tiledsl.fuse(graph).build("cpu")(*sequences)), flat(graph(*sequences))):
+            assert_close(result, wanted)
+
+
 def test_launches_and_memory_of_steps() -> None:
     """One program, launched for each step; what is carried from one to the next takes turns in few buffers."""
     schedules: list[Any] = []
