@@ -17,6 +17,7 @@ from tiledsl.ir.core import Block, Function, Op, Value, free_names
 from tiledsl.ir.graph_ops import Constant, Iota, Loop, Return, Size
 from tiledsl.ir.symbolic import Dim, symbols_of
 from tiledsl.ir.types import TensorType, Type
+from tiledsl.ir.verifier import is_tile_function
 from tiledsl.support.location import Location
 
 Step = Callable[[Any, Any], Any]
@@ -135,6 +136,7 @@ class _Body:
         self.given = given
         self.block = Block()
         self.taken: set[str] = set()
+        self.functions = list(trace.functions)
         weak = [*(x.weak for x in given.initial), *(False for _ in given.sequences)]
         types = [*(x.type for x in given.initial), *(_element(x.type) for x in given.sequences)]
         names = [*leaf_names(given.carried), *leaf_names(given.elements)]
@@ -172,9 +174,11 @@ class _Body:
             raise
 
     def drop(self) -> None:
-        """Takes out what was recorded: whoever catches an error may go on."""
+        """Takes out what was recorded, with steps of loops in it: whoever catches an error may go on."""
         for op in reversed(list(self.block.ops)):
             op.erase()
+        functions = self.trace.functions
+        functions[:] = [f for f in functions if f in self.functions or is_tile_function(f)]
 
     def finish(self, values: Sequence[Value]) -> tuple[Function, list[Value]]:
         """The function, and the values from outside that it takes as well."""

@@ -233,6 +233,17 @@ def test_a_loop_in_a_step() -> None:
         assert_close(result, wanted, relative=1e-5)
 
 
+def test_a_number_as_carry_begins_as_what_the_step_makes_of_it() -> None:
+    """The step is traced again for that, and what it traced before is gone."""
+    inner = lambda x: tiledsl.scan(lambda a, r: (a + r, None), 0.0, x)[0]  # noqa: E731
+    graph = tiledsl.trace(lambda x: tiledsl.scan(lambda c, r: (c + inner(r[0]), c), 0, x), X)
+    assert graph.ir().count("func @") == 3
+    last, before = graph(X)
+    assert last.dtype == np.float32
+    assert np.allclose(last, X[:, 0].sum(), atol=1e-4)
+    assert np.allclose(before, np.concatenate([[0], np.cumsum(X[:, 0].sum(axis=1))[:-1]]), atol=1e-4)
+
+
 @tile.kernel
 def shifted(x: Any) -> Any:
     M, N = x.shape
