@@ -27,17 +27,20 @@ from tiledsl.ir.dtypes import i64
 from tiledsl.ir.symbolic import Dim, floordiv, symbol
 from tiledsl.ir.type_rules import tensor_type
 from tiledsl.ir.types import BlockSize, TensorType, scalar
+from tiledsl.passes.graph.analysis.axes import Axis
 from tiledsl.passes.graph.kernels.group_program import GroupProgram
 from tiledsl.passes.graph.kernels.group_tiles import Scope
 from tiledsl.passes.graph.kernels.kernel_plan import KernelPlan
+from tiledsl.passes.graph.kernels.treatments import Treatments
 
 
 @dataclass(frozen=True)
 class Steps:
-    """What a step has to do with the loop. `carried`: the parameter for each carried value, None where the step does
-    not read it; the first results are the next ones. `elements`: the parameters that are elements of sequences."""
+    """What a step has to do with the loop. `carried`: the parameters for each carried value, several where the step
+    reads it along different axes; the first results are the next ones. `elements`: the parameters that are elements of
+    sequences."""
 
-    carried: tuple[Value | None, ...]
+    carried: tuple[tuple[Value, ...], ...]
     elements: frozenset[Value]
     first: tuple[Number | None, ...]
     """The number that each carried value starts as in all of its elements, if it is one that is known."""
@@ -54,20 +57,29 @@ def reason_against(plan: KernelPlan, steps: Steps) -> str | None:
     function, axes, treatments = plan.outlined.function, plan.axes, plan.treatments
     last = function.body.terminator
     assert isinstance(last, graph.Return)
-    if treatments.fed:
-        return "a step has two products in a row"
+    changing = {*steps.elements, *(before for slot in steps.carried for before in slot)}
     for op in function.body.ops:
-        if isinstance(op, (graph.Contract, graph.Window)):
-            return f"a step has {'a product of matrices' if isinstance(op, graph.Contract) else 'windows'}"
-        if isinstance(op, graph.Gather) and (op.source in steps.elements or op.source in steps.carried):
+        if isinstance(op, graph.Window):
+            return "a step has windows"
+        if isinstance(op, graph.Contract) and not set(axes.reduced[op]) <= treatments.whole:
+            return "a step has a product of matrices"
+        if isinstance(op, graph.Gather) and op.source in changing:
             return "a step gathers from what changes step by step"
-    for before, after in zip(steps.carried, last.values):
+    for slot, after in zip(steps.carried, last.values):
         kept = axes.kept[after]
         if set(treatments.grid) - set(kept):
             return f"programs share %{after.name}"
-        if before is not None and axes.kept[before] != kept:
-            return f"a program needs more of %{before.name} than it computes"
+        for before in slot:
+            mine = axes.kept[before]
+            if len(mine) != len(kept) or not all(_is_one(a, b, treatments) for a, b in zip(mine, kept)):
+                return f"a program needs more of %{before.name} than it computes"
     return None
+
+
+def _is_one(first: Axis, second: Axis, treatments: Treatments) -> bool:
+    """Whether a program has the same elements along two axes."""
+    both_whole = first in treatments.whole and second in treatments.whole
+    return first is second or (both_whole and first.size == second.size)
 
 
 Item = TypeVar("Item")
@@ -90,7 +102,10 @@ class LoopProgram(GroupProgram):
         """`units`: of all parameters, in order, the axis along which elements lie side by side."""
         super().__init__(plan.outlined.function, plan.axes, plan.treatments, units)
         self.steps = steps
-        self.others = [p for p in self.function.parameters if p not in steps.carried]
+        for axis in plan.treatments.whole:
+            self.sizes[axis] = axis.size  # what is carried is read along axes of other names than it is made
+        carried = {before for slot in steps.carried for before in slot}
+        self.others = [p for p in self.function.parameters if p not in carried]
         self.count: Dim = symbol(free_names(self.declared, "T")) if steps.elements else steps.count
         self.declared.add(str(self.count))
         self.step: Value | None = None
@@ -172,8 +187,8 @@ class LoopProgram(GroupProgram):
         self.declared.add(name)
         turn = body.add_argument(scalar(i64), name)
         states: Sequence[Value] = [
-            body.add_argument(first.type, before.name if before is not None else value.name)
-            for before, first, value in zip(self.steps.carried, initial, carried)
+            body.add_argument(first.type, slot[0].name if slot else value.name)
+            for slot, first, value in zip(self.steps.carried, initial, carried)
         ]
         with Scope(self, body):
             steps = [self._step_at(turn, ahead, number) for number in range(ahead)]
@@ -213,7 +228,7 @@ class LoopProgram(GroupProgram):
     ) -> Sequence[Value]:
         """One step; gives what it carries on."""
         assert self.step is not None
-        known = {before: state for before, state in zip(self.steps.carried, states) if before is not None}
+        known = {before: state for slot, state in zip(self.steps.carried, states) for before in slot}
         self.scopes.append({**elements, **known})
         after: list[Value] = []
         for value in carried:

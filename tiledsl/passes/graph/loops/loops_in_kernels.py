@@ -148,7 +148,7 @@ def _of_loop(plan: KernelPlan, step: Function, loop: ops.Loop) -> tuple[KernelPl
     """The plan of a step with what the loop gives it as inputs, or why there is none."""
     carried, count = len(loop.initial), len(loop.initial) + len(loop.sequences)
     places = {parameter: number for number, parameter in enumerate(step.parameters)}
-    parameters: list[Value | None] = [None] * carried
+    parameters: list[list[Value]] = [[] for _ in range(carried)]
     elements: set[Value] = set()
     inputs: list[Value] = []
     for parameter, value in zip(plan.outlined.function.parameters, plan.outlined.inputs):
@@ -159,9 +159,7 @@ def _of_loop(plan: KernelPlan, step: Function, loop: ops.Loop) -> tuple[KernelPl
         if place < carried:
             if value is not root:
                 return f"a program needs more of %{root.name} than it computes"
-            if parameters[place] is not None:
-                return f"a step reads %{root.name} along different axes"
-            parameters[place] = parameter
+            parameters[place].append(parameter)
             inputs.append(loop.initial[place])
         elif place < count:
             elements.add(parameter)
@@ -171,7 +169,7 @@ def _of_loop(plan: KernelPlan, step: Function, loop: ops.Loop) -> tuple[KernelPl
     first = tuple(map(_number, loop.initial))
     assert isinstance(loop.count, int)
     places = tuple(map(_place_of_steps, loop.results[carried:]))
-    steps = Steps(tuple(parameters), frozenset(elements), first, loop.count, loop.reverse, places)
+    steps = Steps(tuple(map(tuple, parameters)), frozenset(elements), first, loop.count, loop.reverse, places)
     reason = reason_against(plan, steps)
     if reason is not None:
         return reason
@@ -231,7 +229,7 @@ def _replace(loop: ops.Loop, plan: KernelPlan, steps: Steps, name: str) -> Funct
         if number is None:
             given.append(_reshaped(loop, initial, _sizes(plan, value)))
     for parameter, value in zip(function.parameters, plan.outlined.inputs):
-        if parameter not in steps.carried:
+        if not any(parameter in slot for slot in steps.carried):
             front = (steps.count,) if parameter in steps.elements else ()
             given.append(_reshaped(loop, value, (*front, *_sizes(plan, parameter))))
     made = [tensor_type(value).dtype for value in last.values]
