@@ -30,6 +30,8 @@ from tiledsl.passes.graph.kernels.merge_axes import merged_axes
 from tiledsl.passes.graph.loops.elementwise_products import ElementwiseProducts
 from tiledsl.passes.graph.loops.hoist_products import Hoisting, is_alone
 from tiledsl.passes.graph.loops.lift_views import lifted, root_of
+from tiledsl.passes.graph.loops.row_products import predicted, row_plan
+from tiledsl.passes.graph.loops.split_gates import predicted_groups, split_products
 from tiledsl.passes.graph.raising.raise_programs import RaisePrograms
 from tiledsl.passes.graph.rewrites.canonicalise_graph import CanonicaliseGraph, tidy
 from tiledsl.passes.graph.rewrites.widen_floats import WidenFloats
@@ -85,6 +87,9 @@ class LoopsInKernels:
     def _planned(self, loop: ops.Loop, module: Module) -> tuple[KernelPlan, Steps] | str:
         """The step as one kernel, on the tensors of the loop; or why it is none."""
         found = self._tried(loop, module, ties=False)
+        if isinstance(found, str) and self.arch.startswith("sm_"):
+            rows = self._by_rows(loop, module)
+            found = found if rows is None else rows
         tied = self._tried(loop, module, ties=True) if isinstance(found, str) else found
         return found if isinstance(tied, str) else tied
 
@@ -92,9 +97,7 @@ class LoopsInKernels:
         """The same; `ties`: the axes of what is carried are said to be those of what it becomes, even where that is not
         computed from it."""
         step = self._prepared(loop, module, len(loop.initial) if ties else 0)
-        body = [op for op in step.body.ops if op.effect != "terminator"]
-        members = [op for op in body if not is_repeated(op) or op in _returned(step)]
-        members = [op for op in members if not isinstance(op, (ops.Slice, ops.Reshape, ops.Transpose, ops.Broadcast))]
+        members = _members(step)
         for op in members:
             if not isinstance(op, KERNELS):
                 return f"a step has a {op.name} ({op.location})"
@@ -109,9 +112,28 @@ class LoopsInKernels:
         ahead = min(MOST_AHEAD, max(1, OPS_AHEAD // len(members)), found[1].count)
         return found[0], replace(found[1], ahead=ahead)
 
-    def _prepared(self, loop: ops.Loop, module: Module, tied: int) -> Function:
+    def _by_rows(self, loop: ops.Loop, module: Module) -> tuple[KernelPlan, Steps] | None:
+        """The step with whole rows of products in a program, if that is predicted to take less time than launches."""
+        step = self._prepared(loop, module, 0, split=True)
+        members = _members(step)
+        kinds = {type(op) for op in members}
+        if not kinds <= {*KERNELS} or ops.Contract not in kinds:
+            return None
+        weights = step.parameters[len(loop.initial) + len(loop.sequences) :]
+        plan = row_plan(members, len(loop.initial), weights, step.name)
+        if isinstance(plan, str) or [value.op for value in plan.outlined.outputs] != _returned(step):
+            return None
+        found = _of_loop(plan, step, loop)
+        seconds = found if isinstance(found, str) else predicted(*found, self.arch)
+        if isinstance(found, str) or isinstance(seconds, str):
+            return None
+        launched = Module([module.function(loop.callee).clone(), *(f for f in module.functions if is_tile_function(f))])
+        each = predicted_groups(CanonicaliseGraph().run(launched, PassContext()), self.arch)
+        return found if seconds < found[1].count * each else None
+
+    def _prepared(self, loop: ops.Loop, module: Module, tied: int, *, split: bool = False) -> Function:
         """A copy of the step as groups want it, in which an op gives each result, and chooses between it and what it is
-        carried as for the first `tied` ones."""
+        carried as for the first `tied` ones. `split`: products that are read in parts are one for each."""
         step = module.function(loop.callee).clone()
         passes: list[Pass] = [
             CanonicaliseGraph(), RaisePrograms(arch=self.arch), ElementwiseProducts(), WidenFloats(),
@@ -120,6 +142,8 @@ class LoopsInKernels:
         whole = Module([step, *(f.clone() for f in module.functions if is_tile_function(f))])
         for each in passes:
             whole = each.run(whole, PassContext())
+        if split:
+            split_products(step)
         last = step.body.terminator
         assert isinstance(last, ops.Return)
         results: list[Value] = []
@@ -135,6 +159,13 @@ class LoopsInKernels:
             results.append(cast.result)
         last.set_field("values", results)
         return step
+
+
+def _members(step: Function) -> list[Op]:
+    """What a step computes: all but what is written again wherever it is read, and views."""
+    body = [op for op in step.body.ops if op.effect != "terminator"]
+    computed = [op for op in body if not is_repeated(op) or op in _returned(step)]
+    return [op for op in computed if not isinstance(op, (ops.Slice, ops.Reshape, ops.Transpose, ops.Broadcast))]
 
 
 def _returned(step: Function) -> list[Op | None]:
@@ -216,9 +247,20 @@ def _never(loop: ops.Loop) -> None:
     loop.erase()
 
 
+def _has_one_way(plan: KernelPlan, steps: Steps) -> bool:
+    """Whether what is carried is read along the axes that it is made along."""
+    last = plan.outlined.function.body.terminator
+    assert isinstance(last, ops.Return)
+    return all(
+        plan.axes.kept[before] == plan.axes.kept[after]
+        for slot, after in zip(steps.carried, last.values)
+        for before in slot
+    )
+
+
 def _replace(loop: ops.Loop, plan: KernelPlan, steps: Steps, name: str) -> Function:
     """Puts a call of the program in the place of a loop; gives the program."""
-    if not any(steps.places):
+    if not any(steps.places) and _has_one_way(plan, steps):
         plan = _merged(loop, plan, steps)
     function = plan.outlined.function
     last = function.body.terminator

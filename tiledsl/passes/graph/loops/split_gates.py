@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tiledsl.ir import graph_ops as ops
-from tiledsl.ir.core import Module, Op, Value
+from tiledsl.ir.core import Function, Module, Op, Value
 from tiledsl.ir.rewrite import Rewriter
 from tiledsl.ir.symbolic import Dim
 from tiledsl.ir.verifier import Form, is_tile_function
@@ -43,20 +43,26 @@ class SplitGates:
 
     def run(self, module: Module, context: PassContext) -> Module:
         split = module.clone()
-        for op in reversed(list(split.entry.body.ops)):
-            _cut_before(op)
-        found = [op for op in split.entry.body.ops if isinstance(op, ops.Contract) and _parts(op)]
+        found = split_products(split.entry)
         if not found:
             return module
-        for op in found:
-            _split(op)
-        tidy(split.entry)
-        before, after = (_predicted(m, self.arch) for m in (module, split))
+        before, after = (predicted_groups(m, self.arch) for m in (module, split))
         if after >= before:
             return module
         text = f"a product for each of its parts: {after * 1e6:.1f} us, {before * 1e6:.1f} for all in one"
         context.remark(self.name, found[0].location, text)
         return split
+
+
+def split_products(function: Function) -> list[ops.Contract]:
+    """Makes a product for each part in which one is read, as far as that can be; gives the products that were split."""
+    for op in reversed(list(function.body.ops)):
+        _cut_before(op)
+    found = [op for op in function.body.ops if isinstance(op, ops.Contract) and _parts(op)]
+    for op in found:
+        _split(op)
+    tidy(function)
+    return found
 
 
 def _parts(op: Op) -> list[ops.Slice]:
@@ -128,7 +134,7 @@ def _split(op: ops.Contract) -> None:
         rewriter.replace(part, product.result)
 
 
-def _predicted(module: Module, arch: str) -> float:
+def predicted_groups(module: Module, arch: str) -> float:
     """Seconds that the groups of an entry are predicted to take."""
     passes: list[Pass] = [WidenFloats(), Group(arch=arch)]
     module = module.clone()
