@@ -29,7 +29,7 @@ from tiledsl.passes.pipelines import gpu_front_pipeline, gpu_pipeline
 from tiledsl.support.errors import TileError
 from tiledsl.support.location import BUILTIN
 
-MOST_WEIGHTS = 96 << 10
+MOST_WEIGHTS = 160 << 10
 """Bytes of weights that a program holds."""
 
 
