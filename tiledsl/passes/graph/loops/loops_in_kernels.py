@@ -5,7 +5,8 @@
     %last, %ys = graph.call([%h, %x, %d]) {callee = step_loop}      a tile program with a `tile.range` over the steps
 
 The step has to be one kernel by the rules of groups, and a program of it may need no more of what is carried than it
-computes. Other loops stay, and are launched step by step.
+computes; or, on GPUs, whole rows of its products and all of their weights have room in a program (`row_products`).
+Other loops stay, and are launched step by step.
 """
 
 from __future__ import annotations
