@@ -25,8 +25,9 @@ def normal(*shape: int, seed: int = 0) -> Array:
 
 @tile.kernel
 def at_a_number(x: tile.Tensor, w: tile.Tensor, END: tile.constexpr) -> tile.Tensor:
-    M, K = x.shape
-    K, N = w.shape  # noqa: RUF059 - the name says that the loop does not go over all of the axis
+    M, K = x.shape  # pyright: ignore[reportUnusedVariable]
+    K, N = w.shape  # noqa: RUF059  # pyright: ignore[reportUnusedVariable]
+    # K is named so that the loop may go over a part of the axis
     out = tile.empty((M, N), tile.f32)
     for m, n in tile.grid(M, N):
         acc = tile.zeros((m, n), tile.f32)

@@ -129,7 +129,8 @@ class LoopsInKernels:
         if isinstance(found, str) or isinstance(seconds, str):
             return None
         launched = Module([module.function(loop.callee).clone(), *(f for f in module.functions if is_tile_function(f))])
-        each = predicted_groups(CanonicaliseGraph().run(launched, PassContext()), self.arch)
+        context = PassContext()
+        each = predicted_groups(CanonicaliseGraph().run(launched, context), self.arch, context.machine)
         return found if seconds < found[1].count * each else None
 
     def _prepared(self, loop: ops.Loop, module: Module, tied: int, *, split: bool = False) -> Function:

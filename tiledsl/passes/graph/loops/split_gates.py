@@ -26,6 +26,7 @@ from tiledsl.passes.graph.groups.price import Prices
 from tiledsl.passes.graph.kernels.kernel_plan import plan_function
 from tiledsl.passes.graph.rewrites.canonicalise_graph import tidy
 from tiledsl.passes.graph.rewrites.widen_floats import WidenFloats
+from tiledsl.passes.machine import CpuMachine
 from tiledsl.passes.manager import Pass, PassContext
 
 MOST_PARTS = 8
@@ -46,7 +47,7 @@ class SplitGates:
         found = split_products(split.entry)
         if not found:
             return module
-        before, after = (predicted_groups(m, self.arch) for m in (module, split))
+        before, after = (predicted_groups(m, self.arch, context.machine) for m in (module, split))
         if after >= before:
             return module
         text = f"a product for each of its parts: {after * 1e6:.1f} us, {before * 1e6:.1f} for all in one"
@@ -134,13 +135,13 @@ def _split(op: ops.Contract) -> None:
         rewriter.replace(part, product.result)
 
 
-def predicted_groups(module: Module, arch: str) -> float:
-    """Seconds that the groups of an entry are predicted to take."""
+def predicted_groups(module: Module, arch: str, host: CpuMachine) -> float:
+    """Seconds that the groups of an entry are predicted to take; `host` is the CPU that counts if `arch` is no GPU's."""
     passes: list[Pass] = [WidenFloats(), Group(arch=arch)]
     module = module.clone()
     for each in passes:
-        module = each.run(module, PassContext())
-    prices, seconds = Prices(arch), 0.0
+        module = each.run(module, PassContext(host))
+    prices, seconds = Prices(arch, host), 0.0
     for op in module.entry.body.ops:
         function = module.function(op.callee) if isinstance(op, ops.Call) else None
         if isinstance(op, ops.Call) and function is not None and not is_tile_function(function):
