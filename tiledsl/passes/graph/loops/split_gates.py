@@ -136,7 +136,7 @@ def _split(op: ops.Contract) -> None:
 
 
 def predicted_groups(module: Module, arch: str, host: CpuMachine) -> float:
-    """Seconds that the groups of an entry are predicted to take; `host` is the CPU that counts if `arch` is no GPU's."""
+    """Seconds that the groups of an entry are predicted to take. `host`: the CPU that counts if `arch` is no GPU's."""
     passes: list[Pass] = [WidenFloats(), Group(arch=arch)]
     module = module.clone()
     for each in passes:
