@@ -24,14 +24,16 @@ from tiledsl.ir.core import Module, Value
 from tiledsl.ir.text.printer import print_module
 from tiledsl.ir.tile_ops import Empty
 from tiledsl.ir.types import TensorType
-from tiledsl.passes.gpu.plan import Plan
+from tiledsl.passes.gpu.plan import Plan, parse_plan, why_no_plan
 from tiledsl.passes.gpu.plans.choose_plans import choose_plans
 from tiledsl.passes.gpu.plans.describe_plan import plan_differences
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.runtime.programs.alignment import default_lying, row_alignment
 from tiledsl.runtime.programs.artifact import Note
 from tiledsl.runtime.programs.cache import DiskCache, compiler_identity, digest, disk_cache
+from tiledsl.runtime.programs.plan_source import PlanQuestion, PlanSource, sizes_in_order
 from tiledsl.runtime.programs.variant_report import ProgramReport, VariantMade
+from tiledsl.support.errors import TileResourceError
 from tiledsl.support.options import LOG, read_options
 
 if TYPE_CHECKING:
@@ -79,15 +81,53 @@ class CudaProgram:
         return other
 
     def planned(
-        self, sizes: Mapping[str, int], alignment: Sequence[int], lying: Sequence[int] = (), /, *, chained: bool
+        self,
+        sizes: Mapping[str, int],
+        alignment: Sequence[int],
+        lying: Sequence[int] = (),
+        /,
+        *,
+        chained: bool,
+        source: PlanSource | None = None,
     ) -> PlannedProgram:
         """The code for these sizes and alignments as a program; compiled now if nobody has. `chained`: as one of a
-        chain of others."""
+        chain of others. `source`: asked for a plan before the model is."""
         function, machine = self.module.entry, gpu_machine(self.arch)
         chained = chained and machine.capability >= CAPABILITY
-        plans = [replace(plan, chained=chained) for plan in choose_plans(function, machine, sizes, alignment, lying)]
-        variant = self.variant(plans)
+        question = self.question(sizes, alignment, lying)
+        variant = self.tuned(source, question, chained)
+        if variant is None:
+            plans = choose_plans(function, machine, sizes, alignment, lying)
+            variant = self.variant([replace(plan, chained=chained) for plan in plans])
         return PlannedProgram(function.name, function.location, variant)
+
+    def question(
+        self, sizes: Mapping[str, int], alignment: Sequence[int], lying: Sequence[int], device: str = ""
+    ) -> PlanQuestion:
+        """What a source of plans is asked for a call. `device`: where it is made, in words."""
+        return PlanQuestion(
+            self.identity, self.arch, device, sizes_in_order(sizes), alignment=tuple(alignment), lying=tuple(lying)
+        )  # fmt: skip
+
+    def tuned(self, source: PlanSource | None, question: PlanQuestion, chained: bool = False) -> Variant | None:
+        """The code by the plan that a source has; None where it has none, or one that is no plan for the question."""
+        answer = None if source is None else source.plan_for(question)
+        if source is None or answer is None:
+            return None
+        try:
+            plan = parse_plan(answer.plan)
+            reason = why_no_plan(plan, dict(question.sizes), question.alignment)
+            if reason is None:
+                variant = self.variant([replace(plan, chained=chained)])
+                if not answer.code or chained or code_digest(variant) == answer.code:
+                    return variant
+                reason = "its code is another one than that which was measured"
+        except ValueError as error:
+            reason = str(error)
+        except TileResourceError as error:
+            reason = error.message
+        source.refused(question, answer, reason)
+        return None
 
     def watch(self, listener: Callable[[VariantMade], None]) -> None:
         """Has every further variant told to `listener`."""
@@ -141,6 +181,11 @@ class CudaProgram:
         return [row_alignment(type_, self.sizes) for type_ in types if isinstance(type_, TensorType)]
 
     @cached_property
+    def identity(self) -> str:
+        """A digest of the TILE module, wherever it stands in files."""
+        return digest([print_module(self.module)])
+
+    @cached_property
     def text(self) -> str:
         """The TILE module, with locations."""
         return print_module(self.module, locations=True)
@@ -162,6 +207,10 @@ class CudaProgram:
     def load(self) -> LoadedCudaProgram:
         """For calls in this process. Code goes to a device when it is first asked for there."""
         return LoadedCudaProgram(self)
+
+    def load_with(self, plans: PlanSource) -> LoadedCudaProgram:
+        """The same; the plans are those that `plans` has for a call, if it has any."""
+        return LoadedCudaProgram(self, plans)
 
     def variant(self, plans: Sequence[Plan]) -> Variant:
         """The variant for the best of the plans: known, from the disk, or compiled now."""
@@ -211,6 +260,11 @@ class CudaProgram:
         return variant, False
 
 
+def code_digest(variant: Variant) -> str:
+    """Of the CUDA C of a variant, which with the compiler of CUDA C decides on machine code."""
+    return digest([variant.source])
+
+
 def _from_disk(stored: bytes) -> Variant:
     (length,) = _LENGTH.unpack_from(stored)
     end = _LENGTH.size + length
@@ -232,8 +286,9 @@ class BoundDescription:
 class LoadedCudaProgram:
     """A program in this process: `bind_cuda` it to sizes, then call it."""
 
-    def __init__(self, program: CudaProgram) -> None:
+    def __init__(self, program: CudaProgram, plans: PlanSource | None = None) -> None:
         self.program = program
+        self.plans = plans
         self._loaded: dict[tuple[Plan, int], LoadedKernels] = {}
         self._lock = threading.Lock()
 
@@ -246,11 +301,16 @@ class LoadedCudaProgram:
         lying: tuple[int, ...] = (),
     ) -> BoundKernels:
         """Chooses a plan for those sizes and alignments, compiles it if nobody has, and loads it on the device."""
-        from tiledsl.backend_cuda.driver.loaded import LoadedKernels  # the driver: not for those who only compile
+        from tiledsl.backend_cuda.driver.devices import describe_device  # the driver: not for those who only compile
+        from tiledsl.backend_cuda.driver.loaded import LoadedKernels
 
         program = self.program
         function = program.module.entry
-        variant = program.variant(choose_plans(function, gpu_machine(program.arch), symbols, alignment, lying))
+        variant = None
+        if self.plans is not None:
+            variant = program.tuned(self.plans, program.question(symbols, alignment, lying, describe_device(device)))
+        if variant is None:
+            variant = program.variant(choose_plans(function, gpu_machine(program.arch), symbols, alignment, lying))
         with self._lock:
             loaded = self._loaded.get((variant.plan, device))
             if loaded is None:

@@ -9,7 +9,6 @@ from typing import NoReturn, TypeAlias
 
 import numpy as np
 
-from tiledsl.api.graphs.compare_arrays import compare
 from tiledsl.cli.compile import parse_spec
 from tiledsl.frontend.language.values import TensorSpec
 from tiledsl.ir.core import Function
@@ -17,6 +16,7 @@ from tiledsl.ir.dtypes import ALL, DType, f64, i64, to_numpy
 from tiledsl.ir.symbolic import Dim, evaluate, symbols_of
 from tiledsl.ir.types import TensorType, TileType
 from tiledsl.runtime.arrays.arrays import Array
+from tiledsl.runtime.arrays.compare_arrays import compare
 from tiledsl.support.errors import fail
 
 Drawn: TypeAlias = "Array | int | float | bool"

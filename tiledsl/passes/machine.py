@@ -111,6 +111,14 @@ def named(name: str, location: Location | None = None) -> CpuMachine:
 
 
 @cache
+def describe_cpu(machine: CpuMachine) -> str:
+    """A machine in words, which tell it from others: what measured times are times of."""
+    sizes = "/".join(f"{size >> 10}" for size in (machine.l1_bytes, machine.l2_bytes, machine.l3_bytes))
+    name = cpu_model(Path("/proc/cpuinfo")) if machine.name == "cpu" else machine.name
+    return f"{name}, {machine.cores} cores, vectors of {machine.vector_bytes} bytes, caches of {sizes} KiB"
+
+
+@cache
 def host() -> CpuMachine:
     """The machine at hand: from /proc and /sys on Linux, else the nearest table with the number of cores set right."""
     return detect(Path("/"), platform.machine(), available_cores())
@@ -150,6 +158,16 @@ def detect(root: Path, architecture: str, cores: int) -> CpuMachine:
         cores=cores,
         features=features or base.features,
     )
+
+
+def cpu_model(cpuinfo: Path) -> str:
+    """What a /proc/cpuinfo calls the first CPU; what Python knows of it where that cannot be read."""
+    try:
+        lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return next(iter(names), "") or platform.processor() or platform.machine()
 
 
 # What Linux calls the instruction sets that compilers make something of, by what LLVM calls them.

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 
 from tiledsl.api.calls.targets import target_of
 from tiledsl.api.graphs.check_steps import CheckedSteps, Compared
-from tiledsl.api.graphs.compare_arrays import compare
 from tiledsl.api.graphs.graph import Graph
 from tiledsl.api.pages.explain_module import buffer_text, counted, ops_text
 from tiledsl.api.reports.text_tables import columns, paragraph
@@ -26,6 +25,7 @@ from tiledsl.passes.graph.pipeline import graph_pipeline
 from tiledsl.passes.graph.rewrites.set_sizes import SetSizes
 from tiledsl.passes.manager import PassManager
 from tiledsl.runtime.arrays.arrays import Array
+from tiledsl.runtime.arrays.compare_arrays import compare
 from tiledsl.runtime.programs.schedule import Buffer, Step
 from tiledsl.support.progress import Progress
 

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from tiledsl.api.calls.targets import cuda_services, worker_threads
-from tiledsl.api.graphs.compare_arrays import Figures, compare
 from tiledsl.api.pages.explain_module import buffer_text
 from tiledsl.api.schedules.built_module import Built
 from tiledsl.backend_ref.program import LoadedReference
 from tiledsl.ir.core import Function
 from tiledsl.ir.dtypes import to_numpy
 from tiledsl.runtime.arrays.arrays import Array, pointer
+from tiledsl.runtime.arrays.compare_arrays import Figures, compare
 from tiledsl.runtime.modules.module_on_cpu import number_at
 from tiledsl.runtime.programs.program import DeviceProgram, LoadedProgram
 from tiledsl.runtime.programs.schedule import Buffer, Operand, Schedule, Step

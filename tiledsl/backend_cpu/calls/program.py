@@ -7,6 +7,7 @@ import json
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,9 +17,12 @@ from tiledsl.backend_cpu.calls.frame import PROGRAM_UNIT, FrameLayout
 from tiledsl.backend_cpu.calls.prints import PrintFormat, printer
 from tiledsl.backend_cpu.calls.stored_work import work_from_json, work_to_json
 from tiledsl.ir.dtypes import BY_NAME, to_numpy
+from tiledsl.passes.cpu.cpu_plan import parse_cpu_plan, why_no_plan
 from tiledsl.passes.cpu.grid_work import GridWork, total_traffic
-from tiledsl.passes.cpu.plan_launch import CpuLaunch, plan_launch
-from tiledsl.passes.machine import CpuMachine
+from tiledsl.passes.cpu.plan_launch import CpuLaunch, launch_by, plan_launch
+from tiledsl.passes.machine import CpuMachine, describe_cpu
+from tiledsl.runtime.programs.cache import digest
+from tiledsl.runtime.programs.plan_source import PlanQuestion, PlanSource, sizes_in_order
 from tiledsl.runtime.programs.program import ChainedRun, ExpectedArray, KeptMemory
 from tiledsl.support.errors import TileError, make_error
 from tiledsl.support.location import Location
@@ -112,11 +116,22 @@ class CpuProgram:
             _machine(described["machine"]),
         )
 
+    @cached_property
+    def identity(self) -> str:
+        """A digest of the code: all plans of a program run on one piece of it."""
+        return digest([self.llvm_ir])
+
     def load(self) -> LoadedProgram:
         """Links the code into this process."""
         from tiledsl.backend_cpu.llvm import native  # imports llvmlite, which costs start-up time
 
         return LoadedProgram(self, native.LinkedCode(self.code, self.phases))
+
+    def load_with(self, plans: PlanSource) -> LoadedProgram:
+        """The same; blocks and threads are those that `plans` has for a call, if it has any."""
+        loaded = self.load()
+        loaded.plans = plans
+        return loaded
 
 
 def _machine(stored: list[Any]) -> CpuMachine:
@@ -165,6 +180,7 @@ class LoadedProgram:
         self.addresses = [code.addresses[name] for name in program.phases]
         self.functions = [_PHASE(address) for address in self.addresses]
         self._code = code
+        self.plans: PlanSource | None = None
         self.printer = printer(program.prints) if program.prints else None
 
     def bind(self, symbols: Mapping[str, int], strides: Sequence[tuple[int, ...]], threads: int) -> BoundProgram:
@@ -173,12 +189,46 @@ class LoadedProgram:
         `strides` are in elements, a tuple for each tensor: parameters in order, then new tensors in order.
         """
         program = self.program
-        launch = plan_launch(program.works, program.machine, symbols, threads)
+        launch = self._planned(symbols, strides, threads)
+        if launch is None:
+            launch = plan_launch(program.works, program.machine, symbols, threads)
         words = [stride for tensor in strides for stride in tensor]
         words += [symbols[name] for name in program.layout.symbols]
         words += [launch.blocks[name] for name in program.layout.blocks]
         tail = struct.pack(f"<{len(words)}q", *words)
         return BoundProgram(self, tail, launch, symbols)
+
+    def _planned(
+        self, symbols: Mapping[str, int], strides: Sequence[tuple[int, ...]], threads: int
+    ) -> CpuLaunch | None:
+        """The launch by what the source of plans answers; None where it has no answer, or one that is no plan here."""
+        if self.plans is None:
+            return None
+        program = self.program
+        question = question_of(program, symbols, strides, threads)
+        answer = self.plans.plan_for(question)
+        if answer is None:
+            return None
+        try:
+            plan = parse_cpu_plan(answer.plan)
+        except ValueError as error:
+            self.plans.refused(question, answer, str(error))
+            return None
+        reason = why_no_plan(plan, program.works, threads)
+        if reason is not None:
+            self.plans.refused(question, answer, reason)
+            return None
+        return launch_by(plan, program.works, program.machine, symbols)
+
+
+def question_of(
+    program: CpuProgram, symbols: Mapping[str, int], strides: Sequence[tuple[int, ...]], threads: int
+) -> PlanQuestion:
+    """What a source of plans is asked for a call."""
+    return PlanQuestion(
+        program.identity, "cpu", describe_cpu(program.machine), sizes_in_order(symbols), tuple(map(tuple, strides)),
+        threads=threads,
+    )  # fmt: skip
 
 
 class BoundProgram:

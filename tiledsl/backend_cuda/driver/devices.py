@@ -42,6 +42,12 @@ def device_of(number: int) -> Device:
         return devices[number]
 
 
+def describe_device(number: int) -> str:
+    """A device in words, which tell it from others: what measured times are times of. Raises TileRuntimeError."""
+    device = device_of(number)
+    return f"{device.name}, {device.multiprocessors} multiprocessors"
+
+
 def _opened(number: int) -> Device:
     count = device_count()
     if not 0 <= number < count:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from tiledsl.passes.cpu.choose_blocks import launch_blocks
 from tiledsl.passes.cpu.cpu_cost import CpuTimes, cpu_times
+from tiledsl.passes.cpu.cpu_plan import CpuPlan
 from tiledsl.passes.cpu.grid_work import GridWork, grid_programs
 from tiledsl.passes.machine import CpuMachine
 
@@ -38,6 +39,11 @@ class CpuLaunch:
         return f"{blocks}{', ' * bool(blocks)}{threads} thread{'s' * (threads != 1)}"
 
     @property
+    def plan(self) -> CpuPlan:
+        """What was chosen, without what follows from it."""
+        return CpuPlan(tuple(self.blocks.items()), self.threads)
+
+    @property
     def seconds(self) -> float:
         """Predicted, from the first program to the last; the clock is a guess."""
         return self.times.cycles / self.clock
@@ -51,12 +57,39 @@ def plan_launch(
     for work in works:
         if work is not None:
             blocks.update(launch_blocks(work, machine, sizes, threads))
-    programs = tuple(1 if work is None else grid_programs(work, sizes, blocks) for work in works)
-    times = [CpuTimes() if work is None else cpu_times(work, machine, sizes, blocks) for work in works]
+    programs = _programs(works, sizes, blocks)
+    times = _times(works, machine, sizes, blocks)
     counts = tuple(
         max(1, min(threads, number, int(number * time.cycles / WORTH_A_THREAD)))
         for number, time in zip(programs, times)
     )
-    rounds = [-(-number // count) for number, count in zip(programs, counts)]
-    busy = CpuTimes(*(sum(r * t for r, t in zip(rounds, of_grids)) for of_grids in zip(*times)))
+    return CpuLaunch(blocks, programs, counts, _busy(programs, counts, times), machine.speeds.clock)
+
+
+def launch_by(
+    plan: CpuPlan, works: Sequence[GridWork | None], machine: CpuMachine, sizes: Mapping[str, int]
+) -> CpuLaunch:
+    """The launch that a plan asks for, which the program can be run by (`why_no_plan`)."""
+    blocks = dict(plan.blocks)
+    programs = _programs(works, sizes, blocks)
+    counts = tuple(max(1, min(count, number)) for count, number in zip(plan.threads, programs))
+    busy = _busy(programs, counts, _times(works, machine, sizes, blocks))
     return CpuLaunch(blocks, programs, counts, busy, machine.speeds.clock)
+
+
+def _programs(works: Sequence[GridWork | None], sizes: Mapping[str, int], blocks: Mapping[str, int]) -> tuple[int, ...]:
+    """Of each grid."""
+    return tuple(1 if work is None else grid_programs(work, sizes, blocks) for work in works)
+
+
+def _times(
+    works: Sequence[GridWork | None], machine: CpuMachine, sizes: Mapping[str, int], blocks: Mapping[str, int]
+) -> list[CpuTimes]:
+    """Of one program of each grid."""
+    return [CpuTimes() if work is None else cpu_times(work, machine, sizes, blocks) for work in works]
+
+
+def _busy(programs: Sequence[int], counts: Sequence[int], times: Sequence[CpuTimes]) -> CpuTimes:
+    """Of the busiest thread of each grid, all grids together."""
+    rounds = [-(-number // count) for number, count in zip(programs, counts)]
+    return CpuTimes(*(sum(r * t for r, t in zip(rounds, of_grids)) for of_grids in zip(*times)))

@@ -8,7 +8,7 @@ printable, kept beside the code.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -256,6 +256,28 @@ def parse_plan(text: str) -> Plan:
         tuple(grids), **lists, alignment=alignment, chained=chained, parts=parts, packed=packed, steps=steps,
         turned=turned,
     )  # fmt: skip
+
+
+def why_no_plan(plan: Plan, sizes: Mapping[str, int], alignment: Sequence[int]) -> str | None:
+    """Why code that is made by a plan would be wrong for a call with these sizes and alignments; None if it is not.
+
+    Whether the plan is one of the program at all is not looked at.
+    """
+    for name, size in plan.sizes:
+        if sizes.get(name, size) != size:
+            return f"it is for {name} = {size}, and that is {sizes[name]}"
+    for name, divisor in plan.divisors:
+        if sizes.get(name, 0) % divisor:
+            return f"it is for {name} that is a multiple of {divisor}, and that is {sizes[name]}"
+    for name, room in plan.capacities:
+        if sizes.get(name, 0) > room:
+            return f"it is for {name} of at most {room}, and that is {sizes[name]}"
+    if len(plan.alignment) != len(alignment):
+        return f"it is for {len(plan.alignment)} tensors, and there are {len(alignment)}"
+    for number, (wanted, given) in enumerate(zip(plan.alignment, alignment)):
+        if given % wanted:
+            return f"it is for rows of tensor {number} at multiples of {wanted} bytes, and they are at those of {given}"
+    return None
 
 
 def _stepped(step: int, phase: int) -> int:

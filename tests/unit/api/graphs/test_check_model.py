@@ -14,7 +14,6 @@ import tiledsl
 from tiledsl import tile
 from tiledsl.api.graphs import check_model as checking
 from tiledsl.api.graphs.check_model import beside, check_model
-from tiledsl.api.graphs.compare_arrays import compare
 from tiledsl.api.schedules.built_module import Built, build_for
 from tiledsl.api.schedules.schedule_graph import Scheduled
 from tiledsl.ir import graph_ops
@@ -22,6 +21,7 @@ from tiledsl.ir.core import Module
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.manager import PassContext
 from tiledsl.runtime.arrays.arrays import Array
+from tiledsl.runtime.arrays.compare_arrays import compare
 
 HERE = Path(__file__).name
 RANDOM = np.random.default_rng(3)

@@ -1,0 +1,24 @@
+"""Sources of plans for tests: what they answer is given, and what they are asked and told is kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tiledsl.runtime.programs.plan_source import Answer, PlanQuestion
+
+
+@dataclass
+class Fixed:
+    """Answers every question alike."""
+
+    answer: Answer | None = None
+    asked: list[PlanQuestion] = field(default_factory=list[PlanQuestion])
+    refusals: list[str] = field(default_factory=list[str])
+
+    def plan_for(self, question: PlanQuestion) -> Answer | None:
+        self.asked.append(question)
+        return self.answer
+
+    def refused(self, question: PlanQuestion, answer: Answer, reason: str) -> None:
+        del question, answer
+        self.refusals.append(reason)

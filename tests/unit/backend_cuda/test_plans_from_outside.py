@@ -1,0 +1,79 @@
+"""Code for GPUs by plans that somebody else has."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gemm import gemm
+from tests.support.plan_sources import Fixed
+from tiledsl.backend_cuda.program import CudaProgram, code_digest
+from tiledsl.passes.gpu.plans.choose_plans import ranked_plans
+from tiledsl.passes.gpu_machine import gpu_machine
+from tiledsl.runtime.programs.plan_source import Answer
+
+SIZES = {"M": 256, "K": 128, "N": 256}
+ALIGNMENT, LYING = (16, 16, 16), (16, 16, 16)
+
+
+@cache
+def program() -> CudaProgram:
+    a: Any = np.empty((256, 128), np.float16)
+    b: Any = np.empty((128, 256), np.float16)
+    made = gemm.compile(a, b, arch="sm_90").program
+    assert isinstance(made, CudaProgram)
+    return made
+
+
+@cache
+def plans() -> list[str]:
+    found = ranked_plans(program().module.entry, gpu_machine("sm_90"), SIZES, ALIGNMENT, laid=LYING)
+    return [str(one.plan) for one in found]
+
+
+def planned(source: Fixed | None) -> str:
+    made = program().planned(SIZES, ALIGNMENT, LYING, chained=False, source=source)
+    return str(made.variant.plan)
+
+
+def test_the_plan_is_taken() -> None:
+    source = Fixed(Answer(plans()[1]))
+    assert planned(source) == plans()[1] != planned(None)
+    (question,) = source.asked
+    assert (question.target, question.alignment, dict(question.sizes)) == ("sm_90", ALIGNMENT, SIZES)
+
+
+def test_a_plan_for_the_code_that_was_measured() -> None:
+    source = Fixed(Answer(plans()[1]))
+    made = program().planned(SIZES, ALIGNMENT, LYING, chained=False, source=source)
+    assert planned(Fixed(Answer(plans()[1], code_digest(made.variant)))) == plans()[1]
+    other = Fixed(Answer(plans()[1], "0" * 40))
+    assert planned(other) == planned(None)
+    assert other.refusals == ["its code is another one than that which was measured"]
+
+
+@pytest.mark.parametrize(
+    ("plan", "reason"),
+    [
+        ("m=64, 128 threads, K:=64, aligned to 16/16/16", "it is for K = 64, and that is 128"),
+        ("m=64, 128 threads, M%512=0, aligned to 16/16/16", "a multiple of 512, and that is 256"),
+        ("m=64, K<=64, 128 threads, aligned to 16/16/16", "K of at most 64, and that is 128"),
+        ("m=64, 128 threads, aligned to 16/16", "it is for 2 tensors, and there are 3"),
+        ("m=64, 128 fingers", "`128 fingers` is nothing that a plan says"),
+    ],
+)
+def test_a_plan_that_does_not_fit_is_left(plan: str, reason: str) -> None:
+    source = Fixed(Answer(plan))
+    assert planned(source) == planned(None)
+    (told,) = source.refusals
+    assert reason in told
+
+
+def test_rows_that_are_less_aligned_than_the_plan_wants() -> None:
+    source = Fixed(Answer(plans()[0]))
+    made = program().planned(SIZES, (16, 2, 16), LYING, chained=False, source=source)
+    assert "rows of tensor 1 at multiples of 16 bytes, and they are at those of 2" in source.refusals[0]
+    assert made.variant.plan.alignment == (16, 2, 16)

@@ -1,0 +1,81 @@
+"""Where plans come from: what a back end asks before it plans by itself, and who may answer.
+
+A plan source is handed down to whatever binds programs to sizes. The model is no source: it is what is asked when
+there is none, or when the source has no answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from tiledsl.runtime.programs.program import AnyLoadedProgram, Program
+
+Numbers = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class PlanQuestion:
+    """All that may change which plan is best. Two questions with equal fields have one answer.
+
+    `program`: a digest; `target`: `cpu`, or a GPU's architecture; `device`: the machine in words, empty where code is
+    made for a GPU that is not there. `sizes`: by symbol, in the order of their names. `strides`, in elements, of each
+    tensor on a CPU; `alignment` and `lying` of each on a GPU, as `Plan` has them. `threads`: on a CPU.
+    """
+
+    program: str
+    target: str
+    device: str
+    sizes: tuple[tuple[str, int], ...]
+    strides: tuple[Numbers, ...] = ()
+    alignment: Numbers = ()
+    lying: Numbers = ()
+    threads: int = 0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A plan as text. `code`: the digest of the code that was measured by it; empty: any will do."""
+
+    plan: str
+    code: str = ""
+
+
+def sizes_in_order(sizes: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    """Sizes as questions have them."""
+    return tuple(sorted(sizes.items()))
+
+
+class PlanSource(Protocol):
+    """Answers questions. Threads may share it."""
+
+    def plan_for(self, question: PlanQuestion, /) -> Answer | None:
+        """The plan to take; None: the model is to plan."""
+        ...
+
+    def refused(self, question: PlanQuestion, answer: Answer, reason: str, /) -> None:
+        """Is told that its answer was not used, and why."""
+        ...
+
+
+@runtime_checkable
+class AsksForPlans(Protocol):
+    """A program whose plans may come from outside."""
+
+    def load_with(self, plans: PlanSource, /) -> AnyLoadedProgram:
+        """As `Program.load`; what it binds asks `plans` first."""
+        ...
+
+
+ACTIVE_PLANS: ContextVar[PlanSource | None] = ContextVar("tiledsl_plans", default=None)
+"""What the calls of this thread (or task) ask, instead of the default."""
+
+
+def loaded_program(program: Program, plans: PlanSource | None) -> Any:
+    """The program in this process, asking `plans` if there is a source and if it asks at all."""
+    if plans is not None and isinstance(program, AsksForPlans):
+        return program.load_with(plans)
+    return program.load()
