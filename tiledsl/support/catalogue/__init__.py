@@ -15,11 +15,12 @@ from tiledsl.support.catalogue import (
     passes,
     reference,
     runtime,
+    tuning,
 )
 from tiledsl.support.errors import register
 
 for _part in (
     ir_text, frontend, checking, graphs, passes, backend, cuda, reference, runtime, emulator, modules, ops, importers,
-    onnx_models,
+    onnx_models, tuning,
 ):  # fmt: skip
     register(_part.ENTRIES)
