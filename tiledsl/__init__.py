@@ -36,6 +36,8 @@ from tiledsl import tile  # isort: skip
 from tiledsl.api import CompiledKernel, Kernel  # isort: skip
 from tiledsl.api.graphs.trace_and_fuse import fuse, trace  # isort: skip
 from tiledsl.api.modules.module import Module, load  # isort: skip
+from tiledsl.api.calls.plan_sources import tuned  # isort: skip
+from tiledsl.api.kernels.tune import tune  # isort: skip
 from tiledsl.api.calls.synchronise import synchronize  # isort: skip
 
 if TYPE_CHECKING:
@@ -47,7 +49,8 @@ if TYPE_CHECKING:
 
 __version__ = VERSION
 __all__ = [
-    "tile", "ops", "Kernel", "CompiledKernel", "trace", "fuse", "scan", "Module", "load", "synchronize", "__version__",
+    "tile", "ops", "Kernel", "CompiledKernel", "trace", "fuse", "Module", "load", "synchronize", "tune", "tuned",
+    "__version__",
     "TileError", "TileSyntaxError", "TileTypeError", "TileShapeError", "TileLayoutError", "TileResourceError",
     "TileUnsupportedError", "TileRuntimeError", "TileRaceError", "TilePerformanceWarning",
 ]  # fmt: skip

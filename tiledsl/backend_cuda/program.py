@@ -7,6 +7,7 @@ Variants are kept in memory, loaded once per device, and on disk beside the spec
 from __future__ import annotations
 
 import json
+import re
 import struct
 import threading
 import time
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 
 _MAGIC = b"tiledsl for CUDA\n"
 _LENGTH = struct.Struct("<Q")
+_NAME = re.compile(r"%[\w.]+")
+"""Of a value. Names of sizes and blocks, which plans speak of, are written without a sign."""
 
 
 class _Known:
@@ -182,8 +185,10 @@ class CudaProgram:
 
     @cached_property
     def identity(self) -> str:
-        """A digest of the TILE module, wherever it stands in files."""
-        return digest([print_module(self.module)])
+        """A digest of the TILE module, wherever it stands in files, and whatever its function and values are called."""
+        numbers: dict[str, str] = {}
+        text = print_module(self.module).replace(f"func @{self.module.entry.name}(", "func @kernel(")
+        return digest([_NAME.sub(lambda found: numbers.setdefault(found[0], f"%{len(numbers)}"), text)])
 
     @cached_property
     def text(self) -> str:

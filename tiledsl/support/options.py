@@ -9,6 +9,7 @@
 | `TILEDSL_SYNC` | 1: waits for each kernel on a CUDA device, so that a fault names the kernel it happened in |
 | `TILEDSL_OVERLAP` | 1: kernels with specialised warps may begin while others of their CUDA stream still run |
 | `TILEDSL_CHECK` | 1: each call with arrays in CPU memory is checked before it is made, as by `kernel.check` |
+| `TILEDSL_TUNING` | `off`, or the folder of the database of measured plans; default: `tuning` in the cache directory |
 | `TILEDSL_LOG` | `debug`, `info`, `warning` or `error`: writes the log of that level to standard error |
 """
 
@@ -43,18 +44,22 @@ class Options:
     """Whether calls are checked for races and for reads of what nothing was stored to."""
     overlapping: bool = False
     """Whether kernels may begin before what stands before them on a stream is done, and wait for it themselves."""
+    tuning_directory: Path | None = None
+    """Where measured plans are; None where there is nowhere to keep them, or if they are switched off."""
 
 
 def read_options() -> Options:
     """Reads the environment as it is now. Raises TileRuntimeError for a value that makes no sense."""
     disabled = _flag("TILEDSL_DISABLE_CACHE")
+    cache = None if disabled else _cache_directory()
     return Options(
-        cache_directory=None if disabled else _cache_directory(),
+        cache_directory=cache,
         cache_bytes=(_count("TILEDSL_CACHE_SIZE_MB") or _DEFAULT_CACHE_MB) << 20,
         threads=_count("TILEDSL_NUM_THREADS"),
         synchronous=_flag("TILEDSL_SYNC"),
         checking=checks_calls(),
         overlapping=_flag("TILEDSL_OVERLAP"),
+        tuning_directory=_tuning_directory(cache),
     )
 
 
@@ -90,6 +95,15 @@ def _count(name: str) -> int | None:
     if not value.isdecimal() or int(value) == 0:
         fail("option-invalid", None, name=name, value=value, wanted="a whole number, at least 1")
     return int(value)
+
+
+def _tuning_directory(cache: Path | None) -> Path | None:
+    value = os.environ.get("TILEDSL_TUNING", "").strip()
+    if value.lower() == "off":
+        return None
+    if value:
+        return Path(value)
+    return None if cache is None else cache / "tuning"
 
 
 def _cache_directory() -> Path | None:

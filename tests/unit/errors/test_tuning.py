@@ -5,10 +5,19 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+import tiledsl
+from tests.support.fake_cuda import fake_cuda
+from tests.support.fake_runner import FakeRunner, task_of
+from tiledsl import tile
+from tiledsl.autotune.measuring.runner import Checked
 from tiledsl.autotune.records.database import Database, Writer
+from tiledsl.autotune.searching.search import Searches
+from tiledsl.autotune.searching.task import Budget
 from tiledsl.support.catalogue.tuning import ENTRIES
 from tiledsl.support.errors import TileError
 
@@ -28,9 +37,53 @@ def with_a_file(act: Callable[[Path], object]) -> object:
     return in_a_folder(made)
 
 
+@tile.kernel
+def doubled(x: tile.Tensor) -> tile.Tensor:
+    y = tile.empty(x.shape, x.dtype)
+    for n in tile.grid(x.shape[0]):
+        y[n] = x[n] * 2
+    return y
+
+
+X: Any = np.ones(100, np.float32)
+
+
+def tuned_by(folder: Path) -> None:
+    with tiledsl.tuned(folder):
+        pass
+
+
+def with_tuning_off() -> object:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TILEDSL_TUNING", "off")
+        return doubled.tune(X)
+
+
+def on_a_device() -> object:
+    with fake_cuda() as cuda:
+        return doubled.tune(cuda.tensor(X))
+
+
+def searched(checked: Checked) -> object:
+    """A search whose pick comes to that."""
+
+    def act(folder: Path) -> object:
+        with Writer(Database(folder)) as writer:
+            return Searches(writer).run(task_of(["a"]), FakeRunner({}, {"pick": checked}), Budget())
+
+    return in_a_folder(act)
+
+
 CASES: dict[str, tuple[Callable[[], object], str]] = {
     "tuning-unwritable": (lambda: with_a_file(lambda file: Writer(Database(file / "db"))), "Not a directory"),
     "tuning-unreadable": (lambda: with_a_file(lambda file: Database(file).refresh()), "name a folder"),
+    "tuning-absent": (lambda: in_a_folder(lambda folder: tuned_by(folder / "none")), "there is no database in"),
+    "tuning-nowhere": (with_tuning_off, "pass `database=` with a folder"),
+    "tuning-budget": (lambda: in_a_folder(lambda f: doubled.tune(X, seconds=0, database=f)), "of seconds 0 cannot try"),
+    "tuning-nothing": (lambda: tiledsl.tune(7), "a int cannot be tuned"),
+    "tuning-target": (on_a_device, "is on a CUDA device"),
+    "tuning-pick-wrong": (lambda: searched(Checked("wrong", "`y` differs")), "other results than the reference"),
+    "tuning-pick-fails": (lambda: searched(Checked("timeout", "it took longer than 20 s")), "it ended in `timeout`"),
 }
 
 

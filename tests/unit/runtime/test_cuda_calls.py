@@ -194,7 +194,7 @@ def test_few_addresses_are_remembered(cuda: FakeCuda, monkeypatch: pytest.Monkey
     tensors = [cuda.tensor(ramp()) for _ in range(10)]
     for tensor in tensors * 2:
         np.testing.assert_array_equal(add(tensor, tensors[0]).host, ramp() * 2)
-    (launch,) = add._current.dispatcher.launches  # pyright: ignore[reportPrivateUsage]
+    (launch,) = add._current.dispatchers.default.launches  # pyright: ignore[reportPrivateUsage]
     assert isinstance(launch, CudaLaunch)
     assert len(launch.accepted) <= 4
 

@@ -79,3 +79,16 @@ def test_checking(monkeypatch: pytest.MonkeyPatch, value: str, expected: bool) -
     monkeypatch.setenv("TILEDSL_CHECK", value)
     assert checks_calls() is expected
     assert read_options().checking is expected
+
+
+def test_where_measured_plans_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEDSL_CACHE_DIR", "/somewhere")
+    assert read_options().tuning_directory == Path("/somewhere/tuning")
+    monkeypatch.setenv("TILEDSL_TUNING", "/elsewhere")
+    assert read_options().tuning_directory == Path("/elsewhere")
+    monkeypatch.setenv("TILEDSL_DISABLE_CACHE", "1")
+    assert read_options().tuning_directory == Path("/elsewhere")
+    monkeypatch.setenv("TILEDSL_TUNING", "Off")
+    assert read_options().tuning_directory is None
+    monkeypatch.delenv("TILEDSL_TUNING")
+    assert read_options().tuning_directory is None

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tiledsl.api.calls.plan_sources import existing_plans
 from tiledsl.api.calls.specs import arch_of_specs
 from tiledsl.api.calls.targets import target_of
 from tiledsl.api.graphs.graph import Graph
@@ -29,6 +32,7 @@ from tiledsl.runtime.calls.missed import MISSED
 from tiledsl.runtime.calls.short_calls import Quick
 from tiledsl.runtime.programs.artifact import Note
 from tiledsl.runtime.programs.memory_plan import plan_memory
+from tiledsl.runtime.programs.plan_source import PlanSource
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import TileError, fail
 from tiledsl.support.fewer_collections import fewer_collections
@@ -102,14 +106,15 @@ class FusedGraph:
         """The IR text of `lowered`."""
         return print_module(self.lowered(arch, sizes))
 
-    def build(self, arch: str | None = None, **sizes: int) -> BuiltGraph:
+    def build(self, arch: str | None = None, *, tuning: str | Path | None = None, **sizes: int) -> BuiltGraph:
         """A module: kernels that are compiled, memory that is planned. It is called with arrays as the graph is.
 
         `arch`: `cpu`, `reference`, a GPU's (`sm_90`; no GPU is needed now), or None: that of the arrays of each call.
         `sizes`: those that the graph leaves open. Those not given are taken from each call, and a module made for each.
+        `tuning`: the folder of a database, whose plans are taken where it has some; no GPU is needed for that.
         Raises TileError for what cannot be compiled.
         """
-        built = BuiltGraph(self, arch, sizes)
+        built = BuiltGraph(self, arch, sizes, plans=None if tuning is None else existing_plans(tuning))
         if arch is not None and all(name in sizes for name in self.symbols):
             try:
                 built.module(arch, dict(sizes))
@@ -130,8 +135,16 @@ class BuiltGraph:
     Results have the structure that the formula returns. Threads may share it.
     """
 
-    def __init__(self, fused: FusedGraph, arch: str | None, sizes: Mapping[str, int], build: Build = build_for) -> None:
-        """`build`: what compiles the functions of a schedule."""
+    def __init__(
+        self,
+        fused: FusedGraph,
+        arch: str | None,
+        sizes: Mapping[str, int],
+        build: Build | None = None,
+        plans: PlanSource | None = None,
+    ) -> None:
+        """`build`: what compiles the functions of a schedule; `plans`: what is asked for plans before the model is, by
+        default what the thread that builds a module asks then."""
         self.fused = fused
         self.arch = arch
         self._sizes = dict(sizes)
@@ -139,8 +152,8 @@ class BuiltGraph:
         self._modules: dict[tuple[str, tuple[tuple[str, int], ...]], Module] = {}
         self._graph = fused.graph
         self._cache = WeightCache()
-        self._build = build
-        self._checks = build is build_for and checks_calls()
+        self._build = partial(build_for, plans=plans) if build is None else build
+        self._checks = build is None and checks_calls()
         self._plain = not fused.symbols
         self._only: Module | None = None
         self.quick: Quick | None = None
@@ -197,6 +210,11 @@ class BuiltGraph:
             lowered, graph.constants, graph.inputs, arch, notes,
             graph.tensor_arguments, graph.result, self.fused.unfused_bytes(sizes), self._cache, self._build,
         )  # fmt: skip
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Those that were given when it was built."""
+        return dict(self._sizes)
 
     @property
     def modules(self) -> list[Module]:

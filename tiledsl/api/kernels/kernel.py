@@ -23,9 +23,13 @@ from tiledsl.runtime.calls.captured import Watched, changed
 from tiledsl.runtime.calls.missed import MISSED
 from tiledsl.runtime.calls.parameters import Parameters
 from tiledsl.runtime.calls.prepared import PreparedCall
+from tiledsl.runtime.programs.plan_source import ACTIVE_PLANS
 from tiledsl.support.errors import TileError, TilePerformanceWarning
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tiledsl.api.calls.tuning import TuneReport
     from tiledsl.api.kernels.tensor_form import TensorForm
     from tiledsl.api.pages.audit import Audit
     from tiledsl.api.programs.checked_programs import CheckReport
@@ -86,7 +90,8 @@ class Kernel(KernelObject, Generic[Result]):
             current = self._up_to_date()
         if out is not None and self._takes_out:
             kwargs["out"], out = out, None
-        dispatcher = current.dispatcher
+        plans = ACTIVE_PLANS.get()
+        dispatcher = current.dispatchers.default if plans is None else current.dispatchers.of(plans)
         try:
             quick = dispatcher.quick if out is None else dispatcher.quick_into
             if quick is not None and not kwargs:
@@ -108,7 +113,7 @@ class Kernel(KernelObject, Generic[Result]):
                         KernelSource(self.__wrapped__), self.parameters, "first use", self.recompiles
                     )
                     self._current.watched = called.watched
-                dispatcher = self._current.dispatcher
+                dispatcher = self._current.dispatchers.current()
             if out is None:
                 dispatcher.quick = called.quick
             else:
@@ -125,7 +130,7 @@ class Kernel(KernelObject, Generic[Result]):
         try:
             if self.is_tensor_form:
                 return PreparedCall(self._tensor_form.prepare, args, kwargs, out, self.__name__)
-            prepare = self._up_to_date().dispatcher.prepare
+            prepare = self._up_to_date().dispatchers.current().prepare
             return PreparedCall(lambda a, k, o: prepare(a, k, o, stream), args, kwargs, out, self.__name__)
         except TileError as error:
             raise error.with_traceback(None) from error.__cause__  # the user's lines, not the compiler's
@@ -202,8 +207,41 @@ class Kernel(KernelObject, Generic[Result]):
         compiled = list(self._current.compiled.values())
         if not compiled:
             return f"{self.__name__}: not compiled yet"
-        launches = self._current.dispatcher.launches
+        launches = [launch for one in self._current.dispatchers.every() for launch in one.launches]
         return "\n\n".join(specialisation.explain(launches) for specialisation in compiled)
+
+    def tune(
+        self,
+        *args: object,
+        seconds: float = 30.0,
+        trials: int = 20,
+        database: str | Path | None = None,
+        **kwargs: object,
+    ) -> TuneReport:
+        """Measures plans for calls like this one, and keeps what it finds: docs/search.md.
+
+        Plans are run in another process on copies of the arguments, and compared with the reference before they are
+        timed; at most `trials` of them beside the model's pick, for about `seconds`. Calls with such arguments then
+        take the best one, now and in later processes. `database`: the folder that it is kept in; default: that of
+        `tiledsl.tuned`, else of TILEDSL_TUNING, else one in the cache directory. Raises TileError as a call does, and
+        where there is nothing to measure with.
+        """
+        from tiledsl.api.calls.tuning import TuneRequest  # costs start-up time
+        from tiledsl.api.programs.tune_call import tune_call
+
+        try:
+            arguments = self.parameters.arrange(args, kwargs)
+            request = TuneRequest(seconds, trials, database)
+            if self.is_tensor_form:
+                report = self._tensor_form.tune(arguments, request)
+                self._current.plans_changed()
+                return report
+            code = self._up_to_date()
+            report = tune_call(code, self.parameters, arguments, request)
+            code.plans_changed()
+            return report
+        except TileError as error:
+            raise error.with_traceback(None) from error.__cause__  # the user's lines, not the compiler's
 
     def emulate(
         self,

@@ -17,6 +17,7 @@ from tiledsl.runtime.calls.captured import Captured, Watched, changed
 from tiledsl.runtime.calls.missed import MISSED
 from tiledsl.runtime.calls.parameters import Parameters
 from tiledsl.runtime.calls.short_calls import Quick
+from tiledsl.runtime.programs.plan_source import ACTIVE_PLANS
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
 
@@ -24,6 +25,7 @@ _PLAIN = (int, float, bool, str, type(None))
 """Classes of arguments that are constants of the graph, known by their text."""
 
 if TYPE_CHECKING:
+    from tiledsl.api.calls.tuning import TuneReport, TuneRequest
     from tiledsl.api.modules.module_kernels import ModuleKernel
     from tiledsl.api.programs.checked_programs import CheckReport
     from tiledsl.api.programs.emulate import Emulated, Request
@@ -52,6 +54,8 @@ class TensorForm:
         """Runs the kernel on arrays. Raises TileError."""
         traces = self._current()
         likeness = None if kwargs else _likeness(args)
+        if likeness is not None:
+            likeness = ACTIVE_PLANS.get(), likeness
         call = traces.calls.get(likeness)
         if call is None:
             values = self._parameters.arrange(args, kwargs)
@@ -69,6 +73,19 @@ class TensorForm:
         graph = self.graph_of(values)
         given = dict(zip(self._parameters.names, values))
         return check_graph(graph, [given[name] for name in graph.tensor_arguments], {}, out)
+
+    def tune(self, values: tuple[object, ...], request: TuneRequest) -> TuneReport:
+        """Searches for plans for the kernels that the formula becomes on the CPU. Later calls take what was found."""
+        from tiledsl.api.calls.cpu_tasks import refuse_device  # costs start-up time
+        from tiledsl.api.graphs.tune_graph import tune_graph
+
+        graph = self.graph_of(values)
+        given = dict(zip(self._parameters.names, values))
+        refuse_device(graph.name, graph.flatten(*(given[name] for name in graph.tensor_arguments)))
+        report = tune_graph(FusedGraph(graph), "cpu", {}, request)
+        with self._lock:
+            self._traces = _Traces((), {}, {})
+        return report
 
     def emulated(self, values: tuple[object, ...], out: object, request: Request) -> Emulated:
         """Runs the kernels that the formula becomes on a GPU in the emulator."""
@@ -101,7 +118,7 @@ class TensorForm:
         return "\n\n".join(run.explain() for _, run in list(self._traces.graphs.values()))
 
     def _found(self, values: tuple[object, ...]) -> tuple[_Traces, Graph, BuiltGraph]:
-        key = tuple(map(_key, values))
+        key = (ACTIVE_PLANS.get(), *map(_key, values))
         with self._lock:
             traces = self._current()
             if not traces.graphs:

@@ -10,6 +10,7 @@ from tiledsl.api.calls.targets import worker_threads
 from tiledsl.api.reports.notebook import folded
 from tiledsl.api.schedules.built_module import Built
 from tiledsl.ir.core import free_names
+from tiledsl.runtime.programs.plan_source import PlanSource, loaded_program
 from tiledsl.runtime.programs.program import PlannedProgram, Program
 from tiledsl.runtime.programs.schedule import Step
 from tiledsl.support.caller import caller_location
@@ -24,9 +25,17 @@ class ModuleKernel:
     """One kernel of a module, compiled for `arch`. `launches`: how often a call of the module runs it."""
 
     def __init__(
-        self, name: str, arch: str, program: Program, stages: Mapping[str, str], steps: Sequence[Step]
+        self,
+        name: str,
+        arch: str,
+        program: Program,
+        stages: Mapping[str, str],
+        steps: Sequence[Step],
+        plans: PlanSource | None = None,
     ) -> None:
-        """`stages`: IR texts by name, in the order of compilation; none for a module that was loaded from a file."""
+        """`stages`: IR texts by name, in the order of compilation; none for a module that was loaded from a file.
+        `plans`: what launches ask for plans before the model."""
+        self._plans = plans
         self.name = name
         self.arch = arch
         self.launches = len(steps)
@@ -71,7 +80,7 @@ class ModuleKernel:
             return self._program.description
         from tiledsl.backend_cpu.calls.program import BoundDescription  # costs start-up time
 
-        loaded: Any = self._program.load()
+        loaded: Any = loaded_program(self._program, self._plans)
         strides = tuple(tensor.view.strides for tensor in self._step.tensors)
         chosen: object = loaded.bind(self._step.sizes, strides, worker_threads()).description
         if not isinstance(chosen, BoundDescription):
@@ -126,5 +135,5 @@ def kernels_of(built: Built) -> dict[str, ModuleKernel]:
         if built.compiled:
             stages = built.compiled[built.functions[program]].artifact.stages
         name = free_names(kernels, wanted)
-        kernels[name] = ModuleKernel(name, built.arch, built.programs[program], stages, launches)
+        kernels[name] = ModuleKernel(name, built.arch, built.programs[program], stages, launches, built.plans)
     return kernels

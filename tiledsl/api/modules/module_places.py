@@ -18,6 +18,7 @@ from tiledsl.runtime.calls.outputs import as_tuple
 from tiledsl.runtime.calls.short_calls import Quick
 from tiledsl.runtime.modules.module_calls import CpuCalls
 from tiledsl.runtime.modules.module_on_cpu import ModuleOnCpu
+from tiledsl.runtime.programs.plan_source import loaded_program
 from tiledsl.runtime.programs.schedule import Schedule
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
@@ -74,7 +75,7 @@ class Places:
                 built = self._built_for("cpu")
                 if built.arch.startswith("sm_"):
                     self._fail_place(built, "in CPU memory", "cpu")
-                programs: Any = [program.load() for program in built.programs]
+                programs: Any = [loaded_program(program, built.plans) for program in built.programs]
                 weights = {n: self._cache.in_host(self._weights[name], name) for n, name in _weights(built.schedule)}
                 runner = ModuleOnCpu(built.schedule, built.memory, programs, weights, worker_threads())
                 self._cpu = CpuCalls(runner)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from tiledsl.api.calls.plan_sources import BySource, default_plans, plans_of_calls
 from tiledsl.api.calls.targets import cuda_services, worker_threads
 from tiledsl.ir.symbolic import symbol_name
 from tiledsl.runtime.calls.dispatch import Dispatcher, Variant
@@ -14,6 +14,8 @@ from tiledsl.runtime.calls.parameters import Parameters
 from tiledsl.runtime.calls.prepared import PreparedCall
 from tiledsl.runtime.calls.specialise import ArgumentKey, ConstantKey, ScalarKey, TensorKey
 from tiledsl.runtime.programs.artifact import Artifact
+from tiledsl.runtime.programs.interface import Interface
+from tiledsl.runtime.programs.plan_source import PlanSource, loaded_program
 from tiledsl.runtime.programs.program import HasVariants, Program
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import TileError, fail
@@ -41,25 +43,31 @@ class CompiledKernel:
         self._keys = tuple(keys)
         kept = [(name, key) for name, key in zip(parameters.names, keys) if not isinstance(key, ConstantKey)]
         self._run_time_keys = tuple(key for _, key in kept)
-        self._dispatcher = Dispatcher(
-            parameters.only([name for name, _ in kept]), self._check, worker_threads, cuda_services
-        )
+        self._variants: dict[PlanSource | None, Variant] = {}
+        self._kept = parameters.only([name for name, _ in kept])
+        self._dispatchers = BySource(self._dispatcher_for)
+
+    def _dispatcher_for(self, plans: PlanSource | None) -> Dispatcher:
+        def check(keys: tuple[ArgumentKey, ...], device: int | None) -> Variant:
+            return self._check(keys, device, plans)
+
+        return Dispatcher(self._kept, check, worker_threads, cuda_services)
 
     def __call__(self, *args: object, out: object = None, **kwargs: object) -> object:
         """Runs the kernel as `Kernel.__call__` does. Raises TileTypeError for what it was not compiled for."""
-        if out is not None and "out" in self._dispatcher.parameters.names:
+        if out is not None and "out" in self._kept.names:
             kwargs["out"], out = out, None
         try:
-            return self._dispatcher.call(args, kwargs, out)
+            return self._dispatchers.current().call(args, kwargs, out)
         except TileError as error:
             raise error.with_traceback(None) from error.__cause__  # the user's lines, not the compiler's
 
     def bind(self, *args: object, out: object = None, stream: int | None = None, **kwargs: object) -> PreparedCall:
         """Prepares a call as `Kernel.bind` does."""
-        if out is not None and "out" in self._dispatcher.parameters.names:
+        if out is not None and "out" in self._kept.names:
             kwargs["out"], out = out, None
         try:
-            prepare = self._dispatcher.prepare
+            prepare = self._dispatchers.current().prepare
             return PreparedCall(lambda a, k, o: prepare(a, k, o, stream), args, kwargs, out, self.name)
         except TileError as error:
             raise error.with_traceback(None) from error.__cause__  # the user's lines, not the compiler's
@@ -87,10 +95,31 @@ class CompiledKernel:
                     sizes.setdefault(name, size)
         return sizes
 
-    @cached_property
+    @property
+    def interface(self) -> Interface:
+        """What a call must know of it."""
+        return self._artifact.interface
+
+    @property
     def variant(self) -> Variant:
-        """The loaded code."""
-        return Variant(self._artifact.interface, self.program.load())
+        """The loaded code, by the plans that calls ask for now."""
+        return self.variant_by(plans_of_calls())
+
+    def variant_by(self, plans: PlanSource | None) -> Variant:
+        """The loaded code; launches of it ask a source of plans, by default that of the environment."""
+        plans = default_plans() if plans is None else plans
+        found = self._variants.get(plans)
+        if found is None:
+            made = Variant(self._artifact.interface, loaded_program(self.program, plans))
+            found = self._variants.setdefault(plans, made)
+        return found
+
+    def plans_changed(self) -> None:
+        """Calls ask for their plans anew."""
+        self._dispatchers.forget()
+
+    def _launches(self) -> list[Launch | CudaLaunch]:
+        return [launch for dispatcher in self._dispatchers.every() for launch in dispatcher.launches]
 
     @property
     def specialisation(self) -> dict[str, str]:
@@ -162,7 +191,7 @@ class CompiledKernel:
         program = self._cpu_program("resources", "`cpu` or a GPU")
         scratch = [
             size
-            for launch in self._dispatcher.launches
+            for launch in self._launches()
             if isinstance(launch, Launch)
             for size in getattr(launch.bound.description, "scratch_bytes", ())
         ]
@@ -186,21 +215,22 @@ class CompiledKernel:
         """
         from tiledsl.api.reports.explain import explain  # costs start-up time
 
-        ours = [launch for launch in launches if launch.program is self.variant.program]
-        made = [bound.description for launch in (*ours, *self._dispatcher.launches) for bound in launch.variants]
+        own = [variant.program for variant in self._variants.values()]
+        ours = [launch for launch in launches if any(launch.program is program for program in own)]
+        made = [bound.description for launch in (*ours, *self._launches()) for bound in launch.variants]
         different = list({str(description): description for description in made}.values())
         return explain(self.name, self.arch, self.specialisation, self.cause, self._artifact, self.program, different)
 
-    def _check(self, keys: tuple[ArgumentKey, ...], device: int | None) -> Variant:
+    def _check(self, keys: tuple[ArgumentKey, ...], device: int | None, plans: PlanSource | None) -> Variant:
         """The one variant, if it was compiled for arguments like these, and for where they are."""
         self._check_place(device)
-        for name, actual, expected in zip(self._dispatcher.parameters.names, keys, self._run_time_keys):
+        for name, actual, expected in zip(self._kept.names, keys, self._run_time_keys):
             if not _accepts(expected, actual):
                 fail(
                     "argument-specialised", caller_location(),
                     parameter=name, actual=actual, expected=expected, kernel=self.name,
                 )  # fmt: skip
-        return self.variant
+        return self.variant_by(plans)
 
     def _check_place(self, device: int | None) -> None:
         fitting = "cpu" if device is None else cuda_services().arch(device)

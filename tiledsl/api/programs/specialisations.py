@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from tiledsl.api.calls.plan_sources import BySource
 from tiledsl.api.calls.specs import front_end_argument
 from tiledsl.api.calls.targets import Target, cuda_services, target_of, worker_threads
 from tiledsl.api.programs.compiled import CompiledKernel
@@ -22,6 +23,7 @@ from tiledsl.runtime.calls.specialise import ArgumentKey, difference
 from tiledsl.runtime.programs.artifact import Artifact
 from tiledsl.runtime.programs.cache import DiskCache, compiler_identity, digest, disk_cache
 from tiledsl.runtime.programs.interface import interface_of
+from tiledsl.runtime.programs.plan_source import PlanSource
 from tiledsl.runtime.programs.program import HasVariants, Program
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import Label, TileShapeError, TileTypeError, add_place
@@ -66,7 +68,8 @@ class Specialisations:
         self.compiled: dict[tuple[str, Keys], CompiledKernel] = {}
         self.watched: tuple[Watched, ...] = ()
         """Filled at the first compilation: names outside of the kernel, to be compared at each call."""
-        self.dispatcher = Dispatcher(parameters, self._choose, worker_threads, cuda_services)
+        self.dispatchers = BySource(self._dispatcher)
+        """Each knows the launches by the plans of one source."""
 
     def get(self, target: Target, keys: Keys) -> CompiledKernel:
         """The specialisation for these keys. Raises TileError if the kernel cannot be compiled for them."""
@@ -83,9 +86,21 @@ class Specialisations:
                 self.compiled[place] = found
         return found
 
-    def _choose(self, keys: Keys, device: int | None) -> Variant:
+    def _dispatcher(self, plans: PlanSource | None) -> Dispatcher:
+        def choose(keys: Keys, device: int | None) -> Variant:
+            return self._choose(keys, device, plans)
+
+        return Dispatcher(self._parameters, choose, worker_threads, cuda_services)
+
+    def plans_changed(self) -> None:
+        """Calls ask for their plans anew."""
+        for compiled in list(self.compiled.values()):
+            compiled.plans_changed()
+        self.dispatchers.forget()
+
+    def _choose(self, keys: Keys, device: int | None, plans: PlanSource | None) -> Variant:
         arch = "cpu" if device is None else cuda_services().arch(device)
-        variant = self.get(target_of(arch), keys).variant
+        variant = self.get(target_of(arch), keys).variant_by(plans)
         if device is None and read_options().checking:
             from tiledsl.api.programs.checked_programs import CheckedFirst  # it is hardly ever asked for
 

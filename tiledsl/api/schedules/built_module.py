@@ -8,11 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from tiledsl.api.calls.plan_sources import plans_of_calls
 from tiledsl.api.calls.targets import target_of
 from tiledsl.api.schedules.graph_programs import CompiledFunction, compile_functions
 from tiledsl.api.schedules.schedule_graph import Scheduled
 from tiledsl.passes.machine import available_cores
 from tiledsl.runtime.programs.memory_plan import MemoryPlan, is_direct, plan_memory
+from tiledsl.runtime.programs.plan_source import PlanSource
 from tiledsl.runtime.programs.program import HasVariants, PlannedProgram, Program
 from tiledsl.runtime.programs.schedule import Operand, Schedule, Step
 from tiledsl.runtime.programs.step_alignment import step_alignment, step_lying
@@ -37,15 +39,19 @@ class Built:
     compiled: tuple[CompiledFunction, ...] = ()
     functions: tuple[int, ...] = ()
     seconds: float = 0.0
+    plans: PlanSource | None = None
+    """What is asked for plans of launches on the CPU; on a GPU they were planned when it was built."""
 
 
 Build: TypeAlias = Callable[[Scheduled, str], Built]
 """What compiles all that a schedule runs, for an architecture."""
 
 
-def build_for(scheduled: Scheduled, arch: str) -> Built:
-    """Compiles all that a schedule runs. Raises TileError."""
+def build_for(scheduled: Scheduled, arch: str, plans: PlanSource | None = None) -> Built:
+    """Compiles all that a schedule runs. `plans`: asked before the model is; default: what calls ask now. Raises
+    TileError."""
     started = time.perf_counter()
+    plans = plans_of_calls() if plans is None else plans
     target = target_of(arch)
     schedule = scheduled.schedule
     if target.name.startswith("sm_"):
@@ -56,16 +62,16 @@ def build_for(scheduled: Scheduled, arch: str) -> Built:
     functions: Sequence[int] = range(len(programs))
     memory = plan_memory(schedule)
     if any(isinstance(program, HasVariants) for program in programs):
-        schedule, programs, functions = _planned(schedule, programs, not is_direct(schedule, memory))
+        schedule, programs, functions = _planned(schedule, programs, not is_direct(schedule, memory), plans)
     seconds = time.perf_counter() - started
     identity = target.identity()
     return Built(
-        target.name, identity, schedule, memory, tuple(programs), tuple(compiled), tuple(functions), seconds,
+        target.name, identity, schedule, memory, tuple(programs), tuple(compiled), tuple(functions), seconds, plans,
     )  # fmt: skip
 
 
 def _planned(
-    schedule: Schedule, programs: Sequence[Program], chained: bool
+    schedule: Schedule, programs: Sequence[Program], chained: bool, plans: PlanSource | None
 ) -> tuple[Schedule, list[Program], list[int]]:
     """The schedule with a program of its own for each plan that the sizes and alignments of its steps ask for; these
     programs; and of each the number of the one that it was planned from. `chained`: whether they run in a graph.
@@ -81,7 +87,10 @@ def _planned(
     def plan(one: _Wanted) -> PlannedProgram:
         program = programs[one.program]
         assert isinstance(program, HasVariants)
-        return program.planned(dict(one.sizes), one.alignment, one.lying, chained=chained)
+        sizes = dict(one.sizes)
+        if plans is None:
+            return program.planned(sizes, one.alignment, one.lying, chained=chained)
+        return program.planned(sizes, one.alignment, one.lying, chained=chained, source=plans)
 
     with ThreadPoolExecutor(max(1, min(len(wanted), available_cores()))) as pool:
         progress = Progress(f"compiling the plans of {schedule.name}", len(wanted))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, Union, runtime_check
 if TYPE_CHECKING:
     import numpy as np
 
+    from tiledsl.runtime.programs.plan_source import PlanSource
     from tiledsl.runtime.programs.variant_report import ProgramReport, VariantMade
 
 WIDEST = 16
@@ -193,11 +194,19 @@ class HasVariants(Program, Protocol):
     """A program that has code for more than one plan."""
 
     def planned(
-        self, sizes: Mapping[str, int], alignment: tuple[int, ...], lying: tuple[int, ...] = (), /, *, chained: bool
+        self,
+        sizes: Mapping[str, int],
+        alignment: tuple[int, ...],
+        lying: tuple[int, ...] = (),
+        /,
+        *,
+        chained: bool,
+        source: PlanSource | None = None,
     ) -> PlannedProgram:
         """The code that `bind_cuda` would choose for these sizes and alignments, as a program of its own.
 
-        `chained`: whether it is launched among others of ours, beside whose ends it may begin."""
+        `chained`: whether it is launched among others of ours, beside whose ends it may begin. `source`: asked for a
+        plan before the model is."""
         ...
 
     def default_variant(self) -> GpuVariant:

@@ -1,0 +1,107 @@
+"""Programs on the CPU as workloads: in this process, and with a clock that the test moves on."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gemm import gemm
+from tiledsl import tile
+from tiledsl.autotune.candidates.cpu_candidates import CpuSpace, cpu_candidates
+from tiledsl.autotune.measuring.cpu_workload import CpuBench, CpuWorkload
+from tiledsl.backend_cpu.calls.program import CpuProgram, question_of
+from tiledsl.runtime.arrays.arrays import Array, element_strides, row_major
+from tiledsl.runtime.calls.binding import bind_sizes
+from tiledsl.runtime.calls.launch import new_arrays
+
+F32 = np.float32
+RANDOM = np.random.default_rng(0)
+
+
+def workload(kernel: Any, arrays: Sequence[Array], numbers: Sequence[float] = ()) -> CpuWorkload:
+    compiled = kernel.compile(*arrays, *numbers)
+    assert isinstance(compiled.program, CpuProgram)
+    sizes = bind_sizes(compiled.interface, [array.shape for array in arrays])
+    strides = [*map(element_strides, arrays), *(row_major(new.shape) for new in new_arrays(compiled.interface, sizes))]
+    question = question_of(compiled.program, sizes, strides, 2)
+    text = compiled.ir(stage="front")
+    return CpuWorkload.of(compiled.program, compiled.interface, text, question, tuple(arrays), tuple(numbers))
+
+
+def opened(work: CpuWorkload) -> CpuBench:
+    bench = pickle.loads(pickle.dumps(work)).open()
+    bench.prepare()
+    return bench
+
+
+def pick(work: CpuWorkload) -> str:
+    return CpuSpace(CpuProgram.from_bytes(work.program), work.question).pick.plan
+
+
+def normal(*shape: int) -> Array:
+    drawn: Any = RANDOM.standard_normal(shape)
+    return drawn.astype(F32)
+
+
+@tile.kernel
+def shifted(x: tile.Tensor, table: tile.Tensor, by: float) -> None:
+    """Adds to x, in place, what a table of subscripts says."""
+    for n in tile.grid(x.shape[0]):
+        x[n] = x[n] + by * table[n].to(tile.f32)
+
+
+def test_every_candidate_of_a_product_is_right() -> None:
+    work = workload(gemm, [normal(48, 80), np.transpose(normal(64, 80))])
+    space, bench = CpuSpace(CpuProgram.from_bytes(work.program), work.question), opened(work)
+    candidates = cpu_candidates(space, [], 20)
+    assert len(candidates) > 8
+    for candidate in (space.pick, *candidates):
+        checked = bench.check(candidate.plan)
+        assert (checked.state, checked.reason) == ("ok", "")
+        assert checked.checked == ("given", "random", "odd", "repeated")
+        assert checked.code == work.question.program
+        assert checked.error is not None
+        assert checked.error < 1e-4
+
+
+def test_what_is_written_in_place_is_compared_and_subscripts_stay_as_they_are() -> None:
+    work = workload(shifted, [normal(1000), np.arange(1000)], [0.5])
+    checked = opened(work).check(pick(work))
+    assert (checked.state, checked.reason) == ("ok", "")
+    assert checked.checked == ("given", "random", "repeated"), "integers may be subscripts: no odd sizes"
+
+
+def test_a_plan_that_the_code_cannot_run_by() -> None:
+    work = workload(gemm, [normal(32, 32), normal(32, 32)])
+    assert opened(work).check("m=7, n=16, k=8, 1 threads").state == "refused"
+
+
+def test_another_program_than_the_text_says_is_wrong() -> None:
+    work = workload(gemm, [normal(32, 32), normal(32, 32)])
+    text = work.text.replace("value = 0.0", "value = 1.0")
+    assert text != work.text
+    mixed = CpuWorkload(work.program, work.interface, text, work.question, work.given, work.numbers)
+    checked = opened(mixed).check(pick(work))
+    assert checked.state == "wrong"
+    assert "`c` differs from the reference in" in checked.reason
+
+
+def test_samples_are_calls_between_two_looks_at_the_clock() -> None:
+    work = workload(shifted, [normal(64), np.arange(64)], [0.5])
+    bench = opened(work)
+    ticks = iter(range(100))
+    bench.clock = lambda: float(next(ticks))
+    assert [bench.seconds(pick(work)) for _ in range(3)] == [1.0, 1.0, 1.0]
+    assert next(ticks) == 8, "one call to see how long it takes, then two looks for each sample"
+
+
+def test_short_calls_are_made_several_times() -> None:
+    work = workload(gemm, [normal(16, 16), normal(16, 16)])
+    bench = opened(work)
+    times = iter([0.0, 2e-6, 10.0, 10.0001])
+    bench.clock = lambda: next(times)
+    assert bench.seconds(pick(work)) == pytest.approx(2e-6)

@@ -1,0 +1,174 @@
+"""Searches with a runner that has no machine: what is tried, recorded, and taken from the database."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.support.fake_runner import FakeRunner, task_of
+from tests.support.tuning_records import QUESTION
+from tiledsl.autotune.measuring.runner import Checked
+from tiledsl.autotune.records.database import Database, Writer
+from tiledsl.autotune.records.record import Trial
+from tiledsl.autotune.searching.outcome import Outcome
+from tiledsl.autotune.searching.search import Searches
+from tiledsl.autotune.searching.task import Budget, Task
+from tiledsl.autotune.sources import DatabasePlans
+from tiledsl.runtime.programs.plan_source import Answer
+
+TIMES = {"pick": 1e-3, "a": 0.9e-3, "b": 1.1e-3, "c": 0.95e-3}
+
+
+def searched(
+    folder: Path, runner: FakeRunner, task: Task | None = None, budget: Budget | None = None
+) -> tuple[Outcome, Database]:
+    """A search by a process that has just started; and the database as the next one reads it."""
+    database = Database(folder)
+    database.refresh()
+    with Writer(database) as writer:
+        task, budget = task or task_of(["a", "b", "c"]), budget or Budget(60)
+        outcome = Searches(writer, clock=runner.clock).run(task, runner, budget)
+    later = Database(folder)
+    later.refresh()
+    return outcome, later
+
+
+def by_plan(database: Database) -> dict[str, Trial]:
+    return {trial.plan: trial for trial in database.entries.trials[QUESTION]}
+
+
+def test_the_winner_is_recorded_and_used(tmp_path: Path) -> None:
+    outcome, database = searched(tmp_path, FakeRunner(TIMES))
+    assert (outcome.winner, outcome.finished, outcome.measured) == ("a", True, 3)
+    assert outcome.gain == pytest.approx(1 / 0.9, rel=0.02)
+    assert DatabasePlans(database).plan_for(QUESTION) == Answer("a", "c" * 40)
+    trials = by_plan(database)
+    assert {plan: trial.state for plan, trial in trials.items()} == dict.fromkeys(TIMES, "ok")
+    assert trials["a"].why == "near"
+    assert trials["a"].predicted == 1e-3
+    assert trials["a"].ratio is not None
+    assert database.entries.programs[QUESTION.program].kernel == "gemm"
+
+
+def test_the_second_search_measures_nothing(tmp_path: Path) -> None:
+    first, _ = searched(tmp_path, FakeRunner(TIMES))
+    runner = FakeRunner(TIMES)
+    second, _ = searched(tmp_path, runner)
+    assert (second.known, second.winner, second.ratio) == (True, first.winner, first.ratio)
+    assert runner.checks == []
+    assert "nothing was measured" in str(second)
+
+
+def test_two_searches_agree(tmp_path: Path) -> None:
+    winners = {searched(tmp_path / str(seed), FakeRunner(TIMES, seed=seed))[0].winner for seed in range(5)}
+    assert winners == {"a"}
+
+
+@pytest.mark.parametrize("state", ["wrong", "refused", "timeout", "crash"])
+def test_what_fails_is_recorded_never_timed_and_never_tried_again(tmp_path: Path, state: str) -> None:
+    bad = Checked(state, "it is so", checked=("given",))  # pyright: ignore[reportArgumentType]  # one of the states
+    runner = FakeRunner({**TIMES, "a": 1e-9}, states={"a": bad})
+    outcome, database = searched(tmp_path, runner)
+    assert outcome.winner == "c"
+    assert runner.calls.get("a") is None
+    trial = by_plan(database)["a"]
+    assert (trial.state, trial.reason, trial.times, trial.ratio) == (state, "it is so", None, None)
+    again = FakeRunner(TIMES, states={"a": bad})
+    other_pick = task_of(["a", "b"], pick="c")  # as a later version may choose
+    searched(tmp_path, again, other_pick)
+    assert "a" not in again.checks
+
+
+def test_who_dies_while_it_is_timed_is_recorded(tmp_path: Path) -> None:
+    outcome, database = searched(tmp_path, FakeRunner(TIMES, dies_at={"a": 12}))
+    assert (outcome.winner, outcome.finished) == ("c", True)
+    assert by_plan(database)["a"].state == "crash"
+    assert by_plan(database)["a"].times is None
+
+
+def test_no_more_trials_than_were_asked_for(tmp_path: Path) -> None:
+    plans = [f"p{number}" for number in range(50)]
+    runner = FakeRunner(dict.fromkeys(["pick", *plans], 1e-3))
+    outcome, _ = searched(tmp_path, runner, task_of(plans), Budget(60, 20))
+    assert (len(runner.checks), outcome.measured) == (21, 20)
+
+
+def test_a_short_budget_is_kept_and_said(tmp_path: Path) -> None:
+    slow = {plan: 1000 * seconds for plan, seconds in TIMES.items()}
+    runner = FakeRunner(slow)
+    outcome, database = searched(tmp_path, runner, budget=Budget(60))
+    assert (outcome.finished, outcome.winner) == (False, "pick")
+    assert "60 s were too short to finish: 3 plans were checked, 3 timed, and there were no finals" in str(outcome)
+    assert DatabasePlans(database).plan_for(QUESTION) is None
+    assert by_plan(database)["a"].ratio is not None, "what was measured is kept"
+    resumed, database = searched(tmp_path, FakeRunner(TIMES))
+    assert (resumed.known, resumed.winner) == (False, "a"), "an unfinished search is no answer"
+
+
+def test_time_for_checks_alone(tmp_path: Path) -> None:
+    outcome, _ = searched(tmp_path, FakeRunner(TIMES), budget=Budget(0.015))
+    assert "1 plans were checked, none was timed" in str(outcome)
+
+
+def test_time_for_the_pick_alone(tmp_path: Path) -> None:
+    outcome, _ = searched(tmp_path, FakeRunner(TIMES), budget=Budget(0.01))
+    assert "it took 0.01 s to run the reference and the model's pick" in str(outcome)
+
+
+def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
+    def interrupt(number: int) -> None:
+        if number == 20:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        searched(tmp_path, FakeRunner(TIMES, on_round=interrupt))
+    database = Database(tmp_path)
+    database.refresh()
+    kept = by_plan(database)
+    assert set(kept) == set(TIMES)
+    assert kept["a"].times is not None
+    assert kept["a"].times.count == 16
+    assert database.best(QUESTION) is None
+
+
+def test_winners_at_other_sizes_are_tried_first_the_nearest_first(tmp_path: Path) -> None:
+    slow = dict.fromkeys(["far", "near", "nearer"], 1.0)
+    for size, winner in ((4096, "far"), (128, "near"), (96, "nearer")):
+        question = replace(QUESTION, sizes=(("M", size), ("N", 32)), strides=((32, 1),))
+        searched(tmp_path, FakeRunner({**slow, "pick": 1e-3, winner: 0.5e-3}), task_of([winner], question=question))
+    runner = FakeRunner({**TIMES, **slow})
+    searched(tmp_path, runner)
+    assert runner.checks[:4] == ["pick", "nearer", "near", "far"]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(QUESTION, sizes=(("M", 63), ("N", 32))),
+        replace(QUESTION, strides=((33, 1), (1, 64))),
+        replace(QUESTION, device="another CPU"),
+        replace(QUESTION, threads=1),
+        replace(QUESTION, program="other" * 8),
+        replace(QUESTION, target="sm_90"),
+    ],
+)
+def test_nothing_applies_to_another_question(tmp_path: Path, other: object) -> None:
+    _, database = searched(tmp_path, FakeRunner(TIMES))
+    assert DatabasePlans(database).plan_for(other) is None  # pyright: ignore[reportArgumentType]
+
+
+def test_code_for_a_device_that_is_not_there_takes_the_plans_of_the_only_one(tmp_path: Path) -> None:
+    question = replace(QUESTION, device="")
+    _, database = searched(tmp_path, FakeRunner(TIMES))
+    assert DatabasePlans(database).plan_for(question) == Answer("a", "c" * 40)
+    second = task_of(["a", "b", "c"], question=replace(QUESTION, device="another GPU"))
+    _, database = searched(tmp_path, FakeRunner({**TIMES, "a": 1.0}), second)
+    assert DatabasePlans(database).plan_for(question) is None, "two devices, two answers"
+
+
+def test_a_busy_machine_is_said_with_its_spread(tmp_path: Path) -> None:
+    outcome, _ = searched(tmp_path, FakeRunner(TIMES, busy=4.0))
+    assert "something else keeps the machine busy" in str(outcome)
+    assert outcome.winner == "a", "pairs see through it"

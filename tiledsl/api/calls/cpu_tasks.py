@@ -1,0 +1,57 @@
+"""Launches on the CPU as tasks for searches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import NoReturn
+
+import numpy as np
+
+from tiledsl.api.calls.targets import worker_threads
+from tiledsl.api.calls.tuning import Prepared
+from tiledsl.autotune.candidates.cpu_candidates import CpuSpace, cpu_candidates
+from tiledsl.autotune.measuring.child import ChildRunner
+from tiledsl.autotune.measuring.cpu_workload import CpuWorkload
+from tiledsl.autotune.searching.task import Task
+from tiledsl.backend_cpu.calls.program import CpuProgram, question_of
+from tiledsl.runtime.arrays.arrays import Array, is_foreign_array
+from tiledsl.runtime.arrays.cuda_arrays import is_on_cuda
+from tiledsl.runtime.programs.interface import Interface
+from tiledsl.runtime.programs.program import Program
+from tiledsl.support.caller import caller_location
+from tiledsl.support.errors import fail
+
+
+def cpu_task(
+    program: Program,
+    interface: Interface,
+    text: str,
+    sizes: dict[str, int],
+    strides: Sequence[tuple[int, ...]],
+    arrays: Sequence[Array],
+    numbers: Sequence[int | float],
+) -> Prepared:
+    """A launch on the CPU as a task. `text`: the TILE module as the front end gave it."""
+    assert isinstance(program, CpuProgram)
+    if not any(program.works):
+        refuse_target(interface.name, "cpu", "it has no grid, so there is nothing to choose")
+    question = question_of(program, sizes, strides, worker_threads())
+    space = CpuSpace(program, question)
+    task = Task(interface.name, question, text, space.pick, partial(cpu_candidates, space))
+    copies = tuple(np.array(array, order="C") for array in arrays)
+    workload = CpuWorkload.of(program, interface, text, question, copies, tuple(numbers))
+    return Prepared(task, lambda: ChildRunner(workload))
+
+
+def refuse_device(kernel: str, values: Iterable[object]) -> None:
+    """Raises TileUnsupportedError if one of the arguments of a call is an array on a CUDA device."""
+    for value in values:
+        if is_foreign_array(value) and is_on_cuda(value):
+            refuse_target(kernel, "a GPU", f"a {type(value).__name__} among its arguments is on a CUDA device")
+
+
+def refuse_target(kernel: str, arch: str, reason: str) -> NoReturn:
+    """Raises the error for what no search is for."""
+    fix = "pass arrays in CPU memory, and a kernel with a grid"
+    fail("tuning-target", caller_location(), kernel=kernel, arch=arch, reason=reason, fix=fix)

@@ -1,0 +1,105 @@
+"""Which source of plans calls and builds ask: that of `tiledsl.tuned`, or the database of the environment."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from tiledsl.runtime.programs.plan_source import ACTIVE_PLANS, PlanSource
+from tiledsl.support.caller import caller_location
+from tiledsl.support.errors import fail
+from tiledsl.support.options import read_options
+
+if TYPE_CHECKING:
+    from tiledsl.autotune.sources import DatabasePlans
+
+Made = TypeVar("Made")
+
+_known: dict[Path, DatabasePlans] = {}
+_lock = threading.Lock()
+
+
+def plans_of_calls() -> PlanSource | None:
+    """What is asked now, in this thread; None: the model alone."""
+    active = ACTIVE_PLANS.get()
+    return default_plans() if active is None else active
+
+
+def default_plans() -> PlanSource | None:
+    """The database that the environment names, if it is there."""
+    folder = read_options().tuning_directory
+    return database_plans(folder) if folder is not None and folder.is_dir() else None
+
+
+def database_plans(folder: Path) -> DatabasePlans:
+    """The plans of a database: one source for all who name it, which is read once."""
+    from tiledsl.autotune.records.database import Database  # costs start-up time
+    from tiledsl.autotune.sources import DatabasePlans
+
+    folder = folder.resolve()
+    with _lock:
+        found = _known.get(folder)
+        if found is None:
+            found = _known[folder] = DatabasePlans(Database(folder))
+        return found
+
+
+def existing_plans(path: str | Path) -> DatabasePlans:
+    """The same, as it is now on the disk. Raises TileRuntimeError where there is no database."""
+    folder = Path(path)
+    if not folder.exists():
+        fail("tuning-absent", caller_location(), folder=folder)
+    plans = database_plans(folder)
+    plans.refresh()
+    return plans
+
+
+@contextmanager
+def tuned(path: str | Path) -> Generator[None]:
+    """Calls within take the plans that the database in a folder has for them, and the model's where it has none.
+
+    That holds for this thread (or task), for kernels and formulas that are called, and modules that are built there.
+    A database is what `kernel.tune` and `tiledsl tune` write. Raises TileRuntimeError where there is none.
+    """
+    token = ACTIVE_PLANS.set(existing_plans(path))
+    try:
+        yield
+    finally:
+        ACTIVE_PLANS.reset(token)
+
+
+class BySource(Generic[Made]):
+    """One thing for each source of plans, made when it is first asked for. Threads may share it."""
+
+    def __init__(self, make: Callable[[PlanSource | None], Made]) -> None:
+        """`make` takes None for whatever calls ask by default."""
+        self._make = make
+        self._others: dict[PlanSource, Made] = {}
+        self._lock = threading.Lock()
+        self.default = make(None)
+
+    def current(self) -> Made:
+        """That of the source that calls ask now."""
+        plans = ACTIVE_PLANS.get()
+        return self.default if plans is None else self.of(plans)
+
+    def of(self, plans: PlanSource) -> Made:
+        """That of a source."""
+        found = self._others.get(plans)
+        if found is None:
+            with self._lock:
+                found = self._others.setdefault(plans, self._make(plans))
+        return found
+
+    def every(self) -> list[Made]:
+        """All that were made."""
+        return [self.default, *self._others.values()]
+
+    def forget(self) -> None:
+        """Makes all anew: plans have changed."""
+        with self._lock:
+            self._others = {}
+            self.default = self._make(None)

@@ -1,0 +1,87 @@
+"""Inputs that plans are compared on: the given ones, random ones, and others at odd sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tiledsl.autotune.measuring.tensors import Tensor, tensors_of
+from tiledsl.ir.dtypes import from_numpy
+from tiledsl.ir.symbolic import evaluate
+from tiledsl.runtime.arrays.arrays import Array
+from tiledsl.runtime.programs.interface import Interface
+
+Number = int | float
+
+
+@dataclass(frozen=True)
+class Case:
+    """One call. `contents`: of the tensors that are given, in order."""
+
+    name: str
+    sizes: Mapping[str, int]
+    tensors: tuple[Tensor, ...]
+    contents: tuple[Array, ...]
+    numbers: tuple[Number, ...]
+
+
+def cases_of(
+    interface: Interface,
+    sizes: Mapping[str, int],
+    strides: Sequence[tuple[int, ...]],
+    given: Sequence[Array],
+    numbers: Sequence[Number],
+    fixed: frozenset[str] = frozenset(),
+) -> list[Case]:
+    """The cases for a call with these arrays. `fixed`: sizes that code takes for constants or multiples of a number.
+
+    Integers may be subscripts, so they stay as they are; where there are any, there are no odd sizes.
+    """
+    tensors = tensors_of(interface, sizes, strides)
+    random = np.random.default_rng(0)
+    cases = [Case("given", sizes, tensors, tuple(given), tuple(numbers))]
+    if any(_is_float(array) for array in given):
+        drawn = tuple(redrawn(array, random) for array in given)
+        cases.append(Case("random", sizes, tensors, drawn, tuple(numbers)))
+    if given and all(_is_float(array) for array in given):
+        odd = odd_sizes(interface, sizes, fixed)
+        if odd != dict(sizes):
+            smaller = tensors_of(interface, odd)
+            parts = [array[tuple(map(slice, one.shape))] for array, one in zip(given, smaller)]
+            if [part.shape for part in parts] == [one.shape for one in smaller if one.is_given]:
+                cases.append(Case("odd", odd, smaller, tuple(parts), tuple(numbers)))
+    return cases
+
+
+def odd_sizes(interface: Interface, sizes: Mapping[str, int], fixed: frozenset[str]) -> dict[str, int]:
+    """Each size made smaller by as little as can be: by 1, or by 16 where it is promised to be a multiple of that."""
+    found: dict[str, int] = dict(sizes)
+    for name in sizes:
+        if name in fixed:
+            continue
+        for step in (1, 2, 4, 8, 16):
+            other: dict[str, int] = {**found, name: found[name] - step}
+            if other[name] > 0 and all(evaluate(fact.dim, other) % fact.divisor == 0 for fact in interface.facts):
+                found = other
+                break
+    return found
+
+
+def redrawn(array: Array, random: np.random.Generator) -> Array:
+    """Other numbers of about the same size, for floats."""
+    if not _is_float(array):
+        return array
+    wide = array.astype(np.float64)
+    finite = wide[np.isfinite(wide)]
+    mean, spread = (float(np.mean(finite)), float(np.std(finite))) if finite.size else (0.0, 1.0)
+    source: Any = random
+    drawn: Array = source.normal(mean, spread, array.shape).astype(array.dtype)
+    return drawn
+
+
+def _is_float(array: Array) -> bool:
+    dtype = from_numpy(array.dtype)
+    return dtype is not None and dtype.is_float

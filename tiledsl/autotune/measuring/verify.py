@@ -1,0 +1,81 @@
+"""Whether code by a plan does what the program means.
+
+It is run twice on each case, with outputs full of poison: results are those of the reference as far as rounding
+explains, both runs agree in every bit, and what is only read is as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from tiledsl.autotune.measuring.cases import Case
+from tiledsl.autotune.measuring.runner import Checked
+from tiledsl.autotune.measuring.tensors import Tensor
+from tiledsl.runtime.arrays.arrays import Array
+from tiledsl.runtime.arrays.compare_arrays import compare
+
+Execute = Callable[[Case, "list[Array]"], None]
+"""Runs a case on arrays that lie as its tensors do."""
+
+
+@dataclass
+class Oracle:
+    """What cases come to by the reference, each of which is run once."""
+
+    execute: Execute
+    _known: dict[str, list[Array]] = field(default_factory=dict[str, "list[Array]"])
+
+    def expected(self, case: Case) -> list[Array]:
+        """What is compared of a case, as the reference leaves it."""
+        found = self._known.get(case.name)
+        if found is None:
+            arrays = arrays_of(case)
+            self.execute(case, arrays)
+            found = self._known[case.name] = [
+                array for tensor, array in zip(case.tensors, arrays) if tensor.is_compared
+            ]
+        return found
+
+
+def arrays_of(case: Case) -> list[Array]:
+    """New memory for a case: what is given, and poison elsewhere."""
+    contents = iter(case.contents)
+    return [tensor.allocated(next(contents) if tensor.is_given else None) for tensor in case.tensors]
+
+
+def verify(cases: Sequence[Case], execute: Execute, oracle: Oracle, code: str = "") -> Checked:
+    """What became of a plan by which `execute` runs. `code`: the digest of its code."""
+    worst = 0.0
+    for case in cases:
+        first, second = arrays_of(case), arrays_of(case)
+        execute(case, first)
+        found = _difference(case, first, oracle.expected(case))
+        if isinstance(found, str):
+            return Checked("wrong", found, None, (case.name,), code)
+        worst = max(worst, found)
+        execute(case, second)
+        for tensor, one, other in zip(case.tensors, first, second):
+            if tensor.is_compared and one.tobytes() != other.tobytes():
+                reason = f"`{tensor.name}` is not the same after two runs on the same arguments ({case.name})"
+                return Checked("wrong", reason, worst, (case.name,), code)
+    return Checked("ok", "", worst, (*(case.name for case in cases), "repeated"), code)
+
+
+def _difference(case: Case, arrays: Sequence[Array], expected: Sequence[Array]) -> float | str:
+    """The worst relative difference, or what is wrong."""
+    contents, wanted, worst = iter(case.contents), iter(expected), 0.0
+    for tensor, array in zip(case.tensors, arrays):
+        given = next(contents) if tensor.is_given else None
+        if tensor.use == "input" and given is not None and given.tobytes() != array.tobytes():
+            return f"`{tensor.name}`, which is only read, was changed ({case.name})"
+        if tensor.is_compared:
+            figures = compare(array, next(wanted))
+            if figures.wrong:
+                return f"`{tensor.name}` differs from the reference {figures} ({_words(case, tensor)})"
+            worst = max(worst, figures.relative)
+    return worst
+
+
+def _words(case: Case, tensor: Tensor) -> str:
+    return f"{case.name} arguments, shape {list(tensor.shape)}"

@@ -1,0 +1,78 @@
+"""The process that measures: opens a workload, and runs plans of it as it is told. `python -m` this, by `child.py`.
+
+The first message has the paths of modules, and of a file where the plan that is being run stands: it outlives the
+process.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Any, BinaryIO
+
+from tiledsl.autotune.measuring.frames import receive, send
+from tiledsl.autotune.measuring.messages import PLACES, Check, Open, Refusal, Time
+from tiledsl.autotune.measuring.runner import Rounds
+from tiledsl.autotune.measuring.workload import Bench
+
+
+class Worker:
+    """Answers requests."""
+
+    def __init__(self, place: mmap.mmap) -> None:
+        self._place = place
+        self._bench: Bench | None = None
+
+    def answer(self, request: object) -> object:
+        """The answer to a request."""
+        try:
+            if isinstance(request, Open):
+                self._bench = request.workload.open()
+                self._bench.prepare()
+                return None
+            assert self._bench is not None
+            if isinstance(request, Check):
+                self._at(0)
+                return self._bench.check(request.plan)
+            assert isinstance(request, Time)
+            return Rounds([self._round(self._bench, request.plans, number) for number in range(request.count)])
+        except Exception as error:
+            return Refusal("".join(traceback.format_exception_only(type(error), error)).strip())
+        finally:
+            self._place[:PLACES] = bytes(PLACES)
+
+    def _round(self, bench: Bench, plans: Sequence[str], number: int) -> tuple[float, ...]:
+        times = [0.0] * len(plans)
+        order = range(len(plans)) if number % 2 == 0 else range(len(plans) - 1, -1, -1)
+        for index in order:
+            self._at(index)
+            times[index] = bench.seconds(plans[index])
+        return tuple(times)
+
+    def _at(self, index: int) -> None:
+        self._place[:PLACES] = (index + 1).to_bytes(PLACES, "little")
+
+
+def main() -> None:
+    """Answers until the other side is gone. What programs print goes to standard error."""
+    answers: BinaryIO = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    paths, place_file = receive(sys.stdin.buffer)
+    sys.path[:] = paths
+    with open(place_file, "r+b") as file:
+        place = mmap.mmap(file.fileno(), PLACES)
+    worker = Worker(place)
+    while True:
+        try:
+            request: Any = receive(sys.stdin.buffer)
+        except EOFError:
+            return
+        send(answers, worker.answer(request))
+
+
+if __name__ == "__main__":
+    main()

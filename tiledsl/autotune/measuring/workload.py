@@ -1,0 +1,31 @@
+"""What is run to measure plans: a program with its arguments, opened in the process that measures."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from tiledsl.autotune.measuring.runner import Checked
+
+
+class Bench(Protocol):
+    """A program in this process, with all that it is run on."""
+
+    def prepare(self) -> None:
+        """Makes what plans are compared with. It may take long, and plans are not to blame for it."""
+        ...
+
+    def check(self, plan: str, /) -> Checked:
+        """As `Runner.check`; a plan that hangs or ends the process does so here."""
+        ...
+
+    def seconds(self, plan: str, /) -> float:
+        """One sample: seconds of a call by a plan that is `ok`."""
+        ...
+
+
+class Workload(Protocol):
+    """All that it takes to make a bench. It is pickled, and opened by another process."""
+
+    def open(self) -> Bench:
+        """Raises TileError where that cannot be done."""
+        ...

@@ -1,0 +1,257 @@
+"""One search: candidates are checked, raced, and all that was seen is recorded.
+
+Nothing is measured that is not right, and nothing is lost that was measured: each trial is written when it is known,
+also where the user interrupts. What failed once is not tried again.
+"""
+
+from __future__ import annotations
+
+import secrets
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from typing import Protocol
+
+from tiledsl.autotune.candidates.candidate import Candidate, different
+from tiledsl.autotune.measuring.runner import Checked, Runner
+from tiledsl.autotune.racing.race import Race, RaceResult
+from tiledsl.autotune.records.database import Database, Writer
+from tiledsl.autotune.records.record import ProgramText, Search, Trial
+from tiledsl.autotune.searching.outcome import Outcome, busy_note
+from tiledsl.autotune.searching.task import Budget, Task
+from tiledsl.runtime.programs.plan_source import PlanQuestion
+from tiledsl.support.caller import caller_location
+from tiledsl.support.errors import fail
+from tiledsl.support.version import VERSION
+
+RACE_SHARE = 0.5
+"""Of the time after the pick was checked, that is kept for the race."""
+SEEDS = 3
+"""Winners at other sizes that are tried."""
+FEWEST_SECONDS = 0.01
+"""Less than this is no time to run anything."""
+
+
+class Listener(Protocol):
+    """Is told how a search goes on. It must not take long."""
+
+    def trying(self, task: Task, tried: int, best: float | None, what: str, /) -> None:
+        """`tried`: plans so far; `best`: seconds of the best one; `what` is done now."""
+        ...
+
+
+class Silent:
+    """Says nothing."""
+
+    def trying(self, task: Task, tried: int, best: float | None, what: str) -> None:
+        """Nothing."""
+
+
+@dataclass
+class Searches:
+    """Searches that share a database. `clock` gives seconds."""
+
+    writer: Writer
+    listener: Listener = field(default_factory=Silent)
+    clock: Callable[[], float] = time.monotonic
+
+    @property
+    def database(self) -> Database:
+        return self.writer.database
+
+    def known(self, task: Task) -> Outcome | None:
+        """What the database has for a question, if a search for it was finished."""
+        found = self.database.best(task.question)
+        if found is None or not found.finished or found.pick != task.pick.plan:
+            return None
+        return Outcome(
+            task.kernel, task.sizes, task.question.device, found.pick, found.winner, found.ratio, known=True
+        )  # fmt: skip
+
+    def run(self, task: Task, runner: Runner, budget: Budget) -> Outcome:
+        """Searches, unless the answer is known. Raises TileTypeError for a budget that is none, TileRuntimeError where
+        the model's pick cannot be measured."""
+        check_budget(budget)
+        return self.known(task) or _Session(self, task, runner, budget).run()
+
+
+def check_budget(budget: Budget) -> None:
+    """Raises TileTypeError for one with which nothing can be tried."""
+    if not budget.seconds >= FEWEST_SECONDS:
+        least = f"{FEWEST_SECONDS} seconds; 10 or more find what there is"
+        fail("tuning-budget", caller_location(), what="seconds", value=budget.seconds, least=least)
+    if budget.trials < 1:
+        fail(
+            "tuning-budget", caller_location(), what="trials", value=budget.trials, least="one trial; the default is 20"
+        )
+
+
+class _Session:
+    """A search that is under way."""
+
+    def __init__(self, searches: Searches, task: Task, runner: Runner, budget: Budget) -> None:
+        self._searches = searches
+        self._task = task
+        self._runner = runner
+        self._budget = budget
+        self._name = secrets.token_hex(4)
+        self._started = searches.clock()
+        self._checked: dict[str, tuple[Candidate, Checked]] = {}
+        self._race = RaceResult(task.pick.plan)
+        self._written: dict[str, Trial] = {}
+        self._first = 0.0
+        """Seconds until the pick was checked."""
+
+    def run(self) -> Outcome:
+        """The whole search."""
+        searches, task = self._searches, self._task
+        searches.writer.add(ProgramText(task.question.program, task.kernel, task.text))
+        try:
+            pick = self._check(task.pick)
+            if pick.state != "ok":
+                self._fail_pick(pick)
+            self._first = searches.clock() - self._started
+            right, complete = self._right_ones()
+            deadline = self._started + self._budget.seconds
+            race = Race(self._runner, searches.clock, deadline, self._on_race)
+            self._race = race.run(task.pick.plan, right)
+        finally:
+            for candidate, checked in self._checked.values():
+                if checked.state == "ok":
+                    self._write(candidate, checked)
+        finished = complete and self._race.finished
+        return self._end(finished)
+
+    def _right_ones(self) -> tuple[list[str], bool]:
+        """The plans whose results are right, and whether there was time to check all candidates."""
+        searches, budget = self._searches, self._budget
+        began, end = searches.clock(), self._started + budget.seconds
+        until = end - RACE_SHARE * (end - began)
+        right: list[str] = []
+        for candidate in self._candidates():
+            if searches.clock() >= until:
+                return right, False
+            if self._check(candidate).state == "ok":
+                right.append(candidate.plan)
+        return right, True
+
+    def _candidates(self) -> list[Candidate]:
+        """What is to be tried: earlier winners, then what the target proposes, without what failed before."""
+        task, database = self._task, self._searches.database
+        known = database.entries.trials.get(task.question, [])
+        failed = {trial.plan for trial in known if trial.state != "ok"} | {task.pick.plan}
+        best = database.best(task.question)
+        former = [] if best is None else [Candidate(best.winner, None, "a former winner")]
+        winners = winners_at_other_sizes(database, task.question)
+        found = different([*former, *task.candidates(winners, self._budget.trials + len(failed))])
+        return [one for one in found if one.plan not in failed][: self._budget.trials]
+
+    def _check(self, candidate: Candidate) -> Checked:
+        self._tell(f"checks {candidate.plan}")
+        checked = self._runner.check(candidate.plan)
+        self._checked[candidate.plan] = candidate, checked
+        if checked.state != "ok":
+            self._write(candidate, checked)
+        return checked
+
+    def _on_race(self, result: RaceResult) -> None:
+        self._race = result
+        for failed in result.failed:
+            candidate, checked = self._checked[failed.plan]
+            if checked.state == "ok":
+                checked = replace(checked, state=failed.state, reason=failed.reason)
+                self._checked[failed.plan] = candidate, checked
+                self._write(candidate, checked)
+        self._tell("times plans beside each other")
+
+    def _tell(self, what: str) -> None:
+        known = [runs.times.median for runs in self._race.runs.values()]
+        self._searches.listener.trying(self._task, max(0, len(self._checked) - 1), min(known, default=None), what)
+
+    def _write(self, candidate: Candidate, checked: Checked) -> None:
+        """Writes what is known of a plan."""
+        runs = self._race.runs.get(candidate.plan)
+        trial = Trial(
+            self._task.question, candidate.plan, checked.state, candidate.why, checked.reason, candidate.predicted,
+            None if runs is None or checked.state != "ok" else runs.times,
+            None if checked.state != "ok" else self._race.ratio(candidate.plan),
+            checked.error, checked.checked, checked.code, self._name, now(),
+        )  # fmt: skip
+        self._written[candidate.plan] = trial
+        self._searches.writer.add(trial)
+
+    def _end(self, finished: bool) -> Outcome:
+        task, race, writer = self._task, self._race, self._searches.writer
+        seconds = self._searches.clock() - self._started
+        trials = tuple(self._written.values())
+        pick = self._written.get(task.pick.plan)
+        ratio = race.finals.get(race.winner)
+        measured = sum(trial.times is not None for trial in trials) - (pick is not None and pick.times is not None)
+        _, winner = self._checked[race.winner]
+        versions = {"tiledsl": VERSION, "python": ".".join(map(str, sys.version_info[:3]))}
+        writer.add(
+            Search(
+                task.question, self._name, task.kernel, task.pick.plan, race.winner, finished, measured, seconds, ratio,
+                winner.code, versions, now(),
+            )
+        )  # fmt: skip
+        notes = busy_note(None if pick is None else pick.times)
+        if not finished:
+            notes.append(
+                f"{self._budget.seconds:.3g} s were too short to finish: {self._reached()}; "
+                "a search with more time goes on from here"
+            )
+        if writer.unwritten:
+            notes.append(
+                f"{len(writer.unwritten)} records could not be written to {writer.path} ({writer.trouble}): "
+                "this process knows them, and no other will"
+            )
+        return Outcome(
+            task.kernel, task.sizes, task.question.device, task.pick.plan, race.winner, ratio, trials,
+            None if pick is None else pick.times, seconds, False, finished, tuple(notes),
+        )  # fmt: skip
+
+    def _reached(self) -> str:
+        """How far a search came that has no more time."""
+        checked = len(self._checked) - 1
+        if checked == 0:
+            return f"it took {self._first:.3g} s to run the reference and the model's pick"
+        if not self._race.runs:
+            return f"{checked} plans were checked, none was timed"
+        return f"{checked} plans were checked, {len(self._race.runs) - 1} timed, and there were no finals"
+
+    def _fail_pick(self, checked: Checked) -> None:
+        task = self._task
+        code = "tuning-pick-wrong" if checked.state == "wrong" else "tuning-pick-fails"
+        fail(
+            code, caller_location(),
+            kernel=task.kernel, plan=task.pick.plan, state=checked.state, reason=checked.reason,
+        )  # fmt: skip
+
+
+def winners_at_other_sizes(database: Database, question: PlanQuestion) -> list[str]:
+    """The winners of searches for the same program on the same device, those for the nearest sizes first."""
+    found: list[tuple[float, str]] = []
+    for other in database.entries.searches:
+        same = replace(question, sizes=(), strides=(), alignment=(), lying=())
+        if other != question and replace(other, sizes=(), strides=(), alignment=(), lying=()) == same:
+            best = database.best(other)
+            assert best is not None
+            found.append((_distance(dict(question.sizes), dict(other.sizes)), best.winner))
+    return list(dict.fromkeys(winner for _, winner in sorted(found)))[:SEEDS]
+
+
+def _distance(one: dict[str, int], other: dict[str, int]) -> float:
+    """How many times sizes differ, over all of them."""
+    total = 1.0
+    for name in one.keys() | other.keys():
+        a, b = max(1, one.get(name, 1)), max(1, other.get(name, 1))
+        total *= max(a, b) / min(a, b)
+    return total
+
+
+def now() -> str:
+    """The time, in UTC."""
+    return datetime.now(timezone.utc).isoformat(timespec="microseconds")
