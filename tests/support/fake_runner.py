@@ -32,12 +32,16 @@ class FakeRunner:
         self.now = 0.0
         self.checks: list[str] = []
         self.calls: dict[str, int] = {}
+        self.told: list[str] = []
         self.made = 0
         self.closed = False
         self._random = random.Random(self.seed)
 
     def clock(self) -> float:
         return self.now
+
+    def ahead(self, plans: Sequence[str]) -> None:
+        self.told = list(plans)
 
     def check(self, plan: str) -> Checked:
         self.now += CHECK_SECONDS

@@ -20,7 +20,10 @@ class Candidate:
 
 def different(candidates: Iterable[Candidate]) -> list[Candidate]:
     """Each plan once, as it came first."""
-    return list({candidate.plan: candidate for candidate in reversed(list(candidates))}.values())[::-1]
+    found: dict[str, Candidate] = {}
+    for candidate in candidates:
+        found.setdefault(candidate.plan, candidate)
+    return list(found.values())
 
 
 def in_turns(groups: Sequence[Sequence[Candidate]], most: int) -> list[Candidate]:

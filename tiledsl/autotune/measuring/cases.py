@@ -49,7 +49,7 @@ def cases_of(
     if given and all(_is_float(array) for array in given):
         odd = odd_sizes(interface, sizes, fixed)
         if odd != dict(sizes):
-            smaller = tensors_of(interface, odd)
+            smaller = tensors_of(interface, odd, strides)
             parts = [array[tuple(map(slice, one.shape))] for array, one in zip(given, smaller)]
             if [part.shape for part in parts] == [one.shape for one in smaller if one.is_given]:
                 cases.append(Case("odd", odd, smaller, tuple(parts), tuple(numbers)))

@@ -60,6 +60,9 @@ class ChildRunner:
         self.started = 0
         """How many processes were started."""
 
+    def ahead(self, plans: Sequence[str]) -> None:
+        """Nothing: one plan is run at a time."""
+
     def check(self, plan: str) -> Checked:
         """As `Runner.check`. Raises CannotPrepareError where no plan can be run."""
         child = self._running()

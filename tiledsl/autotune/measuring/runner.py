@@ -41,6 +41,10 @@ class Rounds:
 class Runner(Protocol):
     """Runs plans of one program, for one question. Of one thread."""
 
+    def ahead(self, plans: Sequence[str], /) -> None:
+        """Is told which plans will be checked soon."""
+        ...
+
     def check(self, plan: str, /) -> Checked:
         """Compares what code by a plan gives with the reference. Says what went wrong; raises nothing for it."""
         ...

@@ -47,12 +47,20 @@ class Tensor:
         before = -sum(span for span in spans if span < 0)
         count = before + sum(span for span in spans if span > 0) + 1
         memory: Any = np.full(count * self.dtype.itemsize, 1 if self.dtype == np.bool_ else POISON, np.uint8)
-        flat = memory.view(self.dtype)
         steps = tuple(stride * self.dtype.itemsize for stride in self.strides)
-        array: Array = np.lib.stride_tricks.as_strided(flat[before:], self.shape, steps)
+        make: Any = np.ndarray
+        array: Array = make(self.shape, self.dtype, memory, before * self.dtype.itemsize, steps)
         if content is not None:
             array[...] = content
         return array
+
+
+def memory_of(array: Array) -> Array:
+    """All the bytes that `Tensor.allocated` made for an array, gaps included; the array is a view of them."""
+    memory: Any = array
+    while hasattr(memory.base, "dtype"):
+        memory = memory.base
+    return memory.reshape(-1).view(np.uint8)
 
 
 def tensors_of(

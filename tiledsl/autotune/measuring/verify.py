@@ -28,13 +28,12 @@ class Oracle:
 
     def expected(self, case: Case) -> list[Array]:
         """What is compared of a case, as the reference leaves it."""
-        found = self._known.get(case.name)
+        key = f"{case.name} {sorted(case.sizes.items())}"
+        found = self._known.get(key)
         if found is None:
             arrays = arrays_of(case)
             self.execute(case, arrays)
-            found = self._known[case.name] = [
-                array for tensor, array in zip(case.tensors, arrays) if tensor.is_compared
-            ]
+            found = self._known[key] = [array for tensor, array in zip(case.tensors, arrays) if tensor.is_compared]
         return found
 
 

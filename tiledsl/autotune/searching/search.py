@@ -130,7 +130,9 @@ class _Session:
         began, end = searches.clock(), self._started + budget.seconds
         until = end - RACE_SHARE * (end - began)
         right: list[str] = []
-        for candidate in self._candidates():
+        candidates = self._candidates()
+        self._runner.ahead([candidate.plan for candidate in candidates])
+        for candidate in candidates:
             if searches.clock() >= until:
                 return right, False
             if self._check(candidate).state == "ok":

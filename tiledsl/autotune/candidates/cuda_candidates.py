@@ -1,0 +1,121 @@
+"""Plans for a GPU: those that the model ranks, the best of each family, what is near the pick, winners elsewhere."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from tiledsl.autotune.candidates.candidate import NEAR, Candidate, different, in_turns
+from tiledsl.backend_cuda.program import CudaProgram
+from tiledsl.passes.gpu.plan import Plan, parse_plan, why_no_plan
+from tiledsl.passes.gpu.plans.choose_plans import choose_plans, ranked_plans
+from tiledsl.passes.gpu_machine import gpu_machine
+from tiledsl.runtime.programs.plan_source import PlanQuestion
+
+MOST_SPECIALISED = 24
+"""Plans with specialised warps that are looked at, for each grid."""
+
+
+class CudaSpace:
+    """The plans that there are for one question about a program."""
+
+    def __init__(self, program: CudaProgram, question: PlanQuestion) -> None:
+        self._program = program
+        self._question = question
+        self.sizes = dict(question.sizes)
+        self._machine = gpu_machine(program.arch)
+        ranked = ranked_plans(
+            program.module.entry, self._machine, self.sizes, question.alignment, MOST_SPECIALISED, question.lying
+        )  # fmt: skip
+        self._ranked = {str(one.plan): one for one in ranked}
+
+    @property
+    def pick(self) -> Candidate:
+        """What a call takes: the model's best plan that passes the gate. Compiles it."""
+        question = self._question
+        chosen = choose_plans(
+            self._program.module.entry, self._machine, self.sizes, question.alignment, question.lying
+        )  # fmt: skip
+        plan = str(self._program.variant(chosen).plan)
+        found = self._ranked.get(plan)
+        return Candidate(plan, None if found is None else found.seconds, "the model's pick")
+
+    def ranked(self) -> list[Candidate]:
+        """All plans, the best by the model first."""
+        return [Candidate(text, one.seconds, "ranked by the model") for text, one in self._ranked.items()]
+
+    def families(self) -> list[Candidate]:
+        """The best plan of each family: plans of one go about a grid in the same way."""
+        best: dict[object, Candidate] = {}
+        for text, one in self._ranked.items():
+            best.setdefault(family_of(one.plan), Candidate(text, one.seconds, "the best of its family"))
+        return list(best.values())
+
+    def is_legal(self, plan: str) -> bool:
+        """Whether code by a plan would be right for the question."""
+        try:
+            return why_no_plan(parse_plan(plan), self.sizes, self._question.alignment) is None
+        except ValueError:
+            return False
+
+
+def neighbours(plan: Plan, sizes: Mapping[str, int]) -> list[Candidate]:
+    """Plans that differ from one by a single decision, twice or half as large, where warps all do the same.
+
+    Whether they are any good is for compilers, and for the measurement, to find: some of them are refused.
+    """
+    found: list[tuple[str, Plan]] = []
+    for number, (name, size) in enumerate(plan.blocks):
+        for other in (2 * size, size // 2):
+            if other:
+                blocks = (*plan.blocks[:number], (name, other), *plan.blocks[number + 1 :])
+                found.append((name, replace(plan, blocks=blocks)))
+    for number, grid in enumerate(plan.grids):
+        if grid.roles:
+            continue
+        changes = [("threads", threads) for threads in (2 * grid.threads, grid.threads // 2) if 32 <= threads <= 1024]
+        changes += [("row_threads", count) for count in (2 * grid.row_threads, grid.row_threads // 2) if count]
+        changes += [("stages", stages) for stages in (grid.stages + 1, grid.stages - 1) if stages > 1 < grid.stages]
+        for name, value in changes:
+            grids = (*plan.grids[:number], replace(grid, **{name: value}), *plan.grids[number + 1 :])
+            found.append((name.replace("_", " "), replace(plan, grids=grids)))
+    return [
+        Candidate(str(with_true_divisors(other, sizes)), None, f"another choice of {name}")
+        for name, other in found
+        if not any(grid.roles for grid in other.grids)
+    ]
+
+
+def with_true_divisors(plan: Plan, sizes: Mapping[str, int]) -> Plan:
+    """The plan without what it promises of sizes that they do not keep: that they are multiples of its blocks."""
+    return replace(plan, divisors=tuple((name, by) for name, by in plan.divisors if sizes.get(name, 1) % by == 0))
+
+
+def family_of(plan: Plan) -> object:
+    """Equal for plans that differ in numbers alone."""
+    grids = [
+        (
+            one.roles,
+            one.swapped,
+            one.flat,
+            one.counted,
+            one.splits > 1,
+            one.stages > 1,
+            one.programs > 0,
+            one.cluster > 1,
+        )
+        for one in plan.grids
+    ]
+    return tuple(grids), bool(plan.parts), bool(plan.turned)
+
+
+def cuda_candidates(space: CudaSpace, pick: Candidate, winners: Sequence[str], most: int) -> list[Candidate]:
+    """At most so many plans beside the pick. `winners`: of searches for other sizes of the program, nearest first."""
+    limit = NEAR * (math.inf if pick.predicted is None else pick.predicted)
+    ranked = space.ranked()
+    near = [one for one in ranked if one.predicted is not None and one.predicted <= limit]
+    seeds = [Candidate(plan, None, "the winner at other sizes") for plan in winners if space.is_legal(plan)]
+    around = neighbours(parse_plan(pick.plan), space.sizes)
+    groups = [different(group) for group in (seeds, near, space.families(), around, ranked)]
+    return [one for one in in_turns(groups, most + 1) if one.plan != pick.plan][:most]

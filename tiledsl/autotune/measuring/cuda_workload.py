@@ -1,0 +1,166 @@
+"""Programs on a GPU, measured by the clock of the device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Protocol
+
+from tiledsl.autotune.measuring.cases import Case, Number, cases_of
+from tiledsl.autotune.measuring.runner import Checked
+from tiledsl.autotune.measuring.tensors import memory_of
+from tiledsl.autotune.measuring.verify import Oracle, arrays_of, verify
+from tiledsl.autotune.measuring.wide_reference import run_by_reference
+from tiledsl.autotune.sources import PinnedPlan
+from tiledsl.backend_cuda.program import CudaProgram
+from tiledsl.ir.text.parser import parse_module
+from tiledsl.passes.gpu.plan import parse_plan
+from tiledsl.runtime.arrays.arrays import Array
+from tiledsl.runtime.programs.plan_source import PlanQuestion
+from tiledsl.runtime.programs.program import BoundDeviceProgram
+from tiledsl.runtime.programs.stored_interface import Json, interface_from_json
+
+SHORT = 20e-6
+"""Seconds of a call, below which many are timed as one CUDA graph: the host would be what is measured."""
+SAMPLE = 200e-6
+"""Seconds of a sample."""
+MOST_CALLS = 200
+
+
+class Device(Protocol):
+    """The device that a bench runs on."""
+
+    def memory(self, size: int, /) -> int:
+        """The address of new memory, at a multiple of 256."""
+        ...
+
+    def write(self, address: int, data: Array, /) -> None:
+        """Copies bytes there."""
+        ...
+
+    def read(self, address: int, data: Array, /) -> None:
+        """Copies bytes from there, when all launches are done."""
+        ...
+
+    def bind(self, program: Any, case: Case, question: PlanQuestion, /) -> BoundDeviceProgram:
+        """A loaded program for a case."""
+        ...
+
+    def run(self, bound: BoundDeviceProgram, pointers: Sequence[int], numbers: Sequence[Number], /) -> None:
+        """Launches."""
+        ...
+
+    def seconds(
+        self, bound: BoundDeviceProgram, pointers: Sequence[int], numbers: Sequence[Number], calls: int, graph: bool, /
+    ) -> float:
+        """Of one of so many launches one after the other; `graph`: as one CUDA graph."""
+        ...
+
+
+@dataclass(frozen=True)
+class CudaWorkload:
+    """A program in bytes, its TILE text, and the arguments of one call, in CPU memory. `device`: by number."""
+
+    program: bytes
+    interface: Json
+    text: str
+    question: PlanQuestion
+    strides: tuple[tuple[int, ...], ...]
+    given: tuple[Array, ...]
+    numbers: tuple[Number, ...]
+    device: int = 0
+
+    def open(self) -> CudaBench:
+        from tiledsl.autotune.measuring.cuda_device import CudaDevice  # the driver
+
+        return CudaBench(self, CudaDevice(self.device))
+
+
+@dataclass
+class CudaBench:
+    """The program in this process."""
+
+    workload: CudaWorkload
+    device: Device
+    _bound: dict[tuple[str, str], BoundDeviceProgram] = field(default_factory=dict[tuple[str, str], BoundDeviceProgram])
+    _addresses: dict[int, int] = field(default_factory=dict[int, int])
+    _calls: dict[str, tuple[int, bool]] = field(default_factory=dict[str, "tuple[int, bool]"])
+
+    def __post_init__(self) -> None:
+        self._program = CudaProgram.from_bytes(self.workload.program)
+        function = parse_module(self.workload.text).entry
+        self._oracle = Oracle(lambda case, arrays: run_by_reference(function, case, arrays))
+        self._pointers: list[int] = []
+
+    def prepare(self) -> None:
+        for case in self._cases(frozenset(dict(self.workload.question.sizes))):
+            self._oracle.expected(case)
+
+    def check(self, plan: str) -> Checked:
+        told: list[str] = []
+        parsed = parse_plan(plan)
+        named = (*parsed.sizes, *parsed.divisors, *parsed.capacities)
+        fixed = frozenset(name for name, _ in named) if not any(parsed.packed) else frozenset(dict(self._sizes))
+
+        def execute(case: Case, arrays: list[Array]) -> None:
+            bound = self._bind(plan, case, told)
+            pointers = self._uploaded(arrays)
+            self.device.run(bound, pointers, case.numbers)
+            for pointer, array in zip(pointers, arrays):
+                self.device.read(pointer, memory_of(array))
+
+        cases = self._cases(fixed)
+        self._bind(plan, cases[0], told)
+        return Checked("refused", told[0]) if told else verify(cases, execute, self._oracle)
+
+    def seconds(self, plan: str) -> float:
+        case = self._given
+        bound = self._bind(plan, case, [])
+        if not self._pointers:
+            self._pointers = self._uploaded(arrays_of(case))
+        if plan not in self._calls:
+            once = min(self.device.seconds(bound, self._pointers, case.numbers, 1, False) for _ in range(3))
+            calls = max(1, min(MOST_CALLS, int(SAMPLE / max(once, 1e-9))))
+            self._calls[plan] = (1, False) if self._restores else (calls, once < SHORT)
+        calls, graph = self._calls[plan]
+        if self._restores:
+            self._pointers = self._uploaded(arrays_of(case))
+        return self.device.seconds(bound, self._pointers, case.numbers, calls, graph)
+
+    @property
+    def _sizes(self) -> tuple[tuple[str, int], ...]:
+        return self.workload.question.sizes
+
+    @cached_property
+    def _restores(self) -> bool:
+        """Whether what a call is given changes, so that it has to be as it was for the next one."""
+        return any(tensor.use == "written" for tensor in self._given.tensors)
+
+    @cached_property
+    def _given(self) -> Case:
+        return self._cases(frozenset(dict(self._sizes)))[0]
+
+    def _cases(self, fixed: frozenset[str]) -> list[Case]:
+        given = self.workload
+        interface = interface_from_json(given.interface)
+        return cases_of(interface, dict(self._sizes), given.strides, given.given, given.numbers, fixed)
+
+    def _bind(self, plan: str, case: Case, told: list[str]) -> BoundDeviceProgram:
+        key = plan, str(sorted(case.sizes.items()))
+        if key not in self._bound:
+            loaded = self._program.load_with(PinnedPlan(plan, told.append))
+            question = replace(self.workload.question, sizes=tuple(sorted(case.sizes.items())))
+            self._bound[key] = self.device.bind(loaded, case, question)
+        return self._bound[key]
+
+    def _uploaded(self, arrays: Sequence[Array]) -> list[int]:
+        """The addresses on the device of copies of these arrays; each place is used again."""
+        pointers: list[int] = []
+        for number, array in enumerate(arrays):
+            memory = memory_of(array)
+            if number not in self._addresses:
+                self._addresses[number] = self.device.memory(max(1, memory.nbytes))
+            self.device.write(self._addresses[number], memory)
+            pointers.append(self._addresses[number])
+        return pointers
