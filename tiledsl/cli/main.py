@@ -9,6 +9,8 @@ tiledsl audit models.py --spec "attention:f16[32,4096,128]"
 tiledsl check examples/softmax.py:softmax --spec "f32[30,100]"
 tiledsl check model.onnx --size batch=2
 tiledsl bench models.py:encoder --spec "f32[B,128,384]" --batch 1 8 --against eager compile
+tiledsl tune examples/gemm.py:gemm --spec "f32[512,512]" --spec "f32[512,512]" --seconds 30
+tiledsl db show tuned
 tiledsl opt gemm.tir -p "place-levels,infer-tiling"
 tiledsl run model.onnx --input x.npy
 tiledsl explain model.onnx --html
@@ -27,15 +29,12 @@ from tiledsl.cli.audit import add_audit_command
 from tiledsl.cli.bench import add_bench_command
 from tiledsl.cli.check import add_check_command
 from tiledsl.cli.compile import add_compile_command
-from tiledsl.cli.completion import add_completion_command
-from tiledsl.cli.doctor import add_doctor_command
+from tiledsl.cli.database import add_database_command
 from tiledsl.cli.emulate import add_emulate_command
 from tiledsl.cli.onnx_files import add_explain_command, add_run_command
 from tiledsl.cli.opt import add_opt_command
-from tiledsl.cli.overview import overview
-from tiledsl.cli.parser import WRONG_LINES, described, empty_parser, parse
-from tiledsl.support.caller import caller_location
-from tiledsl.support.errors import TileError, excerpt
+from tiledsl.cli.tune import add_tune_command
+from tiledsl.support.errors import TileError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -78,9 +77,16 @@ def make_parser() -> ArgumentParser:
     add_run_command(commands)
     add_explain_command(commands)
     add_opt_command(commands)
-    add_doctor_command(commands)
-    add_completion_command(commands, parser)
-    return parser
+    add_tune_command(commands)
+    add_database_command(commands)
+    try:
+        options = parser.parse_args(argv)
+        return options.run(options)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0
+    except TileError as error:
+        print(str(error).lstrip("\n"), file=sys.stderr)
+        return 1
 
 
 if __name__ == "__main__":

@@ -90,12 +90,16 @@ def search_all(prepared: Iterable[Prepared], request: TuneRequest) -> TuneReport
 
 def search_one(searches: Searches, prepared: Prepared, budget: Budget) -> Outcome:
     """One search; nothing is started where its answer is known. Raises TileRuntimeError where nothing can be run."""
-    known = searches.known(prepared.task)
+    task = prepared.task
+    known = searches.known(task)
     if known is not None:
+        searches.listener.done(task, known)
         return known
-    runner, task = prepared.runner(), prepared.task
+    runner = prepared.runner()
     try:
-        return searches.run(task, runner, budget)
+        outcome = searches.run(task, runner, budget)
+        searches.listener.done(task, outcome)
+        return outcome
     except CannotPrepareError as error:
         fail(
             "tuning-pick-fails", caller_location(),

@@ -40,6 +40,7 @@ def tune_built(built: Built, request: TuneRequest, clock: Callable[[], float] = 
                 open_ones.append(one)
             else:
                 outcomes.append(known)
+                request.listener.done(one.prepared.task, known)
         scheduler = Scheduler([weighed(one) for one in open_ones], request.seconds, clock)
         while (handed := scheduler.next()) is not None:
             number, seconds = handed

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from tiledsl.api.pages.audit import Audit
     from tiledsl.api.programs.checked_programs import CheckReport
     from tiledsl.api.programs.emulate import Emulated, Request
+    from tiledsl.autotune.searching.search import Listener
 
 
 Result = TypeVar("Result", default=Any)
@@ -216,6 +217,7 @@ class Kernel(KernelObject, Generic[Result]):
         seconds: float = 30.0,
         trials: int = 20,
         database: str | Path | None = None,
+        listener: Listener | None = None,
         **kwargs: object,
     ) -> TuneReport:
         """Measures plans for calls like this one, and keeps what it finds: docs/search.md.
@@ -223,15 +225,16 @@ class Kernel(KernelObject, Generic[Result]):
         Plans are run in another process on copies of the arguments, and compared with the reference before they are
         timed; at most `trials` of them beside the model's pick, for about `seconds`. Calls with such arguments then
         take the best one, now and in later processes. `database`: the folder that it is kept in; default: that of
-        `tiledsl.tuned`, else of TILEDSL_TUNING, else one in the cache directory. Raises TileError as a call does, and
-        where there is nothing to measure with.
+        `tiledsl.tuned`, else of TILEDSL_TUNING, else one in the cache directory. `listener`: is told how it goes on.
+        Raises TileError as a call does, and where there is nothing to measure with.
         """
         from tiledsl.api.calls.tuning import TuneRequest  # costs start-up time
         from tiledsl.api.programs.tune_call import tune_call
+        from tiledsl.autotune.searching.search import Silent
 
         try:
             arguments = self.parameters.arrange(args, kwargs)
-            request = TuneRequest(seconds, trials, database)
+            request = TuneRequest(seconds, trials, database, listener or Silent())
             if self.is_tensor_form:
                 report = self._tensor_form.tune(arguments, request)
                 self._current.plans_changed()

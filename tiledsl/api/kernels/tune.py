@@ -11,6 +11,7 @@ from tiledsl.support.errors import TileError, fail
 
 if TYPE_CHECKING:
     from tiledsl.api.calls.tuning import TuneReport
+    from tiledsl.autotune.searching.search import Listener
 
 
 def tune(
@@ -20,28 +21,31 @@ def tune(
     seconds: float = 60.0,
     trials: int = 20,
     database: str | Path | None = None,
+    listener: Listener | None = None,
     **named: object,
 ) -> TuneReport:
     """Measures plans for all that `target` launches on the CPU, and keeps what it finds: docs/search.md.
 
     `target`: a kernel or formula, with the arguments of a call; or a graph, a fused or a built one, with the sizes that
     it leaves open (`batch=8`). `seconds`: for all of it; of each program at most `trials` plans are measured beside the
-    model's pick. Modules that are built later take what was found, those that there are do not. Raises TileError.
+    model's pick. Modules that are built later take what was found, those that there are do not. `listener`: is told how
+    it goes on. Raises TileError.
     """
     from tiledsl.api.calls.tuning import TuneRequest  # costs start-up time, as all of it
     from tiledsl.api.graphs.fused import BuiltGraph, FusedGraph
     from tiledsl.api.graphs.graph import Graph
     from tiledsl.api.graphs.tune_graph import fused_of, tune_graph
+    from tiledsl.autotune.searching.search import Silent
 
     try:
         if isinstance(target, Kernel):
-            return target.tune(*args, seconds=seconds, trials=trials, database=database, **named)
+            return target.tune(*args, seconds=seconds, trials=trials, database=database, listener=listener, **named)
         if isinstance(target, Graph):
             target = FusedGraph(target)
         if args or not isinstance(target, (FusedGraph, BuiltGraph)):
             fail("tuning-nothing", caller_location(), kind=type(target).__name__)
         fused, arch, sizes = fused_of(target)
         sizes.update({name: size for name, size in named.items() if isinstance(size, int)})
-        return tune_graph(fused, arch or "cpu", sizes, TuneRequest(seconds, trials, database))
+        return tune_graph(fused, arch or "cpu", sizes, TuneRequest(seconds, trials, database, listener or Silent()))
     except TileError as error:
         raise error.with_traceback(None) from error.__cause__  # the user's lines, not the compiler's

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from tiledsl.api.calls.cpu_tasks import cpu_task
+from tiledsl.api.calls.drawn_arguments import drawn_arguments
 from tiledsl.api.calls.tuning import Prepared
 from tiledsl.api.schedules.built_module import Built
-from tiledsl.autotune.measuring.tensors import tensors_of
-from tiledsl.ir.dtypes import from_numpy
-from tiledsl.runtime.arrays.arrays import Array
-from tiledsl.runtime.programs.interface import Interface
 from tiledsl.runtime.programs.schedule import Operand, Step
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import TileError, fail
@@ -65,17 +60,3 @@ def _prepared(built: Built, step: Step) -> Prepared:
     return cpu_task(
         built.programs[step.program], interface, function.artifact.stages["front"], sizes, strides, arrays, numbers
     )  # fmt: skip
-
-
-def drawn_arguments(interface: Interface, sizes: dict[str, int]) -> list[Array]:
-    """Arguments for a launch whose values nobody knows: normal numbers for floats, and 0 for all else, which is a
-    subscript wherever there is one."""
-    random = np.random.default_rng(0)
-    arrays: list[Array] = []
-    for tensor in tensors_of(interface, sizes):
-        if tensor.is_given:
-            dtype = from_numpy(tensor.dtype)
-            is_float = dtype is not None and dtype.is_float
-            content: Array = random.standard_normal(tensor.shape) if is_float else np.zeros(tensor.shape)
-            arrays.append(content.astype(tensor.dtype))
-    return arrays

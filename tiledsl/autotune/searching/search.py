@@ -16,7 +16,7 @@ from typing import Protocol
 
 from tiledsl.autotune.candidates.candidate import Candidate, different
 from tiledsl.autotune.measuring.runner import Checked, Runner
-from tiledsl.autotune.racing.race import Race, RaceResult
+from tiledsl.autotune.racing.race import HEATS, Race, RaceResult
 from tiledsl.autotune.records.database import Database, Writer
 from tiledsl.autotune.records.record import ProgramText, Search, Trial
 from tiledsl.autotune.searching.outcome import Outcome, busy_note
@@ -41,11 +41,18 @@ class Listener(Protocol):
         """`tried`: plans so far; `best`: seconds of the best one; `what` is done now."""
         ...
 
+    def done(self, task: Task, outcome: Outcome, /) -> None:
+        """A task is done, or was known."""
+        ...
+
 
 class Silent:
     """Says nothing."""
 
     def trying(self, task: Task, tried: int, best: float | None, what: str) -> None:
+        """Nothing."""
+
+    def done(self, task: Task, outcome: Outcome) -> None:
         """Nothing."""
 
 
@@ -140,10 +147,10 @@ class _Session:
         return right, True
 
     def _candidates(self) -> list[Candidate]:
-        """What is to be tried: earlier winners, then what the target proposes, without what failed before."""
+        """What is to be tried: earlier winners, then what the target proposes; not what failed before, or was slow."""
         task, database = self._task, self._searches.database
         known = database.entries.trials.get(task.question, [])
-        failed = {trial.plan for trial in known if trial.state != "ok"} | {task.pick.plan}
+        failed = {trial.plan for trial in known if trial.state != "ok" or _was_slow(trial)} | {task.pick.plan}
         best = database.best(task.question)
         former = [] if best is None else [Candidate(best.winner, None, "a former winner")]
         winners = winners_at_other_sizes(database, task.question)
@@ -231,6 +238,11 @@ class _Session:
             code, caller_location(),
             kernel=task.kernel, plan=task.pick.plan, state=checked.state, reason=checked.reason,
         )  # fmt: skip
+
+
+def _was_slow(trial: Trial) -> bool:
+    """Whether a plan certainly took longer than the pick."""
+    return trial.ratio is not None and trial.ratio.low > HEATS[0][1]
 
 
 def winners_at_other_sizes(database: Database, question: PlanQuestion) -> list[str]:

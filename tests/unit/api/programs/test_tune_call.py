@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 
 import tiledsl
-from tests.support.fake_runner import FakeRunner
+from tests.support.table_runner import TableRunner
 from tiledsl import tile
 from tiledsl.api.calls import cpu_tasks
 from tiledsl.api.calls.plan_sources import database_plans
@@ -20,21 +19,6 @@ from tiledsl.api.calls.tuning import TuneReport
 from tiledsl.autotune.records.database import Database
 from tiledsl.autotune.records.lines import line_of
 from tiledsl.support.errors import TileError
-
-Runners = Callable[..., list["TableRunner"]]
-
-
-class TableRunner(FakeRunner):
-    """The plan with the smallest `m` is fastest, by far."""
-
-    def __init__(self, workload: object) -> None:
-        super().__init__({})
-        self.workload = workload
-
-    def _sample(self, plan: str) -> float:
-        block = int(plan.split(",")[0].removeprefix("m="))
-        self.now += 1e-3
-        return block * 1e-6
 
 
 @pytest.fixture

@@ -107,6 +107,16 @@ def test_a_short_budget_is_kept_and_said(tmp_path: Path) -> None:
     assert (resumed.known, resumed.winner) == (False, "a"), "an unfinished search is no answer"
 
 
+def test_what_was_certainly_slower_is_not_measured_again(tmp_path: Path) -> None:
+    plans = [f"p{number}" for number in range(4)]
+    times = {"pick": 0.1, "p0": 0.2, "p1": 0.099, "p2": 0.3, "p3": 0.101}
+    outcome, _ = searched(tmp_path, FakeRunner(times), task_of(plans), Budget(20))
+    assert not outcome.finished
+    runner = FakeRunner(times)
+    searched(tmp_path, runner, task_of(plans), Budget(1e6))
+    assert runner.checks == ["pick", "p1", "p3"]
+
+
 def test_time_for_checks_alone(tmp_path: Path) -> None:
     outcome, _ = searched(tmp_path, FakeRunner(TIMES), budget=Budget(0.015))
     assert "1 plans were checked, none was timed" in str(outcome)
