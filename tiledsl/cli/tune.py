@@ -26,7 +26,7 @@ INTERRUPTED = 130
 
 
 def add_tune_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:  # pyright: ignore[reportPrivateUsage]  # argparse has no public name for it
-    parser = commands.add_parser("tune", help="measure plans on the CPU, and keep the best ones for later calls")
+    parser = commands.add_parser("tune", help="measure plans, and keep the best ones for later calls")
     parser.add_argument("target", metavar="MODEL", help=f"{TARGET}; NAME is a kernel, a formula or a graph")
     parser.add_argument(
         "--spec", action="append", default=[], metavar="SPEC",
@@ -36,6 +36,7 @@ def add_tune_command(commands: argparse._SubParsersAction[argparse.ArgumentParse
     parser.add_argument(
         "--constexpr", action="append", default=[], metavar="NAME=VALUE", help="a compile-time argument"
     )
+    parser.add_argument("--arch", help="of a graph: a GPU's, the first of which is measured on; default: the CPU")
     parser.add_argument("--seconds", type=float, default=60.0, help="how long all of it may take; default: 60")
     parser.add_argument("--trials", type=int, default=20, help="plans that are measured of each program; default: 20")
     parser.add_argument("--db", metavar="FOLDER", help="the database; default: the one that calls read")
@@ -52,7 +53,7 @@ def _tune(options: argparse.Namespace) -> int:
     if options.resume and options.db and not Path(options.db).exists():
         fail("tuning-absent", None, folder=options.db)
     arguments: list[object] = []
-    named: dict[str, Any] = dict(sizes)
+    named: dict[str, Any] = {**sizes, "arch": options.arch}
     if isinstance(model, Kernel):
         arguments = [*draw_for_specs(options.spec, sizes, np.random.default_rng(options.seed))]
         named = dict(parse_constant(text) for text in cast("list[str]", options.constexpr))

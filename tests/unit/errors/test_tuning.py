@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import tiledsl
-from tests.support.fake_cuda import fake_cuda
 from tests.support.fake_runner import FakeRunner, task_of
 from tiledsl import tile
 from tiledsl.autotune.measuring.runner import Checked
@@ -59,9 +58,9 @@ def with_tuning_off() -> object:
         return doubled.tune(X)
 
 
-def on_a_device() -> object:
-    with fake_cuda() as cuda:
-        return doubled.tune(cuda.tensor(X))
+def by_the_reference() -> object:
+    graph = tiledsl.trace(tile.relu, tile.spec((8,), tile.f32))
+    return tiledsl.tune(tiledsl.fuse(graph).build("reference"))
 
 
 def searched(checked: Checked) -> object:
@@ -81,7 +80,7 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "tuning-nowhere": (with_tuning_off, "pass `database=` with a folder"),
     "tuning-budget": (lambda: in_a_folder(lambda f: doubled.tune(X, seconds=0, database=f)), "of seconds 0 cannot try"),
     "tuning-nothing": (lambda: tiledsl.tune(7), "a int cannot be tuned"),
-    "tuning-target": (on_a_device, "is on a CUDA device"),
+    "tuning-target": (by_the_reference, "cannot be tuned for `reference`: nothing is chosen there"),
     "tuning-pick-wrong": (lambda: searched(Checked("wrong", "`y` differs")), "other results than the reference"),
     "tuning-pick-fails": (lambda: searched(Checked("timeout", "it took longer than 20 s")), "it ended in `timeout`"),
 }

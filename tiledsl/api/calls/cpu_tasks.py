@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import NoReturn
 
@@ -15,8 +15,7 @@ from tiledsl.autotune.measuring.child import ChildRunner
 from tiledsl.autotune.measuring.cpu_workload import CpuWorkload
 from tiledsl.autotune.searching.task import Task
 from tiledsl.backend_cpu.calls.program import CpuProgram, question_of
-from tiledsl.runtime.arrays.arrays import Array, is_foreign_array
-from tiledsl.runtime.arrays.cuda_arrays import is_on_cuda
+from tiledsl.runtime.arrays.arrays import Array
 from tiledsl.runtime.programs.interface import Interface
 from tiledsl.runtime.programs.program import Program
 from tiledsl.support.caller import caller_location
@@ -44,14 +43,7 @@ def cpu_task(
     return Prepared(task, lambda: ChildRunner(workload))
 
 
-def refuse_device(kernel: str, values: Iterable[object]) -> None:
-    """Raises TileUnsupportedError if one of the arguments of a call is an array on a CUDA device."""
-    for value in values:
-        if is_foreign_array(value) and is_on_cuda(value):
-            refuse_target(kernel, "a GPU", f"a {type(value).__name__} among its arguments is on a CUDA device")
-
-
 def refuse_target(kernel: str, arch: str, reason: str) -> NoReturn:
     """Raises the error for what no search is for."""
-    fix = "pass arrays in CPU memory, and a kernel with a grid"
+    fix = "nothing need be done: there is but one way to run it"
     fail("tuning-target", caller_location(), kernel=kernel, arch=arch, reason=reason, fix=fix)

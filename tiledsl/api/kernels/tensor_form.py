@@ -75,14 +75,14 @@ class TensorForm:
         return check_graph(graph, [given[name] for name in graph.tensor_arguments], {}, out)
 
     def tune(self, values: tuple[object, ...], request: TuneRequest) -> TuneReport:
-        """Searches for plans for the kernels that the formula becomes on the CPU. Later calls take what was found."""
-        from tiledsl.api.calls.cpu_tasks import refuse_device  # costs start-up time
+        """Searches for plans for the kernels that the formula becomes where its arrays are. Later calls take them."""
+        from tiledsl.api.calls.specs import arch_of_specs  # costs start-up time
         from tiledsl.api.graphs.tune_graph import tune_graph
 
         graph = self.graph_of(values)
         given = dict(zip(self._parameters.names, values))
-        refuse_device(graph.name, graph.flatten(*(given[name] for name in graph.tensor_arguments)))
-        report = tune_graph(FusedGraph(graph), "cpu", {}, request)
+        arch = arch_of_specs(graph.flatten(*(given[name] for name in graph.tensor_arguments)))
+        report = tune_graph(FusedGraph(graph), arch, {}, request)
         with self._lock:
             self._traces = _Traces((), {}, {})
         return report

@@ -22,14 +22,15 @@ def tune(
     trials: int = 20,
     database: str | Path | None = None,
     listener: Listener | None = None,
+    arch: str | None = None,
     **named: object,
 ) -> TuneReport:
-    """Measures plans for all that `target` launches on the CPU, and keeps what it finds: docs/search.md.
+    """Measures plans for all that `target` launches, and keeps what it finds: docs/search.md.
 
     `target`: a kernel or formula, with the arguments of a call; or a graph, a fused or a built one, with the sizes that
-    it leaves open (`batch=8`). `seconds`: for all of it; of each program at most `trials` plans are measured beside the
-    model's pick. Modules that are built later take what was found, those that there are do not. `listener`: is told how
-    it goes on. Raises TileError.
+    it leaves open (`batch=8`), for the CPU, or for `arch` on the first CUDA device. `seconds`: for all of it; of each
+    program at most `trials` plans are measured beside the model's pick. Modules that are built later take what was
+    found, those that there are do not. `listener`: is told how it goes on. Raises TileError.
     """
     from tiledsl.api.calls.tuning import TuneRequest  # costs start-up time, as all of it
     from tiledsl.api.graphs.fused import BuiltGraph, FusedGraph
@@ -44,8 +45,10 @@ def tune(
             target = FusedGraph(target)
         if args or not isinstance(target, (FusedGraph, BuiltGraph)):
             fail("tuning-nothing", caller_location(), kind=type(target).__name__)
-        fused, arch, sizes = fused_of(target)
+        fused, built_for, sizes = fused_of(target)
         sizes.update({name: size for name, size in named.items() if isinstance(size, int)})
-        return tune_graph(fused, arch or "cpu", sizes, TuneRequest(seconds, trials, database, listener or Silent()))
+        return tune_graph(
+            fused, arch or built_for or "cpu", sizes, TuneRequest(seconds, trials, database, listener or Silent())
+        )
     except TileError as error:
         raise error.with_traceback(None) from error.__cause__  # the user's lines, not the compiler's

@@ -68,7 +68,7 @@ class Specialisations:
         self.compiled: dict[tuple[str, Keys], CompiledKernel] = {}
         self.watched: tuple[Watched, ...] = ()
         """Filled at the first compilation: names outside of the kernel, to be compared at each call."""
-        self.dispatchers = BySource(self._dispatcher)
+        self.dispatchers = BySource(self.dispatcher_by)
         """Each knows the launches by the plans of one source."""
 
     def get(self, target: Target, keys: Keys) -> CompiledKernel:
@@ -86,7 +86,9 @@ class Specialisations:
                 self.compiled[place] = found
         return found
 
-    def _dispatcher(self, plans: PlanSource | None) -> Dispatcher:
+    def dispatcher_by(self, plans: PlanSource | None) -> Dispatcher:
+        """A new dispatcher, whose launches ask a source of plans; by default that of the environment."""
+
         def choose(keys: Keys, device: int | None) -> Variant:
             return self._choose(keys, device, plans)
 

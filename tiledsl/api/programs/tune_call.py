@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tiledsl.api.calls.cpu_tasks import cpu_task, refuse_device
+from tiledsl.api.calls.cpu_tasks import cpu_task
 from tiledsl.api.calls.targets import target_of
 from tiledsl.api.calls.tuning import Prepared, TuneReport, TuneRequest, search_all
 from tiledsl.api.programs.specialisations import Specialisations
@@ -15,8 +15,10 @@ from tiledsl.runtime.arrays.arrays import (
     element_strides,
     is_addressable,
     is_array,
+    is_foreign_array,
     is_numpy,
 )
+from tiledsl.runtime.arrays.cuda_arrays import is_on_cuda
 from tiledsl.runtime.calls.binding import bind_sizes
 from tiledsl.runtime.calls.dispatch import argument_key
 from tiledsl.runtime.calls.launch import new_arrays, number_of, scalars_of
@@ -33,7 +35,10 @@ def tune_call(
 
 def prepared_call(code: Specialisations, parameters: Parameters, args: Sequence[object]) -> Prepared:
     """A call as a task. Raises TileError as the call would."""
-    refuse_device(parameters.kernel, args)
+    if any(is_foreign_array(value) and is_on_cuda(value) for value in args):
+        from tiledsl.api.programs.tune_on_device import prepared_on_device  # costs start-up time
+
+        return prepared_on_device(code, parameters, args)
     arguments = [_accepted(name, value, name in parameters.constants) for name, value in zip(parameters.names, args)]
     keys = tuple(argument_key(n, value, n in parameters.constants) for n, value in zip(parameters.names, arguments))
     compiled = code.get(target_of("cpu"), keys)

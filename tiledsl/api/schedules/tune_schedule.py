@@ -9,8 +9,12 @@ from tiledsl.api.calls.drawn_arguments import drawn_arguments
 from tiledsl.api.calls.tuning import Prepared
 from tiledsl.api.schedules.built_module import Built
 from tiledsl.runtime.programs.schedule import Operand, Step
+from tiledsl.runtime.programs.step_alignment import step_alignment, step_lying
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import TileError, fail
+
+DEVICE = 0
+"""Where modules for GPUs are measured."""
 
 
 @dataclass(frozen=True)
@@ -22,15 +26,19 @@ class Extracted:
 
 
 def tasks_of(built: Built) -> tuple[list[Extracted], list[str]]:
-    """The tasks of a module that was built for the CPU, and why some of its launches are none. Raises TileError."""
-    if built.arch != "cpu" or not built.compiled:
-        reason = "its code is for another target" if built.compiled else "a saved module has no text of its programs"
-        fix = "tune the graph that it was built of, with arch='cpu'"
+    """The tasks of a module, and why some of its launches are none. One for a GPU is measured on device 0. Raises
+    TileError."""
+    on_device = built.arch.startswith("sm_")
+    if built.arch == "reference" or not built.compiled:
+        reason = "nothing is chosen there" if built.compiled else "a saved module has no text of its programs"
+        fix = "tune the graph that it was built of, for `cpu` or a GPU"
         fail("tuning-target", caller_location(), kernel=built.schedule.name, arch=built.arch, reason=reason, fix=fix)
     grouped: dict[object, list[Step]] = {}
     for step in built.schedule.steps:
         strides = tuple(tensor.view.strides for tensor in step.tensors)
-        grouped.setdefault((step.program, tuple(step.sizes.items()), strides), []).append(step)
+        lying = (step_alignment(built.schedule, step), step_lying(built.schedule, step)) if on_device else ()
+        program = built.functions[step.program]
+        grouped.setdefault((program, tuple(step.sizes.items()), strides, lying), []).append(step)
     found: list[Extracted] = []
     left_out: list[str] = []
     for steps in grouped.values():
@@ -56,7 +64,15 @@ def _prepared(built: Built, step: Step) -> Prepared:
     interface, sizes = function.artifact.interface, dict(step.sizes)
     strides = [tensor.view.strides for tensor in step.tensors]
     numbers = [1 if isinstance(number, Operand) else number for number in step.numbers]
-    arrays = drawn_arguments(interface, sizes)
-    return cpu_task(
-        built.programs[step.program], interface, function.artifact.stages["front"], sizes, strides, arrays, numbers
-    )  # fmt: skip
+    text, arrays = function.artifact.stages["front"], drawn_arguments(interface, sizes, strides)
+    if not built.arch.startswith("sm_"):
+        return cpu_task(function.program, interface, text, sizes, strides, arrays, numbers)
+    from tiledsl.api.calls.cuda_tasks import cuda_task  # costs start-up time
+    from tiledsl.backend_cuda.driver.devices import describe_device
+    from tiledsl.backend_cuda.program import CudaProgram
+
+    program = function.program
+    assert isinstance(program, CudaProgram)
+    alignment, lying = step_alignment(built.schedule, step), step_lying(built.schedule, step)
+    question = program.question(sizes, alignment, lying, describe_device(DEVICE))
+    return cuda_task(program, interface, text, question, strides, arrays, numbers, DEVICE)

@@ -78,6 +78,11 @@ class CudaLaunch:
         """What runs on arrays at these addresses."""
 
     @property
+    def strides(self) -> list[tuple[int, ...]]:
+        """Of the tensor parameters, then of the new tensors, in elements."""
+        return list(self._strides)
+
+    @property
     def variants(self) -> list[BoundDeviceProgram]:
         """What the calls so far ran on: one for each way that arrays were aligned."""
         return list(self._variants.values())

@@ -1,0 +1,40 @@
+"""Launches on a GPU as tasks for searches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from tiledsl.api.calls.tuning import Prepared
+from tiledsl.autotune.candidates.cuda_candidates import CudaSpace, cuda_candidates
+from tiledsl.autotune.measuring.child import ChildRunner
+from tiledsl.autotune.measuring.cuda_build import CudaBuild, cuda_runner
+from tiledsl.autotune.measuring.cuda_workload import CudaWorkload
+from tiledsl.autotune.searching.task import Task
+from tiledsl.backend_cuda.program import CudaProgram
+from tiledsl.runtime.arrays.arrays import Array
+from tiledsl.runtime.programs.interface import Interface
+from tiledsl.runtime.programs.plan_source import PlanQuestion
+from tiledsl.runtime.programs.stored_interface import interface_to_json
+
+
+def cuda_task(
+    program: CudaProgram,
+    interface: Interface,
+    text: str,
+    question: PlanQuestion,
+    strides: Sequence[tuple[int, ...]],
+    arrays: Sequence[Array],
+    numbers: Sequence[int | float],
+    device: int,
+) -> Prepared:
+    """A launch as a task, with its arguments in CPU memory. `text`: the TILE module as the front end gave it."""
+    space = CudaSpace(program, question)
+    pick = space.pick
+    task = Task(interface.name, question, text, pick, partial(cuda_candidates, space, pick))
+    data = program.to_bytes()
+    workload = CudaWorkload(
+        data, interface_to_json(interface), text, question, tuple(strides), tuple(arrays), tuple(numbers), device
+    )  # fmt: skip
+    build = CudaBuild(data, question, pick.plan)
+    return Prepared(task, lambda: cuda_runner(build, ChildRunner(workload)))
