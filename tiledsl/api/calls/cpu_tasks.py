@@ -10,7 +10,8 @@ import numpy as np
 
 from tiledsl.api.calls.targets import worker_threads
 from tiledsl.api.calls.tuning import Prepared
-from tiledsl.autotune.candidates.cpu_candidates import CpuSpace, cpu_candidates
+from tiledsl.autotune.candidates.cpu_candidates import BredCpuPlans, CpuSpace, cpu_candidates
+from tiledsl.autotune.candidates.evolve import Breeder
 from tiledsl.autotune.measuring.child import ChildRunner
 from tiledsl.autotune.measuring.cpu_workload import CpuWorkload
 from tiledsl.autotune.searching.task import Task
@@ -37,7 +38,14 @@ def cpu_task(
         refuse_target(interface.name, "cpu", "it has no grid, so there is nothing to choose")
     question = question_of(program, sizes, strides, worker_threads())
     space = CpuSpace(program, question)
-    task = Task(interface.name, question, text, space.pick, partial(cpu_candidates, space))
+    task = Task(
+        interface.name,
+        question,
+        text,
+        space.pick,
+        partial(cpu_candidates, space),
+        breeder=lambda: Breeder(BredCpuPlans(space)),
+    )
     copies = tuple(np.array(array, order="C") for array in arrays)
     workload = CpuWorkload.of(program, interface, text, question, copies, tuple(numbers))
     return Prepared(task, lambda: ChildRunner(workload))

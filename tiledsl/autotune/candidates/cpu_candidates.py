@@ -11,11 +11,12 @@ from dataclasses import replace
 from itertools import product
 
 from tiledsl.autotune.candidates.candidate import NEAR, Candidate, different, in_turns
+from tiledsl.autotune.candidates.rules import Facts, plans_by_rules
 from tiledsl.backend_cpu.calls.program import CpuProgram
 from tiledsl.passes.cpu.choose_blocks import launch_candidates
 from tiledsl.passes.cpu.cpu_plan import CpuPlan, every_axis, parse_cpu_plan, why_no_plan
 from tiledsl.passes.cpu.grid_work import Axis, axis_length
-from tiledsl.passes.cpu.plan_launch import launch_by, plan_launch
+from tiledsl.passes.cpu.plan_launch import CpuLaunch, launch_by, plan_launch
 from tiledsl.runtime.programs.plan_source import PlanQuestion
 
 MOST_PREDICTED = 2000
@@ -39,8 +40,21 @@ class CpuSpace:
 
     def candidate(self, plan: CpuPlan, why: str) -> Candidate:
         """A plan with its prediction."""
-        launch = launch_by(plan, self._program.works, self._program.machine, self._sizes)
+        launch = self.launch(plan)
         return Candidate(str(launch.plan), self._program.machine.speeds.launch + launch.seconds, why)
+
+    def launch(self, plan: CpuPlan) -> CpuLaunch:
+        """What a legal plan comes to."""
+        return launch_by(plan, self._program.works, self._program.machine, self._sizes)
+
+    def text(self, plan: CpuPlan) -> str:
+        """A legal plan, with no more threads than there are programs."""
+        return str(self.launch(plan).plan)
+
+    @property
+    def facts(self) -> Facts:
+        """What rules are told."""
+        return Facts(self._sizes, self.axes, self._threads)
 
     def is_legal(self, plan: CpuPlan) -> bool:
         return why_no_plan(plan, self._program.works, self._threads) is None
@@ -86,6 +100,38 @@ class CpuSpace:
         return sorted(found, key=lambda one: one.predicted or 0.0)
 
 
+class BredCpuPlans:
+    """The space as a breeder sees it."""
+
+    def __init__(self, space: CpuSpace) -> None:
+        self._space = space
+
+    def mutated(self, plan: str) -> Iterator[str]:
+        """As `BredSpace.mutated`."""
+        for _, other in self._space.changes(parse_cpu_plan(plan)):
+            yield self._space.text(other)
+
+    def crossed(self, one: str, other: str) -> Iterator[str]:
+        """As `BredSpace.crossed`: the blocks of each axis, and the threads, from either."""
+        first, second = parse_cpu_plan(one), parse_cpu_plan(other)
+        sizes = dict(second.blocks)
+        choices = [sorted({(name, size), (name, sizes[name])}) for name, size in first.blocks]
+        for blocks in product(*choices):
+            for threads in sorted({first.threads, second.threads}):
+                yield self._space.text(CpuPlan(blocks, threads))
+
+    def predicted(self, plan: str) -> float:
+        """As `BredSpace.predicted`."""
+        return self._space.candidate(parse_cpu_plan(plan), "").predicted or 0.0
+
+    def terms(self, plan: str) -> tuple[float, ...]:
+        """The logarithms of its blocks, and the shares of the model's time."""
+        parsed = parse_cpu_plan(plan)
+        launch = self._space.launch(parsed)
+        blocks = [math.log2(size) for _, size in parsed.blocks]
+        return (*blocks, *(time / max(launch.times.cycles, 1.0) for time in launch.times))
+
+
 def cpu_candidates(space: CpuSpace, winners: Sequence[str], most: int) -> list[Candidate]:
     """At most so many plans beside the pick. `winners`: of searches for other sizes of the program, nearest first."""
     pick = space.pick
@@ -98,5 +144,11 @@ def cpu_candidates(space: CpuSpace, winners: Sequence[str], most: int) -> list[C
         for seed in map(parse_cpu_plan, winners)
         if space.is_legal(seed)
     ]
-    found = in_turns([different(group) for group in (seeds, near, neighbours)], most + 1)
+    ruled = [
+        space.candidate(other, f"by rule {name}")
+        if space.is_legal(other)
+        else Candidate(str(other), None, f"by rule {name}")
+        for name, other in plans_by_rules("cpu", plan, space.facts)
+    ]
+    found = in_turns([different(group) for group in (seeds, ruled, near, neighbours)], most + 1)
     return [one for one in found if one.plan != pick.plan][:most]

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tiledsl.autotune.candidates.candidate import NEAR, Candidate, different, in_turns
+from tiledsl.autotune.candidates.rules import Facts, plans_by_rules
 from tiledsl.backend_cuda.program import CudaProgram
 from tiledsl.passes.gpu.plan import Plan, parse_plan, why_no_plan
 from tiledsl.passes.gpu.plans.choose_plans import choose_plans, ranked_plans
@@ -40,6 +41,11 @@ class CudaSpace:
         plan = str(self._program.variant(chosen).plan)
         found = self._ranked.get(plan)
         return Candidate(plan, None if found is None else found.seconds, "the model's pick")
+
+    @property
+    def facts(self) -> Facts:
+        """What rules are told."""
+        return Facts(self.sizes, alignment=self._question.alignment)
 
     def ranked(self) -> list[Candidate]:
         """All plans, the best by the model first."""
@@ -117,5 +123,9 @@ def cuda_candidates(space: CudaSpace, pick: Candidate, winners: Sequence[str], m
     near = [one for one in ranked if one.predicted is not None and one.predicted <= limit]
     seeds = [Candidate(plan, None, "the winner at other sizes") for plan in winners if space.is_legal(plan)]
     around = neighbours(parse_plan(pick.plan), space.sizes)
-    groups = [different(group) for group in (seeds, near, space.families(), around, ranked)]
+    ruled = [
+        Candidate(str(other), None, f"by rule {name}")
+        for name, other in plans_by_rules("cuda", parse_plan(pick.plan), space.facts)
+    ]
+    groups = [different(group) for group in (seeds, ruled, near, space.families(), around, ranked)]
     return [one for one in in_turns(groups, most + 1) if one.plan != pick.plan][:most]

@@ -73,15 +73,23 @@ class Race:
         self._deadline = deadline
         self._told = told
 
-    def run(self, pick: str, challengers: Sequence[str]) -> RaceResult:
-        """Races challengers against the pick; all of them are right."""
-        result = RaceResult(pick, finished=not challengers)
+    def first_heat(self, result: RaceResult, pick: str, plans: Sequence[str], end: float) -> list[str]:
+        """The rounds that every plan makes; gives the plans that survive them. `end`: when it has to be over."""
+        return self._rounds(result, pick, plans, HEATS[0][0], end, result.runs)
+
+    def run(self, pick: str, challengers: Sequence[str], result: RaceResult | None = None) -> RaceResult:
+        """Races challengers against the pick; all of them are right. `result`: of first heats that some have made."""
+        result = RaceResult(pick) if result is None else result
         if not challengers:
+            result.finished = not result.failed
             return result
-        left, done = list(challengers), 0
         heats_end = self._clock() + (1 - FINALS_SHARE) * (self._deadline - self._clock())
+        made = [plan for plan in challengers if plan in result.runs]
+        new = [plan for plan in challengers if plan not in result.runs]
+        left, done = [*made, *self.first_heat(result, pick, new, heats_end)], 0
         for rounds, allowed in HEATS:
-            left = self._rounds(result, pick, left, rounds - done, heats_end, result.runs)
+            if done:
+                left = self._rounds(result, pick, left, rounds - done, heats_end, result.runs)
             done = rounds
             left = [plan for plan in left if _low(result, plan) <= allowed]
             if not left or self._clock() >= heats_end:

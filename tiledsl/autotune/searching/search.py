@@ -15,6 +15,7 @@ from datetime import datetime, timezone
 from typing import Protocol
 
 from tiledsl.autotune.candidates.candidate import Candidate, different
+from tiledsl.autotune.candidates.evolve import Breeder
 from tiledsl.autotune.measuring.runner import Checked, Runner
 from tiledsl.autotune.racing.race import HEATS, Race, RaceResult
 from tiledsl.autotune.records.database import Database, Writer
@@ -28,6 +29,9 @@ from tiledsl.support.version import VERSION
 
 RACE_SHARE = 0.5
 """Of the time after the pick was checked, that is kept for the race."""
+FIRST_SHARE = 0.4
+"""Of the trials, that are not bred, where plans are bred."""
+GENERATIONS = 3
 SEEDS = 3
 """Winners at other sizes that are tried."""
 FEWEST_SECONDS = 0.01
@@ -108,6 +112,10 @@ class _Session:
         self._checked: dict[str, tuple[Candidate, Checked]] = {}
         self._race = RaceResult(task.pick.plan)
         self._written: dict[str, Trial] = {}
+        self._failed: set[str] = set()
+        """Plans that need not be tried, by earlier searches."""
+        self._until = 0.0
+        """When checks are to be over."""
         self._first = 0.0
         """Seconds until the pick was checked."""
 
@@ -123,7 +131,9 @@ class _Session:
             right, complete = self._right_ones()
             deadline = self._started + self._budget.seconds
             race = Race(self._runner, searches.clock, deadline, self._on_race)
-            self._race = race.run(task.pick.plan, right)
+            if complete and task.breeder is not None:
+                right, complete = self._bred(race, right, task.breeder())
+            self._race = race.run(task.pick.plan, right, self._race)
         finally:
             for candidate, checked in self._checked.values():
                 if checked.state == "ok":
@@ -135,9 +145,10 @@ class _Session:
         """The plans whose results are right, and whether there was time to check all candidates."""
         searches, budget = self._searches, self._budget
         began, end = searches.clock(), self._started + budget.seconds
-        until = end - RACE_SHARE * (end - began)
+        self._until = until = end - RACE_SHARE * (end - began)
         right: list[str] = []
-        candidates = self._candidates()
+        first = budget.trials if self._task.breeder is None else max(1, round(FIRST_SHARE * budget.trials))
+        candidates = self._candidates()[:first]
         self._runner.ahead([candidate.plan for candidate in candidates])
         for candidate in candidates:
             if searches.clock() >= until:
@@ -146,11 +157,32 @@ class _Session:
                 right.append(candidate.plan)
         return right, True
 
+    def _bred(self, race: Race, right: list[str], breeder: Breeder) -> tuple[list[str], bool]:
+        """Generations of plans beside those that are right; and whether there was time for all of them."""
+        clock, pick, trials = self._searches.clock, self._task.pick.plan, self._budget.trials
+        new = right = list(right)
+        for _ in range(GENERATIONS):
+            race.first_heat(self._race, pick, new, self._until)
+            failed = {one.plan for one in self._race.failed}
+            right = [plan for plan in right if plan not in failed]
+            timed = {plan: ratio.median for plan in (pick, *right) if (ratio := self._race.ratio(plan)) is not None}
+            if clock() >= self._until or pick not in timed:
+                return right, False
+            left = trials - (len(self._checked) - 1)
+            count = min(left, -(-(trials - round(FIRST_SHARE * trials)) // GENERATIONS))
+            bred = breeder.next(timed, {*self._checked, *self._failed}, count) if count > 0 else []
+            new = [candidate.plan for candidate in bred if self._check(candidate).state == "ok"]
+            right += new
+            if not bred:
+                break
+        return right, True
+
     def _candidates(self) -> list[Candidate]:
         """What is to be tried: earlier winners, then what the target proposes; not what failed before, or was slow."""
         task, database = self._task, self._searches.database
         known = database.entries.trials.get(task.question, [])
         failed = {trial.plan for trial in known if trial.state != "ok" or _was_slow(trial)} | {task.pick.plan}
+        self._failed = failed
         best = database.best(task.question)
         former = [] if best is None else [Candidate(best.winner, None, "a former winner")]
         winners = winners_at_other_sizes(database, task.question)

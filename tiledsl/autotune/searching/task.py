@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tiledsl.autotune.candidates.candidate import Candidate
+from tiledsl.autotune.candidates.evolve import Breeder
 from tiledsl.runtime.programs.plan_source import PlanQuestion
 
 
@@ -21,6 +22,8 @@ class Task:
     pick: Candidate
     candidates: Callable[[Sequence[str], int], Sequence[Candidate]]
     floor: float | None = None
+    breeder: Callable[[], Breeder] | None = None
+    """Breeds more plans from those that were timed; None where there are no more."""
 
     @property
     def sizes(self) -> str:

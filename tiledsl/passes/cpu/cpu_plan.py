@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tiledsl.passes.cpu.grid_work import Axis, GridWork
 
@@ -18,6 +18,10 @@ class CpuPlan:
 
     blocks: tuple[tuple[str, int], ...]
     threads: tuple[int, ...]
+
+    def with_block(self, name: str, size: int) -> CpuPlan:
+        """The plan with another size of the blocks of an axis."""
+        return replace(self, blocks=tuple((known, size if known == name else old) for known, old in self.blocks))
 
     def __str__(self) -> str:
         """`parse_cpu_plan` reads it."""

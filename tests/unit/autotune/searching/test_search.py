@@ -9,6 +9,8 @@ import pytest
 
 from tests.support.fake_runner import FakeRunner, task_of
 from tests.support.tuning_records import QUESTION
+from tiledsl.autotune.candidates.candidate import Candidate
+from tiledsl.autotune.candidates.evolve import Breeder
 from tiledsl.autotune.measuring.runner import Checked
 from tiledsl.autotune.records.database import Database, Writer
 from tiledsl.autotune.records.record import Trial
@@ -182,3 +184,65 @@ def test_a_busy_machine_is_said_with_its_spread(tmp_path: Path) -> None:
     outcome, _ = searched(tmp_path, FakeRunner(TIMES, busy=4.0))
     assert "something else keeps the machine busy" in str(outcome)
     assert outcome.winner == "a", "pairs see through it"
+
+
+class Numbers:
+    """A space of plans `p0` to `p99`: neighbours are the next ones, and the model knows nothing."""
+
+    def mutated(self, plan: str) -> list[str]:
+        number = int(plan.removeprefix("p"))
+        return [f"p{other}" for other in (number - 1, number + 1) if 0 <= other < 100]
+
+    def crossed(self, one: str, other: str) -> list[str]:
+        del one, other
+        return []
+
+    def predicted(self, plan: str) -> float:
+        return 1e-3 + 1e-6 * (int(plan.removeprefix("p")) > 50)
+
+    def terms(self, plan: str) -> tuple[float, ...]:
+        return (float(plan.removeprefix("p")),)
+
+
+def bred_task() -> Task:
+    """Plans are the faster the nearer they are to `p50`; the first ones are far from it."""
+    first = task_of([f"p{number}" for number in (10, 20, 30, 40)], pick="p5")
+    return replace(first, breeder=lambda: Breeder(Numbers()))
+
+
+BRED = {f"p{number}": 1e-3 + 1e-5 * abs(number - 50) for number in range(100)}
+
+
+def test_plans_are_bred_from_the_best_ones(tmp_path: Path) -> None:
+    runner = FakeRunner(BRED, noise=0.001)
+    outcome, database = searched(tmp_path, runner, bred_task(), Budget(60, 10))
+    assert outcome.finished
+    assert runner.checks[:5] == ["p5", "p10", "p20", "p30", "p40"]
+    assert len(runner.checks) == 11, "no more than were asked for"
+    assert outcome.winner in ("p41", "p42", "p43")
+    assert by_plan(database)[outcome.winner].why == "bred: one decision of a good plan is another"
+
+
+def test_what_fails_is_not_bred_from_and_not_bred_again(tmp_path: Path) -> None:
+    states = {"p41": Checked("wrong", "it is so"), "p39": Checked("crash", "it is so")}
+    outcome, database = searched(tmp_path, FakeRunner(BRED, states, noise=0.001), bred_task(), Budget(60, 10))
+    assert outcome.winner == "p40"
+    assert by_plan(database)["p41"].state == "wrong"
+    again = FakeRunner(BRED, states)
+    searched(tmp_path, again, replace(bred_task(), pick=Candidate("p6", 1e-3, "")), Budget(60, 10))
+    assert not {"p41", "p39"} & set(again.checks)
+
+
+def test_who_dies_in_a_first_heat_is_out(tmp_path: Path) -> None:
+    outcome, database = searched(tmp_path, FakeRunner(BRED, dies_at={"p40": 3}), bred_task(), Budget(60, 10))
+    assert outcome.finished
+    assert by_plan(database)["p40"].state == "crash"
+    assert outcome.winner != "p40"
+
+
+def test_breeding_ends_in_time(tmp_path: Path) -> None:
+    slow = {plan: 100 * seconds for plan, seconds in BRED.items()}
+    runner = FakeRunner(slow)
+    outcome, _ = searched(tmp_path, runner, bred_task(), Budget(10, 20))
+    assert not outcome.finished
+    assert runner.now < 15
