@@ -59,7 +59,7 @@ def _launch(launch: object) -> list[str]:
     if not isinstance(launch, BoundDescription):
         return [f"  {launch}"]
     blocks = ", ".join(f"{name} = {block}" for name, block in launch.blocks.items()) or "none to choose"
-    lines = [f"  blocks: {blocks}"]
+    lines = [f"  blocks: {blocks}{', by a plan that was measured' * launch.measured}"]
     phases = zip(launch.programs, launch.threads, launch.scratch_bytes)
     for phase, (programs, threads, scratch) in enumerate(phases):
         counted = f"{programs} program{'s' * (programs != 1)} on {threads} thread{'s' * (threads != 1)}"

@@ -11,7 +11,7 @@ import numpy as np
 
 from tiledsl.autotune.measuring.cases import Case, Number, cases_of
 from tiledsl.autotune.measuring.runner import Checked
-from tiledsl.autotune.measuring.verify import Oracle, arrays_of, verify
+from tiledsl.autotune.measuring.verify import Oracle, adds_in_any_order, arrays_of, right_cases, verify
 from tiledsl.autotune.measuring.wide_reference import run_by_reference
 from tiledsl.autotune.sources import PinnedPlan
 from tiledsl.backend_cpu.calls.program import BoundProgram, CpuProgram, LoadedProgram
@@ -84,8 +84,7 @@ class CpuBench:
         self._timed: list[Array] | None = None
 
     def prepare(self) -> None:
-        for case in self._cases:
-            self._oracle.expected(case)
+        self._cases = right_cases(self._cases, self._oracle)
 
     def check(self, plan: str) -> Checked:
         refusals: list[str] = []
@@ -98,7 +97,8 @@ class CpuBench:
         self._bound(plan, self._cases[0], refusals)
         if refusals:
             return Checked("refused", refusals[0], code=code)
-        return verify(self._cases, execute, self._oracle, code)
+        repeats = not adds_in_any_order(self.workload.text)
+        return verify(self._cases, execute, self._oracle, code, repeats=repeats)
 
     def seconds(self, plan: str) -> float:
         ready = self._ready.get(plan)

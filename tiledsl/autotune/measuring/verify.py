@@ -1,7 +1,8 @@
 """Whether code by a plan does what the program means.
 
 It is run twice on each case, with outputs full of poison: results are those of the reference as far as rounding
-explains, both runs agree in every bit, and what is only read is as it was.
+explains, both runs agree in every bit (but where atomic updates round as they come), and what is only read is as it
+was.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from tiledsl.autotune.measuring.runner import Checked
 from tiledsl.autotune.measuring.tensors import Tensor
 from tiledsl.runtime.arrays.arrays import Array
 from tiledsl.runtime.arrays.compare_arrays import compare
+from tiledsl.support.errors import TileError
 
 Execute = Callable[[Case, "list[Array]"], None]
 """Runs a case on arrays that lie as its tensors do."""
@@ -43,8 +45,30 @@ def arrays_of(case: Case) -> list[Array]:
     return [tensor.allocated(next(contents) if tensor.is_given else None) for tensor in case.tensors]
 
 
-def verify(cases: Sequence[Case], execute: Execute, oracle: Oracle, code: str = "") -> Checked:
-    """What became of a plan by which `execute` runs. `code`: the digest of its code."""
+def right_cases(cases: Sequence[Case], oracle: Oracle) -> list[Case]:
+    """The cases that the reference runs: what was drawn at random may break an assertion of the program. Raises
+    TileError where it does not run what was given."""
+    given, *drawn = cases
+    oracle.expected(given)
+    return [given, *(case for case in drawn if _is_run(case, oracle))]
+
+
+def _is_run(case: Case, oracle: Oracle) -> bool:
+    try:
+        oracle.expected(case)
+    except TileError:
+        return False
+    return True
+
+
+def adds_in_any_order(text: str) -> bool:
+    """Whether results of a program may differ from run to run, by its TILE text: atomic updates round as they come."""
+    return "tile.atomic" in text
+
+
+def verify(cases: Sequence[Case], execute: Execute, oracle: Oracle, code: str = "", *, repeats: bool = True) -> Checked:
+    """What became of a plan by which `execute` runs. `code`: the digest of its code; `repeats`: whether two runs have
+    to agree in every bit."""
     worst = 0.0
     for case in cases:
         first, second = arrays_of(case), arrays_of(case)
@@ -53,12 +77,15 @@ def verify(cases: Sequence[Case], execute: Execute, oracle: Oracle, code: str = 
         if isinstance(found, str):
             return Checked("wrong", found, None, (case.name,), code)
         worst = max(worst, found)
+        if not repeats:
+            continue
         execute(case, second)
         for tensor, one, other in zip(case.tensors, first, second):
             if tensor.is_compared and one.tobytes() != other.tobytes():
                 reason = f"`{tensor.name}` is not the same after two runs on the same arguments ({case.name})"
                 return Checked("wrong", reason, worst, (case.name,), code)
-    return Checked("ok", "", worst, (*(case.name for case in cases), "repeated"), code)
+    names = [case.name for case in cases] + (["repeated"] if repeats else [])
+    return Checked("ok", "", worst, tuple(names), code)
 
 
 def _difference(case: Case, arrays: Sequence[Array], expected: Sequence[Array]) -> float | str:

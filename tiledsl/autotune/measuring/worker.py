@@ -9,6 +9,8 @@ from __future__ import annotations
 import mmap
 import os
 import sys
+import threading
+import time
 import traceback
 from collections.abc import Sequence
 from typing import Any, BinaryIO
@@ -17,6 +19,9 @@ from tiledsl.autotune.measuring.frames import receive, send
 from tiledsl.autotune.measuring.messages import PLACES, Check, Open, Refusal, Time
 from tiledsl.autotune.measuring.runner import Rounds
 from tiledsl.autotune.measuring.workload import Bench
+
+LOOK = 1.0
+"""Seconds between two looks at whether the search is still there."""
 
 
 class Worker:
@@ -56,8 +61,16 @@ class Worker:
         self._place[:PLACES] = (index + 1).to_bytes(PLACES, "little")
 
 
+def end_with_parent(parent: int) -> None:
+    """Ends this process when the one that started it is gone, also in the middle of a plan that hangs."""
+    while os.getppid() == parent:
+        time.sleep(LOOK)
+    os._exit(1)
+
+
 def main() -> None:
     """Answers until the other side is gone. What programs print goes to standard error."""
+    threading.Thread(target=end_with_parent, args=(os.getppid(),), daemon=True).start()
     answers: BinaryIO = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     sys.stdout = sys.stderr

@@ -170,6 +170,8 @@ class BoundDescription:
     """Seconds, by the cost model; the clock is a guess."""
     shares: Mapping[str, float]
     """Of that, by what cores do, the longest first (`CpuTimes`)."""
+    measured: bool = False
+    """Whether the plan came from a source of plans, and not from the model."""
 
 
 class LoadedProgram:
@@ -189,14 +191,14 @@ class LoadedProgram:
         `strides` are in elements, a tuple for each tensor: parameters in order, then new tensors in order.
         """
         program = self.program
-        launch = self._planned(symbols, strides, threads)
+        launch = measured = self._planned(symbols, strides, threads)
         if launch is None:
             launch = plan_launch(program.works, program.machine, symbols, threads)
         words = [stride for tensor in strides for stride in tensor]
         words += [symbols[name] for name in program.layout.symbols]
         words += [launch.blocks[name] for name in program.layout.blocks]
         tail = struct.pack(f"<{len(words)}q", *words)
-        return BoundProgram(self, tail, launch, symbols)
+        return BoundProgram(self, tail, launch, symbols, measured is not None)
 
     def _planned(
         self, symbols: Mapping[str, int], strides: Sequence[tuple[int, ...]], threads: int
@@ -234,7 +236,9 @@ def question_of(
 class BoundProgram:
     """A program for one set of sizes and strides."""
 
-    def __init__(self, loaded: LoadedProgram, tail: bytes, launch: CpuLaunch, symbols: Mapping[str, int]) -> None:
+    def __init__(
+        self, loaded: LoadedProgram, tail: bytes, launch: CpuLaunch, symbols: Mapping[str, int], measured: bool
+    ) -> None:
         program = loaded.program
         self._tail = tail
         codes = "".join(_SCALAR_CODES.get(name, "q") for name in program.layout.scalars)
@@ -253,7 +257,7 @@ class BoundProgram:
         read, written, operations = (sum(part) for part in zip(*totals)) if totals else (0, 0, 0)
         self.description = BoundDescription(
             launch.blocks, launch.programs, launch.threads, scratch, read, written, operations, launch.seconds,
-            launch.times.shares,
+            launch.times.shares, measured,
         )  # fmt: skip
         grains = [max(1, number // (GRAINS * count)) for number, count in zip(launch.programs, launch.threads)]
         self._state = (*[0] * (1 + phases), callback or 0, *grains)

@@ -121,6 +121,7 @@ def test_a_database_of_ones_own(runners: list[TableRunner], tmp_path: Path) -> N
         compiled = kernel.compile(A, A)
         compiled(A, A)
         assert f"blocks: m = {rows}," in compiled.explain()
+        assert "by a plan that was measured" in compiled.explain()
     fresh = product()
     fresh(A, A)
     assert rows_of_last_launch(fresh) == untuned

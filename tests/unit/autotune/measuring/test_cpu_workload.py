@@ -75,6 +75,39 @@ def test_what_is_written_in_place_is_compared_and_subscripts_stay_as_they_are() 
     assert checked.checked == ("given", "random", "repeated"), "integers may be subscripts: no odd sizes"
 
 
+@tile.kernel
+def histogram(x: tile.Tensor, weights: tile.Tensor) -> tile.Tensor:
+    """Sums of weights by numbers, in no order."""
+    sums = tile.zeros(8, tile.f32)
+    for n in tile.grid(x.shape[0]):
+        tile.atomic_add(sums[x[n]], weights[n])
+    return sums
+
+
+def test_atomic_sums_may_differ_from_run_to_run() -> None:
+    work = workload(histogram, [RANDOM.integers(0, 8, 5000), normal(5000)])
+    checked = opened(work).check(pick(work))
+    assert (checked.state, checked.reason) == ("ok", "")
+    assert checked.checked == ("given", "random")
+
+
+@tile.kernel
+def roots(x: tile.Tensor) -> tile.Tensor:
+    """Of numbers that must not be negative."""
+    y = tile.empty(x.shape, x.dtype)
+    for n in tile.grid(x.shape[0]):
+        tile.assert_(tile.all(x[n] >= 0))
+        y[n] = tile.sqrt(x[n])
+    return y
+
+
+def test_what_breaks_an_assertion_at_random_is_no_case() -> None:
+    work = workload(roots, [np.abs(normal(200))])
+    checked = opened(work).check(pick(work))
+    assert (checked.state, checked.reason) == ("ok", "")
+    assert checked.checked == ("given", "odd", "repeated")
+
+
 def test_a_plan_that_the_code_cannot_run_by() -> None:
     work = workload(gemm, [normal(32, 32), normal(32, 32)])
     assert opened(work).check("m=7, n=16, k=8, 1 threads").state == "refused"
