@@ -138,9 +138,7 @@ class Race:
             count -= len(found.times)
             if found.failed is not None:
                 result.failed.append(found.failed)
-                if found.failed.plan == pick:
-                    return []
-                left.remove(found.failed.plan)
+                left = [] if found.failed.plan == pick else [plan for plan in left if plan != found.failed.plan]
             self._told(result)
         return left
 

@@ -134,6 +134,9 @@ class _Session:
             if complete and task.breeder is not None:
                 right, complete = self._bred(race, right, task.breeder())
             self._race = race.run(task.pick.plan, right, self._race)
+            _, pick = self._checked[task.pick.plan]
+            if pick.state != "ok":
+                self._fail_pick(pick)
         finally:
             for candidate, checked in self._checked.values():
                 if checked.state == "ok":
@@ -166,8 +169,9 @@ class _Session:
             failed = {one.plan for one in self._race.failed}
             right = [plan for plan in right if plan not in failed]
             timed = {plan: ratio.median for plan in (pick, *right) if (ratio := self._race.ratio(plan)) is not None}
-            if clock() >= self._until or pick not in timed:
+            if clock() >= self._until or (new and pick not in timed):
                 return right, False
+            timed.setdefault(pick, 1.0)  # where nothing else is right
             left = trials - (len(self._checked) - 1)
             count = min(left, -(-(trials - round(FIRST_SHARE * trials)) // GENERATIONS))
             bred = breeder.next(timed, {*self._checked, *self._failed}, count) if count > 0 else []

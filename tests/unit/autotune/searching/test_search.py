@@ -19,6 +19,7 @@ from tiledsl.autotune.searching.search import Searches
 from tiledsl.autotune.searching.task import Budget, Task
 from tiledsl.autotune.sources import DatabasePlans
 from tiledsl.runtime.programs.plan_source import Answer
+from tiledsl.support.errors import TileRuntimeError
 
 TIMES = {"pick": 1e-3, "a": 0.9e-3, "b": 1.1e-3, "c": 0.95e-3}
 
@@ -246,3 +247,24 @@ def test_breeding_ends_in_time(tmp_path: Path) -> None:
     outcome, _ = searched(tmp_path, runner, bred_task(), Budget(10, 20))
     assert not outcome.finished
     assert runner.now < 15
+
+
+def test_a_pick_alone_is_bred_from(tmp_path: Path) -> None:
+    alone = replace(bred_task(), candidates=task_of([]).candidates, pick=Candidate("p48", 1e-3, ""))
+    runner = FakeRunner({**BRED, "p50": 0.5e-3})
+    outcome, _ = searched(tmp_path, runner, alone, Budget(60, 10))
+    assert (outcome.winner, outcome.finished) == ("p50", True)
+
+
+def test_a_pick_that_dies_while_it_is_timed_is_said(tmp_path: Path) -> None:
+    with pytest.raises(TileRuntimeError, match="it ended in `crash`: the process ended by SIGSEGV"):
+        searched(tmp_path, FakeRunner(TIMES, dies_at={"pick": 12}))
+    database = Database(tmp_path)
+    database.refresh()
+    assert by_plan(database)["pick"].state == "crash"
+    assert database.best(QUESTION) is None
+
+
+def test_a_pick_without_any_other_plan_stays(tmp_path: Path) -> None:
+    outcome, _ = searched(tmp_path, FakeRunner(TIMES), task_of([]))
+    assert (outcome.winner, outcome.finished, outcome.measured) == ("pick", True, 0)
