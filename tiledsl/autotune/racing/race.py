@@ -95,6 +95,9 @@ class Race:
             if not left or self._clock() >= heats_end:
                 break
         self._finals(result, pick, sorted(left, key=lambda plan: _median(result, plan))[:FINALISTS])
+        out = {failed.plan for failed in result.failed}
+        if any(plan not in result.runs and plan not in out for plan in challengers):
+            result.finished = False  # somebody was never timed
         return result
 
     def _finals(self, result: RaceResult, pick: str, finalists: Sequence[str]) -> None:
@@ -138,7 +141,10 @@ class Race:
             count -= len(found.times)
             if found.failed is not None:
                 result.failed.append(found.failed)
-                left = [] if found.failed.plan == pick else [plan for plan in left if plan != found.failed.plan]
+                if found.failed.plan == pick:
+                    left.clear()
+                else:
+                    left.remove(found.failed.plan)
             self._told(result)
         return left
 

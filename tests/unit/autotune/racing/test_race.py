@@ -89,3 +89,13 @@ def test_a_pick_that_ends_the_process_ends_the_race() -> None:
     result = race(FakeRunner({"pick": 1e-3, "fast": 0.9e-3}, dies_at={"pick": 3}), ["fast"])
     assert (result.winner, result.finished) == ("pick", False)
     assert [failed.plan for failed in result.failed] == ["pick"]
+
+
+def test_a_race_that_had_no_time_for_some_is_not_finished() -> None:
+    runner = FakeRunner({"pick": 1e-3, "fast": 0.5e-3, "late": 0.4e-3})
+    made = Race(runner, runner.clock, runner.clock() + 1e9, lambda result: None)
+    result = RaceResult("pick")
+    made.first_heat(result, "pick", ["fast"], 1e9)
+    ticks = iter([0.0, 0.0, *[1e9] * 100])  # time is up as soon as the race begins
+    late = Race(runner, lambda: next(ticks), 1.0, lambda result: None)
+    assert not late.run("pick", ["fast", "late"], result).finished
