@@ -70,7 +70,7 @@ def draw_for_specs(texts: Sequence[str], sizes: Mapping[str, int], random: np.ra
 
     Raises TileSyntaxError for what is none, TileShapeError for sizes that nobody tells.
     """
-    specs = [_parse(text) for text in texts]
+    specs = [parse_argument(text) for text in texts]
     shapes = {i: _shape(texts[i], spec, sizes) for i, spec in enumerate(specs) if isinstance(spec, TensorSpec)}
     draw = Draw(random, below(shapes.values()))
     return [
@@ -110,7 +110,8 @@ def below(shapes: Iterable[tuple[int, ...]]) -> int:
     return max(1, min([MOST, *(size for shape in shapes for size in shape)]))
 
 
-def _parse(text: str) -> TensorSpec | int | float | bool | type:
+def parse_argument(text: str) -> TensorSpec | int | float | bool | type:
+    """One argument: `f32[M,64]`, `int`, or a number that stands for itself. Raises TileSyntaxError for what is none."""
     try:
         number: object = ast.literal_eval(text)
     except (ValueError, SyntaxError):

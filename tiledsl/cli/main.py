@@ -8,6 +8,7 @@ tiledsl audit examples/gemm.py:gemm --spec "f16[4096,4096]" --spec "f16[4096,409
 tiledsl audit models.py --spec "attention:f16[32,4096,128]"
 tiledsl check examples/softmax.py:softmax --spec "f32[30,100]"
 tiledsl check model.onnx --size batch=2
+tiledsl verify examples/gemm.py:gemm --spec "f32[M,K]" --spec "f32[K,N]"
 tiledsl bench models.py:encoder --spec "f32[B,128,384]" --batch 1 8 --against eager compile
 tiledsl tune examples/gemm.py:gemm --spec "f32[512,512]" --spec "f32[512,512]" --seconds 30
 tiledsl db show tuned
@@ -34,6 +35,7 @@ from tiledsl.cli.emulate import add_emulate_command
 from tiledsl.cli.onnx_files import add_explain_command, add_run_command
 from tiledsl.cli.opt import add_opt_command
 from tiledsl.cli.tune import add_tune_command
+from tiledsl.cli.verify import add_verify_command
 from tiledsl.support.errors import TileError
 
 
@@ -71,6 +73,7 @@ def make_parser() -> ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     add_compile_command(commands)
     add_check_command(commands)
+    add_verify_command(commands)
     add_emulate_command(commands)
     add_audit_command(commands)
     add_bench_command(commands)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import islice, product
 
 from tiledsl.autotune.candidates.candidate import NEAR, Candidate, different, in_turns
 from tiledsl.autotune.candidates.rules import Facts, plans_by_rules
@@ -19,6 +19,8 @@ from tiledsl.passes.cpu.grid_work import Axis, axis_length
 from tiledsl.passes.cpu.plan_launch import CpuLaunch, launch_by, plan_launch
 from tiledsl.runtime.programs.plan_source import PlanQuestion
 
+MOST_CROSSED = 200
+"""Mixtures of two plans that are looked at."""
 MOST_PREDICTED = 2000
 """Plans whose times are predicted, 20 us each."""
 
@@ -116,9 +118,9 @@ class BredCpuPlans:
         first, second = parse_cpu_plan(one), parse_cpu_plan(other)
         sizes = dict(second.blocks)
         choices = [sorted({(name, size), (name, sizes[name])}) for name, size in first.blocks]
-        for blocks in product(*choices):
-            for threads in sorted({first.threads, second.threads}):
-                yield self._space.text(CpuPlan(blocks, threads))
+        threads = sorted({first.threads, second.threads})
+        for blocks, count in islice(product(product(*choices), threads), MOST_CROSSED):
+            yield self._space.text(CpuPlan(blocks, count))
 
     def predicted(self, plan: str) -> float:
         """As `BredSpace.predicted`."""
