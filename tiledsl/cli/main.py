@@ -1,6 +1,7 @@
 """The command `tiledsl`: compile kernels and read what becomes of them, look for races, run their GPU code
 in the emulator, run passes on IR text.
 
+tiledsl new row_norm
 tiledsl compile examples/gemm.py:gemm --spec "f32[M,K]" --spec "f32[K,N]" --emit tile
 tiledsl compile examples/gemm.py:gemm --spec "f16[512,512]" --spec "f16[512,512]" --arch sm_90 --emit cuda
 tiledsl emulate examples/gemm.py:gemm --spec "bf16[128,256]" --spec "bf16[256,128]" --seeds 5
@@ -32,6 +33,7 @@ from tiledsl.cli.check import add_check_command
 from tiledsl.cli.compile import add_compile_command
 from tiledsl.cli.database import add_database_command
 from tiledsl.cli.emulate import add_emulate_command
+from tiledsl.cli.new import add_new_command
 from tiledsl.cli.onnx_files import add_explain_command, add_run_command
 from tiledsl.cli.opt import add_opt_command
 from tiledsl.cli.tune import add_tune_command
@@ -71,6 +73,7 @@ def make_parser() -> ArgumentParser:
     parser = empty_parser("tiledsl", "A tile compiler in Python.")
     parser.add_argument("--version", action="version", version=f"tiledsl {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    add_new_command(commands)
     add_compile_command(commands)
     add_check_command(commands)
     add_verify_command(commands)

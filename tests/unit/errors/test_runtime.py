@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -32,8 +33,7 @@ from tiledsl.cli.check import refuse_arch, refuse_saved
 from tiledsl.cli.compile import emitted, load_kernel, parse_constant, parse_spec, split_target
 from tiledsl.cli.draw import draw_for_specs, parse_size
 from tiledsl.cli.load_model import TorchModel, load_target, need, torch_arguments
-from tiledsl.cli.main import make_parser
-from tiledsl.cli.parser import parse
+from tiledsl.cli.new import written
 from tiledsl.support.catalogue.runtime import ENTRIES
 from tiledsl.support.errors import TileError
 from tiledsl.support.options import read_options
@@ -98,6 +98,12 @@ def fixed_size() -> object:
 @tile.kernel
 def formula(x: Any) -> Any:
     return x + 1
+
+
+def new_twice() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(2):
+            written("row_norm", Path(folder))
 
 
 CASES: dict[str, tuple[Callable[[], object], str]] = {
@@ -213,6 +219,8 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
         "nothing of `numbers.py` can be audited: it has no kernel, formula, graph or module",
     ),
     "command-spec": (lambda: parse_spec("f31[M]"), "`f31[M]` is no specification"),
+    "command-new-name": (lambda: written("1st", Path()), "`1st` is no name for a kernel"),
+    "command-new-exists": (lambda: new_twice(), "`row_norm.py` is there already"),
     "command-size": (lambda: parse_size("M"), "`M` does not set a size"),
     "command-size-open": (
         lambda: draw_for_specs(["f32[N]"], {}, np.random.default_rng()),

@@ -258,6 +258,16 @@ ENTRIES: dict[str, ErrorSpec] = {
         "`{text}` is no specification of an argument",
         "write a dtype and sizes, `f32[M,K]` or `bf16[1024,64]` ({known}), or `int`, `float` or `bool`",
     ),
+    "command-new-name": ErrorSpec(
+        TileSyntaxError,
+        "`{name}` is no name for a kernel",
+        "write a name of Python in small letters, for example `tiledsl new row_norm`",
+    ),
+    "command-new-exists": ErrorSpec(
+        TileRuntimeError,
+        "`{file}` is there already, and is left as it is",
+        "choose another name, or another folder with `--folder`",
+    ),
     "command-size": ErrorSpec(
         TileSyntaxError, "`{text}` does not set a size", "write NAME=NUMBER, for example `--size M=128`"
     ),
