@@ -14,6 +14,8 @@ from tiledsl.autotune.candidates.cpu_candidates import BredCpuPlans, CpuSpace, c
 from tiledsl.autotune.candidates.evolve import Breeder
 from tiledsl.autotune.measuring.child import ChildRunner
 from tiledsl.autotune.measuring.cpu_workload import CpuWorkload
+from tiledsl.autotune.measuring.host import Fleet, HostRunner, Limits
+from tiledsl.autotune.measuring.runner import Runner
 from tiledsl.autotune.searching.task import Task
 from tiledsl.backend_cpu.calls.program import CpuProgram, question_of
 from tiledsl.runtime.arrays.arrays import Array
@@ -48,7 +50,13 @@ def cpu_task(
     )
     copies = tuple(np.array(array, order="C") for array in arrays)
     workload = CpuWorkload.of(program, interface, text, question, copies, tuple(numbers))
-    return Prepared(task, lambda: ChildRunner(workload))
+
+    def runner(fleet: Fleet | None) -> Runner:
+        if fleet is None:
+            return ChildRunner(workload)
+        return HostRunner(workload, fleet.start, Limits(), fleet.retries)
+
+    return Prepared(task, runner)
 
 
 def refuse_target(kernel: str, arch: str, reason: str) -> NoReturn:

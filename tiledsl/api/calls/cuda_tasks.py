@@ -10,6 +10,8 @@ from tiledsl.autotune.candidates.cuda_candidates import CudaSpace, cuda_candidat
 from tiledsl.autotune.measuring.child import ChildRunner
 from tiledsl.autotune.measuring.cuda_build import CudaBuild, cuda_runner
 from tiledsl.autotune.measuring.cuda_workload import CudaWorkload
+from tiledsl.autotune.measuring.host import Fleet, HostRunner, Limits
+from tiledsl.autotune.measuring.runner import Runner
 from tiledsl.autotune.searching.task import Task
 from tiledsl.backend_cuda.program import CudaProgram
 from tiledsl.runtime.arrays.arrays import Array
@@ -37,4 +39,10 @@ def cuda_task(
         data, interface_to_json(interface), text, question, tuple(strides), tuple(arrays), tuple(numbers), device
     )  # fmt: skip
     build = CudaBuild(data, question, pick.plan)
-    return Prepared(task, lambda: cuda_runner(build, ChildRunner(workload)))
+
+    def runner(fleet: Fleet | None) -> Runner:
+        if fleet is None:
+            return cuda_runner(build, ChildRunner(workload))
+        return cuda_runner(build, HostRunner(workload, fleet.start, Limits(), fleet.retries))
+
+    return Prepared(task, runner)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tiledsl.api.calls.plan_sources import database_plans
-from tiledsl.autotune.measuring.child import CannotPrepareError
+from tiledsl.autotune.measuring.host import CannotPrepareError, Fleet
 from tiledsl.autotune.records.database import Writer
 from tiledsl.autotune.searching.outcome import Outcome
 from tiledsl.autotune.searching.search import Listener, Searches, Silent, check_budget
@@ -32,6 +32,8 @@ class TuneRequest:
     trials: int = 20
     database: str | Path | None = None
     listener: Listener = field(default_factory=Silent)
+    fleet: Fleet | None = None
+    """Who measures; None: processes on this machine, one after the other."""
 
     @property
     def budget(self) -> Budget:
@@ -74,7 +76,8 @@ class Prepared:
     """A task, and what runs it once it is to be run."""
 
     task: Task
-    runner: Callable[[], Runner]
+    runner: Callable[[Fleet | None], Runner]
+    """What runs it, on this machine or in a fleet."""
 
 
 def search_all(prepared: Iterable[Prepared], request: TuneRequest) -> TuneReport:
@@ -84,18 +87,18 @@ def search_all(prepared: Iterable[Prepared], request: TuneRequest) -> TuneReport
     plans.refresh()
     with Writer(plans.database) as writer:
         searches = Searches(writer, request.listener)
-        outcomes = [search_one(searches, one, request.budget) for one in prepared]
+        outcomes = [search_one(searches, one, request.budget, request.fleet) for one in prepared]
     return TuneReport(tuple(outcomes), plans.database.folder)
 
 
-def search_one(searches: Searches, prepared: Prepared, budget: Budget) -> Outcome:
+def search_one(searches: Searches, prepared: Prepared, budget: Budget, fleet: Fleet | None = None) -> Outcome:
     """One search; nothing is started where its answer is known. Raises TileRuntimeError where nothing can be run."""
     task = prepared.task
     known = searches.known(task)
     if known is not None:
         searches.listener.done(task, known)
         return known
-    runner = prepared.runner()
+    runner = prepared.runner(fleet)
     try:
         outcome = searches.run(task, runner, budget)
         searches.listener.done(task, outcome)

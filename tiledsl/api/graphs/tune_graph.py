@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 
 from tiledsl.api.calls.tuning import TuneReport, TuneRequest, search_one
 from tiledsl.api.graphs.fused import BuiltGraph, FusedGraph
@@ -41,13 +43,29 @@ def tune_built(built: Built, request: TuneRequest, clock: Callable[[], float] = 
             else:
                 outcomes.append(known)
                 request.listener.done(one.prepared.task, known)
-        scheduler = Scheduler([weighed(one) for one in open_ones], request.seconds, clock)
-        while (handed := scheduler.next()) is not None:
-            number, seconds = handed
-            budget = Budget(max(seconds, FEWEST_SECONDS), request.trials)
-            outcome = search_one(searches, open_ones[number].prepared, budget)
-            scheduler.gained(number, 1 - 1 / outcome.gain)
-            outcomes.append(outcome)
+        size = 1 if request.fleet is None else request.fleet.size
+        scheduler = Scheduler([weighed(one) for one in open_ones], request.seconds, clock, size)
+        lock = threading.Lock()
+
+        def work() -> None:
+            while True:
+                with lock:
+                    handed = scheduler.next()
+                if handed is None:
+                    return
+                number, seconds = handed
+                budget = Budget(max(seconds, FEWEST_SECONDS), request.trials)
+                outcome = search_one(searches, open_ones[number].prepared, budget, request.fleet)
+                with lock:
+                    scheduler.gained(number, 1 - 1 / outcome.gain)
+                    outcomes.append(outcome)
+
+        if size == 1:
+            work()
+        else:
+            with ThreadPoolExecutor(size) as pool:
+                for done in [pool.submit(work) for _ in range(size)]:
+                    done.result()
         late = [open_ones[number].prepared.task.kernel for number in scheduler.left]
     notes = list(left_out)
     notes += [f"{open_ones[n].prepared.task.kernel}: too little of the whole to search for" for n in scheduler.skipped]

@@ -11,6 +11,7 @@ from tiledsl.support.errors import TileError, fail
 
 if TYPE_CHECKING:
     from tiledsl.api.calls.tuning import TuneReport
+    from tiledsl.autotune.measuring.host import Fleet
     from tiledsl.autotune.searching.search import Listener
 
 
@@ -23,6 +24,7 @@ def tune(
     database: str | Path | None = None,
     listener: Listener | None = None,
     arch: str | None = None,
+    fleet: Fleet | None = None,
     **named: object,
 ) -> TuneReport:
     """Measures plans for all that `target` launches, and keeps what it finds: docs/search.md.
@@ -30,7 +32,8 @@ def tune(
     `target`: a kernel or formula, with the arguments of a call; or a graph, a fused or a built one, with the sizes that
     it leaves open (`batch=8`), for the CPU, or for `arch` on the first CUDA device. `seconds`: for all of it; of each
     program at most `trials` plans are measured beside the model's pick. Modules that are built later take what was
-    found, those that there are do not. `listener`: is told how it goes on. Raises TileError.
+    found, those that there are do not. `listener`: is told how it goes on. `fleet`: who measures a graph's programs,
+    some at once (`autotune/measuring/ray_host.py`); default: processes on this machine. Raises TileError.
     """
     from tiledsl.api.calls.tuning import TuneRequest  # costs start-up time, as all of it
     from tiledsl.api.graphs.fused import BuiltGraph, FusedGraph
@@ -48,7 +51,10 @@ def tune(
         fused, built_for, sizes = fused_of(target)
         sizes.update({name: size for name, size in named.items() if isinstance(size, int)})
         return tune_graph(
-            fused, arch or built_for or "cpu", sizes, TuneRequest(seconds, trials, database, listener or Silent())
+            fused,
+            arch or built_for or "cpu",
+            sizes,
+            TuneRequest(seconds, trials, database, listener or Silent(), fleet),
         )
     except TileError as error:
         raise error.with_traceback(None) from error.__cause__  # the user's lines, not the compiler's

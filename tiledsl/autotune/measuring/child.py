@@ -1,7 +1,4 @@
-"""Runs plans in a process of its own, which is ended when one hangs, and started anew when one ends it.
-
-A new process costs about 0.3 s, so one serves for as long as it lives.
-"""
+"""A process on this machine that runs plans. A new one costs about 0.3 s, so it serves for as long as it lives."""
 
 from __future__ import annotations
 
@@ -12,107 +9,27 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tiledsl.autotune.measuring import worker
 from tiledsl.autotune.measuring.frames import receive, send
-from tiledsl.autotune.measuring.messages import PLACES, Check, Open, Refusal, Time
-from tiledsl.autotune.measuring.runner import Checked, Failed, Rounds
+from tiledsl.autotune.measuring.host import HostRunner, Limits, Lost
+from tiledsl.autotune.measuring.messages import PLACES
 from tiledsl.autotune.measuring.workload import Workload
 
 ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 """NumPy, which runs the reference, does not fight for the cores with what is timed."""
 
 
-@dataclass(frozen=True)
-class Limits:
-    """Seconds after which a process is taken to hang: at making the reference, at checking a plan, at rounds of samples
-    beyond ten times what the plans took before."""
+class ChildRunner(HostRunner):
+    """A runner whose plans run in processes on this machine."""
 
-    prepare: float = 120.0
-    check: float = 20.0
-    rounds: float = 20.0
+    def __init__(self, workload: Workload, limits: Limits = Limits()) -> None:  # noqa: B008  # it is frozen
+        super().__init__(workload, Child, limits)
 
 
-class Lost(Exception):  # noqa: N818  # it is caught here
-    """The process is gone. `hung`: it was ended because it took too long."""
-
-    def __init__(self, hung: bool, reason: str) -> None:
-        super().__init__(reason)
-        self.hung = hung
-        self.reason = reason
-
-
-class CannotPrepareError(Exception):
-    """The workload cannot be opened, whatever the plan. `error`: the user's, if it is one."""
-
-
-class ChildRunner:
-    """A runner whose plans run in another process."""
-
-    def __init__(self, workload: Workload, limits: Limits = Limits()) -> None:  # it is frozen
-        self._workload = workload
-        self._limits = limits
-        self._child: _Child | None = None
-        self.started = 0
-        """How many processes were started."""
-
-    def ahead(self, plans: Sequence[str]) -> None:
-        """Nothing: one plan is run at a time."""
-
-    def check(self, plan: str) -> Checked:
-        """As `Runner.check`. Raises CannotPrepareError where no plan can be run."""
-        child = self._running()
-        try:
-            answer = child.ask(Check(plan), self._limits.check)
-        except Lost as lost:
-            self.close()
-            return Checked("timeout" if lost.hung else "crash", lost.reason)
-        return Checked("refused", answer.text) if isinstance(answer, Refusal) else answer
-
-    def rounds(self, plans: Sequence[str], count: int) -> Rounds:
-        """As `Runner.rounds`."""
-        child, done = self._running(), list[tuple[float, ...]]()
-        longest = 0.0
-        while len(done) < count:
-            part = 1 if not done else max(1, min(count - len(done), int(1 / max(longest, 1e-6))))  # about a second
-            try:
-                answer = child.ask(Time(tuple(plans), part), self._limits.rounds + 10 * part * longest)
-            except Lost as lost:
-                plan = plans[max(0, child.place() - 1)]
-                self.close()
-                return Rounds(done, Failed(plan, "timeout" if lost.hung else "crash", lost.reason))
-            if isinstance(answer, Refusal):
-                return Rounds(done, Failed(plans[0], "crash", answer.text))
-            done += answer.times
-            longest = max(longest, *map(sum, answer.times))
-        return Rounds(done)
-
-    def close(self) -> None:
-        """Ends the process."""
-        if self._child is not None:
-            self._child.end()
-            self._child = None
-
-    def _running(self) -> _Child:
-        if self._child is None:
-            child = self._child = _Child()
-            self.started += 1
-            try:
-                answer = child.ask(Open(self._workload), self._limits.prepare)
-            except Lost as lost:
-                self.close()
-                raise CannotPrepareError(lost.reason) from lost
-            if isinstance(answer, Refusal):
-                self.close()
-                raise CannotPrepareError(answer.text)
-        return self._child
-
-
-class _Child:
+class Child:
     """One process."""
 
     def __init__(self) -> None:

@@ -17,6 +17,7 @@ from tiledsl.autotune.sources import PinnedPlan
 from tiledsl.backend_cpu.calls.program import BoundProgram, CpuProgram, LoadedProgram
 from tiledsl.ir.core import Function
 from tiledsl.ir.text.parser import parse_module
+from tiledsl.passes.machine import describe_cpu, host
 from tiledsl.runtime.arrays.arrays import Array, pointer
 from tiledsl.runtime.programs.interface import Interface
 from tiledsl.runtime.programs.plan_source import PlanQuestion
@@ -75,6 +76,9 @@ class CpuBench:
     def __post_init__(self) -> None:
         given = self.workload
         self._program = CpuProgram.from_bytes(given.program)
+        here = describe_cpu(host())
+        if here != given.question.device:
+            raise ValueError(f"this machine is another one: {here}, and not {given.question.device}")
         self._loaded = self._program.load()
         self._function: Function = parse_module(given.text).entry
         interface = interface_from_json(given.interface)

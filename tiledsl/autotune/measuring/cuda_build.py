@@ -11,7 +11,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 
-from tiledsl.autotune.measuring.child import CannotPrepareError, ChildRunner, Limits
+from tiledsl.autotune.measuring.child import ChildRunner
+from tiledsl.autotune.measuring.host import CannotPrepareError, Limits
 from tiledsl.autotune.measuring.runner import Checked, Rounds, Runner
 from tiledsl.autotune.sources import PinnedPlan
 from tiledsl.backend_cuda.build.compile import PRINTF_STACK_BYTES

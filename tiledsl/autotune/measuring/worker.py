@@ -27,7 +27,7 @@ LOOK = 1.0
 class Worker:
     """Answers requests."""
 
-    def __init__(self, place: mmap.mmap) -> None:
+    def __init__(self, place: mmap.mmap | bytearray) -> None:
         self._place = place
         self._bench: Bench | None = None
 

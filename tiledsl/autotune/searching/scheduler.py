@@ -39,8 +39,9 @@ class Weighed:
 class Scheduler:
     """Hands out tasks, what is worth most first."""
 
-    def __init__(self, tasks: Sequence[Weighed], seconds: float, clock: Callable[[], float]) -> None:
-        """`seconds`: for all of them; `clock` gives seconds."""
+    def __init__(self, tasks: Sequence[Weighed], seconds: float, clock: Callable[[], float], workers: int = 1) -> None:
+        """`seconds`: for all of them; `clock` gives seconds; `workers`: how many tasks are searched at once."""
+        self._workers = workers
         total = sum(task.weight for task in tasks)
         self._left = [number for number, task in enumerate(tasks) if task.weight >= LEAST_SHARE * total]
         self.skipped = [number for number, task in enumerate(tasks) if task.weight < LEAST_SHARE * total]
@@ -59,7 +60,8 @@ class Scheduler:
         number = max(worths, key=lambda one: worths[one])
         self._left.remove(number)
         total = sum(worths.values())
-        return number, time_left * (worths[number] / total if total else 1.0)
+        share = worths[number] / total if total else 1.0
+        return number, time_left * min(1.0, self._workers * share)
 
     @property
     def left(self) -> list[int]:

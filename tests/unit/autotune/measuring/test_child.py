@@ -10,7 +10,8 @@ import pytest
 from tests.support.fake_runner import task_of
 from tests.support.tuning_faults import Faulty
 from tests.support.tuning_records import QUESTION
-from tiledsl.autotune.measuring.child import CannotPrepareError, ChildRunner, Limits
+from tiledsl.autotune.measuring.child import ChildRunner
+from tiledsl.autotune.measuring.host import CannotPrepareError, Limits
 from tiledsl.autotune.records.database import Database, Writer
 from tiledsl.autotune.searching.search import Searches
 from tiledsl.autotune.searching.task import Budget

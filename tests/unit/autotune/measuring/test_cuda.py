@@ -19,9 +19,10 @@ from tests.support.tuning_faults import Faulty
 from tiledsl.api.calls.plan_sources import existing_plans
 from tiledsl.autotune.candidates.cuda_candidates import CudaSpace, cuda_candidates
 from tiledsl.autotune.measuring.cases import Case
-from tiledsl.autotune.measuring.child import ChildRunner, Limits
+from tiledsl.autotune.measuring.child import ChildRunner
 from tiledsl.autotune.measuring.cuda_build import BuildPool, CudaBuild, CudaBuildBench, cuda_runner
 from tiledsl.autotune.measuring.cuda_workload import SHORT, CudaBench, CudaWorkload
+from tiledsl.autotune.measuring.host import Limits
 from tiledsl.autotune.records.database import Database, Writer
 from tiledsl.autotune.searching.search import Searches
 from tiledsl.autotune.searching.task import Budget, Task
