@@ -59,6 +59,8 @@ class FaultyBench:
         self._timed += 1
         if plan == "crashes when timed":
             segfault()
+        if plan == "raises when timed":
+            raise RuntimeError("it cannot be")
         if plan == "hangs when timed":
             time.sleep(1000)
         return self._seconds.get(plan, 1e-6)

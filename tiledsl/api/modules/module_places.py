@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from tiledsl.api.calls.plan_sources import plans_of_calls
 from tiledsl.api.calls.targets import cuda_services, worker_threads
 from tiledsl.api.programs.compiled import runs_on
 from tiledsl.api.schedules.built_module import Built
@@ -75,7 +76,8 @@ class Places:
                 built = self._built_for("cpu")
                 if built.arch.startswith("sm_"):
                     self._fail_place(built, "in CPU memory", "cpu")
-                programs: Any = [loaded_program(program, built.plans) for program in built.programs]
+                plans = plans_of_calls() if built.plans is None else built.plans  # a saved module has none
+                programs: Any = [loaded_program(program, plans) for program in built.programs]
                 weights = {n: self._cache.in_host(self._weights[name], name) for n, name in _weights(built.schedule)}
                 runner = ModuleOnCpu(built.schedule, built.memory, programs, weights, worker_threads())
                 self._cpu = CpuCalls(runner)

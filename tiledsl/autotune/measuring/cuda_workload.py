@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
@@ -20,12 +22,15 @@ from tiledsl.runtime.arrays.arrays import Array
 from tiledsl.runtime.programs.plan_source import PlanQuestion
 from tiledsl.runtime.programs.program import BoundDeviceProgram
 from tiledsl.runtime.programs.stored_interface import Json, interface_from_json
+from tiledsl.support.errors import TileRuntimeError
 
 SHORT = 20e-6
 """Seconds of a call, below which many are timed as one CUDA graph: the host would be what is measured."""
 SAMPLE = 200e-6
 """Seconds of a sample."""
 MOST_CALLS = 200
+FAULT = 3
+"""The exit code of a process whose device has failed."""
 
 
 class Device(Protocol):
@@ -77,6 +82,16 @@ class CudaWorkload:
         return CudaBench(self, CudaDevice(self.device))
 
 
+@contextmanager
+def _faults_end_the_process() -> Generator[None]:
+    """A device that has failed answers nothing any more in this process: the next plan needs another one."""
+    try:
+        yield
+    except TileRuntimeError as error:
+        print(error.message, file=sys.stderr)
+        raise SystemExit(FAULT) from error
+
+
 @dataclass
 class CudaBench:
     """The program in this process."""
@@ -104,10 +119,11 @@ class CudaBench:
 
         def execute(case: Case, arrays: list[Array]) -> None:
             bound = self._bind(plan, case, told)
-            pointers = self._uploaded(arrays)
-            self.device.run(bound, pointers, case.numbers)
-            for pointer, array in zip(pointers, arrays):
-                self.device.read(pointer, memory_of(array))
+            with _faults_end_the_process():
+                pointers = self._uploaded(arrays)
+                self.device.run(bound, pointers, case.numbers)
+                for pointer, array in zip(pointers, arrays):
+                    self.device.read(pointer, memory_of(array))
 
         cases = right_cases(self._cases(fixed), self._oracle)
         self._bind(plan, cases[0], told)

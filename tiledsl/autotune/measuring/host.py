@@ -105,8 +105,6 @@ class HostRunner:
                 if failed is None:
                     continue  # nobody: a machine was lost
                 return Rounds(done, failed)
-            if isinstance(answer, Refusal):
-                return Rounds(done, Failed(plans[0], "crash", answer.text))
             done += answer.times
             longest = max(longest, *map(sum, answer.times))
         return Rounds(done)

@@ -38,8 +38,8 @@ class RayHost:
             answer = self._ray.get(self._actor.answer.remote(pickle.dumps(request, protocol=5)), timeout=seconds)
         except errors.GetTimeoutError:
             raise Lost(True, f"it took longer than {seconds:.3g} s") from None
-        except errors.RayActorError as error:
-            raise Lost(False, f"the actor is gone: {str(error).splitlines()[0]}") from None
+        except errors.RayError as error:  # the actor is gone, or something was raised in it
+            raise Lost(False, f"the actor is lost: {str(error).strip().splitlines()[-1]}") from None
         return pickle.loads(answer)
 
     def place(self) -> int:

@@ -32,22 +32,27 @@ class Worker:
         self._bench: Bench | None = None
 
     def answer(self, request: object) -> object:
-        """The answer to a request."""
+        """The answer to a request. What a plan raises while it is timed ends the process: it was right before."""
+        if isinstance(request, Time):
+            assert self._bench is not None
+            answer: object = Rounds([self._round(self._bench, request.plans, n) for n in range(request.count)])
+        else:
+            answer = self._answered(request)
+        self._place[:PLACES] = bytes(PLACES)
+        return answer
+
+    def _answered(self, request: object) -> object:
         try:
             if isinstance(request, Open):
                 self._bench = request.workload.open()
                 self._bench.prepare()
                 return None
+            assert isinstance(request, Check)
             assert self._bench is not None
-            if isinstance(request, Check):
-                self._at(0)
-                return self._bench.check(request.plan)
-            assert isinstance(request, Time)
-            return Rounds([self._round(self._bench, request.plans, number) for number in range(request.count)])
+            self._at(0)
+            return self._bench.check(request.plan)
         except Exception as error:
             return Refusal("".join(traceback.format_exception_only(type(error), error)).strip())
-        finally:
-            self._place[:PLACES] = bytes(PLACES)
 
     def _round(self, bench: Bench, plans: Sequence[str], number: int) -> tuple[float, ...]:
         times = [0.0] * len(plans)

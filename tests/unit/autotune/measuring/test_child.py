@@ -66,7 +66,8 @@ def test_rounds_have_the_times_of_each_plan(runner: ChildRunner) -> None:
 
 
 @pytest.mark.parametrize(
-    ("plan", "state"), [("crashes when timed", "crash"), ("hangs when timed", "timeout")]
+    ("plan", "state"),
+    [("crashes when timed", "crash"), ("hangs when timed", "timeout"), ("raises when timed", "crash")],
 )  # fmt: skip
 def test_who_fails_while_it_is_timed_is_known(runner: ChildRunner, plan: str, state: str) -> None:
     failed = runner.rounds(["good", "fast", plan, "other"], 8).failed

@@ -32,6 +32,7 @@ from tiledsl.backend_ref.program import LoadedReference
 from tiledsl.ir.text.parser import parse_module
 from tiledsl.runtime.programs.plan_source import PlanQuestion
 from tiledsl.runtime.programs.stored_interface import interface_to_json
+from tiledsl.support.errors import make_error
 
 DEVICE = "NVIDIA H100, 132 multiprocessors"
 A: Any = np.random.default_rng(0).standard_normal((64, 32)).astype(np.float16)
@@ -116,6 +117,7 @@ class HostDevice:
 
     seconds_of: float = 1e-3
     faults: int = 0
+    fails: bool = False
     kept: list[Any] = field(default_factory=list[Any])
     asked: list[tuple[int, bool]] = field(default_factory=list[tuple[int, bool]])
     bound: int = 0
@@ -137,6 +139,8 @@ class HostDevice:
         return LoadedReference(function).bind(case.sizes, [tensor.strides for tensor in case.tensors], 1)
 
     def run(self, bound: Any, pointers: Sequence[int], numbers: Sequence[float]) -> None:
+        if self.fails:
+            raise make_error("tuning-nowhere", None)  # as a fault of the device is raised: of this class
         bound(pointers, numbers)
         if self.faults:
             ctypes.memset(pointers[2], 0, 2)
@@ -164,6 +168,14 @@ def test_results_come_back_from_the_device_and_are_compared(task: tuple[CudaProg
     wrong = bench(task, HostDevice(faults=1)).check(plan)
     assert wrong.state == "wrong"
     assert "`c` differs from the reference in 1 of" in wrong.reason
+
+
+def test_a_device_that_fails_ends_the_process(
+    task: tuple[CudaProgram, Task], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        bench(task, HostDevice(fails=True)).check(task[1].pick.plan)
+    assert "there is nowhere to keep" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("seconds", "expected"), [(5e-6, (40, True)), (30e-6, (6, False)), (1.0, (1, False))])
