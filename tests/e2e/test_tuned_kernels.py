@@ -70,7 +70,10 @@ def test_ctrl_c_ends_a_search_and_keeps_what_was_found(tmp_path: Path) -> None:
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes there")
 def test_who_is_killed_leaves_a_whole_database_and_no_process(tmp_path: Path) -> None:
     process = started(tmp_path)
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    children: list[str] = []
+    while not children:  # the process that measures is started after the first record is written
+        assert process.poll() is None
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text(encoding="ascii").split()
     process.kill()
     process.communicate()
     database = Database(tmp_path)

@@ -44,6 +44,9 @@ _MAGIC = b"tiledsl for CUDA\n"
 _LENGTH = struct.Struct("<Q")
 _NAME = re.compile(r"%[\w.]+")
 """Of a value. Names of sizes and blocks, which plans speak of, are written without a sign."""
+_OWN_NAME = re.compile(r"\b[A-Za-z]\w*_\b")
+"""In CUDA C, of what is named after the user's names: it ends with a stroke, and nothing else does."""
+_COMMENT = re.compile(r"//[^\n]*")
 
 
 class _Known:
@@ -97,8 +100,9 @@ class CudaProgram:
         chain of others. `source`: asked for a plan before the model is."""
         function, machine = self.module.entry, gpu_machine(self.arch)
         chained = chained and machine.capability >= CAPABILITY
-        question = self.question(sizes, alignment, lying)
-        variant = self.tuned(source, question, chained)
+        variant = None
+        if source is not None:
+            variant = self.tuned(source, self.question(sizes, alignment, lying), chained)
         if variant is None:
             plans = choose_plans(function, machine, sizes, alignment, lying)
             variant = self.variant([replace(plan, chained=chained) for plan in plans])
@@ -112,10 +116,10 @@ class CudaProgram:
             self.identity, self.arch, device, sizes_in_order(sizes), alignment=tuple(alignment), lying=tuple(lying)
         )  # fmt: skip
 
-    def tuned(self, source: PlanSource | None, question: PlanQuestion, chained: bool = False) -> Variant | None:
+    def tuned(self, source: PlanSource, question: PlanQuestion, chained: bool = False) -> Variant | None:
         """The code by the plan that a source has; None where it has none, or one that is no plan for the question."""
-        answer = None if source is None else source.plan_for(question)
-        if source is None or answer is None:
+        answer = source.plan_for(question)
+        if answer is None:
             return None
         try:
             plan = parse_plan(answer.plan)
@@ -186,9 +190,8 @@ class CudaProgram:
     @cached_property
     def identity(self) -> str:
         """A digest of the TILE module, wherever it stands in files, and whatever its function and values are called."""
-        numbers: dict[str, str] = {}
         text = print_module(self.module).replace(f"func @{self.module.entry.name}(", "func @kernel(")
-        return digest([_NAME.sub(lambda found: numbers.setdefault(found[0], f"%{len(numbers)}"), text)])
+        return digest([_numbered(_NAME, text)])
 
     @cached_property
     def text(self) -> str:
@@ -266,8 +269,15 @@ class CudaProgram:
 
 
 def code_digest(variant: Variant) -> str:
-    """Of the CUDA C of a variant, which with the compiler of CUDA C decides on machine code."""
-    return digest([variant.source])
+    """Of the CUDA C of a variant, which with the compiler of CUDA C decides on machine code: without comments, which
+    name the user's lines, and whatever kernels and values are called."""
+    return digest([_numbered(_OWN_NAME, _COMMENT.sub("", variant.source))])
+
+
+def _numbered(name: re.Pattern[str], text: str) -> str:
+    """A text whose names are numbers, in the order of their first places."""
+    numbers: dict[str, str] = {}
+    return name.sub(lambda found: numbers.setdefault(found[0], f"%{len(numbers)}"), text)
 
 
 def _from_disk(stored: bytes) -> Variant:

@@ -10,7 +10,9 @@ import pytest
 
 from gemm import gemm
 from tests.support.plan_sources import Fixed
+from tiledsl import tile
 from tiledsl.backend_cuda.program import CudaProgram, code_digest
+from tiledsl.passes.gpu.plan import parse_plan
 from tiledsl.passes.gpu.plans.choose_plans import ranked_plans
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.runtime.programs.plan_source import Answer
@@ -77,3 +79,36 @@ def test_rows_that_are_less_aligned_than_the_plan_wants() -> None:
     made = program().planned(SIZES, (16, 2, 16), LYING, chained=False, source=source)
     assert "rows of tensor 1 at multiples of 16 bytes, and they are at those of 2" in source.refusals[0]
     assert made.variant.plan.alignment == (16, 2, 16)
+
+
+def test_names_and_lines_of_the_user_do_not_count() -> None:
+    @tile.kernel
+    def other(left: tile.Tensor, right: tile.Tensor) -> tile.Tensor:
+        M, K = left.shape
+
+        K, N = right.shape
+        result = tile.empty((M, N), left.dtype)
+        for m, n in tile.grid(M, N):
+            total = tile.zeros((m, n), tile.f32)
+
+            for k in tile.range(K):
+                total = tile.dot(left[m, k], right[k, n], total)
+            result[m, n] = total
+        return result
+
+    a: Any = np.empty((256, 128), np.float16)
+    b: Any = np.empty((128, 256), np.float16)
+    made = other.compile(a, b, arch="sm_90").program
+    assert isinstance(made, CudaProgram)
+    assert made.identity == program().identity
+    ours, theirs = (one.planned(SIZES, ALIGNMENT, LYING, chained=False).variant for one in (program(), made))
+    assert ours.source != theirs.source
+    assert code_digest(ours) == code_digest(theirs)
+    halves = other.compile(a, b.astype(np.float32), arch="sm_90").program
+    assert isinstance(halves, CudaProgram)
+    assert halves.identity != made.identity
+
+
+def test_other_code_counts() -> None:
+    digests = {code_digest(program().variant([parse_plan(plan)])) for plan in plans()[:4]}
+    assert len(digests) == 4
