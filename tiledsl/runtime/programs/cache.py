@@ -23,6 +23,8 @@ from tiledsl.support.options import LOG
 
 _MAGIC = b"tiledsl-artifact-1\n"
 _DIGEST_BYTES = 16
+_PREFIX = 2
+"""Letters of an entry's name that are its folder's."""
 _SOURCE_SUFFIXES = (".py", ".lark")
 
 
@@ -112,7 +114,7 @@ class DiskCache:
             self._path(name).unlink()
 
     def _path(self, name: str) -> Path:
-        return self.directory / name[:2] / name[2:]
+        return self.directory / name[:_PREFIX] / name[_PREFIX:]
 
     def _give_up(self, act: str, error: OSError) -> None:
         if not self._failed:
@@ -123,7 +125,9 @@ class DiskCache:
         """Removes the least recently used entries until the rest is within nine tenths of the limit."""
         entries: list[tuple[float, int, str]] = []
         for folder in os.scandir(self.directory):
-            for entry in os.scandir(folder.path) if folder.is_dir() else ():
+            if len(folder.name) != _PREFIX or not folder.is_dir():
+                continue  # what others keep here: measured plans
+            for entry in os.scandir(folder.path):
                 with contextlib.suppress(OSError):  # another process may have removed it
                     status = entry.stat()
                     entries.append((status.st_mtime, status.st_size, entry.path))

@@ -104,3 +104,15 @@ def test_identity_is_the_same_in_every_process() -> None:
 
 def test_all_of_the_compiler_counts() -> None:
     assert Path(tiledsl.__file__).resolve().parent == COMPILER
+
+
+def test_what_others_keep_beside_the_entries_stays(tmp_path: Path) -> None:
+    cache = DiskCache(tmp_path, 100)
+    (tmp_path / "tuning").mkdir()
+    records = tmp_path / "tuning" / "records.jsonl"
+    records.write_bytes(b"x" * 1000)
+    os.utime(records, (1, 1))  # older than every entry
+    for number in range(5):
+        cache.put(digest([str(number)]), b"code" * 10)
+    assert records.stat().st_size == 1000
+    assert cache.get(digest(["4"])) is not None, "and it does not count"
