@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,10 +11,15 @@ import numpy as np
 import pytest
 
 from gemm import gemm
+from softmax import softmax
 from tiledsl import tile
 from tiledsl.autotune.candidates.cpu_candidates import CpuSpace, cpu_candidates
+from tiledsl.autotune.measuring.cases import Case
 from tiledsl.autotune.measuring.cpu_workload import CpuBench, CpuWorkload
+from tiledsl.autotune.measuring.tensors import Tensor
+from tiledsl.autotune.measuring.verify import Oracle, verify
 from tiledsl.backend_cpu.calls.program import CpuProgram, question_of
+from tiledsl.passes.cpu.cpu_plan import CpuPlan, largest_block, parse_cpu_plan
 from tiledsl.runtime.arrays.arrays import Array, element_strides, row_major
 from tiledsl.runtime.calls.binding import bind_sizes
 from tiledsl.runtime.calls.launch import new_arrays
@@ -45,6 +51,32 @@ def pick(work: CpuWorkload) -> str:
 def normal(*shape: int) -> Array:
     drawn: Any = RANDOM.standard_normal(shape)
     return drawn.astype(F32)
+
+
+@pytest.mark.parametrize("kernel", [gemm, softmax])
+def test_blocks_beyond_the_limits_of_the_model_are_right(kernel: Any) -> None:
+    arrays = [normal(300, 290), normal(290, 310)] if kernel is gemm else [normal(600, 90)]
+    work, source = workload(kernel, arrays), random.Random(0)
+    space, bench = CpuSpace(CpuProgram.from_bytes(work.program), work.question), opened(work)
+    plan = parse_cpu_plan(space.pick.plan)
+    for _ in range(8):
+        axes = space.axes.items()
+        sizes = {name: axis.unit * source.randint(1, largest_block(axis) // axis.unit) for name, axis in axes}
+        drawn = CpuPlan(tuple(sizes.items()), (source.choice([1, 2]),) * len(plan.threads))
+        assert space.is_legal(drawn)
+        checked = bench.check(str(drawn))
+        assert (checked.state, checked.reason) == ("ok", "")
+
+
+def test_tensors_whose_elements_share_memory() -> None:
+    x = Tensor("x", "input", (4, 3), (1, 1), np.dtype(F32))  # windows of a vector
+    y = Tensor("y", "result", (4, 3), (3, 1), np.dtype(F32))
+    case = Case("given", {}, (x, y), (normal(4, 3),), ())
+
+    def double(case: Case, arrays: list[Array]) -> None:
+        np.multiply(arrays[0], 2, out=arrays[1])
+
+    assert verify([case], double, Oracle(double)).state == "ok"
 
 
 @tile.kernel
