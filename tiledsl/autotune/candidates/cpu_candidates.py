@@ -14,7 +14,7 @@ from tiledsl.autotune.candidates.candidate import NEAR, Candidate, different, in
 from tiledsl.autotune.candidates.rules import Facts, plans_by_rules
 from tiledsl.backend_cpu.calls.program import CpuProgram
 from tiledsl.passes.cpu.choose_blocks import launch_candidates
-from tiledsl.passes.cpu.cpu_plan import CpuPlan, every_axis, largest_block, parse_cpu_plan, why_no_plan
+from tiledsl.passes.cpu.cpu_plan import CpuPlan, every_axis, parse_cpu_plan, why_no_plan
 from tiledsl.passes.cpu.grid_work import Axis, axis_length
 from tiledsl.passes.cpu.plan_launch import CpuLaunch, launch_by, plan_launch
 from tiledsl.runtime.programs.plan_source import PlanQuestion
@@ -67,7 +67,7 @@ class CpuSpace:
         if axis.kind == "fixed":
             return [axis.limit]
         length = max(1, axis_length(axis, self._sizes))
-        whole = min(largest_block(axis), -(-length // axis.unit) * axis.unit)
+        whole = min(axis.limit, -(-length // axis.unit) * axis.unit)
         steps = [axis.unit << power for power in range(math.ceil(math.log2(max(1, whole // axis.unit))) + 1)]
         found = {
             *launch_candidates(axis, self._sizes, self._threads),

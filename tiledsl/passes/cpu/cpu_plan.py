@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 
 from tiledsl.passes.cpu.grid_work import Axis, GridWork
 
-BEYOND = 4
-"""How many times as large as the limit of its axis a block may be."""
 _BLOCK = re.compile(r"([^\s=]+)=(\d+)")
 _THREADS = re.compile(r"(\d+(?:/\d+)*) threads?")
 
@@ -55,20 +53,13 @@ def why_no_plan(plan: CpuPlan, works: Sequence[GridWork | None], threads: int) -
         axis = axes[name]
         if axis.kind == "fixed" and size != axis.limit:
             return f"`{name}={size}`: the program says {axis.limit}"
-        most = largest_block(axis)
-        if not 1 <= size <= most or (size % axis.unit and size != axis.limit):
-            return f"`{name}={size}` is no multiple of {axis.unit} up to {most}"
+        if not 1 <= size <= axis.limit or (size % axis.unit and size != axis.limit):
+            return f"`{name}={size}` is no multiple of {axis.unit} up to {axis.limit}"
     if len(plan.threads) != len(works):
         return f"the program has {len(works)} grids, and the plan threads of {len(plan.threads)}"
     if not all(1 <= count <= threads for count in plan.threads):
         return f"there are {threads} threads, and the plan has {max(plan.threads)}"
     return None
-
-
-def largest_block(axis: Axis) -> int:
-    """The largest block that a plan may have. The limit of an axis is what the model finds good for arrays of any size:
-    code takes whatever the launch has, and room for it."""
-    return axis.limit if axis.kind == "fixed" else BEYOND * axis.limit
 
 
 def every_axis(works: Sequence[GridWork | None]) -> Iterator[Axis]:
