@@ -34,6 +34,7 @@ class FakeRunner:
         self.calls: dict[str, int] = {}
         self.told: list[str] = []
         self.made = 0
+        self.processes = 1
         self.closed = False
         self._random = random.Random(self.seed)
 
@@ -59,6 +60,9 @@ class FakeRunner:
             times.append(tuple(self._sample(plan) * slow for plan in plans))
             self.made += 1
         return Rounds(times)
+
+    def renew(self) -> None:
+        self.processes += 1
 
     def close(self) -> None:
         self.closed = True

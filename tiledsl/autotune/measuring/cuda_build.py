@@ -135,6 +135,9 @@ class BuiltRunner:
     def rounds(self, plans: Sequence[str], count: int) -> Rounds:
         return self._runner.rounds(plans, count)
 
+    def renew(self) -> None:
+        self._runner.renew()
+
     def close(self) -> None:
         self._pool.close()
         self._runner.close()

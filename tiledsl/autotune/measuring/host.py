@@ -74,6 +74,7 @@ class HostRunner:
         self._start = start
         self._limits = limits
         self._retries = retries
+        self._prepares = True
         self._host: Host | None = None
         self.started = 0
         """How many processes were started."""
@@ -108,6 +109,11 @@ class HostRunner:
             done += answer.times
             longest = max(longest, *map(sum, answer.times))
         return Rounds(done)
+
+    def renew(self) -> None:
+        """As `Runner.renew`. Plans are not checked in the new process."""
+        self.close()
+        self._prepares = False
 
     def close(self) -> None:
         """Ends the process."""
@@ -146,7 +152,7 @@ class HostRunner:
             host = self._host = self._start()
             self.started += 1
             try:
-                answer = host.ask(Open(self._workload), self._limits.prepare)
+                answer = host.ask(Open(self._workload, self._prepares), self._limits.prepare)
             except Lost as lost:
                 self.close()
                 raise CannotPrepareError(lost.reason) from lost

@@ -12,9 +12,10 @@ PLACES = 8
 
 @dataclass(frozen=True)
 class Open:
-    """Opens a workload, with what `Bench.prepare` makes."""
+    """Opens a workload; `prepares`: with what `Bench.prepare` makes, which timing does without."""
 
     workload: Workload
+    prepares: bool = True
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,10 @@ class Runner(Protocol):
         """Times plans that are `ok` one after the other, in so many rounds; in every second one in reverse order."""
         ...
 
+    def renew(self) -> None:
+        """Has what comes be timed in a new process: memory lies elsewhere there, which may favour another plan."""
+        ...
+
     def close(self) -> None:
         """Ends what was started."""
         ...

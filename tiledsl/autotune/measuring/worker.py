@@ -45,7 +45,8 @@ class Worker:
         try:
             if isinstance(request, Open):
                 self._bench = request.workload.open()
-                self._bench.prepare()
+                if request.prepares:
+                    self._bench.prepare()
                 return None
             assert isinstance(request, Check)
             assert self._bench is not None

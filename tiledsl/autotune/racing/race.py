@@ -19,6 +19,9 @@ HEATS = ((8, 1.02), (32, 1.005))
 """So many rounds in all, after which plans leave that certainly take longer than so many times the pick's time."""
 FINALISTS = 3
 FINAL_ROUNDS = 200
+FINAL_PARTS = 4
+"""Processes that finals are held in, one after the other. Where memory lies favours some plans for as long as a process
+lives, by a third of their time in some: who wins has to win in each of them."""
 FEWEST_FINAL_ROUNDS = 24
 """Fewer cannot show a gain of some percent."""
 WINS_BELOW = 0.99
@@ -108,15 +111,29 @@ class Race:
         rounds = min(FINAL_ROUNDS, int(max(0.0, self._deadline - self._clock()) / max(each, 1e-9)))
         if rounds < FEWEST_FINAL_ROUNDS:
             return
-        runs: dict[str, Runs] = {}
-        left = self._rounds(result, pick, finalists, rounds, math.inf, runs)
-        result.runs.update(runs)
-        if pick not in runs or len(runs[pick].own) < rounds:
+        each_part, left = rounds // FINAL_PARTS, list(finalists)
+        parts: list[dict[str, Runs]] = []
+        for _ in range(FINAL_PARTS):
+            runs: dict[str, Runs] = {}
+            self._runner.renew()
+            left = self._rounds(result, pick, left, 1, math.inf, {})  # the first calls of a process are slow
+            left = self._rounds(result, pick, left, each_part, math.inf, runs)
+            parts.append(runs)
+            if left and (pick not in runs or len(runs[pick].own) < each_part):
+                return
+        for plan in (pick, *left):
+            own = [part[plan] for part in parts if plan in part]
+            result.runs[plan] = Runs([t for one in own for t in one.own], [r for one in own for r in one.ratios])
+        if any(failed.plan == pick for failed in result.failed):
             return
         # several may win by luck, so each has to be as much more certain
         confidence = 1 - (1 - CONFIDENCE) / len(finalists)
-        result.finals = {plan: ratio_of(runs[plan].ratios, confidence) for plan in left}
-        won = [plan for plan, ratio in result.finals.items() if ratio.high < WINS_BELOW]
+        result.finals = {plan: ratio_of(result.runs[plan].ratios, confidence) for plan in left}
+        won = [
+            plan
+            for plan, ratio in result.finals.items()
+            if ratio.high < WINS_BELOW and all(ratio_of(part[plan].ratios).median < WINS_BELOW for part in parts)
+        ]
         result.winner = min(won, key=lambda plan: result.finals[plan].median, default=pick)
         result.finished = True
 

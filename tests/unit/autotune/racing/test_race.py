@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.fake_runner import FakeRunner
-from tiledsl.autotune.racing.race import FEWEST_FINAL_ROUNDS, FINAL_ROUNDS, HEATS, Race, RaceResult
+from tiledsl.autotune.racing.race import FEWEST_FINAL_ROUNDS, FINAL_PARTS, FINAL_ROUNDS, HEATS, Race, RaceResult
 
 
 def race(runner: FakeRunner, challengers: list[str], seconds: float = 1e9) -> RaceResult:
@@ -37,7 +37,7 @@ def test_what_is_certainly_slower_leaves_after_the_first_heat() -> None:
     runner = FakeRunner({"pick": 1e-3, "slow": 1.5e-3, "near": 1e-3})
     race(runner, ["slow", "near"])
     assert runner.calls["slow"] == HEATS[0][0]
-    assert runner.calls["near"] == HEATS[1][0] + FINAL_ROUNDS
+    assert runner.calls["near"] == HEATS[1][0] + FINAL_ROUNDS + FINAL_PARTS
 
 
 def test_a_machine_that_is_busy_slows_all_plans_of_a_round() -> None:
@@ -99,3 +99,16 @@ def test_a_race_that_had_no_time_for_some_is_not_finished() -> None:
     ticks = iter([0.0, 0.0, *[1e9] * 100])  # time is up as soon as the race begins
     late = Race(runner, lambda: next(ticks), 1.0, lambda result: None)
     assert not late.run("pick", ["fast", "late"], result).finished
+
+
+def test_who_is_favoured_by_the_memory_of_one_process_does_not_win() -> None:
+    class Placed(FakeRunner):
+        def _sample(self, plan: str) -> float:
+            seconds = super()._sample(plan)
+            return seconds * (0.7 if plan == "lucky" and self.processes != 3 else 1.0)
+
+    runner = Placed({"pick": 1e-3, "lucky": 1e-3, "fast": 0.95e-3})
+    result = race(runner, ["lucky", "fast"])
+    assert result.finals["lucky"].high < 0.99, "over all processes it seems to be faster"
+    assert (result.winner, result.finished) == ("fast", True)
+    assert runner.processes == 1 + FINAL_PARTS
