@@ -49,8 +49,8 @@ if TYPE_CHECKING:
 
 __version__ = VERSION
 __all__ = [
-    "tile", "ops", "Kernel", "CompiledKernel", "trace", "fuse", "Module", "load", "synchronize", "tune", "tuned",
-    "__version__",
+    "tile", "ops", "Kernel", "CompiledKernel", "trace", "fuse", "scan", "Module", "load", "synchronize",
+    "tune", "tuned", "__version__",
     "TileError", "TileSyntaxError", "TileTypeError", "TileShapeError", "TileLayoutError", "TileResourceError",
     "TileUnsupportedError", "TileRuntimeError", "TileRaceError", "TilePerformanceWarning",
 ]  # fmt: skip

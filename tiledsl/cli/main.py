@@ -31,14 +31,19 @@ from tiledsl.cli.audit import add_audit_command
 from tiledsl.cli.bench import add_bench_command
 from tiledsl.cli.check import add_check_command
 from tiledsl.cli.compile import add_compile_command
+from tiledsl.cli.completion import add_completion_command
 from tiledsl.cli.database import add_database_command
+from tiledsl.cli.doctor import add_doctor_command
 from tiledsl.cli.emulate import add_emulate_command
 from tiledsl.cli.new import add_new_command
 from tiledsl.cli.onnx_files import add_explain_command, add_run_command
 from tiledsl.cli.opt import add_opt_command
+from tiledsl.cli.overview import overview
+from tiledsl.cli.parser import WRONG_LINES, described, empty_parser, parse
 from tiledsl.cli.tune import add_tune_command
 from tiledsl.cli.verify import add_verify_command
-from tiledsl.support.errors import TileError
+from tiledsl.support.caller import caller_location
+from tiledsl.support.errors import TileError, excerpt
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -85,14 +90,9 @@ def make_parser() -> ArgumentParser:
     add_opt_command(commands)
     add_tune_command(commands)
     add_database_command(commands)
-    try:
-        options = parser.parse_args(argv)
-        return options.run(options)
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else 0
-    except TileError as error:
-        print(str(error).lstrip("\n"), file=sys.stderr)
-        return 1
+    add_doctor_command(commands)
+    add_completion_command(commands, parser)
+    return parser
 
 
 if __name__ == "__main__":

@@ -8,9 +8,11 @@ from tiledsl.cli.parser import Command
 from tiledsl.support.version import VERSION
 
 TASKS = {
+    "begin a kernel": ("new",),
     "see what becomes of a kernel or a model": ("compile", "explain"),
-    "find a mistake": ("check", "emulate"),
+    "find a mistake": ("check", "verify", "emulate"),
     "find what is slow": ("audit", "bench"),
+    "measure plans": ("tune", "db"),
     "run a model": ("run",),
     "work on the compiler": ("opt",),
     "set up this machine": ("doctor", "completion"),

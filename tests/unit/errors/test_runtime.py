@@ -33,7 +33,9 @@ from tiledsl.cli.check import refuse_arch, refuse_saved
 from tiledsl.cli.compile import emitted, load_kernel, parse_constant, parse_spec, split_target
 from tiledsl.cli.draw import draw_for_specs, parse_size
 from tiledsl.cli.load_model import TorchModel, load_target, need, torch_arguments
+from tiledsl.cli.main import make_parser
 from tiledsl.cli.new import written
+from tiledsl.cli.parser import parse
 from tiledsl.support.catalogue.runtime import ENTRIES
 from tiledsl.support.errors import TileError
 from tiledsl.support.options import read_options
