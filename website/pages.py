@@ -54,7 +54,8 @@ def place_on_site(path: str) -> str:
         return f"{path}/index.md"
     if path.startswith("docs/"):
         return path.removeprefix("docs/")
-    return f"{path.removesuffix('.py')}.md" if path.endswith(".py") else path
+    stem, _, kind = path.rpartition(".")
+    return f"{stem}.md" if kind in ("py", "ipynb") else path
 
 
 def _side_by_side(pair: re.Match[str]) -> str:
