@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 from website import ROOT
+from website.examples_pages import examples_pages
 from website.pages import for_mkdocs, place_on_site
 
 
@@ -55,3 +59,15 @@ def test_place_on_site() -> None:
     assert place_on_site("examples/gallery/x.py") == "examples/gallery/x.md"
     assert place_on_site("CHANGELOG.md") == "CHANGELOG.md"
     assert place_on_site("examples") == "examples/index.md"
+
+
+def test_notebooks_have_pages(tmp_path: Path) -> None:
+    cells = [
+        {"cell_type": "markdown", "source": ["# Title\n", "Words."]},
+        {"cell_type": "code", "source": ["x = 1\n", "x"], "outputs": [], "execution_count": None},
+    ]
+    (tmp_path / "first.ipynb").write_text(json.dumps({"cells": cells}), encoding="utf-8")
+    pages = examples_pages(tmp_path)
+    assert pages["examples/first.md"] == "# Title\nWords.\n\n```python\nx = 1\nx\n```\n"
+    assert "| [first.ipynb](first.ipynb) | a notebook |" in pages["examples/index.md"]
+    assert place_on_site("examples/first.ipynb") == "examples/first.md"
