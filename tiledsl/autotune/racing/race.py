@@ -20,8 +20,8 @@ HEATS = ((8, 1.02), (32, 1.005))
 FINALISTS = 3
 FINAL_ROUNDS = 200
 FINAL_PARTS = 4
-"""Processes that finals are held in, one after the other. Where memory lies favours some plans for as long as a process
-lives, by a third of their time in some: who wins has to win in each of them."""
+"""Processes that finals are held in, one after the other. Where memory lies may favour a plan for as long as a process
+lives: who wins has to win in each of them."""
 FEWEST_FINAL_ROUNDS = 24
 """Fewer cannot show a gain of some percent."""
 WINS_BELOW = 0.99
