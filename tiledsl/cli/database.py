@@ -27,7 +27,7 @@ Act = Callable[[Database, argparse.Namespace], int]
 
 def add_database_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:  # pyright: ignore[reportPrivateUsage]  # argparse has no public name for it
     parser = commands.add_parser("db", help="look into a database of measured plans, check it, merge it, prune it")
-    acts = parser.add_subparsers(required=True, metavar="WHAT")
+    acts = parser.add_subparsers(required=True, metavar="WHAT", help="what to do with it")
     show = _add(acts, "show", "every search, with what it found", _show)
     best = _add(acts, "top", "the best plans of each question", _top)
     for one in (show, best):

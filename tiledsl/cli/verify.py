@@ -18,7 +18,7 @@ def add_verify_command(commands: argparse._SubParsersAction[argparse.ArgumentPar
     parser = commands.add_parser(
         "verify", help="compare a kernel with the reference, on many sizes, layouts and values"
     )
-    parser.add_argument("target", metavar="FILE.py:KERNEL")
+    parser.add_argument("target", metavar="FILE.py:KERNEL", help="the kernel to compare with the reference")
     parser.add_argument(
         "--spec", action="append", default=[], metavar="SPEC",
         help=f"one argument, in order: f32[M,64] (sizes that are names are drawn from 1 to {SIZES[-1]}), int, float or "
