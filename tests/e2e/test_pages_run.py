@@ -17,6 +17,7 @@ PAGES = {path.relative_to(DOCS).as_posix(): path.read_text(encoding="utf-8") for
 ELSEWHERE = {
     "emulator.md": "tests/e2e/test_emulate.py",
     "gpu.md": "tests/e2e/test_docs.py",
+    "search.md": "tests/e2e/test_tuned_kernels.py",
     "layouts.md": "tests/unit/ir/layouts/test_pictures.py",
     "torch.md": "tests/unit/importers/torch/test_page.py",
 }

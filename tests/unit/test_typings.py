@@ -9,7 +9,7 @@ from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("tiledsl", "tests", "examples", "benchmarks")
+FOLDERS = ("tiledsl", "tests", "examples", "benchmarks", "website")
 OWN = {*FOLDERS, *(file.stem for file in (ROOT / "examples").rglob("*.py"))}
 
 
