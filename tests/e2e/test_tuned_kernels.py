@@ -15,8 +15,13 @@ import pytest
 
 import tiledsl
 from gemm import gemm
+from tests.support.pages import python_of
+from tiledsl.autotune import Facts, forget_rule
+from tiledsl.autotune.candidates.rules import plans_by_rules
 from tiledsl.autotune.records.database import Database
 from tiledsl.autotune.records.record import Trial
+from tiledsl.passes.cpu.cpu_plan import CpuPlan
+from tiledsl.passes.cpu.grid_work import Axis
 
 ROOT = Path(__file__).resolve().parents[2]
 A: Any = np.random.default_rng(0).standard_normal((96, 96)).astype(np.float32)
@@ -39,6 +44,19 @@ def test_a_kernel_is_tuned_and_stays_right(tmp_path: Path) -> None:
     with tiledsl.tuned(tmp_path):
         np.testing.assert_allclose(gemm(A, A), expected, rtol=1e-4, atol=1e-4)
     assert gemm.tune(A, A, database=tmp_path).outcomes[0].known
+
+
+def test_the_page_on_search() -> None:
+    """Its rule is asked from then on; what searches for long, or on a cluster, is Python."""
+    page = (ROOT / "docs" / "search.md").read_text(encoding="utf-8")
+    try:
+        exec(compile(python_of(page), "search.md", "exec"), {"__name__": "page"})
+        axis = Axis("m", 100, 64, 8, "upto")
+        ((name, plan),) = plans_by_rules("cpu", CpuPlan((("m", 64),), (1,)), Facts({}, {"m": axis}))
+        assert (name, dict(plan.blocks)) == ("three_units", {"m": 24})
+    finally:
+        forget_rule("three_units")
+    compile(python_of(page, "python tuning", "python cluster"), "search.md", "exec")
 
 
 def started(folder: Path) -> subprocess.Popen[str]:
