@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.gpu.checking import relative_norm
 from benchmarks.zoo.case import Sizes, ZooCase
 from benchmarks.zoo.cases import CASES, families
 from tiledsl.ir.dtypes import f32
@@ -140,9 +141,7 @@ def differs(torch: Any, given: Sequence[Any], expected: Sequence[Any]) -> str:
         ours: Any = torch.as_tensor(np.asarray(given_one).astype(np.float64))  # PyTorch does not know all narrow dtypes
         if tuple(ours.shape) != tuple(theirs.shape):
             return f"shape {tuple(ours.shape)}, PyTorch has {tuple(theirs.shape)}"
-        wide = theirs.to(torch.float64)
-        least = torch.finfo(torch.float64).tiny
-        off = float((ours - wide).norm() / wide.norm().clamp(min=least))
+        off = relative_norm(torch, ours, theirs)
         if not off <= TOLERANCE:
             return f"off by {off:.1e}, and {TOLERANCE:.0e} is allowed"
     return ""

@@ -48,6 +48,7 @@ class CpuSpeeds:
 
 CORE = CpuSpeeds()
 LINE_BYTES = 64
+"""Of the caches of all machines."""
 
 
 @dataclass(frozen=True)
@@ -68,11 +69,6 @@ class CpuMachine:
     features: frozenset[str]
     """Instruction sets, in LLVM's spelling (`avx512bf16`, `fullfp16`)."""
     speeds: CpuSpeeds = CORE
-
-    @property
-    def line_bytes(self) -> int:
-        """Of the caches."""
-        return LINE_BYTES
 
     @property
     def copied_bytes_per_second(self) -> float:

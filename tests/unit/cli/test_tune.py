@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.fake_runner import FakeRunner, task_of
-from tests.support.table_runner import TableRunner
+from tests.support.table_runner import TableRunner, started_by_searches
 from tests.support.tuning_records import QUESTION, TEXT, search, trial
 from tiledsl.api.calls import cpu_tasks
 from tiledsl.autotune.records.database import Database, Writer
@@ -56,14 +56,7 @@ def file(tmp_path: Path) -> str:
 
 @pytest.fixture
 def runners(monkeypatch: pytest.MonkeyPatch) -> list[TableRunner]:
-    started: list[TableRunner] = []
-
-    def start(workload: object) -> TableRunner:
-        started.append(TableRunner(workload))
-        return started[-1]
-
-    monkeypatch.setattr(cpu_tasks, "ChildRunner", start)
-    return started
+    return started_by_searches(monkeypatch)
 
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 0) -> list[str]:

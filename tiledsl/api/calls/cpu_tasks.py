@@ -14,7 +14,7 @@ from tiledsl.autotune.candidates.cpu_candidates import BredCpuPlans, CpuSpace, c
 from tiledsl.autotune.candidates.evolve import Breeder
 from tiledsl.autotune.measuring.child import ChildRunner
 from tiledsl.autotune.measuring.cpu_workload import CpuWorkload
-from tiledsl.autotune.measuring.host import Fleet, HostRunner, Limits
+from tiledsl.autotune.measuring.host import Fleet
 from tiledsl.autotune.measuring.runner import Runner
 from tiledsl.autotune.searching.task import Task
 from tiledsl.backend_cpu.calls.program import CpuProgram, question_of
@@ -52,9 +52,7 @@ def cpu_task(
     workload = CpuWorkload.of(program, interface, text, question, copies, tuple(numbers))
 
     def runner(fleet: Fleet | None) -> Runner:
-        if fleet is None:
-            return ChildRunner(workload)
-        return HostRunner(workload, fleet.start, Limits(), fleet.retries)
+        return ChildRunner(workload) if fleet is None else fleet.runner(workload)
 
     return Prepared(task, runner)
 

@@ -10,7 +10,7 @@ from tiledsl.autotune.candidates.cuda_candidates import CudaSpace, cuda_candidat
 from tiledsl.autotune.measuring.child import ChildRunner
 from tiledsl.autotune.measuring.cuda_build import CudaBuild, cuda_runner
 from tiledsl.autotune.measuring.cuda_workload import CudaWorkload
-from tiledsl.autotune.measuring.host import Fleet, HostRunner, Limits
+from tiledsl.autotune.measuring.host import Fleet
 from tiledsl.autotune.measuring.runner import Runner
 from tiledsl.autotune.searching.task import Task
 from tiledsl.backend_cuda.program import CudaProgram
@@ -41,8 +41,6 @@ def cuda_task(
     build = CudaBuild(data, question, pick.plan)
 
     def runner(fleet: Fleet | None) -> Runner:
-        if fleet is None:
-            return cuda_runner(build, ChildRunner(workload))
-        return cuda_runner(build, HostRunner(workload, fleet.start, Limits(), fleet.retries))
+        return cuda_runner(build, ChildRunner(workload) if fleet is None else fleet.runner(workload))
 
     return Prepared(task, runner)

@@ -64,6 +64,10 @@ class Fleet:
     start: Callable[[], Host]
     retries: int = 1
 
+    def runner(self, workload: Workload) -> HostRunner:
+        """What runs the plans of a workload in one of its processes."""
+        return HostRunner(workload, self.start, Limits(), self.retries)
+
 
 class HostRunner:
     """A runner whose plans run in another process, which it starts when there is none."""

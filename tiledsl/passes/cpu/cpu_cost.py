@@ -16,7 +16,7 @@ from typing import NamedTuple
 from tiledsl.ir.symbolic import evaluate, symbol_name
 from tiledsl.passes.analysis.few import FEW
 from tiledsl.passes.cpu.grid_work import GridWork, Task, axis_length, grid_programs, trips_of
-from tiledsl.passes.machine import CpuMachine
+from tiledsl.passes.machine import LINE_BYTES, CpuMachine
 
 MOST_STREAMS = 64
 """So many runs that a loop cuts short are still known when it comes to their next parts."""
@@ -83,7 +83,7 @@ def cpu_times(work: GridWork, machine: CpuMachine, sizes: Mapping[str, int], blo
                 memory += turns * math.prod(dims) * task.weight / again
         memory += speeds.run * times * _runs(task, dims, trips)
         if task.across is not None:
-            lines = dims[task.across] * machine.line_bytes
+            lines = dims[task.across] * LINE_BYTES
             from_cache = 0 if dims[task.across] <= FEW_LINES else 1 if 2 * lines <= machine.l1_bytes else 2
             memory += turns * math.prod(dims) * speeds.across[from_cache]
     return CpuTimes(starting, packing, products, memory, elementwise)

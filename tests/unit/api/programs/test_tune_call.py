@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 import tiledsl
-from tests.support.table_runner import TableRunner
+from tests.support.table_runner import TableRunner, started_by_searches
 from tiledsl import tile
-from tiledsl.api.calls import cpu_tasks
 from tiledsl.api.calls.plan_sources import database_plans
 from tiledsl.api.calls.tuning import TuneReport
 from tiledsl.autotune.records.database import Database
@@ -24,14 +23,7 @@ from tiledsl.support.errors import TileError
 @pytest.fixture
 def runners(monkeypatch: pytest.MonkeyPatch) -> list[TableRunner]:
     """Those that searches start."""
-    started: list[TableRunner] = []
-
-    def start(workload: object) -> TableRunner:
-        started.append(TableRunner(workload))
-        return started[-1]
-
-    monkeypatch.setattr(cpu_tasks, "ChildRunner", start)
-    return started
+    return started_by_searches(monkeypatch)
 
 
 @pytest.fixture(autouse=True)

@@ -33,18 +33,19 @@ def divisor(value: Value) -> int:
 
 def start_divisor(axis: Value) -> int:
     """What the first coordinate of all blocks of an axis is a multiple of; 0 for 0."""
-    owner = _owner(axis)
+    owner = op_around(axis)
     return divisor(owner.start) if isinstance(owner, ops.Range) else 0
 
 
 def _block(axis: Value) -> int:
     """The size of an axis's blocks; 1 where it is not said yet."""
-    owner = _owner(axis)
+    owner = op_around(axis)
     if not isinstance(owner, (ops.Grid, ops.Range)):
         return 1
     size = owner.blocks[owner.body.arguments.index(axis)]
     return size.size if size.kind == "fixed" else 1
 
 
-def _owner(axis: Value) -> object:
+def op_around(axis: Value) -> object:
+    """The op whose body is given a value, as a grid its axes; None for what an op gives."""
     return axis.owner.parent if isinstance(axis.owner, Block) else None

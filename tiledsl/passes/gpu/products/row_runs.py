@@ -106,10 +106,11 @@ def _counted(value: Value, fn: str) -> tuple[Value, int] | None:
 
 def _is_of_run(value: Value, axis: Value, run: int) -> bool:
     """Whether a tile of integers is the same for all rows of a run."""
-    return all(
-        not one.shape or _counted(one, "floordiv") == (axis, run) or _parts(one) is not None
-        for one in _computed_of(value, lambda one: _counted(one, "floordiv") == (axis, run))
-    )
+
+    def counts_runs(one: Value) -> bool:
+        return _counted(one, "floordiv") == (axis, run)
+
+    return all(not one.shape or counts_runs(one) or _parts(one) is not None for one in _computed_of(value, counts_runs))
 
 
 def _computed_of(value: Value, ends: Callable[[Value], bool] = lambda value: False) -> Iterator[Value]:
