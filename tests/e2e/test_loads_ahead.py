@@ -17,7 +17,7 @@ from tiledsl.backend_cuda.build.nvrtc import compile_cubin
 from tiledsl.backend_cuda.emit.emit_program import emit_program
 from tiledsl.ir.core import Module
 from tiledsl.ir.gpu.gpu_ops import Barrier, Copy, Load
-from tiledsl.ir.tile_ops import For
+from tiledsl.ir.tile_ops import For, Yield
 from tiledsl.passes.gpu.plan import parse_plan
 from tiledsl.passes.gpu.plans.choose_plans import choose_plans
 from tiledsl.passes.gpu.plans.costs.run_ahead import ENOUGH_BYTES
@@ -67,6 +67,20 @@ def weighted(k: tile.Tensor, v: tile.Tensor) -> tile.Tensor:
     return y
 
 
+def rows_between(x: tile.Tensor, w: tile.Tensor, ends: tile.Tensor) -> tile.Tensor:
+    """Each block goes through rows of its own, of which there may be none."""
+    (K,) = x.shape
+    K, M = w.shape
+    (B,) = ends.shape
+    y = tile.empty((B, M), tile.f32)
+    for b, m in tile.grid(B, M, block=(1, tile.auto)):
+        total = tile.zeros(m)
+        for k in tile.range(tile.minimum(8 * b, K), tile.minimum(ends[b], K)):
+            total += tile.sum(w[k, m].to(tile.f32) * x[k].to(tile.f32)[:, None], axis=0)
+        y[b, m] = total
+    return y
+
+
 def pixels_times(x: tile.Tensor, w: tile.Tensor) -> tile.Tensor:
     """What is copied as it lies is read turned: by threads of another block, if some share it."""
     M, K, D = x.shape
@@ -87,6 +101,7 @@ def placed(module: Module) -> Module:
 
 COLUMN = "m=8, k=64, 64 threads, 3 stages, K%8=0, aligned to 16/16/16"
 ROW = "m=16, k=32, 64 threads, 3 stages, M%8=0, aligned to 16/16/16"
+BETWEEN = "m=16, k=16, 64 threads, 3 stages, M%8=0, aligned to 16/16/16"
 IN_A_CLUSTER = "m=16, k=64, 64 threads x 2, 3 stages, K%8=0, aligned to 16/16/16"
 PIXELS = "m=1, n=16, k=32, 128 threads x 4, 8 stages, D:=64, K%8=0, aligned to 16/16/16"
 KEYS = "n=8, 32 threads, 4 stages, D:=64, aligned to 16/16/16"
@@ -118,6 +133,33 @@ def test_a_row_times_a_matrix(columns: int, length: int, seed: int) -> None:
     x, w = halves(length), halves(length, columns)
     (y,) = run_as_launched(gpu_form(row_times, ROW, x=1, w=2).entry, [x, w], seed=seed)
     np.testing.assert_allclose(y, x.astype(np.float32) @ w.astype(np.float32), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_loops_without_a_turn_ask_for_nothing(seed: int) -> None:
+    x, w = halves(100), halves(100, 24)
+    ends = np.array([100, 8, 0, -5, 33, 1000], np.int64)
+    given = {"x": tensor(1, tile.f16), "w": tensor(2, tile.f16), "ends": tensor(1, tile.i64)}
+    module = lowered(placed(lower(rows_between, **given)), parse_plan(BETWEEN), "sm_90")
+    (y,) = run_as_launched(module.entry, [x, w, ends], seed=seed)
+    for b, end in enumerate(ends):
+        part = slice(8 * b, max(8 * b, min(100, end)))
+        expected = x[part].astype(np.float32) @ w[part].astype(np.float32)
+        np.testing.assert_allclose(y[b], expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(("kernel", "plan", "ranks"), [
+    (times_column, COLUMN, {"x": 2, "w": 1}),
+    (row_times, ROW, {"x": 1, "w": 2}),
+])  # fmt: skip
+def test_what_several_threads_read_is_loaded_a_turn_ahead(
+    kernel: Callable[..., Any], plan: str, ranks: dict[str, int]
+) -> None:
+    """A turn computes with nothing that it has loaded itself: it hands that on."""
+    module = gpu_form(kernel, plan, **ranks)
+    (loop,) = [op for op in module.walk() if isinstance(op, For)]
+    (load,) = [op for op in loop.walk() if isinstance(op, Load)]
+    assert [type(user) for user in load.result.users] == [Yield]
 
 
 @pytest.mark.parametrize("plan", [PIXELS, PIXELS.replace(" x 4", "")])

@@ -26,6 +26,7 @@ from tiledsl.passes.gpu.layouts.shared_accesses import shared_layout, staged_lay
 from tiledsl.passes.gpu.lower.lower_dot import operand_access, read_method
 from tiledsl.passes.gpu.lower.lower_memory import Subscripts, access_vector, load_as, tile_subscripts
 from tiledsl.passes.gpu.lower.lowering import Lowering, Staged
+from tiledsl.passes.gpu.lower.next_turn_loads import NextTurnLoads
 from tiledsl.passes.gpu.lower.place_blocks import Turns
 from tiledsl.passes.gpu.products.known_ahead import ASYNC_BYTES, is_known_ahead
 from tiledsl.passes.gpu.products.plan_dot import plan_dot
@@ -191,7 +192,7 @@ def pipeline_of(state: Lowering, op: ops.Range, turns: Turns) -> Pipeline | None
     inside = set(op.body.walk())
     staged = [load for load in op.body.ops if isinstance(load, ops.Load) and _waits_in_shared(state, load)]
     loads = [load for load in staged if _ahead(state, op, load, inside, turns)]
-    return Pipeline(state, turns, loads, stages) if loads else None
+    return Pipeline(state, turns, loads, stages, NextTurnLoads(state, op, turns, loads)) if loads else None
 
 
 def _waits_in_shared(state: Lowering, op: ops.Load) -> bool:
@@ -221,13 +222,16 @@ def staging_layout(state: Lowering, op: ops.Load) -> RegisterLayout:
 
 
 class Pipeline:
-    """The loads of one loop, so many blocks ahead of it as there are stages less one."""
+    """The loads of one loop, so many blocks ahead of it as there are stages less one. `small`: those one turn ahead."""
 
-    def __init__(self, state: Lowering, turns: Turns, loads: Sequence[ops.Load], stages: int) -> None:
+    def __init__(
+        self, state: Lowering, turns: Turns, loads: Sequence[ops.Load], stages: int, small: NextTurnLoads
+    ) -> None:
         self.loads = tuple(loads)
         self.state = state
         self.turns = turns
         self.stages = stages
+        self.small = small
         self.streams: list[Stream] = []
         self._reading: Value | None = None
         self._writing: Value | None = None
@@ -248,14 +252,16 @@ class Pipeline:
             state.emit(gpu.Commit)
         self._initial = [state.constant(0), state.constant(self.stages - 1)]
         self._initial[0].name, self._initial[1].name = "reading", "writing"
+        self._initial += self.small.first()
 
     def carried(self) -> list[Value]:
-        """What the loop carries besides: the stages that are read and written next."""
+        """What the loop carries besides: the stages that are read and written next, and what is one turn ahead."""
         return self._initial
 
     def enter(self, arguments: Sequence[Value]) -> None:
         """Inside of the loop: the carried values there."""
-        self._reading, self._writing = arguments
+        self._reading, self._writing, *tiles = arguments
+        self.small.enter(tiles)
 
     def advance(self, number: Value) -> None:
         """At the start of a turn: waits for its block, and begins to copy the one `stages - 1` further on."""
@@ -266,14 +272,16 @@ class Pipeline:
         ahead = state.arithmetic("add", number, self.stages - 1)
         self.copy_if_there(ahead, self._writing)
         state.emit(gpu.Commit)
+        self.small.ask(number)
         for stream in self.streams:
             stream.define(state, self._reading)
 
     def following(self, state: Lowering) -> list[Value]:
-        """At the end of a turn: the stages of the next one."""
+        """At the end of a turn: the stages of the next one, and its small tiles."""
         assert self._reading is not None
         assert self._writing is not None
-        return [state.next_stage(stage, self.stages) for stage in (self._reading, self._writing)]
+        stages = [state.next_stage(stage, self.stages) for stage in (self._reading, self._writing)]
+        return stages + self.small.following()
 
     def leave(self, results: Sequence[Value]) -> None:
         """After the loop: what it carried besides, which nobody asks for."""
