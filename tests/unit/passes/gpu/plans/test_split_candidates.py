@@ -217,10 +217,23 @@ def test_no_part_is_empty(parts: int, longest: int) -> None:
 
 
 def test_parts_fill_the_device() -> None:
-    """One tile for each part: 65 clusters of two blocks, of 66 that there are."""
-    plan = best({"M": 160, "N": 208, "K": 183040})
-    cluster = plan.grids[0].cluster
-    assert 120 <= plan.parts[0] * cluster <= 132
+    """Parts and tiles make one round of blocks, nearly one for each multiprocessor."""
+    sizes = {"M": 160, "N": 208, "K": 183040}
+    plan = best(sizes)
+    blocks = dict(plan.blocks)
+    tiles = -(-sizes["M"] // blocks["m"]) * -(-sizes["N"] // blocks["n"])
+    assert 120 <= plan.parts[0] * plan.grids[0].cluster * tiles <= 132
+
+
+@pytest.mark.parametrize("parts", [22, 44])
+def test_the_length_of_a_part_is_known_to_all_prices(parts: int) -> None:
+    """`mma.sync` took less than memory allows, by prices that had 2048 elements for a part of any length."""
+    sizes = {"M": 320, "N": 256, "K": 177920}
+    program = program_of(product(), Plan((), parts=(parts,)))
+    first, *_ = ranked_plans(program, gpu_machine("sm_90"), sizes, ALIGNED)
+    assert first.plan.grids[0].roles
+    assert first.seconds is not None
+    assert first.seconds > 40e-6
 
 
 def test_the_program_of_a_plan_without_parts_is_the_function() -> None:

@@ -20,6 +20,7 @@ from tiledsl.passes.gpu.layouts.capacities import ROOM_DEPTH, ROOM_DEPTH_OF_BYTE
 from tiledsl.passes.gpu.layouts.select_mma import choose_instruction
 from tiledsl.passes.gpu.plan import GridPlan, Plan, RankedPlan
 from tiledsl.passes.gpu.plans.facts.grid_shape import GridShape, KnownSizes
+from tiledsl.passes.gpu.plans.facts.loop_lengths import length_of_first_or_last
 from tiledsl.passes.gpu.plans.facts.whole_axes import with_whole_axes
 from tiledsl.passes.gpu.plans.product_plans.back_to_back_threads import BackToBackSearch, best_tilings
 from tiledsl.passes.gpu.plans.product_plans.held_rows import whole_rows_held
@@ -54,11 +55,11 @@ def thread_plans(grid: GridShape, machine: GpuMachine, sizes: KnownSizes) -> Thr
     if _is_back_to_back(grid):
         return ThreadPlans(_back_to_back_plans(grid, machine, sizes))
     dots, blocks = grid.dots, grid.blocks
-    found = _best_tiling(dots, blocks, machine, sizes.of)
+    found = _best_tiling(grid, machine, sizes)
     if found is None and has_whole_rows(dots, blocks):
-        found = _best_tiling(dots, blocks, machine, sizes.of, whole=False)
+        found = _best_tiling(grid, machine, sizes, whole=False)
     main = _main(dots, sizes.of)
-    nest = found.nest if found is not None else _nest_of(dots, blocks, machine, sizes.of, whole=False)
+    nest = found.nest if found is not None else _nest_of(grid, machine, sizes, whole=False)
     ranked = [tiling for _, tiling in found.ranked] if found is not None else [_smallest(nest)]
     plans = _product_plans(main, blocks, nest, ranked)
     granule = (16, 1) if has_whole_rows(dots, blocks) else (8, 32)
@@ -97,29 +98,27 @@ class _Found(NamedTuple):
     best: tuple[float, ThreadTiling]
 
 
-def _nest_of(
-    dots: Sequence[ops.Dot], blocks: Sequence[BlockDefinition], machine: GpuMachine, size_of: SizeOf, *, whole: bool
-) -> ThreadNest:
-    main = _main(dots, size_of)
-    together = 1 if whole else matrices_at_once(main, blocks, size_of)
-    return read_thread_nest(main, blocks, machine, size_of, 1 if whole else _beside(main, dots), together, whole)
+def _nest_of(grid: GridShape, machine: GpuMachine, sizes: KnownSizes, *, whole: bool) -> ThreadNest:
+    main = _main(grid.dots, sizes.of)
+    together = 1 if whole else matrices_at_once(main, grid.blocks, sizes.of)
+    return read_thread_nest(main, grid, machine, sizes, 1 if whole else _beside(main, grid.dots), together, whole)
 
 
 def _best_tiling(
-    dots: Sequence[ops.Dot],
-    blocks: Sequence[BlockDefinition],
+    grid: GridShape,
     machine: GpuMachine,
-    size_of: SizeOf,
+    sizes: KnownSizes,
     refused: list[Refusal] | None = None,
     *,
     whole: bool = True,
 ) -> _Found | None:
     """None where nothing fits. `refused` gets what was refused. `whole`: whether rows are whole where that is asked."""
-    nest = _nest_of(dots, blocks, machine, size_of, whole=whole and has_whole_rows(dots, blocks))
+    dots, blocks = grid.dots, grid.blocks
+    nest = _nest_of(grid, machine, sizes, whole=whole and has_whole_rows(dots, blocks))
     ranked = ThreadSearch(nest, machine, refused).ranked()
     if not ranked:
         return None
-    asked = _asked(_main(dots, size_of), blocks, nest)
+    asked = _asked(_main(dots, sizes.of), blocks, nest)
     return _Found(nest, asked, ranked, next((pair for pair in ranked if _is_as_asked(pair[1], asked)), ranked[0]))
 
 
@@ -135,7 +134,7 @@ def refused_thread_tilings(
         return first.seconds, [
             (search.seconds(tiling), Refusal(tiling, one.reason)) for tiling, one in zip(complete, refused)
         ]
-    found = _best_tiling(grid.dots, grid.blocks, machine, sizes.of, refused)
+    found = _best_tiling(grid, machine, sizes, refused)
     if found is None:
         return math.inf, []
     nest, asked, ranked, (best, of_best) = found
@@ -200,29 +199,34 @@ def _computed_by(*values: Value) -> Iterator[Op]:
         work += [v for v in value.op.operands if v is not value]
 
 
-def _total(open_: dict[str, BlockDefinition], name: str, size_of: SizeOf) -> int:
-    return size_of(open_[name].total)
+def _length(block: BlockDefinition, grid: GridShape, sizes: KnownSizes) -> int:
+    """How many coordinates the blocks have together."""
+    if block.total is None and _is_loop(block):
+        length = length_of_first_or_last(grid.op, block, sizes.all_of(grid))
+        if length is not None:
+            return length
+    return sizes.of(block.total)
 
 
 def read_thread_nest(
     dot: ops.Dot,
-    blocks: Sequence[BlockDefinition],
+    grid: GridShape,
     machine: GpuMachine,
-    size_of: SizeOf,
+    sizes: KnownSizes,
     beside: int,
     together: int,
     whole: bool,
 ) -> ThreadNest:
     """`beside`: products of that shape in one loop, each with a right operand and sums of its own. `together`: matrices
     that each of them multiplies at once, which share the depth of a stage. `whole`: blocks have whole rows."""
-    row, column, depth = _sides(dot)
+    (row, column, depth), blocks, size_of = _sides(dot), grid.blocks, sizes.of
     choice = choose_instruction(dot.a.dtype, dot.b.dtype, dot.dtype, dot.precision, machine.capability)
     instruction = INSTRUCTIONS[choice.instruction]
 
     named = {b.extent: b for b in blocks if b.extent is not None}
 
     def length(name: str, dim: Dim) -> int:
-        return _total(named, name, size_of) if name in named else size_of(dim)
+        return _length(named[name], grid, sizes) if name in named else size_of(dim)
 
     held, held_beside = _held_bytes(dot, row, size_of)
     others = (b for b in blocks if b.extent not in (row, column, depth) and not _is_loop(b))
