@@ -82,8 +82,8 @@ def test_specialised_plans_come_first_then_what_to_fall_back_to() -> None:
 def test_the_first_plan_in_words() -> None:
     """The result in f32 takes half of the shared memory."""
     assert str(ranked(product())[0].plan) == (
-        "m=256, n=128, k=64, 256 threads x 2, 8x1 warps, 5 stages, 66 programs, 8 rows at a time, cooperative, "
-        "M%256=0, N%128=0, K%64=0, aligned to 16/16/16"
+        "m=128, n=128, k=64, 256 threads, 8x1 warps, 5 stages, 132 programs, 16 rows at a time, cooperative, "
+        "M%128=0, N%128=0, K%64=0, aligned to 16/16/16"
     )
 
 
