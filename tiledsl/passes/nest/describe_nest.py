@@ -72,6 +72,8 @@ def _access(access: Access) -> str:
         parts.append(f"moved by {_names(access.moved_by)}")
     if access.repeated_by:
         parts.append(f"again for each {_names(access.repeated_by)}")
+    for axis, among in access.chosen:
+        parts.append(f"data choose one of {among} for each {axis.name}")
     if access.conditional:
         parts.append("in a branch")
     return "; ".join(parts)

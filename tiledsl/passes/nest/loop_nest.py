@@ -16,9 +16,10 @@ from typing import Literal, TypeAlias
 
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Function, Index, Value
+from tiledsl.ir.symbolic import Dim
 from tiledsl.ir.types import Shape, TensorType, TileType
 from tiledsl.passes.analysis.quotients import repeats
-from tiledsl.passes.analysis.sizes import BlockDefinition, blocks_of
+from tiledsl.passes.analysis.sizes import BlockDefinition, blocks_of, is_scalar
 from tiledsl.passes.analysis.slid_axes import slid_axes
 from tiledsl.passes.nest.dependence import AxisDependence, slope
 
@@ -67,6 +68,8 @@ class Access:
     gathers: bool
     conditional: bool
     """Whether it stands in a branch, and so may not be made."""
+    chosen: tuple[tuple[Value, Dim], ...] = ()
+    """The axes whose blocks choose a place by what data say, and among how many: `w[expert[p], k, n]`."""
 
     @cached_property
     def repeats(self) -> int:
@@ -201,13 +204,30 @@ class _Reader:
         found = [self.dependence.of(index) for index in op.indices if isinstance(index, Value)]
         moved = frozenset[Value]().union(*(d.axes for d in found))
         around = [*(a.argument for a in self.axes), *(loop.axis for loop in loops if loop.axis is not None)]
+        chosen = self._chosen(op)
         return Access(
             op, loops,
             moved_by=tuple(axis for axis in around if axis in moved),
             repeated_by=tuple(axis for axis in around if axis not in moved),
             gathers=repeats(op) == 1 and any(map(_is_gathered, op.indices)),
             conditional=conditional,
+            chosen=tuple((axis, chosen[axis]) for axis in around if axis in chosen),
         )  # fmt: skip
+
+    def _chosen(self, op: AccessOp) -> dict[Value, Dim]:
+        """Of the axes that move an access by data alone, how many places they choose among."""
+        found: dict[Value, Dim] = {}
+        tensor = op.tensor.type
+        assert isinstance(tensor, TensorType)
+        moved = set[Value]()
+        for index, size in zip(op.indices, tensor.shape):
+            if isinstance(index, Value):
+                dependence = self.dependence.of(index)
+                if dependence.on_data and is_scalar(index):
+                    found.update(dict.fromkeys(dependence.axes, size))
+                else:
+                    moved |= dependence.axes
+        return {axis: size for axis, size in found.items() if axis not in moved}
 
 
 def _is_gathered(index: Index) -> bool:

@@ -8,13 +8,18 @@ from typing import Any
 
 import pytest
 
-from tests.support.kernels import lower
+from tests.support.kernels import lower, tensor
 from tiledsl import tile
 from tiledsl.cli.main import main
 from tiledsl.frontend.kernel.arguments import Argument
 from tiledsl.ir.text.printer import print_module
+from tiledsl.passes.gpu.plans.choose_plans import ranked_plans
+from tiledsl.passes.gpu.plans.split_candidates import costs_of
+from tiledsl.passes.gpu_machine import gpu_machine
+from tiledsl.passes.manager import PassContext, PassManager
 from tiledsl.passes.nest.describe_nest import describe_nest
 from tiledsl.passes.nest.loop_nest import LoopNest, loop_nests
+from tiledsl.passes.pipelines import gpu_front_pipeline
 
 
 def nest_of(function: Callable[..., Any], **arguments: Argument | int) -> LoopNest:
@@ -95,6 +100,39 @@ def test_a_window() -> None:
 def test_gathers() -> None:
     accesses = {access.op.tensor.name: access for access in nest_of(rows, x=2, places=1).accesses}
     assert {name: access.gathers for name, access in accesses.items()} == {"places": False, "x": True, "y": False}
+
+
+def by_experts(x: tile.Tensor, w: tile.Tensor, experts: tile.Tensor) -> tile.Tensor:
+    K = x.shape[1]
+    E, K, N = w.shape
+    P = experts.shape[0]
+    y = tile.empty((P * 128, N), x.dtype)
+    for r, n in tile.grid(P * 128, N, block=(128, tile.auto)):
+        mine = tile.minimum(experts[r.start // 128], E - 1)
+        acc = tile.zeros((r, n), tile.f32)
+        for k in tile.range(K):
+            acc = tile.dot(x[r, k], w[mine, k, n], acc)
+        y[r, n] = acc
+    return y
+
+
+def test_places_that_data_choose() -> None:
+    """Rows choose a matrix; where an axis moves an access by itself as well, all its blocks are elsewhere."""
+    nest = nest_of(by_experts, x=2, w=3, experts=tensor(1, tile.i32))
+    chosen = {a.op.tensor.name: [(axis.name, str(among)) for axis, among in a.chosen] for a in nest.accesses}
+    assert chosen == {"experts": [], "x": [], "w": [("r", "E")], "y": []}
+    assert any("data choose one of E for each r" in line for line in describe_nest(nest))
+
+
+def test_rows_of_one_expert_are_walked_together() -> None:
+    """An expert's matrix does not stay in L2 while all of its rows go by."""
+    given = {"x": tensor(2, tile.bf16), "w": tensor(3, tile.bf16), "experts": tensor(1, tile.i32)}
+    function = PassManager(gpu_front_pipeline()).run(lower(by_experts, **given), PassContext()).entry
+    sizes = {"T": 136 * 128, "K": 4096, "N": 14336, "E": 8, "P": 136}
+    first, *_ = ranked_plans(function, gpu_machine("sm_90"), sizes, (16, 16, 16, 16))
+    assert first.plan.grids[0].raster >= 8
+    (cost,) = costs_of(function, first.plan, sizes, gpu_machine("sm_90"))
+    assert cost.memory_bytes < 3 * 2 * sizes["E"] * sizes["K"] * sizes["N"]  # 8 times that, row by row
 
 
 def test_loops_whose_length_is_data_or_another_loop() -> None:

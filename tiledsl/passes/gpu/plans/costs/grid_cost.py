@@ -314,7 +314,12 @@ class GridCost:
         turns = math.prod(
             max(1.0, self.counts.turns(loop).number / self.programs) for loop in access.loops if loop.axis in repeated
         )
-        return turns * math.prod(count for axis, count in zip(self.nest.axis_values, wave) if axis in repeated)
+        shared = math.prod(count for axis, count in zip(self.nest.axis_values, wave) if axis in repeated)
+        for axis, among in access.chosen:  # neighbours choose the same place, as rows that are sorted by it do
+            if axis in self.nest.axis_values:
+                number = self.nest.axis_values.index(axis)
+                shared *= max(1.0, min(wave[number], lengths[number] / max(1, self.counts.number(among))))
+        return turns * shared
 
     @cached_property
     def work(self) -> UnitCounts:

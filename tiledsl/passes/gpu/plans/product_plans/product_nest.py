@@ -54,6 +54,8 @@ class Stream(NamedTuple):
     reads it. `windows`: the bytes of a pixel's channels, where rows are positions of windows; else 0.
     `planes`: how many such tiles lie behind each other. `run`: where rows lie in runs anywhere, how many rows each has
     that a block may begin with; else 0. `cleared`: whether who loads it makes rows behind the end of the loop 0.
+    `among`: where blocks of the last axis but one choose a place by what data say, as rows sorted by experts do, of how
+    many; else 0.
     """
 
     sides: tuple[Side, ...]
@@ -70,6 +72,7 @@ class Stream(NamedTuple):
     planes: int = 1
     run: int = 0
     cleared: bool = False
+    among: int = 0
 
 
 class Work(NamedTuple):

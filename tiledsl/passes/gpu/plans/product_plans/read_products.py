@@ -77,7 +77,7 @@ class Axes(NamedTuple):
 
 class _Reader:
     def __init__(self, grid: ops.Grid, blocks: Sequence[BlockDefinition], feeds: Sequence[Feed], sizes: Sizes) -> None:
-        self.grid, self.feeds, self.sizes = grid, feeds, sizes
+        self.grid, self.feeds, self.sizes, self.nest = grid, feeds, sizes, loop_nest(grid)
         self.blocks = blocks
         self.by_extent = {b.argument.type.extent: b for b in blocks if isinstance(b.argument.type, AxisType)}
         self.dots = [op for op in grid.body.walk() if isinstance(op, ops.Dot)]
@@ -251,7 +251,14 @@ class _Reader:
             planes=self.sizes.of(planes),
             run=0 if runs is None else math.gcd(runs.run, runs.divisor),
             cleared=axis_to_clear(load) is not None,
+            among=self._among(load),
         )
+
+    def _among(self, load: ops.Load) -> int:
+        (access,) = [access for access in self.nest.accesses if access.op is load]
+        chosen = dict(access.chosen)
+        second = self.grid.body.arguments[-2] if len(self.grid.body.arguments) > 1 else None
+        return self.sizes.of(chosen[second]) if second in chosen else 0
 
     def _row_start(self, load: ops.Load, alignment: int) -> int:
         """The bytes that rows start at a multiple of, as their length says; or those of a copy."""
@@ -307,7 +314,7 @@ class _Reader:
         """What threads compute in a turn of the loop, but for masks: clean turns have none. What stands in loops of the
         turn comes as often as these go round, and is loaded there by threads themselves."""
         found: dict[tuple[Side, ...], UnitCounts] = {}
-        for work in loop_nest(self.grid).elementwise:
+        for work in self.nest.elementwise:
             times = self._times_in_a_turn(work.op)
             if not times or len(work.shape) < 2 or _is_mask(work.op):
                 continue

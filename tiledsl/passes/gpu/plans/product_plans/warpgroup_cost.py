@@ -422,9 +422,9 @@ class WarpgroupCost:
         batches = 1
         for count in counts[:second] if second > 0 else ():
             batches *= count
-        streams: dict[tuple[bool, bool], float] = {}
+        streams: dict[tuple[bool, bool, int], float] = {}
         for stream in self.nest.streams:
-            key = (last in stream.moved_by, second in stream.moved_by)
+            key = (last in stream.moved_by, second in stream.moved_by, stream.among)
             shared = batches if any(axis < second for axis in stream.moved_by) else 1
             streams[key] = streams.get(key, 0.0) + stream.held * stream.bytes / shared
         whole = sum(streams.values())
@@ -436,9 +436,11 @@ class WarpgroupCost:
         for raster in rasters:
             band = min(raster, down)
             moved = 0.0
-            for (by_last, by_second), bytes_ in streams.items():
+            for (by_last, by_second, among), bytes_ in streams.items():
                 again = 1
-                if by_second and not by_last and bytes_ * band / down > self.cached:
+                if among and by_last and bytes_ / among > self.cached / 2:
+                    again = min(rounds, -(-down // (among * band)))  # of each place that blocks choose among
+                elif by_second and not by_last and bytes_ * band / down > self.cached:
                     again = min(rounds, -(-across * band // at_once))
                 elif by_last and not by_second and bytes_ > self.cached:
                     again = min(rounds, -(-down // band))
