@@ -7,9 +7,10 @@ import argparse
 from pathlib import Path
 from typing import cast
 
-from tiledsl.cli.as_json import audit_data, json_text
+from tiledsl.cli.arguments import add_constants, add_json, add_specs, constants_of
+from tiledsl.cli.as_json import audit_data, show
 from tiledsl.cli.audit_file import Arguments, audit_names
-from tiledsl.cli.compile import load_kernel, load_names, parse_constant, split_target
+from tiledsl.cli.compile import load_kernel, load_names, split_target
 
 
 def add_audit_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:  # pyright: ignore[reportPrivateUsage]  # argparse has no public name for it
@@ -18,27 +19,23 @@ def add_audit_command(commands: argparse._SubParsersAction[argparse.ArgumentPars
         "target", metavar="FILE.py[:KERNEL]",
         help="a kernel; or all kernels, formulas, graphs and modules that a file names, the worst first",
     )  # fmt: skip
-    parser.add_argument(
-        "--spec", action="append", default=[], metavar="[KERNEL:]SPEC",
-        help="one argument, in order: f32[4096,512], int, float; of a file for all, or for the kernel that is named",
-    )  # fmt: skip
-    parser.add_argument(
-        "--constexpr", action="append", default=[], metavar="NAME=VALUE", help="a compile-time argument"
-    )
+    every = "one argument, in order: f32[4096,512], int, float; of a file for all, or for the kernel that is named"
+    add_specs(parser, every, "[KERNEL:]SPEC")
+    add_constants(parser)
     parser.add_argument("--arch", default="sm_90", help="a GPU's architecture, which needs no GPU, or cpu")
-    parser.add_argument("--json", action="store_true", help="as JSON, for scripts")
+    add_json(parser)
     parser.set_defaults(run=_audit)
 
 
 def _audit(options: argparse.Namespace) -> int:
-    constants = dict(parse_constant(text) for text in cast("list[str]", options.constexpr))
+    constants = constants_of(options)
     arguments = Arguments.parse(cast("list[str]", options.spec), constants)
     if options.target.endswith(".py"):
         file = Path(options.target)
         found = audit_names(file, load_names(file), arguments, options.arch)
-        print(json_text(found.data()) if options.json else found)
+        show(options, found, found.data())
         return 0
     file, name = split_target(options.target)
     audit = load_kernel(file, name).audit(*arguments.of(name), arch=options.arch, **constants)
-    print(json_text(audit_data(audit)) if options.json else audit)
+    show(options, audit, audit_data(audit))
     return 0

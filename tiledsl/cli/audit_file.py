@@ -11,8 +11,8 @@ from tiledsl.api import Kernel
 from tiledsl.api.graphs.fused import BuiltGraph, FusedGraph
 from tiledsl.api.graphs.graph import Graph
 from tiledsl.api.reports.text_tables import columns, paragraph
+from tiledsl.cli.arguments import parse_spec
 from tiledsl.cli.as_json import audit_data
-from tiledsl.cli.compile import parse_spec
 from tiledsl.support.errors import TileError, fail
 from tiledsl.support.progress import Progress
 

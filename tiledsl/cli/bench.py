@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from tiledsl.api.reports.text_tables import columns
-from tiledsl.cli.as_json import json_text
+from tiledsl.cli.arguments import add_json, add_sizes, add_specs, sizes_of
+from tiledsl.cli.as_json import show
 from tiledsl.cli.bench_cases import BATCH, Case, cases_of
 from tiledsl.cli.bench_runs import AGAINST, Timed, runners, timed
-from tiledsl.cli.draw import parse_size
 from tiledsl.cli.load_model import TARGET, load_target
 from tiledsl.cli.parser import positive_int, seconds
 from tiledsl.ir.dtypes import ALL
@@ -27,11 +27,8 @@ HEAD = ("batch", "dtype", "run by", "median", "90% within", "a second", "memory"
 def add_bench_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:  # pyright: ignore[reportPrivateUsage]  # argparse has no public name for it
     parser = commands.add_parser("bench", help="time calls of a kernel or a model, beside other ways to run it")
     parser.add_argument("target", metavar="MODEL", help=f"{TARGET}; NAME is a kernel, a formula, a graph or a model")
-    parser.add_argument(
-        "--spec", action="append", default=[], metavar="SPEC",
-        help="one argument, in order, drawn at random: f32[B,64], int, float or bool; or a number, which is passed",
-    )  # fmt: skip
-    parser.add_argument("--size", action="append", default=[], metavar="NAME=NUMBER", help="what a size is")
+    add_specs(parser)
+    add_sizes(parser)
     parser.add_argument(
         "--batch", nargs="+", type=positive_int, default=[], metavar="NUMBER",
         help=f"what the size `{BATCH}` is, or the only one that is open: a row for each",
@@ -41,13 +38,13 @@ def add_bench_command(commands: argparse._SubParsersAction[argparse.ArgumentPars
     parser.add_argument("--against", nargs="+", choices=AGAINST, default=[], help="what else runs the model")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where it runs")
     parser.add_argument("--seconds", type=seconds, default=1.0, help="how long each is timed; default: 1")
-    parser.add_argument("--json", action="store_true", help="as JSON, for scripts")
+    add_json(parser)
     parser.set_defaults(run=_bench)
 
 
 def _bench(options: argparse.Namespace) -> int:
     model = load_target(options.target)
-    sizes = dict(parse_size(text) for text in options.size)
+    sizes = sizes_of(options)
     batches: Sequence[int | None] = options.batch or [None]
     dtypes: Sequence[str | None] = options.dtype or [None]
     rows: list[tuple[str, ...]] = [HEAD]
@@ -66,12 +63,9 @@ def _bench(options: argparse.Namespace) -> int:
                 rows.append(_row(case, name, found))
                 data.append({"batch": case.batch, "dtype": case.dtype, "run_by": name, **asdict(found)})
             progress.step()
-    if options.json:
-        print(json_text({"target": options.target, "device": options.device, "timed": data, "failed": failed}))
-        return 0
-    print("\n".join([f"{options.target} on {options.device}", *columns(rows)]))
-    for text in failed:
-        print(f"  {text}")
+    lines = [f"{options.target} on {options.device}", *columns(rows), *(f"  {text}" for text in failed)]
+    facts = {"target": options.target, "device": options.device, "timed": data, "failed": failed}
+    show(options, "\n".join(lines), facts)
     return 0
 
 

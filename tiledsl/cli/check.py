@@ -17,9 +17,9 @@ import numpy as np
 
 from tiledsl.api import Kernel
 from tiledsl.api.modules.module import Module
-from tiledsl.cli.as_json import check_data, json_text, model_data
-from tiledsl.cli.compile import parse_constant
-from tiledsl.cli.draw import draw_for_specs, parse_size
+from tiledsl.cli.arguments import add_constants, add_json, add_sizes, add_specs, constants_of, sizes_of
+from tiledsl.cli.as_json import check_data, model_data, show
+from tiledsl.cli.draw import draw_for_specs
 from tiledsl.cli.load_model import (
     TARGET,
     TorchModel,
@@ -39,31 +39,26 @@ def add_check_command(commands: argparse._SubParsersAction[argparse.ArgumentPars
         "the reference, launch by launch",
     )
     parser.add_argument("target", metavar="MODEL", help=f"{TARGET}; NAME is a kernel, a formula, a graph or a model")
-    parser.add_argument(
-        "--spec", action="append", default=[], metavar="SPEC",
-        help="one argument, in order, drawn at random: f32[M,64], int, float or bool; or a number, which is passed",
-    )  # fmt: skip
-    parser.add_argument("--size", action="append", default=[], metavar="NAME=NUMBER", help="what a size is")
-    parser.add_argument(
-        "--constexpr", action="append", default=[], metavar="NAME=VALUE", help="a compile-time argument"
-    )
+    add_specs(parser)
+    add_sizes(parser)
+    add_constants(parser)
     parser.add_argument("--arch", default="cpu", help="of a model: what it is compiled for, cpu or the GPU at hand")
     parser.add_argument("--seed", type=int, default=0, help="of the arguments")
-    parser.add_argument("--json", action="store_true", help="as JSON, for scripts")
+    add_json(parser)
     parser.set_defaults(run=_check)
 
 
 def _check(options: argparse.Namespace) -> int:
     model = load_target(options.target)
-    sizes = dict(parse_size(text) for text in cast("list[str]", options.size))
+    sizes = sizes_of(options)
     random = np.random.default_rng(options.seed)
     if isinstance(model, Kernel):
         arguments = draw_for_specs(options.spec, sizes, random)
-        constants = dict(parse_constant(text) for text in cast("list[str]", options.constexpr))
+        constants = constants_of(options)
         if options.arch != "cpu":
             refuse_arch(options.arch)
         found: Any = model.check(*arguments, **constants)
-        print(json_text(check_data(found)) if options.json else found)
+        show(options, found, check_data(found))
         return 0 if found.ok else 1
     if isinstance(model, Module):
         refuse_saved(options.target)
@@ -77,10 +72,7 @@ def _check(options: argparse.Namespace) -> int:
     else:
         report, others = check_model(model, graph_arguments(model, sizes, random), sizes, options.arch), None
     reports = [report] if others is None else [report, others]
-    if options.json:
-        print(json_text([model_data(one) for one in reports]))
-    else:
-        print("\n".join(map(str, reports)))
+    show(options, "\n".join(map(str, reports)), [model_data(one) for one in reports])
     return 0 if report.ok and (others is None or others.ok) else 1
 
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import ast
 import importlib.util
-import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from typing_extensions import assert_never
 
 from tiledsl.api import CompiledKernel, Kernel
+from tiledsl.cli.arguments import add_constants, add_json, add_specs, constants_of, parse_spec
+from tiledsl.cli.as_json import show
 from tiledsl.cli.onnx_files import add_model_options, compile_model
-from tiledsl.frontend.language.values import TensorSpec
-from tiledsl.ir.dtypes import BY_NAME
 from tiledsl.support.errors import TileError, fail
 
 if TYPE_CHECKING:
@@ -29,22 +27,15 @@ _OF_GPU: tuple[Emit, ...] = ("front", "tile", "gpu", "cuda", "sass", "resources"
 _OF_REFERENCE: tuple[Emit, ...] = ("front", "tile", "explain")
 _OF_FORMULAS: tuple[Emit, ...] = ("graph", "tile", "explain")
 
-_SPEC = re.compile(r"\s*(\w+)\s*\[([^\]]*)\]\s*")
-_NUMBER_TYPES: dict[str, type] = {"int": int, "float": float, "bool": bool}
-
 
 def add_compile_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:  # pyright: ignore[reportPrivateUsage]  # argparse has no public name for it
     parser = commands.add_parser("compile", help="compile a kernel and print what becomes of it")
     parser.add_argument(
         "target", metavar="FILE.py:KERNEL", help="or MODEL.onnx, of which there is graph, tile, explain"
     )
-    parser.add_argument(
-        "--spec", action="append", default=[], metavar="SPEC",
-        help="one argument, in order: f32[M,K] (sizes are numbers, names, or ? where unknown), int, float or bool",
-    )  # fmt: skip
-    parser.add_argument(
-        "--constexpr", action="append", default=[], metavar="NAME=VALUE", help="a compile-time argument"
-    )
+    unknown = "one argument, in order: f32[M,K] (sizes are numbers, names, or ? where unknown), int, float or bool"
+    add_specs(parser, unknown)
+    add_constants(parser)
     parser.add_argument(
         "--arch", default="cpu", help="cpu (the default), reference, or a GPU's: sm_90 (no GPU is needed)"
     )
@@ -56,6 +47,7 @@ def add_compile_command(commands: argparse._SubParsersAction[argparse.ArgumentPa
         "resources: registers and memory; explain: what was chosen, and why",
     )  # fmt: skip
     add_model_options(parser)
+    add_json(parser)
     parser.set_defaults(run=_compile)
 
 
@@ -66,9 +58,13 @@ def _compile(options: argparse.Namespace) -> int:
     file, name = split_target(options.target)
     kernel = load_kernel(file, name)
     specs = [parse_spec(text) for text in cast("list[str]", options.spec)]
-    constants = dict(parse_constant(text) for text in cast("list[str]", options.constexpr))
+    constants = constants_of(options)
     compiled = kernel.compile(*specs, arch=options.arch, **constants)
-    print(emitted(compiled, options.emit).rstrip("\n"))
+    text = emitted(compiled, options.emit).rstrip("\n")
+    facts: dict[str, Any] = {"target": options.target, "arch": compiled.arch, "emit": options.emit, "text": text}
+    if options.emit == "resources":
+        facts["resources"] = compiled.resources
+    show(options, text, facts)
     return 0
 
 
@@ -152,31 +148,3 @@ def load_names(file: Path) -> Mapping[str, object]:
     finally:
         sys.path.pop(0)
     return vars(module)
-
-
-def parse_spec(text: str) -> object:
-    """`f32[M,64,?]` as a tensor spec, `int` as a number type. Raises TileSyntaxError for anything else."""
-    if text in _NUMBER_TYPES:
-        return _NUMBER_TYPES[text]
-    found = _SPEC.fullmatch(text)
-    dtype = BY_NAME.get(found[1]) if found else None
-    words = [word.strip() for word in found[2].split(",")] if found and found[2].strip() else []
-    fits = all(word == "?" or word.isdecimal() or word.isidentifier() for word in words)
-    if dtype is None or not fits:
-        fail("command-spec", None, text=text, known=", ".join(BY_NAME))
-    sizes = [None if word == "?" else int(word) if word.isdecimal() else word for word in words]
-    return TensorSpec(tuple(sizes), dtype)
-
-
-def parse_constant(text: str) -> tuple[str, object]:
-    """`NAME=VALUE`: a Python literal, the name of a dtype, or else a string. Raises TileSyntaxError without the `=`."""
-    name, equals, value = text.partition("=")
-    if not equals or not name.strip().isidentifier():
-        fail("command-constant", None, text=text)
-    value = value.strip()
-    if value in BY_NAME:
-        return name.strip(), BY_NAME[value]
-    try:
-        return name.strip(), ast.literal_eval(value)
-    except (ValueError, SyntaxError):
-        return name.strip(), value

@@ -12,13 +12,17 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from tiledsl.api.programs.replay import replay
 from tiledsl.api.reports.text_tables import columns
 from tiledsl.autotune.records.database import Database, described
 from tiledsl.autotune.records.record import Trial
 from tiledsl.autotune.records.upkeep import TOP, compact, every_entry, export, merge, prune, top
+from tiledsl.cli.arguments import add_json
+from tiledsl.cli.as_json import show, trial_data
 from tiledsl.runtime.programs.plan_source import PlanQuestion
 from tiledsl.support.errors import fail
 
@@ -28,12 +32,14 @@ Act = Callable[[Database, argparse.Namespace], int]
 def add_database_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:  # pyright: ignore[reportPrivateUsage]  # argparse has no public name for it
     parser = commands.add_parser("db", help="look into a database of measured plans, check it, merge it, prune it")
     acts = parser.add_subparsers(required=True, metavar="WHAT", help="what to do with it")
-    show = _add(acts, "show", "every search, with what it found", _show)
+    searches = _add(acts, "show", "every search, with what it found", _show)
     best = _add(acts, "top", "the best plans of each question", _top)
-    for one in (show, best):
+    for one in (searches, best):
         one.add_argument("--kernel", default="", help="that one alone")
     best.add_argument("--count", type=int, default=TOP, help=f"how many of each; default: {TOP}")
-    _add(acts, "check", "read all lines; those that are no good are listed, and make the exit code 1", _check)
+    checked = _add(acts, "check", "read all lines; those that are no good are listed, and make the exit code 1", _check)
+    for one in (searches, best, checked):
+        add_json(one)
     other = _add(acts, "merge", "copy what other databases have", _merge)
     other.add_argument("others", nargs="+", metavar="FOLDER", help="the other databases")
     pruned = _add(acts, "prune", "drop plans that are not among the best, and lines that are no good", _prune)
@@ -77,6 +83,7 @@ def _questions(database: Database, kernel: str = "") -> Iterator[tuple[str, Plan
 
 def _show(database: Database, options: argparse.Namespace) -> int:
     rows = [("kernel", "sizes", "target", "tried", "failed", "gain", "winner", "when")]
+    data: list[dict[str, Any]] = []
     for name, question in _questions(database, options.kernel):
         trials, best = database.entries.trials.get(question, []), database.best(question)
         plans = {trial.plan for trial in trials}
@@ -89,18 +96,21 @@ def _show(database: Database, options: argparse.Namespace) -> int:
             if not best.finished:
                 winner = "not finished"
         rows.append((name, _sizes(question), question.target, str(len(plans)), str(len(failed)), gain, winner, when))
-    print("\n".join(columns(rows)))
-    _say_skipped(database)
+        counts = {"tried": len(plans), "failed": len(failed)}
+        data.append({**_told(name, question), **counts, "search": None if best is None else asdict(best)})
+    show(options, "\n".join([*columns(rows), *_skipped(database)]), data)
     return 0
 
 
 def _top(database: Database, options: argparse.Namespace) -> int:
+    lines: list[str] = []
+    data: list[dict[str, Any]] = []
     for name, question in _questions(database, options.kernel):
-        print(f"{name} with {_sizes(question)} on {question.device or question.target}")
-        trials = database.entries.trials.get(question, [])
-        rows = [("x the pick's time", "us", "predicted", "error", "plan"), *map(_row, top(trials, options.count))]
-        print("\n".join(columns(rows)))
-    _say_skipped(database)
+        lines.append(f"{name} with {_sizes(question)} on {question.device or question.target}")
+        best = top(database.entries.trials.get(question, []), options.count)
+        lines += columns([("x the pick's time", "us", "predicted", "error", "plan"), *map(_row, best)])
+        data.append({**_told(name, question), "plans": [trial_data(trial) for trial in best]})
+    show(options, "\n".join([*lines, *_skipped(database)]), data)
     return 0
 
 
@@ -116,12 +126,11 @@ def _row(trial: Trial) -> tuple[str, ...]:
 
 
 def _check(database: Database, options: argparse.Namespace) -> int:
-    del options
     entries, files = sum(1 for _ in every_entry(database)), len(database.files())
     lines = described(database.skipped) if database.skipped else "all lines are whole"
-    print(f"{entries} entries in {files} file{'s' * (files != 1)}; {lines}")
-    for one in database.skipped:
-        print(f"  {one}")
+    text = f"{entries} entries in {files} file{'s' * (files != 1)}; {lines}"
+    data = {"entries": entries, "files": files, "skipped": [asdict(one) for one in database.skipped]}
+    show(options, "\n".join([text, *(f"  {one}" for one in database.skipped)]), data)
     return 1 if database.skipped else 0
 
 
@@ -155,9 +164,16 @@ def _replay(database: Database, options: argparse.Namespace) -> int:
     return 0
 
 
-def _say_skipped(database: Database) -> None:
-    if database.skipped:
-        print(f"{described(database.skipped)}; `tiledsl db check` lists them")
+def _skipped(database: Database) -> list[str]:
+    return [f"{described(database.skipped)}; `tiledsl db check` lists them"] if database.skipped else []
+
+
+def _told(name: str, question: PlanQuestion) -> dict[str, Any]:
+    """A question, for scripts."""
+    return {
+        "kernel": name, "sizes": dict(question.sizes), "target": question.target, "device": question.device,
+        "program": question.program,
+    }  # fmt: skip
 
 
 def _sizes(question: PlanQuestion) -> str:

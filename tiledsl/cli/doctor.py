@@ -20,7 +20,8 @@ import numpy as np
 from tiledsl import tile
 from tiledsl.api.calls.targets import worker_threads
 from tiledsl.api.reports.text_tables import paragraph, size
-from tiledsl.cli.as_json import json_text
+from tiledsl.cli.arguments import add_json
+from tiledsl.cli.as_json import show
 from tiledsl.passes.machine import host
 from tiledsl.support.errors import TileError
 from tiledsl.support.options import read_options
@@ -75,17 +76,14 @@ def doubled(x: tile.Tensor) -> tile.Tensor:
 
 def add_doctor_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:  # pyright: ignore[reportPrivateUsage]  # argparse has no public name for it
     parser = commands.add_parser("doctor", help="say what kernels can run on here, what is missing, how to get it")
-    parser.add_argument("--json", action="store_true", help="as JSON, for scripts")
+    add_json(parser)
     parser.set_defaults(run=_doctor)
 
 
 def _doctor(options: argparse.Namespace) -> int:
     findings = list(examined())
-    if options.json:
-        where = {"tiledsl": VERSION, "python": platform.python_version(), "platform": platform.platform()}
-        print(json_text({**where, "findings": [asdict(finding) for finding in findings]}))
-    else:
-        print("\n".join(page(findings)))
+    where = {"tiledsl": VERSION, "python": platform.python_version(), "platform": platform.platform()}
+    show(options, "\n".join(page(findings)), {**where, "findings": [asdict(finding) for finding in findings]})
     return 1 if any(finding.state == "wrong" for finding in findings) else 0
 
 

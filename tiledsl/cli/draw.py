@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn, TypeAlias
 
 import numpy as np
 
-from tiledsl.cli.compile import parse_spec
+from tiledsl.cli.arguments import parse_argument
 from tiledsl.frontend.language.values import TensorSpec
 from tiledsl.ir.core import Function
-from tiledsl.ir.dtypes import ALL, DType, f64, i64, to_numpy
+from tiledsl.ir.dtypes import DType, f64, i64, to_numpy
 from tiledsl.ir.symbolic import Dim, evaluate, symbols_of
 from tiledsl.ir.types import TensorType, TileType
 from tiledsl.runtime.arrays.arrays import Array
@@ -55,14 +54,6 @@ class Draw:
                 return bool(self.random.integers(0, 2))
             case "int" | "uint":
                 return int(self.random.integers(0, self.below))
-
-
-def parse_size(text: str) -> tuple[str, int]:
-    """`M=128`. Raises TileSyntaxError for anything else."""
-    name, _, value = (part.strip() for part in text.partition("="))
-    if not name.isidentifier() or not value.isdecimal():
-        fail("command-size", None, text=text)
-    return name, int(value)
 
 
 def draw_for_specs(texts: Sequence[str], sizes: Mapping[str, int], random: np.random.Generator) -> list[Drawn]:
@@ -108,22 +99,6 @@ def draw_for_function(function: Function, sizes: Mapping[str, int], random: np.r
 def below(shapes: Iterable[tuple[int, ...]]) -> int:
     """What integers are drawn below, where they may be subscripts of arrays of these shapes."""
     return max(1, min([MOST, *(size for shape in shapes for size in shape)]))
-
-
-def parse_argument(text: str) -> TensorSpec | int | float | bool | type:
-    """One argument: `f32[M,64]`, `int`, or a number that stands for itself. Raises TileSyntaxError for what is none."""
-    try:
-        number: object = ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        number = None
-    if isinstance(number, (int, float)):
-        return number
-    spec = parse_spec(text)
-    if isinstance(spec, TensorSpec) and spec.dtype.bits < 8:
-        known = ", ".join(dtype.name for dtype in ALL if dtype.bits >= 8)
-        fail("command-spec", None, text=text, known=known)
-    assert isinstance(spec, (TensorSpec, type))
-    return spec
 
 
 def _shape(text: str, spec: TensorSpec, sizes: Mapping[str, int]) -> tuple[int, ...]:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tiledsl
+from tiledsl.cli.arguments import add_json
+from tiledsl.cli.as_json import array_data, module_data, show
 from tiledsl.support.errors import fail
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ def add_run_command(commands: argparse._SubParsersAction[argparse.ArgumentParser
         "--input", action="append", default=[], metavar="[NAME=]FILE.npy", help="an input, in order or by name"
     )
     parser.add_argument("--output", metavar="FOLDER", help="where to write each output, as NAME.npy")
+    add_json(parser)
     parser.set_defaults(run=_run)
 
 
@@ -34,6 +37,7 @@ def add_explain_command(commands: argparse._SubParsersAction[argparse.ArgumentPa
     parser.add_argument("model", metavar="MODEL.onnx", help="a model in ONNX's format")
     parser.add_argument("--html", nargs="?", const="", metavar="FILE", help="a page with a drawing; MODEL.html")
     add_model_options(parser)
+    add_json(parser)
     parser.set_defaults(run=_explain)
 
 
@@ -51,17 +55,20 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
 
 def compile_model(options: argparse.Namespace) -> int:
     """`tiledsl compile MODEL.onnx`: the graph, the tile programs, or what was decided."""
-    graph = _graph(options)
-    if options.emit == "graph":
-        print(graph.ir().rstrip("\n"))
-        return 0
-    if options.emit == "tile":
-        print(tiledsl.fuse(graph).ir(options.arch, **_sizes(options)).rstrip("\n"))
-        return 0
-    if options.emit != "explain":
+    if options.emit not in ("graph", "tile", "explain"):
         known = "`graph`, `tile`, `explain`"
         fail("command-emit", None, arch=options.arch, emit=options.emit, known=known)
-    print(_built(graph, options).explain())
+    graph = _graph(options)
+    facts: dict[str, Any] = {"target": options.target, "arch": options.arch, "emit": options.emit}
+    if options.emit == "graph":
+        text = graph.ir()
+    elif options.emit == "tile":
+        text = tiledsl.fuse(graph).ir(options.arch, **_sizes(options))
+    else:
+        built = _built(graph, options)
+        text, facts["module"] = built.explain(), module_data(built.modules[0])
+    text = text.rstrip("\n")
+    show(options, text, {**facts, "text": text})
     return 0
 
 
@@ -75,12 +82,17 @@ def _run(options: argparse.Namespace) -> int:
     arrays = _arrays(options.input, names, options.model)
     _note(f"{options.model}: {len(model.graph.nodes)} nodes; compiling")
     outputs = OnnxProgram(model)(*(arrays[name] for name in names))
+    folder = Path(options.output) if options.output else None
+    data: list[dict[str, Any]] = []
     for info, output in zip(model.graph.outputs, outputs):
-        print(f"{info.name}: {_described(output)}")
-        if options.output and hasattr(output, "dtype"):
-            folder = Path(options.output)
+        file = None
+        if folder is not None and hasattr(output, "dtype"):
             folder.mkdir(parents=True, exist_ok=True)
-            np.save(folder / f"{Path(info.name).name}.npy", output)
+            file = folder / f"{Path(info.name).name}.npy"
+            np.save(file, output)
+        data.append({**array_data(info.name, output), "file": None if file is None else str(file)})
+    lines = [f"{info.name}: {_described(output)}" for info, output in zip(model.graph.outputs, outputs)]
+    show(options, "\n".join(lines), {"model": options.model, "outputs": data})
     return 0
 
 
@@ -88,9 +100,9 @@ def _explain(options: argparse.Namespace) -> int:
     built = _built(_graph(options), options)
     page = None if options.html is None else options.html or str(Path(options.model).with_suffix(".html"))
     text = built.explain(html=page)
-    print(text)
     if page is not None:
-        print(f"written to {page}")
+        text += f"\nwritten to {page}"
+    show(options, text, {**module_data(built.modules[0]), "page": page})
     return 0
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.support import call_kernels
 from tests.support.sass import disassembler
 from tiledsl import __version__, tile
-from tiledsl.cli.compile import parse_constant, parse_spec
+from tiledsl.cli.arguments import parse_constant, parse_spec
 from tiledsl.cli.main import main
 
 FILE = Path(call_kernels.__file__)

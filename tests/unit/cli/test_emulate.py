@@ -14,7 +14,8 @@ from tests.support import call_kernels
 from tests.support.gpu_programs import ADD
 from tiledsl.api.programs import emulate as api_emulate
 from tiledsl.backend_ref.emulator.emulate import Emulation, EmulatorWarning
-from tiledsl.cli.draw import difference, draw_for_function, draw_for_specs, parse_size
+from tiledsl.cli.arguments import parse_size
+from tiledsl.cli.draw import difference, draw_for_function, draw_for_specs
 from tiledsl.cli.main import main
 from tiledsl.ir.text.parser import parse_module
 from tiledsl.support.errors import TileError, make_error

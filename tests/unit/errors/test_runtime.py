@@ -26,12 +26,13 @@ from tests.support.call_kernels import (
 )
 from tiledsl import tile
 from tiledsl.backend_cuda.build.disassemble import disassembly
+from tiledsl.cli.arguments import parse_constant, parse_size, parse_spec
 from tiledsl.cli.audit_file import Arguments, audit_names
 from tiledsl.cli.bench_cases import cases_of, need_device, with_batch
 from tiledsl.cli.bench_runs import runners
 from tiledsl.cli.check import refuse_arch, refuse_saved
-from tiledsl.cli.compile import emitted, load_kernel, parse_constant, parse_spec, split_target
-from tiledsl.cli.draw import draw_for_specs, parse_size
+from tiledsl.cli.compile import emitted, load_kernel, split_target
+from tiledsl.cli.draw import draw_for_specs
 from tiledsl.cli.load_model import TorchModel, load_target, need, torch_arguments
 from tiledsl.cli.main import make_parser
 from tiledsl.cli.new import written
