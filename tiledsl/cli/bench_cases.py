@@ -13,7 +13,7 @@ from tiledsl.api import Kernel
 from tiledsl.api.graphs.fused import FusedGraph
 from tiledsl.api.graphs.graph import Graph
 from tiledsl.api.modules.module import Module
-from tiledsl.cli.draw import draw_for_specs
+from tiledsl.cli.draw import Draw, below, draw_for_specs
 from tiledsl.cli.load_model import TorchModel, graph_arguments, graph_of_torch, need, torch_arguments
 from tiledsl.ir.dtypes import DType, from_array_name
 from tiledsl.runtime.arrays.arrays import Array, is_numpy
@@ -60,7 +60,7 @@ def cases_of(
     match model:
         case Kernel():
             sizes = with_batch(target, list(named), sizes, batch)
-            drawn = _placed(list(draw_for_specs(texts, sizes, random)), device)
+            drawn = placed(list(draw_for_specs(texts, sizes, random)), device)
             if not model.is_tensor_form:
                 return Case(target, batch, dtype, device, drawn, model)
             compiled: Any = model.compile(*drawn)
@@ -75,12 +75,12 @@ def cases_of(
             fused = FusedGraph(model)
             built = fused.build("cpu" if device == "cpu" else None, tuning=None, **dict(sizes))
             onnx = target if target.endswith(".onnx") else ""
-            return Case(target, batch, dtype, device, _placed(given, device), built, model, sizes, None, onnx)
+            return Case(target, batch, dtype, device, placed(given, device), built, model, sizes, None, onnx)
         case Module():
             if batch is not None:
                 advice = "leave `--batch` out; a saved module is for the sizes that it was built with"
                 fail("command-batch", None, size=BATCH, what=f"`{target}` is a saved module", advice=advice)
-            return Case(target, None, None, device, _placed(_of_saved(model, random), device), model)
+            return Case(target, None, None, device, placed(arguments_of_saved(model, random), device), model)
 
 
 def _torch_case(
@@ -123,16 +123,15 @@ def with_batch(what: str, names: Sequence[str], sizes: Mapping[str, int], batch:
     return {**sizes, size: batch}
 
 
-def _of_saved(module: Module, random: np.random.Generator) -> list[Any]:
-    from tiledsl.cli.draw import Draw, below
-
+def arguments_of_saved(module: Module, random: np.random.Generator) -> list[Any]:
+    """Random arrays for the inputs of a saved module."""
     schedule = module.built.schedule
     buffers = [schedule.buffers[number] for number in schedule.inputs]
     draw = Draw(random, below(buffer.shape for buffer in buffers))
     return [draw.array(buffer.shape, buffer.dtype) for buffer in buffers]
 
 
-def _placed(values: Sequence[Any], device: str) -> list[Any]:
+def placed(values: Sequence[Any], device: str) -> list[Any]:
     """Arrays where they are wanted: on a device as tensors of PyTorch."""
     if device == "cpu":
         return list(values)

@@ -11,6 +11,7 @@ tiledsl check examples/softmax.py:softmax --spec "f32[30,100]"
 tiledsl check model.onnx --size batch=2
 tiledsl verify examples/gemm.py:gemm --spec "f32[M,K]" --spec "f32[K,N]"
 tiledsl bench models.py:encoder --spec "f32[B,128,384]" --batch 1 8 --against eager compile
+tiledsl profile model.onnx --size batch=8
 tiledsl tune examples/gemm.py:gemm --spec "f32[512,512]" --spec "f32[512,512]" --seconds 30
 tiledsl db show tuned
 tiledsl opt gemm.tir -p "place-levels,infer-tiling"
@@ -40,6 +41,7 @@ from tiledsl.cli.onnx_files import add_explain_command, add_run_command
 from tiledsl.cli.opt import add_opt_command
 from tiledsl.cli.overview import overview
 from tiledsl.cli.parser import WRONG_LINES, described, empty_parser, parse
+from tiledsl.cli.profile import add_profile_command
 from tiledsl.cli.tune import add_tune_command
 from tiledsl.cli.verify import add_verify_command
 from tiledsl.support.caller import caller_location
@@ -85,6 +87,7 @@ def make_parser() -> ArgumentParser:
     add_emulate_command(commands)
     add_audit_command(commands)
     add_bench_command(commands)
+    add_profile_command(commands)
     add_run_command(commands)
     add_explain_command(commands)
     add_opt_command(commands)

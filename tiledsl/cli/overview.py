@@ -11,7 +11,7 @@ TASKS = {
     "begin a kernel": ("new",),
     "see what becomes of a kernel or a model": ("compile", "explain"),
     "find a mistake": ("check", "verify", "emulate"),
-    "find what is slow": ("audit", "bench"),
+    "find what is slow": ("audit", "bench", "profile"),
     "measure plans": ("tune", "db"),
     "run a model": ("run",),
     "work on the compiler": ("opt",),

@@ -37,8 +37,9 @@ from tiledsl.cli.load_model import TorchModel, load_target, need, torch_argument
 from tiledsl.cli.main import make_parser
 from tiledsl.cli.new import written
 from tiledsl.cli.parser import parse
+from tiledsl.cli.profile import check_place, device_arch
 from tiledsl.support.catalogue.runtime import ENTRIES
-from tiledsl.support.errors import TileError
+from tiledsl.support.errors import TileError, fail
 from tiledsl.support.options import read_options
 
 F32 = np.float32
@@ -53,6 +54,15 @@ class OnDevice:
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return 8, 0
+
+
+def without_a_driver() -> None:
+    def absent() -> None:
+        fail("cuda-no-driver", None, reason="libcuda.so.1 is not there")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tiledsl.api.calls.targets.cuda_services", absent)
+        device_arch()
 
 
 class OnCuda:
@@ -216,6 +226,14 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "command-device": (
         lambda: need_device(SimpleNamespace(cuda=SimpleNamespace(is_available=lambda: False)), "cuda"),
         "there is no CUDA device",
+    ),
+    "command-profile-device": (
+        without_a_driver,
+        "there is no GPU here whose kernels could be timed",
+    ),
+    "command-profile-place": (
+        lambda: check_place("model.tile", "cpu", "cuda"),
+        "`model.tile` was built for `cpu`, and cannot be timed on `cuda`",
     ),
     "command-audit": (
         lambda: audit_names(Path("numbers.py"), {"x": 1}, Arguments(), "sm_90"),

@@ -6,7 +6,7 @@ Nothing is run and no machine code is made: all is read off the tile programs an
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tiledsl.api.reports.notebook import plain
@@ -167,29 +167,38 @@ def audit_schedule(scheduled: Scheduled, arch: str) -> Audit:
 
     What takes more than 10 seconds says so on standard error."""
     schedule = scheduled.schedule
+    runs: dict[int, AuditedKernel] = {}
+    for found in audit_steps(scheduled, arch):
+        runs[id(found)] = replace(found, runs=runs[id(found)].runs + 1) if id(found) in runs else found
+    kernels = sorted(runs.values(), key=lambda k: -k.excess)
+    must = _must_bytes(schedule)
+    if all(k.kernel.exact for k in kernels):
+        must = min(must, sum(k.runs * k.kernel.must_bytes for k in kernels))  # tables that are gathered from, in part
+    return Audit(schedule.name, audited_machine(schedule.name, arch).name, tuple(kernels), must)
+
+
+def audit_steps(scheduled: Scheduled, arch: str) -> list[AuditedKernel]:
+    """One run of each launch, in their order; equal launches have the same object. Raises as `audit_schedule`."""
+    schedule = scheduled.schedule
     machine = audited_machine(schedule.name, arch)
     place = _placed(scheduled.functions, machine)
-    runs: dict[object, tuple[KernelAudit, int, tuple[str, ...]]] = {}
+    known: dict[object, AuditedKernel] = {}
+    launches: list[AuditedKernel] = []
     progress = Progress(f"auditing the launches of {schedule.name}", len(schedule.steps))
     for step in schedule.steps:
         sizes = {**step.sizes}
         alignment, lying = step_alignment(schedule, step), step_lying(schedule, step)
         key = (step.program, tuple(sizes.items()), alignment, lying)
-        if key not in runs:
+        if key not in known:
             function = place(step.program)
             if isinstance(machine, CpuMachine):
-                runs[key] = (audit_cpu_function(function, machine, sizes), 0, ())
+                known[key] = AuditedKernel(audit_cpu_function(function, machine, sizes), 1)
             else:
                 reasons = _reasons(function, machine, sizes, alignment)
-                runs[key] = (audit_function(function, machine, sizes, alignment, lying), 0, reasons)
-        audit, count, reasons = runs[key]
-        runs[key] = (audit, count + 1, reasons)
+                known[key] = AuditedKernel(audit_function(function, machine, sizes, alignment, lying), 1, reasons)
+        launches.append(known[key])
         progress.step()
-    kernels = sorted((AuditedKernel(*found) for found in runs.values()), key=lambda k: -k.excess)
-    must = _must_bytes(schedule)
-    if all(k.kernel.exact for k in kernels):
-        must = min(must, sum(k.runs * k.kernel.must_bytes for k in kernels))  # tables that are gathered from, in part
-    return Audit(schedule.name, machine.name, tuple(kernels), must)
+    return launches
 
 
 def _placed(functions: Sequence[Function], machine: GpuMachine | CpuMachine) -> Callable[[int], Function]:

@@ -252,6 +252,16 @@ ENTRIES: dict[str, ErrorSpec] = {
         "there is no CUDA device that PyTorch could make arrays on",
         "run it on the CPU: `--device cpu`",
     ),
+    "command-profile-device": ErrorSpec(
+        TileRuntimeError,
+        "there is no GPU here whose kernels could be timed: {reason}",
+        "profile on the CPU (`--device cpu`); `tiledsl audit` says without a GPU how long kernels should take on one",
+    ),
+    "command-profile-place": ErrorSpec(
+        TileTypeError,
+        "`{file}` was built for `{arch}`, and cannot be timed on `{device}`",
+        "choose the other `--device`, or save the module for this one",
+    ),
     "command-audit": ErrorSpec(TileTypeError, "nothing of `{file}` can be audited: {reasons}", "{hint}"),
     "command-spec": ErrorSpec(
         TileSyntaxError,
