@@ -2,6 +2,7 @@
 
 tiledsl db show tuned
 tiledsl db top tuned --kernel gemm
+tiledsl db report tuned --html tuned.html
 tiledsl db check tuned
 tiledsl db merge tuned from_another_machine
 tiledsl db prune tuned --keep 4
@@ -40,6 +41,9 @@ def add_database_command(commands: argparse._SubParsersAction[argparse.ArgumentP
     checked = _add(acts, "check", "read all lines; those that are no good are listed, and make the exit code 1", _check)
     for one in (searches, best, checked):
         add_json(one)
+    page = _add(acts, "report", "write a page about all searches", _report)
+    page.add_argument("--html", required=True, metavar="FILE", help="the page")
+    page.add_argument("--kernel", default="", help="that one alone")
     other = _add(acts, "merge", "copy what other databases have", _merge)
     other.add_argument("others", nargs="+", metavar="FOLDER", help="the other databases")
     pruned = _add(acts, "prune", "drop plans that are not among the best, and lines that are no good", _prune)
@@ -59,11 +63,12 @@ def _add(
 ) -> argparse.ArgumentParser:
     parser = acts.add_parser(name, help=text)
     parser.add_argument("folder", metavar="DB", help="the folder of the database")
-    parser.set_defaults(run=lambda options: act(_opened(options.folder), options))  # pyright: ignore[reportUnknownLambdaType, reportUnknownMemberType, reportUnknownArgumentType]
+    parser.set_defaults(run=lambda options: act(opened(options.folder), options))  # pyright: ignore[reportUnknownLambdaType, reportUnknownMemberType, reportUnknownArgumentType]
     return parser
 
 
-def _opened(folder: str) -> Database:
+def opened(folder: str) -> Database:
+    """The database of a folder, read. Raises TileRuntimeError where there is none."""
     if not Path(folder).exists():
         fail("tuning-absent", None, folder=folder)
     database = Database(Path(folder))
@@ -134,8 +139,24 @@ def _check(database: Database, options: argparse.Namespace) -> int:
     return 1 if database.skipped else 0
 
 
+def _report(database: Database, options: argparse.Namespace) -> int:
+    write_page(database, options.html, options.kernel)
+    print(f"written to {options.html}")
+    return 0
+
+
+def write_page(database: Database, file: str, kernel: str = "") -> None:
+    """A page about the searches of a database. Raises TileRuntimeError for a file that cannot be written."""
+    from tiledsl.api.pages.search_page import search_page  # costs start-up time
+
+    try:
+        Path(file).write_text(search_page(database, kernel), encoding="utf-8")
+    except OSError as error:
+        fail("command-page", None, file=file, reason=error.strerror or str(error))
+
+
 def _merge(database: Database, options: argparse.Namespace) -> int:
-    print(f"{merge(database, map(_opened, options.others))} entries are new")
+    print(f"{merge(database, map(opened, options.others))} entries are new")
     return 0
 
 

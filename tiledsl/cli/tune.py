@@ -18,6 +18,7 @@ from tiledsl.api.graphs.graph import Graph
 from tiledsl.api.kernels.tune import tune
 from tiledsl.cli.arguments import add_constants, add_json, add_sizes, add_specs, constants_of, sizes_of
 from tiledsl.cli.as_json import show, tune_data
+from tiledsl.cli.database import opened, write_page
 from tiledsl.cli.draw import draw_for_specs
 from tiledsl.cli.load_model import TARGET, load_target
 from tiledsl.cli.tune_table import Table
@@ -41,6 +42,7 @@ def add_tune_command(commands: argparse._SubParsersAction[argparse.ArgumentParse
         "--resume", action="store_true", help="go on with a database that has to be there; what it has is not measured"
     )
     parser.add_argument("--seed", type=int, default=0, help="of the arguments")
+    parser.add_argument("--html", metavar="FILE", help="a page about all searches of the database, when it is done")
     add_json(parser)
     parser.set_defaults(run=_tune)
 
@@ -68,5 +70,9 @@ def _tune(options: argparse.Namespace) -> int:
         text = "interrupted: what was measured is kept, and the next search goes on from there"
         show(options, text, {"finished": False, "interrupted": True})
         return INTERRUPTED
-    show(options, report, tune_data(report))
+    text = str(report)
+    if options.html is not None:
+        write_page(opened(str(report.database)), options.html)
+        text += f"\nwritten to {options.html}"
+    show(options, text, {**tune_data(report), "page": options.html})
     return 0

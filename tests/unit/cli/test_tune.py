@@ -193,3 +193,19 @@ def test_a_live_table_in_a_terminal(tmp_path: Path) -> None:
     assert "M=64, N=32" in shown
     assert "done" in shown
     assert QUESTION.device not in shown
+
+
+def test_a_page(
+    file: str, runners: list[TableRunner], tmp_path: Path, database: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.html"
+    assert said(capsys, "db", "report", database, "--html", page) == [f"written to {page}"]
+    assert "gemm with M=64, N=32" in page.read_text(encoding="utf-8")
+    assert said(capsys, "db", "report", database, "--html", page, "--kernel", "none") == [f"written to {page}"]
+    assert "There is no search in this database." in page.read_text(encoding="utf-8")
+    *_, last = said(capsys, "tune", f"{file}:product", *SPECS, "--db", tmp_path / "new", "--html", page)
+    assert last == f"written to {page}"
+    assert "product with K=64, M=64, N=64" in page.read_text(encoding="utf-8")
+    assert len(runners) == 1
+    assert main(["db", "report", str(database), "--html", str(tmp_path / "no" / "page.html")]) == 1
+    assert "cannot be written" in capsys.readouterr().err

@@ -25,6 +25,7 @@ from tests.support.call_kernels import (
     sum_and_difference,
 )
 from tiledsl import tile
+from tiledsl.autotune.records.database import Database
 from tiledsl.backend_cuda.build.disassemble import disassembly
 from tiledsl.cli.arguments import parse_constant, parse_size, parse_spec
 from tiledsl.cli.audit_file import Arguments, audit_names
@@ -32,6 +33,7 @@ from tiledsl.cli.bench_cases import cases_of, need_device, with_batch
 from tiledsl.cli.bench_runs import runners
 from tiledsl.cli.check import refuse_arch, refuse_saved
 from tiledsl.cli.compile import emitted, load_kernel, split_target
+from tiledsl.cli.database import write_page
 from tiledsl.cli.draw import draw_for_specs
 from tiledsl.cli.load_model import TorchModel, load_target, need, torch_arguments
 from tiledsl.cli.main import make_parser
@@ -226,6 +228,10 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "command-device": (
         lambda: need_device(SimpleNamespace(cuda=SimpleNamespace(is_available=lambda: False)), "cuda"),
         "there is no CUDA device",
+    ),
+    "command-page": (
+        lambda: write_page(Database(Path("nowhere")), "nowhere/at/all.html"),
+        "the page `nowhere/at/all.html` cannot be written: No such file",
     ),
     "command-profile-device": (
         without_a_driver,

@@ -252,6 +252,9 @@ ENTRIES: dict[str, ErrorSpec] = {
         "there is no CUDA device that PyTorch could make arrays on",
         "run it on the CPU: `--device cpu`",
     ),
+    "command-page": ErrorSpec(
+        TileRuntimeError, "the page `{file}` cannot be written: {reason}", "name a file in a folder that can be written"
+    ),
     "command-profile-device": ErrorSpec(
         TileRuntimeError,
         "there is no GPU here whose kernels could be timed: {reason}",
