@@ -33,6 +33,7 @@ def test_the_first_hour() -> None:
     every_level_is_printed(cells)
     objects_show_themselves(cells)
     results_and_mistakes_are_as_the_text_says(cells)
+    a_search_shows_the_best_plan_so_far(cells)
 
 
 def run() -> list[Any]:
@@ -74,3 +75,10 @@ def results_and_mistakes_are_as_the_text_says(cells: list[Any]) -> None:
     assert float(output(cells, "small = ")["text/plain"]) < 0.05
     assert "size `K` is 300 in `a` (axis 1) but 500 in `b` (axis 0)" in output(cells, "try:")["stdout"]
     assert output(cells, "@tile.kernel\ndef place")["text/plain"] == "<check: 1 errors>"
+
+
+def a_search_shows_the_best_plan_so_far(cells: list[Any]) -> None:
+    assert "gemm with K=300, M=500, N=500 on " in output(cells, "from tempfile")["stdout"]
+    drawn = output(cells, "from IPython.display import SVG")["image/svg+xml"]
+    assert drawn.startswith("<svg")
+    assert drawn.count("<circle") >= 2, "the pick, and a plan beside it"
