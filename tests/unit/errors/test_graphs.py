@@ -129,6 +129,10 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "scan-lengths": (looped(lambda c, x: (c, None), length=5), "`x` has 3 elements along axis 0, and `length` says 5"),
     "scan-count": (looped(lambda c, x: (c, None), xs=None), "not known: there are no sequences"),
     "fuse-no-graph": (lambda: tiledsl.fuse(doubled), "`fuse` takes a graph, not a value of type `Kernel`"),
+    "graph-sizes": (
+        lambda: tiledsl.fuse(tiledsl.trace(lambda x: x[3] * 2, N)).ir("cpu", N=2),
+        "cannot have the sizes N=2: 3:4 of an axis of 2",
+    ),
     "fuse-sizes": (lambda: fused(M).ir("cpu"), "the graph `graph` leaves sizes open that are needed here: M"),
     "fuse-one-module": (lambda: fused(M).build("cpu").save("x"), "for which 0 modules have been made"),
     "graph-gather-apart": (trace(lambda x: x[0, None, np.arange(2)]), "a coordinate and a tensor of ints"),

@@ -69,6 +69,11 @@ CASES: dict[str, Callable[[], object]] = {
     "onnx-operator": read(SIMPLE, "y = own.Sparkle(x)"),
     "onnx-version": read(SIMPLE, "y = Add<axis = 0>(x, x)", opset=6),
     "onnx-attribute": read(SIMPLE, 'y = Pad<mode = "mirror">(x, p)', weights="<int64[4] p = {0, 0, 0, 0}>"),
+    "onnx-formula": read(
+        "(float[2, 3, 8] x) => (float[2, 3, 8] y)",
+        "y = Attention<q_num_heads = 0, kv_num_heads = 0>(x, x, x)",
+        opset=23,
+    ),
     "onnx-node": read(SIMPLE, "s = SequenceConstruct(x) y = Relu(s)"),
     "onnx-dtype": lambda: backend.run_model(
         onnx_model("(string[2] x) => (string[2] y)", "y = Add(x, x)"), [np.array(["a", "b"], object)]

@@ -78,6 +78,8 @@ def graph_of(model: Model, shapes: Mapping[str, Sequence[int | str]], values: Ma
 def _input_type(model: Model, info: ValueInfo, given: Sequence[int | str] | None) -> tuple[DType, list[int | str]]:
     if info.kind in ("sequence", "optional", "map", "sparse_tensor", ""):
         fail("onnx-input", caller_location(), model=model.file, name=info.name, what=f"a {info.kind or 'value'}")
+    if info.kind == "UNDEFINED":
+        fail("onnx-input", caller_location(), model=model.file, name=info.name, what="a tensor of no dtype")
     numpy_dtype = helper.tensor_dtype_to_np_dtype(onnx.TensorProto.DataType.Value(info.kind))
     dtype = from_array_name(str(numpy_dtype))
     if dtype is None:

@@ -18,7 +18,7 @@ from onnx import numpy_helper
 
 from tiledsl.importers.onnx.model import Array, GraphBody, Model, Node, SourceText, ValueInfo
 from tiledsl.support.caller import caller_location
-from tiledsl.support.errors import fail
+from tiledsl.support.errors import TileError, fail, make_error
 from tiledsl.support.location import Location
 
 OLDEST, NEWEST = 1, 28
@@ -44,10 +44,15 @@ def read_model(model: str | os.PathLike[str] | bytes | _Proto) -> Model:
         fail("onnx-opset", caller_location(), model=file, version=version, oldest=OLDEST, newest=NEWEST)
     try:
         onnx.checker.check_model(model if isinstance(model, (str, os.PathLike)) else proto)
+        return model_of(proto, file)
     except onnx.checker.ValidationError as error:
         problem = " ".join(str(error).split())
         fail("onnx-invalid", caller_location(), model=file, problem=problem)
-    return model_of(proto, file)
+    except TileError:
+        raise
+    except Exception as error:  # ONNX's own functions raise whatever comes of what they are given
+        problem = f"{type(error).__name__}: {error}"
+        raise make_error("onnx-invalid", caller_location(), model=file, problem=problem) from error
 
 
 def model_of(proto: _Proto, file: str) -> Model:
@@ -185,13 +190,22 @@ def value_info(proto: _Proto) -> ValueInfo:
     kind = onnx.TensorProto.DataType.Name(tensor.elem_type)
     if not tensor.HasField("shape"):
         return ValueInfo(str(proto.name), kind, None)
-    shape = tuple(int(d.dim_value) if d.HasField("dim_value") else str(d.dim_param) or None for d in tensor.shape.dim)
-    return ValueInfo(str(proto.name), kind, shape)
+    return ValueInfo(str(proto.name), kind, tuple(map(_size_of, tensor.shape.dim)))
+
+
+def _size_of(dim: _Proto) -> int | str | None:
+    """A size; exporters write one that is not known as a number below 0, or leave it out."""
+    if dim.HasField("dim_value"):
+        return int(dim.dim_value) if dim.dim_value >= 0 else None
+    return str(dim.dim_param) or None
 
 
 def to_array(proto: _Proto) -> Array:
     """A tensor of a model as an array, in row-major order."""
-    array = numpy_helper.to_array(proto)
+    try:
+        array = numpy_helper.to_array(proto)
+    except Exception as error:  # whatever comes of its dtype, its shape and its bytes
+        raise ValueError(f"the tensor `{proto.name}` cannot be read: {error}") from error
     return array if array.flags.c_contiguous else np.ascontiguousarray(array)
 
 

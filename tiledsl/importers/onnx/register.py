@@ -38,6 +38,8 @@ class Operator:
     spread: bool
     """Whether there may be more inputs than names."""
     attributes: frozenset[str]
+    needed: tuple[str, ...]
+    """Attributes that have to be there."""
     takes_node: bool
 
     @property
@@ -59,11 +61,12 @@ def operator(
         parameters = inspect.signature(fn).parameters.values()
         inputs = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
         keywords = frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
+        needed = tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty)
         for name in names:
             entry = Operator(
                 name, domain, since, fn, frozenset(known), kind, tuple(p.name for p in inputs),
                 sum(p.default is p.empty for p in inputs), any(p.kind is p.VAR_POSITIONAL for p in parameters),
-                keywords - {"node"}, "node" in keywords,
+                keywords - {"node"}, tuple(name for name in needed if name != "node"), "node" in keywords,
             )  # fmt: skip
             entries = OPERATORS.setdefault((domain, name), [])
             assert all(e.since != since for e in entries), f"{name} of opset {since} is registered twice"

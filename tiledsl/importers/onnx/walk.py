@@ -14,12 +14,12 @@ from tiledsl.importers.onnx.call import Call
 from tiledsl.importers.onnx.functions import function_body
 from tiledsl.importers.onnx.model import Array, GraphBody, Model, Node
 from tiledsl.importers.onnx.register import Operator, find
-from tiledsl.importers.onnx.session import Session, require_dtype
+from tiledsl.importers.onnx.session import NotOneStepError, Session, require_dtype
 from tiledsl.importers.onnx.sizes import of_sizes
 from tiledsl.importers.onnx.supported import refuse_operator
 from tiledsl.importers.onnx.values import Item, Scope, Value, tensors_of
 from tiledsl.importers.recording import Recording
-from tiledsl.support.errors import TileError, add_note, fail
+from tiledsl.support.errors import TileError, add_note, fail, make_error
 
 assert operators.__name__, "importing them registers them"
 
@@ -80,6 +80,11 @@ class Walk:
             if node.title not in str(error):
                 add_note(error, f"this is {node.title} of {self.model.file}")
             raise
+        except NotOneStepError:
+            raise
+        except Exception as error:  # formulas take their inputs and attributes for those that the operator has
+            problem = f"{type(error).__name__}: {error}"
+            raise make_error("onnx-formula", node.location, node=node.title, problem=problem) from error
         if len(results) < len(node.outputs):
             fail("onnx-node", node.location, node=node.title, problem=f"it has {len(results)} outputs at most")
         return results
@@ -118,7 +123,7 @@ class Walk:
             return self._wrapped(plain, node)
         if entry.kind == "host":
             return self._host(entry, node, items, options)
-        if values and all(v.is_known for v in values) and sum(_size(v) for v in values) <= MOST_FOLDED:
+        if values and all(map(_is_plain, values)) and sum(_size(v) for v in values) <= MOST_FOLDED:
             return self._folded(entry, node, items, options)
         return self._recorded(entry, node, items, options)
 
@@ -137,6 +142,9 @@ class Walk:
         if unknown:
             problem = f"its attribute `{unknown[0]}` is none of {', '.join(sorted(entry.attributes)) or 'the operator'}"
             fail("onnx-node", node.location, node=node.title, problem=problem)
+        absent = [name for name in entry.needed if name not in node.attributes]
+        if absent:
+            fail("onnx-node", node.location, node=node.title, problem=f"it has no attribute `{absent[0]}`")
         if entry.kind != "values" and any(isinstance(item, list) for item in items) and not entry.spread:
             fail("onnx-node", node.location, node=node.title, problem="it takes tensors, and is given a sequence")
 
@@ -209,6 +217,11 @@ class Walk:
 def _as_list(results: Any) -> list[Any]:
     listed: Any = list(cast("Sequence[Any]", results)) if isinstance(results, (tuple, list)) else [results]
     return listed
+
+
+def _is_plain(value: Value) -> bool:
+    """Whether it is known, and no shape that has an open size."""
+    return value.array is not None and value.array.dtype != object
 
 
 def _size(value: Value) -> int:

@@ -157,6 +157,10 @@ _FUSION = {
     "fuse-no-graph": _type(
         "`fuse` takes a graph, not a value of type `{kind}`", "`tiledsl.fuse(tiledsl.trace(fn, *specs))`"
     ),
+    "graph-sizes": _shape(
+        "`{graph}` cannot have the sizes {sizes}: {problem}",
+        "give it sizes that this line can have, or change the line",
+    ),
     "fuse-sizes": _shape(
         "the graph `{graph}` leaves sizes open that are needed here: {missing}", "say them: `build(arch, {example})`"
     ),

@@ -32,6 +32,11 @@ ENTRIES = {
     "onnx-attribute": ErrorSpec(
         TileUnsupportedError, "{node}: `{attribute}` is {value}; supported is {expected}", "export it in another way"
     ),
+    "onnx-formula": ErrorSpec(
+        TileShapeError,
+        "{node} has inputs or attributes that its operator does not take ({problem})",
+        "look at what makes its inputs, and at its attributes; if they are as ONNX has them, please report this node",
+    ),
     "onnx-node": ErrorSpec(
         TileShapeError, "{node}: {problem}", "look at what makes its inputs, or export the model again"
     ),

@@ -116,7 +116,9 @@ def split_by_attribute(x: Any, *, axis: int = 0, split: tuple[int, ...] | None =
 
 @operator("Split", since=13, known=("split",))
 def split(x: Any, split: Any = None, *, axis: int = 0, num_outputs: int | None = None, node: Call) -> Any:
-    return _split(x, None if split is None else ints(split), axis, num_outputs or node.outputs)
+    if num_outputs not in (None, node.outputs):
+        node.invalid(f"it has {node.outputs} outputs, and `num_outputs` is {num_outputs}")
+    return _split(x, None if split is None else ints(split), axis, node.outputs)
 
 
 @operator("Slice", since=1)
