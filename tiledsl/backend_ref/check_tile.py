@@ -22,7 +22,7 @@ from tiledsl.backend_ref.memory import Selection
 from tiledsl.backend_ref.scalar_functions import Array
 from tiledsl.backend_ref.shadow import Shadow, TensorShadow, element_text
 from tiledsl.ir import tile_ops
-from tiledsl.ir.core import Block, Function, Op, Value
+from tiledsl.ir.core import Function, Op, Value
 from tiledsl.ir.tile_ops import Atomic, Cast, Empty, Extract, Grid, Load, Map, Range, Store
 from tiledsl.ir.types import AxisType, BlockSize, TensorType
 
@@ -141,7 +141,7 @@ class _CheckedExecution(Execution):
             one = queue.pop()
             op = one.op
             if op is None:
-                around = one.owner.parent if isinstance(one.owner, Block) else None
+                around = one.op_around
                 carried = around is not None and not isinstance(around, Grid) and one is not _first(around)
                 found = around is None or carried
                 continue

@@ -63,6 +63,12 @@ class Value:
         return self.owner if isinstance(self.owner, Op) else None
 
     @property
+    def op_around(self) -> Op | None:
+        """The op whose body is given this value: a grid its axes, a loop what it carries; None for what an op makes,
+        and for a parameter of a function."""
+        return self.owner.parent if isinstance(self.owner, Block) else None
+
+    @property
     def tile(self) -> TileType:
         """The type, which must be that of a tile or a scalar."""
         assert isinstance(self.type, TileType), f"%{self.name} is no tile but {self.type}"

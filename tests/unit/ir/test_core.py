@@ -136,3 +136,16 @@ def test_fields_are_checked_when_an_op_is_built() -> None:
         tile_ops.Constant(BUILTIN, value=1, dtype=f32, other=2)
     with pytest.raises(AssertionError, match="needs source"):
         tile_ops.Cast(BUILTIN, dtype=f32)
+
+
+def test_the_op_whose_body_is_given_a_value() -> None:
+    module = parse_module(TILE, "every_op.tir")
+    given = 0
+    for function in module.functions:
+        assert all(parameter.op_around is None for parameter in function.parameters)
+        for op in function.walk():
+            assert all(result.op_around is None for result in op.results)
+            for body in op.bodies.values():
+                assert all(argument.op_around is op for argument in body.arguments)
+                given += len(body.arguments)
+    assert given > 3

@@ -173,7 +173,7 @@ def _is_inside(value: Value, block: Block) -> bool:
     """Whether a value is made in a block, or within one of its ops."""
     if value.op is not None:
         return _place_in(value.op, block) is not None
-    owner = value.owner.parent if isinstance(value.owner, Block) else None
+    owner = value.op_around
     return owner is not None and _place_in(owner, block) is not None
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TypeAlias
 
-from tiledsl.ir.core import Block, Function, Value
+from tiledsl.ir.core import Function, Value
 from tiledsl.ir.dtypes import DType, i64
 from tiledsl.ir.facts import Facts, facts_of
 from tiledsl.ir.symbolic import Dim, maximum, minimum
@@ -118,7 +118,7 @@ class CoordinateAnalysis:
 
     def _argument_span(self, value: Value) -> Asking:
         """A parameter, or the index of a loop; of what loops carry nothing is known."""
-        loop = value.owner.parent if isinstance(value.owner, Block) else None
+        loop = value.op_around
         if isinstance(loop, For) and value is loop.body.arguments[0]:
             step, start, stop = constant_of(loop.step), (yield loop.start), (yield loop.stop)
             if step is not None and step > 0:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from tiledsl.ir.core import Block, Function, Index, Op, Value
+from tiledsl.ir.core import Function, Index, Op, Value
 from tiledsl.ir.symbolic import Dim
 from tiledsl.ir.tile_ops import Atomic, Cast, Empty, For, Grid, Load, Map, Range, Store, While
 from tiledsl.ir.types import TensorType
@@ -118,7 +118,7 @@ def _where_it_comes_from(value: Value, axis: Value) -> Op | None:
 
 def _ops_behind(value: Value) -> Iterator[Op]:
     """What computes a value: its op, and the ends of that op's bodies; for what a loop carries the loop."""
-    op = value.op if value.op is not None else value.owner.parent if isinstance(value.owner, Block) else None
+    op = value.op or value.op_around
     if op is None or isinstance(op, Grid):
         return
     yield op

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from tiledsl.ir import tile_ops as ops
-from tiledsl.ir.core import Block, Op, Value
+from tiledsl.ir.core import Op, Value
 from tiledsl.ir.types import AxisType, TileType
 
 
@@ -56,7 +56,7 @@ def _blocks(index: Value) -> Iterator[Value]:
 def _moves(offset: Value) -> bool:
     """Whether an offset is another one in each turn of a loop that goes one by one."""
     for value in _sources(offset):
-        loop = value.owner.parent if isinstance(value.owner, Block) else None
+        loop = value.op_around
         if isinstance(loop, ops.Range) and value is loop.body.arguments[0]:
             return True
     return False

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tiledsl.ir import tile_ops as ops
-from tiledsl.ir.core import Block, Op, Value
+from tiledsl.ir.core import Op, Value
 from tiledsl.ir.types import AxisType
 
 
@@ -80,7 +80,7 @@ def _of_argument(value: Value) -> Dependence:
     """A parameter, a block, the index of a loop, or what a loop carries."""
     if isinstance(value.type, AxisType):
         return Dependence(frozenset([value]))
-    owner = value.owner.parent if isinstance(value.owner, Block) else None
+    owner = value.op_around
     match owner:
         case ops.Grid():
             return Dependence(frozenset([value]))

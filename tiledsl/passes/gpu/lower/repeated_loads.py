@@ -11,7 +11,7 @@ first. Where all of a block has one quotient, a tile of one axis less is loaded,
 from __future__ import annotations
 
 from tiledsl.ir import tile_ops as ops
-from tiledsl.ir.core import Block, Value
+from tiledsl.ir.core import Value
 from tiledsl.ir.gpu import gpu_ops as gpu
 from tiledsl.ir.layouts.layout import RegisterLayout
 from tiledsl.ir.types import AxisType, TensorType
@@ -43,8 +43,7 @@ def load_repeated(state: Lowering, op: ops.Load, layout: RegisterLayout, row_byt
 
 def _block_of(state: Lowering, quotient: Quotient) -> tuple[int, Value | None]:
     """How long a block is, and where the first one begins (None: at 0); 0 where that is not known."""
-    owner = quotient.block.owner
-    around = owner.parent if isinstance(owner, Block) else None
+    around = quotient.block.op_around
     match around:
         case ops.Grid():
             return around.blocks[around.body.arguments.index(quotient.block)].size, None

@@ -279,7 +279,7 @@ class ScalarLowering:
             case ops.Size() as op:
                 return self.facts.divisible(op.value, divisor)
             case ops.Start() as op:
-                owner = op.axis.owner.parent if isinstance(op.axis.owner, Block) else None
+                owner = op.axis.op_around
                 if not isinstance(owner, ops.Grid):
                     return False
                 return owner.blocks[owner.body.arguments.index(op.axis)].size % divisor == 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from tiledsl.ir import tile_ops as ops
-from tiledsl.ir.core import Block, Value
+from tiledsl.ir.core import Value
 from tiledsl.passes.analysis.splats import number_of
 
 
@@ -33,19 +33,14 @@ def divisor(value: Value) -> int:
 
 def start_divisor(axis: Value) -> int:
     """What the first coordinate of all blocks of an axis is a multiple of; 0 for 0."""
-    owner = op_around(axis)
+    owner = axis.op_around
     return divisor(owner.start) if isinstance(owner, ops.Range) else 0
 
 
 def _block(axis: Value) -> int:
     """The size of an axis's blocks; 1 where it is not said yet."""
-    owner = op_around(axis)
+    owner = axis.op_around
     if not isinstance(owner, (ops.Grid, ops.Range)):
         return 1
     size = owner.blocks[owner.body.arguments.index(axis)]
     return size.size if size.kind == "fixed" else 1
-
-
-def op_around(axis: Value) -> object:
-    """The op whose body is given a value, as a grid its axes; None for what an op gives."""
-    return axis.owner.parent if isinstance(axis.owner, Block) else None

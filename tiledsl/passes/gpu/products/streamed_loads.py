@@ -29,7 +29,7 @@ from tiledsl.passes.analysis.sizes import SIZES, size_of
 from tiledsl.passes.gpu.layouts.infer_layouts import access_order, tensor_of, tile_axes
 from tiledsl.passes.gpu.layouts.operand_sources import Source, are_independent, elementwise_inputs, sources_of
 from tiledsl.passes.gpu.layouts.select_wgmma import instruction_dtypes
-from tiledsl.passes.gpu.products.divisors import divisor, op_around
+from tiledsl.passes.gpu.products.divisors import divisor
 from tiledsl.passes.gpu.products.parallel_products import are_alike, products_of
 from tiledsl.passes.gpu.products.row_runs import leaves_of, row_runs
 from tiledsl.passes.gpu.products.window_rows import window_rows
@@ -343,7 +343,7 @@ def _check_known(value: Value, grid: ops.Grid) -> None:
         here = work.pop()
         op = here.op
         if op is None:
-            owner = op_around(here)
+            owner = here.op_around
             if isinstance(owner, Op) and owner is not grid:
                 raise DeclinedError("where an operand is depends on what a loop computes")
             continue
@@ -377,14 +377,14 @@ def has_whole_turns(index: Value) -> bool:
     """Whether a subscript, maybe shifted, follows a loop of which every turn is of a whole block that the program says:
     then both operands of its products are there to the end of each."""
     block = _unshifted(index)
-    loop = op_around(block) if isinstance(block, Value) else None
+    loop = block.op_around if isinstance(block, Value) else None
     return isinstance(loop, ops.Range) and loop.blocks[0].kind == "fixed" and _is_whole_turns_on(loop.stop, loop)
 
 
 def ends_with_tensor(index: Value, load: ops.Load, axis: int) -> bool:
     """Whether what the last turn of a loop reads beyond the loop's end lies beyond the tensor: it ends where the tensor
     does, or its turns are whole, or whichever of these comes first."""
-    loop = op_around(index)
+    loop = index.op_around
     if not isinstance(loop, ops.Range):
         return False
     stop = loop.stop.op
@@ -414,7 +414,7 @@ def _ends_with_block(end: Value, size: Dim, loop: ops.Range) -> bool:
     if len(starts) != 1 or len(extents) != 1 or starts[0].axis is not extents[0].axis:
         return False
     axis = starts[0].axis
-    grid = op_around(axis)
+    grid = axis.op_around
     if not isinstance(grid, ops.Grid) or not ends_at(grid.stops[grid.body.arguments.index(axis)], size):
         return False
     return _is_whole_turns_on(starts[0].result, loop)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tiledsl.ir import tile_ops as ops
-from tiledsl.ir.core import Block, Index, Value
+from tiledsl.ir.core import Index, Value
 from tiledsl.ir.types import AxisType, TileType
 from tiledsl.passes.analysis.splats import number_of
 
@@ -172,7 +172,7 @@ def _low(offset: Value) -> int | None:
 
 def _is_natural(value: Value) -> bool:
     """Whether a scalar is known not to be below 0: where a block starts, or a multiple, quotient or rest of such."""
-    if value.op is None and isinstance(value.owner, Block) and isinstance(value.owner.parent, ops.Grid):
+    if isinstance(value.op_around, ops.Grid):
         return True  # the number of a block of one
     number = number_of(value)
     if isinstance(number, int):

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tiledsl.ir import tile_ops as ops
-from tiledsl.ir.core import Block, Index, Op, Value
+from tiledsl.ir.core import Index, Op, Value
 from tiledsl.ir.dtypes import DType
 from tiledsl.ir.gpu import async_ops
 from tiledsl.ir.gpu import gpu_ops as gpu
@@ -67,8 +67,7 @@ def _ends_with_tensor(index: Index, size: Dim) -> bool:
         case Whole():
             return True
         case Value(type=AxisType()):
-            owner = index.owner
-            grid = owner.parent if isinstance(owner, Block) else None
+            grid = index.op_around
             return isinstance(grid, ops.Grid) and ends_at(grid.stops[grid.body.arguments.index(index)], size)
         case Value(type=TileType()):
             return not index.shape

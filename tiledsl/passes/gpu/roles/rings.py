@@ -385,7 +385,7 @@ def _rows_to_load(state: Lowering, op: ops.Load, axis: int, room: int) -> int:
     much as others, and are left out: what stands there in a stage makes rows of the product that nobody looks at."""
     place = tile_axes(op).index(axis)
     index, most = op.indices[place], state.grid.rows
-    of_grid = isinstance(index, Value) and isinstance(index.owner, Block) and isinstance(index.owner.parent, ops.Grid)
+    of_grid = isinstance(index, Value) and isinstance(index.op_around, ops.Grid)
     dots = [user for user in op.result.users if isinstance(user, ops.Dot)]
     alone = len(dots) == len(op.result.users) and all(d.a is op.result and d.b is not op.result for d in dots)
     if not most or not of_grid or not alone or access_order(op)[-1] == axis:

@@ -297,9 +297,8 @@ def _is_near(number: ops.Constant | ops.Size, further: int) -> bool:
 def _most(value: Value) -> int | None:
     """The most that a scalar is, which is not below 0; None where that is not known."""
     match value.op:
-        case None if isinstance(value.owner, Block) and isinstance(value.owner.parent, (ops.Grid, ops.Range)):
-            around = value.owner.parent
-            number = value.owner.arguments.index(value)
+        case None if isinstance(around := value.op_around, (ops.Grid, ops.Range)):
+            number = around.body.arguments.index(value)
             stops = around.stops if isinstance(around, ops.Grid) else (around.stop,)
             return _less_one(_most(stops[number])) if number < len(stops) else None
         case ops.Constant() | ops.Size() as op:
