@@ -40,7 +40,7 @@ def test_a_kernel_is_tuned_and_stays_right(tmp_path: Path) -> None:
     found = trials(tmp_path)
     assert len(found) == 4
     assert {(trial.state, trial.reason) for trial in found} == {("ok", "")}
-    assert all(trial.times is not None and trial.checked[-1] == "repeated" for trial in found)
+    assert all(trial.times is not None and "repeated" in trial.checked for trial in found)
     with tiledsl.tuned(tmp_path):
         np.testing.assert_allclose(gemm(A, A), expected, rtol=1e-4, atol=1e-4)
     assert gemm.tune(A, A, database=tmp_path).outcomes[0].known

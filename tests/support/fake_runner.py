@@ -18,11 +18,13 @@ CHECK_SECONDS = 0.01
 @dataclass
 class FakeRunner:
     """`seconds`: of each plan; `states`: of those that are not `ok`; `dies_at`: in which round, from 0 on, of all that
-    are made, a plan ends the process. All plans of a round are as much slower as the machine is then."""
+    are made, a plan ends the process; `confirmations`: as `states`, on other inputs. All plans of a round are as much
+    slower as the machine is then."""
 
     seconds: Mapping[str, float]
     states: Mapping[str, Checked] = field(default_factory=dict[str, Checked])
     dies_at: Mapping[str, int] = field(default_factory=dict[str, int])
+    confirmations: Mapping[str, Checked] = field(default_factory=dict[str, Checked])
     noise: float = 0.02
     seed: int = 0
     busy: float = 0.0
@@ -31,6 +33,9 @@ class FakeRunner:
     def __post_init__(self) -> None:
         self.now = 0.0
         self.checks: list[str] = []
+        self.confirmed: list[str] = []
+        self.waited = 0.0
+        self.begun = False
         self.calls: dict[str, int] = {}
         self.told: list[str] = []
         self.made = 0
@@ -40,6 +45,14 @@ class FakeRunner:
 
     def clock(self) -> float:
         return self.now
+
+    def begin(self) -> None:
+        self.begun = True
+
+    def confirm(self, plan: str) -> Checked:
+        self.now += CHECK_SECONDS
+        self.confirmed.append(plan)
+        return self.confirmations.get(plan, Checked("ok", "", 2e-7, ("random", "odd", "repeated")))
 
     def ahead(self, plans: Sequence[str]) -> None:
         self.told = list(plans)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from tests.support.fake_runner import FakeRunner
-from tiledsl.api.calls import cpu_tasks
+from tiledsl.autotune.measuring.staff import Staff
 
 
 class TableRunner(FakeRunner):
-    """In place of `ChildRunner`."""
+    """In place of a crew."""
 
     def __init__(self, workload: object) -> None:
         super().__init__({})
@@ -21,13 +24,23 @@ class TableRunner(FakeRunner):
         return block * 1e-6
 
 
+def crews_by(monkeypatch: pytest.MonkeyPatch, start: Callable[[Any], FakeRunner]) -> None:
+    """Has searches run plans by what `start` makes of their workload, in place of processes."""
+
+    def crew(staff: object, workload: object, size: int, checkers: int = 1) -> FakeRunner:
+        del staff, size, checkers
+        return start(workload)
+
+    monkeypatch.setattr(Staff, "crew", crew)
+
+
 def started_by_searches(monkeypatch: pytest.MonkeyPatch) -> list[TableRunner]:
-    """Those that searches on the CPU start from now on, in place of processes."""
+    """Those that searches start from now on, in place of processes."""
     started: list[TableRunner] = []
 
     def start(workload: object) -> TableRunner:
         started.append(TableRunner(workload))
         return started[-1]
 
-    monkeypatch.setattr(cpu_tasks, "ChildRunner", start)
+    crews_by(monkeypatch, start)
     return started

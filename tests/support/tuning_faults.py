@@ -55,6 +55,9 @@ class FaultyBench:
             [CASE], lambda case, arrays: self._execute(plan, arrays), Oracle(lambda case, arrays: double(arrays))
         )
 
+    def confirm(self, plan: str) -> Checked:
+        return self.check(plan)
+
     def seconds(self, plan: str) -> float:
         self._timed += 1
         if plan == "crashes when timed":

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from tests.support.fake_runner import FakeRunner, task_of
-from tests.support.table_runner import TableRunner, started_by_searches
+from tests.support.table_runner import TableRunner, crews_by, started_by_searches
 from tests.support.tuning_records import QUESTION, TEXT, search, trial
-from tiledsl.api.calls import cpu_tasks
 from tiledsl.autotune.records.database import Database, Writer
 from tiledsl.autotune.searching.search import Searches
 from tiledsl.autotune.searching.task import Budget
@@ -93,7 +92,7 @@ def test_ctrl_c_keeps_records(
         runner.on_round = interrupt
         return runner
 
-    monkeypatch.setattr(cpu_tasks, "ChildRunner", start)
+    crews_by(monkeypatch, start)
     out = said(capsys, "tune", f"{file}:product", *SPECS, "--db", tmp_path / "db", code=INTERRUPTED)
     assert out == ["interrupted: what was measured is kept, and the next search goes on from there"]
     database = Database(tmp_path / "db")

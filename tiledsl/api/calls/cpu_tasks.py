@@ -12,10 +12,10 @@ from tiledsl.api.calls.targets import worker_threads
 from tiledsl.api.calls.tuning import Prepared
 from tiledsl.autotune.candidates.cpu_candidates import BredCpuPlans, CpuSpace, cpu_candidates
 from tiledsl.autotune.candidates.evolve import Breeder
-from tiledsl.autotune.measuring.child import ChildRunner
 from tiledsl.autotune.measuring.cpu_workload import CpuWorkload
 from tiledsl.autotune.measuring.host import Fleet
 from tiledsl.autotune.measuring.runner import Runner
+from tiledsl.autotune.measuring.staff import Staff
 from tiledsl.autotune.searching.task import Task
 from tiledsl.backend_cpu.calls.program import CpuProgram, question_of
 from tiledsl.runtime.arrays.arrays import Array
@@ -51,8 +51,10 @@ def cpu_task(
     copies = tuple(np.array(array, order="C") for array in arrays)
     workload = CpuWorkload.of(program, interface, text, question, copies, tuple(numbers))
 
-    def runner(fleet: Fleet | None) -> Runner:
-        return ChildRunner(workload) if fleet is None else fleet.runner(workload)
+    def runner(who: Staff | Fleet) -> Runner:
+        if isinstance(who, Fleet):
+            return who.runner(workload)
+        return who.crew(workload, sum(array.nbytes for array in copies))
 
     return Prepared(task, runner)
 

@@ -7,17 +7,20 @@ from functools import partial
 
 from tiledsl.api.calls.tuning import Prepared
 from tiledsl.autotune.candidates.cuda_candidates import CudaSpace, cuda_candidates
-from tiledsl.autotune.measuring.child import ChildRunner
 from tiledsl.autotune.measuring.cuda_build import CudaBuild, cuda_runner
 from tiledsl.autotune.measuring.cuda_workload import CudaWorkload
 from tiledsl.autotune.measuring.host import Fleet
 from tiledsl.autotune.measuring.runner import Runner
+from tiledsl.autotune.measuring.staff import Staff
 from tiledsl.autotune.searching.task import Task
 from tiledsl.backend_cuda.program import CudaProgram
 from tiledsl.runtime.arrays.arrays import Array
 from tiledsl.runtime.programs.interface import Interface
 from tiledsl.runtime.programs.plan_source import PlanQuestion
 from tiledsl.runtime.programs.stored_interface import interface_to_json
+
+CHECKERS = 4
+"""Processes that check plans at once: most of a check is copies, and the work of one core."""
 
 
 def cuda_task(
@@ -40,7 +43,10 @@ def cuda_task(
     )  # fmt: skip
     build = CudaBuild(data, question, pick.plan)
 
-    def runner(fleet: Fleet | None) -> Runner:
-        return cuda_runner(build, ChildRunner(workload) if fleet is None else fleet.runner(workload))
+    def runner(who: Staff | Fleet) -> Runner:
+        if isinstance(who, Fleet):
+            return cuda_runner(build, who.runner(workload))
+        crew = who.crew(workload, sum(array.nbytes for array in arrays), CHECKERS)
+        return cuda_runner(build, crew, hosts=who.builders)
 
     return Prepared(task, runner)

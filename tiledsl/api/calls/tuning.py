@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from tiledsl.api.calls.plan_sources import database_plans
 from tiledsl.autotune.measuring.host import CannotPrepareError, Fleet
+from tiledsl.autotune.measuring.staff import Staff
 from tiledsl.autotune.records.database import Writer
 from tiledsl.autotune.searching.outcome import Outcome
 from tiledsl.autotune.searching.search import Listener, Searches, Silent, check_budget
@@ -76,8 +77,8 @@ class Prepared:
     """A task, and what runs it once it is to be run."""
 
     task: Task
-    runner: Callable[[Fleet | None], Runner]
-    """What runs it, on this machine or in a fleet."""
+    runner: Callable[[Staff | Fleet], Runner]
+    """What runs it, by processes of this machine or of a fleet."""
 
 
 def search_all(prepared: Iterable[Prepared], request: TuneRequest) -> TuneReport:
@@ -85,20 +86,20 @@ def search_all(prepared: Iterable[Prepared], request: TuneRequest) -> TuneReport
     check_budget(request.budget)
     plans = request.plans()
     plans.refresh()
-    with Writer(plans.database) as writer:
+    with Writer(plans.database) as writer, Staff() as staff:
         searches = Searches(writer, request.listener)
-        outcomes = [search_one(searches, one, request.budget, request.fleet) for one in prepared]
+        outcomes = [search_one(searches, one, request.budget, request.fleet or staff) for one in prepared]
     return TuneReport(tuple(outcomes), plans.database.folder)
 
 
-def search_one(searches: Searches, prepared: Prepared, budget: Budget, fleet: Fleet | None = None) -> Outcome:
+def search_one(searches: Searches, prepared: Prepared, budget: Budget, who: Staff | Fleet) -> Outcome:
     """One search; nothing is started where its answer is known. Raises TileRuntimeError where nothing can be run."""
     task = prepared.task
     known = searches.known(task)
     if known is not None:
         searches.listener.done(task, known)
         return known
-    runner = prepared.runner(fleet)
+    runner = prepared.runner(who)
     try:
         outcome = searches.run(task, runner, budget)
         searches.listener.done(task, outcome)

@@ -12,6 +12,7 @@ from tiledsl.api.graphs.fused import BuiltGraph, FusedGraph
 from tiledsl.api.schedules.built_module import Built, build_for
 from tiledsl.api.schedules.schedule_graph import schedule_graph
 from tiledsl.api.schedules.tune_schedule import Extracted, tasks_of
+from tiledsl.autotune.measuring.staff import Staff
 from tiledsl.autotune.records.database import Writer
 from tiledsl.autotune.searching.outcome import Outcome
 from tiledsl.autotune.searching.scheduler import Scheduler, Weighed
@@ -33,7 +34,7 @@ def tune_built(built: Built, request: TuneRequest, clock: Callable[[], float] = 
     plans.refresh()
     extracted, left_out = tasks_of(built)
     outcomes: list[Outcome] = []
-    with Writer(plans.database) as writer:
+    with Writer(plans.database) as writer, Staff() as staff:
         searches = Searches(writer, request.listener, clock)
         open_ones: list[Extracted] = []
         for one in extracted:
@@ -55,7 +56,7 @@ def tune_built(built: Built, request: TuneRequest, clock: Callable[[], float] = 
                     return
                 number, seconds = handed
                 budget = Budget(max(seconds, FEWEST_SECONDS), request.trials)
-                outcome = search_one(searches, open_ones[number].prepared, budget, request.fleet)
+                outcome = search_one(searches, open_ones[number].prepared, budget, request.fleet or staff)
                 with lock:
                     scheduler.gained(number, 1 - 1 / outcome.gain)
                     outcomes.append(outcome)

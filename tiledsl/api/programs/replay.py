@@ -9,6 +9,7 @@ from tiledsl.api.calls.cpu_tasks import cpu_task
 from tiledsl.api.calls.drawn_arguments import drawn_arguments
 from tiledsl.api.calls.targets import target_of
 from tiledsl.api.calls.tuning import search_one
+from tiledsl.autotune.measuring.staff import Staff
 from tiledsl.autotune.records.database import Database, Writer
 from tiledsl.autotune.records.record import Search
 from tiledsl.autotune.searching.search import Searches, check_budget
@@ -55,7 +56,8 @@ def _replayed(writer: Writer, question: PlanQuestion, search: Search, text: str,
     sizes = dict(question.sizes)
     arguments = drawn_arguments(interface, sizes, question.strides)
     prepared = cpu_task(program, interface, text, sizes, question.strides, arguments, _numbers(interface))
-    outcome = search_one(Searches(writer), prepared, Budget(seconds))
+    with Staff() as staff:
+        outcome = search_one(Searches(writer), prepared, Budget(seconds), staff)
     known = "known" if outcome.known else "measured again"
     return f"its code has changed; {known}: {outcome.gain:.3f} times as fast as the model's pick"
 

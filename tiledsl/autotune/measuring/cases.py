@@ -15,6 +15,8 @@ from tiledsl.runtime.arrays.arrays import Array
 from tiledsl.runtime.programs.interface import Interface
 
 Number = int | float
+DRAWN = 65521
+"""Numbers that are drawn for an array."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +29,24 @@ class Case:
     contents: tuple[Array, ...]
     numbers: tuple[Number, ...]
 
+    @property
+    def key(self) -> str:
+        """Equal for cases of one call that are the same."""
+        return f"{self.name} {sorted(self.sizes.items())}"
 
-def cases_of(
+
+def given_case(
+    interface: Interface,
+    sizes: Mapping[str, int],
+    strides: Sequence[tuple[int, ...]],
+    given: Sequence[Array],
+    numbers: Sequence[Number],
+) -> Case:
+    """A call with these arrays."""
+    return Case("given", sizes, tensors_of(interface, sizes, strides), tuple(given), tuple(numbers))
+
+
+def drawn_cases(
     interface: Interface,
     sizes: Mapping[str, int],
     strides: Sequence[tuple[int, ...]],
@@ -36,16 +54,15 @@ def cases_of(
     numbers: Sequence[Number],
     fixed: frozenset[str] = frozenset(),
 ) -> list[Case]:
-    """The cases for a call with these arrays. `fixed`: sizes that code takes for constants or multiples of a number.
+    """The cases beside that of a call with these arrays. `fixed`: sizes that code takes for constants or multiples of
+    a number.
 
     Integers may be subscripts, so they stay as they are; where there are any, there are no odd sizes.
     """
-    tensors = tensors_of(interface, sizes, strides)
-    random = np.random.default_rng(0)
-    cases = [Case("given", sizes, tensors, tuple(given), tuple(numbers))]
+    random, cases = np.random.default_rng(0), list[Case]()
     if any(_is_float(array) for array in given):
         drawn = tuple(redrawn(array, random) for array in given)
-        cases.append(Case("random", sizes, tensors, drawn, tuple(numbers)))
+        cases.append(Case("random", sizes, tensors_of(interface, sizes, strides), drawn, tuple(numbers)))
     if given and all(_is_float(array) for array in given):
         odd = odd_sizes(interface, sizes, fixed)
         if odd != dict(sizes):
@@ -71,15 +88,17 @@ def odd_sizes(interface: Interface, sizes: Mapping[str, int], fixed: frozenset[s
 
 
 def redrawn(array: Array, random: np.random.Generator) -> Array:
-    """Other numbers of about the same size, for floats."""
+    """Other numbers of about the same size, for floats: a table of them, again and again. Its length is a prime, so
+    that no two rows are alike."""
     if not _is_float(array):
         return array
-    wide = array.astype(np.float64)
-    finite = wide[np.isfinite(wide)]
+    flat: Any = array.reshape(-1)  # pyright: ignore[reportUnknownMemberType]
+    part: Any = flat[:: max(1, array.size // DRAWN)].astype(np.float64)
+    finite: Any = part[np.isfinite(part)]
     mean, spread = (float(np.mean(finite)), float(np.std(finite))) if finite.size else (0.0, 1.0)
     source: Any = random
-    drawn: Array = source.normal(mean, spread, array.shape).astype(array.dtype)
-    return drawn
+    drawn: Array = source.normal(mean, spread, DRAWN).astype(array.dtype)
+    return np.resize(drawn, array.shape)
 
 
 def _is_float(array: Array) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import signal
@@ -9,24 +10,73 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
 from tiledsl.autotune.measuring import worker
 from tiledsl.autotune.measuring.frames import receive, send
-from tiledsl.autotune.measuring.host import HostRunner, Limits, Lost
+from tiledsl.autotune.measuring.host import Host, HostRunner, Limits, Lost, NewHosts
 from tiledsl.autotune.measuring.messages import PLACES
 from tiledsl.autotune.measuring.workload import Workload
 
 ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 """NumPy, which runs the reference, does not fight for the cores with what is timed."""
+_END = object()
+"""Nothing more is sent to a process."""
+
+
+class Children:
+    """Processes on this machine, which are kept from one program to the next: to import what measures, and to start
+    with a GPU, takes longer than most searches do."""
+
+    def __init__(self) -> None:
+        self._idle: list[Child] = []
+        self._lock = threading.Lock()
+        self._open = True
+
+    def take(self) -> Child:
+        """As `Hosts.take`."""
+        with self._lock:
+            if self._idle:
+                return self._idle.pop(0)
+        return Child()
+
+    def give_back(self, host: Host) -> None:
+        """As `Hosts.give_back`."""
+        assert isinstance(host, Child)
+        with self._lock:
+            if self._open:
+                self._idle.append(host)
+                return
+        host.end()
+
+    def start(self, count: int) -> None:
+        """Has at least so many processes stand by."""
+        new = [Child() for _ in range(count - len(self._idle))]
+        with self._lock:
+            self._idle += new
+
+    def close(self) -> None:
+        """Ends all processes that were given back, and those that will be."""
+        with self._lock:
+            self._open = False
+            idle, self._idle = self._idle, []
+        for child in idle:
+            child.end()
+
+    def __enter__(self) -> Children:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 class ChildRunner(HostRunner):
-    """A runner whose plans run in processes on this machine."""
+    """A runner whose plans run in processes on this machine that it does not share."""
 
     def __init__(self, workload: Workload, limits: Limits = Limits()) -> None:  # noqa: B008  # it is frozen
-        super().__init__(workload, Child, limits)
+        super().__init__(workload, NewHosts(Child), limits)
 
 
 class Child:
@@ -44,20 +94,32 @@ class Child:
             start_new_session=True,  # Ctrl-C is for the search, which ends this process by itself
         )  # fmt: skip
         self._answers: queue.Queue[Any] = queue.Queue()
+        self._owed = 0
+        """Requests without an answer yet."""
         threading.Thread(target=self._listen, daemon=True).start()
         assert self._process.stdin is not None
         self._requests: Any = self._process.stdin
-        self._send((sys.path, str(self._place)))
+        self._to_send: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        threading.Thread(target=self._write, daemon=True).start()
+        self._to_send.put((sys.path, str(self._place)))
 
-    def ask(self, request: object, seconds: float) -> Any:
-        """The answer to a request. Raises Lost where there is none within that time."""
-        self._send(request)
-        try:
-            answer = self._answers.get(timeout=seconds)
-        except queue.Empty:
-            raise Lost(True, f"it took longer than {seconds:.3g} s") from None
-        if isinstance(answer, EOFError):
-            raise Lost(False, self._end_of_process())
+    def send(self, request: object) -> None:
+        """As `Host.send`."""
+        self._owed += 1
+        self._to_send.put(request)
+
+    def answer(self, seconds: float) -> Any:
+        """As `Host.answer`. Answers that nobody has waited for are left."""
+        end = time.monotonic() + seconds
+        answer: Any = None
+        while self._owed:
+            try:
+                answer = self._answers.get(timeout=max(0.0, end - time.monotonic()))
+            except queue.Empty:
+                raise Lost(True, f"it took longer than {seconds:.3g} s") from None
+            if isinstance(answer, EOFError):
+                raise Lost(False, self._end_of_process())
+            self._owed -= 1
         return answer
 
     def place(self) -> int:
@@ -68,15 +130,20 @@ class Child:
         """Ends the process, whatever it does."""
         self._process.kill()
         self._process.wait()
-        self._requests.close()
+        self._to_send.put(_END)
         self._errors.close()
         self._folder.cleanup()
 
-    def _send(self, message: object) -> None:
-        try:
-            send(self._requests, message)
-        except OSError:  # it is gone; so are its answers
-            self._answers.put(EOFError())
+    def _write(self) -> None:
+        """Sends what is to be sent: a pipe takes no more than a page before the other side reads, which it does when
+        it has imported everything."""
+        while (message := self._to_send.get()) is not _END:
+            try:
+                send(self._requests, message)
+            except OSError:  # noqa: PERF203  # it is gone; so are its answers
+                self._answers.put(EOFError())
+        with contextlib.suppress(OSError):
+            self._requests.close()
 
     def _listen(self) -> None:
         assert self._process.stdout is not None
@@ -92,8 +159,10 @@ class Child:
     def _end_of_process(self) -> str:
         """How the process ended, with the last line that it wrote."""
         code = self._process.wait()
-        self._errors.seek(0)
-        said = self._errors.read()[-4096:].decode(errors="replace").strip().splitlines()
+        said: list[str] = []
+        with contextlib.suppress(ValueError):  # `end` has closed it in another thread
+            self._errors.seek(0)
+            said = self._errors.read()[-4096:].decode(errors="replace").strip().splitlines()
         how = f"ended with code {code}"
         if code < 0:
             names = {one.value: one.name for one in signal.Signals}

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from tiledsl.autotune.measuring.cases import Case, Number, cases_of
+from tiledsl.autotune.measuring.cases import Case, Number, drawn_cases, given_case
 from tiledsl.autotune.measuring.runner import Checked
-from tiledsl.autotune.measuring.verify import Oracle, adds_in_any_order, arrays_of, right_cases, verify
+from tiledsl.autotune.measuring.verify import Oracle, adds_in_any_order, arrays_of, is_run, verify
 from tiledsl.autotune.measuring.wide_reference import run_by_reference
 from tiledsl.autotune.sources import PinnedPlan
 from tiledsl.backend_cpu.calls.program import BoundProgram, CpuProgram, LoadedProgram
@@ -81,28 +82,40 @@ class CpuBench:
             raise ValueError(f"this machine is another one: {here}, and not {given.question.device}")
         self._loaded = self._program.load()
         self._function: Function = parse_module(given.text).entry
-        interface = interface_from_json(given.interface)
-        sizes = dict(given.question.sizes)
-        self._cases = cases_of(interface, sizes, given.question.strides, given.given, given.numbers)
+        self._interface = interface_from_json(given.interface)
+        sizes, strides = dict(given.question.sizes), given.question.strides
+        self._given = given_case(self._interface, sizes, strides, given.given, given.numbers)
         self._oracle = Oracle(lambda case, arrays: run_by_reference(self._function, case, arrays))
         self._timed: list[Array] | None = None
 
     def prepare(self) -> None:
-        self._cases = right_cases(self._cases, self._oracle)
+        self._oracle.expected(self._given)
 
     def check(self, plan: str) -> Checked:
         refusals: list[str] = []
-        code = self._program.identity
+        self._bound(plan, self._given, refusals)
+        if refusals:
+            return Checked("refused", refusals[0], code=self._program.identity)
+        return self._verified(plan, [self._given])
 
+    def confirm(self, plan: str) -> Checked:
+        return self._verified(plan, self._drawn)
+
+    @cached_property
+    def _drawn(self) -> list[Case]:
+        """The cases beside the given one that the reference runs."""
+        given = self.workload
+        sizes, strides = dict(given.question.sizes), given.question.strides
+        drawn = drawn_cases(self._interface, sizes, strides, given.given, given.numbers)
+        return [case for case in drawn if is_run(case, self._oracle)]
+
+    def _verified(self, plan: str, cases: Sequence[Case]) -> Checked:
         def execute(case: Case, arrays: list[Array]) -> None:
-            bound = self._bound(plan, case, refusals)
+            bound = self._bound(plan, case, [])
             bound([pointer(array) for array in arrays], case.numbers)
 
-        self._bound(plan, self._cases[0], refusals)
-        if refusals:
-            return Checked("refused", refusals[0], code=code)
         repeats = not adds_in_any_order(self.workload.text)
-        return verify(self._cases, execute, self._oracle, code, repeats=repeats)
+        return verify(cases, execute, self._oracle, self._program.identity, repeats=repeats)
 
     def seconds(self, plan: str) -> float:
         ready = self._ready.get(plan)
@@ -118,7 +131,7 @@ class CpuBench:
 
     def _made_ready(self, plan: str) -> _Ready:
         """A plan on arrays that all plans share; what they write is as it was at the start of each sample."""
-        case = self._cases[0]
+        case = self._given
         if self._timed is None:
             self._timed = arrays_of(case)
         arrays = self._timed

@@ -9,16 +9,17 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
 
-from tiledsl.autotune.measuring.cases import Case, Number, cases_of
+from tiledsl.autotune.measuring.cases import Case, Number, drawn_cases, given_case
 from tiledsl.autotune.measuring.runner import Checked
 from tiledsl.autotune.measuring.tensors import memory_of
-from tiledsl.autotune.measuring.verify import Oracle, adds_in_any_order, arrays_of, right_cases, verify
+from tiledsl.autotune.measuring.verify import Oracle, adds_in_any_order, arrays_of, is_run, verify
 from tiledsl.autotune.measuring.wide_reference import run_by_reference
 from tiledsl.autotune.sources import PinnedPlan
 from tiledsl.backend_cuda.program import CudaProgram
 from tiledsl.ir.text.parser import parse_module
 from tiledsl.passes.gpu.plan import parse_plan
 from tiledsl.runtime.arrays.arrays import Array
+from tiledsl.runtime.programs.interface import Interface
 from tiledsl.runtime.programs.plan_source import PlanQuestion
 from tiledsl.runtime.programs.program import BoundDeviceProgram
 from tiledsl.runtime.programs.stored_interface import Json, interface_from_json
@@ -100,6 +101,7 @@ class CudaBench:
     device: Device
     _bound: dict[tuple[str, str], BoundDeviceProgram] = field(default_factory=dict[tuple[str, str], BoundDeviceProgram])
     _addresses: dict[int, int] = field(default_factory=dict[int, int])
+    _others: dict[frozenset[str], list[Case]] = field(default_factory=dict[frozenset[str], "list[Case]"])
     _calls: dict[str, tuple[int, bool]] = field(default_factory=dict[str, "tuple[int, bool]"])
 
     def __post_init__(self) -> None:
@@ -109,26 +111,28 @@ class CudaBench:
         self._pointers: list[int] = []
 
     def prepare(self) -> None:
-        right_cases(self._cases(frozenset(dict(self._sizes))), self._oracle)
+        self._oracle.expected(self._given)
 
     def check(self, plan: str) -> Checked:
         told: list[str] = []
+        self._bind(plan, self._given, told)
+        return Checked("refused", told[0]) if told else self._verified(plan, [self._given])
+
+    def confirm(self, plan: str) -> Checked:
         parsed = parse_plan(plan)
         named = (*parsed.sizes, *parsed.divisors, *parsed.capacities)
         fixed = frozenset(name for name, _ in named) if not any(parsed.packed) else frozenset(dict(self._sizes))
+        return self._verified(plan, [case for case in self._drawn(fixed) if is_run(case, self._oracle)])
 
+    def _verified(self, plan: str, cases: Sequence[Case]) -> Checked:
         def execute(case: Case, arrays: list[Array]) -> None:
-            bound = self._bind(plan, case, told)
+            bound = self._bind(plan, case, [])
             with _faults_end_the_process():
                 pointers = self._uploaded(arrays)
                 self.device.run(bound, pointers, case.numbers)
                 for pointer, array in zip(pointers, arrays):
                     self.device.read(pointer, memory_of(array))
 
-        cases = right_cases(self._cases(fixed), self._oracle)
-        self._bind(plan, cases[0], told)
-        if told:
-            return Checked("refused", told[0])
         return verify(cases, execute, self._oracle, repeats=not adds_in_any_order(self.workload.text))
 
     def seconds(self, plan: str) -> float:
@@ -155,13 +159,22 @@ class CudaBench:
         return any(tensor.use == "written" for tensor in self._given.tensors)
 
     @cached_property
-    def _given(self) -> Case:
-        return self._cases(frozenset(dict(self._sizes)))[0]
+    def _interface(self) -> Interface:
+        return interface_from_json(self.workload.interface)
 
-    def _cases(self, fixed: frozenset[str]) -> list[Case]:
+    @cached_property
+    def _given(self) -> Case:
         given = self.workload
-        interface = interface_from_json(given.interface)
-        return cases_of(interface, dict(self._sizes), given.strides, given.given, given.numbers, fixed)
+        return given_case(self._interface, dict(self._sizes), given.strides, given.given, given.numbers)
+
+    def _drawn(self, fixed: frozenset[str]) -> list[Case]:
+        """The cases beside the given one."""
+        if fixed not in self._others:
+            given = self.workload
+            self._others[fixed] = drawn_cases(
+                self._interface, dict(self._sizes), given.strides, given.given, given.numbers, fixed
+            )  # fmt: skip
+        return self._others[fixed]
 
     def _bind(self, plan: str, case: Case, told: list[str]) -> BoundDeviceProgram:
         key = plan, str(sorted(case.sizes.items()))

@@ -38,10 +38,14 @@ class CannotPrepareError(Exception):
 
 
 class Host(Protocol):
-    """A process that answers requests (`messages.py`)."""
+    """A process that answers requests (`messages.py`), one after the other."""
 
-    def ask(self, request: object, seconds: float, /) -> Any:
-        """The answer to a request. Raises Lost where there is none within that time."""
+    def send(self, request: object, /) -> None:
+        """Makes a request, and does not wait."""
+        ...
+
+    def answer(self, seconds: float, /) -> Any:
+        """The answer to the request. Raises Lost where there is none within that time."""
         ...
 
     def place(self) -> int:
@@ -51,6 +55,31 @@ class Host(Protocol):
     def end(self) -> None:
         """Ends the process, whatever it does."""
         ...
+
+
+class Hosts(Protocol):
+    """Where processes come from, and go when they are no longer needed. Threads may share it."""
+
+    def take(self) -> Host:
+        """A process for one workload."""
+        ...
+
+    def give_back(self, host: Host, /) -> None:
+        """Takes a process back that nothing went wrong in; it may not have answered its last request yet."""
+        ...
+
+
+@dataclass(frozen=True)
+class NewHosts:
+    """A new process for each workload."""
+
+    start: Callable[[], Host]
+
+    def take(self) -> Host:
+        return self.start()
+
+    def give_back(self, host: Host) -> None:
+        host.end()
 
 
 @dataclass(frozen=True)
@@ -66,32 +95,59 @@ class Fleet:
 
     def runner(self, workload: Workload) -> HostRunner:
         """What runs the plans of a workload in one of its processes."""
-        return HostRunner(workload, self.start, Limits(), self.retries)
+        return HostRunner(workload, NewHosts(self.start), Limits(), self.retries)
 
 
 class HostRunner:
     """A runner whose plans run in another process, which it starts when there is none."""
 
-    def __init__(self, workload: Workload, start: Callable[[], Host], limits: Limits, retries: int = 0) -> None:
-        """`start` starts a process; `retries`: as `Fleet` has it."""
+    waited = 0.0
+
+    def __init__(
+        self,
+        workload: Workload,
+        hosts: Hosts,
+        limits: Limits = Limits(),
+        retries: int = 0,
+        *,
+        prepares: bool = True,
+    ) -> None:
+        """`retries`: as `Fleet` has it; `prepares`: whether the first process is to check plans."""
         self._workload = workload
-        self._start = start
+        self._hosts = hosts
         self._limits = limits
         self._retries = retries
-        self._prepares = True
+        self._prepares = prepares
         self._host: Host | None = None
+        self._opened = False
+        self._clean = True
+        """Whether no plan did anything in the process that it should not have done."""
         self.started = 0
         """How many processes were started."""
+
+    def begin(self) -> None:
+        """As `Runner.begin`."""
+        if self._host is None:
+            self._host = self._hosts.take()
+            self._opened, self._clean = False, True
+            self.started += 1
+            self._host.send(Open(self._workload, self._prepares))
+
+    def is_ready(self) -> None:
+        """Waits until the process that has begun is there. Raises CannotPrepareError where it is of no use."""
+        if self._host is not None:
+            self._running()
 
     def ahead(self, plans: Sequence[str]) -> None:
         """Nothing: one plan is run at a time."""
 
     def check(self, plan: str) -> Checked:
         """As `Runner.check`. Raises CannotPrepareError where no plan can be run."""
-        answer = self._asked(Check(plan), self._limits.check)
-        if isinstance(answer, Lost):
-            return Checked("timeout" if answer.hung else "crash", answer.reason)
-        return Checked("refused", answer.text) if isinstance(answer, Refusal) else answer
+        return self._checked(Check(plan))
+
+    def confirm(self, plan: str) -> Checked:
+        """As `Runner.confirm`."""
+        return self._checked(Check(plan, confirms=True))
 
     def rounds(self, plans: Sequence[str], count: int) -> Rounds:
         """As `Runner.rounds`."""
@@ -102,10 +158,10 @@ class HostRunner:
             seconds = self._limits.rounds + 10 * part * longest
             host = self._running()
             try:
-                answer = host.ask(Time(tuple(plans), part), seconds)
+                answer = _ask(host, Time(tuple(plans), part), seconds)
             except Lost as lost:
                 place = host.place()
-                self.close()
+                self._drop()
                 failed = self._failed(plans[place - 1], lost) if place else self._culprit(plans, seconds)
                 if failed is None:
                     continue  # nobody: a machine was lost
@@ -116,14 +172,35 @@ class HostRunner:
 
     def renew(self) -> None:
         """As `Runner.renew`. Plans are not checked in the new process."""
-        self.close()
+        self._drop()
         self._prepares = False
 
+    def abandon(self) -> None:
+        """Ends the process, while another thread waits for what it says of a plan."""
+        host = self._host
+        if host is not None:
+            self._clean = False
+            host.end()
+
     def close(self) -> None:
-        """Ends the process."""
-        if self._host is not None:
-            self._host.end()
-            self._host = None
+        """Gives the process back."""
+        host, self._host = self._host, None
+        if host is None:
+            return
+        if self._clean:
+            self._hosts.give_back(host)
+        else:
+            host.end()
+
+    def _checked(self, request: Check) -> Checked:
+        answer = self._asked(request, self._limits.check)
+        if isinstance(answer, Lost):
+            return Checked("timeout" if answer.hung else "crash", answer.reason)
+        if isinstance(answer, Refusal):
+            return Checked("refused", answer.text)
+        assert isinstance(answer, Checked)
+        self._clean = self._clean and answer.state != "wrong"  # who writes wrong things may write them anywhere
+        return answer
 
     def _culprit(self, plans: Sequence[str], seconds: float) -> Failed | None:
         """Which of some plans does not survive being timed, by running each alone; None if all do."""
@@ -139,10 +216,10 @@ class HostRunner:
         for _ in range(1 + self._retries):
             host = self._running()
             try:
-                return host.ask(request, seconds)
+                return _ask(host, request, seconds)
             except Lost as found:
                 lost = found
-                self.close()
+                self._drop()
                 if lost.hung:
                     break
         return lost
@@ -151,16 +228,29 @@ class HostRunner:
     def _failed(plan: str, lost: Lost) -> Failed:
         return Failed(plan, "timeout" if lost.hung else "crash", lost.reason)
 
+    def _drop(self) -> None:
+        """Ends the process."""
+        if self._host is not None:
+            self._host.end()
+            self._host = None
+
     def _running(self) -> Host:
-        if self._host is None:
-            host = self._host = self._start()
-            self.started += 1
+        self.begin()
+        assert self._host is not None
+        if not self._opened:
             try:
-                answer = host.ask(Open(self._workload, self._prepares), self._limits.prepare)
+                answer = self._host.answer(self._limits.prepare)
             except Lost as lost:
-                self.close()
+                self._drop()
                 raise CannotPrepareError(lost.reason) from lost
             if isinstance(answer, Refusal):
-                self.close()
+                self._drop()
                 raise CannotPrepareError(answer.text)
+            self._opened = True
         return self._host
+
+
+def _ask(host: Host, request: object, seconds: float) -> Any:
+    """The answer to a request. Raises Lost where there is none within that time."""
+    host.send(request)
+    return host.answer(seconds)

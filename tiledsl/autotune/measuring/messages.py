@@ -12,7 +12,8 @@ PLACES = 8
 
 @dataclass(frozen=True)
 class Open:
-    """Opens a workload; `prepares`: with what `Bench.prepare` makes, which timing does without."""
+    """Opens a workload, in the place of the one before; `prepares`: with what `Bench.prepare` makes, which timing does
+    without."""
 
     workload: Workload
     prepares: bool = True
@@ -20,9 +21,10 @@ class Open:
 
 @dataclass(frozen=True)
 class Check:
-    """Asks for `Bench.check`."""
+    """Asks for `Bench.check`, or for `Bench.confirm`."""
 
     plan: str
+    confirms: bool = False
 
 
 @dataclass(frozen=True)

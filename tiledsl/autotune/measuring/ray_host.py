@@ -30,12 +30,17 @@ class RayHost:
         library: Any = ray
         self._ray = library
         self._actor: Any = library.remote(**options)(_Measurer).remote()
+        self._request: Any = None
 
-    def ask(self, request: object, seconds: float) -> Any:
-        """As `Host.ask`. Time until there is an actor counts."""
+    def send(self, request: object) -> None:
+        """As `Host.send`."""
+        self._request = self._actor.answer.remote(pickle.dumps(request, protocol=5))
+
+    def answer(self, seconds: float) -> Any:
+        """As `Host.answer`. Time until there is an actor counts."""
         errors = self._ray.exceptions
         try:
-            answer = self._ray.get(self._actor.answer.remote(pickle.dumps(request, protocol=5)), timeout=seconds)
+            answer = self._ray.get(self._request, timeout=seconds)
         except errors.GetTimeoutError:
             raise Lost(True, f"it took longer than {seconds:.3g} s") from None
         except errors.RayError as error:  # the actor is gone, or something was raised in it

@@ -8,6 +8,10 @@ from typing import Protocol
 
 from tiledsl.autotune.records.record import State
 
+FINAL_PARTS = 4
+"""Processes that finals are held in, one after the other. Where memory lies may favour a plan for as long as a process
+lives: who wins has to win in each of them."""
+
 
 @dataclass(frozen=True)
 class Checked:
@@ -19,6 +23,12 @@ class Checked:
     error: float | None = None
     checked: tuple[str, ...] = ()
     code: str = ""
+
+    def and_then(self, later: Checked) -> Checked:
+        """What is known of a plan after a later check of it."""
+        errors = [error for error in (self.error, later.error) if error is not None]
+        names = tuple(dict.fromkeys((*self.checked, *later.checked)))
+        return Checked(later.state, later.reason, max(errors, default=None), names, later.code or self.code)
 
 
 @dataclass(frozen=True)
@@ -41,12 +51,26 @@ class Rounds:
 class Runner(Protocol):
     """Runs plans of one program, for one question. Of one thread."""
 
+    @property
+    def waited(self) -> float:
+        """Seconds for which `check` has waited for compilers so far."""
+        ...
+
+    def begin(self) -> None:
+        """Starts what takes a while to start, and does not wait for it."""
+        ...
+
     def ahead(self, plans: Sequence[str], /) -> None:
         """Is told which plans will be checked soon."""
         ...
 
     def check(self, plan: str, /) -> Checked:
-        """Compares what code by a plan gives with the reference. Says what went wrong; raises nothing for it."""
+        """Compares what code by a plan gives with the reference, on the given arguments. Says what went wrong; raises
+        nothing for it."""
+        ...
+
+    def confirm(self, plan: str, /) -> Checked:
+        """The same on all other inputs, for a plan that is about to win."""
         ...
 
     def rounds(self, plans: Sequence[str], count: int, /) -> Rounds:
@@ -54,7 +78,7 @@ class Runner(Protocol):
         ...
 
     def renew(self) -> None:
-        """Has what comes be timed in a new process: memory lies elsewhere there, which may favour another plan."""
+        """Has what comes be timed in another process: memory lies elsewhere there, which may favour another plan."""
         ...
 
     def close(self) -> None:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from tiledsl.autotune.measuring.cases import Case
 from tiledsl.autotune.measuring.runner import Checked
 from tiledsl.autotune.measuring.tensors import Tensor
+from tiledsl.autotune.measuring.wanted import Wanted, same_bits
 from tiledsl.runtime.arrays.arrays import Array
-from tiledsl.runtime.arrays.compare_arrays import compare
 from tiledsl.support.errors import TileError
 
 Execute = Callable[[Case, "list[Array]"], None]
@@ -26,16 +26,24 @@ class Oracle:
     """What cases come to by the reference, each of which is run once."""
 
     execute: Execute
-    _known: dict[str, list[Array]] = field(default_factory=dict[str, "list[Array]"])
+    _known: dict[str, list[Wanted]] = field(default_factory=dict[str, "list[Wanted]"])
+    _starts: dict[str, list[Array]] = field(default_factory=dict[str, "list[Array]"])
 
-    def expected(self, case: Case) -> list[Array]:
+    def expected(self, case: Case) -> list[Wanted]:
         """What is compared of a case, as the reference leaves it."""
-        key = f"{case.name} {sorted(case.sizes.items())}"
-        found = self._known.get(key)
+        found = self._known.get(case.key)
         if found is None:
             arrays = arrays_of(case)
             self.execute(case, arrays)
-            found = self._known[key] = [array for tensor, array in zip(case.tensors, arrays) if tensor.is_compared]
+            pairs = zip(case.tensors, arrays)
+            found = self._known[case.key] = [Wanted(array) for tensor, array in pairs if tensor.is_compared]
+        return found
+
+    def start(self, case: Case) -> list[Array]:
+        """The arrays of a case before anything is run. Nobody changes them."""
+        found = self._starts.get(case.key)
+        if found is None:
+            found = self._starts[case.key] = arrays_of(case)
         return found
 
 
@@ -45,15 +53,8 @@ def arrays_of(case: Case) -> list[Array]:
     return [tensor.allocated(next(contents) if tensor.is_given else None) for tensor in case.tensors]
 
 
-def right_cases(cases: Sequence[Case], oracle: Oracle) -> list[Case]:
-    """The cases that the reference runs: what was drawn at random may break an assertion of the program. Raises
-    TileError where it does not run what was given."""
-    given, *drawn = cases
-    oracle.expected(given)
-    return [given, *(case for case in drawn if _is_run(case, oracle))]
-
-
-def _is_run(case: Case, oracle: Oracle) -> bool:
+def is_run(case: Case, oracle: Oracle) -> bool:
+    """Whether the reference runs a case."""
     try:
         oracle.expected(case)
     except TileError:
@@ -71,36 +72,36 @@ def verify(cases: Sequence[Case], execute: Execute, oracle: Oracle, code: str = 
     to agree in every bit."""
     worst = 0.0
     for case in cases:
-        first, second = arrays_of(case), arrays_of(case)
-        before = [array.tobytes() for array in first]
+        first = arrays_of(case)
         execute(case, first)
-        found = _difference(case, before, first, oracle.expected(case))
+        found = _difference(case, oracle.start(case), first, oracle.expected(case))
         if isinstance(found, str):
             return Checked("wrong", found, None, (case.name,), code)
         worst = max(worst, found)
         if not repeats:
             continue
+        second = arrays_of(case)
         execute(case, second)
         for tensor, one, other in zip(case.tensors, first, second):
-            if tensor.is_compared and one.tobytes() != other.tobytes():
+            if tensor.is_compared and not same_bits(one, other):
                 reason = f"`{tensor.name}` is not the same after two runs on the same arguments ({case.name})"
                 return Checked("wrong", reason, worst, (case.name,), code)
     names = [case.name for case in cases] + (["repeated"] if repeats else [])
     return Checked("ok", "", worst, tuple(names), code)
 
 
-def _difference(case: Case, before: Sequence[bytes], arrays: Sequence[Array], expected: Sequence[Array]) -> float | str:
+def _difference(case: Case, before: Sequence[Array], arrays: Sequence[Array], wanted: Sequence[Wanted]) -> float | str:
     """The worst relative difference, or what is wrong. `before`: the arrays as they were, which is not what was given
     where elements of a window lie in one place."""
-    wanted, worst = iter(expected), 0.0
+    expected, worst = iter(wanted), 0.0
     for tensor, old, array in zip(case.tensors, before, arrays):
-        if tensor.use == "input" and old != array.tobytes():
+        if tensor.use == "input" and not same_bits(old, array):
             return f"`{tensor.name}`, which is only read, was changed ({case.name})"
         if tensor.is_compared:
-            figures = compare(array, next(wanted))
-            if figures.wrong:
-                return f"`{tensor.name}` differs from the reference {figures} ({_words(case, tensor)})"
-            worst = max(worst, figures.relative)
+            found = next(expected).difference(array)
+            if not isinstance(found, float):
+                return f"`{tensor.name}` differs from the reference {found} ({_words(case, tensor)})"
+            worst = max(worst, found)
     return worst
 
 

@@ -6,6 +6,7 @@ process.
 
 from __future__ import annotations
 
+import gc
 import mmap
 import os
 import sys
@@ -44,6 +45,8 @@ class Worker:
     def _answered(self, request: object) -> object:
         try:
             if isinstance(request, Open):
+                self._bench = None
+                gc.collect()  # what the one before has in memory
                 self._bench = request.workload.open()
                 if request.prepares:
                     self._bench.prepare()
@@ -51,7 +54,8 @@ class Worker:
             assert isinstance(request, Check)
             assert self._bench is not None
             self._at(0)
-            return self._bench.check(request.plan)
+            act = self._bench.confirm if request.confirms else self._bench.check
+            return act(request.plan)
         except Exception as error:
             return Refusal("".join(traceback.format_exception_only(type(error), error)).strip())
 

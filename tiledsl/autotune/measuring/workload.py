@@ -18,6 +18,10 @@ class Bench(Protocol):
         """As `Runner.check`; a plan that hangs or ends the process does so here."""
         ...
 
+    def confirm(self, plan: str, /) -> Checked:
+        """As `Runner.confirm`."""
+        ...
+
     def seconds(self, plan: str, /) -> float:
         """One sample: seconds of a call by a plan that is `ok`."""
         ...

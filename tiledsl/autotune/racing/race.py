@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from tiledsl.autotune.measuring.runner import Failed, Runner
+from tiledsl.autotune.measuring.runner import FINAL_PARTS, Failed, Runner
 from tiledsl.autotune.racing.intervals import CONFIDENCE, ratio_of
 from tiledsl.autotune.records.record import Ratio, Times
 
@@ -19,9 +19,6 @@ HEATS = ((8, 1.02), (32, 1.005))
 """So many rounds in all, after which plans leave that certainly take longer than so many times the pick's time."""
 FINALISTS = 3
 FINAL_ROUNDS = 200
-FINAL_PARTS = 4
-"""Processes that finals are held in, one after the other. Where memory lies may favour a plan for as long as a process
-lives: who wins has to win in each of them."""
 FEWEST_FINAL_ROUNDS = 24
 """Fewer cannot show a gain of some percent."""
 WINS_BELOW = 0.99
@@ -48,7 +45,8 @@ class Runs:
 
 @dataclass
 class RaceResult:
-    """`runs`: of each plan that was timed; those of finals replace what was before. `finals`: ratios of the finalists.
+    """`runs`: of each plan that was timed; those of finals replace what was before. `finals`: ratios of the finalists
+    that came to their end.
     `finished`: whether there was time for finals; then `winner` is who won them."""
 
     winner: str
@@ -69,12 +67,21 @@ class Race:
     """One race. `clock` gives seconds; `deadline` is when it has to be over; `told` is called as it goes on."""
 
     def __init__(
-        self, runner: Runner, clock: Callable[[], float], deadline: float, told: Callable[[RaceResult], None]
+        self,
+        runner: Runner,
+        clock: Callable[[], float],
+        deadline: float,
+        told: Callable[[RaceResult], None],
+        confirm: Callable[[str], bool] = lambda plan: True,
     ) -> None:
+        """`confirm`: whether a plan that goes to the finals is right on all inputs."""
         self._runner = runner
         self._clock = clock
         self._deadline = deadline
         self._told = told
+        self._confirm = confirm
+        self.heats_ended: float | None = None
+        """When finalists were chosen."""
 
     def first_heat(self, result: RaceResult, pick: str, plans: Sequence[str], end: float) -> list[str]:
         """The rounds that every plan makes; gives the plans that survive them. `end`: when it has to be over."""
@@ -97,11 +104,21 @@ class Race:
             left = [plan for plan in left if _low(result, plan) <= allowed]
             if not left or self._clock() >= heats_end:
                 break
-        self._finals(result, pick, sorted(left, key=lambda plan: _median(result, plan))[:FINALISTS])
+        self.heats_ended = self._clock()
+        able = [plan for plan in left if _low(result, plan) < WINS_BELOW]  # to win
+        self._finals(result, pick, self._confirmed(pick, sorted(able, key=lambda plan: _median(result, plan))))
         out = {failed.plan for failed in result.failed}
         if any(plan not in result.runs and plan not in out for plan in challengers):
             result.finished = False  # somebody was never timed
         return result
+
+    def _confirmed(self, pick: str, plans: Sequence[str]) -> list[str]:
+        """The finalists: the first plans that are right on all inputs, if the pick is."""
+        found: list[str] = []
+        for plan in plans:
+            if len(found) < FINALISTS and self._confirm(plan):
+                found.append(plan)
+        return found if found and self._confirm(pick) else []
 
     def _finals(self, result: RaceResult, pick: str, finalists: Sequence[str]) -> None:
         if not finalists or pick not in result.runs:
@@ -113,7 +130,7 @@ class Race:
             return
         each_part, left = rounds // FINAL_PARTS, list(finalists)
         parts: list[dict[str, Runs]] = []
-        for _ in range(FINAL_PARTS):
+        while left and len(parts) < FINAL_PARTS:
             runs: dict[str, Runs] = {}
             self._runner.renew()
             left = self._rounds(result, pick, left, 1, math.inf, {})  # the first calls of a process are slow
@@ -121,19 +138,17 @@ class Race:
             parts.append(runs)
             if left and (pick not in runs or len(runs[pick].own) < each_part):
                 return
+            # who has to win everywhere, and has not won here, needs no more rounds
+            left = [plan for plan in left if ratio_of(runs[plan].ratios).median < WINS_BELOW]
+        if any(failed.plan == pick for failed in result.failed):
+            return
         for plan in (pick, *left):
             own = [part[plan] for part in parts if plan in part]
             result.runs[plan] = Runs([t for one in own for t in one.own], [r for one in own for r in one.ratios])
-        if any(failed.plan == pick for failed in result.failed):
-            return
         # several may win by luck, so each has to be as much more certain
         confidence = 1 - (1 - CONFIDENCE) / len(finalists)
         result.finals = {plan: ratio_of(result.runs[plan].ratios, confidence) for plan in left}
-        won = [
-            plan
-            for plan, ratio in result.finals.items()
-            if ratio.high < WINS_BELOW and all(ratio_of(part[plan].ratios).median < WINS_BELOW for part in parts)
-        ]
+        won = [plan for plan, ratio in result.finals.items() if ratio.high < WINS_BELOW]
         result.winner = min(won, key=lambda plan: result.finals[plan].median, default=pick)
         result.finished = True
 

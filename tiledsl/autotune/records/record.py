@@ -89,6 +89,8 @@ class Search:
     """Digest of the winner's code."""
     versions: Mapping[str, str] = field(default_factory=dict[str, str])
     when: str = ""
+    phases: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Seconds that went to each phase."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from tiledsl.autotune.records.record import Ratio, Times, Trial
 
@@ -31,6 +32,8 @@ class Outcome:
     known: bool = False
     finished: bool = True
     notes: tuple[str, ...] = ()
+    phases: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Seconds that went to each phase."""
 
     @property
     def gain(self) -> float:
@@ -55,8 +58,13 @@ class Outcome:
             lines.append("  known from the database; nothing was measured")
         else:
             failed = sum(trial.state != "ok" for trial in self.trials)
-            lines.append(f"  {self.measured} plans measured, {failed} failed, in {self.seconds:.1f} s")
+            lines.append(f"  {self.measured} plans measured, {failed} failed, in {self.seconds:.1f} s{self._parts()}")
         return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
+
+    def _parts(self) -> str:
+        """`: start 0.9, builds 0.2, ...`"""
+        parts = ", ".join(f"{name} {seconds:.2f}" for name, seconds in self.phases.items())
+        return f": {parts}" if parts else ""
 
 
 def busy_note(times: Times | None) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Protocol
@@ -34,6 +34,9 @@ FIRST_SHARE = 0.4
 GENERATIONS = 3
 SEEDS = 3
 """Winners at other sizes that are tried."""
+PHASES: tuple[str, ...] = ("start", "builds", "checks", "race", "finals")
+"""What the seconds of a search go to: until the model's pick was checked, in which processes start and the reference is
+run; waiting for compilers; checking the others; first samples; checks on all inputs and the finals."""
 FEWEST_SECONDS = 0.01
 """Less than this is no time to run anything."""
 
@@ -118,22 +121,27 @@ class _Session:
         """When checks are to be over."""
         self._first = 0.0
         """Seconds until the pick was checked."""
+        self._phases = dict.fromkeys(PHASES, 0.0)
 
     def run(self) -> Outcome:
         """The whole search."""
         searches, task = self._searches, self._task
         searches.writer.add(ProgramText(task.question.program, task.kernel, task.text))
         try:
+            candidates = self._candidates()
+            self._runner.begin()
+            self._runner.ahead([plan.plan for plan in (task.pick, *candidates)])
             pick = self._check(task.pick)
             if pick.state != "ok":
                 self._fail_pick(pick)
             self._first = searches.clock() - self._started
-            right, complete = self._right_ones()
+            self._phases["start"] = self._first - self._runner.waited
+            right, complete = self._right_ones(candidates)
             deadline = self._started + self._budget.seconds
-            race = Race(self._runner, searches.clock, deadline, self._on_race)
+            race = Race(self._runner, searches.clock, deadline, self._on_race, self._confirm)
             if complete and task.breeder is not None:
                 right, complete = self._bred(race, right, task.breeder())
-            self._race = race.run(task.pick.plan, right, self._race)
+            self._run_race(race, right)
             _, pick = self._checked[task.pick.plan]
             if pick.state != "ok":
                 self._fail_pick(pick)
@@ -144,15 +152,24 @@ class _Session:
         finished = complete and self._race.finished
         return self._end(finished)
 
-    def _right_ones(self) -> tuple[list[str], bool]:
+    def _run_race(self, race: Race, right: Sequence[str]) -> None:
+        """Heats and finals."""
+        clock, phases = self._searches.clock, self._phases
+        began = clock()
+        self._race = race.run(self._task.pick.plan, right, self._race)
+        ended = clock()
+        heats = began if race.heats_ended is None else race.heats_ended
+        phases["builds"] = self._runner.waited
+        phases["race"] += heats - began
+        phases["finals"] = ended - heats
+        phases["checks"] = ended - self._started - sum(phases[name] for name in phases if name != "checks")
+
+    def _right_ones(self, candidates: Sequence[Candidate]) -> tuple[list[str], bool]:
         """The plans whose results are right, and whether there was time to check all candidates."""
         searches, budget = self._searches, self._budget
         began, end = searches.clock(), self._started + budget.seconds
         self._until = until = end - RACE_SHARE * (end - began)
         right: list[str] = []
-        first = budget.trials if self._task.breeder is None else max(1, round(FIRST_SHARE * budget.trials))
-        candidates = self._candidates()[:first]
-        self._runner.ahead([candidate.plan for candidate in candidates])
         for candidate in candidates:
             if searches.clock() >= until:
                 return right, False
@@ -165,7 +182,9 @@ class _Session:
         clock, pick, trials = self._searches.clock, self._task.pick.plan, self._budget.trials
         new = right = list(right)
         for _ in range(GENERATIONS):
+            began = clock()
             race.first_heat(self._race, pick, new, self._until)
+            self._phases["race"] += clock() - began
             failed = {one.plan for one in self._race.failed}
             right = [plan for plan in right if plan not in failed]
             timed = {plan: ratio.median for plan in (pick, *right) if (ratio := self._race.ratio(plan)) is not None}
@@ -175,6 +194,7 @@ class _Session:
             left = trials - (len(self._checked) - 1)
             count = min(left, -(-(trials - round(FIRST_SHARE * trials)) // GENERATIONS))
             bred = breeder.next(timed, {*self._checked, *self._failed}, count) if count > 0 else []
+            self._runner.ahead([candidate.plan for candidate in bred])
             new = [candidate.plan for candidate in bred if self._check(candidate).state == "ok"]
             right += new
             if not bred:
@@ -182,7 +202,7 @@ class _Session:
         return right, True
 
     def _candidates(self) -> list[Candidate]:
-        """What is to be tried: earlier winners, then what the target proposes; not what failed before, or was slow."""
+        """What is to be tried first: earlier winners, then what the target proposes; not what failed or was slow."""
         task, database = self._task, self._searches.database
         known = database.entries.trials.get(task.question, [])
         failed = {trial.plan for trial in known if trial.state != "ok" or _was_slow(trial)} | {task.pick.plan}
@@ -191,7 +211,10 @@ class _Session:
         former = [] if best is None else [Candidate(best.winner, None, "a former winner")]
         winners = winners_at_other_sizes(database, task.question)
         found = different([*former, *task.candidates(winners, self._budget.trials + len(failed))])
-        return [one for one in found if one.plan not in failed][: self._budget.trials]
+        first = self._budget.trials
+        if task.breeder is not None:
+            first = max(1, round(FIRST_SHARE * first))
+        return [one for one in found if one.plan not in failed][:first]
 
     def _check(self, candidate: Candidate) -> Checked:
         self._tell(f"checks {candidate.plan}")
@@ -200,6 +223,16 @@ class _Session:
         if checked.state != "ok":
             self._write(candidate, checked)
         return checked
+
+    def _confirm(self, plan: str) -> bool:
+        """Whether a plan is right on all inputs."""
+        self._tell(f"checks {plan} on other inputs")
+        candidate, checked = self._checked[plan]
+        checked = checked.and_then(self._runner.confirm(plan))
+        self._checked[plan] = candidate, checked
+        if checked.state != "ok":
+            self._write(candidate, checked)
+        return checked.state == "ok"
 
     def _on_race(self, result: RaceResult) -> None:
         self._race = result
@@ -239,7 +272,7 @@ class _Session:
         writer.add(
             Search(
                 task.question, self._name, task.kernel, task.pick.plan, race.winner, finished, measured, seconds, ratio,
-                winner.code, versions, now(),
+                winner.code, versions, now(), dict(self._phases),
             )
         )  # fmt: skip
         notes = busy_note(None if pick is None else pick.times)
@@ -255,7 +288,7 @@ class _Session:
             )
         return Outcome(
             task.kernel, task.sizes, task.question.device, task.pick.plan, race.winner, ratio, trials,
-            None if pick is None else pick.times, seconds, False, finished, tuple(notes),
+            None if pick is None else pick.times, seconds, False, finished, tuple(notes), self._phases,
         )  # fmt: skip
 
     def _reached(self) -> str:

@@ -13,6 +13,7 @@ import tiledsl
 from gemm import gemm
 from tests.support.fake_driver import FakeDriver, fake_driver
 from tests.support.fake_runner import FakeRunner
+from tests.support.table_runner import crews_by
 from tiledsl import tile
 from tiledsl.api.calls import cuda_tasks
 from tiledsl.autotune.measuring.cuda_workload import CudaWorkload
@@ -60,11 +61,11 @@ def runners(monkeypatch: pytest.MonkeyPatch) -> list[TableRunner]:
         started.append(TableRunner(workload))
         return started[-1]
 
-    def without_builds(build: object, measuring: TableRunner) -> TableRunner:
-        del build
+    def without_builds(build: object, measuring: TableRunner, hosts: object) -> TableRunner:
+        del build, hosts
         return measuring
 
-    monkeypatch.setattr(cuda_tasks, "ChildRunner", start)
+    crews_by(monkeypatch, start)
     monkeypatch.setattr(cuda_tasks, "cuda_runner", without_builds)
     return started
 

@@ -16,10 +16,9 @@ import pytest
 
 from gemm import gemm
 from softmax import softmax
-from tests.support.table_runner import TableRunner
+from tests.support.table_runner import TableRunner, crews_by
 from tests.support.tile_programs import GEMM
 from tests.unit.passes.cpu.test_choose_blocks import MACHINE, work_of
-from tiledsl.api.calls import cpu_tasks
 from tiledsl.autotune import Facts, forget_rule, rule
 from tiledsl.autotune.candidates.candidate import NEAR, Candidate, different, in_turns
 from tiledsl.autotune.candidates.cpu_candidates import BredCpuPlans, CpuSpace, cpu_candidates
@@ -110,7 +109,7 @@ def test_what_a_rule_yields_is_searched_recorded_and_used_without_it(
             super()._sample(plan)
             return 1e-4 if plan.startswith("m=24,") else 1e-3
 
-    monkeypatch.setattr(cpu_tasks, "ChildRunner", Runner)
+    crews_by(monkeypatch, Runner)
     a: Any = np.ones((128, 128), np.float32)
     (outcome,) = gemm.tune(a, a, database=tmp_path).outcomes
     assert outcome.winner.startswith("m=24,")

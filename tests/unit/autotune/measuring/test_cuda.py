@@ -162,9 +162,10 @@ def bench(task: tuple[CudaProgram, Task], device: HostDevice) -> CudaBench:
 
 def test_results_come_back_from_the_device_and_are_compared(task: tuple[CudaProgram, Task]) -> None:
     plan = task[1].pick.plan
-    good = bench(task, HostDevice()).check(plan)
+    work = bench(task, HostDevice())
+    good = work.check(plan).and_then(work.confirm(plan))
     assert (good.state, good.reason) == ("ok", "")
-    assert good.checked[:2] == ("given", "random")
+    assert good.checked[:3] == ("given", "repeated", "random")
     wrong = bench(task, HostDevice(faults=1)).check(plan)
     assert wrong.state == "wrong"
     assert "`c` differs from the reference in 1 of" in wrong.reason

@@ -14,7 +14,7 @@ import pytest
 import tiledsl
 from tests.support.tuning_faults import Faulty
 from tiledsl import tile
-from tiledsl.autotune.measuring.host import Fleet, HostRunner, Limits, Lost
+from tiledsl.autotune.measuring.host import Fleet, HostRunner, Limits, Lost, NewHosts
 from tiledsl.autotune.measuring.messages import PLACES, Check, Open, Time
 from tiledsl.autotune.measuring.runner import Checked, Rounds
 from tiledsl.autotune.measuring.worker import Worker
@@ -33,9 +33,14 @@ class Machine:
     bad: Sequence[str] = ()
     hangs: bool = False
     ended: bool = False
+    request: object = None
     worker: Worker = field(default_factory=lambda: Worker(bytearray(PLACES)))
 
-    def ask(self, request: object, seconds: float) -> Any:
+    def send(self, request: object) -> None:
+        self.request = request
+
+    def answer(self, seconds: float) -> Any:
+        request = self.request
         assert not self.ended
         self.log.append(request)
         plans = request.plans if isinstance(request, Time) else [request.plan] if isinstance(request, Check) else []
@@ -51,7 +56,7 @@ class Machine:
 
 
 def runner(log: list[object], **faults: Any) -> HostRunner:
-    return HostRunner(Faulty(), lambda: Machine(log, **faults), LIMITS, retries=1)
+    return HostRunner(Faulty(), NewHosts(lambda: Machine(log, **faults)), LIMITS, retries=1)
 
 
 def test_a_machine_that_is_lost_costs_no_plan() -> None:
@@ -91,7 +96,8 @@ def test_as_many_programs_are_measured_at_once_as_there_are_machines(tmp_path: P
 
         met = False
 
-        def ask(self, request: object, seconds: float) -> Any:
+        def answer(self, seconds: float) -> Any:
+            request = self.request
             if isinstance(request, Check) and not self.met:
                 together.wait(timeout=60)
                 self.met = True
@@ -135,7 +141,7 @@ def test_actors_of_ray(ray: Any, tmp_path: Path) -> None:
     from tiledsl.autotune.measuring.ray_host import ray_fleet
 
     fleet = ray_fleet(2, num_cpus=1)
-    one = HostRunner(Faulty(), fleet.start, Limits(60, 5, 5), fleet.retries)
+    one = HostRunner(Faulty(), NewHosts(fleet.start), Limits(60, 5, 5), fleet.retries)
     states = {plan: one.check(plan).state for plan in ("good", "wrong", "exits", "hangs", "fast")}
     assert states == {"good": "ok", "wrong": "wrong", "exits": "crash", "hangs": "timeout", "fast": "ok"}
     failed = one.rounds(["good", "crashes when timed"], 4).failed

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.support.fake_runner import FakeRunner
-from tiledsl.autotune.racing.race import FEWEST_FINAL_ROUNDS, FINAL_PARTS, FINAL_ROUNDS, HEATS, Race, RaceResult
+from tiledsl.autotune.measuring.runner import FINAL_PARTS
+from tiledsl.autotune.racing.race import FEWEST_FINAL_ROUNDS, FINAL_ROUNDS, HEATS, Race, RaceResult
 
 
 def race(runner: FakeRunner, challengers: list[str], seconds: float = 1e9) -> RaceResult:
@@ -34,10 +35,36 @@ def test_a_gain_of_half_a_percent_is_none() -> None:
 
 
 def test_what_is_certainly_slower_leaves_after_the_first_heat() -> None:
-    runner = FakeRunner({"pick": 1e-3, "slow": 1.5e-3, "near": 1e-3})
-    race(runner, ["slow", "near"])
+    runner = FakeRunner({"pick": 1e-3, "slow": 1.5e-3, "near": 1e-3, "fast": 0.9e-3}, noise=0.001)
+    race(runner, ["slow", "near", "fast"])
     assert runner.calls["slow"] == HEATS[0][0]
-    assert runner.calls["near"] == HEATS[1][0] + FINAL_ROUNDS + FINAL_PARTS
+    assert runner.calls["near"] == HEATS[1][0], "it cannot win"
+    assert runner.calls["fast"] == HEATS[1][0] + FINAL_ROUNDS + FINAL_PARTS
+
+
+def test_who_does_not_win_in_one_process_ends_the_finals() -> None:
+    class Placed(FakeRunner):
+        def _sample(self, plan: str) -> float:
+            return super()._sample(plan) * (0.9 if plan == "lucky" and self.processes == 1 else 1.0)
+
+    runner = Placed({"pick": 1e-3, "lucky": 1e-3})
+    result = race(runner, ["lucky"])
+    assert (result.winner, result.finished, runner.processes) == ("pick", True, 2)
+    assert runner.calls["lucky"] == HEATS[1][0] + FINAL_ROUNDS // FINAL_PARTS + 1
+
+
+def test_only_finalists_are_checked_on_all_inputs_and_who_fails_makes_room() -> None:
+    asked: list[str] = []
+
+    def confirm(plan: str) -> bool:
+        asked.append(plan)
+        return plan not in ("p0", "p2")
+
+    times = {"pick": 1e-3, **{f"p{n}": (0.90 + n / 100) * 1e-3 for n in range(6)}}
+    runner = FakeRunner(times, noise=0.001)
+    made = Race(runner, runner.clock, 1e9, lambda result: None, confirm).run("pick", [f"p{n}" for n in range(6)])
+    assert asked == ["p0", "p1", "p2", "p3", "p4", "pick"]
+    assert (set(made.finals), made.winner) == ({"p1", "p3", "p4"}, "p1")
 
 
 def test_a_machine_that_is_busy_slows_all_plans_of_a_round() -> None:
@@ -109,6 +136,6 @@ def test_who_is_favoured_by_the_memory_of_one_process_does_not_win() -> None:
 
     runner = Placed({"pick": 1e-3, "lucky": 1e-3, "fast": 0.95e-3})
     result = race(runner, ["lucky", "fast"])
-    assert result.finals["lucky"].high < 0.99, "over all processes it seems to be faster"
+    assert "lucky" not in result.finals, "it has lost in one process"
     assert (result.winner, result.finished) == ("fast", True)
     assert runner.processes == 1 + FINAL_PARTS

@@ -113,7 +113,7 @@ def test_a_short_budget_is_kept_and_said(tmp_path: Path) -> None:
 def test_what_was_certainly_slower_is_not_measured_again(tmp_path: Path) -> None:
     plans = [f"p{number}" for number in range(4)]
     times = {"pick": 0.1, "p0": 0.2, "p1": 0.099, "p2": 0.3, "p3": 0.101}
-    outcome, _ = searched(tmp_path, FakeRunner(times), task_of(plans), Budget(20))
+    outcome, _ = searched(tmp_path, FakeRunner(times), task_of(plans), Budget(10))
     assert not outcome.finished
     runner = FakeRunner(times)
     searched(tmp_path, runner, task_of(plans), Budget(1e6))
@@ -268,3 +268,33 @@ def test_a_pick_that_dies_while_it_is_timed_is_said(tmp_path: Path) -> None:
 def test_a_pick_without_any_other_plan_stays(tmp_path: Path) -> None:
     outcome, _ = searched(tmp_path, FakeRunner(TIMES), task_of([]))
     assert (outcome.winner, outcome.finished, outcome.measured) == ("pick", True, 0)
+
+
+def test_a_finalist_is_checked_on_all_inputs_before_it_may_win(tmp_path: Path) -> None:
+    wrong = Checked("wrong", "`c` differs (odd arguments)", None, ("odd",))
+    runner = FakeRunner(TIMES, confirmations={"a": wrong})
+    outcome, database = searched(tmp_path, runner)
+    assert outcome.winner == "c"
+    trial = by_plan(database)["a"]
+    assert (trial.state, trial.reason, trial.times) == ("wrong", wrong.reason, None)
+    assert by_plan(database)["c"].checked == ("given", "repeated", "random", "odd")
+    assert "b" not in runner.confirmed, "who cannot win is not checked further"
+
+
+def test_a_pick_that_is_wrong_on_other_inputs_is_said(tmp_path: Path) -> None:
+    with pytest.raises(TileRuntimeError, match="it is so"):
+        searched(tmp_path, FakeRunner(TIMES, confirmations={"pick": Checked("wrong", "it is so")}))
+
+
+def test_where_the_seconds_went(tmp_path: Path) -> None:
+    runner = FakeRunner(TIMES)
+    outcome, database = searched(tmp_path, runner)
+    assert runner.begun
+    assert abs(sum(outcome.phases.values()) - outcome.seconds) < 1e-9
+    found = {name: round(seconds, 6) for name, seconds in outcome.phases.items()}
+    assert (found["start"], found["builds"], found["checks"]) == (0.01, 0.0, 0.03)
+    assert outcome.phases["finals"] > outcome.phases["race"] > 0.1
+    assert "start 0.01, builds 0.00, checks 0.03, race 0." in str(outcome)
+    best = database.best(QUESTION)
+    assert best is not None
+    assert best.phases == outcome.phases
