@@ -27,8 +27,8 @@ class TableRunner(FakeRunner):
 def crews_by(monkeypatch: pytest.MonkeyPatch, start: Callable[[Any], FakeRunner]) -> None:
     """Has searches run plans by what `start` makes of their workload, in place of processes."""
 
-    def crew(staff: object, workload: object, size: int, checkers: int = 1) -> FakeRunner:
-        del staff, size, checkers
+    def crew(staff: object, workload: object, size: int, *, on_gpu: bool = False) -> FakeRunner:
+        del staff, size, on_gpu
         return start(workload)
 
     monkeypatch.setattr(Staff, "crew", crew)

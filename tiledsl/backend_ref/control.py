@@ -23,7 +23,7 @@ def grid(execution: Execution, op: Grid) -> tuple[RuntimeValue, ...]:
     if execution.order is not None:
         execution.order.shuffle(programs)
     outer = execution.coordinates
-    for program in programs:
+    for program in programs if execution.chosen is None else execution.chosen(programs):
         execution.begin_program(op, outer + _program_coordinates(op.body.arguments, program), len(programs))
         arguments = [execution.enter_block(op, a, b) for a, b in zip(op.body.arguments, program)]
         execution.run(op.body, arguments)

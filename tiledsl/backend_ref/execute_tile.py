@@ -7,7 +7,7 @@ Slow and literal. Every op's result is checked against its declared type, and pr
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NoReturn
 
 import numpy as np
@@ -19,6 +19,7 @@ from tiledsl.backend_ref.execution import (
     BlockChooser,
     Execution,
     Executor,
+    Program,
     RuntimeValue,
     small_blocks,
 )
@@ -36,18 +37,21 @@ def execute(
     blocks: BlockChooser | None = None,
     output: Callable[[str], None] = print,
     order: random.Random | None = None,
+    chosen: Callable[[list[Program]], Iterable[Program]] | None = None,
 ) -> tuple[Array, ...]:
     """Runs a function of the TILE vocabulary, in any of its forms, and gives the tensors that it returns.
 
     `arguments` are NumPy arrays for tensors and numbers for scalars, in the order of the parameters; arrays that are
     stored to are changed in place. `blocks` chooses block sizes that are not fixed (small by default), `output` takes
-    each line of `tile.print`, and `order` shuffles the programs of every grid.
+    each line of `tile.print`, and `order` shuffles the programs of every grid; `chosen` says which of them are run.
 
     Raises TileTypeError or TileShapeError for arguments that do not fit, TileRuntimeError for a failed `tile.assert`.
     """
     sizes, values = bind_arguments(function, arguments)
     task = f"running `{function.name}` op by op"
-    execution = Execution(EXECUTORS, sizes, blocks or small_blocks, output, order, symbols=dict(sizes), task=task)
+    execution = Execution(
+        EXECUTORS, sizes, blocks or small_blocks, output, order, chosen, symbols=dict(sizes), task=task
+    )
     with np.errstate(all="ignore"):
         return execution.run(function.body, values)
 

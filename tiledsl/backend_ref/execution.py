@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias, Union
 
@@ -26,6 +26,8 @@ class AxisBlock(NamedTuple):
 
 RuntimeValue: TypeAlias = Union[Array, AxisBlock]
 """A tensor, a tile or a scalar (rank 0) as an array, or a block of an axis. Tiles are never changed in place."""
+Program: TypeAlias = tuple[AxisBlock, ...]
+"""A program of a grid: the block of each axis that it has."""
 Executor: TypeAlias = Callable[[Any, Any], tuple[RuntimeValue, ...]]
 """Runs one op, given the execution (of its own kind, for GPU ops) and the op, and gives its results."""
 BlockChooser: TypeAlias = Callable[[Op, int, BlockSize], int]
@@ -51,6 +53,8 @@ class Execution:
     output: Callable[[str], None]
     order: random.Random | None
     """Shuffles the programs of each grid, if given."""
+    chosen: Callable[[list[Program]], Iterable[Program]] | None = None
+    """Which programs of each grid are run, if not all of them."""
     values: dict[Value, RuntimeValue] = field(default_factory=dict[Value, RuntimeValue])
     symbols: dict[str, int] = field(default_factory=dict[str, int])
     """`sizes`, and the extents of the blocks that are being run."""

@@ -49,7 +49,7 @@ def cpu_task(
         breeder=lambda: Breeder(BredCpuPlans(space)),
     )
     copies = tuple(np.array(array, order="C") for array in arrays)
-    workload = CpuWorkload.of(program, interface, text, question, copies, tuple(numbers))
+    workload = CpuWorkload.of(program, interface, text, question, copies, tuple(numbers), space.pick.plan)
 
     def runner(who: Staff | Fleet) -> Runner:
         if isinstance(who, Fleet):

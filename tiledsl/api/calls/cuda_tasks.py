@@ -19,9 +19,6 @@ from tiledsl.runtime.programs.interface import Interface
 from tiledsl.runtime.programs.plan_source import PlanQuestion
 from tiledsl.runtime.programs.stored_interface import interface_to_json
 
-CHECKERS = 4
-"""Processes that check plans at once: most of a check is copies, and the work of one core."""
-
 
 def cuda_task(
     program: CudaProgram,
@@ -39,14 +36,15 @@ def cuda_task(
     task = Task(interface.name, question, text, pick, partial(cuda_candidates, space, pick))
     data = program.to_bytes()
     workload = CudaWorkload(
-        data, interface_to_json(interface), text, question, tuple(strides), tuple(arrays), tuple(numbers), device
+        data, interface_to_json(interface), text, question, tuple(strides), tuple(arrays), tuple(numbers), pick.plan,
+        device,
     )  # fmt: skip
     build = CudaBuild(data, question, pick.plan)
 
     def runner(who: Staff | Fleet) -> Runner:
         if isinstance(who, Fleet):
             return cuda_runner(build, who.runner(workload))
-        crew = who.crew(workload, sum(array.nbytes for array in arrays), CHECKERS)
+        crew = who.crew(workload, sum(array.nbytes for array in arrays), on_gpu=True)
         return cuda_runner(build, crew, hosts=who.builders)
 
     return Prepared(task, runner)

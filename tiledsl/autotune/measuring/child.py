@@ -20,8 +20,8 @@ from tiledsl.autotune.measuring.host import Host, HostRunner, Limits, Lost, NewH
 from tiledsl.autotune.measuring.messages import PLACES
 from tiledsl.autotune.measuring.workload import Workload
 
-ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-"""NumPy, which runs the reference, does not fight for the cores with what is timed."""
+THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+"""What says how many threads NumPy has, which runs the reference."""
 _END = object()
 """Nothing more is sent to a process."""
 
@@ -30,7 +30,9 @@ class Children:
     """Processes on this machine, which are kept from one program to the next: to import what measures, and to start
     with a GPU, takes longer than most searches do."""
 
-    def __init__(self) -> None:
+    def __init__(self, threads: int = 1) -> None:
+        """`threads`: of the reference in each of them."""
+        self._threads = threads
         self._idle: list[Child] = []
         self._lock = threading.Lock()
         self._open = True
@@ -40,7 +42,7 @@ class Children:
         with self._lock:
             if self._idle:
                 return self._idle.pop(0)
-        return Child()
+        return Child(self._threads)
 
     def give_back(self, host: Host) -> None:
         """As `Hosts.give_back`."""
@@ -50,12 +52,6 @@ class Children:
                 self._idle.append(host)
                 return
         host.end()
-
-    def start(self, count: int) -> None:
-        """Has at least so many processes stand by."""
-        new = [Child() for _ in range(count - len(self._idle))]
-        with self._lock:
-            self._idle += new
 
     def close(self) -> None:
         """Ends all processes that were given back, and those that will be."""
@@ -82,15 +78,17 @@ class ChildRunner(HostRunner):
 class Child:
     """One process."""
 
-    def __init__(self) -> None:
+    def __init__(self, threads: int = 1) -> None:
+        """`threads`: of the reference. One does not fight for the cores with what is timed there."""
         self._folder = tempfile.TemporaryDirectory(prefix="tiledsl-")
         self._place = Path(self._folder.name) / "plan"
         self._place.write_bytes(bytes(PLACES))
         self._errors = open(Path(self._folder.name) / "errors", "w+b")  # noqa: SIM115  # `end` closes it
+        paths = os.pathsep.join(path for path in sys.path if path)
         self._process = subprocess.Popen(
             [sys.executable, "-m", worker.__name__],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
-            env={**os.environ, **ONE_THREAD, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+            env={**os.environ, **dict.fromkeys(THREADS, str(threads)), "PYTHONPATH": paths},
             start_new_session=True,  # Ctrl-C is for the search, which ends this process by itself
         )  # fmt: skip
         self._answers: queue.Queue[Any] = queue.Queue()

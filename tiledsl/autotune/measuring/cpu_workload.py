@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from tiledsl.autotune.measuring.cases import Case, Number, drawn_cases, given_case
 from tiledsl.autotune.measuring.runner import Checked
-from tiledsl.autotune.measuring.verify import Oracle, adds_in_any_order, arrays_of, is_run, verify
+from tiledsl.autotune.measuring.verify import Oracle, adds_in_any_order, arrays_of, complete, is_run, verify
 from tiledsl.autotune.measuring.wide_reference import run_by_reference
 from tiledsl.autotune.sources import PinnedPlan
 from tiledsl.backend_cpu.calls.program import BoundProgram, CpuProgram, LoadedProgram
@@ -39,6 +39,8 @@ class CpuWorkload:
     question: PlanQuestion
     given: tuple[Array, ...]
     numbers: tuple[Number, ...]
+    pick: str
+    """What the model chooses: it is compared with the reference first."""
 
     @staticmethod
     def of(
@@ -48,10 +50,11 @@ class CpuWorkload:
         question: PlanQuestion,
         given: tuple[Array, ...],
         numbers: tuple[Number, ...],
+        pick: str,
     ) -> CpuWorkload:
         """For a call with these arrays and numbers. `text`: the TILE module as the front end gave it."""
         stored = interface_to_json(interface)
-        return CpuWorkload(program.to_bytes(), stored, text, question, given, numbers)
+        return CpuWorkload(program.to_bytes(), stored, text, question, given, numbers, pick)
 
     def open(self) -> CpuBench:
         return CpuBench(self)
@@ -110,12 +113,15 @@ class CpuBench:
         return [case for case in drawn if is_run(case, self._oracle)]
 
     def _verified(self, plan: str, cases: Sequence[Case]) -> Checked:
-        def execute(case: Case, arrays: list[Array]) -> None:
-            bound = self._bound(plan, case, [])
-            bound([pointer(array) for array in arrays], case.numbers)
-
+        faults = complete(cases, partial(self._execute, self.workload.pick), self._oracle)
+        if faults is not None:
+            return faults
         repeats = not adds_in_any_order(self.workload.text)
-        return verify(cases, execute, self._oracle, self._program.identity, repeats=repeats)
+        return verify(cases, partial(self._execute, plan), self._oracle, self._program.identity, repeats=repeats)
+
+    def _execute(self, plan: str, case: Case, arrays: list[Array]) -> None:
+        bound = self._bound(plan, case, [])
+        bound([pointer(array) for array in arrays], case.numbers)
 
     def seconds(self, plan: str) -> float:
         ready = self._ready.get(plan)

@@ -6,13 +6,13 @@ import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 from tiledsl.autotune.measuring.cases import Case, Number, drawn_cases, given_case
 from tiledsl.autotune.measuring.runner import Checked
 from tiledsl.autotune.measuring.tensors import memory_of
-from tiledsl.autotune.measuring.verify import Oracle, adds_in_any_order, arrays_of, is_run, verify
+from tiledsl.autotune.measuring.verify import Oracle, adds_in_any_order, arrays_of, complete, is_run, verify
 from tiledsl.autotune.measuring.wide_reference import run_by_reference
 from tiledsl.autotune.sources import PinnedPlan
 from tiledsl.backend_cuda.program import CudaProgram
@@ -75,6 +75,8 @@ class CudaWorkload:
     strides: tuple[tuple[int, ...], ...]
     given: tuple[Array, ...]
     numbers: tuple[Number, ...]
+    pick: str
+    """What the model chooses: it is compared with the reference first."""
     device: int = 0
 
     def open(self) -> CudaBench:
@@ -125,15 +127,19 @@ class CudaBench:
         return self._verified(plan, [case for case in self._drawn(fixed) if is_run(case, self._oracle)])
 
     def _verified(self, plan: str, cases: Sequence[Case]) -> Checked:
-        def execute(case: Case, arrays: list[Array]) -> None:
-            bound = self._bind(plan, case, [])
-            with _faults_end_the_process():
-                pointers = self._uploaded(arrays)
-                self.device.run(bound, pointers, case.numbers)
-                for pointer, array in zip(pointers, arrays):
-                    self.device.read(pointer, memory_of(array))
+        faults = complete(cases, partial(self._execute, self.workload.pick), self._oracle)
+        if faults is not None:
+            return faults
+        repeats = not adds_in_any_order(self.workload.text)
+        return verify(cases, partial(self._execute, plan), self._oracle, repeats=repeats)
 
-        return verify(cases, execute, self._oracle, repeats=not adds_in_any_order(self.workload.text))
+    def _execute(self, plan: str, case: Case, arrays: list[Array]) -> None:
+        bound = self._bind(plan, case, [])
+        with _faults_end_the_process():
+            pointers = self._uploaded(arrays)
+            self.device.run(bound, pointers, case.numbers)
+            for pointer, array in zip(pointers, arrays):
+                self.device.read(pointer, memory_of(array))
 
     def seconds(self, plan: str) -> float:
         case = self._given

@@ -17,8 +17,8 @@ from tiledsl.autotune.measuring.wanted import Wanted, same_bits
 from tiledsl.runtime.arrays.arrays import Array
 from tiledsl.support.errors import TileError
 
-Execute = Callable[[Case, "list[Array]"], None]
-"""Runs a case on arrays that lie as its tensors do."""
+Execute = Callable[[Case, "list[Array]"], object]
+"""Runs a case on arrays that lie as its tensors do. A reference gives False where it has not run all of it."""
 
 
 @dataclass
@@ -34,9 +34,9 @@ class Oracle:
         found = self._known.get(case.key)
         if found is None:
             arrays = arrays_of(case)
-            self.execute(case, arrays)
+            partial = self.execute(case, arrays) is False
             pairs = zip(case.tensors, arrays)
-            found = self._known[case.key] = [Wanted(array) for tensor, array in pairs if tensor.is_compared]
+            found = self._known[case.key] = [Wanted(array, partial) for tensor, array in pairs if tensor.is_compared]
         return found
 
     def start(self, case: Case) -> list[Array]:
@@ -65,6 +65,22 @@ def is_run(case: Case, oracle: Oracle) -> bool:
 def adds_in_any_order(text: str) -> bool:
     """Whether results of a program may differ from run to run, by its TILE text: atomic updates round as they come."""
     return "tile.atomic" in text
+
+
+def complete(cases: Sequence[Case], by_pick: Execute, oracle: Oracle) -> Checked | None:
+    """Has the model's pick give what the reference did not come to; what is wrong with it, where it is."""
+    for case in cases:
+        if not any(wanted.partial for wanted in oracle.expected(case)):
+            continue
+        arrays = arrays_of(case)
+        by_pick(case, arrays)
+        compared = [(tensor, array) for tensor, array in zip(case.tensors, arrays) if tensor.is_compared]
+        for (tensor, array), wanted in zip(compared, oracle.expected(case)):
+            found = wanted.complete(array)
+            if not isinstance(found, float):
+                reason = f"`{tensor.name}` of the model's pick differs from the reference {found}"
+                return Checked("wrong", f"{reason} ({_words(case, tensor)})", None, (case.name,))
+    return None
 
 
 def verify(cases: Sequence[Case], execute: Execute, oracle: Oracle, code: str = "", *, repeats: bool = True) -> Checked:

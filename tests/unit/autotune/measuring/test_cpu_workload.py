@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,8 @@ def workload(kernel: Any, arrays: Sequence[Array], numbers: Sequence[float] = ()
     strides = [*map(element_strides, arrays), *(row_major(new.shape) for new in new_arrays(compiled.interface, sizes))]
     question = question_of(compiled.program, sizes, strides, 2)
     text = compiled.ir(stage="front")
-    return CpuWorkload.of(compiled.program, compiled.interface, text, question, tuple(arrays), tuple(numbers))
+    chosen = CpuSpace(compiled.program, question).pick.plan
+    return CpuWorkload.of(compiled.program, compiled.interface, text, question, tuple(arrays), tuple(numbers), chosen)
 
 
 def opened(work: CpuWorkload) -> CpuBench:
@@ -46,7 +48,7 @@ def opened(work: CpuWorkload) -> CpuBench:
 
 
 def pick(work: CpuWorkload) -> str:
-    return CpuSpace(CpuProgram.from_bytes(work.program), work.question).pick.plan
+    return work.pick
 
 
 def normal(*shape: int) -> Array:
@@ -156,7 +158,7 @@ def test_another_program_than_the_text_says_is_wrong() -> None:
     work = workload(gemm, [normal(32, 32), normal(32, 32)])
     text = work.text.replace("value = 0.0", "value = 1.0")
     assert text != work.text
-    mixed = CpuWorkload(work.program, work.interface, text, work.question, work.given, work.numbers)
+    mixed = replace(work, text=text)
     checked = opened(mixed).check(pick(work))
     assert checked.state == "wrong"
     assert "`c` differs from the reference in" in checked.reason

@@ -156,7 +156,9 @@ class HostDevice:
 def bench(task: tuple[CudaProgram, Task], device: HostDevice) -> CudaBench:
     program, searched = task
     interface: Any = interface_to_json(gemm.compile(A, B, arch="sm_90").interface)
-    work = CudaWorkload(program.to_bytes(), interface, searched.text, searched.question, STRIDES, (A, B), ())
+    work = CudaWorkload(
+        program.to_bytes(), interface, searched.text, searched.question, STRIDES, (A, B), (), searched.pick.plan
+    )
     return CudaBench(work, device)
 
 
