@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tiledsl.autotune.records.database import Database
+from tiledsl.autotune.records.shipped import Shipped
 from tiledsl.runtime.programs.plan_source import Answer, PlanQuestion
 from tiledsl.support.options import LOG
 
@@ -34,9 +35,10 @@ class DatabasePlans:
     several devices do not.
     """
 
-    def __init__(self, database: Database) -> None:
-        """Reads the database at the first question."""
+    def __init__(self, database: Database, shipped: Shipped | None = None) -> None:
+        """Reads the database at the first question. `shipped`: what counts where the database has nothing."""
         self.database = database
+        self.shipped = shipped
         self.used: dict[PlanQuestion, Answer] = {}
         """What was answered so far."""
         self._lock = threading.Lock()
@@ -53,6 +55,8 @@ class DatabasePlans:
         if not self._read:
             self.refresh()
         found = self.database.best(question if question.device else self._with_device(question))
+        if self.shipped is not None and (found is None or not found.finished):
+            found = self.shipped.best(question)
         if found is None or found.winner == found.pick:
             return None
         answer = self.used[question] = Answer(found.winner, found.code)
@@ -61,6 +65,10 @@ class DatabasePlans:
     def refused(self, question: PlanQuestion, answer: Answer, reason: str) -> None:
         """Says it in the log: the model plans."""
         self.used.pop(question, None)
+        if self.shipped is not None and self.database.best(question) is None:
+            # it is nothing that the user has measured, and could do anything about
+            LOG.info("the plan (%s) of %s is not used: %s", answer.plan, self.shipped.folder, reason)
+            return
         LOG.warning("the plan (%s) of %s is not used: %s", answer.plan, self.database.folder, reason)
 
     def _with_device(self, question: PlanQuestion) -> PlanQuestion:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Made = TypeVar("Made")
 
-_known: dict[Path, DatabasePlans] = {}
+_known: dict[tuple[Path, bool], DatabasePlans] = {}
 _lock = threading.Lock()
 
 
@@ -29,21 +29,34 @@ def plans_of_calls() -> PlanSource | None:
 
 
 def default_plans() -> PlanSource | None:
-    """The database that the environment names, if it is there."""
+    """The database that the environment names, if it is there, with what ships; None where plans are switched off."""
     folder = read_options().tuning_directory
-    return database_plans(folder) if folder is not None and folder.is_dir() else None
+    if folder is None:
+        return None
+    ships = any(shipped_folder().glob("*.jsonl"))
+    return database_plans(folder, ships=ships) if ships or folder.is_dir() else None
 
 
-def database_plans(folder: Path) -> DatabasePlans:
-    """The plans of a database: one source for all who name it, which is read once."""
+def shipped_folder() -> Path:
+    """Where the package has the winners of searches on devices."""
+    return Path(__file__).resolve().parents[2] / "autotune" / "shipped"
+
+
+def database_plans(folder: Path, *, ships: bool = False) -> DatabasePlans:
+    """The plans of a database: one source for all who name it, which is read once. `ships`: with those that ship where
+    it has none."""
     from tiledsl.autotune.records.database import Database  # costs start-up time
+    from tiledsl.autotune.records.shipped import Shipped
     from tiledsl.autotune.sources import DatabasePlans
 
     folder = folder.resolve()
     with _lock:
-        found = _known.get(folder)
+        found = _known.get((folder, ships))
         if found is None:
-            found = _known[folder] = DatabasePlans(Database(folder))
+            known = _known.get((folder, not ships))
+            database = Database(folder) if known is None else known.database
+            shipped = Shipped(shipped_folder()) if ships else None
+            found = _known[folder, ships] = DatabasePlans(database, shipped)
         return found
 
 

@@ -48,9 +48,11 @@ class Entries:
 class Database:
     """The database in a folder. Threads and processes may share it."""
 
-    def __init__(self, folder: Path) -> None:
-        """Nothing is read yet, and nothing made: a folder that is not there is an empty database."""
+    def __init__(self, folder: Path, only: str | None = None) -> None:
+        """Nothing is read yet, and nothing made: a folder that is not there is an empty database. `only`: the name of
+        the one file that belongs to it."""
         self.folder = folder
+        self._only = only
         self.entries = Entries()
         self.skipped: list[Skipped] = []
         self._seen: set[bytes] = set()
@@ -68,11 +70,14 @@ class Database:
     def files(self) -> list[Path]:
         """The files, by name. Raises TileRuntimeError for a folder that cannot be read."""
         try:
-            return sorted(path for path in self.folder.iterdir() if path.suffix == SUFFIX)
+            return sorted(path for path in self.folder.iterdir() if path.suffix == SUFFIX and self._has(path))
         except FileNotFoundError:
             return []
         except OSError as error:
             fail("tuning-unreadable", caller_location(), folder=self.folder, reason=_reason(error))
+
+    def _has(self, path: Path) -> bool:
+        return self._only is None or path.name == self._only
 
     def best(self, question: PlanQuestion) -> Search | None:
         """The last search for a question; None if there was none."""

@@ -40,7 +40,7 @@ def merge(into: Database, others: Iterable[Database]) -> int:
         other.refresh()
         new += [entry for entry in every_entry(other) if into.add(entry)]
     if new:
-        _write(into.folder, into.folder / f"merged-{secrets.token_hex(4)}{SUFFIX}", new)
+        write_file(into.folder, into.folder / f"merged-{secrets.token_hex(4)}{SUFFIX}", new)
     return len(new)
 
 
@@ -48,7 +48,7 @@ def export(database: Database, file: Path) -> int:
     """Writes all whole entries to one file, which is a database where its folder is; gives how many there are."""
     database.refresh()
     entries = list(every_entry(database))
-    _write(file.parent, file, entries)
+    write_file(file.parent, file, entries)
     return len(entries)
 
 
@@ -99,7 +99,7 @@ def compact(database: Database) -> int:
 def replace_files(database: Database, entries: Iterable[Entry]) -> None:
     """One file with these entries takes the place of all that nobody writes to."""
     old = [path for path in database.files() if _is_idle(path)]
-    _write(database.folder, database.folder / f"compact-{secrets.token_hex(4)}{SUFFIX}", entries)
+    write_file(database.folder, database.folder / f"compact-{secrets.token_hex(4)}{SUFFIX}", entries)
     for path in old:
         with contextlib.suppress(OSError):
             path.unlink()
@@ -114,7 +114,7 @@ def _is_idle(path: Path) -> bool:
         return False
 
 
-def _write(folder: Path, file: Path, entries: Iterable[Entry]) -> None:
+def write_file(folder: Path, file: Path, entries: Iterable[Entry]) -> None:
     """Writes a whole file, or none. Raises TileRuntimeError where that cannot be done."""
     temporary = folder / f".new-{os.getpid()}-{secrets.token_hex(4)}"
     try:

@@ -13,10 +13,13 @@ import pytest
 import tiledsl
 from tests.support.table_runner import TableRunner, started_by_searches
 from tiledsl import tile
+from tiledsl.api.calls import plan_sources
 from tiledsl.api.calls.plan_sources import database_plans
 from tiledsl.api.calls.tuning import TuneReport
 from tiledsl.autotune.records.database import Database
 from tiledsl.autotune.records.lines import line_of
+from tiledsl.autotune.records.shipped import ship
+from tiledsl.autotune.sources import DatabasePlans
 from tiledsl.support.errors import TileError
 
 
@@ -221,3 +224,27 @@ def test_equal_launches_of_a_module_are_one_task(runners: list[TableRunner], tmp
     report = tiledsl.tune(graph, database=tmp_path / "own")
     launches = sum(kernel.launches for kernel in tiledsl.fuse(graph).build("cpu").kernels.values())
     assert 0 < len(report.outcomes) < launches
+
+
+def test_calls_take_what_ships_for_their_device(
+    runners: list[TableRunner], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As if this machine were one that the project has measured."""
+    report = product().tune(A, A, database=tmp_path / "measured")
+    (outcome,) = report.outcomes
+    measured = Database(tmp_path / "measured")
+    _, count = ship(measured, outcome.device, tmp_path / "shipped")
+    assert count == 1
+    monkeypatch.setattr(plan_sources, "shipped_folder", lambda: tmp_path / "shipped")
+    fresh = product()
+    assert fresh(A, A).shape == (64, 64)
+    source = plan_sources.default_plans()
+    assert isinstance(source, DatabasePlans)
+    assert [answer.plan for answer in source.used.values()] == [outcome.winner]
+    monkeypatch.setenv("TILEDSL_TUNING", "off")
+    assert plan_sources.default_plans() is None
+
+
+def test_no_file_ships_and_nothing_is_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(plan_sources, "shipped_folder", lambda: tmp_path / "none")
+    assert plan_sources.default_plans() is None
