@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from functools import cache
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.search.landscape import TRIALS, at_random, bred, machine
 from gemm import gemm
 from softmax import softmax
 from tests.support.table_runner import TableRunner, crews_by
@@ -26,8 +26,6 @@ from tiledsl.autotune.candidates.evolve import Breeder
 from tiledsl.autotune.records.database import Database
 from tiledsl.backend_cpu.calls.program import CpuProgram, question_of
 from tiledsl.passes.cpu.cpu_plan import CpuPlan, parse_cpu_plan
-
-TRIALS = 20
 
 
 def empty(*shape: int) -> Any:
@@ -138,69 +136,32 @@ def test_a_rule_that_yields_no_plan_for_the_code_is_refused_by_the_check() -> No
 # Breeding, on machines whose times are the model's but for something that it does not know
 
 
-def machine(sizes: tuple[int, int, int], seed: int) -> Callable[[str], float]:
-    """Times of plans on a machine that the model is wrong about: by how large blocks are, and what takes the time."""
-    made, source = BredCpuPlans(space(*sizes)), random.Random(seed)
-    weights = [source.gauss(0, 0.15) for _ in made.terms(space(*sizes).pick.plan)]
-
-    @cache
-    def seconds(plan: str) -> float:
-        wrong = sum(weight * term for weight, term in zip(weights, made.terms(plan)))
-        return made.predicted(plan) * math.exp(wrong + 0.02 * random.Random(plan).gauss(0, 1))
-
-    return seconds
-
-
-def bred(sizes: tuple[int, int, int], seed: int, uses_residual: bool) -> list[float]:
-    """The best time after each trial, where plans are bred."""
-    seconds, made = machine(sizes, seed), space(*sizes)
-    breeder = Breeder(BredCpuPlans(made), seed, uses_residual=uses_residual)
-    plans = [made.pick.plan, *(one.plan for one in cpu_candidates(made, [], 8))]
-    while len(plans) < TRIALS:
-        new = breeder.next({plan: seconds(plan) for plan in plans}, (), 4)
-        if not new:
-            break
-        plans += [one.plan for one in new]
-    return best_so_far(map(seconds, plans[:TRIALS]))
-
-
-def at_random(sizes: tuple[int, int, int], seed: int) -> list[float]:
-    """The same with plans that are drawn from all legal ones."""
-    seconds, made, source = machine(sizes, seed), space(*sizes), random.Random(seed)
-    plans = [made.pick.plan]
-    while len(plans) < TRIALS:
-        blocks = tuple((name, source.choice(made.sizes_of(name))) for name in made.axes)
-        plans.append(made.text(CpuPlan(blocks, (source.choice([1, 2]),))))
-    return best_so_far(map(seconds, plans))
-
-
-def best_so_far(times: Iterator[float]) -> list[float]:
-    found: list[float] = []
-    for time in times:
-        found.append(min([time, *found[-1:]]))
-    return found
-
-
 RUNS = [(sizes, seed) for sizes in SPACES for seed in range(5)]
 
 
+def machine_of(sizes: tuple[int, int, int], seed: int) -> tuple[CpuSpace, Callable[[str], float], int]:
+    made = space(*sizes)
+    return made, machine(made, seed), seed
+
+
 def test_breeding_beats_random_search_with_half_of_the_trials() -> None:
-    gains = [at_random(*run)[-1] / bred(*run, True)[-1] for run in RUNS]
-    assert median(gains) > 1
-    halves = [at_random(*run)[-1] / bred(*run, True)[TRIALS // 2 - 1] for run in RUNS]
+    drawn = [at_random(*machine_of(*run))[-1] for run in RUNS]
+    found = [bred(*machine_of(*run), uses_residual=True) for run in RUNS]
+    assert median(a / b[-1] for a, b in zip(drawn, found)) > 1
+    halves = [a / b[TRIALS // 2 - 1] for a, b in zip(drawn, found)]
     assert median(halves) >= 1
 
 
 def test_the_residual_is_of_use() -> None:
-    with_it = [bred(*run, True)[-1] for run in RUNS]
-    without = [bred(*run, False)[-1] for run in RUNS]
+    with_it = [bred(*machine_of(*run), uses_residual=True)[-1] for run in RUNS]
+    without = [bred(*machine_of(*run), uses_residual=False)[-1] for run in RUNS]
     ratios = [b / a for a, b in zip(with_it, without)]
     assert math.prod(ratios) > 1
 
 
 @pytest.mark.parametrize("sizes", SPACES)
 def test_what_is_bred_is_legal_and_new(sizes: tuple[int, int, int]) -> None:
-    made, seconds = space(*sizes), machine(sizes, 1)
+    made, seconds, _ = machine_of(sizes, 1)
     plans = [made.pick.plan, *(one.plan for one in cpu_candidates(made, [], 8))]
     new = [one.plan for one in Breeder(BredCpuPlans(made)).next({plan: seconds(plan) for plan in plans}, ["m=8"], 6)]
     assert new

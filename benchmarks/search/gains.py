@@ -1,0 +1,147 @@
+"""What searches gain outside of themselves: programs are tuned, and then measured by a process that knows nothing but
+the database, tuned and untuned in turns."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import runpy
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import geometric_mean
+from typing import Any
+
+import numpy as np
+
+import tiledsl
+from benchmarks.gpu.timing import Clock, CudaClock, State, in_turns
+from benchmarks.zoo.__main__ import MOST_BYTES, argument_bytes, in_f32, smaller
+from benchmarks.zoo.case import ZooCase
+from benchmarks.zoo.cases import CASES
+from tiledsl.runtime.arrays.compare_arrays import compare
+from tiledsl.runtime.calls.outputs import as_tuple
+
+GPU = "sm_90"
+ROUNDS = 40
+"""Turns: memory and clocks that change for a while meet all contenders."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A program: `fused` makes it, `arguments` what it is called with, on its device."""
+
+    name: str
+    fused: Callable[[], Any]
+    arguments: Callable[[], Sequence[Any]]
+
+
+def rows_of(only: Sequence[str], models: Sequence[str], arch: str) -> Iterator[Row]:
+    """Rows of the zoo whose names contain one of some words, in f32 for a CPU; and whole models, `FILE.py:function`,
+    whose function gives a graph and its arguments as NumPy arrays."""
+    for case in CASES:
+        if any(word in f"{case.family}: {case.name}" for word in only):
+            yield row_of(in_f32(case) if arch == "cpu" else case, arch)
+    for text in models:
+        file, _, function = text.rpartition(":")
+        graph, arrays = runpy.run_path(file)[function]()
+        yield Row(text, lambda graph=graph: tiledsl.fuse(graph), lambda arrays=arrays: on_device(arrays, arch))
+
+
+def row_of(case: ZooCase, arch: str) -> Row:
+    """A row of the zoo; on a CPU with sizes for it."""
+    sizes = dict(case.sizes)
+    while arch == "cpu" and argument_bytes(case, sizes) > MOST_BYTES:
+        sizes = smaller(case, sizes)
+    name = f"{case.family}: {case.name}"
+    return Row(name, lambda: case.fused(sizes), lambda: on_device(case.arrays(sizes), arch))
+
+
+def on_device(arrays: Sequence[Any], arch: str) -> list[Any]:
+    """The arrays where the program runs."""
+    if arch == "cpu":
+        return list(arrays)
+    torch: Any = importlib.import_module("torch")
+    return [torch.from_numpy(array).cuda() if array.dtype.kind != "V" else _narrow(torch, array) for array in arrays]
+
+
+def _narrow(torch: Any, array: Any) -> Any:
+    """bf16 and f8, which NumPy has no own dtypes for."""
+    names = {"bfloat16": "bfloat16", "float8_e4m3fn": "float8_e4m3fn", "float8_e5m2": "float8_e5m2"}
+    bits = torch.from_numpy(array.view(np.uint8)).cuda()
+    return bits.view(getattr(torch, names[array.dtype.name]))
+
+
+def tune(rows: Sequence[Row], arch: str, database: Path, seconds: float, trials: int) -> None:
+    """Searches for each row, and prints what came of it."""
+    for row in rows:
+        started = time.perf_counter()
+        report = tiledsl.tune(row.fused(), arch=arch, seconds=seconds, trials=trials, database=database)
+        gains = ", ".join(f"{outcome.gain:.3f}" for outcome in report.outcomes)
+        state = "done" if report.finished else "not finished"
+        print(f"{row.name:60} {time.perf_counter() - started:7.2f} s  gains {gains}  {state}", flush=True)
+        for outcome in report.outcomes:
+            phases = ", ".join(f"{name} {part:.2f}" for name, part in outcome.phases.items())
+            print(f"  {outcome.kernel}: {outcome.measured} plans in {outcome.seconds:.2f} s: {phases}", flush=True)
+
+
+class HostClock:
+    """Times calls on the CPU."""
+
+    def time(self, call: Callable[[], object], calls: int, *, state: State = "clean") -> list[float]:
+        """As `Clock.time`; caches are as the call before left them."""
+        del state
+        found: list[float] = []
+        for _ in range(calls):
+            started = time.perf_counter()
+            call()
+            found.append(time.perf_counter() - started)
+        return found
+
+
+def clock_of(arch: str) -> Clock:
+    return HostClock() if arch == "cpu" else CudaClock(importlib.import_module("torch"))
+
+
+def measure(rows: Sequence[Row], arch: str, database: Path, clock: Clock) -> dict[str, float]:
+    """How many times as fast as the model's plans the tuned ones are, by row; prints them, their mean and the least.
+    Noise is the same between two builds of the model's plans: ratios that are no further from 1 say nothing.
+
+    Raises ValueError where results differ.
+    """
+    os.environ["TILEDSL_TUNING"] = "off"  # for the untuned ones
+    ratios: dict[str, float] = {}
+    print(f"{'us':60} {'untuned':>10} {'tuned':>10} {'ratio':>7} {'noise':>7}")
+    for row in rows:
+        untuned, again = row.fused().build(arch), row.fused().build(arch)
+        tuned = row.fused().build(arch, tuning=database)
+        arguments = row.arguments()
+        calls: Mapping[str, Callable[[], Any]] = {
+            "untuned": lambda m=untuned, a=arguments: m(*a),
+            "tuned": lambda m=tuned, a=arguments: m(*a),
+            "again": lambda m=again, a=arguments: m(*a),
+        }
+        _must_agree(row.name, calls["untuned"](), calls["tuned"]())
+        times = in_turns(clock, calls, state="held", rounds=ROUNDS)
+        noise = times["untuned"].median / times["again"].median
+        before, after = times["untuned"].median, times["tuned"].median
+        ratios[row.name] = before / after
+        print(f"{row.name:60} {1e6 * before:10.2f} {1e6 * after:10.2f} {before / after:7.3f} {noise:7.3f}", flush=True)
+    if ratios:
+        least = min(ratios, key=lambda name: ratios[name])
+        print(f"geometric mean {geometric_mean(ratios.values()):.3f}; least {ratios[least]:.3f}: {least}")
+    return ratios
+
+
+def _must_agree(name: str, one: Any, other: Any) -> None:
+    for first, second in zip(as_tuple(one), as_tuple(other)):
+        figures = compare(_on_host(second), _on_host(first))
+        if figures.wrong:
+            raise ValueError(f"{name}: tuned and untuned results differ {figures}")
+
+
+def _on_host(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value
+    return (value.float() if value.is_floating_point() else value).cpu().numpy()
