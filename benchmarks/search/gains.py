@@ -142,6 +142,6 @@ def _must_agree(name: str, one: Any, other: Any) -> None:
 
 
 def _on_host(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
+    if not hasattr(value, "cpu"):
         return value
     return (value.float() if value.is_floating_point() else value).cpu().numpy()

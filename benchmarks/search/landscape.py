@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from statistics import geometric_mean
 from typing import Any
@@ -15,6 +15,7 @@ import numpy as np
 from gemm import gemm
 from tiledsl.autotune.candidates.cpu_candidates import BredCpuPlans, CpuSpace, cpu_candidates
 from tiledsl.autotune.candidates.evolve import Breeder
+from tiledsl.autotune.candidates.residual import Sample
 from tiledsl.backend_cpu.calls.program import CpuProgram, question_of
 from tiledsl.passes.cpu.cpu_plan import CpuPlan
 
@@ -50,9 +51,16 @@ def machine(made: CpuSpace, seed: int) -> Callable[[str], float]:
     return seconds
 
 
-def bred(made: CpuSpace, seconds: Callable[[str], float], seed: int, *, uses_residual: bool) -> list[float]:
-    """The best time after each trial, where plans are bred."""
-    breeder = Breeder(BredCpuPlans(made), seed, uses_residual=uses_residual)
+def bred(
+    made: CpuSpace,
+    seconds: Callable[[str], float],
+    seed: int,
+    *,
+    uses_residual: bool,
+    others: Sequence[Sequence[Sample]] = (),
+) -> list[float]:
+    """The best time after each trial, where plans are bred. `others`: samples at other sizes."""
+    breeder = Breeder(BredCpuPlans(made), seed, uses_residual=uses_residual, others=others)
     plans = [made.pick.plan, *(one.plan for one in cpu_candidates(made, [], 8))]
     while len(plans) < TRIALS:
         new = breeder.next({plan: seconds(plan) for plan in plans}, (), 4)
@@ -60,6 +68,13 @@ def bred(made: CpuSpace, seconds: Callable[[str], float], seed: int, *, uses_res
             break
         plans += [one.plan for one in new]
     return best_so_far(map(seconds, plans[:TRIALS]))
+
+
+def samples_of(made: CpuSpace, seed: int) -> list[Sample]:
+    """What a search at other sizes has measured on the same machine."""
+    seconds, space_ = machine(made, seed), BredCpuPlans(made)
+    plans = [made.pick.plan, *(one.plan for one in cpu_candidates(made, [], TRIALS))]
+    return [Sample(space_.terms(plan), space_.predicted(plan), seconds(plan)) for plan in plans]
 
 
 def at_random(made: CpuSpace, seconds: Callable[[str], float], seed: int) -> list[float]:
@@ -80,17 +95,30 @@ def best_so_far(times: Iterable[float]) -> list[float]:
 
 def table(sizes: Iterable[Sizes] = SIZES, machines: int = MACHINES) -> list[tuple[str, ...]]:
     """For each size, gains over the model's pick: the geometric mean over machines, with equal trials."""
-    rows = [("product", "random", "random, half", "bred, half", "bred", "without residual")]
+    rows: list[tuple[str, ...]] = [
+        ("product", "random", "random, half", "bred, half", "bred", "without residual", "others known", "others, half")
+    ]
+    sizes = list(sizes)
     for one in sizes:
         made = space(*one)
-        gains: list[list[float]] = [[], [], [], [], []]
+        gains: list[list[float]] = [[] for _ in rows[0][1:]]
         for seed in range(machines):
             seconds = machine(made, seed)
             drawn, with_it = at_random(made, seconds, seed), bred(made, seconds, seed, uses_residual=True)
             without = bred(made, seconds, seed, uses_residual=False)
+            known = [samples_of(space(*other), seed) for other in sizes if other != one]
+            taught = bred(made, seconds, seed, uses_residual=True, others=known)
             half = TRIALS // 2 - 1
             pick = seconds(made.pick.plan)
-            found = (drawn[-1], drawn[half], with_it[min(half, len(with_it) - 1)], with_it[-1], without[-1])
+            found = (
+                drawn[-1],
+                drawn[half],
+                with_it[min(half, len(with_it) - 1)],
+                with_it[-1],
+                without[-1],
+                taught[-1],
+                taught[min(half, len(taught) - 1)],
+            )
             for kept, best in zip(gains, found):
                 kept.append(pick / best)
         name = "x".join(map(str, one))

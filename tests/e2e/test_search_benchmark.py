@@ -20,7 +20,16 @@ from tiledsl.autotune.records.database import Database, Writer
 
 def test_the_table_of_the_landscape() -> None:
     head, row = landscape.table([(128, 128, 128)], machines=2)
-    assert head == ("product", "random", "random, half", "bred, half", "bred", "without residual")
+    assert head == (
+        "product",
+        "random",
+        "random, half",
+        "bred, half",
+        "bred",
+        "without residual",
+        "others known",
+        "others, half",
+    )
     assert row[0] == "128x128x128"
     assert all(float(cell) >= 1 for cell in row[1:]), "the model's pick is the first trial"
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from tiledsl.api.calls.targets import worker_threads
 from tiledsl.api.calls.tuning import Prepared
-from tiledsl.autotune.candidates.cpu_candidates import BredCpuPlans, CpuSpace, cpu_candidates
+from tiledsl.autotune.candidates.cpu_candidates import BredCpuPlans, CpuSpace, cpu_candidates, cpu_samples
 from tiledsl.autotune.candidates.evolve import Breeder
 from tiledsl.autotune.measuring.cpu_workload import CpuWorkload
 from tiledsl.autotune.measuring.host import Fleet
@@ -46,7 +46,7 @@ def cpu_task(
         text,
         space.pick,
         partial(cpu_candidates, space),
-        breeder=lambda: Breeder(BredCpuPlans(space)),
+        breeder=lambda trials: Breeder(BredCpuPlans(space), others=cpu_samples(program, trials)),
     )
     copies = tuple(np.array(array, order="C") for array in arrays)
     workload = CpuWorkload.of(program, interface, text, question, copies, tuple(numbers), space.pick.plan)

@@ -11,7 +11,9 @@ from dataclasses import replace
 from itertools import islice, product
 
 from tiledsl.autotune.candidates.candidate import NEAR, Candidate, different, in_turns
+from tiledsl.autotune.candidates.residual import Sample
 from tiledsl.autotune.candidates.rules import Facts, plans_by_rules
+from tiledsl.autotune.records.record import Trial
 from tiledsl.backend_cpu.calls.program import CpuProgram
 from tiledsl.passes.cpu.choose_blocks import launch_candidates
 from tiledsl.passes.cpu.cpu_plan import CpuPlan, every_axis, parse_cpu_plan, why_no_plan
@@ -132,6 +134,23 @@ class BredCpuPlans:
         launch = self._space.launch(parsed)
         blocks = [math.log2(size) for _, size in parsed.blocks]
         return (*blocks, *(time / max(launch.times.cycles, 1.0) for time in launch.times))
+
+
+def cpu_samples(
+    program: CpuProgram, tried: Sequence[tuple[PlanQuestion, Sequence[Trial]]]
+) -> list[list[Sample]]:  # fmt: skip
+    """What was measured for other sizes of a program, one group for each question: plans that its code cannot run by
+    are left out."""
+    groups: list[list[Sample]] = []
+    for question, trials in tried:
+        space = CpuSpace(program, question)
+        bred, group = BredCpuPlans(space), dict[str, Sample]()
+        for trial in trials:
+            if trial.times is not None and space.is_legal(parse_cpu_plan(trial.plan)):
+                ratio = trial.times.median if trial.ratio is None else trial.ratio.median
+                group[trial.plan] = Sample(bred.terms(trial.plan), bred.predicted(trial.plan), ratio)
+        groups.append(list(group.values()))
+    return groups
 
 
 def cpu_candidates(space: CpuSpace, winners: Sequence[str], most: int) -> list[Candidate]:

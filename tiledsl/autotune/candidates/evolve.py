@@ -6,7 +6,7 @@ parents: the best plans so far    children: all of their neighbours, and mixture
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from tiledsl.autotune.candidates.candidate import Candidate
@@ -37,10 +37,19 @@ class BredSpace(Protocol):
 
 
 class Breeder:
-    """Breeds plans of a space. `uses_residual`: whether what the model got wrong is learned."""
+    """Breeds plans of a space. `uses_residual`: whether what the model got wrong is learned; `others`: samples of
+    searches for other sizes, one group for each."""
 
-    def __init__(self, space: BredSpace, seed: int = 0, *, uses_residual: bool = True) -> None:
+    def __init__(
+        self,
+        space: BredSpace,
+        seed: int = 0,
+        *,
+        uses_residual: bool = True,
+        others: Sequence[Sequence[Sample]] = (),
+    ) -> None:
         self._space = space
+        self._others = others
         self._random = random.Random(seed)
         self._uses_residual = uses_residual
 
@@ -57,7 +66,7 @@ class Breeder:
                 for child in space.crossed(one, other):
                     children.setdefault(child, "bred: of two good plans")
         new = [child for child in children if child not in known]
-        residual = learned(self._samples(timed)) if self._uses_residual else None
+        residual = learned(self._samples(timed), self._others) if self._uses_residual else None
 
         def score(plan: str) -> float:
             factor = 1.0 if residual is None else residual.factor(space.terms(plan))

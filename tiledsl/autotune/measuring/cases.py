@@ -94,9 +94,8 @@ def redrawn(array: Array, random: np.random.Generator) -> Array:
         return array
     flat: Any = array.reshape(-1)  # pyright: ignore[reportUnknownMemberType]
     part: Any = flat[:: max(1, array.size // DRAWN)].astype(np.float64)
-    kept: Any = np.isfinite(part)
-    finite: Any = part[kept]
-    mean, spread = (float(np.mean(finite)), float(np.std(finite))) if finite.size else (0.0, 1.0)
+    finite: Any = part[np.isfinite(part)]
+    mean, spread = (float(finite.mean()), float(finite.std())) if finite.size else (0.0, 1.0)
     source: Any = random
     drawn: Array = source.normal(mean, spread, DRAWN).astype(array.dtype)
     return np.resize(drawn, array.shape)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Protocol
@@ -32,6 +32,8 @@ RACE_SHARE = 0.5
 FIRST_SHARE = 0.4
 """Of the trials, that are not bred, where plans are bred."""
 GENERATIONS = 3
+MOST_SIZES = 8
+"""Other sizes whose trials teach what the model gets wrong."""
 SEEDS = 3
 """Winners at other sizes that are tried."""
 PHASES: tuple[str, ...] = ("start", "builds", "checks", "race", "finals")
@@ -140,7 +142,8 @@ class _Session:
             deadline = self._started + self._budget.seconds
             race = Race(self._runner, searches.clock, deadline, self._on_race, self._confirm)
             if complete and task.breeder is not None:
-                right, complete = self._bred(race, right, task.breeder())
+                others = trials_at_other_sizes(searches.database, task.question)
+                right, complete = self._bred(race, right, task.breeder(others))
             self._run_race(race, right)
             _, pick = self._checked[task.pick.plan]
             if pick.state != "ok":
@@ -316,14 +319,25 @@ def _was_slow(trial: Trial) -> bool:
 
 def winners_at_other_sizes(database: Database, question: PlanQuestion) -> list[str]:
     """The winners of searches for the same program on the same device, those for the nearest sizes first."""
-    found: list[tuple[float, str]] = []
-    for other in database.entries.searches:
-        same = replace(question, sizes=(), strides=(), alignment=(), lying=())
-        if other != question and replace(other, sizes=(), strides=(), alignment=(), lying=()) == same:
-            best = database.best(other)
-            assert best is not None
-            found.append((_distance(dict(question.sizes), dict(other.sizes)), best.winner))
-    return list(dict.fromkeys(winner for _, winner in sorted(found)))[:SEEDS]
+    found = [database.best(other) for other in at_other_sizes(database.entries.searches, question)]
+    return list(dict.fromkeys(search.winner for search in found if search is not None))[:SEEDS]
+
+
+def trials_at_other_sizes(database: Database, question: PlanQuestion) -> list[tuple[PlanQuestion, Sequence[Trial]]]:
+    """What was tried for the same program on the same device, the nearest sizes first."""
+    trials = database.entries.trials
+    return [(other, trials[other]) for other in at_other_sizes(trials, question)[:MOST_SIZES]]
+
+
+def at_other_sizes(questions: Iterable[PlanQuestion], question: PlanQuestion) -> list[PlanQuestion]:
+    """Those of some questions that differ in sizes, and how tensors lie, alone; the nearest first."""
+    same = replace(question, sizes=(), strides=(), alignment=(), lying=())
+    found = [
+        (_distance(dict(question.sizes), dict(other.sizes)), other.sizes, number, other)
+        for number, other in enumerate(questions)
+        if other != question and replace(other, sizes=(), strides=(), alignment=(), lying=()) == same
+    ]
+    return [other for *_, other in sorted(found, key=lambda one: one[:3])]
 
 
 def _distance(one: dict[str, int], other: dict[str, int]) -> float:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tiledsl.autotune.candidates.candidate import Candidate
 from tiledsl.autotune.candidates.evolve import Breeder
+from tiledsl.autotune.records.record import Trial
 from tiledsl.runtime.programs.plan_source import PlanQuestion
 
 
@@ -22,8 +23,8 @@ class Task:
     pick: Candidate
     candidates: Callable[[Sequence[str], int], Sequence[Candidate]]
     floor: float | None = None
-    breeder: Callable[[], Breeder] | None = None
-    """Breeds more plans from those that were timed; None where there are no more."""
+    breeder: Callable[[Sequence[tuple[PlanQuestion, Sequence[Trial]]]], Breeder] | None = None
+    """Breeds more plans from those that were timed, by what was tried for other sizes; None where there are no more."""
 
     @property
     def sizes(self) -> str:

@@ -39,3 +39,22 @@ def test_few_samples_teach_nothing() -> None:
 
 def test_terms_that_are_all_alike_teach_nothing() -> None:
     assert learned([Sample((1.0, 2.0), 1e-3, 1e-3 * (1 + n / 100)) for n in range(10)]) == Residual()
+
+
+def test_other_sizes_teach_what_they_have_in_common() -> None:
+    """Two samples of a size say nothing; those of two other sizes, slower by whatever factor, do."""
+    others = [samples(16, 0.2, 0.02, 1), [s._replace(measured=7 * s.measured) for s in samples(16, 0.2, 0.02, 2)]]
+    found = learned(samples(2, 0.2, 0.0), others)
+    assert abs(found.weights[0] - 0.2) < 0.02
+
+
+def test_other_sizes_that_do_not_foretell_each_other_are_not_heard() -> None:
+    others = [samples(16, 0.2, 0.02, 1), samples(16, -0.3, 0.02, 2)]
+    assert learned([], others) == Residual()
+    own = samples(16, 0.2, 0.02, 3)
+    assert learned(own, [samples(16, -0.3, 0.02, 2)]) == learned(own)
+
+
+def test_one_other_size_is_heard_until_there_are_own_samples() -> None:
+    other = samples(16, 0.2, 0.02, 1)
+    assert learned([], [other]) == learned(other)

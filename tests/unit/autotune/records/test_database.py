@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import random
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from tests.support.tuning_records import DEVICE, QUESTION, TEXT, search, trial
 from tiledsl.autotune.records.database import Database, Writer
 from tiledsl.autotune.records.lines import line_of
 from tiledsl.autotune.records.record import Trial
+from tiledsl.autotune.records.upkeep import every_entry
 from tiledsl.support.errors import TileRuntimeError
 
 
@@ -194,3 +196,60 @@ def test_one_folder_may_be_read_while_another_process_is_killed_in_the_middle_of
     database = read(tmp_path)
     assert len(database.entries.trials[QUESTION]) == len(list(tmp_path.iterdir()))
     assert all(isinstance(t, Trial) and t.plan != trial().plan for t in database.entries.trials[QUESTION])
+
+
+SEARCHES_FOREVER = """
+import sys
+from dataclasses import replace
+from pathlib import Path
+from tests.support.fake_runner import FakeRunner, task_of
+from tests.support.tuning_records import QUESTION
+from tiledsl.autotune.records.database import Database, Writer
+from tiledsl.autotune.searching.search import Searches
+from tiledsl.autotune.searching.task import Budget
+
+TIMES = {"pick": 1e-3, "a": 0.9e-3, "b": 1.1e-3, "c": 0.95e-3}
+database = Database(Path(sys.argv[1]))
+database.refresh()
+writer = Writer(database)
+number = len(database.entries.searches)
+while True:
+    number += 1
+    question = replace(QUESTION, sizes=(("M", number), ("N", 32)))
+    runner = FakeRunner(TIMES)
+    outcome = Searches(writer, clock=runner.clock).run(task_of(["a", "b", "c"], question=question), runner, Budget(60))
+    print(number, outcome.winner, flush=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_searches_that_are_killed_at_a_hundred_points_leave_all_that_they_finished(tmp_path: Path) -> None:
+    """A process searches in a folder and is killed after some bytes; the next one goes on where it was. Kills come at
+    random places of what is written: of records, of the ends of searches, and in between."""
+    source, said = random.Random(0), set[int]()
+    for run in range(10):  # the folder of the first nine runs grows under the next
+        process = subprocess.Popen(
+            [sys.executable, "-c", SEARCHES_FOREVER, str(tmp_path)], stdout=subprocess.PIPE, text=True
+        )
+        assert process.stdout is not None
+        for _ in range(source.randrange(1, 12)):
+            said.add(int(process.stdout.readline().split()[0]))
+        process.send_signal(signal.SIGKILL)
+        said |= {int(line.split()[0]) for line in process.stdout.read().splitlines() if len(line.split()) == 2}
+        process.wait()
+        database = read(tmp_path)
+        assert {dict(question.sizes)["M"] for question in database.entries.searches} >= said, f"run {run}"
+        assert all(search.winner == "a" for found in database.entries.searches.values() for search in found)
+        assert all(skipped.fault == "cut" for skipped in database.skipped)
+    whole = [path.read_bytes() for path in tmp_path.glob("*.jsonl")]
+    longest = max(whole, key=len)
+    everything = {line_of(entry) for entry in every_entry(read(tmp_path))}
+    for cut in sorted(source.sample(range(len(longest)), 90)):  # the other ninety: where a file may have ended
+        folder = tmp_path / f"cut at {cut}"
+        folder.mkdir()
+        (folder / "w.jsonl").write_bytes(longest[:cut])
+        left = read(folder)
+        lines = longest[:cut].count(b"\n")
+        assert sum(1 for _ in every_entry(left)) == lines
+        assert {line_of(entry) for entry in every_entry(left)} <= everything
+        assert len(left.skipped) == (longest[:cut][-1:] not in (b"", b"\n"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from tiledsl.autotune.searching.outcome import Outcome
 from tiledsl.autotune.searching.search import Searches
 from tiledsl.autotune.searching.task import Budget, Task
 from tiledsl.autotune.sources import DatabasePlans
-from tiledsl.runtime.programs.plan_source import Answer
+from tiledsl.runtime.programs.plan_source import Answer, PlanQuestion
 from tiledsl.support.errors import TileRuntimeError
 
 TIMES = {"pick": 1e-3, "a": 0.9e-3, "b": 1.1e-3, "c": 0.95e-3}
@@ -205,10 +206,15 @@ class Numbers:
         return (float(plan.removeprefix("p")),)
 
 
+def by_numbers(trials: object) -> Breeder:
+    del trials
+    return Breeder(Numbers())
+
+
 def bred_task() -> Task:
     """Plans are the faster the nearer they are to `p50`; the first ones are far from it."""
     first = task_of([f"p{number}" for number in (10, 20, 30, 40)], pick="p5")
-    return replace(first, breeder=lambda: Breeder(Numbers()))
+    return replace(first, breeder=by_numbers)
 
 
 BRED = {f"p{number}": 1e-3 + 1e-5 * abs(number - 50) for number in range(100)}
@@ -298,3 +304,18 @@ def test_where_the_seconds_went(tmp_path: Path) -> None:
     best = database.best(QUESTION)
     assert best is not None
     assert best.phases == outcome.phases
+
+
+def test_a_breeder_is_told_what_was_tried_at_other_sizes(tmp_path: Path) -> None:
+    told: list[tuple[PlanQuestion, set[str]]] = []
+
+    def breeder(trials: Sequence[tuple[PlanQuestion, Sequence[Trial]]]) -> Breeder:
+        told.extend((question, {trial.plan for trial in tried}) for question, tried in trials)
+        return Breeder(Numbers())
+
+    other = replace(QUESTION, sizes=(("M", 96), ("N", 32)))
+    elsewhere = replace(other, device="another CPU")
+    for question in (other, elsewhere):
+        searched(tmp_path, FakeRunner(BRED), task_of(["p7"], pick="p6", question=question))
+    searched(tmp_path, FakeRunner(BRED, noise=0.001), replace(bred_task(), breeder=breeder), Budget(60, 10))
+    assert told == [(other, {"p6", "p7"})]
