@@ -1,5 +1,5 @@
 """Several processes with one workload: they check plans at the same time, one of them times, and each of the others
-holds a part of the finals. All are started at once, so that nobody waits for them one after the other."""
+holds a part of the finals. They are started at the same time, so that nobody waits for one after the other."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from tiledsl.autotune.measuring.runner import Checked, Rounds
 class Crew:
     """A runner made of several. Only one is timed in at a time, and nobody checks then."""
 
-    def __init__(self, members: Sequence[HostRunner], checkers: int = 1) -> None:
-        """`checkers`: how many of the members check, the first ones. At least one of each."""
+    def __init__(self, members: Sequence[HostRunner], checkers: int = 1, *, at_once: bool = True) -> None:
+        """`checkers`: how many of the members check, the first ones. At least one of each. `at_once`: whether those
+        that only hold finals start with the others; if not, they start when there is a finalist."""
+        self._at_once = at_once
         self._members = list(members)
         self._checkers = self._members[:checkers]
         """Those that are not at a plan."""
@@ -30,7 +32,7 @@ class Crew:
 
     def begin(self) -> None:
         """As `Runner.begin`."""
-        for member in self._members:
+        for member in self._members if self._at_once else self._members[: len(self._checkers)]:
             member.begin()
 
     def ahead(self, plans: Sequence[str]) -> None:
@@ -47,8 +49,11 @@ class Crew:
         return self._results[plan].result()
 
     def confirm(self, plan: str) -> Checked:
-        """As `Runner.confirm`, by the first process."""
+        """As `Runner.confirm`, by the first process; finals are near."""
         self._settle()
+        for member in self._members:
+            member.begin()
+        self._settled = False
         return self._members[0].confirm(plan)
 
     def rounds(self, plans: Sequence[str], count: int) -> Rounds:

@@ -28,13 +28,14 @@ class Staff:
 
     def crew(self, workload: Workload, size: int, *, on_gpu: bool = False) -> Crew:
         """Who measures a workload with arguments of `size` bytes: one for the race, and one for each part of its
-        finals. On a GPU several of them check."""
+        finals. On a GPU several of them check, and all start at once: there a process takes a second to start, and
+        the cores have nothing else to do. On a CPU it takes a third of that, and most searches come to no finals."""
         hosts, checkers = (self.with_gpu, GPU_CHECKERS) if on_gpu else (self.measurers, 1)
         members = [HostRunner(workload, hosts)]
         if size <= MOST_SHARED:
             others = range(1, 1 + FINAL_PARTS)
             members += [HostRunner(workload, hosts, prepares=number < checkers) for number in others]
-        return Crew(members, min(checkers, len(members)))
+        return Crew(members, min(checkers, len(members)), at_once=on_gpu)
 
     def __enter__(self) -> Staff:
         return self

@@ -64,6 +64,19 @@ def test_all_processes_start_at_once() -> None:
     assert of_kind(log, Open) == [0, 1, 2]
 
 
+def test_those_that_hold_finals_start_when_there_is_a_finalist() -> None:
+    log: list[tuple[int, object]] = []
+    members = [HostRunner(Faulty(), NewHosts(lambda n=n: Desk(n, log)), Limits(60, 60, 60)) for n in range(3)]
+    crew = Crew(members, at_once=False)
+    crew.begin()
+    crew.check("a")
+    crew.rounds(["a"], 1)
+    assert of_kind(log, Open) == [0]
+    crew.confirm("a")
+    assert of_kind(log, Open) == [0, 1, 2]
+    crew.close()
+
+
 def test_several_check_at_once() -> None:
     """Each check waits for the other: one by one they would not come to an end."""
     log: list[tuple[int, object]] = []
@@ -113,12 +126,14 @@ def test_processes_are_kept_for_the_next_workload() -> None:
         crew = staff.crew(Faulty(), 8)
         crew.begin()
         assert crew.check("good").state == "ok"
+        assert crew.confirm("good").state == "ok"
         crew.close()
         kept = list(staff.measurers._idle)  # pyright: ignore[reportPrivateUsage]
         assert len(kept) == 1 + FINAL_PARTS
         again = staff.crew(Faulty(), 8)
         again.begin()
         assert again.check("good").state == "ok"
+        assert again.confirm("good").state == "ok"
         assert len(again.rounds(["good"], 3).times) == 3
         assert staff.measurers._idle == []  # pyright: ignore[reportPrivateUsage]
         again.close()
