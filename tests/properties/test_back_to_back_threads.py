@@ -15,7 +15,6 @@ from tiledsl.ir.core import Module
 from tiledsl.ir.gpu.gpu_ops import Buffer, Launch, Mma
 from tiledsl.ir.types import TileType
 from tiledsl.passes.gpu.layouts.shared_accesses import SMALL_BYTES
-from tiledsl.passes.gpu.plan import Plan
 from tiledsl.passes.gpu.plans.choose_plans import choose_plans
 from tiledsl.passes.gpu.plans.facts.grid_shape import KnownSizes, grids_of
 from tiledsl.passes.gpu.plans.facts.whole_axes import with_whole_axes
@@ -70,6 +69,6 @@ def test_neighbours_of_attention(name: str) -> None:
     """What calls get on a GPU without warpgroups, right whichever warp comes first."""
     case = NEIGHBOURS[name]
     placed = placed_case(back_to_back, case.arrays(), **case.constants)
-    plans: list[Plan] = choose_plans(placed.entry, gpu_machine("sm_80"), sizes_of(case, placed), (16,) * 8)
+    plans = choose_plans(placed.entry, gpu_machine("sm_80"), sizes_of(case, placed), (16,) * 8)
     module = lowered(placed, plans[0], "sm_80")
     check(case, module, case.arrays(), 1)

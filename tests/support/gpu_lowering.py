@@ -25,7 +25,7 @@ Array = npt.NDArray[Any]
 VECTOR_BYTES = 16
 
 
-def plans_for(module: Module, arguments: Sequence[Argument], arch: str = "sm_90") -> tuple[Module, list[Plan]]:
+def plans_for(module: Module, arguments: Sequence[Argument], arch: str = "sm_90") -> tuple[Module, Sequence[Plan]]:
     """The module as plans are made for it (form `tile-placed`), and the plans for these arguments."""
     placed = PassManager(gpu_front_pipeline()).run(module.clone(), PassContext())
     sizes, values = bind_arguments(module.entry, arguments)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,12 +26,12 @@ def gpu_programs(case: ZooCase, arch: str) -> Iterator[Module]:
         yield _first(placed, plans, arch)
 
 
-def planned_programs(case: ZooCase, arch: str) -> Iterator[tuple[Module, list[Plan], dict[str, int]]]:
+def planned_programs(case: ZooCase, arch: str) -> Iterator[tuple[Module, Sequence[Plan], dict[str, int]]]:
     """Each kernel of a case in form `tile-placed`, the plans for its sizes, and these."""
     return planned_kernels(case.fused(), arch)
 
 
-def planned_kernels(fused: Any, arch: str) -> Iterator[tuple[Module, list[Plan], dict[str, int]]]:
+def planned_kernels(fused: Any, arch: str) -> Iterator[tuple[Module, Sequence[Plan], dict[str, int]]]:
     """The same of a fused graph."""
     schedule = schedule_graph(fused.lowered(arch), fused.graph.inputs, fused.graph.constants)
     done: set[int] = set()
@@ -45,7 +45,7 @@ def planned_kernels(fused: Any, arch: str) -> Iterator[tuple[Module, list[Plan],
             yield placed, choose_plans(placed.entry, gpu_machine(arch), sizes, alignment, lying), sizes
 
 
-def _first(placed: Module, plans: list[Any], arch: str) -> Module:
+def _first(placed: Module, plans: Sequence[Plan], arch: str) -> Module:
     plan, *others = plans
     try:
         return _run(gpu_pipeline(plan, arch), placed.clone())

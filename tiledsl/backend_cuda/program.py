@@ -13,12 +13,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from tiledsl.backend_cuda.build.nvrtc import nvrtc_identity
 from tiledsl.backend_cuda.build.stored_variant import variant_from_json, variant_to_json
 from tiledsl.backend_cuda.build.variant import Variant
+from tiledsl.backend_cuda.chosen_plans import read_or_choose
 from tiledsl.backend_cuda.frame.overlap_kernels import CAPABILITY
 from tiledsl.backend_cuda.planned_program import PlannedProgram
 from tiledsl.ir.core import Module, Value
@@ -28,6 +29,7 @@ from tiledsl.ir.types import TensorType
 from tiledsl.passes.gpu.plan import Plan, parse_plan, why_no_plan
 from tiledsl.passes.gpu.plans.choose_plans import choose_plans
 from tiledsl.passes.gpu.plans.describe_plan import plan_differences
+from tiledsl.passes.gpu.plans.plans_on_demand import PlansOnDemand
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.runtime.programs.alignment import default_lying, row_alignment
 from tiledsl.runtime.programs.artifact import Note
@@ -35,6 +37,7 @@ from tiledsl.runtime.programs.cache import DiskCache, compiler_identity, digest,
 from tiledsl.runtime.programs.plan_source import PlanQuestion, PlanSource, sizes_in_order
 from tiledsl.runtime.programs.variant_report import ProgramReport, VariantMade
 from tiledsl.support.errors import TileResourceError
+from tiledsl.support.location import Location
 from tiledsl.support.options import LOG, read_options
 
 if TYPE_CHECKING:
@@ -58,17 +61,48 @@ class _Known:
         self.lock = threading.Lock()
 
 
+@dataclass(frozen=True)
+class _Stored:
+    """A module as text, and of its function what messages say."""
+
+    text: str
+    name: str
+    location: Location
+
+    @cached_property
+    def module(self) -> Module:
+        from tiledsl.ir.text.parser import parse_module  # 0.02 s, which a compilation need not pay
+
+        return parse_module(self.text)
+
+
 class CudaProgram:
     """Compiled for one architecture. `module` is in form `tile-placed`; its sizes may be symbols.
 
-    `sizes`: those that people who ask for the default variant have in mind.
+    `sizes`: those that people who ask for the default variant have in mind. A module from the disk (`_Stored`) is read
+    when a plan has to be chosen for it, or code to be made.
     """
 
-    def __init__(self, module: Module, arch: str, sizes: Mapping[str, int] | None = None) -> None:
-        self.module = module
+    def __init__(self, module: Module | _Stored, arch: str, sizes: Mapping[str, int] | None = None) -> None:
+        self._module = module
         self.arch = arch
         self.sizes = dict(sizes or {})
         self._known = _Known()
+
+    @property
+    def module(self) -> Module:
+        """What is compiled."""
+        return self._module.module if isinstance(self._module, _Stored) else self._module
+
+    @property
+    def name(self) -> str:
+        """Of its function."""
+        return self._module.name if isinstance(self._module, _Stored) else self._module.entry.name
+
+    @property
+    def location(self) -> Location:
+        """Of its function in the user's program."""
+        return self._module.location if isinstance(self._module, _Stored) else self._module.entry.location
 
     @property
     def variants(self) -> Mapping[Plan, Variant]:
@@ -82,7 +116,7 @@ class CudaProgram:
 
     def with_sizes(self, sizes: Mapping[str, int]) -> CudaProgram:
         """The same program, with other sizes in mind."""
-        other = CudaProgram(self.module, self.arch, sizes)
+        other = CudaProgram(self._module, self.arch, sizes)
         other._known = self._known
         return other
 
@@ -98,15 +132,19 @@ class CudaProgram:
     ) -> PlannedProgram:
         """The code for these sizes and alignments as a program; compiled now if nobody has. `chained`: as one of a
         chain of others. `source`: asked for a plan before the model is."""
-        function, machine = self.module.entry, gpu_machine(self.arch)
-        chained = chained and machine.capability >= CAPABILITY
+        chained = chained and gpu_machine(self.arch).capability >= CAPABILITY
         variant = None
         if source is not None:
             variant = self.tuned(source, self.question(sizes, alignment, lying), chained)
         if variant is None:
-            plans = choose_plans(function, machine, sizes, alignment, lying)
-            variant = self.variant([replace(plan, chained=chained) for plan in plans])
-        return PlannedProgram(function.name, function.location, variant)
+            choose = partial(self.plans, sizes, alignment, lying)
+            plans = read_or_choose(_disk(), self.text, self.arch, (sizes, alignment, lying), choose)
+            variant = self.variant(plans.chained(chained))
+        return PlannedProgram(self.name, self.location, variant)
+
+    def plans(self, sizes: Mapping[str, int], alignment: Sequence[int], lying: Sequence[int]) -> PlansOnDemand:
+        """The plans that the model has for a call, the best first."""
+        return choose_plans(self.module.entry, gpu_machine(self.arch), sizes, alignment, lying)
 
     def question(
         self, sizes: Mapping[str, int], alignment: Sequence[int], lying: Sequence[int], device: str = ""
@@ -176,10 +214,10 @@ class CudaProgram:
         return [value.name for value in self._values]
 
     @cached_property
-    def _default_plans(self) -> list[Plan]:
+    def _default_plans(self) -> PlansOnDemand:
         types = [value.type for value in self._values]
         lying = [default_lying(type_) for type_ in types if isinstance(type_, TensorType)]
-        return choose_plans(self.module.entry, gpu_machine(self.arch), self.sizes, self._default_alignment, lying)
+        return self.plans(self.sizes, self._default_alignment, lying)
 
     @cached_property
     def _default_alignment(self) -> list[int]:
@@ -196,21 +234,28 @@ class CudaProgram:
     @cached_property
     def text(self) -> str:
         """The TILE module, with locations."""
-        return print_module(self.module, locations=True)
+        if isinstance(self._module, _Stored):
+            return self._module.text
+        return print_module(self._module, locations=True)
 
     def to_bytes(self) -> bytes:
         """Everything in one piece, for the disk; variants stand there by themselves."""
-        return _MAGIC + json.dumps({"module": self.text, "arch": self.arch}).encode()
+        places = [[p.file, p.line, p.column, p.end_line, p.end_column] for p in self.location.chain()]
+        described = {"module": self.text, "arch": self.arch, "name": self.name, "places": places}
+        return _MAGIC + json.dumps(described).encode()
 
     @staticmethod
     def from_bytes(data: bytes) -> CudaProgram:
         """The inverse of `to_bytes`. ValueError if the data is something else."""
-        from tiledsl.ir.text.parser import parse_module  # 0.02 s, which a compilation need not pay
-
         if not data.startswith(_MAGIC):
             raise ValueError("not a compiled program")
         described: dict[str, Any] = json.loads(data[len(_MAGIC) :])
-        return CudaProgram(parse_module(described["module"]), described["arch"])
+        location: Location | None = None
+        for place in reversed(described["places"]):
+            location = Location(*place, caller=location)
+        if location is None:
+            raise ValueError("a compiled program without a place")
+        return CudaProgram(_Stored(described["module"], described["name"], location), described["arch"])
 
     def load(self) -> LoadedCudaProgram:
         """For calls in this process. Code goes to a device when it is first asked for there."""
@@ -257,7 +302,7 @@ class CudaProgram:
             try:
                 return _from_disk(stored), True
             except (ValueError, KeyError, TypeError, struct.error):
-                LOG.warning("a stored variant of %s cannot be read; it is made anew", self.module.entry.name)
+                LOG.warning("a stored variant of %s cannot be read; it is made anew", self.name)
                 disk.drop(entry)
         from tiledsl.backend_cuda.build.compile import compile_variant  # costs start-up time, and the disk may have it
 
@@ -320,18 +365,17 @@ class LoadedCudaProgram:
         from tiledsl.backend_cuda.driver.loaded import LoadedKernels
 
         program = self.program
-        function = program.module.entry
         variant = None
         if self.plans is not None:
             variant = program.tuned(self.plans, program.question(symbols, alignment, lying, describe_device(device)))
         if variant is None:
-            variant = program.variant(choose_plans(function, gpu_machine(program.arch), symbols, alignment, lying))
+            variant = program.variant(program.plans(symbols, alignment, lying))
         with self._lock:
             loaded = self._loaded.get((variant.plan, device))
             if loaded is None:
                 loaded = LoadedKernels(
                     variant.cubin, variant.program, device,
-                    name=function.name, arch=program.arch, location=function.location,
+                    name=program.name, arch=program.arch, location=program.location,
                 )  # fmt: skip
                 self._loaded[variant.plan, device] = loaded
         return loaded.bind(symbols, strides, BoundDescription(symbols, str(variant.plan)))

@@ -24,6 +24,7 @@ from tiledsl.passes.gpu.plans.facts.grid_shape import GridShape, KnownSizes, gri
 from tiledsl.passes.gpu.plans.facts.whole_axes import with_whole_axes
 from tiledsl.passes.gpu.plans.flat_rows import flat_rows
 from tiledsl.passes.gpu.plans.improve_plan import improved, with_ring
+from tiledsl.passes.gpu.plans.plans_on_demand import PlansOnDemand
 from tiledsl.passes.gpu.plans.product_plans.thread_plans import thread_plans
 from tiledsl.passes.gpu.plans.rule_plans import (
     SMALLEST_ROW,
@@ -55,12 +56,16 @@ def choose_plans(
     sizes: Mapping[str, int],
     alignment: Sequence[int],
     laid: Sequence[int] = (),
-) -> list[Plan]:
+) -> PlansOnDemand:
     """Plans for these sizes (unknown ones may be left out), the best first. There is at least one.
 
     `alignment` as a `Plan` has it; `laid`: how each tensor lies (`ir/lying.py`).
     """
-    return [ranked.plan for ranked in ranked_plans(function, machine, sizes, alignment, laid=laid)]
+
+    def ranked(most: int | None = None) -> list[Plan]:
+        return [one.plan for one in ranked_plans(function, machine, sizes, alignment, laid=laid, most=most)]
+
+    return PlansOnDemand(ranked(most=1)[0], ranked)
 
 
 def ranked_plans(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -101,7 +102,7 @@ def zeros(*shape: int, dtype: Any = np.float16) -> Any:
     return np.zeros(shape, dtype)
 
 
-def plans_of(kernel: Any, arrays: list[Any], sizes: dict[str, int]) -> tuple[Module, list[Plan]]:
+def plans_of(kernel: Any, arrays: list[Any], sizes: dict[str, int]) -> tuple[Module, Sequence[Plan]]:
     placed = placed_case(kernel, arrays)
     return placed, choose_plans(placed.entry, HOPPER, sizes, ALIGNED)
 
