@@ -432,10 +432,11 @@ def _block_structure(block: Block, numbers: dict[Value, int], locations: bool) -
     for argument in block.arguments:
         numbers[argument] = len(numbers)
     types = tuple(a.type for a in block.arguments)
-    return (types, *(_op_structure(op, numbers, locations) for op in block.ops))
+    return (types, *(op_structure(op, numbers, locations) for op in block.ops))
 
 
-def _op_structure(op: Op, numbers: dict[Value, int], locations: bool) -> tuple[object, ...]:
+def op_structure(op: Op, numbers: dict[Value, int], locations: bool = False) -> tuple[object, ...]:
+    """An op as nested tuples of plain data. `numbers` are those of values: it learns those of the op's results."""
     operands: list[object] = []
     for field in op.fields.values():
         # a value from elsewhere, in IR that is not legal, has no number

@@ -72,6 +72,7 @@ class WorkCounts:
         self._distinct: dict[Access, int] = {}
         self._numbers: dict[Expr, int] = {}
         self._totals: dict[Value, int] = {}
+        self._scalars: dict[tuple[tuple[Value, Place], ...], ScalarValues] = {}
         self._guessed: set[Value] = set()
         self.block_sizes: dict[Value, int] = {}
         self.axis_of: dict[str, Value] = {}
@@ -137,6 +138,13 @@ class WorkCounts:
     def _largest(self) -> dict[str, int]:
         """All sizes, with blocks as large as they get."""
         return {**{name: self.block_sizes[axis] for name, axis in self.axis_of.items()}, **self.sizes}
+
+    def scalars(self, places: Mapping[Value, Place]) -> ScalarValues:
+        """The scalars of blocks at these places, which many counts ask for."""
+        key = tuple(places.items())
+        if key not in self._scalars:
+            self._scalars[key] = ScalarValues(self.sizes, places)
+        return self._scalars[key]
 
     def total(self, axis: Value) -> int:
         """Coordinates of an axis of the grid, all blocks together."""
@@ -252,7 +260,7 @@ class WorkCounts:
     def _bounds_of(self, loop: NestLoop, places: Mapping[Value, Place]) -> tuple[int, int, int] | None:
         assert not isinstance(loop.op, ops.While)
         assert loop.axis is not None
-        values = ScalarValues(self.sizes, places)
+        values = self.scalars(places)
         start, stop = values.of(loop.op.start), values.of(loop.op.stop)
         if start is None or stop is None:
             self._guessed.add(loop.axis)
@@ -307,7 +315,7 @@ class _Counted:
     def at(self, places: dict[Value, Place]) -> Amount:
         """The product of all factors for blocks at these places."""
         counts, exact = self.counts, True
-        values = ScalarValues(counts.sizes, places)
+        values = counts.scalars(places)
         result = float(self._alike)
         for length, axis in self._others:
             result *= self._placed(length, places, values) if axis is None else self._along(axis, length, places)

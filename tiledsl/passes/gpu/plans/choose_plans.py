@@ -20,6 +20,7 @@ from tiledsl.passes.analysis.effects import tensors_in_order
 from tiledsl.passes.gpu.layouts.infer_layouts import tensor_of
 from tiledsl.passes.gpu.plan import GridPlan, Plan, RankedPlan
 from tiledsl.passes.gpu.plans.costs.grid_cost import GridCost
+from tiledsl.passes.gpu.plans.facts.grid_likeness import grid_likeness
 from tiledsl.passes.gpu.plans.facts.grid_shape import GridShape, KnownSizes, grids_of, sizes_of_call
 from tiledsl.passes.gpu.plans.facts.whole_axes import with_whole_axes
 from tiledsl.passes.gpu.plans.flat_rows import flat_rows
@@ -38,6 +39,7 @@ from tiledsl.passes.gpu.plans.swap_candidates import with_swapped_sides
 from tiledsl.passes.gpu.plans.turn_candidates import turned_plans
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.passes.nest.loop_nest import loop_nest
+from tiledsl.support.latest_found import LatestFound
 from tiledsl.support.powers_of_two import power_of_two_in
 
 WARPGROUP_DEPTH = 16
@@ -48,6 +50,9 @@ WHOLE_VECTORS = 16
 """Bytes that rows start at a multiple of where threads copy as fast as their prediction says."""
 FIRST_PLANS = 4
 """Plans with specialised warps that are tried before others."""
+
+SEARCHED: LatestFound[object, tuple[GridPlan, dict[str, int]]] = LatestFound(1024)
+"""What searches have come to, for grids that are alike."""
 
 
 def choose_plans(
@@ -251,9 +256,17 @@ def _smaller(grid: GridShape, plan: Plan, sizes: KnownSizes, vector: int) -> Pla
 
 
 def _improved(grid: GridShape, plan: Plan, machine: GpuMachine, sizes: KnownSizes) -> Plan:
-    """The plan, or what the model of the machine finds near it that costs clearly less."""
-    (before,), blocks = plan.grids, dict(plan.blocks)
-    better, changed = improved(loop_nest(grid.op), before, blocks, sizes.all_of(grid), machine, sizes.alignment)
+    """The plan, or what the model of the machine finds near it that costs clearly less. Grids that are alike are
+    searched for once: a graph has many."""
+    (before,), blocks, every = plan.grids, dict(plan.blocks), sizes.all_of(grid)
+    likeness = grid_likeness(grid.op, every, sizes.alignment)
+    key = (likeness, plan, machine)
+    found = None if likeness is None else SEARCHED.get(key)
+    if found is None:
+        found = improved(loop_nest(grid.op), before, blocks, every, machine, sizes.alignment)
+        if likeness is not None:
+            SEARCHED.put(key, found)
+    better, changed = found
     if (better, changed) == (before, blocks):
         return plan
     return _with_threads(grid, better, changed, sizes)

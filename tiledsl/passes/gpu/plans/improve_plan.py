@@ -62,10 +62,12 @@ def improved(
         ring = _with_stages(nest, grid, counts, machine)
         return GridCost(nest, ring, blocks, sizes, machine, alignment, counts=counts)
 
-    def seconds_of(grid: GridPlan, blocks: Mapping[str, int]) -> float:
+    def seconds_of(grid: GridPlan, blocks: Mapping[str, int], limit: float) -> float:
+        """Infinite where it is seen early that it is above the limit; later ones are lower."""
         key = (grid, tuple(blocks.values()))
         if key not in known:
-            known[key] = cost_of(grid, blocks).times.seconds
+            cost = cost_of(grid, blocks)
+            known[key] = math.inf if cost.takes_longer(limit) else cost.times.seconds
         return known[key]
 
     cost = cost_of(*best)
@@ -74,9 +76,12 @@ def improved(
         return best
     found = best
     while True:
-        near = _neighbours(nest, *found, counts_of, machine.max_cluster)
-        options = [(seconds_of(*option), option) for option in near]
-        fastest = min((seconds for seconds, _ in options), default=least)
+        fastest = math.inf
+        options: list[tuple[float, tuple[GridPlan, dict[str, int]]]] = []
+        for option in _neighbours(nest, *found, counts_of, machine.max_cluster):
+            seconds = seconds_of(*option, limit=min(least, fastest / SAME))
+            fastest = min(fastest, seconds)
+            options.append((seconds, option))
         if fastest >= least * SAME:
             break
         good = [one for one in options if one[0] * SAME <= fastest]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.support.kernels import lower, tensor
@@ -9,6 +11,7 @@ from tiledsl import tile
 from tiledsl.ir.core import Module
 from tiledsl.ir.dtypes import bf16
 from tiledsl.passes.gpu.plan import GridPlan
+from tiledsl.passes.gpu.plans import choose_plans as choosing
 from tiledsl.passes.gpu.plans.choose_plans import choose_plans
 from tiledsl.passes.gpu.plans.costs.grid_cost import GridCost
 from tiledsl.passes.gpu.plans.improve_plan import HELD, held_registers, improved
@@ -102,3 +105,34 @@ def test_a_plan_that_is_refused_is_followed_by_half_of_it() -> None:
     first, second, *_ = choose_plans(module.entry, gpu_machine("sm_90"), SIZES, [16, 16])
     assert dict(first.blocks)["n"] == 2 * dict(second.blocks)["n"]
     assert first.grids == second.grids
+
+
+@pytest.mark.parametrize("kernel", [column_sums, row_sums])
+@pytest.mark.parametrize("threads", [32, 128, 1024])
+def test_what_is_seen_early_to_take_longer_does(kernel: Any, threads: int) -> None:
+    nest, machine = nest_of(lower(kernel, x=2)), gpu_machine("sm_90")
+    (name,) = [axis.extent for axis in nest.axes]
+    assert name is not None
+    for block in (1, 4, 16):
+        costs = [GridCost(nest, GridPlan(threads), {name: block}, SIZES, machine) for _ in range(2)]
+        seconds = costs[0].times.seconds
+        assert not costs[1].takes_longer(seconds)
+        assert costs[1].takes_longer(max(costs[0].times.waiting, costs[0].times.memory) * 0.999)
+
+
+def test_grids_that_are_alike_are_searched_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[object] = []
+
+    def counted(*args: Any) -> tuple[GridPlan, dict[str, int]]:
+        searched.append(args)
+        return improved(*args)
+
+    monkeypatch.setattr(choosing, "improved", counted)
+    choosing.SEARCHED.clear()
+    entries = [PassManager(gpu_front_pipeline()).run(lower(column_sums, x=2), PassContext()).entry for _ in range(2)]
+    first, second = (choose_plans(entry, gpu_machine("sm_90"), SIZES, [16, 16])[0] for entry in entries)
+    assert first == second
+    assert len(searched) == 1
+    for sizes, arch, bytes_ in (({**SIZES, "M": 64}, "sm_90", 16), (SIZES, "sm_80", 16), (SIZES, "sm_90", 2)):
+        choose_plans(entries[0], gpu_machine(arch), sizes, [bytes_, 16])
+    assert len(searched) == 4

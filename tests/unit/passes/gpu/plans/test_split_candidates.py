@@ -171,6 +171,7 @@ def test_what_adds_the_parts_is_searched_for_once_and_for_the_parts_that_are_tak
     function = product()
     parts = best(DEEP, function=function).parts
     monkeypatch.setattr(choose_plans, "improved", counted)
+    choose_plans.SEARCHED.clear()
     (found, *_) = ranked_plans(function, gpu_machine("sm_90"), DEEP, ALIGNED, most=1)
     assert found.plan.parts == parts != ()
     assert len(searched) == 2

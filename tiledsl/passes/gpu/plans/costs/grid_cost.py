@@ -69,6 +69,8 @@ LARGE = 1024
 """Threads of a multiprocessor that are counted on."""
 FEW_BLOCKS = 2
 """Blocks of a multiprocessor that do not hide each other's times."""
+ROUNDING = 1e-9
+"""By which sums of times may differ for the order in which they are added."""
 FMA_SHARE = 0.62
 """Of the rate of single multiply-adds, what products of threads reach: their operands come from shared memory."""
 
@@ -354,24 +356,36 @@ class GridCost:
         """What the products of the grid take."""
         return ProductWork(self.nest.dots, self.counts, self.machine, bool(self.grid.roles))
 
+    def takes_longer(self, limit: float) -> bool:
+        """Whether it is seen of one resource that all together take more than so many seconds: no more is counted
+        then. False tells nothing."""
+        limit *= 1 + ROUNDING
+        return self._waiting > limit or self._of_memory > limit
+
+    @cached_property
+    def _of_memory(self) -> float:
+        """Seconds that memory takes."""
+        speeds, busy = self.speeds, max(self.busy, 1.0)
+        fastest = self.machine.copied_bytes_per_second
+        if not self.grid.roles:  # a ring of stages keeps enough under way
+            fastest = min(fastest, self._in_flight * busy / self._latency, MEMORY_EACH * busy * speeds.clock)
+        return self.memory_bytes / fastest
+
     @cached_property
     def times(self) -> ResourceTimes:
         """Seconds by resource."""
-        speeds, machine, busy = self.speeds, self.machine, max(self.busy, 1.0)
+        speeds, busy = self.speeds, max(self.busy, 1.0)
         l2 = sum(self.sector_bytes(access) * self._windows.of_block(access) for access in self.nest.accesses)
         each = min(speeds.l2_bytes_each, speeds.l2_bytes / busy)
-        of_memory = machine.copied_bytes_per_second
-        if not self.grid.roles:  # a ring of stages keeps enough under way
-            of_memory = min(of_memory, self._in_flight * busy / self._latency, MEMORY_EACH * busy * speeds.clock)
         return ResourceTimes(
-            memory=self.memory_bytes / of_memory,
+            memory=self._of_memory,
             lines=self._line_clocks() / busy / speeds.clock,
             l2=l2 / (each * busy) / speeds.clock,
             products=self.products.clocks / (busy * speeds.power_limit) / speeds.clock,
             arithmetic=self._arithmetic_clocks / busy / speeds.clock,
             special=self.work.special / (speeds.exponentials * busy) / speeds.clock,
             starting=self._started * START_CLOCKS / speeds.clock,
-            waiting=self._waiting(),
+            waiting=self._waiting,
             exposed=self._exposed,
             alone=self._alone,
         )
@@ -462,6 +476,7 @@ class GridCost:
         widest = max((min(16, self._run_bytes(a)) for a in self.nest.accesses if a.is_read), default=16)
         return max(threads, self.grid.threads) * widest * max(LOADS_AHEAD, self.grid.stages)
 
+    @cached_property
     def _waiting(self) -> float:
         """Turns of loops that load, one after the other: each waits, unless stages or other programs fill the time."""
         turns = 0.0
