@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -13,10 +14,13 @@ from tiledsl.api.graphs.trace_and_fuse import fuse
 from tiledsl.frontend.trace.trace_function import trace_function
 from tiledsl.frontend.trace.traced import TracedTensor
 from tiledsl.importers.torch.axis_order import Layout, layout_of
-from tiledsl.importers.torch.layouts import spec_of, to_numpy_array, to_tensor
+from tiledsl.importers.torch.kept_weights import KeptWeights
+from tiledsl.importers.torch.layouts import spec_of, to_tensor
 from tiledsl.importers.torch.run_nodes import NodeRun
 from tiledsl.importers.torch.stages import Stage, run_on_host
 from tiledsl.support.errors import TileError
+
+_IS_ON_CUDA = attrgetter("is_cuda")
 
 
 class RefusedNodeError(Exception):
@@ -42,6 +46,7 @@ class Variant:
         self.graph = self._traced(stage, name, given)
         self.built: BuiltGraph | None = None
         self._plain = all(layout is None or layout.is_plain for layout in self.layouts)
+        self._weights = KeptWeights()
 
     def _traced(self, stage: Stage, name: str, given: Sequence[Any]) -> Graph | None:
         """The graph; None if everything is known."""
@@ -63,7 +68,8 @@ class Variant:
         traced = trace_function(formula, specs, {})
         return Graph(traced.module, traced.inputs, traced.constants, traced.arguments, traced.result)
 
-    def _results(self, stage: Stage, run: NodeRun) -> tuple[Any, ...]:
+    def _results(self, stage: Stage, run: NodeRun) -> Any:
+        """What is computed, in a tuple; one result by itself, for which calls have a shorter way."""
         computed: list[Any] = []
         for i, (node, output) in enumerate(zip(stage.outputs, self.outputs)):
             value = run.read(node)
@@ -71,23 +77,23 @@ class Variant:
                 computed.append(output.stored(value))
             else:
                 self.known[i] = value
-        return tuple(computed)
+        return computed[0] if len(computed) == 1 else tuple(computed)
 
     def __call__(self, given: Sequence[Any]) -> list[Any]:
         """Runs the graph on the inputs of the stage, and gives what it computes."""
-        tensors = [value for value in given if isinstance(value, torch.Tensor)]
+        tensors = [value for value, layout in zip(given, self.layouts) if layout is not None]
         if not self._plain:
             layouts = [layout for layout in self.layouts if layout is not None]
             tensors = [tensor if layout.is_plain else layout.stored(tensor) for tensor, layout in zip(tensors, layouts)]
-        on_cuda = any(tensor.is_cuda for tensor in tensors)
+        on_cuda = any(map(_IS_ON_CUDA, tensors))
         if self.built is None:
             assert self.graph is not None
             self.built = fuse(self.graph).build(None if on_cuda else "cpu")
-        arrays = [tensor.detach() for tensor in tensors] if on_cuda else [to_numpy_array(tensor) for tensor in tensors]
-        results = iter(self.built(*arrays))
-        return [
-            self.known[i] if i in self.known else output.seen(next(results)) for i, output in enumerate(self.outputs)
-        ]
+        results = self.built(*self._weights.passed(tensors, on_cuda))
+        if not self.known and len(self.outputs) == 1:
+            return [self.outputs[0].seen(results)]
+        left = iter(results if len(self.outputs) - len(self.known) > 1 else (results,))
+        return [self.known[i] if i in self.known else output.seen(next(left)) for i, output in enumerate(self.outputs)]
 
 
 class _Output:
