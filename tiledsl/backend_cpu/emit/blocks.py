@@ -333,8 +333,12 @@ class BlockEmitter:
 
 
 def _dots_into(value: Value) -> list[ops.Dot]:
-    """The dots that add to a tile or make it."""
+    """The dots that add to a tile or make it, in loops that carry it on too."""
     found = [user for user in value.users if isinstance(user, ops.Dot) and user.acc is value]
+    for user in value.users:
+        if isinstance(user, (ops.Range, ops.For)):
+            carried = zip(user.initial, user.body.arguments[1:])
+            found += [dot for start, inner in carried if start is value for dot in _dots_into(inner)]
     return [*found, value.op] if isinstance(value.op, ops.Dot) else found
 
 

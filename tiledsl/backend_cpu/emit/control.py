@@ -14,7 +14,7 @@ from tiledsl.backend_cpu.llvm.writer import VectorType
 from tiledsl.backend_cpu.nests.sinks import Keep
 from tiledsl.backend_cpu.values.evaluate import evaluate
 from tiledsl.backend_cpu.values.expressions import leaves
-from tiledsl.backend_cpu.values.storage import Point, Storage
+from tiledsl.backend_cpu.values.storage import Buffer, Point, Storage
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Op, Value
 from tiledsl.ir.symbolic import symbol_name
@@ -85,7 +85,10 @@ class FunctionEmitter(BlockEmitter):
         return False
 
     def enter(self, initial: Sequence[Value], block: Block, arguments: Sequence[Value]) -> list[Storage | str]:
-        """Slots and buffers for carried values, holding their initial values, with the arguments standing for them."""
+        """Slots and buffers for carried values, holding their initial values, with the arguments standing for them.
+
+        What a loop around carries, and nobody else reads, goes on in its buffer: nothing is copied.
+        """
         targets: list[Storage | str] = []
         filled: list[tuple[Value, Storage | str]] = []
         for start, argument in zip(initial, arguments):
@@ -94,10 +97,14 @@ class FunctionEmitter(BlockEmitter):
                 targets.append(slot)
                 filled.append((start, slot))
                 continue
-            buffer = self.allocate(argument)
+            owned = self._carried_on(start, block)
+            buffer = owned or self.allocate(argument)
             targets.append(buffer)
             self.context.owned.add(argument)
-            if self._starts_fresh(start, argument, block):
+            if owned is not None:
+                if start in self.context.fresh:
+                    self.context.fresh[argument] = self.context.fresh[start]
+            elif self._starts_fresh(start, argument, block):
                 slot = self.context.writer.alloca("i1")
                 self.context.writer.line(f"store i1 true, ptr {slot}")
                 self.context.fresh[argument] = slot
@@ -106,17 +113,37 @@ class FunctionEmitter(BlockEmitter):
         self.deliver([v for v, _ in filled], [t for _, t in filled])
         return targets
 
+    def _carried_on(self, start: Value, block: Block) -> Buffer | None:
+        """The buffer of a tile that a loop around carries, if that of `block` alone reads it."""
+        stored, loop = self.context.storage.get(start), block.parent
+        if not isinstance(stored, Buffer) or not isinstance(loop, (ops.Range, ops.For)):
+            return None
+        alone = start in self.context.owned and set(start.users) == {loop} and loop.initial.count(start) == 1
+        return stored if alone else None
+
     def _starts_fresh(self, start: Value, argument: Value, block: Block) -> bool:
         """Whether the tile starts as zeros and is only ever added to by one dot, whose result is the next value."""
-        zeros, terminator = start.op, block.terminator
-        if not isinstance(zeros, ops.Broadcast) or not isinstance(zeros.source.op, ops.Constant) or terminator is None:
+        zeros = start.op
+        if not isinstance(zeros, ops.Broadcast) or not isinstance(zeros.source.op, ops.Constant):
             return False
-        if zeros.source.op.value != 0 or len(argument.users) != 1:
+        return zeros.source.op.value == 0 and self._is_added_to(argument, block)
+
+    def _is_added_to(self, argument: Value, block: Block) -> bool:
+        """Whether one dot adds to a tile that a loop carries, maybe in loops within, and does nothing else with it."""
+        if len(argument.users) != 1 or block.terminator is None:
             return False
         (user,) = argument.users
         place = block.arguments.index(argument) - len(block.arguments)  # from the end: a block comes before
-        adds = isinstance(user, ops.Dot) and user.acc is argument and argument not in (user.a, user.b)
-        return adds and user.parent is block and terminator.operands[place] is user.results[0]
+        after = block.terminator.operands[place]
+        match user:
+            case ops.Dot():
+                adds = user.acc is argument and argument not in (user.a, user.b)
+                return adds and user.parent is block and after is user.result
+            case ops.Range() if user.parent is block and user.initial.count(argument) == 1:
+                number = user.initial.index(argument)
+                return after is user.results[number] and self._is_added_to(user.body.arguments[1 + number], user.body)
+            case _:
+                return False
 
     def open_iteration(self, arguments: Sequence[Value], targets: Sequence[Storage | str]) -> None:
         """Makes the carried arguments readable in this iteration."""
@@ -138,7 +165,7 @@ class FunctionEmitter(BlockEmitter):
         writer = self.context.writer
         for start, argument, target in zip(initial, arguments, targets):
             slot = self.context.fresh.pop(argument, None)
-            if slot is not None and not isinstance(target, str):
+            if slot is not None and start not in self.context.fresh and not isinstance(target, str):
                 untouched, done = writer.new_label("untouched"), writer.new_label("touched")
                 writer.branch_if(writer.emit(f"load i1, ptr {slot}"), untouched, done)
                 writer.start(untouched)
