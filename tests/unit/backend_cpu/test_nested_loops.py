@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -68,7 +69,7 @@ func @turns(%x: tensor<f32, [N]>, %times: i64) {
 
 
 @tile.kernel
-def places(x, w):  # pyright: ignore
+def places(x: Any, w: Any) -> Any:
     """y[m, n] = sum of x[k, m, d] @ w[k, d, n]."""
     k, m, d = x.shape
     k, d, n = w.shape

@@ -121,15 +121,22 @@ def contiguity(context: Context, values: Iterable[Value], axis: int) -> int:
 
 def _load_contiguity(op: ops.Load | ops.Store, axis: int) -> int:
     assert isinstance(op.tensor.type, TensorType)
-    selected = 0
+    gathered = max((len(i.shape) for i in op.indices if isinstance(i, Value) and _is_tile(i)), default=0)
+    selected, seen = 0, False
     for tensor_axis, subscript in enumerate(op.indices):
         if isinstance(subscript, (Whole, Slice)) or isinstance(subscript.type, AxisType):
             if selected == axis:
                 return 1 if op.tensor.type.unit == tensor_axis else -1
             selected += 1
-        elif subscript.shape:
-            return -1  # a gather; not worth telling its axes apart
+        elif _is_tile(subscript) and not seen:  # all axes of a gather stand where its first subscript does
+            if selected <= axis < selected + gathered:
+                return -1
+            selected, seen = selected + gathered, True
     return 0
+
+
+def _is_tile(value: Value) -> bool:
+    return not isinstance(value.type, AxisType) and bool(value.shape)
 
 
 def store_contiguity(op: ops.Store, axis: int) -> int:

@@ -1,4 +1,4 @@
-"""Makes one axis of all positions of windows, where a product with them can read it by TMA.
+"""Makes one axis of all positions of windows, where a product with them can read it by TMA, or packs it row by row.
 
     y[n, p, q, k] = sum of x[n, p + r - 1, q + s - 1, c] * w[k, r, s, c]
  =>
@@ -41,7 +41,8 @@ MOST_ROOM = 1.1
 def flat_windows(plan: KernelPlan, arch: str) -> KernelPlan:
     """The plan with all positions as one axis, where that can be; else the plan as it is."""
     if not arch.startswith("sm_"):
-        return plan
+        found = _rows_on_cpu(plan)
+        return plan if found is None else _flattened(plan, found)
     found = None
     if gpu_machine(arch, BUILTIN).has_warpgroups:
         found = _found(plan) if plan.axes.windows else _rows_apart(plan)
@@ -144,6 +145,35 @@ def _rows_apart(plan: KernelPlan) -> FlatWindows | None:
         apart = _apart(plan, flat, weights)
         if apart is not None:
             return replace(flat, apart=apart)
+    return None
+
+
+def _rows_on_cpu(plan: KernelPlan) -> FlatWindows | None:
+    """The same of a product on a CPU whose left operand has rows along several axes that strides cannot tell as one,
+    such as a view of windows: its rows are packed, one by one, in any case."""
+    axes, contracts = plan.axes, contracts_of(plan.outlined.function)
+    if len(contracts) != 1 or plan.treatments.whole or axes.windows or axes.indexed:
+        return None
+    (contract,) = contracts
+    reduced = axes.reduced[contract]
+    if set(plan.treatments.streamed) != set(reduced):
+        return None
+    for image, weights in ((contract.a, contract.b), (contract.b, contract.a)):
+        free, other = ([a for a in axes.kept[value] if a not in reduced] for value in (image, weights))
+        rows, columns = ([a for a in some if a not in free or a not in other] for some in (free, other))
+        while isinstance(image.op, ops.Transpose):
+            image = image.op.source
+        from_memory = image.op is None and len(image.users) == 1
+        if not from_memory or len(columns) != 1 or set(axes.kept[contract.result]) != {*free, *other}:
+            continue
+        for way in (rows, rows[1:]):  # of all images, or of one where the result has something else between them
+            if len(way) < 2 or (way is not rows and rows[0] not in plan.treatments.single):
+                continue
+            joined = Axis(math.prod(axis.size for axis in way), "i")
+            flat = FlatWindows(None, joined, tuple(way), rows_are_numbers=True)
+            apart = _apart(plan, flat, weights)
+            if apart is not None and set(apart) == {image}:
+                return replace(flat, apart=apart)
     return None
 
 

@@ -67,6 +67,7 @@ class GroupTiles:
         known: set[Axis | None] = {*self.axes.planes}
         if self.flat is not None:
             known |= {*self.flat.inner, self.flat.channels}
+            known |= set(self.flat.rows) if self.flat.rows_are_numbers else set()
         ordered = [*treatments.grid, *(a for a in self.axes.all if a not in treatments.grid)]
         sizes: dict[Axis, Dim] = {}
         counts: dict[tuple[str, ...], int] = {}

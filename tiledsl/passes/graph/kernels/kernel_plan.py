@@ -27,7 +27,8 @@ class FlatWindows:
     `apart`: values beside the image whose rows strides cannot tell as one, so that each row has a coordinate along
     each of their axes. `planes`: of which the image has several (f32 by planes); then it has `all_images`, those of
     all planes one behind the other, in place of these and of `images` (None for one). `places`: those of windows as
-    one axis of the `weights`, where these have more axes than TMA knows.
+    one axis of the `weights`, where these have more axes than TMA knows. `rows_are_numbers`: whether the program has
+    the sizes of `rows` as numbers, and so knows that coordinates along them are within.
     """
 
     image: Value | None
@@ -45,6 +46,7 @@ class FlatWindows:
     all_images: Axis | None = None
     weights: Value | None = None
     places: Axis | None = None
+    rows_are_numbers: bool = False
 
 
 @dataclass(frozen=True)

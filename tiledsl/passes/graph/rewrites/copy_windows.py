@@ -1,5 +1,6 @@
-"""Products of windows as products of matrices: windows are copied side by side where that pays. That is on CPUs, and on
-GPUs for products without tensor cores; those with them read windows where they are.
+"""Products of windows as products of matrices: windows are copied side by side where that pays. That is on CPUs where a
+row of a window is short (others are read in place, `windows_in_place.py`), and on GPUs for products without tensor
+cores; those with them read windows where they are.
 
     %y = contract(window(%x), %w)  "n c p q r s, k c r s -> n k p q"
  =>
@@ -30,6 +31,7 @@ from tiledsl.passes.graph.analysis.views import view_of_value
 from tiledsl.passes.graph.rewrites.canonicalise_graph import tidy
 from tiledsl.passes.graph.rewrites.placed_copies import MOST_BLOCKED, Place, placed_copies
 from tiledsl.passes.graph.rewrites.split_floats import FMA_SHARE, by_multiply_adds, up
+from tiledsl.passes.graph.rewrites.windows_in_place import InPlace
 from tiledsl.passes.manager import PassContext
 from tiledsl.support.location import BUILTIN
 
@@ -71,10 +73,14 @@ class CopyWindows:
         taken = {function.name for function in module.functions}
         made: list[Function] = []
         copies: Copies = {}
+        in_place = InPlace(taken, made)
         for op in list(module.entry.body.ops):
             if not isinstance(op, ops.Contract) or (on_gpu and has_tensor_cores(op)):
                 continue
             number = next((n for n, v in enumerate((op.a, op.b)) if isinstance(v.op, ops.Window)), None)
+            if number is not None and not on_gpu and _has_columns(op, number) and in_place.rewrite(op, number):
+                context.remark(self.name, op.location, "windows are read in place, a row of each at a time")
+                continue
             parts = 0 if number is None else parts_of(op, number, MOST_ON_GPU if on_gpu else MOST_BYTES, machine)
             if number is not None and parts:
                 made += _copied(op, number, parts, taken, most_blocked(self.arch), copies)
@@ -102,19 +108,35 @@ def parts_of(op: ops.Contract, number: int, most_bytes: int, machine: GpuMachine
     run at half of their speed at best. On GPUs what few channels take is estimated.
     """
     in_parts = machine is not None
-    window, other = (op.a, op.b)[number], (op.a, op.b)[1 - number]
+    window, uses, names = (op.a, op.b)[number], _uses(op, number), op.axis_names()
     assert isinstance(window.op, ops.Window)
-    ones = math.prod(size for size in window.op.sizes if isinstance(size, int)) == 1
-    if ones and not (in_parts and (isinstance(window.op.source.op, ops.Pad) or max(window.op.strides) > 1)):
+    if _are_pixels(window.op) and not (
+        in_parts and (isinstance(window.op.source.op, ops.Pad) or max(window.op.strides) > 1)
+    ):
         return 0
-    names = op.axis_names()
-    uses = math.prod(size for name, size in zip(names[1 - number], sizes_of(other)) if name not in names[number])
     if uses < LEAST_USES and (machine is None or uses < FEWEST_USES or not _pays(op, number, uses, machine)):
         return 0
     images = sizes_of(window)[0] if in_parts and names[number][0] == names[2][0] else 1
     each = most_bytes * images // max(bytes_of(window), 1)
     parts = -(-images // max(each, 1))
     return parts if each and parts <= MOST_PARTS else 0
+
+
+def _uses(op: ops.Contract, number: int) -> int:
+    """Of each element of the windows, which are operand `number`: how many columns the other operand has."""
+    names, other = op.axis_names(), (op.a, op.b)[1 - number]
+    return math.prod(size for name, size in zip(names[1 - number], sizes_of(other)) if name not in names[number])
+
+
+def _are_pixels(window: ops.Window) -> bool:
+    """Whether there is one place in each window."""
+    return math.prod(size for size in window.sizes if isinstance(size, int)) == 1
+
+
+def _has_columns(op: ops.Contract, number: int) -> bool:
+    """Whether a product with windows is worth a copy of the image on a CPU."""
+    window = (op.a, op.b)[number].op
+    return isinstance(window, ops.Window) and not _are_pixels(window) and _uses(op, number) >= LEAST_USES
 
 
 def _pays(op: ops.Contract, number: int, columns: int, machine: GpuMachine) -> bool:

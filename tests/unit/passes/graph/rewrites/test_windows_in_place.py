@@ -1,0 +1,112 @@
+"""Convolutions that read windows in place: which do, and that they mean what they did."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tiledsl
+from tests.support.compare import assert_close
+from tiledsl import ops, tile
+from tiledsl.backend_ref.execute_graph import execute_graph
+from tiledsl.ir import graph_ops
+from tiledsl.passes.graph.rewrites.canonicalise_graph import CanonicaliseGraph
+from tiledsl.passes.graph.rewrites.copy_windows import CopyWindows
+from tiledsl.passes.manager import PassContext, PassManager
+
+REMARK = "windows are read in place"
+
+
+def convolution(**options: Any) -> Any:
+    """Of an image and weights."""
+
+    def formula(x: Any, w: Any) -> Any:
+        return ops.conv2d(x, w, **options)
+
+    return formula
+
+
+def numbers(*shape: int) -> Any:
+    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+
+
+def rewritten(*shapes: tuple[int, ...], **options: Any) -> Any:
+    """The module of a convolution of tensors of these shapes before the pass and after it."""
+    specs = [tile.spec(shape, tile.f32) for shape in shapes]
+    before, after = (tiledsl.trace(convolution(**options), *specs).module for _ in range(2))
+    return before, PassManager([CanonicaliseGraph(), CopyWindows()]).run(after, PassContext())
+
+
+def axes_of(*shapes: tuple[int, ...], **options: Any) -> list[str]:
+    """Those of the products after the pass."""
+    _, module = rewritten(*shapes, **options)
+    return [op.axes for op in module.entry.body.ops if isinstance(op, graph_ops.Contract)]
+
+
+def test_a_row_of_a_window_is_one_axis() -> None:
+    last = ((2, 8, 8, 32), (16, 3, 3, 32))
+    assert axes_of(*last, layout="NHWC") == ["n p q r s, k r s -> n p q k"]
+    assert axes_of(*last, layout="NHWC", dilation=2) == ["n p q r s c, k r s c -> n p q k"]
+    first = ((2, 32, 8, 8), (16, 32, 3, 3))
+    assert axes_of(*first) == ["n p q r s, k r s -> n k p q"]  # of a copy whose channels are last
+    assert axes_of((2, 32, 8, 8), (32, 16, 3, 3), groups=2) == ["n g p q r s, g k r s -> n g k p q"]
+
+
+def test_a_product_of_little_depth_reads_a_copy() -> None:
+    assert axes_of((2, 9, 9, 2), (16, 3, 3, 2), layout="NHWC") == ["n p q r s c, k r s c -> n p q k"]
+    assert axes_of((2, 9, 9, 3), (16, 3, 3, 3), layout="NHWC") == ["n p q r s, k r s -> n p q k"]
+    assert axes_of((2, 9, 9, 3), (16, 3, 3, 3), layout="NHWC", dilation=2) == ["n p q r s c, k r s c -> n p q k"]
+
+
+def test_one_axis_for_all_rows() -> None:
+    """Programs are of rows of all images, and know that coordinates of rows lie within."""
+    x, w = numbers(3, 7, 6, 16), numbers(16, 3, 3, 16)
+    built = tiledsl.fuse(tiledsl.trace(convolution(layout="NHWC"), x, w)).build("cpu")
+    assert REMARK in built.explain()
+    texts = [kernel.ir("tile") for kernel in built.kernels.values()]
+    (product,) = (text for text in texts if "tile.dot" in text)
+    assert "%y: tensor" not in product
+    assert "shape = [60, " in product
+    assert "[%i, %l]) {in_bounds" not in product
+    assert ", %k, %l]) {in_bounds = [0, 1, 2, 3, 4]}" in product
+
+
+@given(st.data())
+def test_the_same_numbers(data: st.DataObject) -> None:
+    draw = data.draw
+    groups = draw(st.sampled_from((1, 1, 2)))
+    channels, columns = draw(st.sampled_from((1, 3, 8, 16, 18))), draw(st.sampled_from((16, 17, 32)))
+    within = draw(st.tuples(st.integers(1, 3), st.integers(1, 4)))
+    options: dict[str, Any] = {
+        "stride": draw(st.tuples(st.integers(1, 2), st.integers(1, 3))),
+        "padding": draw(st.tuples(st.integers(0, 2), st.integers(0, 2))),
+        "dilation": draw(st.tuples(st.integers(1, 2), st.integers(1, 2))),
+        "groups": groups, "layout": draw(st.sampled_from(("NCHW", "NHWC"))),
+    }  # fmt: skip
+    image: Any = (draw(st.integers(1, 2)), draw(st.integers(7, 9)), draw(st.integers(7, 9)), groups * channels)
+    weights: Any = (groups * columns, *within, channels)
+    if options["layout"] == "NCHW":
+        image, weights = ((n, c, h, w) for n, h, w, c in (image, weights))
+    before, after = rewritten(image, weights, **options)
+    x, w = (numbers(*shape) for shape in (image, weights))
+    (expected,), (actual,) = (execute_graph(module.entry, [x, w], module) for module in (before, after))
+    assert_close(actual, expected, terms=channels * within[0] * within[1])
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_on_a_cpu(layout: str, groups: int) -> None:
+    image: Any = (2, 9, 7, 32)
+    weights: Any = (36, 3, 3, 32 // groups)
+    if layout == "NCHW":
+        image, weights = ((n, c, h, w) for n, h, w, c in (image, weights))
+    x, w = (numbers(*shape) for shape in (image, weights))
+    traced = tiledsl.trace(convolution(padding=1, groups=groups, layout=layout), x, w)
+    (expected,) = execute_graph(traced.module.entry, [x, w], traced.module)
+    built = tiledsl.fuse(traced).build("cpu")
+    assert REMARK in built.explain()
+    assert_close(built(x, w), expected, terms=9 * 32)
