@@ -14,6 +14,7 @@ from tiledsl.backend_cpu.emit.residence import BlockPlan, plan_block
 from tiledsl.backend_cpu.functions.convert import convert
 from tiledsl.backend_cpu.llvm import operands as o
 from tiledsl.backend_cpu.llvm.writer import VectorType
+from tiledsl.backend_cpu.nests.element_loops import LoopTile
 from tiledsl.backend_cpu.nests.fold_nests import emit_nest, fold_form
 from tiledsl.backend_cpu.nests.fold_sinks import FindTile, FoldCustom, FoldTile
 from tiledsl.backend_cpu.nests.nests import Nest
@@ -39,6 +40,7 @@ from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Op, Value
 from tiledsl.ir.dtypes import DType, compute_dtype, i64
 from tiledsl.ir.types import TileType
+from tiledsl.passes.analysis.element_loops import is_elementwise
 
 SCALAR = Point(())
 WIDEST_ROW_UNIT = 8
@@ -110,6 +112,8 @@ class BlockEmitter:
                 self.add(ScanTile(op))
             case ops.Reshape() if not is_lazy(op):
                 self.reshape(op)
+            case ops.Range() if is_elementwise(op, self.written):
+                self.add(LoopTile(op))
             case ops.Grid() | ops.Range() | ops.For() | ops.While() | ops.If():
                 self.flush()
                 self.control(op)

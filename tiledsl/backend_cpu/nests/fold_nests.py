@@ -28,6 +28,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 
 from tiledsl.backend_cpu.llvm import operands as o
+from tiledsl.backend_cpu.nests.element_loops import Elements, LoopTile
 from tiledsl.backend_cpu.nests.fold_sinks import FoldTile
 from tiledsl.backend_cpu.nests.nests import CHEAP, FEW_COPIES, Emission, Form, Nest
 from tiledsl.backend_cpu.nests.scans import ScanTile
@@ -56,7 +57,7 @@ def emit_nest(context: Context, nest: Nest) -> None:
     """Writes the loops of a nest in its form."""
     kinds: dict[Form, type[Emission]] = {
         "plain": Emission, "rows": FoldedRows, "single": Singles, "sweep": Sweep, "scan": SweepOfScans,
-        "transpose": Transposed,
+        "transpose": Transposed, "elements": Elements,
     }  # fmt: skip
     kinds[nest.form](context, nest).outer(nest.kept, Point(("0",) * len(nest.domain)))
 
@@ -64,6 +65,8 @@ def emit_nest(context: Context, nest: Nest) -> None:
 def fold_form(context: Context, nest: Nest) -> Form:
     """Whether a nest is of one of the forms above: cheap folds of contiguous reads, scans from row to row."""
     folds = [s for s in nest.sinks if s.folded]
+    if not folds and nest.lane is not None and any(isinstance(s, LoopTile) for s in nest.sinks):
+        return "elements"
     if folds and all(isinstance(s, ScanTile) and not s.in_order for s in folds):
         return "scan" if nest.lane is not None and nest.lane not in nest.folded and _is_wide(context, nest) else "plain"
     if nest.lane is None or not folds or not all(isinstance(s, FoldTile) for s in folds):

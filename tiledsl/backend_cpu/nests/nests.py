@@ -33,8 +33,9 @@ CHEAP = 10
 accumulators to hide the latency of an addition. Heavier bodies hide it by themselves."""
 HEAVY = 100
 """Nests whose bodies cost more than this have one body, for all vectors: what it takes to compile it counts."""
-Form = Literal["plain", "rows", "single", "sweep", "scan", "transpose"]
-"""How the loops of a nest go: see `transposed_nests` for the last, `fold_nests` for all others but the first."""
+Form = Literal["plain", "rows", "single", "sweep", "scan", "transpose", "elements"]
+"""How the loops of a nest go: `transposed_nests` and `element_loops` have the last two, `fold_nests` all others but the
+first."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +165,7 @@ class Emission:
 
     def hoist(self, points: list[Point], axis: int) -> None:
         """Evaluates what does not move with the loop over `axis`."""
-        values = [value for sink in self.nest.sinks for value in sink.reads if value.shape == self.nest.domain]
+        values = [value for sink in self.nest.sinks for value in sink.hoisted if value.shape == self.nest.domain]
         for point in points:
             hoist(self.context, values, point.moved(axis, UNKNOWN))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from tiledsl.backend_cpu.nests.element_loops import LoopTile
 from tiledsl.backend_cpu.nests.fold_sinks import FindTile, FoldCustom
 from tiledsl.backend_cpu.nests.scans import ScanTile
 from tiledsl.backend_cpu.nests.sinks import AtomicTile, KeepForLater, Sink, StoreTile
@@ -113,8 +114,8 @@ class Pending:
                     continue
                 self.homes[sink.value] = allocate(sink.value)
                 sink.targets = (self.homes[sink.value],)
-            elif isinstance(sink, ScanTile):
-                for number, result in enumerate(sink.op.results):
+            elif isinstance(sink, (ScanTile, LoopTile)):
+                for number, result in enumerate(sink.passes):
                     if not readers[result] <= served:
                         self.homes[result] = sink.targets[number] = allocate(result)
             settled.append(sink)

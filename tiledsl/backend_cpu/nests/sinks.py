@@ -53,6 +53,11 @@ class Sink(ABC):
         return ()
 
     @property
+    def hoisted(self) -> tuple[Value, ...]:
+        """Of what it reads, what can be evaluated in front of its visits where it does not move with a loop."""
+        return self.reads
+
+    @property
     def passes(self) -> tuple[Value, ...]:
         """The values whose element at hand other sinks may read."""
         return ()

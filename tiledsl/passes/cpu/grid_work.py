@@ -19,6 +19,7 @@ from tiledsl.ir.core import Op, Value
 from tiledsl.ir.scalar_functions import SCALAR_FUNCTIONS
 from tiledsl.ir.symbolic import Dim, evaluate, symbol_name
 from tiledsl.ir.types import AxisType, Shape, TensorType
+from tiledsl.passes.analysis.element_loops import is_elementwise
 from tiledsl.passes.analysis.sizes import UNKNOWN_SIZE, BlockDefinition, size_of
 from tiledsl.passes.nest.loop_nest import Access, LoopNest, NestDot, NestLoop
 
@@ -58,6 +59,8 @@ class Task:
     across: int | None = None
     """The dim of a load along which its nest goes fastest, since what it makes is stored so, where the load is
     contiguous along another one: each element of a row of it is in a line of its own."""
+    in_registers: bool = False
+    """Whether it is in loops that change tiles element by element: these are turns of one nest."""
     times: Dim = 1
     """Turns of the loops around that have no symbol: they go one coordinate at a time, or their blocks are given."""
 
@@ -163,7 +166,19 @@ def _access_tasks(nest: LoopNest) -> Iterator[Task]:
             element = access.op.result.dtype if isinstance(access.op, ops.Load) else access.tensor.dtype
             around = _names(access.loops)
             run, times = _run(access), _times(access.loops)
-            yield Task(kind, access.shape, element.bytes, around, run, _across(access, run), times)
+            turned = _in_registers(access.loops, nest)
+            if turned:  # its turns read neighbours of what the first one did
+                yield Task("again", access.shape, element.bytes, around, in_registers=True, times=times)
+                outer = tuple(loop for loop in access.loops if loop not in turned)
+                around, times = _names(outer), _times(outer)
+            yield Task(kind, access.shape, element.bytes, around, run, _across(access, run), times=times)
+
+
+def _in_registers(loops: tuple[NestLoop, ...], nest: LoopNest) -> tuple[NestLoop, ...]:
+    """Of the loops around, those that change tiles element by element."""
+    written = {access.op.tensor for access in nest.accesses if not access.is_read}
+    first = next((number for number, loop in enumerate(loops) if is_elementwise(loop.op, written)), len(loops))
+    return loops[first:]
 
 
 def _run(access: Access) -> int | None:
@@ -187,7 +202,9 @@ def _vector_tasks(nest: LoopNest) -> Iterator[Task]:
     for work in nest.elementwise:
         if isinstance(work.op, ops.Map) and work.shape:
             cost = SCALAR_FUNCTIONS[work.op.fn].cost
-            yield Task("vector", work.shape, cost, _names(work.loops), times=_times(work.loops))
+            turned = bool(_in_registers(work.loops, nest))
+            around, times = _names(work.loops), _times(work.loops)
+            yield Task("vector", work.shape, cost, around, in_registers=turned, times=times)
         elif isinstance(work.op, (ops.Reduce, ops.Scan)):
             yield Task("vector", work.shape, 2, _names(work.loops), times=_times(work.loops))
 

@@ -133,7 +133,7 @@ def _role(axis: Axis, work: GridWork, machine: CpuMachine) -> _Role:
     if any(task.dims and symbol_name(task.dims[-1]) == axis.symbol for task in work.tasks):
         vectors = (*FEW_VECTORS, *ELEMENT_VECTORS) if _crosses_runs(axis, work) else ELEMENT_VECTORS
         return _Role("a contiguous axis: whole vectors", lanes, [lanes * count for count in vectors])
-    looped = any(task.loops or task.times != 1 for task in work.tasks)
+    looped = any((task.loops or task.times != 1) and not task.in_registers for task in work.tasks)
     sizes = OUTER if looped else OUTER[-1:]  # without loops a call takes as few as its rows ask for
     return _Role("an outer axis: as few as keep the tiles in the first caches", 1, sizes)
 

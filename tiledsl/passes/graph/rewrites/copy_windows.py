@@ -81,6 +81,9 @@ class CopyWindows:
             if number is not None and not on_gpu and _has_columns(op, number) and in_place.rewrite(op, number):
                 context.remark(self.name, op.location, "windows are read in place, a row of each at a time")
                 continue
+            if number is not None and not on_gpu and in_place.lay_weights(op, number):
+                context.remark(self.name, op.location, "weights are copied: those of neighbours lie side by side")
+                continue
             parts = 0 if number is None else parts_of(op, number, MOST_ON_GPU if on_gpu else MOST_BYTES, machine)
             if number is not None and parts:
                 made += _copied(op, number, parts, taken, most_blocked(self.arch), copies)

@@ -72,6 +72,28 @@ class InPlace:
         op.erase()
         return True
 
+    def lay_weights(self, op: ops.Contract, number: int) -> bool:
+        """Lets a product that only adds up elements of windows, each times a weight, read a copy of the weights in
+        which those of neighbours in the image lie side by side; False if they do, or have none."""
+        mine, other, result = map(tuple, (op.axis_names()[number], op.axis_names()[1 - number], op.axis_names()[2]))
+        windows, weights = (op.a, op.b)[number], (op.a, op.b)[1 - number]
+        assert isinstance(windows.op, ops.Window)
+        image = windows.op.source.op.source if isinstance(windows.op.source.op, ops.Pad) else windows.op.source
+        order, view = _memory_order(image), view_of_value(weights)
+        columns = [size for name, size in zip(other, sizes_of(weights)) if name not in mine]
+        wide = [axis for axis in order or () if sizes_of(image)[axis] != 1]
+        if not wide or view is None or math.prod(columns) != 1:
+            return False
+        near = mine[wide[-1]]
+        if near not in other or near not in result or view.place.unit in (None, other.index(near)):
+            return False
+        wanted = (*(name for name in other if name != near), near)
+        turned = _in_order(op, weights, other, wanted)
+        copy = self._copy(op, turned, "weights", (0,) * len(wanted), sizes_of(turned), None)
+        back = _in_order(op, copy, wanted, other)
+        op.set_field("a" if number else "b", back)
+        return True
+
     def _windows(self, op: Op, windows: ops.Window, image: Value, names: Names, order: Names) -> Value:
         """The windows of the image with its axes in that order, in which it is copied unless it lies so."""
         low, high = _padding(windows)

@@ -110,3 +110,16 @@ def test_on_a_cpu(layout: str, groups: int) -> None:
     built = tiledsl.fuse(traced).build("cpu")
     assert REMARK in built.explain()
     assert_close(built(x, w), expected, terms=9 * 32)
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_weights_of_neighbours_lie_side_by_side(layout: str) -> None:
+    """Of channels, if neighbours of the image are channels."""
+    image, weights = ((1, 7, 6, 20), (20, 3, 3, 1)) if layout == "NHWC" else ((1, 20, 7, 6), (20, 1, 3, 3))
+    _, module = rewritten(image, weights, groups=20, layout=layout)
+    copies = [op for op in module.entry.body.ops if isinstance(op, graph_ops.Call)]
+    assert [str(op.result.type) for op in copies] == (["tensor<f32, [1, 3, 3, 1, 20]>"] if layout == "NHWC" else [])
+    x, w = numbers(*image), numbers(*weights)
+    traced = tiledsl.trace(convolution(groups=20, layout=layout, padding=1), x, w)
+    (expected,) = execute_graph(traced.module.entry, [x, w], traced.module)
+    assert_close(tiledsl.fuse(traced).build("cpu")(x, w), expected, terms=9)
