@@ -73,7 +73,7 @@ def read(
             else writer.splat(lanes_type, to_memory(writer, other, VectorType(dtype)))
         )
         if place.lane_stride != "1":
-            loaded = _gather(writer, base, place, lanes_type, mask, passed)
+            loaded = _read_strided(writer, base, place, lanes_type, mask, passed)
         else:
             pointer = o.element_pointer(writer, base, place.offset, dtype)
             if mask is None:
@@ -106,6 +106,52 @@ def _read_element(
     writer.branch(done)
     writer.start(done)
     return writer.emit(f"load {type_}, ptr {slot}")
+
+
+def _read_strided(
+    writer: FunctionWriter, base: str, place: Place, type_: VectorType, mask: str | None, passed: str
+) -> str:
+    """Lanes that lie apart. Every other element is picked from two vectors, and elements in the other direction from
+    one, since a gather takes as long as reading each lane. No vector reaches beyond the first or the last lane.
+    """
+    if mask is not None:
+        return _gather(writer, base, place, type_, mask, passed)
+    slot, done = writer.alloca(str(type_)), writer.new_label("read")
+    for stride, pick in ((2, _every_other), (-1, _backwards)):
+        found, otherwise = writer.new_label("near"), writer.new_label("apart")
+        writer.branch_if(writer.emit(f"icmp eq i64 {place.lane_stride}, {stride}"), found, otherwise)
+        writer.start(found)
+        writer.line(f"store {type_} {pick(writer, base, place.offset, type_)}, ptr {slot}")
+        writer.branch(done)
+        writer.start(otherwise)
+    writer.line(f"store {type_} {_gather(writer, base, place, type_, None, passed)}, ptr {slot}")
+    writer.branch(done)
+    writer.start(done)
+    return writer.emit(f"load {type_}, ptr {slot}")
+
+
+def _every_other(writer: FunctionWriter, base: str, offset: str, type_: VectorType) -> str:
+    """`<x0, x2, x4, ...>`: the second vector begins where it ends with the last element."""
+    lanes = type_.lanes
+    first, second = (_whole(writer, base, o.add(writer, offset, start), type_) for start in ("0", str(lanes - 1)))
+    return _shuffled(writer, type_, first, second, [2 * i if 2 * i < lanes else 2 * i + 1 for i in range(lanes)])
+
+
+def _backwards(writer: FunctionWriter, base: str, offset: str, type_: VectorType) -> str:
+    """`<x0, x-1, x-2, ...>`"""
+    lanes = type_.lanes
+    vector = _whole(writer, base, o.add(writer, offset, str(1 - lanes)), type_)
+    return _shuffled(writer, type_, vector, "poison", list(range(lanes))[::-1])
+
+
+def _whole(writer: FunctionWriter, base: str, offset: str, type_: VectorType) -> str:
+    pointer = o.element_pointer(writer, base, offset, type_.dtype)
+    return writer.emit(f"load {type_}, ptr {pointer}, align {type_.dtype.bytes}")
+
+
+def _shuffled(writer: FunctionWriter, type_: VectorType, first: str, second: str, lanes: list[int]) -> str:
+    picked = ", ".join(f"i32 {lane}" for lane in lanes)
+    return writer.emit(f"shufflevector {type_} {first}, {type_} {second}, <{len(lanes)} x i32> <{picked}>")
 
 
 def _gather(writer: FunctionWriter, base: str, place: Place, type_: VectorType, mask: str | None, passed: str) -> str:
