@@ -22,7 +22,14 @@ from tiledsl.backend_cpu.nests.pending import Pending
 from tiledsl.backend_cpu.nests.scans import ScanTile
 from tiledsl.backend_cpu.nests.sinks import AssertTile, AtomicTile, Keep, KeepForLater, Sink, StoreTile
 from tiledsl.backend_cpu.nests.transposed_nests import transposed
-from tiledsl.backend_cpu.products.dots import accumulates_in_place, allocate_left, allocate_right, call_dot, kernel_of
+from tiledsl.backend_cpu.products.dots import (
+    accumulates_in_place,
+    allocate_left,
+    allocate_right,
+    call_dot,
+    kernel_of,
+    packed_through,
+)
 from tiledsl.backend_cpu.products.pack_bytes import PackBytes
 from tiledsl.backend_cpu.products.streamed_dots import (
     Side,
@@ -35,7 +42,7 @@ from tiledsl.backend_cpu.products.streamed_dots import (
 from tiledsl.backend_cpu.values.context import Context
 from tiledsl.backend_cpu.values.evaluate import evaluate
 from tiledsl.backend_cpu.values.expressions import contiguity, expression_ops, is_lazy, op_cost, store_contiguity
-from tiledsl.backend_cpu.values.storage import Buffer, PackedLeft, PackedRight, Point, Storage
+from tiledsl.backend_cpu.values.storage import Buffer, Joined, PackedLeft, PackedRight, Point, Storage, groups_of
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Op, Value
 from tiledsl.ir.dtypes import DType, compute_dtype, i64
@@ -110,6 +117,8 @@ class BlockEmitter:
                 self.dot(op)
             case ops.Scan():
                 self.add(ScanTile(op))
+            case ops.Reshape() if packed_through(self.context, op):
+                pass  # packed from what it is of
             case ops.Reshape() if not is_lazy(op):
                 self.reshape(op)
             case ops.Range() if is_elementwise(op, self.written):
@@ -310,7 +319,8 @@ class BlockEmitter:
                 with self.context.scope(), self.context.writer.nest():
                     PackBytes(self.context, value, room).emit()
             else:
-                self.add(Keep(value, [room]))
+                assert isinstance(room, (PackedLeft, PackedRight))
+                self.add(_packing(self.context, value, room))
         return self.packed[key]
 
     def _pack_for_inner_dots(self, op: Op, block: Block) -> None:
@@ -334,6 +344,16 @@ class BlockEmitter:
         elif value not in self.context.storage and value not in self.kept and not isinstance(value.op, ops.Load):
             room = self._keep(value)
             self.add(Keep(value, [room]), {value: room})
+
+
+def _packing(context: Context, value: Value, room: PackedLeft | PackedRight) -> Keep:
+    """What packs an operand: from what it is another shape of, if nothing else holds it."""
+    if isinstance(value.op, ops.Reshape) and value not in context.storage and not is_lazy(value.op):
+        groups = groups_of(value.op.source.shape, value.shape)
+        assert groups is not None
+        sizes = tuple(context.dim(dim) for dim in value.op.source.shape)
+        return Keep(value.op.source, [Joined(room, groups, sizes)])
+    return Keep(value, [room])
 
 
 def _dots_into(value: Value) -> list[ops.Dot]:

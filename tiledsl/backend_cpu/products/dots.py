@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from tiledsl.backend_cpu.llvm import operands as o
 from tiledsl.backend_cpu.products.microkernel import Microkernel, dot_function, microkernel_for, row_stride
+from tiledsl.backend_cpu.products.streamed_dots import few_side
 from tiledsl.backend_cpu.values.context import Context
 from tiledsl.backend_cpu.values.expressions import Leaf, expression_ops, leaves
-from tiledsl.backend_cpu.values.storage import Buffer, PackedLeft, PackedRight, dot_product
+from tiledsl.backend_cpu.values.storage import Buffer, PackedLeft, PackedRight, dot_product, groups_of
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Value
 from tiledsl.ir.dtypes import compute_dtype
@@ -49,6 +50,20 @@ def allocate_left(context: Context, value: Value, kernel: Microkernel) -> Packed
         base = context.allocate_bytes(o.multiply(writer, total, str(kernel.left.bytes)))
     single_chunk = "0" if single else one_chunk
     return PackedLeft(base, chunk, stride, single_chunk, strides, kernel.left, turns_signs=kernel.bytes is not None)
+
+
+def packed_through(context: Context, op: ops.Reshape) -> bool:
+    """Whether dots alone read a tile of another shape, and can pack it from what it is of, several axes as one."""
+    groups = groups_of(op.source.shape, op.result.shape)
+    if groups is None or all(len(group) == 1 for group in groups) or not op.result.users:
+        return False
+    for user in op.result.users:
+        if not isinstance(user, ops.Dot) or op.result is user.acc or few_side(context, user) is not None:
+            return False
+        depth = context.static_limit(user.a.shape[-1])
+        if kernel_of(context, user).bytes is not None or depth is None or depth > LONGEST_CHUNK:
+            return False
+    return True
 
 
 def allocate_right(context: Context, value: Value, kernel: Microkernel) -> PackedRight:

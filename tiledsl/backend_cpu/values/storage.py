@@ -12,6 +12,7 @@ from typing import TypeAlias, Union
 from tiledsl.backend_cpu.llvm import operands as o
 from tiledsl.backend_cpu.llvm.writer import FunctionWriter
 from tiledsl.ir.dtypes import DType
+from tiledsl.ir.types import Shape
 
 
 @dataclass(frozen=True)
@@ -129,6 +130,60 @@ class PackedRight:
         return Place(total, _lane_stride(point.lane, self.batch_strides, width))
 
 
+@dataclass(frozen=True)
+class Joined:
+    """An operand of a dot under another shape, in which some of its axes are several: `groups` has them for each axis
+    of the operand, and `sizes` their lengths.
+    """
+
+    whole: PackedLeft | PackedRight
+    groups: tuple[tuple[int, ...], ...]
+    sizes: tuple[str, ...]
+    padded: bool = False
+
+    @property
+    def base(self) -> str:
+        return self.whole.base
+
+    @property
+    def dtype(self) -> DType:
+        return self.whole.dtype
+
+    def locate(self, writer: FunctionWriter, point: Point) -> Place:
+        """The element offset of a point, and the distance between its lanes."""
+        indices: list[str] = []
+        lane, apart = None, "1"
+        for number, group in enumerate(self.groups):
+            total = "0"
+            for axis in group:
+                total = o.add(writer, o.multiply(writer, total, self.sizes[axis]), point.indices[axis])
+                if lane == number:
+                    apart = o.multiply(writer, apart, self.sizes[axis])
+                elif axis == point.lane:
+                    lane = number
+            indices.append(total)
+        place = self.whole.locate(writer, Point(tuple(indices), lane, point.lanes))
+        return Place(place.offset, o.multiply(writer, place.lane_stride, apart))
+
+
+def groups_of(source: Shape, shape: Shape) -> tuple[tuple[int, ...], ...] | None:
+    """The axes of a shape that each axis of another one, with as many elements, is made of; None if it is of no whole
+    axes.
+    """
+    groups: list[tuple[int, ...]] = []
+    at = 0
+    for dim in shape:
+        start, product = at, source[at] if at < len(source) else 0
+        at += 1
+        while product != dim and at < len(source):
+            product = product * source[at]
+            at += 1
+        if product != dim:
+            return None
+        groups.append(tuple(range(start, at)))
+    return tuple(groups) if at == len(source) else None
+
+
 def _lane_stride(lane: int | None, batch_strides: tuple[str, ...], row_stride: str) -> str:
     """From one lane to the next in packed matrices, whose columns are neighbours. Lanes run along a batch axis where
     the matrices are of one element.
@@ -137,4 +192,4 @@ def _lane_stride(lane: int | None, batch_strides: tuple[str, ...], row_stride: s
     return "1" if lane is None else strides[lane]
 
 
-Storage: TypeAlias = Union[Buffer, PackedLeft, PackedRight]
+Storage: TypeAlias = Union[Buffer, PackedLeft, PackedRight, Joined]

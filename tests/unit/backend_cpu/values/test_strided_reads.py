@@ -22,11 +22,12 @@ def doubled(x: Any) -> Any:
     return y
 
 
-def at_the_end(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def at_the_end(values: Any) -> Any:
     """The values in memory behind which there is none."""
     if not guard_pages.available:
         return values
-    placed = guard_pages.memory_before_a_guard(values.nbytes)[-values.nbytes :].view(values.dtype)
+    room: Any = guard_pages.memory_before_a_guard(values.nbytes)
+    placed = room[-values.nbytes :].view(values.dtype)
     placed[:] = values
     return placed
 

@@ -34,6 +34,8 @@ ROW_BYTES = (128, 64, 32)
 
 BLOCK = 64
 """Rows of an instruction: of axes that are cut up alone, so many at a time are multiplied."""
+DEEP_ENOUGH, MOST_DEPTH = 128, 512
+"""Of what a product sums at a time on a CPU: sums are read and written once for it; and a row of a packed operand."""
 MOST_ROOM = 1.1
 """With less room than that for each row, axes may stay apart."""
 
@@ -170,11 +172,29 @@ def _rows_on_cpu(plan: KernelPlan) -> FlatWindows | None:
             if len(way) < 2 or (way is not rows and rows[0] not in plan.treatments.single):
                 continue
             joined = Axis(math.prod(axis.size for axis in way), "i")
-            flat = FlatWindows(None, joined, tuple(way), rows_are_numbers=True)
+            flat = _of_one_depth(plan, contract, weights, FlatWindows(None, joined, tuple(way), rows_are_numbers=True))
             apart = _apart(plan, flat, weights)
             if apart is not None and set(apart) == {image}:
                 return replace(flat, apart=apart)
     return None
+
+
+def _of_one_depth(plan: KernelPlan, contract: ops.Contract, weights: Value, flat: FlatWindows) -> FlatWindows:
+    """The same with as many of the last axes that are summed as one as make a product deep enough, where the weights
+    have them behind each other."""
+    kept = plan.axes.kept[weights]
+    reduced = [axis for axis in kept if axis in plan.axes.reduced[contract]]
+    place = dict(_held(plan)).get(weights)
+    count = len(reduced)
+    while count and math.prod(axis.size for axis in reduced[-count:]) > MOST_DEPTH:
+        count -= 1
+    together = tuple(reduced[len(reduced) - count :])
+    if count < 2 or reduced[-1].size >= DEEP_ENOUGH or place is None or kept[-count:] != together:
+        return flat
+    depth = Axis(math.prod(axis.size for axis in together), "k")
+    if not can_reshape(place, tuple(axis.size for axis in (*kept[:-count], depth))):
+        return flat
+    return replace(flat, together=together, depth_axis=depth, weights=weights)
 
 
 def _rows_together(plan: KernelPlan) -> FlatWindows | None:
@@ -317,6 +337,9 @@ def _flattened(plan: KernelPlan, flat: FlatWindows) -> KernelPlan:
     if flat.places is not None and flat.weights is not None:
         of_weights = axes.kept[flat.weights]
         kept[flat.weights] = (*of_weights[:2], flat.places, *of_weights[-1:])
+    if flat.depth_axis is not None and flat.weights is not None:
+        of_weights = axes.kept[flat.weights]
+        kept[flat.weights] = (*of_weights[: -len(flat.together)], flat.depth_axis)
     grid = of(treatments.grid)
     single = treatments.single - set(flat.rows)
     grid = (*(axis for axis in grid if axis in single), *(axis for axis in grid if axis not in single))

@@ -90,7 +90,8 @@ class GroupStreams(GroupTiles):
             return self._places_and_channels(self.flat, folds, carried)
         axis, inner = streams[0], streams[1:]
         start, stop = self._limits(axis, folds)
-        single = bool(inner) or axis in self.axes.inner
+        is_deep = self.flat is not None and self.flat.depth_axis is not None
+        single = bool(inner) or axis in self.axes.inner or is_deep
         body = Block()
         self.open(body, axis, single=single)
         arguments = [body.add_argument(value.type, op.result.name or "acc") for value, op in zip(carried, folds)]

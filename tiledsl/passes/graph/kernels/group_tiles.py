@@ -68,6 +68,7 @@ class GroupTiles:
         if self.flat is not None:
             known |= {*self.flat.inner, self.flat.channels}
             known |= set(self.flat.rows) if self.flat.rows_are_numbers else set()
+            known |= {*self.flat.together, self.flat.depth_axis}
         ordered = [*treatments.grid, *(a for a in self.axes.all if a not in treatments.grid)]
         sizes: dict[Axis, Dim] = {}
         counts: dict[tuple[str, ...], int] = {}
@@ -345,8 +346,8 @@ class GroupTiles:
 
     def _streams_of(self, reduced: Sequence[Axis]) -> list[Axis]:
         """The streamed ones, the outermost loop's first: the longest goes by blocks."""
-        inner = self.axes.inner
-        streamed = (axis for axis in reduced if axis in self.treatments.streamed)
+        inner, together = self.axes.inner, () if self.flat is None else self.flat.together
+        streamed = (axis for axis in reduced if axis in self.treatments.streamed and axis not in together)
         return sorted(streamed, key=lambda axis: (axis not in inner, axis.size))
 
     def folded(self, op: graph.Reduce) -> Value:
@@ -371,19 +372,37 @@ class GroupTiles:
         left, right, out = (list(self.tile_axes(v)) for v in (op.a, op.b, op.result))
         planes = [[axis for axis in axes if axis in self.axes.planes] for axes in (left, right)]
         left, right = ([axis for axis in axes if axis not in self.axes.planes] for axes in (left, right))
+        of_tiles = left, right
+        left, right = self._with_depth(left), self._with_depth(right)
         summed = [axis for axis in left if axis in right and axis not in out]
         rows = [axis for axis in left if axis not in summed]
         columns = [axis for axis in right if axis not in summed]
         a, b = self.tile(op.a), self.tile(op.b)
         if len(summed) != 1 or len(rows) != 1 or len(columns) != 1 or rows == columns:
             return self._sum_of_products(op, acc)
+        left, right = of_tiles
         if out != [*rows, *columns]:
             a, b, left, right, rows, columns = b, a, right, left, columns, rows
             planes.reverse()
-        a = self.transposed(a, [*planes[0], *left], [*planes[0], *rows, *summed])
-        b = self.transposed(b, [*planes[1], *right], [*planes[1], *summed, *columns])
+        a = self._operand(a, [*planes[0], *left], [*planes[0], *rows, *summed])
+        b = self._operand(b, [*planes[1], *right], [*planes[1], *summed, *columns])
         dot = self.builder.emit(ops.Dot, a=a, b=b, acc=acc, dtype=op.dtype, precision=op.precision)
         return dot.result
+
+    def _with_depth(self, axes: list[Axis]) -> list[Axis]:
+        """Axes of a tile that is multiplied, with those that are summed together as one."""
+        if self.flat is None or self.flat.depth_axis is None or not set(self.flat.together) <= set(axes):
+            return axes
+        return [*(axis for axis in axes if axis not in self.flat.together), self.flat.depth_axis]
+
+    def _operand(self, tile: Value, axes: list[Axis], wanted: list[Axis]) -> Value:
+        """A tile over `axes` as an operand over `wanted`, of which one may stand for several."""
+        depth, together = (None, ()) if self.flat is None else (self.flat.depth_axis, self.flat.together)
+        if depth is None or depth in axes or depth not in wanted:
+            return self.transposed(tile, axes, wanted)
+        at = wanted.index(depth)
+        tile = self.transposed(tile, axes, [*wanted[:at], *together, *wanted[at + 1 :]])
+        return self.builder.emit(ops.Reshape, source=tile, shape=self.shape(wanted)).result
 
     def _sum_of_products(self, op: graph.Contract, acc: Value | None) -> Value:
         """A product that is none of matrices: multiplied elementwise, and folded."""

@@ -28,7 +28,8 @@ class FlatWindows:
     each of their axes. `planes`: of which the image has several (f32 by planes); then it has `all_images`, those of
     all planes one behind the other, in place of these and of `images` (None for one). `places`: those of windows as
     one axis of the `weights`, where these have more axes than TMA knows. `rows_are_numbers`: whether the program has
-    the sizes of `rows` as numbers, and so knows that coordinates along them are within.
+    the sizes of `rows` as numbers, and so knows that coordinates along them are within. `together`: short axes that are
+    summed, which are one axis, `depth_axis`, of tiles that are multiplied.
     """
 
     image: Value | None
@@ -47,6 +48,8 @@ class FlatWindows:
     weights: Value | None = None
     places: Axis | None = None
     rows_are_numbers: bool = False
+    together: tuple[Axis, ...] = ()
+    depth_axis: Axis | None = None
 
 
 @dataclass(frozen=True)

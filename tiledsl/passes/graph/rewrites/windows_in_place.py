@@ -25,7 +25,7 @@ from tiledsl.passes.graph.analysis.shapes import sizes_of
 from tiledsl.passes.graph.analysis.views import can_reshape, view_of_value
 from tiledsl.passes.graph.rewrites.placed_copies import Place, placed_copies
 
-LEAST_RUN = 8
+LEAST_RUN = 3
 """Of the elements that are summed and lie side by side: with fewer of them a product is of too little depth."""
 LEAST_CHANNELS = 16
 """So many are worth an image in which they lie side by side."""

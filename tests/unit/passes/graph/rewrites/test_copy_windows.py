@@ -43,7 +43,7 @@ def test_axes_lie_behind_each_other() -> None:
     square = ((2, 3, 8, 8), (16, 3, 3, 3))
     assert contracts(*square) == [("n c r s p q, k c r s -> n k p q", copied)]
     last = ((2, 8, 8, 2), (16, 3, 3, 2))
-    assert contracts(*last, layout="NHWC") == [("n p q r s c, k r s c -> n p q k", copied)]
+    assert contracts(*last, layout="NHWC", dilation=2) == [("n p q r s c, k r s c -> n p q k", copied)]
     grouped = ((2, 8, 8, 8), (32, 4, 3, 3))
     assert contracts(*grouped, groups=2) == [("n g c r s p q, g k c r s -> n g k p q", copied)]
 
