@@ -128,10 +128,34 @@ class InPlace:
             name += "_"
         self.taken.add(name)
         dtype = tensor_type(value).dtype
-        place = Place.of(view_of_value(value), sizes_of(value), start)
-        self.functions.append(placed_copies(name, dtype, [place], shape, fill, op.location))
-        types = [TensorType(dtype, shape)]
-        return _insert(op, ops.Call(op.location, inputs=[value], callee=name, types=types, result_names=[kind]))
+        sizes, starts, whole = _long_runs(value, start, shape)
+        source = _reshaped(op, value, sizes)
+        place = Place.of(view_of_value(source), sizes, starts)
+        self.functions.append(placed_copies(name, dtype, [place], whole, fill, op.location))
+        types = [TensorType(dtype, whole)]
+        call = ops.Call(op.location, inputs=[source], callee=name, types=types, result_names=[kind])
+        return _reshaped(op, _insert(op, call), shape)
+
+
+def _long_runs(
+    value: Value, start: tuple[int, ...], shape: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:  # fmt: skip
+    """What is copied, to where it starts in which shape, with the last axes made one that lie behind each other in both:
+    a row of pixels at once."""
+    sizes, view = sizes_of(value), view_of_value(value)
+    while len(sizes) > 1 and sizes[-1] == shape[-1] and view is not None:
+        joined = (*sizes[:-2], sizes[-2] * sizes[-1])
+        if not can_reshape(view.place, joined):
+            break
+        sizes, last = joined, shape[-1]
+        start, shape = (*start[:-2], start[-2] * last), (*shape[:-2], shape[-2] * last)
+    return sizes, start, shape
+
+
+def _reshaped(op: Op, value: Value, shape: tuple[int, ...]) -> Value:
+    if sizes_of(value) == shape:
+        return value
+    return _insert(op, ops.Reshape(op.location, source=value, shape=shape))
 
 
 def _padding(windows: ops.Window) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -138,8 +138,15 @@ def test_weights_of_neighbours_lie_side_by_side(layout: str) -> None:
     image, weights = ((1, 7, 6, 20), (20, 3, 3, 1)) if layout == "NHWC" else ((1, 20, 7, 6), (20, 1, 3, 3))
     _, module = rewritten(image, weights, groups=20, layout=layout)
     copies = [op for op in module.entry.body.ops if isinstance(op, graph_ops.Call)]
-    assert [str(op.result.type) for op in copies] == (["tensor<f32, [1, 3, 3, 1, 20]>"] if layout == "NHWC" else [])
+    assert [str(op.result.type) for op in copies] == (["tensor<f32, [1, 3, 3, 20]>"] if layout == "NHWC" else [])
     x, w = numbers(*image), numbers(*weights)
     traced = tiledsl.trace(convolution(groups=20, layout=layout, padding=1), x, w)
     (expected,) = execute_graph(traced.module.entry, [x, w], traced.module)
     assert_close(tiledsl.fuse(traced).build("cpu")(x, w), expected, terms=9)
+
+
+def test_rows_of_pixels_are_copied_at_once() -> None:
+    _, module = rewritten((2, 9, 9, 3), (16, 3, 3, 3), layout="NHWC", padding=(2, 1))
+    (copy,) = (op for op in module.entry.body.ops if isinstance(op, graph_ops.Call))
+    assert str(copy.inputs[0].type) == "tensor<f32, [2, 9, 27]>"
+    assert str(copy.result.type) == "tensor<f32, [2, 13, 33]>"
