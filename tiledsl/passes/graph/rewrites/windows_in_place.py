@@ -140,7 +140,7 @@ class InPlace:
 def _long_runs(
     value: Value, start: tuple[int, ...], shape: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:  # fmt: skip
-    """What is copied, to where it starts in which shape, with the last axes made one that lie behind each other in both:
+    """What is copied, to where it starts in which shape, with the last axes that lie behind each other in both as one:
     a row of pixels at once."""
     sizes, view = sizes_of(value), view_of_value(value)
     while len(sizes) > 1 and sizes[-1] == shape[-1] and view is not None:
