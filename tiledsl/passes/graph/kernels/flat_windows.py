@@ -158,7 +158,7 @@ def _rows_on_cpu(plan: KernelPlan) -> FlatWindows | None:
         return None
     (contract,) = contracts
     reduced = axes.reduced[contract]
-    if set(plan.treatments.streamed) != set(reduced):
+    if set(plan.treatments.streamed) != set(reduced) or len(reduced) < 2:  # of places and channels
         return None
     for image, weights in ((contract.a, contract.b), (contract.b, contract.a)):
         free, other = ([a for a in axes.kept[value] if a not in reduced] for value in (image, weights))
