@@ -11,6 +11,7 @@ docs/tiling.md.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import lru_cache
 from math import sqrt
 from operator import add
@@ -428,12 +429,13 @@ class WarpgroupCost:
             shared = batches if any(axis < second for axis in stream.moved_by) else 1
             streams[key] = streams.get(key, 0.0) + stream.held * stream.bytes / shared
         whole = sum(streams.values())
+        beside = rasters[0] if len(rasters) == 1 else _rows_beside(streams, across, down)
         if whole <= self.cached:
-            return rasters[0], whole * batches
+            return beside, whole * batches
         rounds = -(-down * across // at_once)
         share = self._share_of_loops(tiling)
-        best, least = 1, float("inf")
-        for raster in rasters:
+        best, least = beside, float("inf")
+        for raster in dict.fromkeys((beside, *rasters)):
             band = min(raster, down)
             moved = 0.0
             for (by_last, by_second, among), bytes_ in streams.items():
@@ -447,8 +449,6 @@ class WarpgroupCost:
                 moved += bytes_ * max(1.0, again * share)
             if moved < least:
                 best, least = raster, moved
-            if raster >= down:
-                break
         return best, least * batches
 
     def _share_of_loops(self, tiling: Tiling) -> float:
@@ -457,6 +457,18 @@ class WarpgroupCost:
         if found is None or self.nest.loop is None:
             return 1.0
         return sum(found.lengths) / max(1, len(found.lengths) * self.nest.loop.size)
+
+
+def _rows_beside(streams: Mapping[tuple[bool, bool, int], float], across: int, down: int) -> int:
+    """How many blocks of the last axis but one go beside each other, so that blocks that read the same of the larger
+    operand begin one after the other: its lines come from memory once. 200 x 5120 x 5120 in tiles of 64 x 160 took
+    43.7 us with all columns of a row first, 30.4 with four rows at a time; 192 x 8192 x 8192 in tiles of 64 x 64
+    110 and 77.6; 777 x 4096 x 4096 in tiles of 128 x 240 57.5 and 44.6."""
+    by_columns = sum(bytes_ for (by_last, by_second, _), bytes_ in streams.items() if by_last and not by_second)
+    by_rows = sum(bytes_ for (by_last, by_second, _), bytes_ in streams.items() if by_second and not by_last)
+    if across == 1 or by_columns <= by_rows:
+        return 1
+    return next((raster for raster in RASTERS if raster >= down), RASTERS[-1])
 
 
 @lru_cache(maxsize=256)
