@@ -20,10 +20,13 @@ from benchmarks.gpu.timing import Clock, CudaClock, State, in_turns
 from benchmarks.zoo.__main__ import MOST_BYTES, argument_bytes, in_f32, smaller
 from benchmarks.zoo.case import ZooCase
 from benchmarks.zoo.cases import CASES
+from tiledsl.ir.dtypes import bf16, f8e4m3, f8e5m2, to_numpy
 from tiledsl.runtime.arrays.compare_arrays import compare
 from tiledsl.runtime.calls.outputs import as_tuple
 
 GPU = "sm_90"
+NARROW = {"bfloat16": bf16, "float8_e4m3fn": f8e4m3, "float8_e5m2": f8e5m2}
+"""What NumPy has no own dtypes for, by PyTorch's names."""
 ROUNDS = 40
 """Turns: memory and clocks that change for a while meet all contenders."""
 
@@ -142,6 +145,8 @@ def _must_agree(name: str, one: Any, other: Any) -> None:
 
 
 def _on_host(value: Any) -> Any:
+    """As an array of its dtype: how far results may be apart is a matter of its digits."""
     if not hasattr(value, "cpu"):
         return value
-    return (value.float() if value.is_floating_point() else value).cpu().numpy()
+    narrow = NARROW.get(str(value.dtype).removeprefix("torch."))
+    return value.cpu().numpy() if narrow is None else value.float().cpu().numpy().astype(to_numpy(narrow))

@@ -235,9 +235,12 @@ def test_parts_that_run_at_once_ask_memory_again() -> None:
     assert WarpgroupCost(few, HOPPER).asked_again(quarters) == 1.0
 
 
-@pytest.mark.parametrize(("shape", "together"), [((200, 5120, 5120), 4), ((192, 8192, 8192), 4), ((4096, 256, 8192), 1)])
+BESIDE = [((200, 5120, 5120), 4), ((192, 8192, 8192), 4), ((640, 1024, 8192), 1), ((4096, 256, 8192), 1)]
+
+
+@pytest.mark.parametrize(("shape", "together"), BESIDE)
 def test_those_who_read_the_larger_operand_begin_one_after_the_other(shape: tuple[int, ...], together: int) -> None:
-    """Tiles of 64 rows: as many as read the same weights; none where the left operand is the larger one."""
+    """Tiles of 64 rows: as many as read the same weights, if they are few; none where the left operand is larger."""
     ranked = ranked_tilings(gemm_nest(*shape), HOPPER, families=MADE)
     rasters = {tiling.raster for _, tiling in ranked if tiling.rows == 64 and tiling.side == 1 and not tiling.programs}
     assert rasters == {together}
