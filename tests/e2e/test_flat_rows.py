@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -91,7 +91,9 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Array], tuple[Array, ..
 }  # fmt: skip
 
 
-def plans_of(function: Callable[..., Any], arrays: tuple[Array, ...], packed: int = 16) -> tuple[Module, list[Plan]]:
+def plans_of(
+    function: Callable[..., Any], arrays: tuple[Array, ...], packed: int = 16
+) -> tuple[Module, Sequence[Plan]]:
     given = {name: tensor(array.ndim, _dtype(array)) for name, array in zip(("x", "s"), arrays)}
     module = placed(lower(function, **given))
     named = ["M", "H", "W"] if arrays[0].ndim == 3 else ["M", "N"]

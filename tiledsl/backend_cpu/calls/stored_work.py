@@ -25,8 +25,8 @@ def work_from_json(stored: dict[str, Any]) -> GridWork:
         tuple(_axis_from_json(axis) for axis in stored["axes"]),
         tuple(_axis_from_json(axis) for axis in stored["loops"]),
         tuple(
-            Task(kind, tuple(map(_read, dims)), weight, tuple(loops), run, across, _read(times))
-            for kind, dims, weight, loops, run, across, times in stored["tasks"]
+            Task(kind, tuple(map(_read, dims)), weight, tuple(loops), run, across, in_registers, _read(times))
+            for kind, dims, weight, loops, run, across, in_registers, times in stored["tasks"]
         ),
         _read(stored["programs"]),
         tuple(tuple(map(_read, shape)) for shape in stored["tiles"]),
@@ -35,7 +35,9 @@ def work_from_json(stored: dict[str, Any]) -> GridWork:
 
 def _task_to_json(task: Task) -> list[Any]:
     dims = [_write(dim) for dim in task.dims]
-    return [task.kind, dims, task.weight, task.loops, task.run, task.across, _write(task.times)]
+    return [
+        task.kind, dims, task.weight, task.loops, task.run, task.across, task.in_registers, _write(task.times),
+    ]  # fmt: skip
 
 
 def _axis_to_json(axis: Axis) -> list[Any]:
