@@ -26,6 +26,7 @@ from tiledsl.api.schedules import built_module, saved_module
 from tiledsl.backend_cuda.driver import call_driver as driver
 from tiledsl.backend_ref.program import ReferenceProgram
 from tiledsl.ir.core import Module
+from tiledsl.runtime.programs.plan_source import PlanSource
 from tiledsl.runtime.programs.variant_report import ProgramReport
 
 kernel_module = importlib.import_module("tiledsl.api.kernels.kernel")  # `tiledsl.api.kernels.kernel` is the function
@@ -125,7 +126,14 @@ class HostProgram:
         return self
 
     def planned(
-        self, sizes: Mapping[str, int], alignment: tuple[int, ...], lying: tuple[int, ...] = (), /, *, chained: bool
+        self,
+        sizes: Mapping[str, int],
+        alignment: tuple[int, ...],
+        lying: tuple[int, ...] = (),
+        /,
+        *,
+        chained: bool,
+        source: PlanSource | None = None,
     ) -> HostPlan:
         return HostPlan(self, alignment)
 

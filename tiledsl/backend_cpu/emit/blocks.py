@@ -47,7 +47,7 @@ from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Op, Value
 from tiledsl.ir.dtypes import DType, compute_dtype, i64
 from tiledsl.ir.types import TileType
-from tiledsl.passes.analysis.element_loops import is_elementwise
+from tiledsl.passes.analysis.element_loops import is_elementwise, loops_within
 
 SCALAR = Point(())
 WIDEST_ROW_UNIT = 8
@@ -122,6 +122,10 @@ class BlockEmitter:
             case ops.Reshape() if not is_lazy(op):
                 self.reshape(op)
             case ops.Range() if is_elementwise(op, self.written):
+                inside = [one for loop in loops_within(op) for one in (loop, *loop.body.ops)]
+                scalars = [v for one in inside for v in one.operands if isinstance(v.type, TileType) and not v.shape]
+                if any(self.pending.depends(v) for v in scalars):
+                    self.flush()
                 self.add(LoopTile(op))
             case ops.Grid() | ops.Range() | ops.For() | ops.While() | ops.If():
                 self.flush()

@@ -12,6 +12,7 @@ from tiledsl.backend_cpu.emit.blocks import BlockEmitter
 from tiledsl.backend_cpu.llvm import operands as o
 from tiledsl.backend_cpu.llvm.writer import VectorType
 from tiledsl.backend_cpu.nests.sinks import Keep
+from tiledsl.backend_cpu.products.dots import is_of_this_turn
 from tiledsl.backend_cpu.values.evaluate import evaluate
 from tiledsl.backend_cpu.values.expressions import leaves
 from tiledsl.backend_cpu.values.storage import Buffer, Point, Storage
@@ -118,8 +119,8 @@ class FunctionEmitter(BlockEmitter):
         stored, loop = self.context.storage.get(start), block.parent
         if not isinstance(stored, Buffer) or not isinstance(loop, (ops.Range, ops.For)):
             return None
-        alone = start in self.context.owned and set(start.users) == {loop} and loop.initial.count(start) == 1
-        return stored if alone else None
+        once = set(start.users) == {loop} and loop.initial.count(start) == 1 and is_of_this_turn(loop, start)
+        return stored if once and start in self.context.owned else None
 
     def _starts_fresh(self, start: Value, argument: Value, block: Block) -> bool:
         """Whether the tile starts as zeros and is only ever added to by one dot, whose result is the next value."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from tiledsl.backend_cpu.functions.convert import convert
 from tiledsl.backend_cpu.llvm import operands as o
 from tiledsl.backend_cpu.llvm.writer import VectorType
 from tiledsl.backend_cpu.nests.nests import CHEAP, FEW_COPIES, Emission, Nest
@@ -24,9 +25,11 @@ from tiledsl.backend_cpu.values.expressions import is_lazy, op_cost
 from tiledsl.backend_cpu.values.storage import Point, Storage
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Index, Value
+from tiledsl.ir.dtypes import i64
 from tiledsl.ir.types import AxisType
 from tiledsl.passes.analysis.element_loops import loops_within
 
+SCALAR = Point(())
 ROWS = (4, 2, 1)
 """Elements of the axis before the lanes' that are made together, as many as there are: they share what does not move
 with it, and additions to one wait for none to another."""
@@ -75,7 +78,7 @@ class LoopTile(Sink):
         self, context: Context, loop: ops.Range, points: Sequence[Point], slots: Sequence[Sequence[str]]
     ) -> None:
         writer, (index, *carried) = context.writer, loop.body.arguments
-        start, stop = (evaluate(context, value, Point(())).operand for value in (loop.start, loop.stop))
+        start, stop = (_index(context, value) for value in (loop.start, loop.stop))
         with writer.loop(start, stop) as at, context.scope():
             context.scalars[index] = at
             self._read(context, carried, points, slots)
@@ -89,7 +92,7 @@ class LoopTile(Sink):
                         self._turns(context, op, points, inner)
                         self._read(context, op.results, points, inner)
                     case ops.Shift():
-                        offset = evaluate(context, op.offset, Point(())).operand
+                        offset = _index(context, op.offset)
                         before, extent = context.axes[op.axis]
                         context.axes[op.result] = (o.add(writer, before, offset), extent)
                     case _:
@@ -119,15 +122,22 @@ class LoopTile(Sink):
         if points[0].mask is not None:
             write()
             return
-        known: set[tuple[Value, str]] = set()
+        known, unknown = set[tuple[Value, str]](), set[tuple[Value, str]]()
         condition: str | None = None
         with context.scope():
-            for point in (points[0], points[-1]) if len(points) > 1 else points:
+            for point in points:
+                at_an_end = point in (points[0], points[-1])
                 for subscript, size, indices in self._unsure(context, point):
+                    if indices is None:
+                        unknown.add((subscript, size))
+                        continue
+                    if not at_an_end and (isinstance(subscript.type, AxisType) or not subscript.shape):
+                        continue  # least and greatest at the ends
                     known.add((subscript, size))
                     for index in indices:
                         condition = both(writer, condition, writer.emit(f"icmp ult i64 {index}, {size}"), 1)
-        if condition is None:
+        known -= unknown
+        if condition is None or not known:
             write()
             return
         within, beyond, done = (writer.new_label(hint) for hint in ("within", "beyond", "done"))
@@ -141,15 +151,14 @@ class LoopTile(Sink):
             writer.branch(done)
         writer.start(done)
 
-    def _unsure(self, context: Context, point: Point) -> Iterator[tuple[Value, str, list[str]]]:
+    def _unsure(self, context: Context, point: Point) -> Iterator[tuple[Value, str, list[str] | None]]:
         """Subscripts of loads that may lie outside of a size: with the indices that they have at the ends of loops."""
         for op, where in self._loads(context, point):
             sizes = context.tensors[op.tensor].shape
             for axis, (subscript, at) in enumerate(subscript_points(op.indices, where)):
                 if axis not in op.in_bounds and isinstance(subscript, Value) and not where.checked:
                     indices = self._ends(context, subscript, at)
-                    if indices is not None:
-                        yield subscript, sizes[axis], indices
+                    yield subscript, sizes[axis], indices
 
     def _loads(self, context: Context, point: Point) -> Iterator[tuple[ops.Load, Point]]:
         """The loads behind what the loops change, with the points of them that are read for the element at `point`."""
@@ -178,6 +187,9 @@ class LoopTile(Sink):
         moving = [one for one in self.loops if _moves(offset, one.body.arguments[0])]
         if len(moving) > 1 or (moving and not _is_linear(offset, moving[0].body.arguments[0])):
             return None
+        ends = [end for one in moving for end in (one.start, one.stop)]
+        if any(_moves(end, one.body.arguments[0]) for end in ends for one in self.loops):
+            return None
         writer = context.writer
         first = o.add(writer, start, where.indices[0]) if isinstance(subscript.type, AxisType) else "0"
         last = first if where.lane is None else o.add(writer, first, str(where.lanes - 1))
@@ -187,7 +199,7 @@ class LoopTile(Sink):
             with context.scope():
                 if moving:
                     context.scalars[moving[0].body.arguments[0]] = turn
-                operand = evaluate(context, offset, at).operand
+                operand = _index(context, offset, at)
             found += [o.add(writer, index, operand) for index in dict.fromkeys((first, last))]
         if moving:
             del context.scalars[moving[0].body.arguments[0]]
@@ -197,8 +209,14 @@ class LoopTile(Sink):
         """The first and the last index of a loop."""
         if not moving:
             return ["0"]
-        start, stop = (evaluate(context, value, Point(())).operand for value in (moving[0].start, moving[0].stop))
+        start, stop = (_index(context, value) for value in (moving[0].start, moving[0].stop))
         return [start, o.subtract(context.writer, stop, "1")]
+
+
+def _index(context: Context, value: Value, at: Point = SCALAR) -> str:
+    """An integer as an i64 operand."""
+    operand = evaluate(context, value, at).operand
+    return convert(context.writer, operand, VectorType(value.dtype), VectorType(i64))
 
 
 def _type(value: Value, point: Point) -> VectorType:

@@ -9,7 +9,7 @@ from tiledsl.backend_cpu.values.context import Context
 from tiledsl.backend_cpu.values.expressions import Leaf, expression_ops, leaves
 from tiledsl.backend_cpu.values.storage import Buffer, PackedLeft, PackedRight, dot_product, groups_of
 from tiledsl.ir import tile_ops as ops
-from tiledsl.ir.core import Value
+from tiledsl.ir.core import Op, Value
 from tiledsl.ir.dtypes import compute_dtype
 from tiledsl.ir.symbolic import Dim
 
@@ -60,6 +60,8 @@ def packed_through(context: Context, op: ops.Reshape) -> bool:
     for user in op.result.users:
         if not isinstance(user, ops.Dot) or op.result is user.acc or few_side(context, user) is not None:
             return False
+        if op.result is user.b and len(groups[-1]) > 1:
+            return False  # panels of columns would cut rows of the innermost axis
         depth = context.static_limit(user.a.shape[-1])
         if kernel_of(context, user).bytes is not None or depth is None or depth > LONGEST_CHUNK:
             return False
@@ -100,7 +102,8 @@ def accumulates_in_place(context: Context, op: ops.Dot) -> Value | None:
     if acc is None:
         return None
     if acc in context.storage or acc in context.fresh:
-        return acc if acc in context.owned and set(acc.users) == {op} else None
+        alone = acc in context.owned and set(acc.users) == {op}
+        return acc if alone and is_of_this_turn(op, acc) else None
     inside = set(expression_ops(context, acc))
     if any(user is not op and user not in inside for here in inside for user in here.result.users):
         return None
@@ -108,9 +111,19 @@ def accumulates_in_place(context: Context, op: ops.Dot) -> Value | None:
     for leaf in read:
         value = leaf.value
         private = value in context.owned and value not in context.fresh and set(value.users) <= inside
-        if private and value.shape == acc.shape and Leaf(value, not leaf.aligned) not in read and leaf.aligned:
+        same = value.shape == acc.shape and Leaf(value, not leaf.aligned) not in read and leaf.aligned
+        if private and same and is_of_this_turn(op, value):
             return value
     return None
+
+
+def is_of_this_turn(op: Op, value: Value) -> bool:
+    """Whether the innermost loop around an op is the one that carries a value: loops between would read it again."""
+    block = op.parent
+    while block is not None and value not in block.arguments:
+        around = block.parent
+        block = around.parent if isinstance(around, ops.If) else None
+    return block is not None
 
 
 def call_dot(context: Context, op: ops.Dot, left: PackedLeft, right: PackedRight, target: Buffer, fresh: str) -> None:

@@ -278,7 +278,7 @@ def _part(made: _Product, weight: Any, residues: Sequence[int | None]) -> Any:
     else:
         sizes = [place.positions if residue is None else place.elements(residue) for place, residue in pairs]
         groups = (made.groups,) if made.groups > 1 else ()
-        dtype = made.image.dtype if made.bias is None else tile.f32
+        dtype = made.image.dtype if made.bias is None or made.image.dtype == tile.f64 else tile.f32
         y = tile.zeros((made.image.shape[0], *sizes, *groups, weight.shape[-1]), dtype)
     bias = made.bias
     if bias is not None and made.residues > 1:

@@ -117,6 +117,8 @@ def parts_of(op: ops.Contract, number: int, most_bytes: int, machine: GpuMachine
         in_parts and (isinstance(window.op.source.op, ops.Pad) or max(window.op.strides) > 1)
     ):
         return 0
+    if volume(window) == 0:
+        return 0
     if uses < LEAST_USES and (machine is None or uses < FEWEST_USES or not _pays(op, number, uses, machine)):
         return 0
     images = sizes_of(window)[0] if in_parts and names[number][0] == names[2][0] else 1

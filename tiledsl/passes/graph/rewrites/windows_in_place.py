@@ -51,7 +51,7 @@ class InPlace:
         if not set(mine[rank:]) <= set(summed) or any(mine[axis] in summed for axis in windows.op.axes):
             return False
         order = _image_order(windows.op, image, mine[:rank], summed)
-        if order is None:
+        if order is None or view_of_value(weights) is None:
             return False
         free = [name for name in order if name not in summed]
         wanted = (*(name for name in other if name not in summed), *summed)

@@ -89,7 +89,7 @@ IN_STEP = 1.15
 comes: in 56 plans for five deep products 1.14, beside 46 of single blocks. 512 x 256 x 16384 took 14.3 us by two
 blocks of 64 x 64 each, 10.5 by such blocks alone."""
 SENT_TO_SEVERAL = 48
-"""Bytes that a multiprocessor takes in per clock where blocks of a cluster bring some of it for each other: each stage
+"""Bytes that a multiprocessor takes in per clock where blocks side by side bring some of it for each other: each stage
 waits until all of them have room for it. 1200 x 648 x 5632 took 29.0 us by two blocks of 64 x 112 each, 20.4 by such
 blocks alone, which ask L2 for half as much again; so in 46 plans for eleven products."""
 WALKED = 1.03
@@ -186,7 +186,7 @@ class WarpgroupCost:
         each = min(speeds.l2_bytes_each, speeds.l2_bytes / min(usable, blocks))
         share = min(usable, blocks) / machine.multiprocessors
         windows = sum(rows.number * speeds.row_of_windows(rows.bytes, rows.outside, share) for rows in step.windows)
-        sent = stage_bytes(nest, tiling) / SENT_TO_SEVERAL if tiling.side * tiling.across > 1 else 0.0
+        sent = stage_bytes(nest, tiling) / SENT_TO_SEVERAL if tiling.side > 1 else 0.0
         taken = step.products, step.shared, step.bytes / each, step.copied, step.computed, windows
         work = max(greatest(*taken), sent)
         work += EXPOSED[tiling.consumers] * step.computed if step.computed else 0.0
