@@ -20,9 +20,6 @@ _LAUNCH = "a few us, of which the launch and the first loads are most"
 _WIDER_PIXELS = "the image is copied to wider pixels, its weights too: three kernels or more"
 _WIDENED = "a left or right operand that is computed goes to memory first, in its wide form"
 _UNPACKED = "bytes and nibbles become floats one by one, and are scaled: instructions, beside few bytes"
-_EXPERTS_SHARE = (
-    "the expert of a tile is data, so that neighbours share weights in L2 is not counted: each tile reads its own"
-)
 
 KNOWN: dict[str, str] = {
     # quantised weights
@@ -91,9 +88,7 @@ KNOWN: dict[str, str] = {
     "selective scan": "sixteen states of a channel are one thread's, with an exponential for each: instructions",
     "Mamba-2, in chunks": "seven kernels: scores and states of chunks go through memory between them",
     # experts
-    "rows of 8 experts": _EXPERTS_SHARE,
-    "rows of 64 experts": _EXPERTS_SHARE,
-    "two of 64 experts, a layer": "routing is eleven small kernels; and " + _EXPERTS_SHARE,
+    "two of 64 experts, a layer": "routing is eleven small kernels",
     # blocks
     "encoder layer, 384 wide": "five kernels with little to do: what lies between them goes through memory",
     "cross-attention layer": "six kernels with little to do: what lies between them goes through memory",

@@ -101,11 +101,13 @@ MADE = (
 
 @pytest.mark.parametrize(("m", "n", "k"), MADE)
 def test_machine_code(m: int, n: int, k: int) -> None:
-    """One kernel by warpgroups; all comes and goes by TMA, and nothing spills."""
+    """One kernel by warpgroups; all comes and goes by TMA, and nothing spills: by the first plan or, where that is
+    refused as in a call, one of the next two."""
     for case, arguments in _sizes(m, n, k):
         placed, plans = plans_for(module_of(case, arguments), arguments)
-        cubin = compile_cubin(emit_program(lowered(placed, plans[0]), 90).text, "sm_90", "kernel")
-        assert refusals(cubin) == [], case
+        cubins = (compile_cubin(emit_program(lowered(placed, p), 90).text, "sm_90", "kernel") for p in plans[:3])
+        cubin = next((one for one in cubins if not refusals(one)), b"")
+        assert cubin, case
         (kernel,) = disassemble(cubin).values()
         assert kernel.counts["HGMMA"] > 0, case
         assert kernel.counts["UTMASTG"] > 0, case
