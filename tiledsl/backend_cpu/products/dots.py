@@ -111,8 +111,9 @@ def accumulates_in_place(context: Context, op: ops.Dot) -> Value | None:
     for leaf in read:
         value = leaf.value
         private = value in context.owned and value not in context.fresh and set(value.users) <= inside
-        same = value.shape == acc.shape and Leaf(value, not leaf.aligned) not in read and leaf.aligned
-        if private and same and is_of_this_turn(op, value):
+        if not (private and leaf.aligned and is_of_this_turn(op, value)):
+            continue
+        if value.shape == acc.shape and Leaf(value, not leaf.aligned) not in read:
             return value
     return None
 
