@@ -12,6 +12,7 @@ import pytest
 
 from tests.support import call_kernels
 from tests.support.gpu_programs import ADD
+from tests.support.racy_programs import RACE
 from tiledsl.api.programs import emulate as api_emulate
 from tiledsl.backend_ref.emulator.emulate import Emulation, EmulatorWarning
 from tiledsl.cli.arguments import parse_size
@@ -79,21 +80,6 @@ def test_gpu_ir(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch:
     error = capsys.readouterr().err
     assert "it leaves open how much `N` is" in error
     assert "fix: add `--size N=128`" in error
-
-
-RACE = """
-func @f(%x: tensor<f32, [32], unit=0>) {
-  %one = tile.constant() {value = 1, dtype = i64}
-  %zero = tile.constant() {value = 0, dtype = i64}
-  gpu.launch([%one]) {blocks = [1], threads = 32, shared_bytes = 128} body(%p: i64) {
-    %s = gpu.buffer() {shape = [32], dtype = f32, layout = rows(0), offset = 0}
-    %t = gpu.load(%x, [%zero], []) {axes = [0], shape = [32], layout = spatial(32)}
-    gpu.write(%s, %t, [%zero]) {places = [0]}
-    %u = gpu.read(%s, [%zero]) {places = [0], shape = [32], layout = replicate(32) * local(32)}
-  }
-  tile.return([])
-}
-"""
 
 
 def test_a_race(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

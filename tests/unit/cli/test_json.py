@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.support import call_kernels
+from tests.support.racy_programs import RACE
 from tests.support.table_runner import started_by_searches
 from tests.support.tuning_records import TEXT, search, trial
 from tiledsl.autotune.records.database import Database, Writer
@@ -20,19 +21,6 @@ from tiledsl.cli.parser import described
 KERNELS = str(Path(call_kernels.__file__))
 VECTORS = ["--spec", "f32[N]", "--spec", "f32[N]"]
 SIZED = [*VECTORS, "--size", "N=40"]
-RACE = """
-func @f(%x: tensor<f32, [32], unit=0>) {
-  %one = tile.constant() {value = 1, dtype = i64}
-  %zero = tile.constant() {value = 0, dtype = i64}
-  gpu.launch([%one]) {blocks = [1], threads = 32, shared_bytes = 128} body(%p: i64) {
-    %s = gpu.buffer() {shape = [32], dtype = f32, layout = rows(0), offset = 0}
-    %t = gpu.load(%x, [%zero], []) {axes = [0], shape = [32], layout = spatial(32)}
-    gpu.write(%s, %t, [%zero]) {places = [0]}
-    %u = gpu.read(%s, [%zero]) {places = [0], shape = [32], layout = replicate(32) * local(32)}
-  }
-  tile.return([])
-}
-"""
 TEXT_ONLY = {"new", "opt", "completion", "db"}
 """Commands that write files or text that other programs read; `db` has commands of its own."""
 

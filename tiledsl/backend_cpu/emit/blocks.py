@@ -11,9 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from tiledsl.backend_cpu.emit.print_calls import dense, emit_print
 from tiledsl.backend_cpu.emit.residence import BlockPlan, plan_block
-from tiledsl.backend_cpu.functions.convert import convert
 from tiledsl.backend_cpu.llvm import operands as o
-from tiledsl.backend_cpu.llvm.writer import VectorType
 from tiledsl.backend_cpu.nests.element_loops import LoopTile
 from tiledsl.backend_cpu.nests.fold_nests import emit_nest, fold_form
 from tiledsl.backend_cpu.nests.fold_sinks import FindTile, FoldCustom, FoldTile
@@ -40,12 +38,12 @@ from tiledsl.backend_cpu.products.streamed_dots import (
     runs_along_depth,
 )
 from tiledsl.backend_cpu.values.context import Context
-from tiledsl.backend_cpu.values.evaluate import evaluate
+from tiledsl.backend_cpu.values.evaluate import evaluate, index_of
 from tiledsl.backend_cpu.values.expressions import contiguity, expression_ops, is_lazy, op_cost, store_contiguity
 from tiledsl.backend_cpu.values.storage import Buffer, Joined, PackedLeft, PackedRight, Point, Storage, groups_of
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Op, Value
-from tiledsl.ir.dtypes import DType, compute_dtype, i64
+from tiledsl.ir.dtypes import DType, compute_dtype
 from tiledsl.ir.types import TileType
 from tiledsl.passes.analysis.element_loops import is_elementwise, loops_within
 
@@ -203,8 +201,7 @@ class BlockEmitter:
 
     def index(self, value: Value) -> str:
         """An integer scalar as an i64 operand."""
-        operand = evaluate(self.context, value, SCALAR).operand
-        return convert(self.context.writer, operand, VectorType(value.dtype), VectorType(i64))
+        return index_of(self.context, value)
 
     def shift(self, op: ops.Shift) -> None:
         start, extent = self.context.axes[op.axis]

@@ -13,23 +13,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from tiledsl.backend_cpu.functions.convert import convert
 from tiledsl.backend_cpu.llvm import operands as o
 from tiledsl.backend_cpu.llvm.writer import VectorType
 from tiledsl.backend_cpu.nests.nests import CHEAP, FEW_COPIES, Emission, Nest
 from tiledsl.backend_cpu.nests.sinks import Sink
 from tiledsl.backend_cpu.values.access import both, write_buffer
 from tiledsl.backend_cpu.values.context import Context, Element
-from tiledsl.backend_cpu.values.evaluate import evaluate, evaluate_lanes, operand_points, subscript_points
+from tiledsl.backend_cpu.values.evaluate import evaluate_lanes, index_of, operand_points, subscript_points
 from tiledsl.backend_cpu.values.expressions import is_lazy, op_cost
 from tiledsl.backend_cpu.values.storage import Point, Storage
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Index, Value
-from tiledsl.ir.dtypes import i64
 from tiledsl.ir.types import AxisType
 from tiledsl.passes.analysis.element_loops import loops_within
 
-SCALAR = Point(())
 ROWS = (4, 2, 1)
 """Elements of the axis before the lanes' that are made together, as many as there are: they share what does not move
 with it, and additions to one wait for none to another."""
@@ -78,7 +75,7 @@ class LoopTile(Sink):
         self, context: Context, loop: ops.Range, points: Sequence[Point], slots: Sequence[Sequence[str]]
     ) -> None:
         writer, (index, *carried) = context.writer, loop.body.arguments
-        start, stop = (_index(context, value) for value in (loop.start, loop.stop))
+        start, stop = (index_of(context, value) for value in (loop.start, loop.stop))
         with writer.loop(start, stop) as at, context.scope():
             context.scalars[index] = at
             self._read(context, carried, points, slots)
@@ -92,7 +89,7 @@ class LoopTile(Sink):
                         self._turns(context, op, points, inner)
                         self._read(context, op.results, points, inner)
                     case ops.Shift():
-                        offset = _index(context, op.offset)
+                        offset = index_of(context, op.offset)
                         before, extent = context.axes[op.axis]
                         context.axes[op.result] = (o.add(writer, before, offset), extent)
                     case _:
@@ -199,7 +196,7 @@ class LoopTile(Sink):
             with context.scope():
                 if moving:
                     context.scalars[moving[0].body.arguments[0]] = turn
-                operand = _index(context, offset, at)
+                operand = index_of(context, offset, at)
             found += [o.add(writer, index, operand) for index in dict.fromkeys((first, last))]
         if moving:
             del context.scalars[moving[0].body.arguments[0]]
@@ -209,14 +206,8 @@ class LoopTile(Sink):
         """The first and the last index of a loop."""
         if not moving:
             return ["0"]
-        start, stop = (_index(context, value) for value in (moving[0].start, moving[0].stop))
+        start, stop = (index_of(context, value) for value in (moving[0].start, moving[0].stop))
         return [start, o.subtract(context.writer, stop, "1")]
-
-
-def _index(context: Context, value: Value, at: Point = SCALAR) -> str:
-    """An integer as an i64 operand."""
-    operand = evaluate(context, value, at).operand
-    return convert(context.writer, operand, VectorType(value.dtype), VectorType(i64))
 
 
 def _type(value: Value, point: Point) -> VectorType:

@@ -79,6 +79,12 @@ def _evaluated(context: Context, value: Value, point: Point) -> Element:
     return element
 
 
+def index_of(context: Context, value: Value, at: Point | None = None) -> str:
+    """An integer as an i64 operand: a scalar, or the element of a tile at a point."""
+    operand = evaluate(context, value, Point(()) if at is None else at).operand
+    return convert(context.writer, operand, VectorType(value.dtype), VectorType(i64))
+
+
 def evaluate_lanes(context: Context, value: Value, point: Point) -> str:
     """As `evaluate`, repeated over all lanes of the point."""
     element = evaluate(context, value, point)

@@ -20,6 +20,7 @@ from tiledsl.passes.gpu.layouts.infer_layouts import access_order, tensor_of, ti
 from tiledsl.passes.gpu.layouts.operand_sources import are_independent
 from tiledsl.passes.gpu.plans.facts.call_sizes import Sizes
 from tiledsl.passes.gpu.plans.facts.cluster_moves import moved_between_blocks
+from tiledsl.passes.gpu.plans.facts.loop_lengths import length_between_ends
 from tiledsl.passes.gpu.plans.facts.operation_units import UnitCounts, units_of
 from tiledsl.passes.gpu.plans.product_plans.held_rows import whole_rows_held
 from tiledsl.passes.gpu.plans.product_plans.product_nest import (
@@ -38,7 +39,7 @@ from tiledsl.passes.gpu.products.promoted_sums import is_promoted
 from tiledsl.passes.gpu.products.row_runs import row_runs
 from tiledsl.passes.gpu.products.streamed_loads import Feed, Use, axis_to_clear, goes_to_products_alone, source_load
 from tiledsl.passes.gpu.products.window_rows import window_rows
-from tiledsl.passes.nest.evaluate_scalars import GuessedScalars, Place, ScalarValues
+from tiledsl.passes.nest.evaluate_scalars import GuessedScalars, Place
 from tiledsl.passes.nest.loop_nest import loop_nest
 
 BLOCKS_OF_ROWS = (64, 128, 192, 256)
@@ -193,7 +194,7 @@ class _Reader:
             return self.sizes.of(block.total)
         if self.row is None or not self._depends():  # then all blocks of rows have what the first one has
             places = {b.argument: Place(0, 1) for b in self.blocks if b.op is self.grid}
-            length = self._between(block, GuessedScalars(self.sizes.symbols, places))
+            length = length_between_ends(block, GuessedScalars(self.sizes.symbols, places))
             if length is not None:
                 return max(1, length)
         ends = [
@@ -426,16 +427,9 @@ class _Reader:
         longest = 0
         for block in self.blocks:
             if isinstance(block.op, ops.Range) and block.op in self.loops:
-                length = self._between(block, values)
+                length = length_between_ends(block, values)
                 longest = max(longest, self._length(block) if length is None else length)
         return longest
-
-    @staticmethod
-    def _between(block: BlockDefinition, values: ScalarValues) -> int | None:
-        """From the start of a loop to its end."""
-        assert isinstance(block.op, ops.Range)
-        first, last = values.of(block.op.start), values.of(block.op.stop)
-        return None if first is None or last is None else last - first
 
 
 def _size_said(block: BlockDefinition) -> int:
