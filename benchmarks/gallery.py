@@ -3,6 +3,7 @@
 python -m benchmarks.gallery                            all kernels on the CPU
 python -m benchmarks.gallery --device cuda              on the GPU at hand
 python -m benchmarks.gallery top_k rotary --device cuda --json rows.json
+python -m benchmarks.gallery --device cuda --workers 8  compiled eight at a time, timed one after the other
 
 Each kernel has a process of its own and so many seconds: what crashes, hangs or gives something wrong is a row that
 says so, and the others go on. Results of both sides are held against NumPy's. On a GPU times are the device's, of calls
@@ -13,12 +14,16 @@ the best peer by ours: above 1 we are faster, and a row below 0.9 is marked.
 from __future__ import annotations
 
 import argparse
+import fcntl
 import importlib
 import json
 import math
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, cast
@@ -103,8 +108,10 @@ def on_cpu(name: str, entry: Entry, size: int, say: Say) -> None:
         say(replace(row, ours=taken, peers={"NumPy": beside}))
 
 
-def on_gpu(name: str, entry: Entry, size: int, say: Say, torch: Any, clock: Clock, put: Callable[[Any], Any]) -> None:
-    """Beside PyTorch, as far as that has such a thing. `put`: moves a tensor to the device."""
+def on_gpu(
+    name: str, entry: Entry, size: int, say: Say, torch: Any, clock: Clock, put: Callable[[Any], Any], turn: str = ""
+) -> None:
+    """Beside PyTorch, as far as that has such a thing. `put`: moves a tensor to the device; `turn`: as for `alone`."""
     arguments = entry.arguments(size)
     tensors = [put(one) if torch.is_tensor(one) else one for one in as_tensors(torch, arguments)]
     expected = entry.numpys(*arguments)
@@ -113,7 +120,8 @@ def on_gpu(name: str, entry: Entry, size: int, say: Say, torch: Any, clock: Cloc
     say(row)
     if row.trouble:
         return
-    row = replace(row, ours=in_turns(clock, {"ours": ours})["ours"].median)
+    with alone(turn):
+        row = replace(row, ours=in_turns(clock, {"ours": ours})["ours"].median)
     say(row)
     contenders: dict[str, Callable[[], object]] = {"ours": ours}
     for peer, prepare in _ways(torch, name).items():
@@ -128,9 +136,21 @@ def on_gpu(name: str, entry: Entry, size: int, say: Say, torch: Any, clock: Cloc
         if why:
             row = replace(row, troubles={**row.troubles, peer: why[:100]})
         elif len(contenders) > 1:
-            times = {other: spread.median for other, spread in in_turns(clock, contenders).items()}
+            with alone(turn):
+                times = {other: spread.median for other, spread in in_turns(clock, contenders).items()}
             row = replace(row, ours=times.pop("ours"), peers=times)
         say(row)
+
+
+@contextmanager
+def alone(turn: str) -> Generator[None]:
+    """While no other process is within it that has the same file `turn`; without a file, at once."""
+    if not turn:
+        yield
+        return
+    with open(turn, "w", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _ways(torch: Any, name: str) -> dict[str, Callable[[], Any]]:
@@ -176,7 +196,7 @@ def _error(one: Any, other: Any) -> float:
     return largest_error(one, other)
 
 
-def run_here(name: str, device: str, size: int | None, say: Say) -> None:
+def run_here(name: str, device: str, size: int | None, say: Say, turn: str = "") -> None:
     """One kernel in this process."""
     entry = entry_of(name)
     size = size or entry.size
@@ -185,13 +205,14 @@ def run_here(name: str, device: str, size: int | None, say: Say) -> None:
         return
     torch: Any = importlib.import_module("torch")
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False  # as exact as we are
-    on_gpu(name, entry, size, say, torch, CudaClock(torch), lambda one: one.cuda())
+    on_gpu(name, entry, size, say, torch, CudaClock(torch), lambda one: one.cuda(), turn)
 
 
-def run_apart(name: str, device: str, size: int | None, seconds: float) -> Row:
+def run_apart(name: str, device: str, size: int | None, seconds: float, turn: str = "") -> Row:
     """One kernel in a process of its own; where that ends early, what is known by then, with why."""
     command = [sys.executable, "-m", "benchmarks.gallery", name, "--device", device, "--row"]
     command += [] if size is None else ["--size", str(size)]
+    command += ["--turn", turn] if turn else []
     try:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=seconds)
         told, why = done.stdout, "" if done.returncode == 0 else _last_words(done.stderr, done.returncode)
@@ -237,26 +258,35 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--size", type=int, help="of the long axes; default: what each file says")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="for each kernel; default: %(default)s")
     parser.add_argument("--json", metavar="FILE", help="a file for the rows")
+    parser.add_argument("--workers", type=int, default=1, metavar="N", help="kernels that are compiled at a time (1)")
     parser.add_argument("--row", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--turn", default="", help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     if unknown := sorted({*options.names} - {*NAMES}):
         parser.error(f"the gallery has no {', '.join(unknown)}; it has {', '.join(NAMES)}")
     if options.row:
         (name,) = options.names
-        run_here(name, options.device, options.size, lambda row: print(row_line(row), flush=True))
+        run_here(name, options.device, options.size, lambda row: print(row_line(row), flush=True), options.turn)
         return 0
     if options.device == "cuda" and (why := missing()):
         print(why, file=sys.stderr)
         return 1
-    rows: list[Row] = []
-    for name in options.names or NAMES:
-        rows.append(run_apart(name, options.device, options.size, options.seconds))
-        print("  ".join(cell for cell in rows[-1].cells if cell), file=sys.stderr, flush=True)
+    rows = list(_rows_of(options.names or NAMES, options))
     print(table(rows, options.device))
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             file.writelines(f"{row_line(row)}\n" for row in rows)
     return 1 if any(row.trouble for row in rows) else 0
+
+
+def _rows_of(names: Sequence[str], options: argparse.Namespace) -> Iterator[Row]:
+    """Each row in the order of the names, said once it is there."""
+    with tempfile.NamedTemporaryFile(prefix="turn-") as file, ThreadPoolExecutor(max(options.workers, 1)) as pool:
+        turn = file.name if options.workers > 1 else ""
+        one = partial(run_apart, device=options.device, size=options.size, seconds=options.seconds, turn=turn)
+        for row in pool.map(one, names):
+            print("  ".join(cell for cell in row.cells if cell), file=sys.stderr, flush=True)
+            yield row
 
 
 if __name__ == "__main__":
