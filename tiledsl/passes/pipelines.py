@@ -26,6 +26,7 @@ from tiledsl.passes.tile.dce import EliminateDeadCode
 from tiledsl.passes.tile.infer_shapes import InferShapes
 from tiledsl.passes.tile.infer_tiling import InferTiling
 from tiledsl.passes.tile.licm import HoistLoopInvariants
+from tiledsl.passes.tile.merge_loops import MergeLoops
 from tiledsl.passes.tile.near_functions import NearFunctions
 from tiledsl.passes.tile.place_levels import PlaceLevels
 from tiledsl.passes.tile.sink import SinkBehindLoops
@@ -60,6 +61,7 @@ def gpu_front_pipeline() -> list[Pass]:
     """What is done once for a specialisation, before plans are chosen: form `tile-placed`, blocks open."""
     return [
         InferShapes(),
+        MergeLoops(),
         Canonicalise(),
         EliminateCommonSubexpressions(),
         HoistLoopInvariants(),

@@ -49,6 +49,7 @@ from tiledsl.passes.tile.dce import EliminateDeadCode
 from tiledsl.passes.tile.infer_shapes import InferShapes
 from tiledsl.passes.tile.infer_tiling import InferTiling
 from tiledsl.passes.tile.licm import HoistLoopInvariants
+from tiledsl.passes.tile.merge_loops import MergeLoops
 from tiledsl.passes.tile.near_functions import NearFunctions
 from tiledsl.passes.tile.place_levels import PlaceLevels
 from tiledsl.passes.tile.sink import SinkBehindLoops
@@ -89,6 +90,7 @@ _KINDS: tuple[type[Pass], ...] = (
     EliminateDeadCode,
     HoistLoopInvariants,
     SinkBehindLoops,
+    MergeLoops,
     AccumulateProducts,
     NearFunctions,
     PlaceLevels,

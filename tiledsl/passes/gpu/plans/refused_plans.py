@@ -4,6 +4,7 @@ no plan with specialised warps, because a right operand is computed, and `wgmma`
 128 rows in steps of 96 would take 162 us instead of 166: a thread would hold 206 registers of tiles, of 193
 256 x 256 in steps of 64, 8 warps, would take 270 us instead of 281: a thread would hold 256 registers of sums, ...
 m=4, 512 threads, would take 10 us instead of 12: a thread would hold 80 registers of the largest tile, ...
+its 8 blocks keep 8 of 132 multiprocessors busy, which takes 60 us of 70; an axis in more parts would use the others
 
 A grid without products is compared with the neighbours of its plan, all others with every tiling that was refused.
 """
@@ -17,6 +18,7 @@ from typing import NamedTuple
 from tiledsl.ir.core import Function
 from tiledsl.passes.gpu.plan import GridPlan, Plan
 from tiledsl.passes.gpu.plans.choose_plans import ranked_plans
+from tiledsl.passes.gpu.plans.costs.grid_cost import GridCost
 from tiledsl.passes.gpu.plans.facts.call_sizes import Sizes
 from tiledsl.passes.gpu.plans.facts.grid_shape import GridShape, KnownSizes, grids_of, sizes_of_call
 from tiledsl.passes.gpu.plans.improve_plan import refused_neighbours
@@ -32,9 +34,10 @@ from tiledsl.passes.gpu.plans.product_plans.specialised_plans import (
 from tiledsl.passes.gpu.plans.product_plans.thread_plans import refused_thread_tilings
 from tiledsl.passes.gpu.plans.product_plans.tilings import Tiling
 from tiledsl.passes.gpu.plans.product_plans.warpgroup_cost import WarpgroupCost
-from tiledsl.passes.gpu.plans.split_candidates import program_of
+from tiledsl.passes.gpu.plans.split_candidates import costs_of, program_of
 from tiledsl.passes.gpu.products.streamed_loads import DeclinedError
 from tiledsl.passes.gpu_machine import GpuMachine
+from tiledsl.passes.nest.kernel_audit import guessed_sizes
 from tiledsl.passes.nest.loop_nest import loop_nest
 from tiledsl.passes.tile.turn_operands import operands_to_turn
 from tiledsl.support.location import Location
@@ -43,6 +46,8 @@ GAIN = 0.98
 """A refused tiling is worth a word if it would take no more than this share of the time."""
 MOST_REASONS = 2
 """That are given for one grid."""
+FEW_BLOCKS = 0.5
+"""For each multiprocessor: a grid that has fewer is told so, where it takes much more than the least."""
 
 
 class RefusedPlan(NamedTuple):
@@ -62,13 +67,15 @@ def refused_plans(
         function = program_of(function, Plan(() if best.parts else best.grids, turned=best.turned))
     grids = list(grids_of(function))
     taken: Plan | None = None
+    known_sizes = {**guessed_sizes(function), **sizes}
     for number, grid in enumerate(grids):
         call = sizes_of_call(function, grid, sizes, alignment)
         reasons: list[str] = []
         if not grid.dots:
             taken = taken or ranked_plans(function, machine, sizes, alignment, 1)[0].plan
             if not taken.parts:  # else its grids are those of another program
-                reasons = _faster_neighbours(grid, taken.grids[number], dict(taken.blocks), machine, call)
+                reasons = _few_blocks(costs_of(function, taken, known_sizes, machine)[number], machine)
+                reasons += _faster_neighbours(grid, taken.grids[number], dict(taken.blocks), machine, call)
         else:
             plans = specialised_plans(grid.op, grid.blocks, machine, call)
             if plans.declined and machine.has_warpgroups:
@@ -88,6 +95,19 @@ def _faster_by_threads(grid: GridShape, machine: GpuMachine, sizes: KnownSizes) 
         what = f"{rows} x {columns} in steps of {depth}, {math.prod(warps)} warps, {one.tiling.stages} stages,"
         found.append((seconds, what, one.reason))
     return _reasons(best, found)
+
+
+def _few_blocks(cost: GridCost, machine: GpuMachine) -> list[str]:
+    """Why a grid takes long that has fewer blocks than a device could work on."""
+    blocks, least = cost.started, cost.least_seconds + machine.speeds.launch
+    if blocks >= FEW_BLOCKS * machine.multiprocessors or cost.times.seconds < 2 * least:
+        return []
+    taken, all_busy = cost.times.seconds * 1e6, least * 1e6
+    busy = f"its {blocks} block{'s keep' if blocks > 1 else ' keeps'} {blocks} of {machine.multiprocessors}"
+    return [
+        f"{busy} multiprocessors busy, which takes {taken:.3g} us where all of them together need {all_busy:.3g}; "
+        "an axis in more parts would use the others"
+    ]
 
 
 def _faster_neighbours(

@@ -170,6 +170,32 @@ def test_tilings_by_threads_that_do_not_fit(arch: str) -> None:
 
 
 @tile.kernel
+def largest_of_parts(x: tile.Tensor, parts: tile.constexpr) -> tile.Tensor:
+    """Each turn's fold decides what the next one does, so that the loop cannot be cut into parts."""
+    M, N = x.shape
+    found = tile.empty((parts,), tile.f32)
+    length = (M + parts - 1) // parts
+    for p in tile.grid(parts, block=1):
+        highest, total = -1.0, 0.0
+        for m in tile.range(p * length, min((p + 1) * length, M)):
+            highest = tile.max(tile.max(x[m, :], axis=1)) - highest / 2
+            total = total * 0.5 + highest
+        found[p] = total
+    return found
+
+
+def test_a_grid_of_few_blocks() -> None:
+    """That 8 programs take as long as 8 multiprocessors do is said, and what would help."""
+    few, enough = (
+        str(largest_of_parts.audit(tile.spec((65536, 512), tile.f32), arch="sm_90", parts=parts)) for parts in (8, 512)
+    )
+    few = " ".join(few.split())
+    assert "keep 8 of 132 multiprocessors busy, which takes" in few
+    assert "an axis in more parts would use the others" in few
+    assert "multiprocessors busy" not in enough
+
+
+@tile.kernel
 def in_small_blocks(a: tile.Tensor, b: tile.Tensor) -> tile.Tensor:
     M, K = a.shape
     K, N = b.shape

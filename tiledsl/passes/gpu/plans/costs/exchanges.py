@@ -7,11 +7,12 @@ columns, f16: eight numbers of each thread, one for each column of its 16 bytes
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.symbolic import Dim
 from tiledsl.passes.gpu.plan import GridPlan
+from tiledsl.passes.gpu.plans.product_plans.warpgroup_cost import CLUSTER_FOLD_CLOCKS, FOLD_CLOCKS
 from tiledsl.passes.nest.count_work import WorkCounts
 from tiledsl.passes.nest.loop_nest import Access, LoopNest
 
@@ -28,6 +29,37 @@ MEETING = 20
 """A barrier, a number that is written for other warps, and where these lie."""
 AMONG_BLOCKS = 40
 """Of a cluster, each of whose blocks writes to the memory of all others."""
+
+
+def clocks_of_turns(nest: LoopNest, grid: GridPlan, counts: WorkCounts, room: Callable[[Dim], int]) -> float:
+    """Clocks that a program waits for its own threads: a fold within a loop is told to all of them turn after turn,
+    and no load that is on its way makes that shorter. Nothing is counted beside products."""
+    clocks = 0.0
+    if nest.dots or grid.roles:
+        return clocks
+    for work in nest.elementwise:
+        if work.loops and isinstance(work.op, (ops.Reduce, ops.Scan)):
+            shapes = [w.shape for w in nest.elementwise if w.loops == work.loops]
+            spans = _threads_along(max(shapes, key=lambda shape: math.prod(map(room, shape))), work.op, grid, room)
+            far = work.op.axes if isinstance(work.op, ops.Reduce) else (work.op.axis,)
+            reach = max((spans.get(work.op.sources[0].shape[axis], 1) for axis in far), default=1)
+            each = FOLD_CLOCKS * (reach > LANES) + CLUSTER_FOLD_CLOCKS * (reach > grid.threads_of_tile)
+            clocks += each * counts.turns(work.loops[-1]).number / max(1, counts.programs)
+    return clocks
+
+
+def _threads_along(
+    shape: Sequence[Dim], op: ops.Reduce | ops.Scan, grid: GridPlan, room: Callable[[Dim], int]
+) -> dict[Dim, int]:
+    """How many threads further the last one is that has a part of the same row along each axis of a loop's largest
+    tile: the last axis is shared out first, by pieces of 16 bytes."""
+    left, spans, apart = grid.threads_of_tile * grid.cluster, dict[Dim, int](), 1
+    for number, dim in enumerate(reversed(shape)):
+        pieces = room(dim) * (1 if number else op.sources[0].dtype.bytes / WIDEST)
+        count = max(1, min(left, math.ceil(pieces)))
+        apart, left = apart * count, left // count
+        spans.setdefault(dim, apart if count > 1 else 1)
+    return spans
 
 
 def exchange_instructions(

@@ -28,7 +28,7 @@ from tiledsl.passes.gpu.plans.costs.element_accesses import (
     straddled,
     touched_lines,
 )
-from tiledsl.passes.gpu.plans.costs.exchanges import exchange_instructions
+from tiledsl.passes.gpu.plans.costs.exchanges import clocks_of_turns, exchange_instructions
 from tiledsl.passes.gpu.plans.costs.held_tiles import HeldTiles
 from tiledsl.passes.gpu.plans.costs.product_work import ProductWork
 from tiledsl.passes.gpu.plans.costs.resource_times import ResourceTimes
@@ -107,7 +107,7 @@ class GridCost:
         return max(1, self.counts.programs)
 
     @property
-    def _started(self) -> int:
+    def started(self) -> int:
         """Blocks that are launched."""
         return (min(self.grid.programs, self.programs) if self.grid.programs else self.programs) * self.grid.cluster
 
@@ -384,7 +384,7 @@ class GridCost:
             products=self.products.clocks / (busy * speeds.power_limit) / speeds.clock,
             arithmetic=self._arithmetic_clocks / busy / speeds.clock,
             special=self.work.special / (speeds.exponentials * busy) / speeds.clock,
-            starting=self._started * START_CLOCKS / speeds.clock,
+            starting=self.started * START_CLOCKS / speeds.clock,
             waiting=self._waiting,
             exposed=self._exposed,
             alone=self._alone,
@@ -487,6 +487,7 @@ class GridCost:
         met = 2 * CLUSTER_CLOCKS if self.grid.cluster > 1 else 0
         if self.grid.cluster > 1 and self._folds_across:
             met += CLUSTER_FOLD_CLOCKS * len(self._whole_folds)
+        met += clocks_of_turns(self.nest, self.grid, self.counts, self._room)
         if self.grid.stages > 1:
             return waves * (met + (1 + turns / self.grid.stages) * self.speeds.latency) / self.speeds.clock
         turns *= phases(self.nest)

@@ -61,7 +61,7 @@ def thread_plans(grid: GridShape, machine: GpuMachine, sizes: KnownSizes) -> Thr
     main = _main(dots, sizes.of)
     nest = found.nest if found is not None else _nest_of(grid, machine, sizes, whole=False)
     ranked = [tiling for _, tiling in found.ranked] if found is not None else [_smallest(nest)]
-    plans = _product_plans(main, blocks, nest, ranked)
+    plans = _product_plans(main, _behind_each_other(main, dots), blocks, nest, ranked)
     granule = (16, 1) if has_whole_rows(dots, blocks) else (8, 32)
     made_by = [op for dot in dots for op in _computed_of(dot)]
     windows = any(isinstance(op, ops.Load) and window_rows(op) is not None for op in made_by)
@@ -161,6 +161,12 @@ def _beside(main: ops.Dot, dots: Sequence[ops.Dot]) -> int:
     return sum(dot.parent is main.parent and dot.result.shape == main.result.shape for dot in dots)
 
 
+def _behind_each_other(main: ops.Dot, dots: Sequence[ops.Dot]) -> list[ops.Dot]:
+    """Products of one shape in loops of their own: of each loop one."""
+    found = {id(dot.parent): dot for dot in dots if dot.result.shape == main.result.shape}
+    return list({**found, id(main.parent): main}.values())
+
+
 def matrices_at_once(dot: ops.Dot, blocks: Sequence[BlockDefinition], size_of: SizeOf) -> int:
     """How many matrices a program multiplies at once: along leading axes that are whole, or cut as the user says. Those
     that are open get blocks of 1."""
@@ -234,7 +240,7 @@ def read_thread_nest(
     return ThreadNest(
         length(row, dot.a.shape[-2]),
         -(-columns // WHOLE_ROW_UNIT) * WHOLE_ROW_UNIT if whole else columns,
-        length(depth, dot.a.shape[-1]),
+        sum(length(_sides(one)[2], one.a.shape[-1]) for one in _behind_each_other(dot, grid.dots)),
         batches=math.prod(-(-size_of(b.total) // (b.block.size if b.block.kind == "fixed" else 1)) for b in others),
         together=together,
         beside=beside,
@@ -276,15 +282,20 @@ def _is_as_asked(tiling: ThreadTiling, asked: tuple[int, int]) -> bool:
 
 
 def _product_plans(
-    dot: ops.Dot, blocks: Sequence[BlockDefinition], nest: ThreadNest, ranked: Sequence[ThreadTiling]
+    dot: ops.Dot,
+    dots: Sequence[ops.Dot],
+    blocks: Sequence[BlockDefinition],
+    nest: ThreadNest,
+    ranked: Sequence[ThreadTiling],
 ) -> list[Plan]:
-    """Those of the tilings that have the blocks that are asked for, each of another tile; of all, if none has."""
-    row, column, depth = _sides(dot)
+    """Those of the tilings that have the blocks that are asked for, each of another tile; of all, if none has. `dots`:
+    the product, and those of other loops that are made with its tiles."""
+    row, column, _ = _sides(dot)
     asked = _asked(dot, blocks, nest)
     open_ = [b.extent for b in blocks if b.extent is not None and b.block.kind != "fixed"]
     found: dict[tuple[int, int], Plan] = {}
     for tiling in [one for one in ranked if _is_as_asked(one, asked)] or ranked:
-        sides = {row: tiling.rows, column: tiling.columns, depth: tiling.depth}
+        sides = {row: tiling.rows, column: tiling.columns, **{_sides(one)[2]: tiling.depth for one in dots}}
         chosen = tuple((name, sides.get(name, 1)) for name in open_)
         grid = GridPlan(tiling.threads, 1, tiling.warps, tiling.stages, raster=8)
         found.setdefault((tiling.rows, tiling.columns), Plan((grid,), blocks=chosen))
