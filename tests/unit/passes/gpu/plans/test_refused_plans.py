@@ -172,7 +172,7 @@ def test_tilings_by_threads_that_do_not_fit(arch: str) -> None:
 @tile.kernel
 def largest_of_parts(x: tile.Tensor, parts: tile.constexpr) -> tile.Tensor:
     """Each turn's fold decides what the next one does, so that the loop cannot be cut into parts."""
-    M, N = x.shape
+    M, _ = x.shape
     found = tile.empty((parts,), tile.f32)
     length = (M + parts - 1) // parts
     for p in tile.grid(parts, block=1):
