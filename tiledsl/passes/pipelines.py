@@ -70,6 +70,7 @@ def gpu_front_pipeline() -> list[Pass]:
         EliminateDeadCode(),
         NearFunctions(),
         PlaceLevels(),
+        Bounds(early=True),
     ]
 
 

@@ -33,10 +33,13 @@ class Bounds:
     name: ClassVar[str] = "bounds"
     requires: ClassVar[Form] = Form.TILE
     gives: ClassVar[Form] = Form.TILE
+    early: bool = False
+    """Before blocks are chosen: fills `in_bounds` with what is known without them, as prices ask, and says nothing."""
 
     def run(self, module: Module, context: PassContext) -> Module:
         for function in module.functions:
-            self._fix_extents(function, context)
+            if not self.early:
+                self._fix_extents(function, context)
             self._prove_accesses(function, context)
         return module
 
@@ -69,10 +72,10 @@ class Bounds:
             ]
             op.attributes["in_bounds"] = tuple(axes)
             proved += len(axes) == len(shape)
-            for axis in sorted(set(range(len(shape))) - set(axes)):
+            for axis in () if self.early else sorted(set(range(len(shape))) - set(axes)):
                 text = f"axis {axis} of %{op.tensor.name}, of size {shape[axis]}, is checked when the program runs"
                 context.remark(self.name, op.location, text)
-        if accesses:
+        if accesses and not self.early:
             text = f"{proved} of {len(accesses)} accesses proved in bounds"
             context.remark(self.name, function.location, text)
 

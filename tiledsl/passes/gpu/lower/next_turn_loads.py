@@ -17,10 +17,13 @@ from collections.abc import Sequence
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Op, Value
 from tiledsl.ir.dtypes import DType, bool_
-from tiledsl.passes.gpu.lower.lower_memory import load_as
+from tiledsl.ir.layouts.layout import RegisterLayout
+from tiledsl.passes.analysis.quotients import quotient_of, repeated
+from tiledsl.passes.gpu.lower.lower_memory import load_as, row_alignment
 from tiledsl.passes.gpu.lower.lowering import Lowering
 from tiledsl.passes.gpu.lower.place_blocks import Turns
-from tiledsl.passes.gpu.products.known_ahead import is_known_ahead
+from tiledsl.passes.gpu.lower.repeated_loads import load_repeated
+from tiledsl.passes.gpu.products.known_ahead import indices_known_ahead, is_known_ahead
 
 MOST_BYTES = 32
 """Of a thread, that such loads keep in registers for the next turn."""
@@ -31,7 +34,8 @@ class NextTurnLoads:
 
     def __init__(self, state: Lowering, loop: ops.Range, turns: Turns, in_ring: Sequence[ops.Load]) -> None:
         self.state, self.turns = state, turns
-        self.loads = _small_loads(state, loop, in_ring)
+        self._layouts = _small_loads(state, loop, turns, in_ring)
+        self.loads = tuple(self._layouts)
         self._next: list[Value] = []
 
     def first(self) -> list[Value]:
@@ -76,23 +80,48 @@ class NextTurnLoads:
         state, turns = self.state, self.turns
         place = turns.place(state, turns.start_of(state, number))
         with state.elsewhere(turns.argument, place):
-            return [load_as(state, op, state.layout(op.result)) for op in self.loads]
+            return [load_as(state, op, layout) for op, layout in self._layouts.items()]
 
 
 def _zero(state: Lowering, dtype: DType) -> Value:
     return state.constant(0.0 if dtype.is_float else False if dtype == bool_ else 0, dtype)
 
 
-def _small_loads(state: Lowering, loop: ops.Range, in_ring: Sequence[ops.Load]) -> list[ops.Load]:
-    inside, found, room = set[Op](loop.body.walk()), list[ops.Load](), MOST_BYTES
+def _small_loads(
+    state: Lowering, loop: ops.Range, turns: Turns, in_ring: Sequence[ops.Load]
+) -> dict[ops.Load, RegisterLayout]:
+    """What can be asked for a turn before, and in which layout."""
+    inside, found, room = set[Op](loop.body.walk()), dict[ops.Load, RegisterLayout](), MOST_BYTES
     for op in loop.body.ops:
         if not isinstance(op, ops.Load) or op in in_ring or not op.result.shape or op.tensor in state.written:
             continue
-        layout = state.inference.of(op.result)
+        layout = state.inference.of(op.result) or _layout_of_users(state, op)
         if layout is None or op.result.tile.level != "register":
             continue
         bytes_ = layout.slots * op.result.dtype.bytes
-        if bytes_ <= room and is_known_ahead(loop, op, inside) and not isinstance(op.other, Value):
-            found.append(op)
+        known = is_known_ahead(loop, op, inside) or _goes_along_a_quotient(state, loop, turns, op, layout)
+        if bytes_ <= room and known and not isinstance(op.other, Value):
+            found[op] = layout
             room -= bytes_
     return found
+
+
+def _layout_of_users(state: Lowering, op: ops.Load) -> RegisterLayout | None:
+    """Of a tile that is made in any layout: that of what is computed of it, where there is one."""
+    wanted = {state.inference.of(user.results[0]) for user in op.result.users if isinstance(user, (ops.Cast, ops.Map))}
+    return wanted.pop() if len(wanted) == 1 and len(op.result.users) == 1 else None
+
+
+def _goes_along_a_quotient(
+    state: Lowering, loop: ops.Range, turns: Turns, op: ops.Load, layout: RegisterLayout
+) -> bool:
+    """Whether a load goes along a quotient of the loop's own coordinates, and is lowered from where the block begins:
+    the quotients of another turn need not be there."""
+    quotient, block = repeated(op), loop.body.arguments[0]
+    if quotient is None or quotient.block is not block:
+        return False
+    others = [index for index in op.indices if quotient_of(index) is None]
+    if not indices_known_ahead(loop, others, set(loop.body.walk())):
+        return False
+    with state.trial(), state.elsewhere(block, turns.place(state, turns.start)):
+        return load_repeated(state, op, layout, row_alignment(state, op.tensor)) is not None

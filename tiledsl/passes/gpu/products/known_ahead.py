@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tiledsl.ir import tile_ops as ops
-from tiledsl.ir.core import Block, Op, Value
+from tiledsl.ir.core import Block, Index, Op, Value
 from tiledsl.ir.types import TileType
 from tiledsl.passes.analysis.effects import tensors_written
 from tiledsl.passes.gpu.layouts.infer_layouts import tensor_of
@@ -15,8 +17,13 @@ ASYNC_BYTES = (4, 8, 16)
 def is_known_ahead(loop: ops.Range, load: ops.Load, inside: set[Op]) -> bool:
     """Whether the subscripts of a load are known a few blocks before: they depend on the loop by its block alone.
     `inside`: the ops of the loop."""
+    return indices_known_ahead(loop, load.indices, inside)
+
+
+def indices_known_ahead(loop: ops.Range, indices: Iterable[Index], inside: set[Op]) -> bool:
+    """The same of some subscripts."""
     block = loop.body.arguments[0]
-    for index in load.indices:
+    for index in indices:
         if isinstance(index, Value) and index is not block:
             if isinstance(index.type, TileType) and index.shape:
                 return False
