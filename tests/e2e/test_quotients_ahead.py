@@ -1,4 +1,4 @@
-"""What a loop loads along quotients of its coordinates, for operands that threads compute, is asked for a turn ahead."""
+"""What a loop loads along quotients of its coordinates, where threads compute operands, is asked for a turn ahead."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def scaled(x: tile.Tensor, w: tile.Tensor, s: tile.Tensor, GROUP: tile.constexpr
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.filterwarnings("ignore::tiledsl.TilePerformanceWarning")
 def test_groups_of_scales(group: int, rows: int, columns: int, depth: int, arch: str) -> None:
-    """One turn and none too: the first turn's tiles are there before the loop, the last turn asks for nothing beyond."""
+    """One turn and none too: the first tiles are there before the loop, the last turn asks for nothing beyond."""
     random = np.random.default_rng(0)
     x = random.integers(-3, 4, (rows, depth)).astype(np.float16)
     w = random.integers(-8, 8, (columns, depth)).astype(np.int8)
     s = random.integers(1, 4, (columns, depth // group)).astype(np.float32)
     y: Any = scaled.emulate(x, w, s, GROUP=group, arch=arch, seed=1)
     weights = w.astype(np.float64) * np.repeat(s, group, axis=1).astype(np.float64)
-    np.testing.assert_array_equal(np.asarray(y, np.float64), x.astype(np.float64) @ weights.T)
+    np.testing.assert_array_equal(np.asarray(y, np.float64), x.astype(np.float64) @ np.transpose(weights))
 
 
 def test_they_are_carried_from_turn_to_turn() -> None:
