@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from tiledsl.ir.core import Value
-from tiledsl.ir.tile_ops import Reduce
+from tiledsl.ir.tile_ops import Reduce, Scan
 from tiledsl.passes.gpu.plan import GridPlan
 from tiledsl.passes.gpu.plans.costs.grid_cost import GridCost
 from tiledsl.passes.gpu.plans.costs.run_ahead import registers, stages_ahead
@@ -78,7 +78,7 @@ def improved(
     while True:
         fastest = math.inf
         options: list[tuple[float, tuple[GridPlan, dict[str, int]]]] = []
-        for option in _neighbours(nest, *found, counts_of, machine.max_cluster):
+        for option in _neighbours(nest, *found, counts_of, machine):
             seconds = seconds_of(*option, limit=min(least, fastest / SAME))
             fastest = min(fastest, seconds)
             options.append((seconds, option))
@@ -143,7 +143,7 @@ def refused_neighbours(
         seconds = GridCost(nest, ring, candidate, sizes, machine, alignment).times.seconds
         refused.append(RefusedNeighbour(seconds, option, candidate, reason))
 
-    for _ in _neighbours(nest, grid, blocks, _counts(nest, sizes), machine.max_cluster, refuse):
+    for _ in _neighbours(nest, grid, blocks, _counts(nest, sizes), machine, refuse):
         pass
     return GridCost(nest, grid, blocks, sizes, machine, alignment).times.seconds, refused
 
@@ -153,20 +153,23 @@ def _neighbours(
     grid: GridPlan,
     blocks: Mapping[str, int],
     counts_of: CountsOf,
-    largest_cluster: int,
+    machine: GpuMachine,
     refuse: Callable[[GridPlan, dict[str, int], str], None] = lambda grid, blocks, reason: None,
 ) -> Iterator[tuple[GridPlan, dict[str, int]]]:
-    """Other blocks, more threads, more blocks in a cluster, or several of these. `refuse` is told of those that do not
-    fit, and why."""
+    """Other blocks, more threads, more blocks in a cluster, or several of these; fewer threads where blocks are fewer
+    than multiprocessors. `refuse` is told of those that do not fit, and why."""
     open_ = _open_blocks(nest)
     apart = moved_between_blocks(nest.grid, None, folds=True)
     steps: list[tuple[float, int]] = [(1, 1), (2, 1), (1, 2), (2, 2)]
-    if nest.slid:  # the fewer threads, the more neighbours each of them has; blocks have nothing to tell each other
-        folds = any(isinstance(work.op, Reduce) for work in nest.elementwise)
-        steps = [*steps[: 4 if folds else 2], (0.5, 1)]
+    if not any(isinstance(work.op, (Reduce, Scan)) for work in nest.elementwise):
+        steps = steps[:2]  # blocks have nothing to tell each other
+    if nest.slid:  # the fewer threads, the more neighbours each of them has
+        steps.append((0.5, 1))
+    elif counts_of(blocks).programs * grid.cluster < machine.multiprocessors:
+        steps.append((0.5, 1))
     for more_threads, more_blocks in steps:
         option = replace(grid, threads=int(more_threads * grid.threads), cluster=more_blocks * grid.cluster)
-        if not FEWEST_THREADS <= option.threads <= MOST_THREADS or option.cluster > largest_cluster:
+        if not FEWEST_THREADS <= option.threads <= MOST_THREADS or option.cluster > machine.max_cluster:
             continue
         for candidate in _changed(blocks, open_, option != grid):
             reason = apart if option.cluster > grid.cluster else ""

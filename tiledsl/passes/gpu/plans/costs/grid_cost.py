@@ -17,6 +17,7 @@ from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Value
 from tiledsl.ir.dtypes import f64
 from tiledsl.ir.symbolic import Dim, symbol_name
+from tiledsl.ir.type_rules import tensor_type
 from tiledsl.passes.gpu.layouts.capacities import rounded
 from tiledsl.passes.gpu.layouts.infer_layouts import access_order, is_rows
 from tiledsl.passes.gpu.plan import WRITTEN_OUT, WRITTEN_OUT_WORDS, GridPlan
@@ -229,7 +230,23 @@ class GridCost:
     @cached_property
     def memory_bytes(self) -> float:
         """What of all that comes from memory, or goes there, and is not in L2 from before."""
-        return sum(self._from_memory(access) for access in self.nest.accesses)
+        by_tensor: dict[tuple[Value, bool], float] = {}
+        for access in self.nest.accesses:
+            key = (access.op.tensor, access.is_read)
+            by_tensor[key] = by_tensor.get(key, 0.0) + self._from_memory(access)
+        return sum(min(moved, self._most_of(tensor, is_read)) for (tensor, is_read), moved in by_tensor.items())
+
+    def _most_of(self, tensor: Value, is_read: bool) -> float:
+        """Bytes of a tensor that move at most: one that fits L2 moves once, however many accesses speak of it; what
+        the grid has written itself need not come again."""
+        size = math.prod(map(self.counts.number, tensor_type(tensor).shape)) * tensor_type(tensor).dtype.bytes
+        if size > CACHED_SHARE * self.machine.l2_bytes:
+            return math.inf
+        return 0.0 if is_read and tensor in self._written else size
+
+    @cached_property
+    def _written(self) -> frozenset[Value]:
+        return frozenset(access.op.tensor for access in self.nest.accesses if not access.is_read)
 
     def _from_memory(self, access: Access) -> float:
         """Parts of sectors that one program leaves are taken by its neighbours, while the sector is in L2."""
