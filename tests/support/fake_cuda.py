@@ -26,7 +26,7 @@ from tiledsl.api.schedules import built_module, saved_module
 from tiledsl.backend_cuda.driver import call_driver as driver
 from tiledsl.backend_ref.program import ReferenceProgram
 from tiledsl.ir.core import Module
-from tiledsl.runtime.programs.plan_source import PlanSource
+from tiledsl.runtime.programs.plan_source import PlansFor
 from tiledsl.runtime.programs.variant_report import ProgramReport
 
 kernel_module = importlib.import_module("tiledsl.api.kernels.kernel")  # `tiledsl.api.kernels.kernel` is the function
@@ -133,7 +133,7 @@ class HostProgram:
         /,
         *,
         chained: bool,
-        source: PlanSource | None = None,
+        plans: PlansFor | None = None,
     ) -> HostPlan:
         return HostPlan(self, alignment)
 
@@ -167,6 +167,7 @@ class HostPlan:
         return f"aligned to {self.alignment}"
 
     description = plan
+    origin = ""
 
     def to_bytes(self) -> bytes:
         return self.program.to_bytes()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tiledsl.runtime.programs.plan_source import Answer, PlanQuestion
@@ -22,3 +23,10 @@ class Fixed:
     def refused(self, question: PlanQuestion, answer: Answer, reason: str) -> None:
         del question, answer
         self.refusals.append(reason)
+
+    def mark(self) -> str:
+        return ""
+
+    def devices(self, target: str) -> Sequence[str]:
+        del target
+        return ()

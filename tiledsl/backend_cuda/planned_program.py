@@ -35,11 +35,13 @@ class PlannedDescription:
 
 @dataclass(frozen=True, eq=False)
 class PlannedProgram:
-    """`name` and `location` are the kernel's in the user's program, for messages."""
+    """`name` and `location` are the kernel's in the user's program, for messages. `origin`: where the plan comes from,
+    in words; empty: the model chose it, and nobody had another."""
 
     name: str
     location: Location
     variant: Variant
+    origin: str = ""
     _loaded: dict[int, LoadedKernels] = field(default_factory=dict[int, "LoadedKernels"])
     _lock: Any = field(default_factory=threading.Lock)
 
@@ -64,6 +66,7 @@ class PlannedProgram:
             "name": self.name,
             "location": [place.file, place.line, place.column, place.end_line, place.end_column],
             "variant": variant_to_json(self.variant),
+            "origin": self.origin,
         }
         text = json.dumps(described).encode()
         return _MAGIC + _LENGTH.pack(len(text)) + text + self.variant.cubin
@@ -77,7 +80,7 @@ class PlannedProgram:
         (length,) = _LENGTH.unpack_from(data, len(_MAGIC))
         described: dict[str, Any] = json.loads(data[start : start + length])
         variant = variant_from_json(described["variant"], data[start + length :])
-        return PlannedProgram(described["name"], Location(*described["location"]), variant)
+        return PlannedProgram(described["name"], Location(*described["location"]), variant, described.get("origin", ""))
 
     def load(self) -> PlannedProgram:
         """Itself. Code goes to a device when it is first asked for there."""

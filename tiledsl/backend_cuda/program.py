@@ -21,6 +21,7 @@ from tiledsl.backend_cuda.build.stored_variant import variant_from_json, variant
 from tiledsl.backend_cuda.build.variant import Variant
 from tiledsl.backend_cuda.chosen_plans import read_or_choose
 from tiledsl.backend_cuda.frame.overlap_kernels import CAPABILITY
+from tiledsl.backend_cuda.measured_plans import Choice, read_or_ask
 from tiledsl.backend_cuda.planned_program import PlannedProgram
 from tiledsl.ir.core import Module, Value
 from tiledsl.ir.text.printer import print_module
@@ -34,7 +35,7 @@ from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.runtime.programs.alignment import default_lying, row_alignment
 from tiledsl.runtime.programs.artifact import Note
 from tiledsl.runtime.programs.cache import DiskCache, compiler_identity, digest, disk_cache
-from tiledsl.runtime.programs.plan_source import PlanQuestion, PlanSource, sizes_in_order
+from tiledsl.runtime.programs.plan_source import PlanQuestion, PlansFor, PlanSource, sizes_in_order
 from tiledsl.runtime.programs.variant_report import ProgramReport, VariantMade
 from tiledsl.support.errors import TileResourceError
 from tiledsl.support.location import Location
@@ -68,6 +69,7 @@ class _Stored:
     text: str
     name: str
     location: Location
+    identity: str
 
     @cached_property
     def module(self) -> Module:
@@ -128,19 +130,30 @@ class CudaProgram:
         /,
         *,
         chained: bool,
-        source: PlanSource | None = None,
+        plans: PlansFor | None = None,
     ) -> PlannedProgram:
         """The code for these sizes and alignments as a program; compiled now if nobody has. `chained`: as one of a
-        chain of others. `source`: asked for a plan before the model is."""
+        chain of others. `plans`: asked for a plan before the model is."""
         chained = chained and gpu_machine(self.arch).capability >= CAPABILITY
-        variant = None
-        if source is not None:
-            variant = self.tuned(source, self.question(sizes, alignment, lying), chained)
-        if variant is None:
-            choose = partial(self.plans, sizes, alignment, lying)
-            plans = read_or_choose(_disk(), self.text, self.arch, (sizes, alignment, lying), choose)
-            variant = self.variant(plans.chained(chained))
-        return PlannedProgram(self.name, self.location, variant)
+        call = sizes, alignment, lying
+        choice = Choice() if plans is None else self._asked(plans, call, chained)
+        if choice.plan is not None:
+            return PlannedProgram(self.name, self.location, self.variant([choice.plan]), choice.origin)
+        ranked = read_or_choose(_disk(), self.text, self.arch, call, partial(self.plans, *call))
+        return PlannedProgram(self.name, self.location, self.variant(ranked.chained(chained)), choice.origin)
+
+    def _asked(
+        self, plans: PlansFor, call: tuple[Mapping[str, int], Sequence[int], Sequence[int]], chained: bool
+    ) -> Choice:
+        """What a source has for a call, now or when it was asked before."""
+
+        def ask() -> Choice:
+            return self.choice(plans.source, self.question(*call, plans.device), chained)
+
+        found = read_or_ask(_disk(), [self.arch, str(chained), self.text], call, plans, ask)
+        if found.origin:
+            LOG.info("plan of %s: %s", self.name, found.origin)
+        return found
 
     def plans(self, sizes: Mapping[str, int], alignment: Sequence[int], lying: Sequence[int]) -> PlansOnDemand:
         """The plans that the model has for a call, the best first."""
@@ -156,23 +169,39 @@ class CudaProgram:
 
     def tuned(self, source: PlanSource, question: PlanQuestion, chained: bool = False) -> Variant | None:
         """The code by the plan that a source has; None where it has none, or one that is no plan for the question."""
+        plan = self.choice(source, question, chained).plan
+        return None if plan is None else self.variant([plan])
+
+    def choice(self, source: PlanSource, question: PlanQuestion, chained: bool = False) -> Choice:
+        """The plan that a source has, if it is one for the question, and makes the code that was measured. Compiles
+        it."""
         answer = source.plan_for(question)
         if answer is None:
-            return None
+            return Choice()
         try:
             plan = parse_plan(answer.plan)
             reason = why_no_plan(plan, dict(question.sizes), question.alignment)
-            if reason is None:
-                variant = self.variant([replace(plan, chained=chained)])
-                if not answer.code or chained or code_digest(variant) == answer.code:
-                    return variant
+            if reason is None and answer.code and not self._makes(plan, answer.code, chained):
                 reason = "its code is another one than that which was measured"
+            if reason is None:
+                plan = replace(plan, chained=chained)
+                self.variant([plan])
+                return Choice(plan, answer.origin)
         except ValueError as error:
             reason = str(error)
         except TileResourceError as error:
             reason = error.message
         source.refused(question, answer, reason)
-        return None
+        return Choice(None, f"the model's; the plan ({answer.plan}), {answer.origin}, is not used: {reason}")
+
+    def _makes(self, plan: Plan, code: str, chained: bool) -> bool:
+        """Whether a plan makes the code of a digest. Plans are measured by themselves: where one is of a `chained`
+        launch, the code that it would make by itself is written, and not compiled."""
+        if not chained:
+            return code_digest(self.variant([plan])) == code
+        from tiledsl.backend_cuda.build.compile import sources_by  # costs start-up time
+
+        return code in map(digest_of_source, sources_by(self.module, self.arch, plan))
 
     def watch(self, listener: Callable[[VariantMade], None]) -> None:
         """Has every further variant told to `listener`."""
@@ -228,6 +257,8 @@ class CudaProgram:
     @cached_property
     def identity(self) -> str:
         """A digest of the TILE module, wherever it stands in files, and whatever its function and values are called."""
+        if isinstance(self._module, _Stored):
+            return self._module.identity
         text = print_module(self.module).replace(f"func @{self.module.entry.name}(", "func @kernel(")
         return digest([_numbered(_NAME, text)])
 
@@ -242,6 +273,7 @@ class CudaProgram:
         """Everything in one piece, for the disk; variants stand there by themselves."""
         places = [[p.file, p.line, p.column, p.end_line, p.end_column] for p in self.location.chain()]
         described = {"module": self.text, "arch": self.arch, "name": self.name, "places": places}
+        described["identity"] = self.identity
         return _MAGIC + json.dumps(described).encode()
 
     @staticmethod
@@ -255,7 +287,8 @@ class CudaProgram:
             location = Location(*place, caller=location)
         if location is None:
             raise ValueError("a compiled program without a place")
-        return CudaProgram(_Stored(described["module"], described["name"], location), described["arch"])
+        stored = _Stored(described["module"], described["name"], location, described["identity"])
+        return CudaProgram(stored, described["arch"])
 
     def load(self) -> LoadedCudaProgram:
         """For calls in this process. Code goes to a device when it is first asked for there."""
@@ -316,7 +349,12 @@ class CudaProgram:
 def code_digest(variant: Variant) -> str:
     """Of the CUDA C of a variant, which with the compiler of CUDA C decides on machine code: without comments, which
     name the user's lines, and whatever kernels and values are called."""
-    return digest([_numbered(_OWN_NAME, _COMMENT.sub("", variant.source))])
+    return digest_of_source(variant.source)
+
+
+def digest_of_source(source: str) -> str:
+    """The same of CUDA C."""
+    return digest([_numbered(_OWN_NAME, _COMMENT.sub("", source))])
 
 
 def _numbered(name: re.Pattern[str], text: str) -> str:

@@ -49,6 +49,10 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--size", action="append", default=[], metavar="NAME=SIZE", help="a size that a model leaves open"
     )
+    parser.add_argument(
+        "--device", metavar="NAME", help="the GPU that it will run on, such as 'NVIDIA H200': plans that were measured "
+        "there are taken (default: the GPU at hand)",
+    )  # fmt: skip
     if not any(action.dest == "arch" for action in parser._actions):  # pyright: ignore[reportPrivateUsage]  # see above
         parser.add_argument("--arch", default="cpu", help="cpu (the default), or a GPU's: sm_90 (no GPU is needed)")
 
@@ -123,7 +127,7 @@ def _built(graph: Graph, options: argparse.Namespace) -> BuiltGraph:
     if missing:
         example = " ".join(f"--size {name}=8" for name in missing)
         fail("onnx-open-sizes", None, model=options.model, missing=", ".join(missing), example=example)
-    return fused.build(options.arch, tuning=None, **sizes)
+    return fused.build(options.arch, tuning=None, device=options.device, **sizes)
 
 
 def _sizes(options: argparse.Namespace) -> dict[str, int]:

@@ -15,7 +15,7 @@ from tiledsl.backend_cuda.program import CudaProgram, code_digest
 from tiledsl.passes.gpu.plan import parse_plan
 from tiledsl.passes.gpu.plans.choose_plans import ranked_plans
 from tiledsl.passes.gpu_machine import gpu_machine
-from tiledsl.runtime.programs.plan_source import Answer
+from tiledsl.runtime.programs.plan_source import Answer, PlansFor
 
 SIZES = {"M": 256, "K": 128, "N": 256}
 ALIGNMENT, LYING = (16, 16, 16), (16, 16, 16)
@@ -37,7 +37,8 @@ def plans() -> list[str]:
 
 
 def planned(source: Fixed | None) -> str:
-    made = program().planned(SIZES, ALIGNMENT, LYING, chained=False, source=source)
+    asked = None if source is None else PlansFor(source)
+    made = program().planned(SIZES, ALIGNMENT, LYING, chained=False, plans=asked)
     return str(made.variant.plan)
 
 
@@ -50,7 +51,7 @@ def test_the_plan_is_taken() -> None:
 
 def test_a_plan_for_the_code_that_was_measured() -> None:
     source = Fixed(Answer(plans()[1]))
-    made = program().planned(SIZES, ALIGNMENT, LYING, chained=False, source=source)
+    made = program().planned(SIZES, ALIGNMENT, LYING, chained=False, plans=PlansFor(source))
     assert planned(Fixed(Answer(plans()[1], code_digest(made.variant)))) == plans()[1]
     other = Fixed(Answer(plans()[1], "0" * 40))
     assert planned(other) == planned(None)
@@ -76,7 +77,7 @@ def test_a_plan_that_does_not_fit_is_left(plan: str, reason: str) -> None:
 
 def test_rows_that_are_less_aligned_than_the_plan_wants() -> None:
     source = Fixed(Answer(plans()[0]))
-    made = program().planned(SIZES, (16, 2, 16), LYING, chained=False, source=source)
+    made = program().planned(SIZES, (16, 2, 16), LYING, chained=False, plans=PlansFor(source))
     assert "rows of tensor 1 at multiples of 16 bytes, and they are at those of 2" in source.refusals[0]
     assert made.variant.plan.alignment == (16, 2, 16)
 

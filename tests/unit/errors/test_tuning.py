@@ -58,6 +58,11 @@ def with_tuning_off() -> object:
         return doubled.tune(X)
 
 
+def on_an_unknown_device() -> object:
+    graph = tiledsl.trace(tile.relu, tile.spec((8,), tile.f32))
+    return in_a_folder(lambda folder: tiledsl.fuse(graph).build("sm_90", tuning=folder, device="NVIDIA Z1"))
+
+
 def by_the_reference() -> object:
     graph = tiledsl.trace(tile.relu, tile.spec((8,), tile.f32))
     return tiledsl.tune(tiledsl.fuse(graph).build("reference"))
@@ -78,6 +83,7 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "tuning-unreadable": (lambda: with_a_file(lambda file: Database(file).refresh()), "name a folder"),
     "tuning-absent": (lambda: in_a_folder(lambda folder: tuned_by(folder / "none")), "there is no database in"),
     "tuning-nowhere": (with_tuning_off, "pass `database=` with a folder"),
+    "tuning-device": (on_an_unknown_device, "nothing was measured on a device `NVIDIA Z1`"),
     "tuning-budget": (lambda: in_a_folder(lambda f: doubled.tune(X, seconds=0, database=f)), "of seconds 0 cannot try"),
     "tuning-nothing": (lambda: tiledsl.tune(7), "a int cannot be tuned"),
     "tuning-target": (by_the_reference, "cannot be tuned for `reference`: nothing is chosen there"),

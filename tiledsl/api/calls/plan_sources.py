@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from tiledsl.runtime.programs.plan_source import ACTIVE_PLANS, PlanSource
+from tiledsl.api.calls.targets import cuda_services
+from tiledsl.runtime.programs.plan_source import ACTIVE_PLANS, PlansFor, PlanSource
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
 from tiledsl.support.options import read_options
@@ -35,6 +36,25 @@ def default_plans() -> PlanSource | None:
         return None
     ships = any(shipped_folder().glob("*.jsonl"))
     return database_plans(folder, ships=ships) if ships or folder.is_dir() else None
+
+
+def plans_on(source: PlanSource | None, arch: str, device: str | None) -> PlansFor | None:
+    """A source as a build for an architecture asks it. `device`: where the module will run, in words, or how they
+    begin; None: the devices at hand, if there are any of the architecture, and all are alike.
+
+    Raises TileRuntimeError for a device that is named, and that the source knows nothing of.
+    """
+    if source is None:
+        return None
+    if device is None:
+        at_hand = cuda_services().at_hand(arch)
+        return PlansFor(source, at_hand[0] if len(at_hand) == 1 else "", source.mark())
+    known = source.devices(arch)
+    fitting = [one for one in known if one == device] or [one for one in known if one.startswith(device)]
+    if len(fitting) != 1:
+        named = ", ".join(f"`{one}`" for one in fitting or known) or f"there is none for `{arch}`"
+        fail("tuning-device", caller_location(), device=device, known=named)
+    return PlansFor(source, fitting[0], source.mark())
 
 
 def shipped_folder() -> Path:

@@ -106,15 +106,20 @@ class FusedGraph:
         """The IR text of `lowered`."""
         return print_module(self.lowered(arch, sizes))
 
-    def build(self, arch: str | None = None, *, tuning: str | Path | None = None, **sizes: int) -> BuiltGraph:
+    def build(
+        self, arch: str | None = None, *, tuning: str | Path | None = None, device: str | None = None, **sizes: int
+    ) -> BuiltGraph:
         """A module: kernels that are compiled, memory that is planned. It is called with arrays as the graph is.
 
         `arch`: `cpu`, `reference`, a GPU's (`sm_90`; no GPU is needed now), or None: that of the arrays of each call.
         `sizes`: those that the graph leaves open. Those not given are taken from each call, and a module made for each.
-        `tuning`: the folder of a database, whose plans are taken where it has some; no GPU is needed for that.
+        `tuning`: the folder of a database, whose plans are taken where it has some; no GPU is needed for that. By
+        default that of the environment, and what ships. `device`: the GPU that the module will run on, in words, or
+        how they begin (`NVIDIA H200`): plans that were measured there are taken. By default the device at hand.
         Raises TileError for what cannot be compiled.
         """
-        built = BuiltGraph(self, arch, sizes, plans=None if tuning is None else existing_plans(tuning))
+        plans = None if tuning is None else existing_plans(tuning)
+        built = BuiltGraph(self, arch, sizes, plans=plans, device=device)
         if arch is not None and all(name in sizes for name in self.symbols):
             try:
                 built.module(arch, dict(sizes))
@@ -142,9 +147,10 @@ class BuiltGraph:
         sizes: Mapping[str, int],
         build: Build | None = None,
         plans: PlanSource | None = None,
+        device: str | None = None,
     ) -> None:
         """`build`: what compiles the functions of a schedule; `plans`: what is asked for plans before the model is, by
-        default what the thread that builds a module asks then."""
+        default what the thread that builds a module asks then; `device`: as `FusedGraph.build` has it."""
         self.fused = fused
         self.arch = arch
         self._sizes = dict(sizes)
@@ -152,7 +158,7 @@ class BuiltGraph:
         self._modules: dict[tuple[str, tuple[tuple[str, int], ...]], Module] = {}
         self._graph = fused.graph
         self._cache = WeightCache()
-        self._build = partial(build_for, plans=plans) if build is None else build
+        self._build = partial(build_for, plans=plans, device=device) if build is None else build
         self._checks = build is None and checks_calls()
         self._plain = not fused.symbols
         self._only: Module | None = None

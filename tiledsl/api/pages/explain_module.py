@@ -109,6 +109,8 @@ def _launches(built: Built) -> list[str]:
         program = built.programs[step.program]
         if isinstance(program, PlannedProgram):
             lines += paragraph(f"plan: {program.description}", 5, 7)
+            if program.origin:
+                lines += paragraph(f"plan is {program.origin}", 5, 7)
     return lines
 
 

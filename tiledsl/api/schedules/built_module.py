@@ -8,13 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from tiledsl.api.calls.plan_sources import plans_of_calls
+from tiledsl.api.calls.plan_sources import plans_of_calls, plans_on
 from tiledsl.api.calls.targets import target_of
 from tiledsl.api.schedules.graph_programs import CompiledFunction, compile_functions
 from tiledsl.api.schedules.schedule_graph import Scheduled
 from tiledsl.passes.machine import available_cores
 from tiledsl.runtime.programs.memory_plan import MemoryPlan, is_direct, plan_memory
-from tiledsl.runtime.programs.plan_source import PlanSource
+from tiledsl.runtime.programs.plan_source import PlansFor, PlanSource
 from tiledsl.runtime.programs.program import HasVariants, PlannedProgram, Program
 from tiledsl.runtime.programs.schedule import Operand, Schedule, Step
 from tiledsl.runtime.programs.step_alignment import step_alignment, step_lying
@@ -47,9 +47,11 @@ Build: TypeAlias = Callable[[Scheduled, str], Built]
 """What compiles all that a schedule runs, for an architecture."""
 
 
-def build_for(scheduled: Scheduled, arch: str, plans: PlanSource | None = None) -> Built:
-    """Compiles all that a schedule runs. `plans`: asked before the model is; default: what calls ask now. Raises
-    TileError."""
+def build_for(
+    scheduled: Scheduled, arch: str, plans: PlanSource | None = None, device: str | None = None
+) -> Built:  # fmt: skip
+    """Compiles all that a schedule runs. `plans`: asked before the model is; default: what calls ask now. `device`: the
+    GPU that it will run on, in words (default: the one at hand). Raises TileError."""
     started = time.perf_counter()
     plans = plans_of_calls() if plans is None else plans
     target = target_of(arch)
@@ -62,7 +64,8 @@ def build_for(scheduled: Scheduled, arch: str, plans: PlanSource | None = None) 
     functions: Sequence[int] = range(len(programs))
     memory = plan_memory(schedule)
     if any(isinstance(program, HasVariants) for program in programs):
-        schedule, programs, functions = _planned(schedule, programs, not is_direct(schedule, memory), plans)
+        asked = plans_on(plans, target.name, device)
+        schedule, programs, functions = _planned(schedule, programs, not is_direct(schedule, memory), asked)
     seconds = time.perf_counter() - started
     identity = target.identity()
     return Built(
@@ -71,7 +74,7 @@ def build_for(scheduled: Scheduled, arch: str, plans: PlanSource | None = None) 
 
 
 def _planned(
-    schedule: Schedule, programs: Sequence[Program], chained: bool, plans: PlanSource | None
+    schedule: Schedule, programs: Sequence[Program], chained: bool, plans: PlansFor | None
 ) -> tuple[Schedule, list[Program], list[int]]:
     """The schedule with a program of its own for each plan that the sizes and alignments of its steps ask for; these
     programs; and of each the number of the one that it was planned from. `chained`: whether they run in a graph.
@@ -87,10 +90,7 @@ def _planned(
     def plan(one: _Wanted) -> PlannedProgram:
         program = programs[one.program]
         assert isinstance(program, HasVariants)
-        sizes = dict(one.sizes)
-        if plans is None:
-            return program.planned(sizes, one.alignment, one.lying, chained=chained)
-        return program.planned(sizes, one.alignment, one.lying, chained=chained, source=plans)
+        return program.planned(dict(one.sizes), one.alignment, one.lying, chained=chained, plans=plans)
 
     with ThreadPoolExecutor(max(1, min(len(wanted), available_cores()))) as pool:
         progress = Progress(f"compiling the plans of {schedule.name}", len(wanted))

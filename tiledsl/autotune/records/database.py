@@ -76,6 +76,15 @@ class Database:
         except OSError as error:
             fail("tuning-unreadable", caller_location(), folder=self.folder, reason=_reason(error))
 
+    def stamp(self) -> str:
+        """Changes when a file is written, comes or goes."""
+        found: list[tuple[str, int, int]] = []
+        for path in self.files():
+            with contextlib.suppress(OSError):  # compacted in the meantime
+                status = path.stat()
+                found.append((path.name, status.st_size, status.st_mtime_ns))
+        return repr(found)
+
     def _has(self, path: Path) -> bool:
         return self._only is None or path.name == self._only
 

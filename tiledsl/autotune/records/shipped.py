@@ -33,6 +33,16 @@ class Shipped:
             self._databases[question.device] = found
         return found.best(question)
 
+    def stamp(self) -> str:
+        """Changes when a file is written, comes or goes."""
+        return Database(self.folder).stamp()
+
+    def questions(self) -> list[PlanQuestion]:
+        """What was searched for, on all devices. Reads all files."""
+        every = Database(self.folder)
+        every.refresh()
+        return list(every.entries.searches)
+
 
 def file_name(device: str) -> str:
     """`nvidia-h200-132-multiprocessors.jsonl`"""

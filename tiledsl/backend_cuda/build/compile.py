@@ -73,6 +73,12 @@ def _compile(module: Module, arch: str, plan: Plan, notes: Sequence[str]) -> Var
     return Variant(plan, source, cubin, print_module(lowered), tuple(notes), remarks, tile_reports(lowered))
 
 
+def sources_by(module: Module, arch: str, plan: Plan) -> list[str]:
+    """The CUDA C that a plan may come to (`_with_room` says which), written and not compiled. Raises TileError."""
+    lowered, capability = PassManager(gpu_pipeline(plan, arch)).run(module, PassContext()), gpu_machine(arch).capability
+    return [emit_program(lowered, capability, chained=plan.chained, fewer=fewer).text for fewer in (0, 1)]
+
+
 def _with_room(lowered: Module, arch: str, plan: Plan) -> tuple[CudaSource, Cubin]:
     """CUDA C and its machine code. Where threads spill because a multiprocessor is to have room for many blocks of
     them, it is made for one block less: that costs less than another plan."""

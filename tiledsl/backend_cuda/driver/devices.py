@@ -9,20 +9,31 @@ from typing import Any
 
 from tiledsl.backend_cuda.driver.call_driver import bindings, call, process
 from tiledsl.support.caller import caller_location
-from tiledsl.support.errors import fail
+from tiledsl.support.errors import TileError, fail
 from tiledsl.support.when_dropped import when_dropped
 
 
 @dataclass(frozen=True)
-class Device:
-    """One device. `arch` is the name of what it runs, as `sm_90`; `context` its primary context, at `address`."""
+class Facts:
+    """What a device is. `arch` is the name of what it runs, as `sm_90`."""
 
-    number: int
     name: str
     arch: str
     multiprocessors: int
     shared_bytes: int
     """The most shared memory that a block may ask for."""
+
+    @property
+    def words(self) -> str:
+        """`NVIDIA H200, 132 multiprocessors`"""
+        return f"{self.name}, {self.multiprocessors} multiprocessors"
+
+
+@dataclass(frozen=True)
+class Device(Facts):
+    """One device, that this process works with. `context` is its primary context, at `address`."""
+
+    number: int
     context: Any
     address: int
 
@@ -44,8 +55,16 @@ def device_of(number: int) -> Device:
 
 def describe_device(number: int) -> str:
     """A device in words, which tell it from others: what measured times are times of. Raises TileRuntimeError."""
-    device = device_of(number)
-    return f"{device.name}, {device.multiprocessors} multiprocessors"
+    return device_of(number).words
+
+
+def devices_at_hand() -> list[Facts]:
+    """The devices that this process sees; none where there is no driver. Makes no context, as work with a device would:
+    nothing runs there yet."""
+    try:
+        return [_facts(call("cuDeviceGet", number)) for number in range(device_count())]
+    except TileError:
+        return []
 
 
 def _opened(number: int) -> Device:
@@ -55,6 +74,12 @@ def _opened(number: int) -> Device:
             fail("cuda-no-device", caller_location())
         fail("cuda-device-number", caller_location(), device=number, count=count, last=count - 1)
     handle = call("cuDeviceGet", number)
+    facts = _facts(handle)
+    context = call("cuDevicePrimaryCtxRetain", handle)
+    return Device(**vars(facts), number=number, context=context, address=int(context))
+
+
+def _facts(handle: Any) -> Facts:
     attribute = bindings().CUdevice_attribute
 
     def ask(name: str) -> int:
@@ -62,15 +87,11 @@ def _opened(number: int) -> Device:
 
     major, minor = ask("COMPUTE_CAPABILITY_MAJOR"), ask("COMPUTE_CAPABILITY_MINOR")
     name = call("cuDeviceGetName", 128, handle)
-    context = call("cuDevicePrimaryCtxRetain", handle)
-    return Device(
-        number=number,
+    return Facts(
         name=name.split(b"\0")[0].decode() if isinstance(name, bytes) else str(name),
         arch=f"sm_{major}{minor}",
         multiprocessors=ask("MULTIPROCESSOR_COUNT"),
         shared_bytes=ask("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
-        context=context,
-        address=int(context),
     )
 
 

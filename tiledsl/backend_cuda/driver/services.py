@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import cast
 
 from tiledsl.backend_cuda.driver import failures
 from tiledsl.backend_cuda.driver.call_driver import bindings, call, process, status_name, status_text
-from tiledsl.backend_cuda.driver.devices import Device, current, device_count, device_of, free_when_dropped
+from tiledsl.backend_cuda.driver.devices import (
+    Device,
+    Facts,
+    current,
+    device_count,
+    device_of,
+    devices_at_hand,
+    free_when_dropped,
+)
 from tiledsl.backend_cuda.driver.failure_records import raise_failures
 from tiledsl.backend_cuda.driver.graphs import GraphLaunch, LaunchedGraph, Recordable, own_stream
 from tiledsl.backend_cuda.driver.streams import (
@@ -22,7 +31,7 @@ from tiledsl.backend_cuda.driver.streams import (
 from tiledsl.passes.gpu_machine import machine_of_capability
 from tiledsl.runtime.programs.device_services import RecordedLaunch
 from tiledsl.support.caller import caller_location
-from tiledsl.support.errors import fail
+from tiledsl.support.errors import TileError, fail
 from tiledsl.support.location import Location
 
 _SINCE_CUDA_4 = 4000
@@ -53,8 +62,14 @@ class CudaServices:
     """`DeviceServices` of the runtime."""
 
     def arch(self, device: int) -> str:
-        capability = int(device_of(device).arch.removeprefix("sm_"))
-        return machine_of_capability(capability, caller_location()).name
+        return _table_of(device_of(device))
+
+    def at_hand(self, arch: str) -> list[str]:
+        found: set[str] = set()
+        for facts in devices_at_hand():
+            with suppress(TileError):  # code is made for none like it
+                found.update([facts.words] if _table_of(facts) == arch else [])
+        return sorted(found)
 
     def allocate(self, size: int, device: int, stream: int) -> AllocatedMemory:
         return AllocatedMemory(size, device_of(device), stream)
@@ -97,6 +112,11 @@ class CudaServices:
 
     def run_after(self, device: int, stream: int, earlier: int) -> None:
         run_after(device_of(device), stream, earlier)
+
+
+def _table_of(facts: Facts) -> str:
+    """The architecture that code for a device is compiled for."""
+    return machine_of_capability(int(facts.arch.removeprefix("sm_")), caller_location()).name
 
 
 def synchronize(device: int | None, stream: int | None) -> None:

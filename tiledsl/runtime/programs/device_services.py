@@ -56,6 +56,10 @@ class DeviceServices(Protocol):
         """What code for the device is compiled for, as `sm_90`."""
         ...
 
+    def at_hand(self, arch: str) -> list[str]:
+        """The devices of an architecture, in words, each kind once. Raises nothing: none without a driver."""
+        ...
+
     def allocate(self, size: int, device: int, stream: int) -> DeviceMemory:
         """New memory of `size` bytes, for use on the stream. TileResourceError if there is none left."""
         ...

@@ -6,9 +6,9 @@ there is none, or when the source has no answer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
@@ -38,10 +38,12 @@ class PlanQuestion:
 
 @dataclass(frozen=True)
 class Answer:
-    """A plan as text. `code`: the digest of the code that was measured by it; empty: any will do."""
+    """A plan as text. `code`: the digest of the code that was measured by it; empty: any will do. `origin`: where the
+    plan comes from, in words for reports."""
 
     plan: str
     code: str = ""
+    origin: str = field(default="", compare=False)
 
 
 def sizes_in_order(sizes: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
@@ -59,6 +61,25 @@ class PlanSource(Protocol):
     def refused(self, question: PlanQuestion, answer: Answer, reason: str, /) -> None:
         """Is told that its answer was not used, and why."""
         ...
+
+    def mark(self) -> str:
+        """Changes whenever an answer may change, so that answers may be kept under it; empty: they may not be kept.
+        Must be cheap: every build asks for it."""
+        ...
+
+    def devices(self, target: str, /) -> Sequence[str]:
+        """The devices that it has plans for, of those that run code for `target`, in words."""
+        ...
+
+
+@dataclass(frozen=True)
+class PlansFor:
+    """A source of plans as one build asks it. `device`: where the module will run, in words, or empty where that is
+    not known; `mark`: that of the source."""
+
+    source: PlanSource
+    device: str = ""
+    mark: str = ""
 
 
 @runtime_checkable

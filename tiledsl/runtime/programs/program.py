@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, Union, runtime_check
 if TYPE_CHECKING:
     import numpy as np
 
-    from tiledsl.runtime.programs.plan_source import PlanSource
+    from tiledsl.runtime.programs.plan_source import PlansFor
     from tiledsl.runtime.programs.variant_report import ProgramReport, VariantMade
 
 WIDEST = 16
@@ -188,6 +188,11 @@ class PlannedProgram(Program, Protocol):
         """The plan and what its code takes of the device, for people."""
         ...
 
+    @property
+    def origin(self) -> str:
+        """Where the plan comes from, in words; empty: the model chose it, and nobody had another."""
+        ...
+
 
 @runtime_checkable
 class HasVariants(Program, Protocol):
@@ -201,11 +206,11 @@ class HasVariants(Program, Protocol):
         /,
         *,
         chained: bool,
-        source: PlanSource | None = None,
+        plans: PlansFor | None = None,
     ) -> PlannedProgram:
         """The code that `bind_cuda` would choose for these sizes and alignments, as a program of its own.
 
-        `chained`: whether it is launched among others of ours, beside whose ends it may begin. `source`: asked for a
+        `chained`: whether it is launched among others of ours, beside whose ends it may begin. `plans`: asked for a
         plan before the model is."""
         ...
 

@@ -23,6 +23,12 @@ ENTRIES: dict[str, ErrorSpec] = {
         "there is nowhere to keep what a search finds: TILEDSL_TUNING is `off`, or there is no cache directory",
         "pass `database=` with a folder, or set TILEDSL_TUNING to one",
     ),
+    "tuning-device": ErrorSpec(
+        TileRuntimeError,
+        "nothing was measured on a device `{device}`, or on more than one whose name begins so",
+        "name one of those that there are plans for: {known}; or none, for the model's plans and those of the device "
+        "at hand",
+    ),
     "tuning-budget": ErrorSpec(
         TileTypeError,
         "a search of {what} {value} cannot try anything",
