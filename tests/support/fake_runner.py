@@ -94,4 +94,4 @@ def task_of(plans: Sequence[str], pick: str = "pick", question: PlanQuestion = Q
     def candidates(winners: Sequence[str], most: int) -> list[Candidate]:
         return [*(Candidate(winner, None, "the winner at other sizes") for winner in winners), *found][:most]
 
-    return Task("gemm", question, "func @gemm() {\n}\n", Candidate(pick, 1e-3, "the model's pick"), candidates)
+    return Task("gemm", question, "func @gemm() {\n}\n", pick, candidates, lambda: 1e-3)

@@ -47,7 +47,7 @@ class FaultyBench:
     _timed: int = 0
     _seconds: dict[str, float] = field(default_factory=lambda: {"fast": 0.5e-6, "good": 1e-6})
 
-    def prepare(self) -> None:
+    def prepare(self, *, others: bool = False) -> None:
         """The reference is there already."""
 
     def check(self, plan: str) -> Checked:

@@ -139,8 +139,15 @@ class CudaProgram:
         choice = Choice() if plans is None else self._asked(plans, call, chained)
         if choice.plan is not None:
             return PlannedProgram(self.name, self.location, self.variant([choice.plan]), choice.origin)
-        ranked = read_or_choose(_disk(), self.text, self.arch, call, partial(self.plans, *call))
-        return PlannedProgram(self.name, self.location, self.variant(ranked.chained(chained)), choice.origin)
+        return PlannedProgram(self.name, self.location, self.picked(*call, chained=chained), choice.origin)
+
+    def picked(
+        self, sizes: Mapping[str, int], alignment: Sequence[int], lying: Sequence[int], *, chained: bool = False
+    ) -> Variant:
+        """The code for a call by the plan of the model; compiled now if nobody has."""
+        choose = partial(self.plans, sizes, alignment, lying)
+        plans = read_or_choose(_disk(), self.text, self.arch, (sizes, alignment, lying), choose)
+        return self.variant(plans.chained(chained))
 
     def _asked(
         self, plans: PlansFor, call: tuple[Mapping[str, int], Sequence[int], Sequence[int]], chained: bool

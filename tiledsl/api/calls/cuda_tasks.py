@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from tiledsl.api.calls.tuning import Prepared
 from tiledsl.autotune.candidates.cuda_candidates import CudaSpace, cuda_candidates
 from tiledsl.autotune.measuring.cuda_build import CudaBuild, cuda_runner
 from tiledsl.autotune.measuring.cuda_workload import CudaWorkload
+from tiledsl.autotune.measuring.given import Given
 from tiledsl.autotune.measuring.host import Fleet
 from tiledsl.autotune.measuring.runner import Runner
 from tiledsl.autotune.measuring.staff import Staff
 from tiledsl.autotune.searching.task import Task
 from tiledsl.backend_cuda.program import CudaProgram
-from tiledsl.runtime.arrays.arrays import Array
 from tiledsl.runtime.programs.interface import Interface
 from tiledsl.runtime.programs.plan_source import PlanQuestion
 from tiledsl.runtime.programs.stored_interface import interface_to_json
@@ -26,25 +26,27 @@ def cuda_task(
     text: str,
     question: PlanQuestion,
     strides: Sequence[tuple[int, ...]],
-    arrays: Sequence[Array],
+    given: Callable[[], Given],
     numbers: Sequence[int | float],
     device: int,
 ) -> Prepared:
-    """A launch as a task, with its arguments in CPU memory. `text`: the TILE module as the front end gave it."""
+    """A launch as a task. `text`: the TILE module as the front end gave it; `given`: gives its arguments, in CPU
+    memory, once something is to be measured."""
     space = CudaSpace(program, question)
-    pick = space.pick
-    task = Task(interface.name, question, text, pick, partial(cuda_candidates, space, pick))
-    data = program.to_bytes()
-    workload = CudaWorkload(
-        data, interface_to_json(interface), text, question, tuple(strides), tuple(arrays), tuple(numbers), pick.plan,
-        device,
+    task = Task(
+        interface.name, question, text, space.plan, partial(cuda_candidates, space), lambda: space.predicted
     )  # fmt: skip
-    build = CudaBuild(data, question, pick.plan)
 
     def runner(who: Staff | Fleet) -> Runner:
+        data, arguments = program.to_bytes(), given()
+        workload = CudaWorkload(
+            data, interface_to_json(interface), text, question, tuple(strides), arguments, tuple(numbers), space.plan,
+            device,
+        )  # fmt: skip
+        build = CudaBuild(data, question, space.plan)
         if isinstance(who, Fleet):
             return cuda_runner(build, who.runner(workload))
-        crew = who.crew(workload, sum(array.nbytes for array in arrays), on_gpu=True)
+        crew = who.crew(workload, arguments.nbytes, on_gpu=True)
         return cuda_runner(build, crew, hosts=who.builders)
 
     return Prepared(task, runner)

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from tiledsl.api.calls.tuning import TuneReport, TuneRequest, search_one
 from tiledsl.api.graphs.fused import BuiltGraph, FusedGraph
-from tiledsl.api.schedules.built_module import Built, build_for
+from tiledsl.api.schedules.built_module import Built, compiled_for
 from tiledsl.api.schedules.schedule_graph import schedule_graph
 from tiledsl.api.schedules.tune_schedule import Extracted, tasks_of
 from tiledsl.autotune.measuring.staff import Staff
@@ -24,7 +24,7 @@ def tune_graph(fused: FusedGraph, arch: str, sizes: Mapping[str, int], request: 
     """Searches for plans for all that a module of the graph launches; `request.seconds` are for all of them."""
     lowered, _ = fused.lowered_before(arch, sizes)
     scheduled = schedule_graph(lowered, fused.graph.inputs, fused.graph.constants)
-    return tune_built(build_for(scheduled, arch), request)
+    return tune_built(compiled_for(scheduled, arch), request)
 
 
 def tune_built(built: Built, request: TuneRequest, clock: Callable[[], float] = time.monotonic) -> TuneReport:

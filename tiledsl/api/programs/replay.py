@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tiledsl.api.calls.cpu_tasks import cpu_task
-from tiledsl.api.calls.drawn_arguments import drawn_arguments
 from tiledsl.api.calls.targets import target_of
 from tiledsl.api.calls.tuning import search_one
+from tiledsl.autotune.measuring.given import DrawnArrays
 from tiledsl.autotune.measuring.staff import Staff
 from tiledsl.autotune.records.database import Database, Writer
 from tiledsl.autotune.records.record import Search
@@ -54,7 +54,7 @@ def _replayed(writer: Writer, question: PlanQuestion, search: Search, text: str,
     if program.identity == question.program:
         return "its code is as it was"
     sizes = dict(question.sizes)
-    arguments = drawn_arguments(interface, sizes, question.strides)
+    arguments = DrawnArrays.of(interface, sizes, question.strides)
     prepared = cpu_task(program, interface, text, sizes, question.strides, arguments, _numbers(interface))
     with Staff() as staff:
         outcome = search_one(Searches(writer), prepared, Budget(seconds), staff)

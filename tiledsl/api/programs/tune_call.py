@@ -10,6 +10,7 @@ from tiledsl.api.calls.cpu_tasks import cpu_task
 from tiledsl.api.calls.targets import target_of
 from tiledsl.api.calls.tuning import Prepared, TuneReport, TuneRequest, search_all
 from tiledsl.api.programs.specialisations import Specialisations
+from tiledsl.autotune.measuring.given import GivenArrays
 from tiledsl.runtime.arrays.arrays import (
     as_array,
     element_strides,
@@ -52,7 +53,8 @@ def prepared_call(code: Specialisations, parameters: Parameters, args: Sequence[
     strides = [element_strides(array) for array in arrays]
     strides += [new.strides for new in new_arrays(interface, sizes)]
     numbers = [number_of(scalar, arguments[scalar.position]) for scalar in scalars_of(positions, interface)]
-    return cpu_task(compiled.program, interface, compiled.ir(stage="front"), sizes, strides, arrays, numbers)
+    given = GivenArrays(tuple(np.array(array, order="C") for array in arrays))
+    return cpu_task(compiled.program, interface, compiled.ir(stage="front"), sizes, strides, given, numbers)
 
 
 def _accepted(name: str, value: object, constant: bool) -> object:

@@ -11,6 +11,7 @@ from tiledsl.api.calls.cuda_tasks import cuda_task
 from tiledsl.api.calls.targets import cuda_services
 from tiledsl.api.calls.tuning import Prepared
 from tiledsl.api.programs.specialisations import Specialisations
+from tiledsl.autotune.measuring.given import GivenArrays
 from tiledsl.autotune.measuring.tensors import Tensor, memory_of
 from tiledsl.backend_cuda.program import LoadedCudaProgram
 from tiledsl.runtime.arrays.arrays import Array, element_strides, pointer
@@ -55,7 +56,8 @@ def prepared_on_device(code: Specialisations, parameters: Parameters, args: Sequ
     question = notes.asked[-1]
     return cuda_task(
         loaded.program, launch.interface, compiled.ir(stage="front"), question, launch.strides,
-        [_on_host(view, launch.device) for view in views], launch.numbers(args), launch.device,
+        lambda: GivenArrays(tuple(_on_host(view, launch.device) for view in views)), launch.numbers(args),
+        launch.device,
     )  # fmt: skip
 
 

@@ -54,22 +54,31 @@ def build_for(
     GPU that it will run on, in words (default: the one at hand). Raises TileError."""
     started = time.perf_counter()
     plans = plans_of_calls() if plans is None else plans
+    built = compiled_for(scheduled, arch, plans)
+    schedule, programs, functions = built.schedule, built.programs, built.functions
+    if any(isinstance(program, HasVariants) for program in programs):
+        asked = plans_on(plans, built.arch, device)
+        chained = not is_direct(schedule, built.memory)
+        schedule, programs, functions = _planned(schedule, programs, chained, asked)
+    seconds = time.perf_counter() - started
+    return replace(
+        built, schedule=schedule, programs=tuple(programs), functions=tuple(functions), seconds=seconds
+    )  # fmt: skip
+
+
+def compiled_for(scheduled: Scheduled, arch: str, plans: PlanSource | None = None) -> Built:
+    """The same as far as programs, each for any sizes: on a GPU no plan is chosen yet, as searches want it."""
+    started = time.perf_counter()
     target = target_of(arch)
     schedule = scheduled.schedule
     if target.name.startswith("sm_"):
         for step in schedule.steps:
             _check_numbers(schedule, step)
     compiled = compile_functions(scheduled.functions, target)
-    programs: Sequence[Program] = [function.program for function in compiled]
-    functions: Sequence[int] = range(len(programs))
-    memory = plan_memory(schedule)
-    if any(isinstance(program, HasVariants) for program in programs):
-        asked = plans_on(plans, target.name, device)
-        schedule, programs, functions = _planned(schedule, programs, not is_direct(schedule, memory), asked)
-    seconds = time.perf_counter() - started
-    identity = target.identity()
+    programs = tuple(function.program for function in compiled)
     return Built(
-        target.name, identity, schedule, memory, tuple(programs), tuple(compiled), tuple(functions), seconds, plans,
+        target.name, target.identity(), schedule, plan_memory(schedule), programs, tuple(compiled),
+        tuple(range(len(programs))), time.perf_counter() - started, plans,
     )  # fmt: skip
 
 

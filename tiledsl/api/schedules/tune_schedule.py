@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 from tiledsl.api.calls.cpu_tasks import cpu_task
-from tiledsl.api.calls.drawn_arguments import drawn_arguments
 from tiledsl.api.calls.tuning import Prepared
 from tiledsl.api.schedules.built_module import Built
+from tiledsl.autotune.measuring.given import DrawnArrays
+from tiledsl.passes.machine import available_cores
 from tiledsl.runtime.programs.schedule import Operand, Step
 from tiledsl.runtime.programs.step_alignment import step_alignment, step_lying
 from tiledsl.support.caller import caller_location
@@ -41,8 +44,9 @@ def tasks_of(built: Built) -> tuple[list[Extracted], list[str]]:
         grouped.setdefault((program, tuple(step.sizes.items()), strides, lying), []).append(step)
     found: list[Extracted] = []
     left_out: list[str] = []
-    for steps in grouped.values():
-        prepared = _prepared_or_why(built, steps[0])
+    with ThreadPoolExecutor(available_cores() if on_device else 1) as pool:  # the model's picks are compiled
+        every = list(pool.map(partial(_prepared_or_why, built), (steps[0] for steps in grouped.values())))
+    for prepared, steps in zip(every, grouped.values()):
         if isinstance(prepared, str):
             left_out.append(prepared)
         else:
@@ -64,9 +68,9 @@ def _prepared(built: Built, step: Step) -> Prepared:
     interface, sizes = function.artifact.interface, dict(step.sizes)
     strides = [tensor.view.strides for tensor in step.tensors]
     numbers = [1 if isinstance(number, Operand) else number for number in step.numbers]
-    text, arrays = function.artifact.stages["front"], drawn_arguments(interface, sizes, strides)
+    text, given = function.artifact.stages["front"], DrawnArrays.of(interface, sizes, strides)
     if not built.arch.startswith("sm_"):
-        return cpu_task(function.program, interface, text, sizes, strides, arrays, numbers)
+        return cpu_task(function.program, interface, text, sizes, strides, given, numbers)
     from tiledsl.api.calls.cuda_tasks import cuda_task  # costs start-up time
     from tiledsl.backend_cuda.driver.devices import describe_device
     from tiledsl.backend_cuda.program import CudaProgram
@@ -75,4 +79,4 @@ def _prepared(built: Built, step: Step) -> Prepared:
     assert isinstance(program, CudaProgram)
     alignment, lying = step_alignment(built.schedule, step), step_lying(built.schedule, step)
     question = program.question(sizes, alignment, lying, describe_device(DEVICE))
-    return cuda_task(program, interface, text, question, strides, arrays, numbers, DEVICE)
+    return cuda_task(program, interface, text, question, strides, lambda: given, numbers, DEVICE)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from tiledsl.autotune.candidates.candidate import NEAR, Candidate, different, in_turns
 from tiledsl.autotune.candidates.rules import Facts, plans_by_rules
 from tiledsl.backend_cuda.program import CudaProgram
-from tiledsl.passes.gpu.plan import Plan, parse_plan, why_no_plan
-from tiledsl.passes.gpu.plans.choose_plans import choose_plans, ranked_plans
+from tiledsl.passes.gpu.plan import Plan, RankedPlan, parse_plan, why_no_plan
+from tiledsl.passes.gpu.plans.choose_plans import ranked_plans
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.runtime.programs.plan_source import PlanQuestion
 
@@ -25,22 +26,32 @@ class CudaSpace:
         self._program = program
         self._question = question
         self.sizes = dict(question.sizes)
-        self._machine = gpu_machine(program.arch)
+
+    @cached_property
+    def _ranked(self) -> dict[str, RankedPlan]:
+        question, machine = self._question, gpu_machine(self._program.arch)
         ranked = ranked_plans(
-            program.module.entry, self._machine, self.sizes, question.alignment, MOST_SPECIALISED, question.lying
+            self._program.module.entry, machine, self.sizes, question.alignment, MOST_SPECIALISED, question.lying
         )  # fmt: skip
-        self._ranked = {str(one.plan): one for one in ranked}
+        return {str(one.plan): one for one in ranked}
+
+    @cached_property
+    def plan(self) -> str:
+        """What a call takes: the model's best plan that passes the gate. Compiles it; nothing is ranked where the disk
+        knows it."""
+        question = self._question
+        return str(self._program.picked(self.sizes, question.alignment, question.lying).plan)
+
+    @property
+    def predicted(self) -> float | None:
+        """Seconds of that plan by the model."""
+        found = self._ranked.get(self.plan)
+        return None if found is None else found.seconds
 
     @property
     def pick(self) -> Candidate:
-        """What a call takes: the model's best plan that passes the gate. Compiles it."""
-        question = self._question
-        chosen = choose_plans(
-            self._program.module.entry, self._machine, self.sizes, question.alignment, question.lying
-        )  # fmt: skip
-        plan = str(self._program.variant(chosen).plan)
-        found = self._ranked.get(plan)
-        return Candidate(plan, None if found is None else found.seconds, "the model's pick")
+        """That plan with its prediction."""
+        return Candidate(self.plan, self.predicted, "the model's pick")
 
     @property
     def facts(self) -> Facts:
@@ -116,16 +127,16 @@ def family_of(plan: Plan) -> object:
     return tuple(grids), bool(plan.parts), bool(plan.turned)
 
 
-def cuda_candidates(space: CudaSpace, pick: Candidate, winners: Sequence[str], most: int) -> list[Candidate]:
+def cuda_candidates(space: CudaSpace, winners: Sequence[str], most: int) -> list[Candidate]:
     """At most so many plans beside the pick. `winners`: of searches for other sizes of the program, nearest first."""
-    limit = NEAR * (math.inf if pick.predicted is None else pick.predicted)
+    pick, limit = space.plan, NEAR * (space.predicted or math.inf)
     ranked = space.ranked()
     near = [one for one in ranked if one.predicted is not None and one.predicted <= limit]
     seeds = [Candidate(plan, None, "the winner at other sizes") for plan in winners if space.is_legal(plan)]
-    around = neighbours(parse_plan(pick.plan), space.sizes)
+    around = neighbours(parse_plan(pick), space.sizes)
     ruled = [
         Candidate(str(other), None, f"by rule {name}")
-        for name, other in plans_by_rules("cuda", parse_plan(pick.plan), space.facts)
+        for name, other in plans_by_rules("cuda", parse_plan(pick), space.facts)
     ]
     groups = [different(group) for group in (seeds, ruled, near, space.families(), around, ranked)]
-    return [one for one in in_turns(groups, most + 1) if one.plan != pick.plan][:most]
+    return [one for one in in_turns(groups, most + 1) if one.plan != pick][:most]

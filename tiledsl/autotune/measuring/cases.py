@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tiledsl.autotune.measuring.given import DRAWN, repeated
 from tiledsl.autotune.measuring.tensors import Tensor, tensors_of
 from tiledsl.ir.dtypes import from_numpy
 from tiledsl.ir.symbolic import evaluate
@@ -15,8 +16,6 @@ from tiledsl.runtime.arrays.arrays import Array
 from tiledsl.runtime.programs.interface import Interface
 
 Number = int | float
-DRAWN = 65521
-"""Numbers that are drawn for an array."""
 
 
 @dataclass(frozen=True)
@@ -88,17 +87,14 @@ def odd_sizes(interface: Interface, sizes: Mapping[str, int], fixed: frozenset[s
 
 
 def redrawn(array: Array, random: np.random.Generator) -> Array:
-    """Other numbers of about the same size, for floats: a table of them, again and again. Its length is a prime, so
-    that no two rows are alike."""
+    """Other numbers of about the same size, for floats."""
     if not _is_float(array):
         return array
     flat: Any = array.reshape(-1)  # pyright: ignore[reportUnknownMemberType]
     part: Any = flat[:: max(1, array.size // DRAWN)].astype(np.float64)
     finite: Any = part[np.isfinite(part)]
     mean, spread = (float(finite.mean()), float(finite.std())) if finite.size else (0.0, 1.0)
-    source: Any = random
-    drawn: Array = source.normal(mean, spread, DRAWN).astype(array.dtype)
-    return np.resize(drawn, array.shape)
+    return repeated(random, mean, spread, array.shape, array.dtype)
 
 
 def _is_float(array: Array) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tiledsl.autotune.measuring.cases import Case, Number, drawn_cases, given_case
+from tiledsl.autotune.measuring.given import Given
 from tiledsl.autotune.measuring.runner import Checked
 from tiledsl.autotune.measuring.verify import Oracle, adds_in_any_order, arrays_of, complete, is_run, verify
 from tiledsl.autotune.measuring.wide_reference import run_by_reference
@@ -37,7 +38,7 @@ class CpuWorkload:
     interface: Json
     text: str
     question: PlanQuestion
-    given: tuple[Array, ...]
+    given: Given
     numbers: tuple[Number, ...]
     pick: str
     """What the model chooses: it is compared with the reference first."""
@@ -48,7 +49,7 @@ class CpuWorkload:
         interface: Interface,
         text: str,
         question: PlanQuestion,
-        given: tuple[Array, ...],
+        given: Given,
         numbers: tuple[Number, ...],
         pick: str,
     ) -> CpuWorkload:
@@ -87,12 +88,12 @@ class CpuBench:
         self._function: Function = parse_module(given.text).entry
         self._interface = interface_from_json(given.interface)
         sizes, strides = dict(given.question.sizes), given.question.strides
-        self._given = given_case(self._interface, sizes, strides, given.given, given.numbers)
+        self._given = given_case(self._interface, sizes, strides, given.given.arrays(), given.numbers)
         self._oracle = Oracle(lambda case, arrays: run_by_reference(self._function, case, arrays))
         self._timed: list[Array] | None = None
 
-    def prepare(self) -> None:
-        self._oracle.expected(self._given)
+    def prepare(self, *, others: bool = False) -> None:
+        assert self._drawn is not None if others else self._oracle.expected(self._given)
 
     def check(self, plan: str) -> Checked:
         refusals: list[str] = []
@@ -109,7 +110,7 @@ class CpuBench:
         """The cases beside the given one that the reference runs."""
         given = self.workload
         sizes, strides = dict(given.question.sizes), given.question.strides
-        drawn = drawn_cases(self._interface, sizes, strides, given.given, given.numbers)
+        drawn = drawn_cases(self._interface, sizes, strides, self._given.contents, given.numbers)
         return [case for case in drawn if is_run(case, self._oracle)]
 
     def _verified(self, plan: str, cases: Sequence[Case]) -> Checked:

@@ -49,12 +49,13 @@ class Crew:
         return self._results[plan].result()
 
     def confirm(self, plan: str) -> Checked:
-        """As `Runner.confirm`, by the first process; finals are near."""
+        """As `Runner.confirm`; finals are near. Where all processes start at once, the last one has made itself ready
+        for this; where they do not, it is the first one's work."""
         self._settle()
         for member in self._members:
             member.begin()
         self._settled = False
-        return self._members[0].confirm(plan)
+        return self._members[-1 if self._at_once else 0].confirm(plan)
 
     def rounds(self, plans: Sequence[str], count: int) -> Rounds:
         """As `Runner.rounds`, when nothing else is running."""

@@ -48,8 +48,9 @@ class CudaBuildBench:
     def _program(self) -> CudaProgram:
         return CudaProgram.from_bytes(self.build.program)
 
-    def prepare(self) -> None:
+    def prepare(self, *, others: bool = False) -> None:
         """Reads the program."""
+        del others
         assert self._program
 
     def check(self, plan: str) -> Checked:

@@ -10,6 +10,7 @@ from functools import cached_property, partial
 from typing import Any, Protocol
 
 from tiledsl.autotune.measuring.cases import Case, Number, drawn_cases, given_case
+from tiledsl.autotune.measuring.given import Given
 from tiledsl.autotune.measuring.runner import Checked
 from tiledsl.autotune.measuring.tensors import memory_of
 from tiledsl.autotune.measuring.verify import Oracle, adds_in_any_order, arrays_of, complete, is_run, verify
@@ -73,7 +74,7 @@ class CudaWorkload:
     text: str
     question: PlanQuestion
     strides: tuple[tuple[int, ...], ...]
-    given: tuple[Array, ...]
+    given: Given
     numbers: tuple[Number, ...]
     pick: str
     """What the model chooses: it is compared with the reference first."""
@@ -112,8 +113,11 @@ class CudaBench:
         self._oracle = Oracle(lambda case, arrays: run_by_reference(function, case, arrays))
         self._pointers: list[int] = []
 
-    def prepare(self) -> None:
-        self._oracle.expected(self._given)
+    def prepare(self, *, others: bool = False) -> None:
+        if others:  # most plans are compared on the same ones as the pick is
+            self._cases_beside(self.workload.pick)
+        else:
+            self._oracle.expected(self._given)
 
     def check(self, plan: str) -> Checked:
         told: list[str] = []
@@ -121,10 +125,14 @@ class CudaBench:
         return Checked("refused", told[0]) if told else self._verified(plan, [self._given])
 
     def confirm(self, plan: str) -> Checked:
+        return self._verified(plan, self._cases_beside(plan))
+
+    def _cases_beside(self, plan: str) -> list[Case]:
+        """The cases beside the given one that code by a plan can run, and the reference runs."""
         parsed = parse_plan(plan)
         named = (*parsed.sizes, *parsed.divisors, *parsed.capacities)
         fixed = frozenset(name for name, _ in named) if not any(parsed.packed) else frozenset(dict(self._sizes))
-        return self._verified(plan, [case for case in self._drawn(fixed) if is_run(case, self._oracle)])
+        return [case for case in self._drawn(fixed) if is_run(case, self._oracle)]
 
     def _verified(self, plan: str, cases: Sequence[Case]) -> Checked:
         faults = complete(cases, partial(self._execute, self.workload.pick), self._oracle)
@@ -171,14 +179,14 @@ class CudaBench:
     @cached_property
     def _given(self) -> Case:
         given = self.workload
-        return given_case(self._interface, dict(self._sizes), given.strides, given.given, given.numbers)
+        return given_case(self._interface, dict(self._sizes), given.strides, given.given.arrays(), given.numbers)
 
     def _drawn(self, fixed: frozenset[str]) -> list[Case]:
         """The cases beside the given one."""
         if fixed not in self._others:
             given = self.workload
             self._others[fixed] = drawn_cases(
-                self._interface, dict(self._sizes), given.strides, given.given, given.numbers, fixed
+                self._interface, dict(self._sizes), given.strides, self._given.contents, given.numbers, fixed
             )  # fmt: skip
         return self._others[fixed]
 

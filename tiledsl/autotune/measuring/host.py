@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from tiledsl.autotune.measuring.messages import Check, Open, Refusal, Time
+from tiledsl.autotune.measuring.messages import Check, Open, Prepares, Refusal, Time
 from tiledsl.autotune.measuring.runner import Checked, Failed, Rounds
 from tiledsl.autotune.measuring.workload import Workload
 
@@ -110,14 +110,14 @@ class HostRunner:
         limits: Limits = Limits(),
         retries: int = 0,
         *,
-        prepares: bool = True,
+        prepares: Prepares = "check",
     ) -> None:
-        """`retries`: as `Fleet` has it; `prepares`: whether the first process is to check plans."""
+        """`retries`: as `Fleet` has it; `prepares`: for what the first process makes itself ready."""
         self._workload = workload
         self._hosts = hosts
         self._limits = limits
         self._retries = retries
-        self._prepares = prepares
+        self._prepares: Prepares = prepares
         self._host: Host | None = None
         self._opened = False
         self._clean = True
@@ -173,7 +173,7 @@ class HostRunner:
     def renew(self) -> None:
         """As `Runner.renew`. Plans are not checked in the new process."""
         self._drop()
-        self._prepares = False
+        self._prepares = "nothing"
 
     def abandon(self) -> None:
         """Ends the process, while another thread waits for what it says of a plan."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from tiledsl.autotune.measuring.workload import Workload
 
@@ -10,13 +11,17 @@ PLACES = 8
 """Bytes of the file that says which plan is being run: its number among those of the request, plus one."""
 
 
+Prepares: TypeAlias = Literal["check", "confirm", "nothing"]
+"""What a process makes ready when it opens a workload: what plans are compared with on the given arguments, or on the
+others; timing does without both."""
+
+
 @dataclass(frozen=True)
 class Open:
-    """Opens a workload, in the place of the one before; `prepares`: with what `Bench.prepare` makes, which timing does
-    without."""
+    """Opens a workload, in the place of the one before."""
 
     workload: Workload
-    prepares: bool = True
+    prepares: Prepares = "check"
 
 
 @dataclass(frozen=True)

@@ -48,8 +48,8 @@ class Worker:
                 self._bench = None
                 gc.collect()  # what the one before has in memory
                 self._bench = request.workload.open()
-                if request.prepares:
-                    self._bench.prepare()
+                if request.prepares != "nothing":
+                    self._bench.prepare(others=request.prepares == "confirm")
                 return None
             assert isinstance(request, Check)
             assert self._bench is not None

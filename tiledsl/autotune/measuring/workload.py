@@ -10,8 +10,9 @@ from tiledsl.autotune.measuring.runner import Checked
 class Bench(Protocol):
     """A program in this process, with all that it is run on."""
 
-    def prepare(self) -> None:
-        """Makes what plans are compared with. It may take long, and plans are not to blame for it."""
+    def prepare(self, *, others: bool = False) -> None:
+        """Makes what plans are compared with, on the given arguments or on the `others`, as `confirm` does. It may take
+        long, and plans are not to blame for it."""
         ...
 
     def check(self, plan: str, /) -> Checked:

@@ -80,7 +80,7 @@ class Searches:
     def known(self, task: Task) -> Outcome | None:
         """What the database has for a question, if a search for it was finished."""
         found = self.database.best(task.question)
-        if found is None or not found.finished or found.pick != task.pick.plan:
+        if found is None or not found.finished or found.pick != task.plan:
             return None
         return Outcome(
             task.kernel, task.sizes, task.question.device, found.pick, found.winner, found.ratio, known=True

@@ -183,7 +183,7 @@ def test_arguments_are_copied_and_stay_as_they_are(runners: list[TableRunner]) -
     product().tune(given, given)
     assert np.array_equal(given, A)
     workload: Any = runners[0].workload
-    assert all(not np.shares_memory(given, copy) for copy in workload.given)
+    assert all(not np.shares_memory(given, copy) for copy in workload.given.arrays())
 
 
 def test_a_formula_is_searched_kernel_by_kernel(runners: list[TableRunner], tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def test_the_question_is_that_of_the_call(driver: FakeDriver, runners: list[Tabl
     assert (question.target, dict(question.sizes)) == ("sm_90", {"M": 64, "K": 32, "N": 48})
     assert "multiprocessors" in question.device
     assert len(question.alignment) == 3
-    for given, array in zip(runners[0].workload.given, (A, B)):
+    for given, array in zip(runners[0].workload.given.arrays(), (A, B)):
         assert np.array_equal(given, array)
     database = Database(tmp_path)
     database.refresh()

@@ -39,7 +39,7 @@ def test_the_pick_is_what_calls_take() -> None:
 
 def test_candidates_are_legal_plans_each_once_and_read_back() -> None:
     pick = product().pick
-    found = cuda_candidates(product(), pick, [], 20)
+    found = cuda_candidates(product(), [], 20)
     plans = [candidate.plan for candidate in found]
     assert len(plans) == len(set(plans)) == 20
     assert pick.plan not in plans
@@ -48,14 +48,14 @@ def test_candidates_are_legal_plans_each_once_and_read_back() -> None:
 
 def test_the_best_of_each_family_is_among_them() -> None:
     families = {family_of(parse_plan(one.plan)) for one in product().ranked()}
-    found = cuda_candidates(product(), product().pick, [], 20)
+    found = cuda_candidates(product(), [], 20)
     assert {family_of(parse_plan(one.plan)) for one in (product().pick, *found)} == families
     assert len(families) > 1
 
 
 def test_a_winner_at_other_sizes_is_tried_where_it_is_legal() -> None:
     other = product().ranked()[7].plan
-    found = cuda_candidates(product(), product().pick, [other, "m=64, 128 threads, M%1024=0, aligned to 16/16/16"], 5)
+    found = cuda_candidates(product(), [other, "m=64, 128 threads, M%1024=0, aligned to 16/16/16"], 5)
     assert (found[0].plan, found[0].why) == (other, "the winner at other sizes")
     assert all("1024" not in one.plan for one in found)
 
@@ -64,7 +64,7 @@ def test_a_winner_at_other_sizes_is_tried_where_it_is_legal() -> None:
 def test_plans_of_folds(most: int) -> None:
     x: Any = np.empty((4096, 1024), np.float16)
     space = space_of(softmax, x, tensors=2)
-    found = cuda_candidates(space, space.pick, [], most)
+    found = cuda_candidates(space, [], most)
     assert 1 <= len(found) <= most
     assert all(space.is_legal(one.plan) for one in found)
 

@@ -17,6 +17,7 @@ from tiledsl import tile
 from tiledsl.autotune.candidates.cpu_candidates import CpuSpace, cpu_candidates
 from tiledsl.autotune.measuring.cases import Case
 from tiledsl.autotune.measuring.cpu_workload import CpuBench, CpuWorkload
+from tiledsl.autotune.measuring.given import GivenArrays
 from tiledsl.autotune.measuring.runner import Checked
 from tiledsl.autotune.measuring.tensors import Tensor
 from tiledsl.autotune.measuring.verify import Oracle, verify
@@ -38,7 +39,8 @@ def workload(kernel: Any, arrays: Sequence[Array], numbers: Sequence[float] = ()
     question = question_of(compiled.program, sizes, strides, 2)
     text = compiled.ir(stage="front")
     chosen = CpuSpace(compiled.program, question).pick.plan
-    return CpuWorkload.of(compiled.program, compiled.interface, text, question, tuple(arrays), tuple(numbers), chosen)
+    given = GivenArrays(tuple(arrays))
+    return CpuWorkload.of(compiled.program, compiled.interface, text, question, given, tuple(numbers), chosen)
 
 
 def opened(work: CpuWorkload) -> CpuBench:

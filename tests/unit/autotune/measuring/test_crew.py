@@ -16,7 +16,7 @@ from tiledsl.autotune.measuring.crew import Crew
 from tiledsl.autotune.measuring.host import HostRunner, Limits, NewHosts
 from tiledsl.autotune.measuring.messages import Check, Open, Time
 from tiledsl.autotune.measuring.runner import FINAL_PARTS, Checked, Rounds
-from tiledsl.autotune.measuring.staff import MOST_SHARED, Staff
+from tiledsl.autotune.measuring.staff import MOST_SHARED, ON_CPU, ON_GPU, Staff
 
 
 @dataclass
@@ -74,6 +74,22 @@ def test_those_that_hold_finals_start_when_there_is_a_finalist() -> None:
     assert of_kind(log, Open) == [0]
     crew.confirm("a")
     assert of_kind(log, Open) == [0, 1, 2]
+    crew.close()
+
+
+def test_who_confirms_has_made_itself_ready_for_it_while_others_checked() -> None:
+    log: list[tuple[int, object]] = []
+    members = [
+        HostRunner(Faulty(), NewHosts(lambda n=n: Desk(n, log)), Limits(60, 60, 60), prepares=role)
+        for n, role in enumerate(ON_GPU)
+    ]
+    crew = Crew(members, ON_GPU.count("check"))
+    crew.begin()
+    crew.check("a")
+    crew.confirm("a")
+    (ready,) = [name for name, request in log if isinstance(request, Open) and request.prepares == "confirm"]
+    (asked,) = [name for name, request in log if isinstance(request, Check) and request.confirms]
+    assert ready == asked == len(ON_GPU) - 1
     crew.close()
 
 
@@ -173,3 +189,7 @@ def test_more_than_a_pipe_holds_is_sent_while_the_process_starts() -> None:
         assert child.answer(60) is None
         child.end()
         assert not os.path.exists(child._folder.name)  # pyright: ignore[reportPrivateUsage]
+
+
+def test_each_part_of_the_finals_has_somebody() -> None:
+    assert len(ON_GPU) == len(ON_CPU) == 1 + FINAL_PARTS

@@ -18,10 +18,12 @@ from tests.support.fake_runner import FakeRunner
 from tests.support.tuning_faults import Faulty
 from tiledsl.api.calls.plan_sources import existing_plans
 from tiledsl.autotune.candidates.cuda_candidates import CudaSpace, cuda_candidates
+from tiledsl.autotune.measuring import cuda_workload
 from tiledsl.autotune.measuring.cases import Case
 from tiledsl.autotune.measuring.child import ChildRunner
 from tiledsl.autotune.measuring.cuda_build import BuildPool, CudaBuild, CudaBuildBench, cuda_runner
 from tiledsl.autotune.measuring.cuda_workload import SHORT, CudaBench, CudaWorkload
+from tiledsl.autotune.measuring.given import GivenArrays
 from tiledsl.autotune.measuring.host import Limits
 from tiledsl.autotune.records.database import Database, Writer
 from tiledsl.autotune.searching.search import Searches
@@ -30,7 +32,7 @@ from tiledsl.backend_cuda.driver.timing import device_seconds
 from tiledsl.backend_cuda.program import CudaProgram, code_digest
 from tiledsl.backend_ref.program import LoadedReference
 from tiledsl.ir.text.parser import parse_module
-from tiledsl.runtime.programs.plan_source import PlanQuestion
+from tiledsl.runtime.programs.plan_source import PlanQuestion, PlansFor
 from tiledsl.runtime.programs.stored_interface import interface_to_json
 from tiledsl.support.errors import make_error
 
@@ -47,9 +49,8 @@ def task() -> tuple[CudaProgram, Task]:
     assert isinstance(program, CudaProgram)
     question = program.question(compiled.sizes_of([A, B]), (16, 16, 16), (16, 16, 16), DEVICE)
     space = CudaSpace(program, question)
-    pick = space.pick
     text = compiled.ir(stage="front")
-    return program, Task("gemm", question, text, pick, partial(cuda_candidates, space, pick))
+    return program, Task("gemm", question, text, space.plan, partial(cuda_candidates, space), lambda: space.predicted)
 
 
 def test_a_whole_search_without_a_device(task: tuple[CudaProgram, Task], tmp_path: Path) -> None:
@@ -65,10 +66,10 @@ def test_a_whole_search_without_a_device(task: tuple[CudaProgram, Task], tmp_pat
     assert outcome.winner == plans[1]
     assert sorted(measuring.checks) == sorted([searched.pick.plan, *plans]), "all of them compile"
     # the database serves builds for a GPU that is not there
-    sizes, source = dict(searched.question.sizes), existing_plans(tmp_path)
-    tuned = program.planned(sizes, (16, 16, 16), (16, 16, 16), chained=False, source=source)
+    sizes, plans_of = dict(searched.question.sizes), PlansFor(existing_plans(tmp_path))
+    tuned = program.planned(sizes, (16, 16, 16), (16, 16, 16), chained=False, plans=plans_of)
     assert str(tuned.variant.plan) == plans[1]
-    less = program.planned(sizes, (16, 8, 16), (16, 16, 16), chained=False, source=source)
+    less = program.planned(sizes, (16, 8, 16), (16, 16, 16), chained=False, plans=plans_of)
     assert str(less.variant.plan) != plans[1], "other alignments are another question"
 
 
@@ -157,7 +158,14 @@ def bench(task: tuple[CudaProgram, Task], device: HostDevice) -> CudaBench:
     program, searched = task
     interface: Any = interface_to_json(gemm.compile(A, B, arch="sm_90").interface)
     work = CudaWorkload(
-        program.to_bytes(), interface, searched.text, searched.question, STRIDES, (A, B), (), searched.pick.plan
+        program.to_bytes(),
+        interface,
+        searched.text,
+        searched.question,
+        STRIDES,
+        GivenArrays((A, B)),
+        (),
+        searched.pick.plan,
     )
     return CudaBench(work, device)
 
@@ -171,6 +179,15 @@ def test_results_come_back_from_the_device_and_are_compared(task: tuple[CudaProg
     wrong = bench(task, HostDevice(faults=1)).check(plan)
     assert wrong.state == "wrong"
     assert "`c` differs from the reference in 1 of" in wrong.reason
+
+
+def test_what_confirms_runs_the_reference_before_plans_come(
+    task: tuple[CudaProgram, Task], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = bench(task, HostDevice())
+    work.prepare(others=True)
+    monkeypatch.setattr(cuda_workload, "run_by_reference", lambda *_: pytest.fail("the reference is run"))
+    assert work.confirm(task[1].plan).state == "ok"
 
 
 def test_a_device_that_fails_ends_the_process(

@@ -113,7 +113,7 @@ def test_as_many_programs_are_measured_at_once_as_there_are_machines(tmp_path: P
     graph = tiledsl.trace(three_products(weights), tile.spec((64, 64), tile.f32))
     log: list[object] = []
     report = tiledsl.tune(graph, database=tmp_path, trials=2, fleet=Fleet(3, lambda: Meets(log)))
-    searches = [one for one in log if isinstance(one, Open) and one.prepares]
+    searches = [one for one in log if isinstance(one, Open) and one.prepares == "check"]
     assert len(report.outcomes) == len(searches) == 3
     database = Database(tmp_path)
     database.refresh()

@@ -10,7 +10,6 @@ import pytest
 
 from tests.support.fake_runner import FakeRunner, task_of
 from tests.support.tuning_records import QUESTION
-from tiledsl.autotune.candidates.candidate import Candidate
 from tiledsl.autotune.candidates.evolve import Breeder
 from tiledsl.autotune.measuring.runner import Checked
 from tiledsl.autotune.records.database import Database, Writer
@@ -236,7 +235,7 @@ def test_what_fails_is_not_bred_from_and_not_bred_again(tmp_path: Path) -> None:
     assert outcome.winner == "p40"
     assert by_plan(database)["p41"].state == "wrong"
     again = FakeRunner(BRED, states)
-    searched(tmp_path, again, replace(bred_task(), pick=Candidate("p6", 1e-3, "")), Budget(60, 10))
+    searched(tmp_path, again, replace(bred_task(), plan="p6"), Budget(60, 10))
     assert not {"p41", "p39"} & set(again.checks)
 
 
@@ -256,7 +255,7 @@ def test_breeding_ends_in_time(tmp_path: Path) -> None:
 
 
 def test_a_pick_alone_is_bred_from(tmp_path: Path) -> None:
-    alone = replace(bred_task(), candidates=task_of([]).candidates, pick=Candidate("p48", 1e-3, ""))
+    alone = replace(bred_task(), candidates=task_of([]).candidates, plan="p48")
     runner = FakeRunner({**BRED, "p50": 0.5e-3})
     outcome, _ = searched(tmp_path, runner, alone, Budget(60, 10))
     assert (outcome.winner, outcome.finished) == ("p50", True)
