@@ -81,12 +81,15 @@ class Prepared:
     """What runs it, by processes of this machine or of a fleet."""
 
 
-def search_all(prepared: Iterable[Prepared], request: TuneRequest) -> TuneReport:
-    """Searches one after the other, each with the whole budget."""
+def search_all(prepared: Iterable[Prepared], request: TuneRequest, device: int | None = None) -> TuneReport:
+    """Searches one after the other, each with the whole budget. `device`: the GPU that they are for, if it is one:
+    processes start there while the first one is prepared, which `prepared` may do when it is asked."""
     check_budget(request.budget)
     plans = request.plans()
     plans.refresh()
     with Writer(plans.database) as writer, Staff() as staff:
+        if device is not None and request.fleet is None:
+            staff.begin(device)
         searches = Searches(writer, request.listener)
         outcomes = [search_one(searches, one, request.budget, request.fleet or staff) for one in prepared]
     return TuneReport(tuple(outcomes), plans.database.folder)

@@ -11,7 +11,7 @@ from tiledsl.api.calls.tuning import TuneReport, TuneRequest, search_one
 from tiledsl.api.graphs.fused import BuiltGraph, FusedGraph
 from tiledsl.api.schedules.built_module import Built, compiled_for
 from tiledsl.api.schedules.schedule_graph import schedule_graph
-from tiledsl.api.schedules.tune_schedule import Extracted, tasks_of
+from tiledsl.api.schedules.tune_schedule import DEVICE, Extracted, tasks_of
 from tiledsl.autotune.measuring.staff import Staff
 from tiledsl.autotune.records.database import Writer
 from tiledsl.autotune.searching.outcome import Outcome
@@ -22,30 +22,38 @@ from tiledsl.autotune.searching.task import Budget
 
 def tune_graph(fused: FusedGraph, arch: str, sizes: Mapping[str, int], request: TuneRequest) -> TuneReport:
     """Searches for plans for all that a module of the graph launches; `request.seconds` are for all of them."""
-    lowered, _ = fused.lowered_before(arch, sizes)
-    scheduled = schedule_graph(lowered, fused.graph.inputs, fused.graph.constants)
-    return tune_built(compiled_for(scheduled, arch), request)
+    with Staff() as staff:
+        if arch.startswith("sm_") and request.fleet is None:
+            staff.begin(DEVICE)
+        lowered, _ = fused.lowered_before(arch, sizes)
+        scheduled = schedule_graph(lowered, fused.graph.inputs, fused.graph.constants)
+        return tune_built(compiled_for(scheduled, arch), request, staff)
 
 
-def tune_built(built: Built, request: TuneRequest, clock: Callable[[], float] = time.monotonic) -> TuneReport:
-    """The same for a module that was built. `clock` gives seconds."""
+def tune_built(
+    built: Built, request: TuneRequest, staff: Staff, clock: Callable[[], float] = time.monotonic
+) -> TuneReport:
+    """The same for a module that was compiled. `clock` gives seconds."""
     check_budget(request.budget)
     plans = request.plans()
     plans.refresh()
     extracted, left_out = tasks_of(built)
     outcomes: list[Outcome] = []
-    with Writer(plans.database) as writer, Staff() as staff:
+    with Writer(plans.database) as writer:
         searches = Searches(writer, request.listener, clock)
         open_ones: list[Extracted] = []
+        known_ones: list[Extracted] = []
         for one in extracted:
             known = searches.known(one.prepared.task)
             if known is None:
                 open_ones.append(one)
             else:
+                known_ones.append(one)
                 outcomes.append(known)
                 request.listener.done(one.prepared.task, known)
         size = 1 if request.fleet is None else request.fleet.size
-        scheduler = Scheduler([weighed(one) for one in open_ones], request.seconds, clock, size)
+        others = [weighed(one) for one in known_ones] if open_ones else []
+        scheduler = Scheduler([weighed(one) for one in open_ones], request.seconds, clock, size, others)
         lock = threading.Lock()
 
         def work() -> None:

@@ -31,7 +31,8 @@ def tune_call(
     code: Specialisations, parameters: Parameters, args: Sequence[object], request: TuneRequest
 ) -> TuneReport:
     """Searches for a plan for a call. `args` are in the order of `parameters`. Raises TileError."""
-    return search_all([prepared_call(code, parameters, args)], request)
+    on_device = any(is_foreign_array(value) and is_on_cuda(value) for value in args)
+    return search_all((prepared_call(code, parameters, args) for _ in range(1)), request, 0 if on_device else None)
 
 
 def prepared_call(code: Specialisations, parameters: Parameters, args: Sequence[object]) -> Prepared:

@@ -11,13 +11,15 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from tiledsl.autotune.measuring import worker
+from tiledsl.autotune.measuring.fork_server import HAS_FORK, Forked, ForkServer
 from tiledsl.autotune.measuring.frames import receive, send
 from tiledsl.autotune.measuring.host import Host, HostRunner, Limits, Lost, NewHosts
-from tiledsl.autotune.measuring.messages import PLACES
+from tiledsl.autotune.measuring.messages import PLACES, Open
 from tiledsl.autotune.measuring.workload import Workload
 
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
@@ -30,19 +32,36 @@ class Children:
     """Processes on this machine, which are kept from one program to the next: to import what measures, and to start
     with a GPU, takes longer than most searches do."""
 
-    def __init__(self, threads: int = 1) -> None:
-        """`threads`: of the reference in each of them."""
+    def __init__(self, threads: int = 1, imports: Sequence[str] | None = None) -> None:
+        """`threads`: of the reference in each of them; `imports`: modules that they begin with, forked from one process
+        that has them, where that can be done. None: each is started by itself, and its memory lies elsewhere."""
         self._threads = threads
+        self._imports = imports
+        self._server: ForkServer | None = None
         self._idle: list[Child] = []
         self._lock = threading.Lock()
         self._open = True
 
+    def begin(self) -> None:
+        """Starts what takes a while, and does not wait for it."""
+        with self._lock:
+            if self._server is None and self._open and self._imports is not None and HAS_FORK:
+                self._server = ForkServer(_environment(self._threads), worker.__name__, self._imports)
+
+    def ready(self, count: int, workload: Workload) -> None:
+        """Has so many processes begin with a workload, and does not wait for them: what they open for the first time
+        takes longer than for the next ones."""
+        for child in [self.take() for _ in range(count)]:
+            child.send(Open(workload, "nothing"))
+            self.give_back(child)
+
     def take(self) -> Child:
         """As `Hosts.take`."""
+        self.begin()
         with self._lock:
             if self._idle:
                 return self._idle.pop(0)
-        return Child(self._threads)
+        return Child(self._threads, self._server)
 
     def give_back(self, host: Host) -> None:
         """As `Hosts.give_back`."""
@@ -58,8 +77,13 @@ class Children:
         with self._lock:
             self._open = False
             idle, self._idle = self._idle, []
+            server, self._server = self._server, None
+        for child in idle:
+            child.kill()  # all of them: one that has worked with a GPU takes a tenth of a second to end
         for child in idle:
             child.end()
+        if server is not None:
+            server.close()
 
     def __enter__(self) -> Children:
         return self
@@ -75,20 +99,26 @@ class ChildRunner(HostRunner):
         super().__init__(workload, NewHosts(Child), limits)
 
 
+def _environment(threads: int) -> dict[str, str]:
+    """Of a process that imports what this one can."""
+    paths = os.pathsep.join(path for path in sys.path if path)
+    return {**os.environ, **dict.fromkeys(THREADS, str(threads)), "PYTHONPATH": paths}
+
+
 class Child:
     """One process."""
 
-    def __init__(self, threads: int = 1) -> None:
-        """`threads`: of the reference. One does not fight for the cores with what is timed there."""
+    def __init__(self, threads: int = 1, server: ForkServer | None = None) -> None:
+        """`threads`: of the reference. One does not fight for the cores with what is timed there. `server`: forks the
+        process; it is started by itself where there is none."""
         self._folder = tempfile.TemporaryDirectory(prefix="tiledsl-")
         self._place = Path(self._folder.name) / "plan"
         self._place.write_bytes(bytes(PLACES))
         self._errors = open(Path(self._folder.name) / "errors", "w+b")  # noqa: SIM115  # `end` closes it
-        paths = os.pathsep.join(path for path in sys.path if path)
-        self._process = subprocess.Popen(
+        forked = None if server is None else server.start(self._errors.fileno())
+        self._process: Forked | subprocess.Popen[bytes] = forked or subprocess.Popen(
             [sys.executable, "-m", worker.__name__],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
-            env={**os.environ, **dict.fromkeys(THREADS, str(threads)), "PYTHONPATH": paths},
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, env=_environment(threads),
             start_new_session=True,  # Ctrl-C is for the search, which ends this process by itself
         )  # fmt: skip
         self._answers: queue.Queue[Any] = queue.Queue()
@@ -123,6 +153,10 @@ class Child:
     def place(self) -> int:
         """The number of the plan that was being run, from 1 on; 0 if none was."""
         return int.from_bytes(self._place.read_bytes(), "little")
+
+    def kill(self) -> None:
+        """Begins to end the process."""
+        self._process.kill()
 
     def end(self) -> None:
         """Ends the process, whatever it does."""

@@ -3,20 +3,38 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from tiledsl.autotune.measuring.child import Children
 from tiledsl.autotune.measuring.crew import Crew
 from tiledsl.autotune.measuring.host import HostRunner
 from tiledsl.autotune.measuring.messages import Prepares
-from tiledsl.autotune.measuring.workload import Workload
+from tiledsl.autotune.measuring.workload import Bench, Workload
 from tiledsl.passes.machine import available_cores
 
 ON_CPU: tuple[Prepares, ...] = ("check", "nothing", "nothing", "nothing", "nothing")
-ON_GPU: tuple[Prepares, ...] = ("check", "check", "check", "check", "confirm")
+ON_GPU: tuple[Prepares, ...] = ("check", "check", "nothing", "nothing", "confirm")
 """What the processes that measure make ready; the first one times the race, and the others hold a part of the finals
-each. Several check plans for a GPU at once: most of a check is copies, and the work of one core."""
+each. Two check plans for a GPU, each of which runs the reference first, by several cores: more of them take cores from
+compilers, which checks are faster than."""
+TO_BUILD = ("tiledsl.autotune.measuring.with_compiler",)
+TO_MEASURE = ("tiledsl.autotune.measuring.cuda_device", "tiledsl.autotune.measuring.cuda_workload")
+"""What processes begin with that compile, and that measure on a GPU. No driver is started by it."""
 MOST_SHARED = 1 << 28
 """Bytes of arguments, above which there is one process at a time: each has them all."""
+
+
+@dataclass(frozen=True)
+class WorkWithDevice:
+    """Nothing but work with a device, which takes a while to begin in each process."""
+
+    device: int
+
+    def open(self) -> Bench:
+        from tiledsl.autotune.measuring.cuda_device import CudaDevice  # the driver
+
+        begun: Any = CudaDevice(self.device)
+        return begun
 
 
 @dataclass
@@ -24,9 +42,18 @@ class Staff:
     """Those that compile, those that measure on the CPU, and those that measure on a GPU: to start with one takes a
     second, and the cores are idle there while plans are timed, so that the reference may have several."""
 
-    builders: Children = field(default_factory=Children)
+    builders: Children = field(default_factory=lambda: Children(imports=TO_BUILD))
     measurers: Children = field(default_factory=Children)
-    with_gpu: Children = field(default_factory=lambda: Children(max(1, available_cores() // len(ON_GPU))))
+    with_gpu: Children = field(
+        default_factory=lambda: Children(max(1, available_cores() // len(ON_GPU)), imports=TO_MEASURE)
+    )
+
+    def begin(self, device: int) -> None:
+        """Starts those that measure on a GPU, and what those that compile come from; does not wait for it. A search
+        has other things to do first."""
+        self.with_gpu.begin()
+        self.builders.begin()
+        self.with_gpu.ready(len(ON_GPU), WorkWithDevice(device))
 
     def crew(self, workload: Workload, size: int, *, on_gpu: bool = False) -> Crew:
         """Who measures a workload with arguments of `size` bytes: one for the race, and one for each part of its

@@ -39,10 +39,18 @@ class Weighed:
 class Scheduler:
     """Hands out tasks, what is worth most first."""
 
-    def __init__(self, tasks: Sequence[Weighed], seconds: float, clock: Callable[[], float], workers: int = 1) -> None:
-        """`seconds`: for all of them; `clock` gives seconds; `workers`: how many tasks are searched at once."""
+    def __init__(
+        self,
+        tasks: Sequence[Weighed],
+        seconds: float,
+        clock: Callable[[], float],
+        workers: int = 1,
+        known: Sequence[Weighed] = (),
+    ) -> None:
+        """`seconds`: for all of them; `clock` gives seconds; `workers`: how many tasks are searched at once; `known`:
+        the tasks of the module that need no search."""
         self._workers = workers
-        total = sum(task.weight for task in tasks)
+        total = sum(task.weight for task in (*tasks, *known))
         self._left = [number for number, task in enumerate(tasks) if task.weight >= LEAST_SHARE * total]
         self.skipped = [number for number, task in enumerate(tasks) if task.weight < LEAST_SHARE * total]
         """Tasks that are not worth a search."""
