@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import tiledsl
+from benchmarks.search import gpu_landscape
 from benchmarks.search.gains import GPU, clock_of, measure, rows_of, tune
 from benchmarks.search.landscape import table
 from tiledsl.autotune.records.database import Database
@@ -40,7 +41,7 @@ def main(given: Sequence[str]) -> int:
     parser.add_argument("--to", type=Path, default=SHIPPED, help="where to write what ships (default: the package)")
     options = parser.parse_args(given)
     if options.act == "landscape":
-        for row in table():
+        for row in (*table(), *gpu_landscape.table()):
             print("  ".join(f"{cell:>16}" for cell in row))
         return 0
     if options.db is None:

@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from tiledsl.api.calls.tuning import Prepared
+from tiledsl.autotune.candidates.bred_cuda import BredCudaPlans
 from tiledsl.autotune.candidates.cuda_candidates import CudaSpace, cuda_candidates
+from tiledsl.autotune.candidates.evolve import Breeder
 from tiledsl.autotune.measuring.cuda_build import CudaBuild, cuda_runner
 from tiledsl.autotune.measuring.cuda_workload import CudaWorkload
 from tiledsl.autotune.measuring.given import Given
@@ -18,6 +20,9 @@ from tiledsl.backend_cuda.program import CudaProgram
 from tiledsl.runtime.programs.interface import Interface
 from tiledsl.runtime.programs.plan_source import PlanQuestion
 from tiledsl.runtime.programs.stored_interface import interface_to_json
+
+LEAST_CHANCE = 0.02
+"""Of winning, below which a plan is not worth its compilation."""
 
 
 def cuda_task(
@@ -33,8 +38,13 @@ def cuda_task(
     """A launch as a task. `text`: the TILE module as the front end gave it; `given`: gives its arguments, in CPU
     memory, once something is to be measured."""
     space = CudaSpace(program, question)
+
+    def breeder(_: object) -> Breeder:
+        return Breeder(BredCudaPlans(space.seconds), least_chance=LEAST_CHANCE)
+
     task = Task(
-        interface.name, question, text, space.plan, partial(cuda_candidates, space), lambda: space.predicted
+        interface.name, question, text, space.plan, partial(cuda_candidates, space), lambda: space.predicted,
+        breeder=breeder, generations=1,
     )  # fmt: skip
 
     def runner(who: Staff | Fleet) -> Runner:

@@ -54,6 +54,11 @@ class CudaSpace:
         return Candidate(self.plan, self.predicted, "the model's pick")
 
     @property
+    def seconds(self) -> dict[str, float]:
+        """What the model predicts, of each plan that it predicts something for."""
+        return {plan: one.seconds for plan, one in self._ranked.items() if one.seconds}
+
+    @property
     def facts(self) -> Facts:
         """What rules are told."""
         return Facts(self.sizes, alignment=self._question.alignment)

@@ -137,7 +137,7 @@ def serve(ours: socket.socket, runs: str) -> None:
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
     os.set_blocking(writer, False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.signal(signal.SIGCHLD, _wake)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     with selectors.DefaultSelector() as ready:
         ready.register(ours, selectors.EVENT_READ)
@@ -159,6 +159,10 @@ def serve(ours: socket.socket, runs: str) -> None:
                 for end in ends:
                     os.close(end)
                 ours.sendall(_SAID.pack(_STARTED, pid, 0))
+
+
+def _wake(number: int, frame: object) -> None:
+    """A process has ended: `serve` reads of it."""
 
 
 def _tell_ends(ours: socket.socket) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Protocol
 
-from tiledsl.autotune.candidates.candidate import Candidate, different
+from tiledsl.autotune.candidates.candidate import Candidate, different, in_turns
 from tiledsl.autotune.candidates.evolve import Breeder
 from tiledsl.autotune.measuring.runner import Checked, Runner
 from tiledsl.autotune.racing.race import HEATS, Race, RaceResult
@@ -31,7 +31,6 @@ RACE_SHARE = 0.5
 """Of the time after the pick was checked, that is kept for the race."""
 FIRST_SHARE = 0.4
 """Of the trials, that are not bred, where plans are bred."""
-GENERATIONS = 3
 MOST_SIZES = 8
 """Other sizes whose trials teach what the model gets wrong."""
 SEEDS = 3
@@ -119,6 +118,8 @@ class _Session:
         self._written: dict[str, Trial] = {}
         self._failed: set[str] = set()
         """Plans that need not be tried, by earlier searches."""
+        self._unpredicted: list[Candidate] = []
+        """Candidates that nobody can say whether they are worth a trial, beyond the first ones."""
         self._until = 0.0
         """When checks are to be over."""
         self._first = 0.0
@@ -184,7 +185,7 @@ class _Session:
         """Generations of plans beside those that are right; and whether there was time for all of them."""
         clock, pick, trials = self._searches.clock, self._task.pick.plan, self._budget.trials
         new = right = list(right)
-        for _ in range(GENERATIONS):
+        for _ in range(self._task.generations):
             began = clock()
             race.first_heat(self._race, pick, new, self._until)
             self._phases["race"] += clock() - began
@@ -195,8 +196,11 @@ class _Session:
                 return right, False
             timed.setdefault(pick, 1.0)  # where nothing else is right
             left = trials - (len(self._checked) - 1)
-            count = min(left, -(-(trials - round(FIRST_SHARE * trials)) // GENERATIONS))
-            bred = breeder.next(timed, {*self._checked, *self._failed}, count) if count > 0 else []
+            count = min(left, -(-(trials - round(FIRST_SHARE * trials)) // self._task.generations))
+            known = {*self._checked, *self._failed}
+            bred = breeder.next(timed, known, count) if count > 0 else []
+            bred = in_turns([bred, self._unpredicted], max(0, count))
+            self._unpredicted = [one for one in self._unpredicted if one not in bred]
             self._runner.ahead([candidate.plan for candidate in bred])
             new = [candidate.plan for candidate in bred if self._check(candidate).state == "ok"]
             right += new
@@ -214,10 +218,12 @@ class _Session:
         former = [] if best is None else [Candidate(best.winner, None, "a former winner")]
         winners = winners_at_other_sizes(database, task.question)
         found = different([*former, *task.candidates(winners, self._budget.trials + len(failed))])
-        first = self._budget.trials
-        if task.breeder is not None:
-            first = max(1, round(FIRST_SHARE * first))
-        return [one for one in found if one.plan not in failed][:first]
+        found = [one for one in found if one.plan not in failed]
+        if task.breeder is None:
+            return found[: self._budget.trials]
+        first = max(1, round(FIRST_SHARE * self._budget.trials))
+        self._unpredicted = [one for one in found[first:] if one.predicted is None]
+        return found[:first]
 
     def _check(self, candidate: Candidate) -> Checked:
         self._tell(f"checks {candidate.plan}")

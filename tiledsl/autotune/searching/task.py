@@ -28,6 +28,8 @@ class Task:
     floor: float | None = None
     breeder: Callable[[Sequence[tuple[PlanQuestion, Sequence[Trial]]]], Breeder] | None = None
     """Breeds more plans from those that were timed, by what was tried for other sizes; None where there are no more."""
+    generations: int = 3
+    """How often: where plans have to be compiled, each time is one of waiting."""
 
     @cached_property
     def pick(self) -> Candidate:

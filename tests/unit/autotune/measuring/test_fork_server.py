@@ -120,7 +120,6 @@ def test_a_module_that_cannot_be_imported_costs_no_search() -> None:
 
 
 def test_what_compilers_begin_with_has_started_nothing() -> None:
-    assert with_compiler.LOADED
     with Children(imports=(with_compiler.__name__,)) as children:
         child = children.take()
         assert isinstance(child._process, Forked)  # pyright: ignore[reportPrivateUsage]

@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.fake_runner import FakeRunner, task_of
 from tests.support.tuning_records import QUESTION
+from tiledsl.autotune.candidates.candidate import Candidate
 from tiledsl.autotune.candidates.evolve import Breeder
 from tiledsl.autotune.measuring.runner import Checked
 from tiledsl.autotune.records.database import Database, Writer
@@ -259,6 +260,27 @@ def test_a_pick_alone_is_bred_from(tmp_path: Path) -> None:
     runner = FakeRunner({**BRED, "p50": 0.5e-3})
     outcome, _ = searched(tmp_path, runner, alone, Budget(60, 10))
     assert (outcome.winner, outcome.finished) == ("p50", True)
+
+
+def test_who_has_no_prediction_is_tried_with_the_bred_ones(tmp_path: Path) -> None:
+    """Nobody can say that it is not worth a trial."""
+    first = task_of([f"p{number}" for number in (10, 20, 30, 40)], pick="p5")
+
+    def candidates(winners: Sequence[str], most: int) -> list[Candidate]:
+        return [*first.candidates(winners, most), Candidate("p90", 1e-3, "near"), Candidate("p50", None, "strange")]
+
+    runner = FakeRunner(BRED, noise=0.001)
+    outcome, _ = searched(tmp_path, runner, replace(first, candidates=candidates, breeder=by_numbers), Budget(60, 10))
+    assert outcome.winner == "p50"
+    assert runner.checks.index("p50") >= 5
+    assert "p90" not in runner.checks, "it was beyond the first ones"
+
+
+def test_one_generation_has_all_that_is_left(tmp_path: Path) -> None:
+    runner = FakeRunner(BRED, noise=0.001)
+    searched(tmp_path, runner, replace(bred_task(), generations=1), Budget(60, 10))
+    assert len(runner.checks) == 11
+    assert set(runner.checks[5:]) <= {f"p{parent + step}" for parent in (40, 30, 20, 10) for step in (-1, 1)}
 
 
 def test_a_pick_that_dies_while_it_is_timed_is_said(tmp_path: Path) -> None:
