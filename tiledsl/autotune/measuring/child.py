@@ -80,10 +80,10 @@ class Children:
             server, self._server = self._server, None
         for child in idle:
             child.kill()  # all of them: one that has worked with a GPU takes a tenth of a second to end
-        for child in idle:
-            child.end()
         if server is not None:
             server.close()
+        for child in idle:
+            child.end()
 
     def __enter__(self) -> Children:
         return self

@@ -53,10 +53,13 @@ class Forked:
         return self.ended.result()
 
     def kill(self) -> None:
-        """Ends it, if it runs."""
-        if self.pid and not self.ended.done():
+        """Ends it as soon as it runs, and does not wait for that."""
+        self.started.add_done_callback(self._kill)
+
+    def _kill(self, started: Future[int]) -> None:
+        if started.result() and not self.ended.done():
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL)
+                os.kill(started.result(), signal.SIGKILL)
 
 
 class ForkServer:
@@ -97,7 +100,7 @@ class ForkServer:
         return None
 
     def close(self) -> None:
-        """Ends the server; processes that still run end soon after it."""
+        """Ends the server; what it has forked ends soon after it, and is not waited for."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._process.kill()
