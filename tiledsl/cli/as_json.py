@@ -121,6 +121,7 @@ def module_data(module: Module) -> dict[str, Any]:
                 "writes": [names[number] for number in step.written],
                 "read_bytes": step.read_bytes, "written_bytes": step.written_bytes,
                 "plan": program.description if isinstance(program, PlannedProgram) else None,
+                "origin": program.origin if isinstance(program, PlannedProgram) else None,
             }
         )  # fmt: skip
     roles = {"arguments": "input", "weights": "constant", "results": "output"}

@@ -86,6 +86,7 @@ def test_models_of_onnx(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     data = told(capsys, "explain", path, "--size", "B=2", "--html", tmp_path / "page.html")
     assert data["page"] == str(tmp_path / "page.html")
     (launch,) = data["launches"]
+    assert launch["origin"] is None, "of a CPU plans are chosen when it runs"
     assert (launch["reads"], len(launch["writes"])) == (["x", "w"], 1)
     assert data["moved_bytes"] == launch["read_bytes"] + launch["written_bytes"] == 4 * (8 + 8 + 4)
     assert told(capsys, "compile", path, "--emit", "graph")["text"].startswith("func @")
