@@ -21,6 +21,7 @@ from tiledsl.passes.manager import Pass
 from tiledsl.passes.tile.accumulate import AccumulateProducts
 from tiledsl.passes.tile.bounds import Bounds
 from tiledsl.passes.tile.canonicalise import Canonicalise
+from tiledsl.passes.tile.clip_rows import ClipRows
 from tiledsl.passes.tile.cse import EliminateCommonSubexpressions
 from tiledsl.passes.tile.dce import EliminateDeadCode
 from tiledsl.passes.tile.infer_shapes import InferShapes
@@ -45,6 +46,7 @@ def cpu_pipeline(*, arch: str = "cpu", sizes: tuple[tuple[str, Dim], ...] = ()) 
         Canonicalise(),
         EliminateCommonSubexpressions(),
         HoistLoopInvariants(),
+        ClipRows(),
         AccumulateProducts(),
         EliminateDeadCode(),
         PlaceLevels(),

@@ -44,6 +44,7 @@ from tiledsl.passes.nest.describe_nest import PrintLoopNests
 from tiledsl.passes.tile.accumulate import AccumulateProducts
 from tiledsl.passes.tile.bounds import Bounds
 from tiledsl.passes.tile.canonicalise import Canonicalise
+from tiledsl.passes.tile.clip_rows import ClipRows
 from tiledsl.passes.tile.cse import EliminateCommonSubexpressions
 from tiledsl.passes.tile.dce import EliminateDeadCode
 from tiledsl.passes.tile.infer_shapes import InferShapes
@@ -87,6 +88,7 @@ _KINDS: tuple[type[Pass], ...] = (
     InferShapes,
     Canonicalise,
     EliminateCommonSubexpressions,
+    ClipRows,
     EliminateDeadCode,
     HoistLoopInvariants,
     SinkBehindLoops,

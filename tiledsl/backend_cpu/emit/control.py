@@ -20,6 +20,7 @@ from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Op, Value
 from tiledsl.ir.symbolic import symbol_name
 from tiledsl.ir.types import AxisType, BlockSize
+from tiledsl.passes.analysis.few import FEW, rows_that_may_be_few
 
 
 class FunctionEmitter(BlockEmitter):
@@ -210,8 +211,24 @@ class FunctionEmitter(BlockEmitter):
         with context.writer.loop(start, stop, self.block_size(axis, block)) as at, context.scope():
             self.axis_block(axis, block, at, stop)
             self.open_iteration(carried, targets)
-            self.body(op.body, targets)
+            self._turn(op, targets)
         self.leave(op.initial, carried, op.results, targets)
+
+    def _turn(self, op: ops.Range, targets: Sequence[Storage | str]) -> None:
+        """One turn of a loop: where data says how many rows dots have, once for few of them and once for many."""
+        context, writer = self.context, self.context.writer
+        name = rows_that_may_be_few(op, context.facts)
+        if name is None or name in context.few:
+            self.body(op.body, targets)
+            return
+        few, many, done = (writer.new_label(hint) for hint in ("few", "many", "done"))
+        writer.branch_if(writer.emit(f"icmp sle i64 {context.symbols[name]}, {FEW}"), few, many)
+        for label, known in ((few, context.few | {name}), (many, context.few)):
+            writer.start(label)
+            with context.version(known):
+                self.body(op.body, targets)
+            writer.branch(done)
+        writer.start(done)
 
     def for_(self, op: ops.For) -> None:
         context, writer, carried = self.context, self.context.writer, op.body.arguments[1:]

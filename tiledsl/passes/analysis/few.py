@@ -43,3 +43,18 @@ def sizes_that_may_be_few(grid: ops.Grid, facts: Facts) -> list[Dim]:
         if name is not None and name not in inner and dim not in found and not whole:
             found.append(dim)
     return found
+
+
+def rows_that_may_be_few(loop: ops.Range, facts: Facts) -> str | None:
+    """The symbol of a loop's block, if that is the rows of a dot in it, and data says how many they are.
+
+    Loops that carry values are none of these.
+    """
+    axis = loop.body.arguments[0].type
+    name = symbol_name(axis.extent) if isinstance(axis, AxisType) else None
+    if name is None or loop.initial or (size_of(loop.start) is not None and size_of(loop.stop) is not None):
+        return None
+    dots = [op for op in loop.walk() if isinstance(op, ops.Dot) and symbol_name(op.a.shape[-2]) == name]
+    return (
+        name if any(not is_few(facts, dot.a.shape[-2]) and not is_few(facts, dot.b.shape[-1]) for dot in dots) else None
+    )
