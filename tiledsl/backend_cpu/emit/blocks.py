@@ -28,7 +28,7 @@ from tiledsl.backend_cpu.products.dots import (
     kernel_of,
     packed_through,
 )
-from tiledsl.backend_cpu.products.pack_bytes import PackBytes
+from tiledsl.backend_cpu.products.pack_groups import PackGroups
 from tiledsl.backend_cpu.products.streamed_dots import (
     Side,
     StreamedDot,
@@ -318,7 +318,7 @@ class BlockEmitter:
             if kernel.group > 1 and isinstance(room, PackedRight):
                 self.flush()
                 with self.context.scope(), self.context.writer.nest():
-                    PackBytes(self.context, value, room).emit()
+                    PackGroups(self.context, value, room, kernel.group).emit()
             else:
                 assert isinstance(room, (PackedLeft, PackedRight))
                 self.add(_packing(self.context, value, room))

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tiledsl.backend_cpu.functions.grouped_products import GroupedProduct
 from tiledsl.backend_cpu.llvm import operands as o
 from tiledsl.backend_cpu.llvm.writer import FunctionWriter, ModuleWriter, VectorType
 from tiledsl.ir.dtypes import DType, f32, i8, i32, u8
@@ -24,18 +25,18 @@ _ONES = 0x01010101
 
 
 @dataclass(frozen=True)
-class ByteProduct:
-    """How packed bytes are multiplied: one of `left` and `right` is unsigned, the other signed."""
+class ByteProduct(GroupedProduct):
+    """Groups of four bytes: one of `left` and `right` is unsigned, the other signed."""
 
-    left: DType
-    right: DType
     offset: int
     """What the packed left operand is more than the real one: 128 or -128."""
     intrinsic: str
-    group: int = 4
+
+    @property
+    def name(self) -> str:
+        return f"{self.left}_{self.right}_{self.offset}"
 
     def add(self, writer: FunctionWriter, vector: VectorType, total: str, left: str, right: str) -> str:
-        """`total` with the products of four bytes each of `left` and `right` added in each lane."""
         unsigned, signed = (left, right) if self.left == u8 else (right, left)
         text = str(vector)
         return writer.call(self.intrinsic, text, [(text, total), (text, unsigned), (text, signed)])
@@ -49,7 +50,7 @@ def byte_product_for(machine: CpuMachine, total: DType, left: DType, right: DTyp
     if total != i32 or left != right or left not in (i8, u8) or not (wide or narrow):
         return None
     other, offset = (u8, 128) if left == i8 else (i8, -128)
-    return ByteProduct(other, right, offset, f"llvm.x86.avx512.vpdpbusd.{bits}")
+    return ByteProduct(other, right, 4, offset, f"llvm.x86.avx512.vpdpbusd.{bits}")
 
 
 def turn_signs(writer: FunctionWriter, value: str, type_: VectorType) -> str:

@@ -60,10 +60,11 @@ def packed_through(context: Context, op: ops.Reshape) -> bool:
     for user in op.result.users:
         if not isinstance(user, ops.Dot) or op.result is user.acc or few_side(context, user) is not None:
             return False
-        if op.result is user.b and len(groups[-1]) > 1:
+        kernel = kernel_of(context, user)
+        if op.result is user.b and (len(groups[-1]) > 1 or kernel.grouped is not None):
             return False  # panels of columns would cut rows of the innermost axis
         depth = context.static_limit(user.a.shape[-1])
-        if kernel_of(context, user).bytes is not None or depth is None or depth > LONGEST_CHUNK:
+        if kernel.bytes is not None or depth is None or depth > LONGEST_CHUNK:
             return False
     return True
 

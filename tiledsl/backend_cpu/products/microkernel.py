@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tiledsl.backend_cpu.functions.byte_products import ByteProduct, byte_product_for, column_sums_function
+from tiledsl.backend_cpu.functions.grouped_products import GroupedProduct
+from tiledsl.backend_cpu.functions.half_products import half_product_for
 from tiledsl.backend_cpu.llvm import operands as o
 from tiledsl.backend_cpu.llvm.writer import FunctionWriter, ModuleWriter, VectorType
 from tiledsl.ir.dtypes import DType, f32
@@ -26,28 +28,33 @@ class Microkernel:
     rows: int
     vectors: int
     lanes: int
-    bytes: ByteProduct | None = None
-    """How operands of a byte are multiplied, four along k at a time; None: operands are packed in the dtype of sums."""
+    grouped: GroupedProduct | None = None
+    """How narrow operands are multiplied, several along k at a time; None: operands are packed in the dtype of sums."""
+
+    @property
+    def bytes(self) -> ByteProduct | None:
+        """How operands of a byte are multiplied, if they are of a byte."""
+        return self.grouped if isinstance(self.grouped, ByteProduct) else None
 
     @property
     def left(self) -> DType:
         """Of the packed left operand."""
-        return self.dtype if self.bytes is None else self.bytes.left
+        return self.dtype if self.grouped is None else self.grouped.left
 
     @property
     def right(self) -> DType:
         """Of the packed right operand."""
-        return self.dtype if self.bytes is None else self.bytes.right
+        return self.dtype if self.grouped is None else self.grouped.right
 
     @property
     def group(self) -> int:
         """Elements along k that one step takes: in a packed right operand they are neighbours."""
-        return 1 if self.bytes is None else self.bytes.group
+        return 1 if self.grouped is None else self.grouped.group
 
     @property
     def name(self) -> str:
         """What tells its functions, and what is packed for it, from others."""
-        return f"{self.dtype}" if self.bytes is None else f"{self.dtype}_{self.left}_{self.right}_{self.bytes.offset}"
+        return f"{self.dtype}" if self.grouped is None else f"{self.dtype}_{self.grouped.name}"
 
     @property
     def panel(self) -> int:
@@ -67,7 +74,8 @@ def microkernel_for(machine: CpuMachine, dtype: DType, left: DType, right: DType
     """
     registers_per_vector = max(1, dtype.bytes // f32.bytes)
     rows = (8 if machine.vector_registers >= 32 else 4) // registers_per_vector
-    return Microkernel(dtype, rows, 3, machine.lanes(f32), byte_product_for(machine, dtype, left, right))
+    grouped = byte_product_for(machine, dtype, left, right) or half_product_for(machine, dtype, left, right)
+    return Microkernel(dtype, rows, 3, machine.lanes(f32), grouped)
 
 
 def dot_function(module: ModuleWriter, kernel: Microkernel, chunk: int) -> str:
@@ -131,7 +139,7 @@ def _write_dot(module: ModuleWriter, kernel: Microkernel, chunk: int, name: str)
                     c_tile = o.element_pointer(writer, c_panel, o.multiply(writer, row, "%c_stride"), kernel.dtype)
                     writer.line(
                         f"call void @{_microkernel_name(kernel, chunk, vectors)}(ptr {a_rows}, ptr {b_panel}, "
-                        f"ptr {c_tile}, ptr {constants}, i64 {steps}, i64 %c_stride, i1 {clear})"
+                        f"ptr {c_tile}, ptr {constants}, i64 {taken}, i64 %c_stride, i1 {clear})"
                     )
                 writer.branch(done)
                 writer.start(done)
@@ -167,8 +175,15 @@ def _write_microkernel(module: ModuleWriter, kernel: Microkernel, chunk: int, ve
     writer.start(loop)
     if kernel.bytes is not None:
         _add_constants(writer, kernel, slots)
-    with writer.loop("0", "%k") as depth:
-        _step(writer, kernel, chunk, vectors, depth, slots)
+    if kernel.grouped is None or kernel.bytes is not None:  # of bytes beyond the end nothing counts
+        with writer.loop("0", o.ceil_divide(writer, "%k", str(kernel.group))) as depth:
+            _step(writer, kernel, chunk, vectors, depth, slots)
+    else:
+        whole = o.divide(writer, "%k", str(kernel.group))
+        with writer.loop("0", whole) as depth:
+            _step(writer, kernel, chunk, vectors, depth, slots)
+        with writer.loop(whole, o.ceil_divide(writer, "%k", str(kernel.group))) as depth:
+            _step(writer, kernel, chunk, vectors, depth, slots, alone=True)
     for tile in tiles:
         after = writer.emit(f"load {vector}, ptr {slots[tile]}")
         writer.line(f"store {vector} {after}, ptr {places[tile]}, align {kernel.dtype.bytes}")
@@ -192,26 +207,38 @@ def _step(
     vectors: int,
     depth: str,
     slots: dict[tuple[int, int], str],
+    *,
+    alone: bool = False,
 ) -> None:
-    """One step along k: an update of all accumulators by one product each, or by four of bytes."""
+    """One step along k: an update of all accumulators by one product each, or by those of a group.
+
+    `alone`: of a left group just the first element counts; others may be no numbers, which times 0 are not 0.
+    """
     vector = kernel.vector
     right: list[str] = []
     for column in range(vectors):
         offset = o.multiply(writer, depth, str(vectors * kernel.lanes))
-        # a group of bytes is as wide as a sum
+        # a group is as wide as a sum
         pointer = o.element_pointer(writer, "%b", o.add(writer, offset, str(column * kernel.lanes)), kernel.dtype)
         right.append(writer.emit(f"load {vector}, ptr {pointer}, align {kernel.right.bytes}"))
     for row in range(kernel.rows):
         place = o.add(writer, o.multiply(writer, depth, str(kernel.group)), str(row * row_stride(kernel, chunk)))
         pointer = o.element_pointer(writer, "%a", place, kernel.left)
-        left = writer.splat(vector, writer.emit(f"load {vector.element}, ptr {pointer}, align {kernel.left.bytes}"))
+        if alone:
+            bits = f"i{kernel.dtype.bits}"
+            first = writer.emit(f"load {VectorType(kernel.left)}, ptr {pointer}, align {kernel.left.bytes}")
+            first = writer.emit(f"zext {VectorType(kernel.left)} {first} to {bits}")
+            element = writer.emit(f"bitcast {bits} {first} to {vector.element}")
+        else:
+            element = writer.emit(f"load {vector.element}, ptr {pointer}, align {kernel.left.bytes}")
+        left = writer.splat(vector, element)
         for column in range(vectors):
             slot = slots[row, column]
             before = writer.emit(f"load {vector}, ptr {slot}")
-            if kernel.bytes is None:
+            if kernel.grouped is None:
                 total = multiply_add(writer, vector, left, right[column], before)
             else:
-                total = kernel.bytes.add(writer, vector, before, left, right[column])
+                total = kernel.grouped.add(writer, vector, before, left, right[column])
             writer.line(f"store {vector} {total}, ptr {slot}")
 
 

@@ -1,8 +1,8 @@
-"""Packs the right operand of a product of bytes: four elements along k beside each other, for each column.
+"""Packs the right operand of a product of narrow elements: those of a group along k beside each other, for each column.
 
-    [panel][k / 4][column][4]
+    [panel][k / 4][column][4]                 groups of four bytes; two of bf16 go alike
 
-Behind the last k of a group there are zeros: whatever the left operand has there, its products do not count.
+Behind the last k of a group there are zeros: products of bytes do not count there, whatever the left operand has.
 """
 
 from __future__ import annotations
@@ -19,19 +19,17 @@ from tiledsl.backend_cpu.values.evaluate import evaluate_lanes
 from tiledsl.backend_cpu.values.expressions import contiguity
 from tiledsl.backend_cpu.values.storage import PackedRight, Point, dot_product
 from tiledsl.ir.core import Value
-from tiledsl.ir.dtypes import u8
 from tiledsl.ir.symbolic import Dim
-
-GROUP = 4
 
 
 @dataclass(frozen=True)
-class PackBytes:
-    """Writes `value`, of shape (batch..., k, columns), into `room`."""
+class PackGroups:
+    """Writes `value`, of shape (batch..., k, columns), into `room`, in groups of `group` along k."""
 
     context: Context
     value: Value
     room: PackedRight
+    group: int
 
     def emit(self) -> None:
         """Writes the loops."""
@@ -51,9 +49,14 @@ class PackBytes:
 
     @property
     def _type(self) -> VectorType:
-        return VectorType(u8, self.context.lanes)
+        return VectorType(self.room.dtype, self.context.lanes)
 
-    def _bytes(self, point: Point) -> str:
+    @property
+    def _word(self) -> str:
+        """What a group is moved as."""
+        return f"i{self.group * self.room.dtype.bits}"
+
+    def _elements(self, point: Point) -> str:
         """A vector of elements; zeros where the point's mask is false."""
         operand = evaluate_lanes(self.context, self.value, point)
         type_ = self._type
@@ -64,25 +67,25 @@ class PackBytes:
         return self.context.writer.emit(f"select {lanes} {point.mask}, {type_} {operand}, {type_} zeroinitializer")
 
     def _place(self, batch: tuple[str, ...], depth: str, column: str) -> str:
-        """A pointer to the group that begins at `depth`, a multiple of four."""
+        """A pointer to the group that begins at `depth`, a multiple of its size."""
         writer, room = self.context.writer, self.room
         first = o.multiply(writer, o.divide(writer, column, str(room.width)), str(room.width))
         width = o.smaller(writer, str(room.width), o.subtract(writer, room.columns, first))
         total = o.add(writer, o.multiply(writer, first, room.depth), o.multiply(writer, depth, width))
-        total = o.add(writer, total, o.multiply(writer, o.subtract(writer, column, first), str(GROUP)))
+        total = o.add(writer, total, o.multiply(writer, o.subtract(writer, column, first), str(self.group)))
         total = o.add(writer, total, dot_product(writer, batch, room.batch_strides))
-        return o.element_pointer(writer, room.base, total, u8)
+        return o.element_pointer(writer, room.base, total, room.dtype)
 
     def _groups(self, batch: tuple[str, ...]) -> None:
-        """Vectors run along the columns: four rows are interleaved."""
+        """Vectors run along the columns: the rows of a group are interleaved."""
         context, writer = self.context, self.context.writer
         depth, columns = (context.dim(dim) for dim in self.value.shape[-2:])
-        whole = o.multiply(writer, o.divide(writer, depth, str(GROUP)), str(GROUP))
-        with writer.loop("0", whole, str(GROUP)) as k, context.scope():
-            self._across(batch, k, columns, [None] * GROUP)
+        whole = o.multiply(writer, o.divide(writer, depth, str(self.group)), str(self.group))
+        with writer.loop("0", whole, str(self.group)) as k, context.scope():
+            self._across(batch, k, columns, [None] * self.group)
         if whole != depth:
-            with writer.loop(whole, depth, str(GROUP)) as k, context.scope():
-                steps = [o.add(writer, k, str(step)) for step in range(GROUP)]
+            with writer.loop(whole, depth, str(self.group)) as k, context.scope():
+                steps = [o.add(writer, k, str(step)) for step in range(self.group)]
                 self._across(batch, k, columns, [writer.emit(f"icmp slt i64 {step}, {depth}") for step in steps])
 
     def _across(self, batch: tuple[str, ...], k: str, columns: str, exist: Sequence[str | None]) -> None:
@@ -103,17 +106,18 @@ class PackBytes:
                         if tail is not None:
                             mask = writer.emit(f"and {mask_type(lanes)} {mask}, {tail}")
                     at = (*batch, o.add(writer, k, str(step)), column)
-                    rows.append(self._bytes(Point(at, len(at) - 1, lanes, mask)))
+                    rows.append(self._elements(Point(at, len(at) - 1, lanes, mask)))
                 pointer = self._place(batch, k, column)
-                writer.line(f"store <{GROUP * lanes} x i8> {self._interleaved(rows)}, ptr {pointer}, align 1")
+                stored = VectorType(self.room.dtype, self.group * lanes)
+                writer.line(f"store {stored} {self._interleaved(rows)}, ptr {pointer}, align 1")
 
     def _interleaved(self, rows: list[str]) -> str:
         """The first elements of all rows, then the second ones, and so on."""
         writer, lanes = self.context.writer, self.context.lanes
         while len(rows) > 1:
             joined: list[str] = []
-            width = GROUP // len(rows)
-            type_ = VectorType(u8, lanes * width)
+            width = self.group // len(rows)
+            type_ = VectorType(self.room.dtype, lanes * width)
             for a, b in zip(rows[::2], rows[1::2]):
                 picked = [
                     side * type_.lanes + lane * width + part
@@ -131,7 +135,7 @@ class PackBytes:
         context, writer, lanes = self.context, self.context.writer, self.context.lanes
         depth, columns = (context.dim(dim) for dim in self.value.shape[-2:])
         whole = o.multiply(writer, o.divide(writer, depth, str(lanes)), str(lanes))
-        groups = f"<{lanes // GROUP} x i32>"
+        groups = f"<{lanes // self.group} x {self._word}>"
         with writer.loop("0", columns) as column, context.scope():
             for start, stop, ends in (("0", whole, False), (whole, depth, True)):
                 if start == stop:
@@ -139,10 +143,12 @@ class PackBytes:
                 with writer.loop(start, stop, str(lanes)) as k, context.scope():
                     mask = lanes_left(writer, k, depth, lanes) if ends else None
                     at = (*batch, k, column)
-                    vector = self._bytes(Point(at, len(at) - 2, lanes, mask))
+                    vector = self._elements(Point(at, len(at) - 2, lanes, mask))
                     words = writer.emit(f"bitcast {self._type} {vector} to {groups}")
-                    for number in range(lanes // GROUP):
-                        self._store_group(batch, o.add(writer, k, str(GROUP * number)), column, words, number, ends)
+                    for number in range(lanes // self.group):
+                        self._store_group(
+                            batch, o.add(writer, k, str(self.group * number)), column, words, number, ends
+                        )
 
     def _store_group(self, batch: tuple[str, ...], k: str, column: str, words: str, number: int, ends: bool) -> None:
         context, writer = self.context, self.context.writer
@@ -152,8 +158,8 @@ class PackBytes:
             exists = writer.emit(f"icmp slt i64 {k}, {context.dim(self.value.shape[-2])}")
             writer.branch_if(exists, inside, done)
             writer.start(inside)
-        word = writer.emit(f"extractelement <{context.lanes // GROUP} x i32> {words}, i64 {number}")
-        writer.line(f"store i32 {word}, ptr {self._place(batch, k, column)}, align 1")
+        word = writer.emit(f"extractelement <{context.lanes // self.group} x {self._word}> {words}, i64 {number}")
+        writer.line(f"store {self._word} {word}, ptr {self._place(batch, k, column)}, align 1")
         if ends:
             writer.branch(done)
             writer.start(done)
