@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from tiledsl.ir.dtypes import DType
+from tiledsl.ir.dtypes import DType, bf16, f32, i8, i32, u8
 from tiledsl.support.errors import fail
 from tiledsl.support.location import Location
 from tiledsl.support.suggest import suggest
@@ -24,7 +24,7 @@ class CpuSpeeds:
     AVX-512, and taken for all machines; only ratios decide what is chosen."""
 
     clock: float = 3.0e9
-    """Cycles per second: not measured, for times that are shown alone."""
+    """Cycles per second, of one vector multiply-add each: not measured, for times that are shown alone."""
     launch: float = 4e-6
     """Seconds from a call to the first program, and from the last one back."""
     program: float = 300.0
@@ -47,6 +47,8 @@ class CpuSpeeds:
 
 
 CORE = CpuSpeeds()
+DOUBLE_CORE = CpuSpeeds(clock=7.4e9)
+"""Of cores with two multipliers of 512 bits: 7.2e9 multiply-adds a second were found in products on a Zen 5."""
 LINE_BYTES = 64
 """Of the caches of all machines."""
 
@@ -78,6 +80,26 @@ class CpuMachine:
     def lanes(self, dtype: DType) -> int:
         """Elements of `dtype` in one vector register."""
         return max(1, self.vector_bytes // dtype.bytes)
+
+    def takes_together(self, group: int) -> bool:
+        """Whether an instruction adds that many products along k to each sum: four of bytes, two of bf16, or one."""
+        bits = self.vector_bytes * 8
+        long_ = bits == 512 or (bits == 256 and "avx512vl" in self.features)
+        match group:
+            case 4:
+                return (long_ and "avx512vnni" in self.features) or (bits == 256 and "avxvnni" in self.features)
+            case 2:
+                return long_ and "avx512bf16" in self.features
+            case _:
+                return group == 1
+
+
+def products_in_lane(total: DType, left: DType, right: DType) -> int:
+    """How many products of `left` and `right` along k are as wide as a sum of dtype `total`, and are added to it at a
+    time where a machine has an instruction for it: four of bytes, two of bf16, else one."""
+    if left == right and left in (i8, u8) and total == i32:
+        return 4
+    return 2 if left == right == bf16 and total == f32 else 1
 
 
 _AVX2 = frozenset({"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "popcnt", "sse4.1", "sse4.2"})
@@ -143,6 +165,7 @@ def detect(root: Path, architecture: str, cores: int) -> CpuMachine:
     else:
         base = MACHINES["generic"]
     sizes = cache_sizes(root / "sys" / "devices" / "system" / "cpu" / "cpu0" / "cache")
+    double = base.name == "avx512" and has_double_units(root / "proc" / "cpuinfo")
     # A machine that lists its caches and has no third level has none; one that lists nothing has the table's.
     l3 = sizes.get(3, 0) if sizes else base.l3_bytes
     return replace(
@@ -153,6 +176,7 @@ def detect(root: Path, architecture: str, cores: int) -> CpuMachine:
         l3_bytes=l3,
         cores=cores,
         features=features or base.features,
+        speeds=DOUBLE_CORE if double else base.speeds,
     )
 
 
@@ -164,6 +188,22 @@ def cpu_model(cpuinfo: Path) -> str:
         lines = []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return next(iter(names), "") or platform.processor() or platform.machine()
+
+
+ZEN_5 = 26
+"""The first family of AMD's processors whose vector units are 512 bits wide."""
+
+
+def has_double_units(cpuinfo: Path) -> bool:
+    """Whether cores of the first CPU in a /proc/cpuinfo are known to have two multipliers of 512 bits."""
+    try:
+        lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return False
+    said = [line.partition(":") for line in lines if line.startswith(("vendor_id", "cpu family"))][:2]
+    known = {key.strip(): value.strip() for key, _, value in said}
+    family = known.get("cpu family", "")
+    return known.get("vendor_id") == "AuthenticAMD" and family.isdigit() and int(family) >= ZEN_5
 
 
 # What Linux calls the instruction sets that compilers make something of, by what LLVM calls them.

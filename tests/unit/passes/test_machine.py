@@ -1,11 +1,23 @@
 """The CPU tables and what is read off a Linux machine."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tiledsl.ir.dtypes import bf16, f32, f64
-from tiledsl.passes.machine import MACHINES, CpuMachine, cache_sizes, cpu_features, detect, host, named
+from tiledsl.ir.dtypes import bf16, f16, f32, f64, i8, i32, i64, u8
+from tiledsl.passes.machine import (
+    CORE,
+    DOUBLE_CORE,
+    MACHINES,
+    CpuMachine,
+    cache_sizes,
+    cpu_features,
+    detect,
+    host,
+    named,
+    products_in_lane,
+)
 from tiledsl.support.errors import TileUnsupportedError
 
 ZEN4 = (
@@ -36,6 +48,37 @@ def test_a_linux_machine_is_read(tmp_path: Path) -> None:
     assert machine.cores == 6
     assert {"avx512bf16", "lzcnt", "bmi", "sse4.2"} <= machine.features
     assert "fpu" not in machine.features
+
+
+@pytest.mark.parametrize(
+    ("vendor", "family", "speeds"),
+    [("AuthenticAMD", "26", DOUBLE_CORE), ("AuthenticAMD", "25", CORE), ("GenuineIntel", "30", CORE), ("", "", CORE)],
+)
+def test_multipliers_follow_from_the_family(tmp_path: Path, vendor: str, family: str, speeds: object) -> None:
+    text = f"vendor_id\t: {vendor}\ncpu family\t: {family}\n" + ZEN4 if vendor else ZEN4
+    assert detect(linux(tmp_path, text, []), "x86_64", cores=2).speeds == speeds
+
+
+def test_a_family_without_wide_vectors_has_none(tmp_path: Path) -> None:
+    text = "vendor_id : AuthenticAMD\ncpu family : 26\nflags : fpu sse4_1 avx\n"
+    assert detect(linux(tmp_path, text, []), "x86_64", cores=1).speeds == CORE
+
+
+def test_what_is_multiplied_together() -> None:
+    assert [products_in_lane(i32, i8, i8), products_in_lane(i32, u8, u8), products_in_lane(f32, bf16, bf16)] == [
+        4,
+        4,
+        2,
+    ]
+    others = [(i64, i8, i8), (i32, i8, u8), (f64, bf16, bf16), (f32, f16, f16), (f32, f32, f32)]
+    assert {products_in_lane(*each) for each in others} == {1}
+    plain = MACHINES["avx512"]
+    vnni, half = (replace(plain, features=plain.features | {name}) for name in ("avx512vnni", "avx512bf16"))
+    assert [machine.takes_together(4) for machine in (plain, vnni, half)] == [False, True, False]
+    assert [machine.takes_together(2) for machine in (plain, vnni, half)] == [False, False, True]
+    short = replace(MACHINES["avx2"], features=frozenset({"avxvnni"}))
+    assert short.takes_together(4)
+    assert all(machine.takes_together(1) for machine in MACHINES.values())
 
 
 def test_an_arm_machine_without_a_third_cache(tmp_path: Path) -> None:

@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from tiledsl.backend_cpu.functions.grouped_products import GroupedProduct
 from tiledsl.backend_cpu.llvm import operands as o
 from tiledsl.backend_cpu.llvm.writer import FunctionWriter, ModuleWriter, VectorType
-from tiledsl.ir.dtypes import DType, f32, i8, i32, u8
-from tiledsl.passes.machine import CpuMachine
+from tiledsl.ir.dtypes import DType, f32, i8, u8
+from tiledsl.passes.machine import CpuMachine, products_in_lane
 
+GROUP = 4
 _SIGN = 0x80
 _ONES = 0x01010101
 
@@ -44,13 +45,10 @@ class ByteProduct(GroupedProduct):
 
 def byte_product_for(machine: CpuMachine, total: DType, left: DType, right: DType) -> ByteProduct | None:
     """How the machine multiplies bytes of these dtypes in groups; None where it does not, or they are no bytes."""
-    bits = machine.vector_bytes * 8
-    wide = bits == 512 and "avx512vnni" in machine.features
-    narrow = bits == 256 and ("avxvnni" in machine.features or {"avx512vnni", "avx512vl"} <= machine.features)
-    if total != i32 or left != right or left not in (i8, u8) or not (wide or narrow):
+    if products_in_lane(total, left, right) != GROUP or not machine.takes_together(GROUP):
         return None
     other, offset = (u8, 128) if left == i8 else (i8, -128)
-    return ByteProduct(other, right, 4, offset, f"llvm.x86.avx512.vpdpbusd.{bits}")
+    return ByteProduct(other, right, GROUP, offset, f"llvm.x86.avx512.vpdpbusd.{machine.vector_bytes * 8}")
 
 
 def turn_signs(writer: FunctionWriter, value: str, type_: VectorType) -> str:

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 
 from tiledsl.backend_cpu.functions.grouped_products import GroupedProduct
 from tiledsl.backend_cpu.llvm.writer import FunctionWriter, VectorType
-from tiledsl.ir.dtypes import DType, bf16, f32
-from tiledsl.passes.machine import CpuMachine
+from tiledsl.ir.dtypes import DType, bf16
+from tiledsl.passes.machine import CpuMachine, products_in_lane
+
+GROUP = 2
 
 
 @dataclass(frozen=True)
@@ -32,8 +34,6 @@ class HalfProduct(GroupedProduct):
 
 def half_product_for(machine: CpuMachine, total: DType, left: DType, right: DType) -> HalfProduct | None:
     """How the machine multiplies bf16 in pairs; None where it does not, or operands or sums are of other dtypes."""
-    bits = machine.vector_bytes * 8
-    has = "avx512bf16" in machine.features and (bits == 512 or (bits == 256 and "avx512vl" in machine.features))
-    if total != f32 or left != bf16 or right != bf16 or not has:
+    if products_in_lane(total, left, right) != GROUP or not machine.takes_together(GROUP):
         return None
-    return HalfProduct(bf16, bf16, 2, f"llvm.x86.avx512bf16.dpbf16ps.{bits}")
+    return HalfProduct(bf16, bf16, GROUP, f"llvm.x86.avx512bf16.dpbf16ps.{machine.vector_bytes * 8}")

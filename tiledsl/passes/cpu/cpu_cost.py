@@ -70,7 +70,7 @@ def cpu_times(work: GridWork, machine: CpuMachine, sizes: Mapping[str, int], blo
         turns = times * math.prod(trips.get(loop, 1) for loop in task.loops)
         match task.kind:
             case "dot":
-                packed, multiplied = _product_cycles(dims, machine)
+                packed, multiplied = _product_cycles(dims, machine, task.weight)
                 packing += turns * packed
                 products += turns * multiplied
             case "load":
@@ -115,21 +115,24 @@ def _runs(task: Task, dims: Sequence[int], trips: Mapping[str, int]) -> float:
     return runs * turns
 
 
-def _product_cycles(dims: Sequence[int], machine: CpuMachine) -> tuple[float, float]:
-    """To pack the operands of a product, and to multiply them."""
+def _product_cycles(dims: Sequence[int], machine: CpuMachine, together: int) -> tuple[float, float]:
+    """To pack the operands of a product, and to multiply them, `together` at a time if the machine does."""
     *batch, rows, columns, depth = dims
     lanes, copies, packed = machine.vector_bytes // ELEMENT_BYTES, math.prod(batch), machine.speeds.packed
     if min(rows, columns) <= FEW:  # the other operand is read where it lies
         few, wide = min(rows, columns), max(rows, columns)
         return copies * few * depth * packed, copies * wide * depth * (1 + few) / lanes
+    packing = (rows * depth + depth * columns) * packed
     if depth > PACKED_DEPTH:
         copies *= DEEP
+    if machine.takes_together(together):
+        depth = -(-depth // together)
     multiply = -(-rows // MICRO_ROWS) * MICRO_ROWS * -(-columns // lanes) * depth
     # accumulators are read and written once; the packed left operand once for every panel of the right one
     sums, left = ELEMENT_BYTES * rows * columns, ELEMENT_BYTES * rows * depth
     moved = 2 * sums / _bandwidth(sums, machine)
     moved += left * -(-columns // (MICRO_VECTORS * lanes)) / _bandwidth(left, machine) / 4
-    return copies * (rows * depth + depth * columns) * packed, copies * (multiply + moved)
+    return copies * packing, copies * (multiply + moved)
 
 
 def _vectors(dims: Sequence[int], machine: CpuMachine) -> float:

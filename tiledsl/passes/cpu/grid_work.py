@@ -16,11 +16,13 @@ from typing import Literal
 
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Op, Value
+from tiledsl.ir.dtypes import compute_dtype
 from tiledsl.ir.scalar_functions import SCALAR_FUNCTIONS
 from tiledsl.ir.symbolic import Dim, evaluate, symbol_name
 from tiledsl.ir.types import AxisType, Shape, TensorType
 from tiledsl.passes.analysis.element_loops import is_elementwise
 from tiledsl.passes.analysis.sizes import UNKNOWN_SIZE, BlockDefinition, size_of
+from tiledsl.passes.machine import products_in_lane
 from tiledsl.passes.nest.loop_nest import Access, LoopNest, NestDot, NestLoop
 
 STREAMED = (ops.Map, ops.Cast, ops.Broadcast, ops.Transpose)
@@ -46,8 +48,9 @@ class Axis:
 class Task:
     """Work over a tile: `weight` vector operations per element (or a dot), in the loops over `loops` (axis symbols).
 
-    dot: dims are (batch..., m, n, k). load, store: weight is bytes per element. vector: weight is the function's cost.
-    again: weight is bytes per element of a tile that is kept, for all times that it is read again.
+    dot: dims are (batch..., m, n, k), weight is how many products a lane may take together (`products_in_lane`). load,
+    store: weight is bytes per element. vector: weight is the function's cost. again: weight is bytes per element of a
+    tile that is kept, for all times that it is read again.
     """
 
     kind: Literal["dot", "load", "store", "vector", "again"]
@@ -156,7 +159,9 @@ def _names(loops: tuple[NestLoop, ...]) -> tuple[str, ...]:
 
 def _product_task(dot: NestDot) -> Task:
     *batch, rows, depth = dot.op.a.shape
-    return Task("dot", (*batch, rows, dot.op.b.shape[-1], depth), 1, _names(dot.loops), times=_times(dot.loops))
+    together = products_in_lane(compute_dtype(dot.op.dtype), dot.op.a.dtype, dot.op.b.dtype)
+    dims = (*batch, rows, dot.op.b.shape[-1], depth)
+    return Task("dot", dims, together, _names(dot.loops), times=_times(dot.loops))
 
 
 def _access_tasks(nest: LoopNest) -> Iterator[Task]:

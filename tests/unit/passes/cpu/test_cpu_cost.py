@@ -206,3 +206,32 @@ def test_what_is_read_across_the_order_of_memory() -> None:
         return cpu_times(work, machine, sizes(2048), {"m": 256, "n": n}).memory / (256 * n)
 
     assert memory(16) < memory(256) < memory(2048)
+
+
+@pytest.mark.parametrize(
+    ("dtypes", "feature", "times"), [(("i8", "i32"), "avx512vnni", 4), (("bf16", "f32"), "avx512bf16", 2)]
+)
+def test_narrow_products_take_less_where_there_is_an_instruction(
+    dtypes: tuple[str, str], feature: str, times: int
+) -> None:
+    narrow, total = dtypes
+    work = work_of(
+        f"""
+        func @f(%a: tensor<{narrow}, [M, K]>, %b: tensor<{narrow}, [K, N]>, %c: tensor<{total}, [M, N]>) {{
+          %M = tile.size() {{value = M}}
+          %N = tile.size() {{value = N}}
+          tile.grid([%M, %N]) {{blocks = [auto, auto]}} body(%m: axis<m>, %n: axis<n>) {{
+            %x = tile.load(%a, [%m, :])
+            %y = tile.load(%b, [:, %n])
+            %product = tile.dot(%x, %y) {{dtype = {total}}}
+            tile.store(%c, [%m, %n], %product)
+          }}
+          tile.return([])
+        }}
+        """
+    )
+    blocks = {axis.symbol: 128 for axis in work.axes}
+    having = replace(MACHINE, features=MACHINE.features | {feature})
+    plain, fast = (cpu_times(work, machine, sizes(256), blocks) for machine in (MACHINE, having))
+    assert plain.products / times <= fast.products < plain.products / (times - 0.7)
+    assert fast.packing == plain.packing
