@@ -1,10 +1,11 @@
-"""Windows that overlap slide over their tensor where threads fold them: on GPUs they are no view of it then.
+"""Windows that overlap slide over their tensor where they are folded: they are no view of it then.
 
     reduce(window(%x))  =>  reduce(window(pad(%x) by nothing))
 
 In a view the places of a window are an axis like others, and nothing says that its neighbours are those of the next
 window. Windows of what is padded slide within kernels: what they share is loaded once (`share-loads`). Products of
-matrices keep the view, since their operands go through shared memory, and so does what is not folded.
+matrices keep the view, since their operands go through shared memory, and so does what is not folded. On a CPU windows
+slide that meet weights of their channel alone: channels are vectors then, and the sums stay in registers.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from tiledsl.passes.manager import PassContext
 
 @dataclass(frozen=True)
 class SlideWindows:
-    """Of the entry, on GPUs."""
+    """Of the entry: all that are folded on GPUs, those that are weighed on a CPU."""
 
     name: ClassVar[str] = "slide-windows"
     requires: ClassVar[Form] = Form.GRAPH
@@ -33,8 +34,11 @@ class SlideWindows:
     arch: str = "cpu"
 
     def run(self, module: Module, context: PassContext) -> Module:
-        for op in list(module.entry.body.ops) if self.arch.startswith("sm_") else ():
-            if isinstance(op, ops.Window) and _overlap(op) and _may_slide(op) and _are_folded(op.result, _inner(op)):
+        windows = [op for op in module.entry.body.ops if isinstance(op, ops.Window)]
+        if not self.arch.startswith("sm_"):
+            windows = [op for op in windows if all(isinstance(user, ops.Contract) for user in op.result.users)]
+        for op in windows:
+            if _overlap(op) and _may_slide(op) and _are_folded(op.result, _inner(op)):
                 rewriter = Rewriter(op)
                 none = (0,) * len(sizes_of(op.source))
                 zero = False if tensor_type(op.source).dtype.name == "bool" else 0

@@ -71,3 +71,20 @@ def test_windows_are_loaded_once() -> None:
     (kernel,) = fused.build(arch="sm_90").kernels.values()
     assert "gpu.slice" in kernel.ir("gpu")
     assert fused.audit("sm_90").ratio < 1.5
+
+
+@pytest.mark.parametrize("name", FOLDED)
+def test_a_cpu_computes_the_same(name: str) -> None:
+    formula, shapes = FOLDED[name]
+    arrays = [normal(*shape, dtype=F32) for shape in shapes]
+    graph = tiledsl.trace(formula, *arrays)
+    (expected,) = execute_graph(graph.module.entry, arrays, graph.module)
+    assert_close(np.asarray(tiledsl.fuse(graph).build("cpu")(*arrays)), expected, relative=1e-5, terms=9)
+
+
+def test_channels_are_vectors_on_a_cpu() -> None:
+    given = [tile.spec((2, 20, 20, 48), tile.f32), tile.spec((48, 3, 3, 1), tile.f32)]
+    fused = tiledsl.fuse(tiledsl.trace(lambda x, w: ops.conv2d(x, w, groups=48, layout="NHWC"), *given))
+    texts = [kernel.ir("tile") for kernel in fused.build("cpu").kernels.values()]
+    assert any("tile.shift" in text for text in texts)
+    assert not any("tile.reduce" in text for text in texts)  # sums are of whole tiles, from turn to turn
