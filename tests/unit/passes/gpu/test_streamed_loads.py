@@ -176,3 +176,50 @@ def test_turns_are_as_long_as_the_program_says() -> None:
         else:
             with pytest.raises(DeclinedError):
                 feeds(module)
+
+
+def latent(stop: int, whole: str = "%c, [%j, :]", part: str = "%c, [%j, 0:{stop}]") -> Module:
+    """Scores of whole rows, and sums of their first columns."""
+    module = parse_module(f"""
+func @f(%q: tensor<bf16, [M, 576], unit=1>, %c: tensor<bf16, [N, 576], unit=1>, %o: tensor<f32, [M, {stop}], unit=1>) {{
+  %M = tile.size() {{value = M}}
+  tile.grid([%M]) {{blocks = [auto]}} body(%m: axis<m>) {{
+    %zero = tile.constant() {{value = 0.0, dtype = f32}}
+    %none = tile.constant() {{value = 0, dtype = i64}}
+    %acc = tile.broadcast(%zero) {{shape = [m, {stop}]}}
+    %N = tile.size() {{value = N}}
+    %total = tile.range(%none, %N, [%acc]) {{blocks = [auto]}} body(%j: axis<j>, %sums: tile<f32, [m, {stop}]>) {{
+      %queries = tile.load(%q, [%m, :])
+      %keys = tile.load({whole})
+      %turned = tile.transpose(%keys) {{permutation = [1, 0]}}
+      %scores = tile.dot(%queries, %turned) {{dtype = f32}}
+      %p = tile.cast(%scores) {{dtype = bf16}}
+      %values = tile.load({part.format(stop=stop)})
+      %next = tile.dot(%p, %values, %sums) {{dtype = f32}}
+      tile.yield([%next])
+    }}
+    tile.store(%o, [%m, :], %total)
+  }}
+  tile.return([])
+}}
+""")
+    return PassManager(gpu_front_pipeline()).run(module, PassContext())
+
+
+def loads_in_loop(module: Module) -> list[str]:
+    found = [load for feed in feeds(module) for load in feed.loads if isinstance(feed.block.parent, ops.Range)]
+    return [", ".join(map(str, load.indices[1:])) for load in found]
+
+
+def test_a_part_comes_with_the_whole() -> None:
+    assert loads_in_loop(latent(512)) == [":"]
+
+
+@pytest.mark.parametrize("part", ["%c, [%j, 64:576]", "%q, [%j, 0:512]"])
+def test_parts_that_begin_elsewhere_or_are_of_others_come_by_themselves(part: str) -> None:
+    assert len(loads_in_loop(latent(512, part=part))) == 2
+
+
+def test_parts_end_with_a_step_of_an_instruction() -> None:
+    with pytest.raises(DeclinedError, match="an operand is gathered, or a part of a row"):
+        feeds(latent(500))

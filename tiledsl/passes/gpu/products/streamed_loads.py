@@ -30,6 +30,7 @@ from tiledsl.passes.gpu.layouts.infer_layouts import access_order, tensor_of, ti
 from tiledsl.passes.gpu.layouts.operand_sources import Source, are_independent, elementwise_inputs, sources_of
 from tiledsl.passes.gpu.layouts.select_wgmma import instruction_dtypes
 from tiledsl.passes.gpu.products.divisors import divisor
+from tiledsl.passes.gpu.products.load_parts import is_whole_part, operand_load, parts_of_load, whole_of
 from tiledsl.passes.gpu.products.parallel_products import are_alike, products_of
 from tiledsl.passes.gpu.products.row_runs import leaves_of, row_runs
 from tiledsl.passes.gpu.products.window_rows import window_rows
@@ -218,17 +219,15 @@ def _has_one_feed(body: Block) -> bool:
 
 
 def source_load(value: Value) -> ops.Load | None:
-    """The load that an operand is, perhaps transposed; None if it is computed, or stays in registers. Others may read
-    it too (`goes_to_products_alone`)."""
-    while isinstance(value.op, ops.Transpose):
-        value = value.op.source
-    load = value.op
-    return load if isinstance(load, ops.Load) and load.result.tile.level == "shared" else None
+    """The load that brings an operand, perhaps transposed, or as a part of what it brings (`whole_of`); None if it is
+    computed, or stays in registers. Others may read it too (`goes_to_products_alone`)."""
+    load = operand_load(value)
+    return None if load is None else whole_of(load)
 
 
 def goes_to_products_alone(load: ops.Load) -> bool:
-    """Whether a load is read by nothing but products, perhaps transposed."""
-    return all(_goes_to_product(user) for user in load.result.users)
+    """Whether a load, with its parts, is read by nothing but products, perhaps transposed."""
+    return all(_goes_to_product(user) for one in (load, *parts_of_load(load)) for user in one.result.users)
 
 
 def is_read_beside(operand: Value) -> bool:
@@ -302,7 +301,7 @@ def _check_load(
             elif leaf.tensor in written:
                 raise DeclinedError(f"`{leaf.tensor.name}` is written by the same grid")
     for number, index in enumerate(load.indices):
-        if runs is None or number not in (runs.rows, *runs.jumps):
+        if (runs is None or number not in (runs.rows, *runs.jumps)) and not is_whole_part(index, load.result.dtype):
             check_index(index, grid, loop)
 
 

@@ -35,6 +35,7 @@ from tiledsl.passes.gpu.lower.lower_memory import access_vector, row_alignment, 
 from tiledsl.passes.gpu.lower.lowering import Lowering, Staged
 from tiledsl.passes.gpu.lower.pipeline_loads import copy_tile, define_staged, is_asynchronous
 from tiledsl.passes.gpu.plan import LOADING_THREADS
+from tiledsl.passes.gpu.products.load_parts import parts_of_load
 from tiledsl.passes.gpu.products.row_runs import RowRuns, row_runs
 from tiledsl.passes.gpu.products.streamed_loads import COPIED_BYTES, Feed, Use, axis_to_clear, load_axis, source_load
 from tiledsl.passes.gpu.products.window_rows import WindowRows, window_rows
@@ -296,9 +297,9 @@ class Ring:
         """On the consumers' side: the tiles of the next stage, which is full, stand there from now on."""
         for stream in self.streams:
             rank = len(stream.op.result.shape)
-            define_staged(
-                state, stream.op.result, Staged(stream.buffer, tuple(range(1, 1 + rank)), self.position.stage)
-            )  # fmt: skip
+            staged = Staged(stream.buffer, tuple(range(1, 1 + rank)), self.position.stage)
+            for load in (stream.op, *parts_of_load(stream.op)):
+                define_staged(state, load.result, staged)
 
     def release(self, state: Lowering, stage: Value) -> None:
         """On the consumers' side: nobody of this warp looks at that stage any more."""
@@ -356,7 +357,7 @@ def _stream(state: Lowering, op: ops.Load, use: Use, stages: int, copies: Mappin
     if rank == 1:  # each block gets all of its own part
         buffer = state.buffer((stages, *sizes), op.result.dtype, SharedLayout((0, 1)), name)
         return StreamedLoad(op, buffer, True, tuple(box), math.prod(sizes) * op.result.dtype.bytes, None)
-    layout = operand_layout(tuple(sizes), order[-1], op.result.dtype.bytes, _run(state, use, order[-1]))
+    layout = operand_layout(tuple(sizes), order[-1], op.result.dtype.bytes, _run(state, op, use, order[-1]))
     staged = replace(layout, order=(0, *(1 + axis for axis in layout.order)))
     buffer = state.buffer((stages, *sizes), op.result.dtype, staged, name)
     windows, runs = window_rows(op) is not None, row_runs(op)
@@ -394,13 +395,17 @@ def _rows_to_load(state: Lowering, op: ops.Load, axis: int, room: int) -> int:
     return min(room, wanted)  # each instruction gets some rows at least
 
 
-def _run(state: Lowering, use: Use, fast: int) -> int:
-    """How many elements along its fastest axis one instruction takes at most of an operand; 0 for all."""
+def _run(state: Lowering, op: ops.Load, use: Use, fast: int) -> int:
+    """How many elements along its fastest axis instructions take at a time of an operand; 0 for all."""
     if use.computed:
         return 0
-    if not use.is_left and use.axes[-1] == fast:
-        return plan_product(use.dot, state.capacities, state.grid).instruction.n
-    return ROWS if use.is_left and use.axes[-2] == fast else 0
+    dots = [dot for dot in use.dot.parent.ops if isinstance(dot, ops.Dot)] if use.dot.parent is not None else []
+    runs = [
+        plan_product(dot, state.capacities, state.grid).instruction.n
+        for dot in dots
+        if source_load(dot.b) is op and load_axis(dot.b, -1) == fast
+    ]
+    return math.gcd(*runs, ROWS if use.is_left and use.axes[-2] == fast else 0)
 
 
 def operand_layout(sizes: Sequence[int], fast: int, element_bytes: int, run: int = 0) -> SharedLayout:

@@ -38,6 +38,7 @@ from tiledsl.passes.gpu.plans.costs.shared_windows import SharedWindows
 from tiledsl.passes.gpu.plans.facts.operation_units import UnitCounts, units_of
 from tiledsl.passes.gpu.plans.product_plans.thread_cost import HELD, WORD_BYTES
 from tiledsl.passes.gpu.plans.product_plans.warpgroup_cost import CACHED_SHARE, CLUSTER_CLOCKS, CLUSTER_FOLD_CLOCKS
+from tiledsl.passes.gpu.products.load_parts import whole_of
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.passes.nest.count_work import WorkCounts
 from tiledsl.passes.nest.loop_nest import Access, LoopNest, NestLoop
@@ -220,7 +221,15 @@ class GridCost:
     @cached_property
     def read_bytes(self) -> float:
         """Bytes that loads ask for."""
-        return sum(self.moved_bytes(access) for access in self.nest.accesses if access.is_read)
+        return sum(self.moved_bytes(access) for access in self._brought if access.is_read)
+
+    @cached_property
+    def _brought(self) -> list[Access]:
+        """All accesses but those of what a role gets with what another load brings."""
+        every = self.nest.accesses
+        if not self.grid.roles:
+            return list(every)
+        return [one for one in every if not isinstance(one.op, ops.Load) or whole_of(one.op) is one.op]
 
     @cached_property
     def written_bytes(self) -> float:
@@ -231,7 +240,7 @@ class GridCost:
     def memory_bytes(self) -> float:
         """What of all that comes from memory, or goes there, and is not in L2 from before."""
         by_tensor: dict[tuple[Value, bool], float] = {}
-        for access in self.nest.accesses:
+        for access in self._brought:
             key = (access.op.tensor, access.is_read)
             by_tensor[key] = by_tensor.get(key, 0.0) + self._from_memory(access)
         return sum(min(moved, self._most_of(tensor, is_read)) for (tensor, is_read), moved in by_tensor.items())
@@ -392,7 +401,7 @@ class GridCost:
     def times(self) -> ResourceTimes:
         """Seconds by resource."""
         speeds, busy = self.speeds, max(self.busy, 1.0)
-        l2 = sum(self.sector_bytes(access) * self._windows.of_block(access) for access in self.nest.accesses)
+        l2 = sum(self.sector_bytes(access) * self._windows.of_block(access) for access in self._brought)
         each = min(speeds.l2_bytes_each, speeds.l2_bytes / busy)
         return ResourceTimes(
             memory=self._of_memory,

@@ -13,7 +13,7 @@ from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Op, Value
 from tiledsl.ir.types import TileType
 from tiledsl.passes.gpu.layouts.operand_sources import elementwise_inputs
-from tiledsl.passes.gpu.products.streamed_loads import source_load
+from tiledsl.passes.gpu.products.load_parts import operand_load
 from tiledsl.passes.nest.loop_nest import LoopNest, NestDot
 from tiledsl.passes.tile.carried_values import carried_arguments
 
@@ -52,7 +52,7 @@ class ProductFlow:
 
 def _loads(dot: ops.Dot) -> Iterator[ops.Load]:
     for value in (dot.a, dot.b):
-        load = source_load(value)
+        load = operand_load(value)
         if load is not None:
             yield load
 
