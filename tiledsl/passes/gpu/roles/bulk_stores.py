@@ -27,10 +27,11 @@ from tiledsl.ir.layouts.layout import RegisterLayout
 from tiledsl.ir.symbolic import Dim
 from tiledsl.ir.types import AxisType, TileType, Whole
 from tiledsl.passes.gpu.layouts.infer_layouts import tensor_of, tile_axes
+from tiledsl.passes.gpu.layouts.operand_sources import are_independent
 from tiledsl.passes.gpu.layouts.shared_accesses import matrix_method, shared_layout, static_shape, whole_vector
 from tiledsl.passes.gpu.lower.lower_memory import row_alignment
 from tiledsl.passes.gpu.lower.lowering import Lowering
-from tiledsl.passes.gpu.plans.product_plans.footprint import RESERVED_BYTES
+from tiledsl.passes.gpu.plans.product_plans.footprint import RESERVED_BYTES, SUM_BYTES
 from tiledsl.passes.gpu.products.streamed_loads import ends_at, goes_to_products_alone
 from tiledsl.passes.gpu.roles.rings import Ring, operand_layout
 
@@ -46,12 +47,27 @@ def stores_in_bulk(state: Lowering, op: ops.Store) -> bool:
         return False
     if tensor.unit is None or tile_axes(op)[tensor.unit] != len(shape) - 1:
         return False
-    if any(state.capacities.of(dim) != 1 for dim in shape[:-2]):
+    if any(state.capacities.of(dim) != 1 for dim in shape[:-2]) or _goes_out_of_registers(state, op):
         return False
     layout = state.inference.of(op.value)
     if layout is None or not _divides_rows(state, layout):
         return False
     return all(_ends_with_tensor(index, tensor.shape[axis]) for axis, index in enumerate(op.indices))
+
+
+def _goes_out_of_registers(state: Lowering, op: ops.Store) -> bool:
+    """Whether threads store a tile themselves: warpgroups share its rows, no ring that is done with has room for it,
+    and neighbours in a row hold a whole sector of memory."""
+    dtype = op.value.dtype
+    if state.grid.warps[1] == 1 or dtype.bytes < SUM_BYTES or op.parent is None:
+        return False
+    loops = [loop for loop in op.parent.ops if isinstance(loop, ops.Range)]
+    dots = [[one for one in loop.body.ops if isinstance(one, ops.Dot)] for loop in loops]
+    if all(are_independent(inside, loop.body) for inside, loop in zip(dots, loops)):
+        return False
+    rings = [ring for rings in state.rings.values() for ring in rings]
+    bytes_ = math.prod(state.capacities.shape(op.value.shape)) * dtype.bytes
+    return not (_is_first(op) and ended_ring(state, rings, bytes_) is not None)
 
 
 def _divides_rows(state: Lowering, layout: RegisterLayout) -> bool:
@@ -131,7 +147,7 @@ def ended_ring(state: Lowering, rings: Iterable[Ring], bytes_: int) -> Value | N
     if grid.programs or grid.roles == "pingpong" or grid.splits > 1:
         return None
     of_loops = [ring for ring in rings if isinstance(ring.block.parent, ops.Range)]
-    if len({ring.feed.dot for ring in of_loops}) != 1:
+    if len({ring.block for ring in of_loops}) != 1:
         return None
     buffers = [stream.buffer for ring in of_loops for stream in ring.streams]
     rooms = [shared_layout(buffer).bytes(static_shape(buffer), buffer.dtype) for buffer in buffers]

@@ -179,6 +179,7 @@ class _SpecialisedGrid:
         with state.scope(body):
             inside()
             state.emit(ops.Yield)
+        _make_buffers_first(body)
         state.emit(async_ops.Role, first=first, threads=threads, registers=registers, body=body)
 
     # Consumers
@@ -282,3 +283,13 @@ class _SpecialisedGrid:
             for _ in range(ring.stages):
                 ring.wait_empty(state)
                 ring.advance(state)
+
+
+def _make_buffers_first(role: Block) -> None:
+    """Puts the buffers of a role's loops in front of all that it does: they have memory of their own all the time,
+    which copies of a loop (of its first turn, of turns without masks) are to share."""
+    first = role.ops[0]
+    for op in role.walk():
+        if isinstance(op, gpu.Buffer) and op.parent is not None and op.parent is not role:
+            op.parent.ops.remove(op)
+            role.insert_before(first, op)

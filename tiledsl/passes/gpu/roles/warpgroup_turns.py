@@ -20,8 +20,10 @@ FIRST_BARRIER = 8
 
 
 def hand_over(state: Lowering, action: str, location: Location) -> None:
-    """Takes the turn, or passes it on, where several warpgroups do the same."""
-    if TURNS and state.grid.roles == "cooperative" and state.grid.threads > WARPGROUP:
+    """Takes the turn, or passes it on, where several warpgroups do the same, each for rows of its own."""
+    grid = state.grid
+    apart = grid.threads > WARPGROUP and grid.warps[1] == 1
+    if TURNS and grid.roles == "cooperative" and apart:
         state.takes_turns = True
         with state.builder.at(location):
             state.emit(async_ops.Turn, id=FIRST_BARRIER, action=action)

@@ -41,6 +41,8 @@ from tiledsl.passes.tile.carried_values import carried_arguments, yielded
 
 MOST_SLOTS = 64
 """Elements for each thread that a loop may carry in the place of what they are folded to."""
+MOST_HELD = 16
+"""The same of a loop that multiplies, where warps share the axis that is folded: no slice of it has a part of each."""
 COMBINES = {"add": "add", "maximum": "max", "minimum": "min"}
 """Elementwise functions that go with folds."""
 
@@ -147,6 +149,8 @@ def _part(loop: ops.For, turn: _Joined) -> _Part | None:
         return _Part(layout, ((0,) * layout.rank,))
     if len(turn.fold.axes) == 1:
         part = _slices(layout, turn.fold.axes[0])
+    if part is None and layout.slots <= MOST_HELD and turn.fold.buffer is not None:
+        return _Part(layout, ((0,) * layout.rank,))
     return part if part is not None and part.layout.slots <= MOST_SLOTS else None
 
 

@@ -40,6 +40,7 @@ from tiledsl.ir.gpu.async_ops import (
     WgmmaFence,
     WgmmaWait,
 )
+from tiledsl.ir.gpu.warpgroup_instructions import warpgroup_instruction
 from tiledsl.ir.types import scalar
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.analysis.sizes import constant_of
@@ -47,6 +48,9 @@ from tiledsl.passes.manager import PassContext
 from tiledsl.passes.tile.carried_values import carried_arguments, yielded
 
 Values = dict[Value, Value]
+MOST_STEPS = 32
+"""Of left operands of the first products: what stands in front of the loop too lets assemblers keep a descriptor for
+each, two registers of every thread. Scores of depth 576 beside 256 columns of sums spilled 68 to 172 bytes."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +108,7 @@ def _halves(loop: ops.For) -> _Halves | None:
         return None
     between = range(waits[0], commits[1])
     cut = next((n for n in between if isinstance(body[n], MbarrierWait)), None)
-    if cut is None or any(op.bodies for op in body[cut:]):
+    if cut is None or any(op.bodies for op in body[cut:]) or _steps(body[: commits[0]]) > MOST_STEPS:
         return None
     second = body[cut:-1]
     made = {value for op in second for value in op.results}
@@ -123,6 +127,13 @@ def _halves(loop: ops.For) -> _Halves | None:
         loop, tuple(body[: waits[0]]), ahead, tuple(op for op in body[:cut] if op in late), tuple(body[cut:split]),
         tuple(body[split:-1]),
     )  # fmt: skip
+
+
+def _steps(first: Sequence[Op]) -> int:
+    """Steps of left operands in shared memory."""
+    products = [(op, warpgroup_instruction(op.instruction)) for op in first if isinstance(op, Wgmma)]
+    shared = [(op, one) for op, one in products if op.a.tile.level == "shared"]
+    return sum(op.depth // one.k for op, one in shared if one is not None)
 
 
 def _last_steps(second: Sequence[Op]) -> list[Op]:

@@ -32,8 +32,11 @@ SHAPES = (
 """How consumers share a tile: roles, rows, and how many of them along rows and columns."""
 WHOLE_ROWS = (*SHAPES, ("cooperative", 64, 1, 3))
 """The same where a tile has whole rows."""
-BACK_TO_BACK = (("cooperative", 64, 1, 1), ("cooperative", 128, 2, 1), ("cooperative", 192, 3, 1))
-"""The same where products feed on each other: each warpgroup keeps 64 rows to itself."""
+BACK_TO_BACK = (
+    ("cooperative", 64, 1, 1), ("cooperative", 128, 2, 1), ("cooperative", 192, 3, 1), ("cooperative", 64, 1, 2),
+)  # fmt: skip
+"""The same where products feed on each other: each warpgroup keeps 64 rows to itself, or two have the same rows, and
+half of the columns of every product each."""
 COMPUTING = tuple(shape for shape in SHAPES if shape[3] == 1)
 """The same where operands are computed: warpgroups that shared rows would compute the same left ones each."""
 COLUMNS = tuple(range(16, 257, 16))
@@ -85,6 +88,8 @@ class Consumers:
             option = tiling._replace(rows=rows, roles=roles, row_groups=row_groups, column_groups=column_groups)
             if roles == "pingpong" and not search.families.pingpong:
                 continue
+            if column_groups > 1 and nest.back_to_back and not _need_sharing(search, option):
+                continue
             if contract.rows is None and rows > WARPGROUP_ROWS and rows - WARPGROUP_ROWS >= nest.rows:
                 continue  # the last warpgroup would have nothing
             if contract.rows is not None and contract.rows % rows:
@@ -95,6 +100,14 @@ class Consumers:
                 search.refuse(option, f"{row_groups} warpgroups do not share products of {whole} rows in whole 64s")
                 continue
             yield option
+
+
+def _need_sharing(search: Search, tiling: Tiling) -> bool:
+    """Whether warpgroups share the columns of products back to back: one alone has no registers for the sums of all.
+    Else it would cost exchanges in each turn, and gain nothing. Right operands that are computed are not shared."""
+    nest = search.nest
+    alone = tiling._replace(column_groups=1, depth=FEWEST_IN_LOOP)
+    return all(dot.right_loaded for dot in nest.dots) and not registers_of(nest, alone, search.machine).fit
 
 
 class Columns:

@@ -72,7 +72,7 @@ def registers_of(nest: ProductNest, tiling: Tiling, machine: GpuMachine) -> Regi
         return Registers(max(held, _rows_held(nest, tiling)), room)
     held = _rows_held(nest, tiling, beside_sums=True)
     held += sum(_sums(dot, tiling) // threads for dot in nest.dots if not dot.adds_to_other)
-    held += _operands(nest, tiling) // threads
+    held += tiling.column_groups * _operands(nest, tiling) // threads  # whoever shares rows has all of these
     wide = [tiling.length(dot.columns) for dot in nest.dots if dot.in_loop and dot.columns.kind == "loop"]
     held = max(held + max(wide, default=0) // WIDE_COLUMNS, _rows_held(nest, tiling))
     return Registers(held, BACK_TO_BACK_ROOM[tiling.consumers])
@@ -168,10 +168,26 @@ def goes_out_by_ring(nest: ProductNest, tiling: Tiling) -> bool:
     """Whether the first result goes out through the stages of an operand, when they are done with: a block makes one
     tile, and the largest of its operands has room for it."""
     one = not tiling.programs and tiling.roles != "pingpong" and tiling.splits == 1
-    if not one or nest.back_to_back or nest.loop is None or not nest.tma_store or nest.epilogue.beside_bytes:
+    if not one or nest.loop is None or not nest.tma_store or nest.epilogue.beside_bytes:
         return False
     largest = max(stream_bytes(stream, tiling) for stream in nest.streams if stream.in_loop)
     return bool(nest.results) and result_bytes(nest.results[0], tiling) <= tiling.stages * largest
+
+
+def goes_out_of_registers(nest: ProductNest, tiling: Tiling) -> bool:
+    """Whether threads store the first result themselves: warpgroups share its rows, the ring has no room for it, and
+    eight elements of a row, which neighbours hold, are a whole sector of memory."""
+    shared = nest.back_to_back and tiling.column_groups > 1
+    return shared and nest.results[0].bytes >= SUM_BYTES and not goes_out_by_ring(nest, tiling)
+
+
+def exchanged_bytes(nest: ProductNest, tiling: Tiling) -> int:
+    """Shared memory in which warpgroups that share rows give each other what they made of their columns: left operands
+    that are computed, and what each found in its part of a row, once for a turn and once behind the loop."""
+    if tiling.column_groups == 1:
+        return 0
+    rows = 2 * tiling.rows * tiling.column_groups * SUM_BYTES
+    return rows + REGISTER_BYTES * _operands(nest, tiling)
 
 
 def bytes_beside(nest: ProductNest, tiling: Tiling) -> int:
@@ -181,7 +197,7 @@ def bytes_beside(nest: ProductNest, tiling: Tiling) -> int:
         return sums_bytes(nest, tiling)
     once = [stream for stream in nest.streams if not stream.in_loop]
     results = nest.results if nest.staged else ()
-    if results and goes_out_by_ring(nest, tiling):
+    if results and (goes_out_by_ring(nest, tiling) or goes_out_of_registers(nest, tiling)):
         results = (Result((), 0), *results[1:])
     each = sum(stream_bytes(stream, tiling) for stream in once)
     each += sum(result_bytes(result, tiling) for result in results[1:])
@@ -193,7 +209,7 @@ def bytes_beside(nest: ProductNest, tiling: Tiling) -> int:
         if not dot.right_loaded
     )
     if nest.back_to_back:
-        return each
+        return each + exchanged_bytes(nest, tiling)
     tile = tiling.rows * tiling.columns
     if tiling.roles == "pingpong":  # else the result goes out through the same memory
         each += tile * nest.epilogue.beside_bytes

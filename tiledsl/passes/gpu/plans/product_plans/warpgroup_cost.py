@@ -62,11 +62,14 @@ RESULT_INSTRUCTIONS = 1.5
 LOOP_INSTRUCTIONS = 1.4
 """What a loop issues for each instruction that is counted: moves, waits, conversions of pairs, predicates."""
 EXPOSED = {1: 0.9, 2: 0.36, 3: 0.268}
-"""The share of what a loop computes that no products hide, by consumers."""
+"""The share of what a loop computes that no products hide, by consumers that have rows of their own."""
 MASKED = 0.45
 """What masks add to what a turn computes, as a share."""
 FOLD_CLOCKS = 150
 """For warpgroups to fold a value for each row together: a write, a barrier, a read (not measured)."""
+EXCHANGES = 2
+"""In a turn of products back to back, where warpgroups share rows: the extremum, and left operands, each of which takes
+about as long as a fold (not measured)."""
 CLUSTER_FOLD_CLOCKS = 1200
 """For blocks of a cluster (not measured): the way there, and whoever comes last."""
 STORED_BYTES = 32
@@ -189,8 +192,10 @@ class WarpgroupCost:
         sent = stage_bytes(nest, tiling) / SENT_TO_SEVERAL if tiling.side > 1 else 0.0
         taken = step.products, step.shared, step.bytes / each, step.copied, step.computed, windows
         work = max(greatest(*taken), sent)
-        work += EXPOSED[tiling.consumers] * step.computed if step.computed else 0.0
+        work += EXPOSED[tiling.consumers // tiling.column_groups] * step.computed
         work += COMPUTING_CLOCKS if nest.computes else STEP_CLOCKS
+        if nest.back_to_back and tiling.column_groups > 1:
+            work += EXCHANGES * FOLD_CLOCKS
         result = self._result(tiling) + self._folds(tiling)
         if tiling.counted:
             result += max(0.0, ASKED_CLOCKS - stages * work)
