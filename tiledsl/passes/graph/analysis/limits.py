@@ -23,7 +23,7 @@ class Limits:
 
 
 CPU_LIMITS = Limits(columns=16384, head=1024, row=1 << 22, across=1 << 22)
-GPU_LIMITS = Limits(columns=1024, head=256, row=1 << 18, across=1 << 10)
+GPU_LIMITS = Limits(columns=1024, head=640, row=1 << 18, across=1 << 10)
 
 
 def limits_of(arch: str) -> Limits:

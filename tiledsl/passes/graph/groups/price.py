@@ -20,6 +20,7 @@ from tiledsl.passes.graph.kernels.flat_windows import flat_windows
 from tiledsl.passes.graph.kernels.group_program import GroupProgram
 from tiledsl.passes.graph.kernels.kernel_plan import KernelPlan
 from tiledsl.passes.graph.kernels.merge_axes import merged_axes
+from tiledsl.passes.graph.kernels.view_parts import parts_of_parameters
 from tiledsl.passes.machine import CpuMachine
 from tiledsl.passes.manager import PassContext, PassManager
 from tiledsl.passes.nest.kernel_audit import KernelAudit
@@ -62,10 +63,12 @@ class Prices:
         """The price of a group as one kernel. Groups that are alike have one."""
         views = [view_of_value(value) for value in plan.outlined.inputs]
         function: Any = Module([plan.outlined.function]).structure(locations=False)[0]
-        # where in its buffer an input begins tells steps of a loop apart, and no prices
+        begins = [None if view is None else (view.buffer, view.place.offset) for view in views]
+        # where in its buffer an input begins tells steps of a loop apart, and no prices; which begin at one place may
         alike = (
             function[1:],
             tuple(None if view is None else (view.place.shape, view.place.strides) for view in views),
+            tuple(None if view is None else begins.index((view.buffer, view.place.offset)) for view in views),
         )
         if alike not in self._groups:
             self._groups[alike] = self._price_of_program(plan)
@@ -76,7 +79,8 @@ class Prices:
         inputs, parameters = plan.outlined.inputs, plan.outlined.function.parameters
         kept = [tuple(axis.size for axis in plan.axes.kept[p]) for p in parameters]
         units = [_unit(value, shape) for value, shape in zip(inputs, kept)]
-        program = GroupProgram(plan.outlined.function, plan.axes, plan.treatments, units, plan.flat)
+        parts = parts_of_parameters(plan, inputs)
+        program = GroupProgram(plan.outlined.function, plan.axes, plan.treatments, units, plan.flat, parts)
         sizes = {name: axis.size for axis, size in program.sizes.items() if (name := symbol_name(size)) is not None}
         module = Module([program.build("priced")])
         key = (module.structure(locations=False), tuple(sizes.items()))

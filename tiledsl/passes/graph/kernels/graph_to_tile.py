@@ -26,11 +26,13 @@ from tiledsl.passes.graph.analysis.limits import limits_of
 from tiledsl.passes.graph.analysis.outline import Outlined
 from tiledsl.passes.graph.analysis.shapes import sizes_of
 from tiledsl.passes.graph.analysis.views import view_of_value
+from tiledsl.passes.graph.kernels.call_parts import with_fewer_tensors
 from tiledsl.passes.graph.kernels.edge_levels import edges_of
 from tiledsl.passes.graph.kernels.flat_windows import flat_windows
 from tiledsl.passes.graph.kernels.group_program import GroupProgram
 from tiledsl.passes.graph.kernels.kernel_plan import KernelPlan, plan_function
 from tiledsl.passes.graph.kernels.merge_axes import merged_axes
+from tiledsl.passes.graph.kernels.view_parts import Parts, parts_of_parameters
 from tiledsl.passes.graph.rewrites.copy_windows import most_blocked
 from tiledsl.passes.graph.rewrites.placed_copies import Place, is_copy, placed_copies
 from tiledsl.passes.manager import PassContext
@@ -74,7 +76,15 @@ class GraphToTile:
                 _replace(
                     call, ops.Call(call.location, inputs=call.inputs, callee=name, types=types, result_names=names)
                 )
-        programs.keep(callee)
+        fewer = with_fewer_tensors(callee, call.inputs)
+        if fewer is None:
+            programs.keep(callee)
+            return
+        program, inputs = fewer
+        program.name = programs.unused(callee.name)
+        types, names = [value.type for value in call.results], [value.name for value in call.results]
+        name = programs.add(program)
+        _replace(call, ops.Call(call.location, inputs=inputs, callee=name, types=types, result_names=names))
 
     def _plan(self, call: ops.Call, function: Function) -> KernelPlan:
         plan = plan_function(Outlined(function, call.inputs, call.results), limits_of(self.arch))
@@ -96,17 +106,17 @@ class GraphToTile:
             shaped = programs.shaped[key] = _Shaped(plan, parameters, made)
         inputs = [_reshaped(call, value, shape) for value, shape in zip(call.inputs, shaped.parameters)]
         units = tuple(_unit_axis(value) for value in inputs)
-        name = shaped.programs.get(units)
+        parts = parts_of_parameters(shaped.plan, call.inputs)
+        name = shaped.programs.get((units, parts))
         if name is None:
             plan = shaped.plan
             if plan.outlined.function is not function:
                 plan = self._plan(call, function)
-            name = programs.add(
-                GroupProgram(function, plan.axes, plan.treatments, units, plan.flat).build(function.name)
-            )
-            shaped.programs[units] = name
+            program = GroupProgram(function, plan.axes, plan.treatments, units, plan.flat, parts)
+            name = shaped.programs[units, parts] = programs.add(program.build(function.name))
         context.remark(self.name, function.location, f"@{function.name}: {edges_of(function)}")
         names = [value.name for value in call.results]
+        inputs = [value for number, value in enumerate(inputs) if number not in dict(parts)]
         new = ops.Call(call.location, inputs=inputs, callee=name, types=shaped.made, result_names=names)
         _replace(call, new)
 
@@ -165,8 +175,10 @@ class _Shaped:
     parameters: tuple[tuple[int, ...], ...]
     """The shapes that the program takes, of axes that were merged."""
     made: tuple[TensorType, ...]
-    programs: dict[tuple[int | None, ...], str] = field(default_factory=dict[tuple["int | None", ...], str])
-    """The program by the axes of its inputs whose elements lie side by side."""
+    programs: dict[tuple[tuple[int | None, ...], Parts], str] = field(
+        default_factory=dict[tuple[tuple["int | None", ...], Parts], str]
+    )
+    """The program by the axes of its inputs whose elements lie side by side, and by what is a part of another one."""
 
 
 class _Programs:

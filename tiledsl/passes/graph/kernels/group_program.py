@@ -26,6 +26,8 @@ class GroupProgram(GroupStreams):
     def build(self, name: str) -> Function:
         """The tile program."""
         for parameter, unit in zip(self.function.parameters, self.units):
+            if parameter in self.wholes:
+                continue
             type_ = parameter.type
             assert isinstance(type_, TensorType)
             shape = tuple(self.sizes[axis] for axis in self.axes.kept[parameter])

@@ -13,7 +13,7 @@ from tiledsl.ir.core import Block, Function, Index, Value, free_names
 from tiledsl.ir.dtypes import bool_, f32, i64
 from tiledsl.ir.symbolic import Dim, symbol, symbol_name
 from tiledsl.ir.type_rules import tensor_type
-from tiledsl.ir.types import WHOLE, AxisType, Shape, scalar
+from tiledsl.ir.types import WHOLE, AxisType, Shape, Slice, scalar
 from tiledsl.passes.graph.analysis.axes import Axis, GroupAxes
 from tiledsl.passes.graph.analysis.index_spans import index_span
 from tiledsl.passes.graph.analysis.outline import is_soft
@@ -21,6 +21,7 @@ from tiledsl.passes.graph.analysis.shapes import sizes_of
 from tiledsl.passes.graph.analysis.value_order import operands_first
 from tiledsl.passes.graph.kernels.kernel_plan import FlatWindows
 from tiledsl.passes.graph.kernels.treatments import Treatments
+from tiledsl.passes.graph.kernels.view_parts import Parts
 from tiledsl.passes.graph.rewrites.widen_floats import rounded
 
 _GRID_NAMES = ("M", "N", "P", "Q", "R", "S")
@@ -33,7 +34,8 @@ Fold: TypeAlias = Union[graph.Reduce, graph.Contract]
 
 
 class GroupTiles:
-    """One group on its way to TILE. `units[i]` is the dimension of parameter i whose elements lie side by side."""
+    """One group on its way to TILE. `units[i]` is the dimension of parameter i whose elements lie side by side; `parts`
+    are parameters that are parts of others."""
 
     def __init__(
         self,
@@ -42,12 +44,15 @@ class GroupTiles:
         treatments: Treatments,
         units: Sequence[int | None],
         flat: FlatWindows | None = None,
+        parts: Parts = (),
     ) -> None:
         self.function = function
         self.axes = axes
         self.treatments = treatments
         self.units = units
         self.flat = flat
+        self.wholes = {function.parameters[part]: function.parameters[whole] for part, whole in parts}
+        """Of parameters that are parts of others, these: the program has no tensor for them."""
         self.body = Block()
         self.builder = Builder(self.body, function.location)
         self.sizes = self._name_sizes()
@@ -61,7 +66,8 @@ class GroupTiles:
 
     def _name_sizes(self) -> dict[Axis, Dim]:
         """A symbol for each axis of a parameter, by which the launch knows its size; a number for every other one."""
-        told = {axis for parameter in self.function.parameters for axis in self.axes.kept[parameter]}
+        own = [parameter for parameter in self.function.parameters if parameter not in self.wholes]
+        told = {axis for parameter in own for axis in self.axes.kept[parameter]}
         treatments = self.treatments
         # a loop that divides by sizes has them as numbers
         known: set[Axis | None] = {*self.axes.planes}
@@ -201,7 +207,12 @@ class GroupTiles:
                 raise AssertionError(f"{op.name} in a group")
 
     def _load(self, value: Value) -> Value:
-        return self.builder.emit(ops.Load, tensor=self.tensors[value], indices=self.places(value)).result
+        whole = self.wholes.get(value)
+        if whole is None:
+            return self.builder.emit(ops.Load, tensor=self.tensors[value], indices=self.places(value)).result
+        pairs = zip(self.places(value), self.axes.kept[value], self.axes.kept[whole])
+        indices = [index if axis is other else Slice(0, axis.size) for index, axis, other in pairs]
+        return self.builder.emit(ops.Load, tensor=self.tensors[whole], indices=indices).result
 
     def _iota(self, op: graph.Iota) -> Value:
         if op.shape[op.axis] == 1:
