@@ -153,7 +153,7 @@ def _of_pages(
     if not isinstance(scale, Real) or not float(scale) > 0:
         refuse_option(name, "scale", scale, "a number above 0 with `block_tables`", "scale the queries instead")
     group = heads // served
-    packed = group * queries <= FEW_ROWS
+    packed = queries == 1 or group * queries <= FEW_ROWS
     grouped = (1, group * queries) if packed else (group, queries)
     out, lse = paged_attention(
         q.reshape((batch, served, *grouped, width)), k, v, tables, lengths,
