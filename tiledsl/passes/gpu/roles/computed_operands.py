@@ -27,6 +27,9 @@ from tiledsl.passes.gpu.plan import GridPlan
 from tiledsl.passes.gpu.products.streamed_loads import computed_sources, is_read_beside, source_load
 from tiledsl.passes.gpu.roles.rings import operand_layout
 
+LEAST_TOGETHER = 2
+"""Neighbours that a thread computes of a right operand at least: they are written together."""
+
 
 def computed_layouts(dot: ops.Dot, capacities: Capacities, grid: GridPlan) -> dict[Value, RegisterLayout]:
     """In which layouts threads compute the operands of a product of what its loop loads. A left operand that something
@@ -40,7 +43,8 @@ def computed_layouts(dot: ops.Dot, capacities: Capacities, grid: GridPlan) -> di
 
 
 def _right_layout(dot: ops.Dot, capacities: Capacities, grid: GridPlan) -> RegisterLayout:
-    """As the narrowest of the tiles that it is computed of is read best. Blocks of a cluster have all rows of it, and
+    """As the narrowest of the tiles that it is computed of is read best, but for what threads would compute several
+    times over: of 64 x 112 bytes, 16 at a time are work for 64 threads. Blocks of a cluster have all rows of it, and
     each its own columns where they lie side by side."""
     k, n = capacities.of(dot.b.shape[-2]), capacities.of(dot.b.shape[-1])
     sources = computed_sources(dot, is_left=False)
@@ -49,6 +53,9 @@ def _right_layout(dot: ops.Dot, capacities: Capacities, grid: GridPlan) -> Regis
     vector = UNIT_BYTES // min(bytes_)
     across = grid.across
     inner = access_layout((k, n // across), order, grid.threads, vector, min(bytes_))
+    while vector > LEAST_TOGETHER and inner.replicas > 1:
+        vector //= 2
+        inner = access_layout((k, n // across), order, grid.threads, vector, min(bytes_))
     if across > 1:
         return spatial(1, across) * inner
     return replicate(grid.cluster, 2) * inner if grid.cluster > 1 else inner

@@ -13,8 +13,14 @@
                                                              total += sum of a[k]
                                                              wait for the product before; give block k - 1 back
 
-What a turn computes goes on beside products: the left operands of the next turn, and all that no product takes. So
-nothing but the products may take what they give, and there are at least two stages: two blocks are looked at at once.
+What a turn computes goes on beside products: the operands of the next turn, and all that no product takes. So nothing
+but the products may take what they give, and there are at least two stages: two blocks are looked at at once. Where
+right operands alone are computed, products queue behind each other:
+
+    for k in 0 ...:
+        begin acc += a[k] right[slot]
+        wait for the product before; give block k - 1 back
+        wait for block k + 1; write right of it to the other slot, when all are done with that
 """
 
 from __future__ import annotations
@@ -113,12 +119,12 @@ class _Loop:
         self.buffers = [right_buffer(state, self.dots[n], self.plans[n], COMPUTED_SLOTS) for n in self.rights.values()]
         start, stop = constant_of(self.op.start), constant_of(self.op.stop)
         if start is not None and stop is not None and stop > start:
-            self._define(self._turns_of_registers())
+            self._define(self._turns_of_prepared())
             return
         before = self.fed.carried()
         then, otherwise = Block(), Block()
         with state.scope(then):
-            made = self._turns_of_registers()
+            made = self._turns_of_prepared()
             state.emit(ops.Yield, values=made)
         self.fed.leave(before)
         with state.scope(otherwise):
@@ -228,6 +234,11 @@ class _Loop:
         for number, buffer in zip(self.rights.values(), self.buffers):
             define_right_operand(self.state, self.dots[number], buffer, slot)
 
+    def _turns_of_prepared(self) -> list[Value]:
+        """At least one turn. Left operands stand in registers until a product has read them, right ones in slots, so
+        that the next product may begin before."""
+        return self._turns_of_registers() if self.computed else self._turns_of_slots()
+
     def _turns_of_registers(self) -> list[Value]:
         """At least one turn."""
         state, count, one = self.state, len(self.dots), self.state.constant(1)
@@ -272,6 +283,60 @@ class _Loop:
         for ring in self.rings:
             ring.advance(state)
         return [*self._totals(landed), *begins, *self.fed.carried()]
+
+    def _turns_of_slots(self) -> list[Value]:
+        """The same where right operands alone are computed: the product of a turn is begun behind that of the turn
+        before, of which all that is needed is that it has read its slot when that is written to."""
+        state, count, one = self.state, len(self.dots), self.state.constant(1)
+        slot = state.constant(0)
+        slot.name = "slot"
+        with state.scope(state.builder.block):
+            begins = self._begins()
+            self.fed.wait(state)
+            begins = self._compute(state.constant(0), begins)
+            self._write_rights(state.constant(0))
+        befores = [ring.position.stage for ring in self.rings]
+        ends = count + len(begins)
+
+        def turn(number: Value, carried: Sequence[Value]) -> list[Value]:
+            *carried, slot = carried
+            befores = carried[len(carried) - len(self.rings) :]
+            self.fed.enter(carried[ends : len(carried) - len(self.rings)])
+            stages = [ring.position.stage for ring in self.rings]
+            self._place(slot)
+            later = state.builder.map("gt", number, state.constant(0))
+            products = self._multiply(carried[:count], [], later)
+            self._release(later, befores, groups=1)
+            for ring in self.rings:
+                ring.advance(state)
+            self.fed.wait(state)
+            values = self._compute(state.arithmetic("add", number, one), carried[count:ends])
+            after = state.builder.map("sub", one, slot)
+            self._write_rights(after)
+            return [*products, *values, *self.fed.carried(), *stages, after]
+
+        carried = [*self._first_sums(), *begins, *self.fed.carried(), *befores, slot]
+        results = self._loop(carried, state.arithmetic("sub", self.turns.count, one), turn)
+        befores = results[len(results) - 1 - len(self.rings) : -1]
+        self.fed.leave(results[ends : len(results) - 1 - len(self.rings)])
+        self._place(results[-1])
+        later = state.builder.map("gt", self.turns.count, one)
+        products = self._multiply(results[:count], [], later)
+        self._release(later, befores, groups=1)
+        landed = self._land(products, [], [ring.position.stage for ring in self.rings])
+        for ring in self.rings:
+            ring.advance(state)
+        return [*self._totals(landed), *results[count:ends], *self.fed.carried()]
+
+    def _release(self, later: Value, stages: Sequence[Value], groups: int) -> None:
+        """Waits for all products but the last `groups` of them, and gives back what the one before took, if there was
+        one."""
+        state = self.state
+        with state.builder.at(self.dots[0].location):
+            state.emit(async_ops.WgmmaWait, values=[], groups=groups)
+            with state.when(later):
+                for ring, stage in zip(self.rings, stages):
+                    ring.release(state, stage)
 
     def _land(self, products: Sequence[Value], lefts: Sequence[Value], stages: Sequence[Value]) -> list[Value]:
         """Waits for products, and gives back what they took."""
