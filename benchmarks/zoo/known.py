@@ -77,8 +77,8 @@ KNOWN: dict[str, str] = {
     **dict.fromkeys(("CBR, batch 1", "CBR, batch 16"), _WIDER_PIXELS),
     "DIL, batch 1": _WIDER_PIXELS + ", and what lies between places is multiplied by zeros",
     "DIL, batch 16": _WIDER_PIXELS + ", and what lies between places is multiplied by zeros",
-    "T2D, batch 1": "a sum of 2048 for few results, and the weights are turned before: two kernels",
-    "T2D, batch 16": "a sum of 2048 for few results, and the weights are turned before: two kernels",
+    "T2D, batch 1": "a sum of 2048 for few results",
+    "T2D, batch 16": "a sum of 2048 for few results",
     # recurrent cells
     "LSTM cell": _SMALL_PRODUCTS,
     "GRU cell": _SMALL_PRODUCTS,

@@ -168,8 +168,9 @@ def _window(execution: Execution, op: graph_ops.Window) -> tuple[Array, ...]:
     sizes = execution.shape(op.sizes)
     for axis, size, stride, dilation in zip(op.axes, sizes, op.strides, op.dilations):
         length: int = source.shape[axis]
-        positions = -(-(length - (size - 1) * dilation) // stride)
-        coordinates = np.arange(positions)[:, np.newaxis] * stride + np.arange(size) * dilation
+        positions = -(-(length - (size - 1) * abs(dilation)) // stride)
+        within = np.arange(size) * abs(dilation)
+        coordinates = np.arange(positions)[:, np.newaxis] * stride + (within if dilation > 0 else within[::-1])
         # the axis becomes (positions, size); the latter goes to the end
         source = np.moveaxis(np.take(source, coordinates, axis), axis + 1, -1)
     return (source,)

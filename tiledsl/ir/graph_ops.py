@@ -368,7 +368,8 @@ class Window(Op):
     the axes within the window, of `sizes`.
 
     Element (.., p, .., k) is element p * stride + k * dilation of the source's axis. For an image [N, C, H, W] with
-    axes = [2, 3], sizes = [3, 3]: [N, C, H - 2, W - 2, 3, 3].
+    axes = [2, 3], sizes = [3, 3]: [N, C, H - 2, W - 2, 3, 3]. With a dilation below zero a window is the same one with
+    its last element first: k is (size - 1 - k) then, times -dilation.
     """
 
     name = "graph.window"
@@ -383,11 +384,11 @@ class Window(Op):
         lengths = {len(self.sizes), len(self.strides), len(self.dilations)}
         require(lengths == {len(self.axes)}, "a size, a stride and a dilation for each axis")
         require(len(set(self.axes)) == len(self.axes), "an axis is windowed twice")
-        require(all(step > 0 for step in (*self.strides, *self.dilations)), "strides and dilations are positive")
+        require(all(step > 0 for step in self.strides) and all(self.dilations), "strides are positive, dilations not 0")
         shape = list(type_.shape)
         for axis, size, stride, dilation in zip(self.axes, self.sizes, self.strides, self.dilations):
             require_axis(axis, type_)
-            positions = _steps_between(0, shape[axis] - (size - 1) * dilation, stride)
+            positions = _steps_between(0, shape[axis] - (size - 1) * abs(dilation), stride)
             require(not isinstance(positions, int) or positions > 0, f"a window of {size} in an axis of {shape[axis]}")
             shape[axis] = positions
         return (TensorType(type_.dtype, (*shape, *self.sizes)),)

@@ -104,13 +104,14 @@ def broadcast(view: StridedView, shape: Sequence[int]) -> StridedView:
 
 def windowed(view: StridedView, op: graph_ops.Window) -> StridedView:
     """Every window over some axes: their positions in the places of the axes, and the windows' own axes at the end."""
-    shape, strides, inner = list(view.shape), list(view.strides), list[int]()
+    shape, strides, inner, offset = list(view.shape), list(view.strides), list[int](), view.offset
     sizes = numbers(op.sizes)
     for axis, size, step, dilation in zip(op.axes, sizes, op.strides, op.dilations):
-        shape[axis] = -(-(shape[axis] - (size - 1) * dilation) // step)
+        shape[axis] = -(-(shape[axis] - (size - 1) * abs(dilation)) // step)
+        offset -= min(dilation, 0) * (size - 1) * strides[axis]
         inner.append(strides[axis] * dilation)
         strides[axis] *= step
-    return strided_view(view.offset, (*shape, *sizes), (*strides, *inner))
+    return strided_view(offset, (*shape, *sizes), (*strides, *inner))
 
 
 def reshaped(view: StridedView, shape: Sequence[int]) -> StridedView | None:

@@ -79,7 +79,8 @@ def test_result_types(op: str, type_: str) -> None:
         ("graph.interleave([]) {axis = 0}", "nothing to put together"),
         ("graph.interleave([%x, %y]) {axis = 0}", "[M, N] and [N, K] differ beside axis 0"),
         ("graph.window(%c) {axes = [0], sizes = [9], strides = [1], dilations = [1]}", "a window of 9 in an axis of 8"),
-        ("graph.window(%c) {axes = [0], sizes = [1], strides = [0], dilations = [1]}", "dilations are positive"),
+        ("graph.window(%c) {axes = [0], sizes = [1], strides = [0], dilations = [1]}", "strides are positive"),
+        ("graph.window(%c) {axes = [0], sizes = [1], strides = [1], dilations = [0]}", "dilations not 0"),
         (
             "graph.window(%c) {axes = [0], sizes = [1], strides = [], dilations = [1]}",
             "a size, a stride and a dilation",

@@ -50,6 +50,16 @@ def test_what_is_read_of_windows() -> None:
     assert across == Slide(5, 1, 0, None)
 
 
+def test_windows_may_be_turned_round() -> None:
+    backwards = "%last = tile.map([%3, %place]) {fn = sub} : i64\n    %offset = tile.map([%last, %2]) {fn = sub} : i64"
+    text = TEXT.replace("%offset = tile.map([%place, %2]) {fn = sub} : i64", backwards)
+    text = text.replace("  %4 = tile", "  %3 = tile.constant() {value = 3, dtype = i64} : i64\n  %4 = tile")
+    rows = _rows(text.replace("[%start, %4]) {fn = floordiv}", "[%start, %4]) {fn = mod}"))
+    assert rows is not None
+    assert rows.slides[0][:3] == (4, 2, -2)
+    assert _rows(text.replace("[%start, %4]) {fn = floordiv}", "[%start, %5]) {fn = mod}")) is None  # may be 4
+
+
 def test_axes_may_lie_in_any_order() -> None:
     text = TEXT.replace("[%image, %row, %column, %c]", "[%image, %c, %row, %column]").replace("unit=3", "unit=1")
     rows = _rows(text)

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Index, Value
 from tiledsl.ir.types import AxisType, TileType
+from tiledsl.passes.analysis.scalar_limits import is_natural
 from tiledsl.passes.analysis.splats import number_of
 
 
@@ -165,19 +166,8 @@ def _low(offset: Value) -> int | None:
         left, right = _low(op.inputs[0]), _low(op.inputs[1])
         if op.fn == "sub":
             right = number_of(op.inputs[1])
-            right = -right if isinstance(right, int) else None
+            if not isinstance(right, int):
+                return 0 if is_natural(offset) else None
+            right = -right
         return None if left is None or right is None else left + right
-    return 0 if _is_natural(offset) else None
-
-
-def _is_natural(value: Value) -> bool:
-    """Whether a scalar is known not to be below 0: where a block starts, or a multiple, quotient or rest of such."""
-    if isinstance(value.op_around, ops.Grid):
-        return True  # the number of a block of one
-    number = number_of(value)
-    if isinstance(number, int):
-        return number >= 0
-    op = value.op
-    if isinstance(op, (ops.Start, ops.Size)):
-        return True
-    return isinstance(op, ops.Map) and op.fn in ("mul", "floordiv", "mod") and all(map(_is_natural, op.inputs))
+    return 0 if is_natural(offset) else None

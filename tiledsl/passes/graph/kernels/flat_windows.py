@@ -314,7 +314,7 @@ def _fits_maps(plan: KernelPlan, windows: ops.Window, rank: int) -> bool:
             return False
         low = -before
         last = last_corner(axis.size, position.size, stride, low)
-        within = (inner.size - 1) * windows.dilations[number] if inner is not None else 0
+        within = (inner.size - 1) * abs(windows.dilations[number]) if inner is not None else 0
         corners = all(-CORNERS[rank] <= corner < CORNERS[rank] for corner in (low, last))
         if not corners or within >= PLACES[rank] or stride > MOST_STRIDE:
             return False

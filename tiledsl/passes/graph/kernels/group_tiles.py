@@ -323,13 +323,16 @@ class GroupTiles:
         return build.map("mod", rows, build.constant(axis.size, i64)) if ends else rows
 
     def _slid(self, op: graph.Window, pad: graph.Pad, number: int) -> Index:
-        """Which coordinates of a tensor windows read: position * stride + place in the window * dilation - padding."""
+        """Which coordinates of a tensor windows read: position * stride + place in the window * dilation - padding. The
+        last place is the first if the dilation is below zero."""
         build, window = self.builder, self.axes.windows[op]
         stride, dilation, low = op.strides[number], op.dilations[number], pad.low[op.axes[number]]
         position, inner = window.positions[number], window.inner[number]
         offset = build.constant(0, i64) if inner is None else self.blocks[inner]
-        if dilation != 1:
-            offset = build.map("mul", offset, build.constant(dilation, i64))
+        if abs(dilation) != 1:
+            offset = build.map("mul", offset, build.constant(abs(dilation), i64))
+        if dilation < 0 and inner is not None:
+            offset = build.map("sub", build.constant((inner.size - 1) * -dilation, i64), offset)
         offset = build.map("sub", offset, build.size(low))  # though it is 0: so programs differ in numbers alone
         if position is None:
             return offset

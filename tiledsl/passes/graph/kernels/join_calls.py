@@ -32,6 +32,7 @@ from tiledsl.ir.symbolic import Dim, symbols_of
 from tiledsl.ir.type_rules import tensor_type
 from tiledsl.ir.types import BlockSize, TensorType, TileType, scalar
 from tiledsl.ir.verifier import Form, is_tile_function
+from tiledsl.passes.analysis.scalar_limits import most_of
 from tiledsl.passes.graph.analysis.joins import JOINS, Join
 from tiledsl.passes.graph.analysis.outline import is_soft
 from tiledsl.passes.graph.analysis.shapes import sizes_of
@@ -288,36 +289,10 @@ def _is_near(number: ops.Constant | ops.Size, further: int) -> bool:
     for user in number.result.users:
         if _goes_down(user, number.result, further):
             assert isinstance(user, ops.Map)
-            most = _most(user.inputs[0])
+            most = most_of(user.inputs[0])
             if most is None or most - further >= min(PLACES.values()):
                 return False
     return True
-
-
-def _most(value: Value) -> int | None:
-    """The most that a scalar is, which is not below 0; None where that is not known."""
-    match value.op:
-        case None if isinstance(around := value.op_around, (ops.Grid, ops.Range)):
-            number = around.body.arguments.index(value)
-            stops = around.stops if isinstance(around, ops.Grid) else (around.stop,)
-            return _less_one(_most(stops[number])) if number < len(stops) else None
-        case ops.Constant() | ops.Size() as op:
-            return op.value if isinstance(op.value, int) else None
-        case ops.Start(axis=Value(owner=Block(parent=ops.Range() as loop))):
-            return _less_one(_most(loop.stop))
-        case ops.Map(fn="mod") as op:
-            return _less_one(_most(op.inputs[1]))
-        case ops.Map(fn="add" | "mul" | "floordiv" as fn) as op:
-            left, right = _most(op.inputs[0]), _most(op.inputs[1])
-            if left is None or right is None:
-                return None
-            return left + right if fn == "add" else left * right if fn == "mul" else left // max(right, 1)
-        case _:
-            return None
-
-
-def _less_one(number: int | None) -> int | None:
-    return None if number is None else number - 1
 
 
 def _can_move(parameter: Value, given: _Slid) -> bool:

@@ -5,6 +5,9 @@
     %l = graph.call(transpose(%x))                 [n, h, w, c]: channels lie side by side
     %y = contract(window(pad(%l)), graph.call(transpose(%w)))
 
+Weights that are turned round, as those of transposed convolutions, are read as they lie where they need no copy
+otherwise (`turned_weights.py`).
+
 Where a pixel has too few channels for a copy of TMA, or so few that copies of single pixels would be what limits the
 product, those of a row of a window are made one axis. A wider copy is made of the image, with a few zeros at the end of
 each pixel and the padding of rows; what a row of each window sees in it
@@ -26,6 +29,7 @@ from tiledsl.ir import graph_ops as ops
 from tiledsl.ir.core import Function, Module, Op, Value
 from tiledsl.ir.dtypes import DType
 from tiledsl.ir.gpu.tensor_maps import UNIT_BYTES
+from tiledsl.ir.rewrite import Rewriter
 from tiledsl.ir.type_rules import tensor_type
 from tiledsl.ir.types import TensorType
 from tiledsl.ir.verifier import Form
@@ -34,6 +38,7 @@ from tiledsl.passes.graph.analysis.shapes import bytes_of, sizes_of
 from tiledsl.passes.graph.analysis.views import View, view_of_value
 from tiledsl.passes.graph.rewrites.canonicalise_graph import tidy
 from tiledsl.passes.graph.rewrites.placed_copies import Place, placed_copies
+from tiledsl.passes.graph.rewrites.turned_weights import straighten_slices, turned, with_straight_weights
 from tiledsl.passes.graph.rewrites.windows_product import WindowsProduct, windows_product
 from tiledsl.passes.manager import PassContext
 from tiledsl.support.location import BUILTIN
@@ -65,6 +70,7 @@ class LayImages:
         machine = gpu_machine(self.arch, BUILTIN) if self.arch.startswith("sm_") else None
         if machine is None or not machine.has_warpgroups:
             return module
+        straighten_slices(module.entry.body)
         copies = _Copies({function.name for function in module.functions})
         for op in list(module.entry.body.ops):
             product = windows_product(op, is_taken) if isinstance(op, ops.Contract) else None
@@ -209,14 +215,15 @@ def _counts_along(value: Value, names: Sequence[str], axes: Sequence[str]) -> bo
 def _with_channels_last(product: WindowsProduct, copies: _Copies) -> str:
     """Channels side by side, in the image and in what it is multiplied with. Windows of what is not padded are those of
     what is padded by nothing: then they are no view, but read where they are."""
-    op, windows = product.op, product.windows
     if view_of_value(product.image) is None or view_of_value(product.weights) is None:
         return ""  # what is computed here is laid out as it is
     if bytes_of(product.image) > MOST_BYTES:
         return ""
+    product, done = _with_straight_weights(product)
+    op, windows = product.op, product.windows
     slid, channels = product.slid, product.channels
     images = [name for name in product.of_image if name not in slid and name != channels]
-    image, order, done = product.image, list(product.of_image), ""
+    image, order = product.image, list(product.of_image)
     if not _counts_along(image, order, [channels]):
         wanted = [*images, *(name for name in order if name in slid), channels]
         image, done = copies.of(op, in_order(op, image, order, wanted)), "the image is copied, its channels last"
@@ -224,7 +231,7 @@ def _with_channels_last(product: WindowsProduct, copies: _Copies) -> str:
     elif (isinstance(windows.source.op, ops.Pad) or all(size == 1 for size in windows.sizes)) and _counts_along(
         product.weights, product.of_weights, [channels, *product.columns]
     ):
-        return ""
+        return done
     weights, of_weights = product.weights, list(product.of_weights)
     if not _counts_along(weights, of_weights, [channels, *product.columns]):
         wanted = [*product.columns, *product.within, channels]
@@ -234,6 +241,17 @@ def _with_channels_last(product: WindowsProduct, copies: _Copies) -> str:
     _replace(product, image, order, low, high, axes, windows.sizes, windows.strides, windows.dilations, product.within,
              weights, of_weights, product.result)  # fmt: skip
     return done or "windows are read where they are"
+
+
+def _with_straight_weights(product: WindowsProduct) -> tuple[WindowsProduct, str]:
+    """The product with windows turned round in place of the weights, where these need no copy then; and a remark."""
+    if product.weights.op is None:
+        return product, ""
+    source = turned(product.weights, Rewriter(product.op)).source
+    if not _counts_along(source, product.of_weights, [product.channels, *product.columns]):
+        return product, ""  # a copy is made anyway, and turned on the way
+    straight = with_straight_weights(product)
+    return (product, "") if straight is None else (straight, "windows are turned round, and not the weights")
 
 
 def _with_rows(product: WindowsProduct, rows_of: _Rows) -> str:

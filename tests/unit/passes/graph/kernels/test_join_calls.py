@@ -100,8 +100,9 @@ def test_windows_of_all_parts_go_by_tma(name: str) -> None:
     assert all(used["spills"] == 0 for used in product.resources.values())
 
 
-def test_weights_that_are_seen_one_at_a_time_are_read_as_they_lie() -> None:
-    formula, *shapes, _ = JOINED["a weight for each"]
+@pytest.mark.parametrize("name", ["two along each axis", "one axis", "three axes", "a weight for each"])
+def test_weights_are_read_as_they_lie(name: str) -> None:
+    formula, *shapes, _ = JOINED[name]
     graph = tiledsl.trace(formula, *(normal(*shape, dtype=F16) for shape in shapes))
     module = PassManager(graph_pipeline("sm_90")).run(graph.module, PassContext())
     assert sum(isinstance(op, graph_ops.Call) for op in module.entry.body.ops) == 1

@@ -34,6 +34,11 @@ def _conv(**options: Any) -> Formula:
     return lambda x, w: ops.conv2d(x, w, **options)
 
 
+def _turned(x: Any, w: Any) -> Any:
+    windows = tile.window(tile.pad(x, ((0, 0), (1, 3), (0, 1), (0, 0))), (3, 2), (1, 2), 1, (2, 1))
+    return tile.einsum("n p q c r s, r s c k -> n p q k", windows, w[::-1, ::-1]).to(x.dtype)
+
+
 LAID: dict[str, tuple[Formula, tuple[int, ...], tuple[int, ...]]] = {
     "channels first": (_conv(padding=1), (2, 16, 5, 6), (24, 16, 3, 3)),
     "channels first, every other": (_conv(padding=1, stride=2), (2, 16, 5, 6), (24, 16, 3, 3)),
@@ -47,6 +52,7 @@ LAID: dict[str, tuple[Formula, tuple[int, ...], tuple[int, ...]]] = {
     "transposed, residues of the same windows": (
         lambda x, w: ops.conv_transpose2d(x, w, stride=2), (2, 16, 5, 6), (16, 24, 4, 4)
     ),
+    "turned weights": (_turned, (2, 5, 6, 16), (3, 2, 16, 24)),
     "patches": (_conv(layout="NHWC", stride=4), (2, 8, 9, 3), (24, 4, 4, 3)),
 }  # fmt: skip
 
