@@ -255,10 +255,11 @@ def _in_turns(made: _Product, weight: Any, residues: Sequence[int | None], left:
     """What some residues of some axes give, and all of those that are left."""
     if not left:
         return _part(made, weight, residues)
-    axis = left[0]
+    axis, place = left[0], made.places[left[0]]
+    count = min(place.stride, place.length) if isinstance(place.length, int) else place.stride
     parts = [
         _in_turns(made, weight, [residue if n == axis else old for n, old in enumerate(residues)], left[1:])
-        for residue in range(made.places[axis].stride)
+        for residue in range(count)
     ]
     return tile.interleave(parts, made.axes[axis])
 
