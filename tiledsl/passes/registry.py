@@ -39,6 +39,7 @@ from tiledsl.passes.graph.rewrites.slide_windows import SlideWindows
 from tiledsl.passes.graph.rewrites.split_floats import SplitFloats
 from tiledsl.passes.graph.rewrites.split_windows import SplitWindows
 from tiledsl.passes.graph.rewrites.widen_floats import DropRoundings, ReshapeNarrow, WidenFloats
+from tiledsl.passes.graph.rewrites.widen_groups import WidenGroups
 from tiledsl.passes.manager import Pass
 from tiledsl.passes.nest.describe_nest import PrintLoopNests
 from tiledsl.passes.tile.accumulate import AccumulateProducts
@@ -85,6 +86,7 @@ _KINDS: tuple[type[Pass], ...] = (
     MoveReindexing,
     SplitFloats,
     SplitWindows,
+    WidenGroups,
     InferShapes,
     Canonicalise,
     EliminateCommonSubexpressions,

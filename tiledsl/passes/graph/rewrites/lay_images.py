@@ -73,10 +73,10 @@ class LayImages:
         straighten_slices(module.entry.body)
         copies = _Copies({function.name for function in module.functions})
         for op in list(module.entry.body.ops):
-            product = windows_product(op, is_taken) if isinstance(op, ops.Contract) else None
-            if product is None:
-                continue
-            rows = _rows_of(product, machine)
+            product = windows_product(op, is_taken, in_groups=True) if isinstance(op, ops.Contract) else None
+            if product is None or (product.groups and product.pixel_bytes % ROW_BYTES):
+                continue  # a row would have channels of two groups
+            rows = None if product.groups else _rows_of(product, machine)
             done = "" if rows is None or _is_by_pixels(product, rows, machine) else _with_rows(product, rows)
             if not done and product.has_wide_pixels:
                 done = _with_channels_last(product, copies)
@@ -134,11 +134,16 @@ def _is_by_pixels(product: WindowsProduct, rows: _Rows, machine: GpuMachine) -> 
 def _brought(product: WindowsProduct, machine: GpuMachine, places: int, each: int) -> float:
     """Clocks of a multiprocessor for one position: in which TMA brings so many places of so many bytes each, or in
     which they are multiplied if that takes longer."""
-    columns, speeds = math.prod(map(product.size, product.columns)), machine.speeds
+    columns = math.prod(map(product.size, product.columns))
+    return clocks_of_rows(machine, places, each, columns, tensor_type(product.image).dtype.bytes)
+
+
+def clocks_of_rows(machine: GpuMachine, places: int, each: int, columns: int, width: int) -> float:
+    """The same for a product with so many columns, of elements of `width` bytes."""
+    speeds = machine.speeds
     whole = -(-each // ROW_BYTES) * ROW_BYTES
     span = math.gcd(whole, SPANS[-1])
     brought = places * ((whole // span - 1) * speeds.row_of_windows(span) + speeds.row_of_windows(span, whole - each))
-    width = tensor_type(product.image).dtype.bytes
     room = -(-columns // LEAST_COLUMNS) * LEAST_COLUMNS
     multiplied = places * (whole // width) * room / speeds.products_of(width)
     return max(brought * -(-columns // MOST_COLUMNS), multiplied)
@@ -222,10 +227,10 @@ def _with_channels_last(product: WindowsProduct, copies: _Copies) -> str:
     product, done = _with_straight_weights(product)
     op, windows = product.op, product.windows
     slid, channels = product.slid, product.channels
-    images = [name for name in product.of_image if name not in slid and name != channels]
+    images = [name for name in product.of_image if name not in (*slid, *product.groups, channels)]
     image, order = product.image, list(product.of_image)
     if not _counts_along(image, order, [channels]):
-        wanted = [*images, *(name for name in order if name in slid), channels]
+        wanted = [*images, *(name for name in order if name in slid), *product.groups, channels]
         image, done = copies.of(op, in_order(op, image, order, wanted)), "the image is copied, its channels last"
         order = wanted
     elif (isinstance(windows.source.op, ops.Pad) or all(size == 1 for size in windows.sizes)) and _counts_along(
@@ -234,7 +239,7 @@ def _with_channels_last(product: WindowsProduct, copies: _Copies) -> str:
         return done
     weights, of_weights = product.weights, list(product.of_weights)
     if not _counts_along(weights, of_weights, [channels, *product.columns]):
-        wanted = [*product.columns, *product.within, channels]
+        wanted = [*product.groups, *product.columns, *product.within, channels]
         weights, of_weights = copies.of(op, in_order(op, weights, of_weights, wanted)), wanted
     low, high = (dict(zip(product.of_image, pads)) for pads in (product.low, product.high))
     axes = tuple(order.index(name) for name in slid)

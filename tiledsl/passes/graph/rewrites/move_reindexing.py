@@ -154,10 +154,10 @@ def map_of_a_reshape(op: MapOp, rewriter: Rewriter) -> bool:
     if found is None or is_arithmetic_of_coordinates(op):
         return False
     shape = sizes_of(found.source)
-    if not all(_under(value, shape, op) for value in op.operands):
+    if not all(is_free_under(value, shape, op) for value in op.operands):
         return False
     read = [value.op for value in op.operands]
-    made = _map_under(op, shape, rewriter)
+    made = map_under(op, shape, rewriter)
     rewriter.replace(op, rewriter.emit(ops.Reshape, source=made, shape=sizes_of(op.result)).result)
     _drop(read, rewriter)
     return True
@@ -171,9 +171,9 @@ def reshape_in_front_of_a_fold(op: ops.Reshape, rewriter: Rewriter) -> bool:
         return False
     if not any(isinstance(user, ASKING) for user in op.result.users):
         return False
-    if not _under(op.source, shape, op) and not (isinstance(made, ops.Cast) and _is_less(made)):
+    if not is_free_under(op.source, shape, op) and not (isinstance(made, ops.Cast) and _is_less(made)):
         return False
-    rewriter.replace(op, _map_under(made, shape, rewriter))
+    rewriter.replace(op, map_under(made, shape, rewriter))
     _drop([made], rewriter)
     return True
 
@@ -196,10 +196,10 @@ def _goes_behind(reshape: ops.Reshape, op: MapOp) -> bool:
 
 
 def _is_copy(reshape: ops.Reshape) -> bool:
-    return _is_in_memory(reshape.source) and not _under(reshape.source, sizes_of(reshape.result), reshape)
+    return _is_in_memory(reshape.source) and not is_free_under(reshape.source, sizes_of(reshape.result), reshape)
 
 
-def _under(value: Value, shape: tuple[int, ...], reader: Op) -> bool:
+def is_free_under(value: Value, shape: tuple[int, ...], reader: Op) -> bool:
     """Whether a value, of `reader` alone if it is computed, may be had under that shape without a copy."""
     op, sizes = value.op, sizes_of(value)
     if not sizes or sizes == shape or (isinstance(op, ops.Reshape) and sizes_of(op.source) == shape):
@@ -209,7 +209,7 @@ def _under(value: Value, shape: tuple[int, ...], reader: Op) -> bool:
     if isinstance(op, (ops.Map, ops.Cast)):
         if is_arithmetic_of_coordinates(op) or any(user is not reader for user in value.users):
             return False
-        return all(_under(operand, shape, op) for operand in op.operands)
+        return all(is_free_under(operand, shape, op) for operand in op.operands)
     return _is_in_memory(value) and place_of(value, shape) is not None
 
 
@@ -220,11 +220,11 @@ def _written_under(value: Value, shape: tuple[int, ...], rewriter: Rewriter) -> 
     if not sizes or sizes == shape:
         return value
     if isinstance(op, (ops.Map, ops.Cast)):
-        return _map_under(op, shape, rewriter)
+        return map_under(op, shape, rewriter)
     small = unrepeated(sizes_of(op.source), sizes, shape) if isinstance(op, ops.Broadcast) else None
     if isinstance(op, ops.Broadcast) and small is not None:
         once = numbers(small)
-        if _under(op.source, once, op):
+        if is_free_under(op.source, once, op):
             source = _written_under(op.source, once, rewriter)
         else:
             source = rewriter.emit(ops.Reshape, source=op.source, shape=once).result
@@ -232,7 +232,7 @@ def _written_under(value: Value, shape: tuple[int, ...], rewriter: Rewriter) -> 
     return rewriter.emit(ops.Reshape, source=value, shape=shape).result
 
 
-def _map_under(op: MapOp, shape: tuple[int, ...], rewriter: Rewriter) -> Value:
+def map_under(op: MapOp, shape: tuple[int, ...], rewriter: Rewriter) -> Value:
     """What an elementwise op makes of operands under that shape."""
     inputs = [_written_under(value, shape, rewriter) for value in op.operands]
     with rewriter.at(op.location):

@@ -32,6 +32,8 @@ class WindowsProduct:
     of_weights: tuple[str, ...]
     result: tuple[str, ...]
     channels: str
+    groups: tuple[str, ...] = ()
+    """The axis of groups, where each has channels and weights of its own."""
 
     @property
     def slid(self) -> tuple[str, ...]:
@@ -55,9 +57,11 @@ class WindowsProduct:
         return self.pixel_bytes % UNIT_BYTES == 0
 
 
-def windows_product(op: ops.Contract, is_taken: Callable[[DType], bool]) -> WindowsProduct | None:
+def windows_product(
+    op: ops.Contract, is_taken: Callable[[DType], bool], *, in_groups: bool = False, least: int = LEAST_USES
+) -> WindowsProduct | None:  # fmt: skip
     """What a product of elements that are taken reads of windows, where warpgroups could multiply it and that is worth
-    a copy."""
+    a copy: if there are `least` columns. `in_groups`: also one that has an axis of groups."""
     number = next((n for n, v in enumerate((op.a, op.b)) if isinstance(v.op, ops.Window)), None)
     dtype = tensor_type(op.a).dtype
     if number is None or not is_taken(dtype):
@@ -76,10 +80,16 @@ def windows_product(op: ops.Contract, is_taken: Callable[[DType], bool]) -> Wind
     mine, other, result = names[number], names[1 - number], names[2]
     summed = [name for name in mine[:rank] if name in other and name not in result]
     columns = [name for name in other if name not in mine]
-    plain = len(summed) == len(columns) == 1 and not any(name in other and name in result for name in mine)
+    groups = [name for name in mine if name in other and name in result]
+    plain = len(summed) == len(columns) == 1 and len(groups) <= in_groups and set(groups) <= set(mine[:rank])
     plain = plain and set(mine[rank:]) <= set(other) and not set(mine[rank:]) & set(result)
-    if not plain or any(beside) or len(widths) != 2 * rank or summed[0] in (mine[axis] for axis in windows.axes):
+    if (
+        not plain
+        or any(beside)
+        or len(widths) != 2 * rank
+        or {*summed, *groups} & {mine[axis] for axis in windows.axes}
+    ):
         return None
     found = WindowsProduct(op, windows, image, weights, tuple(widths[:rank]), tuple(widths[rank:]), tuple(mine[:rank]),
-                     tuple(mine[rank:]), tuple(other), tuple(result), summed[0])  # fmt: skip
-    return found if found.size(columns[0]) >= LEAST_USES and 2 <= rank <= 5 else None
+                     tuple(mine[rank:]), tuple(other), tuple(result), summed[0], tuple(groups))  # fmt: skip
+    return found if found.size(columns[0]) >= least and 2 <= rank <= 5 + len(groups) else None
