@@ -38,6 +38,7 @@ from tiledsl.passes.graph.rewrites.set_sizes import SetSizes
 from tiledsl.passes.graph.rewrites.slide_windows import SlideWindows
 from tiledsl.passes.graph.rewrites.split_floats import SplitFloats
 from tiledsl.passes.graph.rewrites.split_windows import SplitWindows
+from tiledsl.passes.graph.rewrites.widen_columns import WidenColumns
 from tiledsl.passes.graph.rewrites.widen_floats import DropRoundings, ReshapeNarrow, WidenFloats
 from tiledsl.passes.graph.rewrites.widen_groups import WidenGroups
 from tiledsl.passes.manager import Pass
@@ -86,6 +87,7 @@ _KINDS: tuple[type[Pass], ...] = (
     MoveReindexing,
     SplitFloats,
     SplitWindows,
+    WidenColumns,
     WidenGroups,
     InferShapes,
     Canonicalise,

@@ -124,7 +124,7 @@ def _widen(product: WindowsProduct, together: int, weights: _Weights) -> None:
     behind = insert(op, ops.Reshape(op.location, source=made, shape=sizes_of(op.result)))
     op.result.replace_with(behind)
     op.erase()
-    _behind_maps(behind)
+    behind_maps(behind)
 
 
 def _with_wider(before: Op, value: Value, group: int, left: int, together: int) -> Value:
@@ -135,7 +135,7 @@ def _with_wider(before: Op, value: Value, group: int, left: int, together: int) 
     return insert(before, ops.Reshape(before.location, source=value, shape=merged))
 
 
-def _behind_maps(value: Value) -> None:
+def behind_maps(value: Value) -> None:
     """Moves the reshape that a value is behind the elementwise ops of it alone: they are of one kernel with what is
     reshaped."""
     while len(value.users) == 1 and isinstance(value.op, ops.Reshape):
