@@ -30,6 +30,7 @@ from tiledsl.passes.graph.raising.raise_programs import RaisePrograms
 from tiledsl.passes.graph.rewrites.canonicalise_graph import CanonicaliseGraph
 from tiledsl.passes.graph.rewrites.copy_windows import CopyWindows
 from tiledsl.passes.graph.rewrites.derive_online import DeriveOnline
+from tiledsl.passes.graph.rewrites.join_residues import JoinResidues
 from tiledsl.passes.graph.rewrites.lay_images import LayImages
 from tiledsl.passes.graph.rewrites.materialise import Materialise
 from tiledsl.passes.graph.rewrites.move_reindexing import MoveReindexing
@@ -87,6 +88,7 @@ _KINDS: tuple[type[Pass], ...] = (
     MoveReindexing,
     SplitFloats,
     SplitWindows,
+    JoinResidues,
     WidenColumns,
     WidenGroups,
     InferShapes,

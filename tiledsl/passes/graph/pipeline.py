@@ -21,6 +21,7 @@ from tiledsl.passes.graph.raising.raise_programs import RaisePrograms
 from tiledsl.passes.graph.rewrites.canonicalise_graph import CanonicaliseGraph
 from tiledsl.passes.graph.rewrites.copy_windows import CopyWindows
 from tiledsl.passes.graph.rewrites.derive_online import DeriveOnline
+from tiledsl.passes.graph.rewrites.join_residues import JoinResidues
 from tiledsl.passes.graph.rewrites.lay_images import LayImages
 from tiledsl.passes.graph.rewrites.materialise import Materialise
 from tiledsl.passes.graph.rewrites.move_reindexing import MoveReindexing
@@ -44,7 +45,7 @@ def graph_pipeline(arch: str, *, fuse: bool = True, of_step: bool = False) -> li
         *([HoistProducts(), LoopsInKernels(arch=arch)] if fuse else []),
         *([RaisePrograms(arch=arch), MoveReindexing()] if fuse else []),
         *([SplitGates(arch=arch)] if fuse and of_step else []),
-        *([WidenGroups(arch=arch), WidenColumns(arch=arch)] if fuse else []),
+        *([WidenGroups(arch=arch), JoinResidues(arch=arch), WidenColumns(arch=arch)] if fuse else []),
         *([SplitWindows(arch=arch), CopyWindows(arch=arch), LayImages(arch=arch)] if fuse else []),
         *([SlideWindows(arch=arch), SplitFloats(arch=arch)] if fuse else []),
         WidenFloats(),

@@ -128,7 +128,7 @@ def test_pixels_or_rows(x: tuple[int, ...], w: tuple[int, ...], by_rows: bool) -
 def test_windows_of_neighbours_come_from_l2_row_by_row() -> None:
     """537 MB, nine windows of each pixel: memory brings it once, TMA brings nine times as many rows."""
     given = _specs((16, 512, 512, 64), (32, 3, 3, 64))
-    graph = tiledsl.trace(_conv(layout="NHWC", padding=1), *given)
+    graph = tiledsl.trace(_conv(layout="NHWC", padding=2, dilation=2), *given)  # positions stay rows
     (one,) = tiledsl.fuse(graph).audit("sm_90").kernels
     assert one.kernel.memory_bytes < 1.1 * one.kernel.must_bytes
     speeds = gpu_machine("sm_90", BUILTIN).speeds
@@ -151,7 +151,7 @@ def test_other_targets_read_them_as_they_are(arch: str) -> None:
     [
         (_conv(layout="NHWC", padding=1), (2, 5, 6, 64), (24, 3, 3, 64)),  # lies as it should
         (_conv(padding=1), (2, 16, 5, 6), (8, 16, 3, 3)),  # few output channels
-        (_conv(padding=1, groups=2), (2, 32, 5, 6), (64, 16, 3, 3)),
+        (_conv(padding=1, groups=4), (2, 32, 5, 6), (64, 8, 3, 3)),  # a row would have channels of two groups
     ],
 )
 def test_what_is_left_alone(formula: Formula, x: tuple[int, ...], w: tuple[int, ...]) -> None:
