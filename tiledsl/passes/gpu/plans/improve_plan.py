@@ -163,9 +163,8 @@ def _neighbours(
     steps: list[tuple[float, int]] = [(1, 1), (2, 1), (1, 2), (2, 2)]
     if not any(isinstance(work.op, (Reduce, Scan)) for work in nest.elementwise):
         steps = steps[:2]  # blocks have nothing to tell each other
-    if nest.slid:  # the fewer threads, the more neighbours each of them has
-        steps.append((0.5, 1))
-    elif counts_of(blocks).programs * grid.cluster < machine.multiprocessors:
+    few = counts_of(blocks).programs * grid.cluster < machine.multiprocessors
+    if nest.slid or few:  # where windows slide, fewer threads have more neighbours each
         steps.append((0.5, 1))
     for more_threads, more_blocks in steps:
         option = replace(grid, threads=int(more_threads * grid.threads), cluster=more_blocks * grid.cluster)
