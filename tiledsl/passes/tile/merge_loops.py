@@ -5,6 +5,8 @@
             acc = tile.dot(x[p + r, c], w[r, c, k], acc)       1 loop over [0, 9 * 128): r is start // 128, and c what
                                                                is left
 
+The same where a nest of loops does nothing but go through the last of them: `R * S * ceil(C / block)` blocks.
+
 Before: form `tile`, as the front end gives it: bodies are alike but for their constants. After: the same form. A ring
 of stages, and specialised warps, have one loop to run ahead in. Constants have to follow from the number of the loop:
 as sums of its digits in some mixed radix, each times a factor, which is what nested `range`s give.
@@ -12,19 +14,35 @@ as sums of its digits in some mixed radix, each times a factor, which is what ne
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 from tiledsl.ir.builder import Builder
 from tiledsl.ir.core import Block, Module, Op, Value
 from tiledsl.ir.dtypes import i64
-from tiledsl.ir.symbolic import Expr, substitute, symbol, symbol_name
-from tiledsl.ir.tile_ops import Cast, Constant, Coordinates, Dot, Load, Range, Shift, Size, Start, Transpose
+from tiledsl.ir.symbolic import Dim, Expr, ceildiv, substitute, symbol, symbol_name
+from tiledsl.ir.tile_ops import (
+    Cast,
+    Constant,
+    Coordinates,
+    Dot,
+    For,
+    Load,
+    Range,
+    Shift,
+    Size,
+    Start,
+    Transpose,
+    Yield,
+)
 from tiledsl.ir.type_rules import tensor_type
 from tiledsl.ir.types import AxisType, BlockSize
 from tiledsl.ir.verifier import Form
+from tiledsl.passes.analysis.sizes import size_of
 from tiledsl.passes.manager import PassContext
+from tiledsl.passes.tile.carried_values import yielded
 
 ROW_BYTES = (128, 64, 32)
 """Of a block of the sum: rows of a swizzle that tensor cores read."""
@@ -46,6 +64,9 @@ class MergeLoops:
 
     def run(self, module: Module, context: PassContext) -> Module:
         for function in module.functions:
+            for op in list(function.walk()):
+                if isinstance(op, Range):
+                    self._merge_nest(op, context)
             for block in [function.body, *(body for op in function.walk() for body in op.bodies.values())]:
                 for alike in [run for chain in _chains(block) for run in _alike(chain)]:
                     self._merge(alike, context)
@@ -53,11 +74,34 @@ class MergeLoops:
 
     def _merge(self, alike: _Likeness, context: PassContext) -> None:
         loops, length = alike.loops, _length(alike.first)
-        depth = _depth(alike.first, length) if length else 0
+        depth = _depth(alike.first, length) if length != 0 else 0
         numbers = {one: formula for one, of in alike.numbers.items() if (formula := _formula(of)) is not None}
         if depth and len(numbers) == len(alike.numbers):
-            _emit(loops, numbers, -(-length // depth) * depth, depth)
+            _emit(loops, numbers, ceildiv(length, depth) * depth, depth)
             context.remark(self.name, loops[-1].location, f"{len(loops)} loops that add to one product are one loop")
+
+    def _merge_nest(self, loop: Range, context: PassContext) -> None:
+        nest, length = _nest_around(loop), _length(loop)
+        depth = _depth(loop, length) if nest and length != 0 else 0
+        if depth:
+            _emit_nest(nest, loop, ceildiv(length, depth) * depth, depth)
+            context.remark(self.name, loop.location, f"the loop and {len(nest)} around it are one loop")
+
+
+def _nest_around(loop: Range) -> list[For]:
+    """Loops around a loop that do nothing but go through it, the outermost one first."""
+    found: list[For] = []
+    inner: Range | For = loop
+    while inner.parent is not None and isinstance(around := inner.parent.parent, For):
+        others = [op for op in around.body.ops if op is not inner]
+        plain = all(isinstance(op, Yield) or (op.effect == "pure" and not op.bodies) for op in others)
+        counted = size_of(around.start) == 0 and size_of(around.step) == 1 and size_of(around.stop) is not None
+        handed = tuple(around.body.arguments[1:]) == inner.initial and yielded(around.body) == inner.results
+        if not (plain and counted and handed and all(sum(v.users.values()) == 1 for v in inner.initial)):
+            break
+        found.insert(0, around)
+        inner = around
+    return found
 
 
 def _chains(block: Block) -> list[list[Range]]:
@@ -83,23 +127,13 @@ def _alike(chain: Sequence[Range]) -> list[_Likeness]:
     return [run for run in runs if len(run.loops) > 1]
 
 
-def _length(loop: Range) -> int:
-    """How many coordinates a loop goes through from 0; 0 where that is not known."""
-    start, stop = (_number(end) for end in (loop.start, loop.stop))
-    return stop if start == 0 and stop is not None and stop > 0 else 0
+def _length(loop: Range) -> Dim:
+    """How many coordinates a loop goes through from 0; 0 where that is computed."""
+    start, stop = (size_of(end) for end in (loop.start, loop.stop))
+    return stop if start == 0 and stop is not None and not (isinstance(stop, int) and stop < 0) else 0
 
 
-def _number(value: Value) -> int | None:
-    match value.op:
-        case Constant() as op if isinstance(op.value, int):
-            return op.value
-        case Size() as op if isinstance(op.value, int):
-            return op.value
-        case _:
-            return None
-
-
-def _depth(loop: Range, length: int) -> int:
+def _depth(loop: Range, length: Dim) -> int:
     """The block of the one loop; 0 where there is none: a loop of another kind, or a short one."""
     axis, (block,) = loop.body.arguments[0], loop.blocks
     dots = [op for op in loop.body.ops if isinstance(op, Dot)]
@@ -113,22 +147,25 @@ def _depth(loop: Range, length: int) -> int:
     sizes = [PLAIN_DEPTH] if plain else [row // width for row in ROW_BYTES]
     if block.kind == "fixed":
         sizes = [block.size]
-    depth = min(sizes, key=lambda size: (-(-length // size) * size, -size))
-    room = -(-length // depth) * depth
-    if room == length:
-        return depth
-    ends_with_it = all(_is_read(side, axis, length) for dot in dots for side in (dot.a, dot.b))
-    return depth if ends_with_it and room <= MOST_ROOM * length else 0
+    if isinstance(length, int):
+        depth = min(sizes, key=lambda size: (-(-length // size) * size, -size))
+        if length % depth == 0:
+            return depth
+        if -(-length // depth) * depth > MOST_ROOM * length:
+            return 0
+    else:
+        depth = sizes[len(sizes) // 2]
+    return depth if all(_is_read(side, axis, length) for dot in dots for side in (dot.a, dot.b)) else 0
 
 
-def _is_read(value: Value, axis: Value, length: int) -> bool:
+def _is_read(value: Value, axis: Value, length: Dim) -> bool:
     """Whether an operand is read from a tensor that ends where the loop does: what lies beyond is 0."""
     while isinstance(value.op, (Cast, Transpose)):
         value = value.op.source
     return isinstance(value.op, Load) and value.op.other is None and _covers(value.op, axis, length)
 
 
-def _covers(load: Load, axis: Value, length: int) -> bool:
+def _covers(load: Load, axis: Value, length: Dim) -> bool:
     places = [number for number, index in enumerate(load.indices) if index is axis]
     return len(places) == 1 and tensor_type(load.tensor).shape[places[0]] == length
 
@@ -171,7 +208,7 @@ class _Pair:
     def is_alike(self) -> bool:
         """Whether the loops do the same, but for numbers."""
         first, other = self.first, self.other
-        ends = (_number(first.start), _number(first.stop)) == (_number(other.start), _number(other.stop))
+        ends = (size_of(first.start), size_of(first.stop)) == (size_of(other.start), size_of(other.stop))
         said = (first.blocks, first.num_stages) == (other.blocks, other.num_stages)
         types = [argument.type for argument in first.body.arguments[1:]]
         if not (ends and said and self._renamed and types == [a.type for a in other.body.arguments[1:]]):
@@ -268,37 +305,77 @@ def _factors(number: int, most: int) -> Iterator[tuple[int, ...]]:
                 yield from ((first, *rest) for rest in _factors(number // first, count - 1) if len(rest) == count - 1)
 
 
-def _emit(chain: Sequence[Range], numbers: Mapping[Constant, _Formula], each: int, depth: int) -> None:
+def _emit(chain: Sequence[Range], numbers: Mapping[Constant, _Formula], each: Dim, depth: int) -> None:
     """Puts one loop where the last one is. `each`: coordinates that it has for every one of them."""
     first, last = chain[0], chain[-1]
-    body = Block([(argument.type, argument.name) for argument in first.body.arguments])
-    build = Builder(body, first.location)
-    axis = body.arguments[0]
-    start = build.emit(Start, axis=axis).result
-    number = build.map("floordiv", start, build.constant(each, i64))
-    back = build.map("sub", build.constant(0, i64), build.map("mul", number, build.constant(each, i64)))
-    values: dict[Value, Value] = dict(zip(first.body.arguments, body.arguments))
-    values[first.body.arguments[0]] = build.emit(Shift, axis=axis, offset=back).result
-    moved = _moved(first, numbers)
-    for op in (*moved, *first.body.ops):
-        if isinstance(op, Constant) and op in numbers:
-            values[op.result] = numbers[op].emit(build, number, op)
-        else:
-            body.append(op.clone(values))
-    outer = last.parent
-    assert outer is not None
-    ends = (Constant(first.location, value=0, dtype=i64), Size(first.location, value=len(chain) * each))
-    loop = Range(
-        first.location, start=ends[0].result, stop=ends[1].result, initial=first.initial,
-        blocks=(BlockSize.fixed(depth),), num_stages=first.num_stages, body=body,
-        result_names=[value.name for value in last.results],
-    )  # fmt: skip
-    for op in (*ends, loop):
-        outer.insert_before(last, op)
-    for before, now in zip(last.results, loop.results):
-        before.replace_with(now)
+
+    def body(build: Builder, number: Value, values: dict[Value, Value]) -> None:
+        for op in (*_moved(first, numbers), *first.body.ops):
+            if isinstance(op, Constant) and op in numbers:
+                values[op.result] = numbers[op].emit(build, number, op)
+            else:
+                build.block.append(op.clone(values))
+
+    _replace(last, first, first.initial, len(chain) * each, each, depth, body)
     for one in reversed(chain):
         one.erase()
+
+
+def _emit_nest(nest: Sequence[For], loop: Range, each: Dim, depth: int) -> None:
+    """Puts one loop where the outermost loop of a nest is."""
+    sizes = [size_of(one.stop) for one in nest]
+    counts = [size for size in sizes if size is not None]
+    assert len(counts) == len(nest)
+
+    def body(build: Builder, number: Value, values: dict[Value, Value]) -> None:
+        for place, one in enumerate(nest):
+            inner: Dim = math.prod(counts[place + 1 :], start=1)
+            digit = number if inner == 1 else build.map("floordiv", number, build.size(inner))
+            values[one.body.arguments[0]] = build.map("mod", digit, build.size(counts[place])) if place else digit
+            carried = loop.body.arguments[1:]
+            values.update((before, values[now]) for before, now in zip(one.body.arguments[1:], carried))
+            for op in one.body.ops:
+                if not isinstance(op, (For, Range, Yield)):
+                    build.block.append(op.clone(values))
+        for op in loop.body.ops:
+            build.block.append(op.clone(values))
+
+    outer = nest[0]
+    _replace(outer, loop, outer.initial, math.prod(counts, start=each), each, depth, body)
+    outer.erase()
+
+
+def _replace(
+    before: Range | For,
+    like: Range,
+    initial: Sequence[Value],
+    length: Dim,
+    each: Dim,
+    depth: int,
+    fill: Callable[[Builder, Value, dict[Value, Value]], None],
+) -> None:
+    """Puts a loop before another one, whose results its own stand for. `like`: what it has its axis and its values of;
+    `fill`: writes its body, of the number of `each` coordinates that it is at."""
+    body = Block([(argument.type, argument.name) for argument in like.body.arguments])
+    build = Builder(body, like.location)
+    axis = body.arguments[0]
+    start = build.emit(Start, axis=axis).result
+    number = build.map("floordiv", start, build.size(each))
+    back = build.map("sub", build.constant(0, i64), build.map("mul", number, build.size(each)))
+    values: dict[Value, Value] = dict(zip(like.body.arguments, body.arguments))
+    values[like.body.arguments[0]] = build.emit(Shift, axis=axis, offset=back).result
+    fill(build, number, values)
+    ends = (Constant(like.location, value=0, dtype=i64), Size(like.location, value=length))
+    loop = Range(
+        like.location, start=ends[0].result, stop=ends[1].result, initial=initial,
+        blocks=(BlockSize.fixed(depth),), num_stages=like.num_stages, body=body,
+        result_names=[value.name for value in before.results],
+    )  # fmt: skip
+    assert before.parent is not None
+    for op in (*ends, loop):
+        before.parent.insert_before(before, op)
+    for old, new in zip(before.results, loop.results):
+        old.replace_with(new)
 
 
 def _moved(loop: Range, numbers: Mapping[Constant, _Formula]) -> list[Op]:

@@ -36,7 +36,7 @@ def with_whole_axes(grid: GridShape, plan: Plan, sizes: KnownSizes, vector: int,
                 else vector * min(threads, power_of_two_from(-(-size // vector)))
             )
         capacities[text] = -(-max(size, 1) // granule) * granule if text in fast else rounded(size)
-    for name in _reshaped_symbols(grid):
+    for name in (*_reshaped_symbols(grid), *_divisors_of_turns(grid)):
         if name in sizes.known:
             exact[name] = sizes.known[name]
     for block in grid.blocks if not grid.dots else ():
@@ -58,3 +58,17 @@ def _reshaped_symbols(grid: GridShape) -> Iterator[str]:
         if isinstance(op, ops.Reshape) and not reshapes_units(op):
             for dim in (*op.source.shape, *op.result.shape):
                 yield from symbols_of(dim) - grid.block_symbols
+
+
+def _divisors_of_turns(grid: GridShape) -> Iterator[str]:
+    """Sizes by which the place of a loop is divided, in every turn: 64 bits by a number that is not known take some 100
+    instructions."""
+    for op in grid.op.body.walk():
+        if isinstance(op, ops.Map) and op.fn in ("floordiv", "mod") and not op.result.shape and _is_in_loop(op):
+            by = op.inputs[1].op
+            if isinstance(by, ops.Size):
+                yield from symbols_of(by.value) - grid.block_symbols
+
+
+def _is_in_loop(op: ops.Map) -> bool:
+    return op.parent is not None and isinstance(op.parent.parent, ops.Range)
