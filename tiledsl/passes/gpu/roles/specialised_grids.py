@@ -179,7 +179,8 @@ class _SpecialisedGrid:
         with state.scope(body):
             inside()
             state.emit(ops.Yield)
-        _make_buffers_first(body)
+        if state.grid.warps[1] > 1:  # warpgroups share rows, and exchange what they made of their columns
+            _make_buffers_first(body)
         state.emit(async_ops.Role, first=first, threads=threads, registers=registers, body=body)
 
     # Consumers

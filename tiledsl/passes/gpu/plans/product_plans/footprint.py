@@ -166,8 +166,8 @@ def _lends(stream: Stream, result: Result, tiling: Tiling) -> bool:
 
 def goes_out_by_ring(nest: ProductNest, tiling: Tiling) -> bool:
     """Whether the first result goes out through the stages of an operand, when they are done with: a block makes one
-    tile, and the largest of its operands has room for it."""
-    one = not tiling.programs and tiling.roles != "pingpong" and tiling.splits == 1
+    tile by one loop, and the largest of its operands has room for it."""
+    one = not tiling.programs and tiling.roles != "pingpong" and tiling.splits == 1 and nest.loops == 1
     if not one or nest.loop is None or not nest.tma_store or nest.epilogue.beside_bytes:
         return False
     largest = max(stream_bytes(stream, tiling) for stream in nest.streams if stream.in_loop)

@@ -133,8 +133,9 @@ class ProductNest:
     """A grid with products. `axes`: those of the grid in order: each is the rows, the columns, or one that every
     program has a block of its own of (`whole`, with the number of such blocks).
 
-    `back_to_back`: whether products feed on each other, or stand in several loops. `computes`: whether a loop does more
-    than multiply what it loads. `parallel_products`: how many products make a tile of the result each, in one loop.
+    `back_to_back`: whether products feed on each other, or stand in several `loops`. `computes`: whether a loop does
+    more than multiply what it loads. `parallel_products`: how many products make a tile of the result each, in one
+    loop.
     `whole_rows`: a tile has all columns, since something is folded along them.
     `grows`: whether blocks farther along the rows have longer loops; `masked`: whether masks do something in the last
     turns of loops. `splittable`: whether blocks can share the loop. `held`: rows that threads hold. `rows_apart`,
@@ -150,6 +151,7 @@ class ProductNest:
     work: tuple[Work, ...]
     results: tuple[Result, ...]
     back_to_back: bool
+    loops: int = 1
     computes: bool = False
     parallel_products: int = 1
     whole_rows: bool = False

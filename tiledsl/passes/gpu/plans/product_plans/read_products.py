@@ -108,6 +108,7 @@ class _Reader:
             work=tuple(self._work()),
             results=results,
             back_to_back=self.is_back_to_back,
+            loops=len(loops),
             computes=not self.is_plain,
             parallel_products=1 if self.is_back_to_back else sum(dot.columns.kind == "columns" for dot in dots) or 1,
             whole_rows=self.is_plain and self.column is None,
