@@ -22,7 +22,7 @@ from tiledsl.passes.gpu.plans.split_candidates import program_of
 from tiledsl.passes.machine import MACHINES
 from tiledsl.passes.manager import PassContext, PassManager
 from tiledsl.passes.pipelines import gpu_front_pipeline
-from tiledsl.passes.tile.split_sums import SplitSums
+from tiledsl.passes.tile.loops.split_sums import SplitSums
 
 
 @given(program=random_sums(), parts=st.integers(2, 5), unit=st.integers(1, 12), placed=st.booleans())

@@ -18,7 +18,6 @@ from tiledsl.passes.gpu.transforms.rotate_loops import RotateLoops
 from tiledsl.passes.gpu.transforms.share_loads import ShareLoads
 from tiledsl.passes.gpu.transforms.sink_tiles import SinkTiles
 from tiledsl.passes.manager import Pass
-from tiledsl.passes.tile.accumulate import AccumulateProducts
 from tiledsl.passes.tile.bounds import Bounds
 from tiledsl.passes.tile.canonicalise import Canonicalise
 from tiledsl.passes.tile.clip_rows import ClipRows
@@ -26,12 +25,13 @@ from tiledsl.passes.tile.cse import EliminateCommonSubexpressions
 from tiledsl.passes.tile.dce import EliminateDeadCode
 from tiledsl.passes.tile.infer_shapes import InferShapes
 from tiledsl.passes.tile.infer_tiling import InferTiling
-from tiledsl.passes.tile.licm import HoistLoopInvariants
-from tiledsl.passes.tile.merge_loops import MergeLoops
+from tiledsl.passes.tile.loops.accumulate import AccumulateProducts
+from tiledsl.passes.tile.loops.licm import HoistLoopInvariants
+from tiledsl.passes.tile.loops.merge_loops import MergeLoops
+from tiledsl.passes.tile.loops.sink import SinkBehindLoops
+from tiledsl.passes.tile.loops.split_sums import SplitSums
 from tiledsl.passes.tile.near_functions import NearFunctions
 from tiledsl.passes.tile.place_levels import PlaceLevels
-from tiledsl.passes.tile.sink import SinkBehindLoops
-from tiledsl.passes.tile.split_sums import SplitSums
 from tiledsl.passes.tile.swap_sides import SwapSides
 from tiledsl.passes.tile.turn_operands import TurnOperands
 

@@ -17,7 +17,7 @@ from tiledsl.passes.registry import PASSES
 from tiledsl.passes.tile.cse import EliminateCommonSubexpressions
 from tiledsl.passes.tile.infer_shapes import InferShapes
 from tiledsl.passes.tile.infer_tiling import InferTiling
-from tiledsl.passes.tile.split_sums import SplitSums
+from tiledsl.passes.tile.loops.split_sums import SplitSums
 from tiledsl.support.errors import TileError
 
 

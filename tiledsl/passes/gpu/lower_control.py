@@ -19,7 +19,7 @@ from tiledsl.passes.gpu.lower.pipeline_loads import Pipeline, pipeline_of
 from tiledsl.passes.gpu.lower.place_blocks import block_place, block_size, define_place, turns_of
 from tiledsl.passes.gpu.lower.product_loops import brings_all, lower_product_loop
 from tiledsl.passes.gpu.products.parallel_products import product_of
-from tiledsl.passes.tile.carried_values import carried_arguments, yielded
+from tiledsl.passes.tile.loops.carried_values import carried_arguments, yielded
 
 if TYPE_CHECKING:
     from tiledsl.passes.gpu.roles.rings import FedLoop

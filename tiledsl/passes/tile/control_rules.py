@@ -7,7 +7,7 @@ from tiledsl.ir.dtypes import i64
 from tiledsl.ir.rewrite import Rewriter, Rules
 from tiledsl.ir.tile_ops import For, Grid, If, Map, Range, While
 from tiledsl.passes.analysis.sizes import SIZES, blocks_of, constant_of, size_of
-from tiledsl.passes.tile.carried_values import Loop, carried_arguments, keep_results, keep_yields, yielded
+from tiledsl.passes.tile.loops.carried_values import Loop, carried_arguments, keep_results, keep_yields, yielded
 from tiledsl.passes.tile.map_rules import number_of
 
 CONTROL_RULES = Rules()

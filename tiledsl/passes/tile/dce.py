@@ -20,7 +20,7 @@ from tiledsl.ir.core import Block, Function, Module, Op, Value
 from tiledsl.ir.tile_ops import Empty, For, If, Range, While
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.manager import PassContext
-from tiledsl.passes.tile.carried_values import Loop, carried_arguments, keep_results, keep_yields, yielded
+from tiledsl.passes.tile.loops.carried_values import Loop, carried_arguments, keep_results, keep_yields, yielded
 
 
 @dataclass(frozen=True)

@@ -39,9 +39,9 @@ from tiledsl.passes.analysis.approximate_numbers import approximate_number
 from tiledsl.passes.analysis.effects import tensors_written
 from tiledsl.passes.analysis.splats import number_of, splat_of
 from tiledsl.passes.manager import PassContext
-from tiledsl.passes.tile.carried_folds import EXTREMA, CarriedFold, carried_folds
-from tiledsl.passes.tile.carried_values import yielded
-from tiledsl.passes.tile.follow_weights import NotSplitError
+from tiledsl.passes.tile.loops.carried_folds import EXTREMA, CarriedFold, carried_folds
+from tiledsl.passes.tile.loops.carried_values import yielded
+from tiledsl.passes.tile.loops.follow_weights import NotSplitError
 from tiledsl.passes.tile.tanh_of_log import TANH_RULES
 
 ERROR = 2.0**-22

@@ -20,7 +20,7 @@ from tiledsl.ir.tile_ops import Dot, For, Load, Range, Transpose, While
 from tiledsl.ir.types import Level, TileType
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.manager import PassContext
-from tiledsl.passes.tile.carried_values import carried_arguments
+from tiledsl.passes.tile.loops.carried_values import carried_arguments
 from tiledsl.support.errors import fail
 from tiledsl.support.location import Location
 

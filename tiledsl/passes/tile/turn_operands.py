@@ -35,7 +35,7 @@ from tiledsl.ir.verifier import Form
 from tiledsl.passes.analysis.effects import tensors_in_order, tensors_written
 from tiledsl.passes.analysis.sizes import symbols_in
 from tiledsl.passes.manager import PassContext, form_of
-from tiledsl.passes.tile.split_sums import ROW_BYTES, place_new
+from tiledsl.passes.tile.loops.split_sums import ROW_BYTES, place_new
 
 EITHER_WAY_BITS = 16
 """Of elements that are multiplied from rows along either axis."""

@@ -29,7 +29,7 @@ from tiledsl.passes.gpu.layouts.access_layouts import access_layout
 from tiledsl.passes.gpu.layouts.capacities import Capacities
 from tiledsl.passes.gpu.layouts.operand_sources import elementwise_inputs
 from tiledsl.passes.gpu.layouts.unit_axes import broadcast_source_layout, reshaped_layout
-from tiledsl.passes.tile.carried_values import carried_arguments, yielded
+from tiledsl.passes.tile.loops.carried_values import carried_arguments, yielded
 from tiledsl.support.follow import follow
 
 ROWS_OF_BLOCK = 8

@@ -23,7 +23,7 @@ from tiledsl.passes.gpu.plans.costs.grid_cost import GridCost
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.passes.manager import PassContext
 from tiledsl.passes.nest.loop_nest import loop_nests
-from tiledsl.passes.tile.split_sums import UNIT, SplitSums, sums_of
+from tiledsl.passes.tile.loops.split_sums import UNIT, SplitSums, sums_of
 from tiledsl.passes.tile.swap_sides import SwapSides
 from tiledsl.passes.tile.turn_operands import TurnOperands
 

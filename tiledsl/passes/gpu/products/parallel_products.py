@@ -12,7 +12,7 @@ from tiledsl.ir.core import Op, Value
 from tiledsl.ir.types import AxisType, TileType
 from tiledsl.passes.gpu.products.row_runs import row_runs
 from tiledsl.passes.gpu.products.window_rows import window_rows
-from tiledsl.passes.tile.carried_values import yielded
+from tiledsl.passes.tile.loops.carried_values import yielded
 
 _KINDS = (ops.Dot, ops.Load, ops.Transpose, ops.Yield)
 

@@ -12,7 +12,7 @@ from tiledsl.passes.gpu.layouts.operand_sources import depends_on
 from tiledsl.passes.gpu.products.row_runs import says_where
 from tiledsl.passes.gpu.products.streamed_loads import goes_to_products_alone, source_load
 from tiledsl.passes.gpu.roles.rings import Ring
-from tiledsl.passes.tile.carried_values import carried_arguments, yielded
+from tiledsl.passes.tile.loops.carried_values import carried_arguments, yielded
 
 _ELEMENTWISE = (ops.Map, ops.Cast, ops.Broadcast, ops.Reshape)
 

@@ -13,7 +13,7 @@ from collections.abc import Generator, Mapping
 
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Value
-from tiledsl.passes.tile.carried_values import carried_arguments, yielded
+from tiledsl.passes.tile.loops.carried_values import carried_arguments, yielded
 from tiledsl.support.follow import follow
 
 

@@ -37,7 +37,7 @@ from tiledsl.ir.types import TileType, Type
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.analysis.splats import number_of
 from tiledsl.passes.manager import PassContext
-from tiledsl.passes.tile.carried_values import carried_arguments, yielded
+from tiledsl.passes.tile.loops.carried_values import carried_arguments, yielded
 
 MOST_SLOTS = 64
 """Elements for each thread that a loop may carry in the place of what they are folded to."""

@@ -45,7 +45,7 @@ from tiledsl.ir.types import scalar
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.analysis.sizes import constant_of
 from tiledsl.passes.manager import PassContext
-from tiledsl.passes.tile.carried_values import carried_arguments, yielded
+from tiledsl.passes.tile.loops.carried_values import carried_arguments, yielded
 
 Values = dict[Value, Value]
 MOST_STEPS = 32

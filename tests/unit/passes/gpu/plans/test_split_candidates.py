@@ -21,7 +21,7 @@ from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.passes.manager import PassManager
 from tiledsl.passes.nest.kernel_audit import KernelAudit
 from tiledsl.passes.pipelines import gpu_front_pipeline
-from tiledsl.passes.tile.split_sums import UNIT
+from tiledsl.passes.tile.loops.split_sums import UNIT
 
 DEEP = {"M": 64, "N": 64, "K": 65536}
 ALIGNED = (16, 16, 16)

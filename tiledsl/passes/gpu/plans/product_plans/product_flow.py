@@ -15,7 +15,7 @@ from tiledsl.ir.types import TileType
 from tiledsl.passes.gpu.layouts.operand_sources import elementwise_inputs
 from tiledsl.passes.gpu.products.load_parts import operand_load
 from tiledsl.passes.nest.loop_nest import LoopNest, NestDot
-from tiledsl.passes.tile.carried_values import carried_arguments
+from tiledsl.passes.tile.loops.carried_values import carried_arguments
 
 
 class ProductFlow:

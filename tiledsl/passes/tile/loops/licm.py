@@ -20,7 +20,7 @@ from tiledsl.ir.verifier import Form
 from tiledsl.passes.analysis.effects import tensors_written
 from tiledsl.passes.analysis.sizes import blocks_of, is_scalar, symbols_in
 from tiledsl.passes.manager import PassContext
-from tiledsl.passes.tile.carried_values import Loop
+from tiledsl.passes.tile.loops.carried_values import Loop
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from tiledsl.ir.fold_identities import PAIRWISE
 from tiledsl.ir.tile_ops import Dot, Load, Map, Range
 from tiledsl.passes.analysis.effects import has_effect
 from tiledsl.passes.analysis.splats import number_of
-from tiledsl.passes.tile.carried_values import yielded
-from tiledsl.passes.tile.follow_weights import NotSplitError, Weight, WeightRules, product, same
+from tiledsl.passes.tile.loops.carried_values import yielded
+from tiledsl.passes.tile.loops.follow_weights import NotSplitError, Weight, WeightRules, product, same
 
 FOLDS = {function: fold for fold, function in PAIRWISE.items() if fold != "add"}
 """The fold of many values, by the function of two; beside sums, which may be rescaled."""

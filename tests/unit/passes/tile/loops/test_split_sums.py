@@ -6,7 +6,7 @@ import pytest
 
 from tiledsl.ir.text.parser import parse_module
 from tiledsl.passes.manager import PassContext, PassManager
-from tiledsl.passes.tile.split_sums import SplitSums
+from tiledsl.passes.tile.loops.split_sums import SplitSums
 
 GRID = """
 func @f(%x: tensor<{dtype}, [M, K]>, %y: tensor<{dtype}, [M, K]>, %stop: i64) {{

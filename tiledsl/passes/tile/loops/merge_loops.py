@@ -42,7 +42,7 @@ from tiledsl.ir.types import AxisType, BlockSize
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.analysis.sizes import size_of
 from tiledsl.passes.manager import PassContext
-from tiledsl.passes.tile.carried_values import yielded
+from tiledsl.passes.tile.loops.carried_values import yielded
 
 ROW_BYTES = (128, 64, 32)
 """Of a block of the sum: rows of a swizzle that tensor cores read."""

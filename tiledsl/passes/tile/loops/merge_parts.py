@@ -17,8 +17,8 @@ from tiledsl.ir.symbolic import Dim
 from tiledsl.ir.types import Shape
 from tiledsl.passes.analysis.sizes import is_scalar
 from tiledsl.passes.analysis.splats import number_of
-from tiledsl.passes.tile.carried_folds import IDEMPOTENT, CarriedFold
-from tiledsl.passes.tile.carried_values import yielded
+from tiledsl.passes.tile.loops.carried_folds import IDEMPOTENT, CarriedFold
+from tiledsl.passes.tile.loops.carried_values import yielded
 
 
 class Lifted:

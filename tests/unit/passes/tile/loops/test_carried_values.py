@@ -8,7 +8,7 @@ from tiledsl.ir.text.parser import parse_module
 from tiledsl.ir.text.printer import print_op
 from tiledsl.ir.tile_ops import For, If, While
 from tiledsl.ir.verifier import verify
-from tiledsl.passes.tile.carried_values import carried_arguments, keep_results, keep_yields, yielded
+from tiledsl.passes.tile.loops.carried_values import carried_arguments, keep_results, keep_yields, yielded
 
 TEXT = """
 func @f(%n: i64, %x: f32, %y: f32, %b: bool) {

@@ -45,10 +45,10 @@ from tiledsl.passes.analysis.effects import has_effect, tensors_written
 from tiledsl.passes.analysis.sizes import size_of, symbols_in
 from tiledsl.passes.analysis.splats import number_of
 from tiledsl.passes.manager import PassContext, form_of
-from tiledsl.passes.tile.carried_folds import IDEMPOTENT, CarriedFold, carried_folds, check_reads
 from tiledsl.passes.tile.dce import EliminateDeadCode
-from tiledsl.passes.tile.follow_weights import NotSplitError
-from tiledsl.passes.tile.merge_parts import MergedParts
+from tiledsl.passes.tile.loops.carried_folds import IDEMPOTENT, CarriedFold, carried_folds, check_reads
+from tiledsl.passes.tile.loops.follow_weights import NotSplitError
+from tiledsl.passes.tile.loops.merge_parts import MergedParts
 
 UNIT = 256
 """Elements that a part has a multiple of: no block of a loop of products ends anywhere else."""
