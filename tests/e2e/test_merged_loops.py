@@ -67,6 +67,24 @@ def of_what_is_computed(x: tile.Tensor, w: tile.Tensor) -> tile.Tensor:
     return y
 
 
+@tile.kernel
+def with_the_largest(x: tile.Tensor, w: tile.Tensor, largest: tile.Tensor) -> tile.Tensor:
+    """Beside the products a fold of what they multiply: 0 behind the end of a row would be larger than all of it."""
+    M, K = x.shape
+    T, K, N = w.shape
+    y = tile.empty((M, N), tile.f32)
+    for m, n in tile.grid(M, N):
+        acc, most = tile.zeros((m, n)), tile.full((m,), -1000.0)
+        for t in range(T):
+            for k in tile.range(K):
+                rows = x[m, k]
+                acc = tile.dot(rows, w[t, k, n], acc)
+                most = tile.maximum(most, tile.max(rows, axis=1))
+        y[m, n] = acc
+        largest[m, n] = most[:, None] + tile.zeros((m, n))
+    return y
+
+
 def numbers(*shape: int, dtype: str = "f16", seed: int = 0) -> Array:
     """Whole numbers, so that sums are exact in any order."""
     return np.random.default_rng(seed).integers(-2, 3, shape).astype(to_numpy(BY_NAME[dtype]))
@@ -126,6 +144,17 @@ def test_ends_of_sums_of_what_is_computed(depth: int) -> None:
     given = [one.astype(np.float32) for one in (x, w)]
     y: Any = of_what_is_computed.emulate(*given, arch="sm_90", seed=0)
     np.testing.assert_allclose(y, np.exp(x) @ np.exp(w).sum(axis=0), rtol=1e-5)
+
+
+@pytest.mark.parametrize("depth", [32, 11, 0])
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@pytest.mark.filterwarnings("ignore::tiledsl.TilePerformanceWarning")
+def test_folds_beside_the_products(depth: int, arch: str) -> None:
+    x, w = -1 - np.abs(numbers(9, depth, dtype="f32")), numbers(3, depth, 8, dtype="f32", seed=1)
+    largest = np.zeros((9, 8), np.float32)
+    results: Any = with_the_largest.emulate(x, w, largest, arch=arch, seed=0)
+    np.testing.assert_array_equal(results, x @ w.sum(axis=0))
+    np.testing.assert_array_equal(largest, np.repeat(x.max(axis=1, initial=-1000)[:, None], 8, axis=1))
 
 
 def test_sums_are_one_loop_where_loops_are_alike() -> None:

@@ -38,7 +38,7 @@ from tiledsl.ir.tile_ops import (
     Yield,
 )
 from tiledsl.ir.type_rules import tensor_type
-from tiledsl.ir.types import AxisType, BlockSize
+from tiledsl.ir.types import AxisType, BlockSize, TileType
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.analysis.sizes import size_of
 from tiledsl.passes.manager import PassContext
@@ -155,7 +155,21 @@ def _depth(loop: Range, length: Dim) -> int:
             return 0
     else:
         depth = sizes[len(sizes) // 2]
-    return depth if all(_is_read(side, axis, length) for dot in dots for side in (dot.a, dot.b)) else 0
+    return depth if _may_go_beyond(loop, dots, length) else 0
+
+
+def _may_go_beyond(loop: Range, dots: Sequence[Dot], length: Dim) -> bool:
+    """Whether blocks may go beyond the end of the loop: products alone take what it loads, and that is 0 there."""
+    axis = loop.body.arguments[0]
+    assert isinstance(axis.type, AxisType)
+    for op in loop.body.ops:
+        along = any(isinstance(v.type, TileType) and axis.type.extent in v.type.shape for v in op.results)
+        if along and not isinstance(op, (Load, Cast, Transpose)):
+            return False
+        reads = any(isinstance(v.type, TileType) and axis.type.extent in v.type.shape for v in op.operands)
+        if reads and not isinstance(op, (Cast, Transpose, Dot)):
+            return False
+    return all(_is_read(side, axis, length) for dot in dots for side in (dot.a, dot.b))
 
 
 def _is_read(value: Value, axis: Value, length: Dim) -> bool:
