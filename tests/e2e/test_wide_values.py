@@ -179,3 +179,18 @@ def test_pages_are_right(arch: str) -> None:
     arrays = q, c, tables, lengths
     got: Any = graph(*arrays) if arch == "cpu" else emulate_graph(graph, arrays, {}, None, Request(arch=arch)).result
     assert np.allclose(got[:, :, 0], expected(q[:, :, 0], rows, rows[..., :384], lengths), atol=3e-3)
+
+
+@pytest.mark.parametrize(("width", "kernels"), [(128, 1), (384, 2), (512, 2)])
+def test_wide_perceptrons_are_two_kernels(width: int, kernels: int) -> None:
+    """Sums that one warpgroup has no registers for are made in one kernel only where that is predicted to be faster
+    than two products, whose maps cost nothing of their own."""
+
+    def perceptron(x: Any, w: Any, v: Any) -> Any:
+        return tile.gelu(x @ w) @ v
+
+    sides = ((8192, width), (width, 4 * width), (4 * width, width))
+    specs = [tile.spec(shape, tile.f16) for shape in sides]
+    audit = tiledsl.fuse(tiledsl.trace(perceptron, *specs)).audit("sm_90")
+    assert len(audit.kernels) == kernels
+    assert all(one.kernel.by_warpgroups for one in audit.kernels)

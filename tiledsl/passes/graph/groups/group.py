@@ -55,6 +55,9 @@ ALIKE = 1.03
 """On a CPU, what one kernel may take of the time of several and still be taken for as fast: what is between them is in
 its caches then, and costs are no closer than that."""
 
+OF_ONE_WARPGROUP = 256
+"""Columns of sums that a warpgroup has registers for, of products that feed on each other."""
+
 COMPUTED = (ops.Map, ops.Cast, ops.Random, ops.Reduce, ops.Scan, ops.Contract, ops.Gather)
 """Ops that groups are made of."""
 
@@ -198,13 +201,19 @@ class _Groups:
     ) -> Refusal | None:
         """Why products in one kernel would be slower than apart, if they would. On CPUs one row is one program, which
         may leave cores without work. On GPUs a first product that is none of matrices is made by threads, for each
-        block of the second one again; matrices are faster in one kernel."""
-        if self.prices.on_gpu:
-            if all(map(is_of_matrices, firsts)):
+        block of the second one again; matrices are faster in one kernel, if one warpgroup has room for their sums. Else
+        they are held against the products alone: maps between these may yet be parts of them."""
+        apart = [self.members[group] for group in groups]
+        if self.prices.on_gpu and all(map(is_of_matrices, firsts)):
+            widest = max((axis.size for axis in plan.treatments.whole), default=0)
+            if widest <= OF_ONE_WARPGROUP:
                 return None
-        elif math.prod(axis.size for axis in plan.treatments.grid) >= busy_programs(self.prices.arch, self.prices.host):
-            return None
-        return self._dearer(self.price(merged, plan), [self.members[group] for group in groups])
+            apart = [members for members in apart if any(isinstance(op, ops.Contract) for op in members)]
+        if not self.prices.on_gpu:
+            programs = math.prod(axis.size for axis in plan.treatments.grid)
+            if programs >= busy_programs(self.prices.arch, self.prices.host):
+                return None
+        return self._dearer(self.price(merged, plan), apart)
 
     def _producers(self, op: Op) -> list[Op]:
         """The computed ops whose results an op reads, by plain reindexing too."""

@@ -203,7 +203,24 @@ class Depth:
         every = _of_whole_runs(nest, every) or every
         if not every:
             search.refuse(tiling, f"steps of {contract.depth} are asked for, which instructions do not divide")
+        every = [depth for depth in every if self._is_shared_evenly(search, tiling._replace(depth=depth))]
         yield from self._that_fit(search, [tiling._replace(depth=depth) for depth in every])
+
+    @staticmethod
+    def _is_shared_evenly(search: Search, tiling: Tiling) -> bool:
+        """Whether warpgroups that share products back to back can share the columns of each: no instruction ends within
+        a row of a swizzle."""
+        groups = tiling.column_groups
+        if groups == 1 or not search.nest.back_to_back:
+            return True
+        for stream in search.nest.streams:
+            columns = tiling.length(stream.sides[-1])
+            row = columns * stream.bytes
+            by_rows = not stream.is_left and not stream.counts_along_depth
+            if by_rows and row // groups % math.gcd(row, SPAN_BYTES):
+                search.refuse(tiling, f"{columns} columns are not shared evenly by {groups} warpgroups")
+                return False
+        return all(tiling.length(dot.columns) % (groups * COLUMN_STEP) == 0 for dot in search.nest.dots)
 
     @staticmethod
     def _that_fit(search: Search, options: Sequence[Tiling]) -> Iterator[Tiling]:
