@@ -202,13 +202,16 @@ class _Groups:
         """Why products in one kernel would be slower than apart, if they would. On CPUs one row is one program, which
         may leave cores without work. On GPUs a first product that is none of matrices is made by threads, for each
         block of the second one again; matrices are faster in one kernel, if one warpgroup has room for their sums. Else
-        they are held against the products alone: maps between these may yet be parts of them."""
+        they are held against the products, and one of the folds between them: maps may yet be parts of these."""
         apart = [self.members[group] for group in groups]
         if self.prices.on_gpu and all(map(is_of_matrices, firsts)):
             widest = max((axis.size for axis in plan.treatments.whole), default=0)
             if widest <= OF_ONE_WARPGROUP:
                 return None
-            apart = [members for members in apart if any(isinstance(op, ops.Contract) for op in members)]
+            kinds = [{type(op) for op in members} for members in apart]
+            products = [members for members, kind in zip(apart, kinds) if ops.Contract in kind]
+            folds = [members for members, kind in zip(apart, kinds) if ops.Reduce in kind and ops.Contract not in kind]
+            apart = [*products, *folds[:1]]
         if not self.prices.on_gpu:
             programs = math.prod(axis.size for axis in plan.treatments.grid)
             if programs >= busy_programs(self.prices.arch, self.prices.host):
