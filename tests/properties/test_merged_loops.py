@@ -15,37 +15,19 @@ Array = npt.NDArray[Any]
 
 
 @tile.kernel
-def written_out(
+def windows(
     x: tile.Tensor, w: tile.Tensor, rows: tile.constexpr, columns: tile.constexpr, step: tile.constexpr,
     turned: tile.constexpr, block: tile.constexpr,
 ) -> tile.Tensor:  # fmt: skip
-    H, W, C = x.shape
-    _, _, U, V = w.shape
-    N = U if turned else V
-    y = tile.empty((H, W, N), tile.f32)
-    for p, q, n in tile.grid(H, W, N, block=(1, tile.auto, tile.auto)):
-        acc = tile.zeros((q, n))
-        for r in range(rows):
-            for s in range(columns):
-                for c in tile.range(C, block=block):
-                    weights = w[r, s, n, c].T if turned else w[r, s, c, n]
-                    acc = tile.dot(x[p + r * step, q + (s - 1), c], weights, acc)
-        y[p, q, n] = acc + 1
-    return y
-
-
-@tile.kernel
-def nested(
-    x: tile.Tensor, w: tile.Tensor, step: tile.constexpr, turned: tile.constexpr, block: tile.constexpr
-) -> tile.Tensor:
+    """`rows` and `columns` of a window that are written out; 0: a nest of loops over those of `w`."""
     H, W, C = x.shape
     R, S, U, V = w.shape
     N = U if turned else V
     y = tile.empty((H, W, N), tile.f32)
     for p, q, n in tile.grid(H, W, N, block=(1, tile.auto, tile.auto)):
         acc = tile.zeros((q, n))
-        for r in range(R):
-            for s in range(S):
+        for r in range(rows or R):
+            for s in range(columns or S):
                 for c in tile.range(C, block=block):
                     weights = w[r, s, n, c].T if turned else w[r, s, c, n]
                     acc = tile.dot(x[p + r * step, q + (s - 1), c], weights, acc)
@@ -102,9 +84,9 @@ def test_random_sums(case: Case, seed: int) -> None:
     x: Array = random.integers(-2, 3, (case.height, case.width, case.channels)).astype(case.dtype)
     w: Array = random.integers(-2, 3, (*case.window, *sides)).astype(case.dtype)
     options: dict[str, Any] = {"step": case.step, "turned": case.turned, "block": case.block or tile.auto}
-    if not case.nest:
-        options |= {"rows": case.window[0], "columns": case.window[1]}
-    kernel: Any = nested if case.nest else written_out
+    rows, columns = (0, 0) if case.nest else case.window
+    options |= {"rows": rows, "columns": columns}
+    kernel: Any = windows
     if case.target == "cpu":
         y = kernel(x, w, **options)
     else:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from tiledsl.support.errors import fail
-from tiledsl.support.location import Location
+from tiledsl.support.location import BUILTIN, Location
 
 COPY_SHARE = 0.88
 """Of the maker's bandwidth, what a plain copy reaches."""
@@ -253,6 +253,14 @@ def gpu_machine(name: str, location: Location | None = None) -> GpuMachine:
     if match is not None and int(match[2]) < OLDEST.capability:
         fail("gpu-too-old", location, name=match[1], oldest=OLDEST.name)
     _unknown(name, location, _of_generation(int(match[2])) if match else None)
+
+
+def machine_with_warpgroups(arch: str) -> GpuMachine | None:
+    """The machine of a target that has TMA and products by warpgroups; None for CPUs and other GPUs.
+
+    Raises TileUnsupportedError as `gpu_machine`."""
+    machine = gpu_machine(arch, BUILTIN) if arch.startswith("sm_") else None
+    return machine if machine is not None and machine.has_warpgroups else None
 
 
 def machine_of_capability(capability: int, location: Location | None = None) -> GpuMachine:

@@ -99,7 +99,7 @@ def _small_loads(
         if layout is None or op.result.tile.level != "register":
             continue
         bytes_ = layout.slots * op.result.dtype.bytes
-        known = is_known_ahead(loop, op, inside) or _goes_along_a_quotient(state, loop, turns, op, layout)
+        known = is_known_ahead(loop, op, inside) or _goes_along_a_quotient(state, loop, inside, turns, op, layout)
         if bytes_ <= room and known and not isinstance(op.other, Value):
             found[op] = layout
             room -= bytes_
@@ -113,7 +113,7 @@ def _layout_of_users(state: Lowering, op: ops.Load) -> RegisterLayout | None:
 
 
 def _goes_along_a_quotient(
-    state: Lowering, loop: ops.Range, turns: Turns, op: ops.Load, layout: RegisterLayout
+    state: Lowering, loop: ops.Range, inside: set[Op], turns: Turns, op: ops.Load, layout: RegisterLayout
 ) -> bool:
     """Whether a load goes along a quotient of the loop's own coordinates, and is lowered from where the block begins:
     the quotients of another turn need not be there."""
@@ -121,7 +121,7 @@ def _goes_along_a_quotient(
     if quotient is None or quotient.block is not block:
         return False
     others = [index for index in op.indices if quotient_of(index) is None]
-    if not indices_known_ahead(loop, others, set(loop.body.walk())):
+    if not indices_known_ahead(loop, others, inside):
         return False
     with state.trial(), state.elsewhere(block, turns.place(state, turns.start)):
         return load_repeated(state, op, layout, row_alignment(state, op.tensor)) is not None

@@ -67,14 +67,16 @@ def refused_plans(
         function = program_of(function, Plan(() if best.parts else best.grids, turned=best.turned))
     grids = list(grids_of(function))
     taken: Plan | None = None
-    known_sizes = {**guessed_sizes(function), **sizes}
+    costs: list[GridCost] = []
     for number, grid in enumerate(grids):
         call = sizes_of_call(function, grid, sizes, alignment)
         reasons: list[str] = []
         if not grid.dots:
-            taken = taken or ranked_plans(function, machine, sizes, alignment, 1)[0].plan
+            if taken is None:
+                taken = ranked_plans(function, machine, sizes, alignment, 1)[0].plan
+                costs = costs_of(function, taken, {**guessed_sizes(function), **sizes}, machine)
             if not taken.parts:  # else its grids are those of another program
-                reasons = _few_blocks(costs_of(function, taken, known_sizes, machine)[number], machine)
+                reasons = _few_blocks(costs[number], machine)
                 reasons += _faster_neighbours(grid, taken.grids[number], dict(taken.blocks), machine, call)
         else:
             plans = specialised_plans(grid.op, grid.blocks, machine, call)

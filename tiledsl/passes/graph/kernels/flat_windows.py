@@ -21,6 +21,7 @@ from tiledsl.ir.gpu.async_ops import MOST_PIXEL_AXES
 from tiledsl.ir.gpu.tensor_maps import CORNERS, MOST_AXES, MOST_STRIDE, PLACES, UNIT_BYTES, last_corner
 from tiledsl.ir.strided_views import StridedView, reshaped, whole
 from tiledsl.ir.type_rules import tensor_type
+from tiledsl.passes.analysis.swizzled_rows import depth_of_rows
 from tiledsl.passes.gpu_machine import gpu_machine
 from tiledsl.passes.graph.analysis.axes import Axis, WindowAxes
 from tiledsl.passes.graph.analysis.joins import part_of
@@ -28,9 +29,6 @@ from tiledsl.passes.graph.analysis.views import can_reshape, place_of
 from tiledsl.passes.graph.kernels.kernel_plan import FlatWindows, KernelPlan
 from tiledsl.passes.graph.kernels.treatments import contracts_of
 from tiledsl.support.location import BUILTIN
-
-ROW_BYTES = (128, 64, 32)
-"""Of a block of channels: rows of a swizzle that tensor cores read."""
 
 BLOCK = 64
 """Rows of an instruction: of axes that are cut up alone, so many at a time are multiplied."""
@@ -93,7 +91,7 @@ def _found(plan: KernelPlan) -> FlatWindows | None:
     is_product = is_product and set(plan.treatments.streamed) == set(reduced) and plan.treatments.whole <= planes
     if not is_product:
         return None
-    depth = _depth(channels[0].size, dtype.bytes)
+    depth = depth_of_rows(channels[0].size, dtype.bytes)
     if groups and channels[0].size % depth:
         return None  # a block would see channels of the next group
     first = () if images else (Axis(1, "n"),)
@@ -142,7 +140,7 @@ def _rows_apart(plan: KernelPlan) -> FlatWindows | None:
         if set(plan.treatments.streamed) != set(reduced) or _fills_blocks(rows):
             continue
         joined = Axis(math.prod(axis.size for axis in rows), "i")
-        depth = _depth(reduced[0].size, dtype.bytes)
+        depth = depth_of_rows(reduced[0].size, dtype.bytes)
         flat = FlatWindows(image, joined, tuple(rows), (), reduced[0], depth)
         apart = _apart(plan, flat, weights)
         if apart is not None:
@@ -172,14 +170,16 @@ def _rows_on_cpu(plan: KernelPlan) -> FlatWindows | None:
             if len(way) < 2 or (way is not rows and rows[0] not in plan.treatments.single):
                 continue
             joined = Axis(math.prod(axis.size for axis in way), "i")
-            flat = _of_one_depth(plan, contract, weights, FlatWindows(None, joined, tuple(way), rows_are_numbers=True))
+            flat = _of_onedepth_of_rows(
+                plan, contract, weights, FlatWindows(None, joined, tuple(way), rows_are_numbers=True)
+            )
             apart = _apart(plan, flat, weights)
             if apart is not None and set(apart) == {image}:
                 return replace(flat, apart=apart)
     return None
 
 
-def _of_one_depth(plan: KernelPlan, contract: ops.Contract, weights: Value, flat: FlatWindows) -> FlatWindows:
+def _of_onedepth_of_rows(plan: KernelPlan, contract: ops.Contract, weights: Value, flat: FlatWindows) -> FlatWindows:
     """The same with as many of the last axes that are summed as one as make a product deep enough, where the weights
     have them behind each other."""
     kept = plan.axes.kept[weights]
@@ -227,12 +227,6 @@ def _rows_together(plan: KernelPlan) -> FlatWindows | None:
 def _fills_blocks(rows: Sequence[Axis]) -> bool:
     """Whether the last of some axes may as well be cut up alone."""
     return -(-rows[-1].size // BLOCK) * BLOCK < MOST_ROOM * rows[-1].size
-
-
-def _depth(channels: int, width: int) -> int:
-    """Channels of a block: the most of which the least is beyond the last one."""
-    sizes = [row // width for row in ROW_BYTES]
-    return min(sizes, key=lambda size: (-(-channels // size) * size, -size))
 
 
 def _exact_image(plan: KernelPlan) -> Value | None:

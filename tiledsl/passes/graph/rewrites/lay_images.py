@@ -33,7 +33,7 @@ from tiledsl.ir.rewrite import Rewriter
 from tiledsl.ir.type_rules import tensor_type
 from tiledsl.ir.types import TensorType
 from tiledsl.ir.verifier import Form
-from tiledsl.passes.gpu_machine import GpuMachine, gpu_machine
+from tiledsl.passes.gpu_machine import GpuMachine, machine_with_warpgroups
 from tiledsl.passes.graph.analysis.shapes import bytes_of, sizes_of
 from tiledsl.passes.graph.analysis.views import View, view_of_value
 from tiledsl.passes.graph.rewrites.canonicalise_graph import tidy
@@ -41,7 +41,6 @@ from tiledsl.passes.graph.rewrites.placed_copies import Place, placed_copies
 from tiledsl.passes.graph.rewrites.turned_weights import straighten_slices, turned, with_straight_weights
 from tiledsl.passes.graph.rewrites.windows_product import WindowsProduct, windows_product
 from tiledsl.passes.manager import PassContext
-from tiledsl.support.location import BUILTIN
 
 ROW_BYTES = 32
 """Rows of windows have multiples of it: the narrowest swizzle."""
@@ -67,8 +66,8 @@ class LayImages:
     arch: str = "cpu"
 
     def run(self, module: Module, context: PassContext) -> Module:
-        machine = gpu_machine(self.arch, BUILTIN) if self.arch.startswith("sm_") else None
-        if machine is None or not machine.has_warpgroups:
+        machine = machine_with_warpgroups(self.arch)
+        if machine is None:
             return module
         straighten_slices(module.entry.body)
         copies = _Copies({function.name for function in module.functions})

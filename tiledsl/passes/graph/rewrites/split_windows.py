@@ -23,7 +23,7 @@ from tiledsl.ir.dtypes import DType, bf16, f32
 from tiledsl.ir.gpu.tensor_maps import MOST_AXES, UNIT_BYTES
 from tiledsl.ir.tile_ops import PLANE_PAIRS, PLANES
 from tiledsl.ir.verifier import Form
-from tiledsl.passes.gpu_machine import GpuMachine, gpu_machine
+from tiledsl.passes.gpu_machine import GpuMachine, machine_with_warpgroups
 from tiledsl.passes.graph.analysis.shapes import bytes_of, sizes_of, volume
 from tiledsl.passes.graph.analysis.views import view_of_value
 from tiledsl.passes.graph.rewrites.canonicalise_graph import tidy
@@ -42,7 +42,6 @@ from tiledsl.passes.graph.rewrites.split_floats import (
 )  # fmt: skip
 from tiledsl.passes.graph.rewrites.windows_product import WindowsProduct, windows_product
 from tiledsl.passes.manager import PassContext
-from tiledsl.support.location import BUILTIN
 
 COPIED_BYTES = 8
 """Of an element of windows that are copied: it is read and written."""
@@ -62,8 +61,8 @@ class SplitWindows:
     arch: str = "cpu"
 
     def run(self, module: Module, context: PassContext) -> Module:
-        machine = gpu_machine(self.arch, BUILTIN) if self.arch.startswith("sm_") else None
-        if machine is None or not machine.has_warpgroups:
+        machine = machine_with_warpgroups(self.arch)
+        if machine is None:
             return module
         planes = Planes({function.name for function in module.functions}, "image_planes")
         for op in list(module.entry.body.ops):

@@ -21,7 +21,7 @@ from tiledsl.ir.gpu.tensor_maps import CORNERS, MOST_STRIDE, PLACES, last_corner
 from tiledsl.ir.strided_views import numbers
 from tiledsl.ir.type_rules import tensor_type
 from tiledsl.ir.verifier import Form
-from tiledsl.passes.gpu_machine import GpuMachine, gpu_machine
+from tiledsl.passes.gpu_machine import GpuMachine, machine_with_warpgroups
 from tiledsl.passes.graph.analysis.shapes import bytes_of, sizes_of
 from tiledsl.passes.graph.rewrites.canonicalise_graph import tidy
 from tiledsl.passes.graph.rewrites.lay_images import LEAST_GAIN, ROW_BYTES, clocks_of_rows, insert, is_taken
@@ -29,7 +29,6 @@ from tiledsl.passes.graph.rewrites.widen_groups import behind_maps
 from tiledsl.passes.graph.rewrites.wider_weights import WiderWeights, repeat_operands
 from tiledsl.passes.graph.rewrites.windows_product import WindowsProduct, windows_product
 from tiledsl.passes.manager import PassContext
-from tiledsl.support.location import BUILTIN
 
 LEAST = 4
 """Columns: products to fewer channels are folds."""
@@ -49,8 +48,8 @@ class WidenColumns:
     least: int = 10
 
     def run(self, module: Module, context: PassContext) -> Module:
-        machine = gpu_machine(self.arch, BUILTIN) if self.arch.startswith("sm_") else None
-        if machine is None or not machine.has_warpgroups:
+        machine = machine_with_warpgroups(self.arch)
+        if machine is None:
             return module
         programs = WiderWeights({function.name for function in module.functions})
         for op in list(module.entry.body.ops):

@@ -19,19 +19,18 @@ from typing import ClassVar
 
 from tiledsl.ir import graph_ops as ops
 from tiledsl.ir.builder import Builder
-from tiledsl.ir.core import Block, Function, Module, Op, Value, free_names
+from tiledsl.ir.core import Block, Module, Op, Value
 from tiledsl.ir.rewrite import Rewriter
 from tiledsl.ir.type_rules import tensor_type
-from tiledsl.ir.types import TensorType
 from tiledsl.ir.verifier import Form
-from tiledsl.passes.gpu_machine import GpuMachine, gpu_machine
+from tiledsl.passes.gpu_machine import GpuMachine, machine_with_warpgroups
 from tiledsl.passes.graph.analysis.shapes import sizes_of
 from tiledsl.passes.graph.rewrites.canonicalise_graph import tidy
 from tiledsl.passes.graph.rewrites.lay_images import ROW_BYTES, clocks_of_rows, insert, is_taken
 from tiledsl.passes.graph.rewrites.move_reindexing import is_free_under, map_under
+from tiledsl.passes.graph.rewrites.wider_weights import WritingPrograms, cut_of, sliced
 from tiledsl.passes.graph.rewrites.windows_product import LEAST_USES, WindowsProduct, windows_product
 from tiledsl.passes.manager import PassContext
-from tiledsl.support.location import BUILTIN
 
 LEAST = 4
 """Channels and columns of a group: of fewer than that, others are no products by tensor cores at all."""
@@ -49,8 +48,8 @@ class WidenGroups:
     least: int = 6
 
     def run(self, module: Module, context: PassContext) -> Module:
-        machine = gpu_machine(self.arch, BUILTIN) if self.arch.startswith("sm_") else None
-        if machine is None or not machine.has_warpgroups:
+        machine = machine_with_warpgroups(self.arch)
+        if machine is None:
             return module
         weights = _Weights({function.name for function in module.functions})
         for op in list(module.entry.body.ops):
@@ -151,13 +150,8 @@ def behind_maps(value: Value) -> None:
         value = after
 
 
-class _Weights:
+class _Weights(WritingPrograms):
     """Programs that write weights with zeros, each tensor once."""
-
-    def __init__(self, taken: set[str]) -> None:
-        self.taken = taken
-        self.functions: list[Function] = []
-        self.known: dict[tuple[Value, int], Value] = {}
 
     @staticmethod
     def order(product: WindowsProduct) -> list[str]:
@@ -169,25 +163,12 @@ class _Weights:
 
     def wider(self, product: WindowsProduct, together: int) -> Value:
         """The weights of `together` groups each, in that order. Slices along windows are slices of what is wider."""
-        op, weights = product.op, product.weights
-        cut = weights.op if isinstance(weights.op, ops.Slice) else None
-        names, order = product.of_weights, self.order(product)
-        if cut is not None and not all(
-            sizes_of(cut.source)[axis] == size or name in product.within
-            for axis, (name, size) in enumerate(zip(names, sizes_of(weights)))
-        ):
-            cut = None
-        source = weights if cut is None else cut.source
+        cut = cut_of(product)
+        source = product.weights if cut is None else cut.source
         if (source, together) not in self.known:
             self.known[source, together] = self._made(product, source, together)
         wide = self.known[source, together]
-        if cut is None:
-            return wide
-        kept = order[len(order) - len(sizes_of(wide)) :]  # one group has no axis
-        bounds = dict(zip(names, zip(cut.starts, cut.stops, cut.steps)))
-        cuts = [bounds[name] if name in product.within else (0, size, 1) for name, size in zip(kept, sizes_of(wide))]
-        starts, stops, steps = zip(*cuts)
-        return insert(op, ops.Slice(op.location, source=wide, starts=starts, stops=stops, steps=steps))
+        return wide if cut is None else sliced(product, cut, wide, self.order(product))  # one group has no axis
 
     def _made(self, product: WindowsProduct, source: Value, together: int) -> Value:
         names, order = product.of_weights, self.order(product)
@@ -221,13 +202,7 @@ class _Weights:
         same = build.emit(ops.Map, fn="eq", inputs=both).result
         zero = build.emit(ops.Constant, value=0.0, dtype=tensor_type(source).dtype).result
         value = build.emit(ops.Map, fn="where", inputs=[same, value, zero]).result
-        build.emit(ops.Return, values=[value])
-        function = Function(free_names(self.taken, "wider"), body, (), op.location)
-        self.taken.add(function.name)
-        self.functions.append(function)
-        types = [TensorType(tensor_type(source).dtype, full)]
-        made = insert(op, ops.Call(op.location, inputs=[source], callee=function.name, types=types,
-                                   result_names=["weight"]))  # fmt: skip
+        made = self.called(op, body, source, value, ("wider", "weight"))
         merged = [sizes[name] * (together if name in (product.channels, column) else 1) for name in order[1:]]
         return insert(op, ops.Reshape(op.location, source=made, shape=(*((left,) if left > 1 else ()), *merged)))
 

@@ -11,6 +11,7 @@ positions.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 
 from tiledsl.ir import graph_ops as ops
 from tiledsl.ir.builder import Builder
@@ -22,6 +23,9 @@ from tiledsl.ir.types import TensorType
 from tiledsl.passes.graph.analysis.shapes import sizes_of
 from tiledsl.passes.graph.rewrites.lay_images import insert
 from tiledsl.passes.graph.rewrites.windows_product import WindowsProduct
+
+NAMES = ("wider_columns", "wider")
+"""Of programs, and of what they write."""
 
 
 def cut_of(product: WindowsProduct) -> ops.Slice | None:
@@ -48,13 +52,43 @@ def repeat_operands(value: Value, together: int, programs: WiderWeights) -> None
         value = user.result
 
 
-class WiderWeights:
-    """Programs that write weights, and what belongs to columns, for several positions: each tensor once."""
+class WritingPrograms:
+    """Programs that write tensors, and what is known of these. `taken`: names of other functions."""
 
     def __init__(self, taken: set[str]) -> None:
         self.taken = taken
         self.functions: list[Function] = []
         self.known: dict[tuple[Value | DType | int, ...], Value] = {}
+
+    def called(self, before: Op, body: Block, source: Value, result: Value, names: tuple[str, str]) -> Value:
+        """The result of a call of a program with that body, which gives `result`. `names`: of the program, and of what
+        it writes."""
+        body.append(ops.Return(before.location, values=[result]))
+        function = Function(free_names(self.taken, names[0]), body, (), before.location)
+        self.taken.add(function.name)
+        self.functions.append(function)
+        types = [TensorType(tensor_type(result).dtype, sizes_of(result))]
+        return insert(before, ops.Call(before.location, inputs=[source], callee=function.name, types=types,
+                                       result_names=[names[1]]))  # fmt: skip
+
+
+def sliced(
+    product: WindowsProduct, cut: ops.Slice, wide: Value, order: Sequence[str],
+    of_place: Mapping[str, tuple[int, int, int]] | None = None,
+) -> Value:  # fmt: skip
+    """What is wider, whose axes are the last ones of `order`, cut along windows as the weights of a product are; of
+    some places otherwise: `of_place`."""
+    bounds = dict(zip(product.of_weights, zip(numbers(cut.starts), numbers(cut.stops), cut.steps)))
+    bounds.update(of_place or {})
+    sizes = sizes_of(wide)
+    names = order[len(order) - len(sizes) :]
+    kept = [bounds[name] if name in product.within else (0, size, 1) for name, size in zip(names, sizes)]
+    starts, stops, steps = zip(*kept)
+    return insert(product.op, ops.Slice(product.op.location, source=wide, starts=starts, stops=stops, steps=steps))
+
+
+class WiderWeights(WritingPrograms):
+    """Programs that write weights, and what belongs to columns, for several positions: each tensor once."""
 
     @staticmethod
     def order(product: WindowsProduct) -> list[str]:
@@ -74,7 +108,7 @@ class WiderWeights:
         if cut is None:
             return wide
         first, stop = numbers(cut.starts)[at], numbers(cut.stops)[at]
-        return self._sliced(product, cut, wide, place, (first, stop + reach, cut.steps[at]))
+        return sliced(product, cut, wide, self.order(product), {place: (first, stop + reach, cut.steps[at])})
 
     def in_turns(
         self, product: WindowsProduct, cut: ops.Slice, place: str, step: int, first: int, apart: int, together: int,
@@ -87,20 +121,7 @@ class WiderWeights:
         needed = (size - 1) * step + 1 + (together - 1) * abs(apart)
         low, high = -least, needed + least - sizes_of(cut.source)[at]
         wide = self._made(product, cut.source, at, (step, apart, together), (low, high))
-        return self._sliced(product, cut, wide, place, (0, size, 1))
-
-    def _sliced(
-        self, product: WindowsProduct, cut: ops.Slice, wide: Value, place: str, of_place: tuple[int, int, int]
-    ) -> Value:  # fmt: skip
-        """What is wider, cut along other axes as the weights of a product are."""
-        bounds = dict(zip(product.of_weights, zip(numbers(cut.starts), numbers(cut.stops), cut.steps)))
-        bounds[place] = of_place
-        kept = [
-            bounds[name] if name in product.within else (0, size, 1)
-            for name, size in zip(self.order(product), sizes_of(wide))
-        ]
-        starts, stops, steps = zip(*kept)
-        return insert(product.op, ops.Slice(product.op.location, source=wide, starts=starts, stops=stops, steps=steps))
+        return sliced(product, cut, wide, self.order(product), {place: (0, size, 1)})
 
     def _made(
         self, product: WindowsProduct, source: Value, at: int, windows: tuple[int, int, int], widths: tuple[int, int]
@@ -135,7 +156,7 @@ class WiderWeights:
         wanted = [part for name in order for part in (("", name) if name == column else (name,))]
         permutation = tuple([*names, ""].index(part) for part in wanted)
         value = build.emit(ops.Transpose, source=value, permutation=permutation).result
-        made = self._called(op, body, source, value)
+        made = self.called(op, body, source, value, NAMES)
         of_made = dict(zip(wanted, sizes_of(made)))
         shape = tuple(of_made[name] * (together if name == column else 1) for name in order)
         return insert(op, ops.Reshape(op.location, source=made, shape=shape))
@@ -153,15 +174,5 @@ class WiderWeights:
             value = body.add_argument(flat.type, "column")
             value = build.emit(ops.Broadcast, source=value, shape=(together, columns)).result
             value = build.emit(ops.Cast, source=value, dtype=dtype).result
-            self.known[key] = self._called(before, body, flat, value)
+            self.known[key] = self.called(before, body, flat, value, NAMES)
         return insert(before, ops.Reshape(before.location, source=self.known[key], shape=(together * columns,)))
-
-    def _called(self, before: Op, body: Block, source: Value, result: Value) -> Value:
-        """The result of a call of a program with that body."""
-        body.append(ops.Return(before.location, values=[result]))
-        function = Function(free_names(self.taken, "wider_columns"), body, (), before.location)
-        self.taken.add(function.name)
-        self.functions.append(function)
-        types = [TensorType(tensor_type(result).dtype, sizes_of(result))]
-        return insert(before, ops.Call(before.location, inputs=[source], callee=function.name, types=types,
-                                       result_names=["wider"]))  # fmt: skip

@@ -41,11 +41,10 @@ from tiledsl.ir.type_rules import tensor_type
 from tiledsl.ir.types import AxisType, BlockSize, TileType
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.analysis.sizes import size_of
+from tiledsl.passes.analysis.swizzled_rows import ROW_BYTES, depth_of_rows
 from tiledsl.passes.manager import PassContext
 from tiledsl.passes.tile.loops.carried_values import yielded
 
-ROW_BYTES = (128, 64, 32)
-"""Of a block of the sum: rows of a swizzle that tensor cores read."""
 PLAIN_DEPTH = 16
 """Of a block of the sum where products are single multiply-adds."""
 MOST_ROOM = 1.5
@@ -144,17 +143,15 @@ def _depth(loop: Range, length: Dim) -> int:
         return 0
     width = max(max(dot.a.dtype.bytes, dot.b.dtype.bytes) for dot in dots)
     plain = width >= 4 and any(dot.precision == "ieee" for dot in dots)
-    sizes = [PLAIN_DEPTH] if plain else [row // width for row in ROW_BYTES]
-    if block.kind == "fixed":
-        sizes = [block.size]
+    if block.kind == "fixed" or plain:
+        depth = block.size if block.kind == "fixed" else PLAIN_DEPTH
+    else:
+        depth = depth_of_rows(length, width) if isinstance(length, int) else ROW_BYTES[1] // width
     if isinstance(length, int):
-        depth = min(sizes, key=lambda size: (-(-length // size) * size, -size))
         if length % depth == 0:
             return depth
         if -(-length // depth) * depth > MOST_ROOM * length:
             return 0
-    else:
-        depth = sizes[len(sizes) // 2]
     return depth if _may_go_beyond(loop, dots, length) else 0
 
 
@@ -283,13 +280,16 @@ class _Formula:
         """In the loop's body."""
         result = build.constant(self.first, i64)
         for factor, apart, radix in self.digits:
-            digit = number
-            if apart > 1:
-                digit = build.map("floordiv", digit, build.constant(apart, i64))
-            if radix:
-                digit = build.map("mod", digit, build.constant(radix, i64))
+            digit = _digit(build, number, apart, radix)
             result = build.map("add", result, build.map("mul", digit, build.constant(factor, i64)))
         return build.cast(result, constant.dtype)
+
+
+def _digit(build: Builder, number: Value, apart: Dim, radix: Dim) -> Value:
+    """`number // apart % radix`; a radix of 0 for the first digit, which needs none."""
+    if apart != 1:
+        number = build.map("floordiv", number, build.size(apart))
+    return build.map("mod", number, build.size(radix)) if radix != 0 else number
 
 
 def _formula(numbers: Sequence[int]) -> _Formula | None:
@@ -344,8 +344,7 @@ def _emit_nest(nest: Sequence[For], loop: Range, each: Dim, depth: int) -> None:
     def body(build: Builder, number: Value, values: dict[Value, Value]) -> None:
         for place, one in enumerate(nest):
             inner: Dim = math.prod(counts[place + 1 :], start=1)
-            digit = number if inner == 1 else build.map("floordiv", number, build.size(inner))
-            values[one.body.arguments[0]] = build.map("mod", digit, build.size(counts[place])) if place else digit
+            values[one.body.arguments[0]] = _digit(build, number, inner, counts[place] if place else 0)
             carried = loop.body.arguments[1:]
             values.update((before, values[now]) for before, now in zip(one.body.arguments[1:], carried))
             for op in one.body.ops:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -15,6 +14,7 @@ import pytest
 import tiledsl
 from tests.support.compare import assert_close
 from tests.support.op_checks import F16, normal
+from tests.support.wider_convolutions import Formula, Shape
 from tiledsl import ops, tile
 from tiledsl.api.graphs.emulate_graph import emulate_graph
 from tiledsl.api.programs.emulate import Request
@@ -24,9 +24,6 @@ from tiledsl.ir.core import Module
 from tiledsl.passes.graph import pipeline
 from tiledsl.passes.graph.rewrites.join_residues import JoinResidues
 from tiledsl.passes.manager import PassContext, PassManager
-
-Formula = Callable[..., Any]
-Shape = tuple[int, ...]
 
 
 def _turned(rank: int = 2, last: bool = True, **options: Any) -> Formula:

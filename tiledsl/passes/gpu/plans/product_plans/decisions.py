@@ -162,10 +162,13 @@ class Columns:
         nest, columns, groups = search.nest, tiling.columns, tiling.column_groups
         if columns % (groups * COLUMN_STEP) != 0:
             return False
-        row = columns * nest.bytes
-        span = math.gcd(row, SPAN_BYTES)  # as wide as it can be
         rights = [stream for stream in nest.streams if not stream.is_left]
-        return all(stream.counts_along_depth for stream in rights) or row // groups % span == 0
+        return all(stream.counts_along_depth for stream in rights) or _ends_with_spans(columns * nest.bytes, groups)
+
+
+def _ends_with_spans(row_bytes: int, groups: int) -> bool:
+    """Whether parts of a row, one for each of the groups, are of whole rows of a swizzle, as wide as it can be."""
+    return row_bytes // groups % math.gcd(row_bytes, SPAN_BYTES) == 0
 
 
 def _is_shared(nest: ProductNest, across: int) -> bool:
@@ -215,9 +218,8 @@ class Depth:
             return True
         for stream in search.nest.streams:
             columns = tiling.length(stream.sides[-1])
-            row = columns * stream.bytes
             by_rows = not stream.is_left and not stream.counts_along_depth
-            if by_rows and row // groups % math.gcd(row, SPAN_BYTES):
+            if by_rows and not _ends_with_spans(columns * stream.bytes, groups):
                 search.refuse(tiling, f"{columns} columns are not shared evenly by {groups} warpgroups")
                 return False
         return all(tiling.length(dot.columns) % (groups * COLUMN_STEP) == 0 for dot in search.nest.dots)
