@@ -227,6 +227,8 @@ class FakeTensor:
         self.number = device
         self.requires_grad = requires_grad
         self.negated = negated
+        self._version = 0
+        """How often it was changed."""
 
     @property
     def dtype(self) -> FakeDtype:
@@ -266,6 +268,7 @@ class FakeTensor:
 
     def copy_(self, other: FakeTensor) -> None:
         self.host[...] = other.host
+        self._version += 1
 
     def __dlpack__(self) -> object:
         return self.host.__dlpack__()

@@ -107,7 +107,13 @@ class FusedGraph:
         return print_module(self.lowered(arch, sizes))
 
     def build(
-        self, arch: str | None = None, *, tuning: str | Path | None = None, device: str | None = None, **sizes: int
+        self,
+        arch: str | None = None,
+        *,
+        tuning: str | Path | None = None,
+        device: str | None = None,
+        freeze: bool = False,
+        **sizes: int,
     ) -> BuiltGraph:
         """A module: kernels that are compiled, memory that is planned. It is called with arrays as the graph is.
 
@@ -116,10 +122,12 @@ class FusedGraph:
         `tuning`: the folder of a database, whose plans are taken where it has some; no GPU is needed for that. By
         default that of the environment, and what ships. `device`: the GPU that the module will run on, in words, or
         how they begin (`NVIDIA H200`): plans that were measured there are taken. By default the device at hand.
+        `freeze`: no weight changes any more, so what depends on weights alone is computed once. Without it, that is
+        done where no change could go unseen: copies on a device, read-only arrays, tensors of PyTorch.
         Raises TileError for what cannot be compiled.
         """
         plans = None if tuning is None else existing_plans(tuning)
-        built = BuiltGraph(self, arch, sizes, plans=plans, device=device)
+        built = BuiltGraph(self, arch, sizes, plans=plans, device=device, freeze=freeze)
         if arch is not None and all(name in sizes for name in self.symbols):
             try:
                 built.module(arch, dict(sizes))
@@ -148,9 +156,11 @@ class BuiltGraph:
         build: Build | None = None,
         plans: PlanSource | None = None,
         device: str | None = None,
+        *,
+        freeze: bool = False,
     ) -> None:
         """`build`: what compiles the functions of a schedule; `plans`: what is asked for plans before the model is, by
-        default what the thread that builds a module asks then; `device`: as `FusedGraph.build` has it."""
+        default what the thread that builds a module asks then; `device`, `freeze`: as `FusedGraph.build` has them."""
         self.fused = fused
         self.arch = arch
         self._sizes = dict(sizes)
@@ -158,6 +168,7 @@ class BuiltGraph:
         self._modules: dict[tuple[str, tuple[tuple[str, int], ...]], Module] = {}
         self._graph = fused.graph
         self._cache = WeightCache()
+        self._freeze = freeze
         self._build = partial(build_for, plans=plans, device=device) if build is None else build
         self._checks = build is None and checks_calls()
         self._plain = not fused.symbols
@@ -215,6 +226,7 @@ class BuiltGraph:
         return build_module(
             lowered, graph.constants, graph.inputs, arch, notes,
             graph.tensor_arguments, graph.result, self.fused.unfused_bytes(sizes), self._cache, self._build,
+            freeze=self._freeze,
         )  # fmt: skip
 
     @property

@@ -82,11 +82,14 @@ class Module:
         unfused_bytes: int | None = None,
         location: Location = BUILTIN,
         cache: WeightCache | None = None,
+        *,
+        freeze: bool = False,
     ) -> None:
         """Either `built` already, or built by `build_for` at calls, for the architecture of where their arrays are.
 
         `weights`: an array for each buffer of the schedule that is a constant, by name. `unfused_bytes`: what the graph
         would read and write if each of its ops ran by itself. `cache`: of the weights, if it is shared with others.
+        `freeze`: they never change.
         """
         self.name = schedule.name
         self.weights = weights
@@ -99,6 +102,7 @@ class Module:
         self._builds = Builds(built, build_for)
         self._location = location
         self._cache = cache
+        self._freeze = freeze
 
     @cached_property
     def _places(self) -> Places:
@@ -106,7 +110,7 @@ class Module:
         from tiledsl.api.schedules.module_weights import WeightCache
 
         cache = WeightCache() if self._cache is None else self._cache
-        return Places(self.name, self.weights, cache, self._builds.get, self._location)
+        return Places(self.name, self.weights, cache, self._builds.get, self._location, freeze=self._freeze)
 
     def __call__(self, *args: object, out: object = None, **named: object) -> Any:
         """Runs the module. Nothing is written when arguments do not fit. Raises TileError."""
@@ -217,4 +221,6 @@ def load(path: str | Path) -> Module:
         raise error.with_traceback(None) from error.__cause__  # the user's lines, not the compiler's
     signature = Signature(saved.arguments, saved.result)
     schedule = saved.built.schedule
-    return Module(schedule, saved.weights, signature, saved.built, None, saved.notes, saved.unfused_bytes)
+    return Module(
+        schedule, saved.weights, signature, saved.built, None, saved.notes, saved.unfused_bytes, freeze=True
+    )  # fmt: skip

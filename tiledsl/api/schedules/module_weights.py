@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from tiledsl.runtime.arrays.frameworks import torch_of
 from tiledsl.runtime.programs.program import WIDEST
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
+
+Made = TypeVar("Made")
 
 
 def check_weights(types: Mapping[str, TensorType], weights: Mapping[str, object], module: str) -> None:
@@ -95,6 +97,7 @@ class WeightCache:
         self._lock = threading.Lock()
         self._host: dict[str, Array] = {}
         self._device: dict[tuple[str, int], tuple[int, object]] = {}
+        self._prepared: dict[object, Any] = {}
 
     def in_host(self, array: object, name: str) -> Array:
         """A weight in CPU memory, row-major. Raises TileRuntimeError for one on a device."""
@@ -111,11 +114,25 @@ class WeightCache:
         with self._lock:
             found = self._device.get((name, device))
             if found is None:
-                found = (
-                    device_array(array, name, reader, device) if is_on_cuda(array) else _uploaded(array, name, device)
-                )
-                self._device[name, device] = found
+                found = self._device[name, device] = _placed(array, name, device, reader)
             return found
+
+    def for_now_on_device(self, array: object, name: str, device: int, reader: ArrayReader) -> tuple[int, object]:
+        """`on_device`, for a weight that is needed only now: a copy that is made for it is not kept."""
+        with self._lock:
+            found = self._device.get((name, device))
+        return _placed(array, name, device, reader) if found is None else found
+
+    def prepared(self, key: Hashable, make: Callable[[], Made]) -> Made:
+        """What was made of the weights under that key, made now if it was not yet."""
+        with self._lock:
+            if key not in self._prepared:
+                self._prepared[key] = make()
+            return self._prepared[key]
+
+
+def _placed(array: object, name: str, device: int, reader: ArrayReader) -> tuple[int, object]:
+    return device_array(array, name, reader, device) if is_on_cuda(array) else _uploaded(array, name, device)
 
 
 def _uploaded(array: object, name: str, device: int) -> tuple[int, object]:

@@ -117,12 +117,12 @@ class ModuleOnCuda:
         if self.is_direct:
             self._launch_directly(addresses, (), stream)
         elif self._services.is_capturing(stream):  # the caller's graph has launches and memory of its own
-            self._launch(addresses, stream, allocate)
+            self.run_once(addresses, stream, allocate)
         else:
             with self._lock:
                 self._calls += 1
                 if self._calls == 1:
-                    self._launch(addresses, stream, allocate)
+                    self.run_once(addresses, stream, allocate)
                 else:
                     self._replay(tuple(addresses), stream)
                 self._end_of_call(0).mark(stream)
@@ -144,7 +144,14 @@ class ModuleOnCuda:
             event = self._done[stream] = self._services.event(self.device)
         return event
 
-    def _launch(self, addresses: Sequence[int], stream: int, allocate: Allocate) -> None:
+    def finish(self, stream: int) -> None:
+        """What comes on the stream waits for all calls so far."""
+        with self._lock:
+            for event in self._done.values():
+                event.before(stream)
+
+    def run_once(self, addresses: Sequence[int], stream: int, allocate: Allocate) -> None:
+        """`run`, by launches of the kernels, whether or not there is a graph of them."""
         start, held = allocate(self.plan.bytes + ALIGNMENT, stream) if self.plan.bytes else (0, None)
         for bound, pointers, numbers in self._launches(addresses, start):
             bound(pointers, numbers, stream)
