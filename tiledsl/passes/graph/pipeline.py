@@ -19,6 +19,7 @@ from tiledsl.passes.graph.loops.loops_in_kernels import LoopsInKernels
 from tiledsl.passes.graph.loops.split_gates import SplitGates
 from tiledsl.passes.graph.raising.raise_programs import RaisePrograms
 from tiledsl.passes.graph.rewrites.canonicalise_graph import CanonicaliseGraph
+from tiledsl.passes.graph.rewrites.channels_last import ChannelsLast
 from tiledsl.passes.graph.rewrites.copy_windows import CopyWindows
 from tiledsl.passes.graph.rewrites.derive_online import DeriveOnline
 from tiledsl.passes.graph.rewrites.join_residues import JoinResidues
@@ -55,6 +56,7 @@ def graph_pipeline(arch: str, *, fuse: bool = True, of_step: bool = False) -> li
         DeriveOnline(),
         *([RepeatMaps(arch=arch)] if fuse else []),
         ReshapeNarrow(),
+        *([ChannelsLast(arch=arch)] if fuse else []),
         Group(arch=arch, fuse=fuse),
         DropRoundings(),
         Materialise(),

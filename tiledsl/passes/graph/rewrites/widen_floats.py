@@ -6,7 +6,7 @@
 The first step changes nothing: one op on narrow floats rounds its exact result. The second one leaves out roundings
 between ops, as a person would who writes both in one kernel; so results are nearer to the exact ones, not the same to
 the last bit. A rounded value that others read too stays: what goes through memory is narrow. So does what a product
-comes to, where folds read it, and it may become a kernel apart from them:
+comes to, where folds read it, or it meets another product, and it may become a kernel apart from them:
 
     %p = cast(contract(%x, %w), f16)          stored in 2 bytes, not in 4; within one kernel `drop-roundings` takes
     %m = reduce(cast(%p, f32)) {fn = max}     the two casts out later
@@ -140,15 +140,31 @@ def rounded(value: Value) -> Value | None:
 @ALONE.on(ops.Cast)
 def rounded_for_one(op: ops.Cast, rewriter: Rewriter) -> bool:
     # cast(cast(x: f32, f16), f32) => x, where nothing else reads the rounded value
-    if op.dtype != f32 or len(op.source.users) != 1 or _is_folded_product(op):
+    if op.dtype != f32 or len(op.source.users) != 1 or _is_apart(op):
         return False
     return rounded_and_widened(op, rewriter)
 
 
-def _is_folded_product(op: ops.Cast) -> bool:
-    """Whether what is widened is computed of a product element by element, and folded; not what feeds another product,
-    which may be one kernel with the first."""
-    return is_rounded_product(op.source) and _ends_in_folds(op.result)
+def _is_apart(op: ops.Cast) -> bool:
+    """Whether what is widened is computed of a product element by element, and may be stored before it is read: it is
+    folded, or meets another product. Not what feeds another product, which may be one kernel with the first."""
+    return is_rounded_product(op.source) and (_ends_in_folds(op.result) or _meets_product(op.result))
+
+
+def _meets_product(value: Value) -> bool:
+    """Whether a value meets what is computed of another product element by element, before it is rounded again."""
+    pending, seen = [value], {value}
+    while pending and len(seen) < NEAR:
+        made = pending.pop()
+        for user in made.users:
+            if not isinstance(user, (ops.Map, ops.Cast)) and not is_soft(user):
+                continue
+            if any(other not in seen and _is_of_product(other) for other in user.operands):
+                return True
+            new = [result for result in user.results if result not in seen and not is_narrow(_dtype(result))]
+            seen.update(new)
+            pending += new
+    return False
 
 
 def is_rounded_product(value: Value) -> bool:
