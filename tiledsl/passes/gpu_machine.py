@@ -23,6 +23,8 @@ WINDOW_ROW_CLOCKS = 1.25
 WINDOW_ROW_BYTES = 47
 """Per clock, where all multiprocessors ask for them."""
 WINDOW_OUTSIDE_CLOCKS = 0.21
+REQUEST_BYTES = 64
+"""Of L2, that a row of windows is brought by."""
 
 
 @dataclass(frozen=True)
@@ -61,14 +63,20 @@ class Speeds:
     measured: bool = False
     """Whether these were measured on the device; else they follow from what the maker states, and are less sure."""
 
-    def row_of_windows(self, row_bytes: int, outside: float = 0.0, share: float = 1.0) -> float:
+    def row_of_windows(
+        self, row_bytes: int, outside: float = 0.0, share: float = 1.0, start: int = REQUEST_BYTES
+    ) -> float:  # fmt: skip
         """Clocks of a multiprocessor in which TMA brings a row of a box of windows ("im2col"), where L2 has it:
         32 bytes 1.9, 64 bytes 2.4, 128 bytes 4 to 4.6. `outside`: bytes at its end that no pixel has; of 16 channels of
         which 8 are there a row took 5.3. Where a `share` of the multiprocessors asks for rows, each gets its bytes
         sooner, up to what one can take in: 128 bytes in 3.1, where a third of them does. Found from whole convolutions
-        on an H200, not measured by itself."""
+        on an H200, not measured by itself. `start`: rows begin at multiples of so many bytes; what lies across 64 bytes
+        is asked for twice: rows of 64 bytes took 3.7 and 3.9 at multiples of 32, 4.8 and 5.2 at multiples of 16 (on an
+        H100)."""
         rate = min(self.l2_bytes_each, WINDOW_ROW_BYTES / share)
-        return WINDOW_ROW_CLOCKS + row_bytes / rate + outside * WINDOW_OUTSIDE_CLOCKS
+        within = REQUEST_BYTES - min(start, REQUEST_BYTES)
+        asked = max(1.0, (row_bytes + within) / REQUEST_BYTES) / -(-row_bytes // REQUEST_BYTES)
+        return (WINDOW_ROW_CLOCKS + row_bytes / rate) * asked + outside * WINDOW_OUTSIDE_CLOCKS
 
     def products_of(self, element_bytes: int) -> int:
         """Multiply-adds per clock for operands of so many bytes per element, at most 4."""

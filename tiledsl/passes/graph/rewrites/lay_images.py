@@ -21,7 +21,7 @@ lies side by side. So windows slide along the other axes alone, and read rows in
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -30,6 +30,7 @@ from tiledsl.ir.core import Function, Module, Op, Value
 from tiledsl.ir.dtypes import DType
 from tiledsl.ir.gpu.tensor_maps import UNIT_BYTES
 from tiledsl.ir.rewrite import Rewriter
+from tiledsl.ir.strided_views import numbers
 from tiledsl.ir.type_rules import tensor_type
 from tiledsl.ir.types import TensorType
 from tiledsl.ir.verifier import Form
@@ -38,8 +39,10 @@ from tiledsl.passes.graph.analysis.shapes import bytes_of, sizes_of
 from tiledsl.passes.graph.analysis.views import View, view_of_value
 from tiledsl.passes.graph.rewrites.canonicalise_graph import tidy
 from tiledsl.passes.graph.rewrites.placed_copies import Place, placed_copies
+from tiledsl.passes.graph.rewrites.rows_of_windows import Rows, RowsProduct, last_two_as_one
+from tiledsl.passes.graph.rewrites.split_floats import up
 from tiledsl.passes.graph.rewrites.turned_weights import straighten_slices, turned, with_straight_weights
-from tiledsl.passes.graph.rewrites.windows_product import WindowsProduct, windows_product
+from tiledsl.passes.graph.rewrites.windows_product import WindowsProduct, in_order, insert, windows_of, windows_product
 from tiledsl.passes.manager import PassContext
 
 ROW_BYTES = 32
@@ -85,36 +88,36 @@ class LayImages:
         return Module([*module.functions, *copies.functions])
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """Rows of windows as one axis: those along the axis `number` of windows, of `long` pixels with those that are
-    multiplied by zeros, each with `wide` elements with those that fill it up. `clocks` as `_brought` has them."""
-
-    number: int
-    long: int
-    wide: int
-    clocks: float
-
-
-def _rows_of(product: WindowsProduct, machine: GpuMachine) -> _Rows | None:
+def _rows_of(product: WindowsProduct, machine: GpuMachine) -> Rows | None:
     """The rows that TMA brings soonest; None where windows slide along no other axis."""
     number, windows = len(product.slid) - 1, product.windows
     places = [size for size in windows.sizes if isinstance(size, int)]
     if number < 1 or len(places) < len(windows.sizes):
         return None
-    width = tensor_type(product.image).dtype.bytes
-    step = UNIT_BYTES // math.gcd(UNIT_BYTES, windows.strides[number] * width)
-    wide = -(-product.size(product.channels) // step) * step
-    reach = (places[number] - 1) * windows.dilations[number] + 1  # what lies between its places is multiplied by zeros
+    return rows_that_are_brought(product, machine, 1)
+
+
+def rows_that_are_brought(product: WindowsProduct, machine: GpuMachine, together: int) -> Rows:
+    """Rows of windows along the last axis, which is one of several, as TMA brings them soonest where so many positions
+    are columns of one product."""
+    number, windows = len(product.slid) - 1, product.windows
+    *others, size = numbers(windows.sizes)
+    width, columns = tensor_type(product.image).dtype.bytes, math.prod(map(product.size, product.columns))
+    stride, dilation = windows.strides[number], windows.dilations[number]
+    step = UNIT_BYTES // math.gcd(UNIT_BYTES, together * stride * width)
+    wide = up(product.size(product.channels), step)
+    reach = (size - 1) * dilation + 1 + (together - 1) * stride  # what lies between is multiplied by zeros
     units = {span // math.gcd(span, wide * width) for span in SPANS}
-    found = [
-        _Rows(number, long, wide, _brought(product, machine, math.prod(places[:number]), long * wide * width))
-        for long in sorted({-(-reach // unit) * unit for unit in units})
-    ]
-    return min(found, key=lambda rows: rows.clocks)
+    start = math.gcd(together * stride * wide * width, SPANS[-1])
+
+    def clocks(long: int) -> float:
+        return clocks_of_rows(machine, math.prod(others), long * wide * width, together * columns, width, start)
+
+    long = min(sorted({up(reach, unit) for unit in units}), key=clocks)
+    return Rows(number, long, wide, clocks(long))
 
 
-def _is_by_pixels(product: WindowsProduct, rows: _Rows, machine: GpuMachine) -> bool:
+def _is_by_pixels(product: WindowsProduct, rows: Rows, machine: GpuMachine) -> bool:
     """Whether TMA had better bring windows pixel by pixel than row by row: row by row it copies more at a time, and
     somewhat more in all, of a copy of the image that may have to be made for that alone."""
     if not product.has_wide_pixels:
@@ -137,12 +140,16 @@ def _brought(product: WindowsProduct, machine: GpuMachine, places: int, each: in
     return clocks_of_rows(machine, places, each, columns, tensor_type(product.image).dtype.bytes)
 
 
-def clocks_of_rows(machine: GpuMachine, places: int, each: int, columns: int, width: int) -> float:
-    """The same for a product with so many columns, of elements of `width` bytes."""
+def clocks_of_rows(
+    machine: GpuMachine, places: int, each: int, columns: int, width: int, start: int = SPANS[-1]
+) -> float:  # fmt: skip
+    """The same for a product with so many columns, of elements of `width` bytes. `start`: rows begin at multiples of so
+    many bytes."""
     speeds = machine.speeds
     whole = -(-each // ROW_BYTES) * ROW_BYTES
     span = math.gcd(whole, SPANS[-1])
-    brought = places * ((whole // span - 1) * speeds.row_of_windows(span) + speeds.row_of_windows(span, whole - each))
+    last = speeds.row_of_windows(span, whole - each, start=start)
+    brought = places * ((whole // span - 1) * speeds.row_of_windows(span, start=start) + last)
     room = -(-columns // LEAST_COLUMNS) * LEAST_COLUMNS
     multiplied = places * (whole // width) * room / speeds.products_of(width)
     return max(brought * -(-columns // MOST_COLUMNS), multiplied)
@@ -195,21 +202,6 @@ def _joined_so(before: Op, value: Value) -> Value:
     return insert(before, ops.Concat(before.location, sources=parts, axis=order.index(join.axis)))
 
 
-def insert(before: Op, op: Op) -> Value:
-    """The first result of an op, which now stands before another one."""
-    assert before.parent is not None
-    before.parent.insert_before(before, op)
-    return op.results[0]
-
-
-def in_order(before: Op, value: Value, names: Sequence[str], wanted: Sequence[str]) -> Value:
-    """A value with its axes, which have names, in another order."""
-    if list(names) == list(wanted):
-        return value
-    permutation = tuple(list(names).index(name) for name in wanted)
-    return insert(before, ops.Transpose(before.location, source=value, permutation=permutation))
-
-
 def _counts_along(value: Value, names: Sequence[str], axes: Sequence[str]) -> bool:
     """Whether the elements of a view lie side by side along one of some axes."""
     view = view_of_value(value)
@@ -258,61 +250,25 @@ def _with_straight_weights(product: WindowsProduct) -> tuple[WindowsProduct, str
     return (product, "") if straight is None else (straight, "windows are turned round, and not the weights")
 
 
-def _with_rows(product: WindowsProduct, rows_of: _Rows) -> str:
+def _with_rows(product: WindowsProduct, rows: Rows) -> str:
     """Channels of a row of a window as one axis, in a wider copy of the image."""
-    op, windows, channels = product.op, product.windows, product.channels
+    op, windows = product.op, product.windows
+    width = tensor_type(product.image).dtype.bytes
+    made = RowsProduct(product, rows, width)
     if view_of_value(product.image) is None or view_of_value(product.weights) is None:
         return ""
-    number, long, wide = rows_of.number, rows_of.long, rows_of.wide
-    width = tensor_type(product.image).dtype.bytes
-    row, place = product.slid[number], product.within[number]
-    size, stride, dilation = windows.sizes[number], windows.strides[number], windows.dilations[number]
-    count = product.size(channels)
-    if not isinstance(size, int) or wide * width * product.size(row) > MOST_BYTES:
+    (low, high), (low_w, high_w) = made.image_widths(), made.weights_widths()
+    shape = [product.size(name) + before + behind for name, before, behind in zip(made.order, low, high)]
+    if math.prod(shape) * width > MOST_BYTES:
         return ""
-    reach = (size - 1) * dilation + 1  # what lies between its places is multiplied by zeros
-    positions = sizes_of(windows.result)[windows.axes[number]]
-    images = [name for name in product.of_image if name not in product.slid and name != channels]
-    others = [name for name in product.of_image if name in product.slid and name != row]
-    order = [*images, *others, row, channels]
-    image = in_order(op, product.image, product.of_image, order)
-    low, high = (dict(zip(product.of_image, pads)) for pads in (product.low, product.high))
-    needed = (positions - 1) * stride + long
-    line = UNIT_BYTES // math.gcd(UNIT_BYTES, wide * width)  # rows of the copy start where TMA finds them
-    behind = -(-max(needed, low[row] + product.size(row)) // line) * line - low[row] - product.size(row)
-    rank = len(order)
-    image = insert(op, ops.Pad(
-        op.location, source=image, low=(*(0,) * (rank - 2), low[row], 0),
-        high=(*(0,) * (rank - 2), behind, wide - count), value=0.0,
-    ))  # fmt: skip
-    sizes = sizes_of(image)
-    if math.prod(sizes) * width > MOST_BYTES:
-        return ""
-    if sizes[-2] > needed:  # windows end before the row does
-        stops = (*sizes[:-2], needed, sizes[-1])
-        image = insert(op, ops.Slice(op.location, source=image, starts=(0,) * rank, stops=stops, steps=(1,) * rank))
-    rows = insert(op, ops.Window(op.location, source=image, axes=(rank - 2,), sizes=(long,), strides=(stride,),
-                                  dilations=(1,)))  # fmt: skip
-    turned = (*range(rank - 1), rank, rank - 1)
-    rows = insert(op, ops.Transpose(op.location, source=rows, permutation=turned))
-    seen = sizes_of(rows)
-    rows = insert(op, ops.Reshape(op.location, source=rows, shape=(*seen[:-2], long * wide)))
-    columns = list(product.columns)
-    within = [name for name in product.within if name != place]
-    of_weights = [*columns, *within, place, channels]
-    weights = _with_holes(op, in_order(op, product.weights, product.of_weights, of_weights), dilation)
-    count_w = len(of_weights)
-    weights = insert(op, ops.Pad(
-        op.location, source=weights, low=(0,) * count_w,
-        high=(*(0,) * (count_w - 2), long - reach, wide - count), value=0.0,
-    ))  # fmt: skip
-    shape = (*sizes_of(weights)[:-2], long * wide)
-    weights = insert(op, ops.Reshape(op.location, source=weights, shape=shape))
-    axes = tuple(order.index(name) for name in others)
-    kept = [n for n in range(len(product.slid)) if n != number]
-    _replace(product, rows, order, low, high, axes, tuple(windows.sizes[n] for n in kept),
-             tuple(windows.strides[n] for n in kept), tuple(windows.dilations[n] for n in kept), tuple(within),
-             weights, [*columns, *within, channels], product.result)  # fmt: skip
+    image = in_order(op, product.image, product.of_image, made.order)
+    image = insert(op, ops.Pad(op.location, source=image, low=low, high=high, value=0.0))
+    weights = in_order(op, product.weights, product.of_weights, made.of_weights)
+    weights = _with_holes(op, weights, windows.dilations[rows.number])
+    weights = insert(op, ops.Pad(op.location, source=weights, low=low_w, high=high_w, value=0.0))
+    weights = last_two_as_one(op, weights)
+    text = f"{' '.join([*made.order, *made.within])}, {' '.join([*made.of_weights[:-2], product.channels])}"
+    _multiply(product, made.windows(made.seen(image)), weights, f"{text} -> {' '.join(product.result)}")
     return "channels of a row of a window are one axis, in a wider copy of the image"
 
 
@@ -333,30 +289,20 @@ def _with_holes(before: Op, weights: Value, dilation: int) -> Value:
     ))  # fmt: skip
 
 
-def windows_of(
-    before: Op, image: Value, order: Sequence[str], low: Mapping[str, int], high: Mapping[str, int],
-    axes: tuple[int, ...], sizes: Sequence[object], strides: Sequence[int], dilations: Sequence[int],
-) -> Value:  # fmt: skip
-    """Windows of an image with axes in that `order`, padded along those that they slide over."""
-    slid = [order[axis] for axis in axes]
-    pads = [tuple(widths[name] if name in slid else 0 for name in order) for widths in (low, high)]
-    padded = insert(before, ops.Pad(before.location, source=image, low=pads[0], high=pads[1], value=0.0))
-    return insert(before, ops.Window(
-        before.location, source=padded, axes=axes, sizes=tuple(sizes), strides=tuple(strides),
-        dilations=tuple(dilations), result_names=["windows"],
-    ))  # fmt: skip
-
-
 def _replace(
     product: WindowsProduct, image: Value, order: Sequence[str], low: dict[str, int], high: dict[str, int],
     axes: tuple[int, ...], sizes: Sequence[object], strides: Sequence[int], dilations: Sequence[int],
     within: Sequence[str], weights: Value, of_weights: Sequence[str], result: Sequence[str],
 ) -> None:  # fmt: skip
     """Puts the product with windows of another image in place of the one that there is."""
-    op = product.op
-    windows = windows_of(op, image, order, low, high, axes, sizes, strides, dilations)
+    windows = windows_of(product.op, image, order, low, high, axes, sizes, strides, dilations)
     text = f"{' '.join([*order, *within])}, {' '.join(of_weights)} -> {' '.join(result)}"
-    made = insert(op, ops.Contract(op.location, a=windows, b=weights, axes=text, dtype=op.dtype,
+    _multiply(product, windows, weights, text)
+
+
+def _multiply(product: WindowsProduct, windows: Value, weights: Value, axes: str) -> None:
+    op = product.op
+    made = insert(op, ops.Contract(op.location, a=windows, b=weights, axes=axes, dtype=op.dtype,
                                     precision=op.precision, result_names=[op.result.name]))  # fmt: skip
     op.result.replace_with(made)
     op.erase()

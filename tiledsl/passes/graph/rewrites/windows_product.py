@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tiledsl.ir import graph_ops as ops
-from tiledsl.ir.core import Value
+from tiledsl.ir.core import Op, Value
 from tiledsl.ir.dtypes import DType
 from tiledsl.ir.gpu.tensor_maps import UNIT_BYTES
 from tiledsl.ir.type_rules import tensor_type
@@ -93,3 +93,32 @@ def windows_product(
     found = WindowsProduct(op, windows, image, weights, tuple(widths[:rank]), tuple(widths[rank:]), tuple(mine[:rank]),
                      tuple(mine[rank:]), tuple(other), tuple(result), summed[0], tuple(groups))  # fmt: skip
     return found if found.size(columns[0]) >= least and 2 <= rank <= 5 + len(groups) else None
+
+
+def insert(before: Op, op: Op) -> Value:
+    """The first result of an op, which now stands before another one."""
+    assert before.parent is not None
+    before.parent.insert_before(before, op)
+    return op.results[0]
+
+
+def in_order(before: Op, value: Value, names: Sequence[str], wanted: Sequence[str]) -> Value:
+    """A value with its axes, which have names, in another order."""
+    if list(names) == list(wanted):
+        return value
+    permutation = tuple(list(names).index(name) for name in wanted)
+    return insert(before, ops.Transpose(before.location, source=value, permutation=permutation))
+
+
+def windows_of(
+    before: Op, image: Value, order: Sequence[str], low: Mapping[str, int], high: Mapping[str, int],
+    axes: tuple[int, ...], sizes: Sequence[object], strides: Sequence[int], dilations: Sequence[int],
+) -> Value:  # fmt: skip
+    """Windows of an image with axes in that `order`, padded along those that they slide over."""
+    slid = [order[axis] for axis in axes]
+    pads = [tuple(widths[name] if name in slid else 0 for name in order) for widths in (low, high)]
+    padded = insert(before, ops.Pad(before.location, source=image, low=pads[0], high=pads[1], value=0.0))
+    return insert(before, ops.Window(
+        before.location, source=padded, axes=axes, sizes=tuple(sizes), strides=tuple(strides),
+        dilations=tuple(dilations), result_names=["windows"],
+    ))  # fmt: skip

@@ -34,6 +34,8 @@ WIDENED: dict[str, tuple[Formula, Shape, Shape]] = {
     "channels first, bias, gelu": (_with_norm, (2, 32, 5, 6), (16, 32, 3, 3)),
     "channels last": (conv(layout="NHWC"), (2, 5, 8, 32), (8, 3, 3, 32)),
     "bias, relu": (_with_bias, (2, 5, 8, 32), (8, 3, 3, 32)),
+    "three channels": (conv(padding=1), (2, 3, 5, 6), (16, 3, 3, 3)),
+    "15 positions": (conv(), (1, 32, 4, 17), (8, 32, 3, 3)),
     "every other": (conv(padding=1, stride=2, layout="NHWC"), (2, 6, 8, 32), (8, 3, 3, 32)),
     "one axis": (conv(1, padding=2, layout="NWC"), (3, 12, 32), (16, 5, 32)),
     "three axes": (conv(3, padding=1), (1, 16, 2, 3, 4), (8, 16, 2, 3, 3)),
@@ -71,6 +73,8 @@ def test_epilogues_are_of_the_same_kernel(monkeypatch: pytest.MonkeyPatch) -> No
         (conv(padding=1, layout="NHWC"), (16, 256, 256, 64), (16, 3, 3, 64), True),
         (conv(padding=1, layout="NHWC"), (16, 256, 256, 64), (128, 3, 3, 64), False),  # wide enough
         (conv(padding=1, layout="NHWC"), (1, 16, 16, 64), (16, 3, 3, 64), False),  # less than a launch is gained
+        (conv(3), (128, 3, 16, 64, 64), (16, 3, 3, 3, 3), True),  # by rows of windows, 62 positions
+        (conv(padding=3, stride=2, layout="NHWC"), (16, 224, 224, 3), (64, 7, 7, 3), False),  # wide enough
         (conv(layout="NHWC"), (16, 256, 256, 64), (16, 1, 1, 64), False),  # windows share nothing
         (conv(dilation=2, layout="NHWC"), (16, 256, 256, 64), (16, 3, 3, 64), False),
         (turned(stride=2, layout="NHWC"), (16, 256, 256, 64), (64, 3, 5, 16), False),  # they take turns
