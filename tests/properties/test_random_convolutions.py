@@ -20,6 +20,7 @@ from tiledsl import ops
 from tiledsl.api.graphs.emulate_graph import emulate_graph
 from tiledsl.api.programs.emulate import Request
 from tiledsl.backend_ref.execute_graph import execute_graph
+from tiledsl.passes.graph.rewrites import split_windows
 
 torch = pytest.importorskip("torch")
 LAYOUTS = {1: "NWC", 2: "NHWC", 3: "NDHWC"}
@@ -110,3 +111,20 @@ def test_in_the_emulator(case: Convolution) -> None:
     actual = np.asarray(emulate_graph(graph, given_, {}, None, Request(arch="sm_90")).result)
     terms = int(np.prod(case.weight[2:])) * case.image[1] + 1
     assert_close(np.moveaxis(actual, -1, 1) if case.last else actual, wanted, relative=4e-3, terms=terms)
+
+
+@settings(max_examples=6, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@given(convolutions(channels=(1, 3, 8), columns=8))
+def test_planes_in_the_emulator(case: Convolution) -> None:
+    """f32, by planes of the image wherever that can be, pixels of few channels by rows."""
+    arrays = _arrays(case, F32)
+    wanted = case.wanted(arrays)
+    if wanted is None:
+        return
+    given_ = case.given(arrays)
+    graph = tiledsl.trace(case.formula, *given_)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(split_windows, "GAIN", 1e9)
+        actual = np.asarray(emulate_graph(graph, given_, {}, None, Request(arch="sm_90")).result)
+    terms = int(np.prod(case.weight[2:])) * case.image[1] + 1
+    assert_close(np.moveaxis(actual, -1, 1) if case.last else actual, wanted, relative=1e-5, terms=terms)

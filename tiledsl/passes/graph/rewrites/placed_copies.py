@@ -92,7 +92,7 @@ def _zeros(a: Index, b: Index) -> bool:
 
 def _copy(builder: Builder, source: Value, place: Place, out: Value, number: int, most_blocked: int) -> None:
     axes = [axis for axis, size in enumerate(place.shape) if size != 1] or [0]
-    blocked = _blocked(place, axes, most_blocked)
+    blocked = blocked_axes(place.shape, place.unit, axes, most_blocked)
     stops = [builder.constant(place.shape[axis], i64) for axis in axes]
     inner = Block()
     blocks: dict[int, Value] = {}
@@ -114,12 +114,12 @@ def _copy(builder: Builder, source: Value, place: Place, out: Value, number: int
     builder.emit(ops.Grid, stops=stops, blocks=sizes, body=inner)
 
 
-def _blocked(place: Place, axes: list[int], most: int) -> set[int]:
+def blocked_axes(shape: Sequence[int], unit: int | None, axes: list[int], most: int) -> set[int]:
     """The axes that go by blocks: the last one, and the one whose elements lie side by side in the source; else those
     before it, until a program may have enough elements."""
-    found = axes[-1:] if place.unit in (None, axes[-1]) or place.unit not in axes else [axes[-1], place.unit]
+    found = axes[-1:] if unit in (None, axes[-1]) or unit not in axes else [axes[-1], unit]
     for axis in reversed(axes):
-        if len(found) > 1 and (len(found) >= most or math.prod(place.shape[a] for a in found) >= ENOUGH):
+        if len(found) > 1 and (len(found) >= most or math.prod(shape[a] for a in found) >= ENOUGH):
             break
         if axis not in found:
             found.append(axis)
@@ -128,12 +128,18 @@ def _blocked(place: Place, axes: list[int], most: int) -> set[int]:
 
 def _written(builder: Builder, block: Value | None, start: int, step: int, by_blocks: bool) -> Index:
     """Where along an axis the elements go that are read at a block of coordinates, or at one."""
+    if block is not None and step != 1:
+        offset = builder.constant(start, i64)
+        places = builder.emit(ops.Coordinates, axis=block).result if by_blocks else block
+        return builder.map("add", builder.map("mul", places, builder.constant(step, i64)), offset)
+    return moved(builder, block, start, by_blocks)
+
+
+def moved(builder: Builder, block: Value | None, start: int, by_blocks: bool) -> Index:
+    """A block of coordinates, or one, so many elements further; without one, that place."""
     offset = builder.constant(start, i64)
     if block is None:
         return offset
-    if step != 1:
-        places = builder.emit(ops.Coordinates, axis=block).result if by_blocks else block
-        return builder.map("add", builder.map("mul", places, builder.constant(step, i64)), offset)
     if start == 0:
         return block
     return builder.emit(ops.Shift, axis=block, offset=offset).result if by_blocks else builder.map("add", block, offset)

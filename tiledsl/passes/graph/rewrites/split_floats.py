@@ -22,7 +22,7 @@ from typing import ClassVar
 from tiledsl.ir import graph_ops as ops
 from tiledsl.ir import tile_ops
 from tiledsl.ir.builder import Builder
-from tiledsl.ir.core import Block, Function, Index, Module, Op, Value
+from tiledsl.ir.core import Block, Function, Index, Module, Op, Value, free_names
 from tiledsl.ir.dtypes import bf16, f32, i64
 from tiledsl.ir.gpu.tensor_maps import UNIT_BYTES
 from tiledsl.ir.symbolic import symbol
@@ -35,6 +35,7 @@ from tiledsl.passes.graph.analysis.limits import limits_of
 from tiledsl.passes.graph.analysis.shapes import bytes_of, sizes_of, volume
 from tiledsl.passes.graph.analysis.views import place_of, view_of_value
 from tiledsl.passes.graph.rewrites.canonicalise_graph import tidy
+from tiledsl.passes.graph.rewrites.placed_copies import MOST_BLOCKED, blocked_axes, moved
 from tiledsl.passes.manager import PassContext
 from tiledsl.support.location import BUILTIN, Location
 
@@ -261,6 +262,7 @@ class Planes:
     called: str = "planes"
     functions: list[Function] = field(default_factory=list[Function])
     made: dict[object, Value] = field(default_factory=dict[object, Value])
+    both: dict[object, tuple[Value, Value]] = field(default_factory=dict[object, tuple[Value, Value]])
 
     def of(self, before: Op, value: Value, together: int) -> Value:
         """The planes of a value, [3, *shape]; so many of its last axes are one row."""
@@ -303,11 +305,31 @@ class Planes:
             self.made[view, shape] = found
         return found
 
-    def _made(self, before: Op, value: Value) -> Value:
-        name = f"{self.called}_{len(self.functions)}"
-        while name in self.taken:
-            name += "_"
+    def padded(self, before: Op, value: Value, low: Sequence[int], high: Sequence[int]) -> tuple[Value, Value]:
+        """The planes of a view among zeros, [3, *shape], and a copy of it among zeros, by one program; the view itself
+        where there are none and its last two axes are one in memory."""
+        view = view_of_value(value)
+        if not any((*low, *high)) and place_of(value, _joined(sizes_of(value), len(low) - 2, 2)) is not None:
+            return self.of_view(before, value), value
+        key = (view, sizes_of(value), tuple(low), tuple(high))
+        if key not in self.both:
+            shape = tuple(sum(widths) for widths in zip(low, sizes_of(value), high))
+            unit = None if view is None else view.place.unit
+            name = self._name()
+            self.functions.append(planes_among_zeros(name, sizes_of(value), unit, low, shape, before.location))
+            types = [TensorType(bf16, (PLANES, *shape)), TensorType(f32, shape)]
+            call = ops.Call(before.location, inputs=[value], callee=name, types=types, result_names=["planes", "copy"])
+            _insert(before, call)
+            self.both[key] = call.results[0], call.results[1]
+        return self.both[key]
+
+    def _name(self) -> str:
+        name = free_names(self.taken, f"{self.called}_{len(self.functions)}")
         self.taken.add(name)
+        return name
+
+    def _made(self, before: Op, value: Value) -> Value:
+        name = self._name()
         shape = sizes_of(value)
         view = view_of_value(value)
         unit = len(shape) - 1 if view is None else view.place.unit
@@ -343,12 +365,44 @@ def planes_of(
         zero = builder.constant(0, i64)
         at: list[Index] = [blocks.get(axis, zero) for axis in range(len(shape))]
         tile = builder.emit(tile_ops.Load, tensor=source, indices=at).result
-        for number in range(PLANES):
-            plane = builder.cast(builder.map(f"plane_{number + 1}", tile), bf16)
-            where: list[Index] = [builder.constant(number, i64), *at]
-            builder.emit(tile_ops.Store, tensor=out, indices=where, value=plane)
+        _store_planes(builder, out, at, tile)
     sizes = tuple(BlockSize.auto() if axis in blocked else BlockSize.fixed(1) for axis in axes)
     stops = [builder.constant(shape[axis], i64) for axis in axes]
     builder.emit(tile_ops.Grid, stops=stops, blocks=sizes, body=inner)
     builder.emit(tile_ops.Return, values=[out])
+    return Function(name, body, (), location)
+
+
+def _store_planes(builder: Builder, out: Value, at: Sequence[Index], tile: Value) -> None:
+    for number in range(PLANES):
+        plane = builder.cast(builder.map(f"plane_{number + 1}", tile), bf16)
+        builder.emit(tile_ops.Store, tensor=out, indices=[builder.constant(number, i64), *at], value=plane)
+
+
+def planes_among_zeros(
+    name: str, shape: Sequence[int], unit: int | None, low: Sequence[int], room: Sequence[int], location: Location
+) -> Function:  # fmt: skip
+    """A tile program that gives the planes of a tensor, behind each other, and a copy of it, both as large as `room`
+    and with zeros where the tensor, which begins at `low`, is not."""
+    body = Block()
+    builder = Builder(body, location)
+    source = body.add_argument(TensorType(f32, tuple(shape), unit), "x")
+    out = builder.emit(tile_ops.Empty, shape=(PLANES, *room), dtype=bf16, result_names=["planes"]).result
+    copy = builder.emit(tile_ops.Empty, shape=tuple(room), dtype=f32, result_names=["copy"]).result
+    axes = [axis for axis, size in enumerate(room) if size != 1] or [0]
+    blocked = blocked_axes(room, unit, axes, MOST_BLOCKED)
+    inner = Block()
+    blocks: dict[int, Value] = {}
+    for axis in axes:
+        blocks[axis] = inner.add_argument(AxisType(symbol(f"n{axis}")) if axis in blocked else scalar(i64), f"n{axis}")
+    with builder.inside(inner):
+        zero = builder.constant(0, i64)
+        at: list[Index] = [blocks.get(axis, zero) for axis in range(len(room))]
+        seen = [moved(builder, blocks.get(axis), -start, axis in blocked) for axis, start in enumerate(low)]
+        tile = builder.emit(tile_ops.Load, tensor=source, indices=seen).result
+        _store_planes(builder, out, at, tile)
+        builder.emit(tile_ops.Store, tensor=copy, indices=at, value=tile)
+    sizes = tuple(BlockSize.auto() if axis in blocked else BlockSize.fixed(1) for axis in axes)
+    builder.emit(tile_ops.Grid, stops=[builder.constant(room[axis], i64) for axis in axes], blocks=sizes, body=inner)
+    builder.emit(tile_ops.Return, values=[out, copy])
     return Function(name, body, (), location)

@@ -9,27 +9,39 @@
 TMA brings windows of each plane, so that no window is copied: planes are as large as one and a half images, where
 copied windows are an image for each place. Whether that is faster than what `copy-windows` and `split-floats` would
 make is estimated.
+
+Where a pixel has few channels rows of windows come as one axis (`rows_of_windows.py`), and, where there are few
+columns, several positions side by side are columns of one product (`widen-columns`):
+
+    %px, %cx = graph.call(transpose(%x))           bf16[3, n, h, w, 4], f32[n, h, w, 4]: 3 channels, padded rows
+    %r = reshape(transpose(window(%px, rows)))     bf16[3, n, h, q', 32]: what 6 positions see in a row
+    %y = contract(window(%r), %pw, window(of %cx), %cw) {precision = planes}          columns are (j, k)
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from tiledsl.ir import graph_ops as ops
 from tiledsl.ir.core import Module, Value
 from tiledsl.ir.dtypes import DType, bf16, f32
 from tiledsl.ir.gpu.tensor_maps import MOST_AXES, UNIT_BYTES
+from tiledsl.ir.strided_views import numbers
 from tiledsl.ir.tile_ops import PLANE_PAIRS, PLANES
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.gpu_machine import GpuMachine, machine_with_warpgroups
 from tiledsl.passes.graph.analysis.shapes import bytes_of, sizes_of, volume
 from tiledsl.passes.graph.analysis.views import view_of_value
 from tiledsl.passes.graph.rewrites.canonicalise_graph import tidy
-from tiledsl.passes.graph.rewrites.lay_images import in_order, insert, windows_of
+from tiledsl.passes.graph.rewrites.copy_windows import COPIED_BYTES, IN_PLACE_SHARE, MOST_ON_GPU, parts_of
+from tiledsl.passes.graph.rewrites.lay_images import MOST_BYTES, SPANS
+from tiledsl.passes.graph.rewrites.rows_of_windows import Rows, RowsProduct, last_two_as_one
 from tiledsl.passes.graph.rewrites.split_floats import (
     COLUMNS,
+    FMA_SHARE,
     GAIN,
     OPERAND_BYTES,
     PLANES_BYTES,
@@ -40,14 +52,23 @@ from tiledsl.passes.graph.rewrites.split_floats import (
     seconds_by,
     up,
 )  # fmt: skip
-from tiledsl.passes.graph.rewrites.windows_product import WindowsProduct, windows_product
+from tiledsl.passes.graph.rewrites.widen_columns import LEAST, positions_as_columns, widen
+from tiledsl.passes.graph.rewrites.wider_weights import WiderWeights
+from tiledsl.passes.graph.rewrites.windows_product import (
+    LEAST_USES,
+    WindowsProduct,
+    in_order,
+    insert,
+    windows_of,
+    windows_product,
+)
 from tiledsl.passes.manager import PassContext
 
-COPIED_BYTES = 8
-"""Of an element of windows that are copied: it is read and written."""
+MOST_CHANNELS = 24
+"""Of pixels that come by rows."""
 MOST_COLUMNS = 256
 """Of a block: windows are brought again for more."""
-ROW_BYTES, DEPTHS = 128, (32, 64)
+ROW_BYTES, DEPTHS = 128, (16, 32, 64)
 """Of a row of windows, at most; elements that a turn of the loop takes."""
 
 
@@ -64,18 +85,20 @@ class SplitWindows:
         machine = machine_with_warpgroups(self.arch)
         if machine is None:
             return module
-        planes = Planes({function.name for function in module.functions}, "image_planes")
+        taken = {function.name for function in module.functions}
+        planes, wider = Planes(taken, "image_planes"), WiderWeights(taken)
         for op in list(module.entry.body.ops):
-            product = windows_product(op, _is_taken) if isinstance(op, ops.Contract) else None
+            product = windows_product(op, _is_taken, least=LEAST) if isinstance(op, ops.Contract) else None
             if product is None or not _can_be_split(product):
                 continue
-            before, after = _seconds(product, machine)
-            if after < GAIN * before:
-                _split(product, planes)
-                text = f"windows of {PLANES} planes of bf16: {after * 1e6:.1f} us, {before * 1e6:.1f} of copies"
-                context.remark(self.name, op.location, text)
+            before = _seconds_of_copies(product, machine)
+            way = min(_ways(product, machine), key=lambda way: way.seconds, default=None)
+            if way is not None and way.seconds < GAIN * before:
+                _split_so(product, way, planes, wider)
+                text = f"windows of {PLANES} planes of bf16: {way.seconds * 1e6:.1f} us, {before * 1e6:.1f} of copies"
+                context.remark(self.name, op.location, f"{text}{way.said}")
         tidy(module.entry)
-        return Module([*module.functions, *planes.functions])
+        return Module([*module.functions, *wider.functions, *planes.functions])
 
 
 def _is_taken(dtype: DType) -> bool:
@@ -90,7 +113,6 @@ def _can_be_split(product: WindowsProduct) -> bool:
         op.precision == "ieee"
         and op.dtype == f32
         and all(view is not None for view in views)
-        and product.size(product.channels) * bf16.bytes % UNIT_BYTES == 0
         and all(isinstance(size, int) for size in windows.sizes)
         and len(windows.axes) == len(sizes) - 2
         and len(sizes) <= MOST_AXES
@@ -98,31 +120,127 @@ def _can_be_split(product: WindowsProduct) -> bool:
     )
 
 
-def _seconds(product: WindowsProduct, machine: GpuMachine) -> tuple[float, float]:
-    """With windows that are copied, the faster way of both, and with windows of planes that TMA brings."""
-    op, speeds, memory = product.op, machine.speeds, machine.copied_bytes_per_second
+class _Way(NamedTuple):
+    """So many positions as columns of one product, of rows of windows or of pixels, and what is estimated for it."""
+
+    together: int
+    rows: Rows | None
+    seconds: float
+
+    @property
+    def said(self) -> str:
+        rows = f", rows of {self.rows.long} pixels" if self.rows is not None else ""
+        return rows + (f", {self.together} positions as columns" if self.together > 1 else "")
+
+
+def _seconds_of_copies(product: WindowsProduct, machine: GpuMachine) -> float:
+    """With windows that are copied, or read in place where `copy-windows` would leave them there."""
+    op, memory = product.op, machine.copied_bytes_per_second
+    depth = _places(product) * product.size(product.channels)
+    columns, copied = product.size(product.columns[0]), volume(product.windows.result)
+    rows, out = copied // depth, bytes_of(op.result)
+    number = 0 if op.a is product.windows.result else 1
+    if not parts_of(op, number, MOST_ON_GPU, machine):
+        return max(
+            by_multiply_adds(machine, rows * columns * depth) * FMA_SHARE / IN_PLACE_SHARE,
+            (copied * OPERAND_BYTES + out) / memory,
+        )
+    single, split = seconds_by(machine, (1, rows, columns, depth), copied + volume(product.weights), out)
+    return copied * COPIED_BYTES / memory + min(single, split)
+
+
+def _places(product: WindowsProduct) -> int:
+    return math.prod(numbers(product.windows.sizes))
+
+
+def _ways(product: WindowsProduct, machine: GpuMachine) -> Iterator[_Way]:
+    """With windows of planes that TMA brings: pixel by pixel where these are whole units, or by rows."""
+    channels, width, memory = product.size(product.channels), bf16.bytes, machine.copied_bytes_per_second
+    copied = volume(product.windows.result)
+    rows, columns = copied // (_places(product) * channels), product.size(product.columns[0])
+    moved, out = volume(product.image), bytes_of(product.op.result)
+    made = (moved + volume(product.weights)) * (OPERAND_BYTES + PLANES_BYTES) / memory + 2 * machine.speeds.launch
+    if channels * width % UNIT_BYTES == 0 and columns >= LEAST_USES:
+        done = _multiplied(machine, rows, columns, _places(product), channels)
+        yield _Way(1, None, made + max(done, (moved * PLANES_BYTES + out) / memory))
+    number = len(product.slid) - 1
+    windows = product.windows
+    if number < 1 or channels > MOST_CHANNELS or windows.dilations[number] != 1:
+        return
+    size, row = numbers(windows.sizes)[number], product.slid[number]
+    positions = sizes_of(windows.result)[windows.axes[number]]
+    others = _places(product) // size
+    for together in (1, *positions_as_columns(product)):
+        if together * columns < LEAST_USES:
+            continue
+        stride = windows.strides[number] * together
+        reach = size + (together - 1) * windows.strides[number]
+        step = UNIT_BYTES // math.gcd(UNIT_BYTES, stride * width)
+        wide = up(channels, step)
+        for long in sorted({up(reach, span // math.gcd(span, wide * width)) for span in SPANS}):
+            pixels = (-(-positions // together) - 1) * stride + long
+            copy = moved // (product.size(row) * channels) * max(pixels, product.size(row)) * wide
+            seconds = made + copy * (OPERAND_BYTES + PLANES_BYTES) / memory
+            if together > 1:
+                seconds += machine.speeds.launch
+                seconds += (
+                    2 * out / memory * (product.result[-1] not in product.columns)
+                )  # channels are put first again
+            lines, start = rows // positions * -(-positions // together), math.gcd(stride * wide * width, ROW_BYTES)
+            done = _multiplied(machine, lines, columns * together, others, long * wide, start)
+            seconds += max(done, (copy * PLANES_BYTES + out) / memory)
+            if copy * OPERAND_BYTES <= MOST_BYTES:
+                yield _Way(together, Rows(number, long, wide), seconds)
+
+
+def _multiplied(
+    machine: GpuMachine, rows: int, columns: int, places: int, depth: int, start: int = ROW_BYTES
+) -> float:  # fmt: skip
+    """Seconds in which windows of planes are brought, and in which they are multiplied, whichever is longer. `start`:
+    rows begin at multiples of so many bytes."""
+    speeds = machine.speeds
     device = machine.multiprocessors * speeds.clock
-    places = math.prod(size for size in product.windows.sizes if isinstance(size, int))
-    channels, (column,) = product.size(product.channels), product.columns
-    columns, copied = product.size(column), volume(product.windows.result)
-    rows = copied // (places * channels)
-    weights, out = volume(product.weights), bytes_of(op.result)
-    single, split = seconds_by(machine, (1, rows, columns, places * channels), copied + weights, out)
-    alone = by_multiply_adds(machine, rows * columns * places * channels)
-    before = min(
-        max(alone, (copied * OPERAND_BYTES + out) / memory), copied * COPIED_BYTES / memory + min(single, split)
-    )
-    depth = min(DEPTHS, key=lambda size: (up(channels, size), -size))
-    made = (volume(product.image) + weights) * (OPERAND_BYTES + PLANES_BYTES) / memory + 2 * speeds.launch
-    whole = up(rows, ROWS) * up(columns, COLUMNS) * places * up(channels, depth)
+    turn = min(DEPTHS, key=lambda size: (up(depth, size), -size))
+    whole = up(rows, ROWS) * up(columns, COLUMNS) * places * up(depth, turn)
     multiplied = (
         len(PLANE_PAIRS) * whole / (device * speeds.products_of(bf16.bytes) * speeds.power_limit * PLANES_SHARE)
     )
-    span = min(ROW_BYTES, depth * bf16.bytes)
-    brought = PLANES * rows * places * (up(channels, depth) * bf16.bytes // span) * speeds.row_of_windows(span)
+    span = min(ROW_BYTES, turn * bf16.bytes)
+    brought = PLANES * rows * places * (up(depth, turn) * bf16.bytes // span) * speeds.row_of_windows(span, start=start)
     brought *= -(-columns // MOST_COLUMNS) / device
-    moved = (volume(product.image) * PLANES_BYTES + out) / memory
-    return before, made + max(multiplied, brought, moved)
+    return max(multiplied, brought)
+
+
+def _split_so(product: WindowsProduct, way: _Way, planes: Planes, wider: WiderWeights) -> None:
+    if way.together > 1:
+        made = widen(product, way.together, wider)
+        widened = windows_product(made, _is_taken)
+        assert widened is not None, "positions as columns leave a product of windows"
+        product = widened
+    if way.rows is None:
+        _split(product, planes)
+    else:
+        _split_rows(RowsProduct(product, way.rows, bf16.bytes), planes)
+
+
+def _split_rows(made: RowsProduct, planes: Planes) -> None:
+    product, op = made.product, made.product.op
+    image = in_order(op, product.image, product.of_image, made.order)
+    weights = in_order(op, product.weights, product.of_weights, made.of_weights)
+    images = planes.padded(op, image, *made.image_widths())
+    left, exact_left = (made.windows(made.seen(each), lead) for each, lead in zip(images, (1, 0)))
+    right, exact_right = (last_two_as_one(op, each) for each in planes.padded(op, weights, *made.weights_widths()))
+    of_weights = [*made.of_weights[:-2], product.channels]
+    text = f"planes_a {' '.join([*made.order, *made.within])}, planes_b {' '.join(of_weights)}"
+    _replace(op, ops.Contract(
+        op.location, a=left, b=right, exact_a=exact_left, exact_b=exact_right, dtype=op.dtype, precision="planes",
+        axes=f"{text} -> {' '.join(product.result)}", result_names=[op.result.name],
+    ))  # fmt: skip
+
+
+def _replace(op: ops.Contract, by: ops.Contract) -> None:
+    op.result.replace_with(insert(op, by))
+    op.erase()
 
 
 def _split(product: WindowsProduct, planes: Planes) -> None:
@@ -142,9 +260,7 @@ def _split(product: WindowsProduct, planes: Planes) -> None:
     split_image, split_weights = planes.of_view(op, image), planes.of_view(op, weights)
     left = seen(split_image, ["planes_a", *order])
     text = f"planes_a {' '.join([*order, *product.within])}, planes_b {' '.join(of_weights)}"
-    made = insert(op, ops.Contract(
+    _replace(op, ops.Contract(
         op.location, a=left, b=split_weights, exact_a=seen(image, order), exact_b=weights, dtype=op.dtype,
         precision="planes", axes=f"{text} -> {' '.join(product.result)}", result_names=[op.result.name],
     ))  # fmt: skip
-    op.result.replace_with(made)
-    op.erase()
