@@ -39,7 +39,7 @@ HEADERS = (Path(__file__).with_suffix(".h"), Path(__file__).with_name("async_on_
 _FUNCTION = re.compile(r"__device__ __(?:forceinline|noinline)__ (.*?\n\})", re.DOTALL)
 _KERNEL = re.compile(r'extern "C" __global__ void[^{]*?(\w+)\(([^(){}]*)\) \{')
 _MATRICES = re.compile(r"(read|write)_matrices_(\d)(_transposed)?")
-_READ = re.compile(r"(?:load|read|stream)_(?!shared)(\w+?)(_if)?")
+_READ = re.compile(r"(?:load|read|stream)(?:_along)?_(?!shared)(\w+?)(_if)?")
 _WRITE = re.compile(r"store_(\w+?)(_if)?")
 
 _BODIES: dict[str, str] = {

@@ -10,7 +10,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from tiledsl.backend_cuda.emit.element_texts import slot_table
-from tiledsl.backend_cuda.emit.emit_elementwise import as_registers
+from tiledsl.backend_cuda.emit.emit_elementwise import as_registers, used_by
 from tiledsl.backend_cuda.frame.kernel_frame import KernelFrame
 from tiledsl.backend_cuda.frame.names import of_program
 from tiledsl.backend_cuda.functions.atomics import atomic
@@ -18,11 +18,12 @@ from tiledsl.backend_cuda.functions.casts import bits, cast, from_bits, pack
 from tiledsl.backend_cuda.functions.index_text import operand_text, sum_text, table_text
 from tiledsl.backend_cuda.functions.memory_functions import vector_name
 from tiledsl.backend_cuda.functions.scalars import c_type, constant, memory_type
-from tiledsl.backend_cuda.functions.storage import Registers, Scalar, Slot, View, element_text
+from tiledsl.backend_cuda.functions.storage import Pieces, Registers, Scalar, Slot, View, divided, element_text
 from tiledsl.ir.core import Value
 from tiledsl.ir.dtypes import DType, bool_, i64
 from tiledsl.ir.gpu import gpu_ops as gpu
 from tiledsl.ir.layouts.layout import RegisterLayout
+from tiledsl.ir.tile_ops import Constant, For, Yield
 from tiledsl.ir.types import TensorType
 
 _BYTES = 16
@@ -175,11 +176,12 @@ def emit_load(frame: KernelFrame, op: gpu.Load) -> None:
     if op.repeat > 1:
         _load_repeated(frame, op, layout)
         return
-    verb = _verb(frame, op.tensor)
+    verb = _verb_of_load(frame, op)
     step = op.vector
     access = Access(frame, op, layout, step)
     target = frame.new_registers(of_program(op.result.name or f"{op.tensor.name}_tile"), dtype, layout.slots)
     frame.values[op.result] = target
+    _keep_in_pieces(frame, op, target, step)
     fill = "0" if op.other is None else frame.scalar(op.other)
     with frame.unrolled("v", layout.slots // step) as number:
         slot = first_slot(number, step)
@@ -215,13 +217,14 @@ def _load_repeated(frame: KernelFrame, op: gpu.Load, layout: RegisterLayout) -> 
     name = of_program(op.result.name or f"{op.tensor.name}_shared")
     read = frame.new_registers(name, dtype, layout.slots // shared)
     frame.values[op.result] = View(read, tuple(slot // shared for slot in range(layout.slots)))
+    _keep_in_pieces(frame, op, read, each)
     fill = "0" if op.other is None else frame.scalar(op.other)
     with frame.unrolled("v", layout.slots // vector) as number:
         inside, address = access.inside(number, first_slot(number, vector)), access.address(number, "0")
         for offset in pieces_of_access(each, dtype):
             here = plus(first_slot(number, each), offset)
             count = min(each, _BYTES // dtype.bytes)
-            _read(frame, _verb(frame, op.tensor), read, here, count, plus(address, offset), inside, fill)
+            _read(frame, _verb_of_load(frame, op), read, here, count, plus(address, offset), inside, fill)
 
 
 @contextmanager
@@ -249,6 +252,25 @@ def pieces_of_access(step: int, dtype: DType) -> range:
 def _verb(frame: KernelFrame, tensor: Value) -> str:
     """How functions are named that read a tensor (`memory_functions.READS`)."""
     return "load" if tensor in frame.coherent else "read"
+
+
+def _verb_of_load(frame: KernelFrame, op: gpu.Load) -> str:
+    """The same of a tile that is loaded for the next turn of a loop, which may go on along rows of the tensor."""
+    unit = op.tensor.type.unit if isinstance(op.tensor.type, TensorType) else None
+    along = _is_for_next_turn(op) and [axis for axis, index in enumerate(op.indices) if _is_made_in_turn(index, op)]
+    return _verb(frame, op.tensor) + "_along" * (unit is not None and along == [unit])
+
+
+def _is_for_next_turn(op: gpu.Load) -> bool:
+    """Whether nothing of its turn of a loop looks at what a load reads."""
+    loop = None if op.parent is None else op.parent.parent
+    return isinstance(loop, For) and all(isinstance(user, Yield) for user in used_by(op.result))
+
+
+def _is_made_in_turn(index: Value, op: gpu.Load) -> bool:
+    if index.op is None:
+        return index.owner is op.parent
+    return index.op.parent is op.parent and not isinstance(index.op, Constant)
 
 
 def _read(
@@ -326,9 +348,31 @@ def _read_pair(
     frame.line(f"{target.name}[{plus(slot, 1)}] = {pair} >> 8 != 0;")
 
 
+def _keep_in_pieces(frame: KernelFrame, op: gpu.Load, target: Registers, each: int) -> None:
+    """Where nothing of this turn of a loop looks at what a load reads, of less than a word by each access: puts it
+    together at the end of the turn, since that waits for it."""
+    one = target.dtype.bits * each <= _PAIR_BITS and target.dtype != bool_ and target.dtype.bits * each >= 8
+    if _is_for_next_turn(op) and one and not op.ragged and target.slots > each:
+        name = frame.names.fresh(of_program(target.name, "pieces"))
+        frame.line(f"unsigned {name}[{target.slots // each}];")
+        frame.pieces[target.name] = Pieces(name, each)
+
+
+def put_together(frame: KernelFrame, target: Registers) -> None:
+    """Puts together what loads for the next turn have read in pieces, if they have."""
+    pieces = frame.pieces.pop(target.name, None)
+    if pieces is not None:
+        with frame.unrolled("v", target.slots // pieces.each) as number:
+            set_bits(frame, target, first_slot(number, pieces.each), f"{pieces.name}[{number}]")
+
+
 def set_bits(frame: KernelFrame, target: Registers, slot: str, text: str) -> None:
     """Puts one element of 8 or 16 bits, given as the low bits of a clean word, into its place among the slots; the
     slots of a word are set in order."""
+    pieces = frame.pieces.get(target.name)
+    if pieces is not None:
+        frame.line(f"{pieces.name}[{slot if pieces.each == 1 else divided(slot, pieces.each)}] = {text};")
+        return
     per = target.per_word
     if slot.isdigit():
         word, position = divmod(int(slot), per)

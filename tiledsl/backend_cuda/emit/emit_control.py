@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias, Union
 
+from tiledsl.backend_cuda.emit.emit_access import put_together
 from tiledsl.backend_cuda.emit.emit_elementwise import copied, used_by
 from tiledsl.backend_cuda.frame.kernel_frame import KernelFrame
 from tiledsl.backend_cuda.frame.names import of_program
@@ -25,6 +27,8 @@ STREAMED_WORDS = 64
 STREAMED_COST = 8
 """What may be computed in such a round, for each element: with more of it, memory is not what the loop waits for."""
 BodyEmitter = Callable[[KernelFrame, Block], None]
+Variable: TypeAlias = Union[Scalar, Registers, View]
+"""Of what a loop or branch carries; a view of what loads read once for several slots."""
 
 _WRITTEN_OUT_TOGETHER = 16
 """Rounds of short loops within each other that are written out, all of them together."""
@@ -33,7 +37,7 @@ _WRITTEN_OUT_TOGETHER = 16
 def emit_for(frame: KernelFrame, op: For, body: BodyEmitter) -> None:
     """`for (long long i = start; i < stop; i += step)`, counting down where the step is negative."""
     _, *carried = op.body.arguments
-    variables = [_variable(frame, value, argument) for value, argument in zip(op.initial, carried)]
+    variables = [_variable(frame, *one) for one in zip(op.initial, carried, _yielded(op.body))]
     index = op.body.arguments[0]
     name = frame.names.fresh(of_program(index.name or "index"))
     type_ = c_type(index.dtype)
@@ -117,7 +121,7 @@ def _rounds(op: For) -> int | None:
 
 def emit_while(frame: KernelFrame, op: While, condition: BodyEmitter, body: BodyEmitter) -> None:
     """`while (true)`, left where the condition, which may take several lines, is false."""
-    variables = [_variable(frame, value, argument) for value, argument in zip(op.initial, op.body.arguments)]
+    variables = [_variable(frame, *one) for one in zip(op.initial, op.body.arguments, _yielded(op.body))]
     frame.line("#pragma unroll 1")
     frame.nesting += 1
     with frame.block("while (true)"):
@@ -133,7 +137,7 @@ def emit_while(frame: KernelFrame, op: While, condition: BodyEmitter, body: Body
 
 
 def emit_if(frame: KernelFrame, op: If, body: BodyEmitter) -> None:
-    variables: list[Scalar | Registers] = []
+    variables: list[Variable] = []
     for result, yes in zip(op.results, _yielded(op.then)):
         wanted = of_program(result.name or yes.name or "chosen")
         if result.shape:
@@ -163,8 +167,9 @@ def _yielded(block: Block) -> tuple[Value, ...]:
     return terminator.operands if terminator is not None else ()
 
 
-def _variable(frame: KernelFrame, initial: Value, argument: Value) -> Scalar | Registers:
-    """The variable of a carried value, with what it starts from. Registers that nothing else reads are taken over."""
+def _variable(frame: KernelFrame, initial: Value, argument: Value, following: Value) -> Variable:
+    """The variable of a carried value, with what it starts from. Registers that nothing else reads are taken over. What
+    was read once for several slots stays so, if the `following` turn reads it alike."""
     wanted = of_program(argument.name or initial.name or "carried")
     stored = frame.storage(initial)
     if not initial.shape:
@@ -172,10 +177,20 @@ def _variable(frame: KernelFrame, initial: Value, argument: Value) -> Scalar | R
         name = frame.names.fresh(wanted)
         frame.line(f"{c_type(initial.dtype)} {name} = {stored.text};")
         return Scalar(name, initial.dtype)
+    if isinstance(stored, View) and _are_read_alike(initial, following) and can_take_over(initial):
+        return stored
     if isinstance(stored, Registers) and can_take_over(initial):
         return stored
     assert not isinstance(initial.op, Wgmma), "registers in flight cannot be copied"
     return copied(frame, initial, stored, wanted)
+
+
+def _are_read_alike(one: Value, other: Value) -> bool:
+    """Whether two loads have the same slots share what they read."""
+    if not (isinstance(one.op, Load) and isinstance(other.op, Load) and one.layout == other.layout):
+        return False
+    ways = [(load.repeat, load.vector, load.step, load.phase) for load in (one.op, other.op)]
+    return ways[0] == ways[1]
 
 
 _RENAMING = ("tile.reshape", "tile.transpose", "tile.broadcast", "gpu.wgmma_wait")
@@ -196,14 +211,14 @@ def can_take_over(value: Value) -> bool:
     return origin is None or origin.parent is users[0].parent
 
 
-def _bind(frame: KernelFrame, values: Sequence[Value], variables: Sequence[Scalar | Registers]) -> None:
+def _bind(frame: KernelFrame, values: Sequence[Value], variables: Sequence[Variable]) -> None:
     for value, variable in zip(values, variables):
         frame.values[value] = variable
 
 
 def _assign(
     frame: KernelFrame,
-    variables: Sequence[Scalar | Registers],
+    variables: Sequence[Variable],
     values: Sequence[Value],
     multiplied: Sequence[bool] = (),
 ) -> None:
@@ -212,12 +227,17 @@ def _assign(
     Those that products take (`multiplied`) take theirs here and no earlier: assemblers would else compute the next
     value where the products at hand still read, and wait for these first.
     """
+    for value in values:
+        stored = frame.storage(value)
+        whole = stored.source if isinstance(stored, View) else stored
+        if isinstance(whole, Registers):
+            put_together(frame, whole)
     late = {_array_name(variable) for variable, is_late in zip(variables, multiplied) if is_late}
     pairs = [(variable, frame.storage(value), value) for variable, value in zip(variables, values)]
     pairs = [(variable, stored, value) for variable, stored, value in pairs if variable != stored]
     assert not any(isinstance(value.op, Wgmma) for _, _, value in pairs), "registers in flight cannot be copied"
     targets = {_array_name(variable) for variable, _, _ in pairs}
-    settled: list[tuple[Scalar | Registers, Storage, Value]] = []
+    settled: list[tuple[Variable, Storage, Value]] = []
     for variable, stored, value in pairs:
         if _array_name(stored) in targets and len(pairs) > 1:
             settled.append((variable, _saved(frame, stored, value), value))
@@ -228,6 +248,10 @@ def _assign(
             assert isinstance(stored, Scalar)
             frame.line(f"{variable.text} = {stored.text};")
             continue
+        if isinstance(variable, View):
+            assert isinstance(stored, View)
+            assert stored.table == variable.table
+            variable, stored = variable.source, stored.source
         source = (
             stored if isinstance(stored, Registers) else copied(frame, value, stored, of_program("next", variable.name))
         )

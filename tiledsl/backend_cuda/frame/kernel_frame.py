@@ -17,7 +17,7 @@ from tiledsl.backend_cuda.functions.barrier_functions import named_barrier
 from tiledsl.backend_cuda.functions.casts import cast
 from tiledsl.backend_cuda.functions.index_text import dim_text, operand_text, thread_text
 from tiledsl.backend_cuda.functions.scalars import bare, c_type, constant
-from tiledsl.backend_cuda.functions.storage import Registers, Scalar, SharedMemory, Storage
+from tiledsl.backend_cuda.functions.storage import Pieces, Registers, Scalar, SharedMemory, Storage
 from tiledsl.ir.core import Op, Value
 from tiledsl.ir.dtypes import DType, bool_, f64, i64, u64
 from tiledsl.ir.gpu.tensor_maps import TensorMap
@@ -102,6 +102,8 @@ class KernelFrame:
         """The offsets of runs of mbarriers, and how many each has."""
         self.accumulators: dict[Op, Registers] = {}
         """The registers of products by warpgroups that were made ready before the fence."""
+        self.pieces: dict[str, Pieces] = {}
+        """Of arrays that are put together at the end of the turn of a loop."""
         self.kept_behind: set[Op] = set()
         """Waits for products that what stands before them is computed before, by a branch."""
         self._waits: list[Writer] = []

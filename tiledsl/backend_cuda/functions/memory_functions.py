@@ -9,8 +9,12 @@ from __future__ import annotations
 
 from tiledsl.backend_cuda.functions.preamble import define
 
-READS: dict[str, str] = {"load": "ld.global", "read": "ld.global.nc"}
-"""The instruction by what is read: what may be written meanwhile (`load`), or is only read (`read`)."""
+READS: dict[str, str] = {
+    "load": "ld.global", "read": "ld.global.nc",
+    "load_along": "ld.global.L2::256B", "read_along": "ld.global.nc.L2::256B",
+}  # fmt: skip
+"""The instruction by what is read: what may be written meanwhile (`load`), or is only read (`read`). `..._along`: of
+rows that later turns of a loop read further, so that more than a sector is to come to L2."""
 WRITE = "st.global"
 
 REGISTER_TYPES: dict[str, tuple[str, str, int]] = {
@@ -40,7 +44,7 @@ def _width(count: int, bits: int) -> str:
 
 def _define_reads() -> None:
     for verb, instruction in READS.items():
-        memory = ' : "memory"' if verb == "load" else ""
+        memory = ' : "memory"' if verb.startswith("load") else ""
         for c_type, (_, letter, bits) in REGISTER_TYPES.items():
             for count in (1, 2, 4):
                 if count * bits <= 128:

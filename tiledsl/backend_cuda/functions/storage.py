@@ -62,6 +62,14 @@ class Registers:
         return f"{self.element_type} {self.name}[{self.words}]"
 
 
+@dataclass(frozen=True)
+class Pieces:
+    """What accesses of less than a word have read for a tile, before it is put together: `each` elements in a word."""
+
+    name: str
+    each: int
+
+
 def divided(slot: str, per: int) -> str:
     """slot / per, for a sum of products that are multiples of it."""
     if slot.isdigit():

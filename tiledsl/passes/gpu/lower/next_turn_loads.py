@@ -17,8 +17,10 @@ from collections.abc import Sequence
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Op, Value
 from tiledsl.ir.dtypes import DType, bool_
+from tiledsl.ir.gpu import gpu_ops as gpu
 from tiledsl.ir.layouts.layout import RegisterLayout
 from tiledsl.passes.analysis.quotients import quotient_of, repeated
+from tiledsl.passes.gpu.layouts.infer_layouts import tile_axes
 from tiledsl.passes.gpu.lower.lower_memory import load_as, row_alignment
 from tiledsl.passes.gpu.lower.lowering import Lowering
 from tiledsl.passes.gpu.lower.place_blocks import Turns
@@ -27,14 +29,18 @@ from tiledsl.passes.gpu.products.known_ahead import indices_known_ahead, is_know
 
 MOST_BYTES = 32
 """Of a thread, that such loads keep in registers for the next turn."""
+MOST_BYTES_OF_ROLES = 64
+"""The same of a thread that multiplies by warpgroups: what it computes of these is written to shared memory at once."""
 
 
 class NextTurnLoads:
     """Those of one loop: tiles that it carries from the turn that asks for them to the turn that uses them."""
 
-    def __init__(self, state: Lowering, loop: ops.Range, turns: Turns, in_ring: Sequence[ops.Load]) -> None:
+    def __init__(
+        self, state: Lowering, loop: ops.Range, turns: Turns, in_ring: Sequence[ops.Load], room: int = MOST_BYTES
+    ) -> None:
         self.state, self.turns = state, turns
-        self._layouts = _small_loads(state, loop, turns, in_ring)
+        self._layouts = _small_loads(state, loop, turns, in_ring, room)
         self.loads = tuple(self._layouts)
         self._next: list[Value] = []
 
@@ -48,7 +54,7 @@ class NextTurnLoads:
             loaded = self._load(state.constant(0))
             state.emit(ops.Yield, values=loaded)
         with state.scope(otherwise):
-            empty = [state.filled(_zero(state, tile.dtype), tile.layout) for tile in loaded]
+            empty = [_empty(state, tile) for tile in loaded]
             state.emit(ops.Yield, values=empty)
         there = state.builder.map("lt", state.constant(0), turns.count)
         found = state.emit(
@@ -57,11 +63,19 @@ class NextTurnLoads:
         )  # fmt: skip
         return list(found.results)
 
+    def of_first(self) -> list[Value]:
+        """The same before a loop that has a turn."""
+        return self._load(self.state.constant(0))
+
     def enter(self, tiles: Sequence[Value]) -> None:
         """In a turn: the tiles that it carries are those of its loads."""
-        for op, tile in zip(self.loads, tiles):
-            self.state.define(op.result, tile)
+        for (op, layout), tile in zip(self._layouts.items(), tiles):
+            self.state.define(op.result, _as_wide(self.state, op, tile, layout))
             self.state.kept.add(op.result)
+
+    def leave(self) -> None:
+        """Behind the turns: their loads are loads again, for whoever goes through the loop next."""
+        self.state.kept.difference_update(op.result for op in self.loads)
 
     def ask(self, number: Value) -> None:
         """In turn `number`: loads what the next one needs. The last turn asks for its own once more."""
@@ -80,7 +94,29 @@ class NextTurnLoads:
         state, turns = self.state, self.turns
         place = turns.place(state, turns.start_of(state, number))
         with state.elsewhere(turns.argument, place):
-            return [load_as(state, op, layout) for op, layout in self._layouts.items()]
+            return [_as_loaded(load_as(state, op, layout)) for op, layout in self._layouts.items()]
+
+
+def _as_loaded(tile: Value) -> Value:
+    """What a load reads, without what only repeats it."""
+    while isinstance(tile.op, (ops.Broadcast, ops.Reshape)):
+        tile = tile.op.source
+    return tile
+
+
+def _as_wide(state: Lowering, op: ops.Load, tile: Value, layout: RegisterLayout) -> Value:
+    """The tile of a load, in its layout, from what it reads."""
+    if tile.shape and tile.layout == layout:
+        return tile
+    if tile.shape:
+        axis = next(axis for axis in range(len(op.result.shape)) if axis not in tile_axes(op))
+        tile = state.reshaped(tile, tile.layout.expanded(axis))
+    return state.filled(tile, layout)
+
+
+def _empty(state: Lowering, tile: Value) -> Value:
+    zero = _zero(state, tile.dtype)
+    return state.filled(zero, tile.layout) if tile.shape else zero
 
 
 def _zero(state: Lowering, dtype: DType) -> Value:
@@ -88,19 +124,20 @@ def _zero(state: Lowering, dtype: DType) -> Value:
 
 
 def _small_loads(
-    state: Lowering, loop: ops.Range, turns: Turns, in_ring: Sequence[ops.Load]
+    state: Lowering, loop: ops.Range, turns: Turns, in_ring: Sequence[ops.Load], room: int
 ) -> dict[ops.Load, RegisterLayout]:
     """What can be asked for a turn before, and in which layout."""
-    inside, found, room = set[Op](loop.body.walk()), dict[ops.Load, RegisterLayout](), MOST_BYTES
+    inside, found = set[Op](loop.body.walk()), dict[ops.Load, RegisterLayout]()
     for op in loop.body.ops:
         if not isinstance(op, ops.Load) or op in in_ring or not op.result.shape or op.tensor in state.written:
             continue
         layout = state.inference.of(op.result) or _layout_of_users(state, op)
         if layout is None or op.result.tile.level != "register":
             continue
-        bytes_ = layout.slots * op.result.dtype.bytes
-        known = is_known_ahead(loop, op, inside) or _goes_along_a_quotient(state, loop, inside, turns, op, layout)
-        if bytes_ <= room and known and not isinstance(op.other, Value):
+        bytes_: int | None = layout.slots * op.result.dtype.bytes
+        if not is_known_ahead(loop, op, inside):
+            bytes_ = _bytes_along_a_quotient(state, loop, inside, turns, op, layout)
+        if bytes_ is not None and bytes_ <= room and not isinstance(op.other, Value):
             found[op] = layout
             room -= bytes_
     return found
@@ -112,16 +149,21 @@ def _layout_of_users(state: Lowering, op: ops.Load) -> RegisterLayout | None:
     return wanted.pop() if len(wanted) == 1 and len(op.result.users) == 1 else None
 
 
-def _goes_along_a_quotient(
+def _bytes_along_a_quotient(
     state: Lowering, loop: ops.Range, inside: set[Op], turns: Turns, op: ops.Load, layout: RegisterLayout
-) -> bool:
-    """Whether a load goes along a quotient of the loop's own coordinates, and is lowered from where the block begins:
-    the quotients of another turn need not be there."""
+) -> int | None:
+    """What a thread reads by a load that goes along a quotient of the loop's own coordinates, and is lowered from where
+    the block begins: the quotients of another turn need not be there. None for other loads."""
     quotient, block = repeated(op), loop.body.arguments[0]
     if quotient is None or quotient.block is not block:
-        return False
+        return None
     others = [index for index in op.indices if quotient_of(index) is None]
     if not indices_known_ahead(loop, others, inside):
-        return False
+        return None
     with state.trial(), state.elsewhere(block, turns.place(state, turns.start)):
-        return load_repeated(state, op, layout, row_alignment(state, op.tensor)) is not None
+        made = load_repeated(state, op, layout, row_alignment(state, op.tensor))
+        loaded = None if made is None else _as_loaded(made)
+        if loaded is None or not isinstance(loaded.op, gpu.Load):
+            return None
+        slots = loaded.layout.slots // min(loaded.op.repeat, loaded.op.vector) if loaded.shape else 1
+        return slots * op.result.dtype.bytes

@@ -21,6 +21,9 @@ right operands alone are computed, products queue behind each other:
         begin acc += a[k] right[slot]
         wait for the product before; give block k - 1 back
         wait for block k + 1; write right of it to the other slot, when all are done with that
+
+What threads load of computed operands themselves, since TMA cannot bring it (nibbles, a scale for each group), they ask
+for a turn before they compute, and have it in registers.
 """
 
 from __future__ import annotations
@@ -38,6 +41,7 @@ from tiledsl.passes.analysis.splats import number_of
 from tiledsl.passes.gpu.layouts.operand_sources import depends_on
 from tiledsl.passes.gpu.layouts.select_wgmma import plan_product
 from tiledsl.passes.gpu.lower.lowering import Lowering
+from tiledsl.passes.gpu.lower.next_turn_loads import MOST_BYTES_OF_ROLES, NextTurnLoads
 from tiledsl.passes.gpu.lower.place_blocks import Turns, define_place
 from tiledsl.passes.gpu.plans.product_plans.footprint import COMPUTED_SLOTS
 from tiledsl.passes.gpu.products.promoted_sums import is_promoted
@@ -102,6 +106,9 @@ class _Loop:
         self.computed = [dot for dot in self.dots if source_load(dot.a) is None]
         self.rights = {dot.b: n for n, dot in enumerate(self.dots) if source_load(dot.b) is None}
         self.buffers: list[Value] = []
+        in_ring = [stream.op for ring in rings for stream in ring.streams]
+        self.small = NextTurnLoads(state, op, turns, in_ring, MOST_BYTES_OF_ROLES)
+        """What comes a turn before it is computed with."""
         self.from_zero = [number_of(op.initial[number]) == 0 for number in self.numbers]
 
     def lower(self) -> None:
@@ -227,6 +234,12 @@ class _Loop:
             with self.state.builder.at(self.dots[number].location):
                 write_right_operand(self.state, self.dots[number], buffer, slot)
 
+    def _ask_first(self) -> list[Value]:
+        """What the first turn computes with is there from here on; what the second one will, is asked for."""
+        self.small.enter(self.small.of_first())
+        self.small.ask(self.state.constant(0))
+        return self.small.following()
+
     def _place(self, slot: Value) -> None:
         """Where the operands of the turn at hand stand."""
         for ring in self.rings:
@@ -247,6 +260,7 @@ class _Loop:
             slot.name = "slot"
         with state.scope(state.builder.block):
             begins = self._begins()
+            asked = self._ask_first()
             self.fed.wait(state)
             begins = self._compute(state.constant(0), begins)
             lefts = self._lefts()
@@ -254,10 +268,12 @@ class _Loop:
         sums = self._first_sums()
         before_last = state.arithmetic("sub", self.turns.count, one)
         ends = (count, count + len(lefts), count + len(lefts) + len(begins))
+        rings = ends[2] + 2 * len(self.rings)
 
         def turn(number: Value, carried: Sequence[Value]) -> list[Value]:
             before = carried[ends[0] : ends[1]]
-            self.fed.enter(carried[ends[2] : len(carried) - len(slots)])
+            self.fed.enter(carried[ends[2] : rings])
+            self.small.enter(carried[rings : len(carried) - len(slots)])
             slot = carried[-1]
             stages = [ring.position.stage for ring in self.rings]
             self._place(slot)
@@ -265,17 +281,20 @@ class _Loop:
             products = self._multiply(carried[:count], before, later)
             for ring in self.rings:
                 ring.advance(state)
+            self.small.ask(state.arithmetic("add", number, one))
             self.fed.wait(state)
             values = self._compute(state.arithmetic("add", number, one), carried[ends[1] : ends[2]])
             following = self._lefts()
             after = [state.builder.map("sub", one, slot)] if slots else []
             for other in after:
                 self._write_rights(other)
-            return [*self._land(products, before, stages), *following, *values, *self.fed.carried(), *after]
+            landed = self._land(products, before, stages)
+            return [*landed, *following, *values, *self.fed.carried(), *self.small.following(), *after]
 
-        results = self._loop([*sums, *lefts, *begins, *self.fed.carried(), *slots], before_last, turn)
+        results = self._loop([*sums, *lefts, *begins, *self.fed.carried(), *asked, *slots], before_last, turn)
+        self.small.leave()
         lefts, begins = results[ends[0] : ends[1]], results[ends[1] : ends[2]]
-        self.fed.leave(results[ends[2] : len(results) - len(slots)])
+        self.fed.leave(results[ends[2] : rings])
         self._place(results[-1])
         later = state.builder.map("gt", self.turns.count, one)
         products = self._multiply(results[:count], lefts, later)
@@ -292,20 +311,24 @@ class _Loop:
         slot.name = "slot"
         with state.scope(state.builder.block):
             begins = self._begins()
+            asked = self._ask_first()
             self.fed.wait(state)
             begins = self._compute(state.constant(0), begins)
             self._write_rights(state.constant(0))
         befores = [ring.position.stage for ring in self.rings]
         ends = count + len(begins)
+        rings = ends + 2 * len(self.rings)
 
         def turn(number: Value, carried: Sequence[Value]) -> list[Value]:
             *carried, slot = carried
             befores = carried[len(carried) - len(self.rings) :]
-            self.fed.enter(carried[ends : len(carried) - len(self.rings)])
+            self.fed.enter(carried[ends:rings])
+            self.small.enter(carried[rings : len(carried) - len(self.rings)])
             stages = [ring.position.stage for ring in self.rings]
             self._place(slot)
             later = state.builder.map("gt", number, state.constant(0))
             products = self._multiply(carried[:count], [], later)
+            self.small.ask(state.arithmetic("add", number, one))
             self._release(later, befores, groups=1)
             for ring in self.rings:
                 ring.advance(state)
@@ -313,12 +336,13 @@ class _Loop:
             values = self._compute(state.arithmetic("add", number, one), carried[count:ends])
             after = state.builder.map("sub", one, slot)
             self._write_rights(after)
-            return [*products, *values, *self.fed.carried(), *stages, after]
+            return [*products, *values, *self.fed.carried(), *self.small.following(), *stages, after]
 
-        carried = [*self._first_sums(), *begins, *self.fed.carried(), *befores, slot]
+        carried = [*self._first_sums(), *begins, *self.fed.carried(), *asked, *befores, slot]
         results = self._loop(carried, state.arithmetic("sub", self.turns.count, one), turn)
+        self.small.leave()
         befores = results[len(results) - 1 - len(self.rings) : -1]
-        self.fed.leave(results[ends : len(results) - 1 - len(self.rings)])
+        self.fed.leave(results[ends:rings])
         self._place(results[-1])
         later = state.builder.map("gt", self.turns.count, one)
         products = self._multiply(results[:count], [], later)
