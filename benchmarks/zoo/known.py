@@ -59,7 +59,6 @@ KNOWN: dict[str, str] = {
     "f8 in scaled groups, kernel": "sums of each group are scaled and added by threads, outside of tensor cores",
     "attention, capped": _CAPPED,
     "attention, cross": "77 keys: one short block for each program, whose start and end are not hidden",
-    "decoding, latent": "two warpgroups share rows: no products hide what they compute of scores, and give each other",
     "decoding, grouped, batch 1": "launches: a second one merges the parts of the keys",
     "linear attention": "sums of rows beside products are kernels of their own, and read keys and queries again",
     # convolutions and pooling

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,15 +17,18 @@ from tests.support.product_nests import nest_of, placed_case
 from tiledsl.backend_ref.arguments import bind_arguments
 from tiledsl.backend_ref.emulator.emulate import emulate
 from tiledsl.ir.core import Module
-from tiledsl.ir.gpu.async_ops import TmaLoad, Wgmma
+from tiledsl.ir.gpu.async_ops import Role, TmaLoad, Wgmma
 from tiledsl.ir.gpu.gpu_ops import Launch
-from tiledsl.ir.tile_ops import Dot
+from tiledsl.ir.tile_ops import Dot, Range
+from tiledsl.passes.analysis.sizes import blocks_in
+from tiledsl.passes.gpu.plan import APART, GridPlan
 from tiledsl.passes.gpu.plans.choose_plans import ranked_plans
 from tiledsl.passes.gpu.plans.product_plans.footprint import RESERVED_BYTES, shared_bytes
 from tiledsl.passes.gpu.plans.product_plans.product_nest import ProductNest
 from tiledsl.passes.gpu.plans.product_plans.specialised_plans import MOST_PLANS, ranked_tilings
 from tiledsl.passes.gpu.plans.product_plans.tilings import Tiling
 from tiledsl.passes.gpu_machine import gpu_machine
+from tiledsl.support.errors import TileResourceError
 
 HOPPER = gpu_machine("sm_90")
 WIDTHS = st.sampled_from([16, 32, 64, 80, 128])
@@ -74,6 +78,29 @@ def test_random_loops(case: BackToBack, place: int, seed: int) -> None:
     check_shared_memory(nest, tilings[min(place, len(plans) - 1)][1], module)
     assert any(isinstance(op, TmaLoad) for op in module.walk())
     assert not any(isinstance(op, Dot) for op in module.walk())
+    check(case, module, case.arrays(), seed)
+
+
+@given(case=cases(), seed=st.integers(0, 99), depth=st.sampled_from([32, 48, 64]))
+@settings(max_examples=10, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+def test_random_loops_with_scores_apart(case: BackToBack, seed: int, depth: int) -> None:
+    """Whether or not a planner would: one warpgroup makes scores, two have half of the columns of each sum."""
+    placed = placed_case(back_to_back, case.arrays(), **case.constants)
+    every = ranked_plans(placed.entry, HOPPER, sizes_of(case, placed), (16,) * 8, MOST_PLANS)
+    plan = next(one.plan for one in every if one.plan.grids[0].roles and one.plan.grids[0].warps == (4, 1))
+    turns = {one.extent for one in blocks_in(placed.entry).values() if isinstance(one.op, Range)}
+    blocks = tuple((name, depth if name in turns else size) for name, size in plan.blocks)
+    plan = replace(plan, grids=(GridPlan(256, warps=(4, 2), stages=2, roles=APART),), blocks=blocks)
+    note(str(plan))
+    try:
+        module = lowered(placed, plan)
+    except TileResourceError as error:
+        known = "a role for scores wants one loop", "cannot share a product of", "has rows of"
+        if any(text in str(error) for text in known):
+            return
+        raise
+    roles = [op.threads for op in module.walk() if isinstance(op, Role)]
+    assert roles == [256, 128, 32]
     check(case, module, case.arrays(), seed)
 
 

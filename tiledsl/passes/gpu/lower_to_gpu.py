@@ -120,7 +120,19 @@ class _FunctionLowering:
 
     def _phase(self, phase: list[Op], builder: Builder, grids: Iterator[GridPlan]) -> None:
         whole = next(grids) if isinstance(phase[0], ops.Grid) else OUTSIDE
-        grid = replace(whole, threads=whole.threads_of_tile)
+        state = self._state(phase, builder, replace(whole, threads=whole.threads_of_tile))
+        if isinstance(phase[0], ops.Grid):
+            lower_grid(state, phase[0], whole.threads // state.grid.threads)
+            return
+        body = Block()
+        with state.scope(body):
+            for op in phase:
+                lower_op(state, op)
+            state.emit(ops.Yield)
+        state.emit(gpu.Launch, stops=[], blocks=(), threads=state.grid.threads, body=body)
+
+    def _state(self, phase: list[Op], builder: Builder, grid: GridPlan) -> Lowering:
+        """The state of lowering these ops by the threads of a plan."""
         outer = [op for op in self.function.body.ops if op.effect in ("pure", "read")]
 
         def dot_layout(op: ops.Dot) -> RegisterLayout:
@@ -150,15 +162,8 @@ class _FunctionLowering:
         state.lower_op = lambda op: lower_op(state, op)
         state.lower_block = lambda block: _lower_block(state, block)
         state.make_tile = lambda value, layout: make_tile(state, value, layout)
-        if isinstance(phase[0], ops.Grid):
-            lower_grid(state, phase[0], whole.threads // grid.threads)
-            return
-        body = Block()
-        with state.scope(body):
-            for op in phase:
-                lower_op(state, op)
-            state.emit(ops.Yield)
-        state.emit(gpu.Launch, stops=[], blocks=(), threads=grid.threads, body=body)
+        state.beside = lambda other: self._state(phase, builder, other)
+        return state
 
 
 def _lower_block(state: Lowering, block: Block) -> None:

@@ -14,10 +14,14 @@ from typing import NamedTuple
 
 from tiledsl.ir.lying import step_and_phase, stepped
 
-ROLES = ("cooperative", "pingpong")
-"""How warpgroups that only multiply go about it: all on one tile, or each on a tile of its own, in turn."""
+APART = "scores apart"
+ROLES = ("cooperative", "pingpong", APART)
+"""How warpgroups that only multiply go about it: all on one tile, or each on a tile of its own, in turn; or all but one
+on sums, and that one on the scores which they take, a turn ahead."""
 LOADING_THREADS = 128
 """Those that a block has beside the ones that multiply, where warps are specialised."""
+SCORING_THREADS = 128
+"""Those that a block has beside these, where scores are made apart."""
 WRITTEN_OUT = 8
 """Turns that a loop has at most that is written out, if they are known: what they load is under way together."""
 WRITTEN_OUT_WORDS = 128

@@ -20,11 +20,14 @@ from tiledsl.ir.gpu.warpgroup_instructions import (
 from tiledsl.ir.layouts.layout import RegisterLayout, replicate, spatial
 from tiledsl.passes.gpu.layouts.access_layouts import access_layout
 from tiledsl.passes.gpu.layouts.capacities import Capacities
-from tiledsl.passes.gpu.plan import GridPlan
+from tiledsl.passes.gpu.plan import APART, GridPlan
 from tiledsl.support.errors import fail
 
 COLUMN_STEP = 8
 """Columns of an instruction come in groups of so many."""
+APART_COLUMNS = 128
+"""Of an instruction at most, where a third warpgroup makes scores: with four of them threads begin with 128 registers,
+and one of 256 columns wants 154."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,8 @@ def plan_product(dot: ops.Dot, capacities: Capacities, grid: GridPlan) -> Warpgr
     fits = dtypes is not None and along[0] * along[1] * WARPGROUP == grid.threads and m % side == 0
     fits = fits and k % splits == 0 and (splits == 1 or n % (splits * COLUMN_STEP) == 0)
     fits = fits and rows % (ROWS * along[0]) == 0 and n % (across * along[1]) == 0 and k // splits % step == 0
-    width = max((w for w in columns_of(dot.a.dtype) if fits and columns % w == 0), default=0)
+    widest = APART_COLUMNS if grid.roles == APART else columns
+    width = max((w for w in columns_of(dot.a.dtype) if fits and columns % w == 0 and w <= widest), default=0)
     if not width:
         what = f"{grid.threads} threads x {grid.cluster} cannot share a product of {m} x {n} x {k} by `wgmma`"
         fail("plan-specialised", dot.location, reason=what)

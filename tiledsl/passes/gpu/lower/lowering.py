@@ -40,6 +40,7 @@ from tiledsl.support.errors import fail
 
 if TYPE_CHECKING:
     from tiledsl.passes.gpu.roles.rings import Ring
+    from tiledsl.passes.gpu.roles.scores_apart import Side
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,8 @@ class Lowering(ScalarLowering):
         """In a role that multiplies: what comes by TMA in the body of a loop, or of the grid."""
         self.takes_turns = False
         """Whether warpgroups of the role begin their products in turn."""
+        self.side: Side | None = None
+        """Of a role that makes a part of each turn of a loop: which."""
         self.skipped: set[Op] = set()
         """Ops that something else does the work of."""
         self.kept: set[Value] = set()
@@ -101,6 +104,8 @@ class Lowering(ScalarLowering):
 
     lower_block: Callable[[Block], None]
     """Lowers all ops of a block but its yield at the current point; set by the pass."""
+    beside: Callable[[GridPlan], Lowering]
+    """The state of lowering the same grid by other threads; set by the pass."""
     make_tile: Callable[[Value, RegisterLayout], Value | None]
     """The result of an op made in a layout, None where it cannot be (`make_tiles.py`); set by the pass."""
 

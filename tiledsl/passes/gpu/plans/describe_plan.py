@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tiledsl.passes.gpu.plan import LOADING_THREADS, GridPlan, Plan
+from tiledsl.passes.gpu.plan import APART, LOADING_THREADS, SCORING_THREADS, GridPlan, Plan
 
 
 def plan_words(plan: Plan, tensors: Sequence[str]) -> list[tuple[str, str]]:
@@ -37,7 +37,10 @@ def grid_words(grid: GridPlan) -> str:
     """The choices for one grid, those that are not the usual ones."""
     words = [f"{grid.threads} threads per block"]
     if grid.roles:
-        words = [f"{grid.threads} threads per block multiply ({grid.roles}), {LOADING_THREADS} more load"]
+        who = f"{grid.threads} threads per block multiply ({grid.roles})"
+        if grid.roles == APART:
+            who = f"{grid.threads} threads per block sum, {SCORING_THREADS} more make scores"
+        words = [f"{who}, {LOADING_THREADS} more load"]
     if grid.cluster > 1:
         words.append(f"clusters of {grid.cluster} blocks")
     if grid.warps != (1, 1):

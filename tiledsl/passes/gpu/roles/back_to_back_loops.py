@@ -25,8 +25,8 @@ from tiledsl.passes.gpu.lower.lowering import Lowering
 from tiledsl.passes.gpu.lower.place_blocks import Turns, define_place
 from tiledsl.passes.gpu.plans.product_plans.footprint import BACK_TO_BACK_ROOM, REGISTER_BYTES
 from tiledsl.passes.gpu.plans.product_plans.tilings import WARPGROUP
+from tiledsl.passes.gpu.products.back_to_back_products import Parts
 from tiledsl.passes.gpu.products.streamed_loads import source_load
-from tiledsl.passes.gpu.roles.back_to_back_parts import Parts
 from tiledsl.passes.gpu.roles.block_masks import Mask, always_whole, masked, masks_of, whole_place
 from tiledsl.passes.gpu.roles.bulk_stores import lent_ring
 from tiledsl.passes.gpu.roles.distances import distance
@@ -40,10 +40,12 @@ from tiledsl.support.location import Location
 
 def lower_back_to_back(state: Lowering, op: ops.Range, parts: Parts, turns: Turns, rings: Sequence[Ring]) -> None:
     """Such a loop of a role. Raises TileResourceError (`plan-specialised`) where its products have no room."""
-    _BackToBackLoop(state, op, parts, turns, rings).lower()
+    BackToBackLoop(state, op, parts, turns, rings).lower()
 
 
-class _BackToBackLoop:
+class BackToBackLoop:
+    """The turns of such a loop, made by the threads of one role."""
+
     def __init__(self, state: Lowering, op: ops.Range, parts: Parts, turns: Turns, rings: Sequence[Ring]) -> None:
         self.state = state
         self.op = op
@@ -95,7 +97,7 @@ class _BackToBackLoop:
             ring.position = Position(stage, parity)
 
     def _rings_of(self, dots: Sequence[ops.Dot]) -> list[Ring]:
-        return [ring for ring in self.rings if ring.feed.dot in dots]
+        return [ring for ring in self.rings if any(_reads(dot, ring) for dot in dots)]
 
     @property
     def _sum_dots(self) -> list[ops.Dot]:
@@ -196,7 +198,8 @@ class _BackToBackLoop:
             value.name = dot.result.name
             state.define(dot.result, value)
 
-    def _begin_sums(self, accs: Sequence[Value], lefts: Sequence[Value]) -> list[Value]:
+    def _begin_sums(self, accs: Sequence[Value], lefts: Sequence[Value | None]) -> list[Value]:
+        """The last products; in flight. `lefts`: their left operands in registers, None for those in shared memory."""
         state, parts = self.state, self.parts
         left_of = dict(zip(parts.lefts, lefts))
         products: list[Value] = []
@@ -315,6 +318,11 @@ class _BackToBackLoop:
             left = left_operand(state, dot, self.plans[dot])
         assert left is not None
         return left
+
+
+def _reads(dot: ops.Dot, ring: Ring) -> bool:
+    """Whether a product takes what a ring brings."""
+    return any(source_load(operand) in ring.feed.loads for operand in (dot.a, dot.b))
 
 
 def _is_made_by(value: Value, op: Op) -> bool:

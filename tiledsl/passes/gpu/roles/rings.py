@@ -103,8 +103,10 @@ class Ring:
         stages: int,
         copies: Mapping[Value, AlignedCopy],
         streams: Sequence[StreamedLoad] = (),
+        readers: int = 0,
     ) -> None:
-        """`copies`: what is read in place of some tensors. `streams`: of loads that no product takes."""
+        """`copies`: what is read in place of some tensors. `streams`: of loads that no product takes. `readers`: the
+        threads that read it, if they are others than those of the grid."""
         self.feed = feed
         self.copies = copies
         self.block: Block = feed.block
@@ -116,7 +118,7 @@ class Ring:
             if _fits_stages(state, load)
         ]
         self._to_all = state.grid.cluster > state.grid.splits and not all(stream.divided for stream in self.streams)
-        warps = state.grid.threads // WARP
+        warps = (readers or state.grid.threads) // WARP
         self.by_threads = any(stream.layout is not None for stream in self.streams)
         """Whether threads that load copy some of it themselves."""
         self._by_tma = sum(stream.bytes for stream in self.streams if stream.layout is None)

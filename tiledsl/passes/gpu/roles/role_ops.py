@@ -30,6 +30,9 @@ Plain = Callable[[Callable[[Value], None], "FedLoop | None"], None]
 def lower_role_range(state: Lowering, op: ops.Range, turns: Turns, plain: Plain) -> None:
     """A loop of a role whose loads come by rings, if it has any."""
     rings = state.rings.get(op.body, [])
+    if state.side is not None:
+        state.side.lower_loop(state, op, turns, rings)
+        return
     order = rings[0].order if rings else None
     if order is not None:
         order.begin()

@@ -19,6 +19,7 @@ manieth block of their program each, and multiply in turn (`product_order.py`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Block, Value
@@ -34,9 +35,10 @@ from tiledsl.passes.gpu.lower.aligned_copies import AlignedCopy, copy_rows
 from tiledsl.passes.gpu.lower.lower_memory import row_alignment
 from tiledsl.passes.gpu.lower.lowering import Lowering
 from tiledsl.passes.gpu.lower.place_blocks import define_place, turns_of
-from tiledsl.passes.gpu.plan import LOADING_THREADS, GridPlan
-from tiledsl.passes.gpu.plans.product_plans.footprint import registers_of_roles
+from tiledsl.passes.gpu.plan import APART, LOADING_THREADS, GridPlan
+from tiledsl.passes.gpu.plans.product_plans.footprint import REGISTERS_APART, registers_of_roles
 from tiledsl.passes.gpu.plans.product_plans.shared_loops import check_splits
+from tiledsl.passes.gpu.products.apart_products import Apart, apart_of
 from tiledsl.passes.gpu.products.streamed_loads import COPIED_BYTES, DeclinedError, Feed, feeds_of
 from tiledsl.passes.gpu.roles.beside_loads import beside_feeds, beside_rings
 from tiledsl.passes.gpu.roles.block_walks import BlockWalk
@@ -46,6 +48,7 @@ from tiledsl.passes.gpu.roles.exchange_sums import SplitSum
 from tiledsl.passes.gpu.roles.pingpong_walks import PingpongWalk
 from tiledsl.passes.gpu.roles.product_order import ProductOrder
 from tiledsl.passes.gpu.roles.rings import Ring, carry_positions
+from tiledsl.passes.gpu.roles.scores_apart import Handover, Side, grid_of_scores
 from tiledsl.passes.gpu.roles.warpgroup_turns import begin_and_end
 from tiledsl.support.errors import fail
 
@@ -63,6 +66,9 @@ def lower_specialised_grid(state: Lowering, op: ops.Grid, consumers: int) -> Non
             _check_turns(state.grid, consumers, feeds)
         if state.grid.counted:
             _check_counted(state.grid)
+        apart = apart_of(op, feeds) if state.grid.roles == APART else None
+        if apart is not None:
+            check_apart(state.grid)
     except DeclinedError as declined:
         fail("plan-specialised", op.location, reason=str(declined))
     copies: dict[Value, AlignedCopy] = {}
@@ -73,7 +79,7 @@ def lower_specialised_grid(state: Lowering, op: ops.Grid, consumers: int) -> Non
             copies[tensor] = copy_rows(state, tensor, state.plan.alignment[number], target)
             state.remark(op, f"`{tensor.name}` is copied before, to rows that start at multiples of {target} bytes")
     beside = () if copies or state.grid.splits > 1 else beside_feeds(op, feeds, lambda t: row_alignment(state, t))
-    _SpecialisedGrid(state, op, feeds, beside, consumers, copies).lower()
+    _SpecialisedGrid(state, op, feeds, beside, consumers, copies, apart).lower()
 
 
 def _check_turns(grid: GridPlan, consumers: int, feeds: Sequence[Feed]) -> None:
@@ -97,6 +103,12 @@ def _check_counted(grid: GridPlan) -> None:
         raise DeclinedError("the blocks of a cluster would have to be told alike what the counter gave")
 
 
+def check_apart(grid: GridPlan) -> None:
+    """Whether one role can make scores, and another one sums. Raises DeclinedError."""
+    if grid.programs or grid.cluster > 1:
+        raise DeclinedError("a role for scores makes one tile, in a block of its own")
+
+
 def _alignment(state: Lowering, tensor: Value) -> int:
     """Of the rows of a tensor, or of its copy."""
     return UNIT_BYTES if state.tensor_number(tensor) in state.grid.copied else row_alignment(state, tensor)
@@ -111,7 +123,9 @@ class _SpecialisedGrid:
         beside: Sequence[Feed],
         consumers: int,
         copies: Mapping[Value, AlignedCopy],
+        apart: Apart | None,
     ) -> None:
+        self.apart = apart
         self.beside = beside
         self.state = state
         self.consumers = consumers
@@ -121,7 +135,7 @@ class _SpecialisedGrid:
 
     def lower(self) -> None:
         state, grid = self.state, self.state.grid
-        threads = grid.threads * self.consumers
+        threads = grid.threads * self.consumers + (WARPGROUP if self.apart is not None else 0)
         walk = CountedWalk(state, self.op, threads) if grid.counted else PingpongWalk(state, self.op)
         body = Block([(scalar(i64), name) for name in walk.argument_names])
         with state.scope(body):
@@ -139,7 +153,9 @@ class _SpecialisedGrid:
             few, many = registers_of_roles(
                 state.machine, threads // WARPGROUP, grid.resident, back_to_back=back_to_back, copies=copies
             )
-            for own in range(self.consumers):
+            if self.apart is not None:
+                few = self._roles_apart(self.apart, walk, rings)
+            for own in range(self.consumers if self.apart is None else 0):
                 self._role(own * grid.threads, grid.threads, many, lambda own=own: self._consume(walk, rings, own))
             loading = LOADING_THREADS if copies else WARP
             self._role(threads, loading, few, lambda: self._produce(walk, rings, loading))
@@ -157,7 +173,7 @@ class _SpecialisedGrid:
             loop = feed.block.parent
             assert isinstance(loop, ops.Range)
             stages = loop.num_stages or stages
-        ring = Ring(self.state, feed, stages, self.copies)
+        ring = Ring(self.state, feed, stages, self.copies, readers=self._readers(feed))
         for stream in ring.streams:
             how = "by TMA" if stream.layout is None else "by copies of threads"
             who = "a warpgroup" if ring.by_threads else "a warp"
@@ -165,6 +181,13 @@ class _SpecialisedGrid:
         for load, reason in feed.left_out:
             self.state.remark(load, f"loaded by the threads that multiply, because {reason}")
         return ring
+
+    def _readers(self, feed: Feed) -> int:
+        """Threads that read what a feed brings, where not all of them do; else 0."""
+        if self.apart is None:
+            return 0
+        scores, sums = (self.apart.reads(feed, scores=one) for one in (True, False))
+        return WARPGROUP * scores + self.state.grid.threads * sums
 
     def _rings_beside(self, rings: Sequence[Ring]) -> list[Ring]:
         found = beside_rings(self.state, self.beside, rings, self.consumers)
@@ -184,6 +207,40 @@ class _SpecialisedGrid:
         state.emit(async_ops.Role, first=first, threads=threads, registers=registers, body=body)
 
     # Consumers
+
+    def _roles_apart(self, apart: Apart, walk: BlockWalk, rings: Sequence[Ring]) -> int:
+        """The roles of sums and of scores; the registers of each thread that loads."""
+        sums = self.state
+        scores = sums.beside(grid_of_scores(sums.grid))
+        handover = Handover(sums, apart)
+        few, *many = REGISTERS_APART
+        sums.side, scores.side = Side(apart, handover, False), Side(apart, handover, True)
+        for state, first, registers in ((sums, 0, many[0]), (scores, sums.grid.threads, many[1])):
+            side = state.side
+            assert side is not None
+            own = [ring for ring in rings if apart.reads(ring.feed, scores=side.is_scores)]
+            side.skip(state, self.op)
+            there = copy(walk)
+            there.state = state
+            self._role(first, state.grid.threads, registers, lambda: self._consume_apart(state, there, own))  # noqa: B023
+        return few
+
+    def _consume_apart(self, state: Lowering, walk: BlockWalk, rings: Sequence[Ring]) -> None:
+        state.rings = {}
+        state.staged.clear()
+        for ring in rings:
+            ring.begin(state)
+            state.rings.setdefault(ring.block, []).append(ring)
+
+        def one_block() -> None:
+            state.lower_block(self.op.body)
+            if state.side is not None and state.side.is_scores:
+                state.side.handover.write_ends(state)
+            for ring in state.rings.get(self.op.body, ()):
+                ring.release(state, ring.position.stage)
+
+        walk.each(rings, one_block)
+        drain_stores(state)
 
     def _consume(self, walk: BlockWalk, rings: Sequence[Ring], own: int) -> None:
         state = self.state

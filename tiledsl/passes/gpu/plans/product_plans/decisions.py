@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from tiledsl.passes.gpu.plan import APART
 from tiledsl.passes.gpu.plans.product_plans.footprint import (
     fits_memory,
     instruction_fits,
@@ -34,9 +35,10 @@ WHOLE_ROWS = (*SHAPES, ("cooperative", 64, 1, 3))
 """The same where a tile has whole rows."""
 BACK_TO_BACK = (
     ("cooperative", 64, 1, 1), ("cooperative", 128, 2, 1), ("cooperative", 192, 3, 1), ("cooperative", 64, 1, 2),
+    (APART, 64, 1, 2),
 )  # fmt: skip
 """The same where products feed on each other: each warpgroup keeps 64 rows to itself, or two have the same rows, and
-half of the columns of every product each."""
+half of the columns of every product each, or of sums alone, and a third one makes the scores."""
 COMPUTING = tuple(shape for shape in SHAPES if shape[3] == 1)
 """The same where operands are computed: warpgroups that shared rows would compute the same left ones each."""
 COLUMNS = tuple(range(16, 257, 16))
@@ -89,6 +91,9 @@ class Consumers:
             if roles == "pingpong" and not search.families.pingpong:
                 continue
             if column_groups > 1 and nest.back_to_back and not _need_sharing(search, option):
+                continue
+            if roles == APART and nest.apart:
+                search.refuse(option, nest.apart)
                 continue
             if contract.rows is None and rows > WARPGROUP_ROWS and rows - WARPGROUP_ROWS >= nest.rows:
                 continue  # the last warpgroup would have nothing
@@ -344,7 +349,7 @@ class Walk:
         if nest.back_to_back:
             together = sorted({min(count, self._beside(nest)) for count in TOGETHER}) if nest.grows else [1]
             yield tiling._replace(raster=together[0])
-            if tiles > machine.multiprocessors:
+            if tiles > machine.multiprocessors and not tiling.apart:
                 for raster in together:
                     yield tiling._replace(programs=machine.multiprocessors, raster=raster)
             return

@@ -30,6 +30,8 @@ BOOKKEEPING = 40
 BACK_TO_BACK_ROOM = {1: 193, 2: 193, 3: 136}
 """Registers of a thread for tiles, where a loop computes as well: what addresses, numbers of rows and what the loop
 carries besides leave of them, by consumers."""
+APART_ROOM = {"scores": 100, "sums": 144}
+"""The same of a thread that makes scores, and of one that sums, where these are roles of their own."""
 WIDE_COLUMNS = 16
 """Columns of a tile that is computed in a loop, for which a thread has one address or constant more."""
 INSTRUCTION_REGISTERS = 26
@@ -45,6 +47,8 @@ REGISTERS = {2: (40, 232), 3: (32, 160)}
 multiprocessor for itself. Where one multiplies, all have as many as they begin with."""
 REGISTERS_BACK_TO_BACK = {**REGISTERS, 2: (24, 240)}
 """The same where products hold their sums at once."""
+REGISTERS_APART = (40, 176, 120)
+"""The same of each thread that loads, that sums and that makes scores, where the latter have a role of their own."""
 REGISTERS_OF_COPIES = {2: (72, 216), 3: (56, 152)}
 """The same where the threads that load copy rows themselves."""
 
@@ -70,12 +74,28 @@ def registers_of(nest: ProductNest, tiling: Tiling, machine: GpuMachine) -> Regi
         beside = _registers_beside(nest, sums, tiling.columns // tiling.column_groups)
         held = sums + beside + _operands(nest, tiling) // threads + _rows_held(nest, tiling, beside_sums=True)
         return Registers(max(held, _rows_held(nest, tiling)), room)
+    if tiling.apart:
+        return _registers_apart(nest, tiling)
     held = _rows_held(nest, tiling, beside_sums=True)
     held += sum(_sums(dot, tiling) // threads for dot in nest.dots if not dot.adds_to_other)
     held += tiling.column_groups * _operands(nest, tiling) // threads  # whoever shares rows has all of these
     wide = [tiling.length(dot.columns) for dot in nest.dots if dot.in_loop and dot.columns.kind == "loop"]
     held = max(held + max(wide, default=0) // WIDE_COLUMNS, _rows_held(nest, tiling))
     return Registers(held, BACK_TO_BACK_ROOM[tiling.consumers])
+
+
+def _registers_apart(nest: ProductNest, tiling: Tiling) -> Registers:
+    """Of a thread of that role which has less to spare: one makes scores, and has them twice, as they are and as what
+    is carried of them to the end of the loop; the other one has sums alone."""
+    held = {"scores": _rows_held(nest, tiling), "sums": 0}
+    for dot in nest.dots:
+        if dot.sums_loop:
+            held["sums"] += _sums(dot, tiling) // (tiling.consumers * WARPGROUP)
+        else:
+            held["scores"] += (1 if dot.adds_to_other else 2) * _sums(dot, tiling) // WARPGROUP
+    held["scores"] += _operands(nest, tiling) // WARPGROUP
+    tight = max(held, key=lambda role: held[role] - APART_ROOM[role])
+    return Registers(held[tight], APART_ROOM[tight])
 
 
 def _rows_held(nest: ProductNest, tiling: Tiling, *, beside_sums: bool = False) -> int:
@@ -105,6 +125,8 @@ def _registers_beside(nest: ProductNest, sums: int, columns: int) -> int:
 
 def instruction_fits(nest: ProductNest, tiling: Tiling, machine: GpuMachine) -> bool:
     """Whether a thread has registers at launch for one instruction: compilers do not count on more for it."""
+    if tiling.apart:  # its instructions are as narrow as that takes
+        return True
     widest = max(tiling.length(dot.columns) // tiling.column_groups for dot in nest.dots)
     wanted = min(INSTRUCTION_COLUMNS, widest) // 2 + INSTRUCTION_REGISTERS
     return wanted <= registers_at_launch(machine, tiling.consumers, tiling.resident)

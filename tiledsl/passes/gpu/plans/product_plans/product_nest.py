@@ -43,6 +43,11 @@ class ProductDot(NamedTuple):
     promoted: bool
     times: int = 1
 
+    @property
+    def sums_loop(self) -> bool:
+        """Whether it sums along the loop, of several products the last ones."""
+        return self.depth.kind == "loop"
+
 
 class Stream(NamedTuple):
     """A tile that is loaded ahead, and stays in shared memory until all products have read it.
@@ -140,7 +145,7 @@ class ProductNest:
     `grows`: whether blocks farther along the rows have longer loops; `masked`: whether masks do something in the last
     turns of loops. `splittable`: whether blocks can share the loop. `held`: rows that threads hold. `rows_apart`,
     `columns_apart`: why blocks of a cluster cannot share the rows, or the columns, in words that follow "because";
-    empty where they can.
+    empty where they can. `apart`: the same of a role that makes scores, beside one that sums.
     """
 
     axes: tuple[Side, ...]
@@ -163,6 +168,7 @@ class ProductNest:
     held: tuple[Held, ...] = ()
     rows_apart: str = ""
     columns_apart: str = ""
+    apart: str = ""
 
     @property
     def rows(self) -> int:

@@ -25,7 +25,8 @@ from tiledsl.passes.gpu.plans.product_plans.search import MADE, OPEN, Contract, 
 from tiledsl.passes.gpu.plans.product_plans.shared_loops import can_split
 from tiledsl.passes.gpu.plans.product_plans.tilings import Tiling
 from tiledsl.passes.gpu.plans.product_plans.warpgroup_cost import WarpgroupCost
-from tiledsl.passes.gpu.products.streamed_loads import COPIED_BYTES, DeclinedError, feeds_of
+from tiledsl.passes.gpu.products.apart_products import apart_of
+from tiledsl.passes.gpu.products.streamed_loads import COPIED_BYTES, DeclinedError, Feed, feeds_of
 from tiledsl.passes.gpu_machine import GpuMachine
 
 MOST_PLANS = 24
@@ -98,7 +99,17 @@ def read_grid(
     """What a grid multiplies, if threads that only load can bring it. Raises DeclinedError, NotPlannedError."""
     feeds = feeds_of(grid, machine.capability, sizes.alignment_of, COPIED_BYTES)
     nest, axes = read_products(grid, blocks, feeds, sizes)
-    return replace(nest, splittable=not nest.back_to_back and can_split(grid, feeds)), axes
+    apart = _why_not_apart(grid, feeds) if nest.back_to_back else ""
+    return replace(nest, splittable=not nest.back_to_back and can_split(grid, feeds), apart=apart), axes
+
+
+def _why_not_apart(grid: ops.Grid, feeds: Sequence[Feed]) -> str:
+    """Why there can be no role for scores; empty where there can."""
+    try:
+        apart_of(grid, feeds)
+    except DeclinedError as declined:
+        return str(declined)
+    return ""
 
 
 def contract_of(axes: Axes) -> Contract:

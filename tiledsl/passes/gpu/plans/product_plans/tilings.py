@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tiledsl.passes.gpu.plan import GridPlan
+from tiledsl.passes.gpu.plan import APART, GridPlan
 from tiledsl.passes.gpu.plans.product_plans.product_nest import ProductNest, Side
 
 WARPGROUP = 128
@@ -53,6 +53,11 @@ class Tiling(NamedTuple):
     def consumers(self) -> int:
         """Warpgroups of a block that multiply."""
         return 2 if self.roles == "pingpong" else self.row_groups * self.column_groups
+
+    @property
+    def apart(self) -> bool:
+        """Whether a warpgroup of its own makes scores, beside the consumers, which sum."""
+        return self.roles == APART
 
     @property
     def block(self) -> tuple[int, int, int]:

@@ -18,6 +18,7 @@ from operator import add
 from typing import NamedTuple
 
 from tiledsl.ir.gpu.tensor_maps import LINE_BYTES
+from tiledsl.passes.gpu.layouts.select_wgmma import APART_COLUMNS
 from tiledsl.passes.gpu.plans.product_plans.footprint import rows_to_load, stage_bytes, stream_bytes, sums_bytes
 from tiledsl.passes.gpu.plans.product_plans.product_nest import ProductDot, ProductNest, Stream
 from tiledsl.passes.gpu.plans.product_plans.tile_counter import (
@@ -192,9 +193,12 @@ class WarpgroupCost:
         sent = stage_bytes(nest, tiling) / SENT_TO_SEVERAL if tiling.side > 1 else 0.0
         taken = step.products, step.shared, step.bytes / each, step.copied, step.computed, windows
         work = max(greatest(*taken), sent)
-        work += EXPOSED[tiling.consumers // tiling.column_groups] * step.computed
-        work += COMPUTING_CLOCKS if nest.computes else STEP_CLOCKS
-        if nest.back_to_back and tiling.column_groups > 1:
+        if tiling.apart:
+            work = self._turn_apart(tiling, work)
+        else:
+            work += EXPOSED[tiling.consumers // tiling.column_groups] * step.computed
+            work += COMPUTING_CLOCKS if nest.computes else STEP_CLOCKS
+        if nest.back_to_back and tiling.column_groups > 1 and not tiling.apart:
             work += EXCHANGES * FOLD_CLOCKS
         result = self._result(tiling) + self._folds(tiling)
         if tiling.counted:
@@ -240,6 +244,25 @@ class WarpgroupCost:
 
     # Loops
 
+    def _turn_apart(self, tiling: Tiling, work: float) -> float:
+        """Clocks of a turn where scores and sums are made by roles of their own, which all share `work`: each role does
+        one thing after the other, and a stage is loaded, read by both, and loaded again."""
+        nest, speeds = self.nest, self.speeds
+        scores = sum(self._product(dot, tiling) for dot in nest.dots if dot.in_loop and not dot.sums_loop)
+        sums = sum(self._product(dot, tiling) for dot in nest.dots if dot.in_loop and dot.sums_loop)
+        columns = {dot.columns for dot in nest.dots if dot.sums_loop}
+        computed = {True: 0.0, False: 0.0}
+        for one in nest.work:
+            lanes = tiling.elements(one.sides)
+            clocks = greatest(
+                one.special / speeds.exponentials, LOOP_INSTRUCTIONS * one.instructions / speeds.instructions
+            )
+            computed[bool(columns.intersection(one.sides))] += lanes * clocks
+        scores += computed[False] + COMPUTING_CLOCKS + FOLD_CLOCKS
+        sums += computed[True] + COMPUTING_CLOCKS
+        loaded = speeds.latency + stage_bytes(nest, tiling) / speeds.l2_bytes_each
+        return greatest(work, scores, sums, (loaded + scores + sums) / tiling.stages)
+
     def _turns(self, tiling: Tiling, tiles: int, busiest: int, around: float) -> tuple[float, float]:
         """Turns of the loops of all tiles, and of the multiprocessor that has most. `around`: what a tile takes beside
         its loop, in turns."""
@@ -267,7 +290,7 @@ class WarpgroupCost:
     def step(self, tiling: Tiling) -> Step:
         """One turn of the loop; all there is, where products stand in none."""
         key = (tiling.rows, tiling.columns, tiling.depth, tiling.row_groups, tiling.column_groups, tiling.side,
-               tiling.across)  # fmt: skip
+               tiling.across, tiling.apart)  # fmt: skip
         found = self._steps.get(key)
         if found is None:
             found = self._steps[key] = self._step(tiling)
@@ -307,10 +330,12 @@ class WarpgroupCost:
     @staticmethod
     def _read(dot: ProductDot, tiling: Tiling) -> float:
         """Bytes of shared memory that the instructions of a product read."""
-        groups = tiling.column_groups
+        groups, left = tiling.column_groups, WARPGROUP_ROWS if dot.left_loaded else 0
+        if tiling.apart:  # sums take what another role has written
+            groups = -(-tiling.length(dot.columns) // APART_COLUMNS) if dot.sums_loop else 1
+            left = WARPGROUP_ROWS
         instructions = tiling.rows_of(dot.rows) // WARPGROUP_ROWS * groups
         instructions *= dot.times * tiling.length(dot.depth) * dot.bytes // STEP_BYTES
-        left = WARPGROUP_ROWS if dot.left_loaded else 0
         return instructions * (left + tiling.length(dot.columns) // groups) * STEP_BYTES
 
     def _taken(self, stream: Stream, tiling: Tiling) -> float:
