@@ -27,6 +27,12 @@ from tiledsl.passes.analysis.quotients import repeats
 from tiledsl.passes.analysis.slid_axes import slid_axes
 from tiledsl.passes.gpu.layouts.access_layouts import access_layout
 from tiledsl.passes.gpu.layouts.capacities import Capacities
+from tiledsl.passes.gpu.layouts.gathered_layouts import (
+    coordinate_layout,
+    gather_axis,
+    gather_rank,
+    is_tile_index,
+)
 from tiledsl.passes.gpu.layouts.operand_sources import elementwise_inputs
 from tiledsl.passes.gpu.layouts.unit_axes import broadcast_source_layout, reshaped_layout
 from tiledsl.passes.tile.loops.carried_values import carried_arguments, yielded
@@ -81,7 +87,7 @@ class LayoutInference:
         accesses = [op for op in every if isinstance(op, (ops.Load, ops.Store)) and _runs(op)]
         self._slid = slid_axes(every)
         self._vector = max(1, vector_bytes // self._bytes_of_vectors(accesses))
-        multiplies = any(isinstance(op, ops.Dot) for op in every)
+        self._multiplies = multiplies = any(isinstance(op, ops.Dot) for op in every)
         self._aligned = {} if multiplies else self._aligned_vectors(accesses, alignment)
         for op in every:
             for operand, layout in operand_layouts(op).items() if isinstance(op, ops.Dot) else ():
@@ -308,6 +314,8 @@ class LayoutInference:
         if is_gathered_rarely(op):
             return Wish(ACCESSED, self.access(op.result.shape, [0], op.result.dtype.bytes, most=1))
         needed = follow(self._needed, op.result)
+        if needed is None and not self._multiplies:
+            needed = follow(self._gathered_at, op.result)
         if needed is not None:
             return Wish(ACCESSED, needed)
         if only_broadcast(op.result) or repeats(op) >= MOST_ELEMENTS:  # of which a thread has few, whatever the layout
@@ -351,6 +359,20 @@ class LayoutInference:
                     pass
         return None
 
+    def _gathered_at(self, value: Value) -> Generator[Value, RegisterLayout | None, RegisterLayout | None]:
+        """The layout in which coordinates are needed, if one load alone gathers at these, or at what is computed of
+        them element by element."""
+        (user,) = value.users if len(value.users) == 1 else (None,)
+        match user:
+            case ops.Load():
+                wish = self._wishes.get(user.result) or self._load(user)
+                rank = gather_rank(user)
+                return wish and coordinate_layout(wish.layout, gather_axis(user), rank, value.shape)
+            case ops.Cast() | ops.Map() if user.result.shape == value.shape:
+                return (yield user.result)
+            case _:
+                return None
+
     def _user_wish(self, op: Op) -> Wish | None:
         match op:
             case ops.Map() | ops.Cast():
@@ -362,7 +384,7 @@ class LayoutInference:
 def is_gathered_rarely(op: Op) -> bool:
     """Whether a line is read at computed coordinates in a branch that is rare. Threads share it out, and move what they
     read: as the rows of an accumulator each would have coordinates of so many that registers do not hold them."""
-    if not isinstance(op, ops.Load) or len(op.result.shape) != 1 or not any(_is_tile(index) for index in op.indices):
+    if not isinstance(op, ops.Load) or len(op.result.shape) != 1 or not any(map(is_tile_index, op.indices)):
         return False
     around = op.parent and op.parent.parent
     while isinstance(around, Op) and not isinstance(around, ops.Grid):
@@ -414,10 +436,10 @@ def tile_axes(op: ops.Load | ops.Store | ops.Atomic) -> list[int]:
     """For each axis of the tensor the tile axis that runs along it, or -1: a scalar, or a gather."""
     axes: list[int] = []
     number = 0
-    gathered = max((len(i.shape) for i in op.indices if isinstance(i, Value) and _is_tile(i)), default=0)
+    gathered = gather_rank(op)
     seen = False
     for index in op.indices:
-        if _is_tile(index):
+        if is_tile_index(index):
             axes.append(-1)
             number += 0 if seen else gathered
             seen = True
@@ -427,10 +449,6 @@ def tile_axes(op: ops.Load | ops.Store | ops.Atomic) -> list[int]:
             axes.append(number)
             number += 1
     return axes
-
-
-def _is_tile(index: object) -> bool:
-    return isinstance(index, Value) and isinstance(index.type, TileType) and bool(index.type.shape)
 
 
 def access_order(op: ops.Load | ops.Store | ops.Atomic) -> list[int]:

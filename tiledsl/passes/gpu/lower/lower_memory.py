@@ -18,9 +18,10 @@ from tiledsl.ir.gpu import gpu_ops as gpu
 from tiledsl.ir.layouts.buffer_layout import SharedLayout
 from tiledsl.ir.layouts.layout import RegisterLayout
 from tiledsl.ir.lying import step_and_phase
-from tiledsl.ir.types import AxisType, Shape, Slice, TensorType, TileType, Whole
+from tiledsl.ir.types import AxisType, Shape, Slice, TensorType, Whole
 from tiledsl.passes.analysis.sizes import constant_of
 from tiledsl.passes.gpu.layouts.access_layouts import contiguous_bytes
+from tiledsl.passes.gpu.layouts.gathered_layouts import coordinate_layout, gather_axis, gather_rank, is_tile_index
 from tiledsl.passes.gpu.layouts.infer_layouts import access_order, tile_axes
 from tiledsl.passes.gpu.layouts.shared_accesses import static_shape
 from tiledsl.passes.gpu.lower.flat_rows import load_flat, store_flat
@@ -185,12 +186,11 @@ def tile_subscripts(
     """The subscripts of a tile; gathers in the layout of the tile, for each element."""
     axes = tile_axes(op)
     ragged = state.ragged(shape)
-    gathers = [index for index in op.indices if isinstance(index, Value) and _is_tile(index)]
-    at = _gather_axis(op) if gathers else 0
-    rank = max((len(g.shape) for g in gathers), default=0)
+    rank = gather_rank(op)
+    at = gather_axis(op) if rank else 0
     indices: list[Value] = []
     for index in op.indices:
-        if isinstance(index, Value) and _is_tile(index):
+        if isinstance(index, Value) and is_tile_index(index):
             indices.append(_spread(state, index, layout, at, rank))
         else:
             indices.append(state.start_of(index))
@@ -199,29 +199,10 @@ def tile_subscripts(
     return Subscripts(tuple(indices), tuple(axes), masked, extents, checked)
 
 
-def _is_tile(index: Value) -> bool:
-    return isinstance(index.type, TileType) and bool(index.type.shape)
-
-
-def _gather_axis(op: ops.Load | ops.Store | ops.Atomic) -> int:
-    """The first tile axis of the coordinates that are gathered at."""
-    number = 0
-    for index in op.indices:
-        if isinstance(index, Value) and _is_tile(index):
-            return number
-        if not (isinstance(index, Value) and isinstance(index.type, TileType)):
-            number += 1
-    return number
-
-
 def _spread(state: Lowering, index: Value, layout: RegisterLayout, at: int, rank: int) -> Value:
     """Coordinates to gather at, repeated over all axes of the tile in `layout`; theirs begin at axis `at`."""
-    others = [axis for axis in range(layout.rank) if not at <= axis < at + rank]
-    own = layout.reduced(others) if others else layout
+    source = coordinate_layout(layout, at, rank, index.shape)
     missing = rank - len(index.shape)
-    narrow = own.reduced(list(range(missing))) if missing else own
-    units = [a for a, dim in enumerate(index.shape) if dim == 1 and narrow.shape[a] != 1]
-    source = narrow.reduced(units, keepdims=True) if units else narrow
     value = state.tile(index, source)
     value = state.builder.cast(value, value.dtype)
     if source is layout:
@@ -305,9 +286,9 @@ def _vector_of_extent(state: Lowering, op: ops.Load | ops.Store, subscripts: Sub
 
 def _is_gathered_along(op: ops.Load | ops.Store, axis: int) -> bool:
     """Whether coordinates that are gathered at may differ along an axis of the tile."""
-    gathers = [index for index in op.indices if isinstance(index, Value) and _is_tile(index)]
+    gathers = [index for index in op.indices if isinstance(index, Value) and is_tile_index(index)]
     rank = max((len(gather.shape) for gather in gathers), default=0)
-    at = axis - _gather_axis(op) if gathers else -1
+    at = axis - gather_axis(op) if gathers else -1
     return 0 <= at < rank and any(len(gather.shape) >= rank - at and gather.shape[at - rank] != 1 for gather in gathers)
 
 
