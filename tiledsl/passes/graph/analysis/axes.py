@@ -117,6 +117,7 @@ class _Finder:
             self.of[parameter] = self.fresh(parameter)
         for op in function.body.ops:
             if isinstance(op, ops.Return):
+                self.unite_results(op)
                 continue
             self.of[op.result] = self.visit(op)
         kept = {value: tuple(self.root(a) for a in axes if a is not None) for value, axes in self.of.items()}
@@ -133,6 +134,14 @@ class _Finder:
         windows = {op: WindowAxes(*map(self.roots, axes)) for op, axes in self.windows.items()}
         planes = frozenset[Axis]().union(*(self.planes(op) for op in self.planes_of))
         return GroupAxes(kept, reduced, indexed, windows, planes)
+
+    def unite_results(self, op: ops.Return) -> None:
+        """Results of one size that have nothing in common are made by the same programs, axis by axis."""
+        of_size: dict[tuple[int, ...], Axes] = {}
+        for value in op.values:
+            first, axes = of_size.setdefault(sizes_of(value), self.of[value]), self.of[value]
+            if not {*self.roots(first)} & {*self.roots(axes)} - {None}:
+                self.united([first, axes])
 
     def folded(self, op: Fold, kept: Mapping[Value, tuple[Axis, ...]]) -> tuple[Axis, ...]:
         if isinstance(op, ops.Reduce):

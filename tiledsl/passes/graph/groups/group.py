@@ -6,8 +6,9 @@
 
 Groups grow along the edges of the graph: first the products that feed each other with what is between them (attention),
 then, in order, each group takes in what reads its results, or what it reads, as long as the two are one kernel
-(`kernel_plan`) and the price says that this is faster (`price`). What is between two ops of a group never goes to
-memory. A result that others read too is stored as well as passed on.
+(`kernel_plan`) and the price says that this is faster (`price`); then those that read one tensor, or make parts of one
+join. What is between two ops of a group never goes to memory. A result that others read too is stored as well as passed
+on.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import ClassVar
 from tiledsl.ir import graph_ops as ops
 from tiledsl.ir.core import Function, Module, Op, Value, free_names
 from tiledsl.ir.verifier import Form
+from tiledsl.passes.graph.analysis.joins import JOINS
 from tiledsl.passes.graph.analysis.limits import Limits, busy_programs, limits_of
 from tiledsl.passes.graph.analysis.outline import (
     Outlined,
@@ -138,7 +140,7 @@ class _Groups:
                     if op in self.of and self._hand_on(op):
                         changed = True
             if not changed:
-                changed = self._read_together()
+                changed = self._read_together() or self._joined_together()
 
     def _chain(self, second: ops.Contract) -> None:
         """Puts a product that others feed into a group with them and with what lies between, and with other products
@@ -287,6 +289,21 @@ class _Groups:
                 groups = (self.of[first], self.of[op])
                 made_here = value.op is not None and self.of.get(value.op) in groups
                 changed |= groups[0] != groups[1] and not made_here and self._beside_each_other(groups)
+        return changed
+
+    def _joined_together(self) -> bool:
+        """Puts groups together that make parts of one join, of one size, if one launch that makes all of them is
+        faster: parts are written where the join has them, each by its programs. Whether any was. Not on CPUs, where a
+        launch is a loop, and few streams are faster than many."""
+        changed = False
+        for join in self.order if self.prices.on_gpu else ():
+            parts = join.sources[:READERS] if isinstance(join, JOINS) else ()
+            if len({sizes_of(part) for part in parts}) != 1:
+                continue
+            first, *others = [op if op in self.of else None for op in map(computed_of, parts)]
+            for op in others:
+                if first is not None and op is not None and self.of[first] != self.of[op]:
+                    changed |= self._beside_each_other((self.of[first], self.of[op]))
         return changed
 
     def _beside_each_other(self, groups: tuple[int, int]) -> bool:
