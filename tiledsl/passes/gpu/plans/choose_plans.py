@@ -216,7 +216,7 @@ def _grid_options(grid: GridShape, machine: GpuMachine, sizes: KnownSizes) -> It
     if row >= SMALLEST_ROW * vector // 4 and any(has_whole_axes(grid, shape) for shape in grid.shapes):
         found = row_plans(grid, machine, sizes, row, vector)
     else:
-        found = stream_plans(grid, sizes, row, vector)
+        found = stream_plans(grid, machine, sizes, row, vector)
     first = _improved(grid, found[0], machine, sizes)
     near = [] if first == found[0] else [_smaller(grid, first, sizes, vector)]
     made: set[Plan] = set()

@@ -14,11 +14,14 @@ from tiledsl.ir.core import Op
 from tiledsl.ir.symbolic import symbol_name, symbols_of
 from tiledsl.ir.types import Shape
 from tiledsl.passes.analysis.sizes import blocks_of
+from tiledsl.passes.gpu.layouts.gathered_layouts import gather_rank
 from tiledsl.passes.gpu.layouts.infer_layouts import access_order, tensor_of
 from tiledsl.passes.gpu.plan import GridPlan, Plan
+from tiledsl.passes.gpu.plans.costs.grid_cost import MEMORY_EACH
 from tiledsl.passes.gpu.plans.facts.cluster_moves import moved_between_blocks
 from tiledsl.passes.gpu.plans.facts.grid_shape import GridShape, KnownSizes, accessed
 from tiledsl.passes.gpu.plans.facts.whole_axes import with_whole_axes
+from tiledsl.passes.gpu.plans.weighted_rows import moves, weighted_row_plans
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.support.powers_of_two import power_of_two_from, power_of_two_up_to
 
@@ -38,10 +41,14 @@ STREAM = Figures(256, 1)
 """Elementwise, with one axis that counts fastest in all tensors."""
 TURN = Figures(512, 2)
 """Tensors that count fastest along different axes: tiles turn in shared memory."""
-FOLD = Figures(256, 8, run_bytes=512)
-"""Tiles that are folded, and little is written."""
-LOOP = Figures(128, 8, run_bytes=64)
-"""Loops over blocks: few threads with much to load in each turn, so that a turn is worth its beginning."""
+FOLD = Figures(512, 2, run_bytes=512)
+"""Tiles that are folded, and little is written: small ones, so that the last ones to run are soon done."""
+GATHER = Figures(256, 2)
+"""Elementwise, of rows whose places are loaded first: half of its time a program has only those under way, so a thread
+has twice as much as others to ask for in the other half."""
+LOOP = Figures(128, 8, run_bytes=128)
+"""Loops over blocks: few threads with much to load in each turn, so that a turn is worth its beginning. A program has a
+line of each row at least: parts of one that several ask for, each at its time, come from memory more slowly."""
 LOOP_THREADS = 64
 """Of a block that goes through short rows in a loop."""
 TURNS = 8
@@ -64,6 +71,8 @@ WEIGHTED_BLOCKS = 3.4
 """Blocks for each multiprocessor, of programs that go through many long rows."""
 ROW_BLOCK = 128
 """The least threads of a block that holds rows."""
+MOST_REST = 1 / 16
+"""Of an axis, what blocks along it may reach beyond its end."""
 
 
 def has_whole_axes(grid: GridShape, shape: Shape) -> bool:
@@ -79,8 +88,9 @@ def fixed_elements(grid: GridShape, shape: Shape, sizes: KnownSizes) -> int:
 
 def row_plans(grid: GridShape, machine: GpuMachine, sizes: KnownSizes, row: int, vector: int) -> list[Plan]:
     """Rows held in registers. Short ones by a warp each, longer ones by a block, the longest by a cluster of blocks."""
-    invariant = [op for op in grid.accesses if isinstance(op, ops.Load) and not _moves(op, grid)]
-    plans = _long_row_plans(grid, machine, sizes, row, vector) if invariant else []
+    invariant = [op for op in grid.accesses if isinstance(op, ops.Load) and not moves(op, grid)]
+    plans = weighted_row_plans(grid, machine, sizes, row, vector) if invariant else []
+    plans += _long_row_plans(grid, machine, sizes, row, vector) if invariant else []
     apart = bool(moved_between_blocks(grid.op, None, folds=True))
     for held, may_cluster in ((ROW_VECTORS, True), (ROW_VECTORS // 2, True), (ROW_VECTORS, False)):
         pieces = -(-row // vector)
@@ -122,11 +132,6 @@ def _long_row_plans(grid: GridShape, machine: GpuMachine, sizes: KnownSizes, row
     return [with_whole_axes(grid, plan, sizes, vector, LARGEST_ROW * cluster)]
 
 
-def _moves(op: ops.Load, grid: GridShape) -> bool:
-    """Whether what is loaded depends on the block."""
-    return any(index in grid.op.body.arguments for index in op.indices)
-
-
 def _row_threads(pieces: int, held: int) -> int:
     """How many threads share a row of so many pieces of 16 bytes, of which one holds at most `held`."""
     if pieces <= SMALLEST_ROW:
@@ -156,7 +161,7 @@ def _spread(grid: GridShape, sizes: KnownSizes, elements: int) -> dict[str, int]
     return dict(reversed(blocks.items()))
 
 
-def stream_plans(grid: GridShape, sizes: KnownSizes, row: int, vector: int) -> list[Plan]:
+def stream_plans(grid: GridShape, machine: GpuMachine, sizes: KnownSizes, row: int, vector: int) -> list[Plan]:
     """Blocks of a few vectors per thread, along the axes that count fastest in memory first."""
     fast = list(dict.fromkeys(_fast_symbols(grid)))
     loops = [name for name, block in grid.open.items() if isinstance(block.op, ops.Range)]
@@ -167,6 +172,8 @@ def stream_plans(grid: GridShape, sizes: KnownSizes, row: int, vector: int) -> l
         figures = FOLD
     elif len(fast) >= 2:
         figures = TURN
+    elif any(isinstance(op, ops.Load) and gather_rank(op) for op in grid.accesses):
+        figures = GATHER
     elements = power_of_two_up_to(max(1, figures.threads * vector * figures.vectors // row))
     lengths = {name: power_of_two_from(sizes.of(block.total)) for name, block in grid.open.items()}
     blocks: dict[str, int] = dict.fromkeys(grid.open, 1)
@@ -177,12 +184,15 @@ def stream_plans(grid: GridShape, sizes: KnownSizes, row: int, vector: int) -> l
         blocks[long] = min(max(side, elements // blocks[short]), lengths[long])
     elif fast:
         (name,) = fast
-        blocks[name] = min(elements, lengths[name])
+        blocks[name] = _fitting(sizes.of(grid.open[name].total), elements, SMALLEST_ROW * vector)
         if name in loops:  # several turns, so that loads run ahead
             blocks[name] = min(blocks[name], max(SMALLEST_ROW * vector, lengths[name] // TURNS))
         if name not in loops and (loops or _folds_others(grid, name)):
             # a few lines of memory are enough: what is long is what is folded
             blocks[name] = min(blocks[name], max(vector, figures.run_bytes * vector // 16))
+            fed = machine.copied_bytes_per_second / (MEMORY_EACH * machine.speeds.clock)
+            if loops and _programs(grid, sizes, blocks, name) < fed:
+                blocks[name] = max(vector, blocks[name] // 2)  # too few multiprocessors would ask for whole lines
     for name in [*reversed(loops), *reversed([n for n in grid.open if n not in loops])]:
         if blocks[name] == 1:
             left = max(1, elements // _at_once(grid, blocks, name))
@@ -192,6 +202,26 @@ def stream_plans(grid: GridShape, sizes: KnownSizes, row: int, vector: int) -> l
     plan = Plan((GridPlan(threads),), blocks=tuple(blocks.items()))
     first = with_whole_axes(grid, plan, sizes, vector, threads)
     return [first, replace(first, grids=(GridPlan(min(1024, 2 * threads)),))]
+
+
+def _fitting(length: int, most: int, least: int) -> int:
+    """A block, a power of two of at most `most`, that goes into a length with little left over: of 768 elements 256,
+    where one of 1024 would leave a quarter of all threads with nothing to do. Not below `least`, for little rest."""
+    size = whole = min(most, power_of_two_from(length))
+    while size > least and -(-length // size) * size > length * (1 + MOST_REST):
+        size //= 2
+    return size if -(-length // size) * size <= length * (1 + MOST_REST) else whole
+
+
+def _programs(grid: GridShape, sizes: KnownSizes, blocks: Mapping[str, int], name: str) -> int:
+    """Programs of a grid if all its open blocks but that of a symbol are of one coordinate."""
+    count = 1
+    for block in blocks_of(grid.op):
+        total = sizes.of(block.total)
+        extent = block.extent
+        size = block.block.size if block.block.kind == "fixed" else blocks[name] if extent == name else 1
+        count *= -(-total // max(1, size))
+    return count
 
 
 def _at_once(grid: GridShape, blocks: Mapping[str, int], name: str) -> int:
