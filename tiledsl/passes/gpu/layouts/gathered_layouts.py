@@ -30,6 +30,20 @@ def is_tile_index(index: object) -> bool:
     return isinstance(index, Value) and isinstance(index.type, TileType) and bool(index.type.shape)
 
 
+def is_loaded(index: object) -> bool:
+    """Whether coordinates are data, or computed of data."""
+    seen, work = set[Value](), [index] if isinstance(index, Value) else []
+    while work:
+        value = work.pop()
+        if value.op is None or value in seen:
+            continue
+        if isinstance(value.op, ops.Load):
+            return True
+        seen.add(value)
+        work += value.op.operands
+    return False
+
+
 def gather_rank(op: ops.Load | ops.Store | ops.Atomic) -> int:
     """How many axes of a tile the coordinates have that it is gathered at."""
     return max((len(i.shape) for i in op.indices if isinstance(i, Value) and is_tile_index(i)), default=0)

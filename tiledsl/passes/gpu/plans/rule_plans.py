@@ -14,7 +14,7 @@ from tiledsl.ir.core import Op
 from tiledsl.ir.symbolic import symbol_name, symbols_of
 from tiledsl.ir.types import Shape
 from tiledsl.passes.analysis.sizes import blocks_of
-from tiledsl.passes.gpu.layouts.gathered_layouts import gather_rank
+from tiledsl.passes.gpu.layouts.gathered_layouts import is_loaded, is_tile_index
 from tiledsl.passes.gpu.layouts.infer_layouts import access_order, tensor_of
 from tiledsl.passes.gpu.plan import GridPlan, Plan
 from tiledsl.passes.gpu.plans.costs.grid_cost import MEMORY_EACH
@@ -41,8 +41,10 @@ STREAM = Figures(256, 1)
 """Elementwise, with one axis that counts fastest in all tensors."""
 TURN = Figures(512, 2)
 """Tensors that count fastest along different axes: tiles turn in shared memory."""
-FOLD = Figures(512, 2, run_bytes=512)
-"""Tiles that are folded, and little is written: small ones, so that the last ones to run are soon done."""
+FOLD = Figures(256, 8, run_bytes=512)
+"""Tiles that are folded, and little is written."""
+FOLD_ALL = Figures(512, 2, run_bytes=512)
+"""The same where blocks are folded whole: small ones, so that the last ones to run are soon done."""
 GATHER = Figures(256, 2)
 """Elementwise, of rows whose places are loaded first: half of its time a program has only those under way, so a thread
 has twice as much as others to ask for in the other half."""
@@ -169,10 +171,10 @@ def stream_plans(grid: GridShape, machine: GpuMachine, sizes: KnownSizes, row: i
     if loops:
         figures = LOOP
     elif any(isinstance(op, ops.Reduce) for op in grid.op.body.walk()):
-        figures = FOLD
+        figures = FOLD if row > 1 else FOLD_ALL
     elif len(fast) >= 2:
         figures = TURN
-    elif any(isinstance(op, ops.Load) and gather_rank(op) for op in grid.accesses):
+    elif any(is_loaded(index) for op in grid.accesses for index in op.indices if is_tile_index(index)):
         figures = GATHER
     elements = power_of_two_up_to(max(1, figures.threads * vector * figures.vectors // row))
     lengths = {name: power_of_two_from(sizes.of(block.total)) for name, block in grid.open.items()}

@@ -43,13 +43,16 @@ def weighted_row_plans(grid: GridShape, machine: GpuMachine, sizes: KnownSizes, 
     loads = [op for op in grid.accesses if isinstance(op, ops.Load)]
     rows, weights = [op for op in loads if moves(op, grid)], [op for op in loads if not moves(op, grid)]
     blocks = list(blocks_of(grid.op))
-    pieces = -(-row // vector)
+    widest = max((tensor_of(op).dtype.bytes for op in rows), default=1)
+    pieces = row * widest // PIECE
     threads = max(FEWEST_THREADS, power_of_two_from(-(-pieces // MOST_PIECES)))
+    if pieces < 2 * FEWEST_THREADS:
+        return []
     if not machine.has_async_copy or not rows or len(blocks) != 1 or len(grid.blocks) > 1:
         return []
     if threads > MOST_THREADS or blocks[0].block.kind == "fixed" or not all(_is_copied(op, sizes, row) for op in rows):
         return []
-    words = sum(-(-pieces // threads) * vector * tensor_of(op).dtype.bytes // 4 for op in weights)
+    words = sum(-(-pieces // threads) * PIECE // widest * tensor_of(op).dtype.bytes // 4 for op in weights)
     taken = sum(row * tensor_of(op).dtype.bytes for op in rows)
     at_once = max(1, ROWS_BYTES // taken)
     programs = at_once * machine.multiprocessors

@@ -406,8 +406,14 @@ class GridCost:
         """What memory could bring in the time that is lost where programs read parts of lines."""
         if self.nest.dots or self.grid.roles:
             return 0.0
-        runs = [(a, self._run_bytes(a)) for a in self.nest.accesses if a.is_read and not a.gathers and a.shape]
+        parts = [a for a in self.nest.accesses if a.is_read and not a.gathers and a.shape and not self._has_rows(a)]
+        runs = [(a, self._run_bytes(a)) for a in parts]
         return sum(PART_OF_LINE * (LINE_BYTES / run - 1) * self._from_memory(a) for a, run in runs if run < LINE_BYTES)
+
+    def _has_rows(self, access: Access) -> bool:
+        """Whether a tile has whole rows of a tensor, which go on into each other."""
+        length = self.counts.number(access.shape[access_order(access.op)[-1]])
+        return length >= self.counts.number(access.tensor.shape[unit_axis(access)])
 
     @cached_property
     def times(self) -> ResourceTimes:
