@@ -360,18 +360,20 @@ class LayoutInference:
         return None
 
     def _gathered_at(self, value: Value) -> Generator[Value, RegisterLayout | None, RegisterLayout | None]:
-        """The layout in which coordinates are needed, if one load alone gathers at these, or at what is computed of
-        them element by element."""
-        (user,) = value.users if len(value.users) == 1 else (None,)
-        match user:
-            case ops.Load():
+        """The layout in which coordinates are needed, if nothing else asks for them than loads that gather at these, or
+        at what is computed of them element by element, and all in one layout."""
+        found: RegisterLayout | None = None
+        for user in value.users:
+            needed: RegisterLayout | None = None
+            if isinstance(user, ops.Load) and value in user.indices:
                 wish = self._wishes.get(user.result) or self._load(user)
-                rank = gather_rank(user)
-                return wish and coordinate_layout(wish.layout, gather_axis(user), rank, value.shape)
-            case ops.Cast() | ops.Map() if user.result.shape == value.shape:
-                return (yield user.result)
-            case _:
+                needed = wish and coordinate_layout(wish.layout, gather_axis(user), gather_rank(user), value.shape)
+            elif isinstance(user, (ops.Cast, ops.Map)) and user.result.shape == value.shape:
+                needed = yield user.result
+            if needed is None or found not in (None, needed):
                 return None
+            found = needed
+        return found
 
     def _user_wish(self, op: Op) -> Wish | None:
         match op:

@@ -7,7 +7,7 @@ from typing import Any
 from tests.support.gpu_lowering import lowered
 from tests.support.kernels import kernel_from_text, lower, tensor
 from tiledsl.ir.core import Module
-from tiledsl.ir.dtypes import bf16, f32
+from tiledsl.ir.dtypes import bf16, f32, i32
 from tiledsl.ir.gpu.gpu_ops import Convert, Mma
 from tiledsl.ir.layouts.layout import RegisterLayout, local, spatial
 from tiledsl.passes.gpu.plan import parse_plan
@@ -121,3 +121,21 @@ def test_what_is_computed_with_sums_comes_as_they_lie() -> None:
     (sums,) = {op.result.tile.layout for op in module.walk() if isinstance(op, Mma)}
     assert isinstance(sums, RegisterLayout)
     assert layout_of(module, "beside") == layout_of(module, "twice") == sums.permuted([1, 0])
+
+
+def test_coordinates_of_a_gather_come_as_its_threads_need_them() -> None:
+    """Each thread loads the coordinate of its row, once computed or not: nothing goes through shared memory."""
+    text = """
+    def gathered(i, w):
+        T = i.shape[0]
+        V, D = w.shape
+        out = tile.empty((T, D), w.dtype)
+        for t, d in tile.grid(T, D):
+            at = i[t]
+            out[t, d] = w[tile.where(at < 0, at + 7, at), d]
+        return out
+    """
+    plan = "t=8, d=256, 256 threads, aligned to 16/16/16"
+    module = made(text, plan, i=tensor(1, i32, (None,)), w=tensor(2, bf16, (None, None)))
+    assert layout_of(module, "at") == (spatial(8, 32) * local(1, 8)).reduced([1])
+    assert not any(isinstance(op, Convert) for op in module.walk())
