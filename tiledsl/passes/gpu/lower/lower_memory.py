@@ -248,7 +248,7 @@ def _aligned_vector(state: Lowering, op: ops.Load | ops.Store, layout: RegisterL
     """How many elements of a thread are neighbours in memory, aligned to their size."""
     assert isinstance(op.tensor.type, TensorType)
     unit = op.tensor.type.unit
-    if unit is None or subscripts.axes[unit] < 0 or unit in subscripts.checked:
+    if unit is None or subscripts.axes[unit] < 0:
         return 1
     axis = subscripts.axes[unit]
     if _is_gathered_along(op, axis):
@@ -257,6 +257,9 @@ def _aligned_vector(state: Lowering, op: ops.Load | ops.Store, layout: RegisterL
     limit = row_alignment(state, op.tensor) // bytes_
     start = start_multiple(state, op.indices[unit])
     run = layout.vector(axis)
+    if unit in subscripts.checked:  # all of a vector are inside, or none, where the tensor ends with one too
+        whole = state.size_multiple(op.tensor.type.shape[unit])
+        limit = min(limit, whole, _vector_of_extent(state, op, subscripts))
     return max(1, min(power_of_two_in(run), 16 // bytes_, limit, start))
 
 

@@ -17,12 +17,13 @@ from tiledsl.passes.analysis.sizes import blocks_of
 from tiledsl.passes.gpu.layouts.gathered_layouts import is_loaded, is_tile_index
 from tiledsl.passes.gpu.layouts.infer_layouts import access_order, tensor_of
 from tiledsl.passes.gpu.plan import GridPlan, Plan
-from tiledsl.passes.gpu.plans.costs.grid_cost import MEMORY_EACH
+from tiledsl.passes.gpu.plans.costs.grid_cost import MEMORY_EACH, GridCost
 from tiledsl.passes.gpu.plans.facts.cluster_moves import moved_between_blocks
 from tiledsl.passes.gpu.plans.facts.grid_shape import GridShape, KnownSizes, accessed
 from tiledsl.passes.gpu.plans.facts.whole_axes import with_whole_axes
 from tiledsl.passes.gpu.plans.weighted_rows import moves, weighted_row_plans
 from tiledsl.passes.gpu_machine import GpuMachine
+from tiledsl.passes.nest.loop_nest import loop_nest
 from tiledsl.support.powers_of_two import power_of_two_from, power_of_two_up_to
 
 
@@ -73,6 +74,9 @@ WEIGHTED_BLOCKS = 3.4
 """Blocks for each multiprocessor, of programs that go through many long rows."""
 ROW_BLOCK = 128
 """The least threads of a block that holds rows."""
+SLOWER = 1.02
+"""Of the time of a program for each row, what programs that hold weights may take by the price, which does not see
+what they gain: that nothing waits for weights, and that rows are on their way."""
 MOST_REST = 1 / 16
 """Of an axis, what blocks along it may reach beyond its end."""
 
@@ -91,8 +95,8 @@ def fixed_elements(grid: GridShape, shape: Shape, sizes: KnownSizes) -> int:
 def row_plans(grid: GridShape, machine: GpuMachine, sizes: KnownSizes, row: int, vector: int) -> list[Plan]:
     """Rows held in registers. Short ones by a warp each, longer ones by a block, the longest by a cluster of blocks."""
     invariant = [op for op in grid.accesses if isinstance(op, ops.Load) and not moves(op, grid)]
-    plans = weighted_row_plans(grid, machine, sizes, row, vector) if invariant else []
-    plans += _long_row_plans(grid, machine, sizes, row, vector) if invariant else []
+    holding = weighted_row_plans(grid, machine, sizes, row, vector) if invariant else []
+    plans = _long_row_plans(grid, machine, sizes, row, vector) if invariant else []
     apart = bool(moved_between_blocks(grid.op, None, folds=True))
     for held, may_cluster in ((ROW_VECTORS, True), (ROW_VECTORS // 2, True), (ROW_VECTORS, False)):
         pieces = -(-row // vector)
@@ -117,7 +121,15 @@ def row_plans(grid: GridShape, machine: GpuMachine, sizes: KnownSizes, row: int,
         blocks = _spread(grid, sizes, rows)
         plan = Plan((GridPlan(threads, cluster, row_threads=row_threads),), blocks=tuple(blocks.items()))
         plans.append(with_whole_axes(grid, plan, sizes, vector, min(along, threads * cluster)))
+    if holding and _seconds(grid, machine, sizes, holding[0]) <= SLOWER * _seconds(grid, machine, sizes, plans[0]):
+        plans = [*holding, *plans]
     return list(dict.fromkeys(plans))
+
+
+def _seconds(grid: GridShape, machine: GpuMachine, sizes: KnownSizes, plan: Plan) -> float:
+    """What a plan of a grid is predicted to take."""
+    nest, every = loop_nest(grid.op), sizes.all_of(grid)
+    return GridCost(nest, plan.grids[0], dict(plan.blocks), every, machine, sizes.alignment).times.seconds
 
 
 def _long_row_plans(grid: GridShape, machine: GpuMachine, sizes: KnownSizes, row: int, vector: int) -> list[Plan]:
