@@ -18,6 +18,7 @@ from tiledsl.passes.gpu.layouts.gathered_layouts import is_loaded, is_tile_index
 from tiledsl.passes.gpu.layouts.infer_layouts import access_order, tensor_of
 from tiledsl.passes.gpu.plan import GridPlan, Plan
 from tiledsl.passes.gpu.plans.costs.grid_cost import MEMORY_EACH, GridCost
+from tiledsl.passes.gpu.plans.costs.resource_times import ResourceTimes
 from tiledsl.passes.gpu.plans.facts.cluster_moves import moved_between_blocks
 from tiledsl.passes.gpu.plans.facts.grid_shape import GridShape, KnownSizes, accessed
 from tiledsl.passes.gpu.plans.facts.whole_axes import with_whole_axes
@@ -74,9 +75,9 @@ WEIGHTED_BLOCKS = 3.4
 """Blocks for each multiprocessor, of programs that go through many long rows."""
 ROW_BLOCK = 128
 """The least threads of a block that holds rows."""
-SLOWER = 1.02
+SLOWER = 1.05
 """Of the time of a program for each row, what programs that hold weights may take by the price, which does not see
-what they gain: that nothing waits for weights, and that rows are on their way."""
+what they gain where memory binds: that nothing waits for weights, and that rows are on their way."""
 MOST_REST = 1 / 16
 """Of an axis, what blocks along it may reach beyond its end."""
 
@@ -121,15 +122,18 @@ def row_plans(grid: GridShape, machine: GpuMachine, sizes: KnownSizes, row: int,
         blocks = _spread(grid, sizes, rows)
         plan = Plan((GridPlan(threads, cluster, row_threads=row_threads),), blocks=tuple(blocks.items()))
         plans.append(with_whole_axes(grid, plan, sizes, vector, min(along, threads * cluster)))
-    if holding and _seconds(grid, machine, sizes, holding[0]) <= SLOWER * _seconds(grid, machine, sizes, plans[0]):
-        plans = [*holding, *plans]
+    if holding:
+        by_itself, held_on = (_times(grid, machine, sizes, plan) for plan in (plans[0], holding[0]))
+        most = SLOWER if by_itself.bound == "memory" else 1.0
+        if held_on.seconds <= most * by_itself.seconds:
+            plans = [*holding, *plans]
     return list(dict.fromkeys(plans))
 
 
-def _seconds(grid: GridShape, machine: GpuMachine, sizes: KnownSizes, plan: Plan) -> float:
+def _times(grid: GridShape, machine: GpuMachine, sizes: KnownSizes, plan: Plan) -> ResourceTimes:
     """What a plan of a grid is predicted to take."""
     nest, every = loop_nest(grid.op), sizes.all_of(grid)
-    return GridCost(nest, plan.grids[0], dict(plan.blocks), every, machine, sizes.alignment).times.seconds
+    return GridCost(nest, plan.grids[0], dict(plan.blocks), every, machine, sizes.alignment).times
 
 
 def _long_row_plans(grid: GridShape, machine: GpuMachine, sizes: KnownSizes, row: int, vector: int) -> list[Plan]:

@@ -195,8 +195,12 @@ class GridCost:
         return blocks / (each * self.machine.multiprocessors)
 
     def moved_bytes(self, access: Access) -> float:
-        """Bytes that an access moves, whenever it is made."""
-        return self.counts.moved(access).number * access.tensor.dtype.bytes
+        """Bytes that an access moves, whenever it is made. Programs that go through many blocks load once what is the
+        same for all of them."""
+        once = 1.0
+        if self.grid.programs and not self.grid.roles and not access.loops and not access.moved_by and access.is_read:
+            once = min(1.0, self.grid.programs / self.programs)
+        return once * self.counts.moved(access).number * access.tensor.dtype.bytes
 
     def sector_bytes(self, access: Access) -> float:
         """The same in whole sectors: a run of neighbours that is shorter than one costs all of it."""
