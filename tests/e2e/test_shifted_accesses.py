@@ -18,7 +18,7 @@ from tiledsl.backend_cuda.emit.emit_program import emit_program
 def windows(x: tile.Tensor) -> tile.Tensor:
     """Of each shift what is there; and the same stored to where it came from."""
     M, N = x.shape
-    y = tile.empty((6, M, N), x.dtype)
+    y = tile.empty((7, M, N), x.dtype)
     for m, n in tile.grid(M, N):
         y[0, m, n] = tile.load(x[m, n - 40], other=7)
         y[1, m, n] = tile.load(x[m - 1, n - 3], other=7)
@@ -26,6 +26,7 @@ def windows(x: tile.Tensor) -> tile.Tensor:
         y[3, m, n] = tile.load(x[m, n + 2], other=7)
         y[4, m, n] = tile.load(x[m, n + 40], other=7)
         y[5, m, n - 1] = x[m, n]
+        y[6, m, n + 16] = x[m, n]
     return y
 
 
@@ -38,7 +39,7 @@ def shifted(x: Any, rows: int, columns: int) -> Any:
 
 
 @pytest.mark.skipif(host_compiler() is None, reason="there is no C++ compiler")
-@pytest.mark.parametrize("shape", [(1, 1), (3, 37), (5, 300)])
+@pytest.mark.parametrize("shape", [(1, 1), (3, 37), (5, 300), (3, 304)])
 def test_what_is_outside_is_the_other_value(shape: tuple[int, int], tmp_path: Path) -> None:
     x: Any = aligned(np.random.default_rng(0).standard_normal(shape).astype(np.float32))
     module = lower(windows, x=tensor(2))
@@ -48,3 +49,4 @@ def test_what_is_outside_is_the_other_value(shape: tuple[int, int], tmp_path: Pa
     for number, shift in enumerate(expected):
         np.testing.assert_array_equal(y[number], shifted(x, *shift))
     np.testing.assert_array_equal(y[5][:, :-1], x[:, 1:])
+    np.testing.assert_array_equal(y[6][:, 16:], x[:, :-16])

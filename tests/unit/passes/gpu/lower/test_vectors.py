@@ -7,10 +7,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tiledsl
+from tests.support.gpu_lowering import variants
+from tests.support.kernels import lower, tensor
 from tiledsl import ops, tile
+from tiledsl.ir.text.printer import print_module
 
 Formula = Callable[..., Any]
 WIDE = "vector = 8"
@@ -67,3 +71,24 @@ def test_windows_of_channels_are_read_by_vectors_and_their_places_together() -> 
     (windows,) = [line for line in kernel.ir("gpu").splitlines() if "checked" in line]
     assert WIDE in windows
     assert kernel.ir("gpu").count("gpu.slice(%windows)") == 9
+
+
+def halves(x: tile.Tensor, w: tile.Tensor) -> tile.Tensor:
+    """Each half of a row times `w`, the halves turned round; that a row is two of `w` is nothing that sizes say."""
+    M, N = x.shape
+    H = w.shape[0]
+    y = tile.empty((M, N), x.dtype)
+    for m, n in tile.grid(M, H):
+        y[m, n] = x[m, n + H] * w[n]
+        y[m, n + H] = x[m, n] * w[n]
+    return y
+
+
+@pytest.mark.parametrize(("columns", "vector"), [(264, "vector = 4"), (260, "vector = 2"), (258, "")])
+def test_what_may_lie_outside_is_accessed_by_vectors_that_are_inside_as_a_whole(columns: int, vector: str) -> None:
+    """Where a block and a tensor begin and end with a vector, all of its elements are inside, or none."""
+    arrays: list[Any] = [np.ones((8, columns), np.float32), np.ones(columns // 2, np.float32)]
+    _, module = next(variants(lower(halves, x=tensor(2), w=tensor(1)), arrays, "sm_90"))
+    lines = [line for line in print_module(module).splitlines() if "checked = [" in line]
+    assert len(lines) == 4
+    assert all(vector in line if vector else "vector" not in line for line in lines)
