@@ -117,7 +117,7 @@ class _Finder:
             self.of[parameter] = self.fresh(parameter)
         for op in function.body.ops:
             if isinstance(op, ops.Return):
-                self.unite_results(op)
+                self.unite_results(function, op)
                 continue
             self.of[op.result] = self.visit(op)
         kept = {value: tuple(self.root(a) for a in axes if a is not None) for value, axes in self.of.items()}
@@ -135,13 +135,27 @@ class _Finder:
         planes = frozenset[Axis]().union(*(self.planes(op) for op in self.planes_of))
         return GroupAxes(kept, reduced, indexed, windows, planes)
 
-    def unite_results(self, op: ops.Return) -> None:
-        """Results of one size that have nothing in common are made by the same programs, axis by axis."""
+    def unite_results(self, function: Function, op: ops.Return) -> None:
+        """Results of one size that have nothing in common are made by the same programs, axis by axis. Sums of the rows
+        and of the columns of one square have: the axes of the square."""
         of_size: dict[tuple[int, ...], Axes] = {}
         for value in op.values:
             first, axes = of_size.setdefault(sizes_of(value), self.of[value]), self.of[value]
-            if not {*self.roots(first)} & {*self.roots(axes)} - {None}:
+            ours, theirs = ({*self.roots(some)} - {None} for some in (first, axes))
+            if not any(found & ours and found & theirs for found in self.together(function)):
                 self.united([first, axes])
+
+    def together(self, function: Function) -> list[set[Axis | None]]:
+        """Axes that values or ops have in common, or that others lead to from one to the next."""
+        found: list[set[Axis | None]] = []
+        for op in function.body.ops[:-1]:
+            values = [*op.operands, *op.results]
+            if isinstance(op, ops.Window) and op.source.op is not None:
+                values += op.source.op.operands  # what is padded for them
+            axes = {axis for value in values for axis in self.roots(self.of[value]) if axis is not None}
+            touched = [one for one in found if one & axes]
+            found = [*(one for one in found if one not in touched), axes.union(*touched)]
+        return found
 
     def folded(self, op: Fold, kept: Mapping[Value, tuple[Axis, ...]]) -> tuple[Axis, ...]:
         if isinstance(op, ops.Reduce):
