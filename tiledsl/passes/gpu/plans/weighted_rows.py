@@ -10,6 +10,7 @@ come once, rows are copied ahead into a ring, and what is left between one row a
 from __future__ import annotations
 
 from tiledsl.ir import tile_ops as ops
+from tiledsl.ir.core import Op, Value
 from tiledsl.passes.analysis.sizes import blocks_of
 from tiledsl.passes.gpu.layouts.gathered_layouts import gather_rank
 from tiledsl.passes.gpu.layouts.infer_layouts import tensor_of
@@ -51,7 +52,7 @@ def weighted_row_plans(grid: GridShape, machine: GpuMachine, sizes: KnownSizes, 
     widest = max((tensor_of(op).dtype.bytes for op in rows), default=1)
     pieces = row * widest // PIECE
     threads = max(FEWEST_THREADS, power_of_two_from(-(-pieces // MOST_PIECES)))
-    if pieces < 2 * FEWEST_THREADS:
+    if pieces < 2 * FEWEST_THREADS or not all(_is_fixed(op, grid) for op in weights):
         return []
     if not machine.has_async_copy or not rows or len(blocks) != 1 or len(grid.blocks) > 1:
         return []
@@ -77,6 +78,13 @@ def weighted_row_plans(grid: GridShape, machine: GpuMachine, sizes: KnownSizes, 
 def moves(op: ops.Load, grid: GridShape) -> bool:
     """Whether what is loaded depends on the block."""
     return any(index in grid.op.body.arguments for index in op.indices)
+
+
+def _is_fixed(op: ops.Load, grid: GridShape) -> bool:
+    """Whether what is loaded is the same for all blocks: no subscript is computed in them."""
+    indices = [index for index in op.indices if isinstance(index, Value)]
+    inside = set(grid.op.body.walk()) if indices else set[Op]()
+    return all(index.op not in inside for index in indices)
 
 
 def _is_copied(op: ops.Load, sizes: KnownSizes, row: int) -> bool:
