@@ -63,6 +63,17 @@ PLANS = (
     "m=64, n=32, k=64, 256 threads, 4x1 warps, {stages} stages, 2 programs, pingpong",
     "m=64, n=144, k=64, 128 threads, 4x1 warps, cooperative, {stages} stages",
 )
+PLANES = "cooperative, {stages} stages, by planes"
+PLANS_BY_PLANES = (
+    f"m=64, n=64, k=32, 128 threads, 4x1 warps, {PLANES}",
+    f"m=64, n=64, k=64, 128 threads, 4x1 warps, {PLANES}, 2 programs",
+    f"m=64, n=64, k=32, 128 threads, 4x1 warps, {PLANES}, 2 programs, from a counter",
+    f"m=128, n=32, k=64, 256 threads, 8x1 warps, {PLANES}",
+    f"m=64, n=128, k=16, 256 threads, 4x2 warps, {PLANES}",
+    f"m=128, n=64, k=32, 128 threads x 2, 4x1 warps, {PLANES}",
+    "m=64, n=32, k=32, 256 threads, 4x1 warps, {stages} stages, 2 programs, pingpong, by planes",
+    f"m=64, n=144, k=32, 128 threads, 4x1 warps, {PLANES}",
+)
 
 
 @dataclass(frozen=True)
@@ -96,6 +107,13 @@ class RandomProduct:
     """Whether the result is stored a second time, with its columns as rows, and what was met beside it."""
     divided: bool = False
     """Whether the plan knows that its blocks divide the sizes."""
+    by_planes: bool = False
+    """Whether what is multiplied is f32, of which planes are made."""
+
+    @property
+    def dtype(self) -> str:
+        """Of what is multiplied."""
+        return "f32" if self.by_planes else "bf16"
 
     @property
     def text(self) -> str:
@@ -106,7 +124,7 @@ class RandomProduct:
         lines, sums, parameters = list[str](), list[str](), list[str]()
         for side, operand, is_left in operands:
             parameters += _parameters(_tensors(side, operand, is_left))
-            lines += _operand(side, operand, is_left)
+            lines += _operand(side, operand, is_left, self.dtype)
             if operand.folded:
                 sums.append(side)
                 lines += [
@@ -201,7 +219,7 @@ func @f({", ".join(parameters)}) {{
         alignment: list[int] = []
         for side, operand in (("a", self.left), ("b", self.right), ("c", self.beside)):
             if operand is not None:
-                short = self.by_threads and side == "a" and _is_computed(operand)
+                short = self.by_threads and side == "a" and _is_computed(operand, self.dtype)
                 alignment += [2 if short else 16 for _ in _tensors(side, operand, is_left=side == "a")]
         others = [16] * (len(self._met) + (3 if self.stores_turned else 1))
         whole = f", M<={-(-self.m // 8) * 8}, N<={-(-self.n // 8) * 8}" if self._met else ""
@@ -218,8 +236,8 @@ def blocks_of(plan: str) -> list[tuple[str, int]]:
     return [(name, int(size)) for name, size in re.findall(r"\b([mnk])=(\d+)", plan)]
 
 
-def _is_computed(operand: Operand) -> bool:
-    return bool(operand.steps) or operand.dtype != "bf16"
+def _is_computed(operand: Operand, multiplied: str) -> bool:
+    return bool(operand.steps) or operand.dtype != multiplied
 
 
 def _tensors(side: str, operand: Operand, is_left: bool) -> dict[str, tuple[str, Sequence[str]]]:
@@ -241,7 +259,7 @@ def _parameters(tensors: Mapping[str, tuple[str, Sequence[str]]]) -> list[str]:
     ]
 
 
-def _operand(side: str, operand: Operand, is_left: bool) -> list[str]:
+def _operand(side: str, operand: Operand, is_left: bool, multiplied: str) -> list[str]:
     """The lines that make an operand, of which `%side_tile` is what was loaded."""
     axes = ["m", "k"] if is_left else ["k", "n"]
     at = axes[::-1] if operand.turned else axes
@@ -250,7 +268,7 @@ def _operand(side: str, operand: Operand, is_left: bool) -> list[str]:
     lines = [f"{loaded} = tile.load(%{side}, [%{at[0]}, %{at[1]}])"]
     if operand.turned:
         lines.append(f"%{side}_tile = tile.transpose({loaded}) {{permutation = [1, 0]}}")
-    if not _is_computed(operand):
+    if not _is_computed(operand, multiplied):
         lines[-1] = lines[-1].replace(f"%{side}_tile", f"%{side}_operand")
         lines.append(f"%{side}_tile = tile.cast(%{side}_operand) {{dtype = f32}}" if operand.folded else "")
         return lines
@@ -269,20 +287,19 @@ def _operand(side: str, operand: Operand, is_left: bool) -> list[str]:
         lines.append(f"%{side}_beside = tile.cast(%{side}_other) {{dtype = f32}}")
     for number, step in enumerate(operand.steps):
         lines.append(STEPS[step].format(to=f"%{side}_{number + 1}", of=f"%{side}_{number}", side=side))
-    lines.append(f"%{side}_operand = tile.cast(%{side}_{len(operand.steps)}) {{dtype = bf16}}")
+    lines.append(f"%{side}_operand = tile.cast(%{side}_{len(operand.steps)}) {{dtype = {multiplied}}}")
     return lines
 
 
-def operands(computed: st.SearchStrategy[bool]) -> st.SearchStrategy[Operand]:
-    """Plain ones, and ones of at most three steps."""
+def operands(computed: st.SearchStrategy[bool], multiplied: str = "bf16") -> st.SearchStrategy[Operand]:
+    """Plain ones, and ones of at most three steps. Nothing is folded beside products by planes."""
+    folded = st.booleans() if multiplied == "bf16" else st.just(False)
 
     def make(is_computed: bool) -> st.SearchStrategy[Operand]:
         if not is_computed:
-            return st.builds(Operand, st.just("bf16"), st.booleans(), st.just(()), st.booleans())
+            return st.builds(Operand, st.just(multiplied), st.booleans(), st.just(()), folded)
         steps = st.lists(st.sampled_from(sorted(STEPS)), max_size=3).filter(lambda found: found.count("square") < 2)
-        return st.builds(
-            Operand, st.sampled_from(["bf16", "i8", "f32"]), st.booleans(), steps.map(tuple), st.booleans()
-        )
+        return st.builds(Operand, st.sampled_from(["bf16", "i8", "f32"]), st.booleans(), steps.map(tuple), folded)
 
     return computed.flatmap(make)
 
@@ -290,16 +307,18 @@ def operands(computed: st.SearchStrategy[bool]) -> st.SearchStrategy[Operand]:
 @st.composite
 def random_products(draw: st.DrawFn) -> RandomProduct:
     """Programs that go through their rings less than once, once or more often, with ends within a block or none."""
-    left, right = draw(operands(st.booleans())), draw(operands(st.sampled_from([False, False, True])))
-    beside = draw(operands(st.just(False))) if draw(st.integers(0, 3)) == 0 else None
-    stages = draw(st.sampled_from([2, 3, 1]))
+    by_planes = draw(st.integers(0, 2)) == 0
+    dtype = "f32" if by_planes else "bf16"
+    left, right = draw(operands(st.booleans(), dtype)), draw(operands(st.sampled_from([False, False, True]), dtype))
+    beside = draw(operands(st.just(False), dtype)) if draw(st.integers(0, 3)) == 0 else None
+    stages = draw(st.sampled_from([2, 3] if by_planes else [2, 3, 1]))
     m, n = draw(st.sampled_from([64, 80, 16, 144])), draw(st.sampled_from([64, 80, 16]))
     k = draw(st.sampled_from([208, 64, 80]))
-    plan = draw(st.sampled_from(PLANS)).format(stages=stages)
+    plan = draw(st.sampled_from(PLANS_BY_PLANES if by_planes else PLANS)).format(stages=stages)
     by_threads = draw(st.sampled_from([False, False, True]))
     after = draw(st.lists(st.sampled_from(sorted(AFTER)), max_size=2, unique=True))
     turned = draw(st.integers(0, 3)) == 0
     divided = draw(st.integers(0, 2)) == 0
     if divided:
         (m, n), k = (2 * size for _, size in blocks_of(plan)[:2]), 2 * blocks_of(plan)[2][1]
-    return RandomProduct(left, right, beside, m, n, k, plan, by_threads, tuple(after), turned, divided)
+    return RandomProduct(left, right, beside, m, n, k, plan, by_threads, tuple(after), turned, divided, by_planes)

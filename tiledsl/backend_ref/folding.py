@@ -12,11 +12,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from tiledsl.backend_ref.execution import Execution
-from tiledsl.backend_ref.scalar_functions import Array, cast, constant, element_type
+from tiledsl.backend_ref.scalar_functions import FUNCTIONS, Array, cast, constant, element_type
 from tiledsl.ir.core import Block
 from tiledsl.ir.fold_identities import fold_identity
 from tiledsl.ir.gpu import gpu_ops
-from tiledsl.ir.tile_ops import Cast, Constant, Dot, Map, Reduce, Scan, Size, Yield
+from tiledsl.ir.tile_ops import PLANES, Cast, Constant, Dot, Map, Reduce, Scan, Size, Yield
 
 FOLDS: dict[str, np.ufunc] = {
     "add": np.add,
@@ -71,13 +71,16 @@ def scan_tiles(execution: Execution, op: Scan | gpu_ops.Scan, sources: Sequence[
 
 def dot(execution: Execution, op: Dot) -> tuple[Array, ...]:
     """Floats: products and sums in f64 (exact for narrow operands), rounded once. `tf32` and planes are granted full
-    precision.
+    precision; of what planes have no finite sum, as f32 has infinities, the result is no number either.
 
     Integers: modulo 2**64, then wrapped to `dtype`.
     """
     a, b = execution.array(op.a), execution.array(op.b)
     if op.precision == "planes":
         a, b = (x.astype(np.float64).sum(axis=0) for x in (a, b))
+    elif op.precision == "split":
+        planes = [FUNCTIONS[f"plane_{number + 1}"] for number in range(PLANES)]
+        a, b = (np.sum([plane(x).astype(np.float64) for plane in planes], axis=0) for x in (a, b))
     wide = np.float64 if op.a.dtype.is_float or op.dtype.is_float else np.int64
     total = np.matmul(a.astype(wide), b.astype(wide))
     if op.acc is not None:

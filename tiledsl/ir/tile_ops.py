@@ -321,14 +321,27 @@ class Extract(Op):
 
 ASKED = ("ieee", "tf32", "fast")
 """Of products, that a program may ask for."""
-PRECISIONS = (*ASKED, "planes")
+PRECISIONS = (*ASKED, "planes", "split")
+"""Of products."""
 PLANES = 3
 """Of bf16, that have all digits of f32."""
 PLANE_PAIRS = ((2, 0), (0, 2), (1, 1), (1, 0), (0, 1), (0, 0))
 """Those of the left and of the right operand that are multiplied, the smallest products first."""
 PLANES_SCALE = 2.0**-32
 """What a product of planes is multiplied with: each operand is 2**16 times what it stands for."""
-"""Of products."""
+SPLIT_INSTRUCTIONS = 7
+"""Of a thread, for each element of an operand of which it makes planes: one to scale it, three to round it two at a
+time, two to widen what it was rounded to, two to subtract that; counted in SASS."""
+
+
+def is_by_planes(dot: Dot) -> bool:
+    """Whether a product is made as several ones of planes of its operands."""
+    return dot.precision in ("planes", "split")
+
+
+def products_for_one(dot: Dot) -> int:
+    """How many products of matrices it is made as."""
+    return len(PLANE_PAIRS) if is_by_planes(dot) else 1
 
 
 class Dot(Op):
@@ -337,7 +350,8 @@ class Dot(Op):
     `precision`: "ieee" for all digits of the operands and of an f32 sum; "tf32" if f32 operands may be rounded to that;
     "fast" if sums of f8 products may be kept in as few digits as matrix instructions have; "planes" where operands are
     matrices that a leading axis of 3 adds up to, each 2**-8 or less of the one before: the products of two of them that
-    come to 2**-24 or less are left out.
+    come to 2**-24 or less are left out; "split" where f32 operands are to be made such planes of on the way (the maps
+    `plane_1` to `plane_3`), so that what is added is 2**32 times the product.
     """
 
     name = "tile.dot"
@@ -358,6 +372,8 @@ class Dot(Op):
         planes = self.precision == "planes"
         fits = a.dtype == bf16 and self.dtype == f32 and a.shape[:-2] == (PLANES,)
         require(not planes or fits, f"{PLANES} planes of bf16 give f32, not {a} {self.dtype}")
+        fits = a.dtype == f32 == self.dtype
+        require(self.precision != "split" or fits, f"operands of f32 are split, not {a} {self.dtype}")
         result = TileType(self.dtype, (*a.shape[planes:-1], b.shape[-1]))
         if self.acc is not None:
             acc = tile_type(self.acc)

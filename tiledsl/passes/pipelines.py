@@ -5,7 +5,7 @@ from __future__ import annotations
 from tiledsl.ir.symbolic import Dim
 from tiledsl.passes.gpu.lower.tidy import Tidy
 from tiledsl.passes.gpu.lower_to_gpu import LowerToGpu
-from tiledsl.passes.gpu.plan import Plan, swapped_grids
+from tiledsl.passes.gpu.plan import Plan, split_grids, swapped_grids
 from tiledsl.passes.gpu.plans.apply_plan import ApplyPlan
 from tiledsl.passes.gpu.sync.allocate_shared import AllocateShared
 from tiledsl.passes.gpu.sync.insert_barriers import InsertBarriers
@@ -32,6 +32,7 @@ from tiledsl.passes.tile.loops.sink import SinkBehindLoops
 from tiledsl.passes.tile.loops.split_sums import SplitSums
 from tiledsl.passes.tile.near_functions import NearFunctions
 from tiledsl.passes.tile.place_levels import PlaceLevels
+from tiledsl.passes.tile.split_products import SplitProducts
 from tiledsl.passes.tile.swap_sides import SwapSides
 from tiledsl.passes.tile.turn_operands import TurnOperands
 
@@ -82,6 +83,7 @@ def gpu_pipeline(plan: Plan, arch: str) -> list[Pass]:
         *([TurnOperands(plan.turned)] if plan.turned else []),
         *([SplitSums(plan.parts)] if plan.parts else []),
         *([SwapSides(swapped_grids(plan))] if swapped_grids(plan) else []),
+        *([SplitProducts(split_grids(plan))] if split_grids(plan) else []),
         ApplyPlan(plan),
         Bounds(),
         # sizes and extents that are known now

@@ -58,6 +58,7 @@ from tiledsl.passes.tile.loops.sink import SinkBehindLoops
 from tiledsl.passes.tile.loops.split_sums import SplitSums
 from tiledsl.passes.tile.near_functions import NearFunctions
 from tiledsl.passes.tile.place_levels import PlaceLevels
+from tiledsl.passes.tile.split_products import SplitProducts
 from tiledsl.passes.tile.swap_sides import SwapSides
 from tiledsl.passes.tile.turn_operands import TurnOperands
 
@@ -106,6 +107,7 @@ _KINDS: tuple[type[Pass], ...] = (
     InferTiling,
     PrintLoopNests,
     SplitSums,
+    SplitProducts,
     SwapSides,
     TurnOperands,
     ApplyPlan,

@@ -120,6 +120,7 @@ def family_of(plan: Plan) -> object:
         (
             one.roles,
             one.swapped,
+            one.split,
             one.flat,
             one.counted,
             one.splits > 1,

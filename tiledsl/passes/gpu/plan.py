@@ -72,6 +72,8 @@ class GridPlan:
     unlike lengths."""
     swapped: bool = False
     """Whether rows of products run along the columns of matrix instructions (`swap-sides`)."""
+    split: bool = False
+    """Whether threads make planes of f32 operands, for matrix instructions of bf16 (`split-products`)."""
     flat: bool = False
     """Whether whole rows of packed tensors are moved as one run, by whole vectors through shared memory."""
 
@@ -138,6 +140,11 @@ def swapped_grids(plan: Plan) -> tuple[int, ...]:
     return tuple(number for number, grid in enumerate(plan.grids) if grid.swapped)
 
 
+def split_grids(plan: Plan) -> tuple[int, ...]:
+    """The numbers of the grids whose f32 products are made of planes."""
+    return tuple(number for number, grid in enumerate(plan.grids) if grid.split)
+
+
 class RankedPlan(NamedTuple):
     """A plan with its predicted time in seconds, or None where plans are only in order."""
 
@@ -159,6 +166,8 @@ def _grid_words(grid: GridPlan) -> list[str]:
         words.append(COUNTED)
     if grid.swapped:
         words.append(SWAPPED)
+    if grid.split:
+        words.append(SPLIT)
     if grid.raster != 1:
         words.append(f"{grid.raster} rows at a time")
     if grid.roles:
@@ -183,6 +192,7 @@ def _grid_words(grid: GridPlan) -> list[str]:
 CHAINED = "in a chain"
 COUNTED = "from a counter"
 SWAPPED = "sides swapped"
+SPLIT = "by planes"
 FLAT = "rows as one run"
 _THREADS = re.compile(r"(\d+) threads(?: x (\d+))?")
 _OF_GRID = {
@@ -237,6 +247,8 @@ def parse_plan(text: str) -> Plan:
             grids[-1] = replace(grids[-1], counted=True)
         elif word == SWAPPED and grids:
             grids[-1] = replace(grids[-1], swapped=True)
+        elif word == SPLIT and grids:
+            grids[-1] = replace(grids[-1], split=True)
         elif word == FLAT and grids:
             grids[-1] = replace(grids[-1], flat=True)
         elif match := _ALIGNMENT.fullmatch(word):

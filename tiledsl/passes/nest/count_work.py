@@ -108,8 +108,8 @@ class WorkCounts:
         if dot not in self._multiplied:
             *batch, rows, depth = dot.op.a.shape
             if dot.op.precision == "planes":
-                batch = [len(ops.PLANE_PAIRS)]
-            dims = (*batch, rows, depth, dot.op.b.shape[-1])
+                batch = []
+            dims = (*batch, ops.products_for_one(dot.op), rows, depth, dot.op.b.shape[-1])
             self._multiplied[dot] = self._sum(_Term(dot.loops, tuple(_Length(dim) for dim in dims)))
         return self._multiplied[dot]
 

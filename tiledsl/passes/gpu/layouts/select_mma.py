@@ -47,6 +47,9 @@ def choose_instruction(a: DType, b: DType, accumulator: DType, precision: str, c
     `precision` matters for f32 operands only: `ieee` keeps all their digits, which no matrix instruction does; `tf32`
     rounds them to 11 significant bits.
     """
+    if precision == "split":
+        name = choose_instruction(bf16, bf16, accumulator, "ieee", capability).instruction
+        return Choice(name, bf16, f"{name} multiplies planes of bf16, of which three have all digits of {a}")
     known = [row for row in INSTRUCTIONS.values() if not row.is_fma and row.capability <= capability <= row.until]
     usable = [row for row in known if _keeps_digits(row, a, b, precision)]
     for operand in _candidates(a, b):

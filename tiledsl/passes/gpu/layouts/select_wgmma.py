@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from tiledsl.ir import tile_ops as ops
-from tiledsl.ir.dtypes import DType, f32
+from tiledsl.ir.dtypes import DType, bf16, f32
 from tiledsl.ir.gpu.tensor_maps import UNIT_BYTES
 from tiledsl.ir.gpu.warpgroup_instructions import (
     DEPTH_BYTES,
@@ -57,12 +57,13 @@ def plan_product(dot: ops.Dot, capacities: Capacities, grid: GridPlan) -> Warpgr
     across, splits = grid.across, grid.splits
     side = max(1, grid.cluster // (splits * across))
     rows, columns = m // side, n // across // along[1]
-    step = DEPTH_BYTES // dot.a.dtype.bytes
+    dtype = multiplied_dtype(dot)
+    step = DEPTH_BYTES // dtype.bytes
     fits = dtypes is not None and along[0] * along[1] * WARPGROUP == grid.threads and m % side == 0
     fits = fits and k % splits == 0 and (splits == 1 or n % (splits * COLUMN_STEP) == 0)
     fits = fits and rows % (ROWS * along[0]) == 0 and n % (across * along[1]) == 0 and k // splits % step == 0
     widest = APART_COLUMNS if grid.roles == APART else columns
-    width = max((w for w in columns_of(dot.a.dtype) if fits and columns % w == 0 and w <= widest), default=0)
+    width = max((w for w in columns_of(dtype) if fits and columns % w == 0 and w <= widest), default=0)
     if not width:
         what = f"{grid.threads} threads x {grid.cluster} cannot share a product of {m} x {n} x {k} by `wgmma`"
         fail("plan-specialised", dot.location, reason=what)
@@ -81,8 +82,15 @@ def plan_product(dot: ops.Dot, capacities: Capacities, grid: GridPlan) -> Warpgr
     return WarpgroupProduct(instruction, (m, n, k // splits), left, accumulator, result)
 
 
+def multiplied_dtype(dot: ops.Dot) -> DType:
+    """Of operands, as they are multiplied."""
+    return bf16 if dot.precision == "split" else dot.a.dtype
+
+
 def instruction_dtypes(a: DType, b: DType, accumulator: DType, precision: str) -> str | None:
     """The end of the name of the `wgmma` for these dtypes, such as `bf16_f32`; None where there is none."""
+    if precision == "split":
+        a = b = bf16
     if a != b or (a == f32 and precision != "tf32"):
         return None
     operand = "tf32" if a == f32 else str(a)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Op, Value
-from tiledsl.ir.dtypes import DType, bool_, f32
+from tiledsl.ir.dtypes import DType, bf16, bool_, f32
 from tiledsl.ir.gpu import gpu_ops as gpu
 from tiledsl.ir.layouts.conversions import convert_plan
 from tiledsl.ir.layouts.layout import RegisterLayout, local
@@ -124,17 +124,41 @@ def _multiply_steps(
     """`value` and the products of all steps; where it is promoted, that of the last ones and `accumulator`."""
     depth, step = plan.shape[2], plan.step
     layout_a, layout_b, _ = plan.layouts(step)
-    following = (a.step(state, layout_a, 0), b.step(state, layout_b, 0))
+    following = (a.read(state, layout_a, 0), b.read(state, layout_b, 0))
     for start in range(0, depth, step):
         left, right = following
         if plan.promoted and start and start % PROMOTED_DEPTH == 0:
             accumulator, value = added(state, accumulator, value), nothing(state, plan)
         if start + step < depth:  # the next operands are on their way while these are multiplied
-            following = (a.step(state, layout_a, start + step), b.step(state, layout_b, start + step))
-        value = state.emit(
-            gpu.Mma, name=op.result.name, a=left, b=right, acc=value, instruction=plan.instruction.name
-        ).result
+            following = (a.read(state, layout_a, start + step), b.read(state, layout_b, start + step))
+        value = multiply_step(state, op, plan, a, b, left, right, value)
     return added(state, accumulator, value) if plan.promoted else value
+
+
+def multiply_step(
+    state: Lowering, op: ops.Dot, plan: DotPlan, a: Operand, b: Operand, left: Value, right: Value, value: Value
+) -> Value:
+    """`value` and the product of a step, of what was read of the operands `a` and `b` for it."""
+    if op.precision == "split":
+        lefts, rights = planes_of(state, left), planes_of(state, right)
+        pairs = [(lefts[one], rights[other]) for one, other in ops.PLANE_PAIRS]
+    else:
+        pairs = [(a.cast(state, left), b.cast(state, right))]
+    name, instruction = op.result.name, plan.instruction.name
+    for left, right in pairs:
+        value = state.emit(gpu.Mma, name=name, a=left, b=right, acc=value, instruction=instruction).result
+    return value
+
+
+def planes_of(state: Lowering, value: Value) -> list[Value]:
+    """The planes of a tile of f32, each where the tile is."""
+    found: list[Value] = []
+    for number in range(ops.PLANES):
+        plane = state.emit(ops.Map, types=[value.tile], fn=f"plane_{number + 1}", inputs=(value,)).result
+        narrow = TileType(bf16, value.layout.shape, "register", value.layout)
+        name = f"{value.name}_{number + 1}" if value.name else ""
+        found.append(state.emit(ops.Cast, types=[narrow], name=name, source=plane, dtype=bf16).result)
+    return found
 
 
 def nothing(state: Lowering, plan: DotPlan) -> Value:
@@ -161,10 +185,6 @@ class Operand:
     def of_batch(self, batch: tuple[int, ...]) -> Operand:
         """That of one of several products."""
         return replace(self, batch=batch)
-
-    def step(self, state: Lowering, layout: RegisterLayout, start: int) -> Value:
-        """The part of it from `start` on, in that layout, as the product takes it."""
-        return self.cast(state, self.read(state, layout, start))
 
     def read(self, state: Lowering, layout: RegisterLayout, start: int) -> Value:
         """The part of it from `start` on, in that layout, not cast yet."""

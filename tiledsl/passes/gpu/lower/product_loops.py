@@ -27,7 +27,7 @@ from tiledsl.ir.core import Block, Value
 from tiledsl.ir.dtypes import i64
 from tiledsl.ir.gpu import gpu_ops as gpu
 from tiledsl.ir.types import scalar
-from tiledsl.passes.gpu.lower.lower_dot import Operand, added, batched, nothing, operand
+from tiledsl.passes.gpu.lower.lower_dot import Operand, added, batched, multiply_step, nothing, operand
 from tiledsl.passes.gpu.lower.lowering import Lowering
 from tiledsl.passes.gpu.lower.pipeline_loads import Pipeline, Stream
 from tiledsl.passes.gpu.products.plan_dot import DotPlan, plan_dot
@@ -137,6 +137,4 @@ class _ProductLoop:
     def _multiply(self, a: Operand, b: Operand, left: Value, right: Value, value: Value) -> Value:
         state, dot = self.state, self.dot
         with state.builder.at(dot.location):
-            left, right = a.cast(state, left), b.cast(state, right)
-            instruction = self.plan.instruction.name
-            return state.emit(gpu.Mma, name=dot.result.name, a=left, b=right, acc=value, instruction=instruction).result
+            return multiply_step(state, dot, self.plan, a, b, left, right, value)

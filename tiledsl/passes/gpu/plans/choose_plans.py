@@ -25,6 +25,7 @@ from tiledsl.passes.gpu.plans.facts.grid_shape import GridShape, KnownSizes, gri
 from tiledsl.passes.gpu.plans.facts.whole_axes import with_whole_axes
 from tiledsl.passes.gpu.plans.flat_rows import flat_rows
 from tiledsl.passes.gpu.plans.improve_plan import improved, with_ring
+from tiledsl.passes.gpu.plans.plane_candidates import THREADS_GAIN, plans_by_planes, split_grid
 from tiledsl.passes.gpu.plans.plans_on_demand import PlansOnDemand
 from tiledsl.passes.gpu.plans.product_plans.thread_plans import thread_plans
 from tiledsl.passes.gpu.plans.rule_plans import (
@@ -44,8 +45,6 @@ from tiledsl.support.powers_of_two import power_of_two_in
 
 WARPGROUP_DEPTH = 16
 """What a whole axis of a product comes in multiples of, where warpgroups multiply."""
-THREADS_GAIN = 0.85
-"""Of the time of the best plan for warpgroups, what one for threads that are all alike may take to come before it."""
 WHOLE_VECTORS = 16
 """Bytes that rows start at a multiple of where threads copy as fast as their prediction says."""
 FIRST_PLANS = 4
@@ -131,9 +130,20 @@ def _plans_as_written(
         lying = dict(zip(tensors, alignment)), dict(zip(tensors, map(packed_bytes, laid)))
         if grid.dots:
             by_threads = thread_plans(grid, machine, known)
+            split = split_grid(function, number, grid)
+            if split is not None:
+                of_warpgroups = by_warpgroups(split.function, split.grid)[:specialised]
+                of_warpgroups = [
+                    RankedPlan(with_whole_axes(split.grid, plan, known, WARPGROUP_DEPTH, 1), seconds)
+                    for plan, seconds in of_warpgroups
+                ]
+                of_planes = plans_by_planes(
+                    split, by_threads, lambda one: thread_plans(one, machine, known), of_warpgroups
+                )
+                first = [*of_planes, *first]
             others, seconds = by_threads.plans, first[0].seconds if first else None
             aligned = min(alignment, default=WHOLE_VECTORS) >= WHOLE_VECTORS
-            if seconds is not None and aligned and by_threads.seconds < THREADS_GAIN * seconds:
+            if split is None and seconds is not None and aligned and by_threads.seconds < THREADS_GAIN * seconds:
                 best = next(others)
                 others = chain([best], others)
                 first = [best, *first]

@@ -59,6 +59,8 @@ def grid_words(grid: GridPlan) -> str:
         words.append(f"{grid.row_threads} threads share a row")
     if grid.swapped:
         words.append("rows of the result along the columns of instructions")
+    if grid.split:
+        words.append("f32 products by planes of bf16")
     if grid.programs:
         what = "take blocks from a counter" if grid.counted else "go through all blocks"
         words.append(f"{grid.programs} programs {what}")

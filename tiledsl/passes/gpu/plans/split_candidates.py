@@ -18,12 +18,13 @@ from tiledsl.ir.lying import step_and_phase
 from tiledsl.ir.symbolic import Dim, evaluate, symbols_of
 from tiledsl.passes.analysis.effects import tensors_in_order
 from tiledsl.passes.analysis.sizes import size_of
-from tiledsl.passes.gpu.plan import Plan, RankedPlan, swapped_grids
+from tiledsl.passes.gpu.plan import Plan, RankedPlan, split_grids, swapped_grids
 from tiledsl.passes.gpu.plans.costs.grid_cost import GridCost
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.passes.manager import PassContext
 from tiledsl.passes.nest.loop_nest import loop_nests
 from tiledsl.passes.tile.loops.split_sums import UNIT, SplitSums, sums_of
+from tiledsl.passes.tile.split_products import SplitProducts
 from tiledsl.passes.tile.swap_sides import SwapSides
 from tiledsl.passes.tile.turn_operands import TurnOperands
 
@@ -44,16 +45,19 @@ SAME = 1.02
 
 
 def program_of(function: Function, plan: Plan) -> Function:
-    """The program that a plan is for: the function, with operands turned, sums split and sides swapped as it says."""
-    swapped = swapped_grids(plan)
-    if not plan.parts and not plan.turned and not swapped:
+    """The program that a plan is for: the function, with operands turned, sums split, sides swapped and products made
+    of planes as it says."""
+    swapped, split = swapped_grids(plan), split_grids(plan)
+    if not plan.parts and not plan.turned and not swapped and not split:
         return function
     module, context = Module([function.clone()]), PassContext()
     if plan.turned:
         module = TurnOperands(plan.turned).run(module, context)
     if plan.parts:
         module = SplitSums(plan.parts).run(module, context)
-    return (SwapSides(swapped).run(module, context) if swapped else module).entry
+    if swapped:
+        module = SwapSides(swapped).run(module, context)
+    return (SplitProducts(split).run(module, context) if split else module).entry
 
 
 def costs_of(program: Function, plan: Plan, sizes: Mapping[str, int], machine: GpuMachine) -> list[GridCost]:

@@ -66,5 +66,5 @@ def plan_dot(op: ops.Dot, capacities: Capacities, grid: GridPlan, machine: GpuMa
     if warps[0] * warps[1] * 32 != threads or not fits(instruction, warps, (m, n, k)):
         warps = choose_warps(instruction, m, n, threads // 32)
     promoted = is_promoted(op) and instruction.a == op.a.dtype and machine.capability not in CONVERTING
-    promoted = promoted or op.precision == "planes"
+    promoted = promoted or ops.is_by_planes(op)
     return DotPlan(instruction, cast, warps, (m, n, k), threads, reason, promoted)

@@ -22,4 +22,4 @@ CONVERTING = (90, 100, 103)
 def is_promoted(dot: ops.Dot) -> bool:
     """Whether a product is to have a true f32 sum, where instructions that take its operands do not make one."""
     narrow = dot.a.dtype in (f8e4m3, f8e5m2) and dot.dtype == f32 and dot.precision != "fast"
-    return narrow or dot.precision == "planes"
+    return narrow or ops.is_by_planes(dot)

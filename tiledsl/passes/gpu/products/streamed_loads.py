@@ -220,9 +220,14 @@ def _has_one_feed(body: Block) -> bool:
 
 def source_load(value: Value) -> ops.Load | None:
     """The load that brings an operand, perhaps transposed, or as a part of what it brings (`whole_of`); None if it is
-    computed, or stays in registers. Others may read it too (`goes_to_products_alone`)."""
+    computed, stays in registers, or is to be made planes of. Others may read it too (`goes_to_products_alone`)."""
     load = operand_load(value)
-    return None if load is None else whole_of(load)
+    return None if load is None or is_split(value) else whole_of(load)
+
+
+def is_split(operand: Value) -> bool:
+    """Whether threads make planes of an operand for a product."""
+    return any(isinstance(user, ops.Dot) and user.precision == "split" for user in operand.users)
 
 
 def goes_to_products_alone(load: ops.Load) -> bool:
@@ -252,7 +257,7 @@ def _goes_to_product(user: Op) -> bool:
 
 
 def _check_product(dot: ops.Dot) -> None:
-    if dot.a.dtype == dot.b.dtype == f32 and dot.precision != "tf32":
+    if dot.a.dtype == dot.b.dtype == f32 and dot.precision not in ("tf32", "split"):
         raise DeclinedError('`wgmma` multiplies f32 only with precision="tf32"')
     if dot.a.dtype.bits < 8 or instruction_dtypes(dot.a.dtype, dot.b.dtype, dot.dtype, dot.precision) is None:
         raise DeclinedError(f"`wgmma` does not multiply {dot.a.dtype} and {dot.b.dtype} into {dot.dtype}")

@@ -9,6 +9,8 @@ Barriers and proxy fences between these are put there by `insert-proxy-fences` a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Value
 from tiledsl.ir.gpu import gpu_ops as gpu
@@ -19,11 +21,12 @@ from tiledsl.passes.gpu.layouts.access_layouts import access_layout
 from tiledsl.passes.gpu.layouts.capacities import Capacities
 from tiledsl.passes.gpu.layouts.infer_layouts import access_order
 from tiledsl.passes.gpu.layouts.operand_sources import sources_of
-from tiledsl.passes.gpu.layouts.select_wgmma import WarpgroupProduct, plan_product
+from tiledsl.passes.gpu.layouts.select_wgmma import WarpgroupProduct, multiplied_dtype, plan_product
 from tiledsl.passes.gpu.layouts.shared_accesses import shared_layout, staged_layout, static_shape, whole_vector
-from tiledsl.passes.gpu.lower.lower_dot import batched, matrix_of
+from tiledsl.passes.gpu.lower.lower_dot import batched, matrix_of, planes_of
 from tiledsl.passes.gpu.lower.lowering import Lowering, Staged
 from tiledsl.passes.gpu.plan import GridPlan
+from tiledsl.passes.gpu.products.load_parts import operand_load
 from tiledsl.passes.gpu.products.streamed_loads import computed_sources, is_read_beside, source_load
 from tiledsl.passes.gpu.roles.rings import operand_layout
 
@@ -64,7 +67,7 @@ def _right_layout(dot: ops.Dot, capacities: Capacities, grid: GridPlan) -> Regis
 def _fast_axis(dot: ops.Dot) -> int:
     """The axis of a computed right operand that counts fastest in shared memory: as in the tensor that it is computed
     of; where there is none, that of the columns. Elements of other than 16 bits have to count along K."""
-    if dot.b.dtype.bits != 16:
+    if multiplied_dtype(dot).bits != 16:
         return 0
     for source in sources_of(dot.b):
         axes = source.axes[-2:]
@@ -87,9 +90,13 @@ def right_buffer(state: Lowering, dot: ops.Dot, plan: WarpgroupProduct, slots: i
     _, columns, depth = plan.shape
     sizes = (depth, columns // state.grid.across)
     fast = _fast_axis(dot)
-    shared = operand_layout(sizes, fast, dot.b.dtype.bytes, plan.instruction.n if fast == 1 else 0)
+    dtype, run = multiplied_dtype(dot), plan.instruction.n if fast == 1 else 0
     name = dot.b.name or "right"
     state.remark(dot, "its right operand is computed, and written to shared memory")
+    if dot.precision == "split":
+        shared = operand_layout((ops.PLANES, *sizes), 1 + fast, dtype.bytes, run)
+        return state.buffer((max(1, slots), ops.PLANES, *sizes), dtype, staged_layout(shared), name)
+    shared = operand_layout(sizes, fast, dtype.bytes, run)
     if not slots:
         return state.buffer(sizes, dot.b.dtype, shared, name)
     return state.buffer((slots, *sizes), dot.b.dtype, staged_layout(shared), name)
@@ -97,21 +104,42 @@ def right_buffer(state: Lowering, dot: ops.Dot, plan: WarpgroupProduct, slots: i
 
 def write_right_operand(state: Lowering, dot: ops.Dot, buffer: Value, slot: Value | None = None) -> None:
     """Writes it as it is now, with 0 for what is beyond the end of K: by matrices where it lies as they take it."""
+    if dot.precision == "split":
+        for number, plane in enumerate(right_planes(state, dot)):
+            write_plane(state, buffer, plane, slot or state.constant(0), number)
+        return
     state.staged.pop(dot.b, None)  # of the turn before: it is computed anew
-    value = matrix_of(state, dot.b, 0)
+    _write(state, buffer, matrix_of(state, dot.b, 0), [] if slot is None else [slot])
+
+
+def right_planes(state: Lowering, dot: ops.Dot) -> list[Value]:
+    """Of a right operand, as it is now, with 0 for what is beyond the end of K."""
+    if operand_load(dot.b) is None:
+        state.staged.pop(dot.b, None)  # of the turn before: it is computed anew
+    return planes_of(state, matrix_of(state, dot.b, 0))
+
+
+def write_plane(state: Lowering, buffer: Value, plane: Value, slot: Value, number: int) -> None:
+    """Writes a plane of a right operand to a slot of its buffer."""
+    _write(state, buffer, plane, [slot, state.constant(number)])
+
+
+def _write(state: Lowering, buffer: Value, value: Value, at: Sequence[Value]) -> None:
+    """Writes a matrix to a buffer, or to that one of several in it that lies at these coordinates."""
     shared, shape = shared_layout(buffer), static_shape(buffer)
     part = value.layout if state.grid.cluster == 1 else value.layout.part_of_block(state.grid.cluster)
-    places = (0, 1) if slot is None else (1, 2)
+    places = (len(at), len(at) + 1)
     method: Method = "plain"
     for one in MATRICES if value.dtype.bits == 16 else ():
         if method == "plain" and access_turns(Access(part, places, method=one), shared, shape, value.dtype) is not None:
             method = one
     vector = whole_vector(part, shared, shape, value.dtype, places) if method == "plain" else 1
     zero = state.constant(0)
-    offsets = [zero, zero] if slot is None else [slot, zero, zero]
+    offsets = [*at, zero, zero]
     state.emit(gpu.Write, buffer=buffer, value=value, offsets=offsets, places=places, vector=vector, method=method)
 
 
 def define_right_operand(state: Lowering, dot: ops.Dot, buffer: Value, slot: Value | None = None) -> None:
     """Says that it stands in a buffer, or in one of its slots."""
-    state.staged[dot.b] = Staged(buffer, (0, 1) if slot is None else (1, 2), slot)
+    rank = len(static_shape(buffer))
+    state.staged[dot.b] = Staged(buffer, tuple(range(slot is not None, rank)), slot)

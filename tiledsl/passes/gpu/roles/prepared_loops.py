@@ -60,6 +60,11 @@ class Company:
     numbers: tuple[int, ...]
     others: tuple[Op, ...]
 
+    @property
+    def is_split(self) -> bool:
+        """Whether threads make planes of the operands."""
+        return self.dots[0].precision == "split"
+
 
 def company_of(loop: ops.Range, rings: Sequence[Ring]) -> Company | None:
     """How a loop of a role can be lowered so; None if it cannot."""
@@ -67,7 +72,10 @@ def company_of(loop: ops.Range, rings: Sequence[Ring]) -> Company | None:
         return None
     dots = [op for op in loop.body.ops if isinstance(op, ops.Dot)]
     others = tuple(op for op in loop.body.ops if not isinstance(op, (ops.Dot, ops.Yield)))
-    if any(op.bodies or op.effect in ("write", "control") for op in others) or any(map(is_promoted, dots)):
+    if any(op.bodies or op.effect in ("write", "control") for op in others):
+        return None
+    split = {dot.precision == "split" for dot in dots}
+    if len(split) != 1 or (any(map(is_promoted, dots)) and not split.pop()):
         return None
     arguments, given = carried_arguments(loop, loop.body), yielded(loop.body)
     numbers = tuple(number for number, value in enumerate(given) if value.op in dots)
@@ -87,10 +95,12 @@ def company_of(loop: ops.Range, rings: Sequence[Ring]) -> Company | None:
 
 def lower_company(state: Lowering, op: ops.Range, company: Company, turns: Turns, rings: Sequence[Ring]) -> None:
     """Such a loop. Raises TileResourceError (`plan-specialised`) where its products have no room."""
-    _Loop(state, op, company, turns, rings).lower()
+    PreparedLoop(state, op, company, turns, rings).lower()
 
 
-class _Loop:
+class PreparedLoop:
+    """Lowers such a loop."""
+
     def __init__(self, state: Lowering, op: ops.Range, company: Company, turns: Turns, rings: Sequence[Ring]) -> None:
         self.state = state
         self.op = op

@@ -25,10 +25,13 @@ from tiledsl.passes.gpu.products.promoted_sums import PROMOTED_DEPTH
 from tiledsl.passes.gpu.roles.computed_operands import stage_right_operand
 from tiledsl.passes.gpu.roles.rings import Position, Ring
 from tiledsl.passes.gpu.roles.warpgroup_products import first_sums, left_operand, multiply, remark_product, sum_of_loop
+from tiledsl.support.errors import fail
 
 
 def lower_promoted_product(state: Lowering, dot: ops.Dot) -> None:
     """A product, here and now: its operands stand in stages that are full, or the left one in registers."""
+    if dot.precision == "split":
+        fail("plan-specialised", dot.location, reason="planes are made of operands a turn ahead, in two stages or more")
     plan = plan_product(dot, state.capacities, state.grid)
     remark_product(state, dot, plan)
     rank = len(dot.result.shape)
@@ -38,7 +41,7 @@ def lower_promoted_product(state: Lowering, dot: ops.Dot) -> None:
     if dot.acc is not None:
         total = state.tile(dot.acc, batched(plan.accumulator, rank))
         total = total if rank == 2 else state.reshaped(total, plan.accumulator)
-    part = _nothing(state, plan)
+    part = no_part(state, plan)
     for start, depth in _parts(plan, left):
         part = _part(state, dot, plan, left, part, start, depth)
         total = part if total is None else added(state, total, part)
@@ -52,7 +55,7 @@ def lower_promoted_ring(state: Lowering, op: ops.Range, dot: ops.Dot, ring: Ring
     """A loop that does nothing but multiply what comes by one ring."""
     plan = plan_product(dot, state.capacities, state.grid)
     remark_product(state, dot, plan)
-    carried = [first_sums(state, op.initial[0], dot, plan, ring.sums), _nothing(state, plan), *ring.position.values]
+    carried = [first_sums(state, op.initial[0], dot, plan, ring.sums), no_part(state, plan), *ring.position.values]
     body = Block([(scalar(i64), f"{op.body.arguments[0].name}_number")])
     for value, name in zip(carried, (dot.result.name, "part", "stage", "parity")):
         body.add_argument(value.type, name)
@@ -77,7 +80,7 @@ def lower_promoted_ring(state: Lowering, op: ops.Range, dot: ops.Dot, ring: Ring
     state.define(op.results[0], sum_of_loop(state, op.initial[0], dot, plan, loop.results[0], ring.sums))
 
 
-def _nothing(state: Lowering, plan: WarpgroupProduct) -> Value:
+def no_part(state: Lowering, plan: WarpgroupProduct) -> Value:
     """Registers for a part of the sum; what they hold before is of no matter."""
     return state.filled(state.constant(0.0, plan.instruction.accumulator), plan.accumulator)
 

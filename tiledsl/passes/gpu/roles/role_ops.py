@@ -21,6 +21,7 @@ from tiledsl.passes.gpu.roles.bulk_stores import lower_bulk_store, stores_in_bul
 from tiledsl.passes.gpu.roles.prepared_loops import company_of, lower_company
 from tiledsl.passes.gpu.roles.promoted_products import lower_promoted_product, lower_promoted_ring
 from tiledsl.passes.gpu.roles.rings import FedLoop, Ring
+from tiledsl.passes.gpu.roles.split_loops import lower_split_company
 from tiledsl.passes.gpu.roles.warpgroup_products import lower_product, lower_product_ring
 
 Plain = Callable[[Callable[[Value], None], "FedLoop | None"], None]
@@ -57,7 +58,8 @@ def _lower_ring_range(state: Lowering, op: ops.Range, turns: Turns, rings: Seque
         return
     company = company_of(op, rings)
     if company is not None:
-        lower_company(state, op, company, turns, rings)
+        lower = lower_split_company if company.is_split else lower_company
+        lower(state, op, company, turns, rings)
         return
     fed = FedLoop(rings) if rings else None
 

@@ -41,7 +41,7 @@ from tiledsl.passes.gpu.plans.product_plans.warpgroup_cost import CACHED_SHARE, 
 from tiledsl.passes.gpu.products.load_parts import whole_of
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.passes.nest.count_work import WorkCounts
-from tiledsl.passes.nest.loop_nest import Access, LoopNest, NestLoop
+from tiledsl.passes.nest.loop_nest import Access, LoopNest, NestDot, NestLoop
 from tiledsl.support.powers_of_two import power_of_two_from, power_of_two_in
 
 WIDEST = 16
@@ -368,12 +368,22 @@ class GridCost:
             if self.products.instruction(dot) == "fma":
                 number = self.counts.multiplied(dot).number / FMA_SHARE
                 total += UnitCounts(doubles=number) if dot.op.dtype == f64 else UnitCounts(arithmetic=number)
+            if dot.op.precision == "split":
+                total += UnitCounts(arithmetic=ops.SPLIT_INSTRUCTIONS * self._elements_split(dot))
         if not self.grid.roles:  # else one thread loads whole boxes
             total += UnitCounts(arithmetic=sum(map(self._access_instructions, self.nest.accesses)))
             total += UnitCounts(
                 arithmetic=exchange_instructions(self.nest, self.grid, self.counts, self._room, self._run_of_thread)
             )
         return total.times(self._padding) if self._windows.any else total.times(self._held.padding)
+
+    def _elements_split(self, dot: NestDot) -> float:
+        """Elements of operands that threads make planes of: all warps that read one by themselves, but right ones of
+        warpgroups once for all."""
+        rows, columns = self._room(dot.op.a.shape[-2]), self._room(dot.op.b.shape[-1])
+        down, across = (1, self.grid.warps[1]) if self.grid.roles else self.grid.warps
+        single = self.counts.multiplied(dot).number / ops.products_for_one(dot.op)
+        return single * (across / columns + down / rows)
 
     @cached_property
     def _windows(self) -> SharedWindows:

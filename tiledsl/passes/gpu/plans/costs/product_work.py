@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from tiledsl.ir import tile_ops as ops
-from tiledsl.ir.dtypes import f64
+from tiledsl.ir.dtypes import bf16, f64
 from tiledsl.passes.gpu.layouts.select_mma import choose_instruction
 from tiledsl.passes.gpu_machine import GpuMachine
 from tiledsl.passes.nest.count_work import WorkCounts
@@ -67,4 +67,7 @@ class ProductWork:
 
 
 def _operand_bytes(dot: ops.Dot) -> int:
+    """Of an element, as it is multiplied."""
+    if dot.precision == "split":
+        return bf16.bytes
     return max(dot.a.dtype.bytes, dot.b.dtype.bytes)

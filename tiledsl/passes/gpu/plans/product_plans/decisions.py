@@ -100,6 +100,9 @@ class Consumers:
             if contract.rows is not None and contract.rows % rows:
                 search.refuse(option, f"blocks of {contract.rows} rows are asked for")
                 continue
+            if any(dot.split for dot in nest.dots) and row_groups & (row_groups - 1):
+                search.refuse(option, f"{row_groups} warpgroups do not share the planes of right operands evenly")
+                continue
             whole = [dot.rows.size for dot in nest.dots if dot.rows.kind == "whole"]
             if any(size % (WARPGROUP_ROWS * row_groups) for size in whole):
                 search.refuse(option, f"{row_groups} warpgroups do not share products of {whole} rows in whole 64s")

@@ -107,8 +107,13 @@ def _rows_held(nest: ProductNest, tiling: Tiling, *, beside_sums: bool = False) 
 
 def _operands(nest: ProductNest, tiling: Tiling) -> int:
     """Registers of all threads that hold left operands."""
-    sides = {(dot.rows, dot.depth, dot.bytes) for dot in nest.dots if not dot.left_loaded}
+    sides = {(dot.rows, dot.depth, dot.bytes * _planes_held(dot)) for dot in nest.dots if not dot.left_loaded}
     return sum(tiling.rows_of(rows) * tiling.length(depth) * bytes_ // 4 for rows, depth, bytes_ in sides)
+
+
+def _planes_held(dot: ProductDot) -> int:
+    """Of a left operand: those of the turn at hand, and those that are made for the next one."""
+    return COMPUTED_SLOTS * dot.planes if dot.split else 1
 
 
 def _sums(dot: ProductDot, tiling: Tiling) -> int:
@@ -226,7 +231,7 @@ def bytes_beside(nest: ProductNest, tiling: Tiling) -> int:
     if results and not any(_lends(stream, results[0], tiling) for stream in once):
         each += result_bytes(results[0], tiling)
     each += sum(
-        COMPUTED_SLOTS * tiling.length(dot.depth) * tiling.length(dot.columns) * dot.bytes
+        COMPUTED_SLOTS * tiling.length(dot.depth) * tiling.length(dot.columns) * dot.bytes * dot.planes
         for dot in nest.dots
         if not dot.right_loaded
     )

@@ -14,6 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from tiledsl.ir.tile_ops import PLANES
+
 Kind = Literal["rows", "columns", "loop", "whole"]
 
 
@@ -29,7 +31,8 @@ class ProductDot(NamedTuple):
 
     `left_loaded`, `right_loaded`: whether an operand is loaded, else threads compute it: left ones stay in registers,
     right ones are written to shared memory. `adds_to_other`: whether it adds to what another product has made. `times`:
-    how many matrices are multiplied with as many others, and added up (planes).
+    how many matrices are multiplied with as many others, and added up (planes). `split`: whether threads make planes of
+    what is loaded.
     """
 
     rows: Side
@@ -42,6 +45,12 @@ class ProductDot(NamedTuple):
     adds_to_other: bool
     promoted: bool
     times: int = 1
+    split: bool = False
+
+    @property
+    def planes(self) -> int:
+        """Matrices that threads make of an operand which they compute."""
+        return PLANES if self.split else 1
 
     @property
     def sums_loop(self) -> bool:
@@ -193,8 +202,9 @@ class ProductNest:
     @property
     def reads_alone(self) -> bool:
         """Whether an operand's rows are positions of windows, or lie in runs, of which each block reads its own, or are
-        made 0 behind the end of the loop by the block that reads them."""
-        return any(stream.windows or stream.run or stream.cleared for stream in self.streams)
+        made 0 behind the end of the loop by the block that reads them; or planes are made of it by each block."""
+        alone = any(stream.windows or stream.run or stream.cleared for stream in self.streams)
+        return alone or any(dot.split for dot in self.dots)
 
     @property
     def bytes(self) -> int:

@@ -18,6 +18,7 @@ from tiledsl.passes.analysis.sizes import BlockDefinition, size_of
 from tiledsl.passes.analysis.splats import number_of
 from tiledsl.passes.gpu.layouts.infer_layouts import access_order, tensor_of, tile_axes
 from tiledsl.passes.gpu.layouts.operand_sources import are_independent
+from tiledsl.passes.gpu.layouts.select_wgmma import multiplied_dtype
 from tiledsl.passes.gpu.plans.facts.call_sizes import Sizes
 from tiledsl.passes.gpu.plans.facts.cluster_moves import moved_between_blocks
 from tiledsl.passes.gpu.plans.facts.loop_lengths import length_between_ends
@@ -109,7 +110,7 @@ class _Reader:
             results=results,
             back_to_back=self.is_back_to_back,
             loops=len(loops),
-            computes=not self.is_plain,
+            computes=not self.is_plain or any(dot.split for dot in dots),
             parallel_products=1 if self.is_back_to_back else sum(dot.columns.kind == "columns" for dot in dots) or 1,
             whole_rows=self.is_plain and self.column is None,
             tma_store=bool(results) and all(self._may_go_by_tma(op) for op in self._stores()),
@@ -210,17 +211,19 @@ class _Reader:
     # Products, what is loaded for them, what is computed beside
 
     def _dot(self, dot: ops.Dot) -> ProductDot:
+        split = dot.precision == "split"
         return ProductDot(
             rows=self._side(dot.a.shape[-2]),
             columns=self._side(dot.b.shape[-1], of_columns=True),
             depth=self._side(dot.a.shape[-1]),
-            bytes=max(dot.a.dtype.bytes, dot.b.dtype.bytes),
+            bytes=max(multiplied_dtype(dot).bytes, 0 if split else dot.b.dtype.bytes),
             in_loop=dot.parent is not self.grid.body,
             left_loaded=source_load(dot.a) is not None,
             right_loaded=source_load(dot.b) is not None,
             adds_to_other=dot.acc is not None and isinstance(dot.acc.op, ops.Dot),
             promoted=is_promoted(dot),
-            times=len(ops.PLANE_PAIRS) if dot.precision == "planes" else 1,
+            times=ops.products_for_one(dot),
+            split=split,
         )
 
     def _streams(self) -> Iterator[Stream]:
@@ -330,6 +333,10 @@ class _Reader:
             if times > 1 and len(load.result.shape) == 2:
                 sides = self._sides(load.result.shape)
                 found[sides] = found.get(sides, UnitCounts()) + UnitCounts(arithmetic=times * LOAD_INSTRUCTIONS)
+        for dot in self.dots:
+            for value in (dot.a, dot.b) if dot.precision == "split" else ():
+                sides = self._sides(value.shape)
+                found[sides] = found.get(sides, UnitCounts()) + UnitCounts(arithmetic=ops.SPLIT_INSTRUCTIONS)
         for sides, units in found.items():
             yield Work(sides, units.arithmetic + units.doubles, units.special)
 

@@ -20,6 +20,8 @@ def check_splits(op: ops.Grid, feeds: Sequence[Feed], grid: GridPlan | None = No
     """Raises DeclinedError, with a reason that follows "because", where blocks cannot share the loop of a product."""
     loops = [inner for inner in op.body.ops if isinstance(inner, ops.Range)]
     dot = product_of(loops[0]) if len(loops) == 1 else None
+    if dot is not None and dot.precision == "split":
+        raise DeclinedError("planes are made of operands by each block")
     if dot is None or len(feeds) != 1 or len(feeds[0].loads) != 2 or feeds[0].block is not loops[0].body:
         raise DeclinedError("blocks can share the loop of a single product alone")
     for inner in op.body.ops:

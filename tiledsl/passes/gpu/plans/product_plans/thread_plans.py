@@ -44,10 +44,12 @@ class ThreadPlans(NamedTuple):
     """Those of one grid, the best first, with room for whole axes; there is one at least. They are made as they are
     asked for; those of products that feed on each other have their predicted times. `seconds`: of the first one, to
     compare with plans by warpgroups; infinity where that cannot be: products feed on each other (lengths that are data
-    are guessed in two ways), rows are whole, or operands are windows or made in loops."""
+    are guessed in two ways), rows are whole, or operands are windows or made in loops. `beside_others`: the same, to
+    compare with other plans by threads for the same product."""
 
     plans: Iterator[RankedPlan]
     seconds: float = math.inf
+    beside_others: float = math.inf
 
 
 def thread_plans(grid: GridShape, machine: GpuMachine, sizes: KnownSizes) -> ThreadPlans:
@@ -70,6 +72,7 @@ def thread_plans(grid: GridShape, machine: GpuMachine, sizes: KnownSizes) -> Thr
     return ThreadPlans(
         (RankedPlan(with_whole_axes(grid, plan, sizes, *granule)) for plan in plans),
         found.best[0] if found is not None and known else math.inf,
+        found.best[0] if found is not None else math.inf,
     )
 
 
@@ -252,6 +255,7 @@ def read_thread_nest(
         held=held,
         held_beside=held_beside,
         planes=ops.PLANES if dot.precision == "planes" else 1,
+        split=dot.precision == "split",
         made_of=(_made_of(dot, dot.a, size_of), _made_of(dot, dot.b, size_of)),
     )
 
