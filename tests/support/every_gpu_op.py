@@ -40,7 +40,7 @@ func @gpu(%x: tensor<bf16, [M, 16], unit=1>, %y: tensor<bf16, [16, N]>, %r: tens
     gpu.write(%bs, %narrow, [%zero, %zero]) {places = [0, 1], method = matrix, vector = 2}
     %even = gpu.slice(%acc) {starts = [0, 0], steps = [1, 2], layout = local(2, 1) * spatial(8, 4)} : tile<f32, [16, 4], register, local(2, 1) * spatial(8, 4)>
     %half = gpu.slice(%acc) {starts = [8, 0], layout = spatial(8, 4) * local(1, 2)} : tile<f32, [8, 8], register, spatial(8, 4) * local(1, 2)>
-    gpu.store(%z, [%m, %n], %acc, [%rows, %columns]) {axes = [0, 1], masked = [0, 1], checked = [0], vector = 2, ragged = true}
+    gpu.store(%z, [%m, %n], %acc, [%rows, %columns]) {axes = [0, 1], masked = [0, 1], checked = [0], vector = 2, ragged = true, alike = true}
   }
   gpu.launch([%M]) {blocks = [64], threads = 64, cluster = 2} body(%first: i64) {
     %count = gpu.arange() {layout = replicate(4) * spatial(16) * replicate(2) * local(4)} : tile<i64, [64], register, replicate(4) * spatial(16) * replicate(2) * local(4)>
@@ -136,7 +136,7 @@ func @gemm(%x: tensor<bf16, [M, K], unit=1>, %w: tensor<bf16, [K, N], unit=1>, %
       gpu.turn() {id = 8, action = take}
       gpu.turn() {id = 8, action = pass}
       gpu.turn() {id = 8, action = end}
-      gpu.tma_store(%y, [%m, %n], %c, [%zero, %zero]) {axes = [0, 1], places = [0, 1], shape = [256, 128]}
+      gpu.tma_store(%y, [%m, %n], %c, [%zero, %zero]) {axes = [0, 1], places = [0, 1], shape = [256, 128], alike = true}
       gpu.bulk_commit()
       gpu.bulk_wait() {groups = 0, read = true}
       %sums = gpu.reuse(%a) {shape = [2, 16, 32], dtype = f32, layout = rows(0, 1, 2)} : tile<f32, [2, 16, 32], shared, rows(0, 1, 2)>

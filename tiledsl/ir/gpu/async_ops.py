@@ -266,7 +266,8 @@ class TmaStore(Op):
     """Begins to copy a box from a buffer to a tensor; what lies outside of the tensor is dropped. One thread does it.
 
     Fields as for `gpu.tma_load`. It is part of the next group that `gpu.bulk_commit` makes. In a cluster, blocks that
-    all have all of the box store it once (the first one).
+    all have all of the box store it once (the first one). `alike`: other programs may store to some of its elements,
+    and then the same values.
     """
 
     name = "gpu.tma_store"
@@ -278,6 +279,7 @@ class TmaStore(Op):
     axes = ints_attribute()
     places = ints_attribute()
     shape = ints_attribute()
+    alike = flag_attribute()
 
     def infer_types(self) -> tuple[Type, ...]:
         _check_box(self)

@@ -136,7 +136,7 @@ class Load(Op):
 
 class Store(Op):
     """Writes a tile into a tensor: subscripts, extents, `vector`, `ragged`, `flat` as for `gpu.load`. One replica
-    writes."""
+    writes. `alike`: other programs may store to some of its elements, and then the same values."""
 
     name = "gpu.store"
     effect = "write"
@@ -150,6 +150,7 @@ class Store(Op):
     vector = int_attribute(default=1)
     ragged = flag_attribute()
     flat = flag_attribute()
+    alike = flag_attribute()
 
     def infer_types(self) -> tuple[Type, ...]:
         shape = static_shape(tile_type(self.value))

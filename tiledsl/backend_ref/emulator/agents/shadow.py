@@ -269,6 +269,8 @@ class TensorShadow:
         self._write_op = np.zeros(self.size, np.int32)
         self._read_op = np.zeros(self.size, np.int32)
         self._atomic = np.zeros(self.size, np.bool_)
+        self._alike = np.zeros(self.size, np.bool_)
+        self._kept: Array | None = None
 
     def check_read(self, who: Accessor, program: int, units: Integers, threads: Integers) -> Conflict | None:
         """Whether elements may be read, as far as their own program wrote them."""
@@ -286,20 +288,37 @@ class TensorShadow:
         self._read_op[units] = self._inside.number(who.op)
         return self._inside.read(who, units, threads)
 
-    def write(self, who: Accessor, program: int, units: Integers, threads: Integers) -> Conflict | None:
-        """Writes of elements in a program, each by one thread."""
-        found = self._other_writer(who, program, units, threads, "write")
+    def write(
+        self, who: Accessor, program: int, units: Integers, threads: Integers, alike: Array | None = None
+    ) -> Conflict | None:
+        """Writes of elements in a program, each by one thread. `alike`: the bytes of each that are written, where other
+        programs may write the same ones."""
+        same = self._same(units, alike)
+        found = self._other_writer(who, program, units, threads, "write", same)
         if found is not None:
             return found
         others = (self._reader[units] != NOBODY) & (self._reader[units] != program)
         if others.any():
             return self._between(who, units, threads, others, "write", "read", self._read_op, self._reader)
         self._enter(program, units)
-        others = (self._writer[units] != NOBODY) & (self._writer[units] != program)  # all of them by atomics
+        if same.any():
+            self._inside.forget(units[same])  # whichever comes last
+        others = (self._writer[units] != NOBODY) & (self._writer[units] != program)  # by atomics, or the same
         self._writer[units] = np.where(others, SEVERAL, program)
         self._write_op[units] = self._inside.number(who.op)
         self._atomic[units] = who.atomic
+        self._alike[units] = alike is not None
+        if alike is not None and self._kept is not None:
+            self._kept[units] = alike
         return self._inside.write(who, units, threads)
+
+    def _same(self, units: Integers, alike: Array | None) -> Array:
+        """Which elements were written before in a way that lets others write the same, and are written so now."""
+        if alike is None:
+            return np.zeros(units.shape, np.bool_)
+        if self._kept is None:
+            self._kept = np.zeros((self.size, alike.shape[-1]), np.uint8)
+        return self._alike[units] & (self._kept[units] == alike).all(axis=-1)
 
     def _enter(self, program: int, units: Integers) -> None:
         """What other programs left at units says nothing of this one's time."""
@@ -309,10 +328,18 @@ class TensorShadow:
             self._inside.forget(units[foreign])
 
     def _other_writer(
-        self, who: Accessor, program: int, units: Integers, threads: Integers, verb: str
+        self,
+        who: Accessor,
+        program: int,
+        units: Integers,
+        threads: Integers,
+        verb: str,
+        same: Array | None = None,
     ) -> Conflict | None:
         writer = self._writer[units]
         others = (writer != NOBODY) & (writer != program)
+        if same is not None:
+            others &= ~same
         if who.atomic:
             others &= ~self._atomic[units]
         if not others.any():

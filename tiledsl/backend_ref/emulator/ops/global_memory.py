@@ -175,14 +175,27 @@ def check_vectors(agent: Agent, op: Op, offsets: Integers, active: Array, width:
 
 
 def use_elements(
-    agent: Agent, op: Op, tensor: Value, who: Accessor, units: Integers, threads: Integers, *, writes: bool
+    agent: Agent,
+    op: Op,
+    tensor: Value,
+    who: Accessor,
+    units: Integers,
+    threads: Integers,
+    *,
+    writes: bool,
+    alike: Array | None = None,
 ) -> None:
-    """Marks accesses of elements (by their row-major numbers) of a tensor that the launch writes to."""
+    """Marks accesses of elements (by their row-major numbers) of a tensor that the launch writes to. `alike`: what is
+    written, where other programs may write the same."""
     shadow = agent.program.tensors.get(id(agent.array(tensor)))
     if shadow is None or not len(units):
         return
-    use = shadow.write if writes else shadow.read
-    conflict = use(who, agent.program.number, units, threads)
+    number = agent.program.number
+    if writes:
+        bytes_ = None if alike is None else np.ascontiguousarray(alike).view(np.uint8).reshape(len(units), -1)
+        conflict = shadow.write(who, number, units, threads, bytes_)
+    else:
+        conflict = shadow.read(who, number, units, threads)
     if conflict is not None:
         _fail_elements(agent, op, tensor, conflict)
 
@@ -193,7 +206,15 @@ def _fail_elements(agent: Agent, op: Op, tensor: Value, conflict: Conflict) -> N
     fail_conflict(agent, op, conflict, f"%{tensor.name}{at}")
 
 
-def _use(agent: Agent, op: AnyAccess, layout: RegisterLayout, access: Access, where: Array, kind: Kind) -> None:
+def _use(
+    agent: Agent,
+    op: AnyAccess,
+    layout: RegisterLayout,
+    access: Access,
+    where: Array,
+    kind: Kind,
+    alike: Array | None = None,
+) -> None:
     tensor = agent.array(op.tensor)
     _count(agent, op, layout, where, kind)
     if id(tensor) not in agent.program.tensors:
@@ -211,7 +232,7 @@ def _use(agent: Agent, op: AnyAccess, layout: RegisterLayout, access: Access, wh
     threads = np.broadcast_to(_marks(agent, layout)[:, None], where.shape)[used]
     who = agent.accessor(op, threads, atomic=kind == "combine")
     units = _units(access, used, tensor)
-    use_elements(agent, op, op.tensor, who, units, threads, writes=kind != "read")
+    use_elements(agent, op, op.tensor, who, units, threads, writes=kind != "read", alike=alike)
 
 
 def _count(agent: Agent, op: AnyAccess, layout: RegisterLayout, where: Array, kind: Kind) -> None:
@@ -278,7 +299,7 @@ def store(agent: Agent, op: Store) -> tuple[Array, ...]:
     if op.value not in agent.first_only:
         check_replicas_of(agent, op, layout, value, access.active)
     writes = access.active & _writers(agent, layout)
-    _use(agent, op, layout, access, writes, "write")
+    _use(agent, op, layout, access, writes, "write", value[writes] if op.alike else None)
     if tensor.ndim:
         tensor[access.selected(writes)] = value[writes]
     elif writes.any():

@@ -29,7 +29,10 @@ def mma(agent: Agent, op: Mma) -> tuple[Array, ...]:
 
 
 def multiply_add(a: Array, b: Array, acc: Array, dtype: DType, *, tf32: bool = False) -> Array:
-    """acc + a @ b: in f32 (f64 for f64), rounded once to narrower accumulators; integers wrap."""
+    """acc + a @ b: in f32 (f64 for f64), rounded once to narrower accumulators; integers wrap.
+
+    An element is the same wherever it stands in a tile, as it is on a GPU: products of narrow floats add up in f64.
+    """
     if dtype.is_integer:
         # products of 8 bits add up exactly in f64, which has a fast product of matrices
         wide = np.float64 if a.itemsize == 1 else np.int64
@@ -39,7 +42,9 @@ def multiply_add(a: Array, b: Array, acc: Array, dtype: DType, *, tf32: bool = F
         left, right = a.astype(wide), b.astype(wide)
         if tf32:
             left, right = _as_tf32(left), _as_tf32(right)
-        total = np.matmul(left, right) + acc.astype(wide)
+        with np.errstate(over="ignore", invalid="ignore"):
+            product = np.matmul(left.astype(np.float64), right.astype(np.float64)).astype(wide)
+            total = product + acc.astype(wide)
     return cast(np.asarray(total), dtype)
 
 

@@ -99,8 +99,14 @@ def lower_store(state: Lowering, op: ops.Store) -> None:
     state.emit(
         gpu.Store, tensor=state.tensors[op.tensor], indices=subscripts.indices, value=value,
         extents=subscripts.extents, axes=subscripts.axes, masked=subscripts.masked, checked=subscripts.checked,
-        vector=vector, ragged=ragged,
+        vector=vector, ragged=ragged, alike=stores_alike(state, op),
     )  # fmt: skip
+
+
+def stores_alike(state: Lowering, op: ops.Store) -> bool:
+    """Whether other programs may store to the same places, and then the same."""
+    axes = [index for index in op.indices if isinstance(index, Value) and isinstance(index.type, AxisType)]
+    return any(state.block(axis).shared for axis in axes)
 
 
 def store_layout(state: Lowering, op: ops.Store) -> RegisterLayout:

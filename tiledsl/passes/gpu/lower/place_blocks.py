@@ -26,10 +26,12 @@ def block_place(
     size: int,
     stop_multiple: int,
     start_multiple: int = MOST_MULTIPLE,
+    shared: bool = False,
 ) -> BlockPlace | Value:
     """Where the block is that an argument stands for; or `start`, if that is a plain coordinate.
 
     `stop_multiple`, `start_multiple`: powers of two that the ends of the whole axis are known to be multiples of.
+    `shared`: as of a `BlockPlace`.
     """
     if not isinstance(argument.type, AxisType):
         return start
@@ -41,7 +43,7 @@ def block_place(
     left = state.arithmetic("sub", stop, start)
     length = state.builder.map("minimum", left, state.constant(size))
     length.name = f"{argument.name}_size"
-    return BlockPlace(start, length, multiple, math.gcd(multiple, stop_multiple))
+    return BlockPlace(start, length, multiple, math.gcd(multiple, stop_multiple), shared)
 
 
 @dataclass(frozen=True)

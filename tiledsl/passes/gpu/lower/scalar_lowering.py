@@ -30,12 +30,14 @@ class BlockPlace:
     """What a block has become: its first coordinate, and how many coordinates it has (None: as many as there is room).
 
     `multiple`, `extent_multiple`: powers of two, at most `MOST_MULTIPLE`, that the two are known to be multiples of.
+    `shared`: whether it may have coordinates that another block has too, and makes the same of.
     """
 
     start: Value
     extent: Value | None
     multiple: int
     extent_multiple: int
+    shared: bool = False
 
 
 class ScalarLowering:

@@ -3,7 +3,8 @@
 With so many programs as the device runs at once, each goes through every so manieth block: number `program`, then
 `program + programs` and so on. Blocks are counted so that those made at the same time are near each other: a few rows
 of blocks at a time, column by column. Where blocks farther along an axis have longer loops, those come first, and every
-other turn goes back through the programs: who had the longest block gets the shortest one next.
+other turn goes back through the programs: who had the longest block gets the shortest one next. Where an axis is no
+multiple of its blocks, the last ones begin earlier if they may (`products/whole_ends.py`).
 
     number of block, 3 rows at a time:     0  3  6
                                            1  4  7
@@ -22,6 +23,7 @@ from tiledsl.ir.core import Value
 from tiledsl.ir.dtypes import i32, i64
 from tiledsl.passes.gpu.lower.lowering import Lowering
 from tiledsl.passes.gpu.lower.place_blocks import block_place, block_size, define_place
+from tiledsl.passes.gpu.products.whole_ends import whole_ends
 from tiledsl.passes.gpu.roles.rings import Ring, carry_positions
 from tiledsl.support.follow import follow
 
@@ -40,6 +42,11 @@ class BlockWalk:
         self.blocks: tuple[int, ...] = (1,) if self.is_persistent else tuple(self.sizes)
         self.raster = 1 if self.is_persistent else state.grid.raster
         self._mirrored = [grows_along(op, argument) for argument in op.body.arguments]
+        self._moved = [
+            may_move and not mirrored and not state.divides(size, stop)
+            for may_move, mirrored, size, stop in zip(whole_ends(op), self._mirrored, self.sizes, op.stops)
+        ]
+        """Whether the last blocks along an axis begin earlier, so that they are whole."""
 
     @property
     def argument_names(self) -> list[str]:
@@ -101,13 +108,20 @@ class BlockWalk:
 
     def _place(self, starts: Sequence[Value]) -> None:
         state = self.state
-        for argument, start, end, size, stop, mirrored in zip(
-            self.op.body.arguments, starts, self.ends, self.sizes, self.op.stops, self._mirrored
+        for argument, start, end, size, stop, mirrored, moved in zip(
+            self.op.body.arguments, starts, self.ends, self.sizes, self.op.stops, self._mirrored, self._moved
         ):
             if mirrored:
                 last = state.arithmetic("sub", state.quotient_up(end, size), 1)
                 start = state.arithmetic("sub", state.arithmetic("mul", last, size), start)
-            define_place(state, argument, block_place(state, argument, start, end, size, state.multiple(stop)))
+            multiple = state.multiple(stop)
+            if moved:
+                latest = state.builder.map("maximum", state.arithmetic("sub", end, size), state.constant(0))
+                start = state.builder.map("minimum", start, latest)
+                place = block_place(state, argument, start, end, size, multiple, multiple, shared=True)
+            else:
+                place = block_place(state, argument, start, end, size, multiple)
+            define_place(state, argument, place)
 
     def _starts(self, turn: Value) -> list[Value]:
         """Where the blocks of a turn begin."""

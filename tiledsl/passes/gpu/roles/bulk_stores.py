@@ -29,7 +29,7 @@ from tiledsl.ir.types import AxisType, TileType, Whole
 from tiledsl.passes.gpu.layouts.infer_layouts import tensor_of, tile_axes
 from tiledsl.passes.gpu.layouts.operand_sources import are_independent
 from tiledsl.passes.gpu.layouts.shared_accesses import matrix_method, shared_layout, static_shape, whole_vector
-from tiledsl.passes.gpu.lower.lower_memory import row_alignment
+from tiledsl.passes.gpu.lower.lower_memory import row_alignment, stores_alike
 from tiledsl.passes.gpu.lower.lowering import Lowering
 from tiledsl.passes.gpu.plans.product_plans.footprint import RESERVED_BYTES, SUM_BYTES
 from tiledsl.passes.gpu.products.streamed_loads import ends_at, goes_to_products_alone
@@ -116,7 +116,7 @@ def lower_bulk_store(state: Lowering, op: ops.Store) -> None:
     axes = tuple(axis - (rank - 2) if axis >= rank - 2 else -1 for axis in tile_axes(op))
     state.emit(
         async_ops.TmaStore, tensor=state.tensors[op.tensor], indices=[state.start_of(index) for index in op.indices],
-        buffer=buffer, offsets=zeros, axes=axes, places=places, shape=layout.shape,
+        buffer=buffer, offsets=zeros, axes=axes, places=places, shape=layout.shape, alike=stores_alike(state, op),
     )  # fmt: skip
     state.emit(async_ops.BulkCommit)
     beside = state.grid.programs and lent is None
