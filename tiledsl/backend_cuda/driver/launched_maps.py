@@ -13,7 +13,7 @@ from typing import Any
 from tiledsl.backend_cuda.driver.call_driver import bindings, call
 from tiledsl.backend_cuda.frame.kernel_code import TensorMapCode
 from tiledsl.ir.dtypes import BY_NAME
-from tiledsl.ir.gpu.tensor_maps import CORNERS, last_corner
+from tiledsl.ir.gpu.tensor_maps import CORNERS, LINE_BYTES, last_corner
 from tiledsl.ir.symbolic import evaluate
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import fail
@@ -27,7 +27,8 @@ UNIT = 16
 _MOST_SIZE = 1 << 32
 _MOST_STRIDE = 1 << 40
 _PROMOTED_BYTES = 128
-"""Boxes with rows of so many bytes are fetched into the L2 cache by 256 bytes, others by 128."""
+"""Boxes with rows of so many bytes, each a line of the L2 cache, are fetched into it by 256 bytes, others by 128: where
+rows start within lines, that would be up to four lines for one."""
 _DTYPES = {
     "f64": "FLOAT64", "f32": "FLOAT32", "f16": "FLOAT16", "bf16": "BFLOAT16", "i64": "INT64", "i32": "INT32",
     "u64": "UINT64", "u32": "UINT32", "i16": "UINT16", "u16": "UINT16",
@@ -62,7 +63,8 @@ class LaunchedMap:
         if any(size > _MOST_SIZE for size in sizes):
             self._refuse(f"it has {max(sizes)} elements along an axis, and TMA counts to 2**32")
         self._lasts = self._last_corners()
-        self._wide = code.box[0] * dtype.bytes >= _PROMOTED_BYTES
+        at_lines = all(step % LINE_BYTES == 0 for step in self._strides)
+        self._wide = at_lines and code.box[0] * dtype.bytes >= _PROMOTED_BYTES
         self._known: dict[int, bytes] = {}
 
     def encoded(self, pointer: int) -> bytes:

@@ -22,7 +22,8 @@ from tiledsl.ir.core import Index, Op, Value
 from tiledsl.ir.dtypes import DType
 from tiledsl.ir.gpu import async_ops
 from tiledsl.ir.gpu import gpu_ops as gpu
-from tiledsl.ir.gpu.tensor_maps import MOST_AXES, UNIT_BYTES
+from tiledsl.ir.gpu.tensor_maps import MOST_AXES, MOST_ELEMENTS, UNIT_BYTES
+from tiledsl.ir.layouts.buffer_layout import SharedLayout
 from tiledsl.ir.layouts.layout import RegisterLayout
 from tiledsl.ir.symbolic import Dim
 from tiledsl.ir.types import AxisType, TileType, Whole
@@ -34,6 +35,9 @@ from tiledsl.passes.gpu.lower.lowering import Lowering
 from tiledsl.passes.gpu.plans.product_plans.footprint import RESERVED_BYTES, SUM_BYTES
 from tiledsl.passes.gpu.products.streamed_loads import ends_at, goes_to_products_alone
 from tiledsl.passes.gpu.roles.rings import Ring, operand_layout
+
+SECTOR_BYTES = 32
+"""Of memory."""
 
 
 def stores_in_bulk(state: Lowering, op: ops.Store) -> bool:
@@ -126,13 +130,22 @@ def lower_bulk_store(state: Lowering, op: ops.Store) -> None:
 def _buffer_for(state: Lowering, op: ops.Store, shape: tuple[int, int]) -> Value:
     """A buffer for a tile on its way out: of its own, or in the memory of a ring that is done with."""
     dtype, name = op.value.dtype, op.tensor.name
-    layout = operand_layout(shape, 1, dtype.bytes)
+    layout = _result_layout(shape, dtype.bytes)
     rings = [ring for rings in state.rings.values() for ring in rings]
     if _is_of_grid(op) and _is_first(op):
         ended = ended_ring(state, rings, layout.bytes(shape, dtype))
         if ended is not None:
             return state.emit(gpu.Reuse, name=name, buffer=ended, shape=shape, dtype=dtype, layout=layout).result
     return state.buffer(shape, dtype, layout, name)
+
+
+def _result_layout(shape: tuple[int, int], element_bytes: int) -> SharedLayout:
+    """The layout of a tile on its way out: swizzled, or whole rows one after the other where a swizzle would cut them
+    into boxes of one sector: 128 rows of 240 elements into 1920."""
+    layout = operand_layout(shape, 1, element_bytes)
+    if layout.panel * element_bytes == SECTOR_BYTES and shape[1] <= MOST_ELEMENTS:
+        return SharedLayout(layout.order)
+    return layout
 
 
 def _is_first(op: ops.Store) -> bool:

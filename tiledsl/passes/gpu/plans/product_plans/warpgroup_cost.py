@@ -111,12 +111,19 @@ took 575 clocks a step, of 640 in all."""
 CACHED_SHARE = 0.45
 """Of L2, what can be counted on to be still there."""
 OUTSIDE = 2
-"""Rows of a box that are outside of the tensor are no cheaper, but take so many times longer beside."""
+"""Rows of a box that are outside of the tensor are no cheaper, but take so many times longer beside: 1328 x 752 x 5696
+took 36.0 us by tiles of 128 x 64, 80 rows of the last of which were outside, and 22.6 by tiles of 64 x 128. Last blocks
+begin earlier since then, and have none, unless there are fewer rows than one has."""
 NARROW_BYTES, SPAN_BYTES = 32, 128
 """Of a row of a box: the narrowest and the widest swizzle."""
-BETWEEN_LINES = 1.8
-"""Of the cost of a row of a box, what it costs more if it starts within a line of the cache: 2000 x 1000 x 3000 takes
-31.9 us and 1000^3 11.6 where seven of eight rows do, as if they brought 2.6 times as many bytes."""
+BETWEEN_LINES = 0.9
+"""Of the cost of a row of a box, what it costs more if it starts within a line of the cache, but with a sector: two
+lines are asked for. Three rows of four did in 1152 x 880 x 5376 and 1184 x 1584 x 5632, by tiles of 144 x 64, 128 x 64
+and 240 x 64, which took as long as if they brought 1.4 to 1.9 times as many bytes."""
+BETWEEN_SECTORS = 1.8
+"""The same of rows that start within a sector, and ask for one more: 1000^3 took 11.6 us where seven of eight rows do,
+as if they brought 2.6 times as many bytes."""
+SECTOR_BYTES = 32
 COPIED_BETWEEN_LINES = 0.6
 """The same where threads copy such rows, piece by piece."""
 RASTERS = (1, 2, 4, 8, 16)
@@ -140,7 +147,8 @@ def between_lines(stream: Stream) -> float:
     a rate of their own."""
     if stream.windows:
         return 1.0
-    more = COPIED_BETWEEN_LINES if stream.copied else BETWEEN_LINES
+    more = BETWEEN_LINES if stream.row_start % SECTOR_BYTES == 0 else BETWEEN_SECTORS
+    more = COPIED_BETWEEN_LINES if stream.copied else more
     return 1 + more * (1 - stream.row_start / LINE_BYTES)
 
 
@@ -344,7 +352,7 @@ class WarpgroupCost:
         if not stream.is_left or self.nest.back_to_back or stream.windows or stream.run:  # nothing is asked for beyond
             return bytes_ / (tiling.side if not stream.is_left else 1)
         loaded = rows_to_load(self.nest, tiling)
-        beyond = OUTSIDE * max(0, loaded - self.nest.rows)
+        beyond = OUTSIDE * min(loaded, max(0, loaded * tiling.side - self.nest.rows))  # of the last block of a cluster
         return bytes_ * (loaded + beyond) / tiling.rows / tiling.across
 
     def _power(self, tiling: Tiling, turns: float) -> float:
