@@ -45,11 +45,16 @@ def test_what_the_driver_is_told(driver: FakeDriver) -> None:
     assert (first.dtype, first.rank, first.address) == ("CU_TENSOR_MAP_DATA_TYPE_BFLOAT16", 2, 0x100)
     assert (first.sizes, first.strides, first.box, first.steps) == ([100, 3], [208], [64, 32], [1, 1])
     assert first.swizzle == "CU_TENSOR_MAP_SWIZZLE_128B"
-    assert first.promotion == "CU_TENSOR_MAP_L2_PROMOTION_L2_256B"
+    assert first.promotion == "CU_TENSOR_MAP_L2_PROMOTION_L2_128B"
     assert first.fill == "CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE"
     assert (second.sizes, second.strides, second.swizzle) == ([3, 7], [256], "CU_TENSOR_MAP_SWIZZLE_NONE")
     assert second.promotion == "CU_TENSOR_MAP_L2_PROMOTION_L2_128B"
     assert driver.launches[0].words == (0x100, 3, 0x200)
+
+
+def test_rows_at_lines_of_the_cache_are_fetched_two_lines_at_a_time(driver: FakeDriver) -> None:
+    loaded(MAPPED, maps=[tensor_map(), tensor_map(1)]).bind({"N": 3}, [(104, 1), (128, 1)], "")((0x100, 0x200), (), 0)
+    assert [map_.promotion[-4:] for map_ in driver.maps] == ["128B", "256B"]
 
 
 def test_maps_are_made_once_for_each_address(driver: FakeDriver) -> None:

@@ -46,12 +46,12 @@ def walks(module: Module, sizes: Mapping[str, int]) -> list[list[tuple[int, ...]
 
 
 def of_product(rows: int, columns: int, programs: int, raster: int) -> list[list[tuple[int, ...]]]:
-    """In blocks, of a result that has so many of them; the last ones are short."""
+    """In blocks, of a result that has so many of them; the last ones begin earlier."""
     at_a_time = "" if raster == 1 else f"{raster} rows at a time, "
     plan = f"m=64, n=64, k=64, 128 threads, 4x1 warps, 3 stages, {programs} programs, {at_a_time}cooperative"
     module = lowered(product(), parse_plan(f"{plan}, aligned to 16/16/16"))
     sizes = {"M": BLOCK * rows - 3, "N": BLOCK * columns - 5, "K": 128}
-    return [[(row // BLOCK, column // BLOCK) for row, column in walk] for walk in walks(module, sizes)]
+    return [[(-(-row // BLOCK), -(-column // BLOCK)) for row, column in walk] for walk in walks(module, sizes)]
 
 
 def test_one_program_goes_down_so_many_rows_column_by_column() -> None:
@@ -64,6 +64,15 @@ def test_one_program_goes_down_so_many_rows_column_by_column() -> None:
         [9, 11, 13],
         [10, 12, 14],
     ]
+
+
+def test_last_blocks_begin_earlier_and_are_whole() -> None:
+    plan = "m=64, n=64, k=64, 128 threads, 4x1 warps, 3 stages, 1 programs, cooperative, aligned to 16/16/16"
+    module = lowered(product(), parse_plan(plan))
+    (walk,) = walks(module, {"M": 130, "N": 40, "K": 128})
+    assert walk == [(0, 0), (64, 0), (66, 0)]
+    stores = [op for op in module.walk() if isinstance(op, TmaStore)]
+    assert all(store.alike for store in stores)
 
 
 def test_without_a_raster_row_by_row() -> None:
