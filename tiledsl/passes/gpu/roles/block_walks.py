@@ -21,6 +21,9 @@ from functools import partial
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Value
 from tiledsl.ir.dtypes import i32, i64
+from tiledsl.ir.gpu.tensor_maps import UNIT_BYTES
+from tiledsl.passes.gpu.layouts.infer_layouts import tensor_of
+from tiledsl.passes.gpu.lower.lower_memory import row_alignment
 from tiledsl.passes.gpu.lower.lowering import Lowering
 from tiledsl.passes.gpu.lower.place_blocks import block_place, block_size, define_place
 from tiledsl.passes.gpu.products.whole_ends import whole_ends
@@ -43,8 +46,10 @@ class BlockWalk:
         self.raster = 1 if self.is_persistent else state.grid.raster
         self._mirrored = [grows_along(op, argument) for argument in op.body.arguments]
         self._moved = [
-            may_move and not mirrored and not state.divides(size, stop)
-            for may_move, mirrored, size, stop in zip(whole_ends(op), self._mirrored, self.sizes, op.stops)
+            may_move and not mirrored and not state.divides(size, stop) and _may_begin_at_end(state, axis, stop)
+            for axis, may_move, mirrored, size, stop in zip(
+                op.body.arguments, whole_ends(op), self._mirrored, self.sizes, op.stops
+            )
         ]
         """Whether the last blocks along an axis begin earlier, so that they are whole."""
 
@@ -164,6 +169,20 @@ class BlockWalk:
         first = builder.map("mul", band, raster)
         column, row = self._divided(inside, builder.map("minimum", builder.map("sub", rows, first), raster))
         return builder.map("add", first, row), column
+
+
+def _may_begin_at_end(state: Lowering, axis: Value, stop: Value) -> bool:
+    """Whether boxes may begin a block before the end of an axis: along rows of a tensor TMA copies pieces of 16 bytes,
+    from multiples of 16 bytes on."""
+    for access in axis.users:
+        assert isinstance(access, (ops.Load, ops.Store))
+        tensor = tensor_of(access)
+        if tensor.unit is None or access.indices[tensor.unit] is not axis:
+            continue
+        by_tma = isinstance(access, ops.Load) or row_alignment(state, access.tensor) % UNIT_BYTES == 0
+        if by_tma and state.multiple(stop) * tensor.dtype.bytes % UNIT_BYTES:
+            return False
+    return True
 
 
 def grows_along(grid: ops.Grid, argument: Value) -> bool:
