@@ -247,6 +247,15 @@ def test_atomics_of_programs() -> None:
     assert shadow.read(who(0), 2, array(0), array(0)) is not None
 
 
+def test_programs_may_write_the_same_where_they_say_so() -> None:
+    shadow, one, two = TensorShadow(1), np.array([[1]], np.uint8), np.array([[2]], np.uint8)
+    assert shadow.write(who(0), 0, array(0), array(0), one) is None
+    assert shadow.write(who(0), 1, array(0), array(0), one) is None
+    assert shadow.write(who(0, 2), 1, array(0), array(40), one) is None
+    assert shadow.write(who(0), 2, array(0), array(0), two) is not None
+    assert shadow.write(who(0), 2, array(0), array(0)) is not None
+
+
 def test_within_a_program_clocks_count() -> None:
     shadow = TensorShadow(1)
     assert shadow.write(who(0), 0, array(0), array(0)) is None
