@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.passes.gpu.test_streamed_loads import A, B, DOT, program
+from tests.unit.passes.gpu.test_streamed_loads import DOT, A, B, program
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Module
 from tiledsl.passes.gpu.products.whole_ends import whole_ends
