@@ -24,11 +24,3 @@ def test_what_follows_from_where_a_block_begins() -> None:
 
 def test_what_is_read_and_written() -> None:
     assert ends(program(inside=A.replace("%a,", "%c,") + f"\n{B}\n{DOT}", b="f32")) == (False, False)
-
-
-def test_an_axis_that_a_store_does_not_have() -> None:
-    module = program()
-    (grid,) = [op for op in module.entry.body.ops if isinstance(op, ops.Grid)]
-    (store,) = [op for op in grid.walk() if isinstance(op, ops.Store)]
-    store.indices = (store.indices[1], store.indices[1])  # one of the blocks in no store
-    assert whole_ends(grid) == (False, True)

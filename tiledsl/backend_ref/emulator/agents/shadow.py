@@ -318,7 +318,8 @@ class TensorShadow:
             return np.zeros(units.shape, np.bool_)
         if self._kept is None:
             self._kept = np.zeros((self.size, alike.shape[-1]), np.uint8)
-        return self._alike[units] & (self._kept[units] == alike).all(axis=-1)
+        equal: Array = np.all(self._kept[units] == alike, axis=-1)
+        return self._alike[units] & equal
 
     def _enter(self, program: int, units: Integers) -> None:
         """What other programs left at units says nothing of this one's time."""

@@ -192,12 +192,17 @@ def use_elements(
         return
     number = agent.program.number
     if writes:
-        bytes_ = None if alike is None else np.ascontiguousarray(alike).view(np.uint8).reshape(len(units), -1)
-        conflict = shadow.write(who, number, units, threads, bytes_)
+        conflict = shadow.write(who, number, units, threads, None if alike is None else bytes_of(alike))
     else:
         conflict = shadow.read(who, number, units, threads)
     if conflict is not None:
         _fail_elements(agent, op, tensor, conflict)
+
+
+def bytes_of(elements: Array) -> Array:
+    """The bytes of each of some elements."""
+    raw = np.frombuffer(elements.tobytes(), np.uint8)
+    return np.reshape(raw, (elements.size, elements.itemsize))
 
 
 def _fail_elements(agent: Agent, op: Op, tensor: Value, conflict: Conflict) -> NoReturn:

@@ -194,7 +194,7 @@ def _begin_store(agent: Agent, op: TmaStore, piece: _Piece, reads: Accessor, sto
     addresses = piece.addresses + agent.block * program.stride
     found = read_bytes(agent, op, reads, addresses, np.full(addresses.shape, thread))
     units = piece.units(tensor)
-    alike = found.view(tensor.dtype)[piece.inside] if op.alike else None
+    alike = np.frombuffer(found.tobytes(), tensor.dtype)[piece.inside.ravel()] if op.alike else None
     use_elements(agent, op, op.tensor, stores, units, np.full(units.shape, thread), writes=True, alike=alike)
     agent.common.written_bytes += units.size * tensor.itemsize
     early = found if program.chance() else None
