@@ -314,12 +314,13 @@ class TensorShadow:
 
     def _same(self, units: Integers, alike: Array | None) -> Array:
         """Which elements were written before in a way that lets others write the same, and are written so now."""
+        same = np.zeros(units.shape, np.bool_)
         if alike is None:
-            return np.zeros(units.shape, np.bool_)
+            return same
         if self._kept is None:
             self._kept = np.zeros((self.size, alike.shape[-1]), np.uint8)
-        equal: Array = np.all(self._kept[units] == alike, axis=-1)
-        return self._alike[units] & equal
+        same[...] = self._alike[units] & np.all(self._kept[units] == alike, axis=-1)
+        return same
 
     def _enter(self, program: int, units: Integers) -> None:
         """What other programs left at units says nothing of this one's time."""
