@@ -172,8 +172,11 @@ class BlockWalk:
 
 
 def _may_begin_at_end(state: Lowering, axis: Value, stop: Value) -> bool:
-    """Whether boxes may begin a block before the end of an axis: along rows of a tensor TMA copies pieces of 16 bytes,
-    from multiples of 16 bytes on."""
+    """Whether boxes may begin a block before the end of an axis: along rows of a tensor at multiples of 16 bytes, as
+    far as it was tried. Boxes of copies, whose rows end anywhere, met an illegal instruction where they began anywhere.
+    """
+    if state.grid.copied:
+        return False
     for access in axis.users:
         assert isinstance(access, (ops.Load, ops.Store))
         tensor = tensor_of(access)
