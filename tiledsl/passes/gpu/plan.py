@@ -26,6 +26,38 @@ WRITTEN_OUT = 8
 """Turns that a loop has at most that is written out, if they are known: what they load is under way together."""
 WRITTEN_OUT_WORDS = 128
 """Registers of a thread that the loads of all these turns take at most."""
+JOINED_TURNS = 16
+"""Turns of a longer loop that load together, where it stores what it computes or folds it among threads; a quarter of
+them where fewer are left."""
+JOINED_WORDS = 16384
+"""Registers of a block that these loads take at most, JOINED_WORDS_EACH of a thread."""
+JOINED_WORDS_EACH = 64
+JOINED_OPS = 512
+"""Ops of all these turns at most."""
+
+
+def joined_turns(words: float, threads: int) -> list[int]:
+    """How many turns of a loop load together, if each fills so many registers of a thread: the most first, then those
+    of what is left; the last ones go one by one.
+
+    >>> joined_turns(2, 256), joined_turns(6, 512), joined_turns(40, 256)
+    ([16, 4, 1], [5, 1], [1])
+    """
+    most = min(JOINED_TURNS, int(min(JOINED_WORDS_EACH, JOINED_WORDS // threads) // max(1.0, words)))
+    return list(dict.fromkeys((max(1, most), max(1, most // 4), 1)))
+
+
+def joined_waits(turns: int, joined: Sequence[int]) -> int:
+    """How often a loop of so many turns waits for memory.
+
+    >>> joined_waits(1000, (16, 4, 1)), joined_waits(7, (16, 4, 1))
+    (64, 4)
+    """
+    waits = 0
+    for together in joined:
+        waits += turns // together
+        turns %= together
+    return waits
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from tiledsl.ir.core import Function, Value
-from tiledsl.ir.tile_ops import Constant, Map
-from tiledsl.ir.types import AxisType, TileType
+from tiledsl.ir.types import AxisType
 from tiledsl.passes.analysis.sizes import UNKNOWN_SIZE, symbols_in
+from tiledsl.passes.nest.access_places import places_of
 from tiledsl.passes.nest.count_work import WorkCounts
-from tiledsl.passes.nest.loop_nest import Access, LoopNest
+from tiledsl.passes.nest.loop_nest import LoopNest
 from tiledsl.support.location import Location
 
 
@@ -59,7 +58,7 @@ def must_bytes(function: Function, grids: Sequence[tuple[LoopNest, WorkCounts]])
     the function, in order."""
     returned = {value for op in function.body.ops if op.effect == "terminator" for value in op.operands}
     outside = {*function.parameters, *returned}
-    once: dict[tuple[Value, bool], dict[Offsets, float]] = {}
+    once: dict[tuple[Value, bool], dict[tuple[float, ...], float]] = {}
     whole: dict[Value, float] = {}
     made: set[Value] = set()
     for nest, counts in grids:
@@ -67,7 +66,7 @@ def must_bytes(function: Function, grids: Sequence[tuple[LoopNest, WorkCounts]])
             tensor = access.op.tensor
             if tensor in outside and not (access.is_read and tensor in made):
                 touched = min(counts.moved(access).number, counts.distinct(access)) * access.tensor.dtype.bytes
-                parts, part = once.setdefault((tensor, access.is_read), {}), _offsets(access)
+                parts, part = once.setdefault((tensor, access.is_read), {}), places_of(access, counts.number).offsets
                 parts[part] = max(parts.get(part, 0.0), touched)
                 size = math.prod(counts.number(dim) for dim in access.tensor.shape) * access.tensor.dtype.bytes
                 whole[tensor] = max(size, whole.get(tensor, 0.0))
@@ -76,23 +75,6 @@ def must_bytes(function: Function, grids: Sequence[tuple[LoopNest, WorkCounts]])
     return sum(
         max(*parts.values(), min(sum(parts.values()), whole[tensor]), 0.0) for (tensor, _), parts in once.items()
     )
-
-
-Offsets: TypeAlias = "tuple[float, ...]"
-"""Of an access, what is added to the scalars that subscript a tensor: those of steps that are in one turn of a loop."""
-
-
-def _offsets(access: Access) -> Offsets:
-    return tuple(_offset(i) for i in access.op.indices if isinstance(i, Value) and isinstance(i.type, TileType))
-
-
-def _offset(index: Value) -> float:
-    """The constant in `t * 8 + 3`, and in `n - (t * 8 + 3)`."""
-    op = index.op
-    if not isinstance(op, Map) or op.fn not in ("add", "sub"):
-        return 0
-    last = op.inputs[1]
-    return last.op.value if isinstance(last.op, Constant) else _offset(last)
 
 
 def guessed_sizes(function: Function) -> dict[str, int]:

@@ -10,7 +10,7 @@ programs wait for one after the other comes on top.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from tiledsl.ir import tile_ops as ops
@@ -20,7 +20,7 @@ from tiledsl.ir.symbolic import Dim, symbol_name
 from tiledsl.ir.type_rules import tensor_type
 from tiledsl.passes.gpu.layouts.capacities import rounded
 from tiledsl.passes.gpu.layouts.infer_layouts import access_order, is_rows
-from tiledsl.passes.gpu.plan import WRITTEN_OUT, WRITTEN_OUT_WORDS, GridPlan
+from tiledsl.passes.gpu.plan import WRITTEN_OUT, WRITTEN_OUT_WORDS, GridPlan, joined_turns, joined_waits
 from tiledsl.passes.gpu.plans.costs.access_steps import computed_share, reads_windows, step_along, unit_axis
 from tiledsl.passes.gpu.plans.costs.element_accesses import (
     ACCESS_INSTRUCTIONS,
@@ -35,11 +35,13 @@ from tiledsl.passes.gpu.plans.costs.product_work import ProductWork
 from tiledsl.passes.gpu.plans.costs.resource_times import ResourceTimes
 from tiledsl.passes.gpu.plans.costs.run_ahead import LoadsAhead, loads_ahead, phases, registers
 from tiledsl.passes.gpu.plans.costs.shared_windows import SharedWindows
+from tiledsl.passes.gpu.plans.facts.joined_loads import joined_loads
 from tiledsl.passes.gpu.plans.facts.operation_units import UnitCounts, units_of
 from tiledsl.passes.gpu.plans.product_plans.thread_cost import HELD, WORD_BYTES
 from tiledsl.passes.gpu.plans.product_plans.warpgroup_cost import CACHED_SHARE, CLUSTER_CLOCKS, CLUSTER_FOLD_CLOCKS
 from tiledsl.passes.gpu.products.load_parts import whole_of
 from tiledsl.passes.gpu_machine import GpuMachine
+from tiledsl.passes.nest.access_places import Places, places_of
 from tiledsl.passes.nest.count_work import WorkCounts
 from tiledsl.passes.nest.loop_nest import Access, LoopNest, NestDot, NestLoop
 from tiledsl.support.powers_of_two import power_of_two_from, power_of_two_in
@@ -77,6 +79,8 @@ FEW_BLOCKS = 2
 """Blocks of a multiprocessor that do not hide each other's times."""
 ROUNDING = 1e-9
 """By which sums of times may differ for the order in which they are added."""
+NEAR_SHARE = 0.125
+"""Of L2, how far apart elements lie that programs of about the same time ask for."""
 FMA_SHARE = 0.62
 """Of the rate of single multiply-adds, what products of threads reach: their operands come from shared memory."""
 
@@ -247,11 +251,29 @@ class GridCost:
     @cached_property
     def memory_bytes(self) -> float:
         """What of all that comes from memory, or goes there, and is not in L2 from before."""
-        by_tensor: dict[tuple[Value, bool], float] = {}
+        by_tensor: dict[tuple[Value, bool], list[Access]] = {}
         for access in self._brought:
-            key = (access.op.tensor, access.is_read)
-            by_tensor[key] = by_tensor.get(key, 0.0) + self._from_memory(access)
-        return sum(min(moved, self._most_of(tensor, is_read)) for (tensor, is_read), moved in by_tensor.items())
+            by_tensor.setdefault((access.op.tensor, access.is_read), []).append(access)
+        return sum(min(self._of_all(every), self._most_of(*key)) for key, every in by_tensor.items())
+
+    def _of_all(self, every: Sequence[Access]) -> float:
+        """Of accesses of one tensor. What reads ask for that are alike but for a few rows comes once: it is in L2 when
+        the others ask for it."""
+        if len(every) == 1 or not every[0].is_read:
+            return sum(map(self._from_memory, every))
+        sizes = [self.counts.number(dim) for dim in every[0].tensor.shape]
+        element = every[0].tensor.dtype.bytes
+        near = NEAR_SHARE * self.machine.l2_bytes / element
+        groups: list[tuple[Places, list[float]]] = []
+        for access in every:
+            places, moved = places_of(access, self.counts.number), self._from_memory(access)
+            beside = None if access.gathers else _beside(places, groups, sizes, near)
+            if beside is None:
+                groups.append((places, [moved]))
+            else:
+                beside.append(moved)
+        whole = math.prod(sizes) * element
+        return sum(min(sum(moved), max(*moved, whole)) if len(moved) > 1 else moved[0] for _, moved in groups)
 
     def _most_of(self, tensor: Value, is_read: bool) -> float:
         """Bytes of a tensor that move at most: one that fits L2 moves once, however many accesses speak of it; what
@@ -566,7 +588,23 @@ class GridCost:
             if not self._goes_one_by_one(one) or together * self._turns_of(one) * words > WRITTEN_OUT_WORDS:
                 break
             together *= max(1.0, self._turns_of(one))
-        return together
+        return together if together > 1 else self._joined(loop)
+
+    def _joined(self, loop: NestLoop) -> float:
+        """Turns of a long loop that load together (`join-turns`)."""
+        if self.grid.roles or self._turns_of(loop) <= WRITTEN_OUT:
+            return 1.0
+        loads = joined_loads(loop.op, self._written)
+        if not loads:
+            return 1.0
+        words = sum(self._loaded_words(a) for a in self.nest.accesses if a.op in loads)
+        turns = round(self._turns_of(loop))
+        return turns / joined_waits(turns, joined_turns(words, self.grid.threads))
+
+    def _loaded_words(self, access: Access) -> float:
+        """Registers of a thread that one load fills."""
+        elements = math.prod(map(self._room, access.shape)) * self._replicas(access)
+        return max(1.0, elements * access.tensor.dtype.bytes / 4 / (self.grid.threads_of_tile * self.grid.cluster))
 
     def touched_bytes(self, access: Access) -> float:
         """Bytes of the tensor that an access touches, each once, as far as is known."""
@@ -575,4 +613,19 @@ class GridCost:
     @cached_property
     def least_seconds(self) -> float:
         """What no plan of this grid goes below: each access moves what it touches, once."""
-        return sum(self.touched_bytes(a) for a in self.nest.accesses) / self.machine.copied_bytes_per_second
+        touched: dict[tuple[Value, bool], float] = {}
+        for access in self.nest.accesses:
+            key = (access.op.tensor, access.is_read)
+            whole = math.prod(map(self.counts.number, access.tensor.shape)) * access.tensor.dtype.bytes
+            touched[key] = min(touched.get(key, 0.0) + self.touched_bytes(access), whole)
+        return sum(touched.values()) / self.machine.copied_bytes_per_second
+
+
+def _beside(
+    places: Places, groups: Sequence[tuple[Places, list[float]]], sizes: Sequence[float], near: float
+) -> list[float] | None:
+    """What those accesses move that are alike but for so few elements."""
+    for other, moved in groups:
+        if other.bases == places.bases and other.apart(places, sizes) <= near:
+            return moved
+    return None
