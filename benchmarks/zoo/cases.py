@@ -8,6 +8,7 @@ from benchmarks.zoo.case import ZooCase
 from benchmarks.zoo.convolutions import CONVOLUTIONS
 from benchmarks.zoo.elementwise import ELEMENTWISE
 from benchmarks.zoo.experts import EXPERTS
+from benchmarks.zoo.field import FIELD
 from benchmarks.zoo.folds import FOLDS, NORMS
 from benchmarks.zoo.fused_products import FUSED_PRODUCTS
 from benchmarks.zoo.losses import LOSSES
@@ -23,6 +24,7 @@ from benchmarks.zoo.serving import SERVING
 CASES: tuple[ZooCase, ...] = (
     *ELEMENTWISE, *FOLDS, *NORMS, *SCANS, *MOVEMENT, *PRODUCTS, *FUSED_PRODUCTS, *QUANTISED, *ATTENTION,
     *SERVING, *CONVOLUTIONS, *OPERATORS, *RECURRENT, *EXPERTS, *BLOCKS, *LOSSES, *NEIGHBOURS,
+    *FIELD,
 )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ _LAUNCH = "a few us, of which the launch and the first loads are most"
 _WIDER_PIXELS = "the image is copied to wider pixels, its weights too: three kernels or more"
 _WIDENED = "a left or right operand that is computed goes to memory first, in its wide form"
 _UNPACKED = "bytes and nibbles become floats one by one, and are scaled: instructions, beside few bytes"
+_WAITS = "steps wait for loads, sixteen at a time at most, and few programs hide what each of them waits"
 
 KNOWN: dict[str, str] = {
     # quantised weights
@@ -82,7 +83,7 @@ KNOWN: dict[str, str] = {
     "LSTM cell": _SMALL_PRODUCTS,
     "GRU cell": _SMALL_PRODUCTS,
     "four steps of a cell": _SMALL_PRODUCTS,
-    "gated scan along time": "each of 2048 steps waits for its loads: a loop without products has no stages",
+    **dict.fromkeys(("gated scan along time", "smoothed along time, kernel", "delta rule, kernel"), _WAITS),
     "LSTM, 128 steps": "a launch for each step, which waits for the one before: weights do not stay on the chip",
     "selective scan": "sixteen states of a channel are one thread's, with an exponential for each: instructions",
     "Mamba-2, in chunks": "seven kernels: scores and states of chunks go through memory between them",

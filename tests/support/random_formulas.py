@@ -154,6 +154,15 @@ def both(weights: Weights, x: Any) -> Any:
     return tile.exp(-tile.abs(x)) + tile.tanh(x) * tile.sigmoid(tile.max(x, axis=-1, keepdims=True))
 
 
+def grouped(weights: Weights, x: Any) -> Any:
+    """Columns in groups, widened first, each group by its largest number, and rounded."""
+    batch, length, width = x.shape
+    groups = 2 if width % 2 == 0 else 1
+    wide = x.to(tile.f32).reshape(batch, length, groups, width // groups)
+    largest = tile.max(tile.abs(wide), axis=-1, keepdims=True) + 1.0
+    return (wide / largest).reshape(batch, length, width).to(x.dtype)
+
+
 def merged(weights: Weights, x: Any) -> Any:
     batch, length, width = x.shape
     return x.reshape(1, batch * length, width)
@@ -162,6 +171,7 @@ def merged(weights: Weights, x: Any) -> Any:
 STEPS: tuple[Step, ...] = (
     linear, gate, residual, layer_norm, softmax, softmax_of_columns, attention, attention_of_itself, windowed, triangle,
     turned, halves, rotated, joined, stacked, neighbours, ranged, scaled, both, merged,
+    grouped,
 )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ are written where they belong.
 
 A reshape of what elementwise ops make goes behind those that follow, which then are of one kernel with it. So does
 one that strides cannot tell, which would be a copy: of what is made, it is none. In front of a fold, a product or what
-is repeated it goes the other way, up to what is in memory: there it is a view.
+is repeated, or of elementwise ops that lead there, it goes the other way, up to what is in memory: there it is a view.
 
     %r = reshape(%e), %n = cast(%r) {dtype = f16}     =>   %n = reshape(cast(%e))
     %r = reshape(transpose(%x)), %y = exp(%r)         =>   %y = reshape(exp(transpose(%x)))
@@ -169,9 +169,10 @@ def reshape_in_front_of_a_fold(op: ops.Reshape, rewriter: Rewriter) -> bool:
     made, shape = op.source.op, sizes_of(op.result)
     if not isinstance(made, (ops.Map, ops.Cast)) or any(user is not op for user in op.source.users):
         return False
-    if not any(isinstance(user, ASKING) for user in op.result.users):
+    free = is_free_under(op.source, shape, op)
+    if not (_is_asked_for(op.result) if free else any(isinstance(user, ASKING) for user in op.result.users)):
         return False
-    if not is_free_under(op.source, shape, op) and not (isinstance(made, ops.Cast) and _is_less(made)):
+    if not free and not (isinstance(made, ops.Cast) and _is_less(made)):
         return False
     rewriter.replace(op, map_under(made, shape, rewriter))
     _drop([made], rewriter)
@@ -190,9 +191,24 @@ def _goes_behind(reshape: ops.Reshape, op: MapOp) -> bool:
     or of a view of memory, in a way that strides cannot tell, so that it would be a copy."""
     if any(not isinstance(user, (ops.Map, ops.Cast)) for user in reshape.result.users):
         return False
+    if _is_asked_for(reshape.result) and is_free_under(reshape.source, sizes_of(reshape.result), reshape):
+        return False  # it goes the other way
     # else what goes to memory would be more
     computed = isinstance(reshape.source.op, (ops.Map, ops.Cast)) and bytes_of(op.result) <= bytes_of(reshape.source)
     return computed or _is_copy(reshape)
+
+
+def _is_asked_for(value: Value) -> bool:
+    """Whether an op that has what it reads under its own shape reads a value, or what elementwise ops make of it."""
+    work, seen = [value], set[Value]()
+    while work and len(seen) < MOST_VALUES:
+        value = work.pop()
+        if value not in seen:
+            seen.add(value)
+            if any(isinstance(user, ASKING) for user in value.users):
+                return True
+            work += [user.result for user in value.users if isinstance(user, (ops.Map, ops.Cast))]
+    return False
 
 
 def _is_copy(reshape: ops.Reshape) -> bool:
