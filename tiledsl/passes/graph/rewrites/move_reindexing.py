@@ -278,7 +278,7 @@ def _is_free(made: MapOp, cut: Cut) -> bool:
                 return False
             pending.append((*found, op))
         elif isinstance(op, (ops.Map, ops.Cast)):
-            if any(user is not reader for user in value.users) and not _is_small(value, made.results[0]):
+            if any(user is not reader for user in value.users) and not _is_had_again(value, made.results[0]):
                 return False
             pending += [(operand, cut, op) for operand in op.operands]
         elif not (isinstance(op, ops.Slice) and _is_in_memory(op.source)):
@@ -286,8 +286,11 @@ def _is_free(made: MapOp, cut: Cut) -> bool:
     return True
 
 
-def _is_small(value: Value, made: Value) -> bool:
-    """Whether a value, as the scale of each channel, may as well be computed once more for a part of what is made."""
+def _is_had_again(value: Value, made: Value) -> bool:
+    """Whether a value may as well be computed once more for a part of what is made: few numbers, as the scale of each
+    channel, or what is but widened of what is in memory, where it has fewer bytes."""
+    if isinstance(value.op, ops.Cast) and _is_in_memory(value.op.source):
+        return bytes_of(value.op.source) <= bytes_of(value)
     return LEAST_TIMES * volume(value) <= volume(made)
 
 
