@@ -76,7 +76,7 @@ def _plain_smoothed(x: Any) -> Any:
 
 
 def _torch_smoothed(t: Any, x: Any) -> Any:
-    h, out = t.zeros_like(x[0]), []
+    h, out = t.zeros_like(x[0]), list[Any]()
     for e in x:
         h = h + 0.1 * (e - h)
         out.append(h)
@@ -117,8 +117,8 @@ def _rounded_in_groups(x: Any) -> Any:
 
 def _plain_rounded(x: Any) -> Any:
     g = x.reshape(len(x), -1, 128).astype(np.float32)
-    scale = (np.abs(g).max(axis=-1, keepdims=True) / np.float32(7)).astype(np.float32)
-    return (np.clip(np.round(g / scale), -8, 7) * scale).reshape(x.shape)
+    scale: Any = (np.abs(g).max(axis=-1, keepdims=True) / np.float32(7)).astype(np.float32)
+    return (plain.clip(np.round(g / scale), -8, 7) * scale).reshape(x.shape)
 
 
 def _torch_rounded(t: Any, x: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tiledsl import tile
+from tiledsl import Kernel, tile
 
 
 @tile.kernel
@@ -42,10 +42,13 @@ SIZE = 8192
 
 @pytest.mark.parametrize(
     ("kernel", "shape", "elements"),
-    [(beside, (SIZE, SIZE), 2 * SIZE * SIZE), (halves, (SIZE, SIZE), SIZE * SIZE * 3 // 2), (planes, (3, SIZE**2), 6 * SIZE**2)],
+    [
+        (beside, (SIZE, SIZE), 2 * SIZE * SIZE), (halves, (SIZE, SIZE), SIZE * SIZE * 3 // 2),
+        (planes, (3, SIZE**2), 6 * SIZE**2),
+    ],
     ids=["shifted", "halves", "planes"],
 )  # fmt: skip
-def test_elements_come_once(kernel: tile.Kernel, shape: tuple[int, int], elements: int) -> None:
+def test_elements_come_once(kernel: Kernel, shape: tuple[int, int], elements: int) -> None:
     audit = kernel.audit(tile.spec(shape, tile.f32))
-    assert audit.must_bytes == pytest.approx(4 * elements, rel=1e-3)
-    assert audit.kernels[0].kernel.memory_bytes == pytest.approx(4 * elements, rel=1e-2)
+    assert abs(audit.must_bytes / (4 * elements) - 1) < 1e-3
+    assert abs(audit.kernels[0].kernel.memory_bytes / (4 * elements) - 1) < 1e-2

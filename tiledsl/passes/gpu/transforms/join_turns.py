@@ -109,8 +109,8 @@ class _Joining:
         build = Builder(Block(), loop.location)
         start, results = loop.start, tuple(loop.initial)
         for turns in self.turns:
-            known = constant_of(start), constant_of(loop.stop)
-            left = None if None in known else known[1] - known[0]
+            first, last = constant_of(start), constant_of(loop.stop)
+            left = None if first is None or last is None else last - first
             if left == 0:
                 break
             step, stop = (loop.step, loop.stop) if turns == 1 else self._turns(build, start, left, turns)
@@ -129,7 +129,8 @@ class _Joining:
             known = constant_of(start)
             assert known is not None
             return step, build.constant(known + left // turns * turns, i64)
-        whole = build.map("floordiv", build.map("sub", self.loop.stop, start), step)
+        some = build.map("maximum", build.map("sub", self.loop.stop, start), build.constant(0, i64))
+        whole = build.map("floordiv", some, step)
         return step, build.map("add", start, build.map("mul", whole, step))
 
     def _loop(
