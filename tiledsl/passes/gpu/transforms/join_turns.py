@@ -81,6 +81,8 @@ def _joined(loop: ops.For, early: Sequence[Op], threads: int) -> list[int]:
     loads = [op for op in early if isinstance(op, gpu.Load)]
     moving = [op for op in loads if depends_on(op, loop.body.arguments[0])]
     start, stop = constant_of(loop.start), constant_of(loop.stop)
+    if any(isinstance(user, ops.Map) and user.fn == "mul" for user in loop.body.arguments[0].users):
+        return [1]  # a turn is a block of coordinates, and loads enough
     if not moving or (start is not None and stop is not None and stop - start <= WRITTEN_OUT):
         return [1]
     most = JOINED_OPS // len(loop.body.ops)
