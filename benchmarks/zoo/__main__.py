@@ -34,7 +34,9 @@ MOST_SECONDS = 0.15
 """A call of PyTorch's on one thread: sizes are halved beyond that too."""
 LEAST_CALLS = 5
 TOLERANCE = 1e-4
-"""||ours - theirs|| / ||theirs||, both in f32."""
+"""||ours - theirs|| / ||theirs||, both in f32; more where one of the two is rounded to fewer bits."""
+ROUNDING = {"float16": 2**-11, "bfloat16": 2**-8}
+"""What one rounding makes of a number, at most."""
 BARS = (1.2, 0.6)
 """The geometric mean of PyTorch's time over ours, and the least."""
 
@@ -123,7 +125,7 @@ def measure(torch: Any, case: ZooCase, clock: Callable[[], float], seconds: floa
     try:
         fused = case.fused(sizes)
         built = fused.build("cpu")
-        problem = differs(torch, as_tuple(built(*tensors)), expected)
+        problem = differs(torch, as_tuple(built(*tensors)), expected, lambda: exact_results(case, tensors, sizes))
         predicted = fused.audit("cpu").predicted
     except TileError as error:
         return Row(case, sizes, problem=f"failed: {str(error).split(chr(10))[1][:100]}")
@@ -135,16 +137,26 @@ def measure(torch: Any, case: ZooCase, clock: Callable[[], float], seconds: floa
     return Row(case, sizes, ours, eager, predicted)
 
 
-def differs(torch: Any, given: Sequence[Any], expected: Sequence[Any]) -> str:
-    """What is wrong with results, if anything."""
-    for given_one, theirs in zip(given, expected):
-        ours: Any = torch.as_tensor(np.asarray(given_one).astype(np.float64))  # PyTorch does not know all narrow dtypes
+def differs(torch: Any, given: Sequence[Any], expected: Sequence[Any], exact: Callable[[], Sequence[Any]]) -> str:
+    """What is wrong with results, if anything. Where both sides differ, results in f64 tell which of them errs."""
+    for number, (given_one, theirs) in enumerate(zip(given, expected)):
+        array: Any = np.asarray(given_one)
+        ours: Any = torch.as_tensor(array.astype(np.float64))  # PyTorch does not know all narrow dtypes
         if tuple(ours.shape) != tuple(theirs.shape):
             return f"shape {tuple(ours.shape)}, PyTorch has {tuple(theirs.shape)}"
+        rounded = [ROUNDING.get(str(one.dtype).rpartition(".")[2], 0.0) for one in (array, theirs)]
+        allowed = max(TOLERANCE, *rounded)
         off = relative_norm(torch, ours, theirs)
-        if not off <= TOLERANCE:
-            return f"off by {off:.1e}, and {TOLERANCE:.0e} is allowed"
+        if not off <= allowed:
+            off = relative_norm(torch, ours, torch.as_tensor(np.asarray(exact()[number], np.float64)))
+        if not off <= allowed:
+            return f"off by {off:.1e}, and {allowed:.0e} is allowed"
     return ""
+
+
+def exact_results(case: ZooCase, tensors: Sequence[Any], sizes: Sizes) -> tuple[Any, ...]:
+    """What NumPy makes of the tensors in f64."""
+    return as_tuple(case.reference([tensor.numpy() for tensor in tensors], sizes))
 
 
 def least_times(
