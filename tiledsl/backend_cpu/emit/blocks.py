@@ -46,9 +46,12 @@ from tiledsl.ir.core import Block, Op, Value
 from tiledsl.ir.dtypes import DType, compute_dtype
 from tiledsl.ir.types import TileType
 from tiledsl.passes.analysis.element_loops import is_elementwise, loops_within
+from tiledsl.passes.analysis.few import SHORT_ROW
 
 SCALAR = Point(())
 WIDEST_ROW_UNIT = 8
+COLLAPSE = 8
+"""Vector operations that make one element of the lanes of a vector."""
 
 
 @dataclass
@@ -175,7 +178,22 @@ class BlockEmitter:
         in_order = any(isinstance(s, FoldCustom) or (isinstance(s, ScanTile) and s.in_order) for s in sinks)
         domain = sinks[0].domain
         axes = [a for a, dim in enumerate(domain) if dim != 1 and not (in_order and a in folded)]
-        return max(axes, key=lambda a: (self._contiguous(sinks, a), a), default=None)
+        lane = max(axes, key=lambda a: (self._contiguous(sinks, a), a), default=None)
+        few = None if lane is None else domain[lane]
+        if lane is None or not isinstance(few, int) or few > SHORT_ROW:
+            return lane
+        return min(axes, key=lambda a: (self._lane_cost(sinks, a, few, along=a == lane, folded=a in folded), a != lane))
+
+    def _lane_cost(self, sinks: Sequence[Sink], axis: int, few: int, *, along: bool, folded: bool) -> float:
+        """What a vector costs, for each of its lanes that there is: rows of a few elements leave most of them empty,
+        and vectors across such rows pick theirs apart."""
+        ops_read = list(expression_ops(self.context, *(value for sink in sinks for value in sink.reads)))
+        accesses = sum(isinstance(op, ops.Load) and bool(op.result.shape) for op in ops_read)
+        accesses += sum(isinstance(sink, (StoreTile, Keep)) for sink in sinks)
+        cost = sum(map(op_cost, ops_read)) + sum(sink.cost for sink in sinks) + COLLAPSE * folded
+        cost += accesses * (1 if along else 2 * few - 1)
+        limit = self.context.static_limit(sinks[0].domain[axis])
+        return cost / min(self.context.lanes, self.context.lanes if limit is None else max(limit, 1))
 
     def _contiguous(self, sinks: Sequence[Sink], axis: int) -> int:
         reads = [value for sink in sinks for value in sink.reads if value.shape == sink.domain]

@@ -110,16 +110,20 @@ class StoreTile(Sink):
         self.op = op
 
     def visit(self, context: Context, point: Point, copy: int) -> None:
-        value = evaluate_lanes(context, self.op.value, point)
-        address = address_of(context, self.op, point)
-        writer, dtype = context.writer, self.op.value.dtype
-        if address.lanes == 1 or (address.offsets is None and address.varies):
-            place = Place(address.offset, "1" if address.lanes == 1 else address.lane_stride)
-            write(writer, address.tensor.base, place, dtype, address.lanes, value, address.full_mask())
-            return
-        type_ = VectorType(dtype, address.lanes)
-        stored = to_memory(writer, value, type_)
-        write_scattered(writer, address.pointers(), memory_type(type_), stored, address.full_mask())
+        store_tile(context, self.op, point, evaluate_lanes(context, self.op.value, point))
+
+
+def store_tile(context: Context, op: ops.Store, point: Point, value: str) -> None:
+    """Writes the element or vector of a tile at a point to its tensor."""
+    address = address_of(context, op, point)
+    writer, dtype = context.writer, op.value.dtype
+    if address.lanes == 1 or (address.offsets is None and address.varies):
+        place = Place(address.offset, "1") if address.lanes == 1 else address.place
+        write(writer, address.tensor.base, place, dtype, address.lanes, value, address.full_mask())
+        return
+    type_ = VectorType(dtype, address.lanes)
+    stored = to_memory(writer, value, type_)
+    write_scattered(writer, address.pointers(), memory_type(type_), stored, address.full_mask())
 
 
 def address_of(context: Context, op: ops.Store | ops.Atomic, point: Point) -> Address:

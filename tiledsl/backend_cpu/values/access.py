@@ -10,6 +10,9 @@ from tiledsl.backend_cpu.values.context import Context
 from tiledsl.backend_cpu.values.storage import PackedLeft, Place, Point, Storage
 from tiledsl.ir.dtypes import DType, i64
 
+LEAST_MASKED = 4
+"""Bytes of the least elements that all machines store under a mask."""
+
 
 def lane_numbers(lanes: int) -> str:
     """`<i64 0, i64 1, ...>`"""
@@ -79,11 +82,7 @@ def read(
             if mask is None:
                 loaded = writer.emit(f"load {lanes_type}, ptr {pointer}, align {dtype.bytes}")
             else:
-                loaded = writer.call(
-                    f"llvm.masked.load.{lanes_type.suffix}.p0",
-                    str(lanes_type),
-                    [("ptr", pointer), ("i32", str(dtype.bytes)), (mask_type(lanes), mask), (str(lanes_type), passed)],
-                )
+                loaded = _load_masked(writer, pointer, lanes_type, mask, passed)
     return from_memory(writer, loaded, VectorType(dtype, lanes))
 
 
@@ -111,30 +110,95 @@ def _read_element(
 def _read_strided(
     writer: FunctionWriter, base: str, place: Place, type_: VectorType, mask: str | None, passed: str
 ) -> str:
-    """Lanes that lie apart. Every other element is picked from two vectors, and elements in the other direction from
-    one, since a gather takes as long as reading each lane. No vector reaches beyond the first or the last lane.
+    """Lanes that lie apart. Those `NEAR` each other are picked from as many vectors, and elements in the other
+    direction from one, since a gather takes as long as reading each lane. No vector reaches beyond the first or the
+    last lane.
     """
-    if mask is not None:
+    near = [stride for stride in place.near if mask is None or stride > 1]
+    if o.is_literal(place.lane_stride):
+        near = [stride for stride in near if str(stride) == place.lane_stride]
+        if near:
+            return _pick(writer, base, place.offset, type_, near[0], mask, passed)
+    if not near:
         return _gather(writer, base, place, type_, mask, passed)
     slot, done = writer.alloca(str(type_)), writer.new_label("read")
-    for stride, pick in ((2, _every_other), (-1, _backwards)):
+    for stride in near:
         found, otherwise = writer.new_label("near"), writer.new_label("apart")
         writer.branch_if(writer.emit(f"icmp eq i64 {place.lane_stride}, {stride}"), found, otherwise)
         writer.start(found)
-        writer.line(f"store {type_} {pick(writer, base, place.offset, type_)}, ptr {slot}")
+        picked = _pick(writer, base, place.offset, type_, stride, mask, passed)
+        writer.line(f"store {type_} {picked}, ptr {slot}")
         writer.branch(done)
         writer.start(otherwise)
-    writer.line(f"store {type_} {_gather(writer, base, place, type_, None, passed)}, ptr {slot}")
+    writer.line(f"store {type_} {_gather(writer, base, place, type_, mask, passed)}, ptr {slot}")
     writer.branch(done)
     writer.start(done)
     return writer.emit(f"load {type_}, ptr {slot}")
 
 
-def _every_other(writer: FunctionWriter, base: str, offset: str, type_: VectorType) -> str:
-    """`<x0, x2, x4, ...>`: the second vector begins where it ends with the last element."""
+def _pick(
+    writer: FunctionWriter, base: str, offset: str, type_: VectorType, stride: int, mask: str | None, passed: str
+) -> str:
+    """`<x0, x(stride), x(2 stride), ...>` from vectors that lie behind each other; the last one ends with the last
+    element."""
     lanes = type_.lanes
-    first, second = (_whole(writer, base, o.add(writer, offset, start), type_) for start in ("0", str(lanes - 1)))
-    return _shuffled(writer, type_, first, second, [2 * i if 2 * i < lanes else 2 * i + 1 for i in range(lanes)])
+    if stride < 0:
+        return _backwards(writer, base, offset, type_)
+    starts, where = _vectors_of(lanes, stride)
+    vectors: list[str] = []
+    for start, lane_of in zip(starts, _lanes_in(where, stride)):
+        place = o.add(writer, offset, str(start))
+        if mask is None:
+            vectors.append(_whole(writer, base, place, type_))
+        else:
+            pointer = o.element_pointer(writer, base, place, type_.dtype)
+            wanted = _spread(writer, mask, lanes, lane_of)
+            vectors.append(_load_masked(writer, pointer, type_, wanted, "zeroinitializer"))
+    picked = vectors[0]
+    for number, vector in enumerate(vectors[1:], 1):
+        lanes_of = [
+            lanes + at if of == number else lane if of < number and number > 1 else at
+            for lane, (of, at) in enumerate(where)
+        ]
+        picked = _shuffled(writer, type_, picked, vector, lanes_of)
+    if mask is None or passed == "zeroinitializer":
+        return picked
+    return writer.emit(f"select {mask_type(lanes)} {mask}, {type_} {picked}, {type_} {passed}")
+
+
+def _vectors_of(lanes: int, stride: int) -> tuple[list[int], list[tuple[int, int]]]:
+    """Where the vectors begin that hold lanes that far apart, and for each lane which of them it is in, and where."""
+    last = (lanes - 1) * (stride - 1)
+    starts = [*range(0, lanes * (stride - 1), lanes), last]
+    places = (min(lane * stride // lanes, stride - 1) for lane in range(lanes))
+    return starts, [(number, lane * stride - starts[number]) for lane, number in enumerate(places)]
+
+
+def _lanes_in(where: list[tuple[int, int]], stride: int) -> list[dict[int, int]]:
+    """For each vector: which lane lies at a place of it."""
+    return [{at: lane for lane, (of, at) in enumerate(where) if of == number} for number in range(stride)]
+
+
+def _spread(writer: FunctionWriter, mask: str | None, lanes: int, lane_of: dict[int, int]) -> str:
+    """The mask of a vector that holds some of the lanes: of these where they are wanted, and nothing else."""
+    if mask is None:
+        return "<" + ", ".join(f"i1 {'true' if at in lane_of else 'false'}" for at in range(lanes)) + ">"
+    picked = ", ".join(f"i32 {lane_of.get(at, lanes)}" for at in range(lanes))
+    type_ = mask_type(lanes)
+    return writer.emit(f"shufflevector {type_} {mask}, {type_} zeroinitializer, <{lanes} x i32> <{picked}>")
+
+
+def _load_masked(writer: FunctionWriter, pointer: str, type_: VectorType, mask: str, passed: str) -> str:
+    return writer.call(
+        f"llvm.masked.load.{type_.suffix}.p0",
+        str(type_),
+        [
+            ("ptr", pointer),
+            ("i32", str(type_.dtype.bytes)),
+            (mask_type(type_.lanes), mask),
+            (str(type_), passed),
+        ],
+    )
 
 
 def _backwards(writer: FunctionWriter, base: str, offset: str, type_: VectorType) -> str:
@@ -195,8 +259,7 @@ def write(
         _write_element(writer, base, place, dtype, value, mask)
         return
     if place.lane_stride != "1":
-        pointers = gather_pointers(writer, base, lane_offsets(writer, place, lanes), type_)
-        write_scattered(writer, pointers, type_, value, mask)
+        _write_strided(writer, base, place, type_, value, mask)
         return
     pointer = o.element_pointer(writer, base, place.offset, dtype)
     if mask is None:
@@ -204,11 +267,42 @@ def write(
     else:
         if type_.element.startswith("i") and dtype.bytes < i64.bytes:
             mask = _opaque_mask(writer, mask, lanes)
-        writer.call(
-            f"llvm.masked.store.{type_.suffix}.p0",
-            "void",
-            [(str(type_), value), ("ptr", pointer), ("i32", str(dtype.bytes)), (mask_type(lanes), mask)],
-        )
+        _store_masked(writer, pointer, type_, value, mask)
+
+
+def _write_strided(
+    writer: FunctionWriter, base: str, place: Place, type_: VectorType, value: str, mask: str | None
+) -> None:
+    """Lanes that lie apart: those near each other go under masks, by as many vectors as hold them."""
+    near = [stride for stride in place.near if stride > 1 and type_.dtype.bytes >= LEAST_MASKED]
+    done = writer.new_label("written")
+    for stride in near:
+        found, otherwise = writer.new_label("near"), writer.new_label("apart")
+        writer.branch_if(writer.emit(f"icmp eq i64 {place.lane_stride}, {stride}"), found, otherwise)
+        writer.start(found)
+        starts, where = _vectors_of(type_.lanes, stride)
+        for start, lane_of in zip(starts, _lanes_in(where, stride)):
+            lanes = [lane_of.get(at, 0) for at in range(type_.lanes)]
+            pointer = o.element_pointer(writer, base, o.add(writer, place.offset, str(start)), type_.dtype)
+            _store_masked(
+                writer, pointer, type_, _shuffled(writer, type_, value, "poison", lanes),
+                _spread(writer, mask, type_.lanes, lane_of),
+            )  # fmt: skip
+        writer.branch(done)
+        writer.start(otherwise)
+    pointers = gather_pointers(writer, base, lane_offsets(writer, place, type_.lanes), type_)
+    write_scattered(writer, pointers, type_, value, mask)
+    if near:
+        writer.branch(done)
+        writer.start(done)
+
+
+def _store_masked(writer: FunctionWriter, pointer: str, type_: VectorType, value: str, mask: str) -> None:
+    writer.call(
+        f"llvm.masked.store.{type_.suffix}.p0",
+        "void",
+        [(str(type_), value), ("ptr", pointer), ("i32", str(type_.dtype.bytes)), (mask_type(type_.lanes), mask)],
+    )
 
 
 def _opaque_mask(writer: FunctionWriter, mask: str, lanes: int) -> str:

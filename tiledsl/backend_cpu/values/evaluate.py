@@ -27,12 +27,13 @@ from tiledsl.backend_cpu.values.access import (
     splat_mask,
 )
 from tiledsl.backend_cpu.values.context import Context, Element, Tensor
-from tiledsl.backend_cpu.values.storage import Place, Point, dot_product
+from tiledsl.backend_cpu.values.storage import NEAR, Place, Point, dot_product
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Index, Op, Value
 from tiledsl.ir.dtypes import i64
 from tiledsl.ir.symbolic_order import known_at_most
 from tiledsl.ir.types import AxisType, Slice, Whole
+from tiledsl.passes.analysis.few import SHORT_ROW
 
 UNKNOWN = "<inner>"
 """Stands for the index of a loop that has not begun."""
@@ -412,6 +413,14 @@ class Address:
         self.mask = both(writer, self.mask, inside, lanes)
 
     @property
+    def place(self) -> Place:
+        """Where its lanes are, unless they are gathered. Rows of a few elements, a number of them, are as near."""
+        type_ = self.tensor.type
+        few = None if type_.unit is None else type_.shape[type_.unit]
+        near = (few,) if isinstance(few, int) and 1 < few <= SHORT_ROW else NEAR
+        return Place(self.offset, self.lane_stride, near)
+
+    @property
     def varies(self) -> bool:
         """Whether the lanes are at different addresses."""
         return self.lanes > 1 and (self.offsets is not None or self.lane_stride != "0")
@@ -433,8 +442,7 @@ class Address:
             place = Place(self.offset, "1")
             return Element(read(writer, self.tensor.base, place, dtype, 1, self.condition, other), 1)
         if self.offsets is None:
-            place = Place(self.offset, self.lane_stride)
-            loaded = read(writer, self.tensor.base, place, dtype, self.lanes, self.full_mask(), other)
+            loaded = read(writer, self.tensor.base, self.place, dtype, self.lanes, self.full_mask(), other)
             return Element(loaded, self.lanes)
         type_ = VectorType(dtype, self.lanes)
         stored = memory_type(type_)

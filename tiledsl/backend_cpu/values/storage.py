@@ -40,12 +40,20 @@ class Point:
         return Point(indices, lane, self.lanes, self.mask, self.checked)
 
 
+NEAR = (2, -1)
+"""From one lane to the next: what vectors are picked apart for where a stride turns out to be that."""
+
+
 @dataclass(frozen=True)
 class Place:
-    """An element offset from the base, and how many elements lie from one lane to the next."""
+    """An element offset from the base, and how many elements lie from one lane to the next.
+
+    `near`: what that number may be, so that it is worth while to ask.
+    """
 
     offset: str
     lane_stride: str
+    near: tuple[int, ...] = NEAR
 
 
 def dot_product(writer: FunctionWriter, indices: tuple[str, ...], strides: tuple[str, ...]) -> str:

@@ -8,6 +8,9 @@ from tiledsl.ir.symbolic import Dim, symbol_name
 from tiledsl.ir.types import AxisType
 from tiledsl.passes.analysis.sizes import size_of
 
+SHORT_ROW = 8
+"""Elements of a row that vectors of a CPU had better go across: 16 lanes are picked from 8 vectors by 7 shuffles,
+where a gather takes 20 cycles."""
 FEW = 16
 """Rows (or columns) of a product up to which its other operand is read where it lies, and not packed."""
 

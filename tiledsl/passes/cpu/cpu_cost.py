@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tiledsl.ir.symbolic import evaluate, symbol_name
-from tiledsl.passes.analysis.few import FEW
+from tiledsl.passes.analysis.few import FEW, SHORT_ROW
 from tiledsl.passes.cpu.grid_work import GridWork, Task, axis_length, grid_programs, trips_of
 from tiledsl.passes.machine import LINE_BYTES, CpuMachine
 
@@ -23,7 +23,7 @@ MOST_STREAMS = 64
 FEW_LINES = 16
 """So many lines that are gone through again and again stay in the first cache, however far apart they are."""
 PACKED_DEPTH = 256
-"""The longest part of an axis that packed operands are summed over at a time."""
+"""The longest part of an axis that packed operands are summed over at a time, in steps along it."""
 DEEP = 4
 """How many times as long products take that are summed over more than that."""
 MICRO_ROWS = 8
@@ -78,15 +78,23 @@ def cpu_times(work: GridWork, machine: CpuMachine, sizes: Mapping[str, int], blo
             case "store":  # a line is fetched before it is written
                 memory += turns * (speeds.stream + 2 * math.prod(dims) * task.weight / speeds.memory_bytes)
             case "vector":
-                elementwise += turns * _vectors(dims, machine) * task.weight
+                elementwise += turns * _vectors(dims, machine, across=_is_short(task, -1)) * task.weight
             case "again":
                 memory += turns * math.prod(dims) * task.weight / again
         memory += speeds.run * times * _runs(task, dims, trips)
-        if task.across is not None:
+        if task.run is not None and _is_short(task, task.run):  # picked apart by shuffles of as many vectors
+            vectors = _vectors(dims, machine, across=True)
+            elementwise += turns * vectors * (2 * dims[task.run] - 1)
+        elif task.across is not None:
             lines = dims[task.across] * LINE_BYTES
             from_cache = 0 if dims[task.across] <= FEW_LINES else 1 if 2 * lines <= machine.l1_bytes else 2
             memory += turns * math.prod(dims) * speeds.across[from_cache]
     return CpuTimes(starting, packing, products, memory, elementwise)
+
+
+def packed_depth(machine: CpuMachine, together: int) -> int:
+    """The longest part of an axis that products of `together` at a time are summed over."""
+    return PACKED_DEPTH * (together if machine.takes_together(together) else 1)
 
 
 def total_time(
@@ -105,7 +113,7 @@ def _whole_axes(work: GridWork, sizes: Mapping[str, int], blocks: Mapping[str, i
 
 def _runs(task: Task, dims: Sequence[int], trips: Mapping[str, int]) -> float:
     """Beginnings of runs of contiguous addresses beyond the first, over all turns of the loops around the task."""
-    if task.run is None or not dims[task.run]:
+    if task.run is None or not dims[task.run] or _is_short(task, task.run):  # short rows lie behind each other
         return 0.0
     runs = math.prod(dims) // dims[task.run] - 1
     turns = math.prod(trips.get(loop, 1) for loop in task.loops)
@@ -123,7 +131,7 @@ def _product_cycles(dims: Sequence[int], machine: CpuMachine, together: int) -> 
         few, wide = min(rows, columns), max(rows, columns)
         return copies * few * depth * packed, copies * wide * depth * (1 + few) / lanes
     packing = (rows * depth + depth * columns) * packed
-    if depth > PACKED_DEPTH:
+    if depth > packed_depth(machine, together):
         copies *= DEEP
     if machine.takes_together(together):
         depth = -(-depth // together)
@@ -135,8 +143,18 @@ def _product_cycles(dims: Sequence[int], machine: CpuMachine, together: int) -> 
     return copies * packing, copies * (multiply + moved)
 
 
-def _vectors(dims: Sequence[int], machine: CpuMachine) -> float:
-    """Of a tile: rows that are no whole number of vectors still take the last one."""
+def _is_short(task: Task, axis: int) -> bool:
+    """Whether rows along an axis have a few elements, a number of them: vectors go across."""
+    if not task.dims:
+        return False
+    dim = task.dims[axis]
+    return isinstance(dim, int) and 1 < dim <= SHORT_ROW and any(not isinstance(other, int) for other in task.dims)
+
+
+def _vectors(dims: Sequence[int], machine: CpuMachine, *, across: bool = False) -> float:
+    """Of a tile: rows that are no whole number of vectors still take the last one, unless vectors go `across` them."""
+    if across:
+        return math.prod(dims) * ELEMENT_BYTES / machine.vector_bytes
     rows = math.prod(dims) // dims[-1] if dims[-1] else 0
     return rows * -(-dims[-1] // (machine.vector_bytes // ELEMENT_BYTES))
 

@@ -12,8 +12,8 @@ from tests.support.compare import assert_close
 from tests.support.cpu_programs import Array, CompiledForCpu, compiled_for_cpu
 from tests.support.tile_programs import run
 from tiledsl.backend_cpu.emit.emit_program import emit_program
+from tiledsl.backend_cpu.functions.squares import transpose
 from tiledsl.backend_cpu.llvm.writer import FunctionWriter, ModuleWriter, VectorType
-from tiledsl.backend_cpu.nests.transposed_nests import transpose
 from tiledsl.ir.dtypes import BY_NAME, f32, to_numpy
 from tiledsl.ir.text.parser import parse_module
 from tiledsl.passes.machine import MACHINES

@@ -80,7 +80,10 @@ class Prices:
         kept = [tuple(axis.size for axis in plan.axes.kept[p]) for p in parameters]
         units = [_unit(value, shape) for value, shape in zip(inputs, kept)]
         parts = parts_of_parameters(plan, inputs)
-        program = GroupProgram(plan.outlined.function, plan.axes, plan.treatments, units, plan.flat, parts)
+        function, numbers = plan.outlined.function, not self.on_gpu
+        program = GroupProgram(
+            function, plan.axes, plan.treatments, units, plan.flat, parts, numbers=numbers
+        )  # fmt: skip
         sizes = {name: axis.size for axis, size in program.sizes.items() if (name := symbol_name(size)) is not None}
         module = Module([program.build("priced")])
         key = (module.structure(locations=False), tuple(sizes.items()))

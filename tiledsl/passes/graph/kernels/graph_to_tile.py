@@ -112,7 +112,10 @@ class GraphToTile:
             plan = shaped.plan
             if plan.outlined.function is not function:
                 plan = self._plan(call, function)
-            program = GroupProgram(function, plan.axes, plan.treatments, units, plan.flat, parts)
+            numbers = not self.arch.startswith("sm_")
+            program = GroupProgram(
+                function, plan.axes, plan.treatments, units, plan.flat, parts, numbers=numbers
+            )  # fmt: skip
             name = shaped.programs[units, parts] = programs.add(program.build(function.name))
         context.remark(self.name, function.location, f"@{function.name}: {edges_of(function)}")
         names = [value.name for value in call.results]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TypeAlias, Union
 
 from tiledsl.ir import graph_ops as graph
@@ -14,6 +15,7 @@ from tiledsl.ir.dtypes import bool_, f32, i64
 from tiledsl.ir.symbolic import Dim, symbol, symbol_name
 from tiledsl.ir.type_rules import tensor_type
 from tiledsl.ir.types import WHOLE, AxisType, Shape, Slice, scalar
+from tiledsl.passes.analysis.few import SHORT_ROW
 from tiledsl.passes.graph.analysis.axes import Axis, GroupAxes
 from tiledsl.passes.graph.analysis.index_spans import index_span
 from tiledsl.passes.graph.analysis.outline import is_soft
@@ -33,6 +35,17 @@ _MAPS = (graph.Map, graph.Cast, graph.Broadcast, graph.Transpose, graph.Reshape)
 Fold: TypeAlias = Union[graph.Reduce, graph.Contract]
 
 
+def _few(function: Function, axes: GroupAxes, treatments: Treatments, units: Sequence[int | None]) -> frozenset[Axis]:
+    """Axes of a few elements that lie side by side in a tensor, and go by blocks beside others that do."""
+    last = function.body.terminator
+    assert last is not None
+    rows = [axes.kept[one][unit] for one, unit in zip(function.parameters, units) if unit is not None]
+    rows += [kept[-1] for kept in (axes.kept[value] for value in last.operands) if kept]
+    blocked = {axis for axis in treatments.grid if axis not in treatments.single}
+    few = frozenset(axis for axis in rows if 1 < axis.size <= SHORT_ROW and axis in blocked)
+    return few if blocked - few else frozenset()
+
+
 class GroupTiles:
     """One group on its way to TILE. `units[i]` is the dimension of parameter i whose elements lie side by side; `parts`
     are parameters that are parts of others."""
@@ -45,11 +58,24 @@ class GroupTiles:
         units: Sequence[int | None],
         flat: FlatWindows | None = None,
         parts: Parts = (),
+        *,
+        numbers: bool = False,
     ) -> None:
+        """`numbers`: whether rows of a few elements have their length as a number, so that what vectors of them cost
+        is known (CPUs)."""
         self.function = function
         self.axes = axes
-        self.treatments = treatments
         self.units = units
+        self.few = _few(function, axes, treatments, units) if numbers else frozenset[Axis]()
+        """Axes of a few elements that lie side by side in a tensor."""
+        indexed = axes.indexed.values() if numbers else ()
+        short = (axis for axis in indexed if axis is not None and axis.size <= SHORT_ROW)
+        self.numbers = {*axes.planes, *self.few, *short}
+        self.treatments = replace(
+            treatments,
+            grid=tuple(axis for axis in treatments.grid if axis not in self.few),
+            whole=treatments.whole | self.few,
+        )
         self.flat = flat
         self.wholes = {function.parameters[part]: function.parameters[whole] for part, whole in parts}
         """Of parameters that are parts of others, these: the program has no tensor for them."""
@@ -70,7 +96,7 @@ class GroupTiles:
         told = {axis for parameter in own for axis in self.axes.kept[parameter]}
         treatments = self.treatments
         # a loop that divides by sizes has them as numbers
-        known: set[Axis | None] = {*self.axes.planes}
+        known: set[Axis | None] = {*self.numbers}
         if self.flat is not None:
             known |= {*self.flat.inner, self.flat.channels}
             known |= set(self.flat.rows) if self.flat.rows_are_numbers else set()
