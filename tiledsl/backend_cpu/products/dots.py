@@ -10,14 +10,13 @@ from tiledsl.backend_cpu.values.expressions import Leaf, expression_ops, leaves
 from tiledsl.backend_cpu.values.storage import Buffer, PackedLeft, PackedRight, dot_product, groups_of
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Op, Value
-from tiledsl.ir.dtypes import compute_dtype
+from tiledsl.ir.dtypes import compute_dtype, f32
 from tiledsl.ir.symbolic import Dim
 
-CHUNK = 256
-"""Elements along k of a packed row where the depth has no small bound: 8 rows of A and 48 columns of B by 256 are 56
-KiB.
-"""
-LONGEST_CHUNK = 512
+CHUNK = 1024
+"""Bytes along k of a packed row where the depth has no small bound: 8 rows of A and 48 columns of B of so many are 56
+KiB, whatever the elements."""
+LONGEST_CHUNK = 2048
 
 
 def kernel_of(context: Context, op: ops.Dot) -> Microkernel:
@@ -25,11 +24,11 @@ def kernel_of(context: Context, op: ops.Dot) -> Microkernel:
     return microkernel_for(context.machine, compute_dtype(op.dtype), op.a.dtype, op.b.dtype)
 
 
-def chunk_of(context: Context, depth: Dim) -> int:
+def chunk_of(context: Context, depth: Dim, kernel: Microkernel) -> int:
     """The row length of a packed left operand whose depth is `depth`."""
-    limit = context.static_limit(depth)
-    if limit is None or limit > LONGEST_CHUNK:
-        return CHUNK
+    limit, size = context.static_limit(depth), f32.bytes // kernel.group
+    if limit is None or limit > LONGEST_CHUNK // size:
+        return CHUNK // size
     return max(context.lanes, -(-limit // context.lanes) * context.lanes)
 
 
@@ -37,7 +36,7 @@ def allocate_left(context: Context, value: Value, kernel: Microkernel) -> Packed
     """Room for a packed left operand."""
     writer = context.writer
     *batch, rows, depth = value.shape
-    chunk = chunk_of(context, depth)
+    chunk = chunk_of(context, depth, kernel)
     stride = row_stride(kernel, chunk)
     limit = context.static_limit(depth)
     with writer.in_entry():
@@ -64,7 +63,7 @@ def packed_through(context: Context, op: ops.Reshape) -> bool:
         if op.result is user.b and (len(groups[-1]) > 1 or kernel.grouped is not None):
             return False  # panels of columns would cut rows of the innermost axis
         depth = context.static_limit(user.a.shape[-1])
-        if kernel.bytes is not None or depth is None or depth > LONGEST_CHUNK:
+        if kernel.bytes is not None or depth is None or depth > LONGEST_CHUNK // f32.bytes:
             return False
     return True
 

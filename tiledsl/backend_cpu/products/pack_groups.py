@@ -2,6 +2,8 @@
 
     [panel][k / 4][column][4]                 groups of four bytes; two of bf16 go alike
 
+Where memory has columns of it side by side along k, squares of words are transposed in registers: as many columns as a
+vector has lanes, by as many groups.
 Behind the last k of a group there are zeros: products of bytes do not count there, whatever the left operand has.
 """
 
@@ -11,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tiledsl.backend_cpu.functions.convert import convert
+from tiledsl.backend_cpu.functions.squares import transpose
 from tiledsl.backend_cpu.llvm import operands as o
 from tiledsl.backend_cpu.llvm.writer import VectorType
 from tiledsl.backend_cpu.values.access import lanes_left, mask_type, splat_mask
@@ -19,6 +22,7 @@ from tiledsl.backend_cpu.values.evaluate import evaluate_lanes
 from tiledsl.backend_cpu.values.expressions import contiguity
 from tiledsl.backend_cpu.values.storage import PackedRight, Point, dot_product
 from tiledsl.ir.core import Value
+from tiledsl.ir.dtypes import i32
 from tiledsl.ir.symbolic import Dim
 
 
@@ -131,24 +135,69 @@ class PackGroups:
         return rows[0]
 
     def _columns(self, batch: tuple[str, ...]) -> None:
-        """Vectors run along k: each is some whole groups of one column."""
+        """Vectors run along k: squares of whole groups, then what is left of rows and columns by single groups."""
         context, writer, lanes = self.context, self.context.writer, self.context.lanes
         depth, columns = (context.dim(dim) for dim in self.value.shape[-2:])
+        side = lanes * self.group
+        whole, strips = (
+            o.multiply(writer, o.divide(writer, size, str(unit)), str(unit))
+            for size, unit in ((depth, side), (columns, lanes))
+        )
+        if strips != "0":
+            with writer.loop("0", strips, str(lanes)) as first, context.scope():
+                with writer.loop("0", whole, str(side)) as k, context.scope():
+                    self._square(batch, k, first)
+                with writer.loop("0", str(lanes)) as number, context.scope():
+                    self._column(batch, o.add(writer, first, number), whole)
+        if strips != columns:
+            with writer.loop(strips, columns) as column, context.scope():
+                self._column(batch, column, "0")
+
+    def _square(self, batch: tuple[str, ...], k: str, first: str) -> None:
+        writer, lanes = self.context.writer, self.context.lanes
+        words = VectorType(i32, lanes)
+        rows: list[str] = []
+        for number in range(lanes):
+            column = o.add(writer, first, str(number))
+            parts: list[str] = []
+            for part in range(self.group):
+                at = (*batch, o.add(writer, k, str(part * lanes)), column)
+                elements = self._elements(Point(at, len(at) - 2, lanes))
+                parts.append(writer.emit(f"bitcast {self._type} {elements} to {VectorType(i32, lanes // self.group)}"))
+            rows.append(self._joined(parts, lanes // self.group))
+        for number, vector in enumerate(transpose(writer, words, rows)):
+            pointer = self._place(batch, o.add(writer, k, str(number * self.group)), first)
+            writer.line(f"store {words} {vector}, ptr {pointer}, align 1")
+
+    def _joined(self, parts: list[str], lanes: int) -> str:
+        """Vectors of so many words as one, behind each other."""
+        writer = self.context.writer
+        while len(parts) > 1:
+            type_ = VectorType(i32, lanes)
+            picked = ", ".join(f"i32 {place}" for place in range(2 * lanes))
+            parts = [
+                writer.emit(f"shufflevector {type_} {a}, {type_} {b}, <{2 * lanes} x i32> <{picked}>")
+                for a, b in zip(parts[::2], parts[1::2])
+            ]
+            lanes *= 2
+        return parts[0]
+
+    def _column(self, batch: tuple[str, ...], column: str, begin: str) -> None:
+        """One column from a k on, by single groups."""
+        context, writer, lanes = self.context, self.context.writer, self.context.lanes
+        depth = context.dim(self.value.shape[-2])
         whole = o.multiply(writer, o.divide(writer, depth, str(lanes)), str(lanes))
         groups = f"<{lanes // self.group} x {self._word}>"
-        with writer.loop("0", columns) as column, context.scope():
-            for start, stop, ends in (("0", whole, False), (whole, depth, True)):
-                if start == stop:
-                    continue
-                with writer.loop(start, stop, str(lanes)) as k, context.scope():
-                    mask = lanes_left(writer, k, depth, lanes) if ends else None
-                    at = (*batch, k, column)
-                    vector = self._elements(Point(at, len(at) - 2, lanes, mask))
-                    words = writer.emit(f"bitcast {self._type} {vector} to {groups}")
-                    for number in range(lanes // self.group):
-                        self._store_group(
-                            batch, o.add(writer, k, str(self.group * number)), column, words, number, ends
-                        )
+        for start, stop, ends in ((begin, whole, False), (whole, depth, True)):
+            if start == stop:
+                continue
+            with writer.loop(start, stop, str(lanes)) as k, context.scope():
+                mask = lanes_left(writer, k, depth, lanes) if ends else None
+                at = (*batch, k, column)
+                vector = self._elements(Point(at, len(at) - 2, lanes, mask))
+                words = writer.emit(f"bitcast {self._type} {vector} to {groups}")
+                for number in range(lanes // self.group):
+                    self._store_group(batch, o.add(writer, k, str(self.group * number)), column, words, number, ends)
 
     def _store_group(self, batch: tuple[str, ...], k: str, column: str, words: str, number: int, ends: bool) -> None:
         context, writer = self.context, self.context.writer

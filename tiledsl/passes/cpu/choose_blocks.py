@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import product
 
 from tiledsl.ir.symbolic import symbol_name
-from tiledsl.passes.cpu.cpu_cost import PACKED_DEPTH, total_time
+from tiledsl.passes.cpu.cpu_cost import packed_depth, total_time
 from tiledsl.passes.cpu.grid_work import Axis, GridWork, axis_length
 from tiledsl.passes.machine import CpuMachine
 
@@ -58,10 +58,12 @@ def launch_candidates(axis: Axis, sizes: Mapping[str, int], threads: int) -> lis
 def launch_blocks(work: GridWork, machine: CpuMachine, sizes: Mapping[str, int], threads: int) -> dict[str, int]:
     """The block sizes for a call: within the limits that were compiled in."""
     candidates = {axis.symbol: launch_candidates(axis, sizes, threads) for axis in work.axes}
-    depths = {symbol_name(task.dims[-1]) for task in work.tasks if task.kind == "dot"}
+    depths = {
+        symbol_name(task.dims[-1]): packed_depth(machine, task.weight) for task in work.tasks if task.kind == "dot"
+    }
     for axis in work.loops:
         candidates[axis.symbol] = launch_candidates(axis, sizes, 1)[:1]
-        if axis.symbol in depths and axis.kind != "fixed" and axis.limit > PACKED_DEPTH:
-            packed = launch_candidates(replace(axis, limit=PACKED_DEPTH), sizes, 1)[:1]
+        if axis.symbol in depths and axis.kind != "fixed" and axis.limit > depths[axis.symbol]:
+            packed = launch_candidates(replace(axis, limit=depths[axis.symbol]), sizes, 1)[:1]
             candidates[axis.symbol] = packed + candidates[axis.symbol]
     return choose_blocks(work, machine, sizes, threads, candidates)

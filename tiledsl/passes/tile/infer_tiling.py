@@ -22,6 +22,7 @@ from tiledsl.ir.verifier import Form
 from tiledsl.passes.analysis.few import is_few, sizes_that_may_be_few
 from tiledsl.passes.analysis.sizes import UNKNOWN_SIZE
 from tiledsl.passes.cpu.choose_blocks import choose_blocks
+from tiledsl.passes.cpu.cpu_cost import packed_depth
 from tiledsl.passes.cpu.grid_work import Axis, GridWork, collect_work
 from tiledsl.passes.machine import CpuMachine, named
 from tiledsl.passes.manager import PassContext
@@ -35,6 +36,9 @@ FEW_VECTORS = (1, 4)
 ELEMENT_VECTORS = (16, 64, 256, 1024, 4096)
 OUTER = (1, 2, 4, 8, 16, 64)
 LONG = 4096
+HELD_SIZE = 128
+"""What is taken for the length of an axis that no block cuts, of an operand of a product (a head): who has longer rows
+cuts them."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,7 @@ class InferTiling:
         names = _size_symbols(work)
         # whatever the ranks, arrays of a few million elements
         sizes = dict.fromkeys(names, UNKNOWN_SIZE if len(names) > 1 else UNKNOWN_SIZE**2)
+        sizes |= dict.fromkeys(_held_by_products(work), HELD_SIZE)
         limits = choose_blocks(work, machine, sizes, 1, candidates)
         few = bool(sizes_that_may_be_few(grid, facts)) or any(_has_few(op, facts) for op in grid.walk())
         for op in grid.walk():
@@ -120,7 +125,10 @@ def _role(axis: Axis, work: GridWork, machine: CpuMachine) -> _Role:
     dots = [task.dims for task in work.tasks if task.kind == "dot"]
     in_loop = axis in work.loops
     if any(symbol_name(dims[-1]) == axis.symbol for dims in dots):
-        return _Role("the depth of a dot: packed rows of it stay in the first caches", 8, DEPTHS, LONG)
+        together = [t.weight for t in work.tasks if t.kind == "dot" and symbol_name(t.dims[-1]) == axis.symbol]
+        wide = min(packed_depth(machine, one) for one in together) // DEPTHS[-1]
+        depths = [depth * wide for depth in DEPTHS]
+        return _Role("the depth of a dot: packed rows of it stay in the first caches", 8, depths, LONG)
     if any(symbol_name(dims[-2]) == axis.symbol for dims in dots):
         vectors = COLUMN_VECTORS[:5] if in_loop else COLUMN_VECTORS
         long = 0 if in_loop else LONG
@@ -145,6 +153,14 @@ def _crosses_runs(axis: Axis, work: GridWork) -> bool:
         for task in work.tasks
         for position, dim in enumerate(task.dims)
     )
+
+
+def _held_by_products(work: GridWork) -> set[str]:
+    """Sizes of operands of products that are neither cut into blocks nor gone through one by one."""
+    held = {name for task in work.tasks if task.kind == "dot" for dim in task.dims for name in symbols_of(dim)}
+    lengths = [axis.length for axis in (*work.axes, *work.loops) if axis.length is not None]
+    cut = {name for dim in [*lengths, work.programs] for name in symbols_of(dim)}
+    return held - cut - {axis.symbol for axis in (*work.axes, *work.loops)}
 
 
 def _size_symbols(work: GridWork) -> set[str]:

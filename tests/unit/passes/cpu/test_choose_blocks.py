@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.support.tile_programs import ATTENTION, GEMM, SOFTMAX
 from tiledsl.ir.text.parser import parse_module
 from tiledsl.ir.tile_ops import Grid
 from tiledsl.passes.cpu.choose_blocks import launch_blocks
-from tiledsl.passes.cpu.cpu_cost import total_time
+from tiledsl.passes.cpu.cpu_cost import cpu_times, packed_depth, total_time
 from tiledsl.passes.cpu.grid_work import GridWork, collect_work, grid_programs, total_traffic
 from tiledsl.passes.machine import MACHINES
 from tiledsl.passes.manager import PassManager
@@ -67,3 +69,37 @@ def test_more_threads_are_never_slower() -> None:
 def test_empty_arrays_have_no_programs() -> None:
     work, sizes = work_of(GEMM), {"M": 0, "N": 5, "K": 5}
     assert grid_programs(work, sizes, launch_blocks(work, MACHINE, sizes, 2)) == 0
+
+
+def test_heads_are_no_long_rows() -> None:
+    """No block cuts an axis of the head: it is not as long as those that are cut, and leaves room for many queries."""
+    work = work_of(ATTENTION)
+    (queries,) = (axis for axis in work.axes if axis.limit > 1)
+    assert queries.limit >= 64
+
+
+def test_depths_are_counted_in_steps() -> None:
+    """Four bytes are multiplied in a step, where there is an instruction for it."""
+    bytes_together = replace(MACHINE, features=MACHINE.features | {"avx512vnni"})
+    assert packed_depth(bytes_together, 4) == 4 * packed_depth(bytes_together, 1)
+    assert packed_depth(replace(MACHINE, features=frozenset()), 4) == packed_depth(MACHINE, 1)
+
+
+def test_short_rows_cost_what_picking_them_apart_does() -> None:
+    """Pairs are read by two vectors and a shuffle for each vector of them, not by beginnings of runs."""
+    pairs = """
+    func @pairs(%x: tensor<f32, [N, {few}], unit=1>) {{
+      %y = tile.empty() {{shape = [{few}, N], dtype = f32}}
+      %n = tile.size() {{value = N}}
+      tile.grid([%n]) {{blocks = [auto]}} body(%i: axis<i>) {{
+        %a = tile.load(%x, [%i, :])
+        %b = tile.transpose(%a) {{permutation = [1, 0]}}
+        tile.store(%y, [:, %i], %b)
+      }}
+      tile.return([%y])
+    }}
+    """
+    two, nine = (
+        cpu_times(work_of(pairs.format(few=few)), MACHINE, {"N": 1 << 14}, {"i": 1024}).cycles / few for few in (2, 9)
+    )
+    assert 4 * two < nine
