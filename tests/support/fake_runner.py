@@ -36,6 +36,7 @@ class FakeRunner:
         self.confirmed: list[str] = []
         self.waited = 0.0
         self.begun = False
+        self.made_ready: list[list[str]] = []
         self.calls: dict[str, int] = {}
         self.told: list[str] = []
         self.made = 0
@@ -61,6 +62,9 @@ class FakeRunner:
         self.now += CHECK_SECONDS
         self.checks.append(plan)
         return self.states.get(plan, Checked("ok", "", 1e-7, ("given", "repeated"), "c" * 40))
+
+    def ready(self, plans: Sequence[str]) -> None:
+        self.made_ready.append(list(plans))
 
     def rounds(self, plans: Sequence[str], count: int) -> Rounds:
         times: list[tuple[float, ...]] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,6 +58,13 @@ class FaultyBench:
 
     def confirm(self, plan: str) -> Checked:
         return self.check(plan)
+
+    def ready(self, plans: Sequence[str]) -> None:
+        for plan in plans:
+            if plan == "crashes when made ready":
+                segfault()
+            if plan == "raises when made ready":
+                raise RuntimeError("it cannot be")
 
     def seconds(self, plan: str) -> float:
         self._timed += 1

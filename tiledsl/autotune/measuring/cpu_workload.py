@@ -125,6 +125,9 @@ class CpuBench:
         bound = self._bound(plan, case, [])
         bound([pointer(array) for array in arrays], case.numbers)
 
+    def ready(self, plans: Sequence[str]) -> None:
+        """Nothing: plans share their code, and what is done before one is timed may favour it."""
+
     def seconds(self, plan: str) -> float:
         ready = self._ready.get(plan)
         if ready is None:

@@ -57,6 +57,15 @@ class Crew:
         self._settled = False
         return self._members[-1 if self._at_once else 0].confirm(plan)
 
+    def ready(self, plans: Sequence[str]) -> None:
+        """As `Runner.ready`: those that hold finals, and have started, all do it at the same time, while the last one
+        is asked whether the plans are right on other inputs."""
+        if self._at_once:
+            self._settle()
+            for member in self._members[self._at + 1 : -1]:
+                member.ready(plans)
+            self._settled = False
+
     def rounds(self, plans: Sequence[str], count: int) -> Rounds:
         """As `Runner.rounds`, when nothing else is running."""
         self._settle()

@@ -69,6 +69,9 @@ class CudaBuildBench:
         """As `check`."""
         return self.check(plan)
 
+    def ready(self, plans: Sequence[str]) -> None:
+        raise AssertionError(f"{plans} are compiled, not timed")
+
     def seconds(self, plan: str) -> float:
         raise AssertionError(f"{plan} is compiled, not timed")
 
@@ -162,6 +165,10 @@ class BuiltRunner:
     def confirm(self, plan: str) -> Checked:
         self._checks_ahead = False
         return self._runner.confirm(plan)
+
+    def ready(self, plans: Sequence[str]) -> None:
+        self._checks_ahead = False
+        self._runner.ready(plans)
 
     def rounds(self, plans: Sequence[str], count: int) -> Rounds:
         self._checks_ahead = False  # of plans that are late: who is timed is alone

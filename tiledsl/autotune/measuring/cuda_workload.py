@@ -149,11 +149,15 @@ class CudaBench:
             for pointer, array in zip(pointers, arrays):
                 self.device.read(pointer, memory_of(array))
 
+    def ready(self, plans: Sequence[str]) -> None:
+        self._upload_given()
+        for plan in plans:
+            self._bind(plan, self._given, [])
+
     def seconds(self, plan: str) -> float:
         case = self._given
         bound = self._bind(plan, case, [])
-        if not self._pointers:
-            self._pointers = self._uploaded(arrays_of(case))
+        self._upload_given()
         if plan not in self._calls:
             once = min(self.device.seconds(bound, self._pointers, case.numbers, 1, False) for _ in range(3))
             calls = max(1, min(MOST_CALLS, int(SAMPLE / max(once, 1e-9))))
@@ -162,6 +166,10 @@ class CudaBench:
         if self._restores:
             self._pointers = self._uploaded(arrays_of(case))
         return self.device.seconds(bound, self._pointers, case.numbers, calls, graph)
+
+    def _upload_given(self) -> None:
+        if not self._pointers:
+            self._pointers = self._uploaded(arrays_of(self._given))
 
     @property
     def _sizes(self) -> tuple[tuple[str, int], ...]:

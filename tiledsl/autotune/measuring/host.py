@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from tiledsl.autotune.measuring.messages import Check, Open, Prepares, Refusal, Time
+from tiledsl.autotune.measuring.messages import Check, Open, Prepares, Ready, Refusal, Time
 from tiledsl.autotune.measuring.runner import Checked, Failed, Rounds
 from tiledsl.autotune.measuring.workload import Workload
 
@@ -120,6 +120,7 @@ class HostRunner:
         self._prepares: Prepares = prepares
         self._host: Host | None = None
         self._opened = False
+        self._getting_ready = False
         self._clean = True
         """Whether no plan did anything in the process that it should not have done."""
         self.started = 0
@@ -129,14 +130,28 @@ class HostRunner:
         """As `Runner.begin`."""
         if self._host is None:
             self._host = self._hosts.take()
-            self._opened, self._clean = False, True
+            self._opened, self._getting_ready, self._clean = False, False, True
             self.started += 1
             self._host.send(Open(self._workload, self._prepares))
 
     def is_ready(self) -> None:
         """Waits until the process that has begun is there. Raises CannotPrepareError where it is of no use."""
+        if self._host is None:
+            return
+        self._running()
+        if self._getting_ready:
+            self._getting_ready = False
+            try:
+                self._host.answer(self._limits.check)
+            except Lost:  # who is to blame is found when plans are timed, in another process
+                self._drop()
+
+    def ready(self, plans: Sequence[str]) -> None:
+        """As `Runner.ready`, of the process that has begun."""
         if self._host is not None:
             self._running()
+            self._host.send(Ready(tuple(plans)))
+            self._getting_ready = True
 
     def ahead(self, plans: Sequence[str]) -> None:
         """Nothing: one plan is run at a time."""

@@ -11,9 +11,9 @@ PLACES = 8
 """Bytes of the file that says which plan is being run: its number among those of the request, plus one."""
 
 
-Prepares: TypeAlias = Literal["check", "confirm", "nothing"]
+Prepares: TypeAlias = Literal["check", "confirm", "time", "nothing"]
 """What a process makes ready when it opens a workload: what plans are compared with on the given arguments, or on the
-others; timing does without both."""
+others; or the arguments that plans are timed on, which takes no reference."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,13 @@ class Time:
 
     plans: tuple[str, ...]
     count: int
+
+
+@dataclass(frozen=True)
+class Ready:
+    """Asks for `Bench.ready`."""
+
+    plans: tuple[str, ...]
 
 
 @dataclass(frozen=True)

@@ -73,6 +73,10 @@ class Runner(Protocol):
         """The same on all other inputs, for a plan that is about to win."""
         ...
 
+    def ready(self, plans: Sequence[str], /) -> None:
+        """Is told which plans may be timed in the processes to come, the pick first. Does not wait for them."""
+        ...
+
     def rounds(self, plans: Sequence[str], count: int, /) -> Rounds:
         """Times plans that are `ok` one after the other, in so many rounds; in every second one in reverse order."""
         ...

@@ -13,7 +13,7 @@ from tiledsl.autotune.measuring.workload import Bench, Workload
 from tiledsl.passes.machine import available_cores
 
 ON_CPU: tuple[Prepares, ...] = ("check", "nothing", "nothing", "nothing", "nothing")
-ON_GPU: tuple[Prepares, ...] = ("check", "check", "nothing", "nothing", "confirm")
+ON_GPU: tuple[Prepares, ...] = ("check", "check", "time", "time", "confirm")
 """What the processes that measure make ready; the first one times the race, and the others hold a part of the finals
 each. Two check plans for a GPU, each of which runs the reference first, by several cores: more of them take cores from
 compilers, which checks are faster than."""

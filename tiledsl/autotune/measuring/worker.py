@@ -14,10 +14,11 @@ import threading
 import time
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, BinaryIO
 
 from tiledsl.autotune.measuring.frames import receive, send
-from tiledsl.autotune.measuring.messages import PLACES, Check, Open, Refusal, Time
+from tiledsl.autotune.measuring.messages import PLACES, Check, Open, Ready, Refusal, Time
 from tiledsl.autotune.measuring.runner import Rounds
 from tiledsl.autotune.measuring.workload import Bench
 
@@ -31,6 +32,8 @@ class Worker:
     def __init__(self, place: mmap.mmap | bytearray) -> None:
         self._place = place
         self._bench: Bench | None = None
+        self._refusal: Refusal | None = None
+        """Why the workload could not be opened."""
 
     def answer(self, request: object) -> object:
         """The answer to a request. What a plan raises while it is timed ends the process: it was right before."""
@@ -45,19 +48,35 @@ class Worker:
     def _answered(self, request: object) -> object:
         try:
             if isinstance(request, Open):
-                self._bench = None
-                gc.collect()  # what the one before has in memory
-                self._bench = request.workload.open()
-                if request.prepares != "nothing":
-                    self._bench.prepare(others=request.prepares == "confirm")
+                self._open(request)
                 return None
+            if isinstance(request, Ready):
+                if self._bench is not None:
+                    with suppress(Exception):  # who is to blame is found when plans are timed
+                        self._bench.ready(request.plans)
+                return self._refusal
             assert isinstance(request, Check)
             assert self._bench is not None
             self._at(0)
             act = self._bench.confirm if request.confirms else self._bench.check
             return act(request.plan)
         except Exception as error:
-            return Refusal("".join(traceback.format_exception_only(type(error), error)).strip())
+            refusal = Refusal("".join(traceback.format_exception_only(type(error), error)).strip())
+            if isinstance(request, Open):
+                self._bench, self._refusal = None, refusal
+            return refusal
+
+    def _open(self, request: Open) -> None:
+        self._bench = self._refusal = None
+        gc.collect()  # what the one before has in memory
+        self._bench = request.workload.open()
+        match request.prepares:
+            case "check" | "confirm":
+                self._bench.prepare(others=request.prepares == "confirm")
+            case "time":
+                self._bench.ready(())
+            case "nothing":
+                pass
 
     def _round(self, bench: Bench, plans: Sequence[str], number: int) -> tuple[float, ...]:
         times = [0.0] * len(plans)

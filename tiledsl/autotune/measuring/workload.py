@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from tiledsl.autotune.measuring.runner import Checked
@@ -21,6 +22,10 @@ class Bench(Protocol):
 
     def confirm(self, plan: str, /) -> Checked:
         """As `Runner.confirm`."""
+        ...
+
+    def ready(self, plans: Sequence[str], /) -> None:
+        """Makes all ready that timing these plans takes, and times nothing: others may be doing the same."""
         ...
 
     def seconds(self, plan: str, /) -> float:

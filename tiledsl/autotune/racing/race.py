@@ -106,7 +106,10 @@ class Race:
                 break
         self.heats_ended = self._clock()
         able = [plan for plan in left if _low(result, plan) < WINS_BELOW]  # to win
-        self._finals(result, pick, self._confirmed(pick, sorted(able, key=lambda plan: _median(result, plan))))
+        able.sort(key=lambda plan: _median(result, plan))
+        if able:
+            self._runner.ready([pick, *able[:FINALISTS]])
+        self._finals(result, pick, self._confirmed(pick, able))
         out = {failed.plan for failed in result.failed}
         if any(plan not in result.runs and plan not in out for plan in challengers):
             result.finished = False  # somebody was never timed

@@ -131,8 +131,8 @@ class _Session:
         searches, task = self._searches, self._task
         searches.writer.add(ProgramText(task.question.program, task.kernel, task.text))
         try:
-            candidates = self._candidates()
             self._runner.begin()
+            candidates = self._candidates()
             self._runner.ahead([plan.plan for plan in (task.pick, *candidates)])
             pick = self._check(task.pick)
             if pick.state != "ok":

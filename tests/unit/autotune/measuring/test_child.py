@@ -76,6 +76,25 @@ def test_who_fails_while_it_is_timed_is_known(runner: ChildRunner, plan: str, st
     assert runner.rounds(["good"], 2).times == [(1e-6,)] * 2
 
 
+@pytest.mark.parametrize("plan", ["crashes when made ready", "raises when made ready"])
+def test_who_fails_while_it_is_made_ready_is_not_to_blame_before_it_is_timed(plan: str) -> None:
+    runner = ChildRunner(Faulty(), LIMITS)
+    runner.begin()
+    runner.ready(["good", plan])
+    runner.is_ready()
+    assert runner.rounds(["good", "fast"], 2).times == [(1e-6, 0.5e-6)] * 2
+    runner.close()
+
+
+@pytest.mark.parametrize("opens", ["error", "crash"])
+def test_a_workload_that_cannot_be_opened_is_not_ready_either(opens: str) -> None:
+    runner = ChildRunner(Faulty(opens), LIMITS)
+    runner.begin()
+    with pytest.raises(CannotPrepareError):
+        runner.ready(["good"])
+    runner.close()
+
+
 @pytest.mark.parametrize("opens", ["error", "crash", "hang"])
 def test_a_workload_that_cannot_be_opened(opens: str) -> None:
     runner = ChildRunner(Faulty(opens), Limits(prepare=1.0))

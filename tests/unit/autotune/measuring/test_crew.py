@@ -14,7 +14,7 @@ from tests.support.tuning_faults import Faulty
 from tiledsl.autotune.measuring.child import Children
 from tiledsl.autotune.measuring.crew import Crew
 from tiledsl.autotune.measuring.host import HostRunner, Limits, NewHosts
-from tiledsl.autotune.measuring.messages import Check, Open, Time
+from tiledsl.autotune.measuring.messages import Check, Open, Ready, Time
 from tiledsl.autotune.measuring.runner import FINAL_PARTS, Checked, Rounds
 from tiledsl.autotune.measuring.staff import MOST_SHARED, ON_CPU, ON_GPU, Staff
 
@@ -121,6 +121,29 @@ def test_each_part_of_the_finals_has_a_process_of_its_own() -> None:
         crew.renew()
     assert of_kind(log, Time) == [0, 1, 2, 2], "where there are no more, the last one starts anew"
     assert of_kind(log, Open) == [0, 1, 2, 2]
+    crew.close()
+
+
+def test_those_that_hold_finals_make_themselves_ready_at_once() -> None:
+    """The last one has other things to do: it says whether the plans are right on other inputs."""
+    log: list[tuple[int, object]] = []
+    crew = crew_of(5, 2, log)
+    crew.begin()
+    crew.rounds(["pick", "a"], 1)
+    crew.ready(["pick", "a"])
+    assert [request.plans for _, request in log if isinstance(request, Ready)] == [("pick", "a")] * 3
+    assert of_kind(log, Ready) == [1, 2, 3]
+    crew.close()
+
+
+def test_those_that_have_not_started_make_nothing_ready() -> None:
+    log: list[tuple[int, object]] = []
+    members = [HostRunner(Faulty(), NewHosts(lambda n=n: Desk(n, log)), Limits(60, 60, 60)) for n in range(3)]
+    crew = Crew(members, at_once=False)
+    crew.rounds(["pick", "a"], 1)
+    crew.ready(["pick", "a"])
+    assert of_kind(log, Open) == [0]
+    assert not of_kind(log, Ready)
     crew.close()
 
 

@@ -191,6 +191,21 @@ def test_what_confirms_runs_the_reference_before_plans_come(
     assert work.confirm(task[1].plan).state == "ok"
 
 
+def test_plans_are_made_ready_without_a_reference_and_without_being_timed(
+    task: tuple[CudaProgram, Task], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cuda_workload, "run_by_reference", _unwanted)
+    device = HostDevice()
+    work = bench(task, device)
+    work.ready(())
+    in_memory = len(device.kept)
+    assert in_memory == 3, "the arguments are there"
+    work.ready([task[1].plan])
+    assert (device.bound, device.asked) == (1, [])
+    work.seconds(task[1].plan)
+    assert (device.bound, len(device.kept)) == (1, in_memory)
+
+
 def _unwanted(*_: object) -> None:
     pytest.fail("the reference is run")
 

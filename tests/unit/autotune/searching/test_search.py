@@ -147,6 +147,14 @@ def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
     assert database.best(QUESTION) is None
 
 
+def test_finalists_are_made_ready_before_they_are_checked_on_other_inputs(tmp_path: Path) -> None:
+    runner = FakeRunner(TIMES)
+    outcome, _ = searched(tmp_path, runner)
+    (ready,) = runner.made_ready
+    assert ready[0] == "pick"
+    assert outcome.winner in ready
+
+
 def test_winners_at_other_sizes_are_tried_first_the_nearest_first(tmp_path: Path) -> None:
     slow = dict.fromkeys(["far", "near", "nearer"], 1.0)
     for size, winner in ((4096, "far"), (128, "near"), (96, "nearer")):
