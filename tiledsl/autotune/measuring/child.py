@@ -24,6 +24,8 @@ from tiledsl.autotune.measuring.workload import Workload
 
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 """What says how many threads NumPy has, which runs the reference."""
+STARTS = ("-m", worker.__name__)
+"""What Python is started with for a process that measures."""
 _END = object()
 """Nothing more is sent to a process."""
 
@@ -35,6 +37,8 @@ class Children:
     def __init__(self, threads: int = 1, imports: Sequence[str] | None = None) -> None:
         """`threads`: of the reference in each of them; `imports`: modules that they begin with, forked from one process
         that has them, where that can be done. None: each is started by itself, and its memory lies elsewhere."""
+        self.starts: Sequence[str] = STARTS
+        """What Python is started with for each, where none is forked."""
         self._threads = threads
         self._imports = imports
         self._server: ForkServer | None = None
@@ -61,7 +65,7 @@ class Children:
         with self._lock:
             if self._idle:
                 return self._idle.pop(0)
-        return Child(self._threads, self._server)
+        return Child(self._threads, self._server, self.starts)
 
     def give_back(self, host: Host) -> None:
         """As `Hosts.give_back`."""
@@ -108,16 +112,18 @@ def _environment(threads: int) -> dict[str, str]:
 class Child:
     """One process."""
 
-    def __init__(self, threads: int = 1, server: ForkServer | None = None) -> None:
+    def __init__(
+        self, threads: int = 1, server: ForkServer | None = None, starts: Sequence[str] = STARTS
+    ) -> None:  # fmt: skip
         """`threads`: of the reference. One does not fight for the cores with what is timed there. `server`: forks the
-        process; it is started by itself where there is none."""
+        process; it is started by itself where there is none, by Python with the arguments `starts`."""
         self._folder = tempfile.TemporaryDirectory(prefix="tiledsl-")
         self._place = Path(self._folder.name) / "plan"
         self._place.write_bytes(bytes(PLACES))
         self._errors = open(Path(self._folder.name) / "errors", "w+b")  # noqa: SIM115  # `end` closes it
         forked = None if server is None else server.start(self._errors.fileno())
         self._process: Forked | subprocess.Popen[bytes] = forked or subprocess.Popen(
-            [sys.executable, "-m", worker.__name__],
+            [sys.executable, *starts],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, env=_environment(threads),
             start_new_session=True,  # Ctrl-C is for the search, which ends this process by itself
         )  # fmt: skip

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from tiledsl.autotune.measuring import with_device, worker
 from tiledsl.autotune.measuring.child import Children
 from tiledsl.autotune.measuring.crew import Crew
 from tiledsl.autotune.measuring.host import HostRunner
@@ -17,9 +19,11 @@ ON_GPU: tuple[Prepares, ...] = ("check", "check", "time", "time", "confirm")
 """What the processes that measure make ready; the first one times the race, and the others hold a part of the finals
 each. Two check plans for a GPU, each of which runs the reference first, by several cores: more of them take cores from
 compilers, which checks are faster than."""
-TO_BUILD = ("tiledsl.autotune.measuring.with_compiler",)
-TO_MEASURE = ("tiledsl.autotune.measuring.cuda_device", "tiledsl.autotune.measuring.cuda_workload")
-"""What processes begin with that compile, and that measure on a GPU. No driver is started by it."""
+_HERE = __name__.rpartition(".")[0]
+TO_BUILD = (f"{_HERE}.with_compiler", f"{_HERE}.with_parser")
+"""What processes begin with that compile: they are forked from one that has it, and has started no driver."""
+TO_MEASURE = (f"{_HERE}.cuda_device", f"{_HERE}.cuda_workload", f"{_HERE}.with_parser")
+"""What those begin with that measure on a GPU: they import it themselves, while they begin to work with the device."""
 MOST_SHARED = 1 << 28
 """Bytes of arguments, above which there is one process at a time: each has them all."""
 
@@ -44,14 +48,13 @@ class Staff:
 
     builders: Children = field(default_factory=lambda: Children(imports=TO_BUILD))
     measurers: Children = field(default_factory=Children)
-    with_gpu: Children = field(
-        default_factory=lambda: Children(max(1, available_cores() // len(ON_GPU)), imports=TO_MEASURE)
-    )
+    with_gpu: Children = field(default_factory=lambda: Children(max(1, available_cores() // len(ON_GPU))))
 
     def begin(self, device: int) -> None:
         """Starts those that measure on a GPU, and what those that compile come from; does not wait for it. A search
         has other things to do first."""
-        self.with_gpu.begin()
+        script = str(Path(with_device.__file__).resolve())
+        self.with_gpu.starts = (script, str(device), worker.__name__, *TO_MEASURE)
         self.builders.begin()
         self.with_gpu.ready(len(ON_GPU), WorkWithDevice(device))
 

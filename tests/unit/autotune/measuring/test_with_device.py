@@ -1,0 +1,59 @@
+"""Processes that begin to work with a device while they import what they need."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.support.tuning_faults import Faulty
+from tiledsl.autotune.measuring import with_device, worker
+from tiledsl.autotune.measuring.child import Children
+from tiledsl.autotune.measuring.host import HostRunner, Limits
+from tiledsl.autotune.measuring.staff import Staff
+
+SCRIPT = str(Path(with_device.__file__).resolve())
+
+
+@pytest.mark.parametrize("imports", [(Faulty.__module__,), ("tiledsl.no_such_module",)])
+def test_they_do_what_others_do_without_a_device_too(imports: tuple[str, ...]) -> None:
+    with Children() as children:
+        children.starts = (SCRIPT, "0", worker.__name__, *imports)
+        runner = HostRunner(Faulty(), children, Limits(prepare=60, check=5, rounds=5))
+        assert runner.check("good").state == "ok"
+        assert runner.check("crashes").state == "crash"
+        assert runner.check("good").state == "ok"
+        runner.close()
+
+
+def test_the_driver_is_started_beside_what_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, object]] = []
+    begun = threading.Event()
+    driver, package = ModuleType("cuda.bindings.driver"), ModuleType("cuda")
+    driver.cuInit = lambda flags: asked.append(("init", flags))  # pyright: ignore[reportAttributeAccessIssue]
+    driver.cuDeviceGet = lambda number: (0, f"device {number}")  # pyright: ignore[reportAttributeAccessIssue]
+
+    def retain(device: object) -> None:
+        asked.append(("retain", device))
+        begun.set()
+
+    driver.cuDevicePrimaryCtxRetain = retain  # pyright: ignore[reportAttributeAccessIssue]
+    runs = ModuleType("runs")
+    runs.main = lambda: asked.append(("main", begun.wait(10)))  # pyright: ignore[reportAttributeAccessIssue]
+    for name, module in {
+        "cuda": package, "cuda.bindings": ModuleType("cuda.bindings"), "cuda.bindings.driver": driver, "runs": runs,
+    }.items():  # fmt: skip
+        monkeypatch.setitem(sys.modules, name, module)
+    with_device.main("3", "runs", [])
+    assert asked == [("init", 0), ("retain", "device 3"), ("main", True)]
+
+
+def test_staff_begins_with_the_device_that_is_searched_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ready", "begin"):
+        monkeypatch.setattr(Children, name, lambda *_: None)
+    with Staff() as staff:
+        staff.begin(2)
+        assert list(staff.with_gpu.starts[:3]) == [SCRIPT, "2", worker.__name__]
