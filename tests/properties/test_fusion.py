@@ -15,12 +15,20 @@ import tiledsl
 from tests.support.compare import assert_close
 from tests.support.random_formulas import RandomFormula, formulas
 from tiledsl.api.graphs.fused import FusedGraph
+from tiledsl.api.graphs.grouping_workload import drawn_case
 from tiledsl.backend_ref.execute_graph import execute_graph
 from tiledsl.ir.graph_ops import Call, Constant, Return
 from tiledsl.ir.strided_views import VIEWS
+from tiledsl.ir.text.parser import parse_module
 from tiledsl.passes.graph.analysis.joins import JOINS
+from tiledsl.passes.graph.analysis.limits import limits_of
+from tiledsl.passes.graph.groups import ties
+from tiledsl.passes.graph.groups.alternatives import alternatives
+from tiledsl.passes.graph.groups.group import Group, Groups
 from tiledsl.passes.graph.groups.price import Price, Prices
 from tiledsl.passes.graph.kernels.kernel_plan import KernelPlan
+from tiledsl.passes.graph.pipeline import after_groups
+from tiledsl.passes.manager import Pass, PassContext, PassManager
 
 
 def check(fused: FusedGraph, formula: RandomFormula, arch: str, tolerance: float) -> None:
@@ -64,6 +72,54 @@ def test_any_grouping_that_the_search_can_come_to(formula: RandomFormula, seed: 
     graph = tiledsl.trace(formula, formula.x)
     with patch.object(Prices, "of", price):
         check(tiledsl.fuse(graph), formula, "cpu", 2e-4)
+
+
+@given(formula=formulas(), seed=st.integers(0, 2**16))
+@settings(max_examples=30, deadline=None)
+def test_any_decision_that_measurements_can_come_to(formula: RandomFormula, seed: int) -> None:
+    """Prices by chance, all of which are near ties, and what was measured by chance too."""
+    note([step.__name__ for step in formula.steps])
+    chance, graph = random.Random(seed), tiledsl.trace(formula, formula.x)
+    with (
+        patch.object(Prices, "of", lambda prices, plan: Price(1 + chance.random(), 0)),
+        patch.object(ties, "MARGIN", 9),
+    ):
+        fused = tiledsl.fuse(graph)
+        before = fused.before_groups("cpu", {})
+        assert before is not None
+        groups = Groups(before.entry, limits_of("cpu"), "cpu", PassContext())
+        groups.ties = {}
+        groups.grow()
+        groupings = {key: chance.random() < 0.5 for key in groups.ties}
+        lowered = fused.lowered("cpu", context=PassContext(groupings=groupings))
+    arrays: list[Any] = [formula.x, *graph.constants.values()]
+    for actual, expected in zip(execute_graph(lowered.entry, arrays, lowered), graph(formula.x)):
+        largest = max(1.0, float(np.max(np.abs(expected.astype(np.float64)), initial=0.0)))
+        assert_close(actual, expected, relative=2e-4, absolute=2e-4 * largest)
+
+
+@given(formula=formulas(), seed=st.integers(0, 2**16))
+@settings(max_examples=30, deadline=None)
+def test_the_two_ways_of_a_near_tie_are_graphs_of_their_own(formula: RandomFormula, seed: int) -> None:
+    """What is measured of a tie has the ops that differ, and both ways give what these ops do."""
+    note([step.__name__ for step in formula.steps])
+    chance = random.Random(seed)
+    before = tiledsl.fuse(tiledsl.trace(formula, formula.x)).before_groups("cpu", {})
+    assert before is not None
+    with (
+        patch.object(Prices, "of", lambda prices, plan: Price(1 + chance.random(), 0)),
+        patch.object(ties, "MARGIN", 9),
+    ):
+        for one in alternatives(before, "cpu", PassContext()):
+            assert one.chosen != one.other
+            graph = parse_module(one.text)
+            arrays: list[Any] = list(drawn_case(graph.entry).contents)
+            wanted = execute_graph(graph.entry, arrays)
+            for kernels in (one.chosen, one.other):
+                passes: list[Pass] = [Group(kernels=kernels), *after_groups("cpu")]
+                lowered = PassManager(passes).run(parse_module(one.text))
+                for actual, expected in zip(execute_graph(lowered.entry, arrays, lowered), wanted):
+                    assert_close(actual, expected, relative=2e-4, absolute=2e-3)
 
 
 @pytest.mark.slow

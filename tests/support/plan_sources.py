@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tiledsl.runtime.programs.plan_source import Answer, PlanQuestion
@@ -30,3 +30,7 @@ class Fixed:
     def devices(self, target: str) -> Sequence[str]:
         del target
         return ()
+
+    def groupings(self, target: str, device: str) -> Mapping[str, bool]:
+        del target, device
+        return {}

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tiledsl.autotune.records.database import Database
 from tiledsl.autotune.records.record import Search
 from tiledsl.autotune.records.shipped import Shipped
 from tiledsl.runtime.programs.cache import digest
-from tiledsl.runtime.programs.plan_source import Answer, PlanQuestion
+from tiledsl.runtime.programs.plan_source import GROUPING, TOGETHER, Answer, PlanQuestion
 from tiledsl.support.options import LOG
 
 
@@ -35,6 +35,33 @@ class PinnedPlan:
     def devices(self, target: str) -> Sequence[str]:
         del target
         return ()
+
+    def groupings(self, target: str, device: str) -> Mapping[str, bool]:
+        del target, device
+        return {}
+
+
+@dataclass(frozen=True, eq=False)
+class NoPlans:
+    """Has no plan for anything: the model plans, whatever calls ask."""
+
+    def plan_for(self, question: PlanQuestion) -> Answer | None:
+        del question
+        return None
+
+    def refused(self, question: PlanQuestion, answer: Answer, reason: str) -> None:
+        raise AssertionError("there was no answer")
+
+    def mark(self) -> str:
+        return ""
+
+    def devices(self, target: str) -> Sequence[str]:
+        del target
+        return ()
+
+    def groupings(self, target: str, device: str) -> Mapping[str, bool]:
+        del target, device
+        return {}
 
 
 class DatabasePlans:
@@ -76,6 +103,23 @@ class DatabasePlans:
             searches += self.shipped.questions()
         return sorted({question.device for question in searches if question.target == target and question.device})
 
+    def groupings(self, target: str, device: str) -> Mapping[str, bool]:
+        """As `PlanSource.groupings`. Where no device is named, the records of the only one that there is count."""
+        if self._read is None or self._read != self._seen:
+            self.refresh()
+        own = [one for one in self.database.entries.searches if _is_grouping(one, target)]
+        devices = {question.device for question in own}
+        if not device and len(devices) == 1:
+            (device,) = devices
+        found: dict[str, bool] = {}
+        if self.shipped is not None and device:
+            ships = self.shipped.of(device)
+            found = _decided(ships, [one for one in ships.entries.searches if _is_grouping(one, target)])
+        own = [question for question in own if question.device == device]
+        for question in own:
+            found.pop(question.program.removeprefix(GROUPING), None)
+        return {**found, **_decided(self.database, own)}
+
     def plan_for(self, question: PlanQuestion) -> Answer | None:
         """The winner of the last search; None where that is the model's pick, or where there was none."""
         if self._read is None or self._read != self._seen:
@@ -108,3 +152,14 @@ class DatabasePlans:
         searches = self.database.entries.searches
         devices = {known.device for known in searches if replace(known, device="") == question}
         return replace(question, device=devices.pop()) if len(devices) == 1 else question
+
+
+def _is_grouping(question: PlanQuestion, target: str) -> bool:
+    return question.target == target and question.program.startswith(GROUPING)
+
+
+def _decided(database: Database, questions: Iterable[PlanQuestion]) -> dict[str, bool]:
+    """Whether ops are one kernel, by near tie, where that was measured to be better than what the model decides."""
+    found = [database.best(question) for question in questions]
+    won = [search for search in found if search is not None and search.finished and search.winner != search.pick]
+    return {one.question.program.removeprefix(GROUPING): one.winner == TOGETHER for one in won}

@@ -10,7 +10,7 @@ why in a remark; only a contract of the user's that cannot be kept is an error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
@@ -62,6 +62,8 @@ class PassContext:
     remarks: list[Remark] = field(default_factory=list[Remark])
     printed: list[str] = field(default_factory=list[str])
     """Lines that passes were asked to print."""
+    groupings: Mapping[str, bool] = field(default_factory=dict[str, bool])
+    """What was measured of kernels that may be one, by the key of the tie: whether they are to be."""
 
     def remark(self, pass_name: str, location: Location, text: str) -> None:
         """Notes something for `explain()`."""

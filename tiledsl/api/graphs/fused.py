@@ -13,6 +13,7 @@ from tiledsl.api.calls.specs import arch_of_specs
 from tiledsl.api.calls.targets import target_of
 from tiledsl.api.graphs.graph import Graph
 from tiledsl.api.graphs.kept_lowerings import read_or_lower
+from tiledsl.api.graphs.measured_groupings import measured_groupings
 from tiledsl.api.modules.build_module import build_module
 from tiledsl.api.modules.module import Module
 from tiledsl.api.reports.notebook import folded
@@ -23,7 +24,7 @@ from tiledsl.ir.symbolic import symbol_name, symbols_of
 from tiledsl.ir.text.printer import print_module
 from tiledsl.ir.types import TensorType
 from tiledsl.passes.graph.analysis.step_traffic import graph_traffic
-from tiledsl.passes.graph.pipeline import graph_pipeline
+from tiledsl.passes.graph.pipeline import before_groups, graph_pipeline
 from tiledsl.passes.graph.rewrites.set_sizes import SetSizes
 from tiledsl.passes.manager import Pass, PassContext, PassManager
 from tiledsl.runtime.arrays.arrays import is_foreign_array
@@ -70,17 +71,31 @@ class FusedGraph:
         """
         return PassManager(self._passes(arch, sizes or {})).run(self.graph.module, context)
 
-    def lowered_before(self, arch: str, sizes: Mapping[str, int]) -> tuple[IRModule, list[Note]]:
-        """`lowered`, with what passes had to say; from the disk cache where it was lowered before."""
+    def lowered_before(
+        self, arch: str, sizes: Mapping[str, int], groupings: Mapping[str, bool] | None = None
+    ) -> tuple[IRModule, list[Note]]:
+        """`lowered`, with what passes had to say; from the disk cache where it was lowered before. `groupings`: what
+        was measured of kernels that may be one, as `PassContext` has it."""
         given = f"fuse={self._fuse} {sorted(sizes.items())}"
-        return read_or_lower(self.graph.module, self._passes(arch, sizes), arch, given)
+        return read_or_lower(self.graph.module, self._passes(arch, sizes), arch, given, groupings or {})
+
+    def before_groups(self, arch: str, sizes: Mapping[str, int]) -> IRModule | None:
+        """The graph as it is when its ops become kernels; None where each op is one."""
+        if not self._fuse:
+            return None
+        self._check_sizes(sizes)
+        passes = [SetSizes(tuple(sizes.items())), *before_groups(target_of(arch).name)]
+        return PassManager(passes).run(self.graph.module)
 
     def _passes(self, arch: str, sizes: Mapping[str, int]) -> list[Pass]:
+        self._check_sizes(sizes)
+        return [SetSizes(tuple(sizes.items())), *graph_pipeline(target_of(arch).name, fuse=self._fuse)]
+
+    def _check_sizes(self, sizes: Mapping[str, int]) -> None:
         missing = [name for name in self.symbols if name not in sizes]
         if missing:
             known = ", ".join(f"{name}=128" for name in missing)
             fail("fuse-sizes", caller_location(), graph=self.graph.name, missing=", ".join(missing), example=known)
-        return [SetSizes(tuple(sizes.items())), *graph_pipeline(target_of(arch).name, fuse=self._fuse)]
 
     def unfused_bytes(self, sizes: Mapping[str, int]) -> int:
         """What the graph reads and writes if each of its ops runs by itself, with these sizes."""
@@ -170,6 +185,7 @@ class BuiltGraph:
         self._cache = WeightCache()
         self._freeze = freeze
         self._build = partial(build_for, plans=plans, device=device) if build is None else build
+        self._groupings = partial(measured_groupings, plans, device) if build is None else _none_measured
         self._checks = build is None and checks_calls()
         self._plain = not fused.symbols
         self._only: Module | None = None
@@ -221,7 +237,7 @@ class BuiltGraph:
         return found
 
     def _made(self, arch: str, sizes: Mapping[str, int]) -> Module:
-        lowered, notes = self.fused.lowered_before(arch, sizes)
+        lowered, notes = self.fused.lowered_before(arch, sizes, self._groupings(arch))
         graph = self._graph
         return build_module(
             lowered, graph.constants, graph.inputs, arch, notes,
@@ -314,6 +330,12 @@ def check_graph(graph: Graph, args: Sequence[object], named: Mapping[str, object
         return Built(arch, "", scheduled.schedule, plan_memory(scheduled.schedule), programs)
 
     return recorder.report(BuiltGraph(FusedGraph(graph), "reference", {}, build=build)(*args, out=out, **named))
+
+
+def _none_measured(arch: str) -> Mapping[str, bool]:
+    """What programs are made of that are not run as they are: the model decides on their kernels."""
+    del arch
+    return {}
 
 
 def _likeness(args: Sequence[Any]) -> object:

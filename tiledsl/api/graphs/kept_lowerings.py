@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tiledsl.api.calls.targets import target_of
 from tiledsl.ir.core import InvalidIRError, Module
@@ -25,19 +25,23 @@ WORTH_KEEPING = 0.5
 """Seconds of lowering: what takes less is sooner made again than read."""
 
 
-def read_or_lower(graph: Module, passes: Sequence[Pass], arch: str, given: str) -> tuple[Module, list[Note]]:
+def read_or_lower(
+    graph: Module, passes: Sequence[Pass], arch: str, given: str, groupings: Mapping[str, bool]
+) -> tuple[Module, list[Note]]:
     """The module that passes make of a graph for a target, and what they had to say: from the disk if it is there.
 
-    `given`: all that the passes were made with, besides the target. Raises TileError as they do.
+    `given`: all that the passes were made with, besides the target; `groupings`: as `PassContext` has them. Raises
+    TileError as they do.
     """
     options = read_options()
     disk, entry = None, ""
     if options.cache_directory is not None:
-        disk, entry = disk_cache(options.cache_directory, options.cache_bytes), _name(graph, arch, given)
+        decided = f" {sorted(groupings.items())}" if groupings else ""
+        disk, entry = disk_cache(options.cache_directory, options.cache_bytes), _name(graph, arch, given + decided)
         found = _read(disk, entry)
         if found is not None:
             return found
-    started, context = time.perf_counter(), PassContext()
+    started, context = time.perf_counter(), PassContext(groupings=groupings)
     module = PassManager(passes).run(graph, context)
     notes = [Note(r.pass_name, r.location.file, r.location.line, r.text) for r in context.remarks]
     notes = list(dict.fromkeys(notes))

@@ -6,9 +6,11 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 from tiledsl.api.calls.tuning import TuneReport, TuneRequest, search_one
 from tiledsl.api.graphs.fused import BuiltGraph, FusedGraph
+from tiledsl.api.graphs.tune_groupings import groupings_here, tune_groupings
 from tiledsl.api.schedules.built_module import Built, compiled_for
 from tiledsl.api.schedules.schedule_graph import schedule_graph
 from tiledsl.api.schedules.tune_schedule import DEVICE, Extracted, tasks_of
@@ -25,9 +27,15 @@ def tune_graph(fused: FusedGraph, arch: str, sizes: Mapping[str, int], request: 
     with Staff() as staff:
         if arch.startswith("sm_") and request.fleet is None:
             staff.begin(DEVICE)
-        lowered, _ = fused.lowered_before(arch, sizes)
+        check_budget(request.budget)
+        began = time.monotonic()
+        decided, late = tune_groupings(fused, arch, sizes, request, staff)
+        lowered, _ = fused.lowered_before(arch, sizes, groupings_here(request, arch))
         scheduled = schedule_graph(lowered, fused.graph.inputs, fused.graph.constants)
-        return tune_built(compiled_for(scheduled, arch), request, staff)
+        left = max(FEWEST_SECONDS, request.seconds - (time.monotonic() - began if decided else 0))
+        report = tune_built(compiled_for(scheduled, arch), replace(request, seconds=left), staff)
+    outcomes = (*decided, *report.outcomes)
+    return replace(report, outcomes=outcomes, notes=(*late, *report.notes), complete=report.complete and not late)
 
 
 def tune_built(

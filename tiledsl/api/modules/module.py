@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # what is not, costs start-up time
     from tiledsl.api.schedules.built_module import Built
     from tiledsl.api.schedules.module_weights import WeightCache
     from tiledsl.runtime.calls.short_calls import Quick
+    from tiledsl.runtime.modules.module_on_cuda import ModuleOnCuda
     from tiledsl.runtime.programs.schedule import Schedule
 
 
@@ -111,6 +112,11 @@ class Module:
 
         cache = WeightCache() if self._cache is None else self._cache
         return Places(self.name, self.weights, cache, self._builds.get, self._location, freeze=self._freeze)
+
+    def on_device(self, device: int, stream: int) -> ModuleOnCuda:
+        """The launches of a call on a CUDA device, for who makes them by himself; its weights are there after what is
+        on the stream."""
+        return self._places.on_device(device, stream)
 
     def __call__(self, *args: object, out: object = None, **named: object) -> Any:
         """Runs the module. Nothing is written when arguments do not fit. Raises TileError."""

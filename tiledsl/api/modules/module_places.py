@@ -142,7 +142,7 @@ class Places:
                 if cuda_services().is_capturing(view.framework.stream(view.device)):
                     status = "its code and weights are not on the device yet"
                     fail("cuda-capture", caller_location(), kernel=self._name, status=status)
-                runner = self._on_device(view.device, view.framework.stream(view.device))
+                runner = self.on_device(view.device, view.framework.stream(view.device))
                 calls = self._cuda[view.device] = CudaCalls(runner, self._reader, cuda_services())
         prepared = self._prepared.get(view.device)
         if prepared is not None and not prepared.is_current:
@@ -153,7 +153,7 @@ class Places:
             prepared.refresh(stream)
         return calls
 
-    def _on_device(self, device: int, stream: int) -> ModuleOnCuda:
+    def on_device(self, device: int, stream: int) -> ModuleOnCuda:
         """What a call on a device runs, its weights prepared after what is on the stream."""
         arch = cuda_services().arch(device)
         built = self._built_for(arch)

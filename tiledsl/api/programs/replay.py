@@ -20,7 +20,7 @@ from tiledsl.backend_cuda.program import CudaProgram, code_digest
 from tiledsl.ir.text.parser import parse_module
 from tiledsl.passes.machine import describe_cpu
 from tiledsl.runtime.programs.interface import Interface, ScalarParameter, interface_of
-from tiledsl.runtime.programs.plan_source import PlanQuestion
+from tiledsl.runtime.programs.plan_source import GROUPING, PlanQuestion
 from tiledsl.support.errors import TileError
 
 
@@ -44,6 +44,8 @@ def replay(database: Database, seconds: float) -> Iterator[tuple[str, PlanQuesti
 
 def _replayed(writer: Writer, question: PlanQuestion, search: Search, text: str, seconds: float) -> str:
     module = parse_module(text)
+    if question.program.startswith(GROUPING):
+        return f"builds make {search.winner} of its ops, as long as the model has both for about as fast"
     interface = interface_of(module.entry)
     program = target_of(question.target).compile(module).program
     if isinstance(program, CudaProgram):

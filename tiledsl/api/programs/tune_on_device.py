@@ -13,6 +13,7 @@ from tiledsl.api.calls.tuning import Prepared
 from tiledsl.api.programs.specialisations import Specialisations
 from tiledsl.autotune.measuring.given import GivenArrays
 from tiledsl.autotune.measuring.tensors import Tensor, memory_of
+from tiledsl.autotune.sources import NoPlans
 from tiledsl.backend_cuda.program import LoadedCudaProgram
 from tiledsl.runtime.arrays.arrays import Array, element_strides, pointer
 from tiledsl.runtime.arrays.cuda_arrays import ArrayReader, DeviceView
@@ -21,8 +22,8 @@ from tiledsl.runtime.calls.parameters import Parameters
 from tiledsl.runtime.programs.plan_source import Answer, PlanQuestion
 
 
-@dataclass(eq=False)
-class Notes:
+@dataclass(frozen=True, eq=False)
+class Notes(NoPlans):
     """Has no plan for anything, and remembers what it was asked."""
 
     asked: list[PlanQuestion] = field(default_factory=list[PlanQuestion])
@@ -30,16 +31,6 @@ class Notes:
     def plan_for(self, question: PlanQuestion) -> Answer | None:
         self.asked.append(question)
         return None
-
-    def refused(self, question: PlanQuestion, answer: Answer, reason: str) -> None:
-        raise AssertionError("there was no answer")
-
-    def mark(self) -> str:
-        return ""
-
-    def devices(self, target: str) -> Sequence[str]:
-        del target
-        return ()
 
 
 def prepared_on_device(code: Specialisations, parameters: Parameters, args: Sequence[object]) -> Prepared:

@@ -24,14 +24,16 @@ class Shipped:
 
     def best(self, question: PlanQuestion) -> Search | None:
         """What was found for a question of its device; None where nothing was."""
-        if not question.device:
-            return None
-        found = self._databases.get(question.device)
+        return self.of(question.device).best(question) if question.device else None
+
+    def of(self, device: str) -> Database:
+        """What was found on a device."""
+        found = self._databases.get(device)
         if found is None:
-            found = Database(self.folder, file_name(question.device))
+            found = Database(self.folder, file_name(device))
             found.refresh()
-            self._databases[question.device] = found
-        return found.best(question)
+            self._databases[device] = found
+        return found
 
     def stamp(self) -> str:
         """Changes when a file is written, comes or goes."""

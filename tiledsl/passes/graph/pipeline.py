@@ -41,6 +41,12 @@ def graph_pipeline(arch: str, *, fuse: bool = True, of_step: bool = False) -> li
 
     `fuse=False`: a kernel for each op, to compare with. `of_step`: of a loop, where launches are few and short.
     """
+    groups: list[Pass] = [Group(arch=arch, fuse=fuse)]
+    return [*before_groups(arch, fuse=fuse, of_step=of_step), *groups, *after_groups(arch, fuse=fuse)]
+
+
+def before_groups(arch: str, *, fuse: bool = True, of_step: bool = False) -> list[Pass]:
+    """The passes in front of the one that decides which ops are kernels together."""
     return [
         CanonicaliseGraph(),
         *([HoistProducts(), LoopsInKernels(arch=arch)] if fuse else []),
@@ -57,7 +63,12 @@ def graph_pipeline(arch: str, *, fuse: bool = True, of_step: bool = False) -> li
         *([RepeatMaps(arch=arch)] if fuse else []),
         ReshapeNarrow(),
         *([ChannelsLast(arch=arch)] if fuse else []),
-        Group(arch=arch, fuse=fuse),
+    ]
+
+
+def after_groups(arch: str, *, fuse: bool = True) -> list[Pass]:
+    """The passes behind it."""
+    return [
         DropRoundings(),
         Materialise(),
         GraphToTile(arch=arch),

@@ -153,7 +153,7 @@ class ModuleOnCuda:
     def run_once(self, addresses: Sequence[int], stream: int, allocate: Allocate) -> None:
         """`run`, by launches of the kernels, whether or not there is a graph of them."""
         start, held = allocate(self.plan.bytes + ALIGNMENT, stream) if self.plan.bytes else (0, None)
-        for bound, pointers, numbers in self._launches(addresses, start):
+        for bound, pointers, numbers in self.launches(addresses, start):
             bound(pointers, numbers, stream)
         del held
 
@@ -165,7 +165,7 @@ class ModuleOnCuda:
             ready.mark(own)
             ready.before(stream)
             self._end_of_call(0).before(stream)
-            launches = self._launches(addresses, self._arena.address)
+            launches = self.launches(addresses, self._arena.address)
             name = self.schedule.name
             self._graph = self._services.record(self.device, name, self.location, launches)
             self._addresses = addresses
@@ -185,7 +185,9 @@ class ModuleOnCuda:
             self._graph.update(step, self._pointers(base, step))
         self._addresses = addresses
 
-    def _launches(self, addresses: Sequence[int], arena: int) -> list[RecordedLaunch]:
+    def launches(self, addresses: Sequence[int], arena: int) -> list[RecordedLaunch]:
+        """What a call launches on inputs, then outputs, at addresses. `arena`: where `plan.bytes` and `ALIGNMENT` more
+        bytes of memory are."""
         base = self._base(addresses, arena)
         return [(bound, self._pointers(base, n), self._numbers[n]) for n, bound in enumerate(self.bound)]
 

@@ -36,6 +36,12 @@ class PlanQuestion:
     threads: int = 0
 
 
+GROUPING = "grouping "
+"""How the program of a question begins that is about a near tie of groups (`passes/graph/groups/ties.py`), before what
+the tie is known by. Its plans are these two; it has no sizes, since those of a graph are numbers."""
+TOGETHER, APART = "one kernel", "kernels apart"
+
+
 @dataclass(frozen=True)
 class Answer:
     """A plan as text. `code`: the digest of the code that was measured by it; empty: any will do. `origin`: where the
@@ -69,6 +75,10 @@ class PlanSource(Protocol):
 
     def devices(self, target: str, /) -> Sequence[str]:
         """The devices that it has plans for, of those that run code for `target`, in words."""
+        ...
+
+    def groupings(self, target: str, device: str, /) -> Mapping[str, bool]:
+        """What was measured there against the model's decision: whether ops are one kernel, by near tie."""
         ...
 
 

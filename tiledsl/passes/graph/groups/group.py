@@ -37,6 +37,7 @@ from tiledsl.passes.graph.analysis.step_traffic import graph_traffic
 from tiledsl.passes.graph.groups.group_order import FAR, Between, GroupOrder
 from tiledsl.passes.graph.groups.map_groups import MapGroups
 from tiledsl.passes.graph.groups.price import Price, Prices
+from tiledsl.passes.graph.groups.ties import Tie, is_near, tie_key
 from tiledsl.passes.graph.kernels.kernel_plan import KernelPlan, Refusal, plan_kernel
 from tiledsl.passes.graph.rewrites.canonicalise_graph import drop_unread
 from tiledsl.passes.manager import PassContext
@@ -66,24 +67,29 @@ COMPUTED = (ops.Map, ops.Cast, ops.Random, ops.Reduce, ops.Scan, ops.Contract, o
 
 @dataclass(frozen=True)
 class Group:
-    """Makes calls of an entry's ops. `arch`: for what the kernels will be compiled; its limits and prices count."""
+    """Makes calls of an entry's ops. `arch`: for what the kernels will be compiled; its limits and prices count.
+    `kernels`: which ops are one, by their numbers in the entry (`0 1 | 3 4`), where that is known already."""
 
     name: ClassVar[str] = "group"
     requires: ClassVar[Form] = Form.GRAPH
     gives: ClassVar[Form] = Form.GRAPH
     arch: str = "cpu"
     fuse: bool = True
+    kernels: str = ""
 
     def run(self, module: Module, context: PassContext) -> Module:
-        groups = _Groups(module.entry, limits_of(self.arch), self.arch, context)
-        if self.fuse:
+        groups = Groups(module.entry, limits_of(self.arch), self.arch, context)
+        if self.kernels:
+            groups.become([[int(number) for number in part.split()] for part in self.kernels.split("|")])
+        elif self.fuse:
             groups.grow()
             groups.remark_refusals()
         return Module([*_called(module, groups), *module.functions[1:]])
 
 
-class _Groups:
-    """The groups of a function: sets of ops, each in the order of the graph."""
+class Groups:
+    """The groups of a function: sets of ops, each in the order of the graph. What measurements say of near ties
+    (`context.groupings`) is done."""
 
     def __init__(self, function: Function, limits: Limits, arch: str, context: PassContext) -> None:
         self.function = function
@@ -103,6 +109,8 @@ class _Groups:
         """Why a reader and what it reads are not in one group, as it was found last."""
         self.apart: set[tuple[int, int, int]] = set()
         """Groups that read one tensor, with as many ops as both have, that were found better apart."""
+        self.ties: dict[str, Tie] | None = None
+        """Near ties by what they are known by, if somebody wants to know of them."""
 
     def plan(self, members: Sequence[Op]) -> KernelPlan | Refusal:
         key = tuple(members)
@@ -122,6 +130,16 @@ class _Groups:
         if isinstance(op, (ops.Size, ops.Iota)) or is_arithmetic_of_coordinates(op):
             return _is_read_in_memory(op.results[0])
         return isinstance(op, COMPUTED) and not is_widened(op)
+
+    def become(self, parts: Sequence[Sequence[int]]) -> None:
+        """Makes these groups, given by the places of ops in the graph. What must be no part of a group is left out."""
+        for part in parts:
+            members = [op for place in part if (op := self.order[place]) in self.of]
+            for number in {self.of[op] for op in members}:
+                del self.members[number]
+            self.of.update(dict.fromkeys(members, part[0]))
+            if members:
+                self.members[part[0]] = members
 
     # Growing
 
@@ -218,7 +236,7 @@ class _Groups:
             programs = math.prod(axis.size for axis in plan.treatments.grid)
             if programs >= busy_programs(self.prices.arch, self.prices.host):
                 return None
-        return self._dearer(self.price(merged, plan), apart)
+        return self._dearer(merged, plan, apart)
 
     def _producers(self, op: Op) -> list[Op]:
         """The computed ops whose results an op reads, by plain reindexing too."""
@@ -370,15 +388,32 @@ class _Groups:
         plan = self.plan(merged)
         if isinstance(plan, Refusal):
             return plan
-        return self._dearer(self.price(merged, plan), [self.members[group] for group in groups])
+        return self._dearer(merged, plan, [self.members[group] for group in groups])
 
-    def _dearer(self, together: Price, groups: Sequence[Sequence[Op]]) -> Refusal | None:
-        """Why groups that would be one at a price are better not, if they are. What is no kernel yet has no price."""
+    def _dearer(self, merged: Sequence[Op], plan: KernelPlan, groups: Sequence[Sequence[Op]]) -> Refusal | None:
+        """Why groups that would be one by a plan are better not, if they are. What is no kernel yet has no price."""
+        together = self.price(merged, plan)
         plans = [(members, self.plan(members)) for members in groups]
         apart = [self.price(members, plan) for members, plan in plans if isinstance(plan, KernelPlan)]
         if len(apart) < len(groups):
             return None
         before = sum(price.seconds for price in apart)
+        refusal = self._by_prices(together, apart, before)
+        if not is_near(together.seconds, before) or (self.ties is None and not self.context.groupings):
+            return refusal
+        key = tie_key(plan.outlined.function, merged, groups)
+        joined = self.context.groupings.get(key, refusal is None)
+        if self.ties is not None:
+            words = " with ".join("+".join(op.name.removeprefix("graph.") for op in group) for group in groups)
+            self.ties.setdefault(key, Tie(key, joined, together.seconds, before, words))
+        if joined and refusal is not None:
+            self.context.remark("group", merged[-1].location, f"measured to be faster in one: {refusal.reason}")
+        if joined:
+            return None
+        return refusal or Refusal(None, "that was measured, and is slower in one")
+
+    def _by_prices(self, together: Price, apart: Sequence[Price], before: float) -> Refusal | None:
+        """The same, by prices alone. `before`: seconds of those apart."""
         slower = any(price.by_warpgroups for price in apart) and not together.by_warpgroups
         if slower and together.seconds > CLEARLY * before:
             return Refusal(None, "no plan has warpgroups for its products then")
@@ -427,7 +462,7 @@ def _is_read_in_memory(value: Value) -> bool:
 # Calls of groups
 
 
-def _called(module: Module, groups: _Groups) -> list[Function]:
+def _called(module: Module, groups: Groups) -> list[Function]:
     """The entry with a call for each group, and the functions of the groups, in order."""
     function = module.entry
     taken = {f.name for f in module.functions}
