@@ -29,13 +29,14 @@ def tune_graph(fused: FusedGraph, arch: str, sizes: Mapping[str, int], request: 
             staff.begin(DEVICE)
         check_budget(request.budget)
         began = time.monotonic()
-        decided, late = tune_groupings(fused, arch, sizes, request, staff)
+        decided = tune_groupings(fused, arch, sizes, request, staff)
         lowered, _ = fused.lowered_before(arch, sizes, groupings_here(request, arch))
         scheduled = schedule_graph(lowered, fused.graph.inputs, fused.graph.constants)
-        left = max(FEWEST_SECONDS, request.seconds - (time.monotonic() - began if decided else 0))
+        left = max(FEWEST_SECONDS, request.seconds - (time.monotonic() - began if decided.outcomes else 0))
         report = tune_built(compiled_for(scheduled, arch), replace(request, seconds=left), staff)
-    outcomes = (*decided, *report.outcomes)
-    return replace(report, outcomes=outcomes, notes=(*late, *report.notes), complete=report.complete and not late)
+    notes = (*decided.late, *decided.failed, *report.notes)
+    outcomes, complete = (*decided.outcomes, *report.outcomes), report.complete and not decided.late
+    return replace(report, outcomes=outcomes, notes=notes, complete=complete)
 
 
 def tune_built(

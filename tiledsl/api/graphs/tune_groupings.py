@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 
 from tiledsl.api.calls.targets import target_of, worker_threads
 from tiledsl.api.calls.tuning import Prepared, TuneRequest, search_one
@@ -46,6 +46,15 @@ LEAST_WORTH = 0.005
 """Of the seconds of the module by the model, below which a tie is not worth a search."""
 
 
+@dataclass
+class Decided:
+    """What came of near ties. `late`: what there was no time for; `failed`: what could not be measured, and why."""
+
+    outcomes: list[Outcome] = field(default_factory=list[Outcome])
+    late: list[str] = field(default_factory=list[str])
+    failed: list[str] = field(default_factory=list[str])
+
+
 def device_here(arch: str) -> str:
     """What a graph is measured on, in words. Raises TileRuntimeError where there is no GPU."""
     if arch == "cpu":
@@ -71,18 +80,15 @@ def tune_groupings(
     request: TuneRequest,
     staff: Staff,
     clock: Callable[[], float] = time.monotonic,
-) -> tuple[list[Outcome], list[str]]:
-    """Has near ties measured, what may be worth most first; gives what came of them, and what there was no time
-    for."""
-    name = target_of(arch).name
+) -> Decided:
+    """Has near ties measured, what may be worth most first."""
+    name, found = target_of(arch).name, Decided()
     if name == "reference":
-        return [], []
+        return found
     device = device_here(name)
     end = clock() + SHARE * request.seconds
     plans = request.plans()
     plans.refresh()
-    outcomes: list[Outcome] = []
-    late: list[str] = []
     with Writer(plans.database) as writer:
         searches = Searches(writer, request.listener, clock)
         for _ in range(ROUNDS):
@@ -94,18 +100,21 @@ def tune_groupings(
                 if question.program.startswith(GROUPING) and question.device == device and found[-1].finished
             }
             ties = read_or_find(fused, name, sizes, decided, done)
-            late = []
+            found.late.clear()
+            before = len(found.outcomes)
             for tie in ties:
-                seconds = min(ONE_SECONDS, end - clock())
+                seconds, words = min(ONE_SECONDS, end - clock()), title(fused, tie)
                 if seconds < FEWEST_SECONDS:
-                    late.append(f"{title(fused, tie)}: there was no time left for it")
+                    found.late.append(f"{words}: there was no time left for it")
                     continue
-                with suppress(TileError):  # one of the two cannot be compiled
-                    prepared = grouping_task(title(fused, tie), tie, name, device)
-                    outcomes.append(search_one(searches, prepared, Budget(seconds), request.fleet or staff))
-            if not any(outcome.winner != outcome.pick for outcome in outcomes):
+                prepared = grouping_task(words, tie, name, device)
+                try:
+                    found.outcomes.append(search_one(searches, prepared, Budget(seconds), request.fleet or staff))
+                except TileError as error:  # one of the two cannot be compiled, or not be measured
+                    found.failed.append(f"{words}: {error.message}")
+            if not any(outcome.winner != outcome.pick for outcome in found.outcomes[before:]):
                 break
-    return outcomes, late
+    return found
 
 
 def title(fused: FusedGraph, tie: Alternative) -> str:
