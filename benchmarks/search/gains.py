@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import runpy
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +21,8 @@ from benchmarks.gpu.timing import Clock, CudaClock, State, in_turns
 from benchmarks.zoo.__main__ import MOST_BYTES, argument_bytes, in_f32, smaller
 from benchmarks.zoo.case import ZooCase
 from benchmarks.zoo.cases import CASES
+from tiledsl.autotune.records.database import Database
+from tiledsl.autotune.records.upkeep import merge
 from tiledsl.ir.dtypes import bf16, f8e4m3, f8e5m2, to_numpy
 from tiledsl.runtime.arrays.compare_arrays import compare
 from tiledsl.runtime.calls.outputs import as_tuple
@@ -27,6 +30,8 @@ from tiledsl.runtime.calls.outputs import as_tuple
 GPU = "sm_90"
 NARROW = {"bfloat16": bf16, "float8_e4m3fn": f8e4m3, "float8_e5m2": f8e5m2}
 """What NumPy has no own dtypes for, by PyTorch's names."""
+LEAST = 1.01
+"""How many times as fast a row is with what ships, measured apart from the search."""
 ROUNDS = 40
 """Turns: memory and clocks that change for a while meet all contenders."""
 
@@ -87,6 +92,38 @@ def tune(rows: Sequence[Row], arch: str, database: Path, seconds: float, trials:
         for outcome in report.outcomes:
             phases = ", ".join(f"{name} {part:.2f}" for name, part in outcome.phases.items())
             print(f"  {outcome.kernel}: {outcome.measured} plans in {outcome.seconds:.2f} s: {phases}", flush=True)
+
+
+def folder_of(database: Path, row: Row) -> Path:
+    """Where the searches of one row are kept, beside those of others."""
+    return database / re.sub(r"[^a-z0-9]+", "-", row.name.lower()).strip("-")
+
+
+def tune_apart(rows: Sequence[Row], arch: str, database: Path, seconds: float, trials: int, most: float) -> None:
+    """Searches for each row, kept by themselves, for as long as there is time: `most` seconds for all."""
+    end = time.perf_counter() + most
+    for row in rows:
+        if time.perf_counter() >= end:
+            print(f"{row.name:60} there was no time left for it")
+            continue
+        tune([row], arch, folder_of(database, row), seconds, trials)
+
+
+def confirmed(rows: Sequence[Row], arch: str, database: Path, into: Path, clock: Clock) -> int:
+    """Copies the searches of those rows that are at least `LEAST` times as fast, measured again here: in a process that
+    has searched for nothing. Gives how many rows these are."""
+    kept = 0
+    for row in rows:
+        read = Database(folder_of(database, row))
+        read.refresh()
+        searches = [read.best(question) for question in read.entries.searches]
+        if not any(search is not None and search.winner != search.pick for search in searches):
+            continue
+        (ratio,) = measure([row], arch, read.folder, clock).values()
+        if ratio >= LEAST:
+            merge(Database(into), [read])
+            kept += 1
+    return kept
 
 
 class HostClock:

@@ -109,3 +109,37 @@ def test_what_ships_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_no_such_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tune", "--db", str(tmp_path), "--rows", "no such row"]) == 1
     assert capsys.readouterr().out == "no row has such a name\n"
+
+
+def test_what_ships_is_confirmed_apart_from_the_search(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A row whose searches won nothing is not measured again, nor one that is slower then copied."""
+    (row,) = rows()
+    folder, into = gains.folder_of(tmp_path, row), tmp_path / "confirmed"
+    assert gains.confirmed([row], "cpu", tmp_path, into, Counting()) == 0
+    with Writer(Database(folder)) as writer:
+        writer.add(search("m=64, 1 threads"))
+    assert gains.confirmed([row], "cpu", tmp_path, into, Counting()) == 0, "the model's pick stayed"
+    with Writer(Database(folder)) as writer:
+        writer.add(search("m=8, 1 threads", "2027-01-01"))
+    assert gains.confirmed([row], "cpu", tmp_path, into, Slower()) == 0
+    assert not into.exists()
+    assert gains.confirmed([row], "cpu", tmp_path, into, Counting()) == 1
+    kept = Database(into)
+    kept.refresh()
+    ((_, found),) = kept.entries.searches.items()
+    assert [one.winner for one in found] == ["m=64, 1 threads", "m=8, 1 threads"]
+    assert "geometric mean 2.000" in capsys.readouterr().out
+
+
+class Slower(Counting):
+    """A clock by which tuned calls take as long as untuned ones."""
+
+    def time(self, call: Callable[[], Any], calls: int, *, state: State = "clean") -> list[float]:
+        call()
+        return [1e-6] * calls
+
+
+def test_rows_that_there_is_no_time_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gains.tune_apart(rows(), "cpu", tmp_path, 1.0, 1, 0.0)
+    assert "there was no time left for it" in capsys.readouterr().out
+    assert list(tmp_path.iterdir()) == []
