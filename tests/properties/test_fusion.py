@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 from unittest.mock import patch
 
@@ -74,6 +75,16 @@ def test_any_grouping_that_the_search_can_come_to(formula: RandomFormula, seed: 
         check(tiledsl.fuse(graph), formula, "cpu", 2e-4)
 
 
+def _by_chance(chance: random.Random) -> Callable[[Prices, KernelPlan], Price]:
+    """Prices from 1 to 2."""
+
+    def price(prices: Prices, plan: KernelPlan) -> Price:
+        del prices, plan
+        return Price(1 + chance.random(), 0)
+
+    return price
+
+
 @given(formula=formulas(), seed=st.integers(0, 2**16))
 @settings(max_examples=30, deadline=None)
 def test_any_decision_that_measurements_can_come_to(formula: RandomFormula, seed: int) -> None:
@@ -81,7 +92,7 @@ def test_any_decision_that_measurements_can_come_to(formula: RandomFormula, seed
     note([step.__name__ for step in formula.steps])
     chance, graph = random.Random(seed), tiledsl.trace(formula, formula.x)
     with (
-        patch.object(Prices, "of", lambda prices, plan: Price(1 + chance.random(), 0)),
+        patch.object(Prices, "of", _by_chance(chance)),
         patch.object(ties, "MARGIN", 9),
     ):
         fused = tiledsl.fuse(graph)
@@ -107,7 +118,7 @@ def test_the_two_ways_of_a_near_tie_are_graphs_of_their_own(formula: RandomFormu
     before = tiledsl.fuse(tiledsl.trace(formula, formula.x)).before_groups("cpu", {})
     assert before is not None
     with (
-        patch.object(Prices, "of", lambda prices, plan: Price(1 + chance.random(), 0)),
+        patch.object(Prices, "of", _by_chance(chance)),
         patch.object(ties, "MARGIN", 9),
     ):
         for one in alternatives(before, "cpu", PassContext()):

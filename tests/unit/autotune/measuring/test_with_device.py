@@ -33,16 +33,23 @@ def test_the_driver_is_started_beside_what_is_imported(monkeypatch: pytest.Monke
     asked: list[tuple[str, object]] = []
     begun = threading.Event()
     driver, package = ModuleType("cuda.bindings.driver"), ModuleType("cuda")
-    driver.cuInit = lambda flags: asked.append(("init", flags))  # pyright: ignore[reportAttributeAccessIssue]
-    driver.cuDeviceGet = lambda number: (0, f"device {number}")  # pyright: ignore[reportAttributeAccessIssue]
+
+    def init(flags: int) -> None:
+        asked.append(("init", flags))
+
+    def device_of(number: int) -> tuple[int, str]:
+        return 0, f"device {number}"
 
     def retain(device: object) -> None:
         asked.append(("retain", device))
         begun.set()
 
-    driver.cuDevicePrimaryCtxRetain = retain  # pyright: ignore[reportAttributeAccessIssue]
+    def end() -> None:
+        asked.append(("main", begun.wait(10)))
+
     runs = ModuleType("runs")
-    runs.main = lambda: asked.append(("main", begun.wait(10)))  # pyright: ignore[reportAttributeAccessIssue]
+    driver.__dict__.update(cuInit=init, cuDeviceGet=device_of, cuDevicePrimaryCtxRetain=retain)
+    runs.__dict__.update(main=end)
     for name, module in {
         "cuda": package, "cuda.bindings": ModuleType("cuda.bindings"), "cuda.bindings.driver": driver, "runs": runs,
     }.items():  # fmt: skip
@@ -53,7 +60,11 @@ def test_the_driver_is_started_beside_what_is_imported(monkeypatch: pytest.Monke
 
 def test_staff_begins_with_the_device_that_is_searched_for(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("ready", "begin"):
-        monkeypatch.setattr(Children, name, lambda *_: None)
+        monkeypatch.setattr(Children, name, _nothing)
     with Staff() as staff:
         staff.begin(2)
         assert list(staff.with_gpu.starts[:3]) == [SCRIPT, "2", worker.__name__]
+
+
+def _nothing(children: Children, *_: object) -> None:
+    del children
