@@ -119,8 +119,9 @@ def confirmed(rows: Sequence[Row], arch: str, database: Path, into: Path, clock:
         searches = [read.best(question) for question in read.entries.searches]
         if not any(search is not None and search.winner != search.pick for search in searches):
             continue
-        (ratio,) = measure([row], arch, read.folder, clock).values()
-        if ratio >= LEAST:
+        one = measured(row, arch, read.folder, clock)
+        print(f"{row.name:60} {one.ratio:7.3f} {one.noise:7.3f} {'confirmed' if one.is_confirmed else ''}", flush=True)
+        if one.is_confirmed:
             merge(Database(into), [read])
             kept += 1
     return kept
@@ -150,28 +151,54 @@ def measure(rows: Sequence[Row], arch: str, database: Path, clock: Clock) -> dic
 
     Raises ValueError where results differ.
     """
-    os.environ["TILEDSL_TUNING"] = "off"  # for the untuned ones
     ratios: dict[str, float] = {}
     print(f"{'us':60} {'untuned':>10} {'tuned':>10} {'ratio':>7} {'noise':>7}")
     for row in rows:
-        untuned, again = row.fused().build(arch), row.fused().build(arch)
-        tuned = row.fused().build(arch, tuning=database)
-        arguments = row.arguments()
-        calls: Mapping[str, Callable[[], Any]] = {
-            "untuned": lambda m=untuned, a=arguments: m(*a),
-            "tuned": lambda m=tuned, a=arguments: m(*a),
-            "again": lambda m=again, a=arguments: m(*a),
-        }
-        _must_agree(row.name, calls["untuned"](), calls["tuned"]())
-        times = in_turns(clock, calls, state="held", rounds=ROUNDS)
-        noise = times["untuned"].median / times["again"].median
-        before, after = times["untuned"].median, times["tuned"].median
-        ratios[row.name] = before / after
-        print(f"{row.name:60} {1e6 * before:10.2f} {1e6 * after:10.2f} {before / after:7.3f} {noise:7.3f}", flush=True)
+        one = measured(row, arch, database, clock)
+        ratios[row.name] = one.ratio
+        print(
+            f"{row.name:60} {1e6 * one.before:10.2f} {1e6 * one.after:10.2f} {one.ratio:7.3f} {one.noise:7.3f}",
+            flush=True,
+        )
     if ratios:
         least = min(ratios, key=lambda name: ratios[name])
         print(f"geometric mean {geometric_mean(ratios.values()):.3f}; least {ratios[least]:.3f}: {least}")
     return ratios
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Seconds of a call, untuned and tuned. `noise`: how many times as fast as the first one the second of two equal
+    builds is."""
+
+    before: float
+    after: float
+    noise: float
+
+    @property
+    def ratio(self) -> float:
+        return self.before / self.after
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether it is as much faster as what ships has to be, and as noise cannot be."""
+        return self.ratio >= LEAST and self.ratio - 1 > 2 * abs(self.noise - 1)
+
+
+def measured(row: Row, arch: str, database: Path, clock: Clock) -> Measured:
+    """One row. Raises ValueError where results differ."""
+    os.environ["TILEDSL_TUNING"] = "off"  # for the untuned ones
+    untuned, again = row.fused().build(arch), row.fused().build(arch)
+    tuned = row.fused().build(arch, tuning=database)
+    arguments = row.arguments()
+    calls: Mapping[str, Callable[[], Any]] = {
+        "untuned": lambda m=untuned, a=arguments: m(*a),
+        "tuned": lambda m=tuned, a=arguments: m(*a),
+        "again": lambda m=again, a=arguments: m(*a),
+    }
+    _must_agree(row.name, calls["untuned"](), calls["tuned"]())
+    times = in_turns(clock, calls, state="held", rounds=ROUNDS)
+    return Measured(times["untuned"].median, times["tuned"].median, times["untuned"].median / times["again"].median)
 
 
 def _must_agree(name: str, one: Any, other: Any) -> None:

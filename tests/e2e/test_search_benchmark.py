@@ -128,7 +128,14 @@ def test_what_ships_is_confirmed_apart_from_the_search(tmp_path: Path, capsys: p
     kept.refresh()
     ((_, found),) = kept.entries.searches.items()
     assert {one.winner for one in found} == {"m=64, 1 threads", "m=8, 1 threads"}
-    assert "geometric mean 2.000" in capsys.readouterr().out
+    assert "2.000   0.800 confirmed" in capsys.readouterr().out
+
+
+def test_a_gain_within_noise_is_not_confirmed() -> None:
+    assert gains.Measured(1.03, 1.0, 1.01).is_confirmed
+    assert not gains.Measured(1.03, 1.0, 1.02).is_confirmed
+    assert not gains.Measured(1.03, 1.0, 0.98).is_confirmed
+    assert not gains.Measured(1.005, 1.0, 1.0).is_confirmed
 
 
 class Slower(Counting):

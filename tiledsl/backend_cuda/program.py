@@ -51,6 +51,7 @@ _NAME = re.compile(r"%[\w.]+")
 _OWN_NAME = re.compile(r"\b[A-Za-z]\w*_\b")
 """In CUDA C, of what is named after the user's names: it ends with a stroke, and nothing else does."""
 _COMMENT = re.compile(r"//[^\n]*")
+"""What says where in the user's program code is from: lines of its own, and there may be none."""
 
 
 class _Known:
@@ -361,7 +362,8 @@ def code_digest(variant: Variant) -> str:
 
 def digest_of_source(source: str) -> str:
     """The same of CUDA C."""
-    return digest([_numbered(_OWN_NAME, _COMMENT.sub("", source))])
+    lines = [line.strip() for line in _COMMENT.sub("", source).splitlines()]
+    return digest([_numbered(_OWN_NAME, "\n".join(line for line in lines if line))])
 
 
 def _numbered(name: re.Pattern[str], text: str) -> str:

@@ -12,6 +12,8 @@ from gemm import gemm
 from tests.support.plan_sources import Fixed
 from tiledsl import tile
 from tiledsl.backend_cuda.program import CudaProgram, code_digest
+from tiledsl.ir.text.parser import parse_module
+from tiledsl.ir.text.printer import print_module
 from tiledsl.passes.gpu.plan import parse_plan
 from tiledsl.passes.gpu.plans.choose_plans import ranked_plans
 from tiledsl.passes.gpu_machine import gpu_machine
@@ -108,6 +110,16 @@ def test_names_and_lines_of_the_user_do_not_count() -> None:
     halves = other.compile(a, b.astype(np.float32), arch="sm_90").program
     assert isinstance(halves, CudaProgram)
     assert halves.identity != made.identity
+
+
+def test_where_in_a_file_code_is_from_does_not_count() -> None:
+    """Also where that is not known, as of text that a database has: then there are no lines that say it."""
+    made = program()
+    unknown = CudaProgram(parse_module(print_module(made.module)), "sm_90")
+    assert unknown.identity == made.identity
+    ours, theirs = (one.variant([parse_plan(plans()[0])]) for one in (made, unknown))
+    assert ours.source.count("\n") > theirs.source.count("\n")
+    assert code_digest(ours) == code_digest(theirs)
 
 
 def test_other_code_counts() -> None:

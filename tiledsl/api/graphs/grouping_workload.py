@@ -44,7 +44,7 @@ SAMPLE = 200e-6
 MOST_CALLS = 200
 SPREAD = 0.25
 """Of the numbers of tensors: sums of products of them stay within f16 when they are multiplied again."""
-MOST_WORK = 1 << 27
+MOST_WORK = 1 << 24
 """Multiply-adds, above which the reference is not run: the model's kernels are what others are compared with then."""
 
 
