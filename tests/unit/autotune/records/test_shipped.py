@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.tuning_records import DEVICE, QUESTION, TEXT, search, trial
+from tiledsl.api.calls.plan_sources import shipped_folder
+from tiledsl.autotune.racing.race import WINS_BELOW
 from tiledsl.autotune.records.database import Database, Writer
 from tiledsl.autotune.records.record import Entry
 from tiledsl.autotune.records.shipped import Shipped, file_name, ship
@@ -82,3 +84,23 @@ def test_what_no_longer_fits_is_no_warning(shipped: Shipped, tmp_path: Path, cap
 
 def test_names_of_files() -> None:
     assert file_name("NVIDIA H200, 132 multiprocessors") == "nvidia-h200-132-multiprocessors.jsonl"
+
+
+def test_what_ships_is_whole_and_has_won() -> None:
+    """Each winner was right on other inputs too, and is certainly faster than the model's plan."""
+    for file in sorted(shipped_folder().glob("*.jsonl")):
+        read = Database(file.parent, file.name)
+        read.refresh()
+        assert read.skipped == []
+        assert read.entries.searches, f"{file} has nothing"
+        for question, (found,) in read.entries.searches.items():
+            assert file_name(question.device) == file.name
+            assert question.program in read.entries.programs
+            assert found.finished
+            assert found.winner != found.pick
+            assert found.ratio is not None
+            assert found.ratio.high < WINS_BELOW
+            assert found.code
+            (trial,) = read.entries.trials[question]
+            assert (trial.plan, trial.state) == (found.winner, "ok")
+            assert "random" in trial.checked
