@@ -74,6 +74,8 @@ class Database:
         except FileNotFoundError:
             return []
         except OSError as error:
+            if not self.folder.exists():  # a file is in the way above it
+                return []
             fail("tuning-unreadable", caller_location(), folder=self.folder, reason=_reason(error))
 
     def stamp(self) -> str:

@@ -253,3 +253,12 @@ def test_searches_that_are_killed_at_a_hundred_points_leave_all_that_they_finish
         assert sum(1 for _ in every_entry(left)) == lines
         assert {line_of(entry) for entry in every_entry(left)} <= everything
         assert len(left.skipped) == (longest[:cut][-1:] not in (b"", b"\n"))
+
+
+def test_a_folder_that_cannot_be_there_is_an_empty_database(tmp_path: Path) -> None:
+    """The place of the cache is a file: calls go on without it, and what ships counts."""
+    (tmp_path / "cache").write_text("in the way")
+    blocked = Database(tmp_path / "cache" / "tuning")
+    assert blocked.files() == []
+    assert blocked.stamp() == "[]"
+    blocked.refresh()
