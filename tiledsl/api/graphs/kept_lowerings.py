@@ -26,7 +26,7 @@ WORTH_KEEPING = 0.5
 
 
 def read_or_lower(
-    graph: Module, passes: Sequence[Pass], arch: str, given: str, groupings: Mapping[str, bool]
+    graph: Module, passes: Sequence[Pass], arch: str, given: str, groupings: Mapping[str, bool] | None = None
 ) -> tuple[Module, list[Note]]:
     """The module that passes make of a graph for a target, and what they had to say: from the disk if it is there.
 
@@ -41,7 +41,7 @@ def read_or_lower(
         found = _read(disk, entry)
         if found is not None:
             return found
-    started, context = time.perf_counter(), PassContext(groupings=groupings)
+    started, context = time.perf_counter(), PassContext(groupings=groupings or {})
     module = PassManager(passes).run(graph, context)
     notes = [Note(r.pass_name, r.location.file, r.location.line, r.text) for r in context.remarks]
     notes = list(dict.fromkeys(notes))

@@ -90,6 +90,13 @@ def test_a_damaged_entry_is_made_anew(
     assert "made anew" in caplog.text
 
 
+def test_what_was_measured_of_groupings_is_lowered_by_itself(lowered: list[Module]) -> None:
+    fused = tiledsl.fuse(ROWS)
+    for groupings in (None, {}, {"a tie": True}, {"a tie": False}, {"a tie": True}):
+        fused.lowered_before("cpu", {"N": 40}, groupings)
+    assert len(lowered) == 3
+
+
 def test_what_is_quickly_made_is_not_kept(lowered: list[Module], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept_lowerings, "WORTH_KEEPING", 1e9)
     for _ in range(2):
