@@ -15,9 +15,9 @@ from tiledsl.ir.core import Function, Module, Op
 from tiledsl.ir.text.printer import print_module
 
 MARGIN = 1.06
-"""How many times the price of one kernel that of several may be, or the other way round, for neither to be certain. Of
-the ties within 1.15 that were measured, the model was right about all, and nearly all of them were further apart than by
-its prices (docs/search.md)."""
+"""How many times the price of one kernel that of several may be, or the other way round, for neither to be certain.
+Of the ties within 1.15 that were measured, the model was right about all, and nearly all of them were further apart
+than by its prices (docs/search.md)."""
 _NAME = re.compile(r"[%@][\w.]+")
 
 
