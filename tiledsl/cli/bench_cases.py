@@ -73,7 +73,9 @@ def cases_of(
             sizes = with_batch(target, list(FusedGraph(model).symbols), sizes, batch)
             given: list[Any] = list(graph_arguments(model, sizes, random))
             fused = FusedGraph(model)
-            built = fused.build("cpu" if device == "cpu" else None, tuning=None, device=None, **dict(sizes))
+            built = fused.build(
+                "cpu" if device == "cpu" else None, tuning=None, device=None, freeze=False, **dict(sizes)
+            )
             onnx = target if target.endswith(".onnx") else ""
             return Case(target, batch, dtype, device, placed(given, device), built, model, sizes, None, onnx)
         case Module():

@@ -127,7 +127,7 @@ def _built(graph: Graph, options: argparse.Namespace) -> BuiltGraph:
     if missing:
         example = " ".join(f"--size {name}=8" for name in missing)
         fail("onnx-open-sizes", None, model=options.model, missing=", ".join(missing), example=example)
-    return fused.build(options.arch, tuning=None, device=options.device, **sizes)
+    return fused.build(options.arch, tuning=None, device=options.device, freeze=False, **sizes)
 
 
 def _sizes(options: argparse.Namespace) -> dict[str, int]:

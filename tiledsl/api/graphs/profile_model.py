@@ -25,7 +25,7 @@ def profile_graph(
     """Builds a graph and times its launches. `arguments` are arrays in CPU memory, in the order of `graph.inputs`;
     `sizes` those that the graph leaves open; `clock`: by default that of the target. Raises TileError."""
     fused = FusedGraph(graph)
-    (module,) = fused.build(arch, tuning=None, device=None, **dict(sizes)).modules
+    (module,) = fused.build(arch, tuning=None, device=None, freeze=False, **dict(sizes)).modules
     lowered, _ = fused.lowered_before(arch, sizes)
     scheduled = schedule_graph(lowered, graph.inputs, graph.constants)
     machine = audited_machine(graph.name, arch)

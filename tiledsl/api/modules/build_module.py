@@ -34,8 +34,8 @@ def build_module(
     `cpu`, `reference`, a GPU's (`sm_90`; no GPU is needed), or None: that of the arrays of each call. `notes` are what
     passes had to say. `arguments` and `result` are structures as a `Graph` has them; without them the module takes its
     inputs and gives a tensor, or a tuple of them. `cache`: of the weights, for several modules of one graph. `build`
-    compiles the functions of a schedule. `freeze`: no weight ever changes. Raises TileError for weights that do not fit,
-    and for what cannot be compiled.
+    compiles the functions of a schedule. `freeze`: no weight ever changes. Raises TileError for weights that do not
+    fit, and for what cannot be compiled.
     """
     entry = lowered.entry
     types = {p.name: p.type for p in entry.parameters if p.name not in inputs and isinstance(p.type, TensorType)}

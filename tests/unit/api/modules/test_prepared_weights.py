@@ -32,8 +32,9 @@ func @model(%x: tensor<f32, [6, 4]>, %w: tensor<f32, [4, 6]>) {
 )
 """x + 2 w.T, whose second term is a kernel of its own"""
 
-W = np.arange(24, dtype=np.float32).reshape(4, 6)
-X = np.full((6, 4), 0.5, np.float32)
+ARANGE: Any = np.arange(24, dtype=np.float32)
+W = ARANGE.reshape(4, 6)
+X: Any = np.full((6, 4), 0.5, np.float32)
 
 
 @pytest.fixture
@@ -124,7 +125,8 @@ def test_weights_that_are_fixed() -> None:
     with torch.inference_mode():
         unwatched = torch.zeros(3)
     bits = np.frombuffer(io.BytesIO(W.tobytes()).getvalue(), np.float32)
-    found = [is_fixed(w, on_device=False) for w in (W, read_only, shown, read_only[1:], bits, torch.zeros(3), unwatched)]
+    weights = (W, read_only, shown, read_only[1:], bits, torch.zeros(3), unwatched)
+    found = [is_fixed(weight, on_device=False) for weight in weights]
     assert found == [False, True, False, True, True, True, False]
     assert is_fixed(W, on_device=True)
 

@@ -15,7 +15,7 @@ ROLES: dict[str, Role] = {"x": "input", "w": "constant", "v": "constant", "y": "
 def schedule(*steps: tuple[str, str], sizes: dict[str, int] | None = None) -> Schedule:
     """Of steps `("what it reads", "what it writes")`: buffers have names of one letter."""
     names = sorted({letter for step in steps for letters in step for letter in letters} | {"x", "w", "v", "y"})
-    length = {name: 4 for name in names} | (sizes or {})
+    length = dict.fromkeys(names, 4) | (sizes or {})
     buffers = tuple(Buffer(name, ROLES.get(name, "inner"), f32, (length[name],)) for name in names)
     number = {name: n for n, name in enumerate(names)}
 
