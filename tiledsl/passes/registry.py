@@ -29,6 +29,7 @@ from tiledsl.passes.graph.loops.split_gates import SplitGates
 from tiledsl.passes.graph.pipeline import LowerSteps
 from tiledsl.passes.graph.raising.raise_programs import RaisePrograms
 from tiledsl.passes.graph.rewrites.canonicalise_graph import CanonicaliseGraph
+from tiledsl.passes.graph.rewrites.channels_last import ChannelsLast
 from tiledsl.passes.graph.rewrites.copy_windows import CopyWindows
 from tiledsl.passes.graph.rewrites.derive_online import DeriveOnline
 from tiledsl.passes.graph.rewrites.join_residues import JoinResidues
@@ -66,6 +67,7 @@ from tiledsl.passes.tile.turn_operands import TurnOperands
 _KINDS: tuple[type[Pass], ...] = (
     SetSizes,
     CanonicaliseGraph,
+    ChannelsLast,
     WidenFloats,
     DeriveOnline,
     Group,
