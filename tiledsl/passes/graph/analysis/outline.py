@@ -15,6 +15,7 @@ from tiledsl.ir import graph_ops as ops
 from tiledsl.ir.core import Block, Function, Op, Value
 from tiledsl.ir.type_rules import tensor_type
 from tiledsl.passes.graph.analysis.shapes import sizes_of
+from tiledsl.passes.graph.analysis.views import is_stored_so
 
 MapOp: TypeAlias = "Union[ops.Map, ops.Cast]"
 SOURCES = (ops.Constant, ops.Size, ops.Iota)
@@ -224,7 +225,7 @@ class _Outliner:
         pad = padding_of(op) if self.slide else None
         if op is not None and pad is not None:
             return self.window(op, pad)
-        if op is not None and is_repeated(op):
+        if op is not None and is_repeated(op) and not (is_stored_so(op) and _base(value) not in self.inside):
             # each reader has its own: it may stand along another axis there
             copy = op.clone({v: self.read(v, place) for v in op.operands})
             self.block.append(copy)

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tiledsl.ir.core import Value
+from tiledsl.ir import graph_ops as ops
+from tiledsl.ir.core import Op, Value
 from tiledsl.ir.strided_views import VIEWS, StridedView, reshaped, view_of, whole
+from tiledsl.ir.type_rules import tensor_type
 from tiledsl.passes.graph.analysis.shapes import sizes_of
 
 
@@ -21,13 +23,24 @@ class View(NamedTuple):
 
 
 def view_of_value(value: Value) -> View | None:
-    """The view that a value is, if it is one. Parameters, and what any op but a reindexing gives, are buffers."""
+    """The view that a value is, if it is one. Parameters, and what any op but a reindexing gives, are buffers, and so
+    are transposes of what is stored in that order."""
     op = value.op
-    if not isinstance(op, VIEWS):
+    if not isinstance(op, VIEWS) or is_stored_so(op):
         return View(value, whole(sizes_of(value)))
     source = view_of_value(op.source)
     place = source and view_of(op, source.place)
     return None if source is None or place is None else View(source.buffer, place)
+
+
+def is_stored_so(op: Op | None) -> bool:
+    """Whether a transpose is all that anybody sees of what a group computes: that is stored in its order."""
+    if not isinstance(op, ops.Transpose) or len(op.source.users) != 1:
+        return False
+    made = op.source.op
+    if isinstance(made, ops.Cast):  # what is widened may be read as it was
+        return tensor_type(made.source).dtype.bits >= made.dtype.bits
+    return isinstance(made, (ops.Map, ops.Contract, ops.Reduce))
 
 
 def can_reshape(place: StridedView, shape: tuple[int, ...]) -> bool:

@@ -146,7 +146,7 @@ class _Readers:
                 is_read_so = axis == len(sizes_of(value)) - 1 and is_copy(self._functions[user.callee])
                 return "last" if is_read_so else "as it is"
             case ops.Reduce():
-                return "any"
+                return "any" if axis in user.axes else "last"  # rows are added then, where each was a fold of its own
             case _:
                 return "as it is"
 
@@ -160,6 +160,10 @@ def _carried(user: Op, value: Value, axis: int) -> int | None:
             return user.permutation.index(axis)
         case ops.Window() if axis not in user.axes:
             return axis
+        case ops.Contract() if value in (user.a, user.b):  # of the channels one by one
+            a, b, result = user.axis_names()
+            name = (a if value is user.a else b)[axis]
+            return result.index(name) if name in a and name in b and name in result else None
         case ops.Reshape() if is_soft(user) and sizes_of(value)[axis] != 1:
             before = sum(size != 1 for size in sizes_of(value)[:axis])
             longer = [place for place, size in enumerate(sizes_of(user.result)) if size != 1]
