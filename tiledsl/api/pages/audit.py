@@ -21,6 +21,7 @@ from tiledsl.passes.machine import CpuMachine, host
 from tiledsl.passes.manager import PassContext, PassManager
 from tiledsl.passes.nest.kernel_audit import KernelAudit
 from tiledsl.passes.pipelines import cpu_pipeline, gpu_front_pipeline
+from tiledsl.runtime.programs.constant_steps import constant_steps
 from tiledsl.runtime.programs.schedule import Schedule
 from tiledsl.runtime.programs.step_alignment import step_alignment, step_lying
 from tiledsl.support.errors import fail
@@ -49,12 +50,15 @@ class Audit:
     """All kernels of something, those that lose most time first. `str()` is a table.
 
     `must_bytes`: what enters and leaves it, each element once. For a module that is not the sum over its kernels.
+    `once`: how many launches of a module for a GPU depend on weights alone, and the seconds that they take; they run
+    before its first call, and are not among `kernels`.
     """
 
     name: str
     arch: str
     kernels: tuple[AuditedKernel, ...]
     must_bytes: float
+    once: tuple[int, float] = (0, 0.0)
 
     @cached_property
     def predicted(self) -> float:
@@ -99,6 +103,10 @@ class Audit:
             )
             total += f"{size(self.must_bytes)} must move, {size(self.moved_bytes)} moves"
             lines += paragraph(total, 2, 4)
+        count, seconds = self.once
+        if count:
+            launches = "1 launch depends" if count == 1 else f"{count} launches depend"
+            lines += paragraph(f"{launches} on weights alone, run before the first call: {_time(seconds)}", 2, 4)
         if any(not k.kernel.exact for k in self.kernels):
             lines += paragraph(
                 "~ is counted with guesses: loops whose length is data, or blocks that were sampled", 2, 4
@@ -168,13 +176,19 @@ def audit_schedule(scheduled: Scheduled, arch: str) -> Audit:
     What takes more than 10 seconds says so on standard error."""
     schedule = scheduled.schedule
     runs: dict[int, AuditedKernel] = {}
-    for found in audit_steps(scheduled, arch):
-        runs[id(found)] = replace(found, runs=runs[id(found)].runs + 1) if id(found) in runs else found
+    once = constant_steps(schedule, schedule.constants) if arch.startswith("sm_") else set[int]()
+    launches = audit_steps(scheduled, arch)
+    for number, found in enumerate(launches):
+        if number not in once:
+            runs[id(found)] = replace(found, runs=runs[id(found)].runs + 1) if id(found) in runs else found
     kernels = sorted(runs.values(), key=lambda k: -k.excess)
     must = _must_bytes(schedule)
     if all(k.kernel.exact for k in kernels):
         must = min(must, sum(k.runs * k.kernel.must_bytes for k in kernels))  # tables that are gathered from, in part
-    return Audit(schedule.name, audited_machine(schedule.name, arch).name, tuple(kernels), must)
+    seconds = sum(launches[number].kernel.predicted for number in once)
+    return Audit(
+        schedule.name, audited_machine(schedule.name, arch).name, tuple(kernels), must, (len(once), seconds)
+    )  # fmt: skip
 
 
 def audit_steps(scheduled: Scheduled, arch: str) -> list[AuditedKernel]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import tiledsl
-from tiledsl import TileUnsupportedError, tile
+from tiledsl import TileUnsupportedError, ops, tile
 from tiledsl.cli.main import main
 
 
@@ -73,6 +75,27 @@ def test_a_formula_and_a_module() -> None:
     assert audit.predicted > audit.floor
 
 
+def test_launches_of_weights_alone_are_apart() -> None:
+    weights = np.zeros((64, 64, 3, 3), np.float16)
+    image = tile.spec((8, 64, 28, 28), tile.f16)
+
+    def alone(x: Any) -> Any:
+        return ops.conv2d(x, weights, padding=1)
+
+    def both(x: Any, w: Any) -> Any:
+        return ops.conv2d(x, w, padding=1)
+
+    graph = tiledsl.trace(alone, image)
+    audit = tiledsl.fuse(graph).audit("sm_90")
+    count, seconds = audit.once
+    assert count == 1
+    assert 1e-6 < seconds < 1e-5
+    assert "1 launch depends on weights alone, run before the first call" in " ".join(str(audit).split())
+    given = tiledsl.fuse(tiledsl.trace(both, image, weights)).audit("sm_90")
+    assert given.once == (0, 0.0)
+    assert len(given.kernels) == len(audit.kernels) + 1
+
+
 def test_of_a_table_only_what_is_gathered_must_move() -> None:
     rows, table = tile.spec((1024,), tile.i32), tile.spec((128 * 1024, 512), tile.f16)
     audit = tiledsl.fuse(tiledsl.trace(tiledsl.ops.embedding, rows, table)).audit()
@@ -81,8 +104,9 @@ def test_of_a_table_only_what_is_gathered_must_move() -> None:
 
 
 def test_products_without_matrix_instructions_show() -> None:
-    single = tile.spec((512, 512), tile.f32)
-    assert formula.audit(single, single).tensor_core_share == 0
+    small, large = (tile.spec((size, size), tile.f32) for size in (128, 1024))
+    assert formula.audit(small, small).tensor_core_share == 0
+    assert formula.audit(large, large).tensor_core_share == 1  # by planes
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_89", "sm_100"])
