@@ -24,15 +24,22 @@ from tiledsl.ir.gpu import async_ops
 from tiledsl.passes.gpu.lower.lower_dot import added, matrix_of, planes_of
 from tiledsl.passes.gpu.lower.lowering import Lowering
 from tiledsl.passes.gpu.lower.place_blocks import Turns
+from tiledsl.passes.gpu.products.load_parts import operand_load
 from tiledsl.passes.gpu.roles.computed_operands import right_planes, write_plane
 from tiledsl.passes.gpu.roles.prepared_loops import Company, PreparedLoop
 from tiledsl.passes.gpu.roles.promoted_products import no_part
 from tiledsl.passes.gpu.roles.rings import Ring
 from tiledsl.passes.gpu.roles.warpgroup_products import multiply
+from tiledsl.support.errors import fail
 
 
 def lower_split_company(state: Lowering, op: ops.Range, company: Company, turns: Turns, rings: Sequence[Ring]) -> None:
     """Such a loop. Raises TileResourceError (`plan-specialised`) where its products have no room."""
+    in_ring = [stream.op for ring in rings for stream in ring.streams]
+    for dot in company.dots:
+        for load in map(operand_load, (dot.a, dot.b)):
+            if load is not None and load not in in_ring:  # it would be loaded for the first turn alone
+                fail("plan-specialised", dot.location, reason="threads load an operand that they make planes of")
     _SplitLoop(state, op, company, turns, rings).lower()
 
 

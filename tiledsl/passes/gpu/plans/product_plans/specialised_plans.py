@@ -26,6 +26,7 @@ from tiledsl.passes.gpu.plans.product_plans.shared_loops import can_split
 from tiledsl.passes.gpu.plans.product_plans.tilings import Tiling
 from tiledsl.passes.gpu.plans.product_plans.warpgroup_cost import WarpgroupCost
 from tiledsl.passes.gpu.products.apart_products import apart_of
+from tiledsl.passes.gpu.products.load_parts import operand_load, whole_of
 from tiledsl.passes.gpu.products.streamed_loads import COPIED_BYTES, DeclinedError, Feed, feeds_of
 from tiledsl.passes.gpu_machine import GpuMachine
 
@@ -98,9 +99,19 @@ def read_grid(
 ) -> tuple[ProductNest, Axes]:
     """What a grid multiplies, if threads that only load can bring it. Raises DeclinedError, NotPlannedError."""
     feeds = feeds_of(grid, machine.capability, sizes.alignment_of, COPIED_BYTES)
+    _check_split(grid, feeds)
     nest, axes = read_products(grid, blocks, feeds, sizes)
     apart = _why_not_apart(grid, feeds) if nest.back_to_back else ""
     return replace(nest, splittable=not nest.back_to_back and can_split(grid, feeds), apart=apart), axes
+
+
+def _check_split(grid: ops.Grid, feeds: Sequence[Feed]) -> None:
+    """Raises DeclinedError where threads would load an operand that they make planes of."""
+    fed = [load for feed in feeds for load in feed.loads]
+    for dot in (op for op in grid.walk() if isinstance(op, ops.Dot) and op.precision == "split"):
+        loads = [load for load in map(operand_load, (dot.a, dot.b)) if load is not None]
+        if any(whole_of(load) not in fed for load in loads):
+            raise DeclinedError("threads would load an operand that they make planes of")
 
 
 def _why_not_apart(grid: ops.Grid, feeds: Sequence[Feed]) -> str:
