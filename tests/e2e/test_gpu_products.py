@@ -167,6 +167,6 @@ def test_products_of_few_columns_have_long_tiles(arch: str) -> None:
     (chosen,) = product_of_any_tiles.audit(*given, arch=arch).kernels
     plan = parse_plan(chosen.kernel.plan)
     blocks, (grid,) = dict(plan.blocks), plan.grids
-    assert blocks["m"] >= 128
+    assert blocks["m"] >= (64 if grid.split else 128)  # by planes, warps multiply, and not threads by themselves
     assert blocks["n"] <= 32
-    assert blocks["m"] * blocks["n"] // grid.threads >= 32
+    assert grid.split or blocks["m"] * blocks["n"] // grid.threads >= 32

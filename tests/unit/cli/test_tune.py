@@ -106,7 +106,7 @@ def test_what_cannot_be_done(file: str, tmp_path: Path, capsys: pytest.CaptureFi
         (["tune", f"{file}:product", *SPECS, "--db", tmp_path / "db", "--resume"], "there is no database in"),
         (["tune", f"{file}:product", *SPECS, "--db", tmp_path / "db", "--seconds", "0"], "a search of seconds 0.0"),
         (["tune", f"{file}:product", *SPECS, "--db", tmp_path / "db", "--trials", "0"], "a search of trials 0"),
-        (["tune", f"{file}:product", *SPECS, "--db", f"{file}/db"], "cannot be read: Not a"),
+        (["tune", f"{file}:product", *SPECS, "--db", f"{file}/db"], "cannot be written: Not a"),
         (["db", "show", tmp_path / "none"], "there is no database in"),
     ):
         assert main([str(one) for one in arguments]) == 1

@@ -25,6 +25,8 @@ GAIN = 0.9
 """Of the time by single multiply-adds, what planes may take to come first."""
 THREADS_GAIN = 0.85
 """Of the time of the best plan for warpgroups, what one for threads that are all alike may take to come before it."""
+LEAST_SECONDS = 2e-6
+"""What planes are to gain: prices of short kernels are no closer."""
 KEPT = 6
 """Plans by planes that come before the others."""
 
@@ -58,7 +60,8 @@ def plans_by_planes(
     """
     others = plans_of(split.grid)
     best = min((one.seconds for one in by_warpgroups if one.seconds is not None), default=math.inf)
-    if min(best, others.beside_others) > GAIN * by_threads.beside_others:
+    before, after = by_threads.beside_others, min(best, others.beside_others)
+    if after > GAIN * before or before - after < LEAST_SECONDS:
         return []
     found: Iterator[RankedPlan] = iter(by_warpgroups)
     if others.seconds < THREADS_GAIN * best or not by_warpgroups:

@@ -11,7 +11,7 @@ of one element is none (`None`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias, Union
 
@@ -142,17 +142,20 @@ class _Finder:
         for value in op.values:
             first, axes = of_size.setdefault(sizes_of(value), self.of[value]), self.of[value]
             ours, theirs = ({*self.roots(some)} - {None} for some in (first, axes))
-            if not any(found & ours and found & theirs for found in self.together(function)):
+            shared = {a for a, b in zip(self.roots(first), self.roots(axes)) if a is b}
+            if not any(found & ours and found & theirs for found in self.together(function, shared)):
                 self.united([first, axes])
 
-    def together(self, function: Function) -> list[set[Axis | None]]:
-        """Axes that values or ops have in common, or that others lead to from one to the next."""
+    def together(self, function: Function, shared: Collection[Axis | None]) -> list[set[Axis | None]]:
+        """Axes that values or ops have in common, or that others lead to from one to the next, but for those that are
+        `shared`: what has nothing else in common is not tied by these."""
         found: list[set[Axis | None]] = []
         for op in function.body.ops[:-1]:
             values = [*op.operands, *op.results]
             if isinstance(op, ops.Window) and op.source.op is not None:
                 values += op.source.op.operands  # what is padded for them
-            axes = {axis for value in values for axis in self.roots(self.of[value]) if axis is not None}
+            roots = [axis for value in values for axis in self.roots(self.of[value])]
+            axes = {axis for axis in roots if axis is not None and axis not in shared}
             touched = [one for one in found if one & axes]
             found = [*(one for one in found if one not in touched), axes.union(*touched)]
         return found
