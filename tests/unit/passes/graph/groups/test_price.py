@@ -28,11 +28,10 @@ def normed(x: Any, w: Any) -> Any:
     return y * tile.rsqrt(tile.mean(y * y, axis=1, keepdims=True) + 1e-5)
 
 
-def test_wide_rows_of_a_product_are_normed_apart() -> None:
-    """In one kernel each program has few rows of the product, and packs all of `w` for them."""
-    count, said = kernels(normed, tile.spec((1024, 1024), tile.f16), tile.spec((1024, 1024), tile.f16))
-    assert count == 2
-    assert any("us in one" in text for text in said)
+def test_wide_rows_of_a_product_are_normed_where_they_are_made() -> None:
+    """Blocks have whole rows, and enough of them that packing `w` for each costs little: 23.9 ms, as the product alone
+    takes, on the machine where that was measured."""
+    assert kernels(normed, tile.spec((1024, 1024), tile.f32), tile.spec((1024, 1024), tile.f32))[0] == 1
 
 
 def test_narrow_rows_are_normed_where_they_are_made() -> None:
