@@ -119,7 +119,6 @@ class Places:
             return PreparedWeights(watched_of(first, self._weights, on_device=False), arrays, fill)
 
         prepared = self._prepared["cpu"] = self._cache.prepared(("cpu", identity_of(built, first)), made)
-        prepared.refresh(0)
         results = dict(zip(split.kept, prepared.results))
         return self._cpu_runner(split.rest, plan_memory(split.rest), programs, results)
 

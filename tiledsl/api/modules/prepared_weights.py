@@ -46,15 +46,19 @@ class PreparedWeights:
     @property
     def is_current(self) -> bool:
         """Whether no weight was changed since the results were computed."""
-        return list(map(_version, self._watched)) == self._versions
+        return self._seen() == self._versions
 
     def refresh(self, stream: int) -> None:
         """Computes the results, if they are not current, after what is on the stream."""
         with self._lock:
-            versions = list(map(_version, self._watched))
+            versions = self._seen()
             if versions != self._versions:
                 self._fill(stream)
                 self._versions = versions
+
+    def _seen(self) -> list[int]:
+        """The versions that the watched tensors have now."""
+        return list(map(_version, self._watched))
 
     def guarded(self, quick: Quick | None) -> Quick | None:
         """The same calls; `MISSED` where weights were changed."""

@@ -97,12 +97,12 @@ class _Readers:
         value that several read cannot refuse: that is stored, and may be read in another order than it is."""
         key = (value, axis)
         if key not in self._known:
-            seen = self._seen(value, axis)
-            wishes = {self._of_reader(user, one, place) for one, (place, _) in seen.items() for user in one.users}
-            alone = {one: place for one, (place, is_alone) in seen.items() if is_alone}
-            refused = any(
-                self._of_reader(user, one, place) == "as it is" for one, place in alone.items() for user in one.users
-            )
+            wishes: set[Wish] = set()
+            refused = False
+            for one, (place, is_alone) in self._seen(value, axis).items():
+                found: set[Wish] = {self._of_reader(user, one, place) for user in one.users}
+                wishes |= found
+                refused = refused or (is_alone and "as it is" in found)
             self._known[key] = "as it is" if refused else "last" if "last" in wishes else "any"
         return self._known[key]
 
