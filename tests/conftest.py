@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -49,6 +51,24 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Keeps the tests out of the user's artifact cache."""
     patch = pytest.MonkeyPatch()
     patch.setenv("TILEDSL_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+
+
+@pytest.fixture(autouse=True)
+def unchanged_environment() -> Iterator[None]:
+    """A test that leaves an option behind would change what those after it do: it fails."""
+    before = _options()
+    yield
+    after = _options()
+    for name in before.keys() | after.keys():
+        if name in before:
+            os.environ[name] = before[name]
+        else:
+            del os.environ[name]
+    assert after == before, "the test leaves the environment changed"
+
+
+def _options() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name.startswith("TILEDSL_")}
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -187,8 +188,8 @@ class Measured:
 
 def measured(row: Row, arch: str, database: Path, clock: Clock) -> Measured:
     """One row. Raises ValueError where results differ."""
-    os.environ["TILEDSL_TUNING"] = "off"  # for the untuned ones
-    untuned, again = row.fused().build(arch), row.fused().build(arch)
+    with patch.dict(os.environ, TILEDSL_TUNING="off"):
+        untuned, again = row.fused().build(arch), row.fused().build(arch)
     tuned = row.fused().build(arch, tuning=database)
     arguments = row.arguments()
     calls: Mapping[str, Callable[[], Any]] = {

@@ -36,13 +36,15 @@ Fold: TypeAlias = Union[graph.Reduce, graph.Contract]
 
 
 def _few(function: Function, axes: GroupAxes, treatments: Treatments, units: Sequence[int | None]) -> frozenset[Axis]:
-    """Axes of a few elements that lie side by side in a tensor, and go by blocks beside others that do."""
+    """Axes of a few elements that lie side by side in a tensor, and go by blocks beside others that do. Positions of
+    windows stay blocks: those are shifted to what a window reads, a whole axis would be read one by one."""
     last = function.body.terminator
     assert last is not None
     rows = [axes.kept[one][unit] for one, unit in zip(function.parameters, units) if unit is not None]
     rows += [kept[-1] for kept in (axes.kept[value] for value in last.operands) if kept]
     blocked = {axis for axis in treatments.grid if axis not in treatments.single}
-    few = frozenset(axis for axis in rows if 1 < axis.size <= SHORT_ROW and axis in blocked)
+    positions = {axis for window in axes.windows.values() for axis in window.positions}
+    few = frozenset(axis for axis in rows if 1 < axis.size <= SHORT_ROW and axis in blocked - positions)
     return few if blocked - few else frozenset()
 
 
