@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pytest
 
 from tests.support.compare import assert_close
-from tests.support.cuda_on_host import aligned, host_compiler, run_on_host
+from tests.support.gpu_code.cuda_on_host import aligned, host_compiler, run_on_host
 from tiledsl.backend_cuda.build.nvrtc import compile_cubin
 from tiledsl.backend_cuda.emit.emit_program import emit_program
 from tiledsl.backend_ref.execute_gpu import execute_gpu

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pytest
 
 from tests.support.compare import assert_close
-from tests.support.random_modules import random_array
+from tests.support.generators.random_modules import random_array
 from tiledsl.backend_ref.arguments import Argument
 from tiledsl.backend_ref.execute_gpu import execute_gpu
 from tiledsl.backend_ref.execute_graph import execute_graph

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cuda_arrays import Framework, any_framework
+from tests.support.gpu_code.cuda_arrays import Framework, any_framework
 
 HERE = Path(__file__).parent
 

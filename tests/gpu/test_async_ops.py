@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.support.async_programs import async_programs
-from tests.support.hopper_programs import hopper_programs
-from tests.support.hopper_text import HopperProgram
-from tests.support.run_gpu_ir import CompiledIr
+from tests.support.gpu_code.run_gpu_ir import CompiledIr
+from tests.support.hopper.async_programs import async_programs
+from tests.support.hopper.hopper_programs import hopper_programs
+from tests.support.hopper.hopper_text import HopperProgram
 from tiledsl.backend_cuda.driver.devices import device_of
 from tiledsl.support.errors import TileError
 

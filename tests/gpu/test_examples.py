@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from tests.support.compare import assert_close
-from tests.support.cuda_arrays import Framework, framework
-from tests.support.gpu_cases import Case
-from tests.support.gpu_example_cases import EXAMPLE_CASES
-from tests.support.run_on_gpu import check
+from tests.support.gpu_cases.gpu_cases import Case
+from tests.support.gpu_cases.gpu_example_cases import EXAMPLE_CASES
+from tests.support.gpu_cases.run_on_gpu import check
+from tests.support.gpu_code.cuda_arrays import Framework, framework
 from vector_add import vector_add
 
 ROOT = Path(__file__).resolve().parents[2]

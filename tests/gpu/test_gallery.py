@@ -13,7 +13,7 @@ import pytest
 from beside_numpy import largest_error
 from examples.gallery.__main__ import NAMES, entry_of
 from tests.gpu.test_examples import FOUND_IN, ROOT
-from tests.support.cuda_arrays import Framework, framework
+from tests.support.gpu_code.cuda_arrays import Framework, framework
 
 
 @pytest.mark.parametrize("full", [False, True], ids=["small", "full"])

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.support import kernels_control as control
 from tests.support.compare import assert_close
-from tests.support.cuda_arrays import Framework
-from tests.support.gpu_cases import Case, expected
-from tests.support.gpu_language_cases import LANGUAGE_CASES, kernel
-from tests.support.run_on_gpu import check, on_device
+from tests.support.gpu_cases.gpu_cases import Case, expected
+from tests.support.gpu_cases.gpu_language_cases import LANGUAGE_CASES, kernel
+from tests.support.gpu_cases.run_on_gpu import check, on_device
+from tests.support.gpu_code.cuda_arrays import Framework
+from tests.support.kernels import kernels_control as control
 from tiledsl import TileRuntimeError
 
 

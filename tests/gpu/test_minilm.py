@@ -9,8 +9,8 @@ import pytest
 
 from minilm import build
 from minilm_numpy import least_cosine, numpy_embed
-from tests.support.cuda_arrays import Framework
-from tests.support.random_encoder import random_texts, random_weights
+from tests.support.generators.random_encoder import random_texts, random_weights
+from tests.support.gpu_code.cuda_arrays import Framework
 
 
 @pytest.mark.parametrize(("dtype", "least"), [(np.float32, 0.9999), (np.float16, 0.999)])

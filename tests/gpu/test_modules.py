@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 
 import tiledsl
-from tests.support.cuda_arrays import Framework, framework
+from tests.support.generators.random_lowered import RandomLowered, lowered_graphs
+from tests.support.gpu_code.cuda_arrays import Framework, framework
 from tests.support.graph_texts import LINEAR, VIEWS
-from tests.support.random_lowered import RandomLowered, lowered_graphs
 from tiledsl import tile
 from tiledsl.api.graphs.check_model import check_model
 from tiledsl.api.modules.build_module import build_module

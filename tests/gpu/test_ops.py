@@ -14,7 +14,7 @@ import pytest
 
 import tiledsl
 from tests.support.compare import assert_close
-from tests.support.cuda_arrays import framework
+from tests.support.gpu_code.cuda_arrays import framework
 from tests.support.op_checks import F16, normal
 from tiledsl import ops, tile
 

@@ -20,9 +20,9 @@ import pytest
 
 import tiledsl
 from softmax import softmax
-from tests.support.call_kernels import accumulate, add, column_totals, relay, scale, sum_and_difference
 from tests.support.compare import assert_close
-from tests.support.cuda_arrays import framework
+from tests.support.gpu_code.cuda_arrays import framework
+from tests.support.kernels.call_kernels import accumulate, add, column_totals, relay, scale, sum_and_difference
 from tiledsl.runtime.arrays.device_array import DeviceArray
 from tiledsl.support.errors import TileError
 

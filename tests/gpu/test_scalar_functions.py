@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.device_cases import (
+from tests.support.gpu_cases.device_cases import (
     atomic_cases,
     bound,
     cast_cases,
@@ -24,8 +24,7 @@ from tests.support.device_cases import (
     scalar_cases,
     takes,
 )
-from tests.support.device_functions import Case, device_program
-from tests.support.scalar_operands import (
+from tests.support.gpu_cases.scalar_operands import (
     DTYPES,
     RANGES,
     Array,
@@ -36,6 +35,7 @@ from tests.support.scalar_operands import (
     reinterpreted,
     samples,
 )
+from tests.support.gpu_code.device_functions import Case, device_program
 from tiledsl.backend_cuda.build.nvrtc import compile_cubin
 from tiledsl.backend_cuda.functions.preamble import Preamble
 from tiledsl.backend_ref import philox

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.cuda_arrays import Framework
-from tests.support.gpu_cases import Case
-from tests.support.gpu_shape_cases import SHAPE_CASES
-from tests.support.run_on_gpu import check
+from tests.support.gpu_cases.gpu_cases import Case
+from tests.support.gpu_cases.gpu_shape_cases import SHAPE_CASES
+from tests.support.gpu_cases.run_on_gpu import check
+from tests.support.gpu_code.cuda_arrays import Framework
 from transpose import transpose
 from vector_add import vector_add
 

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from gemm import gemm
-from tests.e2e.test_gpu_plans import module_of
-from tests.support.fused_cases import FUSED_CASES
-from tests.support.gpu_cases import Outcome, assert_same, expected
-from tests.support.gpu_lowering import lowered, plans_for
-from tests.support.hopper_text import arrays_of
-from tests.support.run_gpu_ir import CompiledIr
-from tests.support.specialised_cases import SPECIALISED_CASES, PlannedCase
+from tests.e2e.gpu_code.test_gpu_plans import module_of
+from tests.support.gpu_cases.fused_cases import FUSED_CASES
+from tests.support.gpu_cases.gpu_cases import Outcome, assert_same, expected
+from tests.support.gpu_cases.specialised_cases import SPECIALISED_CASES, PlannedCase
+from tests.support.gpu_code.gpu_lowering import lowered, plans_for
+from tests.support.gpu_code.run_gpu_ir import CompiledIr
+from tests.support.hopper.hopper_text import arrays_of
 
 LAUNCHES = 3
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.executed_work import Meter, counted, open_blocks
-from tests.support.random_modules import RandomProgram, tile_programs
+from tests.support.generators.random_modules import RandomProgram, tile_programs
 from tiledsl.ir.types import BlockSize
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.support.compare import assert_close
 from tests.support.cpu_programs import run_module_on_cpu
-from tests.support.random_modules import RandomProgram, tile_programs
+from tests.support.generators.random_modules import RandomProgram, tile_programs
 from tiledsl.backend_cpu.llvm import writer
 from tiledsl.ir.text.printer import print_module
 from tiledsl.passes.machine import host

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.support.compare import assert_close
 from tests.support.cpu_programs import run_on_cpu
-from tests.support.random_dots import BatchedDot, Extent, batched_dots
+from tests.support.generators.random_dots import BatchedDot, Extent, batched_dots
 from tests.support.tile_programs import run
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import tiledsl
 from tests.support.compare import assert_close
-from tests.support.random_formulas import RandomFormula, formulas
+from tests.support.generators.random_formulas import RandomFormula, formulas
 from tiledsl.api.graphs.fused import FusedGraph
 from tiledsl.api.graphs.grouping_workload import drawn_case
 from tiledsl.backend_ref.execute_graph import execute_graph

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 
-from tests.support.random_modules import RandomProgram, results_agree, tile_programs
+from tests.support.generators.random_modules import RandomProgram, results_agree, tile_programs
 from tiledsl.ir.core import Module
 from tiledsl.ir.symbolic import symbol_name
 from tiledsl.ir.text.printer import print_module

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.gpu_lowering import Array, run_as_launched
-from tests.support.masked_products import ALIKE, KEY, PLAN, QUERY, lowered_for_all, module_of, operands_of
+from tests.support.gpu_code.gpu_lowering import Array, run_as_launched
+from tests.support.kernels.masked_products import ALIKE, KEY, PLAN, QUERY, lowered_for_all, module_of, operands_of
 from tiledsl.ir.text.printer import print_module
 from tiledsl.ir.tile_ops import For
 from tiledsl.passes.gpu.plan import Plan

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, note, settings
 
 import tiledsl
-from tests.support.kernels import argument_for, lower
-from tests.support.random_formulas import RandomFormula, formulas
-from tests.support.random_modules import RandomProgram, ignore_output, tile_programs
-from tests.support.random_races import MUTATIONS, RandomKernel, kernels
+from tests.support.generators.random_formulas import RandomFormula, formulas
+from tests.support.generators.random_modules import RandomProgram, ignore_output, tile_programs
+from tests.support.generators.random_races import MUTATIONS, RandomKernel, kernels
+from tests.support.kernels.lowered_kernels import argument_for, lower
 from tiledsl import TileRaceError
 from tiledsl.backend_ref.check_tile import Checked, check
 from tiledsl.ir.core import Module

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.compare import assert_close
-from tests.support.gpu_lowering import lowered, plans_for, run_as_launched
-from tests.support.random_modules import RandomProgram, tile_programs
-from tests.support.random_rescaled import RandomRescaled, random_rescaled
-from tests.support.random_sums import RandomSum, random_sums
+from tests.support.generators.random_modules import RandomProgram, tile_programs
+from tests.support.generators.random_rescaled import RandomRescaled, random_rescaled
+from tests.support.generators.random_sums import RandomSum, random_sums
+from tests.support.gpu_code.gpu_lowering import lowered, plans_for, run_as_launched
 from tiledsl.backend_ref.execute_tile import execute
 from tiledsl.ir.core import Module
 from tiledsl.ir.text.printer import print_module

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tests.support.compare import assert_close
-from tests.support.gpu_cases import named
+from tests.support.gpu_cases.gpu_cases import named
 from tiledsl import Kernel
 from tiledsl.runtime.calls.outputs import as_tuple
 from tiledsl.support.errors import TilePerformanceWarning, TileUnsupportedError

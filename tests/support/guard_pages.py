@@ -1,7 +1,7 @@
 """Memory that ends where no access is allowed: who reads or writes past the end of an array is stopped at once.
 
 `pytest --guard-pages` lets the arguments, outputs and scratch of everything that runs on the CPU end at such pages. A
-fault ends the process: tests/e2e/test_guard_pages.py runs a choice of tests in one of their own.
+fault ends the process: tests/e2e/processes/test_guard_pages.py runs a choice of tests in one of their own.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.tuning_records import search
+from tests.support.fakes.tuning_records import search
 from tiledsl.api.programs.replay import replay
 from tiledsl.autotune.records.database import Database, Writer
 from tiledsl.autotune.records.record import ProgramText, Search

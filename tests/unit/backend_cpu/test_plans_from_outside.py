@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gemm import gemm
-from tests.support.plan_sources import Fixed
+from tests.support.fakes.plan_sources import Fixed
 from tiledsl.backend_cpu.calls.program import BoundDescription, CpuProgram
 from tiledsl.runtime.programs.plan_source import Answer
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tests.support.kernels import kernel_from_text
+from tests.support.kernels.lowered_kernels import kernel_from_text
 from tiledsl import tile
 from tiledsl.ir import dtypes
 from tiledsl.ir.dtypes import DType, to_numpy

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.cuda_sources import COPY
+from tests.support.gpu_code.cuda_sources import COPY
 from tiledsl.backend_cuda.build.architectures import nvrtc_architecture
 from tiledsl.backend_cuda.build.nvrtc import compile_cubin, nvrtc_version, supported_capabilities
 from tiledsl.passes.gpu_machine import GPU_MACHINES, gpu_machine

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.cuda_sources import COPY, LOCAL_ARRAY, PRODUCTS, SERIALISED, SPILL, STAGED
-from tests.support.sass import disassemble, matrix_product, width
+from tests.support.gpu_code.cuda_sources import COPY, LOCAL_ARRAY, PRODUCTS, SERIALISED, SPILL, STAGED
+from tests.support.gpu_code.sass import disassemble, matrix_product, width
 from tiledsl.backend_cuda.build.cubin import KernelResources, kernels_of, section_sizes
 from tiledsl.backend_cuda.build.gate import SOME_SPILLED, refusals
 from tiledsl.backend_cuda.build.nvrtc import compile_cubin

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cuda_sources import COPY, SCALE_ADD, SERIALISED
-from tests.support.sass import disassemble
+from tests.support.gpu_code.cuda_sources import COPY, SCALE_ADD, SERIALISED
+from tests.support.gpu_code.sass import disassemble
 from tiledsl.backend_cuda.build.nvrtc import CompilerMessage, compile_cubin, messages_of, nvrtc_identity, nvrtc_version
 from tiledsl.backend_cuda.frame.source_map import comment_of, line_of_ptx, user_location
 from tiledsl.support.errors import TileError

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.gpu_cases import Case
-from tests.support.gpu_example_cases import EXAMPLE_CASES
-from tests.support.gpu_language_cases import LANGUAGE_CASES
-from tests.support.kernels import argument_for, kernel_from_text, lower
-from tests.support.kernels_racy import INTEGERS, RACY, RANKS, SOUND
+from tests.support.gpu_cases.gpu_cases import Case
+from tests.support.gpu_cases.gpu_example_cases import EXAMPLE_CASES
+from tests.support.gpu_cases.gpu_language_cases import LANGUAGE_CASES
+from tests.support.kernels.kernels_racy import INTEGERS, RACY, RANKS, SOUND
+from tests.support.kernels.lowered_kernels import argument_for, kernel_from_text, lower
 from tiledsl.backend_ref.check_tile import Checked, check
 from tiledsl.frontend.kernel.arguments import ConstantArgument
 from tiledsl.frontend.kernel.lower import lower_kernel

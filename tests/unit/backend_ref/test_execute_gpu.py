@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pytest
 
 from tests.support.compare import assert_close
-from tests.support.gpu_programs import ADD, run_gpu
+from tests.support.gpu_code.gpu_programs import ADD, run_gpu
 from tiledsl.backend_ref.emulator.ops.executors import CONCURRENT, EXECUTORS
 from tiledsl.ir.core import OPS
 from tiledsl.ir.gpu.async_ops import Role

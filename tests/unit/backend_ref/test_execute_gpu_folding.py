@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 
 from tests.support.compare import assert_close
-from tests.support.gpu_programs import program, run_gpu
+from tests.support.gpu_code.gpu_programs import program, run_gpu
 from tiledsl.ir.dtypes import DType, f16, f32, f64, i32, to_numpy
 from tiledsl.ir.gpu.matrix_instructions import INSTRUCTIONS, tiled_layouts
 from tiledsl.support.errors import TileError

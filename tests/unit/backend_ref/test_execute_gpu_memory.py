@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tests.support.gpu_programs import program, run_gpu
+from tests.support.gpu_code.gpu_programs import program, run_gpu
 from tiledsl.backend_ref.emulator.ops.registers import check_replicas
 from tiledsl.ir.layouts.layout import replicate, spatial
 from tiledsl.ir.text.parser import parse_module

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 
 from tests.support.compare import assert_close
-from tests.support.gpu_programs import program, run_gpu
+from tests.support.gpu_code.gpu_programs import program, run_gpu
 from tiledsl.support.errors import TileError, TileRuntimeError
 
 Array = npt.NDArray[Any]

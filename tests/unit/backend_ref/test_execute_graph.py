@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 from tests.support.every_op import GRAPH
-from tests.support.random_graphs import RandomGraph, graph_modules
+from tests.support.generators.random_graphs import RandomGraph, graph_modules
 from tiledsl.backend_ref.execute_graph import EXECUTORS, execute_graph
 from tiledsl.ir import graph_ops
 from tiledsl.ir.core import OPS

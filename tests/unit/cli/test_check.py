@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import call_kernels
+from tests.support.kernels import call_kernels
 from tiledsl.cli.main import main
 
 FILE = Path(call_kernels.__file__)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.support import call_kernels
-from tests.support.sass import disassembler
+from tests.support.gpu_code.sass import disassembler
+from tests.support.kernels import call_kernels
 from tiledsl import __version__, tile
 from tiledsl.cli.arguments import parse_constant, parse_spec
 from tiledsl.cli.main import main

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support.fake_driver import Status, fake_driver
+from tests.support.fakes.fake_driver import Status, fake_driver
 from tiledsl.backend_cuda.build import nvrtc
 from tiledsl.cli import doctor
 from tiledsl.cli.doctor import PACKAGES, Finding, doubled, examined, page, release

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support import call_kernels
-from tests.support.gpu_programs import ADD
-from tests.support.racy_programs import RACE
+from tests.support.gpu_code.gpu_programs import ADD
+from tests.support.kernels import call_kernels
+from tests.support.mutants.racy_programs import RACE
 from tiledsl.api.programs import emulate as api_emulate
 from tiledsl.backend_ref.emulator.emulate import Emulation, EmulatorWarning
 from tiledsl.cli.arguments import parse_size

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support import call_kernels
-from tests.support.racy_programs import RACE
-from tests.support.table_runner import started_by_searches
-from tests.support.tuning_records import TEXT, search, trial
+from tests.support.fakes.table_runner import started_by_searches
+from tests.support.fakes.tuning_records import TEXT, search, trial
+from tests.support.kernels import call_kernels
+from tests.support.mutants.racy_programs import RACE
 from tiledsl.autotune.records.database import Database, Writer
 from tiledsl.cli.as_json import array_data, json_text
 from tiledsl.cli.main import main, make_parser
@@ -70,7 +70,7 @@ def test_verify(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_models_of_onnx(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("onnx")
-    from tests.support.onnx_models import onnx_model  # it needs the package
+    from tests.support.onnx_files.onnx_models import onnx_model  # it needs the package
 
     weights = "<float[4, 2] w = {1, 2, 3, 4, 5, 6, 7, 8}>"
     path = tmp_path / "model.onnx"

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("onnx")
 
-from tests.support.onnx_models import onnx_model
+from tests.support.onnx_files.onnx_models import onnx_model
 from tiledsl.cli.main import main
 
 X = np.array([[-3, -2, -1, 0], [1, 2, 3, 4]], np.float32)

@@ -49,7 +49,7 @@ def test_what_is_timed(
 
 def test_models_of_onnx(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("onnx")
-    from tests.support.onnx_models import onnx_model  # it needs the package
+    from tests.support.onnx_files.onnx_models import onnx_model  # it needs the package
 
     path = tmp_path / "model.onnx"
     path.write_bytes(onnx_model("(float[B, 4] x) => (float[B, 4] y)", "y = Softmax(x)").SerializeToString())

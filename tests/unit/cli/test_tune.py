@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.fake_runner import FakeRunner, task_of
-from tests.support.table_runner import TableRunner, crews_by, started_by_searches
-from tests.support.tuning_records import QUESTION, TEXT, search, trial
+from tests.support.fakes.fake_runner import FakeRunner, task_of
+from tests.support.fakes.table_runner import TableRunner, crews_by, started_by_searches
+from tests.support.fakes.tuning_records import QUESTION, TEXT, search, trial
 from tiledsl.autotune.records.database import Database, Writer
 from tiledsl.autotune.searching.search import Searches
 from tiledsl.autotune.searching.task import Budget

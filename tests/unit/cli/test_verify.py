@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support import call_kernels
+from tests.support.kernels import call_kernels
 from tiledsl import tile
 from tiledsl.cli.main import main
 from tiledsl.cli.verify_kernel import LAYOUTS, VALUES, Trial, arguments, verify_kernel

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.support.cuda_sources import COPY
+from tests.support.gpu_code.cuda_sources import COPY
 from tiledsl.backend_cuda.build import nvrtc
 from tiledsl.backend_cuda.build.architectures import nvrtc_architecture
 from tiledsl.backend_cuda.build.nvrtc import compile_cubin

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support import kernels_racy
-from tests.support.fake_cuda import fake_cuda
+from tests.support.fakes.fake_cuda import fake_cuda
+from tests.support.kernels import kernels_racy
 from tiledsl import Kernel, tile
 from tiledsl.support.catalogue.checking import ENTRIES
 from tiledsl.support.errors import TileError

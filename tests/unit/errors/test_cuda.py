@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.call_kernels import accumulate, add, both
-from tests.support.fake_cuda import FakeArray, FakeCuda, aligned, fake_cuda
-from tests.support.fake_driver import FakeDriver, Status, fake_driver
-from tests.support.loaded_kernels import FAILURE, PARAMETERS, code, loaded, tensor_map
+from tests.support.fakes.fake_cuda import FakeArray, FakeCuda, aligned, fake_cuda
+from tests.support.fakes.fake_driver import FakeDriver, Status, fake_driver
+from tests.support.fakes.loaded_kernels import FAILURE, PARAMETERS, code, loaded, tensor_map
+from tests.support.kernels.call_kernels import accumulate, add, both
 from tiledsl import tile
 from tiledsl.backend_cuda.driver import call_driver as driver
 from tiledsl.backend_cuda.driver import devices

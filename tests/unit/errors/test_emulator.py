@@ -11,8 +11,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.support.emulated import FILE, bank_warnings, fault, numbers, shared, small
-from tests.support.hopper_text import Shared, accumulator, left_operand, role
+from tests.support.gpu_code.emulated import FILE, bank_warnings, fault, numbers, shared, small
+from tests.support.hopper.hopper_text import Shared, accumulator, left_operand, role
 from tiledsl.support.catalogue.emulator import ENTRIES
 from tiledsl.support.errors import TileError
 

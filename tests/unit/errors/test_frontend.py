@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.kernels import kernel_from_text, lower, tensor
+from tests.support.kernels.lowered_kernels import kernel_from_text, lower, tensor
 from tiledsl import tile
 from tiledsl.frontend.kernel.arguments import ConstantArgument, ScalarArgument
 from tiledsl.frontend.kernel.lower import lower_kernel

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tiledsl
-from tests.support.call_kernels import add, gemm
+from tests.support.kernels.call_kernels import add, gemm
 from tiledsl import tile
 from tiledsl.support.catalogue.graphs import ENTRIES
 from tiledsl.support.errors import TileError

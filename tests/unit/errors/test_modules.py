@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tiledsl
-from tests.support.fake_cuda import FakeCuda, fake_cuda
+from tests.support.fakes.fake_cuda import FakeCuda, fake_cuda
 from tests.support.graph_texts import CALLEES, LINEAR
 from tiledsl.api.modules.build_module import build_module
 from tiledsl.api.modules.module import Module

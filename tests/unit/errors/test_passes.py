@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.support.gpu_texts import launch_text, run_pass
+from tests.support.gpu_code.gpu_texts import launch_text, run_pass
 from tests.support.pass_runs import run_passes
 from tiledsl import tile
 from tiledsl.api.pages.audit import audited_machine

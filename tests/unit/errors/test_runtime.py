@@ -13,7 +13,7 @@ import pytest
 
 import tiledsl
 from tests.support.bound_programs import compiled_text
-from tests.support.call_kernels import (
+from tests.support.kernels.call_kernels import (
     accumulate,
     add,
     both,

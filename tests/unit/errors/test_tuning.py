@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tiledsl
-from tests.support.fake_runner import FakeRunner, task_of
+from tests.support.fakes.fake_runner import FakeRunner, task_of
 from tiledsl import tile
 from tiledsl.autotune.measuring.runner import Checked
 from tiledsl.autotune.records.database import Database, Writer

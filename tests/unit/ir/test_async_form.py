@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.every_gpu_op import ASYNC
+from tests.support.gpu_code.every_gpu_op import ASYNC
 from tests.unit.ir.test_gpu_form import reason
 from tiledsl.ir.core import Module
 from tiledsl.ir.gpu.warpgroup_instructions import warpgroup_instruction, warpgroup_layouts

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.support.every_gpu_op import ASYNC, GPU, WINDOWS
 from tests.support.every_op import GRAPH, TILE
+from tests.support.gpu_code.every_gpu_op import ASYNC, GPU, WINDOWS
 from tiledsl.ir.core import OPS, Module
 from tiledsl.ir.text.parser import parse_module
 from tiledsl.ir.text.printer import print_module

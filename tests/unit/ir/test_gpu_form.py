@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.every_gpu_op import GPU
 from tests.support.every_op import TILE
+from tests.support.gpu_code.every_gpu_op import GPU
 from tiledsl.ir.core import Module
 from tiledsl.ir.text.parser import parse_module
 from tiledsl.ir.verifier import Form, verify

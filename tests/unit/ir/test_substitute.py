@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.every_gpu_op import GPU
+from tests.support.gpu_code.every_gpu_op import GPU
 from tiledsl.ir.substitute import substitute_symbols
 from tiledsl.ir.symbolic import Dim, symbol
 from tiledsl.ir.text.parser import parse_module

@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tiledsl
+from tests.support.gpu_cases.zoo_programs import planned_kernels
+from tests.support.gpu_code.sass import disassemble
 from tests.support.op_checks import F16, F32, Array, agree, normal, results_of
-from tests.support.sass import disassemble
-from tests.support.zoo_programs import planned_kernels
 from tiledsl import TileError, ops, tile
 from tiledsl.api.graphs.emulate_graph import emulate_graph
 from tiledsl.api.programs.emulate import Request

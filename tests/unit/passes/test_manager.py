@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pytest
 
-from tests.support.every_gpu_op import GPU
+from tests.support.gpu_code.every_gpu_op import GPU
 from tests.support.tile_programs import GEMM, SOFTMAX
 from tiledsl.ir.core import Module
 from tiledsl.ir.text.parser import parse_module

@@ -11,8 +11,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.support.call_kernels import accumulate, add, both, power, scale, sum_and_difference
-from tests.support.fake_cuda import FakeArray, FakeCuda, FakeParameter, FakeTensor, aligned, fake_cuda
+from tests.support.fakes.fake_cuda import FakeArray, FakeCuda, FakeParameter, FakeTensor, aligned, fake_cuda
+from tests.support.kernels.call_kernels import accumulate, add, both, power, scale, sum_and_difference
 from tiledsl import tile
 from tiledsl.runtime.arrays import address_rules
 from tiledsl.runtime.arrays.device_array import DeviceArray

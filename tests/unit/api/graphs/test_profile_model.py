@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tiledsl
-from tests.support.fake_cuda import fake_cuda
+from tests.support.fakes.fake_cuda import fake_cuda
 from tiledsl import tile
 from tiledsl.api.graphs import profile_model, time_launches
 from tiledsl.api.graphs.profile_model import profile_call, profile_graph, profile_module

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import tiledsl
-from tests.support.fake_runner import FakeRunner
-from tests.support.table_runner import TableRunner, crews_by
+from tests.support.fakes.fake_runner import FakeRunner
+from tests.support.fakes.table_runner import TableRunner, crews_by
 from tiledsl import tile
 from tiledsl.api.calls.tuning import TuneReport
 from tiledsl.api.graphs import tune_groupings

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.call_kernels import add, gemm, power
+from tests.support.kernels.call_kernels import add, gemm, power
 from tiledsl import tile
 from tiledsl.api.calls.targets import Target, target_of
 from tiledsl.api.kernels.kernel import Kernel
@@ -61,7 +61,7 @@ def times_factor(x: tile.Tensor) -> Any:
 def test_a_kernel_looks_like_its_function() -> None:
     assert power.__name__ == "power"
     assert power.__doc__ == "x multiplied by itself, `exponent` times over."
-    assert power.__module__ == "tests.support.call_kernels"
+    assert power.__module__ == "tests.support.kernels.call_kernels"
     assert repr(add).startswith("<tile.kernel add(x: ")
     assert list(inspect.signature(power).parameters) == ["x", "exponent"]  # pyright: ignore[reportArgumentType]
 

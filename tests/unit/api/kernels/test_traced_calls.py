@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tiledsl
-from tests.support.call_kernels import gemm
+from tests.support.kernels.call_kernels import gemm
 from tiledsl import TileError, TileSyntaxError, tile
 from tiledsl.ir.verifier import Form, verify
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from tests.support.generators.random_lowered import RandomLowered, lowered_graphs
 from tests.support.graph_texts import CALLEES, LINEAR, VIEWS
-from tests.support.random_lowered import RandomLowered, lowered_graphs
 from tiledsl.api.modules.build_module import build_module
 from tiledsl.api.modules.module import Module
 from tiledsl.ir.text.parser import parse_module

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from tests.support.fake_cuda import FakeCuda, FakeTensor, fake_cuda
+from tests.support.fakes.fake_cuda import FakeCuda, FakeTensor, fake_cuda
+from tests.support.generators.random_lowered import RandomLowered, lowered_graphs
 from tests.support.graph_texts import CALLEES
-from tests.support.random_lowered import RandomLowered, lowered_graphs
 from tiledsl.api.modules.build_module import build_module
 from tiledsl.api.modules.module import Module, load
 from tiledsl.api.modules.prepared_weights import is_fixed

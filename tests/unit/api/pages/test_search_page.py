@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.tuning_records import DEVICE, TEXT, search, trial
+from tests.support.fakes.tuning_records import DEVICE, TEXT, search, trial
 from tiledsl.api.pages.search_page import once, search_page, searched
 from tiledsl.api.pages.search_plots import MOST_RATIO, Point, convergence, interval, scatter
 from tiledsl.autotune.records.database import Database, Writer

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support import kernels_racy
 from tests.support.compare import assert_close
+from tests.support.kernels import kernels_racy
 from tiledsl import Kernel, TileRaceError, TileRuntimeError, TileShapeError, fuse, ops, tile, trace
 from tiledsl.api.programs.checked_programs import CheckReport
 from tiledsl.support.errors import TileTypeError

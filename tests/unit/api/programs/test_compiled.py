@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.call_kernels import add, gemm, power, scale
+from tests.support.kernels.call_kernels import add, gemm, power, scale
 from tiledsl import tile
 from tiledsl.ir.text.parser import parse_module
 from tiledsl.support.errors import TileError

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import tiledsl
-from tests.support import call_kernels
+from tests.support.kernels import call_kernels
 from tiledsl import tile
 from tiledsl.api.programs import emulate as api_emulate
 from tiledsl.api.programs.emulate import Code, Request

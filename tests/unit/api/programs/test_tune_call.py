@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tiledsl
-from tests.support.table_runner import TableRunner, started_by_searches
+from tests.support.fakes.table_runner import TableRunner, started_by_searches
 from tiledsl import tile
 from tiledsl.api.calls import plan_sources
 from tiledsl.api.calls.plan_sources import database_plans

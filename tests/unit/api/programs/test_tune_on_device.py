@@ -11,9 +11,9 @@ import pytest
 
 import tiledsl
 from gemm import gemm
-from tests.support.fake_driver import FakeDriver, fake_driver
-from tests.support.fake_runner import FakeRunner
-from tests.support.table_runner import crews_by
+from tests.support.fakes.fake_driver import FakeDriver, fake_driver
+from tests.support.fakes.fake_runner import FakeRunner
+from tests.support.fakes.table_runner import crews_by
 from tiledsl import tile
 from tiledsl.api.calls import cuda_tasks
 from tiledsl.autotune.measuring.cuda_workload import CudaWorkload

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given, settings
 
 import tiledsl
-from tests.support.fake_cuda import fake_cuda
+from tests.support.fakes.fake_cuda import fake_cuda
+from tests.support.generators.random_lowered import RandomLowered, lowered_graphs
 from tests.support.graph_texts import CALLEES, LINEAR, VIEWS
-from tests.support.random_lowered import RandomLowered, lowered_graphs
 from tiledsl.api.modules.build_module import build_module
 from tiledsl.api.modules.module import Module
 from tiledsl.frontend.trace.structures import Keyed, Leaf, Sequenced

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import tiledsl
-from tests.support.fake_driver import fake_driver
-from tests.support.plan_sources import Fixed
+from tests.support.fakes.fake_driver import fake_driver
+from tests.support.fakes.plan_sources import Fixed
 from tiledsl import tile
 from tiledsl.api.calls import plan_sources
 from tiledsl.api.graphs.fused import BuiltGraph

@@ -16,7 +16,7 @@ import pytest
 from benchmarks.search.landscape import TRIALS, at_random, bred, machine
 from gemm import gemm
 from softmax import softmax
-from tests.support.table_runner import TableRunner, crews_by
+from tests.support.fakes.table_runner import TableRunner, crews_by
 from tests.support.tile_programs import GEMM
 from tests.unit.passes.cpu.test_choose_blocks import MACHINE, work_of
 from tiledsl.autotune import Facts, forget_rule, rule

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.fake_runner import task_of
-from tests.support.tuning_faults import Faulty
-from tests.support.tuning_records import QUESTION
+from tests.support.fakes.fake_runner import task_of
+from tests.support.fakes.tuning_faults import Faulty
+from tests.support.fakes.tuning_records import QUESTION
 from tiledsl.autotune.measuring.child import ChildRunner
 from tiledsl.autotune.measuring.host import CannotPrepareError, Limits
 from tiledsl.autotune.records.database import Database, Writer

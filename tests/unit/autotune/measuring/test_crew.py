@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.tuning_faults import Faulty
+from tests.support.fakes.tuning_faults import Faulty
 from tiledsl.autotune.measuring.child import Children
 from tiledsl.autotune.measuring.crew import Crew
 from tiledsl.autotune.measuring.host import HostRunner, Limits, NewHosts

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from gemm import gemm
-from tests.support.fake_driver import fake_driver
-from tests.support.fake_runner import FakeRunner
-from tests.support.tuning_faults import Faulty
+from tests.support.fakes.fake_driver import fake_driver
+from tests.support.fakes.fake_runner import FakeRunner
+from tests.support.fakes.tuning_faults import Faulty
 from tiledsl.api.calls.plan_sources import existing_plans
 from tiledsl.autotune.candidates.cuda_candidates import CudaSpace, cuda_candidates
 from tiledsl.autotune.measuring import cuda_workload

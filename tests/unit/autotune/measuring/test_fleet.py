@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tiledsl
-from tests.support.tuning_faults import Faulty
+from tests.support.fakes.tuning_faults import Faulty
 from tiledsl import tile
 from tiledsl.autotune.measuring.host import Fleet, HostRunner, Limits, Lost, NewHosts
 from tiledsl.autotune.measuring.messages import PLACES, Check, Open, Time

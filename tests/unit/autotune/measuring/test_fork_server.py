@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.tuning_faults import Faulty
+from tests.support.fakes.tuning_faults import Faulty
 from tiledsl.autotune.measuring import with_compiler
 from tiledsl.autotune.measuring.child import Children
 from tiledsl.autotune.measuring.fork_server import HAS_FORK, Forked

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.support.tuning_faults import Faulty
+from tests.support.fakes.tuning_faults import Faulty
 from tiledsl.autotune.measuring import with_device, worker
 from tiledsl.autotune.measuring.child import Children
 from tiledsl.autotune.measuring.host import HostRunner, Limits

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.fake_runner import FakeRunner
+from tests.support.fakes.fake_runner import FakeRunner
 from tiledsl.autotune.measuring.runner import FINAL_PARTS
 from tiledsl.autotune.racing.race import FEWEST_FINAL_ROUNDS, FINAL_ROUNDS, HEATS, Race, RaceResult
 

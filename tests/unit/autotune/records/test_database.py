@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.tuning_records import DEVICE, QUESTION, TEXT, search, trial
+from tests.support.fakes.tuning_records import DEVICE, QUESTION, TEXT, search, trial
 from tiledsl.autotune.records.database import Database, Writer
 from tiledsl.autotune.records.lines import line_of
 from tiledsl.autotune.records.record import Trial
@@ -162,7 +162,7 @@ def test_a_writer_that_wrote_nothing_leaves_nothing(tmp_path: Path) -> None:
 WRITES_FOREVER = """
 import sys
 from pathlib import Path
-from tests.support.tuning_records import trial
+from tests.support.fakes.tuning_records import trial
 from tiledsl.autotune.records.database import Database, Writer
 
 writer = Writer(Database(Path(sys.argv[1])))
@@ -202,8 +202,8 @@ SEARCHES_FOREVER = """
 import sys
 from dataclasses import replace
 from pathlib import Path
-from tests.support.fake_runner import FakeRunner, task_of
-from tests.support.tuning_records import QUESTION
+from tests.support.fakes.fake_runner import FakeRunner, task_of
+from tests.support.fakes.tuning_records import QUESTION
 from tiledsl.autotune.records.database import Database, Writer
 from tiledsl.autotune.searching.search import Searches
 from tiledsl.autotune.searching.task import Budget

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.tuning_records import DEVICE, QUESTION, TEXT, search, trial
+from tests.support.fakes.tuning_records import DEVICE, QUESTION, TEXT, search, trial
 from tiledsl.autotune.records.lines import FORMAT, Skipped, checksum, line_of, read_lines
 from tiledsl.autotune.records.record import Entry, Trial
 

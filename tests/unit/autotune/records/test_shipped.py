@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.tuning_records import DEVICE, QUESTION, TEXT, search, trial
+from tests.support.fakes.tuning_records import DEVICE, QUESTION, TEXT, search, trial
 from tiledsl.api.calls.plan_sources import shipped_folder
 from tiledsl.autotune.racing.race import WINS_BELOW
 from tiledsl.autotune.records.database import Database, Writer

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.tuning_records import DEVICE, QUESTION, TEXT, search, trial
+from tests.support.fakes.tuning_records import DEVICE, QUESTION, TEXT, search, trial
 from tiledsl.autotune.records.database import Database, Writer
 from tiledsl.autotune.records.lines import line_of
 from tiledsl.autotune.records.record import Entry

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.fake_runner import FakeRunner, task_of
-from tests.support.tuning_records import QUESTION
+from tests.support.fakes.fake_runner import FakeRunner, task_of
+from tests.support.fakes.tuning_records import QUESTION
 from tiledsl.autotune.candidates.candidate import Candidate
 from tiledsl.autotune.candidates.evolve import Breeder
 from tiledsl.autotune.measuring.runner import Checked

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.support.gpu_cases.scalar_operands import DTYPES, assert_same, bits, every_value, reinterpreted, samples
 from tests.support.jit import Array, elementwise
-from tests.support.scalar_operands import DTYPES, assert_same, bits, every_value, reinterpreted, samples
 from tiledsl.backend_cpu.functions.convert import convert, from_memory, memory_type, to_memory
 from tiledsl.backend_cpu.llvm.writer import FunctionWriter, ModuleWriter, VectorType
 from tiledsl.backend_ref.scalar_functions import cast

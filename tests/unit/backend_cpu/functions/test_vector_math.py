@@ -8,8 +8,8 @@ import math
 import numpy as np
 import pytest
 
+from tests.support.gpu_cases.scalar_operands import DTYPES, RANGES, in_range, operands_of, ulps_apart
 from tests.support.jit import Array, elementwise
-from tests.support.scalar_operands import DTYPES, RANGES, in_range, operands_of, ulps_apart
 from tiledsl.backend_cpu.functions.vector_math import EMITTERS, emit_map
 from tiledsl.backend_cpu.llvm.writer import FunctionWriter, VectorType
 from tiledsl.backend_ref.scalar_functions import FUNCTIONS, apply, cast

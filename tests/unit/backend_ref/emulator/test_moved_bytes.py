@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.emulated_work import bytes_by_plan
-from tests.support.kernels import lower, tensor
+from tests.support.gpu_code.emulated_work import bytes_by_plan
+from tests.support.kernels.lowered_kernels import lower, tensor
 from tests.unit.passes.nest import test_loop_nest as programs
 from tests.unit.passes.nest.test_count_work import stencil, triangles
 from tiledsl import tile

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.support.emulated import SEEDS, numbers, outcomes, run, shared, small
+from tests.support.gpu_code.emulated import SEEDS, numbers, outcomes, run, shared, small
 
 MEMORY = (
     "%s = gpu.buffer() {shape = [128], dtype = f32, layout = rows(0), offset = 0}",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.support.emulated import fault, outcomes, shared, small
-from tests.support.hopper_text import role
+from tests.support.gpu_code.emulated import fault, outcomes, shared, small
+from tests.support.hopper.hopper_text import role
 
 S = "%s = gpu.buffer() {shape = [64], dtype = f32, layout = rows(0), offset = 0}"
 TWICE = "layout = local(2) * spatial(32)"

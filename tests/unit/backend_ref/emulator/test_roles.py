@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.support.emulated import SEEDS, numbers, outcomes, shared, small
-from tests.support.hopper_text import Array, role
+from tests.support.gpu_code.emulated import SEEDS, numbers, outcomes, shared, small
+from tests.support.hopper.hopper_text import Array, role
 
 S = "%s = gpu.buffer() {shape = [64], dtype = f32, layout = rows(0), offset = 0}"
 FULL = "%full = gpu.mbarriers() {count = 1, arrivals = 1, offset = 256}"

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.hopper_copies import handover, refill, store_again, store_in_turn, through_the_cluster
-from tests.support.hopper_gemms import (
+from tests.support.hopper.hopper_copies import handover, refill, store_again, store_in_turn, through_the_cluster
+from tests.support.hopper.hopper_gemms import (
     Gemm,
     gemm,
     gemm_by_all,
@@ -16,7 +16,7 @@ from tests.support.hopper_gemms import (
     gemm_persistent,
     gemm_pipelined,
 )
-from tests.support.hopper_text import HopperProgram
+from tests.support.hopper.hopper_text import HopperProgram
 from tiledsl.backend_ref.emulator.emulate import emulate
 from tiledsl.support.errors import TileError
 

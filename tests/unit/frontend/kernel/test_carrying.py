@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from tests.support.kernels import kernel_from_text, lower
+from tests.support.kernels.lowered_kernels import kernel_from_text, lower
 from tiledsl import TileShapeError, TileSyntaxError, TileTypeError
 from tiledsl.frontend.kernel.arguments import ScalarArgument
 from tiledsl.ir import tile_ops

@@ -7,7 +7,7 @@ import enum
 import numpy as np
 import pytest
 
-from tests.support.kernels import kernel_from_text, lower, lower_text
+from tests.support.kernels.lowered_kernels import kernel_from_text, lower, lower_text
 from tiledsl import TileSyntaxError, TileTypeError, tile
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.kernels import kernel_from_text, lower, lower_text, tensor
+from tests.support.kernels.lowered_kernels import kernel_from_text, lower, lower_text, tensor
 from tiledsl import tile
 from tiledsl.frontend.kernel.arguments import Argument, ConstantArgument, ScalarArgument
 from tiledsl.frontend.kernel.lower import lower_kernel

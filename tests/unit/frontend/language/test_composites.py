@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import tiledsl
-from tests.support.kernels import kernel_from_text, lower, tensor
+from tests.support.kernels.lowered_kernels import kernel_from_text, lower, tensor
 from tiledsl import tile
 from tiledsl.frontend.language import composites, special
 from tiledsl.frontend.trace.trace_words import WORDS

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tiledsl
-from tests.support.kernels import kernel_from_text, lower
+from tests.support.kernels.lowered_kernels import kernel_from_text, lower
 from tiledsl import TileError, ops, tile
 from tiledsl.frontend.language.foreign_words import ARGUMENTS, FUNCTIONS, KEYWORDS, METHODS, NAMES
 from tiledsl.frontend.language.word_advice import language_words, name_advice

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.kernels import kernel_from_text
+from tests.support.kernels.lowered_kernels import kernel_from_text
 from tiledsl import TileSyntaxError, tile
 from tiledsl.frontend.source.kernel_source import KernelFunction, KernelSource
 

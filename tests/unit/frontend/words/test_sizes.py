@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.kernels import kernel_from_text, lower, tensor
+from tests.support.kernels.lowered_kernels import kernel_from_text, lower, tensor
 from tiledsl import TileShapeError
 from tiledsl.frontend.kernel.arguments import Argument, ScalarArgument, TensorArgument
 from tiledsl.frontend.words.sizes import Sizes

@@ -16,7 +16,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 import tiledsl
-from tests.support.onnx_models import onnx_model
+from tests.support.onnx_files.onnx_models import onnx_model
 from tiledsl import TilePerformanceWarning
 from tiledsl.importers.onnx import backend
 

@@ -11,8 +11,8 @@ import pytest
 pytest.importorskip("onnx")
 
 import tiledsl
-from tests.support.onnx_models import onnx_model
-from tests.support.onnx_mutants import MUTATIONS, mutant, valid_models
+from tests.support.onnx_files.onnx_models import onnx_model
+from tests.support.onnx_files.onnx_mutants import MUTATIONS, mutant, valid_models
 from tiledsl.importers.onnx import backend
 from tiledsl.importers.onnx.read import to_array
 from tiledsl.support.errors import TileError

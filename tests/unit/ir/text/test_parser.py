@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.every_gpu_op import GPU
 from tests.support.every_op import GRAPH, TILE
+from tests.support.gpu_code.every_gpu_op import GPU
 from tiledsl.ir import tile_ops
 from tiledsl.ir.core import Op
 from tiledsl.ir.symbolic import Dim, floordiv, maximum, minimum, mod, symbol

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.kernels import kernel_from_text, lower, tensor
-from tests.support.kernels_racy import INTEGERS, RACY, RANKS, SOUND
+from tests.support.kernels.kernels_racy import INTEGERS, RACY, RANKS, SOUND
+from tests.support.kernels.lowered_kernels import kernel_from_text, lower, tensor
 from tiledsl import Kernel, TileRaceError, tile, trace
 from tiledsl.frontend.kernel.arguments import Argument, ScalarArgument
 from tiledsl.ir.core import Module
@@ -33,7 +33,9 @@ def test_race_is_refused(function: Callable[..., Any]) -> None:
     assert message in caught.value.message
     assert fix in caught.value.fix
     assert caught.value.location is not None
-    assert caught.value.location.file == __file__.replace("unit/passes/analysis/test_races", "support/kernels_racy")
+    assert caught.value.location.file == __file__.replace(
+        "unit/passes/analysis/test_races", "support/kernels/kernels_racy"
+    )
 
 
 @pytest.mark.parametrize("function", SOUND, ids=lambda f: f.__name__)

@@ -3,8 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.every_gpu_op import ASYNC
-from tests.support.gpu_texts import launch_text, run_pass
+from tests.support.gpu_code.every_gpu_op import ASYNC
+from tests.support.gpu_code.gpu_texts import launch_text, run_pass
 from tiledsl.ir.core import Module
 from tiledsl.ir.dtypes import u8
 from tiledsl.ir.gpu.async_ops import Mbarriers

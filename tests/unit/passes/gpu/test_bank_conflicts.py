@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from tests.support.gpu_lowering import lowered, plans_for
+from tests.support.gpu_code.gpu_lowering import lowered, plans_for
 from tests.support.tile_programs import GEMM
 from tiledsl.ir.core import Module
 from tiledsl.ir.dtypes import BY_NAME, to_numpy

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.e2e.test_gpu_plans import module_of
-from tests.support.gpu_cases import Case
-from tests.support.gpu_lowering import lowered, plans_for
-from tests.support.kernels_field import products_below_the_largest
-from tests.support.specialised_cases import specialised_attention, split_products
+from tests.e2e.gpu_code.test_gpu_plans import module_of
+from tests.support.gpu_cases.gpu_cases import Case
+from tests.support.gpu_cases.specialised_cases import specialised_attention, split_products
+from tests.support.gpu_code.gpu_lowering import lowered, plans_for
+from tests.support.kernels.kernels_field import products_below_the_largest
 from tiledsl.ir.core import Module
 from tiledsl.ir.gpu import gpu_ops as gpu
 from tiledsl.ir.gpu.async_ops import Exchange, TmaLoad

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.gpu_texts import launch_text, run_pass
+from tests.support.gpu_code.gpu_texts import launch_text, run_pass
 from tiledsl.ir.core import Module, Op
 from tiledsl.ir.gpu.gpu_ops import Barrier
 from tiledsl.ir.text.printer import print_module

@@ -6,7 +6,7 @@ named barrier of a role. They are no part of the text.
 
 from __future__ import annotations
 
-from tests.support.gpu_texts import launch_text
+from tests.support.gpu_code.gpu_texts import launch_text
 from tiledsl.ir.core import Module
 from tiledsl.ir.text.parser import parse_module
 from tiledsl.ir.text.printer import print_module

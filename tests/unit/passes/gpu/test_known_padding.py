@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.kernels import lower
+from tests.support.kernels.lowered_kernels import lower
 from tiledsl import tile
 from tiledsl.frontend.kernel.arguments import ConstantArgument
 from tiledsl.ir import tile_ops as ops

@@ -6,10 +6,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.e2e.test_specialised_grids import lowered_case
-from tests.support.gpu_cases import Case
-from tests.support.gpu_lowering import lowered
-from tests.support.specialised_cases import PlannedCase
+from tests.e2e.products.test_specialised_grids import lowered_case
+from tests.support.gpu_cases.gpu_cases import Case
+from tests.support.gpu_cases.specialised_cases import PlannedCase
+from tests.support.gpu_code.gpu_lowering import lowered
 from tests.unit.passes.gpu.plans.test_specialised_plans import product
 from tiledsl import tile
 from tiledsl.ir.core import Op

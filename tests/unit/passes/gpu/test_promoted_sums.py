@@ -8,12 +8,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.e2e.test_gpu_plans import module_of
-from tests.support.gpu_cases import Case
-from tests.support.gpu_lowering import lowered, plans_for, run_as_launched
-from tests.support.kernels_field import product
-from tests.support.product_nests import gemm_nest
-from tests.support.specialised_cases import fast_product
+from tests.e2e.gpu_code.test_gpu_plans import module_of
+from tests.support.gpu_cases.gpu_cases import Case
+from tests.support.gpu_cases.specialised_cases import fast_product
+from tests.support.gpu_code.gpu_lowering import lowered, plans_for, run_as_launched
+from tests.support.kernels.kernels_field import product
+from tests.support.kernels.product_nests import gemm_nest
 from tiledsl import tile
 from tiledsl.ir.core import Module
 from tiledsl.ir.gpu.async_ops import Wgmma

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from tests.support.gpu_lowering import lowered
-from tests.support.product_nests import gemm_nest
+from tests.support.gpu_code.gpu_lowering import lowered
+from tests.support.kernels.product_nests import gemm_nest
 from tests.unit.passes.gpu.plans.test_specialised_plans import product
 from tiledsl.backend_cuda.emit.emit_program import emit_program
 from tiledsl.ir.core import Module

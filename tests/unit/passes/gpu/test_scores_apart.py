@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.back_to_back_kernels import BackToBack, back_to_back
-from tests.support.product_nests import placed_case
-from tests.support.wide_kernels import latent
+from tests.support.kernels.back_to_back_kernels import BackToBack, back_to_back
+from tests.support.kernels.product_nests import placed_case
+from tests.support.kernels.wide_kernels import latent
 from tiledsl import tile
 from tiledsl.ir.tile_ops import Grid
 from tiledsl.passes.gpu.plan import APART, GridPlan, parse_plan

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.gpu_lowering import alignment_of, lowered, run_as_launched
-from tests.support.product_nests import placed_case
+from tests.support.gpu_code.gpu_lowering import alignment_of, lowered, run_as_launched
+from tests.support.kernels.product_nests import placed_case
 from tiledsl import tile
 from tiledsl.passes.gpu.plan import parse_plan
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.support.gpu_lowering import run_as_launched, variants
+from tests.support.gpu_code.gpu_lowering import run_as_launched, variants
 from tiledsl.ir.text.parser import parse_module
 
 SQUARE = """

@@ -13,7 +13,7 @@ from hypothesis import given, note, settings
 
 import tiledsl
 from tests.support.compare import assert_close
-from tests.support.random_graphs import RandomGraph, graph_modules
+from tests.support.generators.random_graphs import RandomGraph, graph_modules
 from tiledsl import ops, tile
 from tiledsl.backend_ref.execute_graph import execute_graph
 from tiledsl.ir.core import Module

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, note, settings
 
-from tests.support.random_graphs import RandomGraph, graph_modules
+from tests.support.generators.random_graphs import RandomGraph, graph_modules
 from tiledsl.backend_ref.execute_graph import execute_graph
 from tiledsl.ir.graph_ops import Call, Constant, Return
 from tiledsl.ir.strided_views import VIEWS

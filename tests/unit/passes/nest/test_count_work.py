@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.support.executed_work import Meter, counted, sizes_of
-from tests.support.kernels import argument_for, lower, tensor
+from tests.support.kernels.lowered_kernels import argument_for, lower, tensor
 from tests.unit.passes.nest import test_loop_nest as programs
 from tiledsl import tile
 from tiledsl.ir.dtypes import i64

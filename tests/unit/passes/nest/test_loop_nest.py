@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.kernels import lower, tensor
+from tests.support.kernels.lowered_kernels import lower, tensor
 from tiledsl import tile
 from tiledsl.cli.main import main
 from tiledsl.frontend.kernel.arguments import Argument

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.support.compare import assert_close
-from tests.support.gpu_lowering import Array
+from tests.support.gpu_code.gpu_lowering import Array
 from tiledsl.backend_ref.execute_tile import execute
 from tiledsl.ir.core import Module
 from tiledsl.ir.substitute import substitute_symbols

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.fake_cuda import FakeTorch
+from tests.support.fakes.fake_cuda import FakeTorch
 from tiledsl.runtime.arrays.frameworks import Torch, quick_empty
 
 

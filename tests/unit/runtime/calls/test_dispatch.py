@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.support.bound_programs import compiled_text
-from tests.support.call_kernels import accumulate, add, both, gemm, scale, sum_and_difference
+from tests.support.kernels.call_kernels import accumulate, add, both, gemm, scale, sum_and_difference
 from tiledsl import tile
 from tiledsl.runtime.calls import dispatch
 from tiledsl.support.errors import TileError

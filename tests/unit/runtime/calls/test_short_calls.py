@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import tiledsl
-from tests.support.fake_cuda import FakeCuda, fake_cuda
+from tests.support.fakes.fake_cuda import FakeCuda, fake_cuda
 from tiledsl import tile
 from tiledsl.support.errors import TileError
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from tests.support.fake_cuda import FakeCuda, FakeTensor, aligned, fake_cuda
-from tests.support.fake_driver import OWN_STREAM, Status
+from tests.support.fakes.fake_cuda import FakeCuda, FakeTensor, aligned, fake_cuda
+from tests.support.fakes.fake_driver import OWN_STREAM, Status
+from tests.support.generators.random_lowered import RandomLowered, lowered_graphs
 from tests.support.graph_texts import LINEAR, VIEWS
-from tests.support.random_lowered import RandomLowered, lowered_graphs
 from tiledsl.api.modules.build_module import build_module
 from tiledsl.api.modules.module import Module
 from tiledsl.api.schedules.module_weights import WeightCache

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.support.emulated import fault, numbers, outcomes, shared, small
-from tests.support.hopper_text import role
+from tests.support.gpu_code.emulated import fault, numbers, outcomes, shared, small
+from tests.support.hopper.hopper_text import role
 
 S = "%s = gpu.buffer() {shape = [64], dtype = f32, layout = rows(0), offset = 0}"
 STAGES = "%r = gpu.buffer() {shape = [2, 2, 64], dtype = f32, layout = rows(0, 1, 2), offset = 256}"

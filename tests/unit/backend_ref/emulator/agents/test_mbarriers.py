@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.emulated import fault, numbers, outcome, outcomes, run, shared, small
-from tests.support.hopper_text import Shared, loop, mul, role, turn
+from tests.support.gpu_code.emulated import fault, numbers, outcome, outcomes, run, shared, small
+from tests.support.hopper.hopper_text import Shared, loop, mul, role, turn
 
 S = "%s = gpu.buffer() {shape = [64], dtype = f32, layout = rows(0), offset = 0}"
 FULL = "%full = gpu.mbarriers() {count = 1, arrivals = 1, offset = 1024}"

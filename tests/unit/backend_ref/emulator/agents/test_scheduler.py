@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.emulated import fault, numbers, outcome, run, shared, small
-from tests.support.hopper_text import role
+from tests.support.gpu_code.emulated import fault, numbers, outcome, run, shared, small
+from tests.support.hopper.hopper_text import role
 from tiledsl.backend_ref.emulator.emulate import emulate
 from tiledsl.ir.text.parser import parse_module
 

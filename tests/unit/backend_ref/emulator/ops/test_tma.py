@@ -9,9 +9,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.support.emulated import FILE, fault, numbers, outcomes, run, shared, small
-from tests.support.hopper_copies import tma_copy
-from tests.support.hopper_text import BYTES, SPAN_BITS, Shared, role
+from tests.support.gpu_code.emulated import FILE, fault, numbers, outcomes, run, shared, small
+from tests.support.hopper.hopper_copies import tma_copy
+from tests.support.hopper.hopper_text import BYTES, SPAN_BITS, Shared, role
 from tiledsl.backend_ref.emulator.emulate import emulate
 from tiledsl.ir.dtypes import BY_NAME, to_numpy
 from tiledsl.ir.layouts.buffer_layout import SharedLayout, Swizzle

@@ -8,9 +8,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.support.async_programs import Product, product
-from tests.support.emulated import fault, outcomes, run, shared, small
-from tests.support.hopper_text import Array, accumulator, left_operand
+from tests.support.gpu_code.emulated import fault, outcomes, run, shared, small
+from tests.support.hopper.async_programs import Product, product
+from tests.support.hopper.hopper_text import Array, accumulator, left_operand
 from tiledsl.backend_ref.emulator.emulate import emulate
 
 # Numbers

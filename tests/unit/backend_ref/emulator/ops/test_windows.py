@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.emulated import fault, run
-from tests.support.every_gpu_op import WINDOWS
+from tests.support.gpu_code.emulated import fault, run
+from tests.support.gpu_code.every_gpu_op import WINDOWS
 from tiledsl.ir.text.parser import parse_module
 from tiledsl.ir.verifier import Form, verify
 from tiledsl.support.errors import TileError

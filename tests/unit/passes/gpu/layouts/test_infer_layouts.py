@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.support.gpu_lowering import lowered
-from tests.support.kernels import kernel_from_text, lower, tensor
+from tests.support.gpu_code.gpu_lowering import lowered
+from tests.support.kernels.lowered_kernels import kernel_from_text, lower, tensor
 from tiledsl.ir.core import Module
 from tiledsl.ir.dtypes import bf16, f32, i32
 from tiledsl.ir.gpu.gpu_ops import Convert, Mma

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import tiledsl
-from tests.support.gpu_lowering import variants
-from tests.support.kernels import lower, tensor
+from tests.support.gpu_code.gpu_lowering import variants
+from tests.support.kernels.lowered_kernels import lower, tensor
 from tiledsl import ops, tile
 from tiledsl.ir.text.printer import print_module
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.kernels import kernel_from_text, lower
+from tests.support.kernels.lowered_kernels import kernel_from_text, lower
 from tiledsl.ir.core import Module
 from tiledsl.ir.tile_ops import Grid, Range
 from tiledsl.ir.types import TensorType

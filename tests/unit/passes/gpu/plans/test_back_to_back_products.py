@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from attention import attention
-from tests.support.gpu_lowering import lowered
-from tests.support.kernels import tensor
+from tests.support.gpu_code.gpu_lowering import lowered
+from tests.support.kernels.lowered_kernels import tensor
 from tiledsl import tile
 from tiledsl.frontend.kernel.arguments import ConstantArgument
 from tiledsl.frontend.kernel.lower import lower_kernel

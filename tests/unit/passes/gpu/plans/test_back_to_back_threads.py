@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from attention import attention
-from tests.support.product_nests import placed_kernel
+from tests.support.kernels.product_nests import placed_kernel
 from tiledsl import tile
 from tiledsl.backend_cuda.build.compile import compile_variant
 from tiledsl.backend_cuda.build.gate import refusals

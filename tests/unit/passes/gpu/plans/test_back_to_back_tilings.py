@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 
 from attention import attention
-from tests.support.product_nests import nest_of, placed_kernel
+from tests.support.kernels.product_nests import nest_of, placed_kernel
 from tiledsl.ir.core import Module
 from tiledsl.passes.gpu.plans.product_plans.footprint import bytes_beside, registers_of, stage_bytes
 from tiledsl.passes.gpu.plans.product_plans.product_nest import ProductNest

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.gpu_lowering import lowered
-from tests.support.product_nests import placed_case
+from tests.support.gpu_code.gpu_lowering import lowered
+from tests.support.kernels.product_nests import placed_case
 from tiledsl import tile
 from tiledsl.ir.core import Module
 from tiledsl.passes.gpu.plan import Plan

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import tiledsl
-from tests.support.zoo_programs import planned_kernels
+from tests.support.gpu_cases.zoo_programs import planned_kernels
 from tiledsl import ops, tile
 from tiledsl.ir.gpu.gpu_ops import Launch
 from tiledsl.passes.manager import PassContext, PassManager

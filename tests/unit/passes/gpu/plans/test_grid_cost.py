@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.kernels import lower, tensor
+from tests.support.kernels.lowered_kernels import lower, tensor
 from tests.unit.passes.gpu.plans.test_improve_plan import column_sums, nest_of, product, row_sums
 from tiledsl import tile
 from tiledsl.ir.dtypes import f16, i32

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.support.kernels import lower, tensor
+from tests.support.kernels.lowered_kernels import lower, tensor
 from tiledsl import tile
 from tiledsl.ir.core import Function
 from tiledsl.ir.dtypes import DType, f16, f32

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.kernels import lower, tensor
+from tests.support.kernels.lowered_kernels import lower, tensor
 from tiledsl import tile
 from tiledsl.ir.core import Module
 from tiledsl.ir.dtypes import f16, i8

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.kernels import lower, tensor
+from tests.support.kernels.lowered_kernels import lower, tensor
 from tiledsl import tile
 from tiledsl.ir.core import Module
 from tiledsl.ir.dtypes import bf16

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.support.product_nests import placed_case
-from tests.support.sass import disassemble
+from tests.support.gpu_code.sass import disassemble
+from tests.support.kernels.product_nests import placed_case
 from tiledsl import tile
 from tiledsl.backend_cuda.build.cubin import Cubin, KernelResources
 from tiledsl.ir.dtypes import BY_NAME

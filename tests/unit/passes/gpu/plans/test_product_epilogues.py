@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from gemm import gemm
-from tests.e2e.test_gpu_plans import module_of
-from tests.support.fused_products import gated_products, linear_gelu, linear_layer_norm, linear_residual
-from tests.support.gpu_cases import Array, Case
-from tests.support.gpu_lowering import plans_for
-from tests.support.product_nests import nest_of
+from tests.e2e.gpu_code.test_gpu_plans import module_of
+from tests.support.gpu_cases.gpu_cases import Array, Case
+from tests.support.gpu_code.gpu_lowering import plans_for
+from tests.support.kernels.fused_products import gated_products, linear_gelu, linear_layer_norm, linear_residual
+from tests.support.kernels.product_nests import nest_of
 from tiledsl import Kernel
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Module

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.gpu_lowering import lowered
-from tests.support.product_nests import gemm_nest
+from tests.support.gpu_code.gpu_lowering import lowered
+from tests.support.kernels.product_nests import gemm_nest
 from tests.unit.passes.gpu.plans.test_specialised_plans import product
 from tiledsl.ir.gpu.gpu_ops import Launch, Reuse
 from tiledsl.passes.gpu.plan import Plan

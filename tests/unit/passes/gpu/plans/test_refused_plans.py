@@ -10,7 +10,7 @@ import pytest
 
 import tiledsl
 from gemm import gemm
-from tests.support.product_nests import gemm_nest, placed_case
+from tests.support.kernels.product_nests import gemm_nest, placed_case
 from tiledsl import tile
 from tiledsl.passes.gpu.plans import refused_plans as refused_plans_module
 from tiledsl.passes.gpu.plans.choose_plans import choose_plans

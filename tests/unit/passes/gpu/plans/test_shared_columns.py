@@ -7,9 +7,9 @@ from functools import cache
 import numpy as np
 import pytest
 
-from tests.support.masked_products import lowered_for_all
-from tests.support.product_nests import nest_of, placed_case
-from tests.support.wide_kernels import attention, latent
+from tests.support.kernels.masked_products import lowered_for_all
+from tests.support.kernels.product_nests import nest_of, placed_case
+from tests.support.kernels.wide_kernels import attention, latent
 from tiledsl.ir.core import Module
 from tiledsl.ir.gpu import gpu_ops as gpu
 from tiledsl.ir.gpu.async_ops import NamedBarrier, TmaStore, Wgmma

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.support.gpu_lowering import lowered
+from tests.support.gpu_code.gpu_lowering import lowered
 from tests.support.tile_programs import GEMM
 from tiledsl.ir.core import Module
 from tiledsl.ir.gpu.gpu_ops import Store

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from gemm import gemm
-from tests.e2e.test_gpu_plans import module_of
-from tests.support.gpu_cases import Case
-from tests.support.gpu_lowering import lowered, plans_for
-from tests.support.run_gpu_ir import CompiledIr
-from tests.support.specialised_cases import activated
+from tests.e2e.gpu_code.test_gpu_plans import module_of
+from tests.support.gpu_cases.gpu_cases import Case
+from tests.support.gpu_cases.specialised_cases import activated
+from tests.support.gpu_code.gpu_lowering import lowered, plans_for
+from tests.support.gpu_code.run_gpu_ir import CompiledIr
 from tiledsl.backend_cuda.build.gate import refusals
 from tiledsl.ir.core import Module
 from tiledsl.ir.gpu.async_ops import TmaStore

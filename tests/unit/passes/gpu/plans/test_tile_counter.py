@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.product_nests import gemm_nest
+from tests.support.kernels.product_nests import gemm_nest
 from tests.unit.passes.gpu.plans.test_back_to_back_tilings import nest, ranked
 from tiledsl.passes.gpu.plans.product_plans.product_nest import LoopLengths
 from tiledsl.passes.gpu.plans.product_plans.search import EVERY, Refusal

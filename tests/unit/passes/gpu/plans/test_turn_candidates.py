@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.support.gpu_lowering import lowered, run_as_launched
+from tests.support.gpu_code.gpu_lowering import lowered, run_as_launched
 from tests.support.tile_programs import GEMM
 from tiledsl.backend_cuda.build.gate import refusals
 from tiledsl.backend_cuda.build.nvrtc import compile_cubin

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from layer_norm import layer_norm, numpy_layer_norm
 from rms_norm import rms_norm
 from tests.support.compare import assert_close
-from tests.support.gpu_lowering import lowered
-from tests.support.kernels import lower, tensor
+from tests.support.gpu_code.gpu_lowering import lowered
+from tests.support.kernels.lowered_kernels import lower, tensor
 from tiledsl import tile
 from tiledsl.backend_cuda.program import CudaProgram
 from tiledsl.backend_ref.emulator.emulate import emulate

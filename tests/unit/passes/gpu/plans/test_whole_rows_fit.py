@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import tiledsl
-from tests.support.gpu_lowering import lowered
+from tests.support.gpu_code.gpu_lowering import lowered
 from tiledsl import tile
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Function, Module

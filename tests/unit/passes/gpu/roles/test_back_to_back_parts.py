@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, cast
 
 import pytest
 
-from tests.support.kernels import kernel_from_text, lower, tensor
+from tests.support.kernels.lowered_kernels import kernel_from_text, lower, tensor
 from tiledsl.ir.dtypes import bf16
 from tiledsl.ir.tile_ops import Grid, Range
 from tiledsl.passes.gpu.products.streamed_loads import COPIED_BYTES, Feed, feeds_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.masked_products import KEY, QUERY, module_of
+from tests.support.kernels.masked_products import KEY, QUERY, module_of
 from tiledsl.ir.tile_ops import Range
 from tiledsl.passes.gpu.roles.block_masks import masks_of
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import pytest
 
 from attention import attention
-from tests.e2e.test_rotated_loops import module_of, operands_of, plan_of
-from tests.support.gpu_lowering import lowered
+from tests.e2e.products.test_rotated_loops import module_of, operands_of, plan_of
+from tests.support.gpu_code.gpu_lowering import lowered
 from tests.unit.passes.gpu.plans.test_specialised_plans import product
 from tiledsl.ir.core import Module, Value
 from tiledsl.ir.gpu.async_ops import Role, TmaStore

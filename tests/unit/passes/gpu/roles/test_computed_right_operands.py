@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.masked_products import lowered_for_all
-from tests.support.product_nests import placed_case
+from tests.support.kernels.masked_products import lowered_for_all
+from tests.support.kernels.product_nests import placed_case
 from tiledsl import tile
 from tiledsl.ir.core import Module
 from tiledsl.ir.gpu.async_ops import NamedBarrier, Wgmma, WgmmaWait

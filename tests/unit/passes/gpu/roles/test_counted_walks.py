@@ -10,10 +10,10 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.e2e.test_gpu_plans import module_of
+from tests.e2e.gpu_code.test_gpu_plans import module_of
 from tests.support.compare import assert_close
-from tests.support.gpu_cases import Case
-from tests.support.gpu_lowering import Array, lowered, plans_for
+from tests.support.gpu_cases.gpu_cases import Case
+from tests.support.gpu_code.gpu_lowering import Array, lowered, plans_for
 from tests.unit.passes.gpu.plans.test_specialised_plans import product
 from tiledsl import tile
 from tiledsl.backend_ref.emulator.agents.agent import Agent

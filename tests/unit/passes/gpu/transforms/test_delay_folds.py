@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.support.gpu_lowering import Array, run_as_launched
+from tests.support.gpu_code.gpu_lowering import Array, run_as_launched
 from tests.support.pass_runs import run_passes
 from tiledsl.backend_ref.execute_tile import execute
 from tiledsl.ir.core import Module

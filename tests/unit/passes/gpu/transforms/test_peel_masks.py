@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.masked_products import ALIKE, KEY, KEYS, PLAN, QUERY, ROWS, lowered_for_all, module_of
+from tests.support.kernels.masked_products import ALIKE, KEY, KEYS, PLAN, QUERY, ROWS, lowered_for_all, module_of
 from tiledsl.ir.core import Module
 from tiledsl.ir.gpu.async_ops import Role, Wgmma
 from tiledsl.ir.gpu.gpu_ops import Launch, Mma, Pad

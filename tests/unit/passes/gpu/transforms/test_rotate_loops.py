@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.support.gpu_lowering import Array
+from tests.support.gpu_code.gpu_lowering import Array
 from tests.support.pass_runs import run_passes
 from tiledsl.backend_ref.emulator.emulate import emulate
 from tiledsl.ir.core import Module

@@ -11,8 +11,8 @@ from hypothesis import given, note, settings
 
 import tiledsl
 from tests.support.compare import assert_close
-from tests.support.random_graphs import RandomGraph, graph_modules
-from tests.support.random_modules import random_array
+from tests.support.generators.random_graphs import RandomGraph, graph_modules
+from tests.support.generators.random_modules import random_array
 from tiledsl import tile
 from tiledsl.backend_ref.execute_graph import execute_graph
 from tiledsl.ir.graph_ops import Call, Cast, Map

@@ -10,7 +10,7 @@ import pytest
 
 import tiledsl
 from tests.support.compare import assert_close
-from tests.support.random_modules import random_array
+from tests.support.generators.random_modules import random_array
 from tiledsl import tile
 from tiledsl.api.graphs.graph import Graph
 from tiledsl.backend_ref.execute_graph import execute_graph

@@ -13,8 +13,8 @@ import pytest
 
 import tiledsl
 from tests.support.compare import assert_close
+from tests.support.kernels.wider_convolutions import Formula, Shape
 from tests.support.op_checks import F16, normal
-from tests.support.wider_convolutions import Formula, Shape
 from tiledsl import ops, tile
 from tiledsl.api.graphs.emulate_graph import emulate_graph
 from tiledsl.api.programs.emulate import Request

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tiledsl
-from tests.support.f32_planes import Formula, assert_digits, exact_of, normals_of, remarks_of
+from tests.support.gpu_code.f32_planes import Formula, assert_digits, exact_of, normals_of, remarks_of
 from tiledsl import ops, tile
 from tiledsl.api.graphs.emulate_graph import emulate_graph
 from tiledsl.api.programs.emulate import Request

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import tiledsl
+from tests.support.kernels.wider_convolutions import Formula, Shape, assert_means_the_same, conv, turned
 from tests.support.op_checks import F16, normal
-from tests.support.wider_convolutions import Formula, Shape, assert_means_the_same, conv, turned
 from tiledsl import ops, tile
 from tiledsl.passes.graph import pipeline
 from tiledsl.passes.graph.rewrites.widen_columns import WidenColumns
