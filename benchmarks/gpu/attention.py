@@ -14,11 +14,11 @@ from typing import Any
 
 from benchmarks.gpu import attention_peers, kernels
 from benchmarks.gpu.attention_cases import CASES, GEOMEAN, AttentionCase, Heads, draw
-from benchmarks.gpu.attention_peers import CUDNN, FA2, FA3, TILELANG, TRITON, WAYS
 from benchmarks.gpu.checking import check
 from benchmarks.gpu.device import describe, installed
 from benchmarks.gpu.memory import prepared
-from benchmarks.gpu.peers import Peers, first_line
+from benchmarks.gpu.peers.attention import CUDNN, FA2, FA3, TILELANG, TRITON, WAYS
+from benchmarks.gpu.peers.common import Peers, first_line
 from benchmarks.gpu.results import Results, microseconds, verdict
 from benchmarks.gpu.timing import Clock, CudaClock, Spread, in_turns
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from benchmarks import ROOT
 from benchmarks.gpu.device import optional, software
-from benchmarks.gpu.peers import first_line
+from benchmarks.gpu.peers.common import first_line
 from benchmarks.gpu.results import Results, verdict
 
 REPEATS = 5
@@ -48,7 +48,7 @@ def measure(only: str = "", *, repeats: int = REPEATS, arch: str = ARCH) -> Resu
         return results
     for name in ("add", "GEMM"):
         if only in name:
-            runs, problem = fresh_runs(["-m", "benchmarks.gpu.first_triton_compile", name, arch], min(repeats, 3))
+            runs, problem = fresh_runs(["-m", "benchmarks.gpu.peers.first_triton_compile", name, arch], min(repeats, 3))
             if problem:
                 results.note(f"Triton left out of {name}: {problem}")
             else:

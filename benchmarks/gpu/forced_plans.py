@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from benchmarks.gpu import kernels
-from benchmarks.gpu.peers import first_line
+from benchmarks.gpu.peers.common import first_line
 from benchmarks.gpu.products import Product
 from tiledsl.backend_cuda.build.gate import refusals
 from tiledsl.backend_cuda.driver.loaded import LoadedKernels

@@ -14,7 +14,7 @@ from benchmarks.gpu import cublas, kernels
 from benchmarks.gpu.checking import check
 from benchmarks.gpu.device import describe
 from benchmarks.gpu.memory import prepared
-from benchmarks.gpu.peers import Peers, first_line, triton_kernels
+from benchmarks.gpu.peers.common import Peers, first_line, triton_kernels
 from benchmarks.gpu.products import GEOMEANS, PRODUCTS, Product, Values, draw, result_of
 from benchmarks.gpu.results import Results, microseconds, verdict
 from benchmarks.gpu.timing import Clock, CudaClock, Spread, in_turns

@@ -13,7 +13,7 @@ import tiledsl
 from benchmarks.gpu.checking import check
 from benchmarks.gpu.device import describe
 from benchmarks.gpu.graph_cases import GraphCase, Tensors, cases
-from benchmarks.gpu.peers import first_line
+from benchmarks.gpu.peers.common import first_line
 from benchmarks.gpu.results import Results, microseconds, verdict
 from benchmarks.gpu.timing import Clock, CudaClock, in_turns
 

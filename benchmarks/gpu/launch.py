@@ -17,7 +17,7 @@ from typing import Any
 import tiledsl
 from benchmarks.gpu import kernels
 from benchmarks.gpu.device import describe
-from benchmarks.gpu.peers import first_line, triton_kernels
+from benchmarks.gpu.peers.common import first_line, triton_kernels
 from benchmarks.gpu.results import Results, verdict
 from tiledsl import tile
 

@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks.gpu.checking import check
 from benchmarks.gpu.device import describe
 from benchmarks.gpu.memory_cases import MemoryCase, cases
-from benchmarks.gpu.peers import Peers, first_line, triton_kernels
+from benchmarks.gpu.peers.common import Peers, first_line, triton_kernels
 from benchmarks.gpu.results import Results, microseconds, verdict
 from benchmarks.gpu.timing import Clock, CudaClock, Spread, in_turns
 

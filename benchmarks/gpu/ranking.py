@@ -16,7 +16,7 @@ from typing import Any
 from benchmarks.gpu.checking import check
 from benchmarks.gpu.device import describe
 from benchmarks.gpu.forced_plans import Planner, Ranked, chosen_plans, compile_one, launch_of, plans_of, workers
-from benchmarks.gpu.peers import first_line
+from benchmarks.gpu.peers.common import first_line
 from benchmarks.gpu.products import PRODUCTS, Product, Values, draw, result_of
 from benchmarks.gpu.results import Results, microseconds, verdict
 from benchmarks.gpu.timing import Clock, CudaClock, in_turns

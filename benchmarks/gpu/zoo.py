@@ -19,7 +19,7 @@ from typing import Any
 
 from benchmarks.gpu.checking import TOLERANCE, check
 from benchmarks.gpu.device import describe
-from benchmarks.gpu.peers import first_line
+from benchmarks.gpu.peers.common import first_line
 from benchmarks.gpu.results import Results, microseconds
 from benchmarks.gpu.timing import Clock, CudaClock, in_turns
 from benchmarks.gpu.workers import Failure, Turn, in_workers

@@ -15,8 +15,8 @@ from tiledsl.api import Kernel
 from tiledsl.api.graphs.fused import BuiltGraph, FusedGraph
 from tiledsl.api.graphs.graph import Graph
 from tiledsl.api.modules.module import Module, load
-from tiledsl.cli.compile import load_names, split_target
 from tiledsl.cli.draw import Draw, below, draw_for_specs, shape_of
+from tiledsl.cli.python_files import load_names, split_target
 from tiledsl.ir.dtypes import DType, from_array_name
 from tiledsl.ir.types import TensorType
 from tiledsl.runtime.arrays.arrays import Array, is_numpy, numpy_array

@@ -28,22 +28,22 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 
 from tiledsl import __version__
-from tiledsl.cli.audit import add_audit_command
-from tiledsl.cli.bench import add_bench_command
-from tiledsl.cli.check import add_check_command
-from tiledsl.cli.compile import add_compile_command
-from tiledsl.cli.completion import add_completion_command
-from tiledsl.cli.database import add_database_command
-from tiledsl.cli.doctor import add_doctor_command
-from tiledsl.cli.emulate import add_emulate_command
-from tiledsl.cli.new import add_new_command
-from tiledsl.cli.onnx_files import add_explain_command, add_run_command
-from tiledsl.cli.opt import add_opt_command
+from tiledsl.cli.commands.audit import add_audit_command
+from tiledsl.cli.commands.bench import add_bench_command
+from tiledsl.cli.commands.check import add_check_command
+from tiledsl.cli.commands.compile import add_compile_command
+from tiledsl.cli.commands.completion import add_completion_command
+from tiledsl.cli.commands.database import add_database_command
+from tiledsl.cli.commands.doctor import add_doctor_command
+from tiledsl.cli.commands.emulate import add_emulate_command
+from tiledsl.cli.commands.new import add_new_command
+from tiledsl.cli.commands.onnx_files import add_explain_command, add_run_command
+from tiledsl.cli.commands.opt import add_opt_command
+from tiledsl.cli.commands.profile import add_profile_command
+from tiledsl.cli.commands.tune import add_tune_command
+from tiledsl.cli.commands.verify import add_verify_command
 from tiledsl.cli.overview import overview
 from tiledsl.cli.parser import WRONG_LINES, described, empty_parser, parse
-from tiledsl.cli.profile import add_profile_command
-from tiledsl.cli.tune import add_tune_command
-from tiledsl.cli.verify import add_verify_command
 from tiledsl.support.caller import caller_location
 from tiledsl.support.errors import TileError, excerpt
 

@@ -22,7 +22,7 @@ from benchmarks.gpu.attention_cases import CASES, AttentionCase
 from benchmarks.gpu.first_compile import SPECS
 from benchmarks.gpu.kernels import add_seven, vector_add
 from benchmarks.gpu.memory_cases import MemoryCase, cases
-from benchmarks.gpu.peers import Peers
+from benchmarks.gpu.peers.common import Peers
 from benchmarks.gpu.products import ODD, PRODUCTS, Product
 from benchmarks.gpu.results import Results, microseconds
 from benchmarks.gpu.timing import FEWEST_CALLS, MOST_CALLS, Spread, State, in_turns, spread

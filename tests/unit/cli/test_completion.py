@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from tiledsl.cli.completion import SHELLS, completion
+from tiledsl.cli.commands.completion import SHELLS, completion
 from tiledsl.cli.main import main, make_parser
 from tiledsl.cli.parser import described
 

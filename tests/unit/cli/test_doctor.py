@@ -12,8 +12,8 @@ import pytest
 
 from tests.support.fakes.fake_driver import Status, fake_driver
 from tiledsl.backend_cuda.build import nvrtc
-from tiledsl.cli import doctor
-from tiledsl.cli.doctor import PACKAGES, Finding, doubled, examined, page, release
+from tiledsl.cli.commands import doctor
+from tiledsl.cli.commands.doctor import PACKAGES, Finding, doubled, examined, page, release
 from tiledsl.cli.main import main
 from tiledsl.support.errors import make_error
 

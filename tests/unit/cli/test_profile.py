@@ -68,7 +68,7 @@ def test_models_of_pytorch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_without_a_gpu_it_says_what_to_do(models: str, capsys: pytest.CaptureFixture[str]) -> None:
-    from tiledsl.cli.doctor import examined
+    from tiledsl.cli.commands.doctor import examined
 
     if any(finding.subject == "GPU 0" for finding in examined()):
         pytest.skip("there is a GPU")
@@ -89,7 +89,7 @@ def test_a_saved_module_is_for_one_place(
     tiledsl.fuse(graph).build("cpu").save(file)
     assert main(["profile", file, "--seconds", "0"]) == 0
     assert "floors are those of its bytes alone" in " ".join(capsys.readouterr().out.split())
-    monkeypatch.setattr("tiledsl.cli.profile.device_arch", lambda: "sm_90")
+    monkeypatch.setattr("tiledsl.cli.commands.profile.device_arch", lambda: "sm_90")
     assert main(["profile", file, "--device", "cuda"]) == 1
     assert "was built for `cpu`, and cannot be timed on `cuda`" in capsys.readouterr().err
 

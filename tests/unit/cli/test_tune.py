@@ -15,8 +15,8 @@ from tests.support.fakes.tuning_records import QUESTION, TEXT, search, trial
 from tiledsl.autotune.records.database import Database, Writer
 from tiledsl.autotune.searching.search import Searches
 from tiledsl.autotune.searching.task import Budget
+from tiledsl.cli.commands.tune import INTERRUPTED
 from tiledsl.cli.main import main
-from tiledsl.cli.tune import INTERRUPTED
 from tiledsl.cli.tune_table import Table
 
 FILE = """

@@ -16,7 +16,7 @@ pytest.importorskip("onnx")
 
 import tiledsl
 from tests.support.onnx_files.onnx_models import onnx_model
-from tiledsl.cli.onnx_files import add_explain_command, add_run_command
+from tiledsl.cli.commands.onnx_files import add_explain_command, add_run_command
 from tiledsl.importers.onnx import backend
 from tiledsl.support.catalogue.onnx_models import ENTRIES
 from tiledsl.support.errors import TileError

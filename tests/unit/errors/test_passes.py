@@ -10,7 +10,7 @@ from tests.support.gpu_code.gpu_texts import launch_text, run_pass
 from tests.support.pass_runs import run_passes
 from tiledsl import tile
 from tiledsl.api.pages.audit import audited_machine
-from tiledsl.cli.opt import read_text
+from tiledsl.cli.commands.opt import read_text
 from tiledsl.ir.core import Block, Function, Module
 from tiledsl.ir.dtypes import f32
 from tiledsl.ir.tile_ops import Load, Return

@@ -31,15 +31,16 @@ from tiledsl.cli.arguments import parse_constant, parse_size, parse_spec
 from tiledsl.cli.audit_file import Arguments, audit_names
 from tiledsl.cli.bench_cases import cases_of, need_device, with_batch
 from tiledsl.cli.bench_runs import runners
-from tiledsl.cli.check import refuse_arch, refuse_saved
-from tiledsl.cli.compile import emitted, load_kernel, split_target
-from tiledsl.cli.database import write_page
+from tiledsl.cli.commands.check import refuse_arch, refuse_saved
+from tiledsl.cli.commands.compile import emitted
+from tiledsl.cli.commands.database import write_page
+from tiledsl.cli.commands.new import written
+from tiledsl.cli.commands.profile import check_place, device_arch
 from tiledsl.cli.draw import draw_for_specs
 from tiledsl.cli.load_model import TorchModel, load_target, need, torch_arguments
 from tiledsl.cli.main import make_parser
-from tiledsl.cli.new import written
 from tiledsl.cli.parser import parse
-from tiledsl.cli.profile import check_place, device_arch
+from tiledsl.cli.python_files import load_kernel, split_target
 from tiledsl.support.catalogue.runtime import ENTRIES
 from tiledsl.support.errors import TileError, fail
 from tiledsl.support.options import read_options

@@ -39,8 +39,8 @@ from tiledsl.passes.manager import PassContext
 from tiledsl.support.errors import fail
 
 if TYPE_CHECKING:
+    from tiledsl.passes.gpu.roles.products.scores_apart import Side
     from tiledsl.passes.gpu.roles.rings import Ring
-    from tiledsl.passes.gpu.roles.scores_apart import Side
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
-"""Which grids can have a role for scores and one for sums (`roles/scores_apart.py`), and what the one gives the other.
+"""Which grids can have a role for scores and one for sums (`roles/products/scores_apart.py`), and what the one gives
+the other.
 
     for j in tile.range(K):
         p, w = ... of tile.dot(q, k[j])          scores: p and w are given away in every turn,

@@ -1,5 +1,6 @@
 """Which loops have products that feed on each other as those of attention do, and the parts that they are cut into:
-scores, what is computed of them, and sums that take that (`roles/back_to_back_loops.py`, `roles/scores_apart.py`)."""
+scores, what is computed of them, and sums that take that (`back_to_back_loops.py` and `scores_apart.py` of
+`roles/products/`)."""
 
 from __future__ import annotations
 

@@ -15,14 +15,14 @@ from tiledsl.passes.gpu.lower.place_blocks import Turns, define_place
 from tiledsl.passes.gpu.products.parallel_products import products_of
 from tiledsl.passes.gpu.products.promoted_sums import is_promoted
 from tiledsl.passes.gpu.products.streamed_loads import source_load
-from tiledsl.passes.gpu.roles.back_to_back_loops import lower_back_to_back
-from tiledsl.passes.gpu.roles.back_to_back_parts import parts_of
 from tiledsl.passes.gpu.roles.bulk_stores import lower_bulk_store, stores_in_bulk
-from tiledsl.passes.gpu.roles.prepared_loops import company_of, lower_company
-from tiledsl.passes.gpu.roles.promoted_products import lower_promoted_product, lower_promoted_ring
+from tiledsl.passes.gpu.roles.products.back_to_back_loops import lower_back_to_back
+from tiledsl.passes.gpu.roles.products.back_to_back_parts import parts_of
+from tiledsl.passes.gpu.roles.products.prepared_loops import company_of, lower_company
+from tiledsl.passes.gpu.roles.products.promoted_products import lower_promoted_product, lower_promoted_ring
+from tiledsl.passes.gpu.roles.products.split_loops import lower_split_company
+from tiledsl.passes.gpu.roles.products.warpgroup_products import lower_product, lower_product_ring
 from tiledsl.passes.gpu.roles.rings import FedLoop, Ring
-from tiledsl.passes.gpu.roles.split_loops import lower_split_company
-from tiledsl.passes.gpu.roles.warpgroup_products import lower_product, lower_product_ring
 
 Plain = Callable[[Callable[[Value], None], "FedLoop | None"], None]
 """Lowers a loop turn by turn: what is to be done at the start of a turn of that number, and what feeds it."""

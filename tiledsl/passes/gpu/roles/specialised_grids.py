@@ -45,11 +45,11 @@ from tiledsl.passes.gpu.roles.block_walks import BlockWalk
 from tiledsl.passes.gpu.roles.bulk_stores import drain_stores, lent_ring
 from tiledsl.passes.gpu.roles.counted_walks import CountedWalk
 from tiledsl.passes.gpu.roles.exchange_sums import SplitSum
-from tiledsl.passes.gpu.roles.pingpong_walks import PingpongWalk
 from tiledsl.passes.gpu.roles.product_order import ProductOrder
+from tiledsl.passes.gpu.roles.products.pingpong_walks import PingpongWalk
+from tiledsl.passes.gpu.roles.products.scores_apart import Handover, Side, grid_of_scores
+from tiledsl.passes.gpu.roles.products.warpgroup_turns import begin_and_end
 from tiledsl.passes.gpu.roles.rings import Ring, carry_positions
-from tiledsl.passes.gpu.roles.scores_apart import Handover, Side, grid_of_scores
-from tiledsl.passes.gpu.roles.warpgroup_turns import begin_and_end
 from tiledsl.support.errors import fail
 
 

@@ -10,7 +10,7 @@ from tests.support.kernels.lowered_kernels import kernel_from_text, lower, tenso
 from tiledsl.ir.dtypes import bf16
 from tiledsl.ir.tile_ops import Grid, Range
 from tiledsl.passes.gpu.products.streamed_loads import COPIED_BYTES, Feed, feeds_of
-from tiledsl.passes.gpu.roles.back_to_back_parts import Parts, parts_of
+from tiledsl.passes.gpu.roles.products.back_to_back_parts import Parts, parts_of
 from tiledsl.passes.gpu.roles.rings import Ring
 from tiledsl.passes.manager import PassContext, PassManager
 from tiledsl.passes.pipelines import gpu_front_pipeline

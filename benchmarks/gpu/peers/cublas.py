@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks.gpu.checking import poison
-from benchmarks.gpu.peers import Call
+from benchmarks.gpu.peers.common import Call
 from benchmarks.gpu.products import Product, result_of
 
 WAYS = ("cuBLAS", "cuBLASLt", "cuBLAS turned", "cuBLASLt fast")

@@ -47,8 +47,14 @@ from tiledsl.passes.gpu.plans.product_plans.footprint import COMPUTED_SLOTS
 from tiledsl.passes.gpu.products.promoted_sums import is_promoted
 from tiledsl.passes.gpu.products.streamed_loads import source_load
 from tiledsl.passes.gpu.roles.computed_operands import define_right_operand, right_buffer, write_right_operand
+from tiledsl.passes.gpu.roles.products.warpgroup_products import (
+    first_sums,
+    left_operand,
+    multiply,
+    remark_product,
+    sum_of_loop,
+)
 from tiledsl.passes.gpu.roles.rings import FedLoop, Ring
-from tiledsl.passes.gpu.roles.warpgroup_products import first_sums, left_operand, multiply, remark_product, sum_of_loop
 from tiledsl.passes.tile.loops.carried_values import carried_arguments, yielded
 
 

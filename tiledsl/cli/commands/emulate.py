@@ -20,10 +20,10 @@ import numpy as np
 from tiledsl.api import Kernel
 from tiledsl.cli.arguments import add_constants, add_json, add_sizes, add_specs, constants_of, sizes_of
 from tiledsl.cli.as_json import error_data, show, warning_data
-from tiledsl.cli.compile import load_kernel, split_target
+from tiledsl.cli.commands.opt import read_text
 from tiledsl.cli.draw import Drawn, difference, draw_for_function, draw_for_specs
-from tiledsl.cli.opt import read_text
 from tiledsl.cli.parser import positive_int
+from tiledsl.cli.python_files import load_kernel, split_target
 from tiledsl.runtime.arrays.arrays import Array, is_numpy
 from tiledsl.support.errors import TileError
 

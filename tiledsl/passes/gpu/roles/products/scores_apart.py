@@ -37,9 +37,9 @@ from tiledsl.passes.gpu.lower.lowering import Lowering, Staged
 from tiledsl.passes.gpu.lower.place_blocks import Turns
 from tiledsl.passes.gpu.plan import GridPlan
 from tiledsl.passes.gpu.products.apart_products import Apart
-from tiledsl.passes.gpu.roles.back_to_back_loops import BackToBackLoop
+from tiledsl.passes.gpu.roles.products.back_to_back_loops import BackToBackLoop
+from tiledsl.passes.gpu.roles.products.warpgroup_products import remark_product
 from tiledsl.passes.gpu.roles.rings import Position, Ring, following, operand_layout
-from tiledsl.passes.gpu.roles.warpgroup_products import remark_product
 
 SLOTS = 1
 """Turns whose left operands stand in shared memory: sums have read one when the next is there."""

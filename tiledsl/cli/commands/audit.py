@@ -10,7 +10,7 @@ from typing import cast
 from tiledsl.cli.arguments import add_constants, add_json, add_specs, constants_of
 from tiledsl.cli.as_json import audit_data, show
 from tiledsl.cli.audit_file import Arguments, audit_names
-from tiledsl.cli.compile import load_kernel, load_names, split_target
+from tiledsl.cli.python_files import load_kernel, load_names, split_target
 
 
 def add_audit_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:  # pyright: ignore[reportPrivateUsage]  # argparse has no public name for it

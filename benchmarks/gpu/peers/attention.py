@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from benchmarks.gpu.attention_cases import AttentionCase, Heads
-from benchmarks.gpu.peers import Call, Peers
+from benchmarks.gpu.peers.common import Call, Peers
 
 FA3, CUDNN, FA2, TRITON, TILELANG = "FA3", "cuDNN", "FA2", "Triton", "TileLang"
 WAYS = {
@@ -41,7 +41,10 @@ def prepare(torch: Any, case: AttentionCase, heads: Heads, peers: Peers) -> dict
             calls["cuDNN"] = partial(sdpa, torch, "CUDNN_ATTENTION", q, k, v, case)
         expected = heads.expected_by_sequence(case, tokens_first=tokens_first)
         ready |= peers.prepare(case.name, calls, expected)
-    for name, module in ((TRITON, "benchmarks.gpu.triton_attention"), (TILELANG, "benchmarks.gpu.tilelang_attention")):
+    for name, module in (
+        (TRITON, "benchmarks.gpu.peers.triton_attention"),
+        (TILELANG, "benchmarks.gpu.peers.tilelang_attention"),
+    ):
         ready |= peers.prepare(case.name, {name: by_module(name, module, heads, case.causal)}, heads.expected)
     return ready
 

@@ -13,7 +13,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from benchmarks.gpu import triton_kernels
+from benchmarks.gpu.peers import triton_kernels
 
 POINTERS = {"x": "*bf16", "y": "*bf16", "z": "*bf16", "a": "*bf16", "b": "*bf16", "c": "*bf16"}
 KERNELS = {

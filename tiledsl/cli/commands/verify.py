@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from tiledsl.cli.arguments import add_constants, add_json, add_specs, constants_of, parse_argument
 from tiledsl.cli.as_json import show, verified_data
-from tiledsl.cli.compile import load_kernel, split_target
+from tiledsl.cli.python_files import load_kernel, split_target
 from tiledsl.cli.verify_kernel import SIZES, verify_kernel
 from tiledsl.ir.dtypes import ALL, BY_NAME
 

@@ -23,8 +23,14 @@ from tiledsl.passes.gpu.lower.lowering import Lowering
 from tiledsl.passes.gpu.lower.place_blocks import Turns
 from tiledsl.passes.gpu.products.promoted_sums import PROMOTED_DEPTH
 from tiledsl.passes.gpu.roles.computed_operands import stage_right_operand
+from tiledsl.passes.gpu.roles.products.warpgroup_products import (
+    first_sums,
+    left_operand,
+    multiply,
+    remark_product,
+    sum_of_loop,
+)
 from tiledsl.passes.gpu.roles.rings import Position, Ring
-from tiledsl.passes.gpu.roles.warpgroup_products import first_sums, left_operand, multiply, remark_product, sum_of_loop
 from tiledsl.support.errors import fail
 
 

@@ -31,9 +31,14 @@ from tiledsl.passes.gpu.roles.block_masks import Mask, always_whole, masked, mas
 from tiledsl.passes.gpu.roles.bulk_stores import lent_ring
 from tiledsl.passes.gpu.roles.distances import distance
 from tiledsl.passes.gpu.roles.known_padding import fills_of
+from tiledsl.passes.gpu.roles.products.warpgroup_products import (
+    initial_accumulator,
+    left_operand,
+    multiply,
+    plan_product,
+)
+from tiledsl.passes.gpu.roles.products.warpgroup_turns import hand_over
 from tiledsl.passes.gpu.roles.rings import Position, Ring
-from tiledsl.passes.gpu.roles.warpgroup_products import initial_accumulator, left_operand, multiply, plan_product
-from tiledsl.passes.gpu.roles.warpgroup_turns import hand_over
 from tiledsl.passes.tile.loops.carried_values import carried_arguments, yielded
 from tiledsl.support.location import Location
 

@@ -77,7 +77,7 @@ class Peers:
 
 def triton_kernels() -> Any | None:
     """The module of Triton kernels, where Triton is."""
-    return optional("benchmarks.gpu.triton_kernels") if optional("triton") is not None else None
+    return optional("benchmarks.gpu.peers.triton_kernels") if optional("triton") is not None else None
 
 
 def first_line(text: str) -> str:

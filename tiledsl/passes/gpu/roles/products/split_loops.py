@@ -26,10 +26,10 @@ from tiledsl.passes.gpu.lower.lowering import Lowering
 from tiledsl.passes.gpu.lower.place_blocks import Turns
 from tiledsl.passes.gpu.products.load_parts import operand_load
 from tiledsl.passes.gpu.roles.computed_operands import right_planes, write_plane
-from tiledsl.passes.gpu.roles.prepared_loops import Company, PreparedLoop
-from tiledsl.passes.gpu.roles.promoted_products import no_part
+from tiledsl.passes.gpu.roles.products.prepared_loops import Company, PreparedLoop
+from tiledsl.passes.gpu.roles.products.promoted_products import no_part
+from tiledsl.passes.gpu.roles.products.warpgroup_products import multiply
 from tiledsl.passes.gpu.roles.rings import Ring
-from tiledsl.passes.gpu.roles.warpgroup_products import multiply
 from tiledsl.support.errors import fail
 
 

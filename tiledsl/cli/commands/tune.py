@@ -18,7 +18,7 @@ from tiledsl.api.graphs.graph import Graph
 from tiledsl.api.kernels.tune import tune
 from tiledsl.cli.arguments import add_constants, add_json, add_sizes, add_specs, constants_of, sizes_of
 from tiledsl.cli.as_json import show, tune_data
-from tiledsl.cli.database import opened, write_page
+from tiledsl.cli.commands.database import opened, write_page
 from tiledsl.cli.draw import draw_for_specs
 from tiledsl.cli.load_model import TARGET, load_target
 from tiledsl.cli.tune_table import Table
