@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 from statistics import geometric_mean
 from typing import Any
 
-from benchmarks.gpu import attention_peers, kernels
+from benchmarks.gpu import kernels
 from benchmarks.gpu.attention_cases import CASES, GEOMEAN, AttentionCase, Heads, draw
 from benchmarks.gpu.checking import check
 from benchmarks.gpu.device import describe, installed
 from benchmarks.gpu.memory import prepared
+from benchmarks.gpu.peers import attention as attention_peers
 from benchmarks.gpu.peers.attention import CUDNN, FA2, FA3, TILELANG, TRITON, WAYS
 from benchmarks.gpu.peers.common import Peers, first_line
 from benchmarks.gpu.results import Results, microseconds, verdict

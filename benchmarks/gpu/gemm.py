@@ -10,10 +10,11 @@ from itertools import groupby
 from statistics import geometric_mean
 from typing import Any
 
-from benchmarks.gpu import cublas, kernels
+from benchmarks.gpu import kernels
 from benchmarks.gpu.checking import check
 from benchmarks.gpu.device import describe
 from benchmarks.gpu.memory import prepared
+from benchmarks.gpu.peers import cublas
 from benchmarks.gpu.peers.common import Peers, first_line, triton_kernels
 from benchmarks.gpu.products import GEOMEANS, PRODUCTS, Product, Values, draw, result_of
 from benchmarks.gpu.results import Results, microseconds, verdict

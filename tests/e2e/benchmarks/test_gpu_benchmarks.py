@@ -16,12 +16,14 @@ import pytest
 
 from benchmarks import report
 from benchmarks.gpu import __main__ as command_line
-from benchmarks.gpu import attention, attention_peers, cublas, forced_plans, gemm, launch, memory, ranking
+from benchmarks.gpu import attention, forced_plans, gemm, launch, memory, ranking
 from benchmarks.gpu import compile as compiles
 from benchmarks.gpu.attention_cases import CASES, AttentionCase
 from benchmarks.gpu.first_compile import SPECS
 from benchmarks.gpu.kernels import add_seven, vector_add
 from benchmarks.gpu.memory_cases import MemoryCase, cases
+from benchmarks.gpu.peers import attention as attention_peers
+from benchmarks.gpu.peers import cublas
 from benchmarks.gpu.peers.common import Peers
 from benchmarks.gpu.products import ODD, PRODUCTS, Product
 from benchmarks.gpu.results import Results, microseconds
