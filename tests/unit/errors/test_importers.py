@@ -58,6 +58,15 @@ def changed_argument() -> None:
     tiledsl.from_torch(formula, torch.zeros(2, 2))
 
 
+def all_in_one_tuple() -> None:
+    torch = pytest.importorskip("torch")
+
+    def formula(x: Any, y: Any) -> Any:
+        return x + y
+
+    tiledsl.from_torch(formula, (torch.zeros(2, 2), torch.zeros(2, 2)))
+
+
 CASES: dict[str, tuple[Callable[[], None], str]] = {
     "torch-absent": (absent, "`tiledsl.from_torch` needs PyTorch, which is not installed"),
     "torch-operators": (unknown_operator, "`formula` has operators for which there is no formula: aten.linalg_qr"),
@@ -65,6 +74,7 @@ CASES: dict[str, tuple[Callable[[], None], str]] = {
     "torch-custom-op": (not_callable, "an operator is made of a kernel or a function, not of a int"),
     "torch-custom-dtype": (complex_elements, "kernels know no elements of torch.complex64"),
     "torch-changes": (changed_argument, "`formula` changes x, and a graph changes nothing that it is given"),
+    "torch-example": (all_in_one_tuple, "argument that is a tuple of 2: missing a required argument: 'y'"),
 }
 
 

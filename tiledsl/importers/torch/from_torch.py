@@ -18,7 +18,7 @@ from tiledsl.frontend.trace.trace import identifier
 from tiledsl.importers.torch.node_locations import described, location_of
 from tiledsl.importers.torch.run_nodes import Held, NodeRun, formula_of, key_of, missing
 from tiledsl.support.caller import caller_location
-from tiledsl.support.errors import fail
+from tiledsl.support.errors import fail, make_error
 
 
 def from_torch(model: Any, /, *example: Any, dynamic_shapes: Any = None, **named: Any) -> Graph:
@@ -32,12 +32,17 @@ def from_torch(model: Any, /, *example: Any, dynamic_shapes: Any = None, **named
     >>> graph = tiledsl.from_torch(model.eval(), torch.zeros(1, 3, 224, 224))
 
     Raises TileUnsupportedError, with the module and the line, for operators that have no formula and for what changes
-    a buffer or an argument; errors of `torch.export` as they are.
+    a buffer or an argument; TileTypeError where the model cannot take the one tuple that is its argument; other errors
+    of `torch.export` as they are.
     """
     module = model if isinstance(model, torch.nn.Module) else _Function(model)
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # PyTorch's, of itself
-        program = export.export(module, example, named, dynamic_shapes=dynamic_shapes, strict=False)
+        try:
+            program = export.export(module, example, named, dynamic_shapes=dynamic_shapes, strict=False)
+        except Exception as error:
+            _refuse_one_tuple(_name(model), example, error)
+            raise
         if not _is_written(program):
             program = program.run_decompositions(_decompositions())
     _refuse_changes(program, _name(model))
@@ -51,6 +56,16 @@ def from_torch(model: Any, /, *example: Any, dynamic_shapes: Any = None, **named
     said = cast("Mapping[str, Any]", shapes if isinstance(shapes, Mapping) else dict(zip(names, shapes)))
     specs = _specs(program, (example, named), {name: said.get(name) for name in names})
     return trace(_formula(model, program, nodes, names, (example, named)), *specs)
+
+
+def _refuse_one_tuple(model: str, example: Sequence[Any], error: Exception) -> None:
+    """Raises TileTypeError if the model was given all its arguments as one tuple or list, as `torch.export` has them."""
+    if len(example) != 1 or not isinstance(example[0], (tuple, list)):
+        return
+    parts = cast("Sequence[object]", example[0])
+    kind, (reason, *_) = type(parts).__name__, str(error).splitlines() or [type(error).__name__]
+    known = {"model": model, "kind": kind, "count": len(parts), "reason": reason}
+    raise make_error("torch-example", caller_location(), **known) from error
 
 
 class _Function(torch.nn.Module):

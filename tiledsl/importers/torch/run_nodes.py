@@ -34,8 +34,8 @@ _PLAIN = frozenset({operator.getitem, math.ceil, math.floor, math.trunc, torch.s
 
 
 def key_of(target: Any) -> str:
-    """What an operator is called in the register, `add.Tensor`; empty for what is neither ATen's nor torchvision's."""
-    if not isinstance(target, torch._ops.OpOverload) or target.namespace not in ("aten", "torchvision"):
+    """What an operator is called in the register, `add.Tensor`; empty for what is of another library than these."""
+    if not isinstance(target, torch._ops.OpOverload) or target.namespace not in ("aten", "prims", "torchvision"):
         return ""
     library = "" if target.namespace == "aten" else f"{target.namespace}::"
     return f"{library}{target._opname}.{target._overloadname}"

@@ -27,4 +27,9 @@ ENTRIES: dict[str, ErrorSpec] = {
         "`{model}` changes {names}, and a graph changes nothing that it is given",
         'call `model.eval()`, or use `torch.compile(model, backend="tiledsl")`',
     ),
+    "torch-example": ErrorSpec(
+        TileTypeError,
+        "`{model}` cannot be called with one argument that is a {kind} of {count}: {reason}",
+        "pass its parts one by one, `from_torch(model, *example)`: unlike `torch.export.export`, it takes no tuple",
+    ),
 }

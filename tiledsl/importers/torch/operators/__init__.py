@@ -12,6 +12,7 @@ from tiledsl.importers.torch.operators import (
     pooling,
     products,
     recurrent,
+    resizing,
     shapes,
     special,
     strided,
@@ -21,5 +22,5 @@ from tiledsl.importers.torch.operators import (
 
 __all__ = [
     "attention", "comparisons", "convolutions", "creation", "elementwise", "folds", "indexing", "normalisation",
-    "pooling", "products", "recurrent", "shapes", "special", "strided", "transformer", "vision",
+    "pooling", "products", "recurrent", "resizing", "shapes", "special", "strided", "transformer", "vision",
 ]  # fmt: skip

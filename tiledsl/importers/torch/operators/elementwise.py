@@ -37,6 +37,7 @@ def mul(x: Any, y: Any) -> Any:
     return x * y
 
 
+@aten("true_divide", "Tensor", "Scalar")
 @aten("div", "Tensor", "Scalar", "Tensor_mode", "Scalar_mode")
 def div(x: Any, y: Any, *, rounding_mode: Any = None) -> Any:
     if rounding_mode is None:
@@ -256,6 +257,11 @@ def to_copy(x: Any, *, dtype: Any = None) -> Any:
         return x
     wanted = named(dtype)
     return x if wanted == x.dtype else x != 0 if wanted == bool_ else x.to(wanted)
+
+
+@aten("prims::convert_element_type")
+def convert_element_type(x: Any, dtype: Any) -> Any:
+    return to_copy(x, dtype=dtype)
 
 
 @aten("to", "dtype")

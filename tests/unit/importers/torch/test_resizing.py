@@ -1,0 +1,64 @@
+"""Images of other sizes in models of PyTorch: each mode, by sizes and by scales, exported and as its operators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+import tiledsl  # noqa: E402
+from tiledsl.importers.torch.register import OPERATORS  # noqa: E402
+
+CASES: list[tuple[tuple[int, ...], dict[str, Any]]] = [
+    ((2, 3, 7), {"size": 12}),
+    ((2, 3, 7), {"scale_factor": 2.5, "mode": "nearest-exact"}),
+    ((2, 3, 7), {"scale_factor": 1.7, "mode": "linear"}),
+    ((1, 2, 5, 6), {"scale_factor": 2}),
+    ((1, 2, 5, 6), {"size": (11, 3)}),
+    ((1, 2, 5, 6), {"scale_factor": (1.5, 0.5), "mode": "nearest-exact"}),
+    ((1, 2, 5, 6), {"scale_factor": 1.7, "mode": "bilinear"}),
+    ((1, 2, 5, 6), {"scale_factor": 1.7, "mode": "bilinear", "recompute_scale_factor": True}),
+    ((1, 2, 5, 6), {"size": (9, 1), "mode": "bilinear", "align_corners": True}),
+    ((1, 2, 9, 6), {"size": (4, 5), "mode": "bilinear", "antialias": True}),
+    ((1, 2, 5, 6), {"size": (8, 7), "mode": "bicubic"}),
+    ((1, 2, 5, 6), {"scale_factor": 2.3, "mode": "bicubic", "align_corners": True}),
+    ((1, 2, 9, 9), {"scale_factor": 0.4, "mode": "bicubic", "antialias": True}),
+    ((1, 2, 3, 4, 5), {"scale_factor": 2}),
+    ((1, 2, 3, 4, 5), {"size": (4, 4, 7), "mode": "nearest-exact"}),
+    ((1, 2, 3, 4, 5), {"scale_factor": 1.5, "mode": "trilinear"}),
+    ((1, 2, 6, 8), {"size": (3, 4), "mode": "area"}),
+]
+
+
+def named(case: tuple[tuple[int, ...], dict[str, Any]]) -> str:
+    return f"{len(case[0]) - 2} axes, " + ", ".join(f"{key}={value}" for key, value in case[1].items())
+
+
+@pytest.mark.parametrize(("shape", "options"), CASES, ids=map(named, CASES))
+def test_exported(shape: tuple[int, ...], options: dict[str, Any]) -> None:
+    def resized(x: Any) -> Any:
+        return torch.nn.functional.interpolate(x, **options)
+
+    x = torch.randn(shape)
+    built = tiledsl.fuse(tiledsl.from_torch(resized, x)).build("reference")
+    np.testing.assert_allclose(np.asarray(built(x)), resized(x).numpy(), rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize(("shape", "options"), CASES[::3], ids=map(named, CASES[::3]))
+def test_compiled(shape: tuple[int, ...], options: dict[str, Any]) -> None:
+    def resized(x: Any) -> Any:
+        return torch.nn.functional.interpolate(x, **options)
+
+    x = torch.randn(shape)
+    compiled = torch.compile(resized, backend="tiledsl", fullgraph=True)
+    np.testing.assert_allclose(compiled(x).numpy(), resized(x).numpy(), rtol=2e-5, atol=2e-5)
+
+
+def test_every_operator_that_resizes_has_a_formula() -> None:
+    names = [name for name in dir(torch.ops.aten) if "upsample_" in name and "backward" not in name]
+    assert len(names) >= 12
+    for name in names:
+        if "lanczos" not in name:
+            assert {f"{name}.default", f"{name}.vec"} <= OPERATORS.keys(), name
