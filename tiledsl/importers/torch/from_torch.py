@@ -59,7 +59,7 @@ def from_torch(model: Any, /, *example: Any, dynamic_shapes: Any = None, **named
 
 
 def _refuse_one_tuple(model: str, example: Sequence[Any], error: Exception) -> None:
-    """Raises TileTypeError if the model was given all its arguments as one tuple or list, as `torch.export` has them."""
+    """Raises TileTypeError if a model was given all its arguments as one tuple or list, as `torch.export` has them."""
     if len(example) != 1 or not isinstance(example[0], (tuple, list)):
         return
     parts = cast("Sequence[object]", example[0])

@@ -179,14 +179,29 @@ class WorkCounts:
     def _sum(self, term: _Term) -> Amount:
         around = [*self.nest.axis_values, *(loop.axis for loop in term.loops if loop.axis is not None)]
         apart = self._looked_at(term, around)
-        counted = _Counted(self, term, [axis for axis in around if axis not in apart])
-        total, exact = 0.0, True
-        for places, weight in self._places(term, [axis for axis in around if axis in apart], {}):
-            amount = counted.at(places)
-            total += weight * amount.number
-            exact = exact and amount.exact
+        counted = _Counted(self, term, apart, [axis for axis in around if axis not in apart])
+        total, exact = float(counted.alike), counted.is_known
+        for axes in ([], *counted.groups()):
+            part = counted.part(axes)
+            amounts = [(weight, part.at(places)) for places, weight in self._places(term, axes, {})]
+            total *= sum(weight * amount.number for weight, amount in amounts)
+            exact = exact and all(amount.exact for _, amount in amounts) and not self._is_sampled(axes)
         guessed = any(axis in self._guessed for axis in around)
-        return Amount(total, exact and not guessed and not self._is_sampled(apart, term))
+        return Amount(total, exact and not guessed)
+
+    def stepped_by(self, axis: Value, term: _Term) -> frozenset[Value]:
+        """The axes that the bounds and the step of a loop depend on."""
+        loop = next((loop for loop in term.loops if loop.axis is axis), None)
+        if loop is None:
+            return frozenset()
+        return loop.depends | (self._dependence.of(loop.op.step).axes if isinstance(loop.op, ops.For) else frozenset())
+
+    def depends(self, length: _Length) -> frozenset[Value]:
+        """The axes that a factor depends on."""
+        named = frozenset(self.axis_of[name] for name in symbols_of(length.dim) if name in self.axis_of)
+        if length.index is None:
+            return named
+        return frozenset({_unshifted(length.index)[0]}) | self._dependence.of(length.index).axes
 
     def _looked_at(self, term: _Term, around: Sequence[Value]) -> list[Value]:
         """The axes that are gone through block by block."""
@@ -207,10 +222,12 @@ class WorkCounts:
                 seen.add(name)
         return [axis for axis in around if axis in needed]
 
-    def _is_sampled(self, apart: Sequence[Value], term: _Term) -> bool:
-        limit = self._limit(len(apart))
+    def _is_sampled(self, axes: Sequence[Value]) -> bool:
+        """Whether `_places` leaves out blocks of a group's axes."""
         return any(
-            -(-self.total(axis) // self.block_sizes[axis]) > limit for axis in apart if axis in self.nest.axis_values
+            -(-self.total(axis) // self.block_sizes[axis]) > self._limit(len(axes) - number)
+            for number, axis in enumerate(axes)
+            if axis in self.nest.axis_values
         )
 
     def _limit(self, axes: int) -> int:
@@ -296,39 +313,53 @@ class WorkCounts:
 
 
 class _Counted:
-    """The factors of a term that need no place of their own, and those that do."""
+    """The factors of a term: those that are the same everywhere, and those of axes that are gone through."""
 
-    def __init__(self, counts: WorkCounts, term: _Term, free: Sequence[Value]) -> None:
+    def __init__(self, counts: WorkCounts, term: _Term, apart: Sequence[Value], free: Sequence[Value]) -> None:
         self.counts = counts
         self.term = term
+        self.apart = apart
         self.free = free
         # the axes of a grid are the same wherever the others are: what belongs to them alone is counted once
         grid = counts.nest.axis_values
         pairs = [(length, self._free_axis(length)) for length in term.lengths]
         used = {axis for _, axis in pairs}
-        alike = [self._along(axis, length, {}) for length, axis in pairs if axis is not None and axis in grid]
-        alike += [self._blocks(axis, {}).number for axis in free if axis in grid and axis not in used]
-        self._alike = math.prod(alike)
-        self._others = [(length, axis) for length, axis in pairs if axis is None or axis not in grid]
-        self._loops = [(axis, axis in used) for axis in free if axis not in grid]
+        alike = [self.along(axis, length, {}) for length, axis in pairs if axis is not None and axis in grid]
+        alike += [self.blocks(axis, {}).number for axis in free if axis in grid and axis not in used]
+        endless = sum(1 for loop in term.loops if loop.axis is None)
+        self.alike = math.prod(alike) * GUESSED_TURNS**endless
+        self.is_known = not endless
+        self._lengths = [
+            (length, axis, self._depends(length, axis)) for length, axis in pairs if axis is None or axis not in grid
+        ]
+        loops = [axis for axis in free if axis not in grid]
+        self._loops = [(axis, axis in used, counts.stepped_by(axis, term).intersection(apart)) for axis in loops]
 
-    def at(self, places: dict[Value, Place]) -> Amount:
-        """The product of all factors for blocks at these places."""
-        counts, exact = self.counts, True
-        values = counts.scalars(places)
-        result = float(self._alike)
-        for length, axis in self._others:
-            result *= self._placed(length, places, values) if axis is None else self._along(axis, length, places)
-            exact = exact and (axis is not None or _is_known(length, values))
-        for loop in self.term.loops:
-            if loop.axis is None:
-                result *= GUESSED_TURNS
-                exact = False
-        for axis, is_used in self._loops:
-            amount = self._blocks(axis, places)
-            exact = exact and amount.exact
-            result *= 1 if is_used else amount.number
-        return Amount(result, exact)
+    def _depends(self, length: _Length, axis: Value | None) -> frozenset[Value]:
+        """The axes gone through that a factor depends on."""
+        found = self.counts.depends(length) if axis is None else self.counts.stepped_by(axis, self.term)
+        return found.intersection(self.apart)
+
+    def groups(self) -> list[list[Value]]:
+        """The axes that are gone through, in groups: no factor and no bound depends on axes of two groups, so sums of
+        groups multiply. Of windows of two axes: rows and the places in them; columns and the places in them."""
+        together = [frozenset({axis}) | self.counts.stepped_by(axis, self.term) for axis in self.apart]
+        together += [depends for *_, depends in (*self._lengths, *self._loops)]
+        groups = [frozenset({axis}) for axis in self.apart]
+        for axes in together:
+            joined = [group for group in groups if group & axes]
+            if len(joined) > 1:
+                groups = [group for group in groups if group not in joined] + [frozenset[Value]().union(*joined)]
+        return [[axis for axis in self.apart if axis in group] for group in groups]
+
+    def part(self, axes: Sequence[Value]) -> _Part:
+        """The factors of a group; of none, those that are the same in all."""
+
+        def belongs(depends: frozenset[Value]) -> bool:
+            return bool(depends.intersection(axes)) if axes else not depends
+
+        lengths = [(length, axis) for length, axis, depends in self._lengths if belongs(depends)]
+        return _Part(self, lengths, [(axis, used) for axis, used, depends in self._loops if belongs(depends)])
 
     def _free_axis(self, length: _Length) -> Value | None:
         """The axis of this factor, if its blocks make up the count together."""
@@ -342,7 +373,7 @@ class _Counted:
     def _range(self, axis: Value, places: Mapping[Value, Place]) -> tuple[int, int, int] | None:
         return self.counts.bounds(axis, self.term, places)
 
-    def _blocks(self, axis: Value, places: Mapping[Value, Place]) -> Amount:
+    def blocks(self, axis: Value, places: Mapping[Value, Place]) -> Amount:
         """How many blocks an axis has."""
         found = self._range(axis, places)
         if found is None:
@@ -352,7 +383,7 @@ class _Counted:
         start, stop, step = found
         return Amount(max(0, -(-(stop - start) // step)))
 
-    def _along(self, axis: Value, length: _Length, places: Mapping[Value, Place]) -> float:
+    def along(self, axis: Value, length: _Length, places: Mapping[Value, Place]) -> float:
         """The coordinates of all blocks of a free axis; those in the tensor, of a subscript."""
         found = self._range(axis, places)
         if found is None:
@@ -364,7 +395,7 @@ class _Counted:
         offset = _unshifted(length.index)[1] or 0
         return _overlap(start + offset, stop - start, self.counts.number(length.size))
 
-    def _placed(self, length: _Length, places: Mapping[Value, Place], values: ScalarValues) -> float:
+    def placed(self, length: _Length, places: Mapping[Value, Place], values: ScalarValues) -> float:
         """A factor where every block that it speaks of has a place, or none does."""
         counts = self.counts
         if length.start is not None:
@@ -382,6 +413,33 @@ class _Counted:
             return counts.number(length.dim) if place is None else _overlap(place.start, place.extent, size)
         at = values.of(length.index)
         return 1.0 if at is None or 0 <= at < size else 0.0
+
+
+class _Part:
+    """The factors of one group of axes."""
+
+    def __init__(
+        self, counted: _Counted, lengths: Sequence[tuple[_Length, Value | None]], loops: Sequence[tuple[Value, bool]]
+    ) -> None:
+        self._counted = counted
+        self._lengths = lengths
+        self._loops = loops
+
+    def at(self, places: Mapping[Value, Place]) -> Amount:
+        """The product of the factors for blocks at these places."""
+        counted, result, exact = self._counted, 1.0, True
+        values = counted.counts.scalars(places)
+        for length, axis in self._lengths:
+            if axis is None:
+                result *= counted.placed(length, places, values)
+                exact = exact and _is_known(length, values)
+            else:
+                result *= counted.along(axis, length, places)
+        for axis, is_used in self._loops:
+            amount = counted.blocks(axis, places)
+            exact = exact and amount.exact
+            result *= 1 if is_used else amount.number
+        return Amount(result, exact)
 
 
 def _is_known(length: _Length, values: ScalarValues) -> bool:

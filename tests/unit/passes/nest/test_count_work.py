@@ -38,6 +38,20 @@ def triangles(u: tile.Tensor, w: tile.Tensor) -> tile.Tensor:
     return o
 
 
+def windows(u: tile.Tensor, w: tile.Tensor) -> tile.Tensor:
+    """Places of rows and of columns are apart; of the diagonals they are not."""
+    M, N = u.shape
+    R, S = w.shape
+    o = tile.empty((M, N), u.dtype)
+    for m, n in tile.grid(M, N):
+        s = tile.zeros((m, n), u.dtype)
+        for i in range(R):
+            for j in range(S):
+                s = s + u[m + i - 1, n + 2 * j - 3] * w[i, j] + u[m + j, n + i] + u[m + i, n + i]
+        o[m, n] = s
+    return o
+
+
 @pytest.mark.parametrize("block", [1, 5, 16, 64])
 @pytest.mark.parametrize(
     ("function", "shapes"),
@@ -46,6 +60,7 @@ def triangles(u: tile.Tensor, w: tile.Tensor) -> tile.Tensor:
         (programs.attention, [(150, 8)] * 3),
         (stencil, [(33, 21)]),
         (triangles, [(9, 11), (7,)]),
+        (windows, [(11, 27), (3, 5)]),
     ],
 )
 def test_what_is_counted_is_what_runs(

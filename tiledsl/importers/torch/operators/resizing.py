@@ -1,6 +1,6 @@
 """Images of other sizes: what `torch.nn.functional.interpolate` and `torch.nn.Upsample` become.
 
-Each operator has two forms: `vec` has the sizes or the scales, `default` the sizes, and the scales where these say more.
+Each operator has two forms: `vec` has sizes or scales; `default` has sizes, and scales too where these say more.
 """
 
 from __future__ import annotations
