@@ -10,6 +10,7 @@ as well. All numbers are small and whole, so that every order of sums gives the 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -119,10 +120,11 @@ class RandomProduct:
     """From which row of left operands, and column of right ones, on they are read: their tensors have so many more."""
 
     @property
-    def is_within_pieces(self) -> bool:
-        """Whether something of it may begin within 16 bytes of a row, where TMA cannot begin."""
+    def may_be_refused(self) -> bool:
+        """Whether something of it may begin within 16 bytes of a row, or rows do themselves: where TMA cannot begin."""
         widths = [BY_NAME[one.dtype].bytes for one in (self.left, self.right, self.beside) if one is not None]
-        return any(start * width % 16 for start in (self.first, self.row, self.column) for width in widths)
+        begins = [self.first, self.row, self.column, *self._sizes.values()]
+        return any(start * width % 16 for start in begins for width in widths)
 
     @property
     def dtype(self) -> str:
@@ -232,7 +234,7 @@ func @f({", ".join(parameters)}) {{
 
     def arguments(self) -> list[Array]:
         """Small whole numbers."""
-        sizes = {"M": self.m, "N": self.n, "K": self.k, "M_READ": self.m + self.row, "N_READ": self.n + self.column}
+        sizes = self._sizes
         generator = np.random.default_rng(0)
         found: list[Array] = []
         tensors: list[tuple[str, Sequence[str]]] = []
@@ -246,16 +248,32 @@ func @f({", ".join(parameters)}) {{
 
     @property
     def whole_plan(self) -> str:
-        """The plan, with what it takes rows of tensors to start at multiples of."""
-        alignment: list[int] = []
+        """The plan, with what it takes rows of tensors to start at multiples of; operands that TMA cannot take so, as
+        they are multiplied, are copied before."""
+        alignment, copied = list[int](), list[int]()
         for side, operand in (("a", self.left), ("b", self.right), ("c", self.beside)):
             if operand is not None:
-                short = self.by_threads and side == "a" and _is_computed(operand, self.dtype)
-                alignment += [2 if short else 16 for _ in _tensors(side, operand, side == "a", self._larger)]
-        others = [16] * (len(self._met) + (3 if self.stores_turned else 1))
-        whole = f", M<={-(-self.m // 8) * 8}, N<={-(-self.n // 8) * 8}" if self._met else ""
+                computed = _is_computed(operand, self.dtype)
+                short = self.by_threads and side == "a" and computed
+                for dtype, shape in _tensors(side, operand, side == "a", self._larger).values():
+                    alignment.append(2 if short else self._row_alignment(dtype, shape))
+                    if alignment[-1] < 16 and not computed:
+                        copied.append(len(alignment) - 1)
+        others = [*self._met.values(), ("f32", "MN"), *[("f32", "NM"), ("f32", "NM")][: 2 * self.stores_turned]]
+        alignment += [self._row_alignment(*one) for one in others]
+        whole = f", copies of {'/'.join(map(str, copied))}" if copied else ""
+        whole += f", M<={-(-self.m // 8) * 8}, N<={-(-self.n // 8) * 8}" if self._met else ""
         whole += "".join(f", {size.upper()}%{block}=0" for size, block in blocks_of(self.plan)) if self.divided else ""
-        return f"{self.plan}{whole}, aligned to {'/'.join(map(str, (*alignment, *others)))}"
+        return f"{self.plan}{whole}, aligned to {'/'.join(map(str, alignment))}"
+
+    def _row_alignment(self, dtype: str, shape: Sequence[str]) -> int:
+        """The bytes that rows of a tensor without gaps start at multiples of, at most 16."""
+        return math.gcd(16, BY_NAME[dtype].bytes * self._sizes[shape[-1]]) if len(shape) > 1 else 16
+
+    @property
+    def _sizes(self) -> dict[str, int]:
+        larger = {"M_READ": self.m + self.row, "N_READ": self.n + self.column}
+        return {"M": self.m, "N": self.n, "K": self.k, **larger}
 
 
 def blocks_of(plan: str) -> list[tuple[str, int]]:
@@ -350,8 +368,8 @@ def random_products(draw: st.DrawFn) -> RandomProduct:
     left, right = draw(operands(st.booleans(), dtype)), draw(operands(st.sampled_from([False, False, True]), dtype))
     beside = draw(operands(st.just(False), dtype)) if draw(st.integers(0, 3)) == 0 else None
     stages = draw(st.sampled_from([2, 3] if by_planes else [2, 3, 1]))
-    m, n = draw(st.sampled_from([64, 80, 16, 144])), draw(st.sampled_from([64, 80, 16]))
-    k = draw(st.sampled_from([208, 64, 80]))
+    m, n = draw(st.sampled_from([64, 80, 16, 144, 77, 100])), draw(st.sampled_from([64, 80, 16, 100, 77]))
+    k = draw(st.sampled_from([208, 64, 80, 100, 77]))
     plan = draw(st.sampled_from(PLANS_BY_PLANES if by_planes else PLANS)).format(stages=stages)
     by_threads = draw(st.sampled_from([False, False, True]))
     after = draw(st.lists(st.sampled_from(sorted(AFTER)), max_size=2, unique=True))
