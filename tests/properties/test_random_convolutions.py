@@ -100,7 +100,7 @@ def test_random_convolutions(case: Convolution) -> None:
 
 
 @settings(max_examples=8, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
-@given(convolutions(channels=(8, 16), columns=8))
+@given(convolutions(channels=(8, 16, 12), columns=8))
 def test_in_the_emulator(case: Convolution) -> None:
     arrays = _arrays(case, F16)
     wanted = case.wanted(arrays)

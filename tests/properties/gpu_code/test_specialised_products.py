@@ -15,6 +15,7 @@ from tiledsl.ir.text.printer import print_module
 from tiledsl.passes.gpu.plan import parse_plan
 from tiledsl.passes.manager import PassContext, PassManager
 from tiledsl.passes.pipelines import gpu_front_pipeline
+from tiledsl.support.errors import TileResourceError
 
 BLOCK = 128
 """The reference gives the same for all blocks, and is the faster the fewer there are."""
@@ -31,10 +32,15 @@ def check(product: RandomProduct, seed: int) -> None:
     module = parse_module(product.text)
     expected = execute(module.entry, product.arguments(), blocks=lambda op, axis, block: BLOCK)
     placed = PassManager(gpu_front_pipeline()).run(module.clone(), PassContext())
-    gpu = lowered(placed, parse_plan(product.whole_plan))
+    try:
+        gpu = lowered(placed, parse_plan(product.whole_plan))
+    except TileResourceError as error:
+        if error.code != "shared-too-much" and not (error.code == "plan-specialised" and product.may_be_refused):
+            raise
+        return  # the planner takes others
     kinds = {type(op) for op in gpu.walk()}
     assert Wgmma in kinds
-    assert TmaLoad in kinds
+    assert product.may_be_refused or TmaLoad in kinds
     try:
         actual = run_as_launched(gpu.entry, product.arguments(), seed=seed)
         assert all((found == wanted).all() for found, wanted in zip(actual, expected, strict=True))

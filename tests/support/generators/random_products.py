@@ -1,5 +1,8 @@
 """Generated TILE programs with a loop of products, under plans with specialised warps.
 
+What is multiplied is the whole of its tensors, or a part that begins anywhere: a loop that starts at some element, rows
+and columns that are read from some element on.
+
 Each operand is a load, or is computed of some elementwise; what is loaded may be folded too; a second product may
 stand beside the first; behind the loop tiles may be met that lie in other ways, and the result may be stored turned
 as well. All numbers are small and whole, so that every order of sums gives the same.
@@ -7,6 +10,7 @@ as well. All numbers are small and whole, so that every order of sums gives the 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -109,6 +113,18 @@ class RandomProduct:
     """Whether the plan knows that its blocks divide the sizes."""
     by_planes: bool = False
     """Whether what is multiplied is f32, of which planes are made."""
+    first: int = 0
+    """Where the loop along K starts."""
+    row: int = 0
+    column: int = 0
+    """From which row of left operands, and column of right ones, on they are read: their tensors have so many more."""
+
+    @property
+    def may_be_refused(self) -> bool:
+        """Whether something of it may begin within 16 bytes of a row, or rows do themselves: where TMA cannot begin."""
+        widths = [BY_NAME[one.dtype].bytes for one in (self.left, self.right, self.beside) if one is not None]
+        begins = [self.first, self.row, self.column, *self._sizes.values()]
+        return any(start * width % 16 for start in begins for width in widths)
 
     @property
     def dtype(self) -> str:
@@ -123,8 +139,8 @@ class RandomProduct:
             operands.append(("c", self.beside, False))
         lines, sums, parameters = list[str](), list[str](), list[str]()
         for side, operand, is_left in operands:
-            parameters += _parameters(_tensors(side, operand, is_left))
-            lines += _operand(side, operand, is_left, self.dtype)
+            parameters += _parameters(_tensors(side, operand, is_left, self._larger))
+            lines += _operand(side, operand, is_left, self.dtype, self._shifts)
             if operand.folded:
                 sums.append(side)
                 lines += [
@@ -173,11 +189,16 @@ func @f({", ".join(parameters)}) {{
     %zero = tile.constant() {{value = 0.0, dtype = f32}}
     %one = tile.constant() {{value = 1.0, dtype = f32}}
     %start = tile.constant() {{value = 0, dtype = i64}}
+    %first_k = tile.constant() {{value = {self.first}, dtype = i64}}
+    %row = tile.constant() {{value = {self.row}, dtype = i64}}
+    %column = tile.constant() {{value = {self.column}, dtype = i64}}
+    %m_read = tile.shift(%m, %row)
+    %n_read = tile.shift(%n, %column)
     %acc = tile.broadcast(%zero) {{shape = [m, n]}}
     %none_m = tile.broadcast(%zero) {{shape = [m]}}
     %none_n = tile.broadcast(%zero) {{shape = [n]}}
     %K = tile.size() {{value = K}}
-    {", ".join(results)} = tile.range(%start, %K, [{", ".join(initial)}]) {{blocks = [auto]}}
+    {", ".join(results)} = tile.range(%first_k, %K, [{", ".join(initial)}]) {{blocks = [auto]}}
         body(%k: axis<k>, {", ".join(types)}) {{
       {inside}
       tile.yield([{", ".join(carried)}])
@@ -190,6 +211,16 @@ func @f({", ".join(parameters)}) {{
 """
 
     @property
+    def _shifts(self) -> dict[str, str]:
+        """The blocks by which operands are read, where they are not those of the result."""
+        return ({"m": "m_read"} if self.row else {}) | ({"n": "n_read"} if self.column else {})
+
+    @property
+    def _larger(self) -> dict[str, str]:
+        """Sizes of operands that are read from some row or column on, by those of the result."""
+        return ({"M": "M_READ"} if self.row else {}) | ({"N": "N_READ"} if self.column else {})
+
+    @property
     def _more_results(self) -> str:
         empty = "tile.empty() {shape = [N, M], dtype = f32}"
         return f"%turned = {empty}\n  %met = {empty}" if self.stores_turned else ""
@@ -197,17 +228,19 @@ func @f({", ".join(parameters)}) {{
     @property
     def _met(self) -> dict[str, tuple[str, Sequence[str]]]:
         """The tensors that are met behind the loop."""
-        return {"x": ("f32", "MN"), "y": ("f32", "NM")} if self.after or self.stores_turned else {}
+        if not (self.after or self.stores_turned or self.row or self.column):  # sizes are those of some tensor
+            return {}
+        return {"x": ("f32", "MN"), "y": ("f32", "NM")}
 
     def arguments(self) -> list[Array]:
         """Small whole numbers."""
-        sizes = {"M": self.m, "N": self.n, "K": self.k}
+        sizes = self._sizes
         generator = np.random.default_rng(0)
         found: list[Array] = []
         tensors: list[tuple[str, Sequence[str]]] = []
         for side, operand in (("a", self.left), ("b", self.right), ("c", self.beside)):
             if operand is not None:
-                tensors += _tensors(side, operand, is_left=side == "a").values()
+                tensors += _tensors(side, operand, side == "a", self._larger).values()
         for dtype, shape in [*tensors, *self._met.values()]:
             shape_ = tuple(sizes[name] for name in shape)
             found.append(generator.integers(-1, 3, shape_).astype(to_numpy(BY_NAME[dtype])))
@@ -215,16 +248,32 @@ func @f({", ".join(parameters)}) {{
 
     @property
     def whole_plan(self) -> str:
-        """The plan, with what it takes rows of tensors to start at multiples of."""
-        alignment: list[int] = []
+        """The plan, with what it takes rows of tensors to start at multiples of; operands that TMA cannot take so, as
+        they are multiplied, are copied before."""
+        alignment, copied = list[int](), list[int]()
         for side, operand in (("a", self.left), ("b", self.right), ("c", self.beside)):
             if operand is not None:
-                short = self.by_threads and side == "a" and _is_computed(operand, self.dtype)
-                alignment += [2 if short else 16 for _ in _tensors(side, operand, is_left=side == "a")]
-        others = [16] * (len(self._met) + (3 if self.stores_turned else 1))
-        whole = f", M<={-(-self.m // 8) * 8}, N<={-(-self.n // 8) * 8}" if self._met else ""
+                computed = _is_computed(operand, self.dtype)
+                short = self.by_threads and side == "a" and computed
+                for dtype, shape in _tensors(side, operand, side == "a", self._larger).values():
+                    alignment.append(2 if short else self._row_alignment(dtype, shape))
+                    if alignment[-1] < 16 and not computed:
+                        copied.append(len(alignment) - 1)
+        others = [*self._met.values(), ("f32", "MN"), *[("f32", "NM"), ("f32", "NM")][: 2 * self.stores_turned]]
+        alignment += [self._row_alignment(*one) for one in others]
+        whole = f", copies of {'/'.join(map(str, copied))}" if copied else ""
+        whole += f", M<={-(-self.m // 8) * 8}, N<={-(-self.n // 8) * 8}" if self._met else ""
         whole += "".join(f", {size.upper()}%{block}=0" for size, block in blocks_of(self.plan)) if self.divided else ""
-        return f"{self.plan}{whole}, aligned to {'/'.join(map(str, (*alignment, *others)))}"
+        return f"{self.plan}{whole}, aligned to {'/'.join(map(str, alignment))}"
+
+    def _row_alignment(self, dtype: str, shape: Sequence[str]) -> int:
+        """The bytes that rows of a tensor without gaps start at multiples of, at most 16."""
+        return math.gcd(16, BY_NAME[dtype].bytes * self._sizes[shape[-1]]) if len(shape) > 1 else 16
+
+    @property
+    def _sizes(self) -> dict[str, int]:
+        larger = {"M_READ": self.m + self.row, "N_READ": self.n + self.column}
+        return {"M": self.m, "N": self.n, "K": self.k, **larger}
 
 
 def blocks_of(plan: str) -> list[tuple[str, int]]:
@@ -240,10 +289,12 @@ def _is_computed(operand: Operand, multiplied: str) -> bool:
     return bool(operand.steps) or operand.dtype != multiplied
 
 
-def _tensors(side: str, operand: Operand, is_left: bool) -> dict[str, tuple[str, Sequence[str]]]:
-    """The tensors of an operand by name: dtypes and sizes."""
+def _tensors(
+    side: str, operand: Operand, is_left: bool, larger: Mapping[str, str]
+) -> dict[str, tuple[str, Sequence[str]]]:
+    """The tensors of an operand by name: dtypes and sizes. `larger`: sizes of what is not read from its start on."""
     shape = ["M", "K"] if is_left else ["K", "N"]
-    turned = shape[::-1] if operand.turned else shape
+    turned = [larger.get(size, size) for size in (shape[::-1] if operand.turned else shape)]
     found: dict[str, tuple[str, Sequence[str]]] = {side: (operand.dtype, turned)}
     if "vector" in operand.steps:
         found[f"{side}_v"] = ("f32", "K")
@@ -259,13 +310,14 @@ def _parameters(tensors: Mapping[str, tuple[str, Sequence[str]]]) -> list[str]:
     ]
 
 
-def _operand(side: str, operand: Operand, is_left: bool, multiplied: str) -> list[str]:
-    """The lines that make an operand, of which `%side_tile` is what was loaded."""
+def _operand(side: str, operand: Operand, is_left: bool, multiplied: str, shifts: Mapping[str, str]) -> list[str]:
+    """The lines that make an operand, of which `%side_tile` is what was loaded. `shifts`: the blocks by which it is."""
     axes = ["m", "k"] if is_left else ["k", "n"]
     at = axes[::-1] if operand.turned else axes
     whole = f"[{axes[0]}, {axes[1]}]"
     loaded = f"%{side}_raw" if operand.turned else f"%{side}_tile"
-    lines = [f"{loaded} = tile.load(%{side}, [%{at[0]}, %{at[1]}])"]
+    first, second = (shifts.get(axis, axis) for axis in at)
+    lines = [f"{loaded} = tile.load(%{side}, [%{first}, %{second}])"]
     if operand.turned:
         lines.append(f"%{side}_tile = tile.transpose({loaded}) {{permutation = [1, 0]}}")
     if not _is_computed(operand, multiplied):
@@ -304,6 +356,10 @@ def operands(computed: st.SearchStrategy[bool], multiplied: str = "bf16") -> st.
     return computed.flatmap(make)
 
 
+STARTS = st.sampled_from([0, 0, 0, 16, 8, 4, 2, 3])
+"""Where what is read may begin: mostly with its tensor, at whole pieces of 16 bytes, within them, at odd elements."""
+
+
 @st.composite
 def random_products(draw: st.DrawFn) -> RandomProduct:
     """Programs that go through their rings less than once, once or more often, with ends within a block or none."""
@@ -312,8 +368,8 @@ def random_products(draw: st.DrawFn) -> RandomProduct:
     left, right = draw(operands(st.booleans(), dtype)), draw(operands(st.sampled_from([False, False, True]), dtype))
     beside = draw(operands(st.just(False), dtype)) if draw(st.integers(0, 3)) == 0 else None
     stages = draw(st.sampled_from([2, 3] if by_planes else [2, 3, 1]))
-    m, n = draw(st.sampled_from([64, 80, 16, 144])), draw(st.sampled_from([64, 80, 16]))
-    k = draw(st.sampled_from([208, 64, 80]))
+    m, n = draw(st.sampled_from([64, 80, 16, 144, 77, 100])), draw(st.sampled_from([64, 80, 16, 100, 77]))
+    k = draw(st.sampled_from([208, 64, 80, 100, 77]))
     plan = draw(st.sampled_from(PLANS_BY_PLANES if by_planes else PLANS)).format(stages=stages)
     by_threads = draw(st.sampled_from([False, False, True]))
     after = draw(st.lists(st.sampled_from(sorted(AFTER)), max_size=2, unique=True))
@@ -321,4 +377,7 @@ def random_products(draw: st.DrawFn) -> RandomProduct:
     divided = draw(st.integers(0, 2)) == 0
     if divided:
         (m, n), k = (2 * size for _, size in blocks_of(plan)[:2]), 2 * blocks_of(plan)[2][1]
-    return RandomProduct(left, right, beside, m, n, k, plan, by_threads, tuple(after), turned, divided, by_planes)
+    first, row, column = (draw(STARTS) for _ in range(3))
+    return RandomProduct(
+        left, right, beside, m, n, k, plan, by_threads, tuple(after), turned, divided, by_planes, first, row, column
+    )

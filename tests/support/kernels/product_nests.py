@@ -105,4 +105,4 @@ def nest_of(module: Module, sizes: dict[str, int]) -> ProductNest:
     """Of the first grid of a module, for these sizes and rows that start at multiples of 16 bytes."""
     grid = next(grids_of(module.entry))
     call = sizes_of_call(module.entry, grid, sizes, (16,) * 16)
-    return read_products(grid.op, grid.blocks, feeds_of(grid.op, 90, call.alignment_of, COPIED_BYTES), call)[0]
+    return read_products(grid.op, grid.blocks, feeds_of(grid.op, 90, call.row_start_of, COPIED_BYTES), call)[0]

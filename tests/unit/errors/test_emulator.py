@@ -353,6 +353,28 @@ MISTAKES: dict[str, Case] = {
         "gpu.tma_load",
         "give it an offset or a stride that is one",
     ),
+    "emulator-box-start": Case(
+        line(
+            EXPECT + FETCH.replace("%m", "%first"),
+            S,
+            FULL,
+            parameters="%x: tensor<f32, [M], unit=0>, %first: i64",
+        ),
+        f"illegal box in {PROGRAM}: `gpu.tma_load` copies from element 6 along axis 0 of %x on, 24 bytes into a row, "
+        "and TMA takes multiples of 16 there",
+        "gpu.tma_load",
+        "let boxes begin at multiples of 4 elements of f32 along axis 0, or copy by `gpu.copy`, `gpu.store`",
+        arguments=lambda: (numbers(), 6),
+    ),
+    "emulator-box-place": Case(
+        line(
+            "%far = tile.constant() {value = 4294967296, dtype = i64}\n" + EXPECT + FETCH.replace("%m", "%far"), S, FULL
+        ),
+        f"illegal box in {PROGRAM}: `gpu.tma_load` begins at 4294967296 along axis 0 of %x, and TMA takes coordinates "
+        "of 32 bits, from -2147483648 to 2147483647",
+        "gpu.tma_load",
+        "bring what is outside of the tensor to -1, as zeros come from there",
+    ),
     "emulator-vector": Case(
         line(
             "%at = tile.map([%m, %1]) {fn = add}\n"

@@ -182,6 +182,7 @@ def test_four_warpgroups_share_what_three_cannot() -> None:
         ("gpu.mbarrier_expect(%words, %i) {bytes = 16}", "`gpu.mbarrier_expect`: %words is no mbarrier"),
         ("gpu.mbarrier_expect(%bar, %i) {bytes = 0}", "`gpu.mbarrier_expect`: expects 0 bytes"),
         ("gpu.mbarrier_expect(%bar, %i) {bytes = 24}", "`gpu.mbarrier_expect`: expects 24 bytes"),
+        ("gpu.mbarrier_expect(%bar, %i) {bytes = 1048576}", "`gpu.mbarrier_expect`: expects 1048576 bytes"),
         # copies
         (
             "gpu.tma_load(%x, [%m, %i], %b, [%i, %i], %words, %i) {axes = [0, 1], places = [0, 1], shape = [64, 64]}",
@@ -194,6 +195,16 @@ def test_four_warpgroups_share_what_three_cannot() -> None:
         (
             "gpu.tma_store(%x, [%m, %i], %b, [%i, %i]) {axes = [1, 0], places = [0, 1], shape = [64, 64]}",
             "`gpu.tma_store`: does not run along the fastest axis of its buffer",
+        ),
+        (
+            "%3 = tile.constant() {value = 3, dtype = i64} "
+            "gpu.tma_load(%x, [%m, %3], %b, [%i, %i], %bar, %i) {axes = [0, 1], places = [0, 1], shape = [64, 64]}",
+            "`gpu.tma_load`: begins 3 elements of bf16 past a multiple of 8 along axis 1 of %x",
+        ),
+        (
+            "%4 = tile.constant() {value = 4, dtype = i64} %at = tile.map([%m, %4]) {fn = add} "
+            "gpu.tma_store(%x, [%i, %at], %b, [%i, %i]) {axes = [0, 1], places = [0, 1], shape = [64, 64]}",
+            "`gpu.tma_store`: begins 4 elements of bf16 past a multiple of 8 along axis 1 of %x",
         ),
         ("gpu.bulk_wait() {groups = -1}", "`gpu.bulk_wait`: leaves -1 groups"),
         (
@@ -213,6 +224,7 @@ def test_what_a_role_may_not_hold(body: str, expected: str) -> None:
     [
         ("%c = gpu.mbarriers() {count = 0, arrivals = 1}", "`gpu.mbarriers`: makes 0 mbarriers"),
         ("%c = gpu.mbarriers() {count = 1, arrivals = 0}", "`gpu.mbarriers`: ends phases after 0 arrivals"),
+        ("%c = gpu.mbarriers() {count = 1, arrivals = 1048576}", "`gpu.mbarriers`: ends phases after 1048576 arrivals"),
         ("%c = gpu.mbarriers() {count = 1, arrivals = 1, offset = 12}", "`gpu.mbarriers`: stands at byte 12"),
         (
             "%c = gpu.mbarriers() {count = 2, arrivals = 1, offset = 65528}",
@@ -232,6 +244,12 @@ def test_what_a_role_may_not_hold(body: str, expected: str) -> None:
             "%v = gpu.view(%c) {shape = [8, 64], layout = rows(0, 1)} "
             "gpu.tma_store(%x, [%m, %i], %v, [%i, %i]) {axes = [0, 1], places = [0, 1], shape = [8, 64]}",
             "`gpu.tma_store`: %v stands at byte 48",
+        ),
+        (
+            "%c = gpu.buffer() {shape = [64, 64], dtype = bf16, layout = rows(0, 1), offset = 16512} "
+            "%r = gpu.reuse(%c) {shape = [64, 64], dtype = bf16, layout = rows(0, 1, swizzle=(3, 4, 3))} "
+            "gpu.tma_store(%x, [%m, %i], %r, [%i, %i]) {axes = [0, 1], places = [0, 1], shape = [64, 64]}",
+            "`gpu.tma_store`: %r stands at byte 16512",
         ),
     ],
 )

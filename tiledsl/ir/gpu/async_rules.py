@@ -26,7 +26,8 @@ from tiledsl.ir.gpu.async_ops import (
 )
 from tiledsl.ir.gpu.gpu_rules import launch_around, role_around, threads_around
 from tiledsl.ir.gpu.matrix_descriptors import shared_operand
-from tiledsl.ir.gpu.tensor_maps import ALIGNMENT, UNIT_BYTES, tensor_map_of
+from tiledsl.ir.gpu.remainders import remainder
+from tiledsl.ir.gpu.tensor_maps import UNIT_BYTES, TensorMap, box_alignment, elements_of_unit, tensor_map_of
 from tiledsl.ir.gpu.warpgroup_instructions import WARPGROUP, WarpgroupInstruction, warpgroup_instruction
 from tiledsl.ir.layouts.buffer_layout import SharedLayout
 from tiledsl.ir.layouts.layout import WARP, RegisterLayout
@@ -39,6 +40,8 @@ REGISTER_STEP = 8
 MIN_REGISTERS, MAX_REGISTERS = 24, 256
 """Of a thread, where a role says how many."""
 MBARRIER_BYTES = 8
+MOST_PENDING = (1 << 20) - 1
+"""Arrivals of an mbarrier, and bytes that it expects."""
 NAMED_BARRIERS = range(1, 16)
 """Number 0 is the block's own."""
 
@@ -79,6 +82,7 @@ def async_work_can_run(op: Op) -> None:
             _check_is_mbarrier(op.barriers)
             whole = op.bytes > 0 and op.bytes % UNIT_BYTES == 0
             demand(whole, f"expects {op.bytes} bytes", f"copies are of multiples of {UNIT_BYTES} bytes")
+            demand(op.bytes <= MOST_PENDING, f"expects {op.bytes} bytes", f"an mbarrier counts up to {MOST_PENDING}")
         case TmaLoad():
             _check_is_mbarrier(op.barriers)
             _check_copy(op)
@@ -205,7 +209,8 @@ def _check_turn(op: Turn) -> None:
 
 
 def _check_mbarriers(op: Mbarriers) -> None:
-    demand(op.arrivals > 0, f"ends phases after {op.arrivals} arrivals", "take at least 1")
+    counted = 0 < op.arrivals <= MOST_PENDING
+    demand(counted, f"ends phases after {op.arrivals} arrivals", f"take 1 to {MOST_PENDING}")
     for user in op.result.users:
         known = isinstance(user, (MbarrierExpect, MbarrierArrive, MbarrierWait, TmaLoad, Exchange))
         demand(known, f"{named(op.result)} is read by `{user.name}`", "mbarriers hold nothing to be read")
@@ -253,16 +258,26 @@ def _check_exchange(op: Exchange) -> None:
 def _check_copy(op: TmaLoad | TmaStore) -> None:
     _, cluster = threads_around(op)
     try:
-        tensor_map_of(op, cluster)
+        tensor_map = tensor_map_of(op, cluster)
     except ValueError as error:
         raise IllegalError(str(error), "see `ir/gpu/tensor_maps.py`, or copy by `gpu.copy`, `gpu.store`") from error
+    _check_start(op, tensor_map)
     buffer = op.buffer.op
-    while isinstance(buffer, gpu_ops.View):
+    while isinstance(buffer, (gpu_ops.View, gpu_ops.Reuse)):
         buffer = buffer.buffer.op
     if isinstance(buffer, gpu_ops.Buffer) and buffer.offset >= 0:
-        aligned = buffer.offset % ALIGNMENT == 0
+        unit = box_alignment(op.buffer.tile)
         problem = f"{named(op.buffer)} stands at byte {buffer.offset}"
-        demand(aligned, problem, f"TMA copies to multiples of {ALIGNMENT}")
+        demand(buffer.offset % unit == 0, problem, f"TMA copies to multiples of {unit} in such a layout")
+
+
+def _check_start(op: TmaLoad | TmaStore, tensor_map: TensorMap) -> None:
+    """A box begins where TMA can begin, as far as it is known (the emulator sees the rest): see `tensor_maps`."""
+    fast, unit = tensor_map.axes[0], elements_of_unit(tensor_map.dtype)
+    found = remainder(op.indices[fast], unit)
+    by = f"{found.rest} elements of {tensor_map.dtype} past a multiple of {found.divisor}"
+    problem = f"begins {by} along axis {fast} of {named(op.tensor)}"
+    demand(found.rest == 0, problem, f"TMA begins at multiples of {UNIT_BYTES} bytes along rows: here {unit} elements")
 
 
 # Products

@@ -4,7 +4,10 @@ An instruction copies a box of a tensor to one piece of shared memory: the axis 
 in the order of the map's axes, and XORs the swizzle into the absolute address. So a tile is cut where the buffer does
 not go on like that: by panels, and where an axis of a box would be longer than 256.
 
-That the tensor's address and its strides are multiples of 16 bytes is what a launch checks.
+That the tensor's address and its strides are multiples of 16 bytes is what a launch checks. Along its unit axis a box
+begins at a multiple of 16 bytes too, or TMA raises an illegal instruction: as observed on an H100, for loads of boxes
+that began at odd elements of rows, and as others found (https://github.com/triton-lang/triton/issues/7385); the PTX
+manual does not say it. Along other axes it may begin anywhere, in front of the tensor too.
 """
 
 from __future__ import annotations
@@ -26,6 +29,9 @@ MOST_AXES = 5
 MOST_ELEMENTS = 256
 """Of a box along an axis."""
 UNIT_BYTES = 16
+"""Of a tensor's address and strides, of a box's rows, and of where these begin, each a multiple."""
+LEAST_PLACE, MOST_PLACE = -(1 << 31), (1 << 31) - 1
+"""Between which boxes begin, along each axis."""
 LINE_BYTES = 128
 """Of L2: a row of a box that starts within a line is asked for twice."""
 ALIGNMENT = 128
@@ -71,6 +77,18 @@ MOST_STRIDE = 8
 def last_corner(size: int, positions: int, stride: int, low: int) -> int:
     """Where the last window along an axis of pixels begins, from the last pixel on."""
     return low + (positions - 1) * stride - (size - 1)
+
+
+def elements_of_unit(dtype: DType) -> int:
+    """At multiples of how many elements boxes begin along the unit axis of a tensor: 8 of f16."""
+    return max(1, UNIT_BYTES // dtype.bytes)
+
+
+def box_alignment(buffer: TileType) -> int:
+    """At multiples of how many bytes boxes begin in a buffer."""
+    layout = buffer.layout
+    assert isinstance(layout, SharedLayout)
+    return layout.alignment if span_of(layout.swizzle) else ALIGNMENT
 
 
 @dataclass(frozen=True)
@@ -178,7 +196,7 @@ def _plan(
     if not order or tensor.unit is None or axes[tensor.unit] != order[0] or places[order[0]] != layout.order[-1]:
         raise ValueError("does not run along the fastest axis of its buffer where it runs along the tensor's unit axis")
     part, mine = _part(layout, sizes, places, shape, width, cluster, multicast)
-    alignment = layout.alignment if span else ALIGNMENT
+    alignment = box_alignment(buffer)
     lengths = _box(layout, sizes, places, mine, width, alignment, most)
     inner = lengths[order[0]] * width
     if inner % UNIT_BYTES:

@@ -166,6 +166,19 @@ ENTRIES: dict[str, ErrorSpec] = {
         "misaligned access in {program}: `{op}` needs multiples of {width} bytes, which {place} is not",
         "give it an offset or a stride that is one",
     ),
+    "emulator-box-start": ErrorSpec(
+        TileRuntimeError,
+        "illegal box in {program}: `{op}` copies from element {start} along axis {axis} of %{tensor} on, {bytes} bytes "
+        "into a row, and TMA takes multiples of {width} there",
+        "let boxes begin at multiples of {elements} elements of {dtype} along axis {axis}, or copy by `gpu.copy`, "
+        "`gpu.store`",
+    ),
+    "emulator-box-place": ErrorSpec(
+        TileRuntimeError,
+        "illegal box in {program}: `{op}` begins at {start} along axis {axis} of %{tensor}, and TMA takes coordinates "
+        "of 32 bits, from {least} to {most}",
+        "bring what is outside of the tensor to -1, as zeros come from there",
+    ),
     "emulator-vector": ErrorSpec(
         TileRuntimeError,
         "`{op}` in {program}: the vector of {vector} at slot {slot} of {who} {reason}: {of} at bytes {places}",

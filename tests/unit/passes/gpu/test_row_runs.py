@@ -52,6 +52,13 @@ def test_what_lies_in_runs() -> None:
     assert [runs.together(block) for block in (32, 48, 64, 96)] == [16, 48, 16, 48]
 
 
+@pytest.mark.parametrize(("offset", "divisor"), [(16, 16), (8, 8), (0, 0), (12, None), (3, None)])
+def test_blocks_that_are_shifted_begin_within_runs(offset: int, divisor: int | None) -> None:
+    by = f"%by = tile.constant() {{value = {offset}, dtype = i64}}\n%later = tile.shift(%j, %by)\n"
+    runs = _runs(TEXT.replace("%at = tile.index(%j)", f"{by} %at = tile.index(%later)"))
+    assert (None if runs is None else runs.divisor) == divisor
+
+
 def test_where_runs_lie_may_be_computed() -> None:
     runs = _runs(TEXT.replace("%row =", DOUBLED).replace("[%page, %row, %b, %c]", "[%more, %row, %b, %c]"))
     assert runs is not None

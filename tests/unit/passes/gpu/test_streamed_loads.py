@@ -8,6 +8,7 @@ from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Module
 from tiledsl.ir.text.parser import parse_module
 from tiledsl.ir.types import BlockSize
+from tiledsl.passes.gpu.products.row_starts import row_start
 from tiledsl.passes.gpu.products.streamed_loads import DeclinedError, Feed, feeds_of
 from tiledsl.passes.manager import PassContext, PassManager
 from tiledsl.passes.pipelines import gpu_front_pipeline
@@ -146,6 +147,38 @@ def test_declines(parts: dict[str, str], asked: dict[str, int], reason: str) -> 
     with pytest.raises(DeclinedError) as caught:
         feeds(program(**parts), **asked)
     assert str(caught.value) == reason
+
+
+SHIFTED = """%by = tile.constant() {value = BY, dtype = i64}
+%later = tile.shift(%n, %by)"""
+BEHIND = f"{A}\n{B}\n{DOT}".replace("%n]", "%later]")
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        ({}, (16, 16)),
+        ({"before": "%from = tile.constant() {value = 8, dtype = i64}", "start": "%from"}, (16, 16)),
+        ({"before": "%from = tile.constant() {value = 4, dtype = i64}", "start": "%from"}, (8, 16)),
+        ({"before": "%from = tile.constant() {value = 3, dtype = i64}", "start": "%from"}, (2, 16)),
+        ({"before": "%from = tile.size() {value = M}", "start": "%from"}, (4, 16)),
+        ({"before": "%from = tile.start(%m)", "start": "%from"}, (16, 16)),
+        ({"before": SHIFTED.replace("BY", "6"), "inside": BEHIND}, (16, 4)),
+        ({"before": SHIFTED.replace("BY", "24"), "inside": BEHIND}, (16, 16)),
+    ],
+)
+def test_where_what_is_read_of_rows_begins(parts: dict[str, str], expected: tuple[int, int]) -> None:
+    """Sizes are known to be even."""
+    loads = [op for op in program(**parts).walk() if isinstance(op, ops.Load)]
+    assert tuple(row_start(load, 16, lambda size: 2) for load in loads) == expected
+
+
+def test_rows_that_are_read_from_within_16_bytes() -> None:
+    parts = {"before": SHIFTED.replace("BY", "3"), "inside": BEHIND}
+    (grid,) = [op for op in program(**parts).walk() if isinstance(op, ops.Grid)]
+    with pytest.raises(DeclinedError) as caught:
+        feeds_of(grid, 90, lambda load: row_start(load, 16, lambda size: 1), (4, 8))
+    assert str(caught.value) == "rows of `b` are read from elements on that are no multiples of 4 bytes"
 
 
 WHOLE_TURNS = """%length = tile.constant() {value = LENGTH, dtype = i64}

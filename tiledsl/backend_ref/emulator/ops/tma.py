@@ -17,11 +17,21 @@ from tiledsl.backend_ref.emulator.ops.shared_buffers import claim_bytes, read_by
 from tiledsl.backend_ref.scalar_functions import Array
 from tiledsl.ir.gpu.async_ops import BulkCommit, BulkWait, TmaLoad, TmaStore, TmaWindows
 from tiledsl.ir.gpu.matrix_descriptors import swizzle_of
-from tiledsl.ir.gpu.tensor_maps import ALIGNMENT, PLACES, Box, TensorMap, boxes_of, part_of, tensor_map_of
+from tiledsl.ir.gpu.tensor_maps import (
+    LEAST_PLACE,
+    MOST_PLACE,
+    PLACES,
+    UNIT_BYTES,
+    Box,
+    TensorMap,
+    box_alignment,
+    boxes_of,
+    elements_of_unit,
+    part_of,
+    tensor_map_of,
+)
 from tiledsl.ir.layouts.layout import Integers
 from tiledsl.support.errors import fail
-
-_UNIT = 16
 
 
 class _Piece:
@@ -106,13 +116,33 @@ def _start_of(agent: Agent, op: TmaLoad | TmaStore) -> int:
     return int(layout.linear(shape, starts)) * op.buffer.dtype.bytes + agent.integer(op.buffer)
 
 
-def _check_aligned(agent: Agent, op: TmaLoad | TmaStore, piece: _Piece) -> None:
+def _check_start(agent: Agent, op: TmaLoad | TmaStore, tensor_map: TensorMap, box: Box) -> None:
+    """A box begins where TMA can begin: at multiples of 16 bytes along rows, anywhere along other axes."""
+    for axis, (index, along) in enumerate(zip(op.indices, op.axes)):
+        start = agent.integer(index) + (box.start[along] if along >= 0 else 0)
+        at: dict[str, Any] = {
+            "program": agent.program.name, "op": op.name, "tensor": op.tensor.name, "axis": axis, "start": start,
+        }  # fmt: skip
+        if not LEAST_PLACE <= start <= MOST_PLACE:
+            fail("emulator-box-place", op.location, least=LEAST_PLACE, most=MOST_PLACE, **at)
+        dtype = tensor_map.dtype
+        if axis == tensor_map.axes[0] and start % elements_of_unit(dtype):
+            fail(
+                "emulator-box-start", op.location, bytes=start * dtype.bytes, width=UNIT_BYTES, dtype=dtype,
+                elements=elements_of_unit(dtype), **at,
+            )  # fmt: skip
+
+
+def _check_aligned(agent: Agent, op: TmaLoad | TmaStore, fast: int, piece: _Piece) -> None:
+    """Addresses and strides are multiples of what TMA takes. `fast`: the axis along which elements lie side by side."""
     tensor = agent.array(op.tensor)
-    places = {f"the start of %{op.tensor.name}": (agent.common.addresses.get(id(tensor), 0), _UNIT)}
+    places = {f"the start of %{op.tensor.name}": (agent.common.addresses.get(id(tensor), 0), UNIT_BYTES)}
     for axis, stride in enumerate(tensor.strides):
-        if tensor.shape[axis] > 1 and stride != tensor.itemsize:
-            places[f"axis {axis} of %{op.tensor.name}, whose stride in bytes is {stride}"] = (stride, _UNIT)
-    places[f"byte {piece.start} of shared memory"] = (piece.start, ALIGNMENT)
+        if tensor.shape[axis] > 1 and stride < 0:
+            fault(op, f"copies %{op.tensor.name}, whose axis {axis} runs backwards")
+        if tensor.shape[axis] > 1 and axis != fast:
+            places[f"axis {axis} of %{op.tensor.name}, whose stride in bytes is {stride}"] = (stride, UNIT_BYTES)
+    places[f"byte {piece.start} of shared memory"] = (piece.start, box_alignment(op.buffer.tile))
     for place, (number, width) in places.items():
         if number % width:
             fail("emulator-misaligned", op.location, program=agent.program.name, op=op.name, width=width, place=place)
@@ -133,8 +163,9 @@ def load(agent: Agent, op: TmaLoad) -> tuple[Array, ...]:
         return ()
     targets = range(program.blocks) if op.multicast else (agent.block,)
     for box in boxes_of(op, program.blocks, agent.block):
+        _check_start(agent, op, tensor_map, box)
         piece = _Piece(agent, op, tensor_map, box)
-        _check_aligned(agent, op, piece)
+        _check_aligned(agent, op, tensor_map.axes[0], piece)
         for target in targets:
             barrier = mbarrier_at(agent, op, op.barriers, op.index, target)
             _begin_load(agent, op, piece, barrier, target)
@@ -183,8 +214,9 @@ def store(agent: Agent, op: TmaStore) -> tuple[Array, ...]:
     if not agent.leads or (agent.block and part_of(op, program.blocks) is None):
         return ()
     for box in boxes_of(op, program.blocks, agent.block):
+        _check_start(agent, op, tensor_map, box)
         piece = _Piece(agent, op, tensor_map, box)
-        _check_aligned(agent, op, piece)
+        _check_aligned(agent, op, tensor_map.axes[0], piece)
         _begin_store(agent, op, piece, reads, stores)
     return ()
 

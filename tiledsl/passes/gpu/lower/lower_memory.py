@@ -28,6 +28,7 @@ from tiledsl.passes.gpu.lower.flat_rows import load_flat, store_flat
 from tiledsl.passes.gpu.lower.lowering import Lowering
 from tiledsl.passes.gpu.lower.repeated_loads import load_repeated
 from tiledsl.passes.gpu.lower.scalar_lowering import MOST_MULTIPLE
+from tiledsl.passes.gpu.products.row_starts import row_start
 from tiledsl.support.powers_of_two import power_of_two_in
 
 SECTOR_BYTES = 32
@@ -305,6 +306,11 @@ def row_alignment(state: Lowering, tensor: Value) -> int:
     """The bytes that every row of a tensor starts at a multiple of, at most 16."""
     number = state.tensor_number(tensor)
     return state.plan.alignment[number] if number < len(state.plan.alignment) else 16
+
+
+def load_alignment(state: Lowering, load: ops.Load) -> int:
+    """The bytes that what a load reads of every row starts at a multiple of, at most 16."""
+    return row_start(load, row_alignment(state, load.tensor), state.size_multiple)
 
 
 def start_multiple(state: Lowering, index: Index) -> int:

@@ -33,6 +33,7 @@ from tiledsl.passes.gpu.products.divisors import divisor
 from tiledsl.passes.gpu.products.load_parts import is_whole_part, operand_load, parts_of_load, whole_of
 from tiledsl.passes.gpu.products.parallel_products import are_alike, products_of
 from tiledsl.passes.gpu.products.row_runs import leaves_of, row_runs
+from tiledsl.passes.gpu.products.row_starts import row_start
 from tiledsl.passes.gpu.products.window_rows import window_rows
 
 COPIED_BYTES = (4, 8)
@@ -75,10 +76,10 @@ class DeclinedError(Exception):
 
 
 def feeds_of(
-    grid: ops.Grid, capability: int, alignment: Callable[[Value], int], copied_bytes: tuple[int, ...] = ()
+    grid: ops.Grid, capability: int, alignment: Callable[[ops.Load], int], copied_bytes: tuple[int, ...] = ()
 ) -> tuple[Feed, ...]:
-    """What is to be loaded ahead in a grid. `alignment`: the bytes that every row of a tensor starts at a multiple of.
-    `copied_bytes`: where that may be less than TMA needs, as threads copy so much at a time.
+    """What is to be loaded ahead in a grid. `alignment`: the bytes that what a load reads of rows starts at a multiple
+    of (`row_start`). `copied_bytes`: where that may be less than TMA needs, as threads copy so much at a time.
 
     Raises DeclinedError, with a reason that follows "because", for grids that are better left to all threads alike.
     """
@@ -128,10 +129,10 @@ def feeds_of(
         raise DeclinedError(
             next(iter(found.values())).left_out[0][1] if found else "TMA brings nothing that it multiplies"
         )
-    if len(feeds) > 1 and any(alignment(load.tensor) % UNIT_BYTES for feed in feeds for load in feed.loads):
+    if len(feeds) > 1 and any(alignment(load) % UNIT_BYTES for feed in feeds for load in feed.loads):
         raise DeclinedError("threads that copy rows fill one ring only")
     for load in (load for feed in feeds for load in feed.loads if axis_to_clear(load) is not None):
-        if any(alignment(other.tensor) % UNIT_BYTES for feed in feeds for other in feed.loads):
+        if any(alignment(other) % UNIT_BYTES for feed in feeds for other in feed.loads):
             reason = "threads copy some of what the loop loads"
             raise DeclinedError(f"rows of `{load.tensor.name}` behind the end of the loop have to be 0, and {reason}")
     return feeds
@@ -266,7 +267,7 @@ def _check_product(dot: ops.Dot) -> None:
 def _check_load(
     load: ops.Load,
     grid: ops.Grid,
-    alignment: Callable[[Value], int],
+    alignment: Callable[[ops.Load], int],
     copied_bytes: tuple[int, ...],
     written: frozenset[Value],
 ) -> None:
@@ -280,9 +281,11 @@ def _check_load(
         raise DeclinedError(f"no row of `{name}` is known to lie in one piece")
     if len(tensor.shape) > MOST_AXES or tensor.dtype.bits < 8:
         raise DeclinedError(f"TMA does not copy tensors like `{name}`")
-    if alignment(load.tensor) % UNIT_BYTES and alignment(load.tensor) not in copied_bytes:
+    if alignment(load) % UNIT_BYTES and alignment(load) not in copied_bytes:
         least = min(UNIT_BYTES, *copied_bytes) if copied_bytes else UNIT_BYTES
-        raise DeclinedError(f"rows of `{name}` do not start at multiples of {least} bytes")
+        within = row_start(load, UNIT_BYTES, lambda size: 1) % UNIT_BYTES
+        what = "are read from elements on that are no" if within else "do not start at"
+        raise DeclinedError(f"rows of `{name}` {what} multiples of {least} bytes")
     loop = _loop_of(load, grid)
     rows = window_rows(load)
     if rows is not None:
@@ -297,7 +300,7 @@ def _check_load(
         return
     runs = row_runs(load)
     if runs is not None:
-        if alignment(load.tensor) % UNIT_BYTES:
+        if alignment(load) % UNIT_BYTES:
             raise DeclinedError(f"runs of rows of `{name}` do not start at multiples of {UNIT_BYTES} bytes")
         check_index(runs.axis, grid, loop)
         for leaf in leaves_of(load, runs):

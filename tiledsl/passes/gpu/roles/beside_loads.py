@@ -27,7 +27,7 @@ from tiledsl.passes.gpu.roles.bulk_stores import ended_ring
 from tiledsl.passes.gpu.roles.rings import Ring, StreamedLoad, operand_layout
 
 
-def beside_feeds(grid: ops.Grid, feeds: Sequence[Feed], alignment: Callable[[Value], int]) -> tuple[Feed, ...]:
+def beside_feeds(grid: ops.Grid, feeds: Sequence[Feed], alignment: Callable[[ops.Load], int]) -> tuple[Feed, ...]:
     """The loads behind the loop of a grid's products that can be made ahead: whole tiles of the result one by one,
     and those of its columns together. None for products that feed on each other."""
     loop = feeds[0].block.parent
@@ -45,12 +45,14 @@ def beside_feeds(grid: ops.Grid, feeds: Sequence[Feed], alignment: Callable[[Val
     return (*found, Feed(grid.body, rows, feeds[0].dot)) if rows else tuple(found)
 
 
-def _comes_by_tma(op: ops.Load, grid: ops.Grid, alignment: Callable[[Value], int], written: frozenset[Value]) -> bool:
+def _comes_by_tma(
+    op: ops.Load, grid: ops.Grid, alignment: Callable[[ops.Load], int], written: frozenset[Value]
+) -> bool:
     tensor = tensor_of(op)
     plain = op.other is None and op.result.tile.level == "register" and op.tensor not in written
     if not plain or tensor.unit is None or tile_axes(op)[tensor.unit] != len(op.result.shape) - 1:
         return False
-    if len(tensor.shape) > MOST_AXES or tensor.dtype.bits < 16 or alignment(op.tensor) % UNIT_BYTES:
+    if len(tensor.shape) > MOST_AXES or tensor.dtype.bits < 16 or alignment(op) % UNIT_BYTES:
         return False
     try:
         for index in op.indices:

@@ -173,7 +173,7 @@ class BlockWalk:
 
 def _may_begin_at_end(state: Lowering, axis: Value, stop: Value) -> bool:
     """Whether boxes may begin a block before the end of an axis: along rows of a tensor at multiples of 16 bytes, as
-    far as it was tried. Boxes of copies, whose rows end anywhere, met an illegal instruction where they began anywhere.
+    TMA has it (`ir/gpu/tensor_maps.py`). Blocks that read copies, whose rows end anywhere, begin where they did.
     """
     if state.grid.copied:
         return False

@@ -31,7 +31,7 @@ from tiledsl.passes.gpu.layouts.access_layouts import access_layout
 from tiledsl.passes.gpu.layouts.infer_layouts import access_order, tile_axes
 from tiledsl.passes.gpu.layouts.select_wgmma import plan_product
 from tiledsl.passes.gpu.lower.aligned_copies import AlignedCopy
-from tiledsl.passes.gpu.lower.lower_memory import access_vector, row_alignment, tile_subscripts
+from tiledsl.passes.gpu.lower.lower_memory import access_vector, load_alignment, tile_subscripts
 from tiledsl.passes.gpu.lower.lowering import Lowering, Staged
 from tiledsl.passes.gpu.lower.pipeline_loads import copy_tile, define_staged, is_asynchronous
 from tiledsl.passes.gpu.plan import LOADING_THREADS
@@ -370,7 +370,7 @@ def _stream(state: Lowering, op: ops.Load, use: Use, stages: int, copies: Mappin
         rows = use.axes[-2]
         box[rows] = sizes[rows] = _rows_to_load(state, op, rows, box[rows])
     total = math.prod(sizes) * op.result.dtype.bytes
-    width = UNIT_BYTES if op.tensor in copies else row_alignment(state, op.tensor)
+    width = UNIT_BYTES if op.tensor in copies else load_alignment(state, op)
     copied = None
     if width % UNIT_BYTES and runs is None:
         if cluster > 1:

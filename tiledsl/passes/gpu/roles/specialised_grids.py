@@ -32,13 +32,14 @@ from tiledsl.ir.layouts.layout import WARP
 from tiledsl.ir.types import scalar
 from tiledsl.passes.gpu.layouts.select_wgmma import plan_product
 from tiledsl.passes.gpu.lower.aligned_copies import AlignedCopy, copy_rows
-from tiledsl.passes.gpu.lower.lower_memory import row_alignment
+from tiledsl.passes.gpu.lower.lower_memory import load_alignment
 from tiledsl.passes.gpu.lower.lowering import Lowering
 from tiledsl.passes.gpu.lower.place_blocks import define_place, turns_of
 from tiledsl.passes.gpu.plan import APART, LOADING_THREADS, GridPlan
 from tiledsl.passes.gpu.plans.product_plans.footprint import REGISTERS_APART, registers_of_roles
 from tiledsl.passes.gpu.plans.product_plans.shared_loops import check_splits
 from tiledsl.passes.gpu.products.apart_products import Apart, apart_of
+from tiledsl.passes.gpu.products.row_starts import of_copy, row_start
 from tiledsl.passes.gpu.products.streamed_loads import COPIED_BYTES, DeclinedError, Feed, feeds_of
 from tiledsl.passes.gpu.roles.beside_loads import beside_feeds, beside_rings
 from tiledsl.passes.gpu.roles.block_walks import BlockWalk
@@ -59,7 +60,7 @@ def lower_specialised_grid(state: Lowering, op: ops.Grid, consumers: int) -> Non
     Raises TileResourceError (`plan-specialised`) where it cannot be one.
     """
     try:
-        feeds = feeds_of(op, state.machine.capability, lambda tensor: _alignment(state, tensor), COPIED_BYTES)
+        feeds = feeds_of(op, state.machine.capability, lambda load: _alignment(state, load), COPIED_BYTES)
         if state.grid.splits > 1:
             check_splits(op, feeds, state.grid)
         if state.grid.roles == "pingpong":
@@ -78,7 +79,7 @@ def lower_specialised_grid(state: Lowering, op: ops.Grid, consumers: int) -> Non
             target = LINE_BYTES if number in state.grid.lines else UNIT_BYTES
             copies[tensor] = copy_rows(state, tensor, state.plan.alignment[number], target)
             state.remark(op, f"`{tensor.name}` is copied before, to rows that start at multiples of {target} bytes")
-    beside = () if copies or state.grid.splits > 1 else beside_feeds(op, feeds, lambda t: row_alignment(state, t))
+    beside = () if copies or state.grid.splits > 1 else beside_feeds(op, feeds, lambda one: load_alignment(state, one))
     _SpecialisedGrid(state, op, feeds, beside, consumers, copies, apart).lower()
 
 
@@ -109,9 +110,11 @@ def check_apart(grid: GridPlan) -> None:
         raise DeclinedError("a role for scores makes one tile, in a block of its own")
 
 
-def _alignment(state: Lowering, tensor: Value) -> int:
-    """Of the rows of a tensor, or of its copy."""
-    return UNIT_BYTES if state.tensor_number(tensor) in state.grid.copied else row_alignment(state, tensor)
+def _alignment(state: Lowering, load: ops.Load) -> int:
+    """Of what a load reads of rows of its tensor, or of the tensor's copy."""
+    if state.tensor_number(load.tensor) in state.grid.copied:
+        return of_copy(row_start(load, UNIT_BYTES, state.size_multiple))
+    return load_alignment(state, load)
 
 
 class _SpecialisedGrid:

@@ -6,12 +6,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tiledsl.ir import tile_ops as ops
-from tiledsl.ir.core import Function, Op, Value
-from tiledsl.ir.symbolic import Dim, evaluate, symbols_of
+from tiledsl.ir.core import Fact, Function, Op, Value
+from tiledsl.ir.facts import Facts
+from tiledsl.ir.symbolic import Dim, evaluate, symbol, symbols_of
 from tiledsl.ir.types import AxisType, Shape, TileType
 from tiledsl.passes.analysis.effects import tensors_in_order
 from tiledsl.passes.analysis.sizes import UNKNOWN_SIZE, BlockDefinition, blocks_of, symbols_in
 from tiledsl.passes.gpu.plans.facts.call_sizes import Sizes
+from tiledsl.support.powers_of_two import power_of_two_in
+
+UNIT = 16
+"""Sizes that are multiples of so much are known to be by what a function promises."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +96,13 @@ class KnownSizes:
         missing = {name: UNKNOWN_SIZE for name in symbols_of(dim) if name not in values}
         return max(1, evaluate(dim, {**values, **missing}))
 
+    def multiple_of(self, dim: Dim) -> int:
+        """A power of two that a size is known to be a multiple of wherever the plan is taken: the function says which
+        symbols are multiples of 16, and the plan what others are multiples of."""
+        known = [Fact(symbol(name), power_of_two_in(size)) for name, size in self.known.items() if size % UNIT]
+        facts = Facts((*self.function.facts, *known))
+        return next(n for n in (UNIT, 8, 4, 2, 1) if facts.divisible(dim, n))
+
 
 def sizes_of_call(function: Function, grid: GridShape, sizes: Mapping[str, int], alignment: Sequence[int]) -> Sizes:
     """What is known of a call of a function, for one grid of it; unknown sizes are guessed."""
@@ -99,4 +111,4 @@ def sizes_of_call(function: Function, grid: GridShape, sizes: Mapping[str, int],
     def alignment_of(tensor: Value) -> int:
         return known.alignment.get(tensor, 16)
 
-    return Sizes(known.of, known.all_of(grid), alignment_of)
+    return Sizes(known.of, known.all_of(grid), alignment_of, known.multiple_of)

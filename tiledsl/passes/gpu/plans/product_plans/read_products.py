@@ -239,6 +239,7 @@ class _Reader:
         along = use.axes[-1 if use.is_left else -2]
         places = [*(self._grid_axis(index) for index in load.indices), *self._starts_along(load)]
         alignment = self.sizes.alignment_of(load.tensor)
+        start = self.sizes.row_start_of(load)
         planes = load.result.shape[0] if use.dot.precision == "planes" else 1
         runs = row_runs(load)
         return Stream(
@@ -249,7 +250,7 @@ class _Reader:
             counts_along_depth=bool(load.result.shape) and access_order(load)[-1] == along,
             row_start=self._row_start(load, alignment),
             moved_by=tuple(sorted({place for place in places if place is not None})),
-            copied=alignment % UNIT_BYTES,
+            copied=start % UNIT_BYTES,
             held=self._held(load),
             only_multiplied=goes_to_products_alone(load),
             windows=self._pixel_bytes(load),

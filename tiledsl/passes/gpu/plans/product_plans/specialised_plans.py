@@ -63,7 +63,8 @@ def specialised_plans(
     ways = list(ways_to_operands(grid, machine, sizes.of, sizes.alignment_of))
     for way in ways:
         try:
-            plans = _plans_one_way(grid, blocks, machine, sizes._replace(alignment_of=way.alignment_of))
+            of_way = sizes._replace(alignment_of=way.alignment_of, copied=frozenset(way.copied))
+            plans = _plans_one_way(grid, blocks, machine, of_way)
         except (DeclinedError, NotPlannedError) as error:
             declined = str(error)
             continue
@@ -98,7 +99,7 @@ def read_grid(
     grid: ops.Grid, blocks: Sequence[BlockDefinition], machine: GpuMachine, sizes: Sizes
 ) -> tuple[ProductNest, Axes]:
     """What a grid multiplies, if threads that only load can bring it. Raises DeclinedError, NotPlannedError."""
-    feeds = feeds_of(grid, machine.capability, sizes.alignment_of, COPIED_BYTES)
+    feeds = feeds_of(grid, machine.capability, sizes.row_start_of, COPIED_BYTES)
     _check_split(grid, feeds)
     nest, axes = read_products(grid, blocks, feeds, sizes)
     apart = _why_not_apart(grid, feeds) if nest.back_to_back else ""
