@@ -31,7 +31,8 @@ def choose_blocks(
     """
     blocks = {axis.symbol: candidates[axis.symbol][0] for axis in (*work.axes, *work.loops)}
     groups = [[axis.symbol for axis in work.axes], *([axis.symbol] for axis in work.loops)]
-    for _ in range(MOST_ROUNDS):
+    is_open = any(len(candidates[axis.symbol]) > 1 for axis in work.loops)
+    for _ in range(MOST_ROUNDS if is_open else 1):
         before = blocks
         for group in groups:
             best = float("inf")

@@ -109,7 +109,7 @@ def test_blocks_that_are_given_have_turns_too() -> None:
 
 def test_what_a_mask_hides_of_long_blocks_is_paid_for() -> None:
     """As long a sequence, with and without a mask: with it blocks are shorter."""
-    sizes, machine = {"N": 1024, "K": 1024}, MACHINES["avx2"]
+    sizes, machine = {"N": 2048, "K": 2048}, MACHINES["avx512"]
     everything = """
     %start = tile.map([%zero, %zero]) {fn = add} : i64
     %stop = tile.map([%size, %zero]) {fn = add} : i64"""
