@@ -31,6 +31,8 @@ class CpuSpeeds:
     """To hand out a program and to enter it."""
     turn: float = 60.0
     """Of a loop over blocks."""
+    vector: float = 1.0
+    """For each other operation on a vector."""
     packed: float = 0.5
     """For each element of an operand that is packed."""
     memory_bytes: float = 6.0
@@ -50,7 +52,7 @@ CORE = CpuSpeeds()
 DOUBLE_CORE = CpuSpeeds(clock=7.4e9)
 """Of cores with two multipliers of 512 bits: 7.2e9 multiply-adds a second were found in products on a Zen 5."""
 PAIRED_CORE = CpuSpeeds(
-    clock=6.4e9, program=600.0, turn=120.0, packed=1.0, memory_bytes=3.0, stream=800.0, run=160.0,
+    clock=6.4e9, program=600.0, turn=120.0, vector=2.0, packed=1.0, memory_bytes=3.0, stream=800.0, run=160.0,
     across=(2.0, 10.0, 32.0), cache_bytes=(32.0, 16.0, 5.0),
 )  # fmt: skip
 """Of cores with two multipliers of 256 bits: what they compute in a cycle is as much as `CORE` does, in two of their

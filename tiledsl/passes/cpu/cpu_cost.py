@@ -79,13 +79,14 @@ def cpu_times(work: GridWork, machine: CpuMachine, sizes: Mapping[str, int], blo
             case "store":  # a line is fetched before it is written
                 memory += turns * (speeds.stream + 2 * math.prod(dims) * task.weight / speeds.memory_bytes)
             case "vector":
-                elementwise += turns * _vectors(dims, machine, across=_is_short(task, -1)) * task.weight
+                vectors = _vectors(dims, machine, across=_is_short(task, -1))
+                elementwise += turns * vectors * task.weight * speeds.vector
             case "again":
                 memory += turns * math.prod(dims) * task.weight / again
         memory += speeds.run * times * _runs(task, dims, trips)
         if task.run is not None and _is_short(task, task.run):  # picked apart by shuffles of as many vectors
             vectors = _vectors(dims, machine, across=True)
-            elementwise += turns * vectors * (2 * dims[task.run] - 1)
+            elementwise += turns * vectors * (2 * dims[task.run] - 1) * speeds.vector
         elif task.across is not None:
             lines = dims[task.across] * LINE_BYTES
             from_cache = 0 if dims[task.across] <= FEW_LINES else 1 if 2 * lines <= machine.l1_bytes else 2
