@@ -31,6 +31,8 @@ class CpuSpeeds:
     """To hand out a program and to enter it."""
     turn: float = 60.0
     """Of a loop over blocks."""
+    vector: float = 1.0
+    """For each other operation on a vector."""
     packed: float = 0.5
     """For each element of an operand that is packed."""
     memory_bytes: float = 6.0
@@ -49,6 +51,12 @@ class CpuSpeeds:
 CORE = CpuSpeeds()
 DOUBLE_CORE = CpuSpeeds(clock=7.4e9)
 """Of cores with two multipliers of 512 bits: 7.2e9 multiply-adds a second were found in products on a Zen 5."""
+PAIRED_CORE = CpuSpeeds(
+    clock=6.4e9, program=600.0, turn=120.0, vector=2.0, packed=1.0, memory_bytes=3.0, stream=800.0, run=160.0,
+    across=(2.0, 10.0, 32.0), cache_bytes=(32.0, 16.0, 5.0),
+)  # fmt: skip
+"""Of cores with two multipliers of 256 bits: what they compute in a cycle is as much as `CORE` does, in two of their
+vectors, and all else takes as many of their cycles. 6.4e9 multiply-adds a second were found on a Zen 3."""
 LINE_BYTES = 64
 """Of the caches of all machines."""
 
@@ -108,7 +116,7 @@ _AVX512 = _AVX2 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
 MACHINES: dict[str, CpuMachine] = {
     machine.name: machine
     for machine in (
-        CpuMachine("avx2", 32, 16, 32 << 10, 512 << 10, 16 << 20, 4, _AVX2),
+        CpuMachine("avx2", 32, 16, 32 << 10, 512 << 10, 16 << 20, 4, _AVX2, PAIRED_CORE),
         CpuMachine("avx512", 64, 32, 32 << 10, 1 << 20, 32 << 20, 8, _AVX512),
         CpuMachine("neon", 16, 32, 64 << 10, 1 << 20, 8 << 20, 4, frozenset({"neon"})),
         # What every x86-64 has, and what any CPU that is not known is taken for.

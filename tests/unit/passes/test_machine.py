@@ -95,8 +95,9 @@ def test_without_proc_and_sys_a_table_is_used(tmp_path: Path, architecture: str,
     machine = detect(tmp_path, architecture, cores=3)
     base = MACHINES[table]
     assert machine == CpuMachine(
-        "cpu", base.vector_bytes, base.vector_registers, base.l1_bytes, base.l2_bytes, base.l3_bytes, 3, base.features
-    )
+        "cpu", base.vector_bytes, base.vector_registers, base.l1_bytes, base.l2_bytes, base.l3_bytes, 3, base.features,
+        base.speeds,
+    )  # fmt: skip
 
 
 def test_an_old_cpu_is_not_taken_for_avx2(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import ctypes
 import json
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from tiledsl.ir.dtypes import BY_NAME, to_numpy
 from tiledsl.passes.cpu.cpu_plan import parse_cpu_plan, why_no_plan
 from tiledsl.passes.cpu.grid_work import GridWork, total_traffic
 from tiledsl.passes.cpu.plan_launch import CpuLaunch, launch_by, plan_launch
-from tiledsl.passes.machine import CpuMachine, describe_cpu
+from tiledsl.passes.machine import CpuMachine, CpuSpeeds, describe_cpu
 from tiledsl.runtime.programs.cache import digest
 from tiledsl.runtime.programs.plan_source import PlanQuestion, PlanSource, sizes_in_order
 from tiledsl.runtime.programs.program import ChainedRun, ExpectedArray, KeptMemory
@@ -92,7 +92,7 @@ class CpuProgram:
             "assertions": [[a.text, a.location.file, a.location.line, a.location.column] for a in self.assertions],
             "prints": [[p.text, p.values] for p in self.prints],
             "tiles": [[t.line, t.source, t.type, t.level, t.where] for t in self.tiles],
-            "machine": [*_machine_numbers(self.machine), sorted(self.machine.features)],
+            "machine": [*_machine_numbers(self.machine), sorted(self.machine.features), astuple(self.machine.speeds)],
         }
         text = json.dumps(described).encode()
         return _HEADER.pack(_MAGIC, len(text)) + text + self.code
@@ -135,8 +135,12 @@ class CpuProgram:
 
 
 def _machine(stored: list[Any]) -> CpuMachine:
-    name, vector_bytes, vector_registers, l1_bytes, l2_bytes, l3_bytes, cores, features = stored
-    return CpuMachine(name, vector_bytes, vector_registers, l1_bytes, l2_bytes, l3_bytes, cores, frozenset(features))
+    name, vector_bytes, vector_registers, l1_bytes, l2_bytes, l3_bytes, cores, features, speeds = stored
+    *numbers, across, cache_bytes = speeds
+    return CpuMachine(
+        name, vector_bytes, vector_registers, l1_bytes, l2_bytes, l3_bytes, cores, frozenset(features),
+        CpuSpeeds(*numbers, across=tuple(across), cache_bytes=tuple(cache_bytes)),
+    )  # fmt: skip
 
 
 def _machine_numbers(machine: CpuMachine) -> tuple[str | int, ...]:

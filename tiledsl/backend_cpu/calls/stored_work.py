@@ -6,6 +6,7 @@ from typing import Any
 
 from tiledsl.ir.symbolic import Dim, dim_from_text
 from tiledsl.passes.cpu.grid_work import Axis, GridWork, Task
+from tiledsl.passes.cpu.moving_loops import Begins, MovingLoop
 
 
 def work_to_json(work: GridWork) -> dict[str, Any]:
@@ -16,6 +17,7 @@ def work_to_json(work: GridWork) -> dict[str, Any]:
         "tasks": [_task_to_json(task) for task in work.tasks],
         "programs": _write(work.programs),
         "tiles": [[_write(d) for d in shape] for shape in work.tiles],
+        "moving": [_moving_to_json(loop) for loop in work.moving],
     }
 
 
@@ -30,6 +32,10 @@ def work_from_json(stored: dict[str, Any]) -> GridWork:
         ),
         _read(stored["programs"]),
         tuple(tuple(map(_read, shape)) for shape in stored["tiles"]),
+        tuple(
+            MovingLoop(name, _read(length), _read(block), tuple(Begins(s, _read(a), _read(b)) for s, a, b in begins))
+            for name, length, block, begins in stored["moving"]
+        ),
     )
 
 
@@ -38,6 +44,11 @@ def _task_to_json(task: Task) -> list[Any]:
     return [
         task.kind, dims, task.weight, task.loops, task.run, task.across, task.in_registers, _write(task.times),
     ]  # fmt: skip
+
+
+def _moving_to_json(loop: MovingLoop) -> list[Any]:
+    begins = [[one.symbol, _write(one.step), _write(one.total)] for one in loop.begins]
+    return [loop.name, _write(loop.length), _write(loop.block), begins]
 
 
 def _axis_to_json(axis: Axis) -> list[Any]:

@@ -29,6 +29,7 @@ from tiledsl.backend_cpu.products.dots import (
     packed_through,
 )
 from tiledsl.backend_cpu.products.pack_groups import PackGroups
+from tiledsl.backend_cpu.products.pack_panels import PackPanels, goes_by_panels
 from tiledsl.backend_cpu.products.streamed_dots import (
     Side,
     StreamedDot,
@@ -337,10 +338,20 @@ class BlockEmitter:
                 self.flush()
                 with self.context.scope(), self.context.writer.nest():
                     PackGroups(self.context, value, room, kernel.group).emit()
+            elif isinstance(room, PackedRight) and self._is_for_dots(value) and goes_by_panels(self.context, value):
+                self.flush()
+                with self.context.scope(), self.context.writer.nest():
+                    PackPanels(self.context, value, room).emit()
             else:
                 assert isinstance(room, (PackedLeft, PackedRight))
                 self.add(_packing(self.context, value, room))
         return self.packed[key]
+
+    def _is_for_dots(self, value: Value) -> bool:
+        """Whether a tile is packed and nothing else, so that no other loops could share what is read."""
+        if isinstance(value.op, ops.Reshape) or self.pending.depends(value):
+            return False
+        return all(isinstance(user, ops.Dot) for user in value.users)
 
     def _pack_for_inner_dots(self, op: Op, block: Block) -> None:
         """Packs a tile where it is made, if dots in loops further inside read it."""

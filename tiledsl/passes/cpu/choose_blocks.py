@@ -13,6 +13,8 @@ from tiledsl.passes.cpu.cpu_cost import packed_depth, total_time
 from tiledsl.passes.cpu.grid_work import Axis, GridWork, axis_length
 from tiledsl.passes.machine import CpuMachine
 
+MOST_ROUNDS = 3
+
 
 def choose_blocks(
     work: GridWork,
@@ -23,17 +25,24 @@ def choose_blocks(
 ) -> dict[str, int]:
     """The cheapest of the candidate block sizes for every axis of the grid and of its loops.
 
-    All combinations are tried for the axes of the grid; loops inside follow, one at a time.
+    All combinations are tried for the axes of the grid; loops inside follow, one at a time. What is best for the grid
+    depends on them: sums that are read and written once for a longer part of a loop may be larger. So both are chosen
+    again, until nothing changes.
     """
     blocks = {axis.symbol: candidates[axis.symbol][0] for axis in (*work.axes, *work.loops)}
     groups = [[axis.symbol for axis in work.axes], *([axis.symbol] for axis in work.loops)]
-    for group in groups:
-        best = float("inf")
-        for choice in product(*(candidates[name] for name in group)):
-            trial = {**blocks, **dict(zip(group, choice))}
-            time = total_time(work, machine, sizes, trial, threads)
-            if time < best:
-                best, blocks = time, trial
+    is_open = any(len(candidates[axis.symbol]) > 1 for axis in work.loops)
+    for _ in range(MOST_ROUNDS if is_open else 1):
+        before = blocks
+        for group in groups:
+            best = float("inf")
+            for choice in product(*(candidates[name] for name in group)):
+                trial = {**blocks, **dict(zip(group, choice))}
+                time = total_time(work, machine, sizes, trial, threads)
+                if time < best:
+                    best, blocks = time, trial
+        if blocks == before:
+            break
     return blocks
 
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from tiledsl.ir.symbolic import evaluate, symbol_name
 from tiledsl.passes.analysis.few import FEW, SHORT_ROW
 from tiledsl.passes.cpu.grid_work import GridWork, Task, axis_length, grid_programs, trips_of
+from tiledsl.passes.cpu.moving_loops import mean_length
 from tiledsl.passes.machine import LINE_BYTES, CpuMachine
 
 MOST_STREAMS = 64
@@ -78,13 +79,14 @@ def cpu_times(work: GridWork, machine: CpuMachine, sizes: Mapping[str, int], blo
             case "store":  # a line is fetched before it is written
                 memory += turns * (speeds.stream + 2 * math.prod(dims) * task.weight / speeds.memory_bytes)
             case "vector":
-                elementwise += turns * _vectors(dims, machine, across=_is_short(task, -1)) * task.weight
+                vectors = _vectors(dims, machine, across=_is_short(task, -1))
+                elementwise += turns * vectors * task.weight * speeds.vector
             case "again":
                 memory += turns * math.prod(dims) * task.weight / again
         memory += speeds.run * times * _runs(task, dims, trips)
         if task.run is not None and _is_short(task, task.run):  # picked apart by shuffles of as many vectors
             vectors = _vectors(dims, machine, across=True)
-            elementwise += turns * vectors * (2 * dims[task.run] - 1)
+            elementwise += turns * vectors * (2 * dims[task.run] - 1) * speeds.vector
         elif task.across is not None:
             lines = dims[task.across] * LINE_BYTES
             from_cache = 0 if dims[task.across] <= FEW_LINES else 1 if 2 * lines <= machine.l1_bytes else 2
@@ -108,10 +110,11 @@ def total_time(
 def _whole_axes(work: GridWork, sizes: Mapping[str, int], blocks: Mapping[str, int]) -> dict[str, int]:
     """The lengths of the axes that are shorter than their blocks."""
     lengths = {axis.symbol: axis_length(axis, sizes) for axis in (*work.axes, *work.loops)}
+    lengths |= {loop.name: math.ceil(mean_length(loop, sizes, blocks)) for loop in work.moving if loop.name in lengths}
     return {name: max(1, length) for name, length in lengths.items() if length < blocks[name]}
 
 
-def _runs(task: Task, dims: Sequence[int], trips: Mapping[str, int]) -> float:
+def _runs(task: Task, dims: Sequence[int], trips: Mapping[str, float]) -> float:
     """Beginnings of runs of contiguous addresses beyond the first, over all turns of the loops around the task."""
     if task.run is None or not dims[task.run] or _is_short(task, task.run):  # short rows lie behind each other
         return 0.0
@@ -119,7 +122,7 @@ def _runs(task: Task, dims: Sequence[int], trips: Mapping[str, int]) -> float:
     turns = math.prod(trips.get(loop, 1) for loop in task.loops)
     along = symbol_name(task.dims[task.run])
     if along in task.loops and runs < MOST_STREAMS:
-        turns //= max(trips.get(along, 1), 1)
+        turns /= max(trips.get(along, 1), 1)
     return runs * turns
 
 

@@ -22,6 +22,7 @@ from tiledsl.ir.symbolic import Dim, evaluate, symbol_name
 from tiledsl.ir.types import AxisType, Shape, TensorType
 from tiledsl.passes.analysis.element_loops import is_elementwise
 from tiledsl.passes.analysis.sizes import UNKNOWN_SIZE, BlockDefinition, size_of
+from tiledsl.passes.cpu.moving_loops import MovingLoop, mean_length, moving_loops
 from tiledsl.passes.machine import products_in_lane
 from tiledsl.passes.nest.loop_nest import Access, LoopNest, NestDot, NestLoop
 
@@ -79,6 +80,8 @@ class GridWork:
     """Programs along the axes whose blocks are single coordinates."""
     tiles: tuple[tuple[Dim, ...], ...]
     """Shapes of the tiles that live in a program, each counted with 4 bytes per element."""
+    moving: tuple[MovingLoop, ...] = ()
+    """Loops whose lengths differ from block to block; the axes of those that have one say how long they get."""
 
 
 def collect_work(nest: LoopNest) -> GridWork:
@@ -87,28 +90,20 @@ def collect_work(nest: LoopNest) -> GridWork:
     for axis in nest.axes:
         if not isinstance(axis.argument.type, AxisType):
             programs = programs * (UNKNOWN_SIZE if axis.total is None else axis.total)
+    reader = _TaskReader(nest, moving_loops(nest))
     return GridWork(
         tuple(_axis(one, one.total) for one in nest.axes if one.extent is not None),
-        tuple(_loops(nest)),
-        (*map(_product_task, nest.dots), *_access_tasks(nest), *_vector_tasks(nest), *_again_tasks(nest)),
+        tuple(reader.loops()),
+        tuple(reader.tasks()),
         programs,
         tuple(_tiles(nest)),
+        tuple(reader.moving.values()),
     )
 
 
 def _axis(one: BlockDefinition, length: Dim | None) -> Axis:
     assert one.extent is not None
     return Axis(one.extent, length, one.block.size, one.block.unit, one.block.kind)
-
-
-def _loops(nest: LoopNest) -> Iterator[Axis]:
-    for loop in nest.loops:
-        one = loop.definition
-        if one is not None and one.extent is not None:
-            length = one.total if one.total is not None else _longest(one)
-            if length is not None and loop.trips in ("grows", "shrinks"):
-                length = (length + 1) // 2  # of all blocks, on average
-            yield _axis(one, length)
 
 
 def _longest(loop: BlockDefinition) -> Dim | None:
@@ -133,50 +128,9 @@ def _bound(value: Value, fn: str) -> Dim | None:
             return None
 
 
-def _times(loops: tuple[NestLoop, ...]) -> Dim:
-    """The turns of the loops around whose blocks are known, and no symbols; of those whose length is a size."""
-    times: Dim = 1
-    for loop in loops:
-        one = loop.definition
-        if one is not None and one.extent is None and one.total is not None:
-            times = times * ((one.total + one.block.size - 1) // one.block.size)
-        elif isinstance(loop.op, ops.For):
-            length = _length(loop.op)
-            times = times if length is None else times * length
-    return times
-
-
 def _length(loop: ops.For) -> Dim | None:
     start, stop, step = size_of(loop.start), size_of(loop.stop), size_of(loop.step)
     return stop - start if start is not None and stop is not None and step == 1 else None
-
-
-def _names(loops: tuple[NestLoop, ...]) -> tuple[str, ...]:
-    """The blocks of the loops around."""
-    definitions = [loop.definition for loop in loops]
-    return tuple(one.extent for one in definitions if one is not None and one.extent is not None)
-
-
-def _product_task(dot: NestDot) -> Task:
-    *batch, rows, depth = dot.op.a.shape
-    together = products_in_lane(compute_dtype(dot.op.dtype), dot.op.a.dtype, dot.op.b.dtype)
-    dims = (*batch, rows, dot.op.b.shape[-1], depth)
-    return Task("dot", dims, together, _names(dot.loops), times=_times(dot.loops))
-
-
-def _access_tasks(nest: LoopNest) -> Iterator[Task]:
-    for access in nest.accesses:
-        if access.shape:
-            kind: Literal["load", "store"] = "load" if access.is_read else "store"
-            element = access.op.result.dtype if isinstance(access.op, ops.Load) else access.tensor.dtype
-            around = _names(access.loops)
-            run, times = _run(access), _times(access.loops)
-            turned = _in_registers(access.loops, nest)
-            if turned:  # its turns read neighbours of what the first one did
-                yield Task("again", access.shape, element.bytes, around, in_registers=True, times=times)
-                outer = tuple(loop for loop in access.loops if loop not in turned)
-                around, times = _names(outer), _times(outer)
-            yield Task(kind, access.shape, element.bytes, around, run, _across(access, run), times=times)
 
 
 def _in_registers(loops: tuple[NestLoop, ...], nest: LoopNest) -> tuple[NestLoop, ...]:
@@ -203,21 +157,84 @@ def _across(access: Access, run: int | None) -> int | None:
     return names.index(along) if along in names and along != names[run] else None
 
 
-def _vector_tasks(nest: LoopNest) -> Iterator[Task]:
-    for work in nest.elementwise:
-        if isinstance(work.op, ops.Map) and work.shape:
-            cost = SCALAR_FUNCTIONS[work.op.fn].cost
-            turned = bool(_in_registers(work.loops, nest))
-            around, times = _names(work.loops), _times(work.loops)
-            yield Task("vector", work.shape, cost, around, in_registers=turned, times=times)
-        elif isinstance(work.op, (ops.Reduce, ops.Scan)):
-            yield Task("vector", work.shape, 2, _names(work.loops), times=_times(work.loops))
+class _TaskReader:
+    """The tasks of a nest, each with the loops around it that have names, and the turns of those that have none."""
 
+    def __init__(self, nest: LoopNest, moving: Mapping[NestLoop, MovingLoop]) -> None:
+        self.nest, self.moving = nest, moving
 
-def _again_tasks(nest: LoopNest) -> Iterator[Task]:
-    """What is gone through again of tiles that are kept: by each reader but the one that comes with the first pass."""
-    for value, loops in _kept(nest):
-        yield Task("again", value.shape, value.dtype.bytes * max(1, _passes(value)), _names(loops), times=_times(loops))
+    def loops(self) -> Iterator[Axis]:
+        """The loops whose blocks have symbols."""
+        for loop in self.nest.loops:
+            one = loop.definition
+            if one is not None and one.extent is not None:
+                length = one.total if one.total is not None else _longest(one)
+                if length is not None and loop.trips in ("grows", "shrinks") and loop not in self.moving:
+                    length = (length + 1) // 2  # of all blocks, on average
+                yield _axis(one, length)
+
+    def tasks(self) -> Iterator[Task]:
+        """All of them."""
+        yield from map(self._product, self.nest.dots)
+        yield from self._accesses()
+        yield from self._vectors()
+        yield from self._again()
+
+    def _around(self, loops: tuple[NestLoop, ...]) -> tuple[str, ...]:
+        """The names of the loops around."""
+        names = [
+            self.moving[one].name if one in self.moving else None if one.definition is None else one.definition.extent
+            for one in loops
+        ]
+        return tuple(name for name in names if name is not None)
+
+    def _times(self, loops: tuple[NestLoop, ...]) -> Dim:
+        """The turns of the loops around whose blocks are known, and no symbols; of those whose length is a size."""
+        times: Dim = 1
+        for loop in loops:
+            one = loop.definition
+            if one is not None and one.extent is None and one.total is not None:
+                times = times * ((one.total + one.block.size - 1) // one.block.size)
+            elif isinstance(loop.op, ops.For):
+                length = _length(loop.op)
+                times = times if length is None else times * length
+        return times
+
+    def _product(self, dot: NestDot) -> Task:
+        *batch, rows, depth = dot.op.a.shape
+        together = products_in_lane(compute_dtype(dot.op.dtype), dot.op.a.dtype, dot.op.b.dtype)
+        dims = (*batch, rows, dot.op.b.shape[-1], depth)
+        return Task("dot", dims, together, self._around(dot.loops), times=self._times(dot.loops))
+
+    def _accesses(self) -> Iterator[Task]:
+        for access in self.nest.accesses:
+            if access.shape:
+                kind: Literal["load", "store"] = "load" if access.is_read else "store"
+                element = access.op.result.dtype if isinstance(access.op, ops.Load) else access.tensor.dtype
+                loops = access.loops
+                run, turned = _run(access), _in_registers(loops, self.nest)
+                if turned:  # its turns read neighbours of what the first one did
+                    around, times = self._around(loops), self._times(loops)
+                    yield Task("again", access.shape, element.bytes, around, in_registers=True, times=times)
+                    loops = tuple(loop for loop in loops if loop not in turned)
+                around, times = self._around(loops), self._times(loops)
+                yield Task(kind, access.shape, element.bytes, around, run, _across(access, run), times=times)
+
+    def _vectors(self) -> Iterator[Task]:
+        for work in self.nest.elementwise:
+            around, times = self._around(work.loops), self._times(work.loops)
+            if isinstance(work.op, ops.Map) and work.shape:
+                cost, turned = SCALAR_FUNCTIONS[work.op.fn].cost, bool(_in_registers(work.loops, self.nest))
+                yield Task("vector", work.shape, cost, around, in_registers=turned, times=times)
+            elif isinstance(work.op, (ops.Reduce, ops.Scan)):
+                yield Task("vector", work.shape, 2, around, times=times)
+
+    def _again(self) -> Iterator[Task]:
+        """What is gone through again of tiles that are kept: by each reader but the one that comes with the first
+        pass."""
+        for value, loops in _kept(self.nest):
+            weight = value.dtype.bytes * max(1, _passes(value))
+            yield Task("again", value.shape, weight, self._around(loops), times=self._times(loops))
 
 
 def _kept(nest: LoopNest) -> Iterator[tuple[Value, tuple[NestLoop, ...]]]:
@@ -277,26 +294,31 @@ def contiguous_dim(op: ops.Load | ops.Store) -> int | None:
     return None
 
 
-def trips_of(work: GridWork, sizes: Mapping[str, int], blocks: Mapping[str, int]) -> dict[str, int]:
-    """Turns of each loop of a program."""
-    return {axis.symbol: -(-axis_length(axis, sizes) // blocks[axis.symbol]) for axis in work.loops}
+def trips_of(work: GridWork, sizes: Mapping[str, int], blocks: Mapping[str, int]) -> dict[str, float]:
+    """Turns of each loop of a program, of all programs on average; a part of one counts as such where that differs."""
+    trips: dict[str, float] = {axis.symbol: -(-axis_length(axis, sizes) // blocks[axis.symbol]) for axis in work.loops}
+    for loop in work.moving:
+        length = mean_length(loop, sizes, blocks)
+        trips[loop.name] = length / max(1, min(evaluate(loop.block, {**sizes, **blocks}), math.ceil(length)))
+    return trips
 
 
 def total_traffic(work: GridWork, sizes: Mapping[str, int], blocks: Mapping[str, int]) -> tuple[int, int, int]:
     """Bytes loaded, bytes stored and operations of the whole grid; as if all blocks were whole."""
     values = {**sizes, **blocks}
     trips = trips_of(work, sizes, blocks)
-    totals = {"load": 0, "store": 0, "dot": 0, "vector": 0, "again": 0}
+    totals = {"load": 0.0, "store": 0.0, "dot": 0.0, "vector": 0.0, "again": 0.0}
     for task in work.tasks:
-        amount = math.prod(evaluate(dim, values) for dim in (*task.dims, task.times))
+        amount: float = math.prod(evaluate(dim, values) for dim in (*task.dims, task.times))
         amount *= math.prod(trips.get(axis, 1) for axis in task.loops)
         totals[task.kind] += amount * (2 if task.kind == "dot" else 1 if task.kind == "vector" else task.weight)
     programs = grid_programs(work, sizes, blocks)
-    return programs * totals["load"], programs * totals["store"], programs * (totals["dot"] + totals["vector"])
+    load, store, dot, vector = (round(programs * totals[kind]) for kind in ("load", "store", "dot", "vector"))
+    return load, store, dot + vector
 
 
 def axis_length(axis: Axis, sizes: Mapping[str, int]) -> int:
-    """How long an axis is; a guess where only the running program knows."""
+    """How long an axis is, or gets; a guess where only the running program knows."""
     return UNKNOWN_SIZE if axis.length is None else max(0, evaluate(axis.length, sizes))
 
 

@@ -16,7 +16,7 @@ from typing import ClassVar
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Module, Op
 from tiledsl.ir.facts import Facts, facts_of
-from tiledsl.ir.symbolic import symbol_name, symbols_of
+from tiledsl.ir.symbolic import Dim, symbol_name, symbols_of
 from tiledsl.ir.types import AxisType, BlockSize
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.analysis.few import is_few, sizes_that_may_be_few
@@ -158,13 +158,20 @@ def _crosses_runs(axis: Axis, work: GridWork) -> bool:
 def _held_by_products(work: GridWork) -> set[str]:
     """Sizes of operands of products that are neither cut into blocks nor gone through one by one."""
     held = {name for task in work.tasks if task.kind == "dot" for dim in task.dims for name in symbols_of(dim)}
-    lengths = [axis.length for axis in (*work.axes, *work.loops) if axis.length is not None]
-    cut = {name for dim in [*lengths, work.programs] for name in symbols_of(dim)}
+    cut = {name for dim in [*_lengths(work), work.programs] for name in symbols_of(dim)}
     return held - cut - {axis.symbol for axis in (*work.axes, *work.loops)}
 
 
 def _size_symbols(work: GridWork) -> set[str]:
     dims = [d for task in work.tasks for d in (*task.dims, task.times)] + [d for shape in work.tiles for d in shape]
-    dims += [axis.length for axis in (*work.axes, *work.loops) if axis.length is not None]
+    dims += _lengths(work)
     blocks = {axis.symbol for axis in (*work.axes, *work.loops)}
+    blocks |= {begins.symbol for loop in work.moving for begins in loop.begins}
     return {name for dim in [*dims, work.programs] for name in symbols_of(dim)} - blocks
+
+
+def _lengths(work: GridWork) -> list[Dim]:
+    """Of all axes and loops, as far as they are known."""
+    known = [axis.length for axis in (*work.axes, *work.loops) if axis.length is not None]
+    begins = [dim for loop in work.moving for one in loop.begins for dim in (one.step, one.total)]
+    return [*known, *begins, *(loop.length for loop in work.moving)]

@@ -164,7 +164,7 @@ func @f(%x: tensor<f32, [B, N], unit=1>, %lengths: tensor<i64, [B]>, %out: tenso
         ("%end = tile.map([%size, %zero]) {fn = add} : i64", None),
         ("%end = tile.map([%length, %zero]) {fn = add} : i64", None),
         ("%end = tile.map([%length, %size]) {fn = minimum} : i64", 1000),
-        ("%next = tile.map([%b, %one]) {fn = add} : i64\n %end = tile.map([%next, %size]) {fn = minimum} : i64", 500),
+        ("%next = tile.map([%b, %one]) {fn = add} : i64\n %end = tile.map([%next, %size]) {fn = minimum} : i64", 1000),
     ],
     ids=["sum", "data", "bounded data", "causal"],
 )
