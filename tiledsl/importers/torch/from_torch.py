@@ -64,8 +64,8 @@ def _refuse_one_tuple(model: str, example: Sequence[Any], error: Exception) -> N
         return
     parts = cast("Sequence[object]", example[0])
     kind, (reason, *_) = type(parts).__name__, str(error).splitlines() or [type(error).__name__]
-    known = {"model": model, "kind": kind, "count": len(parts), "reason": reason}
-    raise make_error("torch-example", caller_location(), **known) from error
+    place, count = caller_location(), len(parts)
+    raise make_error("torch-example", place, model=model, kind=kind, count=count, reason=reason) from error
 
 
 class _Function(torch.nn.Module):

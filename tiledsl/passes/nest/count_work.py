@@ -194,7 +194,7 @@ class WorkCounts:
         loop = next((loop for loop in term.loops if loop.axis is axis), None)
         if loop is None:
             return frozenset()
-        return loop.depends | (self._dependence.of(loop.op.step).axes if isinstance(loop.op, ops.For) else frozenset())
+        return loop.depends | self._dependence.of(loop.op.step).axes if isinstance(loop.op, ops.For) else loop.depends
 
     def depends(self, length: _Length) -> frozenset[Value]:
         """The axes that a factor depends on."""

@@ -1,4 +1,4 @@
-"""Images of other sizes in models of PyTorch: each mode, by sizes and by scales, exported and as its operators."""
+"""Images of other sizes, and sampled, in models of PyTorch: each mode, exported and as operators of `torch.compile`."""
 
 from __future__ import annotations
 
@@ -54,6 +54,22 @@ def test_compiled(shape: tuple[int, ...], options: dict[str, Any]) -> None:
     x = torch.randn(shape)
     compiled = torch.compile(resized, backend="tiledsl", fullgraph=True)
     np.testing.assert_allclose(compiled(x).numpy(), resized(x).numpy(), rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("padding_mode", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize(
+    ("mode", "shape"), [("bilinear", (4, 5)), ("nearest", (4, 5)), ("bicubic", (4, 5)), ("bilinear", (3, 4, 5))]
+)
+def test_at_computed_places(mode: str, shape: tuple[int, ...], padding_mode: str) -> None:
+    rank, corners = len(shape), padding_mode == "border"
+
+    def turned(x: Any, theta: Any) -> Any:
+        grid = torch.nn.functional.affine_grid(theta, [2, 3, *(n + 1 for n in shape)], align_corners=corners)
+        return torch.nn.functional.grid_sample(x, grid, mode, padding_mode, align_corners=corners)
+
+    x, theta = torch.randn(2, 3, *shape), torch.eye(rank, rank + 1)[None] + 0.3 * torch.randn(2, rank, rank + 1)
+    built = tiledsl.fuse(tiledsl.from_torch(turned, x, theta)).build("reference")
+    np.testing.assert_allclose(np.asarray(built(x, theta)), turned(x, theta).numpy(), rtol=1e-4, atol=1e-4)
 
 
 def test_every_operator_that_resizes_has_a_formula() -> None:

@@ -1,6 +1,6 @@
-"""Images of other sizes: what `torch.nn.functional.interpolate` and `torch.nn.Upsample` become.
+"""Images of other sizes (`interpolate`, `torch.nn.Upsample`), and at places that are computed (`grid_sample`).
 
-Each operator has two forms: `vec` has sizes or scales; `default` has sizes, and scales too where these say more.
+Each operator of sizes has two forms: `vec` has sizes or scales; `default` has sizes, and scales where these say more.
 """
 
 from __future__ import annotations
@@ -87,3 +87,19 @@ def bicubic_antialiased(x: Any, size: Any, align_corners: bool, scales: Any) -> 
 @aten("_upsample_bicubic2d_aa")
 def bicubic_antialiased_of_size(x: Any, size: Any, align_corners: bool, *scales: Any) -> Any:
     return ops.interpolate(x, *_size_or_scales(size, scales), "bicubic", align_corners, antialias=True)
+
+
+@aten("grid_sampler")
+@aten("grid_sampler_2d")
+@aten("grid_sampler_3d")
+def grid_sampler(x: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Any:
+    mode, padding = (
+        ("bilinear", "nearest", "bicubic")[interpolation_mode],
+        ("zeros", "border", "reflection")[padding_mode],
+    )
+    return ops.grid_sample(x, grid, mode, padding, align_corners)
+
+
+@aten("affine_grid_generator")
+def affine_grid_generator(theta: Any, size: Any, align_corners: bool) -> Any:
+    return ops.affine_grid(theta, size, align_corners)
