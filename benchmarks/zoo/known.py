@@ -53,7 +53,6 @@ KNOWN: dict[str, str] = {
     "attention, d 64": "exponentials take as long as products do, and are not hidden behind them wholly",
     "attention, short": "197 keys fill two blocks of 128 in part, and queries are masked and accessed by element",
     "attention, f32": "products in f32 with all digits are single multiply-adds, at 0.62 of their rate",
-    "attention, d 80": "keys and values of 80 columns lie in rooms of 96 or 128, and instructions multiply these",
     "attention, causal, d 64": "few blocks: their lengths differ, and the longest one sets the time",
     "attention, both sides of 256": _RANKING,
     "capped scores, kernel": _CAPPED,
@@ -87,6 +86,8 @@ KNOWN: dict[str, str] = {
     "LSTM, 128 steps": "a launch for each step, which waits for the one before: weights do not stay on the chip",
     "selective scan": "sixteen states of a channel are one thread's, with an exponential for each: instructions",
     "Mamba-2, in chunks": "seven kernels: scores and states of chunks go through memory between them",
+    # programs of the field
+    "stencil of a volume, kernel": "rows of 511: seven loads of single elements under masks for a result: instructions",
     # experts
     "two of 64 experts, a layer": "routing is eleven small kernels",
     # blocks
