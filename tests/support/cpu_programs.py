@@ -68,7 +68,9 @@ def compiled_for_cpu(module: Module, block: int = 8, machine: CpuMachine | None 
     """The entry of a module, which is changed; `block` as for `run_on_cpu`."""
     set_blocks(module, block)
     # through its stored form, so that every test checks that nothing is lost on the way to the disk
-    program = CpuProgram.from_bytes(compile_module(module, machine or host()).to_bytes())
+    machine = machine or host()
+    program = CpuProgram.from_bytes(compile_module(module, machine).to_bytes())
+    assert program.machine == machine
     return CompiledForCpu(module.entry, program.load())
 
 
