@@ -77,6 +77,20 @@ def test_a_function() -> None:
     agree(tiledsl.from_torch(formula, a, b)(a, b), formula(a, b))
 
 
+@pytest.mark.parametrize("shape", [(), (6,), (2, 6)])
+def test_products_of_three(shape: tuple[int, ...]) -> None:
+    model, x, y = torch.nn.Bilinear(3, 4, 5), torch.randn(*shape, 3), torch.randn(*shape, 4)
+    agree(tiledsl.from_torch(model, x, y)(x, y), model(x, y))
+
+
+def test_powers_of_two() -> None:
+    def formula(x: Any, n: Any) -> Any:
+        return torch.ldexp(x, n)
+
+    x, n = torch.randn(5), torch.tensor([0, 3, -2, 10, 1])
+    agree(tiledsl.from_torch(formula, x, n)(x, n), formula(x, n))
+
+
 def test_locations_are_the_models_lines() -> None:
     graph = tiledsl.from_torch(Gated().eval(), torch.randn(3, 8), {"gate": torch.rand(16)})
     lines = {op.location.file for op in graph.module.entry.body.ops}

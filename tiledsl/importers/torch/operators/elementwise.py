@@ -78,6 +78,12 @@ def power(x: Any, y: Any) -> Any:
     return x**y
 
 
+@aten("ldexp", "Tensor")
+def ldexp(x: Any, exponent: Any) -> Any:
+    x, exponent = floats(x, exponent)
+    return x * tile.exp2(exponent)
+
+
 @aten("maximum")
 @aten("max", "other")
 def maximum(x: Any, y: Any) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from string import ascii_lowercase
 from typing import Any
 
 from tiledsl import ops, tile
@@ -84,3 +86,19 @@ def addr(start: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
 @aten("ger")
 def outer(a: Any, b: Any) -> Any:
     return as_tensor(a)[:, None] * as_tensor(b)
+
+
+@aten("_trilinear")
+def trilinear(
+    a: Any, b: Any, c: Any, expand1: Sequence[int], expand2: Sequence[int], expand3: Sequence[int],
+    sumdim: Sequence[int], unroll_dim: int = 1,
+) -> Any:  # fmt: skip
+    """sum(a * b * c) over `sumdim`, where each tensor lacks the axes of its `expand`: what `nn.Bilinear` becomes."""
+    axes = ascii_lowercase[: as_tensor(a).ndim + len(expand1)]
+    of_a, of_b, of_c, kept = (
+        [axis for number, axis in enumerate(axes) if number not in without]
+        for without in (expand1, expand2, expand3, sumdim)
+    )
+    between = [axis for axis in axes if axis in {*of_a, *of_b} & {*of_c, *kept}]
+    pair = tile.einsum(f"{' '.join(of_a)}, {' '.join(of_b)} -> {' '.join(between)}", a, b)
+    return tile.einsum(f"{' '.join(between)}, {' '.join(of_c)} -> {' '.join(kept)}", pair, c)
