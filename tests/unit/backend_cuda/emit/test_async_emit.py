@@ -7,6 +7,7 @@ from functools import cache
 
 import pytest
 
+from tests.support.gpu_cases.shares import share
 from tests.support.gpu_code.run_gpu_ir import CompiledIr
 from tests.support.gpu_code.sass import Disassembly, disassemble
 from tests.support.hopper.async_programs import async_programs
@@ -47,7 +48,7 @@ def test_legal(program: HopperProgram) -> None:
     verify(program.module, Form.GPU)
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=str)
+@pytest.mark.parametrize("program", share(PROGRAMS, 3), ids=str)
 def test_machine_code(program: HopperProgram) -> None:
     cubin = compiled(program).cubin
     assert refusals(cubin) == []
