@@ -126,10 +126,10 @@ def as_it_is(_: object, module: Module, context: PassContext) -> Module:
 
 
 SWITCHES: dict[str, tuple[str, object]] = {
-    "turns of warpgroups": ("roles.warpgroup_turns.TURNS", False),
+    "turns of warpgroups": ("roles.products.warpgroup_turns.TURNS", False),
     "rotation": ("transforms.rotate_loops.RotateLoops.run", as_it_is),
     "clean turns": ("transforms.peel_masks.PeelMasks.run", as_it_is),
-    "known padding": ("roles.back_to_back_loops.fills_of", nothing_of),
+    "known padding": ("roles.products.back_to_back_loops.fills_of", nothing_of),
     "sums of each thread": ("transforms.delay_folds.DelayFolds.run", as_it_is),
 }
 """What makes the loop fast, and what to put in its place."""
