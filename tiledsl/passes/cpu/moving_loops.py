@@ -9,7 +9,7 @@ blocks pay for what the mask hides of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -18,6 +18,7 @@ from tiledsl.ir.core import Value
 from tiledsl.ir.symbolic import Dim, evaluate, maximum, minimum, symbol
 from tiledsl.ir.types import AxisType
 from tiledsl.passes.analysis.sizes import BlockDefinition, size_of
+from tiledsl.passes.nest.evaluate_scalars import limits_of
 from tiledsl.passes.nest.loop_nest import LoopNest, NestLoop
 
 LOOKED_AT = 16
@@ -113,15 +114,7 @@ class _Places:
             case None if value in self.begins:
                 return symbol(self.begins[value].symbol)
             case _:
-                return next(self._bounds(value), None)
-
-    def _bounds(self, value: Value) -> Iterator[Dim]:
-        """`lengths[b]` is taken for N if the program has minimum(lengths[b], N) anywhere."""
-        for user in value.users:
-            if isinstance(user, ops.Cast):
-                yield from self._bounds(user.result)
-            elif isinstance(user, ops.Map) and user.fn == "minimum":
-                yield from (size for one in user.inputs if one is not value and (size := size_of(one)) is not None)
+                return next((size for one in limits_of(value) if (size := size_of(one)) is not None), None)
 
 
 def _mapped(fn: str, inputs: Sequence[Dim]) -> Dim | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from tiledsl.ir import tile_ops as ops
@@ -73,17 +73,17 @@ class GuessedScalars(ScalarValues):
         return self._bound(value) if known is None else known
 
     def _bound(self, value: Value) -> int | None:
-        for user in value.users:
-            if isinstance(user, ops.Cast):
-                bound = self._bound(user.result)
-            elif isinstance(user, ops.Map) and user.fn == "minimum":
-                others = [ScalarValues(self.sizes, self.places).of(one) for one in user.inputs if one is not value]
-                bound = next((one for one in others if one is not None), None)
-            else:
-                continue
-            if bound is not None:
-                return bound
-        return None
+        apart = ScalarValues(self.sizes, self.places)
+        return next((bound for one in limits_of(value) if (bound := apart.of(one)) is not None), None)
+
+
+def limits_of(value: Value) -> Iterator[Value]:
+    """What a program says that an integer is at most: N of minimum(lengths[b], N), wherever that is."""
+    for user in value.users:
+        if isinstance(user, ops.Cast):
+            yield from limits_of(user.result)
+        elif isinstance(user, ops.Map) and user.fn == "minimum":
+            yield from (one for one in user.inputs if one is not value)
 
 
 def _mapped(fn: str, inputs: list[int]) -> int | None:

@@ -36,22 +36,23 @@ def named(case: tuple[tuple[int, ...], dict[str, Any]]) -> str:
     return f"{len(case[0]) - 2} axes, " + ", ".join(f"{key}={value}" for key, value in case[1].items())
 
 
-@pytest.mark.parametrize(("shape", "options"), CASES, ids=map(named, CASES))
-def test_exported(shape: tuple[int, ...], options: dict[str, Any]) -> None:
+def resizing(options: dict[str, Any]) -> Any:
     def resized(x: Any) -> Any:
         return torch.nn.functional.interpolate(x, **options)
 
-    x = torch.randn(shape)
+    return resized
+
+
+@pytest.mark.parametrize(("shape", "options"), CASES, ids=map(named, CASES))
+def test_exported(shape: tuple[int, ...], options: dict[str, Any]) -> None:
+    resized, x = resizing(options), torch.randn(shape)
     built = tiledsl.fuse(tiledsl.from_torch(resized, x)).build("reference")
     np.testing.assert_allclose(np.asarray(built(x)), resized(x).numpy(), rtol=2e-5, atol=2e-5)
 
 
 @pytest.mark.parametrize(("shape", "options"), CASES[::3], ids=map(named, CASES[::3]))
 def test_compiled(shape: tuple[int, ...], options: dict[str, Any]) -> None:
-    def resized(x: Any) -> Any:
-        return torch.nn.functional.interpolate(x, **options)
-
-    x = torch.randn(shape)
+    resized, x = resizing(options), torch.randn(shape)
     compiled = torch.compile(resized, backend="tiledsl", fullgraph=True)
     np.testing.assert_allclose(compiled(x).numpy(), resized(x).numpy(), rtol=2e-5, atol=2e-5)
 

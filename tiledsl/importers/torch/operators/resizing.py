@@ -5,88 +5,44 @@ Each operator of sizes has two forms: `vec` has sizes or scales; `default` has s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from tiledsl import ops
-from tiledsl.importers.torch.register import aten
+from tiledsl.importers.torch.register import Formula, aten
 
 
-def _size_or_scales(size: Any, scales: Sequence[Any]) -> tuple[Any, Any]:
-    """Sizes are those that scales give, rounded down: so what scales say of places is not lost."""
-    return (size, None) if not scales or None in scales else (None, tuple(scales))
+def _formulas(mode: str, *, antialias: bool = False) -> tuple[Formula, Formula]:
+    """The forms `vec` and `default` of operators of a mode; before the scales, all but the nearest have
+    `align_corners`."""
+    options = 0 if mode.startswith("nearest") else 1
+
+    def vec(x: Any, size: Any, *rest: Any) -> Any:
+        *corners, scales = rest
+        return ops.interpolate(x, size, scales, mode, *corners, antialias=antialias)
+
+    def default(x: Any, size: Any, *rest: Any) -> Any:
+        corners, scales = rest[:options], rest[options:]
+        # sizes are those that scales give, rounded down: so what scales say of places is not lost
+        given = (size, None) if not scales or None in scales else (None, scales)
+        return ops.interpolate(x, *given, mode, *corners, antialias=antialias)
+
+    return vec, default
 
 
-@aten("upsample_nearest1d", "vec")
-@aten("upsample_nearest2d", "vec")
-@aten("upsample_nearest3d", "vec")
-def nearest(x: Any, size: Any, scales: Any) -> Any:
-    return ops.interpolate(x, size, scales)
-
-
-@aten("upsample_nearest1d")
-@aten("upsample_nearest2d")
-@aten("upsample_nearest3d")
-def nearest_of_size(x: Any, size: Any, *scales: Any) -> Any:
-    return ops.interpolate(x, *_size_or_scales(size, scales))
-
-
-@aten("_upsample_nearest_exact1d", "vec")
-@aten("_upsample_nearest_exact2d", "vec")
-@aten("_upsample_nearest_exact3d", "vec")
-def nearest_exact(x: Any, size: Any, scales: Any) -> Any:
-    return ops.interpolate(x, size, scales, "nearest-exact")
-
-
-@aten("_upsample_nearest_exact1d")
-@aten("_upsample_nearest_exact2d")
-@aten("_upsample_nearest_exact3d")
-def nearest_exact_of_size(x: Any, size: Any, *scales: Any) -> Any:
-    return ops.interpolate(x, *_size_or_scales(size, scales), "nearest-exact")
-
-
-@aten("upsample_linear1d", "vec")
-@aten("upsample_bilinear2d", "vec")
-@aten("upsample_trilinear3d", "vec")
-def linear(x: Any, size: Any, align_corners: bool, scales: Any) -> Any:
-    return ops.interpolate(x, size, scales, "linear", align_corners)
-
-
-@aten("upsample_linear1d")
-@aten("upsample_bilinear2d")
-@aten("upsample_trilinear3d")
-def linear_of_size(x: Any, size: Any, align_corners: bool, *scales: Any) -> Any:
-    return ops.interpolate(x, *_size_or_scales(size, scales), "linear", align_corners)
-
-
-@aten("upsample_bicubic2d", "vec")
-def bicubic(x: Any, size: Any, align_corners: bool, scales: Any) -> Any:
-    return ops.interpolate(x, size, scales, "bicubic", align_corners)
-
-
-@aten("upsample_bicubic2d")
-def bicubic_of_size(x: Any, size: Any, align_corners: bool, *scales: Any) -> Any:
-    return ops.interpolate(x, *_size_or_scales(size, scales), "bicubic", align_corners)
-
-
-@aten("_upsample_bilinear2d_aa", "vec")
-def linear_antialiased(x: Any, size: Any, align_corners: bool, scales: Any) -> Any:
-    return ops.interpolate(x, size, scales, "linear", align_corners, antialias=True)
-
-
-@aten("_upsample_bilinear2d_aa")
-def linear_antialiased_of_size(x: Any, size: Any, align_corners: bool, *scales: Any) -> Any:
-    return ops.interpolate(x, *_size_or_scales(size, scales), "linear", align_corners, antialias=True)
-
-
-@aten("_upsample_bicubic2d_aa", "vec")
-def bicubic_antialiased(x: Any, size: Any, align_corners: bool, scales: Any) -> Any:
-    return ops.interpolate(x, size, scales, "bicubic", align_corners, antialias=True)
-
-
-@aten("_upsample_bicubic2d_aa")
-def bicubic_antialiased_of_size(x: Any, size: Any, align_corners: bool, *scales: Any) -> Any:
-    return ops.interpolate(x, *_size_or_scales(size, scales), "bicubic", align_corners, antialias=True)
+for _names, (_vec, _default) in (
+    (("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d"), _formulas("nearest")),
+    (
+        ("_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d"),
+        _formulas("nearest-exact"),
+    ),
+    (("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d"), _formulas("linear")),
+    (("upsample_bicubic2d",), _formulas("bicubic")),
+    (("_upsample_bilinear2d_aa",), _formulas("linear", antialias=True)),
+    (("_upsample_bicubic2d_aa",), _formulas("bicubic", antialias=True)),
+):
+    for _name in _names:
+        aten(_name, "vec")(_vec)
+        aten(_name)(_default)
 
 
 @aten("grid_sampler")
