@@ -5,7 +5,8 @@ compile: cold compile times, which need no GPU. gemm: matrix products beside cuB
 cuDNN, Triton, TileLang. ranking: how good the first of the planner's plans is beside the next ones. graphs: fused
 formulas beside tile form, bare products and PyTorch. zoo: formulas of the field beside PyTorch and their predictions;
 `--family F` takes those of one family, `--workers N` compiles in so many processes. shapes: products of classes of
-shapes, drawn with a seed. machine: how fast the parts of the GPU are, as a row of the table of machines.
+shapes, drawn with a seed. models: whole networks beside PyTorch. machine: how fast the parts of the GPU are, as a row
+of the table of machines.
 all: memory, launch, gemm and attention.
 `--save` keeps the run in benchmarks/results; `python -m benchmarks.report` makes docs/performance.md of what is there.
 Exit status: 0; 1 if a kernel failed or gave a wrong result; 2 where there is no GPU for what needs one.
@@ -25,7 +26,7 @@ from benchmarks.gpu.results import Results
 from benchmarks.zoo.cases import families
 
 ALL = ("memory", "launch", "gemm", "attention")
-NAMES = (*ALL, "compile", "ranking", "graphs", "zoo", "shapes", "machine")
+NAMES = (*ALL, "compile", "ranking", "graphs", "zoo", "shapes", "models", "machine")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
