@@ -32,6 +32,7 @@ from tiledsl.passes.graph.rewrites.canonicalise_graph import CanonicaliseGraph
 from tiledsl.passes.graph.rewrites.channels_last import ChannelsLast
 from tiledsl.passes.graph.rewrites.copy_windows import CopyWindows
 from tiledsl.passes.graph.rewrites.derive_online import DeriveOnline
+from tiledsl.passes.graph.rewrites.join_patches import JoinPatches
 from tiledsl.passes.graph.rewrites.join_residues import JoinResidues
 from tiledsl.passes.graph.rewrites.lay_images import LayImages
 from tiledsl.passes.graph.rewrites.materialise import Materialise
@@ -92,6 +93,7 @@ _KINDS: tuple[type[Pass], ...] = (
     MoveReindexing,
     SplitFloats,
     SplitWindows,
+    JoinPatches,
     JoinResidues,
     WidenColumns,
     WidenGroups,

@@ -35,9 +35,11 @@ def turned(rank: int = 2, **options: Any) -> Formula:
     return lambda x, w: word(x, w, **options)
 
 
-def assert_means_the_same(widening: Pass, remark: str, formula: Formula, shapes: list[Shape]) -> None:
-    """That a pass does something, says so, and changes no result; nor does the whole pipeline, which takes windows by
-    TMA then."""
+def assert_means_the_same(
+    widening: Pass, remark: str, formula: Formula, shapes: list[Shape], op: str = "gpu.tma_windows"
+) -> None:
+    """That a pass does something, says so, and changes no result; nor does the whole pipeline, of
+    which a kernel has that `op` then."""
     arrays = [normal(*shape, dtype=F16) for shape in shapes]
     graph = tiledsl.trace(formula, *arrays)
     (expected,) = execute_graph(graph.module.entry, arrays, graph.module)
@@ -47,6 +49,6 @@ def assert_means_the_same(widening: Pass, remark: str, formula: Formula, shapes:
     (widened,) = execute_graph(module.entry, arrays, module)
     assert_close(widened, expected, relative=4e-3, terms=32 * 16)
     kernels = tiledsl.fuse(graph).build(arch="sm_90").kernels
-    assert any("gpu.tma_windows" in kernel.ir("gpu") for kernel in kernels.values())
+    assert any(op in kernel.ir("gpu") for kernel in kernels.values())
     actual = emulate_graph(graph, arrays, {}, None, Request(arch="sm_90")).result
     assert_close(np.asarray(actual), expected, relative=4e-3, terms=32 * 16)

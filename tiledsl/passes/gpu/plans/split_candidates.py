@@ -132,16 +132,18 @@ def split_plans(
             break
     if found is None:
         return []
-    asked: list[int] = []
-    if best > PARTS[0]:
-        asked += [int(best * share) for share in BETWEEN]
-        asked += [_parts_of_rounds(programs[found.plan.parts[0]], found.plan, sizes, machine, n) for n in ROUNDS]
-    tried = set(found.plan.parts)
-    for parts in dict.fromkeys(even_parts(parts, longest) for parts in asked if parts > 1):
-        if parts not in tried:
+    asked = [int(best * share) for share in BETWEEN] if best > PARTS[0] else []
+    tried, is_new = set(found.plan.parts), best > PARTS[0]
+    while is_new or asked:
+        if is_new:  # its blocks may be others, and fill the device in other numbers
+            program = programs[found.plan.parts[0]]
+            asked += [_parts_of_rounds(program, found.plan, sizes, machine, rounds) for rounds in ROUNDS]
+        parts, is_new = even_parts(max(1, asked.pop(0)), longest), False
+        if parts > 1 and parts not in tried:
+            tried.add(parts)
             seconds, first = in_parts(parts, least / SAME)
             if first is not None and seconds * SAME < least:
-                least, found = seconds, first
+                least, found, is_new = seconds, first, True
     first = found.plan.parts == searched[0].parts
     return [found] if most == 1 and first else plans_in(found.plan.parts[0], most)
 

@@ -7,7 +7,10 @@ graph.return([%u])
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import ClassVar, cast
 
 from tiledsl.ir import graph_ops as ops
@@ -176,6 +179,58 @@ def _together(before: Shape, after: Shape) -> list[tuple[range, range]] | None:
                 right, j = right * cast("int", after[j]), j + 1
         found.append((range(first, i), range(second, j)))
     return found
+
+
+@RULES.on(ops.Reshape)
+def joined_and_split_again(op: ops.Reshape, rewriter: Rewriter) -> bool:
+    # reshape(transpose(reshape(x: [n, b, h * d], [n, b * h, d]), [1, 0, 2]), [b, h, n, d])
+    #   => transpose(reshape(x, [n, b, h, d]), [1, 2, 0, 3]): axes are split alone, which strides can always tell
+    turned = op.source.op
+    inner = turned.source.op if isinstance(turned, ops.Transpose) else None
+    if not isinstance(turned, ops.Transpose) or not isinstance(inner, ops.Reshape):
+        return False
+    factors = _factors(tensor_type(inner.source).shape, inner.shape)
+    if factors is None or not any(len(sizes) > 1 for sizes in factors) or not _is_cut(op.shape):
+        return False
+    order = [(axis, place) for axis in turned.permutation for place in range(len(factors[axis]))]
+    kept = set(_ends(op.shape))
+    ends = _ends([factors[axis][place] for axis, place in order])
+    within = (end for end, (axis, place) in zip(ends, order) if place < len(factors[axis]) - 1)
+    if not all(end in kept for end in within):
+        return False
+    numbers = {each: n for n, each in enumerate((a, p) for a, sizes in enumerate(factors) for p in range(len(sizes)))}
+    split = rewriter.emit(ops.Reshape, source=inner.source, shape=tuple(size for sizes in factors for size in sizes))
+    permutation = tuple(numbers[each] for each in order)
+    moved = rewriter.emit(ops.Transpose, source=split.result, permutation=permutation).result
+    rewriter.replace(op, rewriter.emit(ops.Reshape, source=moved, shape=op.shape).result)
+    return True
+
+
+def _factors(before: Shape, after: Shape) -> list[list[int]] | None:
+    """What the axes of the second shape are made of, so that those of the first are products of the same factors; none
+    for an axis of one element. None where there are no such factors, or a size is not known, or 0."""
+    if not _is_cut(before) or not _is_cut(after):
+        return None
+    cuts = sorted({1, *_ends(before), *_ends(after)})
+    if any(end % start for start, end in pairwise(cuts)):
+        return None
+    found: list[list[int]] = []
+    start = 1
+    for end in _ends(after):
+        among = [cut for cut in cuts if start <= cut <= end]
+        found.append([second // first for first, second in pairwise(among)])
+        start = end
+    return found
+
+
+def _is_cut(shape: Shape) -> bool:
+    """Whether all sizes are numbers above 0."""
+    return all(isinstance(size, int) and size > 0 for size in shape)
+
+
+def _ends(shape: Sequence[Dim]) -> list[int]:
+    """The products of the first sizes, of each number of them."""
+    return list(accumulate(cast("Sequence[int]", shape), operator.mul))
 
 
 @RULES.on(ops.Reduce)
