@@ -92,7 +92,7 @@ def outcome(torch: Any, name: str, model: Any, given: Any, batch: int, clock: Cl
         fused = tiledsl.fuse(tiledsl.from_torch(model, given))
         audit = fused.audit()
         call = partial(fused.build(), given)
-        ours, theirs = (float((found.float() - wide).abs().max()) for found in (call(), narrow))
+        ours, theirs = (float((torch.as_tensor(made).float() - wide).abs().max()) for made in (call(), narrow))
         if not ours <= SLACK * theirs:
             return Outcome([], {}, [], f"is {ours:.1e} away from f32, eager PyTorch {theirs:.1e}")
         contenders: dict[str, Callable[[], object]] = {OURS: call, EAGER: _captured(torch, eager)}
