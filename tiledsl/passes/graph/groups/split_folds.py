@@ -96,7 +96,10 @@ class SplitFolds:
         kept = [axis for axis in range(len(shape)) if axis not in op.axes and shape[axis] > 1]
         if not kept or kept[-1] < max(op.axes) or bytes_of(op.source) < LARGE:
             return False
-        element = min((bytes_of(v) // volume(v) for v in _read(op.source)), default=4)
+        read = _read(op.source)
+        if not read:  # but what is repeated, of which a block reads little
+            return False
+        element = min(bytes_of(v) // volume(v) for v in read)
         run = element * min(math.prod(shape[max(op.axes) + 1 :]), LINE // element)
         each = math.prod(shape[axis] for axis in op.axes)
         if run * each <= HELD or _is_chained(op):
