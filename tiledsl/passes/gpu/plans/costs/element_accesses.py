@@ -43,6 +43,17 @@ def touched_lines(run: int, element: int) -> float:
     return (1 + (span - element) / LINE_BYTES) / span
 
 
+def lines_of_table(table: float) -> float:
+    """The lines that a warp touches for each element that it looks up, anywhere in a table of so many bytes: of few
+    lines several threads have the same.
+
+    >>> lines_of_table(64)
+    0.03125
+    """
+    lines = max(1, math.ceil(table / LINE_BYTES))
+    return lines * (1 - (1 - 1 / lines) ** WARP) / WARP
+
+
 def access_instructions(access: Access, width: float, blocks: Container[str]) -> float:
     """Of a thread, for each access of `width` bytes. `blocks`: extents of which a tile has a part."""
     if access.repeats > 1:

@@ -26,6 +26,7 @@ from tiledsl.passes.gpu.plans.costs.element_accesses import (
     ACCESS_INSTRUCTIONS,
     LINE_BYTES,
     access_instructions,
+    lines_of_table,
     straddled,
     touched_lines,
 )
@@ -62,6 +63,8 @@ LINE_CLOCKS = 2
 """Clocks of a multiprocessor for each line of memory that it takes in from L2."""
 TOUCH_CLOCKS = 1
 """The same for each line that an access of a warp touches, where others have brought it to L1."""
+IN_L1 = 1 << 14
+"""Bytes of a table that is looked up, which the blocks of a multiprocessor keep in L1."""
 START_CLOCKS = 2.1
 """Of the device, for each block that starts: one after the other."""
 SHARED_INSTRUCTIONS = 2
@@ -208,8 +211,17 @@ class GridCost:
 
     def sector_bytes(self, access: Access) -> float:
         """The same in whole sectors: a run of neighbours that is shorter than one costs all of it."""
-        run = self._run_bytes(access)
-        return self.moved_bytes(access) * (-(-run // SECTOR_BYTES) * SECTOR_BYTES / run if run else 1.0)
+        run, moved = self._run_bytes(access), self.moved_bytes(access)
+        whole = moved * (-(-run // SECTOR_BYTES) * SECTOR_BYTES / run if run else 1.0)
+        table = self._table_bytes(access)
+        return whole if table is None else min(whole, max(moved, self.started * table))
+
+    def _table_bytes(self, access: Access) -> float | None:
+        """Bytes of a tensor that is looked up element by element, if it stays in L1: blocks bring it there once."""
+        if not access.gathers or not access.shape or step_along(access, unit_axis(access)) is not None:
+            return None
+        table = self.counts.distinct(access) * access.tensor.dtype.bytes
+        return table if table <= IN_L1 else None
 
     def _run_bytes(self, access: Access) -> int:
         """How many bytes of a tile lie next to each other in memory, or near, at least where rows begin."""
@@ -515,6 +527,9 @@ class GridCost:
         moved, element = self.moved_bytes(access), access.tensor.dtype.bytes
         step = step_along(access, unit_axis(access)) if access.shape else 1
         if step is None or step == 1:
+            table = self._table_bytes(access)
+            if table is not None:
+                return TOUCH_CLOCKS * moved / element * lines_of_table(table)
             clocks = TOUCH_CLOCKS if step is None and access.gathers else LINE_CLOCKS
             run = self._run_bytes(access)
             from_l2 = clocks * moved / min(LINE_BYTES, run)
