@@ -11,6 +11,7 @@ from tiledsl.passes.gpu.sync.insert_proxy_fences import InsertProxyFences
 from tiledsl.passes.gpu.transforms.delay_folds import DelayFolds
 from tiledsl.passes.gpu.transforms.fill_loads import FillLoads
 from tiledsl.passes.gpu.transforms.hoist_loads import HoistLoads
+from tiledsl.passes.gpu.transforms.join_fields import JoinFields
 from tiledsl.passes.gpu.transforms.join_turns import JoinTurns
 from tiledsl.passes.gpu.transforms.peel_masks import PeelMasks
 from tiledsl.passes.gpu.transforms.rotate_loops import RotateLoops
@@ -30,6 +31,7 @@ from tiledsl.passes.graph.pipeline import LowerSteps
 from tiledsl.passes.graph.raising.raise_programs import RaisePrograms
 from tiledsl.passes.graph.rewrites.canonicalise_graph import CanonicaliseGraph
 from tiledsl.passes.graph.rewrites.channels_last import ChannelsLast
+from tiledsl.passes.graph.rewrites.copy_fields import CopyFields
 from tiledsl.passes.graph.rewrites.copy_windows import CopyWindows
 from tiledsl.passes.graph.rewrites.derive_online import DeriveOnline
 from tiledsl.passes.graph.rewrites.join_residues import JoinResidues
@@ -85,6 +87,7 @@ _KINDS: tuple[type[Pass], ...] = (
     FuseIntoCalls,
     SplitFolds,
     SplitScans,
+    CopyFields,
     CopyWindows,
     LayImages,
     SlideWindows,
@@ -118,6 +121,7 @@ _KINDS: tuple[type[Pass], ...] = (
     DelayFolds,
     RotateLoops,
     HoistLoads,
+    JoinFields,
     JoinTurns,
     PeelMasks,
     ShareLoads,

@@ -20,6 +20,7 @@ from tiledsl.passes.graph.loops.split_gates import SplitGates
 from tiledsl.passes.graph.raising.raise_programs import RaisePrograms
 from tiledsl.passes.graph.rewrites.canonicalise_graph import CanonicaliseGraph
 from tiledsl.passes.graph.rewrites.channels_last import ChannelsLast
+from tiledsl.passes.graph.rewrites.copy_fields import CopyFields
 from tiledsl.passes.graph.rewrites.copy_windows import CopyWindows
 from tiledsl.passes.graph.rewrites.derive_online import DeriveOnline
 from tiledsl.passes.graph.rewrites.join_residues import JoinResidues
@@ -62,7 +63,7 @@ def before_groups(arch: str, *, fuse: bool = True, of_step: bool = False) -> lis
         DeriveOnline(),
         *([RepeatMaps(arch=arch)] if fuse else []),
         ReshapeNarrow(),
-        *([ChannelsLast(arch=arch)] if fuse else []),
+        *([ChannelsLast(arch=arch), CopyFields(arch=arch)] if fuse else []),
     ]
 
 
@@ -70,8 +71,9 @@ def after_groups(arch: str, *, fuse: bool = True) -> list[Pass]:
     """The passes behind it."""
     return [
         DropRoundings(),
-        Materialise(),
+        Materialise(records=arch.startswith("sm_")),
         GraphToTile(arch=arch),
+        *([Materialise()] if arch.startswith("sm_") else []),  # joins of elements that are no records after all
         *([JoinCalls(arch=arch)] if fuse else []),
         LowerSteps(arch=arch, fuse=fuse),
         CanonicaliseGraph(),

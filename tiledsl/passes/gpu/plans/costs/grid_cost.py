@@ -21,7 +21,14 @@ from tiledsl.ir.type_rules import tensor_type
 from tiledsl.passes.gpu.layouts.capacities import rounded
 from tiledsl.passes.gpu.layouts.infer_layouts import access_order, is_rows
 from tiledsl.passes.gpu.plan import WRITTEN_OUT, WRITTEN_OUT_WORDS, GridPlan, joined_turns, joined_waits
-from tiledsl.passes.gpu.plans.costs.access_steps import computed_share, reads_windows, step_along, unit_axis
+from tiledsl.passes.gpu.plans.costs.access_steps import (
+    computed_share,
+    is_joined_field,
+    reads_windows,
+    share_of_records,
+    step_along,
+    unit_axis,
+)
 from tiledsl.passes.gpu.plans.costs.element_accesses import (
     ACCESS_INSTRUCTIONS,
     LINE_BYTES,
@@ -211,7 +218,7 @@ class GridCost:
 
     def sector_bytes(self, access: Access) -> float:
         """The same in whole sectors: a run of neighbours that is shorter than one costs all of it."""
-        run, moved = self._run_bytes(access), self.moved_bytes(access)
+        run, moved = self._run_bytes(access), share_of_records(access) * self.moved_bytes(access)
         whole = moved * (-(-run // SECTOR_BYTES) * SECTOR_BYTES / run if run else 1.0)
         table = self._table_bytes(access)
         return whole if table is None else min(whole, max(moved, self.started * table))
@@ -300,6 +307,10 @@ class GridCost:
         return frozenset(access.op.tensor for access in self.nest.accesses if not access.is_read)
 
     def _from_memory(self, access: Access) -> float:
+        """What comes from memory, or goes there: with fields whole records."""
+        return share_of_records(access) * self._asked_of_memory(access)
+
+    def _asked_of_memory(self, access: Access) -> float:
         """Parts of sectors that one program leaves are taken by its neighbours, while the sector is in L2."""
         moved = self.sector_bytes(access) if access.gathers else self.moved_bytes(access)
         distinct = self.touched_bytes(access)
@@ -495,7 +506,7 @@ class GridCost:
         return self._widths[access]
 
     def _widest(self, access: Access) -> float:
-        if self._is_flat(access):
+        if self._is_flat(access) or is_joined_field(access):
             return WIDEST
         if access.is_read and access.op.tensor in self._steps:
             return max(access.tensor.dtype.bytes, WIDEST // self._steps[access.op.tensor])
