@@ -43,6 +43,7 @@ from tiledsl.passes.graph.rewrites.set_sizes import SetSizes
 from tiledsl.passes.graph.rewrites.slide_windows import SlideWindows
 from tiledsl.passes.graph.rewrites.split_floats import SplitFloats
 from tiledsl.passes.graph.rewrites.split_windows import SplitWindows
+from tiledsl.passes.graph.rewrites.turn_fields import TurnFields
 from tiledsl.passes.graph.rewrites.widen_columns import WidenColumns
 from tiledsl.passes.graph.rewrites.widen_floats import DropRoundings, ReshapeNarrow, WidenFloats
 from tiledsl.passes.graph.rewrites.widen_groups import WidenGroups
@@ -98,6 +99,7 @@ _KINDS: tuple[type[Pass], ...] = (
     JoinResidues,
     WidenColumns,
     WidenGroups,
+    TurnFields,
     InferShapes,
     Canonicalise,
     EliminateCommonSubexpressions,

@@ -183,9 +183,10 @@ def reshape_in_front_of_a_fold(op: ops.Reshape, rewriter: Rewriter) -> bool:
 
 def _is_held_up(op: ops.Reshape) -> bool:
     """Whether a reshape meets what cannot be had under the shape before it: `x.reshape(m, g, 64) * s[:, :, None]`."""
-    shape = sizes_of(op.source)
+    before, after = sizes_of(op.source), sizes_of(op.result)
     met = ((user, value) for user in op.result.users if isinstance(user, ops.Map) for value in user.inputs)
-    return any(value is not op.result and not is_free_under(value, shape, user) for user, value in met)
+    beside = [(user, value) for user, value in met if value is not op.result and sizes_of(value) == after != ()]
+    return any(not is_free_under(value, before, user) for user, value in beside)
 
 
 def _is_less(made: ops.Cast) -> bool:

@@ -60,10 +60,10 @@ def access_instructions(access: Access, width: float, blocks: Container[str]) ->
         return REPEATED_INSTRUCTIONS if access.loops else ACCESS_INSTRUCTIONS
     if not access.shape or not width <= access.tensor.dtype.bytes < WIDE:
         return ACCESS_INSTRUCTIONS
-    return COLUMN_INSTRUCTIONS if _goes_down(access, blocks) else ELEMENT_INSTRUCTIONS
+    return COLUMN_INSTRUCTIONS if goes_down(access, blocks) else ELEMENT_INSTRUCTIONS
 
 
-def _goes_down(access: Access, blocks: Container[str]) -> bool:
+def goes_down(access: Access, blocks: Container[str]) -> bool:
     """Whether a load has a block of each row and is folded across rows, so that a thread stays in its column."""
     op = access.op
     if not isinstance(op, ops.Load) or not access.shape:

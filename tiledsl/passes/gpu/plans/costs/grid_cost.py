@@ -18,6 +18,7 @@ from tiledsl.ir.core import Value
 from tiledsl.ir.dtypes import f64
 from tiledsl.ir.symbolic import Dim, symbol_name
 from tiledsl.ir.type_rules import tensor_type
+from tiledsl.ir.types import AxisType, Whole
 from tiledsl.passes.gpu.layouts.capacities import rounded
 from tiledsl.passes.gpu.layouts.infer_layouts import access_order, is_rows
 from tiledsl.passes.gpu.plan import WRITTEN_OUT, WRITTEN_OUT_WORDS, GridPlan, joined_turns, joined_waits
@@ -33,6 +34,7 @@ from tiledsl.passes.gpu.plans.costs.element_accesses import (
     ACCESS_INSTRUCTIONS,
     LINE_BYTES,
     access_instructions,
+    goes_down,
     lines_of_table,
     straddled,
     touched_lines,
@@ -245,9 +247,24 @@ class GridCost:
             return element
         length = -(-self.counts.number(access.shape[access_order(access.op)[-1]]) // access.repeats)
         size = self.counts.number(access.tensor.shape[unit])
-        if length >= size and len(access.shape) > 1:
-            return SECTOR_BYTES * max(1, length * element // SECTOR_BYTES)  # whole rows go on into each other
+        if length >= size and len(access.shape) > 1:  # whole rows go on into each other
+            together = int(self._rows_together(access, unit) * size * element)
+            whole = SECTOR_BYTES * max(1, length * element // SECTOR_BYTES)
+            return whole if together >= LINE_BYTES else max(element, together)
         return max(element, length * element)
+
+    def _rows_together(self, access: Access, unit: int) -> float:
+        """Whole rows of a tile that lie one behind the other: x[m, :, n, :] has as many as a block of n."""
+        rows = 1.0
+        for place in range(unit - 1, -1, -1):
+            index, size = access.op.indices[place], self.counts.number(access.tensor.shape[place])
+            if isinstance(index, Whole):
+                rows *= size
+                continue
+            if isinstance(index, Value) and isinstance(index.type, AxisType):
+                return rows * min(size, self.counts.number(index.type.extent))
+            break
+        return rows
 
     @cached_property
     def read_bytes(self) -> float:
@@ -545,12 +562,25 @@ class GridCost:
             run = self._run_bytes(access)
             from_l2 = clocks * moved / min(LINE_BYTES, run)
             if not self._by_elements(access):
-                return from_l2
-            return max(from_l2 * straddled(run, element), TOUCH_CLOCKS * moved * touched_lines(run, element))
+                return max(from_l2, self._pieces(access, run))
+            beside = run
+            if goes_down(access, self.counts.axis_of):  # what lies behind a row is another turn of the same thread
+                fast = self.counts.number(access.shape[access_order(access.op)[-1]])
+                size = self.counts.number(access.tensor.shape[unit_axis(access)])
+                beside = min(run, element * min(fast, size))
+            return max(from_l2 * straddled(run, element), TOUCH_CLOCKS * moved * touched_lines(beside, element))
         if access.is_read and access.op.tensor in self._steps:
             return LINE_CLOCKS * self._steps[access.op.tensor] * moved / LINE_BYTES
         apart = WIDEST * step  # bytes from thread to thread
         return max(LINE_CLOCKS * step * moved / LINE_BYTES, TOUCH_CLOCKS * moved / element * min(1, apart / LINE_BYTES))
+
+    def _pieces(self, access: Access, run: int) -> float:
+        """Clocks for the lines that a warp touches where runs are short, and threads take theirs of 16 bytes piece by
+        piece: each piece touches all lines again."""
+        width = self._width(access)
+        if width >= WIDEST or run >= LINE_BYTES or len(access.shape) < 2:
+            return 0.0
+        return TOUCH_CLOCKS * self.moved_bytes(access) / width / max(1, math.ceil(run / WIDEST))
 
     def _run_of_thread(self, access: Access) -> float:
         """Bytes side by side that a thread has of a row."""
