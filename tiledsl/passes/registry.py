@@ -38,6 +38,7 @@ from tiledsl.passes.graph.rewrites.join_residues import JoinResidues
 from tiledsl.passes.graph.rewrites.lay_images import LayImages
 from tiledsl.passes.graph.rewrites.materialise import Materialise
 from tiledsl.passes.graph.rewrites.move_reindexing import MoveReindexing
+from tiledsl.passes.graph.rewrites.narrow_integers import NarrowIntegers
 from tiledsl.passes.graph.rewrites.repeat_maps import RepeatMaps
 from tiledsl.passes.graph.rewrites.set_sizes import SetSizes
 from tiledsl.passes.graph.rewrites.slide_windows import SlideWindows
@@ -100,6 +101,7 @@ _KINDS: tuple[type[Pass], ...] = (
     WidenColumns,
     WidenGroups,
     TurnFields,
+    NarrowIntegers,
     InferShapes,
     Canonicalise,
     EliminateCommonSubexpressions,

@@ -27,6 +27,7 @@ from tiledsl.passes.graph.rewrites.join_residues import JoinResidues
 from tiledsl.passes.graph.rewrites.lay_images import LayImages
 from tiledsl.passes.graph.rewrites.materialise import Materialise
 from tiledsl.passes.graph.rewrites.move_reindexing import MoveReindexing
+from tiledsl.passes.graph.rewrites.narrow_integers import NarrowIntegers
 from tiledsl.passes.graph.rewrites.repeat_maps import RepeatMaps
 from tiledsl.passes.graph.rewrites.slide_windows import SlideWindows
 from tiledsl.passes.graph.rewrites.split_floats import SplitFloats
@@ -53,6 +54,7 @@ def before_groups(arch: str, *, fuse: bool = True, of_step: bool = False) -> lis
         CanonicaliseGraph(),
         *([HoistProducts(), LoopsInKernels(arch=arch)] if fuse else []),
         *([RaisePrograms(arch=arch), TurnFields(arch=arch), MoveReindexing()] if fuse else []),
+        *([NarrowIntegers(arch=arch)] if fuse else []),
         *([SplitGates(arch=arch)] if fuse and of_step else []),
         *([WidenGroups(arch=arch), JoinResidues(arch=arch), WidenColumns(arch=arch)] if fuse else []),
         *([SplitWindows(arch=arch), CopyWindows(arch=arch), LayImages(arch=arch)] if fuse else []),
