@@ -106,8 +106,8 @@ def test_records_in_the_emulator(name: str) -> None:
 
 
 @given(
-    rows=st.integers(1, 70), count=st.integers(2, 5), length=st.integers(2, 6), dtype=st.sampled_from(["f16", "f32", "u8"]),
-    data=st.data(),
+    rows=st.integers(1, 70), count=st.integers(2, 5), length=st.integers(2, 6),
+    dtype=st.sampled_from(["f16", "f32", "u8"]), data=st.data(),
 )  # fmt: skip
 def test_any_records(rows: int, count: int, length: int, dtype: str, data: st.DataObject) -> None:
     read = [data.draw(st.integers(0, length - 1)) for _ in range(count)]
@@ -125,7 +125,7 @@ def kernels(name: str, shapes: tuple[tuple[int, ...], ...]) -> Any:
 
 
 @pytest.mark.parametrize(
-    "name, shapes, loads, stores",
+    ("name", "shapes", "loads", "stores"),
     [
         ("pairs", ((4096, 2048, 2), (4096, 2048, 2)), "float4", "float4"),
         ("swapped", ((8000000, 4),), "float4", "float4"),

@@ -1,4 +1,4 @@
-"""`gpu.convert` by shuffles within warps (one within threads is a view: see `emit_elementwise`), and `gpu.interleave`."""
+"""`gpu.convert` by shuffles within warps (within threads it is a view: see `emit_elementwise`), and `gpu.interleave`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tiledsl.backend_cuda.emit.emit_fold import FULL
 from tiledsl.backend_cuda.frame.kernel_frame import KernelFrame
 from tiledsl.backend_cuda.frame.names import of_program
 from tiledsl.backend_cuda.frame.shared_address import is_sum_of_digits
-from tiledsl.backend_cuda.functions.index_text import sum_text, table_text
 from tiledsl.backend_cuda.functions.casts import pack
+from tiledsl.backend_cuda.functions.index_text import sum_text, table_text
 from tiledsl.backend_cuda.functions.storage import Registers, Slot, element_text
 from tiledsl.ir.gpu.gpu_ops import Convert, Interleave
 from tiledsl.ir.layouts.conversions import ConversionPlan, convert_plan

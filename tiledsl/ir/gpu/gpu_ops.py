@@ -477,8 +477,8 @@ class Slice(Op):
 
 
 class Interleave(Op):
-    """The elements of tiles of one shape and layout in turns along an axis: of so many tiles, element `i` of tile `c` is
-    element `count * i + c`. Each thread has its elements side by side.
+    """The elements of tiles of one shape and layout in turns along an axis: element `i` of tile `c`, of `count` tiles,
+    is element `count * i + c`. Each thread has its elements side by side.
 
     x = [0, 1], y = [10, 11]     =>     [0, 10, 1, 11]
     """

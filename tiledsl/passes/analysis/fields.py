@@ -31,7 +31,7 @@ def field_of(op: Access) -> int | None:
         return None
     if not isinstance(index, Value) or not isinstance(before, Value) or not isinstance(before.type, AxisType):
         return None
-    number = None if index.shape or isinstance(index.type, AxisType) else constant_of(index)
+    number = None if isinstance(index.type, AxisType) or index.shape else constant_of(index)
     return number if number is not None and 0 <= number < length else None
 
 

@@ -134,8 +134,7 @@ class LoopNest:
 
     @cached_property
     def tiles(self) -> tuple[tuple[Shape, int], ...]:
-        """Shapes of all tiles, each with the bytes of an element, once; but for those that are folded as they are made.
-        """
+        """Shapes of all tiles but those in `folded_tiles`, each with the bytes of an element, once."""
         return self._shapes(value for value in self._made if value not in self._folded)
 
     @cached_property

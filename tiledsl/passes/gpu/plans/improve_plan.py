@@ -217,7 +217,5 @@ def _open_blocks(nest: LoopNest) -> dict[str, int]:
 def held_registers(nest: LoopNest, grid: GridPlan, counts: WorkCounts) -> float:
     """What a thread holds of the largest tile, in registers of 32 bits."""
     shares = {**dict.fromkeys(nest.folded_tiles, 1 / FOLDED_AT_ONCE), **dict.fromkeys(nest.tiles, 1.0)}
-    held = [
-        share * math.prod(map(counts.number, shape)) * max(4, each) / 4 for (shape, each), share in shares.items()
-    ]
+    held = [share * math.prod(map(counts.number, shape)) * max(4, each) / 4 for (shape, each), share in shares.items()]
     return max(held, default=0.0) / (grid.threads * grid.cluster)

@@ -105,7 +105,7 @@ class SplitFolds:
         one that is first."""
         shape, last = sizes_of(op.source), max(op.axes, default=-1)
         read, behind = _read(op.source), math.prod(shape[last + 1 :])
-        if last < 0 or not 1 < behind or not read or bytes_of(op.source) < LARGE or _is_chained(op):
+        if last < 0 or not behind > 1 or not read or bytes_of(op.source) < LARGE or _is_chained(op):
             return op
         run = behind * min(bytes_of(v) // volume(v) for v in read)
         wide = [k for k in range(2, shape[last]) if shape[last] % k == 0 and LINE <= run * k <= 2 * LINE]

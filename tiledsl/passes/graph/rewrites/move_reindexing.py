@@ -9,7 +9,8 @@ are written where they belong.
 
 A reshape of what elementwise ops make goes behind those that follow, which then are of one kernel with it. So does
 one that strides cannot tell, which would be a copy: of what is made, it is none. In front of a fold, a product or what
-is repeated, of elementwise ops that lead there or that meet what has no such shape before, it goes the other way, up to what is in memory: there it is a view.
+is repeated, of elementwise ops that lead there, or that meet what cannot have the shape before, it goes the other way,
+up to what is in memory, through lookups in tables as well: there it is a view.
 
     %r = reshape(%e), %n = cast(%r) {dtype = f16}     =>   %n = reshape(cast(%e))
     %r = reshape(transpose(%x)), %y = exp(%r)         =>   %y = reshape(exp(transpose(%x)))
@@ -172,7 +173,10 @@ def reshape_in_front_of_a_fold(op: ops.Reshape, rewriter: Rewriter) -> bool:
     if not (is_lookup or isinstance(made, (ops.Map, ops.Cast))) or any(user is not op for user in op.source.users):
         return False
     free = is_free_under(op.source, shape, op)
-    if not (_is_asked_for(op.result) or _is_held_up(op) if free else any(isinstance(user, ASKING) for user in op.result.users)):
+    goes_up = any(isinstance(user, ASKING) for user in op.result.users)
+    if free:
+        goes_up = _is_asked_for(op.result) or _is_held_up(op)
+    if not goes_up:
         return False
     if not free and not (isinstance(made, ops.Cast) and _is_less(made)):
         return False

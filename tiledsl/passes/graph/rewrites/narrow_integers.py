@@ -1,7 +1,7 @@
-"""Integers of 64 bits that are known to need no more than 32 are compared, and added up, in 32: half the instructions.
+"""Integers of 64 bits that are known to need no more than 32 are compared, and folded, in 32: half the instructions.
 
-    %w = cast(%x: u8) {dtype = i64}, %e = map([%w, iota(64)]) {fn = eq}      =>   the same of i32
-    %c = cast(%e) {dtype = i64}, %s = reduce(%c) {axes = [1], fn = add}      =>   cast(reduce(cast(%e, i32)), i64)
+%w = cast(%x: u8) {dtype = i64}, %e = map([%w, iota(64)]) {fn = eq}      =>   the same of i32
+%c = cast(%e) {dtype = i64}, %s = reduce(%c) {axes = [1], fn = add}      =>   cast(reduce(cast(%e, i32)), i64)
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ def folded_in_32_bits(op: ops.Reduce, rewriter: Rewriter) -> bool:
         span = min(0, span[0] * count), max(0, span[1] * count)
     if not _fits(span):
         return False
-    folded = rewriter.emit(ops.Reduce, source=_narrow(op.source, rewriter), axes=op.axes, fn=op.fn, keepdims=op.keepdims)
+    narrow = _narrow(op.source, rewriter)
+    folded = rewriter.emit(ops.Reduce, source=narrow, axes=op.axes, fn=op.fn, keepdims=op.keepdims)
     rewriter.replace(op, rewriter.emit(ops.Cast, source=folded.result, dtype=i64).result)
     return True
 
@@ -80,7 +81,9 @@ def _narrow(value: Value, rewriter: Rewriter) -> Value:
     if isinstance(op, ops.Constant):
         return rewriter.emit(ops.Constant, value=op.value, dtype=i32).result
     if isinstance(op, ops.Cast) and not tensor_type(op.source).dtype.is_float:
-        return op.source if tensor_type(op.source).dtype == i32 else rewriter.emit(ops.Cast, source=op.source, dtype=i32).result
+        if tensor_type(op.source).dtype == i32:
+            return op.source
+        return rewriter.emit(ops.Cast, source=op.source, dtype=i32).result
     if op is not None and is_soft(op):
         return rewriter.emit(type(op), source=_narrow(op.operands[0], rewriter), **op.attributes).result
     return rewriter.emit(ops.Cast, source=value, dtype=i32).result
