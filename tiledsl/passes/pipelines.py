@@ -13,6 +13,7 @@ from tiledsl.passes.gpu.sync.insert_proxy_fences import InsertProxyFences
 from tiledsl.passes.gpu.transforms.delay_folds import DelayFolds
 from tiledsl.passes.gpu.transforms.fill_loads import FillLoads
 from tiledsl.passes.gpu.transforms.hoist_loads import HoistLoads
+from tiledsl.passes.gpu.transforms.join_fields import JoinFields
 from tiledsl.passes.gpu.transforms.join_turns import JoinTurns
 from tiledsl.passes.gpu.transforms.peel_masks import PeelMasks
 from tiledsl.passes.gpu.transforms.rotate_loops import RotateLoops
@@ -96,6 +97,7 @@ def gpu_pipeline(plan: Plan, arch: str) -> list[Pass]:
         DelayFolds(),
         RotateLoops(),
         PeelMasks(),
+        *([JoinFields(plan.packed)] if any(plan.packed) else []),
         ShareLoads(plan.alignment),
         Tidy(),
         FillLoads(),

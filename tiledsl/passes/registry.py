@@ -11,6 +11,7 @@ from tiledsl.passes.gpu.sync.insert_proxy_fences import InsertProxyFences
 from tiledsl.passes.gpu.transforms.delay_folds import DelayFolds
 from tiledsl.passes.gpu.transforms.fill_loads import FillLoads
 from tiledsl.passes.gpu.transforms.hoist_loads import HoistLoads
+from tiledsl.passes.gpu.transforms.join_fields import JoinFields
 from tiledsl.passes.gpu.transforms.join_turns import JoinTurns
 from tiledsl.passes.gpu.transforms.peel_masks import PeelMasks
 from tiledsl.passes.gpu.transforms.rotate_loops import RotateLoops
@@ -30,6 +31,7 @@ from tiledsl.passes.graph.pipeline import LowerSteps
 from tiledsl.passes.graph.raising.raise_programs import RaisePrograms
 from tiledsl.passes.graph.rewrites.canonicalise_graph import CanonicaliseGraph
 from tiledsl.passes.graph.rewrites.channels_last import ChannelsLast
+from tiledsl.passes.graph.rewrites.copy_fields import CopyFields
 from tiledsl.passes.graph.rewrites.copy_windows import CopyWindows
 from tiledsl.passes.graph.rewrites.derive_online import DeriveOnline
 from tiledsl.passes.graph.rewrites.join_patches import JoinPatches
@@ -37,11 +39,13 @@ from tiledsl.passes.graph.rewrites.join_residues import JoinResidues
 from tiledsl.passes.graph.rewrites.lay_images import LayImages
 from tiledsl.passes.graph.rewrites.materialise import Materialise
 from tiledsl.passes.graph.rewrites.move_reindexing import MoveReindexing
+from tiledsl.passes.graph.rewrites.narrow_integers import NarrowIntegers
 from tiledsl.passes.graph.rewrites.repeat_maps import RepeatMaps
 from tiledsl.passes.graph.rewrites.set_sizes import SetSizes
 from tiledsl.passes.graph.rewrites.slide_windows import SlideWindows
 from tiledsl.passes.graph.rewrites.split_floats import SplitFloats
 from tiledsl.passes.graph.rewrites.split_windows import SplitWindows
+from tiledsl.passes.graph.rewrites.turn_fields import TurnFields
 from tiledsl.passes.graph.rewrites.widen_columns import WidenColumns
 from tiledsl.passes.graph.rewrites.widen_floats import DropRoundings, ReshapeNarrow, WidenFloats
 from tiledsl.passes.graph.rewrites.widen_groups import WidenGroups
@@ -86,6 +90,7 @@ _KINDS: tuple[type[Pass], ...] = (
     FuseIntoCalls,
     SplitFolds,
     SplitScans,
+    CopyFields,
     CopyWindows,
     LayImages,
     SlideWindows,
@@ -97,6 +102,8 @@ _KINDS: tuple[type[Pass], ...] = (
     JoinResidues,
     WidenColumns,
     WidenGroups,
+    TurnFields,
+    NarrowIntegers,
     InferShapes,
     Canonicalise,
     EliminateCommonSubexpressions,
@@ -120,6 +127,7 @@ _KINDS: tuple[type[Pass], ...] = (
     DelayFolds,
     RotateLoops,
     HoistLoads,
+    JoinFields,
     JoinTurns,
     PeelMasks,
     ShareLoads,

@@ -1,6 +1,8 @@
-"""`gpu.convert` by shuffles within warps. (One within threads is a view: see `emit_elementwise`.)"""
+"""`gpu.convert` by shuffles within warps (within threads it is a view: see `emit_elementwise`), and `gpu.interleave`."""
 
 from __future__ import annotations
+
+import math
 
 from tiledsl.backend_cuda.emit.emit_access import set_bits
 from tiledsl.backend_cuda.emit.emit_elementwise import as_registers
@@ -8,9 +10,10 @@ from tiledsl.backend_cuda.emit.emit_fold import FULL
 from tiledsl.backend_cuda.frame.kernel_frame import KernelFrame
 from tiledsl.backend_cuda.frame.names import of_program
 from tiledsl.backend_cuda.frame.shared_address import is_sum_of_digits
+from tiledsl.backend_cuda.functions.casts import pack
 from tiledsl.backend_cuda.functions.index_text import sum_text, table_text
-from tiledsl.backend_cuda.functions.storage import Registers
-from tiledsl.ir.gpu.gpu_ops import Convert
+from tiledsl.backend_cuda.functions.storage import Registers, Slot, element_text
+from tiledsl.ir.gpu.gpu_ops import Convert, Interleave
 from tiledsl.ir.layouts.conversions import ConversionPlan, convert_plan
 from tiledsl.ir.layouts.layout import RegisterLayout
 
@@ -32,6 +35,34 @@ def emit_convert(frame: KernelFrame, op: Convert) -> None:
         word, position = divmod(origin, per)
         moved = f"__shfl_sync({FULL}, {source.name}[{word}], {sum_text(own, str(lane))})"
         set_bits(frame, target, str(slot), f"({moved} >> {position * width} & {(1 << width) - 1:#x}u)")
+
+
+def emit_interleave(frame: KernelFrame, op: Interleave) -> None:
+    """Slots of the sources in turns; so many of them at a time that they fill whole words."""
+    count, slots = len(op.sources), op.result.layout.slots
+    target = frame.new_registers(of_program(op.result.name or "joined"), op.result.dtype, slots)
+    frame.values[op.result] = target
+    sources, per = [frame.storage(source) for source in op.sources], target.per_word
+    each = math.lcm(count, per)
+    turns = slots // each if slots % each == 0 else 0
+
+    def element(number: int, turn: str) -> str:
+        at, source = divmod(number, count)
+        slot = str(at) if not turn else sum_text(turn if each == count else f"{each // count} * {turn}", str(at))
+        return element_text(sources[source], Slot(slot), frame.preamble)
+
+    def word(name: str, first: int, turn: str) -> None:
+        elements = [element(min(number, slots - 1), turn) for number in range(first, first + per)]
+        text = elements[0] if per == 1 else pack(elements, op.result.dtype, frame.preamble)
+        frame.line(f"{target.name}[{name}] = {text};")
+
+    if not turns:
+        for number in range(target.words):
+            word(str(number), number * per, "")
+        return
+    with frame.unrolled("s", turns) as turn:
+        for number in range(each // per):
+            word(sum_text("0" if turn == "0" else f"{each // per} * {turn}", str(number)), number * per, turn)
 
 
 def _own_lane(frame: KernelFrame, plan: ConversionPlan) -> str:

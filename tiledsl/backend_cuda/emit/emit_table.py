@@ -70,6 +70,7 @@ EMITTERS: dict[type[Op], Emitter] = {
     gpu.Reduce: lambda frame, op: emit_fold.emit_reduce(frame, op, emit_block),
     gpu.Scan: lambda frame, op: emit_scan.emit_scan(frame, op, emit_block),
     gpu.Convert: emit_convert.emit_convert,
+    gpu.Interleave: emit_convert.emit_interleave,
     tile.For: lambda frame, op: emit_control.emit_for(frame, op, emit_block),
     tile.While: lambda frame, op: emit_control.emit_while(frame, op, emit_block, emit_block),
     tile.If: lambda frame, op: emit_control.emit_if(frame, op, emit_block),

@@ -33,7 +33,8 @@ def check_access(op: Load | Store | Atomic | Copy, shape: tuple[int, ...], rank:
 def check_flat(op: Load | Store, rank: int) -> None:
     """What goes on from row to row is a run along the last axis of its tensor."""
     if op.flat:
-        require(rank == 1 and op.axes[-1] == 0 and not op.checked, "a flat access runs along the last axis alone")
+        plain = op.axes[-1] == rank - 1 and all(not index.shape for index in op.indices)
+        require(plain and not op.checked, "the last axis of a flat tile runs along the last axis of its tensor")
 
 
 def check_steps(op: Load) -> None:

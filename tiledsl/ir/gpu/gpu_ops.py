@@ -28,7 +28,7 @@ from tiledsl.ir.gpu.access_rules import (
     static_shape,
 )
 from tiledsl.ir.layouts.buffer_layout import SharedLayout
-from tiledsl.ir.layouts.layout import RegisterLayout
+from tiledsl.ir.layouts.layout import RegisterLayout, local
 from tiledsl.ir.op_fields import (
     body_field,
     dtype_attribute,
@@ -474,6 +474,29 @@ class Slice(Op):
         inside = len(ends) == len(type_.shape) and all(e <= s for e, s in zip(ends, static_shape(type_)))
         require(inside, f"the slice is no part of {format_shape(type_.shape)}")
         return (TileType(type_.dtype, self.layout.shape, "register", self.layout),)
+
+
+class Interleave(Op):
+    """The elements of tiles of one shape and layout in turns along an axis: element `i` of tile `c`, of `count` tiles,
+    is element `count * i + c`. Each thread has its elements side by side.
+
+    x = [0, 1], y = [10, 11]     =>     [0, 10, 1, 11]
+    """
+
+    name = "gpu.interleave"
+    sources = operands()
+    axis = int_attribute()
+
+    def infer_types(self) -> tuple[Type, ...]:
+        types = [tile_type(source) for source in self.sources]
+        require(len({*types}) == 1, "the tiles are of unlike types")
+        type_ = types[0]
+        require(0 <= self.axis < len(type_.shape), f"axis {self.axis} of rank {len(type_.shape)}")
+        layout = type_.layout
+        require(isinstance(layout, RegisterLayout), "a register layout")
+        assert isinstance(layout, RegisterLayout)
+        apart = layout * local(*(len(types) if axis == self.axis else 1 for axis in range(layout.rank)))
+        return (TileType(type_.dtype, apart.shape, "register", apart),)
 
 
 class Mma(Op):

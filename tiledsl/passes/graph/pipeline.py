@@ -20,6 +20,7 @@ from tiledsl.passes.graph.loops.split_gates import SplitGates
 from tiledsl.passes.graph.raising.raise_programs import RaisePrograms
 from tiledsl.passes.graph.rewrites.canonicalise_graph import CanonicaliseGraph
 from tiledsl.passes.graph.rewrites.channels_last import ChannelsLast
+from tiledsl.passes.graph.rewrites.copy_fields import CopyFields
 from tiledsl.passes.graph.rewrites.copy_windows import CopyWindows
 from tiledsl.passes.graph.rewrites.derive_online import DeriveOnline
 from tiledsl.passes.graph.rewrites.join_patches import JoinPatches
@@ -27,10 +28,12 @@ from tiledsl.passes.graph.rewrites.join_residues import JoinResidues
 from tiledsl.passes.graph.rewrites.lay_images import LayImages
 from tiledsl.passes.graph.rewrites.materialise import Materialise
 from tiledsl.passes.graph.rewrites.move_reindexing import MoveReindexing
+from tiledsl.passes.graph.rewrites.narrow_integers import NarrowIntegers
 from tiledsl.passes.graph.rewrites.repeat_maps import RepeatMaps
 from tiledsl.passes.graph.rewrites.slide_windows import SlideWindows
 from tiledsl.passes.graph.rewrites.split_floats import SplitFloats
 from tiledsl.passes.graph.rewrites.split_windows import SplitWindows
+from tiledsl.passes.graph.rewrites.turn_fields import TurnFields
 from tiledsl.passes.graph.rewrites.widen_columns import WidenColumns
 from tiledsl.passes.graph.rewrites.widen_floats import DropRoundings, ReshapeNarrow, WidenFloats
 from tiledsl.passes.graph.rewrites.widen_groups import WidenGroups
@@ -51,7 +54,8 @@ def before_groups(arch: str, *, fuse: bool = True, of_step: bool = False) -> lis
     return [
         CanonicaliseGraph(),
         *([HoistProducts(), LoopsInKernels(arch=arch)] if fuse else []),
-        *([RaisePrograms(arch=arch), MoveReindexing()] if fuse else []),
+        *([RaisePrograms(arch=arch), TurnFields(arch=arch), MoveReindexing()] if fuse else []),
+        *([NarrowIntegers(arch=arch)] if fuse else []),
         *([SplitGates(arch=arch)] if fuse and of_step else []),
         *([JoinPatches(arch=arch)] if fuse else []),
         *([WidenGroups(arch=arch), JoinResidues(arch=arch), WidenColumns(arch=arch)] if fuse else []),
@@ -64,7 +68,7 @@ def before_groups(arch: str, *, fuse: bool = True, of_step: bool = False) -> lis
         DeriveOnline(),
         *([RepeatMaps(arch=arch)] if fuse else []),
         ReshapeNarrow(),
-        *([ChannelsLast(arch=arch)] if fuse else []),
+        *([ChannelsLast(arch=arch), CopyFields(arch=arch)] if fuse else []),
     ]
 
 
@@ -72,8 +76,9 @@ def after_groups(arch: str, *, fuse: bool = True) -> list[Pass]:
     """The passes behind it."""
     return [
         DropRoundings(),
-        Materialise(),
+        Materialise(records=arch.startswith("sm_")),
         GraphToTile(arch=arch),
+        *([Materialise()] if arch.startswith("sm_") else []),  # joins of elements that are no records after all
         *([JoinCalls(arch=arch)] if fuse else []),
         LowerSteps(arch=arch, fuse=fuse),
         CanonicaliseGraph(),

@@ -9,7 +9,7 @@ Nothing here depends on sizes, block sizes or a machine: `count_work` puts in th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeAlias
@@ -134,10 +134,39 @@ class LoopNest:
 
     @cached_property
     def tiles(self) -> tuple[tuple[Shape, int], ...]:
-        """Shapes of all tiles, each with the bytes of an element, once."""
-        made = [value for op in self.grid.body.walk() for value in op.results]
-        found = [(v.type.shape, v.type.dtype.bytes) for v in made if isinstance(v.type, TileType) and v.type.shape]
+        """Shapes of all tiles but those in `folded_tiles`, each with the bytes of an element, once."""
+        return self._shapes(value for value in self._made if value not in self._folded)
+
+    @cached_property
+    def folded_tiles(self) -> tuple[tuple[Shape, int], ...]:
+        """The same of tiles that nothing but folds go through, of what is repeated and computed element by element: no
+        thread has all of its elements at a time. x[m, :, None] == i[None, None, :], added up along the second axis."""
+        return self._shapes(self._folded)
+
+    def _shapes(self, values: Iterable[Value]) -> tuple[tuple[Shape, int], ...]:
+        found = [(v.type.shape, v.type.dtype.bytes) for v in values if isinstance(v.type, TileType) and v.type.shape]
         return tuple(dict.fromkeys(found))
+
+    @cached_property
+    def _made(self) -> list[Value]:
+        return [value for op in self.grid.body.walk() for value in op.results]
+
+    @cached_property
+    def _folded(self) -> dict[Value, None]:
+        made = dict[Value, None]()
+        for value in self._made:
+            match value.op:
+                case ops.Broadcast() if len(value.shape) > 1:
+                    made[value] = None
+                case ops.Map() | ops.Cast() if value.shape:
+                    if all(operand in made for operand in value.op.operands if operand.shape):
+                        made[value] = None
+                case _:
+                    pass
+        for value in reversed(list(made)):
+            if not all(isinstance(user, ops.Reduce) or any(r in made for r in user.results) for user in value.users):
+                del made[value]
+        return made
 
     @cached_property
     def slid(self) -> frozenset[str]:

@@ -58,6 +58,12 @@ def test_a_long_chain_is_cut_into_kernels_of_a_size() -> None:
     assert any(f"and {group.MOST_OPS} is the most" in remark.text for remark in context.remarks)
 
 
+def test_a_gpu_has_more_maps_in_a_kernel() -> None:
+    module = tiledsl.fuse(tiledsl.trace(waves(30), ROW, ROW)).lowered("sm_90")
+    assert group.MOST_OPS < 5 * 30 < group.MOST_MAPS
+    assert sum(isinstance(op, ops.Call) for op in module.entry.body.ops) == 1
+
+
 def test_equal_steps_are_one_program() -> None:
     module, _ = lowered(
         recurrent(40), tile.spec((40, 8, 32), tile.f32), tile.spec((32, 32), tile.f32), tile.spec((8, 32), tile.f32)

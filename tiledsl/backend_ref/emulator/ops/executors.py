@@ -69,6 +69,7 @@ EXECUTORS: dict[type[Op], Callable[[Any, Any], tuple[Any, ...]]] = {
     gpu_ops.Pad: registers.pad,
     gpu_ops.Convert: registers.convert,
     gpu_ops.Slice: registers.slice_,
+    gpu_ops.Interleave: registers.interleave,
     gpu_ops.Mma: products.mma,
     tile_ops.Map: registers.map_,
     tile_ops.Cast: registers.cast_,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NoReturn, TypeAlias, Union
+from typing import Any, Literal, NoReturn, TypeAlias, Union
 
 import numpy as np
 
@@ -48,7 +48,7 @@ def resolve(agent: Agent, op: AnyAccess, layout: RegisterLayout, vector: int = 1
     for axis, extent in zip(op.masked, op.extents):
         active &= table[axis] < agent.integer(extent)
     if isinstance(op, (Load, Store)) and op.flat:
-        return _resolve_flat(agent, op, tensor, table[0], active, vector)
+        return _resolve_flat(agent, op, tensor, table, active, vector)
     coordinates: list[Integers] = []
     for axis, (index, along) in enumerate(zip(op.indices, op.axes)):
         start = agent.array(index).astype(np.int64)
@@ -78,15 +78,14 @@ def _repeat(op: AnyAccess, axis: int) -> int:
 
 
 def _resolve_flat(
-    agent: Agent, op: Load | Store, tensor: Array, places: Integers, active: Array, vector: int
+    agent: Agent, op: Load | Store, tensor: Array, table: tuple[Integers, ...], active: Array, vector: int
 ) -> Access:
-    """The same of a run that goes on from row to row: it begins where the subscripts say."""
+    """The same of runs that go on from row to row: they begin where the subscripts say."""
     if not tensor.flags.c_contiguous:
         fault(op, f"%{op.tensor.name} does not lie row by row without gaps")
-    start = 0
-    for size, index in zip(tensor.shape, op.indices):
-        start = start * size + agent.integer(index)
-    numbers = start + places
+    numbers: Any = 0
+    for size, index, along in zip(tensor.shape, op.indices, op.axes):
+        numbers = numbers * size + agent.integer(index) + (table[along] if along >= 0 else 0)
     outside = active & ((numbers < 0) | (numbers >= tensor.size))
     if outside.any():
         thread, slot = (int(i) for i in np.argwhere(outside)[0])

@@ -175,6 +175,12 @@ def slice_(agent: Agent, op: gpu_ops.Slice) -> tuple[Array, ...]:
     return (_moved_in_thread(agent, op, op.source, "slice", (*op.starts, *(op.steps or (1,) * len(op.starts)))),)
 
 
+def interleave(agent: Agent, op: gpu_ops.Interleave) -> tuple[Array, ...]:
+    registers = [agent.array(source) for source in op.sources]
+    slots = op.result.layout.slots  # an inner factor of the layout: the slots of each element are side by side
+    return (np.reshape(np.stack(registers, axis=-1), (len(registers[0]), slots)),)
+
+
 Move: TypeAlias = 'Literal["broadcast", "reshape", "transpose", "slice"]'
 
 

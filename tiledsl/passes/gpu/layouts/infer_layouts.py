@@ -22,6 +22,7 @@ from tiledsl.ir.layouts.layout import RegisterLayout, spatial
 from tiledsl.ir.layouts.scan_plans import suits_scan
 from tiledsl.ir.symbolic import Dim
 from tiledsl.ir.types import AxisType, Shape, TensorType, TileType, Whole
+from tiledsl.passes.analysis.fields import field_of, record_length
 from tiledsl.passes.analysis.folds import fold_of, scan_of
 from tiledsl.passes.analysis.quotients import repeats
 from tiledsl.passes.analysis.slid_axes import slid_axes
@@ -42,6 +43,8 @@ ROWS_OF_BLOCK = 8
 """Rows that each block of a cluster gets at least, if rows are what the blocks share out."""
 MOST_ELEMENTS = 16
 """Of an access by one thread: bytes."""
+WIDEST = 16
+"""Bytes of an access."""
 LONG_ROW = 128
 """Elements of a row of which a warp accesses a part at once."""
 COMPUTED, ACCESSED, MULTIPLIED = 1, 2, 3
@@ -107,8 +110,8 @@ class LayoutInference:
         loaded so stays in L1."""
         sizes = {op: math.prod(self.capacities.shape(_accessed_shape(op))) for op in accesses}
         most = max(sizes.values(), default=0)
-        stored = [tensor_of(op).dtype.bytes for op, size in sizes.items() if isinstance(op, ops.Store) and size == most]
-        loaded = [tensor_of(op).dtype.bytes for op, size in sizes.items() if size == most]
+        stored = [_bytes_of_element(op) for op, size in sizes.items() if isinstance(op, ops.Store) and size == most]
+        loaded = [_bytes_of_element(op) for op, size in sizes.items() if size == most]
         return max(stored, default=min(loaded, default=4))
 
     def _aligned_vectors(
@@ -124,7 +127,7 @@ class LayoutInference:
             shape = _accessed_shape(op)
             if math.prod(self.capacities.shape(shape)) == most:
                 along = str(shape[access_order(op)[-1]])
-                if along in self._slid:
+                if along in self._slid or _is_field(op):
                     continue  # threads have runs, of which they take all windows; they are turned for stores
                 if self.capacities.of(shape[access_order(op)[-1]]) < LONG_ROW and not self._is_part(op, along):
                     continue  # what lies around a run is of the same lines
@@ -459,6 +462,8 @@ def access_order(op: ops.Load | ops.Store | ops.Atomic) -> list[int]:
     order = list(range(rank))
     unit = tensor_of(op).unit
     axis = -1 if unit is None else tile_axes(op)[unit]
+    if unit is not None and _is_field(op):  # records lie one behind the other
+        axis = tile_axes(op)[unit - 1]
     if axis >= 0:
         order.remove(axis)
         order.append(axis)
@@ -472,4 +477,14 @@ def _accessed_shape(op: ops.Load | ops.Store) -> Shape:
 def _runs(op: ops.Load | ops.Store) -> bool:
     """Whether a tile runs along the axis of unit stride."""
     unit = tensor_of(op).unit
-    return unit is not None and (tile_axes(op)[unit] >= 0 or repeats(op) > 1)
+    return unit is not None and (tile_axes(op)[unit] >= 0 or repeats(op) > 1 or _is_field(op))
+
+
+def _is_field(op: ops.Load | ops.Store | ops.Atomic) -> bool:
+    return not isinstance(op, ops.Atomic) and field_of(op) is not None
+
+
+def _bytes_of_element(op: ops.Load | ops.Store) -> int:
+    """Bytes that threads have 16 of: of fields so many that whole records make up accesses of 16 bytes."""
+    bytes_ = tensor_of(op).dtype.bytes
+    return math.gcd(WIDEST, record_length(op) * bytes_) if _is_field(op) else bytes_

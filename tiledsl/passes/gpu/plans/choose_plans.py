@@ -17,6 +17,7 @@ from tiledsl.ir.core import Function
 from tiledsl.ir.lying import packed_bytes, step_and_phase
 from tiledsl.ir.symbolic import symbol_name
 from tiledsl.passes.analysis.effects import tensors_in_order
+from tiledsl.passes.analysis.fields import field_of
 from tiledsl.passes.gpu.layouts.infer_layouts import tensor_of
 from tiledsl.passes.gpu.plan import GridPlan, Plan, RankedPlan
 from tiledsl.passes.gpu.plans.costs.grid_cost import GridCost
@@ -110,6 +111,8 @@ def _plans_as_written(
     known = KnownSizes(function, sizes, alignment)
     grids, tensors = list(grids_of(function)), tensors_in_order(function.body)
     options: list[list[RankedPlan]] = []
+    accesses = [op for grid in grids for op in grid.accesses if isinstance(op, (ops.Load, ops.Store))]
+    has_fields = any(field_of(op) is not None for op in accesses)
 
     def by_warpgroups(program: Function, grid: GridShape) -> list[RankedPlan]:
         from tiledsl.passes.gpu.plans.product_plans.specialised_plans import specialised_plans  # costs start-up time
@@ -157,7 +160,7 @@ def _plans_as_written(
     for rank in range(max((len(o) for o in options), default=1)):
         choices = [plans[min(rank, len(plans) - 1)] for plans in options]
         plan = _joined([choice.plan for choice in choices], grids, known, tuple(alignment))
-        if any(one.flat for one in plan.grids):
+        if any(one.flat for one in plan.grids) or has_fields:
             plan = replace(plan, packed=tuple(map(packed_bytes, laid)))
         if any(step_and_phase(one)[0] > 1 for one in laid):
             plan = replace(plan, steps=tuple(one if step_and_phase(one)[0] > 1 else 0 for one in laid))

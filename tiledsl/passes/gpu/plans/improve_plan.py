@@ -39,6 +39,8 @@ MOST_REGISTERS = 65536
 """Of a block whose loops are not to spill."""
 HELD = {32: 64, 64: 64, 128: 64, 256: 64, 512: 64, 1024: 32}
 """Registers of 32 bits that a thread of a block of so many has for its part of the largest tile."""
+FOLDED_AT_ONCE = 8
+"""Elements of a tile that is folded as it is made, for each of what a thread could hold: their code is written out."""
 
 
 def improved(
@@ -214,5 +216,6 @@ def _open_blocks(nest: LoopNest) -> dict[str, int]:
 
 def held_registers(nest: LoopNest, grid: GridPlan, counts: WorkCounts) -> float:
     """What a thread holds of the largest tile, in registers of 32 bits."""
-    held = [math.prod(map(counts.number, shape)) * max(4, each) / 4 for shape, each in nest.tiles]
+    shares = {**dict.fromkeys(nest.folded_tiles, 1 / FOLDED_AT_ONCE), **dict.fromkeys(nest.tiles, 1.0)}
+    held = [share * math.prod(map(counts.number, shape)) * max(4, each) / 4 for (shape, each), share in shares.items()]
     return max(held, default=0.0) / (grid.threads * grid.cluster)

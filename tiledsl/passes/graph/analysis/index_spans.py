@@ -2,6 +2,7 @@
 
 iota(4096) // 2           0 to 2047
 minimum(iota(8) + 1, 7)   1 to 7
+cast(x: u8) to i64        0 to 255
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Callable, Generator
 
 from tiledsl.ir import graph_ops as ops
 from tiledsl.ir.core import Value
-from tiledsl.ir.dtypes import i64
+from tiledsl.ir.dtypes import DType, bool_, i64
 from tiledsl.ir.type_rules import tensor_type
 from tiledsl.passes.graph.analysis.shapes import sizes_of
 from tiledsl.support.follow import follow
@@ -33,6 +34,10 @@ def _span(value: Value) -> Generator[Value, Span | None, Span | None]:
             return 0, max(0, sizes_of(op.result)[op.axis] - 1)
         case ops.Constant() if tensor_type(value).dtype.is_integer:
             return int(op.value), int(op.value)
+        case ops.Cast() if not tensor_type(value).dtype.is_float and not tensor_type(op.source).dtype.is_float:
+            found = (yield op.source) or _all_of(tensor_type(op.source).dtype)
+            limits = _all_of(tensor_type(value).dtype)
+            return found if limits[0] <= found[0] <= found[1] <= limits[1] else None
         case ops.Broadcast() | ops.Reshape() | ops.Transpose():
             return (yield op.operands[0])
         case ops.Map() if tensor_type(value).dtype == i64 and op.fn in _RULES:
@@ -41,6 +46,15 @@ def _span(value: Value) -> Generator[Value, Span | None, Span | None]:
             return found if found is not None and -_LIMIT < found[0] <= found[1] < _LIMIT else None
         case _:
             return None
+
+
+def _all_of(dtype: DType) -> Span:
+    """The least and the greatest number that a type has."""
+    if dtype == bool_:
+        return 0, 1
+    if dtype.name.startswith("u"):
+        return 0, (1 << dtype.bits) - 1
+    return -(1 << dtype.bits - 1), (1 << dtype.bits - 1) - 1
 
 
 def _product(left: Span, right: Span) -> Span:

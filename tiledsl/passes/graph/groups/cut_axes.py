@@ -79,7 +79,9 @@ class Cut:
         # what maps read is cut first, so that long chains of them are not followed by recursion
         # a product that was rounded is stored as narrow as it is, and read from there
         def is_computed(v: Value) -> bool:
-            return v not in self.known and isinstance(v.op, (ops.Map, ops.Cast)) and not is_rounded_product(v)
+            if v in self.known:
+                return False
+            return _is_spread_of_computed(v) or (isinstance(v.op, (ops.Map, ops.Cast)) and not is_rounded_product(v))
 
         for part in operands_first(value, is_computed):
             if part not in self.known:
@@ -101,6 +103,8 @@ class Cut:
                 return emit(ops.Map, fn=op.fn, inputs=[self.of(v) for v in op.inputs]).result
             case ops.Cast() as op if not is_rounded_product(value):
                 return emit(ops.Cast, source=self.of(op.source), dtype=op.dtype).result
+            case ops.Broadcast() as op if _is_spread_of_computed(value):
+                return emit(ops.Broadcast, source=self.of(op.source), shape=self.shape(shape)).result
             case ops.Broadcast() as op:
                 source = sizes_of(op.source)
                 source = (*(1,) * (len(shape) - len(source)), *source)
@@ -111,3 +115,12 @@ class Cut:
                 return emit(ops.Iota, shape=self.shape(shape), axis=along).result
             case _:
                 return emit(ops.Reshape, source=value, shape=self.shape(shape)).result
+
+
+def _is_spread_of_computed(value: Value) -> bool:
+    """Whether a value repeats what maps make for it alone, which has all of its axes: those maps are cut as well."""
+    op = value.op
+    if not isinstance(op, ops.Broadcast) or len(sizes_of(op.source)) != len(sizes_of(value)):
+        return False
+    made = op.source.op
+    return isinstance(made, (ops.Map, ops.Cast)) and len(op.source.users) == 1 and not is_rounded_product(op.source)

@@ -46,6 +46,8 @@ MOST_OPS = 96
 """At most so many ops are one kernel because that is faster: what compiling a kernel takes grows faster than it, and
 so do the values that wait in registers.
 """
+MOST_MAPS = 4 * MOST_OPS
+"""The same of nothing but maps over one shape, on a GPU: what goes between kernels there is all that these wait for."""
 READERS = 16
 """At most so many ops that read one tensor are tried to be put together with the first of them."""
 NEAR = 4 * MOST_OPS
@@ -379,9 +381,11 @@ class Groups:
     def _too_many(self, groups: Sequence[int]) -> Refusal | None:
         """Why groups that are kernels together have too many ops for one, if they have."""
         count = sum(len(self.members[group]) for group in groups)
-        if count <= MOST_OPS or not all(isinstance(self.plan(self.members[g]), KernelPlan) for g in groups):
+        maps = self.prices.on_gpu and len(groups) == 2 and self.maps.are_one(groups[0], groups[1])
+        most = MOST_MAPS if maps else MOST_OPS
+        if count <= most or not all(isinstance(self.plan(self.members[g]), KernelPlan) for g in groups):
             return None
-        return Refusal(None, f"{count} ops in one kernel, and {MOST_OPS} is the most")
+        return Refusal(None, f"{count} ops in one kernel, and {most} is the most")
 
     def _refused(self, merged: Sequence[Op], groups: Sequence[int]) -> Refusal | None:
         """Why groups that would be one are better not, or cannot be, if so."""

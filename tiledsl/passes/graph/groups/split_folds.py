@@ -16,6 +16,13 @@ that hold a part of their columns wait for nobody.
  =>
     %p = reduce(reshape(%x) [32, 256, 8192]) {axes = [1], fn = add}
     %s = reduce(%p) {axes = [0], fn = add}
+
+Rows of a few elements, as pixels are, are folded many side by side first, so that threads read whole vectors:
+
+    %s = reduce(%x: [65536, 3] of bytes) {axes = [0], fn = add}
+ =>
+    %p = reduce(reshape(%x) [1024, 64, 3]) {axes = [0], fn = add}
+    %s = reduce(%p) {axes = [0], fn = add}
 """
 
 from __future__ import annotations
@@ -49,6 +56,8 @@ HELD = 1 << 15
 """Bytes of such columns that the threads of a block hold with ease."""
 FEW = 1 << 5
 """Rows of such columns that a part has at least."""
+SECTOR = 32
+"""Bytes of a row, below which many are folded side by side first."""
 LARGE = 1 << 24
 """Bytes of a tensor that take longer to read than a second kernel to begin."""
 
@@ -68,6 +77,7 @@ class SplitFolds:
         for op in list(module.entry.body.ops):
             if isinstance(op, ops.Reduce) and (on_gpu or op.fn not in ARG_FOLDS):
                 fold = turned_fold(op) if on_gpu and bytes_of(op.source) >= LARGE and op.fn not in ARG_FOLDS else op
+                fold = self._widen_columns(fold, context) if on_gpu and op.fn not in ARG_FOLDS else fold
                 if on_gpu and self._split_columns(fold, context):
                     continue
                 self._split(fold, programs, context)
@@ -90,13 +100,33 @@ class SplitFolds:
         for step in in_two_steps(op, found):  # where there are very many parts, these are split again
             self._split(step, programs, context)
 
+    def _widen_columns(self, op: ops.Reduce, context: PassContext) -> ops.Reduce:
+        """A fold of more columns side by side, in front of one that folds these, where rows are less than a sector; the
+        one that is first."""
+        shape, last = sizes_of(op.source), max(op.axes, default=-1)
+        read, behind = _read(op.source), math.prod(shape[last + 1 :])
+        if last < 0 or not behind > 1 or not read or bytes_of(op.source) < LARGE or _is_chained(op):
+            return op
+        run = behind * min(bytes_of(v) // volume(v) for v in read)
+        wide = [k for k in range(2, shape[last]) if shape[last] % k == 0 and LINE <= run * k <= 2 * LINE]
+        each = math.prod(shape[axis] for axis in op.axes)
+        if run >= SECTOR or not wide or each < FEW * wide[0]:
+            return op
+        together = max(wide, key=lambda k: (k & -k, -k))
+        text = f"rows of {run} bytes are folded {together} side by side first"
+        context.remark(self.name, op.location, text)
+        return _side_by_side(op, last, together)
+
     def _split_columns(self, op: ops.Reduce, context: PassContext) -> bool:
         """Splits a fold across memory of more than a block holds; whether it was one."""
         shape = sizes_of(op.source)
         kept = [axis for axis in range(len(shape)) if axis not in op.axes and shape[axis] > 1]
         if not kept or kept[-1] < max(op.axes) or bytes_of(op.source) < LARGE:
             return False
-        element = min((bytes_of(v) // volume(v) for v in _read(op.source)), default=4)
+        read = _read(op.source)
+        if not read:  # but what is repeated, of which a block reads little
+            return False
+        element = min(bytes_of(v) // volume(v) for v in read)
         run = element * min(math.prod(shape[max(op.axes) + 1 :]), LINE // element)
         each = math.prod(shape[axis] for axis in op.axes)
         if run * each <= HELD or _is_chained(op):
@@ -132,6 +162,20 @@ def _is_chained(op: ops.Reduce) -> bool:
             below.add(user)
             pending += [reader for result in user.results for reader in result.users]
     return any(user in below for value in above if volume(value) == size for user in value.users)
+
+
+def _side_by_side(op: ops.Reduce, axis: int, together: int) -> ops.Reduce:
+    """Replaces a fold by one that has so many coordinates of a folded axis side by side, which is returned, and one
+    that folds those."""
+    rewriter = Rewriter(op)
+    source = Cut(rewriter, axis, sizes_of(op.source)[axis] // together).of(op.source)
+    first = rewriter.emit(ops.Reduce, source=source, axes=op.axes, fn=op.fn)  # the axis is the part in front now
+    kept = [a for a in range(len(sizes_of(source))) if a not in op.axes]
+    result = rewriter.emit(ops.Reduce, source=first.result, axes=(kept.index(axis + 1),), fn=op.fn).result
+    if op.keepdims:
+        result = rewriter.emit(ops.Reshape, source=result, shape=sizes_of(op.result)).result
+    rewriter.replace(op, result)
+    return first
 
 
 def in_two_steps(op: ops.Reduce, parts: Parts) -> list[ops.Reduce]:

@@ -32,7 +32,9 @@ from tiledsl.passes.graph.kernels.flat_windows import flat_windows
 from tiledsl.passes.graph.kernels.group_program import GroupProgram
 from tiledsl.passes.graph.kernels.kernel_plan import KernelPlan, plan_function
 from tiledsl.passes.graph.kernels.merge_axes import merged_axes
+from tiledsl.passes.graph.kernels.records import NO_RECORDS, Records, record_join, records_of, whole_records
 from tiledsl.passes.graph.kernels.view_parts import Parts, parts_of_parameters
+from tiledsl.passes.graph.rewrites.canonicalise_graph import drop_unread
 from tiledsl.passes.graph.rewrites.copy_windows import most_blocked
 from tiledsl.passes.graph.rewrites.placed_copies import Place, is_copy, placed_copies
 from tiledsl.passes.manager import PassContext
@@ -104,22 +106,29 @@ class GraphToTile:
             parameters = tuple(_sizes(plan, parameter) for parameter in function.parameters)
             made = tuple(TensorType(tensor_type(v).dtype, _sizes(plan, v)) for v in last.values)
             shaped = programs.shaped[key] = _Shaped(plan, parameters, made)
-        inputs = [_reshaped(call, value, shape) for value, shape in zip(call.inputs, shaped.parameters)]
-        units = tuple(_unit_axis(value) for value in inputs)
+        on_gpu = self.arch.startswith("sm_")
         parts = parts_of_parameters(shaped.plan, call.inputs)
-        name = shaped.programs.get((units, parts))
+        records = records_of(shaped.plan, call.inputs, call.results) if on_gpu and not parts else NO_RECORDS
+        inputs = [
+            whole_records(value, shape, call) if number in records.inputs else _reshaped(call, value, shape)
+            for number, (value, shape) in enumerate(zip(call.inputs, shaped.parameters))
+        ]
+        units = tuple(_unit_axis(value) for value in inputs)
+        name = shaped.programs.get((units, parts, records.key))
         if name is None:
             plan = shaped.plan
             if plan.outlined.function is not function:
                 plan = self._plan(call, function)
-            numbers = not self.arch.startswith("sm_")
             program = GroupProgram(
-                function, plan.axes, plan.treatments, units, plan.flat, parts, numbers=numbers
+                function, plan.axes, plan.treatments, units, plan.flat, parts, numbers=not on_gpu, records=records
             )  # fmt: skip
-            name = shaped.programs[units, parts] = programs.add(program.build(function.name))
+            name = shaped.programs[units, parts, records.key] = programs.add(program.build(function.name))
         context.remark(self.name, function.location, f"@{function.name}: {edges_of(function)}")
-        names = [value.name for value in call.results]
         inputs = [value for number, value in enumerate(inputs) if number not in dict(parts)]
+        if records.inputs or records.outputs:
+            _replace_with_records(call, name, inputs, shaped.made, records)
+            return
+        names = [value.name for value in call.results]
         new = ops.Call(call.location, inputs=inputs, callee=name, types=shaped.made, result_names=names)
         _replace(call, new)
 
@@ -136,6 +145,42 @@ def _replace(call: ops.Call, new: ops.Call) -> None:
     for old, value in zip(call.results, new.results):
         old.replace_with(_reshaped(call, value, sizes_of(old)))
     call.erase()
+
+
+def _replace_with_records(
+    call: ops.Call, callee: str, inputs: Sequence[Value], made: Sequence[TensorType], records: Records
+) -> None:
+    """Lets a call of a program that has records give what this one does, and what joins of its results make."""
+    assert call.parent is not None
+    firsts = {field.record: number for number, field in reversed(records.inputs.items())}
+    given = [
+        value
+        for number, value in enumerate(inputs)
+        if number not in records.inputs or firsts[records.inputs[number].record] == number
+    ]
+    old: list[Value] = []
+    types: list[TensorType] = []
+    joins: dict[int, Value] = {}
+    for number, (result, type_) in enumerate(zip(call.results, made)):
+        field = records.outputs.get(number)
+        if field is None:
+            old.append(result)
+            types.append(type_)
+        elif field.record not in joins:
+            joins[field.record] = record_join(result).result
+            old.append(joins[field.record])
+            types.append(TensorType(type_.dtype, (*type_.shape, records.lengths[field.record])))
+    names = [value.name for value in old]
+    new = ops.Call(call.location, inputs=given, callee=callee, types=types, result_names=names)
+    call.parent.insert_before(call, new)
+    for value, result in zip(old, new.results):
+        value.replace_with(_reshaped(call, result, sizes_of(value)))
+    for value in joins.values():
+        if value.op is not None:
+            value.op.erase()
+    drop_unread(call.parent)
+    if call.parent is not None:
+        call.erase()
 
 
 def _sizes(plan: KernelPlan, value: Value) -> tuple[int, ...]:
@@ -178,10 +223,11 @@ class _Shaped:
     parameters: tuple[tuple[int, ...], ...]
     """The shapes that the program takes, of axes that were merged."""
     made: tuple[TensorType, ...]
-    programs: dict[tuple[tuple[int | None, ...], Parts], str] = field(
-        default_factory=dict[tuple[tuple["int | None", ...], Parts], str]
+    programs: dict[tuple[tuple[int | None, ...], Parts, object], str] = field(
+        default_factory=dict[tuple[tuple["int | None", ...], Parts, object], str]
     )
-    """The program by the axes of its inputs whose elements lie side by side, and by what is a part of another one."""
+    """The program by the axes of its inputs whose elements lie side by side, by what is a part of another one, and by
+    its records."""
 
 
 class _Programs:

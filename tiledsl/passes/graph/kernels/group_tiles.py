@@ -22,6 +22,7 @@ from tiledsl.passes.graph.analysis.outline import is_soft
 from tiledsl.passes.graph.analysis.shapes import sizes_of
 from tiledsl.passes.graph.analysis.value_order import operands_first
 from tiledsl.passes.graph.kernels.kernel_plan import FlatWindows
+from tiledsl.passes.graph.kernels.records import NO_RECORDS, Records
 from tiledsl.passes.graph.kernels.treatments import Treatments
 from tiledsl.passes.graph.kernels.view_parts import Parts
 from tiledsl.passes.graph.rewrites.widen_floats import rounded
@@ -62,6 +63,7 @@ class GroupTiles:
         parts: Parts = (),
         *,
         numbers: bool = False,
+        records: Records = NO_RECORDS,
     ) -> None:
         """`numbers`: whether rows of a few elements have their length as a number, so that what vectors of them cost
         is known (CPUs)."""
@@ -79,6 +81,9 @@ class GroupTiles:
             whole=treatments.whole | self.few,
         )
         self.flat = flat
+        self.records = records
+        self.fields = {function.parameters[number]: field.number for number, field in records.inputs.items()}
+        """Of parameters that are fields of records, which."""
         self.wholes = {function.parameters[part]: function.parameters[whole] for part, whole in parts}
         """Of parameters that are parts of others, these: the program has no tensor for them."""
         self.body = Block()
@@ -236,6 +241,9 @@ class GroupTiles:
 
     def _load(self, value: Value) -> Value:
         whole = self.wholes.get(value)
+        if value in self.fields:
+            number = self.builder.constant(self.fields[value], i64)
+            return self.builder.emit(ops.Load, tensor=self.tensors[value], indices=(*self.places(value), number)).result
         if whole is None:
             return self.builder.emit(ops.Load, tensor=self.tensors[value], indices=self.places(value)).result
         pairs = zip(self.places(value), self.axes.kept[value], self.axes.kept[whole])

@@ -22,9 +22,10 @@ from tiledsl.ir.dtypes import DType
 from tiledsl.ir.type_rules import tensor_type
 from tiledsl.ir.types import TensorType
 from tiledsl.ir.verifier import Form, is_tile_function
-from tiledsl.passes.graph.analysis.joins import JOINS, part_of, starts_of
+from tiledsl.passes.graph.analysis.joins import JOINS, Join, part_of, starts_of
 from tiledsl.passes.graph.analysis.shapes import sizes_of
 from tiledsl.passes.graph.analysis.views import view_of_value
+from tiledsl.passes.graph.kernels.records import record_call
 from tiledsl.passes.graph.rewrites.canonicalise_graph import drop_unread
 from tiledsl.passes.graph.rewrites.placed_copies import Place, is_copy, placed_copies
 from tiledsl.passes.manager import PassContext
@@ -35,11 +36,13 @@ MOST_SOURCES = 32
 
 @dataclass(frozen=True)
 class Materialise:
-    """Leaves an entry of calls, views, constants, and joins of what calls make for them alone."""
+    """Leaves an entry of calls, views, constants, and joins of what calls make for them alone. `records`: joins of
+    elements that one group makes stay as well, which `graph-to-tile` writes as records, if it can."""
 
     name: ClassVar[str] = "materialise"
     requires: ClassVar[Form] = Form.GRAPH
     gives: ClassVar[Form] = Form.GRAPH
+    records: bool = False
 
     def run(self, module: Module, context: PassContext) -> Module:
         made = _Copies(module)
@@ -51,6 +54,8 @@ class Materialise:
                 case ops.Call() if made.is_needless(op):
                     op.result.replace_with(op.inputs[0])
                     op.erase()
+                case ops.Concat() | ops.Interleave() if self.records and made.is_record(op):
+                    pass
                 case ops.Concat():
                     made.concat(op)
                 case ops.Interleave():
@@ -124,6 +129,10 @@ class _Copies:
         steps = tuple(count if axis == op.axis else 1 for axis in range(rank))
         op.result.replace_with(self.call(op, "interleave", op.sources, sizes_of(op.result), starts, steps=steps))
         op.erase()
+
+    def is_record(self, op: Join) -> bool:
+        """Whether the elements of each row of a join are made by one call of a group, for nobody else."""
+        return record_call(op, self.known.__getitem__) is not None
 
     def is_made_for_join(self, source: Value) -> bool:
         """Whether a call makes a source, and nobody reads it elsewhere: then it can be written to its place."""

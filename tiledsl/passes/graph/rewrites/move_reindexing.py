@@ -9,11 +9,13 @@ are written where they belong.
 
 A reshape of what elementwise ops make goes behind those that follow, which then are of one kernel with it. So does
 one that strides cannot tell, which would be a copy: of what is made, it is none. In front of a fold, a product or what
-is repeated, or of elementwise ops that lead there, it goes the other way, up to what is in memory: there it is a view.
+is repeated, of elementwise ops that lead there, or that meet what cannot have the shape before, it goes the other way,
+up to what is in memory, through lookups in tables as well: there it is a view.
 
     %r = reshape(%e), %n = cast(%r) {dtype = f16}     =>   %n = reshape(cast(%e))
     %r = reshape(transpose(%x)), %y = exp(%r)         =>   %y = reshape(exp(transpose(%x)))
     %r = reshape(cast(%x)), %s = reduce(%r)           =>   %s = reduce(cast(reshape(%x)))
+    %r = reshape(gather(%table, %x)), %s = mul(%r, broadcast(%y))  =>  mul(gather(%table, reshape(%x)), broadcast(%y))
 
 Nothing is computed twice, and nothing goes to memory that did not: slices go through maps that nobody reads but by
 slices, up to tensors that are in memory already. What a product or a fold makes stays whole, with the maps behind it.
@@ -23,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias, TypeGuard
 
 from tiledsl.ir import graph_ops as ops
 from tiledsl.ir.core import Function, Module, Op, Value
@@ -167,16 +169,28 @@ def map_of_a_reshape(op: MapOp, rewriter: Rewriter) -> bool:
 def reshape_in_front_of_a_fold(op: ops.Reshape, rewriter: Rewriter) -> bool:
     # reduce(reshape(map(x, y))) => reduce(map(reshape(x), reshape(y))), where x and y are in memory, or less of it
     made, shape = op.source.op, sizes_of(op.result)
-    if not isinstance(made, (ops.Map, ops.Cast)) or any(user is not op for user in op.source.users):
+    is_lookup = _is_lookup(made)
+    if not (is_lookup or isinstance(made, (ops.Map, ops.Cast))) or any(user is not op for user in op.source.users):
         return False
     free = is_free_under(op.source, shape, op)
-    if not (_is_asked_for(op.result) if free else any(isinstance(user, ASKING) for user in op.result.users)):
+    goes_up = any(isinstance(user, ASKING) for user in op.result.users)
+    if free:
+        goes_up = _is_asked_for(op.result) or _is_held_up(op)
+    if not goes_up:
         return False
     if not free and not (isinstance(made, ops.Cast) and _is_less(made)):
         return False
-    rewriter.replace(op, map_under(made, shape, rewriter))
+    rewriter.replace(op, _lookup_under(made, shape, rewriter) if is_lookup else map_under(made, shape, rewriter))
     _drop([made], rewriter)
     return True
+
+
+def _is_held_up(op: ops.Reshape) -> bool:
+    """Whether a reshape meets what cannot be had under the shape before it: `x.reshape(m, g, 64) * s[:, :, None]`."""
+    before, after = sizes_of(op.source), sizes_of(op.result)
+    met = ((user, value) for user in op.result.users if isinstance(user, ops.Map) for value in user.inputs)
+    beside = [(user, value) for user, value in met if value is not op.result and sizes_of(value) == after != ()]
+    return any(not is_free_under(value, before, user) for user, value in beside)
 
 
 def _is_less(made: ops.Cast) -> bool:
@@ -226,6 +240,8 @@ def is_free_under(value: Value, shape: tuple[int, ...], reader: Op) -> bool:
         if is_arithmetic_of_coordinates(op) or any(user is not reader for user in value.users):
             return False
         return all(is_free_under(operand, shape, op) for operand in op.operands)
+    if _is_lookup(op):
+        return all(user is reader for user in value.users) and is_free_under(op.indices, shape, op)
     return _is_in_memory(value) and place_of(value, shape) is not None
 
 
@@ -237,6 +253,8 @@ def _written_under(value: Value, shape: tuple[int, ...], rewriter: Rewriter) -> 
         return value
     if isinstance(op, (ops.Map, ops.Cast)):
         return map_under(op, shape, rewriter)
+    if _is_lookup(op):
+        return _lookup_under(op, shape, rewriter)
     small = unrepeated(sizes_of(op.source), sizes, shape) if isinstance(op, ops.Broadcast) else None
     if isinstance(op, ops.Broadcast) and small is not None:
         once = numbers(small)
@@ -246,6 +264,17 @@ def _written_under(value: Value, shape: tuple[int, ...], rewriter: Rewriter) -> 
             source = rewriter.emit(ops.Reshape, source=op.source, shape=once).result
         return rewriter.emit(ops.Broadcast, source=source, shape=shape).result
     return rewriter.emit(ops.Reshape, source=value, shape=shape).result
+
+
+def _is_lookup(op: Op | None) -> TypeGuard[ops.Gather]:
+    """Whether an op gives each of its elements one of a table of one axis: its shape is that of the coordinates."""
+    return isinstance(op, ops.Gather) and len(sizes_of(op.source)) == 1
+
+
+def _lookup_under(op: ops.Gather, shape: tuple[int, ...], rewriter: Rewriter) -> Value:
+    indices = _written_under(op.indices, shape, rewriter)
+    with rewriter.at(op.location):
+        return rewriter.emit(ops.Gather, source=op.source, indices=indices, axis=op.axis).result
 
 
 def map_under(op: MapOp, shape: tuple[int, ...], rewriter: Rewriter) -> Value:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tiledsl.ir import tile_ops as ops
 from tiledsl.ir.core import Value
 from tiledsl.ir.types import AxisType
+from tiledsl.passes.analysis.fields import are_joined, field_of, record_length
 from tiledsl.passes.analysis.quotients import repeats
 from tiledsl.passes.gpu.products.window_rows import window_rows
 from tiledsl.passes.nest.loop_nest import Access
@@ -37,11 +38,38 @@ def computed_share(op: ops.Map | ops.Cast | ops.Reduce | ops.Scan | ops.Random) 
     return 1 / min(RUN, repeats(loaded)) if isinstance(loaded, ops.Load) else 1.0
 
 
+def fields_beside(op: ops.Load | ops.Store) -> frozenset[int]:
+    """The fields of the same records that are accessed beside one."""
+    found = {field_of(other) for other in op.tensor.users if isinstance(other, type(op)) and _is_beside(op, other)}
+    return frozenset(number for number in found if number is not None)
+
+
+def _is_beside(op: ops.Load | ops.Store, other: ops.Load | ops.Store) -> bool:
+    return other.tensor is op.tensor and other.parent is op.parent and other.indices[:-1] == op.indices[:-1]
+
+
+def is_joined_field(access: Access) -> bool:
+    """Whether an access is of a field, and made together with others of its records (`join-fields`)."""
+    op = access.op
+    return isinstance(op, (ops.Load, ops.Store)) and field_of(op) is not None and are_joined(op, fields_beside(op))
+
+
+def share_of_records(access: Access) -> float:
+    """How many times as much moves with an access of a field as it asks for: whole records do."""
+    op = access.op
+    if not isinstance(op, (ops.Load, ops.Store)) or field_of(op) is None:
+        return 1.0
+    return record_length(op) / max(1, len(fields_beside(op)))
+
+
 def step_along(access: Access, unit: int) -> int | None:
     """How far apart in memory neighbours of a tile are along that axis of its tensor, as a number of elements; None if
     that is anywhere."""
     if access.repeats > 1:
         return 1
+    op = access.op
+    if isinstance(op, (ops.Load, ops.Store)) and field_of(op) is not None:
+        return 1 if is_joined_field(access) else record_length(op)
     index = access.op.indices[unit]
     apart = 1 if access.tensor.unit is not None else STRIDE
     if not isinstance(index, Value) or isinstance(index.type, AxisType):

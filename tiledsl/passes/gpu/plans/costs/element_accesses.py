@@ -43,16 +43,27 @@ def touched_lines(run: int, element: int) -> float:
     return (1 + (span - element) / LINE_BYTES) / span
 
 
+def lines_of_table(table: float) -> float:
+    """The lines that a warp touches for each element that it looks up, anywhere in a table of so many bytes: of few
+    lines several threads have the same.
+
+    >>> lines_of_table(64)
+    0.03125
+    """
+    lines = max(1, math.ceil(table / LINE_BYTES))
+    return lines * (1 - (1 - 1 / lines) ** WARP) / WARP
+
+
 def access_instructions(access: Access, width: float, blocks: Container[str]) -> float:
     """Of a thread, for each access of `width` bytes. `blocks`: extents of which a tile has a part."""
     if access.repeats > 1:
         return REPEATED_INSTRUCTIONS if access.loops else ACCESS_INSTRUCTIONS
     if not access.shape or not width <= access.tensor.dtype.bytes < WIDE:
         return ACCESS_INSTRUCTIONS
-    return COLUMN_INSTRUCTIONS if _goes_down(access, blocks) else ELEMENT_INSTRUCTIONS
+    return COLUMN_INSTRUCTIONS if goes_down(access, blocks) else ELEMENT_INSTRUCTIONS
 
 
-def _goes_down(access: Access, blocks: Container[str]) -> bool:
+def goes_down(access: Access, blocks: Container[str]) -> bool:
     """Whether a load has a block of each row and is folded across rows, so that a thread stays in its column."""
     op = access.op
     if not isinstance(op, ops.Load) or not access.shape:

@@ -18,14 +18,24 @@ from tiledsl.ir.core import Value
 from tiledsl.ir.dtypes import f64
 from tiledsl.ir.symbolic import Dim, symbol_name
 from tiledsl.ir.type_rules import tensor_type
+from tiledsl.ir.types import AxisType, Whole
 from tiledsl.passes.gpu.layouts.capacities import rounded
 from tiledsl.passes.gpu.layouts.infer_layouts import access_order, is_rows
 from tiledsl.passes.gpu.plan import WRITTEN_OUT, WRITTEN_OUT_WORDS, GridPlan, joined_turns, joined_waits
-from tiledsl.passes.gpu.plans.costs.access_steps import computed_share, reads_windows, step_along, unit_axis
+from tiledsl.passes.gpu.plans.costs.access_steps import (
+    computed_share,
+    is_joined_field,
+    reads_windows,
+    share_of_records,
+    step_along,
+    unit_axis,
+)
 from tiledsl.passes.gpu.plans.costs.element_accesses import (
     ACCESS_INSTRUCTIONS,
     LINE_BYTES,
     access_instructions,
+    goes_down,
+    lines_of_table,
     straddled,
     touched_lines,
 )
@@ -62,6 +72,8 @@ LINE_CLOCKS = 2
 """Clocks of a multiprocessor for each line of memory that it takes in from L2."""
 TOUCH_CLOCKS = 1
 """The same for each line that an access of a warp touches, where others have brought it to L1."""
+IN_L1 = 1 << 14
+"""Bytes of a table that is looked up, which the blocks of a multiprocessor keep in L1."""
 START_CLOCKS = 2.1
 """Of the device, for each block that starts: one after the other."""
 SHARED_INSTRUCTIONS = 2
@@ -208,8 +220,17 @@ class GridCost:
 
     def sector_bytes(self, access: Access) -> float:
         """The same in whole sectors: a run of neighbours that is shorter than one costs all of it."""
-        run = self._run_bytes(access)
-        return self.moved_bytes(access) * (-(-run // SECTOR_BYTES) * SECTOR_BYTES / run if run else 1.0)
+        run, moved = self._run_bytes(access), share_of_records(access) * self.moved_bytes(access)
+        whole = moved * (-(-run // SECTOR_BYTES) * SECTOR_BYTES / run if run else 1.0)
+        table = self._table_bytes(access)
+        return whole if table is None else min(whole, max(moved, self.started * table))
+
+    def _table_bytes(self, access: Access) -> float | None:
+        """Bytes of a tensor that is looked up element by element, if it stays in L1: blocks bring it there once."""
+        if not access.gathers or not access.shape or step_along(access, unit_axis(access)) is not None:
+            return None
+        table = self.counts.distinct(access) * access.tensor.dtype.bytes
+        return table if table <= IN_L1 else None
 
     def _run_bytes(self, access: Access) -> int:
         """How many bytes of a tile lie next to each other in memory, or near, at least where rows begin."""
@@ -226,9 +247,24 @@ class GridCost:
             return element
         length = -(-self.counts.number(access.shape[access_order(access.op)[-1]]) // access.repeats)
         size = self.counts.number(access.tensor.shape[unit])
-        if length >= size and len(access.shape) > 1:
-            return SECTOR_BYTES * max(1, length * element // SECTOR_BYTES)  # whole rows go on into each other
+        if length >= size and len(access.shape) > 1:  # whole rows go on into each other
+            together = int(self._rows_together(access, unit) * size * element)
+            whole = SECTOR_BYTES * max(1, length * element // SECTOR_BYTES)
+            return whole if together >= LINE_BYTES else max(element, together)
         return max(element, length * element)
+
+    def _rows_together(self, access: Access, unit: int) -> float:
+        """Whole rows of a tile that lie one behind the other: x[m, :, n, :] has as many as a block of n."""
+        rows = 1.0
+        for place in range(unit - 1, -1, -1):
+            index, size = access.op.indices[place], self.counts.number(access.tensor.shape[place])
+            if isinstance(index, Whole):
+                rows *= size
+                continue
+            if isinstance(index, Value) and isinstance(index.type, AxisType):
+                return rows * min(size, self.counts.number(index.type.extent))
+            break
+        return rows
 
     @cached_property
     def read_bytes(self) -> float:
@@ -288,6 +324,10 @@ class GridCost:
         return frozenset(access.op.tensor for access in self.nest.accesses if not access.is_read)
 
     def _from_memory(self, access: Access) -> float:
+        """What comes from memory, or goes there: with fields whole records."""
+        return share_of_records(access) * self._asked_of_memory(access)
+
+    def _asked_of_memory(self, access: Access) -> float:
         """Parts of sectors that one program leaves are taken by its neighbours, while the sector is in L2."""
         moved = self.sector_bytes(access) if access.gathers else self.moved_bytes(access)
         distinct = self.touched_bytes(access)
@@ -483,7 +523,7 @@ class GridCost:
         return self._widths[access]
 
     def _widest(self, access: Access) -> float:
-        if self._is_flat(access):
+        if self._is_flat(access) or is_joined_field(access):
             return WIDEST
         if access.is_read and access.op.tensor in self._steps:
             return max(access.tensor.dtype.bytes, WIDEST // self._steps[access.op.tensor])
@@ -515,16 +555,32 @@ class GridCost:
         moved, element = self.moved_bytes(access), access.tensor.dtype.bytes
         step = step_along(access, unit_axis(access)) if access.shape else 1
         if step is None or step == 1:
+            table = self._table_bytes(access)
+            if table is not None:
+                return TOUCH_CLOCKS * moved / element * lines_of_table(table)
             clocks = TOUCH_CLOCKS if step is None and access.gathers else LINE_CLOCKS
             run = self._run_bytes(access)
             from_l2 = clocks * moved / min(LINE_BYTES, run)
             if not self._by_elements(access):
-                return from_l2
-            return max(from_l2 * straddled(run, element), TOUCH_CLOCKS * moved * touched_lines(run, element))
+                return max(from_l2, self._pieces(access, run))
+            beside = run
+            if goes_down(access, self.counts.axis_of):  # what lies behind a row is another turn of the same thread
+                fast = self.counts.number(access.shape[access_order(access.op)[-1]])
+                size = self.counts.number(access.tensor.shape[unit_axis(access)])
+                beside = min(run, element * min(fast, size))
+            return max(from_l2 * straddled(run, element), TOUCH_CLOCKS * moved * touched_lines(beside, element))
         if access.is_read and access.op.tensor in self._steps:
             return LINE_CLOCKS * self._steps[access.op.tensor] * moved / LINE_BYTES
         apart = WIDEST * step  # bytes from thread to thread
         return max(LINE_CLOCKS * step * moved / LINE_BYTES, TOUCH_CLOCKS * moved / element * min(1, apart / LINE_BYTES))
+
+    def _pieces(self, access: Access, run: int) -> float:
+        """Clocks for the lines that a warp touches where runs are short, and threads take theirs of 16 bytes piece by
+        piece: each piece touches all lines again."""
+        width = self._width(access)
+        if width >= WIDEST or run >= LINE_BYTES or len(access.shape) < 2:
+            return 0.0
+        return TOUCH_CLOCKS * self.moved_bytes(access) / width / max(1, math.ceil(run / WIDEST))
 
     def _run_of_thread(self, access: Access) -> float:
         """Bytes side by side that a thread has of a row."""

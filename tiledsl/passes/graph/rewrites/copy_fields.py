@@ -1,0 +1,73 @@
+"""What is put into rows of a few elements as it is, is copied by the group that computes the others of these.
+
+    %p = map([%a, %b]) {fn = add}, %b in memory
+    %j = graph.concat([%p, %b]) {axis = 1}     =>    %j = graph.concat([%p, graph.cast(%b)]) {axis = 1}
+
+So one kernel makes whole rows (`kernels/records.py`). What others read too is copied for the row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tiledsl.ir import graph_ops as ops
+from tiledsl.ir.core import Module, Value
+from tiledsl.ir.type_rules import tensor_type
+from tiledsl.ir.verifier import Form
+from tiledsl.passes.analysis.fields import MOST_FIELDS
+from tiledsl.passes.graph.analysis.joins import JOINS, Join
+from tiledsl.passes.graph.analysis.shapes import sizes_of
+from tiledsl.passes.manager import PassContext
+
+COMPUTED = (ops.Map, ops.Cast)
+
+
+@dataclass(frozen=True)
+class CopyFields:
+    """Of the entry, on GPUs."""
+
+    name: ClassVar[str] = "copy-fields"
+    requires: ClassVar[Form] = Form.GRAPH
+    gives: ClassVar[Form] = Form.GRAPH
+    arch: str = "cpu"
+
+    def run(self, module: Module, context: PassContext) -> Module:
+        joins = [op for op in module.entry.body.ops if isinstance(op, JOINS)] if self.arch.startswith("sm_") else []
+        for join in filter(_makes_records, joins):
+            sources = list(join.sources)
+            for number, source in enumerate(sources):
+                if not _is_made_for(source, join):
+                    same = ops.Cast(join.location, source=source, dtype=tensor_type(source).dtype)
+                    module.entry.body.insert_before(join, same)
+                    sources[number] = same.result
+            join.set_field("sources", sources)
+        return module
+
+
+def _makes_records(join: Join) -> bool:
+    """Whether a join puts single elements side by side, into rows of a few."""
+    last = len(sizes_of(join.result)) - 1
+    if join.axis != last or not 1 < len(join.sources) <= MOST_FIELDS:
+        return False
+    if isinstance(join, ops.Concat) and any(sizes_of(source)[last] != 1 for source in join.sources):
+        return False
+    return all(_is_elementwise(source) for source in join.sources)
+
+
+def _is_elementwise(value: Value) -> bool:
+    """Whether a value is computed element by element, or is in memory."""
+    while isinstance(value.op, (ops.Reshape, ops.Slice, ops.Transpose)):
+        value = value.op.source
+    return value.op is None or isinstance(value.op, (*COMPUTED, ops.Call))
+
+
+def _is_made_for(value: Value, join: Join) -> bool:
+    """Whether an elementwise op makes a value for a join alone."""
+    reader = join
+    while True:
+        if dict(value.users) != {reader: 1}:
+            return False
+        if not isinstance(value.op, ops.Reshape):
+            return isinstance(value.op, COMPUTED)
+        value, reader = value.op.source, value.op
