@@ -18,6 +18,7 @@ from tiledsl.passes.gpu.transforms.share_loads import ShareLoads
 from tiledsl.passes.gpu.transforms.sink_tiles import SinkTiles
 from tiledsl.passes.graph.groups.fuse_into_calls import FuseIntoCalls
 from tiledsl.passes.graph.groups.group import Group
+from tiledsl.passes.graph.groups.lay_products import LayProducts
 from tiledsl.passes.graph.groups.split_folds import SplitFolds
 from tiledsl.passes.graph.groups.split_scans import SplitScans
 from tiledsl.passes.graph.kernels.graph_to_tile import GraphToTile
@@ -87,6 +88,7 @@ _KINDS: tuple[type[Pass], ...] = (
     SplitScans,
     CopyWindows,
     LayImages,
+    LayProducts,
     SlideWindows,
     RepeatMaps,
     MoveReindexing,

@@ -61,6 +61,10 @@ its caches then, and costs are no closer than that."""
 OF_ONE_WARPGROUP = 256
 """Columns of sums that a warpgroup has registers for, of products that feed on each other."""
 
+LEAST_SIDE = 16
+"""Elements of what a first product sums, and columns of the second one, with fewer of which blocks are so small that
+products may well be faster apart."""
+
 COMPUTED = (ops.Map, ops.Cast, ops.Random, ops.Reduce, ops.Scan, ops.Contract, ops.Gather)
 """Ops that groups are made of."""
 
@@ -221,12 +225,12 @@ class Groups:
     ) -> Refusal | None:
         """Why products in one kernel would be slower than apart, if they would. On CPUs one row is one program, which
         may leave cores without work. On GPUs a first product that is none of matrices is made by threads, for each
-        block of the second one again; matrices are faster in one kernel, if one warpgroup has room for their sums. Else
-        they are held against the products, and one of the folds between them: maps may yet be parts of these."""
+        block of the second one again; matrices are faster in one kernel, if they are not tiny and one warpgroup has room
+        for their sums. Else they are held against the products, and one of the folds between them: maps may yet be parts of these."""
         apart = [self.members[group] for group in groups]
         if self.prices.on_gpu and all(map(is_of_matrices, firsts)):
-            widest = max((axis.size for axis in plan.treatments.whole), default=0)
-            if widest <= OF_ONE_WARPGROUP:
+            sizes = [axis.size for axis in plan.treatments.whole]
+            if max(sizes, default=0) <= OF_ONE_WARPGROUP and min(sizes, default=LEAST_SIDE) >= LEAST_SIDE:
                 return None
             kinds = [{type(op) for op in members} for members in apart]
             products = [members for members, kind in zip(apart, kinds) if ops.Contract in kind]
