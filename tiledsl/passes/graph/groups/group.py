@@ -225,8 +225,9 @@ class Groups:
     ) -> Refusal | None:
         """Why products in one kernel would be slower than apart, if they would. On CPUs one row is one program, which
         may leave cores without work. On GPUs a first product that is none of matrices is made by threads, for each
-        block of the second one again; matrices are faster in one kernel, if they are not tiny and one warpgroup has room
-        for their sums. Else they are held against the products, and one of the folds between them: maps may yet be parts of these."""
+        block of the second one again; matrices are faster in one kernel, if they are not tiny and one warpgroup has
+        room for their sums. Else they are held against the products, and one of the folds between them: maps may yet be
+        parts of these."""
         apart = [self.members[group] for group in groups]
         if self.prices.on_gpu and all(map(is_of_matrices, firsts)):
             sizes = [axis.size for axis in plan.treatments.whole]

@@ -59,24 +59,21 @@ class LayProducts:
         products = [op for op in module.entry.body.ops if isinstance(op, ops.Contract)]
         if not self.arch.startswith("sm_") or not products:
             return module
-        laying = _Laying(self.arch, context, {function.name for function in module.functions})
+        laying = Laying(self.arch, context, {function.name for function in module.functions})
         for op in products:
-            before = laying.known.copy()
-            names = _Names.of(op)
+            names = ProductAxes.of(op)
             head = limits_of(self.arch).head
             if names is None or not names.may_be_laid(op) or meets_a_product(op, head, least=LEAST_SIDE):
                 continue
             found = laying.best(op, names)
-            if found is None:
-                laying.known = before
-                continue
-            context.remark(self.name, op.location, found.described())
-            laying.write(op, found)
+            if found is not None:
+                context.remark(self.name, op.location, found.described())
+                laying.write(op, found)
         tidy(module.entry)
         return Module([*module.functions, *laying.functions])
 
 
-class _Names(NamedTuple):
+class ProductAxes(NamedTuple):
     """The axes of a product: of operands and result, and by what they are."""
 
     a: tuple[str, ...]
@@ -88,7 +85,7 @@ class _Names(NamedTuple):
     summed: tuple[str, ...]
 
     @staticmethod
-    def of(op: ops.Contract) -> _Names | None:
+    def of(op: ops.Contract) -> ProductAxes | None:
         """Of a product of matrices; None for any other."""
         if op.precision == "planes" or isinstance(op.a.op, ops.Window) or isinstance(op.b.op, ops.Window):
             return None
@@ -98,14 +95,18 @@ class _Names(NamedTuple):
         batch, rows = (tuple(n for n in result if n in a and (n in b) is both) for both in (True, False))
         columns = tuple(n for n in result if n not in a)
         summed = tuple(n for n in a if n not in result)
-        return _Names(a, b, result, batch, rows, columns, summed) if rows and columns and summed else None
+        return ProductAxes(a, b, result, batch, rows, columns, summed) if rows and columns and summed else None
 
     def may_be_laid(self, op: ops.Contract) -> bool:
         """Whether there is another order that may be better than that of the operands and of the result."""
         plain = ((*self.batch, *self.rows, *self.columns), (*self.batch, *self.columns, *self.rows))
-        turned = self.result not in plain and len(self.result) > 2 and len(self.rows) + len(self.columns) > 2
-        ends = self.result[-1] in self.batch
-        return turned or ends or self.is_scattered(op.a, self.a) or self.is_scattered(op.b, self.b)
+        turned = self.result not in plain and len(self.rows) + len(self.columns) > 2
+        return (
+            turned
+            or self.result[-1:] == self.batch[-1:]
+            or self.is_scattered(op.a, self.a)
+            or self.is_scattered(op.b, self.b)
+        )
 
     def is_scattered(self, value: Value, names: tuple[str, ...]) -> bool:
         """Whether an operand's elements side by side are of several matrices, or strides cannot tell its rows, or what
@@ -132,11 +133,11 @@ class _Names(NamedTuple):
         return (*self.batch, *mine, *(name for name in like or names if name in self.summed))
 
 
-class _Laid(NamedTuple):
+class Laid(NamedTuple):
     """A way to lay a product: the axes of operands and result; what these are copied from stays as it is where they are
     the product's own."""
 
-    names: _Names
+    names: ProductAxes
     a: tuple[str, ...]
     b: tuple[str, ...]
     result: tuple[str, ...]
@@ -151,7 +152,7 @@ class _Laid(NamedTuple):
         return f"laid as {text}, with copies ({', '.join(what)}): {after * 1e6:.1f} us, {before * 1e6:.1f} without"
 
 
-class _Laying:
+class Laying:
     """Lays products, and has the programs that copy."""
 
     def __init__(self, arch: str, context: PassContext, taken: set[str]) -> None:
@@ -163,32 +164,29 @@ class _Laying:
         self.known: dict[object, Value] = {}
         """Copies that there are, by what they are of and in what order."""
 
-    def best(self, op: ops.Contract, names: _Names) -> _Laid | None:
+    def best(self, op: ops.Contract, names: ProductAxes) -> Laid | None:
         """The way that takes least time, if it takes clearly less than the product as it is."""
-        before = self.price(op, _Laid(names, names.a, names.b, names.result))
+        before = self.price(op, Laid(names, names.a, names.b, names.result))
         moved = (bytes_of(op.a) + bytes_of(op.b) + bytes_of(op.result)) / self.machine.copied_bytes_per_second
         if before is None or before <= WELL * moved:
             return None
-        priced = [(way, self.price(op, way)) for way in _ways(op, names)]
+        priced = [(way, self.price(op, way)) for way in ways(op, names)]
         found = [(seconds, number) for number, (_, seconds) in enumerate(priced) if seconds is not None]
         least, number = min(found, default=(before, 0))
         return priced[number][0]._replace(seconds=(before, least)) if least <= GAIN * before else None
 
-    def price(self, op: ops.Contract, way: _Laid) -> float | None:
+    def price(self, op: ops.Contract, way: Laid) -> float | None:
         """Seconds of a product and of the copies that it needs; None where it is no kernel."""
         block = Block()
         seconds = 0.0
-        operands: list[Value] = []
-        for value, own, wanted in ((op.a, way.names.a, way.a), (op.b, way.names.b, way.b)):
-            if own != wanted:
-                sizes = tuple(sizes_of(value)[own.index(name)] for name in wanted)
-                types = [TensorType(tensor_type(value).dtype, sizes)]
-                copied = ops.Call(op.location, inputs=[value], callee="copy", types=types, result_names=["laid"])
-                block.append(copied)
-                seconds += self.copied(op, value, own, wanted)
-                value = copied.result
-            operands.append(value)
-        product = _product(op, *operands, way)
+        a, b = op.a, op.b
+        if way.a != way.names.a:
+            a = _called(block, op, a, "copy", way.names.a, way.a)
+            seconds += self.copied(op, op.a, way.names.a, way.a)
+        if way.b != way.names.b:
+            b = _called(block, op, b, "copy", way.names.b, way.b)
+            seconds += self.copied(op, op.b, way.names.b, way.b)
+        product = _product(op, a, b, way)
         block.append(product)
         block.append(ops.Return(op.location, values=[product.result]))
         plan = plan_kernel([product], self.limits)
@@ -215,7 +213,7 @@ class _Laying:
         order = [list(own).index(name) for name in wanted]
         return turned_copy(name, tensor_type(value).dtype, sizes_of(value), unit, order, op.location)
 
-    def write(self, op: ops.Contract, way: _Laid) -> None:
+    def write(self, op: ops.Contract, way: Laid) -> None:
         """Puts the product that is laid in the place of the one that there is."""
         a, b = (self.copy(op, v, own, new) for v, own, new in ((op.a, way.names.a, way.a), (op.b, way.names.b, way.b)))
         assert op.parent is not None
@@ -241,11 +239,11 @@ class _Laying:
             name = free_names(self.taken, f"laid_{len(self.functions)}")
             self.taken.add(name)
             self.functions.append(self.program(name, before, value, own, wanted))
-            types = [TensorType(tensor_type(value).dtype, tuple(sizes_of(value)[axis] for axis in order))]
-            call = ops.Call(before.location, inputs=[value], callee=name, types=types, result_names=["laid"])
+            made = Block()
+            self.known[key] = _called(made, before, value, name, own, wanted)
             assert before.parent is not None
-            before.parent.insert_before(before, call)
-            self.known[key] = call.result
+            for op in made.ops:
+                before.parent.insert_before(before, op)
         return self.known[key]
 
 
@@ -257,14 +255,23 @@ def _rounded(op: ops.Contract) -> Value:
     return narrow.result if isinstance(narrow, ops.Cast) and narrow.dtype.bits < bits else op.result
 
 
-def _product(op: ops.Contract, a: Value, b: Value, way: _Laid) -> ops.Contract:
+def _called(block: Block, op: Op, value: Value, callee: str, own: Sequence[str], wanted: Sequence[str]) -> Value:
+    """What a call in a block gives that copies a value with its axes in another order."""
+    shape = tuple(sizes_of(value)[list(own).index(name)] for name in wanted)
+    types = [TensorType(tensor_type(value).dtype, shape)]
+    call = ops.Call(op.location, inputs=[value], callee=callee, types=types, result_names=["laid"])
+    block.append(call)
+    return call.result
+
+
+def _product(op: ops.Contract, a: Value, b: Value, way: Laid) -> ops.Contract:
     axes = f"{' '.join(way.a)}, {' '.join(way.b)} -> {' '.join(way.result)}"
     return ops.Contract(
         op.location, a=a, b=b, axes=axes, dtype=op.dtype, precision=op.precision, result_names=[op.result.name]
     )  # fmt: skip
 
 
-def _ways(op: ops.Contract, names: _Names) -> Iterator[_Laid]:
+def ways(op: ops.Contract, names: ProductAxes) -> Iterator[Laid]:
     """Ways to lay a product: each operand that is scattered copied, or none; the result as it is, with rows and columns
     each as one, or with the other operand's axes in the place of those that are summed."""
     scattered = [names.is_scattered(value, mine) for value, mine in ((op.a, names.a), (op.b, names.b))]
@@ -287,7 +294,7 @@ def _ways(op: ops.Contract, names: _Names) -> Iterator[_Laid]:
         for result in results:
             if (a, b, result) not in seen:
                 seen.add((a, b, result))
-                yield _Laid(names, a, b, result)
+                yield Laid(names, a, b, result)
 
 
 def _with(mine: Sequence[str], summed: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:

@@ -134,7 +134,7 @@ def map_of_a_join(op: MapOp, rewriter: Rewriter) -> bool:
 
 @RULES.on(ops.Transpose)
 def transpose_of_a_join(op: ops.Transpose, rewriter: Rewriter) -> bool:
-    # transpose(concat(a, b)) => concat(transpose(a), transpose(b)), where nothing else reads the join, and rows stay rows
+    # transpose(concat(a, b)) => concat(transpose(a), transpose(b)), where nobody else reads the join and rows stay rows
     join, order = op.source.op, op.permutation
     if not isinstance(join, ops.Concat) or len(join.result.users) > 1 or order[-1] != len(order) - 1:
         return False
