@@ -32,6 +32,7 @@ from tiledsl.ir.types import AxisType, BlockSize, TensorType, scalar
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.gpu_machine import GpuMachine, gpu_machine
 from tiledsl.passes.graph.analysis.limits import limits_of
+from tiledsl.passes.graph.analysis.products_in_a_row import stay_matrices
 from tiledsl.passes.graph.analysis.shapes import bytes_of, sizes_of, volume
 from tiledsl.passes.graph.analysis.views import place_of, view_of_value
 from tiledsl.passes.graph.rewrites.canonicalise_graph import tidy
@@ -81,9 +82,8 @@ class SplitFloats:
 def meets_a_product(op: ops.Contract, head: int, *, least: int = 1) -> bool:
     """Whether a product is one of two in a row that one kernel may make (attention); with `least` elements at least of
     what the first one sums, and as many columns of the second one."""
-    return any(_meets(first, op, head, least) for first in _products_before(op)) or any(
-        _meets(op, second, head, least) for second in _products_behind(op)
-    )
+    pairs = [(first, op) for first in _products_before(op)] + [(op, second) for second in _products_behind(op)]
+    return any(_meets(*pair, head, least) and stay_matrices(*pair) for pair in pairs)
 
 
 def _can_be_split(op: ops.Contract) -> bool:
