@@ -42,8 +42,8 @@ def logsumexp(x: Any, axis: Any = -1, keepdims: bool = False) -> Any:
     axes = tuple(range(x.ndim)) if axis is None else tuple(axis_of("ops.logsumexp", x, a) for a in entries_of(axis))
     wide = widened(x)
     largest = tile.max(wide, axis=axes, keepdims=True)
-    finite = tile.where(tile.abs(largest) == math.inf, 0.0, largest)
-    total = tile.log(tile.sum(tile.exp(wide - finite), axis=axes, keepdims=True)) + finite
+    total = tile.log(tile.sum(tile.exp(wide - largest), axis=axes, keepdims=True)) + largest
+    total = tile.where(tile.abs(largest) == math.inf, largest, total)  # the difference of infinities is no number
     kept = total.shape if keepdims else tuple(n for i, n in enumerate(total.shape) if i not in axes)
     return total.reshape(kept).to(float_dtype(x))
 

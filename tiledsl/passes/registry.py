@@ -19,6 +19,7 @@ from tiledsl.passes.gpu.transforms.share_loads import ShareLoads
 from tiledsl.passes.gpu.transforms.sink_tiles import SinkTiles
 from tiledsl.passes.graph.groups.fuse_into_calls import FuseIntoCalls
 from tiledsl.passes.graph.groups.group import Group
+from tiledsl.passes.graph.groups.lay_products import LayProducts
 from tiledsl.passes.graph.groups.split_folds import SplitFolds
 from tiledsl.passes.graph.groups.split_scans import SplitScans
 from tiledsl.passes.graph.kernels.graph_to_tile import GraphToTile
@@ -93,6 +94,7 @@ _KINDS: tuple[type[Pass], ...] = (
     CopyFields,
     CopyWindows,
     LayImages,
+    LayProducts,
     SlideWindows,
     RepeatMaps,
     MoveReindexing,

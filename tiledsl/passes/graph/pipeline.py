@@ -10,6 +10,7 @@ from tiledsl.ir.core import Function, Module, free_names
 from tiledsl.ir.verifier import Form, is_tile_function
 from tiledsl.passes.graph.groups.fuse_into_calls import FuseIntoCalls
 from tiledsl.passes.graph.groups.group import Group
+from tiledsl.passes.graph.groups.lay_products import LayProducts
 from tiledsl.passes.graph.groups.split_folds import SplitFolds
 from tiledsl.passes.graph.groups.split_scans import SplitScans
 from tiledsl.passes.graph.kernels.graph_to_tile import GraphToTile
@@ -60,7 +61,7 @@ def before_groups(arch: str, *, fuse: bool = True, of_step: bool = False) -> lis
         *([JoinPatches(arch=arch)] if fuse else []),
         *([WidenGroups(arch=arch), JoinResidues(arch=arch), WidenColumns(arch=arch)] if fuse else []),
         *([SplitWindows(arch=arch), CopyWindows(arch=arch), LayImages(arch=arch)] if fuse else []),
-        *([SlideWindows(arch=arch), SplitFloats(arch=arch)] if fuse else []),
+        *([SlideWindows(arch=arch), SplitFloats(arch=arch), LayProducts(arch=arch)] if fuse else []),
         WidenFloats(),
         *([FuseIntoCalls(arch=arch)] if fuse else []),
         SplitScans(arch=arch),

@@ -207,7 +207,9 @@ def is_same(a: Value, b: Value) -> bool:
     if a is b:
         return True
     one, other = a.op, b.op
-    if one is None or type(one) is not type(other) or other is None or not one.operands:
+    if one is None or type(one) is not type(other) or other is None:
+        return False
+    if not one.operands and not isinstance(one, ops.Constant):
         return False
     alike = repr(one.attributes) == repr(other.attributes) and len(one.operands) == len(other.operands)
     return alike and len(one.results) == 1 and all(map(is_same, one.operands, other.operands))

@@ -32,6 +32,7 @@ from tiledsl.passes.graph.analysis.outline import (
     is_widened,
     read_by,
 )
+from tiledsl.passes.graph.analysis.products_in_a_row import stay_matrices
 from tiledsl.passes.graph.analysis.shapes import bytes_of, sizes_of
 from tiledsl.passes.graph.analysis.step_traffic import graph_traffic
 from tiledsl.passes.graph.groups.group_order import FAR, Between, GroupOrder
@@ -62,6 +63,10 @@ its caches then, and costs are no closer than that."""
 
 OF_ONE_WARPGROUP = 256
 """Columns of sums that a warpgroup has registers for, of products that feed on each other."""
+
+LEAST_SIDE = 16
+"""Elements of what a first product sums, and columns of the second one, with fewer of which blocks are so small that
+products may well be faster apart."""
 
 COMPUTED = (ops.Map, ops.Cast, ops.Random, ops.Reduce, ops.Scan, ops.Contract, ops.Gather)
 """Ops that groups are made of."""
@@ -210,7 +215,7 @@ class Groups:
         if not isinstance(between, Between):
             return False
         plan = self.plan(merged)
-        refusal = plan if isinstance(plan, Refusal) else self._slower(firsts, merged, plan, groups)
+        refusal = plan if isinstance(plan, Refusal) else self._slower(firsts, second, merged, plan, groups)
         if refusal is None:
             self._merge(merged, groups, between)
             return True
@@ -219,16 +224,17 @@ class Groups:
         return False
 
     def _slower(
-        self, firsts: Sequence[Op], merged: Sequence[Op], plan: KernelPlan, groups: Collection[int]
+        self, firsts: Sequence[Op], second: Op, merged: Sequence[Op], plan: KernelPlan, groups: Collection[int]
     ) -> Refusal | None:
         """Why products in one kernel would be slower than apart, if they would. On CPUs one row is one program, which
         may leave cores without work. On GPUs a first product that is none of matrices is made by threads, for each
-        block of the second one again; matrices are faster in one kernel, if one warpgroup has room for their sums. Else
-        they are held against the products, and one of the folds between them: maps may yet be parts of these."""
+        block of the second one again; matrices are faster in one kernel, if they are not tiny and one warpgroup has
+        room for their sums. Else they are held against the products, and one of the folds between them: maps may yet be
+        parts of these."""
         apart = [self.members[group] for group in groups]
-        if self.prices.on_gpu and all(map(is_of_matrices, firsts)):
-            widest = max((axis.size for axis in plan.treatments.whole), default=0)
-            if widest <= OF_ONE_WARPGROUP:
+        if self.prices.on_gpu and all(is_of_matrices(first) and _stay_matrices(first, second) for first in firsts):
+            sizes = [axis.size for axis in plan.treatments.whole]
+            if max(sizes, default=0) <= OF_ONE_WARPGROUP and min(sizes, default=LEAST_SIDE) >= LEAST_SIDE:
                 return None
             kinds = [{type(op) for op in members} for members in apart]
             products = [members for members, kind in zip(apart, kinds) if ops.Contract in kind]
@@ -498,6 +504,10 @@ def is_of_matrices(op: Op) -> bool:
     named = zip(op.axis_names(), (sizes_of(op.a), sizes_of(op.b)))
     a, b = ({name for name, size in zip(names, sizes) if size != 1} for names, sizes in named)
     return bool(a - b) and bool(b - a)
+
+
+def _stay_matrices(first: Op, second: Op) -> bool:
+    return isinstance(first, ops.Contract) and isinstance(second, ops.Contract) and stay_matrices(first, second)
 
 
 def _described(plan: KernelPlan, price: Price) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tiledsl.ir.core import Module, Value
+from tiledsl.ir.core import Function, Module, Value
 from tiledsl.ir.symbolic import symbol_name
 from tiledsl.passes.cpu.audit_cpu_function import audit_cpu_function
 from tiledsl.passes.gpu.plans.audit_function import audit_function
@@ -85,7 +85,11 @@ class Prices:
             function, plan.axes, plan.treatments, units, plan.flat, parts, numbers=numbers
         )  # fmt: skip
         sizes = {name: axis.size for axis, size in program.sizes.items() if (name := symbol_name(size)) is not None}
-        module = Module([program.build("priced")])
+        return self.of_program(program.build("priced"), sizes)
+
+    def of_program(self, function: Function, sizes: Mapping[str, int]) -> Price:
+        """The price of a tile program for those sizes."""
+        module = Module([function])
         key = (module.structure(locations=False), tuple(sizes.items()))
         if key not in self._programs:
             audit = self._audit(module, sizes)

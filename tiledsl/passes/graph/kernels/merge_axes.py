@@ -7,7 +7,7 @@ So blocks are cut from all rows of a batch, not from those of each sentence.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -36,7 +36,8 @@ def _find(plan: KernelPlan) -> tuple[Axis, Axis] | None:
     for op in plan.outlined.function.body.ops:
         if isinstance(op, ops.Iota):
             fixed |= set(axes.kept[op.result])
-    pairs = [pair for kept in axes.kept.values() for pair in pairwise(kept)]
+    held = _held(plan)
+    pairs = [pair for value in held for pair in pairwise(axes.kept[value])]
     for first, second in dict.fromkeys(pairs):
         if (
             first in fixed
@@ -44,7 +45,7 @@ def _find(plan: KernelPlan) -> tuple[Axis, Axis] | None:
             or _treatment(plan.treatments, first) != _treatment(plan.treatments, second)
         ):
             continue
-        if _always_together(axes, first, second) and _lie_behind_each_other(plan, first, second):
+        if _always_together(axes, held, first, second) and _lie_behind_each_other(plan, first, second):
             return first, second
     return None
 
@@ -56,13 +57,19 @@ def _treatment(treatments: Treatments, axis: Axis) -> str:
     return "streamed" if axis in treatments.streamed else "grid"
 
 
-def _always_together(axes: GroupAxes, first: Axis, second: Axis) -> bool:
-    for kept in (*axes.kept.values(), *axes.reduced.values()):
-        if (first in kept) != (second in kept):
-            return False
-        if first in kept and kept.index(second) != kept.index(first) + 1:
-            return False
-    return True
+def _held(plan: KernelPlan) -> list[Value]:
+    """The values of a group that lie in memory: in what order a program has the axes of others is up to it."""
+    last = plan.outlined.function.body.terminator
+    assert last is not None
+    return list(dict.fromkeys((*plan.outlined.function.parameters, *last.operands)))
+
+
+def _always_together(axes: GroupAxes, held: Sequence[Value], first: Axis, second: Axis) -> bool:
+    """Whether no value has one of two axes alone, and those in memory have the second one behind the first."""
+    if any((first in kept) != (second in kept) for kept in (*axes.kept.values(), *axes.reduced.values())):
+        return False
+    orders = [kept for value in held if first in (kept := axes.kept[value])]
+    return all(kept.index(second) == kept.index(first) + 1 for kept in orders)
 
 
 def _lie_behind_each_other(plan: KernelPlan, first: Axis, second: Axis) -> bool:

@@ -7,6 +7,10 @@ are written where they belong.
     %j = concat([%a, %b])                             %s, %t = slices of %y
     %z = map([%j, %y]) {fn = mul}                =>   %z = concat([map([%a, %s]), map([%b, %t])])
 
+A join that is transposed is one of transposed parts, where that costs nothing: rows stay rows.
+
+    %j = concat([%a, %b]) {axis = 2}, %t = transpose(%j) {permutation = [1, 0, 2]}   =>   concat of transposed %a, %b
+
 A reshape of what elementwise ops make goes behind those that follow, which then are of one kernel with it. So does
 one that strides cannot tell, which would be a copy: of what is made, it is none. In front of a fold, a product or what
 is repeated, of elementwise ops that lead there, or that meet what cannot have the shape before, it goes the other way,
@@ -127,6 +131,19 @@ def map_of_a_join(op: MapOp, rewriter: Rewriter) -> bool:
     read = [value.op for value in op.operands]
     rewriter.replace(op, rewriter.emit(ops.Concat, sources=parts, axis=first.axis).result)
     _drop(read, rewriter)
+    return True
+
+
+@RULES.on(ops.Transpose)
+def transpose_of_a_join(op: ops.Transpose, rewriter: Rewriter) -> bool:
+    # transpose(concat(a, b)) => concat(transpose(a), transpose(b)), where nobody else reads the join and rows stay rows
+    join, order = op.source.op, op.permutation
+    if not isinstance(join, ops.Concat) or len(join.result.users) > 1 or order[-1] != len(order) - 1:
+        return False
+    with rewriter.at(join.location):
+        parts = [rewriter.emit(ops.Transpose, source=part, permutation=order).result for part in join.sources]
+        rewriter.replace(op, rewriter.emit(ops.Concat, sources=parts, axis=order.index(join.axis)).result)
+    _drop([join], rewriter)
     return True
 
 

@@ -32,6 +32,7 @@ from tiledsl.ir.types import AxisType, BlockSize, TensorType, scalar
 from tiledsl.ir.verifier import Form
 from tiledsl.passes.gpu_machine import GpuMachine, gpu_machine
 from tiledsl.passes.graph.analysis.limits import limits_of
+from tiledsl.passes.graph.analysis.products_in_a_row import stay_matrices
 from tiledsl.passes.graph.analysis.shapes import bytes_of, sizes_of, volume
 from tiledsl.passes.graph.analysis.views import place_of, view_of_value
 from tiledsl.passes.graph.rewrites.canonicalise_graph import tidy
@@ -66,9 +67,9 @@ class SplitFloats:
         machine = gpu_machine(self.arch, BUILTIN)
         if not machine.has_warpgroups:
             return module
-        planes = Planes({function.name for function in module.functions})
+        planes, head = Planes({function.name for function in module.functions}), limits_of(self.arch).head
         for op in list(module.entry.body.ops):
-            if isinstance(op, ops.Contract) and _can_be_split(op) and not self._is_fed(op):
+            if isinstance(op, ops.Contract) and _can_be_split(op) and not meets_a_product(op, head):
                 before, after = _seconds(op, machine)
                 if after < GAIN * before:
                     _split(op, planes)
@@ -77,12 +78,12 @@ class SplitFloats:
         tidy(module.entry)
         return Module([*module.functions, *planes.functions])
 
-    def _is_fed(self, op: ops.Contract) -> bool:
-        """Whether the product is one of two in a row that one kernel may make (attention)."""
-        head = limits_of(self.arch).head
-        return any(_meets(first, op, head) for first in _products_before(op)) or any(
-            _meets(op, second, head) for second in _products_behind(op)
-        )
+
+def meets_a_product(op: ops.Contract, head: int, *, least: int = 1) -> bool:
+    """Whether a product is one of two in a row that one kernel may make (attention); with `least` elements at least of
+    what the first one sums, and as many columns of the second one."""
+    pairs = [(first, op) for first in _products_before(op)] + [(op, second) for second in _products_behind(op)]
+    return any(_meets(*pair, head, least) and stay_matrices(*pair) for pair in pairs)
 
 
 def _can_be_split(op: ops.Contract) -> bool:
@@ -207,7 +208,7 @@ def _products_behind(op: ops.Contract) -> set[ops.Contract]:
     return found
 
 
-def _meets(first: ops.Contract, second: ops.Contract, head: int) -> bool:
+def _meets(first: ops.Contract, second: ops.Contract, head: int, least: int) -> bool:
     """Whether what is between two products may be kept within one kernel: the first one sums over few elements, the
     second one gives few columns."""
     depth = math.prod(
@@ -215,7 +216,7 @@ def _meets(first: ops.Contract, second: ops.Contract, head: int) -> bool:
     )
     a, b, _ = second.axis_names()
     columns = math.prod(n for name, n in zip(b, sizes_of(second.b)) if name not in a)
-    return depth <= head and columns <= head
+    return least <= depth <= head and least <= columns <= head
 
 
 def _split(op: ops.Contract, planes: Planes) -> None:

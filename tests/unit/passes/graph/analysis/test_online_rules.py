@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import tiledsl
 from tests.support.compare import assert_close
-from tiledsl import tile
+from tiledsl import ops, tile
 from tiledsl.backend_ref.execute_graph import execute_graph
 from tiledsl.backend_ref.execute_tile import execute
 from tiledsl.ir.core import Op
@@ -65,6 +65,10 @@ def log_sum(x: Any) -> Any:
     return tile.log(tile.sum(tile.exp(x - top(x)), axis=1)) + tile.max(x, axis=1)
 
 
+def of_ops(x: Any) -> Any:
+    return ops.logsumexp(x * 3, axis=1)
+
+
 def base_two(x: Any) -> Any:
     return tile.sum(tile.exp2(x - top(x)), axis=1)
 
@@ -103,6 +107,10 @@ def numpy_log_sum(x: Array) -> Array:
     return np.log(np.sum(stable(x), axis=1)) + np.max(x, axis=1)
 
 
+def numpy_of_ops(x: Array) -> Array:
+    return numpy_log_sum(x * 3)
+
+
 def numpy_base_two(x: Array) -> Array:
     return np.sum(np.exp2(x - top_of(x)), axis=1)
 
@@ -129,6 +137,7 @@ def numpy_squares(x: Array) -> tuple[Array, Array]:
 
 RULES: dict[Callable[..., Any], Callable[..., Any]] = {
     log_sum: numpy_log_sum,
+    of_ops: numpy_of_ops,
     base_two: numpy_base_two,
     weighted: numpy_weighted,
     both: numpy_both,
@@ -177,6 +186,13 @@ def test_streamed_folds_are_those_of_two_passes(function: Callable[..., Any], da
     for got, want in zip(actual, expected if function is squares else (expected,), strict=True):
         # a number of 1e8 has its last digit at 1e-8
         np.testing.assert_allclose(got, want, rtol=1e-6 if kind == "offset" else 1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1.0, 20.0])
+def test_log_sums_of_columns_take_one_pass(scale: float) -> None:
+    """What is computed once more for each fold is the same, constants too."""
+    graph = tiledsl.trace(lambda x: ops.logsumexp(x * scale, axis=0), tile.spec((8192, 64), tile.f32))
+    assert len(tiledsl.fuse(graph).audit("sm_90").kernels) == 1
 
 
 def test_one_element() -> None:

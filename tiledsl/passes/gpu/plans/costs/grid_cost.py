@@ -535,9 +535,11 @@ class GridCost:
         return max(access.tensor.dtype.bytes, min(WIDEST, aligned, self._run_bytes(access)))
 
     def _line_clocks(self) -> float:
-        """What accesses of threads take for the lines that they touch; boxes of TMA go another way."""
+        """What accesses of threads take for the lines that they touch; boxes of TMA go another way, but not what is
+        written one element at a time across memory."""
         if self.grid.roles:
-            return 0.0
+            written = [a for a in self.nest.accesses if not a.is_read and a.shape and not a.gathers]
+            return sum(self._lines(a) for a in written if step_along(a, unit_axis(a)) != 1)
         rank = max((len(access.shape) for access in self.nest.accesses), default=0)
         # of what is repeated along an axis, copies are asked for by the same warp
         copies = {access: self._replicas(access) if len(access.shape) == rank else 1.0 for access in self.nest.accesses}
