@@ -38,6 +38,7 @@ from tiledsl.passes.graph.rewrites.materialise import Materialise
 from tiledsl.passes.graph.rewrites.move_reindexing import MoveReindexing
 from tiledsl.passes.graph.rewrites.repeat_maps import RepeatMaps
 from tiledsl.passes.graph.rewrites.set_sizes import SetSizes
+from tiledsl.passes.graph.rewrites.shift_slices import ShiftSlices
 from tiledsl.passes.graph.rewrites.slide_windows import SlideWindows
 from tiledsl.passes.graph.rewrites.split_floats import SplitFloats
 from tiledsl.passes.graph.rewrites.split_windows import SplitWindows
@@ -88,6 +89,7 @@ _KINDS: tuple[type[Pass], ...] = (
     CopyWindows,
     LayImages,
     SlideWindows,
+    ShiftSlices,
     RepeatMaps,
     MoveReindexing,
     SplitFloats,

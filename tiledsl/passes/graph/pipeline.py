@@ -27,6 +27,7 @@ from tiledsl.passes.graph.rewrites.lay_images import LayImages
 from tiledsl.passes.graph.rewrites.materialise import Materialise
 from tiledsl.passes.graph.rewrites.move_reindexing import MoveReindexing
 from tiledsl.passes.graph.rewrites.repeat_maps import RepeatMaps
+from tiledsl.passes.graph.rewrites.shift_slices import ShiftSlices
 from tiledsl.passes.graph.rewrites.slide_windows import SlideWindows
 from tiledsl.passes.graph.rewrites.split_floats import SplitFloats
 from tiledsl.passes.graph.rewrites.split_windows import SplitWindows
@@ -54,7 +55,7 @@ def before_groups(arch: str, *, fuse: bool = True, of_step: bool = False) -> lis
         *([SplitGates(arch=arch)] if fuse and of_step else []),
         *([WidenGroups(arch=arch), JoinResidues(arch=arch), WidenColumns(arch=arch)] if fuse else []),
         *([SplitWindows(arch=arch), CopyWindows(arch=arch), LayImages(arch=arch)] if fuse else []),
-        *([SlideWindows(arch=arch), SplitFloats(arch=arch)] if fuse else []),
+        *([SlideWindows(arch=arch), ShiftSlices(), SplitFloats(arch=arch)] if fuse else []),
         WidenFloats(),
         *([FuseIntoCalls(arch=arch)] if fuse else []),
         SplitScans(arch=arch),

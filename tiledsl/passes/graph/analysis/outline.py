@@ -223,7 +223,7 @@ class _Outliner:
             return self.inside[value]
         op = value.op
         pad = padding_of(op) if self.slide else None
-        if op is not None and pad is not None:
+        if isinstance(op, ops.Window) and pad is not None:
             return self.window(op, pad)
         if op is not None and is_repeated(op) and not (is_stored_so(op) and _base(value) not in self.inside):
             # each reader has its own: it may stand along another axis there
@@ -232,9 +232,11 @@ class _Outliner:
             return copy.result
         return self.parameter(value, value if place is None else (value, place))
 
-    def window(self, op: Op, pad: ops.Pad) -> Value:
+    def window(self, op: ops.Window, pad: ops.Pad) -> Value:
         """The windows of a padded tensor, which is a parameter of its own."""
-        padded = self._again(pad, source=self.parameter(pad.source, op))
+        # windows of one element of one tensor are parts of it, side by side
+        alone = any(n != 1 for n in (*op.sizes, *op.strides))
+        padded = self._again(pad, source=self.parameter(pad.source, op if alone else (pad.source, op.axes)))
         self.block.append(padded)
         copy = self._again(op, source=padded.results[0])
         self._append(copy, op)

@@ -15,13 +15,14 @@ is repeated, or of elementwise ops that lead there, it goes the other way, up to
     %r = reshape(transpose(%x)), %y = exp(%r)         =>   %y = reshape(exp(transpose(%x)))
     %r = reshape(cast(%x)), %s = reduce(%r)           =>   %s = reduce(cast(reshape(%x)))
 
-Nothing is computed twice, and nothing goes to memory that did not: slices go through maps that nobody reads but by
+But for a few operations in front of slices that overlap, nothing is computed twice, and nothing goes to memory that did
+not: slices go through maps that nobody reads but by
 slices, up to tensors that are in memory already. What a product or a fold makes stays whole, with the maps behind it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
@@ -36,6 +37,7 @@ from tiledsl.passes.graph.analysis.outline import MapOp, is_arithmetic_of_coordi
 from tiledsl.passes.graph.analysis.shapes import bytes_of, sizes_of, volume
 from tiledsl.passes.graph.analysis.views import place_of
 from tiledsl.passes.graph.rewrites.canonicalise_graph import tidy, unrepeated
+from tiledsl.passes.graph.rewrites.repeat_maps import COST, cost_of
 from tiledsl.passes.manager import PassContext
 
 MOST_PARTS = 8
@@ -98,7 +100,10 @@ def slice_of_a_map(op: ops.Slice, rewriter: Rewriter) -> bool:
     if not isinstance(made, (ops.Map, ops.Cast)) or is_arithmetic_of_coordinates(made):
         return False
     slices = [user for user in op.source.users if isinstance(user, ops.Slice)]
-    if len(slices) < len(op.source.users) or sum(volume(s.result) for s in slices) > volume(op.source):
+    if len(slices) < len(op.source.users):
+        return False
+    times = sum(volume(s.result) for s in slices) / max(1, volume(op.source))
+    if times > 1 and not (_overlap(slices) and _is_cheap(made, times)):
         return False
     cut = tuple(zip(numbers(op.starts), numbers(op.stops), op.steps))
     if not _is_free(made, cut):
@@ -284,6 +289,31 @@ def _is_free(made: MapOp, cut: Cut) -> bool:
         elif not (isinstance(op, ops.Slice) and _is_in_memory(op.source)):
             return False
     return True
+
+
+def _overlap(slices: Sequence[ops.Slice]) -> bool:
+    """Whether all take neighbours, so that what they have in common is near when it is read again."""
+    return all(step == 1 for op in slices for step in op.steps)
+
+
+def _is_cheap(made: MapOp, times: float) -> bool:
+    """Whether elementwise ops are so few that each part of what they make may as well be computed from memory, where
+    what they read is no more than what they make."""
+    most, cost, seen = bytes_of(made.results[0]), 0.0, set[Value]()
+    work = [made.results[0]]
+    while work and cost * times <= COST:
+        value = work.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        if isinstance(value.op, (ops.Map, ops.Cast)):
+            cost += cost_of(value.op)
+            work += value.op.operands
+        elif is_soft(value.op) and value.op is not None:
+            work.append(value.op.operands[0])
+        else:
+            most -= bytes_of(value) if LEAST_TIMES * volume(value) > volume(made.results[0]) else 0
+    return cost * times <= COST and most >= 0
 
 
 def _is_had_again(value: Value, made: Value) -> bool:
