@@ -65,7 +65,8 @@ class MoveReindexing:
 
     def run(self, module: Module, context: PassContext) -> Module:
         moved = RULES.apply(module.entry)
-        if _join_what_is_narrow(module.entry) or moved:
+        narrowed, turned = _join_what_is_narrow(module.entry), _join_in_turns(module.entry)
+        if moved or narrowed or turned:
             tidy(module.entry)
         return module
 
@@ -85,6 +86,22 @@ def _join_what_is_narrow(function: Function) -> bool:
             function.body.insert_before(op, new)
         op.result.replace_with(wide.result)
         op.erase()
+        changed = True
+    return changed
+
+
+def _join_in_turns(function: Function) -> bool:
+    """Tensors that are joined along a new last axis are joined in turns, so that each is read by whole rows."""
+    changed = False
+    for op in [op for op in function.body.ops if isinstance(op, ops.Concat)]:
+        before, behind = sizes_of(op.sources[0])[: op.axis], sizes_of(op.sources[0])[op.axis :]
+        single = all(sizes_of(source)[op.axis] == 1 for source in op.sources)
+        if not single or volume(op.sources[0]) < 2 or any(n != 1 for n in behind) or len(op.sources) > MOST_PARTS:
+            continue
+        rewriter = Rewriter(op)
+        rows = [rewriter.emit(ops.Reshape, source=source, shape=before).result for source in op.sources]
+        turns = rewriter.emit(ops.Interleave, sources=rows, axis=len(before) - 1).result
+        rewriter.replace(op, rewriter.emit(ops.Reshape, source=turns, shape=sizes_of(op.result)).result)
         changed = True
     return changed
 
@@ -184,6 +201,36 @@ def reshape_in_front_of_a_fold(op: ops.Reshape, rewriter: Rewriter) -> bool:
     return True
 
 
+@RULES.on(ops.Reshape)
+def reshape_of_what_is_looked_up(op: ops.Reshape, rewriter: Rewriter) -> bool:
+    # reshape(x[i]) => x[reshape(i)], where x is a list, and i in memory
+    found, shape = op.source.op, sizes_of(op.result)
+    if not isinstance(found, ops.Gather) or not _is_looked_up(found) or len(found.result.users) > 1:
+        return False
+    if is_soft(op) or not is_free_under(found.indices, shape, found):
+        return False
+    indices = _written_under(found.indices, shape, rewriter)
+    rewriter.replace(op, rewriter.emit(ops.Gather, source=found.source, indices=indices, axis=0).result)
+    _drop([found], rewriter)
+    return True
+
+
+@RULES.on(ops.Transpose)
+def transpose_of_a_join(op: ops.Transpose, rewriter: Rewriter) -> bool:
+    # transpose(concat(a, b)) => concat(transpose(a), transpose(b)), where the result is given: it would be a copy
+    join, last = op.source.op, len(op.permutation) - 1
+    if not isinstance(join, ops.Concat) or len(join.result.users) > 1 or not _is_given(op.result):
+        return False
+    if op.permutation[last] != last or not all(map(_is_computed, join.sources)):
+        return False
+    with rewriter.at(op.location):
+        sources = [rewriter.emit(ops.Transpose, source=v, permutation=op.permutation).result for v in join.sources]
+        made = rewriter.emit(ops.Concat, sources=sources, axis=op.permutation.index(join.axis)).result
+    rewriter.replace(op, made)
+    _drop([join], rewriter)
+    return True
+
+
 def _is_less(made: ops.Cast) -> bool:
     """Whether fewer bytes of a fold or a product are widened: these it had better keep."""
     before = made.source.op
@@ -198,9 +245,31 @@ def _goes_behind(reshape: ops.Reshape, op: MapOp) -> bool:
         return False
     if _is_asked_for(reshape.result) and is_free_under(reshape.source, sizes_of(reshape.result), reshape):
         return False  # it goes the other way
-    # else what goes to memory would be more
-    computed = isinstance(reshape.source.op, (ops.Map, ops.Cast)) and bytes_of(op.result) <= bytes_of(reshape.source)
-    return computed or _is_copy(reshape)
+    if not _is_computed(reshape.source):
+        return _is_copy(reshape)
+    # else what goes to memory would be more, unless it goes there anyway
+    fewer = bytes_of(op.result) <= bytes_of(reshape.source)
+    return fewer or (_is_given(op.result) and volume(op.result) == volume(reshape.source))
+
+
+def _is_computed(value: Value) -> bool:
+    """Whether elementwise ops make a value, or a join of such for one reader alone."""
+    if isinstance(value.op, ops.Concat) and len(value.users) == 1 and len(value.op.sources) <= MOST_PARTS:
+        return all(map(_is_computed, value.op.sources))
+    return isinstance(value.op, (ops.Map, ops.Cast)) or _is_looked_up(value.op)
+
+
+def _is_looked_up(op: Op | None) -> bool:
+    """Whether an op takes elements of a list, which is elementwise in the coordinates."""
+    return isinstance(op, ops.Gather) and len(sizes_of(op.source)) == 1
+
+
+def _is_given(value: Value) -> bool:
+    """Whether a value is a result of the graph, perhaps reshaped, and nobody else's."""
+    return bool(value.users) and all(
+        isinstance(user, ops.Return) or (isinstance(user, ops.Reshape) and _is_given(user.result))
+        for user in value.users
+    )
 
 
 def _is_asked_for(value: Value) -> bool:

@@ -25,6 +25,7 @@ from tiledsl.passes.gpu.plans.costs.access_steps import computed_share, reads_wi
 from tiledsl.passes.gpu.plans.costs.element_accesses import (
     ACCESS_INSTRUCTIONS,
     LINE_BYTES,
+    WARP,
     access_instructions,
     straddled,
     touched_lines,
@@ -515,8 +516,10 @@ class GridCost:
         moved, element = self.moved_bytes(access), access.tensor.dtype.bytes
         step = step_along(access, unit_axis(access)) if access.shape else 1
         if step is None or step == 1:
-            clocks = TOUCH_CLOCKS if step is None and access.gathers else LINE_CLOCKS
             run = self._run_bytes(access)
+            clocks = LINE_CLOCKS
+            if step is None and access.gathers:
+                clocks = TOUCH_CLOCKS * (self._share_of_lines(access) if run == element else 1)
             from_l2 = clocks * moved / min(LINE_BYTES, run)
             if not self._by_elements(access):
                 return from_l2
@@ -525,6 +528,12 @@ class GridCost:
             return LINE_CLOCKS * self._steps[access.op.tensor] * moved / LINE_BYTES
         apart = WIDEST * step  # bytes from thread to thread
         return max(LINE_CLOCKS * step * moved / LINE_BYTES, TOUCH_CLOCKS * moved / element * min(1, apart / LINE_BYTES))
+
+    def _share_of_lines(self, access: Access) -> float:
+        """Of a line for each thread, those that a warp touches of a tensor that has few, anywhere in it."""
+        size = math.prod(self.counts.number(dim) for dim in access.tensor.shape) * access.tensor.dtype.bytes
+        lines = max(1.0, size / LINE_BYTES)
+        return lines * (1 - (1 - 1 / lines) ** WARP) / WARP
 
     def _run_of_thread(self, access: Access) -> float:
         """Bytes side by side that a thread has of a row."""
