@@ -42,6 +42,7 @@ from tiledsl.passes.graph.rewrites.shift_slices import ShiftSlices
 from tiledsl.passes.graph.rewrites.slide_windows import SlideWindows
 from tiledsl.passes.graph.rewrites.split_floats import SplitFloats
 from tiledsl.passes.graph.rewrites.split_windows import SplitWindows
+from tiledsl.passes.graph.rewrites.turn_batches import TurnBatches
 from tiledsl.passes.graph.rewrites.widen_columns import WidenColumns
 from tiledsl.passes.graph.rewrites.widen_floats import DropRoundings, ReshapeNarrow, WidenFloats
 from tiledsl.passes.graph.rewrites.widen_groups import WidenGroups
@@ -90,6 +91,7 @@ _KINDS: tuple[type[Pass], ...] = (
     LayImages,
     SlideWindows,
     ShiftSlices,
+    TurnBatches,
     RepeatMaps,
     MoveReindexing,
     SplitFloats,

@@ -156,7 +156,7 @@ def _as_read(value: Value, members: Collection[Op]) -> Value:
     apart = [user for user in value.users if user not in members]
     outside = [u for u in apart if not (is_soft(u) or is_widened(u)) or _read_outside(u.result, members)]
     if len(outside) == 1 and isinstance(outside[0], ops.Transpose):
-        return outside[0].result
+        return value if _ends_with_batches(value.op, outside[0]) else outside[0].result
     # calls want it in memory in an order; elementwise ops read any
     wanted = [
         u for u in outside if isinstance(u, ops.Transpose) and all(isinstance(r, ops.Call) for r in u.result.users)
@@ -165,6 +165,15 @@ def _as_read(value: Value, members: Collection[Op]) -> Value:
     if len(wanted) == 1 and all(isinstance(user, (ops.Map, ops.Cast)) for user in others):
         return wanted[0].result
     return value
+
+
+def _ends_with_batches(op: Op | None, turned: ops.Transpose) -> bool:
+    """Whether neighbours of the transposed product are of different batches, which different programs would store."""
+    if not isinstance(op, ops.Contract):
+        return False
+    a, b, out = op.axis_names()
+    last = out[turned.permutation[-1]]
+    return last in a and last in b and turned.permutation[-1] != len(out) - 1
 
 
 def _base(value: Value) -> Value:
