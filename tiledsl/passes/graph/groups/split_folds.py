@@ -122,7 +122,7 @@ def _is_chained(op: ops.Reduce) -> bool:
     """Whether what a fold reads is folded once more with its result, or was before: both want the columns at hand."""
     size = volume(op.source)
     above = operands_first(op.source, lambda v: isinstance(v.op, (ops.Map, ops.Cast, ops.Broadcast, ops.Reshape)))
-    if any(isinstance(value.op, ops.Reduce) for value in above):
+    if any(isinstance(value.op, ops.Reduce) and not _goes_across(value.op, op) for value in above):
         return True
     below: set[Op] = set()
     pending = list(op.result.users)
@@ -132,6 +132,11 @@ def _is_chained(op: ops.Reduce) -> bool:
             below.add(user)
             pending += [reader for result in user.results for reader in result.users]
     return any(user in below for value in above if volume(value) == size for user in value.users)
+
+
+def _goes_across(other: ops.Reduce, op: ops.Reduce) -> bool:
+    """Whether a fold goes along other axes of a tensor of that shape: of rows, where columns are folded."""
+    return sizes_of(other.source) == sizes_of(op.source) and not set(other.axes) & set(op.axes)
 
 
 def in_two_steps(op: ops.Reduce, parts: Parts) -> list[ops.Reduce]:
