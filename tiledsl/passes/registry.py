@@ -40,6 +40,7 @@ from tiledsl.passes.graph.rewrites.repeat_maps import RepeatMaps
 from tiledsl.passes.graph.rewrites.set_sizes import SetSizes
 from tiledsl.passes.graph.rewrites.shift_slices import ShiftSlices
 from tiledsl.passes.graph.rewrites.slide_windows import SlideWindows
+from tiledsl.passes.graph.rewrites.small_products import SmallProducts
 from tiledsl.passes.graph.rewrites.split_floats import SplitFloats
 from tiledsl.passes.graph.rewrites.split_windows import SplitWindows
 from tiledsl.passes.graph.rewrites.turn_batches import TurnBatches
@@ -92,6 +93,7 @@ _KINDS: tuple[type[Pass], ...] = (
     SlideWindows,
     ShiftSlices,
     TurnBatches,
+    SmallProducts,
     RepeatMaps,
     MoveReindexing,
     SplitFloats,

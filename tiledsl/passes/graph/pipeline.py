@@ -29,6 +29,7 @@ from tiledsl.passes.graph.rewrites.move_reindexing import MoveReindexing
 from tiledsl.passes.graph.rewrites.repeat_maps import RepeatMaps
 from tiledsl.passes.graph.rewrites.shift_slices import ShiftSlices
 from tiledsl.passes.graph.rewrites.slide_windows import SlideWindows
+from tiledsl.passes.graph.rewrites.small_products import SmallProducts
 from tiledsl.passes.graph.rewrites.split_floats import SplitFloats
 from tiledsl.passes.graph.rewrites.split_windows import SplitWindows
 from tiledsl.passes.graph.rewrites.turn_batches import TurnBatches
@@ -52,7 +53,8 @@ def before_groups(arch: str, *, fuse: bool = True, of_step: bool = False) -> lis
     return [
         CanonicaliseGraph(),
         *([HoistProducts(), LoopsInKernels(arch=arch)] if fuse else []),
-        *([RaisePrograms(arch=arch), MoveReindexing(), TurnBatches(arch=arch)] if fuse else []),
+        *([RaisePrograms(arch=arch), MoveReindexing()] if fuse else []),
+        *([SmallProducts(arch=arch), TurnBatches(arch=arch)] if fuse else []),
         *([SplitGates(arch=arch)] if fuse and of_step else []),
         *([WidenGroups(arch=arch), JoinResidues(arch=arch), WidenColumns(arch=arch)] if fuse else []),
         *([SplitWindows(arch=arch), CopyWindows(arch=arch), LayImages(arch=arch)] if fuse else []),
