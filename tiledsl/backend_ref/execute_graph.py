@@ -143,6 +143,8 @@ def _slice(execution: Execution, op: graph_ops.Slice) -> tuple[Array, ...]:
 def _pad(execution: Execution, op: graph_ops.Pad) -> tuple[Array, ...]:
     source = execution.array(op.source)
     low, high = execution.shape(op.low), execution.shape(op.high)
+    source = source[tuple(slice(max(0, -a), n - max(0, -b)) for a, n, b in zip(low, source.shape, high))]
+    low, high = [max(0, a) for a in low], [max(0, b) for b in high]
     shape = [a + n + b for a, n, b in zip(low, source.shape, high)]
     padded = np.full(shape, constant(op.value, element_type(source)), source.dtype)
     padded[tuple(slice(a, a + n) for a, n in zip(low, source.shape))] = source

@@ -293,7 +293,8 @@ class Slice(Op):
 
 
 class Pad(Op):
-    """Adds `low` elements before and `high` after those of each axis, all of them `value`."""
+    """Adds `low` elements before and `high` after those of each axis, all of them `value`; takes them away where these
+    are negative."""
 
     name = "graph.pad"
     source = operand()
@@ -305,9 +306,10 @@ class Pad(Op):
         type_ = tensor_type(self.source)
         lengths = {len(self.low), len(self.high)}
         require(lengths == {len(type_.shape)}, f"a low and a high for each axis of {type_}")
-        negative = [pad for pad in (*self.low, *self.high) if isinstance(pad, int) and pad < 0]
-        require(not negative, "padding is not negative; graph.slice takes elements away")
         shape = tuple(low + dim + high for low, dim, high in zip(self.low, type_.shape, self.high))
+        ends = [n for low, dim, high in zip(self.low, type_.shape, self.high) for n in (dim + low, dim + high)]
+        known = [n for n in (*shape, *ends) if isinstance(n, int)]
+        require(min(known, default=0) >= 0, "more is taken away than there is")
         return (TensorType(type_.dtype, shape),)
 
 

@@ -139,6 +139,28 @@ def neighbours(weights: Weights, x: Any) -> Any:
     return tile.window(x, (2,), (1,), (1,), (1,)).transpose(0, 3, 1, 2).reshape(batch, 2 * (length - 1), width)
 
 
+def shifted(weights: Weights, x: Any) -> Any:
+    """What is before and behind, of what is padded: slices that overlap."""
+    padded = tile.pad(x, ((0, 0), (1, 1), (0, 0)))
+    return padded[:, 2:] * 0.5 + padded[:, :-2] * 0.25 - x
+
+
+def differences(weights: Weights, x: Any) -> Any:
+    """Of columns that were computed."""
+    return tile.sigmoid(x)[..., 1:] - tile.sigmoid(x)[..., :-1] if x.shape[-1] > 1 else x
+
+
+def paired(weights: Weights, x: Any) -> Any:
+    """Two values of one tensor, columns of both in turn, through an axis of two."""
+    batch, length, width = x.shape
+    return tile.stack([tile.sigmoid(x), x * 0.5], axis=-1).reshape(batch, length, width * 2)
+
+
+def by_column(weights: Weights, x: Any) -> Any:
+    """A product for each column: batches lie side by side."""
+    return tile.einsum("b l w, c l w -> b c w", x, x) * (1 / x.shape[1])
+
+
 def ranged(weights: Weights, x: Any) -> Any:
     """Two folds of one tensor over one axis."""
     low, high = tile.min(x, axis=-1, keepdims=True), tile.max(x, axis=-1, keepdims=True)
@@ -171,7 +193,7 @@ def merged(weights: Weights, x: Any) -> Any:
 STEPS: tuple[Step, ...] = (
     linear, gate, residual, layer_norm, softmax, softmax_of_columns, attention, attention_of_itself, windowed, triangle,
     turned, halves, rotated, joined, stacked, neighbours, ranged, scaled, both, merged,
-    grouped,
+    grouped, shifted, differences, paired, by_column,
 )  # fmt: skip
 
 

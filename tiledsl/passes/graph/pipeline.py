@@ -31,9 +31,12 @@ from tiledsl.passes.graph.rewrites.materialise import Materialise
 from tiledsl.passes.graph.rewrites.move_reindexing import MoveReindexing
 from tiledsl.passes.graph.rewrites.narrow_integers import NarrowIntegers
 from tiledsl.passes.graph.rewrites.repeat_maps import RepeatMaps
+from tiledsl.passes.graph.rewrites.shift_slices import ShiftSlices
 from tiledsl.passes.graph.rewrites.slide_windows import SlideWindows
+from tiledsl.passes.graph.rewrites.small_products import SmallProducts
 from tiledsl.passes.graph.rewrites.split_floats import SplitFloats
 from tiledsl.passes.graph.rewrites.split_windows import SplitWindows
+from tiledsl.passes.graph.rewrites.turn_batches import TurnBatches
 from tiledsl.passes.graph.rewrites.turn_fields import TurnFields
 from tiledsl.passes.graph.rewrites.widen_columns import WidenColumns
 from tiledsl.passes.graph.rewrites.widen_floats import DropRoundings, ReshapeNarrow, WidenFloats
@@ -57,11 +60,13 @@ def before_groups(arch: str, *, fuse: bool = True, of_step: bool = False) -> lis
         *([HoistProducts(), LoopsInKernels(arch=arch)] if fuse else []),
         *([RaisePrograms(arch=arch), TurnFields(arch=arch), MoveReindexing()] if fuse else []),
         *([NarrowIntegers(arch=arch)] if fuse else []),
+        *([SmallProducts(arch=arch), TurnBatches(arch=arch)] if fuse else []),
         *([SplitGates(arch=arch)] if fuse and of_step else []),
         *([JoinPatches(arch=arch)] if fuse else []),
         *([WidenGroups(arch=arch), JoinResidues(arch=arch), WidenColumns(arch=arch)] if fuse else []),
         *([SplitWindows(arch=arch), CopyWindows(arch=arch), LayImages(arch=arch)] if fuse else []),
-        *([SlideWindows(arch=arch), SplitFloats(arch=arch), LayProducts(arch=arch)] if fuse else []),
+        *([SlideWindows(arch=arch), ShiftSlices(), SplitFloats(arch=arch)] if fuse else []),
+        *([LayProducts(arch=arch)] if fuse else []),
         WidenFloats(),
         *([FuseIntoCalls(arch=arch)] if fuse else []),
         SplitScans(arch=arch),

@@ -156,7 +156,7 @@ def _as_read(value: Value, members: Collection[Op]) -> Value:
     apart = [user for user in value.users if user not in members]
     outside = [u for u in apart if not (is_soft(u) or is_widened(u)) or _read_outside(u.result, members)]
     if len(outside) == 1 and isinstance(outside[0], ops.Transpose):
-        return outside[0].result
+        return value if _ends_with_batches(value.op, outside[0]) else outside[0].result
     # calls want it in memory in an order; elementwise ops read any
     wanted = [
         u for u in outside if isinstance(u, ops.Transpose) and all(isinstance(r, ops.Call) for r in u.result.users)
@@ -165,6 +165,15 @@ def _as_read(value: Value, members: Collection[Op]) -> Value:
     if len(wanted) == 1 and all(isinstance(user, (ops.Map, ops.Cast)) for user in others):
         return wanted[0].result
     return value
+
+
+def _ends_with_batches(op: Op | None, turned: ops.Transpose) -> bool:
+    """Whether neighbours of the transposed product are of different batches, which different programs would store."""
+    if not isinstance(op, ops.Contract):
+        return False
+    a, b, out = op.axis_names()
+    last = out[turned.permutation[-1]]
+    return last in a and last in b and turned.permutation[-1] != len(out) - 1
 
 
 def _base(value: Value) -> Value:
@@ -223,7 +232,7 @@ class _Outliner:
             return self.inside[value]
         op = value.op
         pad = padding_of(op) if self.slide else None
-        if op is not None and pad is not None:
+        if isinstance(op, ops.Window) and pad is not None:
             return self.window(op, pad)
         if op is not None and is_repeated(op) and not (is_stored_so(op) and _base(value) not in self.inside):
             # each reader has its own: it may stand along another axis there
@@ -232,9 +241,11 @@ class _Outliner:
             return copy.result
         return self.parameter(value, value if place is None else (value, place))
 
-    def window(self, op: Op, pad: ops.Pad) -> Value:
+    def window(self, op: ops.Window, pad: ops.Pad) -> Value:
         """The windows of a padded tensor, which is a parameter of its own."""
-        padded = self._again(pad, source=self.parameter(pad.source, op))
+        # windows of one element of one tensor are parts of it, side by side
+        alone = any(n != 1 for n in (*op.sizes, *op.strides))
+        padded = self._again(pad, source=self.parameter(pad.source, op if alone else (pad.source, op.axes)))
         self.block.append(padded)
         copy = self._again(op, source=padded.results[0])
         self._append(copy, op)

@@ -346,17 +346,33 @@ class Groups:
         return True
 
     def _hand_on(self, op: Op) -> bool:
-        """Gives an elementwise op that ends its group to the one group that reads it, if both cost less; whether it
-        did."""
+        """Gives an elementwise op that ends its group to the one group that reads it, alone or with all elementwise ops
+        that nobody else reads, if both cost less; whether it did."""
         mine = self.of[op]
         readers = {self.of[reader] for reader in self.groups.readers(op) if reader in self.of}
         if not isinstance(op, (ops.Map, ops.Cast)) or len(self.members[mine]) < 2 or len(readers) != 1:
             return False
         (theirs,) = readers
-        if theirs == mine or _is_read_in_memory(op.result) or not self._moves_less(op, mine, theirs):
+        if theirs == mine or _is_read_in_memory(op.result):
             return False
-        given = [member for member in self.members[mine] if member is not op]
-        taken = sorted([*self.members[theirs], op], key=self.position.__getitem__)
+        chain = self._leading_to(op)
+        return self._hand(chain, mine, theirs) or (len(chain) > 1 and self._hand([op], mine, theirs))
+
+    def _leading_to(self, op: Op) -> list[Op]:
+        """An op and the elementwise ops of its group that are for it alone, in order."""
+        mine, found = self.members[self.of[op]], {op}
+        for member in reversed(mine[: mine.index(op)]):
+            readers = self.groups.readers(member)
+            if isinstance(member, (ops.Map, ops.Cast)) and readers and all(reader in found for reader in readers):
+                found.add(member)
+        return [member for member in mine if member in found]
+
+    def _hand(self, chain: Sequence[Op], mine: int, theirs: int) -> bool:
+        """Gives ops of one group to another one, if both cost less; whether it did."""
+        given = [member for member in self.members[mine] if member not in chain]
+        if not given or not self._moves_less(chain, mine, theirs):
+            return False
+        taken = sorted([*self.members[theirs], *chain], key=self.position.__getitem__)
         before, after = [self.members[mine], self.members[theirs]], [given, taken]
         plans = [self.plan(members) for members in (*before, *after)]
         if not all(isinstance(plan, KernelPlan) for plan in plans):
@@ -369,20 +385,22 @@ class Groups:
         if costs[2].seconds + costs[3].seconds >= costs[0].seconds + costs[1].seconds:
             return False
         self.members[mine], self.members[theirs] = given, taken
-        self.of[op] = theirs
-        self.maps.move(op, mine, theirs)
+        for op in chain:
+            self.of[op] = theirs
+            self.maps.move(op, mine, theirs)
         return True
 
-    def _moves_less(self, op: Op, mine: int, theirs: int) -> bool:
-        """Whether fewer bytes go between a group and the one that reads its last op, if that computes the op itself."""
+    def _moves_less(self, chain: Sequence[Op], mine: int, theirs: int) -> bool:
+        """Whether fewer bytes go between a group and the one that reads its last ops, if that computes them itself."""
         more = 0
-        for source in dict.fromkeys(map(computed_of, op.operands)):
-            if source is None or self.of.get(source) != mine:
+        sources = [source for op in chain for source in map(computed_of, op.operands)]
+        for source in dict.fromkeys(sources):
+            if source is None or source in chain or self.of.get(source) != mine:
                 continue
-            readers = [self.of.get(reader, mine) for reader in self.groups.readers(source) if reader is not op]
+            readers = [self.of.get(reader, mine) for reader in self.groups.readers(source) if reader not in chain]
             stored = any(reader != mine for reader in readers)
             more += bytes_of(source.results[0]) * ((not stored) + (theirs not in readers))
-        return more < 2 * bytes_of(op.results[0])
+        return more < 2 * bytes_of(chain[-1].results[0])
 
     def _too_many(self, groups: Sequence[int]) -> Refusal | None:
         """Why groups that are kernels together have too many ops for one, if they have."""

@@ -152,7 +152,7 @@ def _is_chained(op: ops.Reduce) -> bool:
     """Whether what a fold reads is folded once more with its result, or was before: both want the columns at hand."""
     size = volume(op.source)
     above = operands_first(op.source, lambda v: isinstance(v.op, (ops.Map, ops.Cast, ops.Broadcast, ops.Reshape)))
-    if any(isinstance(value.op, ops.Reduce) for value in above):
+    if any(isinstance(value.op, ops.Reduce) and not _goes_across(value.op, op) for value in above):
         return True
     below: set[Op] = set()
     pending = list(op.result.users)
@@ -176,6 +176,11 @@ def _side_by_side(op: ops.Reduce, axis: int, together: int) -> ops.Reduce:
         result = rewriter.emit(ops.Reshape, source=result, shape=sizes_of(op.result)).result
     rewriter.replace(op, result)
     return first
+
+
+def _goes_across(other: ops.Reduce, op: ops.Reduce) -> bool:
+    """Whether a fold goes along other axes of a tensor of that shape: of rows, where columns are folded."""
+    return sizes_of(other.source) == sizes_of(op.source) and not set(other.axes) & set(op.axes)
 
 
 def in_two_steps(op: ops.Reduce, parts: Parts) -> list[ops.Reduce]:

@@ -97,13 +97,13 @@ def plan_function(outlined: Outlined, limits: Limits) -> KernelPlan:
 def _planned(outlined: Outlined, limits: Limits) -> KernelPlan:
     function = outlined.function
     axes = group_axes(function)
-    nearest = [_nearest(value) for value in outlined.inputs]
+    nearest = [nearest_axis(value) for value in outlined.inputs]
     treatments = treatments_of(function, axes, limits, nearest)
     _check_streams(function, axes, treatments)
     return KernelPlan(outlined, axes, treatments)
 
 
-def _nearest(value: Value) -> int | None:
+def nearest_axis(value: Value) -> int | None:
     """Of the axes of a view that have several elements, the one along which they lie nearest to each other; None for
     what is no view, or one number."""
     view = view_of_value(value)

@@ -26,6 +26,8 @@ from tiledsl.passes.graph.analysis.outline import is_repeated
 
 ENOUGH = 4096
 """Elements of a program without products: axes go by blocks until it may have as many."""
+ROWS = 64
+"""Rows of a matrix instruction that warps share out: a product with fewer computes with rows that are not there."""
 
 
 @dataclass(frozen=True)
@@ -276,8 +278,10 @@ class _Treating:
             single |= a & b & out
         for op in self.contracts:
             for operand in (op.a, op.b):
-                free = [x for x in self.axes.kept[operand] if x in grid and x not in single]
-                single |= set(free[:-1])
+                kept = self.axes.kept[operand]
+                free = [x for x in kept if x in grid and x not in single]
+                blocked = free[-1:] if kept[-1:] == tuple(free[-1:]) else _blocked_rows(free)
+                single |= set(free).difference(blocked)
         return frozenset(single & set(grid))
 
     def slid_by_one(self, grid: tuple[Axis, ...]) -> list[Axis]:
@@ -333,6 +337,13 @@ class _Treating:
         place = self.nearest[largest] if largest < len(self.nearest) else None
         axis = None if place is None else self.axes.kept[self.function.parameters[largest]][place]
         return [axis] if axis is not None and axis in grid else []
+
+
+def _blocked_rows(free: Sequence[Axis]) -> list[Axis]:
+    """Of several axes of rows, the one that goes by blocks: the last, unless another fills a block and it does not."""
+    longest = max(free, key=lambda axis: axis.size, default=None)
+    long = longest is not None and free[-1].size < ROWS <= longest.size
+    return [longest] if longest is not None and long else list(free[-1:])
 
 
 def _names(axes: Sequence[Axis]) -> str:

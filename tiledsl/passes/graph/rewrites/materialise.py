@@ -19,6 +19,7 @@ from tiledsl.ir import graph_ops as ops
 from tiledsl.ir import tile_ops
 from tiledsl.ir.core import Block, Function, Module, Op, Value
 from tiledsl.ir.dtypes import DType
+from tiledsl.ir.strided_views import numbers
 from tiledsl.ir.type_rules import tensor_type
 from tiledsl.ir.types import TensorType
 from tiledsl.ir.verifier import Form, is_tile_function
@@ -86,11 +87,20 @@ class _Copies:
         self.functions: list[Function] = []
 
     def pad(self, op: ops.Pad) -> None:
-        low = tuple(n for n in op.low if isinstance(n, int))
-        if any((*op.low, *op.high)):
-            op.result.replace_with(self.call(op, "pad", [op.source], sizes_of(op.result), [low], fill=op.value))
-        else:  # windows that no group takes
-            op.result.replace_with(op.source)
+        low, high = numbers(op.low), numbers(op.high)
+        source = op.source
+        if min((*low, *high), default=0) < 0:  # what is taken away is a view
+            sizes = sizes_of(source)
+            starts = tuple(max(0, -n) for n in low)
+            stops = tuple(size - max(0, -n) for size, n in zip(sizes, high))
+            cut = ops.Slice(op.location, source=source, starts=starts, stops=stops, steps=(1,) * len(sizes))
+            assert op.parent is not None
+            op.parent.insert_before(op, cut)
+            source = cut.result
+        if max((*low, *high), default=0) > 0:
+            begin = tuple(max(0, n) for n in low)
+            source = self.call(op, "pad", [source], sizes_of(op.result), [begin], fill=op.value)
+        op.result.replace_with(source)  # windows that no group takes
         op.erase()
 
     def concat(self, op: ops.Concat) -> None:

@@ -21,13 +21,14 @@ up to what is in memory, through lookups in tables as well: there it is a view.
     %r = reshape(cast(%x)), %s = reduce(%r)           =>   %s = reduce(cast(reshape(%x)))
     %r = reshape(gather(%table, %x)), %s = mul(%r, broadcast(%y))  =>  mul(gather(%table, reshape(%x)), broadcast(%y))
 
-Nothing is computed twice, and nothing goes to memory that did not: slices go through maps that nobody reads but by
+But for a few operations in front of slices that overlap, nothing is computed twice, and nothing goes to memory that did
+not: slices go through maps that nobody reads but by
 slices, up to tensors that are in memory already. What a product or a fold makes stays whole, with the maps behind it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias, TypeGuard
 
@@ -42,6 +43,7 @@ from tiledsl.passes.graph.analysis.outline import MapOp, is_arithmetic_of_coordi
 from tiledsl.passes.graph.analysis.shapes import bytes_of, sizes_of, volume
 from tiledsl.passes.graph.analysis.views import place_of
 from tiledsl.passes.graph.rewrites.canonicalise_graph import tidy, unrepeated
+from tiledsl.passes.graph.rewrites.repeat_maps import COST, cost_of
 from tiledsl.passes.manager import PassContext
 
 MOST_PARTS = 8
@@ -69,7 +71,8 @@ class MoveReindexing:
 
     def run(self, module: Module, context: PassContext) -> Module:
         moved = RULES.apply(module.entry)
-        if _join_what_is_narrow(module.entry) or moved:
+        narrowed, turned = _join_what_is_narrow(module.entry), _join_in_turns(module.entry)
+        if moved or narrowed or turned:
             tidy(module.entry)
         return module
 
@@ -93,6 +96,22 @@ def _join_what_is_narrow(function: Function) -> bool:
     return changed
 
 
+def _join_in_turns(function: Function) -> bool:
+    """Tensors that are joined along a new last axis are joined in turns, so that each is read by whole rows."""
+    changed = False
+    for op in [op for op in function.body.ops if isinstance(op, ops.Concat)]:
+        before, behind = sizes_of(op.sources[0])[: op.axis], sizes_of(op.sources[0])[op.axis :]
+        single = all(sizes_of(source)[op.axis] == 1 for source in op.sources)
+        if not single or volume(op.sources[0]) < 2 or any(n != 1 for n in behind) or len(op.sources) > MOST_PARTS:
+            continue
+        rewriter = Rewriter(op)
+        rows = [rewriter.emit(ops.Reshape, source=source, shape=before).result for source in op.sources]
+        turns = rewriter.emit(ops.Interleave, sources=rows, axis=len(before) - 1).result
+        rewriter.replace(op, rewriter.emit(ops.Reshape, source=turns, shape=sizes_of(op.result)).result)
+        changed = True
+    return changed
+
+
 Cut: TypeAlias = "tuple[tuple[int, int, int], ...]"
 """What a slice takes of each axis: from where, up to where, in steps of how many."""
 
@@ -104,7 +123,10 @@ def slice_of_a_map(op: ops.Slice, rewriter: Rewriter) -> bool:
     if not isinstance(made, (ops.Map, ops.Cast)) or is_arithmetic_of_coordinates(made):
         return False
     slices = [user for user in op.source.users if isinstance(user, ops.Slice)]
-    if len(slices) < len(op.source.users) or sum(volume(s.result) for s in slices) > volume(op.source):
+    if len(slices) < len(op.source.users):
+        return False
+    times = sum(volume(s.result) for s in slices) / max(1, volume(op.source))
+    if times > 1 and not (_overlap(slices) and _is_cheap(made, times)):
         return False
     cut = tuple(zip(numbers(op.starts), numbers(op.stops), op.steps))
     if not _is_free(made, cut):
@@ -210,6 +232,36 @@ def _is_held_up(op: ops.Reshape) -> bool:
     return any(not is_free_under(value, before, user) for user, value in beside)
 
 
+@RULES.on(ops.Reshape)
+def reshape_of_what_is_looked_up(op: ops.Reshape, rewriter: Rewriter) -> bool:
+    # reshape(x[i]) => x[reshape(i)], where x is a list, and i in memory
+    found, shape = op.source.op, sizes_of(op.result)
+    if not isinstance(found, ops.Gather) or not _is_looked_up(found) or len(found.result.users) > 1:
+        return False
+    if is_soft(op) or not is_free_under(found.indices, shape, found):
+        return False
+    indices = _written_under(found.indices, shape, rewriter)
+    rewriter.replace(op, rewriter.emit(ops.Gather, source=found.source, indices=indices, axis=0).result)
+    _drop([found], rewriter)
+    return True
+
+
+@RULES.on(ops.Transpose)
+def transpose_of_a_join(op: ops.Transpose, rewriter: Rewriter) -> bool:
+    # transpose(concat(a, b)) => concat(transpose(a), transpose(b)), where the result is given: it would be a copy
+    join, last = op.source.op, len(op.permutation) - 1
+    if not isinstance(join, ops.Concat) or len(join.result.users) > 1 or not _is_given(op.result):
+        return False
+    if op.permutation[last] != last or not all(map(_is_computed, join.sources)):
+        return False
+    with rewriter.at(op.location):
+        sources = [rewriter.emit(ops.Transpose, source=v, permutation=op.permutation).result for v in join.sources]
+        made = rewriter.emit(ops.Concat, sources=sources, axis=op.permutation.index(join.axis)).result
+    rewriter.replace(op, made)
+    _drop([join], rewriter)
+    return True
+
+
 def _is_less(made: ops.Cast) -> bool:
     """Whether fewer bytes of a fold or a product are widened: these it had better keep."""
     before = made.source.op
@@ -224,9 +276,31 @@ def _goes_behind(reshape: ops.Reshape, op: MapOp) -> bool:
         return False
     if _is_asked_for(reshape.result) and is_free_under(reshape.source, sizes_of(reshape.result), reshape):
         return False  # it goes the other way
-    # else what goes to memory would be more
-    computed = isinstance(reshape.source.op, (ops.Map, ops.Cast)) and bytes_of(op.result) <= bytes_of(reshape.source)
-    return computed or _is_copy(reshape)
+    if not _is_computed(reshape.source):
+        return _is_copy(reshape)
+    # else what goes to memory would be more, unless it goes there anyway
+    fewer = bytes_of(op.result) <= bytes_of(reshape.source)
+    return fewer or (_is_given(op.result) and volume(op.result) == volume(reshape.source))
+
+
+def _is_computed(value: Value) -> bool:
+    """Whether elementwise ops make a value, or a join of such for one reader alone."""
+    if isinstance(value.op, ops.Concat) and len(value.users) == 1 and len(value.op.sources) <= MOST_PARTS:
+        return all(map(_is_computed, value.op.sources))
+    return isinstance(value.op, (ops.Map, ops.Cast)) or _is_looked_up(value.op)
+
+
+def _is_looked_up(op: Op | None) -> bool:
+    """Whether an op takes elements of a list, which is elementwise in the coordinates."""
+    return isinstance(op, ops.Gather) and len(sizes_of(op.source)) == 1
+
+
+def _is_given(value: Value) -> bool:
+    """Whether a value is a result of the graph, perhaps reshaped, and nobody else's."""
+    return bool(value.users) and all(
+        isinstance(user, ops.Return) or (isinstance(user, ops.Reshape) and _is_given(user.result))
+        for user in value.users
+    )
 
 
 def _is_asked_for(value: Value) -> bool:
@@ -330,6 +404,31 @@ def _is_free(made: MapOp, cut: Cut) -> bool:
         elif not (isinstance(op, ops.Slice) and _is_in_memory(op.source)):
             return False
     return True
+
+
+def _overlap(slices: Sequence[ops.Slice]) -> bool:
+    """Whether all take neighbours, so that what they have in common is near when it is read again."""
+    return all(step == 1 for op in slices for step in op.steps)
+
+
+def _is_cheap(made: MapOp, times: float) -> bool:
+    """Whether elementwise ops are so few that each part of what they make may as well be computed from memory, where
+    what they read is no more than what they make."""
+    most, cost, seen = bytes_of(made.results[0]), 0.0, set[Value]()
+    work = [made.results[0]]
+    while work and cost * times <= COST:
+        value = work.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        if isinstance(value.op, (ops.Map, ops.Cast)):
+            cost += cost_of(value.op)
+            work += value.op.operands
+        elif is_soft(value.op) and value.op is not None:
+            work.append(value.op.operands[0])
+        else:
+            most -= bytes_of(value) if LEAST_TIMES * volume(value) > volume(made.results[0]) else 0
+    return cost * times <= COST and most >= 0
 
 
 def _is_had_again(value: Value, made: Value) -> bool:

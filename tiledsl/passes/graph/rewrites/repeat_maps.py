@@ -51,7 +51,7 @@ class RepeatMaps:
             across = max(a for a, n in enumerate(sizes_of(op.source)) if n > 1 or a == 0) not in op.axes
             limit = limits.across if across else limits.row
             apart = row > limit or any(_is_scanned(value, op) for value in (op.source, *(o.result for o in chain)))
-            if apart and shared and sum(map(_cost, chain)) <= COST:
+            if apart and shared and sum(map(cost_of, chain)) <= COST:
                 op.set_field("source", _again(op, chain))
                 context.remark(self.name, op.location, f"folds {row} elements, which it computes itself")
         drop_unread(module.entry.body)
@@ -78,7 +78,7 @@ def _chain(value: Value) -> list[Op]:
     return list(found.values())
 
 
-def _cost(op: Op) -> int:
+def cost_of(op: Op) -> int:
     return SCALAR_FUNCTIONS[op.fn].cost if isinstance(op, ops.Map) else 1
 
 

@@ -1,0 +1,46 @@
+"""Products of very small matrices by elements: kernels compute the same, and are near their floor."""
+
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+import tiledsl
+from tests.support.compare import assert_close
+from tests.support.op_checks import F16, F32, normal
+from tiledsl import tile
+from tiledsl.api.graphs.emulate_graph import emulate_graph
+from tiledsl.api.programs.emulate import Request
+from tiledsl.backend_ref.execute_graph import execute_graph
+from tiledsl.passes.graph.rewrites import small_products
+
+SMALL: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
+    "four by four": (lambda x, y: x @ y, ((9, 4, 4), (9, 4, 4))),
+    "few columns": (lambda x, w: tile.einsum("b m k, n k -> b n m", x, w), ((2, 19, 8), (5, 8))),
+    "points": (lambda m, p: tile.einsum("b i j, b n j -> b n i", m, p) * 2, ((2, 4, 3), (2, 9, 3))),
+    "nothing to sum": (lambda x, y: tile.einsum("b m, b n -> b m n", x, y), ((37, 5), (37, 3))),
+}
+
+
+@pytest.mark.parametrize("dtype", [F16, F32], ids=str)
+@pytest.mark.parametrize("name", SMALL)
+def test_kernels_compute_the_same(name: str, dtype: Any) -> None:
+    formula, shapes = SMALL[name]
+    arrays = [normal(*shape, dtype=dtype) for shape in shapes]
+    graph = tiledsl.trace(formula, *arrays)
+    (expected,) = execute_graph(graph.module.entry, arrays, graph.module)
+    with patch.object(small_products, "LARGE", 1):
+        found = emulate_graph(graph, arrays, {}, None, Request(arch="sm_90", seed=1)).result
+    assert_close(np.asarray(found), expected, relative=4e-3 if dtype == F16 else 1e-5, terms=8)
+
+
+def test_predicted_beside_the_floor() -> None:
+    specs = [tile.spec((1000000, 4, 4), tile.f32)] * 2
+    assert tiledsl.fuse(tiledsl.trace(lambda x, y: x @ y, *specs)).audit("sm_90").ratio < 1.5
